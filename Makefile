@@ -1,0 +1,64 @@
+# The commands of the project; `make help` lists them. The build itself is CMake's (CMakePresets.json).
+
+.DEFAULT_GOAL := build
+.NOTPARALLEL:
+.PHONY: help build bootstrap test check-slow demo fuzz sanitize tsan format bench clean
+
+JOBS ?= $(shell nproc)
+FUZZ_RUNS ?= 1000000
+CMAKE_FLAGS ?=
+CTEST = ctest --output-on-failure -j$(JOBS)
+
+# $(call cmake,PRESET,FOLDER[,TARGET])
+define cmake
+cmake --preset $(1) $(CMAKE_FLAGS) >/dev/null
+cmake --build $(2) -j$(JOBS) $(if $(3),--target $(3))
+endef
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+
+build: ## build/heddle and the tests
+	$(call cmake,release,build)
+
+bootstrap: ## install the Debian packages that are missing
+	@scripts/bootstrap
+
+test: bootstrap build ## bootstrap, build, and every test that is not slow
+	$(CTEST) --test-dir build -LE slow
+
+check-slow: bootstrap build sanitize ## the slow tests, and all tests under the sanitizers
+	$(CTEST) --test-dir build -L slow --no-tests=ignore
+
+demo: bootstrap build ## bootstrap, build, and show what heddle does
+	@scripts/demo
+
+fuzz: ## every fuzz target for FUZZ_RUNS inputs (default 1000000)
+	@scripts/bootstrap --fuzz
+	$(call cmake,fuzz,build-fuzz)
+	@set -e; for target in build-fuzz/heddle_*_fuzz; do \
+	  [ -x "$$target" ] || { echo "no fuzz targets"; continue; }; \
+	  name=$$(basename "$$target"); name=$${name#heddle_}; \
+	  mkdir -p "build-fuzz/corpus/$$name" build-fuzz/found; log=build-fuzz/$$name.log; \
+	  seeds=tests/fuzz_corpus/$$name; [ -d "$$seeds" ] || seeds=; \
+	  echo "$$name: $(FUZZ_RUNS) runs"; \
+	  "$$target" -runs=$(FUZZ_RUNS) -timeout=25 -artifact_prefix="build-fuzz/found/$$name-" \
+	    "build-fuzz/corpus/$$name" $$seeds >"$$log" 2>&1 || { tail -n 50 "$$log"; exit 1; }; \
+	done
+
+sanitize: bootstrap ## all quick tests under AddressSanitizer and UBSan (without libtorch)
+	$(call cmake,dev,build-dev)
+	$(CTEST) --test-dir build-dev -LE slow
+
+tsan: bootstrap ## all quick tests under ThreadSanitizer (without libtorch)
+	$(call cmake,tsan,build-tsan)
+	$(CTEST) --test-dir build-tsan -LE slow
+
+format: ## clang-format over every source
+	git ls-files -z --cached --others --exclude-standard '*.cc' '*.h' | xargs -0 -r clang-format -i
+
+bench: bootstrap ## build the programs of bench/ into build/bench/
+	$(call cmake,release,build,bench)
+
+clean: ## remove every build folder
+	rm -rf build build-dev build-tsan build-fuzz

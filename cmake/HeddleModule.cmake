@@ -1,0 +1,209 @@
+# heddle_module(NAME deps... [TORCH] [LIBS ...] [EXCLUDE folders...])
+#
+# The static library heddle_NAME from src/NAME/**/*.cc and, beside it:
+#   *_test.cc       one gtest program build/tests/heddle_NAME_test, every test of it known to ctest
+#                   as NAME.Suite.Test (for TORCH modules in shards, see heddle_add_test)
+#   *_slow_test.cc  likewise heddle_NAME_slow_test, with the ctest label `slow`
+#   *_fuzz.cc       with HEDDLE_FUZZ, one libFuzzer program build/heddle_FILE each
+# Includes are written from src/: "graph/graph.h". `deps` are the modules it may include; LIBS are
+# outside libraries; EXCLUDE names folders inside the module to leave out; TORCH marks a module that
+# exists only with HEDDLE_TORCH=ON. A module with no sources yet is an empty interface library.
+
+include(GoogleTest)
+
+set(HEDDLE_ARROWS_FILE "${CMAKE_BINARY_DIR}/arrows.txt")
+file(WRITE "${HEDDLE_ARROWS_FILE}.new" "")
+
+# Adds the gtest program `target` from the sources in ARGN, linked with the module's library. Its
+# ctest names begin with `prefix`. With `shards` > 0 ctest knows that many equal parts of it rather
+# than each test: loading libtorch takes 0.4 s, too much to pay per test.
+function(heddle_add_test target library prefix label shards)
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE ${library} heddle_flags GTest::gtest GTest::gmock
+                                          GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE HEDDLE_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(shards EQUAL 0)
+    gtest_discover_tests(${target}
+      TEST_PREFIX "${prefix}."
+      DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 120
+      WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
+      PROPERTIES TIMEOUT 600 LABELS ${label})  # one label: the property takes no list
+    return()
+  endif()
+  math(EXPR last "${shards} - 1")
+  foreach(shard RANGE ${last})
+    set(test "${prefix}.shard_${shard}")
+    add_test(NAME ${test} COMMAND ${target} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+    set_tests_properties(${test} PROPERTIES
+      TIMEOUT 600
+      LABELS ${label}
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endfunction()
+
+# The precompiled torch header: built once for the library of a module, reused by its tests.
+function(heddle_torch_header target)
+  target_link_libraries(${target} PUBLIC heddle_torch)
+  target_precompile_headers(${target} PRIVATE
+    <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <torch/types.h>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # lets ccache see through it
+  endif()
+endfunction()
+
+function(heddle_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "LIBS;EXCLUDE")
+  set(deps ${arg_UNPARSED_ARGUMENTS})
+  list(JOIN deps " " words)
+  file(APPEND "${HEDDLE_ARROWS_FILE}.new" "${name} ${words}\n")
+  if(arg_TORCH AND NOT HEDDLE_TORCH)
+    return()
+  endif()
+
+  set(root "${CMAKE_SOURCE_DIR}/src/${name}")
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS "${root}/*.cc")
+  foreach(folder IN LISTS arg_EXCLUDE)
+    list(FILTER files EXCLUDE REGEX "^${root}/${folder}/")
+  endforeach()
+  list(REMOVE_ITEM files "${CMAKE_SOURCE_DIR}/src/cli/main.cc")
+  set(sources ${files})
+  set(slow_tests ${files})
+  set(tests ${files})
+  set(fuzzers ${files})
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cc$")
+  list(FILTER slow_tests INCLUDE REGEX "_slow_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests EXCLUDE REGEX "_slow_test\\.cc$")
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+
+  set(library heddle_${name})
+  if(sources)
+    set(reach PUBLIC)
+    add_library(${library} STATIC ${sources})
+    target_link_libraries(${library} PRIVATE heddle_flags)
+  else()
+    set(reach INTERFACE)
+    add_library(${library} INTERFACE)
+  endif()
+  target_include_directories(${library} ${reach} "${CMAKE_SOURCE_DIR}/src")
+  foreach(dep IN LISTS deps)
+    if(TARGET heddle_${dep})
+      target_link_libraries(${library} ${reach} heddle_${dep})
+    elseif(NOT dep MATCHES "^(runtime|learn)$")
+      message(FATAL_ERROR "module ${name} names ${dep}, which is not declared before it")
+    endif()
+  endforeach()
+  target_link_libraries(${library} ${reach} ${arg_LIBS})
+  if(name STREQUAL "cli" AND HEDDLE_TORCH)
+    target_compile_definitions(${library} ${reach} HEDDLE_WITH_TORCH=1)
+  endif()
+  if(arg_TORCH AND sources)
+    heddle_torch_header(${library})
+  elseif(arg_TORCH)
+    target_link_libraries(${library} INTERFACE heddle_torch)
+  endif()
+
+  if(BUILD_TESTING)
+    if(tests)
+      set(shards 0)
+      if(arg_TORCH)
+        set(shards 4)
+      endif()
+      heddle_add_test(${library}_test ${library} ${name} ${name} ${shards} ${tests})
+      list(APPEND test_targets ${library}_test)
+    endif()
+    if(slow_tests)
+      heddle_add_test(${library}_slow_test ${library} ${name}.slow slow 0 ${slow_tests})
+      list(APPEND test_targets ${library}_slow_test)
+    endif()
+    if(arg_TORCH AND sources)
+      foreach(target IN LISTS test_targets)
+        target_precompile_headers(${target} REUSE_FROM ${library})
+        if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+          target_compile_options(${target} PRIVATE -fpch-preprocess)
+        endif()
+      endforeach()
+    endif()
+  endif()
+
+  if(HEDDLE_FUZZ)
+    foreach(file IN LISTS fuzzers)
+      get_filename_component(stem "${file}" NAME_WE)
+      add_executable(heddle_${stem} "${file}")
+      target_link_libraries(heddle_${stem} PRIVATE ${library} heddle_flags)
+      target_link_options(heddle_${stem} PRIVATE -fsanitize=fuzzer)
+    endforeach()
+  endif()
+endfunction()
+
+# Generates C++ from src/PROTO into the module; included as "frontend/onnx/x.pb.h".
+function(heddle_protobuf module proto)
+  file(GLOB found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${proto}")
+  get_target_property(type heddle_${module} TYPE)
+  if(NOT found OR type STREQUAL "INTERFACE_LIBRARY")
+    return()
+  endif()
+  set(out "${CMAKE_BINARY_DIR}/generated")
+  string(REGEX REPLACE "\\.proto$" ".pb" stem "${out}/${proto}")
+  file(MAKE_DIRECTORY "${out}")
+  add_custom_command(
+    OUTPUT "${stem}.cc" "${stem}.h"
+    COMMAND protobuf::protoc "--proto_path=${CMAKE_SOURCE_DIR}/src" "--cpp_out=${out}"
+            "${CMAKE_SOURCE_DIR}/src/${proto}"
+    DEPENDS "${CMAKE_SOURCE_DIR}/src/${proto}"
+    COMMENT "protoc ${proto}"
+    VERBATIM)
+  target_sources(heddle_${module} PRIVATE "${stem}.cc" "${stem}.h")
+  set_source_files_properties("${stem}.cc" PROPERTIES COMPILE_OPTIONS -w)
+  target_include_directories(heddle_${module} SYSTEM PUBLIC "${out}")
+  target_link_libraries(heddle_${module} PUBLIC protobuf::libprotobuf)
+  target_compile_definitions(heddle_${module} PUBLIC HEDDLE_WITH_ONNX=1)
+endfunction()
+
+function(heddle_program)
+  file(GLOB main CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/cli/main.cc")
+  if(main)
+    add_executable(heddle ${main})
+    target_link_libraries(heddle PRIVATE heddle_cli heddle_flags)
+    target_compile_definitions(heddle PRIVATE HEDDLE_VERSION="${PROJECT_VERSION}")
+  endif()
+endfunction()
+
+function(heddle_benches)
+  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/bench/*.cc")
+  add_custom_target(bench)
+  foreach(file IN LISTS files)
+    get_filename_component(stem "${file}" NAME_WE)
+    add_executable(bench_${stem} EXCLUDE_FROM_ALL "${file}")
+    target_link_libraries(bench_${stem} PRIVATE heddle_cli heddle_flags)
+    set_target_properties(bench_${stem} PROPERTIES
+      OUTPUT_NAME ${stem} RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+    add_dependencies(bench bench_${stem})
+  endforeach()
+endfunction()
+
+# Tests of the whole: tests/*_test.cc see every module, and HEDDLE_BINARY, the path of build/heddle.
+function(heddle_whole_tests)
+  file(RENAME "${HEDDLE_ARROWS_FILE}.new" "${HEDDLE_ARROWS_FILE}")
+  set(script "${CMAKE_SOURCE_DIR}/tests/arrows.sh")
+  add_test(NAME arrows COMMAND "${script}" "${HEDDLE_ARROWS_FILE}" "${CMAKE_SOURCE_DIR}/src")
+  add_test(NAME arrows.self_check COMMAND "${script}" --self-check)
+
+  file(GLOB slow CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/*_slow_test.cc")
+  file(GLOB quick CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tests/*_test.cc")
+  list(FILTER quick EXCLUDE REGEX "_slow_test\\.cc$")
+  if(quick)
+    heddle_add_test(heddle_whole_test heddle_cli whole whole 0 ${quick})
+  endif()
+  if(slow)
+    heddle_add_test(heddle_whole_slow_test heddle_cli whole.slow slow 0 ${slow})
+  endif()
+  foreach(target IN ITEMS heddle_whole_test heddle_whole_slow_test)
+    if(TARGET ${target} AND TARGET heddle)
+      target_compile_definitions(${target} PRIVATE HEDDLE_BINARY="$<TARGET_FILE:heddle>")
+      add_dependencies(${target} heddle)
+    endif()
+  endforeach()
+endfunction()

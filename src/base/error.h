@@ -1,0 +1,41 @@
+// The two errors a command can end with. A bug is neither: see base/check.h.
+//
+//   ThrowInput("{}:{}: batch is {}, must be positive; give --batch N", file, line, batch);
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace heddle {
+
+// `text` as one printable line: control characters become spaces (line breaks, tabs) or \xNN.
+std::string OneLine(std::string_view text);
+
+// Bad usage or bad input: says file, place, value and remedy in one line. Exit code 2.
+class InputError : public std::runtime_error {
+ public:
+  explicit InputError(std::string_view message) : std::runtime_error(OneLine(message)) {}
+};
+
+// Something failed while running, through no fault of the input (disk full, lost rank). Exit
+// code 1.
+class RunError : public std::runtime_error {
+ public:
+  explicit RunError(std::string_view message) : std::runtime_error(OneLine(message)) {}
+};
+
+template <class... Args>
+[[noreturn]] void ThrowInput(fmt::format_string<Args...> format, Args&&... args) {
+  throw InputError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <class... Args>
+[[noreturn]] void ThrowRun(fmt::format_string<Args...> format, Args&&... args) {
+  throw RunError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace heddle

@@ -1,0 +1,207 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <streambuf>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/units.h"
+
+namespace heddle {
+namespace {
+
+// An open file descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() { Close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  int get() const { return value_; }
+  bool Close() {
+    const int value = std::exchange(value_, -1);
+    return value < 0 || close(value) == 0;
+  }
+
+ private:
+  int value_;
+};
+
+std::string FormatSize(std::size_t size) { return FormatBytes({static_cast<std::int64_t>(size)}); }
+
+std::string Folder(const std::string& path) {
+  const auto slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Where a symbolic link leads; the path itself when there is none, or it leads nowhere yet.
+std::string Resolve(const std::string& path) {
+  char* resolved = realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return path;
+  std::string result(resolved);
+  std::free(resolved);
+  return result;
+}
+
+[[noreturn]] void RefuseToWrite(const std::string& path, int error) {
+  if (error == ENOENT || error == ENOTDIR) {
+    ThrowInput("{}: no such folder to write into; create {}", path, Folder(path));
+  }
+  if (error == EACCES || error == EPERM || error == EROFS) {
+    ThrowInput("{}: may not be written ({}); choose another path", path, std::strerror(error));
+  }
+  if (error == ENOSPC || error == EDQUOT || error == EIO || error == EMFILE || error == ENFILE) {
+    ThrowRun("{}: cannot write: {}", path, std::strerror(error));
+  }
+  ThrowInput("{}: cannot be written: {}", path, std::strerror(error));
+}
+
+}  // namespace
+
+std::string ReadFile(const std::string& path, std::size_t max_bytes) {
+  // A path with a zero byte would be cut there by the system.
+  if (path.empty()) ThrowInput("the name of a file to read is empty; give a path");
+  if (path.find('\0') != path.npos) ThrowInput("{}: not a path", path);
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) ThrowInput("{}: no such file; check the path", path);
+    ThrowInput("{}: cannot be read: {}", path, std::strerror(errno));
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) {
+    ThrowInput("{}: cannot be read: {}", path, std::strerror(errno));
+  }
+  if (S_ISDIR(status.st_mode)) ThrowInput("{}: is a directory; give a file in it", path);
+  if (!S_ISREG(status.st_mode)) {
+    ThrowInput("{}: is not a regular file; save the contents to a file first", path);
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > max_bytes) {
+    ThrowInput("{}: {} is larger than the limit of {}; is it the right file?", path,
+               FormatSize(size), FormatSize(max_bytes));
+  }
+  std::string contents(size, '\0');
+  std::size_t filled = 0;
+  while (filled < size) {
+    const ssize_t got = read(file.get(), contents.data() + filled, size - filled);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) ThrowInput("{}: cannot be read: {}", path, std::strerror(errno));
+    if (got == 0) break;  // became shorter meanwhile
+    filled += static_cast<std::size_t>(got);
+  }
+  contents.resize(filled);
+  return contents;
+}
+
+// Streams into a descriptor and keeps the first error.
+class AtomicFile::Buffer : public std::streambuf {
+ public:
+  explicit Buffer(int descriptor) : file_(descriptor), bytes_(64 << 10) {
+    setp(bytes_.data(), bytes_.data() + bytes_.size());
+  }
+
+  int descriptor() const { return file_.get(); }
+  int error() const { return error_; }
+  bool Close() { return file_.Close(); }
+
+ protected:
+  int overflow(int c) override {
+    if (sync() != 0) return traits_type::eof();
+    if (traits_type::eq_int_type(c, traits_type::eof())) return traits_type::not_eof(c);
+    *pptr() = traits_type::to_char_type(c);
+    pbump(1);
+    return c;
+  }
+  int sync() override {
+    const char* at = pbase();
+    while (error_ == 0 && at < pptr()) {
+      const ssize_t put = write(file_.get(), at, static_cast<std::size_t>(pptr() - at));
+      if (put < 0 && errno != EINTR) error_ = errno;
+      if (put > 0) at += put;
+    }
+    setp(bytes_.data(), bytes_.data() + bytes_.size());
+    return error_ == 0 ? 0 : -1;
+  }
+
+ private:
+  Descriptor file_;
+  std::vector<char> bytes_;
+  int error_ = 0;
+};
+
+AtomicFile::AtomicFile(const std::string& path) : path_(Resolve(path)) {
+  if (path.empty()) ThrowInput("the name of a file to write is empty; give a path");
+  if (path.find('\0') != path.npos) ThrowInput("{}: not a path", path);
+  if (path.back() == '/') ThrowInput("{}: is a directory; give the name of a file in it", path);
+  struct stat status {};
+  const bool exists = stat(path_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) {
+    ThrowInput("{}: is a directory; give the name of a file in it", path);
+  }
+  int descriptor = -1;
+  if (exists && !S_ISREG(status.st_mode)) {
+    descriptor = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    if (exists && access(path_.c_str(), W_OK) != 0) RefuseToWrite(path, errno);
+    static std::atomic<int> counter = 0;
+    temporary_ = fmt::format("{}.tmp.{}.{}", path_, getpid(), counter++);
+    descriptor = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0 && exists) {
+      static_cast<void>(fchmod(descriptor, status.st_mode & 07777));  // best effort
+    }
+  }
+  if (descriptor < 0) {
+    temporary_.clear();
+    RefuseToWrite(path, errno);
+  }
+  buffer_ = std::make_unique<Buffer>(descriptor);
+  stream_ = std::make_unique<std::ostream>(buffer_.get());
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+std::ostream& AtomicFile::stream() { return *stream_; }
+
+void AtomicFile::Commit() {
+  HEDDLE_CHECK(buffer_->descriptor() >= 0, "Commit twice on {}", path_);
+  stream_->flush();
+  if (buffer_->error() != 0) RefuseToWrite(path_, buffer_->error());
+  if (!stream_->good()) ThrowRun("{}: cannot write: the stream failed", path_);
+  if (!temporary_.empty() && fsync(buffer_->descriptor()) != 0) RefuseToWrite(path_, errno);
+  if (!buffer_->Close()) RefuseToWrite(path_, errno);
+  if (temporary_.empty()) return;
+  if (rename(temporary_.c_str(), path_.c_str()) != 0) RefuseToWrite(path_, errno);
+  temporary_.clear();
+  // The rename itself reaches the disk with its folder; not every file system can do this.
+  const Descriptor folder(open(Folder(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) static_cast<void>(fsync(folder.get()));
+}
+
+void WriteFileAtomically(const std::string& path, std::string_view contents) {
+  WriteFileAtomically(path, [&](std::ostream& out) {
+    out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+  });
+}
+
+void WriteFileAtomically(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  AtomicFile file(path);
+  write(file.stream());
+  file.Commit();
+}
+
+}  // namespace heddle

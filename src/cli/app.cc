@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <iostream>
+#include <new>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace heddle {
+namespace {
+
+int Fail(int status, std::string_view message) {
+  std::cout.flush();
+  fmt::print(stderr, "heddle: {}\n", OneLine(message));
+  return status;
+}
+
+// CLI11 ends its help requests by exceptions, too.
+int OnParseError(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  return Fail(2, fmt::format("{} (see 'heddle --help')", error.what()));
+}
+
+}  // namespace
+
+void ModelArgs::Add(CLI::App& command) {
+  command.add_option("MODEL", model, "an .onnx file (also gzipped) or a .heddle file")->required();
+  command.add_option("--dim", dims, "size of a symbolic dimension, as in --dim batch=8")
+      ->type_name("NAME=N");
+  command.add_option("--frozen", frozen, "do not train parameters whose name matches (* and ?)")
+      ->type_name("PATTERN");
+  command.add_flag("--no-fuse", no_fuse,
+                   "keep attention, normalisations and GELU apart as the file has them");
+  command.add_flag("--json", json, "print one JSON object on standard output");
+}
+
+ImportOptions ModelArgs::Options() const {
+  ImportOptions options;
+  for (const std::string& text : dims) {
+    size_t equals = text.find('=');
+    int64_t size = 0;
+    const char* end = text.data() + text.size();
+    bool number = equals != std::string::npos && equals > 0 &&
+                  std::from_chars(text.data() + equals + 1, end, size).ptr == end;
+    if (!number || size < 1) ThrowInput("--dim {}: expected NAME=N with N at least 1", text);
+    options.dims[text.substr(0, equals)] = size;
+  }
+  options.frozen = frozen;
+  options.fuse = !no_fuse;
+  return options;
+}
+
+int RunMain(int argc, const char* const* argv, const std::string& version) {
+  CLI::App app{"heddle plans, simulates and runs model-parallel training.", "heddle"};
+  app.set_version_flag("--version", version);
+  app.require_subcommand(1);
+  AddInspect(app);
+  AddTrain(app);
+  AddExport(app);
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return OnParseError(app, error);
+  } catch (const InputError& error) {
+    return Fail(2, error.what());
+  } catch (const RunError& error) {
+    return Fail(1, error.what());
+  } catch (const std::bad_alloc&) {
+    return Fail(1, "out of memory");
+  } catch (const std::exception& error) {
+    return Fail(1, error.what());
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "frontend/load.h"
+#include "graph/safetensors.h"
+#include "graph/text.h"
+
+namespace heddle {
+namespace {
+
+struct ExportArgs {
+  ModelArgs model;
+  std::string output;
+  std::string weights;
+};
+
+// Everything the text leaves out: parameters, and constants too large to print.
+std::vector<NamedTensor> Tensors(const Graph& graph) {
+  std::vector<NamedTensor> tensors;
+  for (const Value& value : graph.values) {
+    bool wanted = value.kind == ValueKind::kParameter || value.kind == ValueKind::kConstant;
+    if (wanted && value.data) tensors.push_back({value.name, value.data.get()});
+  }
+  return tensors;
+}
+
+void Export(const ExportArgs& args) {
+  if (!args.output.ends_with(".heddle")) {
+    ThrowInput("-o {}: the name must end in .heddle", args.output);
+  }
+  Graph graph = LoadModel(args.model.model, args.model.Options());
+  std::string text = ToText(graph);
+  std::vector<NamedTensor> tensors = Tensors(graph);
+  if (!args.weights.empty()) WriteSafetensors(args.weights, tensors);
+  WriteFileAtomically(args.output, text);
+  if (args.model.json) {
+    Json json;
+    json["model"] = args.output;
+    json["nodes"] = graph.nodes.size();
+    json["tensors"] = args.weights.empty() ? 0 : tensors.size();
+    fmt::print("{}\n", json.dump(1));
+  } else {
+    fmt::print("{}: {} nodes\n", args.output, graph.nodes.size());
+    if (!args.weights.empty()) fmt::print("{}: {} tensors\n", args.weights, tensors.size());
+  }
+}
+
+}  // namespace
+
+void AddExport(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("export", "write a model as text, and its weights");
+  auto args = std::make_shared<ExportArgs>();
+  args->model.Add(*command);
+  command->add_option("-o,--output", args->output, "the graph as text, a .heddle file")->required();
+  command->add_option("--weights", args->weights, "its weights and large constants, as safetensors");
+  command->footer("Example:\n  heddle export gpt2.onnx -o gpt2.heddle --weights gpt2.safetensors");
+  command->callback([args] { Export(*args); });
+}
+
+}  // namespace heddle

@@ -1,0 +1,68 @@
+#include "frontend/load.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "frontend/fuse.h"
+#include "frontend/gzip.h"
+#include "graph/safetensors.h"
+#include "graph/text.h"
+#include "ops/op.h"
+#ifdef HEDDLE_WITH_ONNX
+#include "frontend/onnx/import.h"
+#endif
+
+namespace heddle {
+namespace {
+
+constexpr int64_t kMaxTextBytes = int64_t{1} << 30;
+constexpr int64_t kMaxUnzippedBytes = int64_t{2} << 30;
+
+Graph LoadText(const std::string& path) {
+  Graph graph = FromText(ReadFile(path, kMaxTextBytes), path);
+  try {
+    CheckTypes(graph);
+  } catch (const InputError& error) {
+    ThrowInput("{}: {}", path, error.what());
+  }
+  if (std::vector<std::string> wrong = VerifyModel(graph); !wrong.empty()) {
+    ThrowInput("{}: {}", path, wrong.front());
+  }
+  return graph;
+}
+
+Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
+#ifdef HEDDLE_WITH_ONNX
+  Graph graph;
+  if (path.ends_with(".gz")) {
+    std::string bytes = Gunzip(ReadFile(path, kMaxUnzippedBytes), path, kMaxUnzippedBytes);
+    std::filesystem::path file(path);
+    graph = ImportOnnxBytes(bytes, file.replace_extension().string(), file.parent_path(), options);
+  } else {
+    graph = ImportOnnx(path, options);
+  }
+  graph = RunPasses(std::move(graph), CleanUpPasses());
+  if (options.fuse) graph = RunPasses(std::move(graph), FusionPasses());
+  return graph;
+#else
+  (void)options;
+  ThrowInput("{}: this heddle was built without ONNX (protobuf); export a .heddle file elsewhere "
+             "with 'heddle export'",
+             path);
+#endif
+}
+
+}  // namespace
+
+Graph LoadModel(const std::string& model, const ImportOptions& options) {
+  if (model.ends_with(".heddle")) return LoadText(model);
+  if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
+  ThrowInput("model '{}' is neither an .onnx nor a .heddle file", model);
+}
+
+void LoadWeights(Graph& graph, const std::string& path) {
+  AttachData(graph, SafetensorsFile::Open(path).LoadAll(), path);
+}
+
+}  // namespace heddle

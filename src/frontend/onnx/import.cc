@@ -1,0 +1,289 @@
+#include "frontend/onnx/import.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "frontend/fuse.h"
+#include "frontend/onnx/builder.h"
+#include "frontend/onnx/decode.h"
+#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/parameters.h"
+#include "frontend/onnx/sort.h"
+#include "frontend/rewriter.h"
+
+namespace heddle {
+namespace {
+
+constexpr size_t kMaxListed = 12;  // names in one message
+
+// Every name the file gives to a value.
+std::unordered_set<std::string> AllNames(const OnnxModel& model) {
+  std::unordered_set<std::string> names;
+  for (const auto& input : model.inputs) names.insert(input.name);
+  for (const auto& tensor : model.initializers) names.insert(tensor.name);
+  for (const auto& node : model.nodes) names.insert(node.outputs.begin(), node.outputs.end());
+  return names;
+}
+
+class Importer {
+ public:
+  Importer(OnnxModel model, std::string_view file, const ImportOptions& options)
+      : model_(std::move(model)),
+        file_(file),
+        options_(options),
+        builder_(std::filesystem::path(file).stem().string(), options, AllNames(model_)) {
+    for (const auto& info : model_.value_infos) stated_.emplace(info.name, &info);
+    for (const auto& info : model_.outputs) {
+      stated_.insert_or_assign(info.name, &info);
+      read_.insert(info.name);
+    }
+    for (const auto& tensor : model_.initializers) initialized_.insert(tensor.name);
+    for (const auto& node : model_.nodes) read_.insert(node.inputs.begin(), node.inputs.end());
+  }
+
+  Graph Run() {
+    CheckOpsKnown(model_, file_);
+    const std::vector<size_t> order = SortNodes(model_, file_);
+    AddInputs();
+    AddInitializers();
+    for (const size_t index : order) AddNode(model_.nodes[index]);
+    Graph& graph = builder_.graph();
+    graph.outputs = {Loss()};
+    WarnOfUnreadInputs(graph);
+    CheckResult(graph);
+    Graph result = RunPasses(DropDead(std::move(graph)), CleanUpPasses());
+    if (options_.fuse) result = RunPasses(std::move(result), FusionPasses());
+    return result;
+  }
+
+ private:
+  void AddInputs();
+  TensorType InputType(const OnnxValueInfo& input) const;
+  void CheckDims() const;
+  void AddInitializers();
+  void AddNode(const OnnxNode& node);
+  void CheckStated(const std::string& name, const Imported& value) const;
+  ValueId Loss() const;
+  void WarnOfUnreadInputs(const Graph& graph) const;
+  void CheckResult(const Graph& graph) const;
+
+  const OnnxModel model_;
+  std::string file_;
+  const ImportOptions& options_;
+  Builder builder_;
+  std::unordered_map<std::string, Imported> values_;
+  std::unordered_map<std::string, const OnnxValueInfo*> stated_;
+  std::unordered_set<std::string> read_;         // by a node or as an output
+  std::unordered_set<std::string> initialized_;  // inputs of the file among these are none
+};
+
+// The size of a dimension that is stated, or given by name or place; nothing otherwise.
+std::optional<int64_t> SizeOfDim(const OnnxValueInfo& input, size_t axis, const ImportOptions& options) {
+  const OnnxDim& dim = (*input.shape)[axis];
+  if (dim.size) return dim.size;
+  auto it = options.dims.find(fmt::format("{}:{}", input.name, axis));
+  if (it == options.dims.end() && !dim.symbol.empty()) it = options.dims.find(dim.symbol);
+  if (it == options.dims.end()) return std::nullopt;
+  return it->second;
+}
+
+// One message for all dimensions that are open, and one for a --dim that fits none.
+void Importer::CheckDims() const {
+  std::map<std::string, std::string> open;  // name -> the inputs that have it
+  std::set<std::string> known;
+  for (const OnnxValueInfo& input : model_.inputs) {
+    if (initialized_.contains(input.name) || !input.shape) continue;
+    for (size_t axis = 0; axis < input.shape->size(); ++axis) {
+      const OnnxDim& dim = (*input.shape)[axis];
+      if (dim.size) continue;
+      const std::string place = fmt::format("{}:{}", input.name, axis);
+      known.insert(place);
+      if (!dim.symbol.empty()) known.insert(dim.symbol);
+      if (SizeOfDim(input, axis, options_)) continue;
+      std::string& places = open[dim.symbol.empty() ? place : dim.symbol];
+      places += (places.empty() ? "" : " ") + place;
+    }
+  }
+  for (const auto& [name, size] : options_.dims) {
+    if (size < 1) ThrowInput("{}: --dim {}={}: the size must be positive", file_, name, size);
+    if (known.contains(name)) continue;
+    ThrowInput("{}: --dim {}: no input has this symbolic dimension; they are: {}", file_, name,
+               known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+  }
+  if (open.empty()) return;
+  std::string list, example;
+  size_t listed = 0;
+  for (const auto& [name, places] : open) {
+    if (listed++ == kMaxListed) {
+      list += ", ...";
+      break;
+    }
+    list += fmt::format("{}{} (of {})", list.empty() ? "" : ", ", name, places);
+    example += fmt::format(" --dim {}=N", name);
+  }
+  ThrowInput("{}: inputs have symbolic dimensions: {}; give{}", file_, list, example);
+}
+
+TensorType Importer::InputType(const OnnxValueInfo& input) const {
+  if (!input.tensor) ThrowInput("{}: input '{}' is not a tensor", file_, input.name);
+  if (!input.dtype) {
+    ThrowInput("{}: input '{}' states no element type that heddle knows", file_, input.name);
+  }
+  if (!input.shape) {
+    ThrowInput("{}: input '{}' states no shape; export with example inputs", file_, input.name);
+  }
+  TensorType type{*input.dtype, {}};
+  for (size_t axis = 0; axis < input.shape->size(); ++axis) {
+    type.shape.push_back(SizeOfDim(input, axis, options_).value());
+  }
+  ByteCount(type, fmt::format("{}: input '{}'", file_, input.name));
+  return type;
+}
+
+void Importer::AddInputs() {
+  CheckDims();
+  for (const OnnxValueInfo& input : model_.inputs) {
+    if (input.name.empty()) ThrowInput("{}: an input has no name", file_);
+    if (initialized_.contains(input.name)) continue;
+    values_.emplace(input.name, builder_.AddInput(input.name, InputType(input)));
+  }
+}
+
+void Importer::AddInitializers() {
+  const ParameterRule rule(model_, file_, options_);
+  std::map<std::pair<std::string, Shape>, Imported> tied;
+  for (const OnnxTensor& tensor : model_.initializers) {
+    if (tensor.name.empty()) ThrowInput("{}: an initializer has no name", file_);
+    if (const auto it = values_.find(tensor.name); it != values_.end()) {
+      if (it->second.type == tensor.type) continue;
+      ThrowInput("{}: initializer '{}' is given twice, as {} and as {}", file_, tensor.name,
+                 ToString(it->second.type), ToString(tensor.type));
+    }
+    Imported value;
+    if (!rule.IsTrainable(tensor)) {
+      value = builder_.AddConstant(tensor.name, tensor.type, tensor.data);
+    } else if (const auto it = tied.find({tensor.external, tensor.type.shape});
+               it != tied.end() && it->second.type == tensor.type) {
+      value = it->second;
+    } else {
+      value = builder_.AddParameter(tensor.name, tensor.type, tensor.data);
+      if (!tensor.external.empty()) tied.emplace(std::pair(tensor.external, tensor.type.shape), value);
+    }
+    CheckStated(tensor.name, value);
+    values_.emplace(tensor.name, std::move(value));
+  }
+}
+
+void Importer::AddNode(const OnnxNode& node) {
+  try {
+    const OnnxOp& op = *FindOnnxOp(node.op_type);
+    const auto given = std::ssize(node.inputs);
+    if (given < op.min_inputs || (op.max_inputs >= 0 && given > op.max_inputs)) {
+      ThrowInput("has {} operands", given);
+    }
+    std::vector<std::optional<Imported>> operands;
+    for (const std::string& input : node.inputs) {
+      operands.emplace_back();
+      if (!input.empty()) operands.back() = values_.at(input);
+    }
+    std::vector<bool> used;
+    for (const std::string& output : node.outputs) used.push_back(!output.empty() && read_.contains(output));
+    NodeImport n(builder_, node, model_.opset, options_, std::move(operands), std::move(used));
+    op.import(n);
+    auto results = n.Finish();
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!results[i] || node.outputs[i].empty()) continue;
+      CheckStated(node.outputs[i], *results[i]);
+      values_.emplace(node.outputs[i], *std::move(results[i]));
+    }
+  } catch (const InputError& error) {
+    ThrowInput("{}: node '{}' ({}): {}", file_, node.name, node.op_type, error.what());
+  }
+}
+
+// The file may state the type of any value; what it states must be what we find.
+void Importer::CheckStated(const std::string& name, const Imported& value) const {
+  const auto it = stated_.find(name);
+  if (it == stated_.end() || value.sequence || !it->second->tensor) return;
+  const OnnxValueInfo& stated = *it->second;
+  bool same = !stated.dtype || *stated.dtype == value.type.dtype;
+  std::string text = stated.dtype ? std::string(Name(*stated.dtype)) : "";
+  if (stated.shape) {
+    same = same && stated.shape->size() == value.shape().size();
+    text += "[";
+    for (size_t i = 0; i < stated.shape->size(); ++i) {
+      const OnnxDim& dim = (*stated.shape)[i];
+      same = same && (!dim.size || *dim.size == value.shape()[i]);
+      text += fmt::format("{}{}", i ? "," : "", dim.size ? fmt::format("{}", *dim.size) : "?");
+    }
+    text += "]";
+  }
+  if (!same) {
+    ThrowInput("value '{}' is {}, but the file states {}; export it again", name, ToString(value.type),
+               text);
+  }
+}
+
+ValueId Importer::Loss() const {
+  std::vector<std::pair<std::string, Imported>> scalars;
+  std::string list;
+  for (const OnnxValueInfo& output : model_.outputs) {
+    const auto it = values_.find(output.name);
+    if (it == values_.end()) {
+      ThrowInput("{}: output '{}' is produced by no node", file_, output.name);
+    }
+    const Imported& value = it->second;
+    const std::string type = value.sequence ? "a sequence" : ToString(value.type);
+    list += fmt::format("{}'{}' {}", list.empty() ? "" : ", ", output.name, type);
+    if (!value.sequence && value.shape().empty() && IsFloat(value.type.dtype)) {
+      scalars.emplace_back(output.name, value);
+    }
+  }
+  if (model_.outputs.empty()) ThrowInput("{}: has no output; export with the loss as output", file_);
+  if (scalars.size() != 1) {
+    ThrowInput("{}: needs one scalar float output, the loss; its outputs are {}; export the training "
+               "forward pass with the loss", file_, list);
+  }
+  const auto& [name, loss] = scalars.front();
+  if (loss.constant || builder_.graph().value(loss.id).kind != ValueKind::kActivation) {
+    ThrowInput("{}: output '{}' does not depend on any input", file_, name);
+  }
+  return loss.id;
+}
+
+void Importer::WarnOfUnreadInputs(const Graph& graph) const {
+  const auto readers = Readers(graph);
+  for (const ValueId id : graph.ValuesOf(ValueKind::kInput)) {
+    if (readers[id.index()].empty()) {
+      LogWarn("{}: input '{}' is not read and left out", file_, graph.value(id).name);
+    }
+  }
+}
+
+void Importer::CheckResult(const Graph& graph) const {
+  for (const auto& found : {Verify(graph), VerifyModel(graph)}) {
+    if (!found.empty()) ThrowInput("{}: {}", file_, found.front());
+  }
+}
+
+}  // namespace
+
+Graph ImportOnnx(const std::string& path, const ImportOptions& options) {
+  return Importer(DecodeOnnxFile(path), path, options).Run();
+}
+
+Graph ImportOnnxBytes(std::string_view bytes, std::string_view file,
+                      const std::filesystem::path& folder, const ImportOptions& options) {
+  return Importer(DecodeOnnx(bytes, file, folder), file, options).Run();
+}
+
+}  // namespace heddle

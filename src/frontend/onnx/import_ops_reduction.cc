@@ -1,0 +1,97 @@
+// ONNX reductions.
+#include <numeric>
+
+#include "frontend/onnx/node_import.h"
+
+namespace heddle {
+namespace {
+
+struct Reduced {
+  std::vector<int64_t> axes;
+  int64_t keepdims = 1;
+  bool nothing = false;  // noop_with_empty_axes and no axes
+};
+
+Reduced ReadReduction(NodeImport& n) {
+  Reduced reduced;
+  reduced.keepdims = n.Int("keepdims", 1) != 0;
+  std::vector<int64_t> axes;
+  if (n.Has(1)) {
+    axes = n.Ints(1, "axes");
+  } else if (n.HasAttr("axes")) {
+    axes = n.IntList("axes");
+  }
+  const bool noop = n.Int("noop_with_empty_axes", 0) != 0;
+  reduced.nothing = axes.empty() && noop;
+  if (axes.empty() && !noop) {
+    axes.resize(n.shape(0).size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  reduced.axes = n.Axes(axes, n.rank(0));
+  return reduced;
+}
+
+Imported Reduce(NodeImport& n, std::string_view op, const Imported& x, const Reduced& reduced) {
+  if (reduced.nothing || reduced.axes.empty()) return x;
+  return n.Emit(op, {{"axes", reduced.axes}, {"keepdims", reduced.keepdims}}, {x});
+}
+
+// log(sum(exp(x))) with the maximum, through which no gradient flows, taken out.
+void ImportLogSumExp(NodeImport& n) {
+  const Reduced reduced = ReadReduction(n);
+  const Imported& x = n.In(0);
+  if (reduced.nothing || reduced.axes.empty()) {
+    n.Return(x);
+    return;
+  }
+  const Imported top = n.Emit(
+      "ReduceMax", {{"axes", reduced.axes}, {"keepdims", int64_t{1}}, {"detached", int64_t{1}}}, {x});
+  Reduced kept = reduced;
+  kept.keepdims = 1;
+  const Imported sum = Reduce(n, "ReduceSum", n.Emit("Exp", {}, {n.Emit("Sub", {}, {x, top})}), kept);
+  Imported result = n.Emit("Add", {}, {n.Emit("Log", {}, {sum}), top});
+  if (!reduced.keepdims) {
+    Shape shape = result.shape();
+    for (auto axis = reduced.axes.rbegin(); axis != reduced.axes.rend(); ++axis) {
+      shape.erase(shape.begin() + *axis);
+    }
+    result = n.Reshape(result, shape);
+  }
+  n.Return(result);
+}
+
+Imported SumOfSquares(NodeImport& n) {
+  return Reduce(n, "ReduceSum", n.Emit("Mul", {}, {n.In(0), n.In(0)}), ReadReduction(n));
+}
+
+void ImportArg(NodeImport& n, std::string_view op) {
+  if (n.Int("select_last_index", 0) != 0) n.Fail("select_last_index is not supported");
+  n.Return(n.Emit(op, {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"keepdims", n.Int("keepdims", 1)}},
+                  {n.In(0)}));
+}
+
+}  // namespace
+
+std::span<const OnnxOp> OnnxReductionOps() {
+  static const OnnxOp ops[] = {
+      {"ReduceSum", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
+      {"ReduceMean", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
+      {"ReduceMax", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
+      {"ReduceMin", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
+      {"ReduceProd", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
+      {"ReduceL1", 1, 2, [](NodeImport& n) {
+         n.Return(Reduce(n, "ReduceSum", n.Emit("Abs", {}, {n.In(0)}), ReadReduction(n)));
+       }},
+      {"ReduceL2", 1, 2, [](NodeImport& n) { n.Return(n.Emit("Sqrt", {}, {SumOfSquares(n)})); }},
+      {"ReduceSumSquare", 1, 2, [](NodeImport& n) { n.Return(SumOfSquares(n)); }},
+      {"ReduceLogSum", 1, 2, [](NodeImport& n) {
+         n.Return(n.Emit("Log", {}, {Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))}));
+       }},
+      {"ReduceLogSumExp", 1, 2, ImportLogSumExp},
+      {"ArgMax", 1, 1, [](NodeImport& n) { ImportArg(n, "ArgMax"); }},
+      {"ArgMin", 1, 1, [](NodeImport& n) { ImportArg(n, "ArgMin"); }},
+  };
+  return ops;
+}
+
+}  // namespace heddle

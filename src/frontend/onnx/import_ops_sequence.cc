@@ -1,0 +1,90 @@
+// ONNX sequences of tensors. They exist at import only: the graph has none.
+#include <algorithm>
+
+#include "frontend/onnx/node_import.h"
+
+namespace heddle {
+namespace {
+
+// More parts than any model has; bounds what a small file can ask for.
+constexpr int64_t kMaxParts = 4096;
+
+const std::vector<Imported>& SequenceOf(NodeImport& n) {
+  if (!n.In(0).sequence) n.Fail("operand 0 must be a sequence");
+  return *n.In(0).sequence;
+}
+
+Imported MakeSequence(std::vector<Imported> parts) {
+  Imported result;
+  result.sequence = std::make_shared<const std::vector<Imported>>(std::move(parts));
+  return result;
+}
+
+std::vector<int64_t> ChunkSizes(NodeImport& n, int64_t size) {
+  if (n.Has(1) && n.rank(1) > 0) return n.Ints(1, "split");
+  const int64_t chunk = n.Has(1) ? n.ScalarInt(1, "split") : 1;
+  if (chunk < 1) n.Fail("split is {}, must be positive", chunk);
+  if (size / chunk >= kMaxParts) n.Fail("splits {} into parts of {}, too many", size, chunk);
+  std::vector<int64_t> sizes;
+  for (int64_t left = size; left > 0; left -= sizes.back()) sizes.push_back(std::min(chunk, left));
+  return sizes;
+}
+
+void ImportSplitToSequence(NodeImport& n) {
+  const int64_t axis = n.Axis(n.Int("axis", 0), n.rank(0));
+  const auto sizes = ChunkSizes(n, n.shape(0)[static_cast<size_t>(axis)]);
+  if (sizes.empty()) n.Fail("splits an empty dimension");
+  auto parts = n.EmitAll("Split", {{"axis", axis}, {"sizes", sizes}}, {n.In(0)});
+  if (n.Int("keepdims", 1) == 0 && !n.Has(1)) {
+    for (Imported& part : parts) {
+      Shape shape = part.shape();
+      shape.erase(shape.begin() + axis);
+      part = n.Reshape(part, shape);
+    }
+  }
+  n.Return(MakeSequence(std::move(parts)));
+}
+
+void ImportSequenceAt(NodeImport& n) {
+  const auto& parts = SequenceOf(n);
+  n.Return(parts[static_cast<size_t>(n.Axis(n.ScalarInt(1, "position"), std::ssize(parts)))]);
+}
+
+void ImportConcatFromSequence(NodeImport& n) {
+  std::vector<Imported> parts = SequenceOf(n);
+  if (parts.empty()) n.Fail("concatenates an empty sequence");
+  const bool fresh = n.Int("new_axis", 0) != 0;
+  const int64_t axis = n.Axis(n.Int("axis"), parts.front().rank() + (fresh ? 1 : 0));
+  if (fresh) {
+    for (Imported& part : parts) {
+      if (part.rank() < axis) n.Fail("the parts differ in rank");
+      Shape shape = part.shape();
+      shape.insert(shape.begin() + axis, 1);
+      part = n.Reshape(part, shape);
+    }
+  }
+  n.Return(n.Emit("Concat", {{"axis", axis}}, parts));
+}
+
+}  // namespace
+
+std::span<const OnnxOp> OnnxSequenceOps() {
+  static const OnnxOp ops[] = {
+      {"SplitToSequence", 1, 2, ImportSplitToSequence},
+      {"SequenceAt", 2, 2, ImportSequenceAt},
+      {"SequenceConstruct", 1, -1, [](NodeImport& n) {
+         for (const Imported& part : n.All()) {
+           if (part.sequence) n.Fail("a sequence of sequences is not supported");
+         }
+         n.Return(MakeSequence(n.All()));
+       }},
+      {"SequenceLength", 1, 1, [](NodeImport& n) {
+         n.Return(Builder::Constant(
+             MakeTensor(DType::kI64, {}, std::vector<int64_t>{std::ssize(SequenceOf(n))})));
+       }},
+      {"ConcatFromSequence", 1, 1, ImportConcatFromSequence},
+  };
+  return ops;
+}
+
+}  // namespace heddle

@@ -1,0 +1,102 @@
+#include "frontend/onnx/parameters.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "frontend/onnx/import.h"
+
+namespace heddle {
+namespace {
+
+constexpr auto kBufferNames = std::to_array<std::string_view>(
+    {"*lifted_tensor*", "*inv_freq", "*running_mean", "*running_var", "*num_batches_tracked"});
+
+struct Place {
+  std::string_view op;
+  size_t first;  // operands from here ...
+  size_t last;   // ... to here
+};
+
+// Where an operand is a weight however small it is.
+constexpr auto kWeights = std::to_array<Place>({{"Conv", 1, 2},
+                                                {"ConvTranspose", 1, 2},
+                                                {"Gemm", 1, 2},
+                                                {"MatMul", 0, 1},
+                                                {"Gather", 0, 0},
+                                                {"PRelu", 1, 1},
+                                                {"LayerNormalization", 1, 2},
+                                                {"InstanceNormalization", 1, 2},
+                                                {"GroupNormalization", 1, 2},
+                                                {"BatchNormalization", 1, 2}});
+
+// Where a float operand is none.
+constexpr auto kBuffers = std::to_array<Place>({{"BatchNormalization", 3, 4},
+                                                {"Clip", 1, 2},
+                                                {"Dropout", 1, 2},
+                                                {"OneHot", 1, 2},
+                                                {"Pad", 2, 2},
+                                                {"Range", 0, 2},
+                                                {"Resize", 1, 2}});
+
+template <size_t N>
+bool IsAt(const std::array<Place, N>& places, std::string_view op, size_t operand) {
+  return std::any_of(places.begin(), places.end(), [&](const Place& place) {
+    return place.op == op && place.first <= operand && operand <= place.last;
+  });
+}
+
+}  // namespace
+
+bool GlobMatch(std::string_view pattern, std::string_view name) {
+  // Where the last * was, and how far it has been stretched.
+  size_t p = 0, n = 0, star = std::string_view::npos, stretched = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      stretched = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++stretched;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+ParameterRule::ParameterRule(const OnnxModel& model, std::string_view file,
+                             const ImportOptions& options)
+    : untrained_(kBufferNames.begin(), kBufferNames.end()) {
+  for (const OnnxTensor& tensor : model.initializers) uses_[tensor.name];
+  for (const OnnxNode& node : model.nodes) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const auto use = uses_.find(node.inputs[i]);
+      if (use == uses_.end()) continue;
+      use->second.weight = use->second.weight || IsAt(kWeights, node.op_type, i);
+      use->second.buffer = use->second.buffer || IsAt(kBuffers, node.op_type, i);
+    }
+  }
+  for (const std::string& pattern : options.frozen) {
+    const bool found = std::any_of(uses_.begin(), uses_.end(), [&](const auto& entry) {
+      return GlobMatch(pattern, entry.first);
+    });
+    if (!found) ThrowInput("{}: --frozen {}: no initializer has such a name", file, pattern);
+    untrained_.push_back(pattern);
+  }
+}
+
+bool ParameterRule::IsTrainable(const OnnxTensor& tensor) const {
+  if (!IsFloat(tensor.type.dtype) || tensor.type.shape.empty()) return false;
+  const Use& use = uses_.find(tensor.name)->second;
+  if (use.buffer) return false;
+  if (ElementCount(tensor.type.shape) <= 1 && !use.weight) return false;
+  return std::none_of(untrained_.begin(), untrained_.end(),
+                      [&](const std::string& pattern) { return GlobMatch(pattern, tensor.name); });
+}
+
+}  // namespace heddle

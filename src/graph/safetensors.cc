@@ -1,0 +1,185 @@
+#include "graph/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ostream>
+#include <utility>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "graph/text.h"
+
+namespace heddle {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
+
+// Sorted by name, without duplicates.
+const SafetensorsEntry* FindEntry(const std::vector<SafetensorsEntry>& entries,
+                                  std::string_view name) {
+  auto it = std::ranges::lower_bound(entries, name, {}, &SafetensorsEntry::name);
+  return it != entries.end() && it->name == name ? &*it : nullptr;
+}
+
+std::string JsonString(const std::string& text, std::string_view what, const std::string& path) {
+  try {
+    return Json(text).dump();
+  } catch (const Json::exception&) {
+    ThrowInput("{}: cannot write {}: it is not UTF-8", path, what);
+  }
+}
+
+// The header with its length in front, padded so that the data begins at a multiple of 8.
+std::string MakeHeader(const std::string& path, std::span<const NamedTensor* const> layout,
+                       const std::map<std::string, std::string>& metadata) {
+  std::string json = "{";
+  if (!metadata.empty()) {
+    json += "\"__metadata__\":";
+    char separator = '{';
+    for (const auto& [key, value] : metadata) {
+      json += separator + JsonString(key, "a key of the metadata", path) + ":" +
+              JsonString(value, "metadata " + Quote(key), path);
+      separator = ',';
+    }
+    json += "}";
+  }
+  int64_t offset = 0;
+  for (const NamedTensor* item : layout) {
+    int64_t end = offset + static_cast<int64_t>(item->tensor->data.size());
+    if (json.size() > 1) json += ",";
+    json += JsonString(item->name, "tensor " + Quote(item->name), path);
+    json += fmt::format(R"(:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})",
+                        Info(item->tensor->dtype).safetensors, ToString(item->tensor->shape),
+                        offset, end);
+    offset = end;
+  }
+  json += "}";
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  if (static_cast<int64_t>(json.size()) > kMaxSafetensorsHeader) {
+    ThrowInput("{}: the header would have {} bytes, above {}; use fewer or shorter names", path,
+               json.size(), kMaxSafetensorsHeader);
+  }
+  uint64_t size = json.size();
+  return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + json;
+}
+
+}  // namespace
+
+SafetensorsFile SafetensorsFile::Open(const std::string& path) {
+  // O_NONBLOCK: a pipe is refused below instead of waited for.
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) ThrowInput("{}: cannot open: {}", path, std::strerror(errno));
+  struct stat info = {};
+  void* mapping = MAP_FAILED;
+  int error = 0;
+  if (::fstat(fd, &info) != 0) {
+    error = errno;
+  } else if (S_ISREG(info.st_mode) && info.st_size > 0) {
+    mapping = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+    if (mapping == MAP_FAILED) error = errno;
+  }
+  ::close(fd);
+  if (error != 0) ThrowInput("{}: cannot read: {}", path, std::strerror(error));
+  if (S_ISDIR(info.st_mode)) ThrowInput("{}: is a directory; name a .safetensors file in it", path);
+  if (!S_ISREG(info.st_mode)) ThrowInput("{}: is not a regular file", path);
+
+  SafetensorsFile file;
+  file.path_ = path;
+  if (info.st_size > 0) {
+    file.bytes_ = {static_cast<const std::byte*>(mapping), static_cast<size_t>(info.st_size)};
+  }
+  file.header_ = ParseSafetensors(file.bytes_, path);
+  return file;
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      bytes_(std::exchange(other.bytes_, {})),
+      header_(std::move(other.header_)) {}
+
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(header_, other.header_);
+  return *this;
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
+  return FindEntry(header_.tensors, name);
+}
+
+std::span<const std::byte> SafetensorsFile::Bytes(std::string_view name) const {
+  const SafetensorsEntry* entry = Find(name);
+  if (!entry) ThrowInput("{}: has no tensor '{}'; it has {} others", path_, name, tensors().size());
+  return bytes_.subspan(static_cast<size_t>(header_.data_begin + entry->begin),
+                        static_cast<size_t>(entry->end - entry->begin));
+}
+
+HostTensor SafetensorsFile::Load(std::string_view name) const {
+  std::span<const std::byte> bytes = Bytes(name);
+  const SafetensorsEntry* entry = Find(name);
+  HostTensor tensor;
+  tensor.dtype = entry->type.dtype;
+  tensor.shape = entry->type.shape;
+  tensor.data.assign(bytes.begin(), bytes.end());
+  if (tensor.dtype == DType::kBool) {
+    auto bad = std::ranges::find_if(tensor.data, [](std::byte b) { return b > std::byte{1}; });
+    if (bad != tensor.data.end()) {
+      ThrowInput("{}: tensor '{}': element {} is {}, but a BOOL is 0 or 1", path_, name,
+                 bad - tensor.data.begin(), std::to_integer<int>(*bad));
+    }
+  }
+  return tensor;
+}
+
+std::map<std::string, HostTensor> SafetensorsFile::LoadAll() const {
+  std::map<std::string, HostTensor> all;
+  for (const SafetensorsEntry& entry : tensors()) all.emplace(entry.name, Load(entry.name));
+  return all;
+}
+
+void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  if (static_cast<int64_t>(tensors.size()) > kMaxSafetensorsTensors) {
+    ThrowInput("{}: cannot write {} tensors, at most {}", path, tensors.size(),
+               kMaxSafetensorsTensors);
+  }
+  std::vector<const NamedTensor*> layout;
+  for (const NamedTensor& item : tensors) {
+    HEDDLE_CHECK(item.tensor != nullptr, "tensor '{}'", item.name);
+    HEDDLE_CHECK_EQ(static_cast<int64_t>(item.tensor->data.size()), ByteCount(item.tensor->type()));
+    if (item.name == "__metadata__") {
+      ThrowInput("{}: a tensor may not be named __metadata__; rename it", path);
+    }
+    layout.push_back(&item);
+  }
+  std::ranges::sort(layout, {}, &NamedTensor::name);
+  auto twice = std::ranges::adjacent_find(layout, {}, &NamedTensor::name);
+  if (twice != layout.end()) ThrowInput("{}: tensor '{}' is given twice", path, (*twice)->name);
+  std::ranges::stable_sort(layout, std::greater<>(),
+                           [](const NamedTensor* item) { return SizeOf(item->tensor->dtype); });
+
+  std::string header = MakeHeader(path, layout, metadata);
+  WriteFileAtomically(path, [&](std::ostream& out) {
+    out.write(header.data(), static_cast<std::streamsize>(header.size()));
+    for (const NamedTensor* item : layout) {
+      out.write(reinterpret_cast<const char*>(item->tensor->data.data()),
+                static_cast<std::streamsize>(item->tensor->data.size()));
+    }
+  });
+}
+
+}  // namespace heddle

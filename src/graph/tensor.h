@@ -1,0 +1,78 @@
+// Shapes, tensor types, and dense tensors in host memory (constants, weights, inputs read from
+// files).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/dtype.h"
+
+namespace heddle {
+
+using Shape = std::vector<int64_t>;
+
+// No tensor may have more dimensions than this.
+inline constexpr int64_t kMaxRank = 32;
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+  bool operator==(const TensorType&) const = default;
+};
+
+// The number of elements. Throws InputError where a dimension is negative or the product does not
+// fit 63 bits; `what` names the tensor in that message.
+int64_t ElementCount(std::span<const int64_t> shape, std::string_view what = "tensor");
+
+// Bytes of a dense tensor, checked likewise.
+int64_t ByteCount(const TensorType& type, std::string_view what = "tensor");
+
+// "[4,32]" and "f32[4,32]".
+std::string ToString(std::span<const int64_t> shape);
+std::string ToString(const TensorType& type);
+
+// A dense row-major tensor. `data.size()` is always ByteCount of its type.
+struct HostTensor {
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::vector<std::byte> data;
+
+  HostTensor() = default;
+  // Zero-filled.
+  HostTensor(DType dtype, Shape shape);
+
+  TensorType type() const { return {dtype, shape}; }
+  int64_t size() const { return static_cast<int64_t>(data.size()) / SizeOf(dtype); }
+
+  // Typed view; T must be the C++ type of `dtype` (bool is uint8_t; f16 and bf16 are uint16_t
+  // bits).
+  template <class T>
+  std::span<T> as() {
+    return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
+  }
+  template <class T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+  }
+
+  bool operator==(const HostTensor&) const = default;
+};
+
+// Makes a tensor from values given as double or int64, converted to `dtype` element by element.
+HostTensor MakeTensor(DType dtype, Shape shape, std::span<const double> values);
+HostTensor MakeTensor(DType dtype, Shape shape, std::span<const int64_t> values);
+
+// One element as double / int64 (f16 and bf16 widened; floats truncated towards zero by AsInt).
+double AsDouble(const HostTensor& tensor, int64_t index);
+int64_t AsInt(const HostTensor& tensor, int64_t index);
+
+// Conversions between float and the 16-bit formats; to 16 bits rounds to nearest even.
+float HalfToFloat(uint16_t bits);
+uint16_t FloatToHalf(float value);
+float BFloat16ToFloat(uint16_t bits);
+uint16_t FloatToBFloat16(float value);
+
+}  // namespace heddle

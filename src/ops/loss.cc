@@ -1,0 +1,93 @@
+// Losses over classes (dimension 1 of the logits). A mean is a sum divided by a count that is an operand,
+// so that the terms of every shard and micro-batch add up.
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/expansion.h"
+#include "ops/families.h"
+#include "ops/spec.h"
+
+namespace heddle {
+namespace {
+
+bool IsReduced(const OpContext& c) {
+  std::string reduction = StringAttr(c.attributes, "reduction", "mean");
+  if (reduction != "mean" && reduction != "sum" && reduction != "none") {
+    ThrowInput("reduction=\"{}\"", reduction);
+  }
+  if ((reduction == "mean") != (c.operands.size() == 3)) {
+    ThrowInput("reduction=\"{}\" with {} operands: a count goes with \"mean\"", reduction,
+               c.operands.size());
+  }
+  return reduction != "none";
+}
+
+void RequireLabels(const OpContext& c) {
+  DType dtype = c.operands[1].dtype;
+  if (dtype != DType::kI64 && dtype != DType::kI32) ThrowInput("labels are {}", Name(dtype));
+}
+
+Rule CrossEntropyRule(const OpContext& c) {
+  RequireLabels(c);
+  Rule rule = IsReduced(c) ? Spec("n+ c& d*+, n d*,  -> ", c) : Spec("n c& d*, n d* -> n d*", c);
+  SetWork(rule, 6, AllFactors(rule));
+  rule.differentiable = {0};
+  rule.keep.operands = {1};
+  // The logarithms of the probabilities.
+  rule.keep.extra = {{static_cast<double>(SizeOf(c.operands[0].dtype)), AllFactors(rule)}};
+  return rule;
+}
+
+// Logits split over classes: a maximum and two sums per row cross the ranks.
+Graph CrossEntropyExpansion(const OpContext& c) {
+  Primitives p(c);
+  DType dtype = c.operands[0].dtype;
+  Attribute axes = std::vector<int64_t>{1};
+  int64_t ignored = IntAttr(c.attributes, "ignore_index", -100);
+  ValueId labels = p.operand(1);
+  ValueId top = p("ReduceMax", {p.operand(0)}, {{"axes", axes}, {"detached", int64_t{1}}});
+  ValueId shifted = p("Sub", {p.operand(0), top});
+  ValueId sum = p("ReduceSum", {p("Exp", {shifted})}, {{"axes", axes}, {"keepdims", int64_t{0}}});
+  ValueId picked = p("NllLoss", {shifted, labels},
+                     {{"ignore_index", ignored}, {"reduction", std::string("none")}});
+  ValueId ignore = p.Scalar(static_cast<double>(ignored), c.operands[1].dtype);
+  ValueId counts = p("Cast", {p("Not", {p("Equal", {labels, ignore})})},
+                     {{"to", std::string(Name(dtype))}});
+  ValueId loss = p("Add", {p("Mul", {p("Log", {sum}), counts}), picked});
+  if (!IsReduced(c)) return p.Finish({loss});
+  std::vector<int64_t> all(c.shape(1).size());
+  std::iota(all.begin(), all.end(), 0);
+  loss = p("ReduceSum", {loss}, {{"axes", all}, {"keepdims", int64_t{0}}});
+  if (c.operands.size() == 3) loss = p("Div", {loss, p.operand(2)});
+  return p.Finish({loss});
+}
+
+Rule NllLossRule(const OpContext& c) {
+  RequireLabels(c);
+  Rule rule = IsReduced(c) ? Spec("n+ c+ d*+, n d*,  -> ", c) : Spec("n c+ d*, n d* -> n d*", c);
+  SetWork(rule, 1, Factors(rule, {"n", "d*"}));
+  rule.linear = {{0}};
+  rule.differentiable = {0};
+  rule.keep.operands = {1};
+  return rule;
+}
+
+Rule LabelCountRule(const OpContext& c) {
+  Rule rule = Spec("i*+ -> ", c);
+  rule.result_dtypes = {DType::kF32};
+  SetWork(rule, 1, AllFactors(rule));
+  NoGradient(rule);
+  return rule;
+}
+
+}  // namespace
+
+std::vector<OpDef> LossOps() {
+  return {
+      {"CrossEntropy", 2, 3, {"ignore_index", "reduction"}, CrossEntropyRule, CrossEntropyExpansion},
+      {"NllLoss", 2, 3, {"ignore_index", "reduction"}, NllLossRule},
+      {"LabelCount", 1, 1, {"ignore_index"}, LabelCountRule},
+  };
+}
+
+}  // namespace heddle

@@ -1,0 +1,87 @@
+#include "runtime/initialise.h"
+
+#include <cmath>
+
+#include "base/hash.h"
+#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/random.h"
+
+namespace heddle {
+namespace {
+
+enum class Role { kTable, kWeight, kOne, kZero };
+
+struct Use {
+  Role role = Role::kTable;
+  double fan_in = 1;
+};
+
+bool IsNorm(std::string_view op) {
+  return op == "LayerNorm" || op == "RMSNorm" || op == "BatchNorm" || op == "BatchNormInference" ||
+         op == "InstanceNorm" || op == "GroupNorm";
+}
+
+// What is summed over in the products a weight takes part in.
+double FanIn(const Rule& rule, size_t operand) {
+  double fan = 1;
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    if (!Has(rule.operands[operand], static_cast<int>(f))) continue;
+    if (Has(rule.results[0], static_cast<int>(f))) continue;
+    fan *= static_cast<double>(rule.factors[f].size);
+  }
+  return fan;
+}
+
+// The first use that says something; relabelings pass a parameter on.
+Use FirstUse(const Graph& graph, ValueId value, const std::vector<Rule>& rules) {
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (node.operands[o] != value) continue;
+      if (rules[n].view) return FirstUse(graph, node.results[0], rules);
+      if (node.op == "Gather") return {Role::kTable, 1};
+      if (IsNorm(node.op)) return {o == 1 ? Role::kOne : Role::kZero, 1};
+      bool contraction = !rules[n].work.empty() && rules[n].work[0].contraction;
+      if (contraction && o == 2 && node.op != "Einsum") return {Role::kZero, 1};
+      if (contraction) return {Role::kWeight, FanIn(rules[n], o)};
+      // A scale that multiplies, or a bias that is added.
+      bool row = graph.value(value).type.shape.size() <= 1;
+      if (row && node.op == "Mul") return {Role::kOne, 1};
+      if (row && node.op == "Add") return {Role::kZero, 1};
+      return {Role::kTable, 1};
+    }
+  }
+  return {};
+}
+
+at::Tensor SeededUniform(const Shape& shape, uint64_t seed, uint64_t stream, uint64_t part) {
+  at::Tensor indices = at::arange(ElementCount(shape), at::kLong).reshape(shape);
+  return RandomUniform(RandomKey({seed, 0, stream}, part), indices);
+}
+
+}  // namespace
+
+at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream) {
+  at::Tensor first = SeededUniform(shape, seed, stream, 0);
+  at::Tensor second = SeededUniform(shape, seed, stream, 1);
+  return (-2 * (1 - first).log()).sqrt().mul_((second * (2 * M_PI)).cos_());
+}
+
+at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream) {
+  at::Tensor uniform = SeededUniform(shape, seed, stream, 0).to(at::kDouble);
+  return (uniform * static_cast<double>(bound)).to(at::kLong).clamp_max_(bound - 1);
+}
+
+at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const std::vector<Rule>& rules,
+                          uint64_t seed) {
+  const Value& value = graph.value(parameter);
+  at::TensorOptions options(ToTorch(value.type.dtype));
+  Use use = FirstUse(graph, parameter, rules);
+  if (use.role == Role::kOne) return at::ones(value.type.shape, options);
+  if (use.role == Role::kZero) return at::zeros(value.type.shape, options);
+  double deviation = use.role == Role::kTable ? 0.02 : 1 / std::sqrt(use.fan_in);
+  at::Tensor normal = SeededNormal(value.type.shape, seed, HashString(value.name));
+  return normal.mul_(deviation).to(options);
+}
+
+}  // namespace heddle

@@ -1,0 +1,22 @@
+// Initial weights for parameters the model file does not give: a pure function of the seed, the
+// parameter's name and the position of the element, so that every plan starts from the same weights.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "graph/graph.h"
+#include "ops/rule.h"
+
+namespace heddle {
+
+// By the parameter's first use: scales of normalisations are 1, biases 0, tables normal with deviation
+// 0.02, weights of products normal with deviation 1/sqrt(fan in).
+at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const std::vector<Rule>& rules,
+                          uint64_t seed);
+
+// Standard normal numbers in the given shape.
+at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream);
+// Integers in [0, bound).
+at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream);
+
+}  // namespace heddle

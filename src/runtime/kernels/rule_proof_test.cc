@@ -1,0 +1,259 @@
+// Every rule proved by its kernel. For every op of the list, many random applications:
+//  - every factor that may be split, 2 to 4 ways (uneven and empty blocks included), and pairs of
+//  factors:
+//    the kernel on shards, recombined as the rule says, equals the kernel on the whole;
+//  - every set of operands the rule calls linear, given as partial sums: the results sum up;
+//  - every expansion, whole and with each expanded factor split;
+// forward and gradients alike. The list of ops is the registry's: an op without a kernel or a
+// sampler fails.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "ops/op.h"
+#include "runtime/kernels/op_samples.h"
+#include "runtime/kernels/sharded_eval.h"
+
+namespace heddle {
+namespace {
+
+constexpr int kSamplesPerSampler = 25;
+
+// Everything in double precision, so that only mistakes are larger than the tolerance.
+TensorType Widen(TensorType type) {
+  if (type.dtype == DType::kF32) type.dtype = DType::kF64;
+  return type;
+}
+
+at::Tensor Draw(const OperandSample& sample, SampleRng& rng) {
+  int64_t count = ElementCount(sample.type.shape);
+  std::vector<double> values(static_cast<size_t>(count));
+  std::normal_distribution<double> normal;
+  auto unit = [&] { return static_cast<double>(rng() >> 11) * 0x1p-53; };
+  auto below = [&](int64_t n) { return static_cast<double>(rng() % static_cast<uint64_t>(n)); };
+  std::vector<double> order(values.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<double>(i);
+  std::shuffle(order.begin(), order.end(), rng);
+  int64_t rows = sample.type.shape.empty() ? 1 : std::max<int64_t>(sample.type.shape[0], 1);
+  std::vector<double> unique(static_cast<size_t>(std::max<int64_t>(sample.bound, 0)));
+  for (size_t i = 0; i < unique.size(); ++i) unique[i] = static_cast<double>(i);
+  std::shuffle(unique.begin(), unique.end(), rng);
+  for (size_t i = 0; i < values.size(); ++i) {
+    switch (sample.fill) {
+      case Fill::kNormal:
+        values[i] = normal(rng);
+        break;
+      case Fill::kPositive:
+        values[i] = 0.5 + 1.5 * unit();
+        break;
+      case Fill::kUnit:
+        values[i] = 1.8 * unit() - 0.9;
+        break;
+      case Fill::kDistinct:
+        values[i] = 1.0 + 0.37 * order[i] + 0.01 * unit();
+        break;
+      case Fill::kIndex:
+        values[i] = below(sample.bound);
+        break;
+      case Fill::kSignedIndex:
+        values[i] = sample.bound < 0 ? static_cast<double>(sample.bound)
+                                     : below(2 * sample.bound) - static_cast<double>(sample.bound);
+        break;
+      case Fill::kUnique:
+        values[i] = unique[i / (values.size() / static_cast<size_t>(rows))];
+        break;
+      case Fill::kLabel:
+        values[i] = rng() % 4 == 0 ? -100 : below(sample.bound);
+        break;
+      case Fill::kBool:
+        values[i] = static_cast<double>(rng() & 1);
+        break;
+    }
+  }
+  at::Tensor tensor = at::tensor(values, at::kDouble).reshape(sample.type.shape);
+  return tensor.to(ToTorch(Widen(sample.type).dtype));
+}
+
+std::string Describe(std::string_view op, const Rule& rule) {
+  std::string sizes;
+  for (const Factor& factor : rule.factors) {
+    sizes += " " + factor.name + "=" + std::to_string(factor.size);
+  }
+  return std::string(op) + ": " + ToString(rule) + "  with" + sizes;
+}
+
+void ExpectClose(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
+  ASSERT_EQ(got.defined(), want.defined()) << what;
+  if (!want.defined()) return;
+  ASSERT_EQ(got.sizes(), want.sizes()) << what;
+  if (want.numel() == 0) return;
+  at::Tensor a = got.detach().to(at::kDouble), b = want.detach().to(at::kDouble);
+  double tolerance = want.scalar_type() == at::kFloat ? 1e-5 : 1e-9;
+  double scale = std::max(1.0, b.abs().max().item<double>());
+  double error = (a - b).abs().max().item<double>();
+  EXPECT_LE(error, tolerance * scale) << what << "\ngot " << a << "\nwant " << b;
+}
+
+void ExpectSame(const Evaluation& got, const Evaluation& want, const std::string& what) {
+  ASSERT_EQ(got.results.size(), want.results.size()) << what;
+  for (size_t r = 0; r < want.results.size(); ++r) {
+    ExpectClose(got.results[r], want.results[r], what + ", result " + std::to_string(r));
+  }
+  for (size_t o = 0; o < want.gradients.size(); ++o) {
+    ExpectClose(got.gradients[o], want.gradients[o], what + ", gradient " + std::to_string(o));
+  }
+}
+
+// One random application of an op, and what a single device makes of it.
+struct Case {
+  std::string_view op;
+  Attributes attributes;
+  std::vector<TensorType> types;
+  Rule rule;
+  std::vector<at::Tensor> operands, result_gradients;
+  Evaluation whole;
+
+  Case(const OpSampler& sampler, SampleRng& rng) : op(sampler.op) {
+    OpSample sample = sampler.draw(rng);
+    attributes = sample.attributes;
+    for (const OperandSample& operand : sample.operands) {
+      types.push_back(Widen(operand.type));
+      operands.push_back(Draw(operand, rng));
+    }
+    rule = MakeRule(op, attributes, types);
+    for (const TensorType& type : ResultTypes(rule)) {
+      OperandSample gradient{type, Fill::kNormal, 0};
+      result_gradients.push_back(IsFloat(type.dtype) ? Draw(gradient, rng) : at::Tensor());
+    }
+    whole = EvaluateWhole(op, attributes, rule, operands, result_gradients);
+  }
+
+  Evaluation Split(const std::vector<SplitAxis>& axes) const {
+    return EvaluateSplit(op, attributes, rule, operands, result_gradients, axes);
+  }
+};
+
+bool CanSplit(const Factor& factor) {
+  return factor.kind == FactorKind::kParallel || factor.kind == FactorKind::kSummed ||
+         factor.kind == FactorKind::kMaxed;
+}
+
+class RuleProof : public testing::TestWithParam<size_t> {
+ protected:
+  const OpSampler& sampler() const { return AllSamplers()[GetParam()]; }
+
+  // Calls check(case, rng) for many applications.
+  template <class Check>
+  void ForCases(Check check) {
+    for (int i = 0; i < kSamplesPerSampler; ++i) {
+      SampleRng rng(static_cast<uint64_t>(i) * 1000003 + GetParam());
+      Case one(sampler(), rng);
+      check(one, rng);
+      if (HasFatalFailure() || HasNonfatalFailure()) return;
+    }
+  }
+};
+
+TEST_P(RuleProof, ShardsOfEveryFactorRecombine) {
+  ForCases([](const Case& one, SampleRng&) {
+    for (size_t f = 0; f < one.rule.factors.size(); ++f) {
+      if (!CanSplit(one.rule.factors[f])) continue;
+      for (int64_t ranks = 2; ranks <= 4; ++ranks) {
+        std::string what = Describe(one.op, one.rule) + "\nsplit " + one.rule.factors[f].name +
+                           " " + std::to_string(ranks) + " ways";
+        ExpectSame(one.Split({{static_cast<int>(f), ranks}}), one.whole, what);
+      }
+    }
+  });
+}
+
+TEST_P(RuleProof, ShardsOfPairsOfFactorsRecombine) {
+  ForCases([](const Case& one, SampleRng& rng) {
+    std::vector<int> open;
+    for (size_t f = 0; f < one.rule.factors.size(); ++f) {
+      if (CanSplit(one.rule.factors[f])) open.push_back(static_cast<int>(f));
+    }
+    if (open.size() < 2) return;
+    std::shuffle(open.begin(), open.end(), rng);
+    ExpectSame(one.Split({{open[0], 2}, {open[1], 3}}), one.whole,
+               Describe(one.op, one.rule) + "\nsplit two factors");
+  });
+}
+
+TEST_P(RuleProof, PartialSumsPassThroughLinearOperands) {
+  ForCases([](const Case& one, SampleRng&) {
+    for (const std::vector<int>& set : one.rule.linear) {
+      bool floats = true;
+      for (int o : set) floats &= IsFloat(one.types[static_cast<size_t>(o)].dtype);
+      if (!floats) continue;
+      ExpectSame(EvaluatePartial(one.op, one.attributes, one.rule, one.operands,
+                                 one.result_gradients, set),
+                 one.whole, Describe(one.op, one.rule) + "\npartial operands");
+    }
+  });
+}
+
+TEST_P(RuleProof, ExpansionsComputeTheSame) {
+  const OpDef* def = FindOp(sampler().op);
+  ForCases([def](const Case& one, SampleRng&) {
+    for (const Factor& factor : one.rule.factors) {
+      if (factor.kind == FactorKind::kExpanded) ASSERT_TRUE(def->expansion) << def->name;
+    }
+    if (!def->expansion) return;
+    Graph graph = def->expansion(OpContext{one.attributes, one.types});
+    ASSERT_EQ(Verify(graph), std::vector<std::string>{});
+    std::vector<int> unsplit(one.operands.size(), -1);
+    std::string what = Describe(one.op, one.rule) + "\nexpanded";
+    ExpectSame(EvaluateGraph(graph, one.operands, one.result_gradients, unsplit, 1), one.whole,
+               what);
+    for (size_t f = 0; f < one.rule.factors.size(); ++f) {
+      if (one.rule.factors[f].kind == FactorKind::kWhole) continue;
+      std::vector<int> dims;
+      for (const Dims& operand : one.rule.operands) {
+        int found = -1;
+        for (size_t d = 0; d < operand.size(); ++d) {
+          if (Has({operand[d]}, static_cast<int>(f))) found = static_cast<int>(d);
+        }
+        dims.push_back(found);
+      }
+      for (int64_t ranks = 2; ranks <= 4; ++ranks) {
+        ExpectSame(EvaluateGraph(graph, one.operands, one.result_gradients, dims, ranks), one.whole,
+                   what + " and split along " + one.rule.factors[f].name);
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, RuleProof, testing::Range(size_t{0}, AllSamplers().size()),
+                         [](const auto& info) {
+                           return std::string(AllSamplers()[info.param].op) + "_" +
+                                  std::to_string(info.param);
+                         });
+
+TEST(RuleProofCoverage, EveryOpHasAKernelAndASampler) {
+  std::set<std::string_view> ops, kernels, samplers;
+  for (const OpDef& op : AllOps()) ops.insert(op.name);
+  for (const KernelDef& kernel : AllKernels()) kernels.insert(kernel.op);
+  for (const OpSampler& sampler : AllSamplers()) samplers.insert(sampler.op);
+  EXPECT_EQ(ops, kernels);
+  EXPECT_EQ(ops, samplers);
+}
+
+// The proofs prove nothing about a factor that no sample has: every kind of factor a rule can have
+// must have been split at least once with a size above one.
+TEST(RuleProofCoverage, EveryOpIsSplitSomewhere) {
+  std::set<std::string_view> unsplit;
+  for (size_t s = 0; s < AllSamplers().size(); ++s) {
+    bool split = false;
+    for (int i = 0; i < kSamplesPerSampler; ++i) {
+      SampleRng rng(static_cast<uint64_t>(i) * 1000003 + s);
+      Case one(AllSamplers()[s], rng);
+      for (const Factor& factor : one.rule.factors) split |= CanSplit(factor);
+    }
+    if (!split) unsplit.insert(AllSamplers()[s].op);
+  }
+  EXPECT_TRUE(unsplit.empty()) << *unsplit.begin();
+}
+
+}  // namespace
+}  // namespace heddle

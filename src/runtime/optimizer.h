@@ -1,0 +1,38 @@
+// Optimizers, by PyTorch's formulas.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+struct OptimizerOptions {
+  std::string name = "adamw";  // sgd, momentum, adam, adamw
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0.9;  // of "momentum"
+};
+
+// The names `name` may have.
+const std::vector<std::string>& OptimizerNames();
+
+class Optimizer {
+ public:
+  // Throws InputError for unknown names and numbers out of range.
+  explicit Optimizer(OptimizerOptions options);
+
+  // Updates parameters in place. The same parameters must be given each time.
+  void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients);
+
+ private:
+  OptimizerOptions options_;
+  int64_t steps_ = 0;
+  std::vector<at::Tensor> first_, second_;  // moments
+};
+
+}  // namespace heddle

@@ -1,0 +1,56 @@
+// A model on one device: the meaning that every plan must reproduce.
+//
+//   SingleDevice model(graph, {.seed = 1});
+//   StepResult step = model.Run(batch, /*step=*/0);     forward and backward
+//   optimizer.Step(model.parameters(), step.gradients);
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/rule.h"
+
+namespace heddle {
+
+// Inputs by name.
+using Batch = std::map<std::string, at::Tensor>;
+
+struct StepResult {
+  double loss = 0;
+  std::vector<at::Tensor> gradients;  // in the order of the parameters
+};
+
+class SingleDevice {
+ public:
+  struct Options {
+    uint64_t seed = 0;  // of initial weights and of random ops
+  };
+
+  // Weights are the graph's own where it has them and seeded otherwise. Throws InputError where a constant
+  // has no data: such a model can be planned, not run.
+  SingleDevice(const Graph& graph, Options options);
+
+  // One forward and backward pass. Throws InputError when the batch lacks an input or has another type.
+  StepResult Run(const Batch& batch, int64_t step);
+
+  std::vector<at::Tensor>& parameters() { return parameters_; }
+  const std::vector<std::string>& parameter_names() const { return names_; }
+
+ private:
+  at::Tensor Forward(const Batch& batch, int64_t step);
+
+  const Graph& graph_;
+  Options options_;
+  std::vector<Rule> rules_;
+  std::vector<std::vector<Block>> blocks_;
+  std::vector<std::vector<ValueId>> last_use_;  // per node, the values nobody reads after it
+  std::vector<at::Tensor> fixed_;               // per value: parameters and constants
+  std::vector<at::Tensor> parameters_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace heddle

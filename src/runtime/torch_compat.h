@@ -1,0 +1,36 @@
+// Everything that differs between the libtorch versions heddle builds against: 1.13 (Debian, CPU)
+// and 2.x (upstream, CPU or CUDA). No other file tests the version.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/version.h>
+
+#include <optional>
+
+#define HEDDLE_TORCH_AT_LEAST(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) ||         \
+   (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+
+namespace heddle {
+
+// softmax(scale * q k^T + mask) v in one call that never holds the scores, or nothing where this
+// version has none. `mask` may be undefined and is then additive nothing; causal (from position 0)
+// needs that.
+inline std::optional<at::Tensor> FusedAttention([[maybe_unused]] const at::Tensor& q,
+                                                [[maybe_unused]] const at::Tensor& k,
+                                                [[maybe_unused]] const at::Tensor& v,
+                                                [[maybe_unused]] const at::Tensor& mask,
+                                                [[maybe_unused]] bool causal,
+                                                [[maybe_unused]] double scale) {
+#if HEDDLE_TORCH_AT_LEAST(2, 1)
+  if (mask.defined()) return at::scaled_dot_product_attention(q, k, v, mask, 0.0, false, scale);
+  return at::scaled_dot_product_attention(q, k, v, {}, 0.0, causal, scale);
+#else
+  return std::nullopt;
+#endif
+}
+
+// Whether FusedAttention ever answers: preparing its operands costs copies.
+inline constexpr bool kHasFusedAttention = HEDDLE_TORCH_AT_LEAST(2, 1);
+
+}  // namespace heddle
