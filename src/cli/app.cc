@@ -51,13 +51,17 @@ ImportOptions ModelArgs::Options() const {
   return options;
 }
 
-int RunMain(int argc, const char* const* argv, const std::string& version) {
+const std::vector<AddCommand>& CoreCommands() {
+  static const std::vector<AddCommand> commands = {AddInspect, AddExport};
+  return commands;
+}
+
+int RunMain(int argc, const char* const* argv, const std::string& version,
+            const std::vector<AddCommand>& commands) {
   CLI::App app{"heddle plans, simulates and runs model-parallel training.", "heddle"};
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
-  AddInspect(app);
-  AddTrain(app);
-  AddExport(app);
+  for (AddCommand add : commands) add(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -12,6 +12,8 @@ namespace heddle {
 
 void AddInspect(CLI::App& app);
 void AddExport(CLI::App& app);
+
+// Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);
 
 // The MODEL argument and the flags that go with it, the same for every command.
@@ -27,8 +29,19 @@ struct ModelArgs {
   ImportOptions Options() const;
 };
 
-// The whole program: parses, runs, reports errors in one line. Returns the exit status: 0 done, 1 failed,
-// 2 bad usage or bad input, 3 infeasible.
-int RunMain(int argc, const char* const* argv, const std::string& version);
+using AddCommand = void (*)(CLI::App&);
+
+// The whole program: parses, runs one of the commands, reports errors in one line. Returns the exit status:
+// 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible.
+int RunMain(int argc, const char* const* argv, const std::string& version,
+            const std::vector<AddCommand>& commands);
+
+// The commands without libtorch.
+const std::vector<AddCommand>& CoreCommands();
+
+// For a program without libtorch: if the command given needs it, becomes `heddle-torch`, which lies beside
+// this program; says what is missing when it does not.
+void AddForwarded(CLI::App& app);
+void ForwardToTorch(int argc, char** argv);
 
 }  // namespace heddle

@@ -1,3 +1,12 @@
 #include "cli/commands.h"
 
-int main(int argc, char** argv) { return heddle::RunMain(argc, argv, HEDDLE_VERSION); }
+int main(int argc, char** argv) {
+  std::vector<heddle::AddCommand> commands = heddle::CoreCommands();
+#ifdef HEDDLE_WITH_TORCH
+  commands.push_back(heddle::AddTrain);
+#else
+  heddle::ForwardToTorch(argc, argv);
+  commands.push_back(heddle::AddForwarded);
+#endif
+  return heddle::RunMain(argc, argv, HEDDLE_VERSION, commands);
+}

@@ -12,7 +12,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "frontend/fuse.h"
 #include "frontend/onnx/builder.h"
 #include "frontend/onnx/decode.h"
 #include "frontend/onnx/node_import.h"
@@ -60,9 +59,7 @@ class Importer {
     graph.outputs = {Loss()};
     WarnOfUnreadInputs(graph);
     CheckResult(graph);
-    Graph result = RunPasses(DropDead(std::move(graph)), CleanUpPasses());
-    if (options_.fuse) result = RunPasses(std::move(result), FusionPasses());
-    return result;
+    return DropDead(std::move(graph));
   }
 
  private:

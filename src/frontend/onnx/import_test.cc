@@ -291,16 +291,6 @@ TEST(OnnxImport, NodesThatChangeNothingGo) {
   EXPECT_EQ(m.Ops(), "ReduceSum");
 }
 
-TEST(OnnxImport, TransposesOfTransposesMerge) {
-  TestModel m;
-  m.Input("x", {2, 3, 4});
-  m.Node("Transpose", {"x"}, {"a"}).Ints("perm", {1, 2, 0});
-  m.Node("Transpose", {"a"}, {"b"}).Ints("perm", {2, 0, 1});
-  m.Node("Exp", {"b"}, {"c"});
-  m.Loss("c");
-  EXPECT_EQ(m.Ops(), "Exp ReduceSum");
-}
-
 TEST(OnnxImport, OperandsThatMustBeKnown) {
   TestModel m;
   m.Input("x", {4, 6});

@@ -1,10 +1,12 @@
-// Any bytes either import or give an InputError.
+// Any bytes either import, and then pass through the rewrites, or give an InputError.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "frontend/fuse.h"
 #include "frontend/onnx/import.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -12,8 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   heddle::ImportOptions options;
   options.max_constant_bytes = 1 << 20;
   try {
-    heddle::ImportOnnxBytes({reinterpret_cast<const char*>(data), size}, "fuzz.onnx",
-                            "/nonexistent/folder", options);
+    heddle::Graph graph = heddle::ImportOnnxBytes({reinterpret_cast<const char*>(data), size},
+                                                  "fuzz.onnx", "/nonexistent/folder", options);
+    graph = heddle::RunPasses(std::move(graph), heddle::CleanUpPasses());
+    heddle::RunPasses(std::move(graph), heddle::FusionPasses());
   } catch (const heddle::InputError&) {
   }
   return 0;

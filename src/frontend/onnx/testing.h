@@ -129,11 +129,11 @@ class TestModel {
 
   std::string Bytes() const { return proto.SerializeAsString(); }
 
-  Graph Import(const ImportOptions& options = {.fuse = false}) const {
+  Graph Import(const ImportOptions& options = {}) const {
     return ImportOnnxBytes(Bytes(), "m.onnx", "/nonexistent", options);
   }
   // The message of the error, or "imported".
-  std::string Error(const ImportOptions& options = {.fuse = false}) const {
+  std::string Error(const ImportOptions& options = {}) const {
     try {
       Import(options);
     } catch (const InputError& error) {
@@ -142,7 +142,7 @@ class TestModel {
     return "imported";
   }
   // The ops of the graph in order; the error where there is one.
-  std::string Ops(const ImportOptions& options = {.fuse = false}) const {
+  std::string Ops(const ImportOptions& options = {}) const {
     try {
       std::string text;
       for (const auto& node : Import(options).nodes) text += (text.empty() ? "" : " ") + node.op;

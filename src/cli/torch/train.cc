@@ -9,13 +9,9 @@
 #include "cli/commands.h"
 #include "frontend/load.h"
 #include "graph/safetensors.h"
-#ifdef HEDDLE_WITH_TORCH
 #include "runtime/train.h"
-#endif
 
 namespace heddle {
-
-#ifdef HEDDLE_WITH_TORCH
 namespace {
 
 struct TrainArgs {
@@ -120,17 +116,5 @@ void AddTrain(CLI::App& app) {
   command->footer("Example:\n  heddle train tiny-gpt2.onnx --np 1 --data batch.safetensors --steps 20");
   command->callback([args] { Train(*args); });
 }
-
-#else  // HEDDLE_WITH_TORCH
-
-void AddTrain(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "train a model (not in this build)");
-  command->allow_extras();
-  command->callback([] {
-    ThrowInput("train: this heddle was built without libtorch; build with -DHEDDLE_TORCH=ON");
-  });
-}
-
-#endif  // HEDDLE_WITH_TORCH
 
 }  // namespace heddle

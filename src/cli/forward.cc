@@ -1,0 +1,47 @@
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+#include "base/error.h"
+#include "cli/commands.h"
+
+namespace heddle {
+namespace {
+
+struct Forwarded {
+  std::string_view name;
+  std::string_view summary;
+};
+
+constexpr std::array<Forwarded, 1> kForwarded = {{
+    {"train", "train a model"},
+}};
+
+}  // namespace
+
+void AddForwarded(CLI::App& app) {
+  for (const Forwarded& command : kForwarded) {
+    CLI::App* added = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    added->allow_extras();
+    added->callback([command] {
+      ThrowInput("{}: this heddle was built without libtorch (no heddle-torch beside it); build with "
+                 "-DHEDDLE_TORCH=ON",
+                 command.name);
+    });
+  }
+}
+
+void ForwardToTorch(int argc, char** argv) {
+  bool wanted = false;
+  for (const Forwarded& command : kForwarded) wanted |= argc > 1 && argv[1] == command.name;
+  if (!wanted) return;
+  std::error_code error;
+  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::string program = (self.parent_path() / "heddle-torch").string();
+  // Comes back only where there is no such program; the command then says so.
+  execv(program.c_str(), argv);
+}
+
+}  // namespace heddle
