@@ -72,6 +72,12 @@ Rule GatherNDRule(const OpContext& c) {
   if (depth < 0 || batch + depth > c.rank()) {
     ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)), ToString(c.shape(0)));
   }
+  for (int64_t d = 0; d < batch; ++d) {
+    if (c.dim(0, d) != c.dim(1, d)) {
+      ThrowInput("indices {} and operand {} differ in batch dimension {}", ToString(c.shape(1)),
+                 ToString(c.shape(0)), d);
+    }
+  }
   return Lookup(Spec("b* d*! r*, b* i* k! -> b* i* r*", c,
                      {.lengths = {{"b", batch}, {"d", depth}}, .sizes = {}}));
 }

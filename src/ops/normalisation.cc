@@ -106,6 +106,7 @@ Rule AttentionRule(const OpContext& c) {
   for (size_t o = 0; o < 3; ++o) {
     if (c.rank(o) < 3) ThrowInput("operand {} {} needs heads, positions and width", o, ToString(c.shape(o)));
   }
+  FloatAttr(c.attributes, "scale");  // there is no default worth guessing
   std::string spec = "b* (h g) i d!, b* h j! d, b* h j e";
   if (c.operands.size() == 4) spec += ", " + BiasSpec(c);
   Rule rule = Spec(spec + " -> b* (h g) i e", c);

@@ -17,10 +17,27 @@ bool IsRandom(std::string_view op) {
 
 // Ops whose operands broadcast as numpy's, so that repeated dimensions of a constant may stay 1.
 bool Broadcasts(std::string_view op) {
-  static constexpr auto kOps = std::to_array<std::string_view>(
-      {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Maximum", "Minimum", "Equal", "Less", "LessOrEqual",
-       "Greater", "GreaterOrEqual", "And", "Or", "Xor", "PRelu", "BitwiseAnd", "BitwiseOr",
-       "BitwiseXor", "Where"});
+  static constexpr auto kOps = std::to_array<std::string_view>({"Add",
+                                                                "Sub",
+                                                                "Mul",
+                                                                "Div",
+                                                                "Pow",
+                                                                "Mod",
+                                                                "Maximum",
+                                                                "Minimum",
+                                                                "Equal",
+                                                                "Less",
+                                                                "LessOrEqual",
+                                                                "Greater",
+                                                                "GreaterOrEqual",
+                                                                "And",
+                                                                "Or",
+                                                                "Xor",
+                                                                "PRelu",
+                                                                "BitwiseAnd",
+                                                                "BitwiseOr",
+                                                                "BitwiseXor",
+                                                                "Where"});
   return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
 }
 
@@ -30,7 +47,8 @@ bool IsSplat(const Imported& operand, double value) {
 
 bool IsWholeSlice(const Attributes& attributes, const Shape& result, const Shape& operand) {
   const auto steps = IntsAttr(attributes, "steps");
-  return result == operand && std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
+  return result == operand &&
+         std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
 }
 
 bool IsIdentityPerm(const std::vector<int64_t>& perm) {
@@ -45,7 +63,8 @@ bool IsIdentityPerm(const std::vector<int64_t>& perm) {
 std::optional<Shape> BroadcastShapes(const std::vector<Shape>& shapes) {
   Shape result;
   for (const Shape& shape : shapes) {
-    if (shape.size() > result.size()) result.insert(result.begin(), shape.size() - result.size(), 1);
+    if (shape.size() > result.size())
+      result.insert(result.begin(), shape.size() - result.size(), 1);
     const size_t shift = result.size() - shape.size();
     for (size_t i = 0; i < shape.size(); ++i) {
       int64_t& out = result[shift + i];
@@ -130,10 +149,7 @@ void Builder::NameResult(const Imported& result, const std::string& name) {
 std::vector<Imported> Builder::Emit(std::string_view op, Attributes attributes,
                                     std::vector<Imported> operands, std::string_view name) {
   std::vector<TensorType> types;
-  for (const Imported& operand : operands) {
-    if (operand.sequence) ThrowInput("takes a tensor where a sequence is given");
-    types.push_back(operand.type);
-  }
+  for (const Imported& operand : operands) types.push_back(operand.type);
   const std::vector<TensorType> results = ResultTypes(MakeRule(op, attributes, types));
   if (auto same = Simplify(op, attributes, operands, results)) return {*std::move(same)};
   if (auto known = Evaluate(op, attributes, operands, results)) return *std::move(known);
@@ -201,8 +217,8 @@ std::optional<std::vector<Imported>> Builder::Evaluate(std::string_view op,
   return out;
 }
 
-// The operands as values of the graph. A constant that merely repeats stays small where broadcasting
-// gives the same result, and is spread by an Expand otherwise.
+// The operands as values of the graph. A constant that merely repeats stays small where
+// broadcasting gives the same result, and is spread by an Expand otherwise.
 std::vector<ValueId> Builder::Materialise(std::string_view op, std::vector<Imported>& operands,
                                           const Shape& result, std::string_view name) {
   std::vector<Shape> shapes;
@@ -234,15 +250,16 @@ ValueId Builder::ValueOf(const ConstTensor& tensor, bool shrunken, std::string_v
   } else {
     // Equal constants are one value: every layer may bring its own copy of a table.
     std::vector<ValueId>& alike = equal_[HashBytes(storage.data.data(), storage.data.size())];
-    const auto same = std::find_if(alike.begin(), alike.end(),
-                                   [&](ValueId other) { return *graph_.value(other).data == storage; });
+    const auto same = std::find_if(alike.begin(), alike.end(), [&](ValueId other) {
+      return *graph_.value(other).data == storage;
+    });
     if (same != alike.end()) {
       id = *same;
     } else {
       const auto named = file_names_.find(&storage);
       const bool whole = storage.shape == tensor.shape && named != file_names_.end();
-      id = graph_.AddValue(whole ? named->second : Fresh(name), storage.type(), ValueKind::kConstant,
-                           tensor.storage);
+      id = graph_.AddValue(whole ? named->second : Fresh(name), storage.type(),
+                           ValueKind::kConstant, tensor.storage);
       if (whole) file_names_.erase(named);  // a name is given once
       alike.push_back(id);
       constants_.emplace(&storage, id);

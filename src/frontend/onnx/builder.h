@@ -21,8 +21,8 @@ namespace heddle {
 // not in the graph (yet), or a sequence of such.
 struct Imported {
   TensorType type;
-  ValueId id;                          // valid: in the graph
-  std::optional<ConstTensor> constant; // set: a known constant
+  ValueId id;                           // valid: in the graph
+  std::optional<ConstTensor> constant;  // set: a known constant
   std::shared_ptr<const std::vector<Imported>> sequence;
 
   const Shape& shape() const { return type.shape; }
@@ -74,13 +74,13 @@ class Builder {
 
   Graph graph_;
   int64_t constant_bytes_left_;
-  std::unordered_set<std::string> names_;     // taken
-  std::set<ValueId> provisional_;             // values whose name may still change
+  std::unordered_set<std::string> names_;  // taken
+  std::set<ValueId> provisional_;          // values whose name may still change
   std::map<std::string, int64_t, std::less<>> suffix_;
-  std::map<const HostTensor*, std::string, std::less<>> file_names_;     // storage -> name in the file
-  std::map<const HostTensor*, ValueId, std::less<>> constants_;          // storage -> value
+  std::map<const HostTensor*, std::string, std::less<>> file_names_;  // storage -> name in the file
+  std::map<const HostTensor*, ValueId, std::less<>> constants_;       // storage -> value
   std::map<std::pair<ValueId, Shape>, ValueId> expanded_;
-  std::map<uint64_t, std::vector<ValueId>> equal_;                       // by the hash of the data
+  std::map<uint64_t, std::vector<ValueId>> equal_;  // by the hash of the data
 };
 
 // The shape that numpy broadcasting gives, or nothing where the shapes do not fit.

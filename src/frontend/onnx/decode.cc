@@ -31,7 +31,8 @@ bool Parse(ModelProto& proto, std::string_view bytes, int depth) {
 }
 
 [[noreturn]] void ThrowTooLarge(std::string_view file, uintmax_t size) {
-  ThrowInput("{}: has {} bytes, an ONNX file must be under 2 GiB; export with external data", file, size);
+  ThrowInput("{}: has {} bytes, an ONNX file must be under 2 GiB; export with external data", file,
+             size);
 }
 
 bool LooksLikeText(std::string_view bytes) {
@@ -43,15 +44,20 @@ bool LooksLikeText(std::string_view bytes) {
 
 [[noreturn]] void ThrowUnparsable(std::string_view bytes, std::string_view file) {
   if (LooksLikeText(bytes)) {
-    ThrowInput("{}: is a text file, not an ONNX model; give a file written by torch.onnx.export", file);
+    ThrowInput("{}: is a text file, not an ONNX model; give a file written by torch.onnx.export",
+               file);
   }
   ModelProto deeper;
   if (Parse(deeper, bytes, 10 * kMaxDepth)) {
-    ThrowInput("{}: nests graphs deeper than {} levels of the file format; export it without nested If "
-               "or Loop", file, kMaxDepth);
+    ThrowInput(
+        "{}: nests graphs deeper than {} levels of the file format; export it without nested If "
+        "or Loop",
+        file, kMaxDepth);
   }
-  ThrowInput("{}: cannot be decoded as ONNX: it is cut short, damaged, or nested deeper than {} levels; "
-             "copy or export it again", file, kMaxDepth);
+  ThrowInput(
+      "{}: cannot be decoded as ONNX: it is cut short, damaged, or nested deeper than {} levels; "
+      "copy or export it again",
+      file, kMaxDepth);
 }
 
 // Some writers leave out the type of an attribute: then the field that is set decides.
@@ -69,22 +75,32 @@ int TypeOf(const AttributeProto& proto) {
   return 7;  // an empty list
 }
 
-OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder, std::string_view what) {
+OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
+                              std::string_view what) {
   if (!proto.ref_attr_name().empty()) {
     ThrowInput("{}: refers to the attribute '{}' of a function; export without functions", what,
                proto.ref_attr_name());
   }
   switch (TypeOf(proto)) {
-    case 1: return static_cast<double>(proto.f());
-    case 2: return proto.i();
-    case 3: return proto.s();
-    case 4: return DecodeTensor(*proto.mutable_t(), folder, what);
+    case 1:
+      return static_cast<double>(proto.f());
+    case 2:
+      return proto.i();
+    case 3:
+      return proto.s();
+    case 4:
+      return DecodeTensor(*proto.mutable_t(), folder, what);
     case 5:
-    case 10: return OnnxSubgraph{};
-    case 6: return std::vector<double>(proto.floats().begin(), proto.floats().end());
-    case 7: return std::vector<int64_t>(proto.ints().begin(), proto.ints().end());
-    case 8: return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
-    default: ThrowInput("{}: has the attribute type {}, which heddle does not read", what, proto.type());
+    case 10:
+      return OnnxSubgraph{};
+    case 6:
+      return std::vector<double>(proto.floats().begin(), proto.floats().end());
+    case 7:
+      return std::vector<int64_t>(proto.ints().begin(), proto.ints().end());
+    case 8:
+      return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
+    default:
+      ThrowInput("{}: has the attribute type {}, which heddle does not read", what, proto.type());
   }
 }
 
@@ -99,7 +115,8 @@ OnnxNode DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::
   for (AttributeProto& attribute : *proto.mutable_attribute()) {
     const std::string what =
         fmt::format("{}: node '{}': attribute '{}'", file, node.name, attribute.name());
-    if (!node.attributes.emplace(attribute.name(), DecodeAttribute(attribute, folder, what)).second) {
+    if (!node.attributes.emplace(attribute.name(), DecodeAttribute(attribute, folder, what))
+             .second) {
       ThrowInput("{} is given twice", what);
     }
   }
@@ -149,8 +166,9 @@ int64_t FindOpset(const ModelProto& proto, std::string_view file) {
 OnnxModel ToModel(ModelProto& proto, std::string_view file, const fs::path& folder) {
   OnnxModel model;
   if (!proto.has_graph()) {
-    ThrowInput("{}: holds no graph, so is not an ONNX model; give a file written by torch.onnx.export",
-               file);
+    ThrowInput(
+        "{}: holds no graph, so is not an ONNX model; give a file written by torch.onnx.export",
+        file);
   }
   model.ir_version = proto.ir_version();
   model.producer = proto.producer_name();
@@ -169,7 +187,8 @@ OnnxModel ToModel(ModelProto& proto, std::string_view file, const fs::path& fold
   }
   for (const auto& info : graph.input()) model.inputs.push_back(DecodeValueInfo(info, file));
   for (const auto& info : graph.output()) model.outputs.push_back(DecodeValueInfo(info, file));
-  for (const auto& info : graph.value_info()) model.value_infos.push_back(DecodeValueInfo(info, file));
+  for (const auto& info : graph.value_info())
+    model.value_infos.push_back(DecodeValueInfo(info, file));
   return model;
 }
 

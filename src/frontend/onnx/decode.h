@@ -1,8 +1,9 @@
 // An ONNX file as plain structs, checked field by field and nothing more: what the ops mean and how
 // the values connect is for import.h.
 //
-// The file is untrusted. Protobuf's depth limit of 100 stays; dimensions are non-negative, at most 32
-// of them, their product fits 63 bits, and the data of a tensor has exactly the length they ask for.
+// The file is untrusted. Protobuf's depth limit of 100 stays; dimensions are non-negative, at most
+// 32 of them, their product fits 63 bits, and the data of a tensor has exactly the length they ask
+// for.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +34,9 @@ struct OnnxTensor {
 // A nested graph (If, Loop, Scan): seen, not read.
 struct OnnxSubgraph {};
 
-using OnnxAttribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
-                                   std::vector<double>, std::vector<std::string>, OnnxTensor,
-                                   OnnxSubgraph>;
+using OnnxAttribute =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
+                 std::vector<std::string>, OnnxTensor, OnnxSubgraph>;
 
 struct OnnxNode {
   std::string name;
@@ -70,8 +71,8 @@ struct OnnxModel {
   std::vector<OnnxValueInfo> value_infos;
 };
 
-// Throws InputError naming the file, what is wrong and the remedy. External data is looked for beneath
-// the folder of the file.
+// Throws InputError naming the file, what is wrong and the remedy. External data is looked for
+// beneath the folder of the file.
 OnnxModel DecodeOnnxFile(const std::string& path);
 
 // The same from memory; `file` is for messages, `folder` is where external data may lie.

@@ -69,7 +69,8 @@ TEST_F(OnnxDecode, FilesThatAreNoModel) {
   EXPECT_THAT(Error(Write("cut.onnx", bytes.substr(0, bytes.size() - 9))), HasSubstr("cut short"));
   heddle_onnx::ModelProto empty;
   empty.set_ir_version(8);
-  EXPECT_THAT(Error(Write("graphless.onnx", empty.SerializeAsString())), HasSubstr("holds no graph"));
+  EXPECT_THAT(Error(Write("graphless.onnx", empty.SerializeAsString())),
+              HasSubstr("holds no graph"));
 }
 
 TEST_F(OnnxDecode, Opsets) {
@@ -96,7 +97,7 @@ std::string NestedIf(int levels) {
   };
   std::string graph;
   for (int i = 0; i < levels; ++i) {
-    const std::string attribute = field(0x32, graph);  // AttributeProto.g
+    const std::string attribute = field(0x32, graph);                 // AttributeProto.g
     graph = field(0x0a, field(0x22, "If") + field(0x2a, attribute));  // GraphProto.node
   }
   return field(0x3a, graph);  // ModelProto.graph
@@ -182,7 +183,8 @@ TEST_F(OnnxDecode, ExternalData) {
   EXPECT_EQ(ExternalError({{"location", "w.bin"}, {"checksum", "abc"}}), "decoded");
   EXPECT_THAT(ExternalError({}), HasSubstr("must be a relative path inside the model's folder"));
   EXPECT_THAT(ExternalError({{"location", "../secret.bin"}}), HasSubstr("'../secret.bin'"));
-  EXPECT_THAT(ExternalError({{"location", "a/../../secret.bin"}}), HasSubstr("inside the model's folder"));
+  EXPECT_THAT(ExternalError({{"location", "a/../../secret.bin"}}),
+              HasSubstr("inside the model's folder"));
   EXPECT_THAT(ExternalError({{"location", "/etc/passwd"}}), HasSubstr("inside the model's folder"));
   EXPECT_THAT(ExternalError({{"location", "w.bin"}, {"offset", "-4"}}), HasSubstr("offset '-4'"));
   EXPECT_THAT(ExternalError({{"location", "w.bin"}, {"offset", "99999999999999999999"}}),
@@ -192,7 +194,8 @@ TEST_F(OnnxDecode, ExternalData) {
   EXPECT_THAT(ExternalError({{"location", "w.bin"}, {"offset", "20"}}), HasSubstr("is cut short"));
   EXPECT_THAT(ExternalError({{"location", "w.bin"}, {"offset", "9223372036854775807"}}),
               HasSubstr("is cut short"));
-  EXPECT_THAT(ExternalError({{"location", "w.bin"}, {"path", "x"}}), HasSubstr("unknown key 'path'"));
+  EXPECT_THAT(ExternalError({{"location", "w.bin"}, {"path", "x"}}),
+              HasSubstr("unknown key 'path'"));
 }
 
 TEST_F(OnnxDecode, ExternalDataThroughLinks) {

@@ -41,8 +41,9 @@ int64_t ParseNumber(std::string_view key, const std::string& text, std::string_v
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (text.empty() || error != std::errc() || stop != end || number < 0) {
-    ThrowInput("{}: external data has {} '{}', must be a non-negative decimal number; export it again",
-               what, key, text);
+    ThrowInput(
+        "{}: external data has {} '{}', must be a non-negative decimal number; export it again",
+        what, key, text);
   }
   return number;
 }
@@ -93,8 +94,10 @@ ExternalData ParseExternalData(const std::vector<std::pair<std::string, std::str
     } else if (key == "length") {
       data.length = ParseNumber(key, value, what);
     } else if (key != "checksum") {
-      ThrowInput("{}: external data has the unknown key '{}', must be location, offset, length or "
-                 "checksum", what, key);
+      ThrowInput(
+          "{}: external data has the unknown key '{}', must be location, offset, length or "
+          "checksum",
+          what, key);
     }
   }
   CheckLocation(data.location, what);
@@ -114,8 +117,10 @@ std::optional<std::vector<std::byte>> ReadExternalData(const fs::path& folder,
   if (file.get() < 0) {
     if (errno == ENOENT) return std::nullopt;
     if (errno == ELOOP || errno == EXDEV || errno == ENOTDIR) {
-      ThrowInput("{}: external data '{}' is reached through a symbolic link or leaves the model's "
-                 "folder; put the file itself there", what, data.location);
+      ThrowInput(
+          "{}: external data '{}' is reached through a symbolic link or leaves the model's "
+          "folder; put the file itself there",
+          what, data.location);
     }
     ThrowInput("{}: cannot open external data '{}': {}", what, data.location, std::strerror(errno));
   }
@@ -128,8 +133,10 @@ std::optional<std::vector<std::byte>> ReadExternalData(const fs::path& folder,
                data.location, info.st_nlink);
   }
   if (data.offset > info.st_size || size > info.st_size - data.offset) {
-    ThrowInput("{}: external data '{}' has {} bytes, the tensor lies at {} with {} bytes; the file is "
-               "cut short", what, data.location, info.st_size, data.offset, size);
+    ThrowInput(
+        "{}: external data '{}' has {} bytes, the tensor lies at {} with {} bytes; the file is "
+        "cut short",
+        what, data.location, info.st_size, data.offset, size);
   }
   std::vector<std::byte> bytes(static_cast<size_t>(size));
   size_t done = 0;

@@ -84,7 +84,8 @@ class Importer {
 };
 
 // The size of a dimension that is stated, or given by name or place; nothing otherwise.
-std::optional<int64_t> SizeOfDim(const OnnxValueInfo& input, size_t axis, const ImportOptions& options) {
+std::optional<int64_t> SizeOfDim(const OnnxValueInfo& input, size_t axis,
+                                 const ImportOptions& options) {
   const OnnxDim& dim = (*input.shape)[axis];
   if (dim.size) return dim.size;
   auto it = options.dims.find(fmt::format("{}:{}", input.name, axis));
@@ -173,9 +174,14 @@ void Importer::AddInitializers() {
       value = it->second;
     } else {
       value = builder_.AddParameter(tensor.name, tensor.type, tensor.data);
-      if (!tensor.external.empty()) tied.emplace(std::pair(tensor.external, tensor.type.shape), value);
+      if (!tensor.external.empty())
+        tied.emplace(std::pair(tensor.external, tensor.type.shape), value);
     }
-    CheckStated(tensor.name, value);
+    try {
+      CheckStated(tensor.name, value);
+    } catch (const InputError& error) {
+      ThrowInput("{}: {}", file_, error.what());
+    }
     values_.emplace(tensor.name, std::move(value));
   }
 }
@@ -193,7 +199,8 @@ void Importer::AddNode(const OnnxNode& node) {
       if (!input.empty()) operands.back() = values_.at(input);
     }
     std::vector<bool> used;
-    for (const std::string& output : node.outputs) used.push_back(!output.empty() && read_.contains(output));
+    for (const std::string& output : node.outputs)
+      used.push_back(!output.empty() && read_.contains(output));
     NodeImport n(builder_, node, model_.opset, options_, std::move(operands), std::move(used));
     op.import(n);
     auto results = n.Finish();
@@ -225,8 +232,8 @@ void Importer::CheckStated(const std::string& name, const Imported& value) const
     text += "]";
   }
   if (!same) {
-    ThrowInput("value '{}' is {}, but the file states {}; export it again", name, ToString(value.type),
-               text);
+    ThrowInput("value '{}' is {}, but the file states {}; export it again", name,
+               ToString(value.type), text);
   }
 }
 
@@ -245,14 +252,17 @@ ValueId Importer::Loss() const {
       scalars.emplace_back(output.name, value);
     }
   }
-  if (model_.outputs.empty()) ThrowInput("{}: has no output; export with the loss as output", file_);
+  if (model_.outputs.empty())
+    ThrowInput("{}: has no output; export with the loss as output", file_);
   if (scalars.size() != 1) {
-    ThrowInput("{}: needs one scalar float output, the loss; its outputs are {}; export the training "
-               "forward pass with the loss", file_, list);
+    ThrowInput(
+        "{}: needs one scalar float output, the loss; its outputs are {}; export the training "
+        "forward pass with the loss",
+        file_, list);
   }
   const auto& [name, loss] = scalars.front();
   if (loss.constant || builder_.graph().value(loss.id).kind != ValueKind::kActivation) {
-    ThrowInput("{}: output '{}' does not depend on any input", file_, name);
+    ThrowInput("{}: output '{}' is not computed from any input", file_, name);
   }
   return loss.id;
 }

@@ -15,7 +15,8 @@ void ImportConstant(NodeImport& n) {
     if (!tensor->data) n.Fail("the external data of this constant is not there");
     n.Return(Builder::Constant(HostTensor(*tensor->data)));
   } else if (n.HasAttr("value_int")) {
-    n.Return(Builder::Constant(MakeTensor(DType::kI64, {}, std::vector<int64_t>{n.Int("value_int")})));
+    n.Return(
+        Builder::Constant(MakeTensor(DType::kI64, {}, std::vector<int64_t>{n.Int("value_int")})));
   } else if (n.HasAttr("value_ints")) {
     n.Return(NodeImport::IntsConstant(n.IntList("value_ints")));
   } else if (n.HasAttr("value_float")) {
@@ -24,7 +25,8 @@ void ImportConstant(NodeImport& n) {
     std::vector<double> values;
     if (const auto* list = std::get_if<std::vector<double>>(floats)) {
       values = *list;
-    } else if (const auto* empty = std::get_if<std::vector<int64_t>>(floats); !empty || !empty->empty()) {
+    } else if (const auto* empty = std::get_if<std::vector<int64_t>>(floats);
+               !empty || !empty->empty()) {
       n.Fail("attribute 'value_floats' must be a list of floats");
     }
     const Shape shape = {static_cast<int64_t>(values.size())};
@@ -52,7 +54,9 @@ void ImportConstantOfShape(NodeImport& n) {
 
 void ImportShape(NodeImport& n) {
   const int64_t rank = n.rank(0);
-  const auto clamp = [rank](int64_t i) { return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank); };
+  const auto clamp = [rank](int64_t i) {
+    return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank);
+  };
   const int64_t start = clamp(std::max(n.Int("start", 0), -rank));
   const int64_t end = clamp(std::max(n.Int("end", rank), -rank));
   const Shape& shape = n.shape(0);
@@ -76,7 +80,8 @@ void ImportRange(NodeImport& n) {
   const DType dtype = n.dtype(0);
   int64_t count = 0;
   if (IsFloat(dtype)) {
-    const double start = n.Scalar(0, "start"), limit = n.Scalar(1, "limit"), delta = n.Scalar(2, "delta");
+    const double start = n.Scalar(0, "start"), limit = n.Scalar(1, "limit"),
+                 delta = n.Scalar(2, "delta");
     const double exact = std::ceil((limit - start) / delta);
     if (!std::isfinite(exact) || exact > INT32_MAX) n.Fail("has {} elements", exact);
     count = static_cast<int64_t>(std::max(0.0, exact));
@@ -105,11 +110,12 @@ std::span<const OnnxOp> OnnxConstantOps() {
       {"ConstantOfShape", 1, 1, ImportConstantOfShape},
       {"Range", 3, 3, ImportRange},
       {"Shape", 1, 1, ImportShape},
-      {"Size", 1, 1, [](NodeImport& n) {
-         n.Return(Builder::Constant(
-             MakeTensor(DType::kI64, {}, std::vector<int64_t>{ElementCount(n.shape(0), "operand")})));
+      {"Size", 1, 1,
+       [](NodeImport& n) {
+         n.Return(Builder::Constant(MakeTensor(
+             DType::kI64, {}, std::vector<int64_t>{ElementCount(n.shape(0), "operand")})));
        }},
-      {"Identity", 1, 1, [](NodeImport& n) { n.Return(n.In(0)); }},
+      {"Identity", 1, 1, [](NodeImport& n) { n.Return(n.Any(0)); }},
   };
   return ops;
 }

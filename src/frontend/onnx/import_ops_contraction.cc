@@ -39,7 +39,8 @@ void ImportGemm(NodeImport& n) {
   const int64_t columns = b.shape()[trans_b ? 0 : 1];
   const bool has_bias = n.Has(2) && !IsZero(n.In(2)) && beta != 0;
   const std::vector<int64_t> swap = {1, 0};
-  const bool row_bias = has_bias && (n.shape(2) == Shape{columns} || n.shape(2) == Shape{1, columns});
+  const bool row_bias =
+      has_bias && (n.shape(2) == Shape{columns} || n.shape(2) == Shape{1, columns});
   if (!trans_a && alpha == 1 && (!has_bias || (beta == 1 && row_bias))) {
     std::vector<Imported> operands = {a, b};
     if (has_bias) operands.push_back(n.Reshape(n.In(2), {columns}));
@@ -54,7 +55,8 @@ void ImportGemm(NodeImport& n) {
     const Imported bias = n.Emit("Mul", {}, {n.In(2), n.Number(n.dtype(2), beta)});
     const Shape product = result.shape();
     result = n.Emit("Add", {}, {result, bias});
-    if (result.shape() != product) n.Fail("C is {}, wider than the product", ToString(n.In(2).type));
+    if (result.shape() != product)
+      n.Fail("C is {}, wider than the product", ToString(n.In(2).type));
   }
   n.Return(result);
 }
@@ -67,7 +69,8 @@ std::string NormalisedEquation(NodeImport& n, std::string equation) {
   const auto arrow = equation.find("->");
   const std::string terms = equation.substr(0, arrow);
   for (const char c : equation) {
-    if (std::isalpha(static_cast<unsigned char>(c)) && std::islower(static_cast<unsigned char>(c))) {
+    if (std::isalpha(static_cast<unsigned char>(c)) &&
+        std::islower(static_cast<unsigned char>(c))) {
       lower[c] = c;
     }
   }
@@ -148,7 +151,8 @@ std::span<const OnnxOp> OnnxContractionOps() {
   static const OnnxOp ops[] = {
       {"MatMul", 2, 2, ImportMatMul},
       {"Gemm", 2, 3, ImportGemm},
-      {"Einsum", 1, -1, [](NodeImport& n) {
+      {"Einsum", 1, -1,
+       [](NodeImport& n) {
          const std::string equation = NormalisedEquation(n, n.String("equation"));
          n.Return(n.Emit("Einsum", {{"equation", equation}}, n.All()));
        }},

@@ -6,7 +6,8 @@
 namespace heddle {
 namespace {
 
-// One operand, no attributes, and the same name as ours: NAME is a template argument through a literal.
+// One operand, no attributes, and the same name as ours: NAME is a template argument through a
+// literal.
 template <size_t N>
 struct Literal {
   constexpr Literal(const char (&text)[N]) {  // NOLINT: implicit on purpose
@@ -39,8 +40,7 @@ DType TargetType(NodeImport& n, int64_t number) {
 }
 
 void ImportClip(NodeImport& n) {
-  const bool constant_bounds =
-      (!n.Has(1) || n.In(1).constant) && (!n.Has(2) || n.In(2).constant);
+  const bool constant_bounds = (!n.Has(1) || n.In(1).constant) && (!n.Has(2) || n.In(2).constant);
   if (!constant_bounds) {
     Imported x = n.In(0);
     if (n.Has(1)) x = n.Emit("Maximum", {}, {x, n.In(1)});
@@ -79,7 +79,8 @@ void ImportDropout(NodeImport& n) {
   n.Ignore({"seed"});
   n.OnlyOutputs(1, "the mask is");
   double ratio = 0.5;
-  bool training = n.opset() < 12;  // older files leave the phase open: a heddle model is in training
+  bool training =
+      n.opset() < 12;  // older files leave the phase open: a heddle model is in training
   if (n.opset() < 12) {
     ratio = n.Float("ratio", 0.5);
   } else {
@@ -105,15 +106,19 @@ Imported Blank(NodeImport& n) {
 void RandomUniform(NodeImport& n, const Imported& like) {
   n.Ignore({"seed"});
   n.Return(n.Emit("RandomUniformLike",
-                  {{"low", n.Float("low", 0)}, {"high", n.Float("high", 1)},
-                   {"to", RandomType(n, like.type.dtype)}}, {like}));
+                  {{"low", n.Float("low", 0)},
+                   {"high", n.Float("high", 1)},
+                   {"to", RandomType(n, like.type.dtype)}},
+                  {like}));
 }
 
 void RandomNormal(NodeImport& n, const Imported& like) {
   n.Ignore({"seed"});
   n.Return(n.Emit("RandomNormalLike",
-                  {{"mean", n.Float("mean", 0)}, {"scale", n.Float("scale", 1)},
-                   {"to", RandomType(n, like.type.dtype)}}, {like}));
+                  {{"mean", n.Float("mean", 0)},
+                   {"scale", n.Float("scale", 1)},
+                   {"to", RandomType(n, like.type.dtype)}},
+                  {like}));
 }
 
 }  // namespace
@@ -158,19 +163,24 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"Celu", 1, 1, [](NodeImport& n) { WithFloat<"Celu", "alpha">(n, 1); }},
       {"LeakyRelu", 1, 1, [](NodeImport& n) { WithFloat<"LeakyRelu", "alpha">(n, 0.01); }},
       {"ThresholdedRelu", 1, 1, [](NodeImport& n) { WithFloat<"ThresholdedRelu", "alpha">(n, 1); }},
-      {"HardSigmoid", 1, 1, [](NodeImport& n) {
+      {"HardSigmoid", 1, 1,
+       [](NodeImport& n) {
          n.Return(n.Emit("HardSigmoid",
-                         {{"alpha", n.Float("alpha", 0.2)}, {"beta", n.Float("beta", 0.5)}}, {n.In(0)}));
+                         {{"alpha", n.Float("alpha", 0.2)}, {"beta", n.Float("beta", 0.5)}},
+                         {n.In(0)}));
        }},
-      {"Gelu", 1, 1, [](NodeImport& n) {
+      {"Gelu", 1, 1,
+       [](NodeImport& n) {
          n.Return(n.Emit("Gelu", {{"approximate", n.String("approximate", "none")}}, {n.In(0)}));
        }},
       {"Clip", 1, 3, ImportClip},
-      {"Cast", 1, 1, [](NodeImport& n) {
+      {"Cast", 1, 1,
+       [](NodeImport& n) {
          n.Ignore({"saturate"});
          n.Return(n.Cast(n.In(0), TargetType(n, n.Int("to"))));
        }},
-      {"CastLike", 2, 2, [](NodeImport& n) {
+      {"CastLike", 2, 2,
+       [](NodeImport& n) {
          n.Ignore({"saturate"});
          n.Return(n.Cast(n.In(0), n.dtype(1)));
        }},
@@ -179,7 +189,8 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"Mul", 2, 2, Same<"Mul">},
       {"Div", 2, 2, Same<"Div">},
       {"Pow", 2, 2, ImportPow},
-      {"Mod", 2, 2, [](NodeImport& n) {
+      {"Mod", 2, 2,
+       [](NodeImport& n) {
          n.Return(n.Emit("Mod", {{"fmod", n.Int("fmod", 0)}}, n.All()));
        }},
       {"Equal", 2, 2, Same<"Equal">},
@@ -198,7 +209,8 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"Max", 1, -1, [](NodeImport& n) { n.Return(Chain(n, "Maximum")); }},
       {"Min", 1, -1, [](NodeImport& n) { n.Return(Chain(n, "Minimum")); }},
       {"Sum", 1, -1, [](NodeImport& n) { n.Return(Chain(n, "Add")); }},
-      {"Mean", 1, -1, [](NodeImport& n) {
+      {"Mean", 1, -1,
+       [](NodeImport& n) {
          const Imported count = n.Number(n.dtype(0), static_cast<double>(n.size()));
          n.Return(n.Emit("Div", {}, {Chain(n, "Add"), count}));
        }},
@@ -207,7 +219,8 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"RandomNormalLike", 1, 1, [](NodeImport& n) { RandomNormal(n, n.In(0)); }},
       {"RandomUniform", 0, 0, [](NodeImport& n) { RandomUniform(n, Blank(n)); }},
       {"RandomNormal", 0, 0, [](NodeImport& n) { RandomNormal(n, Blank(n)); }},
-      {"Bernoulli", 1, 1, [](NodeImport& n) {
+      {"Bernoulli", 1, 1,
+       [](NodeImport& n) {
          n.Ignore({"seed"});
          n.Return(n.Emit("Bernoulli", {{"to", RandomType(n, n.dtype(0))}}, {n.In(0)}));
        }},

@@ -49,22 +49,29 @@ void ImportCumSum(NodeImport& n) {
 
 std::span<const OnnxOp> OnnxIndexingOps() {
   static const OnnxOp ops[] = {
-      {"Gather", 2, 2, [](NodeImport& n) {
+      {"Gather", 2, 2,
+       [](NodeImport& n) {
          n.Return(n.Emit("Gather", {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}}, n.All()));
        }},
-      {"GatherElements", 2, 2, [](NodeImport& n) {
-         n.Return(n.Emit("GatherElements", {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}}, n.All()));
+      {"GatherElements", 2, 2,
+       [](NodeImport& n) {
+         n.Return(
+             n.Emit("GatherElements", {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}}, n.All()));
        }},
-      {"GatherND", 2, 2, [](NodeImport& n) {
+      {"GatherND", 2, 2,
+       [](NodeImport& n) {
          n.Return(n.Emit("GatherND", {{"batch_dims", n.Int("batch_dims", 0)}}, n.All()));
        }},
-      {"ScatterND", 3, 3, [](NodeImport& n) {
+      {"ScatterND", 3, 3,
+       [](NodeImport& n) {
          n.Return(n.Emit("ScatterND", {{"reduction", Reduction(n)}}, n.All()));
        }},
-      {"ScatterElements", 3, 3, [](NodeImport& n) {
-         n.Return(n.Emit("ScatterElements",
-                         {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"reduction", Reduction(n)}},
-                         n.All()));
+      {"ScatterElements", 3, 3,
+       [](NodeImport& n) {
+         n.Return(
+             n.Emit("ScatterElements",
+                    {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"reduction", Reduction(n)}},
+                    n.All()));
        }},
       {"OneHot", 3, 3, ImportOneHot},
       {"TopK", 2, 2, ImportTopK},

@@ -10,7 +10,8 @@ namespace heddle {
 namespace {
 
 // An operand that older opsets have as an attribute; nothing where neither is given.
-std::optional<std::vector<int64_t>> OperandOrAttr(NodeImport& n, size_t operand, std::string_view name) {
+std::optional<std::vector<int64_t>> OperandOrAttr(NodeImport& n, size_t operand,
+                                                  std::string_view name) {
   if (n.Has(operand)) return n.Ints(operand, name);
   if (n.HasAttr(name)) return n.IntList(name);
   return std::nullopt;
@@ -24,7 +25,8 @@ void ImportReshape(NodeImport& n) {
   int64_t known = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0 && !allow_zero) {
-      if (i >= from.size()) n.Fail("shape {} keeps dimension {}, which the operand lacks", ToString(shape), i);
+      if (i >= from.size())
+        n.Fail("shape {} keeps dimension {}, which the operand lacks", ToString(shape), i);
       shape[i] = from[i];
     }
     if (shape[i] == -1 && !open) {
@@ -47,7 +49,8 @@ void ImportReshape(NodeImport& n) {
 
 void ImportFlatten(NodeImport& n) {
   const Shape& from = n.shape(0);
-  const int64_t axis = n.Int("axis", 1) == n.rank(0) ? n.rank(0) : n.Axis(n.Int("axis", 1), n.rank(0));
+  const int64_t axis =
+      n.Int("axis", 1) == n.rank(0) ? n.rank(0) : n.Axis(n.Int("axis", 1), n.rank(0));
   const auto middle = from.begin() + axis;
   n.Return(n.Reshape(n.In(0), {ElementCount(Shape(from.begin(), middle)),
                                ElementCount(Shape(middle, from.end()))}));
@@ -127,7 +130,8 @@ void ImportSlice(NodeImport& n) {
   std::iota(axes.begin(), axes.end(), 0);
   if (n.Has(3)) axes = n.Ints(3, "axes");
   if (n.Has(4)) steps = n.Ints(4, "steps");
-  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
+  if (ends.size() != starts.size() || axes.size() != starts.size() ||
+      steps.size() != starts.size()) {
     n.Fail("starts, ends, axes and steps differ in length");
   }
   n.Axes(axes, n.rank(0));  // each once
@@ -139,7 +143,8 @@ void ImportSlice(NodeImport& n) {
     }
     const bool forward = steps[i] > 0;
     const auto wrap = [dim](int64_t at) { return at < 0 ? (at < -dim ? -1 : at + dim) : at; };
-    starts[i] = std::clamp<int64_t>(wrap(starts[i]), 0, forward ? dim : std::max<int64_t>(dim - 1, 0));
+    starts[i] =
+        std::clamp<int64_t>(wrap(starts[i]), 0, forward ? dim : std::max<int64_t>(dim - 1, 0));
     ends[i] = forward ? std::clamp<int64_t>(wrap(ends[i]), starts[i], dim)
                       : std::clamp<int64_t>(wrap(ends[i]), -1, std::max<int64_t>(dim - 1, -1));
     if (!forward) ends[i] = std::min(ends[i], starts[i]);
@@ -186,10 +191,11 @@ void ImportDepthToSpace(NodeImport& n) {
   const bool first = mode == "DCR";
   const Imported six = n.Reshape(n.In(0), first ? Shape{x[0], block, block, depth, x[2], x[3]}
                                                 : Shape{x[0], depth, block, block, x[2], x[3]});
-  const std::vector<int64_t> perm = first ? std::vector<int64_t>{0, 3, 4, 1, 5, 2}
-                                          : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
-  n.Return(n.Reshape(n.Emit("Transpose", {{"perm", perm}}, {six}),
-                     {x[0], depth, CheckedMul(x[2], block, "height"), CheckedMul(x[3], block, "width")}));
+  const std::vector<int64_t> perm =
+      first ? std::vector<int64_t>{0, 3, 4, 1, 5, 2} : std::vector<int64_t>{0, 1, 4, 2, 5, 3};
+  n.Return(n.Reshape(
+      n.Emit("Transpose", {{"perm", perm}}, {six}),
+      {x[0], depth, CheckedMul(x[2], block, "height"), CheckedMul(x[3], block, "width")}));
 }
 
 void ImportSpaceToDepth(NodeImport& n) {
@@ -200,7 +206,8 @@ void ImportSpaceToDepth(NodeImport& n) {
   }
   const int64_t h = x[2] / block, w = x[3] / block;
   const Imported six = n.Reshape(n.In(0), {x[0], x[1], h, block, w, block});
-  const Imported moved = n.Emit("Transpose", {{"perm", std::vector<int64_t>{0, 3, 5, 1, 2, 4}}}, {six});
+  const Imported moved =
+      n.Emit("Transpose", {{"perm", std::vector<int64_t>{0, 3, 5, 1, 2, 4}}}, {six});
   const int64_t depth = CheckedMul(x[1], CheckedMul(block, block, "block"), "depth");
   n.Return(n.Reshape(moved, {x[0], depth, h, w}));
 }
@@ -215,13 +222,15 @@ std::span<const OnnxOp> OnnxMovementOps() {
       {"Unsqueeze", 1, 2, ImportUnsqueeze},
       {"Transpose", 1, 1, ImportTranspose},
       {"Expand", 2, 2, ImportExpand},
-      {"Concat", 1, -1, [](NodeImport& n) {
+      {"Concat", 1, -1,
+       [](NodeImport& n) {
          n.Return(n.Emit("Concat", {{"axis", n.Axis(n.Int("axis"), n.rank(0))}}, n.All()));
        }},
       {"Split", 1, 2, ImportSplit},
       {"Slice", 3, 5, ImportSlice},
       {"Pad", 1, 4, ImportPad},
-      {"Tile", 2, 2, [](NodeImport& n) {
+      {"Tile", 2, 2,
+       [](NodeImport& n) {
          n.Return(n.Emit("Tile", {{"repeats", n.Ints(1, "repeats")}}, {n.In(0)}));
        }},
       {"Trilu", 1, 2, ImportTrilu},

@@ -7,8 +7,8 @@ namespace {
 
 bool IsZero(const Imported& x) { return x.constant && SplatValue(*x.constant) == 0.0; }
 
-// A heddle model is a training forward pass, so the statistics are those of the batch whatever the file
-// says (PyTorch writes training_mode only sometimes), unless the options ask otherwise.
+// A heddle model is a training forward pass, so the statistics are those of the batch whatever the
+// file says (PyTorch writes training_mode only sometimes), unless the options ask otherwise.
 void ImportBatchNorm(NodeImport& n) {
   n.Ignore({"momentum", "training_mode", "spatial"});
   n.OnlyOutputs(1, "the running statistics are");
@@ -52,7 +52,8 @@ void ImportGroupNorm(NodeImport& n) {
       n.Fail("scale or bias is {}", ToString(x.shape()));
     }
     const Imported column = n.Reshape(x, {groups, 1});
-    return n.Reshape(n.Emit("Expand", {{"shape", Shape{groups, channels / groups}}}, {column}), {channels});
+    return n.Reshape(n.Emit("Expand", {{"shape", Shape{groups, channels / groups}}}, {column}),
+                     {channels});
   };
   n.Return(n.Emit("GroupNorm", {{"groups", groups}, {"epsilon", n.Float("epsilon", 1e-5)}},
                   {n.In(0), spread(n.In(1)), spread(n.In(2))}));
@@ -78,7 +79,8 @@ Imported Loss(NodeImport& n, std::string_view op) {
   const int64_t ignored = n.Int("ignore_index", -100);
   const std::string reduction = n.String("reduction", "mean");
   std::vector<Imported> operands = {n.In(0), n.In(1)};
-  if (reduction == "mean") operands.push_back(n.Emit("LabelCount", {{"ignore_index", ignored}}, {n.In(1)}));
+  if (reduction == "mean")
+    operands.push_back(n.Emit("LabelCount", {{"ignore_index", ignored}}, {n.In(1)}));
   return n.Emit(op, {{"ignore_index", ignored}, {"reduction", reduction}}, operands);
 }
 
@@ -88,13 +90,15 @@ std::span<const OnnxOp> OnnxNormalisationOps() {
   static const OnnxOp ops[] = {
       {"BatchNormalization", 5, 5, ImportBatchNorm},
       {"LayerNormalization", 2, 3, ImportLayerNorm},
-      {"InstanceNormalization", 3, 3, [](NodeImport& n) {
+      {"InstanceNormalization", 3, 3,
+       [](NodeImport& n) {
          n.Return(n.Emit("InstanceNorm", {{"epsilon", n.Float("epsilon", 1e-5)}}, n.All()));
        }},
       {"GroupNormalization", 3, 3, ImportGroupNorm},
       {"Softmax", 1, 1, [](NodeImport& n) { ImportSoftmax(n, "Softmax"); }},
       {"LogSoftmax", 1, 1, [](NodeImport& n) { ImportSoftmax(n, "LogSoftmax"); }},
-      {"SoftmaxCrossEntropyLoss", 2, 3, [](NodeImport& n) {
+      {"SoftmaxCrossEntropyLoss", 2, 3,
+       [](NodeImport& n) {
          n.Return(0, Loss(n, "CrossEntropy"));
          if (n.Used(1)) n.Return(1, n.Emit("LogSoftmax", {{"axis", int64_t{1}}}, {n.In(0)}));
        }},

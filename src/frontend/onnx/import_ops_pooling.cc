@@ -11,15 +11,16 @@ namespace {
 // No window, stride or padding is larger: keeps the arithmetic below far from overflow.
 constexpr int64_t kMaxWindow = int64_t{1} << 31;
 
-void CheckWindow(NodeImport& n, std::string_view name, const std::vector<int64_t>& values, size_t size,
-                 int64_t least) {
+void CheckWindow(NodeImport& n, std::string_view name, const std::vector<int64_t>& values,
+                 size_t size, int64_t least) {
   if (values.size() != size) n.Fail("{} has {} numbers, must have {}", name, values.size(), size);
   for (const int64_t value : values) {
     if (value < least || value > kMaxWindow) n.Fail("{} is {}", name, ToString(values));
   }
 }
 
-// What makes the output ceil(size / stride), the odd one at the end (SAME_UPPER) or at the beginning.
+// What makes the output ceil(size / stride), the odd one at the end (SAME_UPPER) or at the
+// beginning.
 std::vector<int64_t> SamePads(const Shape& sizes, const Shape& kernel, const Windows& windows,
                               bool upper) {
   const size_t count = kernel.size();
@@ -27,7 +28,8 @@ std::vector<int64_t> SamePads(const Shape& sizes, const Shape& kernel, const Win
   for (size_t i = 0; i < count; ++i) {
     const int64_t out = (sizes[i] + windows.strides[i] - 1) / windows.strides[i];
     const __int128 reach = static_cast<__int128>(out - 1) * windows.strides[i] +
-                           static_cast<__int128>(kernel[i] - 1) * windows.dilations[i] + 1 - sizes[i];
+                           static_cast<__int128>(kernel[i] - 1) * windows.dilations[i] + 1 -
+                           sizes[i];
     const auto total = static_cast<int64_t>(std::clamp<__int128>(reach, 0, kMaxWindow));
     pads[i] = upper ? total / 2 : total - total / 2;
     pads[i + count] = total - pads[i];
@@ -104,8 +106,8 @@ Shape ResizedShape(NodeImport& n) {
     const auto axis = static_cast<size_t>(n.Axis(axes[i], n.rank(0)));
     const double exact = static_cast<double>(from[axis]) * scales[i];
     if (!(scales[i] > 0 && exact < 1e15) || exact != std::floor(exact)) {
-      n.Fail("scale {} of dimension {} ({}) gives no whole size; export with sizes", scales[i], axis,
-             from[axis]);
+      n.Fail("scale {} of dimension {} ({}) gives no whole size; export with sizes", scales[i],
+             axis, from[axis]);
     }
     to[axis] = static_cast<int64_t>(exact);
   }
@@ -117,11 +119,14 @@ void ImportResize(NodeImport& n) {
   const std::string mode = n.String("mode", "nearest");
   const std::string places = n.String("coordinate_transformation_mode", "half_pixel");
   const std::string nearest = n.String("nearest_mode", "round_prefer_floor");
-  const bool fits = (mode == "nearest" && places == "asymmetric" && nearest == "floor") ||
-                    (mode == "linear" && (places == "half_pixel" || places == "pytorch_half_pixel"));
+  const bool fits =
+      (mode == "nearest" && places == "asymmetric" && nearest == "floor") ||
+      (mode == "linear" && (places == "half_pixel" || places == "pytorch_half_pixel"));
   if (!fits || n.Int("antialias", 0) != 0) {
-    n.Fail("mode {} with coordinates {} and rounding {} is not supported; use nearest (asymmetric, "
-           "floor) or linear (half_pixel)", mode, places, nearest);
+    n.Fail(
+        "mode {} with coordinates {} and rounding {} is not supported; use nearest (asymmetric, "
+        "floor) or linear (half_pixel)",
+        mode, places, nearest);
   }
   const Shape to = ResizedShape(n);
   const Shape& from = n.shape(0);
@@ -132,7 +137,8 @@ void ImportResize(NodeImport& n) {
   const std::vector<int64_t> sizes(to.begin() + 2, to.end());
   for (const int64_t size : sizes) {
     if (size < 1) n.Fail("resizes to {}", ToString(to));
-    if (size == 1 && places == "pytorch_half_pixel") n.Fail("pytorch_half_pixel to size 1 is not supported");
+    if (size == 1 && places == "pytorch_half_pixel")
+      n.Fail("pytorch_half_pixel to size 1 is not supported");
   }
   n.Return(to == from ? n.In(0) : n.Emit("Resize", {{"sizes", sizes}, {"mode", mode}}, {n.In(0)}));
 }

@@ -44,11 +44,13 @@ void ImportLogSumExp(NodeImport& n) {
     n.Return(x);
     return;
   }
-  const Imported top = n.Emit(
-      "ReduceMax", {{"axes", reduced.axes}, {"keepdims", int64_t{1}}, {"detached", int64_t{1}}}, {x});
+  const Imported top =
+      n.Emit("ReduceMax",
+             {{"axes", reduced.axes}, {"keepdims", int64_t{1}}, {"detached", int64_t{1}}}, {x});
   Reduced kept = reduced;
   kept.keepdims = 1;
-  const Imported sum = Reduce(n, "ReduceSum", n.Emit("Exp", {}, {n.Emit("Sub", {}, {x, top})}), kept);
+  const Imported sum =
+      Reduce(n, "ReduceSum", n.Emit("Exp", {}, {n.Emit("Sub", {}, {x, top})}), kept);
   Imported result = n.Emit("Add", {}, {n.Emit("Log", {}, {sum}), top});
   if (!reduced.keepdims) {
     Shape shape = result.shape();
@@ -66,25 +68,33 @@ Imported SumOfSquares(NodeImport& n) {
 
 void ImportArg(NodeImport& n, std::string_view op) {
   if (n.Int("select_last_index", 0) != 0) n.Fail("select_last_index is not supported");
-  n.Return(n.Emit(op, {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"keepdims", n.Int("keepdims", 1)}},
-                  {n.In(0)}));
+  n.Return(n.Emit(
+      op, {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"keepdims", n.Int("keepdims", 1)}},
+      {n.In(0)}));
 }
 
 }  // namespace
 
 std::span<const OnnxOp> OnnxReductionOps() {
   static const OnnxOp ops[] = {
-      {"ReduceSum", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
-      {"ReduceMean", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
-      {"ReduceMax", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
-      {"ReduceMin", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
-      {"ReduceProd", 1, 2, [](NodeImport& n) { n.Return(Reduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
-      {"ReduceL1", 1, 2, [](NodeImport& n) {
+      {"ReduceSum", 1, 2,
+       [](NodeImport& n) { n.Return(Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
+      {"ReduceMean", 1, 2,
+       [](NodeImport& n) { n.Return(Reduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
+      {"ReduceMax", 1, 2,
+       [](NodeImport& n) { n.Return(Reduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
+      {"ReduceMin", 1, 2,
+       [](NodeImport& n) { n.Return(Reduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
+      {"ReduceProd", 1, 2,
+       [](NodeImport& n) { n.Return(Reduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
+      {"ReduceL1", 1, 2,
+       [](NodeImport& n) {
          n.Return(Reduce(n, "ReduceSum", n.Emit("Abs", {}, {n.In(0)}), ReadReduction(n)));
        }},
       {"ReduceL2", 1, 2, [](NodeImport& n) { n.Return(n.Emit("Sqrt", {}, {SumOfSquares(n)})); }},
       {"ReduceSumSquare", 1, 2, [](NodeImport& n) { n.Return(SumOfSquares(n)); }},
-      {"ReduceLogSum", 1, 2, [](NodeImport& n) {
+      {"ReduceLogSum", 1, 2,
+       [](NodeImport& n) {
          n.Return(n.Emit("Log", {}, {Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))}));
        }},
       {"ReduceLogSumExp", 1, 2, ImportLogSumExp},

@@ -10,8 +10,8 @@ namespace {
 constexpr int64_t kMaxParts = 4096;
 
 const std::vector<Imported>& SequenceOf(NodeImport& n) {
-  if (!n.In(0).sequence) n.Fail("operand 0 must be a sequence");
-  return *n.In(0).sequence;
+  if (!n.Any(0).sequence) n.Fail("operand 0 must be a sequence");
+  return *n.Any(0).sequence;
 }
 
 Imported MakeSequence(std::vector<Imported> parts) {
@@ -47,7 +47,9 @@ void ImportSplitToSequence(NodeImport& n) {
 
 void ImportSequenceAt(NodeImport& n) {
   const auto& parts = SequenceOf(n);
-  n.Return(parts[static_cast<size_t>(n.Axis(n.ScalarInt(1, "position"), std::ssize(parts)))]);
+  const int64_t position = n.ScalarInt(1, "position"), count = std::ssize(parts);
+  if (position < -count || position >= count) n.Fail("position {} of {}", position, count);
+  n.Return(parts[static_cast<size_t>(position < 0 ? position + count : position)]);
 }
 
 void ImportConcatFromSequence(NodeImport& n) {
@@ -72,13 +74,9 @@ std::span<const OnnxOp> OnnxSequenceOps() {
   static const OnnxOp ops[] = {
       {"SplitToSequence", 1, 2, ImportSplitToSequence},
       {"SequenceAt", 2, 2, ImportSequenceAt},
-      {"SequenceConstruct", 1, -1, [](NodeImport& n) {
-         for (const Imported& part : n.All()) {
-           if (part.sequence) n.Fail("a sequence of sequences is not supported");
-         }
-         n.Return(MakeSequence(n.All()));
-       }},
-      {"SequenceLength", 1, 1, [](NodeImport& n) {
+      {"SequenceConstruct", 1, -1, [](NodeImport& n) { n.Return(MakeSequence(n.All())); }},
+      {"SequenceLength", 1, 1,
+       [](NodeImport& n) {
          n.Return(Builder::Constant(
              MakeTensor(DType::kI64, {}, std::vector<int64_t>{std::ssize(SequenceOf(n))})));
        }},

@@ -13,9 +13,9 @@ namespace {
 const std::unordered_map<std::string_view, const OnnxOp*>& Index() {
   static const auto* index = [] {
     auto* map = new std::unordered_map<std::string_view, const OnnxOp*>;
-    for (auto family : {OnnxElementwiseOps, OnnxConstantOps, OnnxMovementOps, OnnxIndexingOps,
-                        OnnxContractionOps, OnnxPoolingOps, OnnxNormalisationOps, OnnxReductionOps,
-                        OnnxSequenceOps}) {
+    for (auto family :
+         {OnnxElementwiseOps, OnnxConstantOps, OnnxMovementOps, OnnxIndexingOps, OnnxContractionOps,
+          OnnxPoolingOps, OnnxNormalisationOps, OnnxReductionOps, OnnxSequenceOps}) {
       for (const OnnxOp& op : family()) {
         HEDDLE_CHECK(map->emplace(op.name, &op).second, "{} is listed twice", op.name);
       }
@@ -50,9 +50,16 @@ NodeImport::NodeImport(Builder& builder, const OnnxNode& node, int64_t opset,
       used_(std::move(used)),
       results_(node.outputs.size()) {}
 
-const Imported& NodeImport::In(size_t i) const {
+const Imported& NodeImport::Any(size_t i) const {
   if (!Has(i)) Fail("operand {} is missing", i);
   return *operands_[i];
+}
+
+const Imported& NodeImport::In(size_t i) const {
+  const Imported& operand = Any(i);
+  if (operand.sequence)
+    Fail("operand {} ('{}') is a sequence, must be a tensor", i, node_.inputs[i]);
+  return operand;
 }
 
 std::vector<Imported> NodeImport::All() const {
@@ -64,19 +71,23 @@ std::vector<Imported> NodeImport::All() const {
 const ConstTensor& NodeImport::KnownOperand(size_t i, std::string_view role) const {
   const Imported& operand = In(i);
   if (!operand.constant) {
-    Fail("operand {} ({} '{}') is computed or has no data, must be a constant; export with fixed shapes",
-         i, role, node_.inputs[i]);
+    Fail(
+        "operand {} ({} '{}') is computed or has no data, must be a constant; export with fixed "
+        "shapes",
+        i, role, node_.inputs[i]);
   }
   return *operand.constant;
 }
 
 std::vector<int64_t> NodeImport::Ints(size_t i, std::string_view role) const {
-  return ToInts(KnownOperand(i, role), fmt::format("operand {} ({} '{}')", i, role, node_.inputs[i]));
+  return ToInts(KnownOperand(i, role),
+                fmt::format("operand {} ({} '{}')", i, role, node_.inputs[i]));
 }
 
 int64_t NodeImport::ScalarInt(size_t i, std::string_view role) const {
   const auto values = Ints(i, role);
-  if (values.size() != 1) Fail("operand {} ({}) has {} elements, must have one", i, role, values.size());
+  if (values.size() != 1)
+    Fail("operand {} ({}) has {} elements, must have one", i, role, values.size());
   return values.front();
 }
 
@@ -89,7 +100,8 @@ std::vector<double> NodeImport::Numbers(size_t i, std::string_view role) const {
 
 double NodeImport::Scalar(size_t i, std::string_view role) const {
   const auto values = Numbers(i, role);
-  if (values.size() != 1) Fail("operand {} ({}) has {} elements, must have one", i, role, values.size());
+  if (values.size() != 1)
+    Fail("operand {} ({}) has {} elements, must have one", i, role, values.size());
   return values.front();
 }
 
@@ -159,7 +171,8 @@ std::vector<Imported> NodeImport::EmitAll(std::string_view op, Attributes attrib
   return builder_.Emit(op, std::move(attributes), std::move(operands), name);
 }
 
-Imported NodeImport::Emit(std::string_view op, Attributes attributes, std::vector<Imported> operands) {
+Imported NodeImport::Emit(std::string_view op, Attributes attributes,
+                          std::vector<Imported> operands) {
   return EmitAll(op, std::move(attributes), std::move(operands)).front();
 }
 
@@ -173,13 +186,15 @@ void NodeImport::Return(size_t i, Imported result) {
 
 std::vector<std::optional<Imported>> NodeImport::Finish() {
   for (const auto& [name, value] : node_.attributes) {
-    if (!read_.contains(name)) Fail("attribute '{}' is not known to heddle; export without it", name);
+    if (!read_.contains(name))
+      Fail("attribute '{}' is not known to heddle; export without it", name);
   }
   for (size_t i = 0; i < results_.size(); ++i) {
     if (Used(i) && !results_[i]) {
       Fail("output {} ('{}') is used, but this op has no such output here", i, node_.outputs[i]);
     }
-    if (results_[i] && !node_.outputs[i].empty()) builder_.NameResult(*results_[i], node_.outputs[i]);
+    if (results_[i] && !node_.outputs[i].empty())
+      builder_.NameResult(*results_[i], node_.outputs[i]);
   }
   return std::move(results_);
 }

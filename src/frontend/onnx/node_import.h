@@ -5,9 +5,9 @@
 //     n.Return(n.Emit("Reshape", {{"shape", ...}}, {n.In(0)}));
 //   }},
 //
-// Adding an ONNX op: one such entry. Attributes must be asked for or ignored by name: one that no entry
-// reads is an error, so that nothing in a file is passed over in silence. Errors thrown here (Fail, or
-// an InputError of a rule) need not name file or node: the importer puts both in front.
+// Adding an ONNX op: one such entry. Attributes must be asked for or ignored by name: one that no
+// entry reads is an error, so that nothing in a file is passed over in silence. Errors thrown here
+// (Fail, or an InputError of a rule) need not name file or node: the importer puts both in front.
 #pragma once
 
 #include <optional>
@@ -33,10 +33,11 @@ class NodeImport {
   const ImportOptions& options() const { return options_; }
   Builder& builder() { return builder_; }
 
-  // --- operands: In() throws where the operand is absent ---
+  // --- operands: In() throws where the operand is absent or a sequence, Any() where absent ---
   size_t size() const { return operands_.size(); }
   bool Has(size_t i) const { return i < operands_.size() && operands_[i].has_value(); }
   const Imported& In(size_t i) const;
+  const Imported& Any(size_t i) const;
   std::vector<Imported> All() const;
   const Shape& shape(size_t i) const { return In(i).shape(); }
   int64_t rank(size_t i) const { return In(i).rank(); }
@@ -52,9 +53,12 @@ class NodeImport {
   int64_t Int(std::string_view name, std::optional<int64_t> fallback = {});
   double Float(std::string_view name, std::optional<double> fallback = {});
   std::string String(std::string_view name, std::optional<std::string> fallback = {});
-  std::vector<int64_t> IntList(std::string_view name, std::optional<std::vector<int64_t>> fallback = {});
+  std::vector<int64_t> IntList(std::string_view name,
+                               std::optional<std::vector<int64_t>> fallback = {});
   const OnnxAttribute* Raw(std::string_view name);
-  void Ignore(std::initializer_list<std::string_view> names) { read_.insert(names.begin(), names.end()); }
+  void Ignore(std::initializer_list<std::string_view> names) {
+    read_.insert(names.begin(), names.end());
+  }
 
   // A possibly negative axis of a tensor of `rank` dimensions, as a non-negative one.
   int64_t Axis(int64_t axis, int64_t rank) const;
@@ -70,8 +74,12 @@ class NodeImport {
   Imported Emit(std::string_view op, Attributes attributes, std::vector<Imported> operands);
   std::vector<Imported> EmitAll(std::string_view op, Attributes attributes,
                                 std::vector<Imported> operands);
-  Imported Reshape(const Imported& x, Shape shape) { return Emit("Reshape", {{"shape", std::move(shape)}}, {x}); }
-  Imported Cast(const Imported& x, DType to) { return Emit("Cast", {{"to", std::string(Name(to))}}, {x}); }
+  Imported Reshape(const Imported& x, Shape shape) {
+    return Emit("Reshape", {{"shape", std::move(shape)}}, {x});
+  }
+  Imported Cast(const Imported& x, DType to) {
+    return Emit("Cast", {{"to", std::string(Name(to))}}, {x});
+  }
   // A rank-0 constant.
   Imported Number(DType dtype, double value) { return Builder::Splat(dtype, {}, value); }
   static Imported IntsConstant(const std::vector<int64_t>& values);
@@ -83,8 +91,8 @@ class NodeImport {
     ThrowInput(format, std::forward<Args>(args)...);
   }
 
-  // What the entry returned, one per output; throws where an attribute was not read or an output that
-  // is used was not returned.
+  // What the entry returned, one per output; throws where an attribute was not read or an output
+  // that is used was not returned.
   std::vector<std::optional<Imported>> Finish();
 
  private:

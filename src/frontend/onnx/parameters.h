@@ -11,10 +11,10 @@
 
 namespace heddle {
 
-// A float initializer of rank 1 or more is trained when it has more than one element or is used as a
-// weight, unless its name matches a pattern of buffers (*lifted_tensor*, *inv_freq, *running_mean,
-// *running_var, *num_batches_tracked) or of `frozen`, a BatchNormalization reads it as a statistic, or a
-// node reads it as a setting (Clip's bounds, Resize's scales).
+// A float initializer of rank 1 or more is trained when it has more than one element or is used as
+// a weight, unless its name matches a pattern of buffers (*lifted_tensor*, *inv_freq,
+// *running_mean, *running_var, *num_batches_tracked) or of `frozen`, a BatchNormalization reads it
+// as a statistic, or a node reads it as a setting (Clip's bounds, Resize's scales).
 class ParameterRule {
  public:
   // Throws InputError when a pattern of `frozen` matches no initializer.

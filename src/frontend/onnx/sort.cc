@@ -18,11 +18,13 @@ namespace {
 constexpr size_t kMaxListed = 12;  // names in one message
 
 // name -> the node that produces it.
-std::unordered_map<std::string_view, size_t> Producers(const OnnxModel& model, std::string_view file) {
+std::unordered_map<std::string_view, size_t> Producers(const OnnxModel& model,
+                                                       std::string_view file) {
   std::unordered_set<std::string_view> given;
   std::unordered_set<std::string_view> inputs;
   for (const OnnxValueInfo& input : model.inputs) {
-    if (!inputs.insert(input.name).second) ThrowInput("{}: input '{}' is declared twice", file, input.name);
+    if (!inputs.insert(input.name).second)
+      ThrowInput("{}: input '{}' is declared twice", file, input.name);
     given.insert(input.name);
   }
   for (const OnnxTensor& tensor : model.initializers) given.insert(tensor.name);
@@ -44,20 +46,21 @@ std::unordered_map<std::string_view, size_t> Producers(const OnnxModel& model, s
   for (const OnnxNode& node : model.nodes) {
     for (const std::string& input : node.inputs) {
       if (input.empty() || given.contains(input) || producers.contains(input)) continue;
-      ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file, node.name,
-                 input);
+      ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
+                 node.name, input);
     }
   }
   return producers;
 }
 
-// Walks back from a node that could not be sorted: each has an operand from another such node, so a node
-// comes up again, and what lies between is a cycle.
+// Walks back from a node that could not be sorted: each has an operand from another such node, so a
+// node comes up again, and what lies between is a cycle.
 [[noreturn]] void ThrowCycle(const OnnxModel& model, std::string_view file,
                              const std::unordered_map<std::string_view, size_t>& producers,
                              const std::vector<size_t>& missing) {
   size_t at = static_cast<size_t>(
-      std::find_if(missing.begin(), missing.end(), [](size_t m) { return m > 0; }) - missing.begin());
+      std::find_if(missing.begin(), missing.end(), [](size_t m) { return m > 0; }) -
+      missing.begin());
   std::vector<size_t> path;
   std::unordered_map<size_t, size_t> place;
   while (!place.contains(at)) {

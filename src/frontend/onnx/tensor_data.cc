@@ -23,14 +23,29 @@ struct OnnxTypeInfo {
 
 // By the number ONNX gives them.
 constexpr auto kTypes = std::to_array<OnnxTypeInfo>({
-    {"undefined", std::nullopt}, {"float", DType::kF32},        {"uint8", DType::kU8},
-    {"int8", DType::kI8},        {"uint16", std::nullopt},      {"int16", DType::kI16},
-    {"int32", DType::kI32},      {"int64", DType::kI64},        {"string", std::nullopt},
-    {"bool", DType::kBool},      {"float16", DType::kF16},      {"double", DType::kF64},
-    {"uint32", std::nullopt},    {"uint64", std::nullopt},      {"complex64", std::nullopt},
-    {"complex128", std::nullopt}, {"bfloat16", DType::kBF16},   {"float8e4m3fn", std::nullopt},
-    {"float8e4m3fnuz", std::nullopt}, {"float8e5m2", std::nullopt}, {"float8e5m2fnuz", std::nullopt},
-    {"uint4", std::nullopt},     {"int4", std::nullopt},
+    {"undefined", std::nullopt},
+    {"float", DType::kF32},
+    {"uint8", DType::kU8},
+    {"int8", DType::kI8},
+    {"uint16", std::nullopt},
+    {"int16", DType::kI16},
+    {"int32", DType::kI32},
+    {"int64", DType::kI64},
+    {"string", std::nullopt},
+    {"bool", DType::kBool},
+    {"float16", DType::kF16},
+    {"double", DType::kF64},
+    {"uint32", std::nullopt},
+    {"uint64", std::nullopt},
+    {"complex64", std::nullopt},
+    {"complex128", std::nullopt},
+    {"bfloat16", DType::kBF16},
+    {"float8e4m3fn", std::nullopt},
+    {"float8e4m3fnuz", std::nullopt},
+    {"float8e5m2", std::nullopt},
+    {"float8e5m2fnuz", std::nullopt},
+    {"uint4", std::nullopt},
+    {"int4", std::nullopt},
 });
 
 constexpr int kUInt16 = 4, kUInt32 = 12, kUInt64 = 13;
@@ -49,7 +64,8 @@ void Fill(HostTensor& tensor, const From& values, std::string_view what) {
   for (const auto value : values) {
     if constexpr (std::is_integral_v<To>) {
       if (!std::in_range<To>(value)) {
-        ThrowInput("{}: element {} is {}, which does not fit {}", what, i, value, Name(tensor.dtype));
+        ThrowInput("{}: element {} is {}, which does not fit {}", what, i, value,
+                   Name(tensor.dtype));
       }
     }
     out[i++] = static_cast<To>(value);
@@ -58,8 +74,8 @@ void Fill(HostTensor& tensor, const From& values, std::string_view what) {
 
 void CheckCount(int64_t found, int64_t wanted, std::string_view what) {
   if (found != wanted) {
-    ThrowInput("{}: has {} elements of data, its shape asks for {}; the file is damaged", what, found,
-               wanted);
+    ThrowInput("{}: has {} elements of data, its shape asks for {}; the file is damaged", what,
+               found, wanted);
   }
 }
 
@@ -67,13 +83,19 @@ void CheckCount(int64_t found, int64_t wanted, std::string_view what) {
 void FillFromInt32(HostTensor& tensor, const TensorProto& proto, std::string_view what) {
   const auto& values = proto.int32_data();
   switch (tensor.dtype) {
-    case DType::kI32: return Fill<int32_t>(tensor, values, what);
-    case DType::kI16: return Fill<int16_t>(tensor, values, what);
-    case DType::kI8: return Fill<int8_t>(tensor, values, what);
-    case DType::kU8: return Fill<uint8_t>(tensor, values, what);
+    case DType::kI32:
+      return Fill<int32_t>(tensor, values, what);
+    case DType::kI16:
+      return Fill<int16_t>(tensor, values, what);
+    case DType::kI8:
+      return Fill<int8_t>(tensor, values, what);
+    case DType::kU8:
+      return Fill<uint8_t>(tensor, values, what);
     case DType::kF16:
-    case DType::kBF16: return Fill<uint16_t>(tensor, values, what);
-    default: break;
+    case DType::kBF16:
+      return Fill<uint16_t>(tensor, values, what);
+    default:
+      break;
   }
   auto out = tensor.as<uint8_t>();
   for (int i = 0; i < values.size(); ++i) out[static_cast<size_t>(i)] = values.Get(i) != 0;
@@ -87,13 +109,12 @@ void Widen(const std::string& raw, HostTensor& tensor, std::string_view what) {
 }
 
 void FillFromRaw(HostTensor& tensor, const std::string& raw, int number, std::string_view what) {
-  const int64_t size = number == kUInt16   ? 2
-                       : number == kUInt32 ? 4
-                                           : SizeOf(tensor.dtype);
+  const int64_t size = number == kUInt16 ? 2 : number == kUInt32 ? 4 : SizeOf(tensor.dtype);
   const auto length = static_cast<int64_t>(raw.size());
   if (length % size != 0 || length / size != tensor.size()) {
-    ThrowInput("{}: has {} bytes of data, its shape asks for {} elements of {}; the file is damaged",
-               what, length, tensor.size(), OnnxDTypeName(number));
+    ThrowInput(
+        "{}: has {} bytes of data, its shape asks for {} elements of {}; the file is damaged", what,
+        length, tensor.size(), OnnxDTypeName(number));
   }
   if (number == kUInt16) return Widen<uint16_t, int32_t>(raw, tensor, what);
   if (number == kUInt32) return Widen<uint32_t, int64_t>(raw, tensor, what);
@@ -109,20 +130,30 @@ int64_t TypedCount(const TensorProto& proto, int number, DType dtype) {
   if (number == kUInt32 || number == kUInt64) return proto.uint64_data_size();
   if (number == kUInt16) return proto.int32_data_size();
   switch (dtype) {
-    case DType::kF32: return proto.float_data_size();
-    case DType::kF64: return proto.double_data_size();
-    case DType::kI64: return proto.int64_data_size();
-    default: return proto.int32_data_size();
+    case DType::kF32:
+      return proto.float_data_size();
+    case DType::kF64:
+      return proto.double_data_size();
+    case DType::kI64:
+      return proto.int64_data_size();
+    default:
+      return proto.int32_data_size();
   }
 }
 
-void FillFromTyped(HostTensor& tensor, const TensorProto& proto, int number, std::string_view what) {
-  if (number == kUInt32 || number == kUInt64) return Fill<int64_t>(tensor, proto.uint64_data(), what);
+void FillFromTyped(HostTensor& tensor, const TensorProto& proto, int number,
+                   std::string_view what) {
+  if (number == kUInt32 || number == kUInt64)
+    return Fill<int64_t>(tensor, proto.uint64_data(), what);
   switch (tensor.dtype) {
-    case DType::kF32: return Fill<float>(tensor, proto.float_data(), what);
-    case DType::kF64: return Fill<double>(tensor, proto.double_data(), what);
-    case DType::kI64: return Fill<int64_t>(tensor, proto.int64_data(), what);
-    default: return FillFromInt32(tensor, proto, what);
+    case DType::kF32:
+      return Fill<float>(tensor, proto.float_data(), what);
+    case DType::kF64:
+      return Fill<double>(tensor, proto.double_data(), what);
+    case DType::kI64:
+      return Fill<int64_t>(tensor, proto.int64_data(), what);
+    default:
+      return FillFromInt32(tensor, proto, what);
   }
 }
 
@@ -168,11 +199,13 @@ OnnxTensor DecodeTensor(TensorProto& proto, const std::filesystem::path& folder,
   const int number = proto.data_type();
   const std::optional<DType> dtype = Widened(number);
   if (!dtype) {
-    ThrowInput("{}: has element type {}, which heddle does not know; use a float, integer or bool type",
-               what, OnnxDTypeName(number));
+    ThrowInput(
+        "{}: has element type {}, which heddle does not know; use a float, integer or bool type",
+        what, OnnxDTypeName(number));
   }
   if (proto.dims_size() > kMaxRank) {
-    ThrowInput("{}: has {} dimensions, at most {} are supported", what, proto.dims_size(), kMaxRank);
+    ThrowInput("{}: has {} dimensions, at most {} are supported", what, proto.dims_size(),
+               kMaxRank);
   }
   tensor.type = {*dtype, Shape(proto.dims().begin(), proto.dims().end())};
   const int64_t count = ElementCount(tensor.type.shape, what);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,8 +68,8 @@ class TestModel {
 
   heddle_onnx::GraphProto& graph() { return *proto.mutable_graph(); }
 
-  static void SetInfo(heddle_onnx::ValueInfoProto* info, const std::string& name, const Shape& shape,
-                      int type) {
+  static void SetInfo(heddle_onnx::ValueInfoProto* info, const std::string& name,
+                      const Shape& shape, int type) {
     info->set_name(name);
     auto* tensor = info->mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(type);
@@ -84,7 +85,8 @@ class TestModel {
   void Output(const std::string& name) { graph().add_output()->set_name(name); }
 
   // A float initializer: all elements `value`.
-  heddle_onnx::TensorProto& Weight(const std::string& name, const Shape& shape, float value = 0.5f) {
+  heddle_onnx::TensorProto& Weight(const std::string& name, const Shape& shape,
+                                   float value = 0.5f) {
     auto* tensor = graph().add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(kOnnxFloat);
@@ -154,5 +156,30 @@ class TestModel {
 
   heddle_onnx::ModelProto proto;
 };
+
+// The first node of an op in a graph.
+inline const Node& Find(const Graph& graph, std::string_view op) {
+  for (const Node& node : graph.nodes) {
+    if (node.op == op) return node;
+  }
+  throw std::runtime_error(fmt::format("no {} in the graph", op));
+}
+
+inline Shape ResultShape(const Graph& graph, std::string_view op) {
+  return graph.value(Find(graph, op).results[0]).type.shape;
+}
+
+inline std::vector<int64_t> Ints(const Graph& graph, std::string_view op, std::string_view name) {
+  return IntsAttr(Find(graph, op).attributes, name);
+}
+
+// A model of one node on x of the given shape.
+inline TestModel One(const std::string& op, const Shape& x, int64_t opset = 18) {
+  TestModel m(opset);
+  m.Input("x", x);
+  m.Node(op, {"x"}, {"y"});
+  m.Loss("y");
+  return m;
+}
 
 }  // namespace heddle

@@ -16,8 +16,8 @@ struct Windows {
   std::vector<int64_t> dilations;
 };
 
-// Reads strides, dilations, pads and auto_pad of operand 0, checked: as long as the kernel, strides and
-// dilations positive, pads not negative.
+// Reads strides, dilations, pads and auto_pad of operand 0, checked: as long as the kernel, strides
+// and dilations positive, pads not negative.
 Windows ReadWindows(NodeImport& n, const Shape& kernel);
 
 }  // namespace heddle

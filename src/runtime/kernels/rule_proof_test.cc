@@ -11,68 +11,12 @@
 #include <set>
 
 #include "ops/op.h"
-#include "runtime/kernels/op_samples.h"
-#include "runtime/kernels/sharded_eval.h"
+#include "runtime/kernels/op_case.h"
 
 namespace heddle {
 namespace {
 
 constexpr int kSamplesPerSampler = 25;
-
-// Everything in double precision, so that only mistakes are larger than the tolerance.
-TensorType Widen(TensorType type) {
-  if (type.dtype == DType::kF32) type.dtype = DType::kF64;
-  return type;
-}
-
-at::Tensor Draw(const OperandSample& sample, SampleRng& rng) {
-  int64_t count = ElementCount(sample.type.shape);
-  std::vector<double> values(static_cast<size_t>(count));
-  std::normal_distribution<double> normal;
-  auto unit = [&] { return static_cast<double>(rng() >> 11) * 0x1p-53; };
-  auto below = [&](int64_t n) { return static_cast<double>(rng() % static_cast<uint64_t>(n)); };
-  std::vector<double> order(values.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<double>(i);
-  std::shuffle(order.begin(), order.end(), rng);
-  int64_t rows = sample.type.shape.empty() ? 1 : std::max<int64_t>(sample.type.shape[0], 1);
-  std::vector<double> unique(static_cast<size_t>(std::max<int64_t>(sample.bound, 0)));
-  for (size_t i = 0; i < unique.size(); ++i) unique[i] = static_cast<double>(i);
-  std::shuffle(unique.begin(), unique.end(), rng);
-  for (size_t i = 0; i < values.size(); ++i) {
-    switch (sample.fill) {
-      case Fill::kNormal:
-        values[i] = normal(rng);
-        break;
-      case Fill::kPositive:
-        values[i] = 0.5 + 1.5 * unit();
-        break;
-      case Fill::kUnit:
-        values[i] = 1.8 * unit() - 0.9;
-        break;
-      case Fill::kDistinct:
-        values[i] = 1.0 + 0.37 * order[i] + 0.01 * unit();
-        break;
-      case Fill::kIndex:
-        values[i] = below(sample.bound);
-        break;
-      case Fill::kSignedIndex:
-        values[i] = sample.bound < 0 ? static_cast<double>(sample.bound)
-                                     : below(2 * sample.bound) - static_cast<double>(sample.bound);
-        break;
-      case Fill::kUnique:
-        values[i] = unique[i / (values.size() / static_cast<size_t>(rows))];
-        break;
-      case Fill::kLabel:
-        values[i] = rng() % 4 == 0 ? -100 : below(sample.bound);
-        break;
-      case Fill::kBool:
-        values[i] = static_cast<double>(rng() & 1);
-        break;
-    }
-  }
-  at::Tensor tensor = at::tensor(values, at::kDouble).reshape(sample.type.shape);
-  return tensor.to(ToTorch(Widen(sample.type).dtype));
-}
 
 std::string Describe(std::string_view op, const Rule& rule) {
   std::string sizes;
@@ -83,15 +27,8 @@ std::string Describe(std::string_view op, const Rule& rule) {
 }
 
 void ExpectClose(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
-  ASSERT_EQ(got.defined(), want.defined()) << what;
-  if (!want.defined()) return;
-  ASSERT_EQ(got.sizes(), want.sizes()) << what;
-  if (want.numel() == 0) return;
-  at::Tensor a = got.detach().to(at::kDouble), b = want.detach().to(at::kDouble);
-  double tolerance = want.scalar_type() == at::kFloat ? 1e-5 : 1e-9;
-  double scale = std::max(1.0, b.abs().max().item<double>());
-  double error = (a - b).abs().max().item<double>();
-  EXPECT_LE(error, tolerance * scale) << what << "\ngot " << a << "\nwant " << b;
+  double tolerance = want.defined() && want.scalar_type() == at::kFloat ? 1e-5 : 1e-9;
+  EXPECT_LE(Difference(got, want), tolerance) << what << "\ngot " << got << "\nwant " << want;
 }
 
 void ExpectSame(const Evaluation& got, const Evaluation& want, const std::string& what) {
@@ -103,35 +40,6 @@ void ExpectSame(const Evaluation& got, const Evaluation& want, const std::string
     ExpectClose(got.gradients[o], want.gradients[o], what + ", gradient " + std::to_string(o));
   }
 }
-
-// One random application of an op, and what a single device makes of it.
-struct Case {
-  std::string_view op;
-  Attributes attributes;
-  std::vector<TensorType> types;
-  Rule rule;
-  std::vector<at::Tensor> operands, result_gradients;
-  Evaluation whole;
-
-  Case(const OpSampler& sampler, SampleRng& rng) : op(sampler.op) {
-    OpSample sample = sampler.draw(rng);
-    attributes = sample.attributes;
-    for (const OperandSample& operand : sample.operands) {
-      types.push_back(Widen(operand.type));
-      operands.push_back(Draw(operand, rng));
-    }
-    rule = MakeRule(op, attributes, types);
-    for (const TensorType& type : ResultTypes(rule)) {
-      OperandSample gradient{type, Fill::kNormal, 0};
-      result_gradients.push_back(IsFloat(type.dtype) ? Draw(gradient, rng) : at::Tensor());
-    }
-    whole = EvaluateWhole(op, attributes, rule, operands, result_gradients);
-  }
-
-  Evaluation Split(const std::vector<SplitAxis>& axes) const {
-    return EvaluateSplit(op, attributes, rule, operands, result_gradients, axes);
-  }
-};
 
 bool CanSplit(const Factor& factor) {
   return factor.kind == FactorKind::kParallel || factor.kind == FactorKind::kSummed ||
@@ -147,15 +55,14 @@ class RuleProof : public testing::TestWithParam<size_t> {
   void ForCases(Check check) {
     for (int i = 0; i < kSamplesPerSampler; ++i) {
       SampleRng rng(static_cast<uint64_t>(i) * 1000003 + GetParam());
-      Case one(sampler(), rng);
-      check(one, rng);
+      check(OpCase(sampler(), rng), rng);
       if (HasFatalFailure() || HasNonfatalFailure()) return;
     }
   }
 };
 
 TEST_P(RuleProof, ShardsOfEveryFactorRecombine) {
-  ForCases([](const Case& one, SampleRng&) {
+  ForCases([](const OpCase& one, SampleRng&) {
     for (size_t f = 0; f < one.rule.factors.size(); ++f) {
       if (!CanSplit(one.rule.factors[f])) continue;
       for (int64_t ranks = 2; ranks <= 4; ++ranks) {
@@ -168,7 +75,7 @@ TEST_P(RuleProof, ShardsOfEveryFactorRecombine) {
 }
 
 TEST_P(RuleProof, ShardsOfPairsOfFactorsRecombine) {
-  ForCases([](const Case& one, SampleRng& rng) {
+  ForCases([](const OpCase& one, SampleRng& rng) {
     std::vector<int> open;
     for (size_t f = 0; f < one.rule.factors.size(); ++f) {
       if (CanSplit(one.rule.factors[f])) open.push_back(static_cast<int>(f));
@@ -181,7 +88,7 @@ TEST_P(RuleProof, ShardsOfPairsOfFactorsRecombine) {
 }
 
 TEST_P(RuleProof, PartialSumsPassThroughLinearOperands) {
-  ForCases([](const Case& one, SampleRng&) {
+  ForCases([](const OpCase& one, SampleRng&) {
     for (const std::vector<int>& set : one.rule.linear) {
       bool floats = true;
       for (int o : set) floats &= IsFloat(one.types[static_cast<size_t>(o)].dtype);
@@ -195,16 +102,17 @@ TEST_P(RuleProof, PartialSumsPassThroughLinearOperands) {
 
 TEST_P(RuleProof, ExpansionsComputeTheSame) {
   const OpDef* def = FindOp(sampler().op);
-  ForCases([def](const Case& one, SampleRng&) {
+  ForCases([def](const OpCase& one, SampleRng&) {
     for (const Factor& factor : one.rule.factors) {
-      if (factor.kind == FactorKind::kExpanded) ASSERT_TRUE(def->expansion) << def->name;
+      bool expanded = factor.kind == FactorKind::kExpanded;
+      ASSERT_TRUE(!expanded || def->expansion) << def->name;
     }
     if (!def->expansion) return;
     Graph graph = def->expansion(OpContext{one.attributes, one.types});
     ASSERT_EQ(Verify(graph), std::vector<std::string>{});
     std::vector<int> unsplit(one.operands.size(), -1);
     std::string what = Describe(one.op, one.rule) + "\nexpanded";
-    ExpectSame(EvaluateGraph(graph, one.operands, one.result_gradients, unsplit, 1), one.whole,
+    ExpectSame(one.Expand(graph, unsplit, 1), one.whole,
                what);
     for (size_t f = 0; f < one.rule.factors.size(); ++f) {
       if (one.rule.factors[f].kind == FactorKind::kWhole) continue;
@@ -217,7 +125,7 @@ TEST_P(RuleProof, ExpansionsComputeTheSame) {
         dims.push_back(found);
       }
       for (int64_t ranks = 2; ranks <= 4; ++ranks) {
-        ExpectSame(EvaluateGraph(graph, one.operands, one.result_gradients, dims, ranks), one.whole,
+        ExpectSame(one.Expand(graph, dims, ranks), one.whole,
                    what + " and split along " + one.rule.factors[f].name);
       }
     }
@@ -247,7 +155,7 @@ TEST(RuleProofCoverage, EveryOpIsSplitSomewhere) {
     bool split = false;
     for (int i = 0; i < kSamplesPerSampler; ++i) {
       SampleRng rng(static_cast<uint64_t>(i) * 1000003 + s);
-      Case one(AllSamplers()[s], rng);
+      OpCase one(AllSamplers()[s], rng);
       for (const Factor& factor : one.rule.factors) split |= CanSplit(factor);
     }
     if (!split) unsplit.insert(AllSamplers()[s].op);

@@ -12,6 +12,7 @@ namespace heddle {
 namespace {
 
 constexpr RandomState kRandom{11, 22, 33};
+constexpr double kLeast = -1e3;  // below all samples, and near enough for sums to stay exact
 
 bool IsIn(const std::vector<int>& set, size_t item) {
   return std::find(set.begin(), set.end(), static_cast<int>(item)) != set.end();
@@ -72,7 +73,7 @@ class Recombine {
       max_ = max_ || (maxed && !Has(dims, axis.factor));
     }
     at::Tensor empty = at::zeros(GlobalShape(rule, dims), like.options());
-    global_ = max_ ? at::full_like(empty, -1e30) : empty;
+    global_ = max_ ? at::full_like(empty, kLeast) : empty;
   }
 
   void Add(const at::Tensor& shard, const std::vector<int64_t>& position,
@@ -84,7 +85,10 @@ class Recombine {
       if (position[a] != 0) return;
     }
     if (max_) {
-      global_ = at::maximum(global_, shard.detach());
+      at::Tensor placed = at::full_like(global_, kLeast);
+      auto coordinates = Coordinates(rule_, dims_, blocks);
+      AddInto(placed, shard.detach() - kLeast, coordinates);
+      global_ = at::maximum(global_, placed);
     } else {
       AddInto(global_, shard.detach(), Coordinates(rule_, dims_, blocks));
     }
@@ -133,7 +137,7 @@ std::vector<std::vector<int64_t>> Coordinates(const Rule& rule, const Dims& dims
 at::Tensor Take(const at::Tensor& global, const std::vector<std::vector<int64_t>>& coordinates) {
   at::Tensor part = global;
   for (size_t d = 0; d < coordinates.size(); ++d) {
-    at::Tensor index = at::tensor(coordinates[d], at::kLong);
+    at::Tensor index = at::tensor(coordinates[d], at::kLong).to(global.device());
     part = part.index_select(static_cast<int64_t>(d), index);
   }
   return part;
@@ -141,10 +145,10 @@ at::Tensor Take(const at::Tensor& global, const std::vector<std::vector<int64_t>
 
 void AddInto(at::Tensor& global, const at::Tensor& part,
              const std::vector<std::vector<int64_t>>& coordinates) {
-  at::Tensor linear = at::zeros({}, at::kLong);
+  at::Tensor linear = at::zeros({}, global.options().dtype(at::kLong));
   for (size_t d = 0; d < coordinates.size(); ++d) {
     linear = linear.unsqueeze(-1) * global.size(static_cast<int64_t>(d)) +
-             at::tensor(coordinates[d], at::kLong);
+             at::tensor(coordinates[d], at::kLong).to(global.device());
   }
   if (part.numel() == 0) return;
   at::Tensor flat = global.view({-1});
