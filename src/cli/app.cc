@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <new>
@@ -20,6 +22,16 @@ int Fail(int status, std::string_view message) {
 int OnParseError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
   return Fail(2, fmt::format("{} (see 'heddle --help')", error.what()));
+}
+
+// CLI11 says only that a command is required.
+void RequireKnownCommand(CLI::App& app, const std::string& given) {
+  if (given.empty() || given[0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), given) == names.end()) {
+    ThrowInput("unknown command '{}'; there are {}", given, fmt::join(names, ", "));
+  }
 }
 
 }  // namespace
@@ -63,6 +75,7 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
   app.require_subcommand(1);
   for (AddCommand add : commands) add(app);
   try {
+    RequireKnownCommand(app, argc > 1 ? argv[1] : "");
     app.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& error) {

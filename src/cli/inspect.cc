@@ -60,8 +60,8 @@ void Print(const Graph& graph, const ModelSize& size, double seconds) {
   for (ValueId id : graph.ValuesOf(ValueKind::kInput)) {
     fmt::print("  input        {} {}\n", graph.value(id).name, ToString(graph.value(id).type));
   }
-  fmt::print("  parameters   {} in {} tensors ({} in fp32)\n", FormatCount(parameters),
-             size.parameter_tensors, bytes(4 * parameters));
+  fmt::print("  parameters   {} ({}) in {} tensors ({} in fp32)\n", FormatCount(parameters),
+             size.parameters, size.parameter_tensors, bytes(4 * parameters));
   fmt::print("  nodes        {}\n", size.nodes);
   fmt::print("  forward      {} ({} in matrix products and convolutions)\n",
              FormatFlops(Flops(size.work.forward.flops)),

@@ -38,12 +38,7 @@ Rule LinearRule(const OpContext& c) {
   bool transposed = IntAttr(c.attributes, "transpose_weight", 0) != 0;
   Rule rule = Contraction(
       Spec(transposed ? "i* k+, j k, j -> i* j" : "i* k+, k j, j -> i* j", c));
-  if (c.operands.size() == 2) {
-    rule.linear = {{0}, {1}};
-  } else {
-    rule.work.push_back({1, FactorsOf(rule.results[0]), false});
-  }
-  rule.keep.crossed = {0, 1};
+  FinishBiased(rule, c);
   return rule;
 }
 

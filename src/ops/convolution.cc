@@ -97,12 +97,7 @@ Rule FinishConvolution(Rule rule, const OpContext& c, bool transposed) {
   // positions being those of the result, or of the operand where the convolution is transposed.
   SetWork(rule, 2, Factors(rule, {"n", "g", "c", "o", "k*", transposed ? "y*" : "p*"}),
           /*contraction=*/true);
-  if (c.operands.size() == 2) {
-    rule.linear = {{0}, {1}};
-  } else {
-    rule.work.push_back({1, FactorsOf(rule.results[0]), false});
-  }
-  rule.keep.crossed = {0, 1};
+  FinishBiased(rule, c);
   return rule;
 }
 

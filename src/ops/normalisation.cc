@@ -111,7 +111,7 @@ Rule AttentionRule(const OpContext& c) {
   if (c.operands.size() == 4) spec += ", " + BiasSpec(c);
   Rule rule = Spec(spec + " -> b* (h g) i e", c);
   auto work = [&](double flops, std::string_view width, bool contraction) {
-    return WorkTerm{flops, Factors(rule, {"b*", "h", "g", "i", "j", width}), contraction};
+    return WorkTerm{flops, Factors(rule, {"b*", "h", "g", "i", "j", width}), contraction, {}};
   };
   rule.work = {work(2, "d", true), work(2, "e", true), work(kSoftmaxFlops, "", false)};
   rule.work[0].gradients = {{0}, {1}};     // of the scores: to q and to k

@@ -337,7 +337,17 @@ int64_t AxisAttr(const OpContext& context, int64_t rank, std::optional<int64_t> 
 void NoGradient(Rule& rule) { rule.differentiable.clear(); }
 
 void SetWork(Rule& rule, double flops_per_point, std::vector<int> factors, bool contraction) {
-  rule.work = {{flops_per_point, std::move(factors), contraction}};
+  rule.work = {{flops_per_point, std::move(factors), contraction, {}}};
+}
+
+void FinishBiased(Rule& rule, const OpContext& context) {
+  rule.keep.crossed = {0, 1};
+  rule.work[0].gradients = {{0}, {1}};
+  if (context.operands.size() == 2) {
+    rule.linear = {{0}, {1}};
+  } else {
+    rule.work.push_back({1, FactorsOf(rule.results[0]), false, {{2}}});
+  }
 }
 
 }  // namespace heddle

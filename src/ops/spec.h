@@ -54,4 +54,8 @@ int64_t NormaliseAxis(int64_t axis, int64_t rank);
 void NoGradient(Rule& rule);
 void SetWork(Rule& rule, double flops_per_point, std::vector<int> factors, bool contraction = false);
 
+// Operands 0 and 1 are contracted (the work set so far), and operand 2, where there is one, is a bias: one
+// more term of the sum, which ends linearity in the others.
+void FinishBiased(Rule& rule, const OpContext& context);
+
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "ops/analysis.h"
 #include "runtime/initialise.h"
 #include "runtime/kernels/kernel.h"
@@ -32,6 +33,14 @@ at::Tensor CheckedInput(const Batch& batch, const Value& value) {
   return tensor.to(ToTorch(value.type.dtype));
 }
 
+// For a constant of unknown content.
+at::Tensor StandIn(const Value& value, uint64_t seed) {
+  at::TensorOptions options(ToTorch(value.type.dtype));
+  if (value.type.dtype == DType::kBool) return at::ones(value.type.shape, options);
+  if (!IsFloat(value.type.dtype)) return at::zeros(value.type.shape, options);
+  return SeededNormal(value.type.shape, seed, HashString(value.name)).mul_(0.02).to(options);
+}
+
 }  // namespace
 
 SingleDevice::SingleDevice(const Graph& graph, Options options)
@@ -40,11 +49,13 @@ SingleDevice::SingleDevice(const Graph& graph, Options options)
   for (const Rule& rule : rules_) blocks_.push_back(WholeBlocks(rule));
   for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) {
     const Value& value = graph.value(id);
-    if (!value.data) {
-      ThrowInput("constant '{}' has no data: the model can be planned but not run; give its weights file",
+    if (!value.data && !options_.fill_constants) {
+      ThrowInput("constant '{}' has no data in the file: give --weights, or --fill-constants to run with "
+                 "made-up ones",
                  value.name);
     }
-    fixed_[static_cast<size_t>(id.value)] = ToTorchTensor(*value.data);
+    fixed_[static_cast<size_t>(id.value)] =
+        value.data ? ToTorchTensor(*value.data) : StandIn(value, options_.seed);
   }
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = graph.value(id);

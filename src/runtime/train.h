@@ -14,6 +14,7 @@ struct TrainOptions {
   std::string data;  // a safetensors file, or empty for synthetic data
   int64_t steps = 10;
   uint64_t seed = 0;
+  bool fill_constants = false;  // see SingleDevice
   OptimizerOptions optimizer;
 };
 

@@ -102,6 +102,8 @@ void AddTrain(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--seed", train.seed, "of initial weights, synthetic data and dropout")
       ->capture_default_str();
+  command->add_flag("--fill-constants", train.fill_constants,
+                    "make up constants whose data the file does not hold (a stripped export)");
   command->add_option("--optimizer", train.optimizer.name, "sgd, momentum, adam or adamw")
       ->capture_default_str();
   command->add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();

@@ -1,0 +1,124 @@
+// The program as a person meets it: what it prints, its exit status, and one line for every mistake.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/json.h"
+#include "run_binary.h"
+
+namespace heddle {
+namespace {
+
+const std::string kData = HEDDLE_TEST_DATA;
+const std::string kMlp = kData + "/pytorch/tiny-mlp.onnx";
+const std::string kGpt = kData + "/pytorch/tiny-gpt2.onnx";
+
+// Bad usage or input: exit 2, one line on standard error that says all of `parts`, nothing on standard
+// output.
+void ExpectRefused(const std::string& arguments, const std::vector<std::string>& parts) {
+  RunOutput run = RunHeddle(arguments);
+  EXPECT_EQ(run.status, 2) << arguments << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << arguments;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  for (const std::string& part : parts) {
+    EXPECT_NE(run.err.find(part), std::string::npos) << "no '" << part << "' in: " << run.err;
+  }
+}
+
+void WriteText(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+TEST(Cli, HelpListsCommandsAndGivesExamples) {
+  RunOutput help = RunHeddle("--help");
+  EXPECT_EQ(help.status, 0);
+  for (std::string command : {"inspect", "export", "train"}) {
+    EXPECT_NE(help.out.find(command), std::string::npos);
+  }
+  for (std::string command : {"inspect", "export"}) {
+    RunOutput one = RunHeddle(command + " --help");
+    EXPECT_EQ(one.status, 0);
+    EXPECT_NE(one.out.find("Example:"), std::string::npos) << one.out;
+  }
+}
+
+TEST(Cli, InspectPrintsOneJsonObject) {
+  RunOutput run = RunHeddle("inspect " + kGpt + " --json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  Json json = ParseJson(run.out, "output");
+  EXPECT_EQ(json["parameters"], 170560);
+  for (std::string key : {"nodes", "forward_contraction_flops", "forward_flops", "backward_flops",
+                          "activation_bytes", "blocks", "import_seconds"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  // Every product's backward is two products.
+  EXPECT_NEAR(json["backward_flops"].get<double>() / json["forward_flops"].get<double>(), 2, 0.1);
+}
+
+TEST(Cli, InspectIsReadable) {
+  RunOutput run = RunHeddle("inspect " + kData + "/models/gpt3-175b.onnx.gz");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("175B (174604259328) in 1156 tensors"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("Attention"), std::string::npos) << run.out;
+}
+
+TEST(Cli, ExportWritesAModelThatReadsBack) {
+  TempFolder folder;
+  RunOutput run = RunHeddle("export " + kGpt + " -o " + folder / "m.heddle" + " --weights " +
+                            folder / "w.safetensors");
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json text = ParseJson(RunHeddle("inspect " + folder / "m.heddle" + " --json").out, "output");
+  Json file = ParseJson(RunHeddle("inspect " + kGpt + " --json").out, "output");
+  for (std::string key : {"nodes", "parameters", "forward_flops", "activation_bytes"}) {
+    EXPECT_EQ(text[key], file[key]) << key;
+  }
+}
+
+TEST(Cli, FrozenParametersAreNotTrained) {
+  Json all = ParseJson(RunHeddle("inspect " + kMlp + " --json").out, "output");
+  Json some = ParseJson(RunHeddle("inspect " + kMlp + " --json --frozen 'm.1.*'").out, "output");
+  EXPECT_EQ(all["parameters"].get<int64_t>() - some["parameters"].get<int64_t>(), 128 * 192 + 128);
+}
+
+TEST(Cli, BadUsageIsOneLine) {
+  ExpectRefused("", {"heddle --help"});
+  ExpectRefused("weave", {"weave"});
+  ExpectRefused("inspect", {"MODEL"});
+  ExpectRefused("inspect " + kMlp + " --colour", {"--colour"});
+  ExpectRefused("inspect " + kMlp + " --dim batch", {"--dim batch", "NAME=N"});
+  ExpectRefused("inspect " + kMlp + " --dim batch=0", {"batch=0"});
+  ExpectRefused("inspect " + kMlp + " --dim batch=99999999999999999999", {"batch=9999"});
+  ExpectRefused("inspect model.pt", {"model.pt", ".onnx"});
+}
+
+TEST(Cli, BadFilesAreOneLine) {
+  TempFolder folder;
+  ExpectRefused("inspect " + folder / "none.onnx", {"none.onnx"});
+  std::filesystem::create_directory(folder / "folder.onnx");
+  ExpectRefused("inspect " + folder / "folder.onnx", {"folder.onnx", "directory"});
+  WriteText(folder / "empty.onnx", "");
+  ExpectRefused("inspect " + folder / "empty.onnx", {"empty.onnx", "empty"});
+  WriteText(folder / "text.onnx", "This is no model.\n");
+  ExpectRefused("inspect " + folder / "text.onnx", {"text.onnx"});
+  std::string model = Slurp(kMlp);
+  WriteText(folder / "cut.onnx", model.substr(0, model.size() / 2));
+  ExpectRefused("inspect " + folder / "cut.onnx", {"cut.onnx"});
+  WriteText(folder / "cut.onnx.gz", Slurp(kData + "/models/vgg19.onnx.gz").substr(0, 1000));
+  ExpectRefused("inspect " + folder / "cut.onnx.gz", {"cut.onnx.gz", "gzip"});
+  WriteText(folder / "bad.heddle", "heddle 1\nmodel \"m\"\ninput %x: f32[2,3]\n%y: f32[3,3] = Relu(%x)\noutput %y\n");
+  ExpectRefused("inspect " + folder / "bad.heddle", {"bad.heddle", "f32[3,3]", "f32[2,3]"});
+  WriteText(folder / "op.heddle", "heddle 1\nmodel \"m\"\ninput %x: f32[2]\n%y: f32[2] = Weave(%x)\noutput %y\n");
+  ExpectRefused("inspect " + folder / "op.heddle", {"op.heddle", "Weave"});
+}
+
+TEST(Cli, NothingIsWrittenOnError) {
+  TempFolder folder;
+  ExpectRefused("export " + kMlp + " -o " + folder / "m.txt", {"m.txt", ".heddle"});
+  ExpectRefused("export " + kData + "/none.onnx -o " + folder / "m.heddle" + " --weights " +
+                    folder / "w.safetensors",
+                {"none.onnx"});
+  EXPECT_TRUE(folder.IsEmpty());
+}
+
+}  // namespace
+}  // namespace heddle

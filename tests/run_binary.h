@@ -1,0 +1,57 @@
+// Runs the built program and collects what it prints.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace heddle {
+
+struct RunOutput {
+  int status = -1;  // exit code; 128 + signal where it was killed
+  std::string out, err;
+};
+
+// A folder for one test, removed at its end.
+class TempFolder {
+ public:
+  TempFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "heddle-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~TempFolder() { std::filesystem::remove_all(path_); }
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  bool IsEmpty() const { return std::filesystem::is_empty(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string Slurp(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// `arguments` go through the shell.
+inline RunOutput RunHeddle(const std::string& arguments) {
+  TempFolder folder;
+  std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " >'" + folder / "out" +
+                        "' 2>'" + folder / "err" + "' </dev/null";
+  int status = std::system(command.c_str());
+  RunOutput output;
+  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  output.out = Slurp(folder / "out");
+  output.err = Slurp(folder / "err");
+  return output;
+}
+
+}  // namespace heddle
