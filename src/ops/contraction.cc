@@ -16,14 +16,6 @@ Rule Contraction(Rule rule) {
   return rule;
 }
 
-void RequireSameTypes(const OpContext& c) {
-  for (const TensorType& type : c.operands) {
-    if (type.dtype != c.operands[0].dtype) {
-      ThrowInput("operands of unlike types {} and {}", Name(c.operands[0].dtype), Name(type.dtype));
-    }
-  }
-}
-
 Rule MatMulRule(const OpContext& c) {
   RequireSameTypes(c);
   Rule rule = Contraction(Spec("b* i k+, b* k j -> b* i j", c));
@@ -42,7 +34,8 @@ Rule LinearRule(const OpContext& c) {
   return rule;
 }
 
-// "btec,btd->ebcd" in the notation of rules: letters are factors, those missing on the right are summed.
+// "btec,btd->ebcd" in the notation of rules: letters are factors; those missing on the right are summed,
+// and so are dots.
 std::string EinsumSpec(std::string_view equation) {
   size_t arrow = equation.find("->");
   if (arrow == std::string_view::npos) ThrowInput("equation \"{}\" has no '->'", equation);
@@ -55,7 +48,11 @@ std::string EinsumSpec(std::string_view equation) {
       if (at == arrow) ++at;
       term.clear();
     } else if (equation.substr(at).starts_with("...")) {
-      spec += " dots*";
+      if (term.find('.') != std::string::npos) {
+        ThrowInput("equation \"{}\" repeats '...' within one term", equation);
+      }
+      term += '.';
+      spec += right.find("...") != std::string_view::npos ? " dots*" : " dots*+";
       at += 2;
     } else if (std::isalpha(static_cast<unsigned char>(letter))) {
       if (term.find(letter) != std::string::npos) {
@@ -78,7 +75,7 @@ Rule EinsumRule(const OpContext& c) {
   RequireSameTypes(c);
   std::string equation = StringAttr(c.attributes, "equation");
   size_t terms = 1 + static_cast<size_t>(std::count(equation.begin(), equation.end(), ','));
-  if (terms != c.operands.size() || std::count(equation.begin(), equation.end(), '.') > 96) {
+  if (terms != c.operands.size()) {
     ThrowInput("equation \"{}\" has {} terms for {} operands", equation, terms, c.operands.size());
   }
   Rule rule = Contraction(Spec(EinsumSpec(equation), c));

@@ -15,8 +15,10 @@ struct Window {
 };
 
 std::vector<int64_t> PerDimension(const OpContext& c, std::string_view name, size_t count,
-                                  int64_t fallback, int64_t least) {
-  std::vector<int64_t> values = IntsAttr(c.attributes, name, std::vector<int64_t>(count, fallback));
+                                  std::optional<int64_t> fallback, int64_t least) {
+  std::optional<std::vector<int64_t>> otherwise;
+  if (fallback) otherwise.emplace(count, *fallback);
+  std::vector<int64_t> values = IntsAttr(c.attributes, name, otherwise);
   if (values.size() != count) {
     ThrowInput("{} has {} entries, expected {}", name, values.size(), count);
   }
@@ -52,7 +54,11 @@ std::vector<int64_t> KernelOfWeight(const OpContext& c) {
   if (c.shape(1).size() != count + 2) {
     ThrowInput("weight {} does not fit operand {}", ToString(c.shape(1)), ToString(c.shape()));
   }
-  return {c.shape(1).begin() + 2, c.shape(1).end()};
+  std::vector<int64_t> kernel(c.shape(1).begin() + 2, c.shape(1).end());
+  for (int64_t size : kernel) {
+    if (size < 1) ThrowInput("weight {} has an empty window", ToString(c.shape(1)));
+  }
+  return kernel;
 }
 
 int64_t Extent(int64_t kernel, int64_t dilation) {
@@ -78,10 +84,11 @@ std::vector<int64_t> WindowPositions(const OpContext& c, const Window& window, b
                  Extent(window.kernel[i], window.dilations[i]), padded);
     }
     int64_t stride = window.strides[i];
-    int64_t size = (ceil ? (room + stride - 1) / stride : room / stride) + 1;
+    int64_t last = room / stride;  // the last window, counted from 0
     // A window may not start in the padding at the end.
-    if (ceil && (size - 1) * stride >= in + window.pads_begin[i]) --size;
-    sizes.push_back(size);
+    bool another = room % stride != 0 && last < (in + window.pads_begin[i] - 1) / stride;
+    if (ceil && another) ++last;
+    sizes.push_back(CheckedAdd(last, 1, "a result size"));
   }
   return sizes;
 }
@@ -102,6 +109,7 @@ Rule FinishConvolution(Rule rule, const OpContext& c, bool transposed) {
 }
 
 Rule ConvRule(const OpContext& c) {
+  RequireSameTypes(c);
   Window window = ReadWindow(c, KernelOfWeight(c));
   SpecArgs args = ResultSizes(WindowPositions(c, window, false));
   args.sizes["g"] = GroupCount(c);
@@ -110,14 +118,15 @@ Rule ConvRule(const OpContext& c) {
 }
 
 Rule ConvTransposeRule(const OpContext& c) {
+  RequireSameTypes(c);
   Window window = ReadWindow(c, KernelOfWeight(c));
   std::vector<int64_t> extra = PerDimension(c, "output_padding", window.kernel.size(), 0, 0);
   std::vector<int64_t> sizes;
   for (size_t i = 0; i < window.kernel.size(); ++i) {
     int64_t in = c.dim(0, static_cast<int64_t>(i) + 2);
     int64_t size = CheckedMul(in - 1, window.strides[i], "a result size");
-    size = CheckedAdd(size, Extent(window.kernel[i], window.dilations[i]) + extra[i], "a result size") -
-           window.pads_begin[i] - window.pads_end[i];
+    size = CheckedAdd(size, Extent(window.kernel[i], window.dilations[i]), "a result size");
+    size = CheckedAdd(size, extra[i], "a result size") - window.pads_begin[i] - window.pads_end[i];
     if (size < 1) ThrowInput("pads leave a result of size {}", size);
     sizes.push_back(size);
   }
@@ -128,7 +137,7 @@ Rule ConvTransposeRule(const OpContext& c) {
 }
 
 Rule PoolRule(const OpContext& c, bool max) {
-  std::vector<int64_t> kernel = PerDimension(c, "kernel", SpatialRank(c), 0, 1);
+  std::vector<int64_t> kernel = PerDimension(c, "kernel", SpatialRank(c), {}, 1);
   Window window = ReadWindow(c, kernel);
   bool ceil = IntAttr(c.attributes, "ceil_mode", 0) != 0;
   Rule rule = Spec("n c y*! -> n c p*!", c, ResultSizes(WindowPositions(c, window, ceil)));
@@ -145,7 +154,7 @@ Rule PoolRule(const OpContext& c, bool max) {
 }
 
 Rule ResizeRule(const OpContext& c) {
-  std::vector<int64_t> sizes = PerDimension(c, "sizes", SpatialRank(c), 0, 1);
+  std::vector<int64_t> sizes = PerDimension(c, "sizes", SpatialRank(c), {}, 1);
   std::string mode = StringAttr(c.attributes, "mode", "nearest");
   if (mode != "nearest" && mode != "linear") ThrowInput("mode=\"{}\"", mode);
   Rule rule = Spec("n c y*! -> n c p*!", c, ResultSizes(sizes));

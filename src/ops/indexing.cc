@@ -69,7 +69,7 @@ Rule GatherNDRule(const OpContext& c) {
     ThrowInput("batch_dims={} with indices {}", batch, ToString(c.shape(1)));
   }
   int64_t depth = c.shape(1).back();
-  if (depth < 0 || batch + depth > c.rank()) {
+  if (depth > c.rank() - batch) {
     ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)), ToString(c.shape(0)));
   }
   for (int64_t d = 0; d < batch; ++d) {
@@ -100,6 +100,12 @@ Rule ScatterNDRule(const OpContext& c) {
     ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)), ToString(c.shape(0)));
   }
   int64_t depth = c.shape(1).back();
+  // Updates are what the indices name, no less: nothing broadcasts.
+  Shape updates(c.shape(1).begin(), c.shape(1).end() - 1);
+  updates.insert(updates.end(), c.shape().begin() + depth, c.shape().end());
+  if (c.shape(2) != updates) {
+    ThrowInput("updates are {}, where {} is expected", ToString(c.shape(2)), ToString(updates));
+  }
   SpecArgs args{.lengths = {{"d", depth}, {"r", c.rank() - depth}, {"i", c.rank(1) - 1}}, .sizes = {}};
   return Scatter(Spec("d*! r*, i*! k!, i* r* -> d* r*", c, args), c);
 }

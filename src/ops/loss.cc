@@ -22,13 +22,32 @@ bool IsReduced(const OpContext& c) {
   return reduction != "none";
 }
 
-void RequireLabels(const OpContext& c) {
-  DType dtype = c.operands[1].dtype;
-  if (dtype != DType::kI64 && dtype != DType::kI32) ThrowInput("labels are {}", Name(dtype));
+void RequireLabels(const OpContext& c, size_t operand) {
+  DType dtype = c.operands[operand].dtype;
+  if (dtype != DType::kI64 && dtype != DType::kI32) {
+    ThrowInput("labels (operand {}) are {}, not i64 or i32", operand, Name(dtype));
+  }
+}
+
+// One label per row of logits (operand 0): nothing broadcasts.
+void RequireLosses(const OpContext& c) {
+  if (!IsFloat(c.operands[0].dtype)) {
+    ThrowInput("operand 0 is {}, not a float", Name(c.operands[0].dtype));
+  }
+  RequireLabels(c, 1);
+  if (c.rank() < 2) ThrowInput("operand 0 {} needs rows and classes", ToString(c.shape()));
+  Shape rows = c.shape();
+  rows.erase(rows.begin() + 1);
+  if (c.shape(1) != rows) {
+    ThrowInput("labels are {}, where {} is expected", ToString(c.shape(1)), ToString(rows));
+  }
+  if (c.operands.size() == 3 && !IsFloat(c.operands[2].dtype)) {
+    ThrowInput("the count is {}, not a float", Name(c.operands[2].dtype));
+  }
 }
 
 Rule CrossEntropyRule(const OpContext& c) {
-  RequireLabels(c);
+  RequireLosses(c);
   Rule rule = IsReduced(c) ? Spec("n+ c& d*+, n d*,  -> ", c) : Spec("n c& d*, n d* -> n d*", c);
   SetWork(rule, 6, AllFactors(rule));
   rule.differentiable = {0};
@@ -58,12 +77,16 @@ Graph CrossEntropyExpansion(const OpContext& c) {
   std::vector<int64_t> all(c.shape(1).size());
   std::iota(all.begin(), all.end(), 0);
   loss = p("ReduceSum", {loss}, {{"axes", all}, {"keepdims", int64_t{0}}});
-  if (c.operands.size() == 3) loss = p("Div", {loss, p.operand(2)});
+  if (c.operands.size() == 3) {
+    ValueId count = p.operand(2);
+    if (c.operands[2].dtype != dtype) count = p("Cast", {count}, {{"to", std::string(Name(dtype))}});
+    loss = p("Div", {loss, count});
+  }
   return p.Finish({loss});
 }
 
 Rule NllLossRule(const OpContext& c) {
-  RequireLabels(c);
+  RequireLosses(c);
   Rule rule = IsReduced(c) ? Spec("n+ c+ d*+, n d*,  -> ", c) : Spec("n c+ d*, n d* -> n d*", c);
   SetWork(rule, 1, Factors(rule, {"n", "d*"}));
   rule.linear = {{0}};
@@ -73,6 +96,7 @@ Rule NllLossRule(const OpContext& c) {
 }
 
 Rule LabelCountRule(const OpContext& c) {
+  RequireLabels(c, 0);
   Rule rule = Spec("i*+ -> ", c);
   rule.result_dtypes = {DType::kF32};
   SetWork(rule, 1, AllFactors(rule));

@@ -195,18 +195,19 @@ Rule TileRule(const OpContext& c) {
 
 // The pieces of a concatenated dimension: what can be split is their greatest common divisor j, the same
 // block of every piece on each rank; what remains of each piece is whole. A fused QKV with 32, 8 and 8
-// heads is (j a0)|(j)|(j).
-std::vector<Product> Pieces(Rule& rule, std::span<const int64_t> sizes) {
+// heads is (j a0)|(j)|(j). Names end in `suffix`.
+std::vector<Product> Pieces(Rule& rule, std::span<const int64_t> sizes,
+                            std::string_view suffix = "") {
   int64_t divisor = 0;
   for (int64_t size : sizes) divisor = std::gcd(divisor, size);
   bool splits = divisor > 1 && std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
   Product shared;
-  if (splits) shared = AddFactor(rule, "j", divisor, FactorKind::kParallel);
+  if (splits) shared = AddFactor(rule, fmt::format("j{}", suffix), divisor, FactorKind::kParallel);
   std::vector<Product> pieces;
   for (size_t i = 0; i < sizes.size(); ++i) {
     Product piece = shared;
-    Product rest = AddFactor(rule, fmt::format("a{}", i), splits ? sizes[i] / divisor : sizes[i],
-                             FactorKind::kWhole);
+    Product rest = AddFactor(rule, fmt::format("a{}{}", i, suffix),
+                             splits ? sizes[i] / divisor : sizes[i], FactorKind::kWhole);
     piece.insert(piece.end(), rest.begin(), rest.end());
     pieces.push_back(std::move(piece));
   }
@@ -272,13 +273,13 @@ Rule SplitRule(const OpContext& c) {
 }
 
 // One dimension of a slice with step 1: [before | taken | after].
-void SliceDim(Rule& rule, int64_t size, int64_t start, int64_t end, Dim* from, Dim* to) {
+void SliceDim(Rule& rule, size_t axis, int64_t size, int64_t start, int64_t end, Dim* from, Dim* to) {
   std::vector<int64_t> sizes;
   if (start > 0) sizes.push_back(start);
   size_t taken = sizes.size();
   sizes.push_back(end - start);
   if (end < size) sizes.push_back(size - end);
-  std::vector<Product> pieces = Pieces(rule, sizes);
+  std::vector<Product> pieces = Pieces(rule, sizes, fmt::format("_{}", axis));
   *from = Dim{pieces};
   *to = Dim{{pieces[taken]}};
 }
@@ -307,7 +308,7 @@ Rule SliceRule(const OpContext& c) {
       ThrowInput("slice {}:{}:{} of a dimension of size {}", start, end, step, size);
     }
     if (step == 1) {
-      SliceDim(rule, size, start, end, &from[d], &to[d]);
+      SliceDim(rule, d, size, start, end, &from[d], &to[d]);
       continue;
     }
     int64_t taken = forward ? (end - start) / step + ((end - start) % step != 0)

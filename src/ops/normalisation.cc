@@ -21,19 +21,32 @@ Rule FinishNorm(Rule rule, std::vector<int> row) {
   return rule;
 }
 
+// A weight may be broadcast over what is normalised, but not the other way round.
+void RequireShapeOf(const Rule& rule, const OpContext& c) {
+  if (GlobalShape(rule, rule.results[0]) != c.shape()) {
+    ThrowInput("operand 1 {} does not fit what is normalised of operand 0 {}", ToString(c.shape(1)),
+               ToString(c.shape()));
+  }
+}
+
 Rule LayerNormRule(const OpContext& c) {
+  RequireFloats(c);
   SpecArgs args{.lengths = {{"c", c.rank() - AxisAttr(c, c.rank(), -1)}}, .sizes = {}};
   Rule rule = Spec("a* c*!, c*, c* -> a* c*", c, args);
+  RequireShapeOf(rule, c);
   return FinishNorm(rule, Factors(rule, {"a*"}));
 }
 
 Rule RMSNormRule(const OpContext& c) {
+  RequireFloats(c);
   SpecArgs args{.lengths = {{"c", c.rank() - AxisAttr(c, c.rank(), -1)}}, .sizes = {}};
   Rule rule = Spec("a* c*!, c* -> a* c*", c, args);
+  RequireShapeOf(rule, c);
   return FinishNorm(rule, Factors(rule, {"a*"}));
 }
 
 Rule BatchNormRule(const OpContext& c) {
+  RequireFloats(c);
   Rule rule = Spec("n& c s*!, c, c -> n c s*", c);
   return FinishNorm(rule, Factors(rule, {"c"}));
 }
@@ -62,6 +75,7 @@ Graph BatchNormExpansion(const OpContext& c) {
 }
 
 Rule BatchNormInferenceRule(const OpContext& c) {
+  RequireFloats(c);
   Rule rule = Spec("n c s*, c, c, c, c -> n c s*", c);
   SetWork(rule, 2, FactorsOf(rule.results[0]));
   rule.differentiable = {0, 1, 2};
@@ -70,11 +84,13 @@ Rule BatchNormInferenceRule(const OpContext& c) {
 }
 
 Rule InstanceNormRule(const OpContext& c) {
+  RequireFloats(c);
   Rule rule = Spec("n c s*!, c, c -> n c s*", c);
   return FinishNorm(rule, Factors(rule, {"n", "c"}));
 }
 
 Rule GroupNormRule(const OpContext& c) {
+  RequireFloats(c);
   int64_t groups = IntAttr(c.attributes, "groups");
   if (groups < 1) ThrowInput("groups={}", groups);
   Rule rule = Spec("n (g c!) s*!, (g c), (g c) -> n (g c) s*", c,
@@ -83,6 +99,7 @@ Rule GroupNormRule(const OpContext& c) {
 }
 
 Rule SoftmaxRule(const OpContext& c) {
+  RequireFloats(c);
   Rule rule = Spec("a* c! z* -> a* c z*", c,
                    {.lengths = {{"a", AxisAttr(c, c.rank(), -1)}}, .sizes = {}});
   SetWork(rule, kSoftmaxFlops, AllFactors(rule));
@@ -103,6 +120,8 @@ std::string BiasSpec(const OpContext& c) {
 }
 
 Rule AttentionRule(const OpContext& c) {
+  RequireFloats(c);
+  RequireSameTypes({c.attributes, c.operands.first(3)});  // the bias may be wider
   for (size_t o = 0; o < 3; ++o) {
     if (c.rank(o) < 3) ThrowInput("operand {} {} needs heads, positions and width", o, ToString(c.shape(o)));
   }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "base/check.h"
+#include "base/checked_math.h"
 #include "base/error.h"
 
 namespace heddle {
@@ -211,7 +213,8 @@ class Binder {
       int64_t known = 1;
       for (const std::string& name : tokens[d].names) {
         if (auto it = sizes_.find(name); it != sizes_.end()) {
-          known *= it->second;
+          // A product that cannot be counted is no dimension's size.
+          known = TryMul(known, it->second).value_or(std::numeric_limits<int64_t>::max());
         } else {
           HEDDLE_CHECK(unknown == nullptr, "two unknown factors in a product");
           unknown = &name;
@@ -332,6 +335,22 @@ int64_t NormaliseAxis(int64_t axis, int64_t rank) {
 
 int64_t AxisAttr(const OpContext& context, int64_t rank, std::optional<int64_t> fallback) {
   return NormaliseAxis(IntAttr(context.attributes, "axis", fallback), rank);
+}
+
+void RequireSameTypes(const OpContext& context) {
+  for (const TensorType& type : context.operands) {
+    if (type.dtype != context.operands[0].dtype) {
+      ThrowInput("operands of unlike types {} and {}", Name(context.operands[0].dtype),
+                 Name(type.dtype));
+    }
+  }
+}
+
+void RequireFloats(const OpContext& context) {
+  for (size_t o = 0; o < context.operands.size(); ++o) {
+    DType dtype = context.operands[o].dtype;
+    if (!IsFloat(dtype)) ThrowInput("operand {} is {}, not a float", o, Name(dtype));
+  }
 }
 
 void NoGradient(Rule& rule) { rule.differentiable.clear(); }

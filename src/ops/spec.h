@@ -50,6 +50,10 @@ std::vector<int> FactorsOf(const Dims& dims);
 int64_t AxisAttr(const OpContext& context, int64_t rank, std::optional<int64_t> fallback = {});
 int64_t NormaliseAxis(int64_t axis, int64_t rank);
 
+// Throw InputError unless all operands have one type, or unless all have float types.
+void RequireSameTypes(const OpContext& context);
+void RequireFloats(const OpContext& context);
+
 // What every family does after its Spec.
 void NoGradient(Rule& rule);
 void SetWork(Rule& rule, double flops_per_point, std::vector<int> factors, bool contraction = false);

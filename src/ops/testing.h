@@ -7,6 +7,11 @@
 // and what the rule makes of it. tests/data/golden/rules.txt has one such line for every op:
 //
 //   MatMul f32[8,16] x f32[16,4] => [i,k] x [k,j] -> [i,j]   i,j parallel  k summed => f32[8,4]
+//       => linear {0} {1}  gradient 0,1  keep x0 x1  flops 2[i,k,j]c
+//
+// (in one line): where a partial sum may pass, which operands have a gradient, what is kept for it (o1
+// operand 1, x1 operand 1 where another's gradient is needed, r0 result 0, 8[i] bytes per point of i) and
+// the flops per point (c: a contraction; the gradients that repeat it, where not all).
 #pragma once
 
 #include <fmt/format.h>
@@ -62,13 +67,47 @@ inline Application ParseApplication(std::string_view line) {
   return application;
 }
 
-// "rule => result types", or "error: ..." where the op refuses.
+// The rest of a rule: "linear {0} {1}  gradient 0,1  keep x0 x1  flops 2[i,k,j]c", without what is empty.
+inline std::string Details(const Rule& rule) {
+  auto names = [&](const std::vector<int>& factors) {
+    std::vector<std::string_view> list;
+    for (int f : factors) list.push_back(rule.factors[static_cast<size_t>(f)].name);
+    return fmt::format("[{}]", fmt::join(list, ","));
+  };
+  auto sets = [](const std::vector<std::vector<int>>& all) {
+    std::string text;
+    for (const std::vector<int>& set : all) text += fmt::format(" {{{}}}", fmt::join(set, ","));
+    return text;
+  };
+  std::vector<std::string> parts;
+  if (rule.view) parts.push_back("view");
+  if (!rule.linear.empty()) parts.push_back("linear" + sets(rule.linear));
+  if (!rule.differentiable.empty()) {
+    parts.push_back(fmt::format("gradient {}", fmt::join(rule.differentiable, ",")));
+  }
+  std::string keep;
+  for (int o : rule.keep.operands) keep += fmt::format(" o{}", o);
+  for (int o : rule.keep.crossed) keep += fmt::format(" x{}", o);
+  for (int r : rule.keep.results) keep += fmt::format(" r{}", r);
+  for (const KeepTerm& term : rule.keep.extra) {
+    keep += fmt::format(" {}{}", term.bytes, names(term.factors));
+  }
+  if (!keep.empty()) parts.push_back("keep" + keep);
+  for (const WorkTerm& term : rule.work) {
+    parts.push_back(fmt::format("flops {}{}{}{}", term.flops, names(term.factors),
+                                term.contraction ? "c" : "", sets(term.gradients)));
+  }
+  return fmt::format("{}", fmt::join(parts, "  "));
+}
+
+// "rule => result types => the rest", or "error: ..." where the op refuses.
 inline std::string Outcome(const Application& application) {
   try {
     Rule rule = application.rule();
     std::vector<std::string> types;
     for (const TensorType& type : ResultTypes(rule)) types.push_back(ToString(type));
-    return fmt::format("{} => {}", Trim(ToString(rule)), fmt::join(types, ", "));
+    return fmt::format("{} => {} => {}", Trim(ToString(rule)), fmt::join(types, ", "),
+                       Details(rule));
   } catch (const InputError& error) {
     return fmt::format("error: {}", error.what());
   }
