@@ -211,6 +211,14 @@ function(heddle_whole_tests)
   add_test(NAME arrows COMMAND "${script}" "${HEDDLE_ARROWS_FILE}" "${CMAKE_SOURCE_DIR}/src")
   add_test(NAME arrows.self_check COMMAND "${script}" --self-check)
 
+  # Samples, without tests of their own, that a module's tests share with those of the whole.
+  set(shared
+    src/frontend/fuse_patterns_test.cc
+    src/runtime/kernels/op_case_test.cc
+    src/runtime/kernels/op_samples_test.cc
+    src/runtime/kernels/sharded_eval_test.cc)
+  list(TRANSFORM shared PREPEND "${CMAKE_SOURCE_DIR}/")
+
   foreach(folder IN ITEMS tests tests/torch)
     set(torch FALSE)
     set(name whole)
@@ -228,6 +236,9 @@ function(heddle_whole_tests)
     file(GLOB slow CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*_slow_test.cc")
     file(GLOB quick CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*_test.cc")
     list(FILTER quick EXCLUDE REGEX "_slow_test\\.cc$")
+    if(torch AND quick)
+      list(APPEND quick ${shared})
+    endif()
     set(targets)
     if(quick)
       heddle_add_test(heddle_${name}_test ${library} ${name} ${name} ${shards} ${quick})

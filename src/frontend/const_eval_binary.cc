@@ -301,7 +301,7 @@ std::span<const Entry> BinaryEntries() {
       // A NaN in either operand is the result.
       ArithmeticOp("Maximum", [](auto a, auto b) { return a > b || a != a ? a : b; }),
       ArithmeticOp("Minimum", [](auto a, auto b) { return a < b || a != a ? a : b; }),
-      ArithmeticOp("PRelu", [](auto x, auto slope) { return x < 0 ? WrapMul(x, slope) : x; }),
+      ArithmeticOp("PRelu", [](auto x, auto slope) { return x > 0 ? x : WrapMul(x, slope); }),
       ComparisonOp("Equal", [](auto a, auto b) { return a == b; }),
       ComparisonOp("Less", [](auto a, auto b) { return a < b; }),
       ComparisonOp("LessOrEqual", [](auto a, auto b) { return a <= b; }),

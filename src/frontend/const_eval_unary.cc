@@ -213,7 +213,7 @@ Results ThresholdedRelu(const Call& call) {
   const double alpha = FloatAttr(call.attributes, "alpha", 1.0);
   return Apply<true>(call, [=](auto x) {
     using T = decltype(x);
-    return x > static_cast<T>(alpha) ? x : T{0};
+    return x <= static_cast<T>(alpha) ? T{0} : x;  // NaN stays
   });
 }
 

@@ -37,30 +37,40 @@ Graph RunPasses(Graph graph, std::span<const Pass> passes) {
 }
 
 FlatProduct Flatten(const Rewriter& rw, ValueId root) {
+  // The one element of a constant that has no more.
+  auto number = [&](ValueId id) -> std::optional<double> {
+    if (ElementCount(rw.value(id).type.shape) != 1) return std::nullopt;
+    return rw.Splat(id);
+  };
   FlatProduct product;
+  auto enter = [&](NodeId node) {
+    // No pattern has more; a chain of squares would have exponentially many.
+    constexpr size_t kMaxNodes = 8;
+    if (product.nodes.size() == kMaxNodes) return false;
+    std::vector<NodeId> nodes = product.nodes;
+    nodes.push_back(node);
+    if (!rw.Closed(nodes, nodes.front())) return false;
+    product.nodes = std::move(nodes);
+    return true;
+  };
   std::vector<ValueId> open = {rw.Resolve(root)};
   while (!open.empty()) {
     ValueId at = open.back();
     open.pop_back();
-    if (std::optional<double> number = rw.Splat(at); number && rw.value(at).type.shape.empty()) {
-      product.scale *= *number;
+    if (std::optional<double> scale = number(at)) {
+      product.scale *= *scale;
       continue;
     }
-    std::optional<NodeId> node = rw.Producer(at, "Mul");
-    std::optional<NodeId> quotient = rw.Producer(at, "Div");
-    bool enter = product.nodes.empty();
-    if (node && !enter) enter = rw.Closed({*node, product.nodes.back()}, product.nodes.back());
-    if (node && enter) {
-      product.nodes.push_back(*node);
+    if (std::optional<NodeId> node = rw.Producer(at, "Mul"); node && enter(*node)) {
       open.push_back(rw.Operand(*node, 1));
       open.push_back(rw.Operand(*node, 0));
       continue;
     }
-    if (quotient && product.nodes.empty()) {
-      if (std::optional<double> number = rw.Splat(rw.Operand(*quotient, 1))) {
-        product.nodes.push_back(*quotient);
-        product.scale /= *number;
-        open.push_back(rw.Operand(*quotient, 0));
+    if (std::optional<NodeId> node = rw.Producer(at, "Div")) {
+      std::optional<double> divisor = number(rw.Operand(*node, 1));
+      if (divisor && enter(*node)) {
+        product.scale /= *divisor;
+        open.push_back(rw.Operand(*node, 0));
         continue;
       }
     }

@@ -1,73 +1,120 @@
 // Attention written out: MatMul(Softmax(scale * MatMul(q, k^T) + biases), v).
 //
-// Constant biases that are exactly the causal mask become the attribute `causal`, so that the mask needs
-// no memory and its rows follow a split of the query positions. Grouped-query attention repeats its key and value
-// heads by Reshape, Expand, Reshape; that is undone, the op's rule knows head groups.
-#include <cmath>
+// Numbers that multiply q or k join the scale. Constant biases that are exactly the causal mask become
+// the attribute `causal`, so that the mask needs no memory and its rows follow a split of the query
+// positions. Where(constant, scores, very negative) is a bias, too. Grouped-query attention repeats its
+// key and value heads by Reshape, Expand, Reshape; that is undone, the op's rule knows head groups.
+//
+// Limit: masked scores count as minus infinity. Where several masks together leave nothing of a row,
+// which has no meaning anyhow, its result may differ from that of the large finite numbers in the file.
+#include <algorithm>
 
 #include "frontend/fuse_passes.h"
 
 namespace heddle {
 namespace {
 
-// Below this a score is as good as minus infinity.
-constexpr double kMasked = -1e9;
+// Below this a score is as good as minus infinity: its exponential vanishes beside that of any other.
+constexpr double kMasked = -1e4;
 
-bool IsCausalMask(const Value& value) {
-  if (value.kind != ValueKind::kConstant || !value.data || value.data->dtype != DType::kF32) return false;
-  const Shape& shape = value.type.shape;
-  if (shape.size() < 2) return false;
+bool IsCausalMask(const HostTensor& mask) {
+  const Shape& shape = mask.shape;
+  if (!IsFloat(mask.dtype) || shape.size() < 2) return false;
   int64_t rows = shape[shape.size() - 2], columns = shape.back();
-  if (rows != columns || rows * columns != value.data->size()) return false;
-  std::span<const float> mask = value.data->as<float>();
+  if (rows != columns || rows * columns != mask.size()) return false;
   for (int64_t i = 0; i < rows; ++i) {
-    const float* row = mask.data() + i * columns;
     for (int64_t j = 0; j < columns; ++j) {
-      if (j <= i ? row[j] != 0 : !(row[j] <= kMasked)) return false;
+      double score = AsDouble(mask, i * columns + j);
+      if (j <= i ? score != 0 : !(score <= kMasked)) return false;
     }
   }
   return rows > 1;
+}
+
+// Does a mask leave something of every row?
+bool KeepsEveryRow(const HostTensor& mask) {
+  int64_t columns = mask.shape.empty() ? 1 : mask.shape.back();
+  for (int64_t begin = 0; begin < mask.size(); begin += columns) {
+    bool kept = false;
+    for (int64_t j = 0; j < columns && !kept; ++j) kept = AsDouble(mask, begin + j) > kMasked;
+    if (!kept) return false;
+  }
+  return true;
 }
 
 struct Scores {
   NodeId product;  // MatMul(q, k^T)
   double scale = 1;
   std::vector<ValueId> biases;
+  std::vector<HostTensor> masks;  // further biases, made from conditions
   std::vector<NodeId> nodes;
 };
 
-// Peels Adds of biases off until the scaled product is left. Either side of an Add may be the scores.
-std::optional<Scores> MatchScores(const Rewriter& rw, ValueId value) {
-  Scores scores;
-  while (std::optional<NodeId> add = rw.Producer(value, "Add")) {
-    scores.nodes.push_back(*add);
-    size_t side = 0;
-    for (size_t s : {0, 1}) {
-      ValueId candidate = rw.Operand(*add, s);
-      bool like = rw.Producer(candidate, "MatMul") || rw.Producer(candidate, "Mul") ||
-                  rw.Producer(candidate, "Div") || rw.Producer(candidate, "Add");
-      if (like && rw.value(candidate).type == rw.value(value).type) {
-        side = s;
-        break;
-      }
-    }
-    scores.biases.push_back(rw.Operand(*add, 1 - side));
-    value = rw.Operand(*add, side);
+// Where(kept, scores, very negative), or its choices the other way round: the side of the scores.
+std::optional<size_t> ScoresOfWhere(const Rewriter& rw, NodeId where) {
+  for (size_t side : {1, 2}) {
+    std::optional<double> low = rw.Splat(rw.Operand(where, 3 - side));
+    if (low && *low <= kMasked) return side;
   }
+  return std::nullopt;
+}
+
+// The bias that such a Where amounts to, if its condition is constant.
+std::optional<HostTensor> MaskOfWhere(const Rewriter& rw, NodeId where, size_t side) {
+  const Value& condition = rw.value(rw.Operand(where, 0));
+  if (condition.kind != ValueKind::kConstant || !condition.data) return std::nullopt;
+  double low = *rw.Splat(rw.Operand(where, 3 - side));
+  std::vector<double> numbers;
+  for (uint8_t truth : condition.data->as<uint8_t>()) {
+    numbers.push_back((truth != 0) == (side == 1) ? 0 : low);
+  }
+  DType dtype = rw.value(rw.Operand(where, side)).type.dtype;
+  HostTensor mask = MakeTensor(dtype, condition.type.shape, std::span<const double>(numbers));
+  if (!KeepsEveryRow(mask)) return std::nullopt;  // there, the scores were replaced by equal ones
+  return mask;
+}
+
+// Peels biases off until the scaled product is left. Either side of an Add may be the scores.
+bool MatchScores(const Rewriter& rw, ValueId value, int depth, Scores* scores) {
+  constexpr int kMaxBiases = 4;
+  auto same_type = [&](ValueId id) { return rw.value(id).type == rw.value(value).type; };
   FlatProduct product = Flatten(rw, value);
-  if (product.factors.size() != 1) return std::nullopt;
-  std::optional<NodeId> matmul = rw.Producer(product.factors[0], "MatMul");
-  if (!matmul) return std::nullopt;
-  scores.product = *matmul;
-  scores.scale = product.scale;
-  scores.nodes.insert(scores.nodes.end(), product.nodes.begin(), product.nodes.end());
-  scores.nodes.push_back(*matmul);
-  return scores;
+  if (product.factors.size() == 1 && same_type(product.factors[0])) {
+    if (std::optional<NodeId> matmul = rw.Producer(product.factors[0], "MatMul")) {
+      scores->product = *matmul;
+      scores->scale = product.scale;
+      scores->nodes = product.nodes;
+      scores->nodes.push_back(*matmul);
+      return true;
+    }
+  }
+  if (depth == kMaxBiases) return false;
+  if (std::optional<NodeId> add = rw.Producer(value, "Add")) {
+    for (size_t side : {0, 1}) {
+      ValueId inner = rw.Operand(*add, side);
+      if (!same_type(inner) || !MatchScores(rw, inner, depth + 1, scores)) continue;
+      scores->biases.push_back(rw.Operand(*add, 1 - side));
+      scores->nodes.push_back(*add);
+      return true;
+    }
+  }
+  if (std::optional<NodeId> where = rw.Producer(value, "Where")) {
+    std::optional<size_t> side = ScoresOfWhere(rw, *where);
+    if (!side || !same_type(rw.Operand(*where, *side)) ||
+        !MatchScores(rw, rw.Operand(*where, *side), depth + 1, scores)) {
+      return false;
+    }
+    std::optional<HostTensor> mask = MaskOfWhere(rw, *where, *side);
+    if (!mask) return false;
+    scores->masks.push_back(*std::move(mask));
+    scores->nodes.push_back(*where);
+    return true;
+  }
+  return false;
 }
 
 // [..,h,j,d] repeated to [..,h*g,j,d] by Reshape(Expand(Reshape(x))): x.
-std::optional<ValueId> MatchRepeatedHeads(const Rewriter& rw, ValueId value,
-                                          std::vector<NodeId>* nodes) {
+std::optional<ValueId> MatchRepeatedHeads(const Rewriter& rw, ValueId value) {
   std::optional<NodeId> merge = rw.Producer(value, "Reshape");
   if (!merge) return std::nullopt;
   std::optional<NodeId> repeat = rw.Producer(rw.Operand(*merge, 0), "Expand");
@@ -87,19 +134,19 @@ std::optional<ValueId> MatchRepeatedHeads(const Rewriter& rw, ValueId value,
       rw.value(value).type.shape != merged) {
     return std::nullopt;
   }
-  nodes->insert(nodes->end(), {*merge, *repeat, *insert});
   return x;
 }
 
 ValueId SwapLast(Rewriter& rw, NodeId at, ValueId value) {
   std::vector<int64_t> perm;
-  for (size_t d = 0; d < rw.value(value).type.shape.size(); ++d) perm.push_back(static_cast<int64_t>(d));
+  for (size_t d = 0; d < rw.value(value).type.shape.size(); ++d)
+    perm.push_back(static_cast<int64_t>(d));
   std::swap(perm[perm.size() - 2], perm[perm.size() - 1]);
   return rw.Add(at, "Transpose", {{"perm", perm}}, {value});
 }
 
 // The keys behind k^T, if it is made by swapping the last two dimensions.
-std::optional<ValueId> BeforeSwap(const Rewriter& rw, ValueId value, std::vector<NodeId>* nodes) {
+std::optional<ValueId> BeforeSwap(const Rewriter& rw, ValueId value) {
   std::optional<NodeId> swap = rw.Producer(value, "Transpose");
   if (!swap) return std::nullopt;
   std::vector<int64_t> perm = IntsAttr(rw.node(*swap).attributes, "perm");
@@ -107,7 +154,6 @@ std::optional<ValueId> BeforeSwap(const Rewriter& rw, ValueId value, std::vector
     size_t expected = d + 2 < perm.size() ? d : (2 * perm.size() - 3) - d;
     if (perm[d] != static_cast<int64_t>(expected)) return std::nullopt;
   }
-  nodes->push_back(*swap);
   return rw.Operand(*swap, 0);
 }
 
@@ -117,40 +163,90 @@ bool SameBatch(const Rewriter& rw, ValueId a, ValueId b) {
   return x.size() == y.size() && std::equal(x.begin(), x.end() - 2, y.begin());
 }
 
-void TryAttention(Rewriter& rw, NodeId id) {
-  std::optional<NodeId> softmax = rw.Producer(rw.Operand(id, 0), "Softmax");
-  if (!softmax) return;
-  ValueId probabilities = rw.node(*softmax).results[0];
-  int64_t rank = static_cast<int64_t>(rw.value(probabilities).type.shape.size());
+// Scores whose rows cannot all be masked, so that softmax gives no NaN.
+bool NeverNaN(const Rewriter& rw, const Scores& scores) {
+  if (scores.biases.empty()) return scores.masks.size() <= 1;
+  if (scores.biases.size() > 1 || !scores.masks.empty()) return false;
+  const Value& bias = rw.value(scores.biases[0]);
+  return bias.kind == ValueKind::kConstant && bias.data && KeepsEveryRow(*bias.data);
+}
+
+// MatMul(Softmax(scores), v), the probabilities perhaps guarded as Where(IsNaN(p), 0, p).
+std::optional<Scores> MatchProbabilities(const Rewriter& rw, ValueId value) {
+  std::vector<NodeId> guard;
+  if (std::optional<NodeId> where = rw.Producer(value, "Where")) {
+    std::optional<NodeId> test = rw.Producer(rw.Operand(*where, 0), "IsNaN");
+    value = rw.Operand(*where, 2);
+    if (!test || rw.Operand(*test, 0) != value || rw.Splat(rw.Operand(*where, 1)) != 0.0) {
+      return std::nullopt;
+    }
+    guard = {*where, *test};
+  }
+  std::optional<NodeId> softmax = rw.Producer(value, "Softmax");
+  if (!softmax) return std::nullopt;
+  int64_t rank = static_cast<int64_t>(rw.value(value).type.shape.size());
   int64_t axis = IntAttr(rw.node(*softmax).attributes, "axis", -1);
-  if (rank < 3 || (axis != -1 && axis != rank - 1)) return;
-  std::optional<Scores> scores = MatchScores(rw, rw.Operand(*softmax, 0));
-  if (!scores) return;
-  std::vector<NodeId> nodes = scores->nodes;
-  nodes.push_back(*softmax);
-  if (!rw.Closed(nodes, id)) return;
+  if (rank < 3 || (axis != -1 && axis != rank - 1)) return std::nullopt;
+  Scores scores;
+  if (!MatchScores(rw, rw.Operand(*softmax, 0), 0, &scores)) return std::nullopt;
+  if (!guard.empty() && !NeverNaN(rw, scores)) return std::nullopt;
+  scores.nodes.push_back(*softmax);
+  scores.nodes.insert(scores.nodes.end(), guard.begin(), guard.end());
+  return scores;
+}
+
+// x, where the value is a number times x.
+ValueId TakeScale(const Rewriter& rw, ValueId value, double* scale) {
+  FlatProduct product = Flatten(rw, value);
+  if (product.factors.size() != 1 || rw.value(product.factors[0]).type != rw.value(value).type) {
+    return value;
+  }
+  *scale *= product.scale;
+  return product.factors[0];
+}
+
+// The biases as one operand, if any is left without the causal mask.
+std::optional<ValueId> MergeBiases(Rewriter& rw, NodeId at, Scores& scores, bool* causal) {
+  std::optional<ValueId> bias;
+  auto merge = [&](ValueId each) { bias = bias ? rw.Add(at, "Add", {}, {*bias, each}) : each; };
+  for (ValueId each : scores.biases) {
+    const Value& value = rw.value(each);
+    bool constant = value.kind == ValueKind::kConstant && value.data;
+    if (constant && !*causal && IsCausalMask(*value.data)) {
+      *causal = true;
+    } else {
+      merge(each);
+    }
+  }
+  for (HostTensor& mask : scores.masks) {
+    if (!*causal && IsCausalMask(mask)) {
+      *causal = true;
+    } else {
+      merge(rw.AddConstant(std::move(mask)));
+    }
+  }
+  return bias;
+}
+
+void TryAttention(Rewriter& rw, NodeId id) {
+  std::optional<Scores> scores = MatchProbabilities(rw, rw.Operand(id, 0));
+  if (!scores || !rw.Closed(scores->nodes, id)) return;
   ValueId q = rw.Operand(scores->product, 0), turned = rw.Operand(scores->product, 1);
   ValueId v = rw.Operand(id, 1);
   if (!SameBatch(rw, q, turned) || !SameBatch(rw, q, v)) return;
 
-  std::vector<NodeId> ignored;
-  std::optional<ValueId> straight = BeforeSwap(rw, turned, &ignored);
-  ValueId k = straight ? *straight : SwapLast(rw, id, turned);
-  std::optional<ValueId> few_keys = MatchRepeatedHeads(rw, k, &ignored);
-  std::optional<ValueId> few_values = MatchRepeatedHeads(rw, v, &ignored);
+  q = TakeScale(rw, q, &scores->scale);
+  turned = TakeScale(rw, turned, &scores->scale);
+  std::optional<ValueId> straight = BeforeSwap(rw, turned);
+  ValueId k = straight ? TakeScale(rw, *straight, &scores->scale) : SwapLast(rw, id, turned);
+  std::optional<ValueId> few_keys = MatchRepeatedHeads(rw, k);
+  std::optional<ValueId> few_values = MatchRepeatedHeads(rw, v);
   if (few_keys && few_values && SameBatch(rw, *few_keys, *few_values)) {
     k = *few_keys;
     v = *few_values;
   }
   bool causal = false;
-  std::optional<ValueId> bias;
-  for (ValueId each : scores->biases) {
-    if (!causal && IsCausalMask(rw.value(each))) {
-      causal = true;
-    } else {
-      bias = bias ? rw.Add(id, "Add", {}, {*bias, each}) : each;
-    }
-  }
+  std::optional<ValueId> bias = MergeBiases(rw, id, *scores, &causal);
   std::vector<ValueId> operands = {q, k, v};
   if (bias) operands.push_back(*bias);
   rw.Replace(rw.node(id).results[0],

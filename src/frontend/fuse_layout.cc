@@ -63,6 +63,9 @@ Graph FuseLinear(Graph graph) {
     if (rw.node(id).op == "MatMul") {
       ValueId weight = rw.Operand(id, 1);
       std::optional<NodeId> turned = rw.Producer(weight, "Transpose");
+      if (turned && IntsAttr(rw.node(*turned).attributes, "perm") != std::vector<int64_t>{1, 0}) {
+        continue;
+      }
       if (turned) weight = rw.Operand(*turned, 0);
       if (!IsParameter(rw, weight) || rw.value(weight).type.shape.size() != 2) continue;
       rw.Replace(result, rw.Add(id, "Linear", {{"transpose_weight", int64_t{turned.has_value()}}},

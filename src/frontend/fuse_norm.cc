@@ -56,7 +56,8 @@ std::optional<Normalised> MatchNormalised(const Rewriter& rw, ValueId value) {
       found = MatchDeviation(rw, rw.Operand(*quotient, 1));
       if (found) {
         found->nodes.push_back(*quotient);
-        rest.push_back(rw.Operand(*quotient, 0));
+        ValueId dividend = rw.Operand(*quotient, 0);
+        if (rw.Splat(dividend) != 1.0) rest.push_back(dividend);
       }
     }
     if (!found || rest.empty() || rest.size() > 2) continue;

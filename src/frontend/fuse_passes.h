@@ -22,8 +22,9 @@ struct FlatProduct {
   std::vector<NodeId> nodes;  // the Mul and Div nodes it consists of
 };
 
-// Flattens the tree of Mul, and Div by a number, at a value. Only nodes with a single reader are entered,
-// besides the root.
+// Flattens the tree of Mul, and Div by a number, at a value. Besides the root only nodes that nothing
+// outside the product reads are entered. Numbers are constants of one element: the product may have more
+// dimensions than its factors.
 FlatProduct Flatten(const Rewriter& rw, ValueId root);
 
 // Add(x, number): x and the number.

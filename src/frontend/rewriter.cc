@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 
 #include "base/check.h"
 #include "ops/op.h"
@@ -13,6 +13,26 @@ namespace {
 
 size_t Index(NodeId id) { return static_cast<size_t>(id.value); }
 size_t Index(ValueId id) { return static_cast<size_t>(id.value); }
+
+// Names no value has yet: prefix.0, prefix.1, ...
+class FreshNames {
+ public:
+  FreshNames(const Graph& graph, std::string_view prefix) : prefix_(prefix) {
+    for (const Value& value : graph.values) taken_.insert(value.name);
+  }
+  std::string Next() {
+    std::string name;
+    do {
+      name = fmt::format("{}.{}", prefix_, count_++);
+    } while (taken_.contains(name));
+    return name;
+  }
+
+ private:
+  std::string_view prefix_;
+  std::set<std::string, std::less<>> taken_;
+  int count_ = 0;
+};
 
 }  // namespace
 
@@ -51,8 +71,8 @@ bool Rewriter::Closed(const std::vector<NodeId>& interior, NodeId root) const {
       for (NodeId reader : readers_[Index(result)]) {
         if (!inside(reader) && reader != root) return false;
       }
-      if (std::find(graph_.outputs.begin(), graph_.outputs.end(), result) != graph_.outputs.end()) {
-        return false;
+      for (ValueId output : graph_.outputs) {
+        if (Resolve(output) == result) return false;
       }
     }
   }
@@ -91,8 +111,9 @@ ValueId Rewriter::Add(NodeId at, std::string_view op, Attributes attributes,
 
 ValueId Rewriter::AddConstant(HostTensor tensor) {
   auto data = std::make_shared<const HostTensor>(std::move(tensor));
-  ValueId id = graph_.AddValue(fmt::format("const.{}", graph_.values.size()), data->type(),
-                               ValueKind::kConstant, data);
+  TensorType type = data->type();
+  ValueId id = graph_.AddValue(FreshNames(graph_, "const").Next(), std::move(type),
+                               ValueKind::kConstant, std::move(data));
   replacement_.push_back(id);
   readers_.emplace_back();
   return id;
@@ -158,6 +179,7 @@ Graph Rewriter::Finish() {
     }
   }
 
+  FreshNames fresh(graph_, "fused");
   Graph result;
   result.name = std::move(graph_.name);
   std::vector<bool> used(graph_.values.size(), false);
@@ -170,6 +192,7 @@ Graph Rewriter::Finish() {
     Value& value = graph_.values[v];
     if (value.producer.valid() || !used[v]) continue;
     moved[v] = result.AddValue(std::move(value.name), value.type, value.kind, std::move(value.data));
+    result.value(moved[v]).data_hash = value.data_hash;
   }
   for (NodeId id : sorted) {
     Node& from = graph_.node(id);
@@ -178,9 +201,7 @@ Graph Rewriter::Finish() {
     NodeId made = result.AddNode(std::move(from.op), std::move(from.attributes), std::move(operands));
     for (ValueId old : from.results) {
       Value& value = graph_.value(old);
-      std::string name = value.name.starts_with('~')
-                             ? fmt::format("fused.{}", result.values.size())
-                             : std::move(value.name);
+      std::string name = value.name.starts_with('~') ? fresh.Next() : std::move(value.name);
       moved[Index(old)] = result.AddResult(made, std::move(name), value.type);
     }
   }

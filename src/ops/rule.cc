@@ -32,7 +32,9 @@ Block FactorBlock(int64_t n, int64_t parts, int64_t index) {
   HEDDLE_CHECK(n >= 0 && parts >= 1 && index >= 0 && index < parts, "block {} of {} of {}", index,
                parts, n);
   int64_t size = n / parts + (n % parts != 0);
-  return {std::min(n, index * size), std::min(n, (index + 1) * size)};
+  if (size == 0 || index >= n / size + 1) return {n, n};  // sizes up to 2^63 - 1 do not overflow
+  int64_t begin = index * size;
+  return {begin, begin + std::min(size, n - begin)};
 }
 
 std::vector<Block> WholeBlocks(const Rule& rule) {

@@ -17,6 +17,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,9 +61,10 @@ inline Application ParseApplication(std::string_view line) {
     inputs += fmt::format("input {}: {}\n", names.back(), Trim(rest.substr(0, end)));
     rest = end == rest.size() ? "" : Trim(rest.substr(end + 3));
   }
-  Graph graph = FromText(fmt::format("heddle 1\nmodel \"\"\n{}%result: f32[] = {}({}) {}\noutput %result\n",
-                                     inputs, op, fmt::join(names, ", "), attributes),
-                         line);
+  Graph graph =
+      FromText(fmt::format("heddle 1\nmodel \"\"\n{}%result: f32[] = {}({}) {}\noutput %result\n",
+                           inputs, op, fmt::join(names, ", "), attributes),
+               line);
   Application application{graph.nodes[0].op, graph.nodes[0].attributes, {}};
   for (ValueId id : graph.nodes[0].operands) application.operands.push_back(graph.value(id).type);
   return application;
@@ -113,20 +116,59 @@ inline std::string Outcome(const Application& application) {
   }
 }
 
-inline const char* GoldenRulesPath() { return HEDDLE_TEST_DATA "/golden/rules.txt"; }
+// Golden files: comments, and lines "application => outcome".
+inline constexpr const char* kGoldenRules = HEDDLE_TEST_DATA "/golden/rules.txt";
+inline constexpr const char* kGoldenErrors = HEDDLE_TEST_DATA "/golden/op_errors.txt";
 
-// The applications of the golden file, without what they give.
-inline std::vector<std::string> GoldenApplications() {
-  std::string text = ReadFile(GoldenRulesPath(), 1 << 20);
+inline std::vector<std::string> ReadLines(const std::string& path) {
+  std::string text = ReadFile(path, 1 << 20);
   std::vector<std::string> lines;
   for (size_t at = 0; at < text.size();) {
     size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = std::string_view(text).substr(at, end - at);
+    lines.push_back(text.substr(at, end - at));
     at = end + 1;
-    line = Trim(line.substr(0, line.find(" => ")));
-    if (!line.empty() && !line.starts_with('#')) lines.emplace_back(line);
   }
   return lines;
+}
+
+// The application a line begins with; empty for a comment or a blank line.
+inline std::string_view ApplicationOf(std::string_view line) {
+  return line.starts_with('#') ? "" : Trim(line.substr(0, line.find(" =>")));
+}
+
+inline std::vector<std::string> GoldenApplications(const std::string& path) {
+  std::vector<std::string> applications;
+  for (const std::string& line : ReadLines(path)) {
+    if (std::string_view found = ApplicationOf(line); !found.empty())
+      applications.emplace_back(found);
+  }
+  return applications;
+}
+
+// What differs between a golden file and what the ops say now, with the remedy; empty where nothing does.
+// With HEDDLE_UPDATE_GOLDEN=1 in the environment the file is rewritten instead.
+inline std::string CompareWithGolden(const std::string& path) {
+  std::string fresh, difference;
+  int number = 0;
+  for (const std::string& line : ReadLines(path)) {
+    ++number;
+    std::string_view application = ApplicationOf(line);
+    std::string now = application.empty() ? line
+                                          : fmt::format("{} => {}", application,
+                                                        Outcome(ParseApplication(application)));
+    if (now != line) difference += fmt::format("line {}\n- {}\n+ {}\n", number, line, now);
+    fresh += now + "\n";
+  }
+  const char* update = std::getenv("HEDDLE_UPDATE_GOLDEN");
+  if (update != nullptr && std::string_view(update) == "1") {
+    WriteFileAtomically(path, fresh);
+    return "";
+  }
+  if (difference.empty()) return "";
+  return fmt::format(
+      "{}Where the change is meant, run this test with HEDDLE_UPDATE_GOLDEN=1 and review the diff "
+      "of {}.",
+      difference, path);
 }
 
 }  // namespace heddle

@@ -41,6 +41,23 @@ at::Tensor StandIn(const Value& value, uint64_t seed) {
   return SeededNormal(value.type.shape, seed, HashString(value.name)).mul_(0.02).to(options);
 }
 
+// Does the graph bring its weights? Some of them would be an accident.
+bool HasWeights(const Graph& graph) {
+  std::vector<ValueId> parameters = graph.ValuesOf(ValueKind::kParameter);
+  int64_t missing = 0;
+  std::string first;
+  for (ValueId id : parameters) {
+    if (graph.value(id).data) continue;
+    if (missing++ == 0) first = graph.value(id).name;
+  }
+  int64_t count = static_cast<int64_t>(parameters.size());
+  if (missing != 0 && missing != count) {
+    ThrowInput("{} of {} parameters have no weights in the file, '{}' first: give --weights, or --init seeded",
+               missing, count, first);
+  }
+  return missing == 0;
+}
+
 }  // namespace
 
 SingleDevice::SingleDevice(const Graph& graph, Options options)
@@ -57,9 +74,10 @@ SingleDevice::SingleDevice(const Graph& graph, Options options)
     fixed_[static_cast<size_t>(id.value)] =
         value.data ? ToTorchTensor(*value.data) : StandIn(value, options_.seed);
   }
+  bool seeded = options_.seeded || !HasWeights(graph);
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = graph.value(id);
-    at::Tensor weights = value.data ? ToTorchTensor(*value.data)
+    at::Tensor weights = !seeded ? ToTorchTensor(*value.data)
                                     : InitialWeights(graph, id, rules_, options_.seed);
     weights.set_requires_grad(true);
     fixed_[static_cast<size_t>(id.value)] = weights;

@@ -28,13 +28,14 @@ class SingleDevice {
  public:
   struct Options {
     uint64_t seed = 0;  // of initial weights and of random ops
+    bool seeded = false;  // start from seeded weights even where the graph has its own
     // Constants whose data the file does not hold become true, 0 or small seeded numbers. Without this such a
     // model is refused: it can be planned, not trained for what it was meant.
     bool fill_constants = false;
   };
 
-  // Weights are the graph's own where it has them and seeded otherwise. Throws InputError where a constant
-  // has no data and is not to be filled.
+  // Weights are the graph's own, or seeded where it has none at all. Throws InputError where it has only some
+  // of them, and where a constant has no data and is not to be filled.
   SingleDevice(const Graph& graph, Options options);
 
   // One forward and backward pass. Throws InputError when the batch lacks an input or has another type.

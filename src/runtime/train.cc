@@ -17,7 +17,9 @@ std::vector<TrainStep> Train(const Graph& graph, const TrainOptions& options,
   Batch batch = options.data.empty() ? SyntheticBatch(graph, options.seed)
                                      : ReadBatch(graph, options.data);
   Optimizer optimizer(options.optimizer);
-  SingleDevice model(graph, {.seed = options.seed, .fill_constants = options.fill_constants});
+  SingleDevice model(graph, {.seed = options.seed,
+                             .seeded = options.seeded,
+                             .fill_constants = options.fill_constants});
   std::vector<TrainStep> steps;
   for (int64_t step = 0; step < options.steps; ++step) {
     auto start = std::chrono::steady_clock::now();

@@ -14,7 +14,8 @@ struct TrainOptions {
   std::string data;  // a safetensors file, or empty for synthetic data
   int64_t steps = 10;
   uint64_t seed = 0;
-  bool fill_constants = false;  // see SingleDevice
+  bool seeded = false;          // see SingleDevice
+  bool fill_constants = false;
   OptimizerOptions optimizer;
 };
 

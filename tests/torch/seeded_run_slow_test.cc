@@ -28,7 +28,7 @@ class SeededRun : public testing::TestWithParam<KnownModel> {};
 TEST_P(SeededRun, LossAndGradientsAreFinite) {
   Graph graph = LoadModel(GetParam().path);
   ASSERT_LT(Measure(graph).parameters, kLargest);
-  SingleDevice model(graph, {.seed = 1, .fill_constants = true});
+  SingleDevice model(graph, {.seed = 1, .seeded = true, .fill_constants = true});
   StepResult step = model.Run(SyntheticBatch(graph, 1), 0);
   EXPECT_TRUE(std::isfinite(step.loss)) << step.loss;
   EXPECT_GT(step.loss, 0);

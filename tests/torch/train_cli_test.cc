@@ -51,7 +51,7 @@ TEST(TrainCli, AnExportedModelTrainsTheSame) {
 }
 
 TEST(TrainCli, TheSameSeedGivesTheSameLosses) {
-  std::string model = HEDDLE_TEST_DATA "/pytorch/tiny-cnn.onnx --steps 2 --seed ";
+  std::string model = kData + "tiny-cnn.onnx --init seeded --steps 2 --seed ";
   EXPECT_EQ(Losses(model + "3"), Losses(model + "3"));
   EXPECT_NE(Losses(model + "3"), Losses(model + "4"));
 }
@@ -66,6 +66,8 @@ TEST(TrainCli, OptimizersReduceTheLoss) {
 
 TEST(TrainCli, BadInputIsOneLine) {
   std::string model = kData + "tiny-gpt2.onnx ";
+  ExpectRefused(HEDDLE_TEST_DATA "/models/resnet50.onnx.gz", {"parameters have no weights", "--init seeded"});
+  ExpectRefused(model + "--init random", {"--init", "seeded"});
   ExpectRefused(model + "--optimizer adagrad", {"adagrad", "adamw"});
   ExpectRefused(model + "--lr nan", {"lr"});
   ExpectRefused(model + "--betas 0.9", {"--betas"});

@@ -20,6 +20,7 @@ struct TrainArgs {
   std::vector<double> betas = {0.9, 0.95};
   std::string weights;
   std::string reference;
+  std::string init = "file";
   int64_t ranks = 1;
 };
 
@@ -49,6 +50,7 @@ void Train(const TrainArgs& args) {
   if (args.ranks != 1) ThrowInput("--np {}: training runs on one device so far; use --np 1", args.ranks);
   TrainOptions options = args.train;
   if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
+  options.seeded = args.init == "seeded";
   options.optimizer.betas = {args.betas[0], args.betas[1]};
   Graph graph = LoadModel(args.model.model, args.model.Options());
   if (!args.weights.empty()) LoadWeights(graph, args.weights);
@@ -97,6 +99,10 @@ void AddTrain(CLI::App& app) {
   command->add_option("--data", train.data,
                       "safetensors with a tensor NAME or input.NAME per input; synthetic if not given");
   command->add_option("--weights", args->weights, "safetensors to start from, by parameter name");
+  command->add_option("--init", args->init,
+                      "where weights start: in the file (seeded if it has none), or seeded")
+      ->check(CLI::IsMember({"file", "seeded"}))
+      ->capture_default_str();
   command->add_option("--steps", train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();

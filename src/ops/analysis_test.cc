@@ -1,0 +1,261 @@
+// Closed forms: what small graphs cost, counted by hand.
+#include "ops/analysis.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "ops/op.h"
+
+namespace heddle {
+namespace {
+
+using testing::HasSubstr;
+
+class Builder {
+ public:
+  ValueId Input(Shape shape, DType dtype = DType::kF32) {
+    return graph_.AddValue(Fresh("x"), {dtype, std::move(shape)}, ValueKind::kInput);
+  }
+  ValueId Parameter(Shape shape) {
+    return graph_.AddValue(Fresh("w"), {DType::kF32, std::move(shape)}, ValueKind::kParameter);
+  }
+  ValueId Frozen(Shape shape) {
+    return graph_.AddValue(Fresh("c"), {DType::kF32, std::move(shape)}, ValueKind::kConstant);
+  }
+  std::vector<ValueId> All(std::string_view op, std::vector<ValueId> operands,
+                           Attributes attributes = {}) {
+    return AddOp(graph_, op, std::move(attributes), std::move(operands), Fresh("v"));
+  }
+  ValueId operator()(std::string_view op, std::vector<ValueId> operands,
+                     Attributes attributes = {}) {
+    return All(op, std::move(operands), std::move(attributes)).front();
+  }
+  ModelSize Size() const { return Measure(graph_); }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  std::string Fresh(std::string_view stem) { return fmt::format("{}{}", stem, next_++); }
+
+  Graph graph_;
+  int next_ = 0;
+};
+
+Attribute Ints(std::vector<int64_t> values) { return values; }
+constexpr double m = 8, k = 16, h = 32, n = 4;  // sizes of the perceptrons below
+
+TEST(AnalysisTest, ALinearChainCostsTwiceForwardBackwardLessTheFirstLayer) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})});
+  x = b("Linear", {x, b.Parameter({32, 32})});
+  b("Linear", {x, b.Parameter({32, 4})});
+  ModelSize size = b.Size();
+  EXPECT_EQ(size.nodes, 3);
+  EXPECT_EQ(size.parameter_tensors, 3);
+  EXPECT_EQ(size.parameters, 16 * 32 + 32 * 32 + 32 * 4);
+  double first = 2 * m * k * h, others = 2 * m * h * h + 2 * m * h * n;
+  EXPECT_EQ(size.work.forward.contraction_flops, first + others);
+  EXPECT_EQ(size.work.forward.flops, first + others);
+  EXPECT_EQ(size.work.backward.contraction_flops, others) << "the input needs no gradient";
+  EXPECT_EQ(size.work.weight.contraction_flops, first + others);
+}
+
+TEST(AnalysisTest, ABiasAddsNoContraction) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32}), b.Parameter({32})});
+  b("Linear", {x, b.Parameter({32, 4}), b.Parameter({4})});
+  Halves work = b.Size().work;
+  double contraction = 2 * m * k * h + 2 * m * h * n, bias = m * h + m * n;
+  EXPECT_EQ(work.forward.contraction_flops, contraction);
+  EXPECT_EQ(work.forward.flops, contraction + bias);
+  EXPECT_EQ(work.backward.flops, 2 * m * h * n);
+  EXPECT_EQ(work.weight.contraction_flops, contraction);
+  EXPECT_EQ(work.weight.flops, contraction + bias);
+}
+
+TEST(AnalysisTest, AConvolutionCountsEveryMultiplyAdd) {
+  Builder b;
+  ValueId x = b("Conv", {b.Input({2, 3, 8, 8}), b.Parameter({6, 3, 3, 3}), b.Parameter({6})});
+  b("Conv", {x, b.Parameter({4, 3, 3, 3})}, {{"group", int64_t{2}}});
+  Halves work = b.Size().work;
+  double first =
+      2.0 * 2 * 6 * 6 * 6 * 3 * 9;  // batch, channels out, 6x6 positions, channels in, 3x3
+  double second = 2.0 * 2 * 4 * 4 * 4 * 3 * 9;  // 4x4 positions; a group has 3 channels in
+  EXPECT_EQ(work.forward.contraction_flops, first + second);
+  EXPECT_EQ(work.forward.flops, first + second + 2 * 6 * 6 * 6);
+  EXPECT_EQ(work.backward.contraction_flops, second);
+  EXPECT_EQ(work.weight.contraction_flops, first + second);
+}
+
+TEST(AnalysisTest, FrozenParametersNeedNoWork) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Frozen({16, 32})});
+  x = b("Linear", {x, b.Parameter({32, 32})});
+  b("Linear", {x, b.Frozen({32, 4})});
+  ModelSize size = b.Size();
+  EXPECT_EQ(size.parameters, 32 * 32);
+  EXPECT_EQ(size.work.weight.flops, 2 * m * h * h);
+  EXPECT_EQ(size.work.backward.flops, 2 * m * h * n) << "only through the last";
+  // The input of the trained layer; the last, frozen layer needs its weight, not its input.
+  EXPECT_EQ(size.activation_bytes, 4 * m * h);
+}
+
+TEST(AnalysisTest, WithoutParametersNothingGoesBackward) {
+  Builder b;
+  b("Relu", {b("Linear", {b.Input({8, 16}), b.Frozen({16, 32})})});
+  ModelSize size = b.Size();
+  EXPECT_EQ(size.work.forward.flops, 2 * m * k * h + m * h);
+  EXPECT_EQ(size.work.backward.flops, 0);
+  EXPECT_EQ(size.work.weight.flops, 0);
+  EXPECT_EQ(size.activation_bytes, 0);
+}
+
+TEST(AnalysisTest, AttentionBackwardIsTwiceForward) {
+  constexpr double batch = 2, heads = 4, rows = 8, keys = 10, width = 16, out = 6;
+  Builder b;
+  ValueId w = b.Parameter({16, 16});
+  ValueId q = b("Linear", {b.Input({2, 4, 8, 16}), w}),
+          key = b("Linear", {b.Input({2, 4, 10, 16}), w});
+  ValueId v = b("Linear", {b.Input({2, 4, 10, 16}), b.Parameter({16, 6})});
+  Halves before = b.Size().work;
+  b("Attention", {q, key, v}, {{"scale", 0.25}});
+  Halves after = b.Size().work;
+  double forward = 2 * batch * heads * rows * keys * (width + out);
+  double softmax = 5 * batch * heads * rows * keys;
+  EXPECT_EQ(after.forward.contraction_flops - before.forward.contraction_flops, forward);
+  EXPECT_EQ(after.forward.flops - before.forward.flops, forward + softmax);
+  EXPECT_EQ(after.backward.contraction_flops - before.backward.contraction_flops, 2 * forward);
+  EXPECT_EQ(after.weight.flops, before.weight.flops);
+}
+
+TEST(AnalysisTest, AttentionToValuesAloneSkipsTheScores) {
+  Builder b;
+  ValueId v = b("Linear", {b.Input({4, 10, 16}), b.Parameter({16, 6})});
+  Halves before = b.Size().work;
+  b("Attention", {b.Input({4, 8, 16}), b.Input({4, 10, 16}), v}, {{"scale", 0.25}});
+  EXPECT_EQ(b.Size().work.backward.contraction_flops - before.backward.contraction_flops,
+            2.0 * 4 * 8 * 10 * 6);
+}
+
+TEST(AnalysisTest, APerceptronKeepsInputsOfLayersAndResultsOfRelu) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32}), b.Parameter({32})});
+  x = b("Relu", {x});                      // keeps its result, which is
+  b("Linear", {x, b.Parameter({32, 4})});  // the input of this: counted once
+  EXPECT_EQ(b.Size().activation_bytes, 4 * m * h) << "inputs are no activations";
+}
+
+TEST(AnalysisTest, GeluKeepsItsOperandBesides) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})});
+  b("Linear", {b("Gelu", {x}), b.Parameter({32, 4})});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * (m * h + m * h));
+}
+
+TEST(AnalysisTest, DropoutKeepsAByteAndLossesTheirProbabilities) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 4})});
+  x = b("Dropout", {x}, {{"ratio", 0.5}});
+  EXPECT_EQ(b.Size().activation_bytes, m * n);
+  b("CrossEntropy", {x, b.Input({8}, DType::kI64), b.Input({})});
+  EXPECT_EQ(b.Size().activation_bytes, m * n + 4 * m * n);
+}
+
+TEST(AnalysisTest, ViewsShareTheStorageTheyLookAt) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})});
+  ValueId view = b("Reshape", {x}, {{"shape", Ints({2, 4, 32})}});
+  b("Exp", {view});  // keeps its result
+  EXPECT_EQ(b.Size().activation_bytes, 4 * m * h);
+  b("Gelu", {x});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * (m * h + m * h));
+  b("Gelu", {view});
+  b("Gelu", {b("Transpose", {view}, {{"perm", Ints({0, 2, 1})}})});
+  b("Gelu",
+    {b("Slice", {view}, {{"axes", Ints({0})}, {"ends", Ints({1})}, {"starts", Ints({0})}})});
+  b("Gelu", {b.All("Split", {view}, {{"axis", int64_t{2}}, {"sizes", Ints({16, 16})}})[1]});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * (m * h + m * h)) << "all of them look at x";
+}
+
+TEST(AnalysisTest, AReshapeOfWhatIsTransposedMovesIt) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})});
+  ValueId turned = b("Transpose", {x}, {{"perm", Ints({1, 0})}});
+  b("Gelu", {turned});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * m * h);
+  b("Gelu", {b("Reshape", {turned}, {{"shape", Ints({256})}})});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * (m * h + m * h));
+}
+
+TEST(AnalysisTest, ProductsKeepTheOtherOperand) {
+  Builder b;
+  ValueId x = b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})});
+  b("Mul", {x, b.Input({8, 32})});
+  EXPECT_EQ(b.Size().activation_bytes, 0) << "an input is there anyway, and x is not needed";
+  b("Mul", {x, b("Relu", {b.Input({8, 32})})});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * m * h) << "the other operand";
+  b("Mul", {x, x});
+  EXPECT_EQ(b.Size().activation_bytes, 4 * (m * h + m * h));
+}
+
+TEST(AnalysisTest, IntegersNeedNoGradient) {
+  Builder b;
+  ValueId table = b.Parameter({100, 16});
+  ValueId ids = b("Add", {b.Input({8}, DType::kI64), b.Input({8}, DType::kI64)});
+  ValueId x = b("Gather", {table, ids});
+  b.All("TopK", {x}, {{"k", int64_t{2}}});
+  b("Cast", {b("Cast", {x}, {{"to", "i64"}})}, {{"to", "f32"}});
+  std::vector<Rule> rules = MakeRules(b.graph());
+  std::vector<bool> needs = NeedsGradient(b.graph(), rules);
+  auto of = [&](size_t node, size_t result) {
+    return needs[b.graph().nodes[node].results[result].index()];
+  };
+  EXPECT_FALSE(of(0, 0)) << "ids";
+  EXPECT_TRUE(of(1, 0)) << "rows of the table";
+  EXPECT_TRUE(of(2, 0)) << "the largest";
+  EXPECT_FALSE(of(2, 1)) << "where they are";
+  EXPECT_FALSE(of(3, 0)) << "cast to integers";
+  EXPECT_FALSE(of(4, 0)) << "and back";
+  // Gather keeps its indices, TopK where its results came from.
+  EXPECT_EQ(b.Size().activation_bytes, 8 * 8 + 8 * 8 * 2);
+}
+
+TEST(AnalysisTest, ARuleThatFailsNamesItsNode) {
+  Graph graph;
+  ValueId x = graph.AddValue("x", {DType::kF32, {2, 3}}, ValueKind::kInput);
+  NodeId node = graph.AddNode("MatMul", {}, {x, x});
+  graph.AddResult(node, "product", {DType::kF32, {2, 3}});
+  try {
+    Measure(graph);
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'product': MatMul: operand 1 [2,3] has 2 in dimension 0"));
+  }
+}
+
+TEST(AnalysisTest, WorkOfBlocksAddsUp) {
+  Builder b;
+  b("Linear",
+    {b("Relu", {b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})})}), b.Parameter({32, 4})});
+  const Node& node = b.graph().nodes[2];
+  std::vector<Rule> rules = MakeRules(b.graph());
+  std::vector<bool> needs = NeedsGradient(b.graph(), rules);
+  Halves whole = NodeWork(b.graph(), node, rules[2], needs, WholeBlocks(rules[2]));
+  for (size_t f = 0; f < rules[2].factors.size(); ++f) {
+    Work forward, backward, weight;
+    for (int64_t rank = 0; rank < 3; ++rank) {
+      std::vector<Block> blocks = WholeBlocks(rules[2]);
+      blocks[f] = FactorBlock(rules[2].factors[f].size, 3, rank);
+      Halves part = NodeWork(b.graph(), node, rules[2], needs, blocks);
+      forward.flops += part.forward.flops;
+      backward.flops += part.backward.flops;
+      weight.flops += part.weight.flops;
+    }
+    EXPECT_EQ(forward.flops, whole.forward.flops);
+    EXPECT_EQ(backward.flops, whole.backward.flops);
+    EXPECT_EQ(weight.flops, whole.weight.flops);
+  }
+}
+
+}  // namespace
+}  // namespace heddle
