@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "fold/fold.h"
 #include "frontend/load.h"
 #include "ops/analysis.h"
 
@@ -47,6 +48,11 @@ Json ToJson(const Graph& graph, const ModelSize& size, double seconds) {
   json["backward_flops"] = size.work.backward.flops + size.work.weight.flops;
   json["activation_bytes"] = size.activation_bytes;
   json["blocks"] = Json::array();
+  for (const Chain& chain : Fold(graph, MakeRules(graph)).chains) {
+    json["blocks"].push_back({{"nodes", chain.nodes_per_block()},
+                              {"count", chain.count()},
+                              {"crossing_bytes", chain.crossing_bytes}});
+  }
   json["ops"] = Json::object();
   for (const OpRow& row : OpTable(graph)) json["ops"][row.op] = row.count;
   json["import_seconds"] = seconds;
