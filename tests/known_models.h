@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct KnownModel {
   std::optional<double> forward_contraction_flops;
   std::map<std::string, std::string> aliases;
 };
+
+// What gtest prints of it.
+inline void PrintTo(const KnownModel& model, std::ostream* out) { *out << model.name; }
 
 inline std::vector<KnownModel> KnownModels() {
   std::string folder = HEDDLE_TEST_DATA "/";

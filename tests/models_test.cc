@@ -1,11 +1,14 @@
 // Real models exported by PyTorch: imported, with and without fusion, they have PyTorch's own number of
 // parameters and of contraction FLOPs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "frontend/load.h"
 #include "graph/text.h"
 #include "ops/analysis.h"
 #include "ops/op.h"
+#include "ops/rebatch.h"
 #include "known_models.h"
 
 namespace heddle {
@@ -39,6 +42,33 @@ TEST_P(RealModel, TextFormComesBack) {
   EXPECT_EQ(ToText(back), text);
   EXPECT_NO_THROW(CheckTypes(back));
   EXPECT_EQ(StableHash(back), StableHash(graph));
+}
+
+// Everything that grows with the batch grows in proportion, parameters stay, and back is back. What cannot
+// be rebatched says which node stands in the way and why.
+TEST_P(RealModel, RebatchesOrNamesTheNode) {
+  Graph graph = LoadModel(GetParam().path);
+  ModelSize size = Measure(graph);
+  int64_t batch = graph.value(graph.ValuesOf(ValueKind::kInput)[0]).type.shape[0];
+  for (int64_t n : {1, 3, 64}) {
+    Graph other;
+    try {
+      other = Rebatch(graph, n);
+    } catch (const InputError& error) {
+      EXPECT_EQ(GetParam().name, "gpt2.default-export");  // its masks are constants of unknown content
+      EXPECT_THAT(error.what(), testing::HasSubstr("reads constant 'index'"));
+      continue;
+    }
+    EXPECT_EQ(VerifyModel(other), std::vector<std::string>{});
+    EXPECT_NO_THROW(CheckTypes(other));
+    ModelSize scaled = Measure(other);
+    double ratio = static_cast<double>(n) / static_cast<double>(batch);
+    EXPECT_EQ(scaled.parameters, size.parameters);
+    EXPECT_NEAR(scaled.work.forward.contraction_flops / size.work.forward.contraction_flops / ratio, 1, 1e-9);
+    if (n > 1) {
+      EXPECT_EQ(ToText(Rebatch(other, batch)), ToText(graph));
+    }
+  }
 }
 
 std::string Histogram(const Graph& graph) {

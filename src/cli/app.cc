@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "frontend/load.h"
+#include "ops/rebatch.h"
 
 namespace heddle {
 namespace {
@@ -40,6 +42,8 @@ void ModelArgs::Add(CLI::App& command) {
   command.add_option("MODEL", model, "an .onnx file (also gzipped) or a .heddle file")->required();
   command.add_option("--dim", dims, "size of a symbolic dimension, as in --dim batch=8")
       ->type_name("NAME=N");
+  command.add_option("--batch", batch, "samples per step, if not the model's own")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   command.add_option("--frozen", frozen, "do not train parameters whose name matches (* and ?)")
       ->type_name("PATTERN");
   command.add_flag("--no-fuse", no_fuse,
@@ -47,7 +51,7 @@ void ModelArgs::Add(CLI::App& command) {
   command.add_flag("--json", json, "print one JSON object on standard output");
 }
 
-ImportOptions ModelArgs::Options() const {
+Graph ModelArgs::Load() const {
   ImportOptions options;
   for (const std::string& text : dims) {
     size_t equals = text.find('=');
@@ -60,7 +64,13 @@ ImportOptions ModelArgs::Options() const {
   }
   options.frozen = frozen;
   options.fuse = !no_fuse;
-  return options;
+  Graph graph = LoadModel(model, options);
+  if (batch == 0) return graph;
+  try {
+    return Rebatch(graph, batch);
+  } catch (const InputError& error) {
+    ThrowInput("{}: --batch {}: {}", model, batch, error.what());
+  }
 }
 
 const std::vector<AddCommand>& CoreCommands() {

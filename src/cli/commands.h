@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "frontend/import_options.h"
+#include "graph/graph.h"
 
 namespace heddle {
 
@@ -21,12 +21,13 @@ struct ModelArgs {
   std::string model;
   std::vector<std::string> dims;
   std::vector<std::string> frozen;
+  int64_t batch = 0;  // 0: the model's own
   bool no_fuse = false;
   bool json = false;
 
   void Add(CLI::App& command);
-  // Throws InputError for a malformed --dim.
-  ImportOptions Options() const;
+  // Loads the model at the batch asked for. Throws InputError.
+  Graph Load() const;
 };
 
 using AddCommand = void (*)(CLI::App&);

@@ -31,7 +31,7 @@ void Export(const ExportArgs& args) {
   if (!args.output.ends_with(".heddle")) {
     ThrowInput("-o {}: the name must end in .heddle", args.output);
   }
-  Graph graph = LoadModel(args.model.model, args.model.Options());
+  Graph graph = args.model.Load();
   std::string text = ToText(graph);
   std::vector<NamedTensor> tensors = Tensors(graph);
   if (!args.weights.empty()) WriteSafetensors(args.weights, tensors);

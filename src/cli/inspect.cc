@@ -85,7 +85,7 @@ void Print(const Graph& graph, const ModelSize& size, double seconds) {
 
 void Inspect(const ModelArgs& args) {
   auto start = std::chrono::steady_clock::now();
-  Graph graph = LoadModel(args.model, args.Options());
+  Graph graph = args.Load();
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   ModelSize size = Measure(graph);
   if (args.json) {

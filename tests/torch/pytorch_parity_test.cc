@@ -26,6 +26,7 @@ struct Variant {
   KnownModel model;
   bool fuse;
 };
+void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.model.name; }
 
 std::vector<Variant> Variants() {
   std::vector<Variant> variants;

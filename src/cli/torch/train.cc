@@ -52,7 +52,7 @@ void Train(const TrainArgs& args) {
   if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
   options.seeded = args.init == "seeded";
   options.optimizer.betas = {args.betas[0], args.betas[1]};
-  Graph graph = LoadModel(args.model.model, args.model.Options());
+  Graph graph = args.model.Load();
   if (!args.weights.empty()) LoadWeights(graph, args.weights);
   std::vector<double> reference;
   if (!args.reference.empty()) reference = ReadReference(args.reference);
