@@ -35,7 +35,7 @@ demo: bootstrap build ## bootstrap, build, and show what heddle does
 
 fuzz: ## every fuzz target for FUZZ_RUNS inputs (default 1000000)
 	@scripts/bootstrap --fuzz
-	$(call cmake,fuzz,build-fuzz)
+	$(call cmake,fuzz,build-fuzz,fuzzers)
 	@set -e; for target in build-fuzz/heddle_*_fuzz; do \
 	  [ -x "$$target" ] || { echo "no fuzz targets"; continue; }; \
 	  name=$$(basename "$$target"); name=$${name#heddle_}; \

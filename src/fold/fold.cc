@@ -1,8 +1,9 @@
 #include "fold/fold.h"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <tuple>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "fold/canonical.h"
@@ -10,8 +11,10 @@
 namespace heddle {
 namespace {
 
-constexpr int kRadius = 4;        // of the neighbourhoods that seed pairs have in common
-constexpr size_t kMaxSeeds = 64;  // pairs tried per chain
+// Seed pairs have neighbourhoods of these radii in common: large ones tell the nodes of a block apart, small
+// ones find blocks and chains that are short.
+constexpr int kRadii[] = {4, 2, 1, 0};
+constexpr size_t kMaxSeeds = 24;  // tried per chain and radius
 constexpr size_t kLeastBlock = 2;  // nodes: less is no block
 
 // A partial map from nodes to their counterparts one block later, and its inverse.
@@ -33,9 +36,9 @@ class Folder {
  public:
   Folder(const Graph& graph, const std::vector<Rule>& rules)
       : graph_(graph), order_(CanonicalOrder(graph)), rank_(graph.nodes.size(), -1),
-        signature_(Signatures(graph, rules)),
-        neighbourhood_(Neighbourhoods(graph, signature_, kRadius)), uses_(graph.values.size()),
+        signature_(Signatures(graph, rules)), uses_(graph.values.size()),
         taken_(graph.nodes.size(), false) {
+    for (int radius : kRadii) neighbourhoods_.push_back(Neighbourhoods(graph, signature_, radius));
     for (size_t i = 0; i < order_.size(); ++i) rank_[order_[i].index()] = static_cast<int32_t>(i);
     result_index_.assign(graph.values.size(), 0);
     for (NodeId id : order_) {
@@ -67,12 +70,12 @@ class Folder {
     return id.valid() && rank_[id.index()] >= 0 && !taken_[id.index()];
   }
 
-  // Pairs of neighbours in canonical order among nodes with the same neighbourhood; rare ones first, as a
-  // node that occurs once per block has its counterpart next to it.
-  std::vector<std::pair<NodeId, NodeId>> Seeds() const {
-    std::map<uint64_t, std::vector<NodeId>> classes;
+  // Of the nodes with the same neighbourhood, the two in the middle of the canonical order. A node that occurs
+  // once per block has its counterpart next to it.
+  std::vector<std::pair<NodeId, NodeId>> Seeds(const std::vector<uint64_t>& neighbourhood) const {
+    std::unordered_map<uint64_t, std::vector<NodeId>> classes;
     for (NodeId id : order_) {
-      if (Free(id)) classes[neighbourhood_[id.index()]].push_back(id);
+      if (Free(id)) classes[neighbourhood[id.index()]].push_back(id);
     }
     std::vector<std::vector<NodeId>> sorted;
     for (auto& [hash, members] : classes) {
@@ -146,17 +149,19 @@ class Folder {
   std::optional<Chain> BestChain() const {
     std::optional<Shift> last;
     std::optional<Chain> best;
-    size_t tried = 0;
-    for (auto [first, second] : Seeds()) {
-      if (last && !last->twisted && last->to[first.index()] == second) continue;  // grows the same
-      if (tried++ == kMaxSeeds) break;
-      Shift shift = Grow(first, second);
-      // A chain of n copies covers at most n/(n-1) as many nodes as its shift has pairs.
-      if (best && 2 * shift.mapped.size() < best->count() * best->nodes_per_block()) continue;
-      std::optional<Chain> chain = CutChain(shift);
-      if (!chain || (best && Score(*best) <= Score(*chain))) continue;
-      best = std::move(chain);
-      last = std::move(shift);
+    for (const std::vector<uint64_t>& neighbourhood : neighbourhoods_) {
+      size_t tried = 0;
+      for (auto [first, second] : Seeds(neighbourhood)) {
+        if (last && !last->twisted && last->to[first.index()] == second) continue;  // grows the same
+        if (tried++ == kMaxSeeds) break;
+        Shift shift = Grow(first, second);
+        // The shift by one block has more pairs than any other of the same chain.
+        if (last && shift.mapped.size() + (last->twisted ? 1 : 0) <= last->mapped.size()) continue;
+        std::optional<Chain> chain = CutChain(shift);
+        if (!chain || (best && Score(*best) <= Score(*chain))) continue;
+        best = std::move(chain);
+        last = std::move(shift);
+      }
     }
     return best;
   }
@@ -265,7 +270,8 @@ class Folder {
   const Graph& graph_;
   std::vector<NodeId> order_;
   std::vector<int32_t> rank_;  // in canonical order; -1 where no output needs the node
-  std::vector<uint64_t> signature_, neighbourhood_;
+  std::vector<uint64_t> signature_;
+  std::vector<std::vector<uint64_t>> neighbourhoods_;  // one per radius
   std::vector<std::vector<Use>> uses_;
   std::vector<int> result_index_;  // which result of its producer a value is
   std::vector<bool> taken_;

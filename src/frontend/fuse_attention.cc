@@ -8,6 +8,9 @@
 // Limit: masked scores count as minus infinity. Where several masks together leave nothing of a row,
 // which has no meaning anyhow, its result may differ from that of the large finite numbers in the file.
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
 
 #include "frontend/fuse_passes.h"
 
@@ -42,11 +45,25 @@ bool KeepsEveryRow(const HostTensor& mask) {
   return true;
 }
 
+// Every layer reads the same masks, and masks are large: each is looked at once.
+struct MaskMemo {
+  std::map<const HostTensor*, bool> causal;
+  std::map<const HostTensor*, ValueId> constants;
+  std::map<std::tuple<const HostTensor*, size_t, double, DType>, std::shared_ptr<const HostTensor>> of_where;
+
+  bool IsCausal(const std::shared_ptr<const HostTensor>& mask) {
+    auto [entry, fresh] = causal.try_emplace(mask.get(), false);
+    if (fresh) entry->second = IsCausalMask(*mask);
+    return entry->second;
+  }
+};
+
 struct Scores {
+  MaskMemo* memo;
   NodeId product;  // MatMul(q, k^T)
   double scale = 1;
   std::vector<ValueId> biases;
-  std::vector<HostTensor> masks;  // further biases, made from conditions
+  std::vector<std::shared_ptr<const HostTensor>> masks;  // further biases, made from conditions
   std::vector<NodeId> nodes;
 };
 
@@ -59,19 +76,23 @@ std::optional<size_t> ScoresOfWhere(const Rewriter& rw, NodeId where) {
   return std::nullopt;
 }
 
-// The bias that such a Where amounts to, if its condition is constant.
-std::optional<HostTensor> MaskOfWhere(const Rewriter& rw, NodeId where, size_t side) {
+// The bias that such a Where amounts to, if its condition is constant; otherwise null.
+std::shared_ptr<const HostTensor> MaskOfWhere(const Rewriter& rw, NodeId where, size_t side,
+                                              MaskMemo* memo) {
   const Value& condition = rw.value(rw.Operand(where, 0));
-  if (condition.kind != ValueKind::kConstant || !condition.data) return std::nullopt;
+  if (condition.kind != ValueKind::kConstant || !condition.data) return nullptr;
   double low = *rw.Splat(rw.Operand(where, 3 - side));
+  DType dtype = rw.value(rw.Operand(where, side)).type.dtype;
+  auto [entry, fresh] = memo->of_where.try_emplace({condition.data.get(), side, low, dtype}, nullptr);
+  if (!fresh) return entry->second;
   std::vector<double> numbers;
   for (uint8_t truth : condition.data->as<uint8_t>()) {
     numbers.push_back((truth != 0) == (side == 1) ? 0 : low);
   }
-  DType dtype = rw.value(rw.Operand(where, side)).type.dtype;
   HostTensor mask = MakeTensor(dtype, condition.type.shape, std::span<const double>(numbers));
-  if (!KeepsEveryRow(mask)) return std::nullopt;  // there, the scores were replaced by equal ones
-  return mask;
+  // Where nothing of a row is kept, the scores were replaced by equal ones: not a bias.
+  if (KeepsEveryRow(mask)) entry->second = std::make_shared<const HostTensor>(std::move(mask));
+  return entry->second;
 }
 
 // Peels biases off until the scaled product is left. Either side of an Add may be the scores.
@@ -104,9 +125,9 @@ bool MatchScores(const Rewriter& rw, ValueId value, int depth, Scores* scores) {
         !MatchScores(rw, rw.Operand(*where, *side), depth + 1, scores)) {
       return false;
     }
-    std::optional<HostTensor> mask = MaskOfWhere(rw, *where, *side);
+    std::shared_ptr<const HostTensor> mask = MaskOfWhere(rw, *where, *side, scores->memo);
     if (!mask) return false;
-    scores->masks.push_back(*std::move(mask));
+    scores->masks.push_back(std::move(mask));
     scores->nodes.push_back(*where);
     return true;
   }
@@ -172,7 +193,7 @@ bool NeverNaN(const Rewriter& rw, const Scores& scores) {
 }
 
 // MatMul(Softmax(scores), v), the probabilities perhaps guarded as Where(IsNaN(p), 0, p).
-std::optional<Scores> MatchProbabilities(const Rewriter& rw, ValueId value) {
+std::optional<Scores> MatchProbabilities(const Rewriter& rw, ValueId value, MaskMemo* memo) {
   std::vector<NodeId> guard;
   if (std::optional<NodeId> where = rw.Producer(value, "Where")) {
     std::optional<NodeId> test = rw.Producer(rw.Operand(*where, 0), "IsNaN");
@@ -187,7 +208,7 @@ std::optional<Scores> MatchProbabilities(const Rewriter& rw, ValueId value) {
   int64_t rank = static_cast<int64_t>(rw.value(value).type.shape.size());
   int64_t axis = IntAttr(rw.node(*softmax).attributes, "axis", -1);
   if (rank < 3 || (axis != -1 && axis != rank - 1)) return std::nullopt;
-  Scores scores;
+  Scores scores{memo, {}, 1, {}, {}, {}};
   if (!MatchScores(rw, rw.Operand(*softmax, 0), 0, &scores)) return std::nullopt;
   if (!guard.empty() && !NeverNaN(rw, scores)) return std::nullopt;
   scores.nodes.push_back(*softmax);
@@ -212,24 +233,26 @@ std::optional<ValueId> MergeBiases(Rewriter& rw, NodeId at, Scores& scores, bool
   for (ValueId each : scores.biases) {
     const Value& value = rw.value(each);
     bool constant = value.kind == ValueKind::kConstant && value.data;
-    if (constant && !*causal && IsCausalMask(*value.data)) {
+    if (constant && !*causal && scores.memo->IsCausal(value.data)) {
       *causal = true;
     } else {
       merge(each);
     }
   }
-  for (HostTensor& mask : scores.masks) {
-    if (!*causal && IsCausalMask(mask)) {
+  for (const std::shared_ptr<const HostTensor>& mask : scores.masks) {
+    if (!*causal && scores.memo->IsCausal(mask)) {
       *causal = true;
     } else {
-      merge(rw.AddConstant(std::move(mask)));
+      auto [entry, fresh] = scores.memo->constants.try_emplace(mask.get());
+      if (fresh) entry->second = rw.AddConstant(mask);
+      merge(entry->second);
     }
   }
   return bias;
 }
 
-void TryAttention(Rewriter& rw, NodeId id) {
-  std::optional<Scores> scores = MatchProbabilities(rw, rw.Operand(id, 0));
+void TryAttention(Rewriter& rw, NodeId id, MaskMemo* memo) {
+  std::optional<Scores> scores = MatchProbabilities(rw, rw.Operand(id, 0), memo);
   if (!scores || !rw.Closed(scores->nodes, id)) return;
   ValueId q = rw.Operand(scores->product, 0), turned = rw.Operand(scores->product, 1);
   ValueId v = rw.Operand(id, 1);
@@ -258,8 +281,9 @@ void TryAttention(Rewriter& rw, NodeId id) {
 
 Graph FuseAttention(Graph graph) {
   Rewriter rw(std::move(graph));
+  MaskMemo memo;
   for (NodeId id : rw.Nodes()) {
-    if (rw.node(id).op == "MatMul") TryAttention(rw, id);
+    if (rw.node(id).op == "MatMul") TryAttention(rw, id, &memo);
   }
   return rw.Finish();
 }

@@ -109,8 +109,7 @@ ValueId Rewriter::Add(NodeId at, std::string_view op, Attributes attributes,
   return result;
 }
 
-ValueId Rewriter::AddConstant(HostTensor tensor) {
-  auto data = std::make_shared<const HostTensor>(std::move(tensor));
+ValueId Rewriter::AddConstant(std::shared_ptr<const HostTensor> data) {
   TensorType type = data->type();
   ValueId id = graph_.AddValue(FreshNames(graph_, "const").Next(), std::move(type),
                                ValueKind::kConstant, std::move(data));

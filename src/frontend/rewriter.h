@@ -45,7 +45,7 @@ class Rewriter {
   // Adds an op where node `at` stands and returns its first result.
   ValueId Add(NodeId at, std::string_view op, Attributes attributes, std::vector<ValueId> operands);
   // Adds a constant.
-  ValueId AddConstant(HostTensor tensor);
+  ValueId AddConstant(std::shared_ptr<const HostTensor> data);
 
   // Everything that read `old` now reads `with`, which takes its name. Types must be equal.
   void Replace(ValueId old, ValueId with);

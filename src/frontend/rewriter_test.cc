@@ -213,8 +213,8 @@ TEST(Rewriter, NamesOfNewValuesAreNotTaken) {
   ValueId a = Op(graph, "Add", {x, z}, "fused.1");
   graph.outputs = {Op(graph, "Neg", {a}, "y")};
   Rewriter rw(std::move(graph));
-  ValueId constant = rw.AddConstant(HostTensor(DType::kF32, {4}));
-  ValueId other = rw.AddConstant(HostTensor(DType::kF32, {4}));
+  ValueId constant = rw.AddConstant(std::make_shared<const HostTensor>(DType::kF32, Shape{4}));
+  ValueId other = rw.AddConstant(std::make_shared<const HostTensor>(DType::kF32, Shape{4}));
   ValueId sum = rw.Add(NodeId{1}, "Add", {}, {a, constant});
   ValueId more = rw.Add(NodeId{1}, "Add", {}, {sum, other});
   rw.Replace(rw.graph().outputs[0], rw.Add(NodeId{1}, "Tanh", {}, {more}));

@@ -34,14 +34,18 @@ class Kept {
     for (size_t v = 0; v < storage_.size(); ++v) storage_[v] = v;
   }
 
-  double Bytes() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) Visit(graph_.nodes[n], rules_[n]);
+  double Bytes(std::span<const NodeId> nodes, int64_t float_bytes) {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (rules_[n].view) Alias(graph_.nodes[n]);
+    }
+    for (NodeId id : nodes) Visit(graph_.node(id), rules_[id.index()]);
     double bytes = extra_;
     for (size_t v = 0; v < kept_.size(); ++v) {
       const Value& value = graph_.values[v];
-      if (kept_[v] && value.kind == ValueKind::kActivation) {
-        bytes += static_cast<double>(ByteCount(value.type, value.name));
-      }
+      if (!kept_[v] || value.kind != ValueKind::kActivation) continue;
+      bool scaled = float_bytes != 0 && IsFloat(value.type.dtype);
+      bytes += static_cast<double>(ElementCount(value.type.shape, value.name)) *
+               static_cast<double>(scaled ? float_bytes : SizeOf(value.type.dtype));
     }
     return bytes;
   }
@@ -50,7 +54,6 @@ class Kept {
   void Keep(ValueId id) { kept_[storage_[static_cast<size_t>(id.value)]] = true; }
 
   void Visit(const Node& node, const Rule& rule) {
-    if (rule.view) Alias(node);
     auto needs = [&](int o) {
       return needs_[static_cast<size_t>(node.operands[static_cast<size_t>(o)].value)];
     };
@@ -60,8 +63,11 @@ class Kept {
     }
     if (wanted.empty()) return;
     for (int o : rule.keep.operands) Keep(node.operands[static_cast<size_t>(o)]);
-    for (int o : rule.keep.crossed) {
-      bool other = std::any_of(wanted.begin(), wanted.end(), [o](int w) { return w != o; });
+    const std::vector<int>& crossed = rule.keep.crossed;
+    for (int o : crossed) {
+      bool other = std::any_of(wanted.begin(), wanted.end(), [&](int w) {
+        return w != o && std::find(crossed.begin(), crossed.end(), w) != crossed.end();
+      });
       if (other) Keep(node.operands[static_cast<size_t>(o)]);
     }
     for (int r : rule.keep.results) Keep(node.results[static_cast<size_t>(r)]);
@@ -104,24 +110,36 @@ std::vector<Rule> MakeRules(const Graph& graph) {
   return rules;
 }
 
-std::vector<bool> NeedsGradient(const Graph& graph, const std::vector<Rule>& rules) {
-  std::vector<bool> needs(graph.values.size(), false);
-  for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) needs[static_cast<size_t>(id.value)] = true;
+GradientFlow FindGradients(const Graph& graph, const std::vector<Rule>& rules) {
+  GradientFlow flow;
+  flow.needed.assign(graph.values.size(), false);
+  flow.weight.assign(graph.values.size(), false);
+  std::vector<bool> fixed(graph.values.size(), false);  // parameters, constants and what follows from them
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    bool parameter = graph.values[v].kind == ValueKind::kParameter;
+    flow.needed[v] = flow.weight[v] = parameter;
+    fixed[v] = parameter || graph.values[v].kind == ValueKind::kConstant;
+  }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     bool any = false;
     for (int o : rules[n].differentiable) {
-      any = any || needs[static_cast<size_t>(node.operands[static_cast<size_t>(o)].value)];
+      any = any || flow.needed[node.operands[static_cast<size_t>(o)].index()];
     }
+    bool all_fixed = std::all_of(node.operands.begin(), node.operands.end(),
+                                 [&](ValueId id) { return fixed[id.index()]; });
     for (size_t r = 0; r < node.results.size(); ++r) {
-      needs[static_cast<size_t>(node.results[r].value)] = any && IsFloat(rules[n].result_dtypes[r]);
+      size_t v = node.results[r].index();
+      flow.needed[v] = any && IsFloat(rules[n].result_dtypes[r]);
+      flow.weight[v] = flow.needed[v] && all_fixed;
+      fixed[v] = all_fixed;
     }
   }
-  return needs;
+  return flow;
 }
 
-Halves NodeWork(const Graph& graph, const Node& node, const Rule& rule,
-                const std::vector<bool>& needs_gradient, std::span<const Block> blocks) {
+Halves NodeWork(const Node& node, const Rule& rule,
+                const GradientFlow& flow, std::span<const Block> blocks) {
   Halves halves;
   halves.forward = ForwardWork(rule, blocks);
   std::vector<std::vector<int>> each;
@@ -133,8 +151,8 @@ Halves NodeWork(const Graph& graph, const Node& node, const Rule& rule,
       for (int o : set) {
         if (static_cast<size_t>(o) >= node.operands.size()) continue;  // an optional one
         ValueId id = node.operands[static_cast<size_t>(o)];
-        if (!needs_gradient[static_cast<size_t>(id.value)]) continue;
-        (graph.value(id).kind == ValueKind::kParameter ? parameter : activation) = true;
+        if (!flow.needed[id.index()]) continue;
+        (flow.weight[id.index()] ? parameter : activation) = true;
       }
       if (activation) {
         AddWork(halves.backward, flops, term.contraction);
@@ -146,7 +164,20 @@ Halves NodeWork(const Graph& graph, const Node& node, const Rule& rule,
   return halves;
 }
 
-ModelSize Measure(const Graph& graph) {
+double KeptBytes(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+                 std::span<const NodeId> nodes, int64_t float_bytes) {
+  return Kept(graph, rules, flow.needed).Bytes(nodes, float_bytes);
+}
+
+std::vector<NodeId> AllNodes(const Graph& graph) {
+  std::vector<NodeId> nodes;
+  for (size_t n = 0; n < graph.nodes.size(); ++n) nodes.push_back(NodeId::FromIndex(n));
+  return nodes;
+}
+
+ModelSize Measure(const Graph& graph) { return Measure(graph, MakeRules(graph)); }
+
+ModelSize Measure(const Graph& graph, const std::vector<Rule>& rules) {
   ModelSize size;
   size.nodes = static_cast<int64_t>(graph.nodes.size());
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
@@ -155,15 +186,14 @@ ModelSize Measure(const Graph& graph) {
                                  "the number of parameters");
     ++size.parameter_tensors;
   }
-  std::vector<Rule> rules = MakeRules(graph);
-  std::vector<bool> needs = NeedsGradient(graph, rules);
+  GradientFlow flow = FindGradients(graph, rules);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    Halves halves = NodeWork(graph, graph.nodes[n], rules[n], needs, WholeBlocks(rules[n]));
+    Halves halves = NodeWork(graph.nodes[n], rules[n], flow, WholeBlocks(rules[n]));
     AddWork(size.work.forward, halves.forward);
     AddWork(size.work.backward, halves.backward);
     AddWork(size.work.weight, halves.weight);
   }
-  size.activation_bytes = Kept(graph, rules, needs).Bytes();
+  size.activation_bytes = KeptBytes(graph, rules, flow, AllNodes(graph));
   return size;
 }
 

@@ -17,26 +17,37 @@ struct Halves {
   Work weight;    // W
 };
 
-// Does the loss's gradient have to reach this value: is it a parameter, or made from one by ops with
-// gradients?
-std::vector<bool> NeedsGradient(const Graph& graph, const std::vector<Rule>& rules);
+// Where gradients go, per value.
+struct GradientFlow {
+  std::vector<bool> needed;  // a parameter, or made from one by ops with gradients
+  std::vector<bool> weight;  // a parameter, or made from parameters and constants alone: its gradient is W's
+};
+GradientFlow FindGradients(const Graph& graph, const std::vector<Rule>& rules);
 
 // The rules of all nodes, in their order. Throws InputError naming the node whose rule fails.
 std::vector<Rule> MakeRules(const Graph& graph);
 
 // The three halves of one node for the part given by `blocks`.
-Halves NodeWork(const Graph& graph, const Node& node, const Rule& rule,
-                const std::vector<bool>& needs_gradient, std::span<const Block> blocks);
+Halves NodeWork(const Node& node, const Rule& rule,
+                const GradientFlow& flow, std::span<const Block> blocks);
+
+// Bytes of activations that these nodes keep from forward for backward, each storage once: views share what
+// they look at. Floats count with `float_bytes` each, or their own size where that is 0.
+double KeptBytes(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+                 std::span<const NodeId> nodes, int64_t float_bytes = 0);
+
+// All nodes, in order.
+std::vector<NodeId> AllNodes(const Graph& graph);
 
 struct ModelSize {
   int64_t nodes = 0;
   int64_t parameters = 0;
   int64_t parameter_tensors = 0;
   Halves work;
-  // Activations kept from forward for backward, each storage once: views share what they look at.
-  double activation_bytes = 0;
+  double activation_bytes = 0;  // kept from forward for backward
 };
 
 ModelSize Measure(const Graph& graph);
+ModelSize Measure(const Graph& graph, const std::vector<Rule>& rules);
 
 }  // namespace heddle

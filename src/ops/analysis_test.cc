@@ -206,9 +206,9 @@ TEST(AnalysisTest, IntegersNeedNoGradient) {
   b.All("TopK", {x}, {{"k", int64_t{2}}});
   b("Cast", {b("Cast", {x}, {{"to", "i64"}})}, {{"to", "f32"}});
   std::vector<Rule> rules = MakeRules(b.graph());
-  std::vector<bool> needs = NeedsGradient(b.graph(), rules);
+  GradientFlow flow = FindGradients(b.graph(), rules);
   auto of = [&](size_t node, size_t result) {
-    return needs[b.graph().nodes[node].results[result].index()];
+    return flow.needed[b.graph().nodes[node].results[result].index()];
   };
   EXPECT_FALSE(of(0, 0)) << "ids";
   EXPECT_TRUE(of(1, 0)) << "rows of the table";
@@ -239,14 +239,14 @@ TEST(AnalysisTest, WorkOfBlocksAddsUp) {
     {b("Relu", {b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})})}), b.Parameter({32, 4})});
   const Node& node = b.graph().nodes[2];
   std::vector<Rule> rules = MakeRules(b.graph());
-  std::vector<bool> needs = NeedsGradient(b.graph(), rules);
-  Halves whole = NodeWork(b.graph(), node, rules[2], needs, WholeBlocks(rules[2]));
+  GradientFlow flow = FindGradients(b.graph(), rules);
+  Halves whole = NodeWork(node, rules[2], flow, WholeBlocks(rules[2]));
   for (size_t f = 0; f < rules[2].factors.size(); ++f) {
     Work forward, backward, weight;
     for (int64_t rank = 0; rank < 3; ++rank) {
       std::vector<Block> blocks = WholeBlocks(rules[2]);
       blocks[f] = FactorBlock(rules[2].factors[f].size, 3, rank);
-      Halves part = NodeWork(b.graph(), node, rules[2], needs, blocks);
+      Halves part = NodeWork(node, rules[2], flow, blocks);
       forward.flops += part.forward.flops;
       backward.flops += part.backward.flops;
       weight.flops += part.weight.flops;

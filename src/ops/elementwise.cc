@@ -110,7 +110,7 @@ const std::vector<Binary>& BinaryOps() {
       {.name = "Add", .linear = {{0, 1}}},
       {.name = "Sub", .linear = {{0, 1}}},
       {.name = "Mul", .linear = {{0}, {1}}, .crossed = {0, 1}},
-      {.name = "Div", .linear = {{0}}, .kept = {1}, .crossed = {0}},
+      {.name = "Div", .linear = {{0}}, .kept = {1}, .crossed = {0, 1}},
       {.name = "Pow", .kept = {0, 1}},
       {.name = "Mod", .gradient = false, .attributes = {"fmod"}},
       {.name = "Maximum", .kept = {0, 1}},

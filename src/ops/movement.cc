@@ -313,6 +313,7 @@ Rule SliceRule(const OpContext& c) {
     }
     int64_t taken = forward ? (end - start) / step + ((end - start) % step != 0)
                             : (start - end) / -step + ((start - end) % -step != 0);
+    if (backward) rule.view = false;  // libtorch has no negative strides
     from[d] = Whole(rule, fmt::format("x{}", d), size);
     to[d] = Whole(rule, fmt::format("y{}", d), taken);
   }

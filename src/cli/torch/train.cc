@@ -72,7 +72,7 @@ void Train(const TrainArgs& args) {
     }
     if (args.model.json) return;
     fmt::print("{:>6} {:>14.8f} {}{:>12}\n", step.step, step.loss, beside,
-               FormatSeconds(Seconds(step.seconds)));
+               FormatSeconds(Seconds{step.seconds}));
     std::fflush(stdout);
   };
   std::vector<TrainStep> steps = TrainOnOneDevice(graph, options, print);
