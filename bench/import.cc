@@ -1,0 +1,149 @@
+// How import and folding grow with depth: a GPT-2 as PyTorch exports it, its second layer repeated to make
+// models of 12 to 384 layers. Time per ONNX node should stay flat.
+//
+//   build/bench/import [tests/data/models/gpt2.onnx.gz]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "fold/fold.h"
+#include "frontend/fuse.h"
+#include "frontend/gzip.h"
+#include "frontend/onnx/import.h"
+#include "frontend/onnx/onnx_subset.pb.h"
+#include "ops/analysis.h"
+
+namespace heddle {
+namespace {
+
+using heddle_onnx::GraphProto;
+using heddle_onnx::ModelProto;
+using heddle_onnx::NodeProto;
+
+// Where each layer begins among the nodes: at the first that reads a parameter of it; then where the last ends.
+std::vector<int> LayerBegins(const GraphProto& graph) {
+  std::vector<int> begins;
+  for (int n = 0; n < graph.node_size(); ++n) {
+    for (const std::string& input : graph.node(n).input()) {
+      std::string next = fmt::format(".h.{}.", begins.size());
+      if (input.find(next) != std::string::npos || input.find(".ln_f.") != std::string::npos) {
+        begins.push_back(n);
+        if (input.find(".ln_f.") != std::string::npos) return begins;
+        break;
+      }
+    }
+  }
+  ThrowInput("no layers '.h.N.' in the model");
+}
+
+std::string ReplaceFirst(std::string text, const std::string& from, const std::string& to) {
+  size_t at = text.find(from);
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+// The model with `layers` layers: its own up to the first, copies of the second, and its end.
+std::string Deepen(const ModelProto& model, int layers) {
+  const GraphProto& from = model.graph();
+  std::vector<int> begins = LayerBegins(from);
+  ModelProto deep = model;
+  GraphProto& to = *deep.mutable_graph();
+  to.clear_node();
+  to.clear_initializer();
+  to.clear_value_info();
+  auto layer_of = [&](const std::string& name) {
+    size_t at = name.find(".h.");
+    return at == std::string::npos ? -1 : std::stoi(name.substr(at + 3));
+  };
+  for (const auto& initializer : from.initializer()) {
+    if (layer_of(initializer.name()) <= 0) *to.add_initializer() = initializer;
+    if (layer_of(initializer.name()) != 1) continue;
+    for (int k = 1; k < layers; ++k) {
+      auto* copy = to.add_initializer();
+      *copy = initializer;
+      copy->set_name(ReplaceFirst(initializer.name(), ".h.1.", fmt::format(".h.{}.", k)));
+    }
+  }
+  // The last value that a layer makes is what the next one, or the end, reads.
+  auto last_output = [&](size_t layer) { return from.node(begins[layer + 1] - 1).output(0); };
+  for (int n = 0; n < begins[1]; ++n) *to.add_node() = from.node(n);
+  std::string stream = last_output(0);
+  for (int k = 1; k < layers; ++k) {
+    std::map<std::string, std::string> renamed = {{last_output(0), stream}};
+    for (int n = begins[1]; n < begins[2]; ++n) {
+      NodeProto* copy = to.add_node();
+      *copy = from.node(n);
+      copy->set_name(fmt::format("{}@{}", copy->name(), k));
+      for (std::string& input : *copy->mutable_input()) {
+        if (renamed.count(input)) input = renamed[input];
+        input = ReplaceFirst(input, ".h.1.", fmt::format(".h.{}.", k));
+      }
+      for (std::string& output : *copy->mutable_output()) {
+        output = renamed[output] = fmt::format("{}@{}", output, k);
+      }
+    }
+    stream = renamed.at(last_output(1));
+  }
+  std::string end = last_output(begins.size() - 2);
+  for (int n = begins.back(); n < from.node_size(); ++n) {
+    NodeProto* copy = to.add_node();
+    *copy = from.node(n);
+    for (std::string& input : *copy->mutable_input()) {
+      if (input == end) input = stream;
+    }
+  }
+  return deep.SerializeAsString();
+}
+
+double Seconds(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void Run(const std::string& path) {
+  ModelProto model;
+  if (!model.ParseFromString(Gunzip(ReadFile(path, 1 << 30), path, 1 << 30))) ThrowInput("{}: no model", path);
+  fmt::print("{:>7} {:>10} {:>10} {:>12} {:>12} {:>14}\n", "layers", "onnx nodes", "blocks", "import",
+             "fold", "us per node");
+  double first = 0, last = 0;
+  for (int layers : {12, 24, 48, 96, 192, 384}) {
+    std::string bytes = Deepen(model, layers);
+    ModelProto deep;
+    deep.ParseFromString(bytes);
+    double best_import = 1e9, best_fold = 1e9;
+    size_t count = 0;
+    for (int repeat = 0; repeat < 5; ++repeat) {
+      auto start = std::chrono::steady_clock::now();
+      Graph graph = ImportOnnxBytes(bytes, "deep.onnx", ".", {});
+      graph = RunPasses(RunPasses(std::move(graph), CleanUpPasses()), FusionPasses());
+      std::vector<Rule> rules = MakeRules(graph);
+      best_import = std::min(best_import, Seconds(start));
+      start = std::chrono::steady_clock::now();
+      Folding folding = Fold(graph, rules);
+      best_fold = std::min(best_fold, Seconds(start));
+      count = folding.chains.empty() ? 0 : folding.chains[0].count();
+    }
+    double per_node = 1e6 * (best_import + best_fold) / deep.graph().node_size();
+    if (layers == 12) first = per_node;
+    last = per_node;
+    fmt::print("{:>7} {:>10} {:>10} {:>10.1f}ms {:>10.2f}ms {:>14.2f}\n", layers, deep.graph().node_size(),
+               count, 1e3 * best_import, 1e3 * best_fold, per_node);
+  }
+  fmt::print("time per node, 384 layers over 12: {:.2f}\n", last / first);
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  try {
+    heddle::Run(argc > 1 ? argv[1] : "tests/data/models/gpt2.onnx.gz");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
+}
