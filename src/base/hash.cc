@@ -2,13 +2,65 @@
 
 #include <fmt/format.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <bit>
+#include <cstring>
 
 namespace heddle {
+namespace {
+
+constexpr std::uint64_t kPrime1 = 0x9E3779B185EBCA87u;
+constexpr std::uint64_t kPrime2 = 0xC2B2AE3D27D4EB4Fu;
+constexpr std::uint64_t kPrime3 = 0x165667B19E3779F9u;
+constexpr std::uint64_t kPrime4 = 0x85EBCA77C2B2AE63u;
+constexpr std::uint64_t kPrime5 = 0x27D4EB2F165667C5u;
+
+static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+
+template <class Word>
+std::uint64_t Read(const unsigned char* at) {
+  Word word;
+  std::memcpy(&word, at, sizeof word);
+  return word;
+}
+
+std::uint64_t Round(std::uint64_t lane, std::uint64_t word) {
+  return std::rotl(lane + word * kPrime2, 31) * kPrime1;
+}
+
+std::uint64_t Merge(std::uint64_t hash, std::uint64_t lane) {
+  return (hash ^ Round(0, lane)) * kPrime1 + kPrime4;
+}
+
+// Whole stripes of 32 bytes in four lanes.
+std::uint64_t HashStripes(const unsigned char*& at, const unsigned char* end, std::uint64_t seed) {
+  std::uint64_t lanes[4] = {seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1};
+  for (; end - at >= 32; at += 32) {
+    for (int i = 0; i < 4; ++i) lanes[i] = Round(lanes[i], Read<std::uint64_t>(at + 8 * i));
+  }
+  std::uint64_t hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
+                       std::rotl(lanes[3], 18);
+  for (std::uint64_t lane : lanes) hash = Merge(hash, lane);
+  return hash;
+}
+
+}  // namespace
 
 std::uint64_t HashBytes(const void* data, std::size_t size, std::uint64_t seed) {
-  return XXH3_64bits_withSeed(data, size, seed);
+  const unsigned char* at = static_cast<const unsigned char*>(data);
+  const unsigned char* end = at + size;
+  std::uint64_t hash = size >= 32 ? HashStripes(at, end, seed) : seed + kPrime5;
+  hash += size;
+  for (; end - at >= 8; at += 8) {
+    hash = std::rotl(hash ^ Round(0, Read<std::uint64_t>(at)), 27) * kPrime1 + kPrime4;
+  }
+  if (end - at >= 4) {
+    hash = std::rotl(hash ^ (Read<std::uint32_t>(at) * kPrime1), 23) * kPrime2 + kPrime3;
+    at += 4;
+  }
+  for (; at != end; ++at) hash = std::rotl(hash ^ (*at * kPrime5), 11) * kPrime1;
+  hash = (hash ^ (hash >> 33)) * kPrime2;
+  hash = (hash ^ (hash >> 29)) * kPrime3;
+  return hash ^ (hash >> 32);
 }
 
 std::uint64_t HashString(std::string_view text, std::uint64_t seed) {
@@ -16,12 +68,8 @@ std::uint64_t HashString(std::string_view text, std::uint64_t seed) {
 }
 
 std::uint64_t HashCombine(std::uint64_t hash, std::uint64_t next) {
-  unsigned char bytes[16];
-  for (unsigned i = 0; i < 8; ++i) {  // little-endian on every machine
-    bytes[i] = static_cast<unsigned char>(hash >> (8 * i));
-    bytes[8 + i] = static_cast<unsigned char>(next >> (8 * i));
-  }
-  return HashBytes(bytes, sizeof bytes);
+  std::uint64_t words[2] = {hash, next};
+  return HashBytes(words, sizeof words);
 }
 
 std::string HashToHex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }

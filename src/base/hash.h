@@ -1,5 +1,8 @@
-// Stable 64-bit hashes (XXH3): the same on every machine and in every version, so they may be
-// written to files. Not for secrets.
+// Stable 64-bit hashes (XXH64): the same on every machine and in every version, so they may be written to
+// files, and other tools (xxhsum) can check them. Not for secrets.
+//
+// Written out here, 40 lines of a frozen public specification, because machines with GPUs and no package
+// manager have libtorch but not xxhash; the tests compare with the library where it is installed.
 #pragma once
 
 #include <cstddef>

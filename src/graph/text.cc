@@ -80,7 +80,7 @@ bool IsSplat(const HostTensor& tensor) {
 
 std::string FormatConstant(const Value& value) {
   if (!value.data) {
-    return value.data_hash ? "data xxh3:" + HashToHex(*value.data_hash) : "data none";
+    return value.data_hash ? "data xxh64:" + HashToHex(*value.data_hash) : "data none";
   }
   const HostTensor& tensor = *value.data;
   const int64_t size = tensor.size();
@@ -90,7 +90,7 @@ std::string FormatConstant(const Value& value) {
     return "splat " + FormatElement(tensor, 0);
   }
   if (size > kMaxInlineElements) {
-    return "data xxh3:" + HashToHex(HashBytes(tensor.data.data(), tensor.data.size()));
+    return "data xxh64:" + HashToHex(HashBytes(tensor.data.data(), tensor.data.size()));
   }
   std::string text = "[";
   for (int64_t i = 0; i < size; ++i) {

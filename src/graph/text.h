@@ -8,7 +8,7 @@
 //   const %scale: f32[] = 0.25
 //   const %axes: i64[3] = [1, 2, 3]
 //   const %zero: f32[8,8] = splat 0
-//   const %mask: bool[1,1,32,32] = data xxh3:0123456789abcdef
+//   const %mask: bool[1,1,32,32] = data xxh64:0123456789abcdef
 //   %e: f32[4,32,64] = Gather(%wte, %ids) {axis=0}
 //   %top: f32[4,2], %at: i64[4,2] = TopK(%x) {axis=1, k=2, largest=1}
 //   output %loss

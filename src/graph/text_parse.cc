@@ -279,12 +279,12 @@ class Parser {
     at = line.Mark();
     std::string_view word = line.Word();
     if (word == "none") return;
-    constexpr std::string_view kPrefix = "xxh3:";
+    constexpr std::string_view kPrefix = "xxh64:";
     std::string_view digits = word.substr(std::min(word.size(), kPrefix.size()));
     bool lower_hex = std::ranges::all_of(
         digits, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
     if (!word.starts_with(kPrefix) || digits.size() != 16 || !lower_hex) {
-      line.FailAt(at, "expected xxh3: and 16 digits 0-9 a-f, or none, found {}", line.FoundAt(at));
+      line.FailAt(at, "expected xxh64: and 16 digits 0-9 a-f, or none, found {}", line.FoundAt(at));
     }
     uint64_t hash = 0;
     std::from_chars(digits.data(), digits.data() + digits.size(), hash, 16);

@@ -41,7 +41,7 @@ const %one: i8[1] = [-128]
 const %none: u8[0,4] = []
 const %flags: bool[2] = [0, 1]
 const %z: f32[8,8] = splat 0
-const %mask: bool[1,1,32,32] = data xxh3:0123456789abcdef
+const %mask: bool[1,1,32,32] = data xxh64:0123456789abcdef
 const %unknown: bf16[2] = data none
 %e: f32[4,32,64] = Gather(%m.lm_head.weight, %input_ids) {axis=0}
 %a/b:0: f32[2,2], %"b c": i64[2,2] = TopK(%e) {axis=1, k=2, largest=1}
@@ -101,7 +101,7 @@ TEST(TextTest, LargeConstantsPrintTheirHash) {
   graph.AddValue("c", tensor->type(), ValueKind::kConstant, tensor);
   std::string hash = HashToHex(HashBytes(tensor->data.data(), tensor->data.size()));
   std::string text = ToText(graph);
-  EXPECT_THAT(text, HasSubstr("const %c: f32[65] = data xxh3:" + hash + "\n"));
+  EXPECT_THAT(text, HasSubstr("const %c: f32[65] = data xxh64:" + hash + "\n"));
   EXPECT_EQ(Again(text), text);
 }
 
@@ -346,12 +346,12 @@ const BadText kBadBodies[] = {
      "3:38: a splat of f32[100000,100000] has 40000000000 bytes, above 67108864; give it a shape "
      "that "
      "broadcasts"},
-    {"const %c: f32[2] = data xxh64:0123456789abcdef",
-     "3:25: expected xxh3: and 16 digits 0-9 a-f, or none, found \"xxh64:0123456789abcdef\""},
-    {"const %c: f32[2] = data xxh3:0123456789ABCDEF",
-     "3:25: expected xxh3: and 16 digits 0-9 a-f, or none, found \"xxh3:0123456789ABCDEF\""},
+    {"const %c: f32[2] = data xxh3:0123456789abcdef",
+     "3:25: expected xxh64: and 16 digits 0-9 a-f, or none, found \"xxh3:0123456789abcdef\""},
+    {"const %c: f32[2] = data xxh64:0123456789ABCDEF",
+     "3:25: expected xxh64: and 16 digits 0-9 a-f, or none, found \"xxh64:0123456789ABCDEF\""},
     {"const %c: f32[2] = data",
-     "3:24: expected xxh3: and 16 digits 0-9 a-f, or none, found the end of the line"},
+     "3:24: expected xxh64: and 16 digits 0-9 a-f, or none, found the end of the line"},
     {"%y: f32[] = Neg(%x)", "3:17: %x is not defined; define it on an earlier line"},
     {"%y: f32[] = Neg(%y)", "3:17: %y is not defined; define it on an earlier line"},
     {"%y: f32[], %y: f32[] = Pair()", "3:12: %y is defined a second time; names are unique"},
@@ -425,7 +425,7 @@ TEST(AttachDataTest, BringsConstantsAndParameters) {
   HostTensor c = MakeTensor(DType::kF32, {100}, numbers);
   HostTensor w = MakeTensor(DType::kF32, {2}, std::vector<double>{1, 2});
   std::string text = fmt::format(
-      "heddle 1\nmodel \"m\"\nparam %w: f32[2]\nconst %c: f32[100] = data xxh3:{}\noutput %w\n",
+      "heddle 1\nmodel \"m\"\nparam %w: f32[2]\nconst %c: f32[100] = data xxh64:{}\noutput %w\n",
       HashToHex(HashBytes(c.data.data(), c.data.size())));
 
   Graph graph = FromText(text, "m.heddle");
@@ -443,8 +443,8 @@ TEST(AttachDataTest, BringsConstantsAndParameters) {
 TEST(AttachDataTest, NamesEverythingWrongAndChangesNothing) {
   Graph graph = FromText(
       "heddle 1\nmodel \"m\"\nparam %w: f32[2]\nparam %v: f32[3]\nparam %\"u u\": f32[]\n"
-      "const %c: f32[2] = data xxh3:0123456789abcdef\nconst %d: f32[2] = data "
-      "xxh3:0123456789abcdef\n"
+      "const %c: f32[2] = data xxh64:0123456789abcdef\nconst %d: f32[2] = data "
+      "xxh64:0123456789abcdef\n"
       "const %e: f32[2] = data none\noutput %w\n",
       "m.heddle");
   HostTensor two = MakeTensor(DType::kF32, {2}, std::vector<double>{1, 2});
