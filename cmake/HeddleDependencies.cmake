@@ -62,5 +62,13 @@ if(HEDDLE_TORCH)
   add_library(heddle_torch INTERFACE)
   target_link_libraries(heddle_torch INTERFACE ${TORCH_LIBRARIES})
   target_include_directories(heddle_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+  # Upstream libtorch ships the headers of its own fmt, which come before the system's and do not match its
+  # library: there, code beside torch takes fmt from the headers alone.
+  foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
+    if(EXISTS "${folder}/fmt/format.h" AND NOT folder STREQUAL "/usr/include")
+      target_compile_definitions(heddle_torch INTERFACE FMT_HEADER_ONLY=1)
+      break()
+    endif()
+  endforeach()
   message(STATUS "libtorch ${Torch_VERSION}: ${TORCH_LIBRARY}")
 endif()
