@@ -6,6 +6,7 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_RUNS ?= 1000000
+FUZZ_MAX_LEN ?= 4096
 CMAKE_FLAGS ?=
 CTEST = ctest --output-on-failure -j$(JOBS)
 
@@ -42,7 +43,7 @@ fuzz: ## every fuzz target for FUZZ_RUNS inputs (default 1000000)
 	  mkdir -p "build-fuzz/corpus/$$name" build-fuzz/found; log=build-fuzz/$$name.log; \
 	  seeds=tests/fuzz_corpus/$$name; [ -d "$$seeds" ] || seeds=; \
 	  echo "$$name: $(FUZZ_RUNS) runs"; \
-	  "$$target" -runs=$(FUZZ_RUNS) -timeout=25 -artifact_prefix="build-fuzz/found/$$name-" \
+	  "$$target" -runs=$(FUZZ_RUNS) -max_len=$(FUZZ_MAX_LEN) -timeout=25 -artifact_prefix="build-fuzz/found/$$name-" \
 	    "build-fuzz/corpus/$$name" $$seeds >"$$log" 2>&1 || { tail -n 50 "$$log"; exit 1; }; \
 	done
 

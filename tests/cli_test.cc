@@ -14,18 +14,6 @@ const std::string kData = HEDDLE_TEST_DATA;
 const std::string kMlp = kData + "/pytorch/tiny-mlp.onnx";
 const std::string kGpt = kData + "/pytorch/tiny-gpt2.onnx";
 
-// Bad usage or input: exit 2, one line on standard error that says all of `parts`, nothing on standard
-// output.
-void ExpectRefused(const std::string& arguments, const std::vector<std::string>& parts) {
-  RunOutput run = RunHeddle(arguments);
-  EXPECT_EQ(run.status, 2) << arguments << "\n" << run.err;
-  EXPECT_EQ(run.out, "") << arguments;
-  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
-  for (const std::string& part : parts) {
-    EXPECT_NE(run.err.find(part), std::string::npos) << "no '" << part << "' in: " << run.err;
-  }
-}
-
 void WriteText(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 TEST(Cli, HelpListsCommandsAndGivesExamples) {
@@ -111,8 +99,28 @@ TEST(Cli, BadFilesAreOneLine) {
   ExpectRefused("inspect " + folder / "op.heddle", {"op.heddle", "Weave"});
 }
 
+TEST(Cli, LostOutputIsAFailure) {
+  for (std::string arguments : {"inspect " + kMlp, "inspect " + kMlp + " --json", std::string("--help")}) {
+    EXPECT_EQ(RunHeddle(arguments, "/dev/full").status, 1) << arguments;
+  }
+}
+
+TEST(Cli, TextModelsTakeTheirFlagsSeriously) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("export " + kMlp + " -o " + folder / "m.heddle").status, 0);
+  ExpectRefused("inspect " + folder / "m.heddle" + " --dim batch=2", {"m.heddle", "--dim batch"});
+  ExpectRefused("inspect " + folder / "m.heddle" + " --no-fuse", {"--no-fuse"});
+  ExpectRefused("inspect " + folder / "m.heddle" + " --frozen 'zzz*'", {"zzz*"});
+  Json some = ParseJson(RunHeddle("inspect " + folder / "m.heddle" + " --json --frozen 'm.1.*'").out, "output");
+  EXPECT_EQ(some["parameters"].get<int64_t>(), 42762 - 128 * 192 - 128);
+}
+
 TEST(Cli, NothingIsWrittenOnError) {
   TempFolder folder;
+  ExpectRefused("export " + kMlp + " -o " + folder / "m.heddle" + " --weights " + folder / "m.heddle",
+                {"same file"});
+  ExpectRefused("export " + kMlp + " -o " + folder / "none/m.heddle" + " --weights " + folder / "w.safetensors",
+                {"none"});
   ExpectRefused("export " + kMlp + " -o " + folder / "m.txt", {"m.txt", ".heddle"});
   ExpectRefused("export " + kData + "/none.onnx -o " + folder / "m.heddle" + " --weights " +
                     folder / "w.safetensors",

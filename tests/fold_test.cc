@@ -1,5 +1,6 @@
 // Folding of real models: their layers are found, by structure alone.
 #include "fold/fold.h"
+#include "fold/recompute.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -60,6 +61,20 @@ Graph Scramble(const Graph& graph, uint64_t seed, std::vector<NodeId>* origin) {
   }
   for (ValueId output : graph.outputs) result.outputs.push_back(moved[output.index()]);
   return result;
+}
+
+TEST(FoldRealModels, RecomputationNeverKeepsMore) {
+  for (const KnownModel& model : KnownModels()) {
+    Graph graph = LoadModel(model.path);
+    std::vector<Rule> rules = MakeRules(graph);
+    GradientFlow flow = FindGradients(graph, rules);
+    double all = KeptBytes(graph, FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph)));
+    double less = KeptBytes(graph, FindRecomputed(graph, rules, flow, Fold(graph, rules)));
+    EXPECT_LE(less, all) << model.name;
+    if (model.name == "gpt3-175b") {
+      EXPECT_LT(less, 0.1 * all);
+    }
+  }
 }
 
 class FoldRealModel : public testing::TestWithParam<KnownModel> {};

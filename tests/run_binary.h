@@ -1,14 +1,17 @@
 // Runs the built program and collects what it prints.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace heddle {
 
@@ -41,17 +44,29 @@ inline std::string Slurp(const std::string& path) {
   return text.str();
 }
 
-// `arguments` go through the shell.
-inline RunOutput RunHeddle(const std::string& arguments) {
+// `arguments` go through the shell; standard output goes to `out` where one is given.
+inline RunOutput RunHeddle(const std::string& arguments, const std::string& out = "") {
   TempFolder folder;
-  std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " >'" + folder / "out" +
-                        "' 2>'" + folder / "err" + "' </dev/null";
+  std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " >'" +
+                        (out.empty() ? folder / "out" : out) + "' 2>'" + folder / "err" + "' </dev/null";
   int status = std::system(command.c_str());
   RunOutput output;
   output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   output.out = Slurp(folder / "out");
   output.err = Slurp(folder / "err");
   return output;
+}
+
+// Bad usage or input: exit 2, one line on standard error that says all of `parts`, nothing on standard
+// output.
+inline void ExpectRefused(const std::string& arguments, const std::vector<std::string>& parts) {
+  RunOutput run = RunHeddle(arguments);
+  EXPECT_EQ(run.status, 2) << arguments << "\n" << run.err;
+  EXPECT_EQ(run.out, "") << arguments;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  for (const std::string& part : parts) {
+    EXPECT_NE(run.err.find(part), std::string::npos) << "no '" << part << "' in: " << run.err;
+  }
 }
 
 }  // namespace heddle

@@ -62,7 +62,7 @@ std::string Resolve(const std::string& path) {
   if (error == EACCES || error == EPERM || error == EROFS) {
     ThrowInput("{}: may not be written ({}); choose another path", path, std::strerror(error));
   }
-  if (error == ENOSPC || error == EDQUOT || error == EIO || error == EMFILE || error == ENFILE) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EMFILE || error == ENFILE) {
     ThrowRun("{}: cannot write: {}", path, std::strerror(error));
   }
   ThrowInput("{}: cannot be written: {}", path, std::strerror(error));

@@ -2,7 +2,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <csignal>
+#include <cstring>
 #include <iostream>
 #include <new>
 
@@ -15,14 +18,24 @@ namespace heddle {
 namespace {
 
 int Fail(int status, std::string_view message) {
-  std::cout.flush();
+  std::fflush(stdout);
   fmt::print(stderr, "heddle: {}\n", OneLine(message));
   return status;
 }
 
+// What was printed must have arrived: a full disk or a closed pipe is a failure.
+int Done() {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout) && std::cout.good()) return 0;
+  return Fail(1, fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+}
+
 // CLI11 ends its help requests by exceptions, too.
 int OnParseError(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);
+  if (error.get_exit_code() == 0) {
+    app.exit(error);
+    return Done();
+  }
   return Fail(2, fmt::format("{} (see 'heddle --help')", error.what()));
 }
 
@@ -73,6 +86,10 @@ Graph ModelArgs::Load() const {
   }
 }
 
+void PrintJson(const Json& json) {
+  fmt::print("{}\n", json.dump(1, ' ', false, Json::error_handler_t::replace));
+}
+
 const std::vector<AddCommand>& CoreCommands() {
   static const std::vector<AddCommand> commands = {AddInspect, AddExport};
   return commands;
@@ -80,6 +97,7 @@ const std::vector<AddCommand>& CoreCommands() {
 
 int RunMain(int argc, const char* const* argv, const std::string& version,
             const std::vector<AddCommand>& commands) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of write(), not our death
   CLI::App app{"heddle plans, simulates and runs model-parallel training.", "heddle"};
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
@@ -87,7 +105,7 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
   try {
     RequireKnownCommand(app, argc > 1 ? argv[1] : "");
     app.parse(argc, argv);
-    return 0;
+    return Done();
   } catch (const CLI::ParseError& error) {
     return OnParseError(app, error);
   } catch (const InputError& error) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "graph/graph.h"
 
 namespace heddle {
@@ -29,6 +30,9 @@ struct ModelArgs {
   // Loads the model at the batch asked for. Throws InputError.
   Graph Load() const;
 };
+
+// What --json prints; names that are not UTF-8 are mended.
+void PrintJson(const Json& json);
 
 using AddCommand = void (*)(CLI::App&);
 

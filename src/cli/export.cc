@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -27,21 +29,35 @@ std::vector<NamedTensor> Tensors(const Graph& graph) {
   return tensors;
 }
 
+// One file may not be written over another that the command reads or writes.
+void RequireApart(std::string_view a, const std::string& path, std::string_view b, const std::string& other) {
+  std::error_code error;
+  if (path.empty() || other.empty()) return;
+  if (std::filesystem::weakly_canonical(path, error) == std::filesystem::weakly_canonical(other, error)) {
+    ThrowInput("{} and {} are the same file {}; choose another", a, b, path);
+  }
+}
+
 void Export(const ExportArgs& args) {
   if (!args.output.ends_with(".heddle")) {
     ThrowInput("-o {}: the name must end in .heddle", args.output);
   }
+  RequireApart("MODEL", args.model.model, "-o", args.output);
+  RequireApart("MODEL", args.model.model, "--weights", args.weights);
+  RequireApart("-o", args.output, "--weights", args.weights);
   Graph graph = args.model.Load();
   std::string text = ToText(graph);
   std::vector<NamedTensor> tensors = Tensors(graph);
+  AtomicFile output(args.output);
+  output.stream() << text;
   if (!args.weights.empty()) WriteSafetensors(args.weights, tensors);
-  WriteFileAtomically(args.output, text);
+  output.Commit();
   if (args.model.json) {
     Json json;
     json["model"] = args.output;
     json["nodes"] = graph.nodes.size();
     json["tensors"] = args.weights.empty() ? 0 : tensors.size();
-    fmt::print("{}\n", json.dump(1));
+    PrintJson(json);
   } else {
     fmt::print("{}: {} nodes\n", args.output, graph.nodes.size());
     if (!args.weights.empty()) fmt::print("{}: {} tensors\n", args.weights, tensors.size());

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/checked_math.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
@@ -78,23 +79,38 @@ BlockRow Describe(const Graph& graph, const std::vector<Rule>& rules, const Chai
     for (ValueId operand : graph.node(id).operands) {
       const Value& value = graph.value(operand);
       if (value.kind != ValueKind::kParameter || !parameters.insert(operand).second) continue;
-      row.parameters += ElementCount(value.type.shape, value.name);
+      row.parameters = CheckedAdd(row.parameters, ElementCount(value.type.shape, value.name),
+                                  "the number of parameters");
     }
   }
   return row;
 }
 
+// Frozen weights and tables: held, not trained.
+double ConstantBytes(const Graph& graph, int float_bytes) {
+  double bytes = 0;
+  for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) {
+    const TensorType& type = graph.value(id).type;
+    bytes += static_cast<double>(ElementCount(type.shape, graph.value(id).name)) *
+             static_cast<double>(IsFloat(type.dtype) ? float_bytes : SizeOf(type.dtype));
+  }
+  return bytes;
+}
+
 std::vector<MemoryRow> MemoryTable(const Graph& graph, const std::vector<Rule>& rules,
                                    const Folding& folding, double parameters) {
   GradientFlow flow = FindGradients(graph, rules);
+  KeptSet kept = FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph));
+  KeptSet recomputed = FindRecomputed(graph, rules, flow, folding);
   std::vector<MemoryRow> rows;
   for (auto [precision, bytes] : {std::pair("fp32", 4), std::pair("bf16", 2)}) {
     MemoryRow row;
     row.precision = precision;
-    row.weights = row.gradients = bytes * parameters;
+    row.gradients = bytes * parameters;
+    row.weights = row.gradients + ConstantBytes(graph, bytes);
     row.optimizer = (bytes == 4 ? 8 : 12) * parameters;
-    row.activations = KeptBytes(graph, rules, flow, AllNodes(graph), bytes);
-    row.recomputed = RecomputedBytes(graph, rules, flow, folding, bytes);
+    row.activations = KeptBytes(graph, kept, bytes);
+    row.recomputed = KeptBytes(graph, recomputed, bytes);
     rows.push_back(row);
   }
   return rows;
@@ -113,7 +129,9 @@ Report MakeReport(const ModelArgs& args) {
   for (ValueId id : graph.ValuesOf(ValueKind::kInput)) {
     const Value& value = graph.value(id);
     report.inputs.push_back(fmt::format("{} {}", value.name, ToString(value.type)));
-    if (!value.type.shape.empty()) report.batch = std::max<int64_t>(1, value.type.shape[0]);
+    if (!value.type.shape.empty() && report.inputs.size() == 1) {
+      report.batch = std::max<int64_t>(1, value.type.shape[0]);
+    }
   }
   std::vector<Rule> rules = MakeRules(graph);
   report.size = Measure(graph, rules);
@@ -162,7 +180,9 @@ Json ToJson(const Report& report) {
   return json;
 }
 
-std::string AsBytes(double count) { return FormatBytes(Bytes{static_cast<int64_t>(count)}); }
+std::string AsBytes(double count) {
+  return FormatBytes(Bytes{static_cast<int64_t>(std::min(count, 9e18))});
+}
 std::string AsFlops(double count) { return FormatFlops(Flops{count}); }
 
 void PrintSizes(const Report& report) {
@@ -218,7 +238,7 @@ void PrintOps(const Report& report) {
 void Inspect(const ModelArgs& args) {
   Report report = MakeReport(args);
   if (args.json) {
-    fmt::print("{}\n", ToJson(report).dump(1));
+    PrintJson(ToJson(report));
     return;
   }
   PrintSizes(report);

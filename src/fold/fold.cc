@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/checked_math.h"
 #include "fold/canonical.h"
 
 namespace heddle {
@@ -15,6 +16,7 @@ namespace {
 // ones find blocks and chains that are short.
 constexpr int kRadii[] = {4, 2, 1, 0};
 constexpr size_t kMaxSeeds = 24;  // tried per chain and radius
+constexpr size_t kMaxCuts = 24;   // places tried to cut blocks apart
 constexpr size_t kLeastBlock = 2;  // nodes: less is no block
 
 // A partial map from nodes to their counterparts one block later, and its inverse.
@@ -49,6 +51,7 @@ class Folder {
         uses_[operands[o].index()].push_back({id, static_cast<int>(o)});
       }
     }
+    MeasureAlive();
   }
 
   Folding Run() {
@@ -178,10 +181,42 @@ class Folder {
     return orbits;
   }
 
-  // Tries every orbit as the last node of its block.
+  // The orbits after whose middle node the fewest bytes are alive in canonical order: the places where a cut
+  // may be narrow. Trying every orbit would cost nodes times nodes per block.
+  std::vector<std::vector<NodeId>> NarrowOrbits(const Shift& shift) const {
+    std::vector<std::vector<NodeId>> orbits = Orbits(shift);
+    auto alive = [&](const std::vector<NodeId>& orbit) {
+      NodeId middle = orbit[orbit.size() / 2];
+      return std::tuple(alive_bytes_[static_cast<size_t>(rank_[middle.index()])], rank_[middle.index()]);
+    };
+    std::sort(orbits.begin(), orbits.end(),
+              [&](const auto& a, const auto& b) { return alive(a) < alive(b); });
+    if (orbits.size() > kMaxCuts) orbits.resize(kMaxCuts);
+    return orbits;
+  }
+
+  // Bytes made at or before each position of the canonical order and read after it.
+  void MeasureAlive() {
+    std::vector<double> change(order_.size() + 1, 0);
+    for (size_t i = 0; i < order_.size(); ++i) {
+      for (ValueId result : graph_.node(order_[i]).results) {
+        size_t last = i;
+        for (const Use& use : uses_[result.index()]) {
+          last = std::max(last, static_cast<size_t>(rank_[use.reader.index()]));
+        }
+        double bytes = static_cast<double>(ByteCount(graph_.value(result).type, "a value"));
+        change[i] += bytes;
+        change[last] -= bytes;
+      }
+    }
+    double alive = 0;
+    for (size_t i = 0; i < order_.size(); ++i) alive_bytes_.push_back(alive += change[i]);
+  }
+
+  // Tries orbits as the last node of their block.
   std::optional<Chain> CutChain(const Shift& shift) const {
     std::optional<Chain> best;
-    for (const std::vector<NodeId>& orbit : Orbits(shift)) {
+    for (const std::vector<NodeId>& orbit : NarrowOrbits(shift)) {
       std::optional<Chain> chain = CutAt(shift, orbit);
       if (chain && (!best || Score(*chain) < Score(*best))) best = std::move(chain);
     }
@@ -261,7 +296,9 @@ class Folder {
         const std::vector<Use>& uses = uses_[result.index()];
         bool crosses = std::any_of(uses.begin(), uses.end(),
                                    [&](const Use& use) { return !inside[use.reader.index()]; });
-        if (crosses) bytes += ByteCount(graph_.value(result).type, "a crossing value");
+        if (crosses) {
+          bytes = CheckedAdd(bytes, ByteCount(graph_.value(result).type, "a crossing value"), "crossing bytes");
+        }
       }
     }
     return bytes;
@@ -273,6 +310,7 @@ class Folder {
   std::vector<uint64_t> signature_;
   std::vector<std::vector<uint64_t>> neighbourhoods_;  // one per radius
   std::vector<std::vector<Use>> uses_;
+  std::vector<double> alive_bytes_;  // after each position of the order
   std::vector<int> result_index_;  // which result of its producer a value is
   std::vector<bool> taken_;
 };

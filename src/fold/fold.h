@@ -12,7 +12,7 @@
 //   gpt2: 12 blocks of 26 nodes   =   Folding{{chain of 12 copies, each of 26 nodes in the same order}}
 //
 // The result does not depend on the names of nodes nor on their order within topological freedom. Time is
-// linear in nodes x unique nodes per block.
+// linear in the nodes: a bounded number of shifts and cuts is tried, each in one pass.
 #pragma once
 
 #include <vector>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "fold/recompute.h"
 #include "ops/analysis.h"
 #include "ops/op.h"
 
@@ -74,6 +75,20 @@ TEST(Fold, CopiesCorrespondNodeByNode) {
   }
   // Cut at the residual stream: one tensor crosses.
   EXPECT_EQ(chain.crossing_bytes, 4 * 8 * 4);
+}
+
+// x[4,8] -> Linear(16) -> Relu -> Linear(8) -> Add keeps x, relu (the second Linear's operand and Relu's
+// result): 4*8 + 4*16 floats a block, x being the block's input. Recomputing, only the inputs of the blocks
+// stay, and all of the one at work.
+TEST(Fold, RecomputationKeepsWhatCrossesAndOneBlock) {
+  Graph graph = Stack({16, 16, 16, 16});
+  std::vector<Rule> rules = MakeRules(graph);
+  GradientFlow flow = FindGradients(graph, rules);
+  KeptSet all = FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph));
+  KeptSet less = FindRecomputed(graph, rules, flow, Fold(graph, rules));
+  EXPECT_EQ(KeptBytes(graph, all), 4 * (4 * 8 + 4 * 16) * 4);
+  EXPECT_EQ(KeptBytes(graph, less), 4 * (4 * 8) * 4 + 4 * 16 * 4);
+  EXPECT_EQ(KeptBytes(graph, less, 2), KeptBytes(graph, less) / 2);
 }
 
 TEST(Fold, TiedWeightsAndValuesThatEveryBlockReadsDoNotHide) {

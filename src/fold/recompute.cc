@@ -3,25 +3,52 @@
 #include <algorithm>
 
 namespace heddle {
+namespace {
 
-double RecomputedBytes(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
-                       const Folding& folding, int64_t float_bytes) {
-  std::vector<bool> folded(graph.nodes.size(), false);
-  double crossing = 0, at_work = 0;
+void Unite(KeptSet& into, const KeptSet& other) {
+  for (size_t v = 0; v < into.values.size(); ++v) into.values[v] = into.values[v] || other.values[v];
+  into.extra_bytes += other.extra_bytes;
+}
+
+}  // namespace
+
+KeptSet FindRecomputed(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+                       const Folding& folding) {
+  std::vector<ValueId> storages = Storages(graph, rules);
+  std::vector<int> block(graph.nodes.size(), -1);
+  int blocks = 0;
   for (const Chain& chain : folding.chains) {
     for (const auto& copy : chain.copies) {
-      for (NodeId id : copy) folded[id.index()] = true;
+      for (NodeId id : copy) block[id.index()] = blocks;
+      ++blocks;
     }
-    // Values that cross are f32 in a model file.
-    double scale = float_bytes == 0 ? 1 : static_cast<double>(float_bytes) / 4;
-    crossing += static_cast<double>(chain.crossing_bytes) * static_cast<double>(chain.count()) * scale;
-    at_work = std::max(at_work, KeptBytes(graph, rules, flow, chain.copies.back(), float_bytes));
   }
   std::vector<NodeId> outside;
   for (NodeId id : AllNodes(graph)) {
-    if (!folded[id.index()]) outside.push_back(id);
+    if (block[id.index()] < 0) outside.push_back(id);
   }
-  return KeptBytes(graph, rules, flow, outside, float_bytes) + crossing + at_work;
+  KeptSet kept = FindKept(graph, rules, flow, storages, outside);
+  // What comes into a block is what it is recomputed from, as far as gradients go through it.
+  for (NodeId id : AllNodes(graph)) {
+    const Node& node = graph.node(id);
+    bool needed = std::any_of(node.results.begin(), node.results.end(),
+                              [&](ValueId value) { return flow.needed[value.index()]; });
+    if (block[id.index()] < 0 || !needed) continue;
+    for (ValueId operand : node.operands) {
+      NodeId producer = graph.value(operand).producer;
+      bool crosses = producer.valid() && block[producer.index()] != block[id.index()];
+      if (crosses) kept.values[storages[operand.index()].index()] = true;
+    }
+  }
+  KeptSet largest{std::vector<bool>(graph.values.size(), false), 0};
+  for (const Chain& chain : folding.chains) {
+    KeptSet one = FindKept(graph, rules, flow, storages, chain.copies.back());
+    if (KeptBytes(graph, one) > KeptBytes(graph, largest)) largest = std::move(one);
+  }
+  Unite(kept, largest);
+  // Small blocks may pass on more than they keep; then nothing is recomputed.
+  KeptSet all = FindKept(graph, rules, flow, storages, AllNodes(graph));
+  return KeptBytes(graph, kept) < KeptBytes(graph, all) ? kept : all;
 }
 
 }  // namespace heddle

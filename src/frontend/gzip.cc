@@ -18,7 +18,8 @@ std::string Gunzip(std::string_view bytes, std::string_view file, int64_t max_by
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
   stream.avail_in = static_cast<uInt>(bytes.size());
   int status = Z_OK;
-  while (status == Z_OK) {
+  while (status == Z_OK || (status == Z_STREAM_END && stream.avail_in > 0)) {
+    if (status == Z_STREAM_END) inflateReset(&stream);  // gzip files may be concatenated
     stream.next_out = reinterpret_cast<Bytef*>(chunk.data());
     stream.avail_out = static_cast<uInt>(chunk.size());
     status = inflate(&stream, Z_NO_FLUSH);

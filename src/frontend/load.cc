@@ -1,11 +1,14 @@
 #include "frontend/load.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "frontend/fuse.h"
+#include "frontend/glob.h"
 #include "frontend/gzip.h"
+#include "frontend/rewriter.h"
 #include "graph/safetensors.h"
 #include "graph/text.h"
 #include "ops/op.h"
@@ -19,7 +22,24 @@ namespace {
 constexpr int64_t kMaxTextBytes = int64_t{1} << 30;
 constexpr int64_t kMaxUnzippedBytes = int64_t{2} << 30;
 
-Graph LoadText(const std::string& path) {
+// Parameters that match become constants.
+void Freeze(Graph& graph, const std::vector<std::string>& patterns, const std::string& path) {
+  for (const std::string& pattern : patterns) {
+    bool any = false;
+    for (Value& value : graph.values) {
+      if (value.kind != ValueKind::kParameter || !GlobMatch(pattern, value.name)) continue;
+      value.kind = ValueKind::kConstant;
+      any = true;
+    }
+    if (!any) ThrowInput("{}: --frozen {} matches no parameter", path, pattern);
+  }
+}
+
+Graph LoadText(const std::string& path, const ImportOptions& options) {
+  if (!options.dims.empty()) {
+    ThrowInput("{}: --dim {}: a .heddle file has no symbolic dimensions", path, options.dims.begin()->first);
+  }
+  if (!options.fuse) ThrowInput("{}: --no-fuse: a .heddle file is taken as it is", path);
   Graph graph = FromText(ReadFile(path, kMaxTextBytes), path);
   try {
     CheckTypes(graph);
@@ -29,7 +49,8 @@ Graph LoadText(const std::string& path) {
   if (std::vector<std::string> wrong = VerifyModel(graph); !wrong.empty()) {
     ThrowInput("{}: {}", path, wrong.front());
   }
-  return graph;
+  Freeze(graph, options.frozen, path);
+  return DropDead(std::move(graph));
 }
 
 Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
@@ -56,13 +77,19 @@ Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
 }  // namespace
 
 Graph LoadModel(const std::string& model, const ImportOptions& options) {
-  if (model.ends_with(".heddle")) return LoadText(model);
+  if (model.ends_with(".heddle")) return LoadText(model, options);
   if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
   ThrowInput("model '{}' is neither an .onnx nor a .heddle file", model);
 }
 
 void LoadWeights(Graph& graph, const std::string& path) {
-  AttachData(graph, SafetensorsFile::Open(path).LoadAll(), path);
+  std::map<std::string, HostTensor> tensors = SafetensorsFile::Open(path).LoadAll();
+  bool any = std::any_of(graph.values.begin(), graph.values.end(), [&](const Value& value) {
+    bool holds = value.kind == ValueKind::kParameter || value.kind == ValueKind::kConstant;
+    return holds && tensors.contains(value.name);
+  });
+  if (!any) ThrowInput("{}: none of its {} tensors is a parameter of the model", path, tensors.size());
+  AttachData(graph, std::move(tensors), path);
 }
 
 }  // namespace heddle

@@ -25,76 +25,6 @@ double Points(std::span<const Block> blocks, const std::vector<int>& factors) {
   return points;
 }
 
-// The values whose storage a node's backward half needs.
-class Kept {
- public:
-  Kept(const Graph& graph, const std::vector<Rule>& rules, const std::vector<bool>& needs)
-      : graph_(graph), rules_(rules), needs_(needs), storage_(graph.values.size()),
-        row_major_(graph.values.size(), true), kept_(graph.values.size(), false) {
-    for (size_t v = 0; v < storage_.size(); ++v) storage_[v] = v;
-  }
-
-  double Bytes(std::span<const NodeId> nodes, int64_t float_bytes) {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      if (rules_[n].view) Alias(graph_.nodes[n]);
-    }
-    for (NodeId id : nodes) Visit(graph_.node(id), rules_[id.index()]);
-    double bytes = extra_;
-    for (size_t v = 0; v < kept_.size(); ++v) {
-      const Value& value = graph_.values[v];
-      if (!kept_[v] || value.kind != ValueKind::kActivation) continue;
-      bool scaled = float_bytes != 0 && IsFloat(value.type.dtype);
-      bytes += static_cast<double>(ElementCount(value.type.shape, value.name)) *
-               static_cast<double>(scaled ? float_bytes : SizeOf(value.type.dtype));
-    }
-    return bytes;
-  }
-
- private:
-  void Keep(ValueId id) { kept_[storage_[static_cast<size_t>(id.value)]] = true; }
-
-  void Visit(const Node& node, const Rule& rule) {
-    auto needs = [&](int o) {
-      return needs_[static_cast<size_t>(node.operands[static_cast<size_t>(o)].value)];
-    };
-    std::vector<int> wanted;
-    for (int o : rule.differentiable) {
-      if (needs(o)) wanted.push_back(o);
-    }
-    if (wanted.empty()) return;
-    for (int o : rule.keep.operands) Keep(node.operands[static_cast<size_t>(o)]);
-    const std::vector<int>& crossed = rule.keep.crossed;
-    for (int o : crossed) {
-      bool other = std::any_of(wanted.begin(), wanted.end(), [&](int w) {
-        return w != o && std::find(crossed.begin(), crossed.end(), w) != crossed.end();
-      });
-      if (other) Keep(node.operands[static_cast<size_t>(o)]);
-    }
-    for (int r : rule.keep.results) Keep(node.results[static_cast<size_t>(r)]);
-    std::vector<Block> blocks = WholeBlocks(rule);
-    for (const KeepTerm& term : rule.keep.extra) extra_ += term.bytes * Points(blocks, term.factors);
-  }
-
-  // A reshape of what is not row-major moves it, and so has a storage of its own.
-  void Alias(const Node& node) {
-    size_t source = static_cast<size_t>(node.operands[0].value);
-    bool reshape = node.op == "Reshape";
-    if (reshape && !row_major_[source]) return;
-    for (ValueId id : node.results) {
-      storage_[static_cast<size_t>(id.value)] = storage_[source];
-      row_major_[static_cast<size_t>(id.value)] = reshape;
-    }
-  }
-
-  const Graph& graph_;
-  const std::vector<Rule>& rules_;
-  const std::vector<bool>& needs_;
-  std::vector<size_t> storage_;  // the value whose memory each one looks at
-  std::vector<bool> row_major_;
-  std::vector<bool> kept_;
-  double extra_ = 0;
-};
-
 }  // namespace
 
 std::vector<Rule> MakeRules(const Graph& graph) {
@@ -135,6 +65,20 @@ GradientFlow FindGradients(const Graph& graph, const std::vector<Rule>& rules) {
       fixed[v] = all_fixed;
     }
   }
+  // A gradient must also come from the loss: what leads to it only through an ArgMax has none.
+  std::vector<bool> reached(graph.values.size(), false);
+  for (ValueId output : graph.outputs) reached[output.index()] = true;
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    bool any = std::any_of(node.results.begin(), node.results.end(),
+                           [&](ValueId id) { return reached[id.index()]; });
+    if (!any) continue;
+    for (int o : rules[n].differentiable) reached[node.operands[static_cast<size_t>(o)].index()] = true;
+  }
+  for (size_t v = 0; v < reached.size(); ++v) {
+    flow.needed[v] = flow.needed[v] && reached[v];
+    flow.weight[v] = flow.weight[v] && reached[v];
+  }
   return flow;
 }
 
@@ -164,9 +108,66 @@ Halves NodeWork(const Node& node, const Rule& rule,
   return halves;
 }
 
-double KeptBytes(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
-                 std::span<const NodeId> nodes, int64_t float_bytes) {
-  return Kept(graph, rules, flow.needed).Bytes(nodes, float_bytes);
+std::vector<ValueId> Storages(const Graph& graph, const std::vector<Rule>& rules) {
+  std::vector<ValueId> storage;
+  for (size_t v = 0; v < graph.values.size(); ++v) storage.push_back(ValueId::FromIndex(v));
+  std::vector<bool> row_major(graph.values.size(), true);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    if (!rules[n].view) continue;
+    size_t source = node.operands[0].index();
+    // A reshape of what is not row-major moves it, and so has a storage of its own.
+    bool reshape = node.op == "Reshape";
+    if (reshape && !row_major[source]) continue;
+    for (ValueId id : node.results) {
+      storage[id.index()] = storage[source];
+      row_major[id.index()] = reshape;
+    }
+  }
+  return storage;
+}
+
+KeptSet FindKept(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+                 const std::vector<ValueId>& storages, std::span<const NodeId> nodes) {
+  KeptSet kept{std::vector<bool>(graph.values.size(), false), 0};
+  for (NodeId id : nodes) {
+    const Node& node = graph.node(id);
+    const Rule& rule = rules[id.index()];
+    auto keep = [&](ValueId value) { kept.values[storages[value.index()].index()] = true; };
+    std::vector<int> wanted;
+    for (int o : rule.differentiable) {
+      if (flow.needed[node.operands[static_cast<size_t>(o)].index()]) wanted.push_back(o);
+    }
+    bool comes = std::any_of(node.results.begin(), node.results.end(),
+                             [&](ValueId value) { return flow.needed[value.index()]; });
+    if (wanted.empty() || !comes) continue;
+    for (int o : rule.keep.operands) keep(node.operands[static_cast<size_t>(o)]);
+    const std::vector<int>& crossed = rule.keep.crossed;
+    for (int o : crossed) {
+      bool other = std::any_of(wanted.begin(), wanted.end(), [&](int w) {
+        return w != o && std::find(crossed.begin(), crossed.end(), w) != crossed.end();
+      });
+      if (other) keep(node.operands[static_cast<size_t>(o)]);
+    }
+    for (int r : rule.keep.results) keep(node.results[static_cast<size_t>(r)]);
+    std::vector<Block> blocks = WholeBlocks(rule);
+    for (const KeepTerm& term : rule.keep.extra) {
+      kept.extra_bytes += term.bytes * Points(blocks, term.factors);
+    }
+  }
+  return kept;
+}
+
+double KeptBytes(const Graph& graph, const KeptSet& kept, int64_t float_bytes) {
+  double bytes = kept.extra_bytes;
+  for (size_t v = 0; v < kept.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (!kept.values[v] || value.kind != ValueKind::kActivation) continue;
+    bool scaled = float_bytes != 0 && IsFloat(value.type.dtype);
+    bytes += static_cast<double>(ElementCount(value.type.shape, value.name)) *
+             static_cast<double>(scaled ? float_bytes : SizeOf(value.type.dtype));
+  }
+  return bytes;
 }
 
 std::vector<NodeId> AllNodes(const Graph& graph) {
@@ -193,7 +194,8 @@ ModelSize Measure(const Graph& graph, const std::vector<Rule>& rules) {
     AddWork(size.work.backward, halves.backward);
     AddWork(size.work.weight, halves.weight);
   }
-  size.activation_bytes = KeptBytes(graph, rules, flow, AllNodes(graph));
+  KeptSet kept = FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph));
+  size.activation_bytes = KeptBytes(graph, kept);
   return size;
 }
 

@@ -19,7 +19,7 @@ struct Halves {
 
 // Where gradients go, per value.
 struct GradientFlow {
-  std::vector<bool> needed;  // a parameter, or made from one by ops with gradients
+  std::vector<bool> needed;  // a parameter, or made from one by ops with gradients; and the loss depends on it
   std::vector<bool> weight;  // a parameter, or made from parameters and constants alone: its gradient is W's
 };
 GradientFlow FindGradients(const Graph& graph, const std::vector<Rule>& rules);
@@ -31,10 +31,19 @@ std::vector<Rule> MakeRules(const Graph& graph);
 Halves NodeWork(const Node& node, const Rule& rule,
                 const GradientFlow& flow, std::span<const Block> blocks);
 
-// Bytes of activations that these nodes keep from forward for backward, each storage once: views share what
-// they look at. Floats count with `float_bytes` each, or their own size where that is 0.
-double KeptBytes(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
-                 std::span<const NodeId> nodes, int64_t float_bytes = 0);
+// The value whose memory each value looks at: views share it.
+std::vector<ValueId> Storages(const Graph& graph, const std::vector<Rule>& rules);
+
+// What some nodes keep from forward for backward: storages, and bytes that are in no value.
+struct KeptSet {
+  std::vector<bool> values;
+  double extra_bytes = 0;
+};
+KeptSet FindKept(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+                 const std::vector<ValueId>& storages, std::span<const NodeId> nodes);
+
+// The activations among them, in bytes. Floats count with `float_bytes` each, or their own size where that is 0.
+double KeptBytes(const Graph& graph, const KeptSet& kept, int64_t float_bytes = 0);
 
 // All nodes, in order.
 std::vector<NodeId> AllNodes(const Graph& graph);

@@ -31,8 +31,18 @@ class Builder {
                      Attributes attributes = {}) {
     return All(op, std::move(operands), std::move(attributes)).front();
   }
-  ModelSize Size() const { return Measure(graph_); }
-  const Graph& graph() const { return graph_; }
+  ModelSize Size() { return Measure(graph()); }
+  // Whatever nothing reads is an output: gradients come from there.
+  const Graph& graph() {
+    std::vector<std::vector<NodeId>> readers = Readers(graph_);
+    graph_.outputs.clear();
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].producer.valid() && readers[v].empty()) {
+        graph_.outputs.push_back(ValueId::FromIndex(v));
+      }
+    }
+    return graph_;
+  }
 
  private:
   std::string Fresh(std::string_view stem) { return fmt::format("{}{}", stem, next_++); }
@@ -255,6 +265,23 @@ TEST(AnalysisTest, WorkOfBlocksAddsUp) {
     EXPECT_EQ(backward.flops, whole.backward.flops);
     EXPECT_EQ(weight.flops, whole.weight.flops);
   }
+}
+
+// Only what the loss depends on through gradients counts.
+TEST(AnalysisTest, NoGradientComesBackThroughAnArgMax) {
+  auto build = [](bool loss_reads_it) {
+    Graph graph;
+    ValueId x = graph.AddValue("x", {DType::kF32, {8, 16}}, ValueKind::kInput);
+    ValueId w = graph.AddValue("w", {DType::kF32, {16, 32}}, ValueKind::kParameter);
+    ValueId y = AddOp(graph, "Linear", {}, {x, w}, "y")[0];
+    ValueId best = AddOp(graph, "ArgMax", {{"axis", int64_t{1}}}, {y}, "best")[0];
+    ValueId cast = AddOp(graph, "Cast", {{"to", std::string("f32")}}, {best}, "cast")[0];
+    graph.outputs = {loss_reads_it ? y : cast};
+    return Measure(graph);
+  };
+  EXPECT_EQ(build(true).work.weight.flops, 2 * 8 * 16 * 32);
+  EXPECT_EQ(build(false).work.weight.flops, 0);
+  EXPECT_EQ(build(false).activation_bytes, 0);
 }
 
 }  // namespace

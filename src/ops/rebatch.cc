@@ -101,6 +101,7 @@ class NodeMarks {
           const std::optional<BatchPart>& held = factors_[static_cast<size_t>(f)];
           if (!held) continue;
           if (dims[d].terms.size() != 1) Forbid(graph_, node_, "cuts or joins along the batch");
+          if (marks[d]) Forbid(graph_, node_, "sees the batch in two places");
           marks[d] = ToDim(rule_, term, {f, *held});
         }
       }
@@ -291,22 +292,27 @@ Graph Stretch(const Graph& graph, const BatchInfo& info, int64_t batch) {
   return copier.Finish();
 }
 
-// Where the batch goes in a reshape of a model of batch 1: its place among the elements stays, and of the
-// dimensions that could hold it the first that begins there takes it.
-Marks ReshapeMarks(const Shape& from, const Marks& marks, const Shape& to) {
+// Where the batch goes in a reshape of a model of batch 1: its place among the elements stays. A dimension of
+// size 1 there takes it; at the very front, the first dimension; otherwise there may be only one that can.
+Marks ReshapeMarks(const Graph& graph, const Node& node, const Marks& marks) {
+  const Shape& from = graph.value(node.operands[0]).type.shape;
+  const Shape& to = graph.value(node.results[0]).type.shape;
   Marks result(to.size());
   int64_t before = 1;
   for (size_t d = 0; d < from.size(); before *= from[d++]) {
     if (!marks[d]) continue;
     int64_t outer = before * marks[d]->outer, reached = 1;
+    std::vector<std::pair<size_t, BatchPart>> candidates;
+    std::optional<std::pair<size_t, BatchPart>> chosen;
     for (size_t t = 0; t < to.size(); reached *= to[t++]) {
-      if (reached != outer && !(outer % reached == 0 && outer / reached < to[t] &&
-                                to[t] % (outer / reached) == 0)) {
-        continue;
-      }
-      result[t] = BatchPart{outer / reached, to[t] / (outer / reached)};
-      break;
+      int64_t share = outer % reached == 0 ? outer / reached : 0;
+      if (share < 1 || share > to[t] || to[t] % share != 0) continue;
+      candidates.push_back({t, {share, to[t] / share}});
+      if (!chosen && reached == outer && (to[t] == 1 || outer == 1)) chosen = candidates.back();
     }
+    if (!chosen && candidates.size() == 1) chosen = candidates[0];
+    if (!chosen) Forbid(graph, node, "may take the batch in several places; export it with a batch of 2");
+    result[chosen->first] = chosen->second;
   }
   return result;
 }
@@ -331,7 +337,7 @@ Graph FromOneToTwo(const Graph& graph) {
       const Marks& operand = marks[node.operands[0].index()];
       Marks& result = marks[node.results[0].index()];
       if (node.op == "Reshape") {
-        result = ReshapeMarks(from, operand, to);
+        result = ReshapeMarks(graph, node, operand);
       } else {
         std::copy(operand.begin(), operand.end(), result.end() - static_cast<std::ptrdiff_t>(from.size()));
       }
@@ -359,8 +365,8 @@ BatchInfo FindBatch(const Graph& graph) { return Finder(graph).Run(); }
 Graph Rebatch(const Graph& graph, int64_t batch) {
   if (batch < 1) ThrowInput("a batch of {}: it must be at least 1", batch);
   if (InputBatch(graph) == batch) return graph;
-  if (InputBatch(graph) == 1) return Rebatch(FromOneToTwo(graph), batch);
-  return Stretch(graph, FindBatch(graph), batch);
+  Graph larger = InputBatch(graph) == 1 ? FromOneToTwo(graph) : graph;
+  return Stretch(larger, FindBatch(larger), batch);
 }
 
 }  // namespace heddle

@@ -51,7 +51,7 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters, const std::vector<at::
       gradient = gradient.add(weights, options_.weight_decay);
     }
     if (first_.size() <= p) {
-      first_.push_back(at::zeros_like(weights));
+      first_.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(weights));
       second_.push_back(adam ? at::zeros_like(weights) : at::Tensor());
     }
     if (adam) {

@@ -2,8 +2,11 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "ops/analysis.h"
 #include "runtime/initialise.h"
 #include "runtime/kernels/kernel.h"
@@ -16,8 +19,12 @@ std::vector<std::vector<ValueId>> LastUses(const Graph& graph) {
   std::vector<std::vector<ValueId>> last(graph.nodes.size());
   std::vector<std::vector<NodeId>> readers = Readers(graph);
   for (size_t v = 0; v < graph.values.size(); ++v) {
-    if (readers[v].empty() || !graph.values[v].producer.valid()) continue;
-    last[static_cast<size_t>(readers[v].back().value)].push_back(ValueId{static_cast<int32_t>(v)});
+    ValueId id = ValueId::FromIndex(v);
+    NodeId producer = graph.values[v].producer;
+    bool output = std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
+    if (output || !producer.valid()) continue;
+    NodeId end = readers[v].empty() ? producer : readers[v].back();
+    last[end.index()].push_back(id);
   }
   return last;
 }
@@ -75,6 +82,7 @@ SingleDevice::SingleDevice(const Graph& graph, Options options)
         value.data ? ToTorchTensor(*value.data) : StandIn(value, options_.seed);
   }
   bool seeded = options_.seeded || !HasWeights(graph);
+  if (seeded && !options_.seeded) LogInfo("the model brings no weights: starting from seed {}", options_.seed);
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = graph.value(id);
     at::Tensor weights = !seeded ? ToTorchTensor(*value.data)

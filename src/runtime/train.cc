@@ -14,9 +14,15 @@ namespace {
 
 std::vector<TrainStep> Train(const Graph& graph, const TrainOptions& options,
                              const std::function<void(const TrainStep&)>& on_step) {
+  Optimizer optimizer(options.optimizer);
+  for (ValueId id : graph.ValuesOf(ValueKind::kInput)) {
+    const Value& input = graph.value(id);
+    if (ElementCount(input.type.shape, input.name) == 0) {
+      ThrowInput("input '{}' {} is empty: there is nothing to train on", input.name, ToString(input.type));
+    }
+  }
   Batch batch = options.data.empty() ? SyntheticBatch(graph, options.seed)
                                      : ReadBatch(graph, options.data);
-  Optimizer optimizer(options.optimizer);
   SingleDevice model(graph, {.seed = options.seed,
                              .seeded = options.seeded,
                              .fill_constants = options.fill_constants});
@@ -24,6 +30,9 @@ std::vector<TrainStep> Train(const Graph& graph, const TrainOptions& options,
   for (int64_t step = 0; step < options.steps; ++step) {
     auto start = std::chrono::steady_clock::now();
     StepResult result = model.Run(batch, step);
+    if (!std::isfinite(result.loss) && step == 0) {
+      ThrowRun("the loss is {} before any update; look at the data and the weights", result.loss);
+    }
     if (!std::isfinite(result.loss)) {
       ThrowRun("the loss is {} at step {}; lower the learning rate (--lr {})", result.loss, step,
                options.optimizer.lr / 10);

@@ -21,6 +21,7 @@ struct TrainArgs {
   std::string weights;
   std::string reference;
   std::string init = "file";
+  int64_t seed = 0;
   int64_t ranks = 1;
 };
 
@@ -32,6 +33,8 @@ std::vector<double> ReadReference(const std::string& path) {
     HostTensor tensor = file.Load(name);
     std::vector<double> losses;
     for (int64_t i = 0; i < tensor.size(); ++i) losses.push_back(AsDouble(tensor, i));
+    bool finite = std::all_of(losses.begin(), losses.end(), [](double x) { return std::isfinite(x); });
+    if (losses.empty() || !finite) ThrowInput("{}: tensor '{}' holds no finite losses", path, name);
     return losses;
   }
   ThrowInput("{}: no tensor 'losses' or 'adamw_losses'", path);
@@ -51,17 +54,20 @@ void Train(const TrainArgs& args) {
   TrainOptions options = args.train;
   if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
   options.seeded = args.init == "seeded";
+  options.seed = static_cast<uint64_t>(args.seed);
   options.optimizer.betas = {args.betas[0], args.betas[1]};
   Graph graph = args.model.Load();
   if (!args.weights.empty()) LoadWeights(graph, args.weights);
   std::vector<double> reference;
-  if (!args.reference.empty()) reference = ReadReference(args.reference);
+  if (!args.reference.empty()) {
+    reference = ReadReference(args.reference);
+    if (static_cast<int64_t>(reference.size()) < options.steps) {
+      ThrowInput("{}: {} losses for {} steps; use --steps {}", args.reference, reference.size(),
+                 options.steps, reference.size());
+    }
+  }
 
   double worst = 0;
-  if (!args.model.json) {
-    fmt::print("{:>6} {:>14} {}{:>12}\n", "step", "loss",
-               reference.empty() ? "" : fmt::format("{:>14} {:>10} ", "reference", "relative"), "time");
-  }
   auto print = [&](const TrainStep& step) {
     size_t at = static_cast<size_t>(step.step);
     std::string beside;
@@ -71,6 +77,10 @@ void Train(const TrainArgs& args) {
       beside = fmt::format("{:>14.8f} {:>10.1e} ", reference[at], error);
     }
     if (args.model.json) return;
+    if (step.step == 0) {
+      fmt::print("{:>6} {:>14} {}{:>12}\n", "step", "loss",
+                 reference.empty() ? "" : fmt::format("{:>14} {:>10} ", "reference", "relative"), "time");
+    }
     fmt::print("{:>6} {:>14.8f} {}{:>12}\n", step.step, step.loss, beside,
                FormatSeconds(Seconds{step.seconds}));
     std::fflush(stdout);
@@ -82,7 +92,7 @@ void Train(const TrainArgs& args) {
     for (const TrainStep& step : steps) json["losses"].push_back(step.loss);
     json["step_seconds"] = MedianSeconds(steps);
     if (!reference.empty()) json["max_relative_difference"] = worst;
-    fmt::print("{}\n", json.dump(1));
+    PrintJson(json);
   } else if (!reference.empty()) {
     fmt::print("largest relative difference {:.1e}\n", worst);
   }
@@ -106,11 +116,13 @@ void AddTrain(CLI::App& app) {
   command->add_option("--steps", train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--seed", train.seed, "of initial weights, synthetic data and dropout")
+  command->add_option("--seed", args->seed, "of initial weights, synthetic data and dropout")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_flag("--fill-constants", train.fill_constants,
                     "make up constants whose data the file does not hold (a stripped export)");
-  command->add_option("--optimizer", train.optimizer.name, "sgd, momentum, adam or adamw")
+  command->add_option("--optimizer", train.optimizer.name, "how weights are updated")
+      ->check(CLI::IsMember(OptimizerNames()))
       ->capture_default_str();
   command->add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();
   command->add_option("--betas", args->betas, "of Adam and AdamW, as in --betas 0.9,0.95")

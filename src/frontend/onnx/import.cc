@@ -162,7 +162,6 @@ void Importer::AddInitializers() {
   for (const OnnxTensor& tensor : model_.initializers) {
     if (tensor.name.empty()) ThrowInput("{}: an initializer has no name", file_);
     if (const auto it = values_.find(tensor.name); it != values_.end()) {
-      if (it->second.type == tensor.type) continue;
       ThrowInput("{}: initializer '{}' is given twice, as {} and as {}", file_, tensor.name,
                  ToString(it->second.type), ToString(tensor.type));
     }

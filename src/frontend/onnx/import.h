@@ -31,7 +31,4 @@ Graph ImportOnnx(const std::string& path, const ImportOptions& options);
 Graph ImportOnnxBytes(std::string_view bytes, std::string_view file,
                       const std::filesystem::path& folder, const ImportOptions& options);
 
-// Does the name match the pattern, in which * stands for any characters and ? for one?
-bool GlobMatch(std::string_view pattern, std::string_view name);
-
 }  // namespace heddle

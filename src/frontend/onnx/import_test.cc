@@ -1,4 +1,5 @@
 // Files that are wrong, and what import makes of a whole graph. The ops are in import_ops_test.cc.
+#include "frontend/glob.h"
 #include "frontend/onnx/import.h"
 
 #include <gmock/gmock.h>
