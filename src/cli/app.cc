@@ -64,7 +64,7 @@ ImportOptions ModelArgs::Options() const {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect, AddExport};
+  static const std::vector<AddCommand> commands = {AddInspect, AddExport, AddCluster};
   return commands;
 }
 
