@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/hash.h"
 #include "base/json.h"
@@ -86,6 +87,12 @@ Json ClusterJson(const Cluster& cluster) {
   return json;
 }
 
+std::vector<std::string> KnownDeviceNames() {
+  std::vector<std::string> names;
+  for (const DeviceType& type : KnownDevices()) names.push_back(type.name);
+  return names;
+}
+
 Json PresetsJson() {
   Json json;
   json["presets"] = Json::array();
@@ -101,6 +108,7 @@ Json PresetsJson() {
     one["host_memory_bytes"] = preset.host_memory.value;
     json["presets"].push_back(std::move(one));
   }
+  json["devices"] = KnownDeviceNames();
   return json;
 }
 
@@ -110,8 +118,9 @@ void ListPresets(bool as_json) {
   } else {
     fmt::print(
         "{}\nPRESET:N is N machines (of a TPU slice: N chips, or a shape as in "
-        "tpu-v4:4x4x4; of local: N ranks).\nBandwidths are of one direction.\n",
-        DrawPresets());
+        "tpu-v4:4x4x4; of local: N ranks).\nBandwidths are of one direction.\n"
+        "Devices for cluster files: {}.\n",
+        DrawPresets(), fmt::join(KnownDeviceNames(), ", "));
   }
 }
 

@@ -144,7 +144,7 @@ std::string DrawCluster(const Cluster& cluster) {
   const std::int64_t devices = DeviceCount(cluster);
   drawing.Line(fmt::format("{}: {} {}, {} of device memory{}", cluster.name, devices,
                            devices == 1 ? "device" : "devices", FormatBytes(TotalMemory(cluster)),
-                           IsHomogeneous(cluster) ? "" : ", unlike"));
+                           IsHomogeneous(cluster) ? "" : ", mixed"));
   const Group& whole = cluster.groups.back();
   if (whole.link.exists()) drawing.Line("│  " + Joined(whole));
   drawing.DrawMembers(whole, 0, true, "");

@@ -1,5 +1,6 @@
 // Questions about a verified Cluster. A group that occurs many times is stored once; a GroupSpan is
-// one of its occurrences. Unless said otherwise a question costs O(depth x kinds of members).
+// one of its occurrences. Unless said otherwise a question costs O(groups), of
+// which there are as many as kinds of them: two in a cluster of equal nodes.
 //
 //   const Path path = PathBetween(c, DeviceId{0}, DeviceId{8});
 //   path.bandwidth, path.latency                  // of one message between the two

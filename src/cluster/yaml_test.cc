@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.h"
 #include "cluster/presets.h"
 #include "cluster/topology.h"
@@ -110,6 +112,25 @@ racks:
   const std::string written = ToYaml(cluster);
   EXPECT_EQ(ClusterFromYaml(written, "written"), cluster) << written;
   EXPECT_EQ(ClusterFromYaml(ToJson(cluster).dump(1), "json"), cluster);
+}
+
+TEST(Yaml, TheExamplesOfTheDocumentationAreSound) {
+  std::ifstream file(std::string(HEDDLE_TEST_DATA) + "/../../docs/clusters.md");
+  ASSERT_TRUE(file.good());
+  int examples = 0;
+  bool inside = false;
+  std::string text;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "```" && inside) {
+      EXPECT_NO_THROW(ClusterFromYaml(text, "docs/clusters.md")) << text;
+      ++examples;
+    }
+    if (line.starts_with("```"))
+      inside = line == "```yaml", text.clear();
+    else if (inside)
+      text += line + "\n";
+  }
+  EXPECT_EQ(examples, 2);
 }
 
 struct BadFile {
