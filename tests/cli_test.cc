@@ -19,7 +19,7 @@ void WriteText(const std::string& path, const std::string& text) { std::ofstream
 TEST(Cli, HelpListsCommandsAndGivesExamples) {
   RunOutput help = RunHeddle("--help");
   EXPECT_EQ(help.status, 0);
-  for (std::string command : {"inspect", "export", "train"}) {
+  for (std::string command : {"inspect", "export", "cluster", "train"}) {
     EXPECT_NE(help.out.find(command), std::string::npos);
   }
   for (std::string command : {"inspect", "export"}) {
@@ -27,6 +27,32 @@ TEST(Cli, HelpListsCommandsAndGivesExamples) {
     EXPECT_EQ(one.status, 0);
     EXPECT_NE(one.out.find("Example:"), std::string::npos) << one.out;
   }
+}
+
+TEST(Cli, ClusterDrawsPrintsAndLists) {
+  RunOutput drawn = RunHeddle("cluster dgx-h100:16");
+  ASSERT_EQ(drawn.status, 0) << drawn.err;
+  EXPECT_NE(drawn.out.find("16 x node dgx-h100  (d0..d127)"), std::string::npos) << drawn.out;
+  Json json = ParseJson(RunHeddle("cluster dgx-h100:16 --json").out, "output");
+  EXPECT_EQ(json["device_count"], 128);
+  EXPECT_EQ(json["devices"][0]["count"], 128);
+  EXPECT_EQ(json["groups"].size(), 2u);
+  EXPECT_EQ(json["groups"][0]["link"]["bandwidth"], 450e9);
+  EXPECT_NE(RunHeddle("cluster").out.find("tpu-v4"), std::string::npos);
+  EXPECT_GT(ParseJson(RunHeddle("cluster --json").out, "output")["presets"].size(), 10u);
+  EXPECT_NE(RunHeddle("cluster --help").out.find("Examples:"), std::string::npos);
+}
+
+TEST(Cli, ClusterFilesRoundTripAndMistakesAreOneLine) {
+  TempFolder folder;
+  WriteText(folder / "c.yaml", RunHeddle("cluster summit:4 --yaml").out);
+  EXPECT_EQ(RunHeddle("cluster " + folder / "c.yaml").out, RunHeddle("cluster summit:4").out);
+  WriteText(folder / "bad.yaml", "nodes:\n  - preset: dgx-h100\n    cuont: 2\n");
+  ExpectRefused("cluster " + folder / "bad.yaml", {"bad.yaml:3: nodes[0].cuont: unknown key", "'count'"});
+  ExpectRefused("cluster dgx-h10", {"no such preset", "dgx-h100"});
+  ExpectRefused("cluster dgx-h100:0", {"at least 1"});
+  ExpectRefused("cluster nowhere.yaml", {"nowhere.yaml", "no such file"});
+  ExpectRefused("cluster dgx-h100 --json --yaml", {"--yaml"});
 }
 
 TEST(Cli, InspectPrintsOneJsonObject) {

@@ -91,7 +91,7 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect, AddExport};
+  static const std::vector<AddCommand> commands = {AddInspect, AddExport, AddCluster};
   return commands;
 }
 

@@ -1,0 +1,20 @@
+// Clusters as YAML files; docs/clusters.md describes the schema.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "cluster/cluster.h"
+
+namespace heddle {
+
+// Throws InputError "what:line: field: value: remedy" for anything that is not a sound cluster.
+// JSON is YAML, so this reads what ToJson writes, too.
+Cluster ClusterFromYaml(std::string_view text, std::string_view what);
+
+// The cluster written out in full, in the schema of the YAML files; reads back as an equal cluster.
+std::string ToYaml(const Cluster& cluster);
+Json ToJson(const Cluster& cluster);
+
+}  // namespace heddle

@@ -1,0 +1,41 @@
+// YAML text that is not to be trusted, as a tree in which every value knows its line.
+//
+// yaml-cpp only scans and sends events; the tree is ours, so that limits hold while the text is
+// read and nothing is expanded. Refused, each with its line: more than kMaxYamlBytes, nesting
+// deeper than kMaxYamlDepth, more than kMaxYamlValues values, control characters, a key given
+// twice, a key that is not a plain text, aliases, tags, and a second document.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace heddle {
+
+constexpr std::size_t kMaxYamlBytes = std::size_t{16} << 20;
+constexpr int kMaxYamlDepth = 64;
+constexpr std::size_t kMaxYamlValues = 100'000;
+
+struct YamlValue {
+  enum class Kind { kNull, kText, kList, kMap };
+
+  Kind kind = Kind::kNull;
+  int line = 1;
+  std::string text;               // of kText
+  std::vector<std::string> keys;  // of kMap, in their order
+  std::vector<int> key_lines;     // of kMap
+  std::vector<YamlValue> values;  // of kMap, one per key; of kList
+
+  // The value of a key, null where there is none.
+  const YamlValue* Find(std::string_view key) const;
+};
+
+// Throws InputError beginning with `what`, the name of the file, and the line.
+YamlValue ParseYaml(std::string_view text, std::string_view what);
+
+// At most 60 bytes of a text as one quotes it in an error, cut between characters.
+std::string Quoted(std::string_view text);
+
+}  // namespace heddle
