@@ -114,7 +114,7 @@ Json PresetsJson() {
 
 void ListPresets(bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", PresetsJson().dump(1));
+    PrintJson(PresetsJson());
   } else {
     fmt::print(
         "{}\nPRESET:N is N machines (of a TPU slice: N chips, or a shape as in "
@@ -128,7 +128,7 @@ void ShowCluster(const ClusterArgs& args) {
   if (args.cluster.empty()) return ListPresets(args.json);
   const Cluster cluster = LoadCluster(args.cluster);
   if (args.json) {
-    fmt::print("{}\n", ClusterJson(cluster).dump(1));
+    PrintJson(ClusterJson(cluster));
   } else if (args.yaml) {
     fmt::print("{}", ToYaml(cluster));
   } else {
