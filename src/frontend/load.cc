@@ -1,11 +1,15 @@
 #include "frontend/load.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "frontend/families/built_in.h"
 #include "frontend/fuse.h"
 #include "frontend/gzip.h"
+#include "frontend/hf_config.h"
 #include "graph/safetensors.h"
 #include "graph/text.h"
 #include "ops/op.h"
@@ -53,12 +57,25 @@ Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
 #endif
 }
 
+// `--dim batch=8` is a key like any other.
+Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
+  std::vector<KeyValue> overrides;
+  for (const auto& [name, size] : options.dims) overrides.emplace_back(name, fmt::format("{}", size));
+  return BuildModel(model, overrides);
+}
+
 }  // namespace
 
 Graph LoadModel(const std::string& model, const ImportOptions& options) {
   if (model.ends_with(".heddle")) return LoadText(model);
   if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
-  ThrowInput("model '{}' is neither an .onnx nor a .heddle file", model);
+  if (model.ends_with(".json")) return LoadHfConfig(model, options);
+  if (IsBuiltIn(model)) return LoadBuiltIn(model, options);
+  std::error_code error;
+  if (model.find('/') != std::string::npos || std::filesystem::exists(model, error)) {
+    ThrowInput("model '{}' is neither an .onnx, a .heddle nor a config.json file", model);
+  }
+  return BuildModel(model);  // which says what there is instead
 }
 
 void LoadWeights(Graph& graph, const std::string& path) {
