@@ -37,8 +37,10 @@ void RequireKnownCommand(CLI::App& app, const std::string& given) {
 }  // namespace
 
 void ModelArgs::Add(CLI::App& command) {
-  command.add_option("MODEL", model, "an .onnx file (also gzipped) or a .heddle file")->required();
-  command.add_option("--dim", dims, "size of a symbolic dimension, as in --dim batch=8")
+  command.add_option("MODEL", model, "an .onnx file (also gzipped), a .heddle file, a Hugging Face config.json, or a "
+                             "built-in such as gpt3-175b (see 'heddle models')")
+      ->required();
+  command.add_option("--dim", dims, "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
       ->type_name("NAME=N");
   command.add_option("--frozen", frozen, "do not train parameters whose name matches (* and ?)")
       ->type_name("PATTERN");
@@ -64,7 +66,7 @@ ImportOptions ModelArgs::Options() const {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect, AddExport};
+  static const std::vector<AddCommand> commands = {AddInspect, AddExport, AddModels};
   return commands;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int64_t kDefaultBatch = 8;
 constexpr int64_t kDefaultSeq = 2048;
+constexpr int64_t kDefaultGroup = 64;  // of tokens that share out the room of experts: small is cheap
 
 // Typed access to the keys of a config; errors name file and key.
 class Config {
@@ -100,6 +102,13 @@ struct Translation {
   Translation& Set(std::string key, const char* value) {
     values.emplace_back(std::move(key), value);
     return *this;
+  }
+  // The last value set.
+  int64_t Int(std::string_view key, int64_t fallback) const {
+    for (auto it = values.rbegin(); it != values.rend(); ++it) {
+      if (it->first == key) return std::stoll(it->second);
+    }
+    return fallback;
   }
   Translation& Set(std::string key, bool value) { return Set(std::move(key), int64_t{value}); }
 };
@@ -278,6 +287,9 @@ Graph ParseHfConfig(std::string_view text, const std::string& path, const Import
   Translation translation = Translate(config);
   translation.Set("batch", kDefaultBatch);
   for (const auto& [name, size] : options.dims) translation.Set(name, size);
+  if (translation.Int("experts", 1) > 1 && !options.dims.contains("group")) {
+    translation.Set("group", std::gcd(translation.Int("seq", kDefaultSeq), kDefaultGroup));
+  }
   try {
     return BuildFamily(translation.family, translation.values, GraphName(path));
   } catch (const InputError& error) {

@@ -71,11 +71,9 @@ Graph LoadModel(const std::string& model, const ImportOptions& options) {
   if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
   if (model.ends_with(".json")) return LoadHfConfig(model, options);
   if (IsBuiltIn(model)) return LoadBuiltIn(model, options);
-  std::error_code error;
-  if (model.find('/') != std::string::npos || std::filesystem::exists(model, error)) {
-    ThrowInput("model '{}' is neither an .onnx, a .heddle nor a config.json file", model);
-  }
-  return BuildModel(model);  // which says what there is instead
+  ThrowInput("model '{}' is neither an .onnx, .heddle or config.json file nor a built-in{} ('heddle models' "
+             "lists these)",
+             model, NearestBuiltIns(model));
 }
 
 void LoadWeights(Graph& graph, const std::string& path) {

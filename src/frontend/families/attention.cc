@@ -51,12 +51,11 @@ HostTensor SinusoidTable(int64_t seq, int64_t width) {
   HostTensor table(DType::kF32, {1, seq, width});
   auto values = table.as<float>();
   for (int64_t i = 0; i < width; ++i) {
-    float (*function)(float) = i % 2 == 0 ? std::sin : std::cos;
     double exponent = static_cast<double>(i / 2 * 2) / static_cast<double>(width);
     float frequency = static_cast<float>(1 / std::pow(kRotaryBase, exponent));
     for (int64_t row = 0; row < seq; ++row) {
       float angle = static_cast<float>(seq - 1 - row) * frequency;
-      values[static_cast<size_t>(row * width + i)] = function(angle);
+      values[static_cast<size_t>(row * width + i)] = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
     }
   }
   return table;

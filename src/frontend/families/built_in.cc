@@ -37,10 +37,8 @@ Resolved Resolve(std::string_view text) {
     resolved.family = FindFamily(expression.name);
   }
   if (resolved.family == nullptr) {
-    std::vector<std::string> names;
-    for (const BuiltInInfo& info : BuiltInModels()) names.push_back(info.name);
     ThrowInput("no built-in model '{}'{} ('heddle models' lists them)", expression.name,
-               DidYouMean(expression.name, names));
+               NearestBuiltIns(text));
   }
   resolved.values.insert(resolved.values.end(), expression.values.begin(), expression.values.end());
   return resolved;
@@ -84,6 +82,12 @@ std::vector<BuiltInInfo> BuiltInModels() {
 bool IsBuiltIn(std::string_view expression) {
   std::string_view name = expression.substr(0, expression.find(':'));
   return FindFamily(name) != nullptr || FindModel(name) != nullptr;
+}
+
+std::string NearestBuiltIns(std::string_view expression) {
+  std::vector<std::string> names;
+  for (const BuiltInInfo& info : BuiltInModels()) names.push_back(info.name);
+  return DidYouMean(expression.substr(0, expression.find(':')), names);
 }
 
 Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& overrides) {

@@ -8,7 +8,6 @@
 // layer built from the same ops, parameters named as Hugging Face names them and without data.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +45,9 @@ std::vector<BuiltInInfo> BuiltInModels();
 
 // Does the part before the first ':' name a family or a model?
 bool IsBuiltIn(std::string_view expression);
+
+// "; did you mean gpt2 or gpt3-13b?", or nothing where no name is near.
+std::string NearestBuiltIns(std::string_view expression);
 
 // Builds it. `overrides` replace what the expression says (--dim batch=8). Throws InputError, one line that
 // names the expression, the key, the value and what would do; an unknown name gets the nearest ones.
