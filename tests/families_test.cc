@@ -1,5 +1,5 @@
-// Built-in models against the ONNX files that PyTorch exported of the same models: the same parameters, the
-// same work, the same activations kept, the same ops.
+// Built-in models against the ONNX files that PyTorch exported of the same models: the same
+// parameters, the same work, the same activations kept, the same ops.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -67,8 +67,8 @@ TEST_P(FamilyAgainstFile, IsTheSameModel) {
 
   std::map<std::string, int> ops = Histogram(built), file_ops = Histogram(file);
   if (GetParam().file.starts_with("gpt")) {
-    // The exporter flattens tokens before, and unflattens them after, every linear layer of GPT-2's kind:
-    // views that cost nothing and that Linear does not need.
+    // The exporter flattens tokens before, and unflattens them after, every linear layer of GPT-2's
+    // kind: views that cost nothing and that Linear does not need.
     ops.erase("Reshape");
     file_ops.erase("Reshape");
   }
@@ -77,8 +77,8 @@ TEST_P(FamilyAgainstFile, IsTheSameModel) {
 
 // A tied weight has one of its two names in the file and the other here.
 TEST_P(FamilyAgainstFile, HasItsParameterNames) {
-  std::map<std::string, Shape> file =
-      ParameterShapes(LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz"));
+  std::map<std::string, Shape> file = ParameterShapes(
+      LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz"));
   std::map<std::string, Shape> built = ParameterShapes(LoadModel(GetParam().expression));
   std::vector<std::string> missing;
   for (const auto& [name, shape] : file) {
@@ -90,7 +90,8 @@ TEST_P(FamilyAgainstFile, HasItsParameterNames) {
     }
   }
   std::vector<std::string> allowed;
-  if (GetParam().file.starts_with("gpt") || GetParam().file == "t5-small") allowed = {"lm_head.weight"};
+  if (GetParam().file.starts_with("gpt") || GetParam().file == "t5-small")
+    allowed = {"lm_head.weight"};
   if (GetParam().file == "bert-base") {
     allowed = {"cls.predictions.decoder.bias", "cls.predictions.decoder.weight"};
   }

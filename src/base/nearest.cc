@@ -44,7 +44,8 @@ std::vector<std::string> Nearest(std::string_view given, std::span<const std::st
     std::string other = Lower(name);
     size_t distance = EditDistance(lower, other);
     bool prefix = other.starts_with(lower) || lower.starts_with(other);
-    if (prefix || 2 * distance < std::max<size_t>(lower.size(), 3)) found.emplace_back(distance, name);
+    if (prefix || 2 * distance < std::max<size_t>(lower.size(), 3))
+      found.emplace_back(distance, name);
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

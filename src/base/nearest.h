@@ -12,12 +12,12 @@
 
 namespace heddle {
 
-// The fewest insertions, deletions, replacements and swaps of neighbours that turn one text into the other.
-// O(a.size() * b.size()).
+// The fewest insertions, deletions, replacements and swaps of neighbours that turn one text into
+// the other. O(a.size() * b.size()).
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// Up to `count` of `names` that are near `given` (edits below half its length, or one begins with the
-// other), nearest first, ties in the order given. Case does not count.
+// Up to `count` of `names` that are near `given` (edits below half its length, or one begins with
+// the other), nearest first, ties in the order given. Case does not count.
 std::vector<std::string> Nearest(std::string_view given, std::span<const std::string> names,
                                  size_t count = 3);
 

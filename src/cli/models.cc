@@ -16,17 +16,22 @@ int64_t CountParameters(const BuiltInInfo& info) {
   int64_t count = 0;
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = graph.value(id);
-    count = CheckedAdd(count, ElementCount(value.type.shape, value.name), "the number of parameters");
+    count =
+        CheckedAdd(count, ElementCount(value.type.shape, value.name), "the number of parameters");
   }
   return count;
 }
 
 std::string Kind(const Key& key) {
   switch (key.kind) {
-    case Key::Kind::kInt: return "int";
-    case Key::Kind::kReal: return "real";
-    case Key::Kind::kFlag: return "0|1";
-    case Key::Kind::kChoice: return fmt::format("{}", fmt::join(key.choices, "|"));
+    case Key::Kind::kInt:
+      return "int";
+    case Key::Kind::kReal:
+      return "real";
+    case Key::Kind::kFlag:
+      return "0|1";
+    case Key::Kind::kChoice:
+      return fmt::format("{}", fmt::join(key.choices, "|"));
   }
   return "";
 }
@@ -37,7 +42,8 @@ Json ToJson() {
   for (const Family& family : Families()) {
     Json keys = Json::array();
     for (const Key& key : family.keys) {
-      keys.push_back({{"name", key.name}, {"kind", Kind(key)}, {"default", key.fallback}, {"help", key.help}});
+      keys.push_back(
+          {{"name", key.name}, {"kind", Kind(key)}, {"default", key.fallback}, {"help", key.help}});
     }
     json["families"].push_back({{"name", family.name}, {"about", family.about}, {"keys", keys}});
   }
@@ -56,8 +62,8 @@ void PrintFamily(const Family& family) {
   fmt::print("{}: {}\n", family.name, family.about);
   for (const BuiltInInfo& info : BuiltInModels()) {
     if (info.family != family.name || info.name == family.name) continue;
-    fmt::print("  {:<18} {:>8}   {}\n", info.name, FormatCount(static_cast<double>(CountParameters(info))),
-               info.expression);
+    fmt::print("  {:<18} {:>8}   {}\n", info.name,
+               FormatCount(static_cast<double>(CountParameters(info))), info.expression);
   }
 }
 
@@ -90,7 +96,9 @@ void List(const std::string& name, bool json) {
     PrintFamily(family);
     fmt::print("\n");
   }
-  fmt::print("Any name or family takes keys: gpt3-175b:batch=4,seq=1024. 'heddle models FAMILY' lists them.\n");
+  fmt::print(
+      "Any name or family takes keys: gpt3-175b:batch=4,seq=1024. 'heddle models FAMILY' lists "
+      "them.\n");
 }
 
 struct ModelsArgs {
@@ -101,7 +109,8 @@ struct ModelsArgs {
 }  // namespace
 
 void AddModels(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("models", "list the built-in models, or the keys of a family");
+  CLI::App* command =
+      app.add_subcommand("models", "list the built-in models, or the keys of a family");
   auto args = std::make_shared<ModelsArgs>();
   command->add_option("FAMILY", args->family, "a family or a model, whose keys to list");
   command->add_flag("--json", args->json, "print one JSON object on standard output");

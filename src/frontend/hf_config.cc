@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kDefaultBatch = 8;
 constexpr int64_t kDefaultSeq = 2048;
-constexpr int64_t kDefaultGroup = 64;  // of tokens that share out the room of experts: small is cheap
+constexpr int64_t kDefaultGroup =
+    64;  // of tokens that share out the room of experts: small is cheap
 
 // Typed access to the keys of a config; errors name file and key.
 class Config {
@@ -67,7 +68,8 @@ class Config {
     return value->get<std::string>();
   }
 
-  void RequireMultiple(std::string_view a, int64_t a_value, std::string_view b, int64_t b_value) const {
+  void RequireMultiple(std::string_view a, int64_t a_value, std::string_view b,
+                       int64_t b_value) const {
     if (a_value % b_value == 0) return;
     Refuse(fmt::format("'{}' is {}, not a multiple of '{}', which is {}", a, a_value, b, b_value));
   }
@@ -119,7 +121,8 @@ const char* Activation(const Config& c, std::string_view key, const std::string&
   if (name == "silu" || name == "swish") return gated ? "swiglu" : "silu";
   if (name == "relu" && !gated) return "relu";
   if (name == "relu2" && !gated) return "squared_relu";
-  c.Refuse(key, Json(name), gated ? "neither silu nor a gelu" : "neither a gelu, silu, relu nor relu2");
+  c.Refuse(key, Json(name),
+           gated ? "neither silu nor a gelu" : "neither a gelu, silu, relu nor relu2");
 }
 
 void SetSequence(Translation& t, int64_t longest) { t.Set("seq", std::min(longest, kDefaultSeq)); }
@@ -132,7 +135,8 @@ Translation FromGpt2(const Config& c) {
   t.Set("layers", c.Int("n_layer", 12)).Set("hidden", hidden).Set("heads", heads);
   t.Set("vocab", c.Int("vocab_size", 50257)).Set("positions", positions);
   t.Set("ffn", c.Int("n_inner", 4 * hidden));
-  t.Set("mlp", Activation(c, "activation_function", c.Text("activation_function", "gelu_new"), false));
+  t.Set("mlp",
+        Activation(c, "activation_function", c.Text("activation_function", "gelu_new"), false));
   t.Set("tied", c.Flag("tie_word_embeddings", true));
   SetSequence(t, positions);
   return t;
@@ -144,7 +148,8 @@ Translation FromLlama(const Config& c, bool qkv_bias) {
   int64_t kv_heads = c.Int("num_key_value_heads", heads);
   c.RequireMultiple("num_attention_heads", heads, "num_key_value_heads", kv_heads);
   int64_t head_dim = c.Int("head_dim", std::max<int64_t>(1, hidden / heads));
-  if (head_dim == hidden / heads) c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
+  if (head_dim == hidden / heads)
+    c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   Translation t{"llama", {}};
   t.Set("layers", c.Int("num_hidden_layers")).Set("hidden", hidden).Set("heads", heads);
   t.Set("kv_heads", kv_heads).Set("head_dim", head_dim).Set("ffn", c.Int("intermediate_size"));
@@ -155,7 +160,9 @@ Translation FromLlama(const Config& c, bool qkv_bias) {
   return t;
 }
 
-Translation FromLlamaItself(const Config& c) { return FromLlama(c, c.Flag("attention_bias", false)); }
+Translation FromLlamaItself(const Config& c) {
+  return FromLlama(c, c.Flag("attention_bias", false));
+}
 Translation FromMistral(const Config& c) { return FromLlama(c, false); }
 Translation FromQwen2(const Config& c) { return FromLlama(c, true); }
 
@@ -163,8 +170,8 @@ Translation FromMixtral(const Config& c) {
   Translation t = FromLlama(c, false);
   int64_t experts = c.Int("num_local_experts", 8), top_k = c.Int("num_experts_per_tok", 2);
   if (top_k > experts) {
-    c.Refuse(fmt::format("'num_experts_per_tok' is {}, more than 'num_local_experts', which is {}", top_k,
-                         experts));
+    c.Refuse(fmt::format("'num_experts_per_tok' is {}, more than 'num_local_experts', which is {}",
+                         top_k, experts));
   }
   return t.Set("experts", experts).Set("top_k", top_k).Set("capacity_factor", int64_t{1});
 }
@@ -179,7 +186,9 @@ Translation FromNeox(const Config& c) {
   t.Set("layers", c.Int("num_hidden_layers")).Set("hidden", hidden).Set("heads", heads);
   t.Set("ffn", c.Int("intermediate_size")).Set("vocab", c.Int("vocab_size"));
   t.Set("position", "rope").Set("rotary_dim", std::max<int64_t>(2, rotary / 2 * 2));
-  t.Set("qkv", "interleaved").Set("names", "neox").Set("tied", c.Flag("tie_word_embeddings", false));
+  t.Set("qkv", "interleaved")
+      .Set("names", "neox")
+      .Set("tied", c.Flag("tie_word_embeddings", false));
   t.Set("mlp", Activation(c, "hidden_act", c.Text("hidden_act", "gelu"), false));
   t.Set("parallel", c.Flag("use_parallel_residual", true)).Set("two_norms", true);
   t.Set("qkv_bias", c.Flag("attention_bias", true));
@@ -191,8 +200,10 @@ Translation FromOpt(const Config& c) {
   int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
   c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   if (!c.Flag("do_layer_norm_before", true) || c.Int("word_embed_proj_dim", hidden) != hidden) {
-    c.Refuse("'do_layer_norm_before' false or a 'word_embed_proj_dim' other than 'hidden_size' (OPT-350m) "
-             "is not supported; export it to ONNX instead");
+    c.Refuse(
+        "'do_layer_norm_before' false or a 'word_embed_proj_dim' other than 'hidden_size' "
+        "(OPT-350m) "
+        "is not supported; export it to ONNX instead");
   }
   int64_t positions = c.Int("max_position_embeddings", 2048);
   Translation t{"gpt", {}};
@@ -253,9 +264,10 @@ struct ModelType {
 
 const std::vector<ModelType>& ModelTypes() {
   static const std::vector<ModelType> types = {
-      {"gpt2", FromGpt2},         {"llama", FromLlamaItself}, {"mistral", FromMistral}, {"qwen2", FromQwen2},
-      {"mixtral", FromMixtral},   {"gpt_neox", FromNeox},     {"opt", FromOpt},         {"bert", FromBert},
-      {"t5", FromT5},             {"vit", FromVit},
+      {"gpt2", FromGpt2},   {"llama", FromLlamaItself}, {"mistral", FromMistral},
+      {"qwen2", FromQwen2}, {"mixtral", FromMixtral},   {"gpt_neox", FromNeox},
+      {"opt", FromOpt},     {"bert", FromBert},         {"t5", FromT5},
+      {"vit", FromVit},
   };
   return types;
 }
@@ -268,8 +280,8 @@ Translation Translate(const Config& config) {
     names.push_back(known.name);
   }
   if (type.size() > 60) type = type.substr(0, 60) + "...";
-  config.Refuse(fmt::format("'model_type' is '{}'; known are {}; others can be exported to ONNX", type,
-                            fmt::join(names, ", ")));
+  config.Refuse(fmt::format("'model_type' is '{}'; known are {}; others can be exported to ONNX",
+                            type, fmt::join(names, ", ")));
 }
 
 // The folder's name says more than "config.json".

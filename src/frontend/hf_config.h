@@ -9,11 +9,11 @@
 
 namespace heddle {
 
-// By its `model_type`: gpt2, llama, mistral, qwen2, mixtral, gpt_neox, opt, bert, t5 and vit become members of
-// the built-in families (frontend/families/). Keys that change no size are passed over: sliding windows,
-// rotary bases, initialisers, token ids; so is dropout, which Hugging Face turns off in half of its recipes.
-// `options.dims` may give `batch` (8 otherwise), `seq` (otherwise what the model allows, up to 2048) and
-// further keys of the family. Throws InputError, one line with file, key and value.
+// By its `model_type`: gpt2, llama, mistral, qwen2, mixtral, gpt_neox, opt, bert, t5 and vit become
+// members of the built-in families (frontend/families/). Keys that change no size are passed over:
+// sliding windows, rotary bases, initialisers, token ids. Dropout is left out. `options.dims` may
+// give `batch` (8 otherwise), `seq` (otherwise what the model allows, up to 2048) and further keys
+// of the family. Throws InputError, one line with file, key and value.
 Graph LoadHfConfig(const std::string& path, const ImportOptions& options);
 
 // From the text of such a file; `path` names it in errors and in the graph.

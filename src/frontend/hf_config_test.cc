@@ -14,7 +14,9 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string Path(const std::string& name) { return HEDDLE_TEST_DATA "/hf/" + name + "/config.json"; }
+std::string Path(const std::string& name) {
+  return HEDDLE_TEST_DATA "/hf/" + name + "/config.json";
+}
 
 std::string Error(const std::string& text) {
   try {
@@ -56,11 +58,11 @@ TEST(HfConfig, ParametersAreNamedAsInCheckpoints) {
   Graph graph = LoadModel(Path("opt-125m"));
   std::vector<std::string> names;
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) names.push_back(graph.value(id).name);
-  EXPECT_THAT(names, testing::IsSupersetOf({"model.decoder.embed_tokens.weight",
-                                            "model.decoder.embed_positions.weight",
-                                            "model.decoder.layers.11.self_attn.q_proj.weight",
-                                            "model.decoder.layers.11.fc2.bias",
-                                            "model.decoder.final_layer_norm.weight"}));
+  EXPECT_THAT(names,
+              testing::IsSupersetOf(
+                  {"model.decoder.embed_tokens.weight", "model.decoder.embed_positions.weight",
+                   "model.decoder.layers.11.self_attn.q_proj.weight",
+                   "model.decoder.layers.11.fc2.bias", "model.decoder.final_layer_norm.weight"}));
 }
 
 TEST(HfConfig, MistakesAreOneLineWithFileAndKey) {
@@ -70,25 +72,30 @@ TEST(HfConfig, MistakesAreOneLineWithFileAndKey) {
   EXPECT_EQ(Error("[]"), "dir/config.json: expected an object with a model's configuration");
   EXPECT_THAT(Error("{"), HasSubstr("dir/config.json:"));
   EXPECT_THAT(Error(R"({"model_type":"mamba"})"),
-              HasSubstr("'model_type' is 'mamba'; known are gpt2, llama, mistral, qwen2, mixtral, gpt_neox, opt"));
+              HasSubstr("'model_type' is 'mamba'; known are gpt2, llama, mistral, qwen2, mixtral, "
+                        "gpt_neox, opt"));
   EXPECT_EQ(Error(R"({"model_type":3})"), "dir/config.json: 'model_type' is 3, not a text");
   EXPECT_EQ(Error("{" + llama + "}"), "dir/config.json: 'num_attention_heads' is missing");
   EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":"4"})"),
             "dir/config.json: 'num_attention_heads' is \"4\", not a whole number");
-  EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":5})"),
-            "dir/config.json: 'hidden_size' is 64, not a multiple of 'num_attention_heads', which is 5");
+  EXPECT_EQ(
+      Error("{" + llama + R"(,"num_attention_heads":5})"),
+      "dir/config.json: 'hidden_size' is 64, not a multiple of 'num_attention_heads', which is 5");
   EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":4,"num_key_value_heads":3})"),
-            "dir/config.json: 'num_attention_heads' is 4, not a multiple of 'num_key_value_heads', which is 3");
+            "dir/config.json: 'num_attention_heads' is 4, not a multiple of 'num_key_value_heads', "
+            "which is 3");
   for (const char* value : {"0", "-4", "99999999999", "18446744073709551615"}) {
     EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":)" + value + "}"),
-              std::string("dir/config.json: 'num_attention_heads' is ") + value + ", not from 1 to 1073741824");
+              std::string("dir/config.json: 'num_attention_heads' is ") + value +
+                  ", not from 1 to 1073741824");
   }
   EXPECT_THAT(Error("{" + llama + R"(,"num_attention_heads":4,"hidden_act":"tanh"})"),
               HasSubstr("'hidden_act' is \"tanh\""));
   EXPECT_THAT(Error("{" + llama + R"(,"num_attention_heads":4,"tie_word_embeddings":1})"),
               HasSubstr("'tie_word_embeddings' is 1"));
   EXPECT_THAT(Error(R"({"model_type":"vit","patch_size":15})"), HasSubstr("'image_size' is 224"));
-  EXPECT_THAT(Error(R"({"model_type":"gpt2","n_layer":1000000})"), HasSubstr("dir/config.json: layers=1000000"));
+  EXPECT_THAT(Error(R"({"model_type":"gpt2","n_layer":1000000})"),
+              HasSubstr("dir/config.json: layers=1000000"));
 }
 
 }  // namespace

@@ -10,26 +10,33 @@ namespace {
 
 constexpr double kRotaryBase = 10000;
 
-// Angles as PyTorch computes them: position times base^(-2i/d), the second half of a row repeating the first.
+// base^(-2i/width) in f32, as PyTorch has it.
+std::vector<float> Frequencies(int64_t width) {
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < width / 2; ++i) {
+    double exponent = static_cast<double>(2 * i) / static_cast<double>(width);
+    frequencies.push_back(static_cast<float>(1 / std::pow(kRotaryBase, exponent)));
+  }
+  return frequencies;
+}
+
+// A function of the angles position * frequency; the second half of a row repeats the first.
 HostTensor RotaryTable(int64_t seq, int64_t width, float (*function)(float)) {
   HostTensor table(DType::kF32, {1, 1, seq, width});
-  auto values = table.as<float>();
-  int64_t half = width / 2;
-  for (int64_t i = 0; i < half; ++i) {
-    double exponent = static_cast<double>(2 * i) / static_cast<double>(width);
-    float frequency = static_cast<float>(1 / std::pow(kRotaryBase, exponent));
-    for (int64_t position = 0; position < seq; ++position) {
-      float value = function(static_cast<float>(position) * frequency);
-      size_t at = static_cast<size_t>(position * width + i);
-      values[at] = values[at + static_cast<size_t>(half)] = value;
+  float* row = table.as<float>().data();
+  std::vector<float> frequencies = Frequencies(width);
+  size_t half = frequencies.size();
+  for (int64_t position = 0; position < seq; ++position, row += width) {
+    for (size_t i = 0; i < half; ++i) {
+      row[i] = row[i + half] = function(static_cast<float>(position) * frequencies[i]);
     }
   }
   return table;
 }
 
-// Press et al., "Train Short, Test Long": head h of 2^k adds 2^(-8(h+1)/2^k) per position; heads beyond a
-// power of two take every other slope of the next one. Softmax does not see what a whole row shares, so the
-// bias depends on the key's position only.
+// Press et al., "Train Short, Test Long": head h of 2^k adds 2^(-8(h+1)/2^k) per position; heads
+// beyond a power of two take every other slope of the next one. Softmax does not see what a whole
+// row shares, so the bias depends on the key's position only.
 HostTensor AlibiTable(int64_t heads, int64_t seq) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
@@ -40,22 +47,24 @@ HostTensor AlibiTable(int64_t heads, int64_t seq) {
                                : (2 * static_cast<double>(head - power) + 1) / 2;
     double slope = std::pow(2.0, -8 * step / static_cast<double>(power));
     for (int64_t j = 0; j < seq; ++j) {
-      values[static_cast<size_t>(head * seq + j)] = static_cast<float>(slope * static_cast<double>(j));
+      values[static_cast<size_t>(head * seq + j)] =
+          static_cast<float>(slope * static_cast<double>(j));
     }
   }
   return table;
 }
 
-// Distances seq-1 ... 0 as in Transformer-XL.
+// Distances seq-1 ... 0 as in Transformer-XL: sines, then cosines.
 HostTensor SinusoidTable(int64_t seq, int64_t width) {
   HostTensor table(DType::kF32, {1, seq, width});
-  auto values = table.as<float>();
-  for (int64_t i = 0; i < width; ++i) {
-    double exponent = static_cast<double>(i / 2 * 2) / static_cast<double>(width);
-    float frequency = static_cast<float>(1 / std::pow(kRotaryBase, exponent));
-    for (int64_t row = 0; row < seq; ++row) {
-      float angle = static_cast<float>(seq - 1 - row) * frequency;
-      values[static_cast<size_t>(row * width + i)] = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
+  float* row = table.as<float>().data();
+  std::vector<float> frequencies = Frequencies(width);
+  size_t half = frequencies.size();
+  for (int64_t distance = seq - 1; distance >= 0; --distance, row += width) {
+    for (size_t i = 0; i < half; ++i) {
+      float angle = static_cast<float>(distance) * frequencies[i];
+      row[i] = std::sin(angle);
+      row[i + half] = std::cos(angle);
     }
   }
   return table;
@@ -103,8 +112,8 @@ Qkv ProjectApart(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
   return {q, k, project(c.kv_heads, c.names.v)};
 }
 
-// DeepSeek-V2's multi-head latent attention: queries, and keys with values, pass through narrow latents;
-// one rotary key is shared by all heads.
+// DeepSeek-V2's multi-head latent attention: queries, and keys with values, pass through narrow
+// latents; one rotary key is shared by all heads.
 Qkv ProjectLatent(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
   auto scope = b.In("self_attn");
   LinearOptions plain{.bias = false};
@@ -124,14 +133,14 @@ Qkv ProjectLatent(ModelBuilder& b, const DecoderConfig& c, const Tables& tables,
   return {q, b.Concat({k_v[0], key}, 3), k_v[1]};
 }
 
-// Transformer-XL: scores gain (q + v) . r(i - j), r being projected sinusoids; the shift by one column per
-// row that turns positions into distances is a pad, a reshape and a slice. Returns the bias; q gains u.
+// Transformer-XL: scores gain (q + v) . r(i - j), r being projected sinusoids; the shift by one
+// column per row that turns positions into distances is a pad, a reshape and a slice. Returns the
+// bias; q gains u.
 ValueId RelativeBias(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId* q) {
   Shape per_head = {c.heads, 1, c.head_dim};
-  ValueId r = b.SplitHeads(
-      b.Linear(tables.sinusoids, c.heads * c.head_dim, "attn.r_proj",
-               {.bias = false, .transposed = c.names.transposed}),
-      c.heads);
+  ValueId r = b.SplitHeads(b.Linear(tables.sinusoids, c.heads * c.head_dim, "attn.r_proj",
+                                    {.bias = false, .transposed = c.names.transposed}),
+                           c.heads);
   ValueId query = b.Add(*q, b.Parameter("attn.r_r_bias", per_head));
   *q = b.Add(*q, b.Parameter("attn.r_w_bias", per_head));
   ValueId scores = b.Op("MatMul", {query, b.Transpose(r, {0, 1, 3, 2})});
@@ -175,7 +184,8 @@ ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tab
                            .bias = tables.alibi};
   if (c.position == "relative") options.bias = RelativeBias(b, c, tables, &p.q);
   ValueId merged = b.MergeHeads(b.Attention(p.q, p.k, p.v, options));
-  return b.Linear(merged, c.hidden, c.names.out, {.bias = c.bias, .transposed = c.names.transposed});
+  return b.Linear(merged, c.hidden, c.names.out,
+                  {.bias = c.bias, .transposed = c.names.transposed});
 }
 
 }  // namespace heddle

@@ -1,4 +1,5 @@
-// BERT with its masked-language-model head: norms after each part, the head tied to the token table.
+// BERT with its masked-language-model head: norms after each part, the head tied to the token
+// table.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,8 +19,16 @@ struct Config {
 };
 
 Config Read(const Settings& s) {
-  Config c{s.Int("batch"), s.Int("seq"), s.Int("vocab"), s.Int("layers"), s.Int("hidden"), s.Int("heads"),
-           0, s.Int("positions"), s.Int("token_types"), s.Real("dropout")};
+  Config c{s.Int("batch"),
+           s.Int("seq"),
+           s.Int("vocab"),
+           s.Int("layers"),
+           s.Int("hidden"),
+           s.Int("heads"),
+           0,
+           s.Int("positions"),
+           s.Int("token_types"),
+           s.Real("dropout")};
   c.ffn = s.Int("ffn", 4 * c.hidden);
   RequireMultiple("hidden", c.hidden, "heads", c.heads);
   if (c.positions < c.seq) ThrowInput("seq={} is more than positions={}", c.seq, c.positions);
@@ -28,9 +37,11 @@ Config Read(const Settings& s) {
 
 ValueId Embed(ModelBuilder& b, const Config& c, ValueId tokens, ValueId ids) {
   auto scope = b.In("bert.embeddings");
-  ValueId types = b.Op("Expand", {b.Range("token_type_ids", {1, 1})}, {{"shape", Shape{c.batch, c.seq}}});
+  ValueId types =
+      b.Op("Expand", {b.Range("token_type_ids", {1, 1})}, {{"shape", Shape{c.batch, c.seq}}});
   ValueId x = b.Embedding(tokens, ids);
-  x = b.Add(x, b.Embedding(b.Parameter("token_type_embeddings.weight", {c.token_types, c.hidden}), types));
+  x = b.Add(x, b.Embedding(b.Parameter("token_type_embeddings.weight", {c.token_types, c.hidden}),
+                           types));
   ValueId places = b.Parameter("position_embeddings.weight", {c.positions, c.hidden});
   x = b.Add(x, b.Embedding(places, b.Range("position_ids", {1, c.seq})));
   return b.Dropout(b.LayerNorm(x, "LayerNorm", kEpsilon), c.dropout);
@@ -61,7 +72,8 @@ Graph Build(const Settings& settings, const std::string& name) {
     x = Layer(b, c, x);
   }
   auto scope = b.In("cls.predictions");
-  x = b.LayerNorm(b.Gelu(b.Linear(x, c.hidden, "transform.dense"), "none"), "transform.LayerNorm", kEpsilon);
+  x = b.LayerNorm(b.Gelu(b.Linear(x, c.hidden, "transform.dense"), "none"), "transform.LayerNorm",
+                  kEpsilon);
   ValueId logits = b.Op("Linear", {x, tokens, b.Parameter("bias", {c.vocab})},
                         {{"transpose_weight", int64_t{1}}});
   return b.Finish(b.CrossEntropy(logits, labels));

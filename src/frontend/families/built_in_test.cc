@@ -22,7 +22,8 @@ using testing::StartsWith;
 int64_t Parameters(const std::string& expression) {
   Graph graph = BuildModel(expression);
   int64_t count = 0;
-  for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) count += ElementCount(graph.value(id).type.shape);
+  for (ValueId id : graph.ValuesOf(ValueKind::kParameter))
+    count += ElementCount(graph.value(id).type.shape);
   return count;
 }
 
@@ -38,7 +39,8 @@ std::string Error(const std::string& expression) {
 // Every variant that a key brings, small.
 const std::vector<std::string>& Variants() {
   static const std::string gpt = "gpt:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2";
-  static const std::string llama = "llama:layers=4,hidden=48,heads=6,ffn=40,seq=16,vocab=97,batch=2";
+  static const std::string llama =
+      "llama:layers=4,hidden=48,heads=6,ffn=40,seq=16,vocab=97,batch=2";
   static const std::string moe = "moe:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,experts=4";
   static const std::vector<std::string> variants = {
       gpt,
@@ -61,7 +63,8 @@ const std::vector<std::string>& Variants() {
       moe + ",mlp=swiglu,group=8,capacity_factor=1.3,shared_experts=2,expert_ffn=24,top_k=3",
       "bert:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,dropout=0.1",
       "t5:layers=4,hidden=48,heads=6,head_dim=10,seq=16,vocab=97,batch=2",
-      "t5:layers=4,decoder_layers=2,hidden=48,heads=6,seq=16,vocab=97,mlp=gated_gelu,tied=0,dropout=0.1",
+      "t5:layers=4,decoder_layers=2,hidden=48,heads=6,seq=16,vocab=97,mlp=gated_gelu,tied=0,"
+      "dropout=0.1",
       "vit:layers=4,hidden=48,heads=6,image=32,patch=8,classes=10,batch=2,dropout=0.1",
       "resnet:depth=18,channels=8,image=64,batch=2",
       "wide-resnet:depth=50,channels=8,image=64,batch=2",
@@ -83,12 +86,13 @@ TEST(BuiltIn, EveryVariantIsSoundAndReadsBack) {
     std::vector<Rule> rules = MakeRules(graph);
     std::vector<bool> needs = NeedsGradient(graph, rules);
     EXPECT_TRUE(needs[static_cast<size_t>(graph.outputs[0].value)]) << expression;
-    for (const Value& value : graph.values) EXPECT_TRUE(value.kind != ValueKind::kParameter || !value.data);
+    for (const Value& value : graph.values)
+      EXPECT_TRUE(value.kind != ValueKind::kParameter || !value.data);
   }
 }
 
-// One op of a layer as folding sees it: what it is and where its operands come from, counted from itself
-// within the layer.
+// One op of a layer as folding sees it: what it is and where its operands come from, counted from
+// itself within the layer.
 std::string Signature(const Graph& graph, size_t index, size_t period) {
   const Node& node = graph.nodes[index];
   std::string text = node.op;
@@ -119,7 +123,8 @@ TEST(BuiltIn, LayersAreEqual) {
     size_t tail = 8;
     size_t begin = graph.nodes.size() - tail - 3 * period;
     for (size_t i = begin; i < begin + 2 * period; ++i) {
-      ASSERT_EQ(Signature(graph, i, period), Signature(graph, i + period, period)) << expression << " " << i;
+      ASSERT_EQ(Signature(graph, i, period), Signature(graph, i + period, period))
+          << expression << " " << i;
     }
   }
 }
@@ -137,26 +142,48 @@ TEST(BuiltIn, EveryNameBuildsAndIsUnique) {
 // What papers and model cards say; Hugging Face's own counts where they are whole numbers.
 TEST(BuiltIn, ParametersAreThoseOfThePublishedModels) {
   const std::map<std::string, int64_t> exact = {
-      {"gpt2", 124439808},          {"gpt2-medium", 354823168},  {"gpt2-large", 774030080},
-      {"gpt2-xl", 1557611200},      {"llama-7b", 6738415616},    {"llama2-13b", 13015864320},
-      {"llama2-70b", 68976648192},  {"llama3-8b", 8030261248},   {"llama3-70b", 70553706496},
-      {"llama3-405b", 405853388800}, {"mistral-7b", 7241732096}, {"qwen2-7b", 7615616512},
-      {"mixtral-8x7b", 46702792704}, {"bloom-176b", 176247271424}, {"gpt-neox-20b", 20554567680},
-      {"t5-small", 60506624},       {"t5-base", 222903552},      {"t5-large", 737668096},
-      {"vit-base", 86567656},       {"vit-large", 304326632},    {"resnet18", 11689512},
-      {"resnet50", 25557032},       {"resnet101", 44549160},     {"resnet152", 60192808},
-      {"wide-resnet-50", 68883240}, {"wide-resnet-101", 126886696}, {"vgg16", 138357544},
-      {"vgg19", 143667240},         {"qwen3-30b-a3b", 30532122624}, {"qwen3-235b-a22b", 235093634560},
+      {"gpt2", 124439808},
+      {"gpt2-medium", 354823168},
+      {"gpt2-large", 774030080},
+      {"gpt2-xl", 1557611200},
+      {"llama-7b", 6738415616},
+      {"llama2-13b", 13015864320},
+      {"llama2-70b", 68976648192},
+      {"llama3-8b", 8030261248},
+      {"llama3-70b", 70553706496},
+      {"llama3-405b", 405853388800},
+      {"mistral-7b", 7241732096},
+      {"qwen2-7b", 7615616512},
+      {"mixtral-8x7b", 46702792704},
+      {"bloom-176b", 176247271424},
+      {"gpt-neox-20b", 20554567680},
+      {"t5-small", 60506624},
+      {"t5-base", 222903552},
+      {"t5-large", 737668096},
+      {"vit-base", 86567656},
+      {"vit-large", 304326632},
+      {"resnet18", 11689512},
+      {"resnet50", 25557032},
+      {"resnet101", 44549160},
+      {"resnet152", 60192808},
+      {"wide-resnet-50", 68883240},
+      {"wide-resnet-101", 126886696},
+      {"vgg16", 138357544},
+      {"vgg19", 143667240},
+      {"qwen3-30b-a3b", 30532122624},
+      {"qwen3-235b-a22b", 235093634560},
       {"deepseek-v3", 671026404352},
   };
   for (const auto& [name, count] : exact) EXPECT_EQ(Parameters(name), count) << name;
   const std::map<std::string, double> rounded = {
-      {"gpt3-125m", 125e6},  {"gpt3-350m", 356e6},   {"gpt3-760m", 760e6},     {"gpt3-1.3b", 1.3e9},
-      {"gpt3-6.7b", 6.7e9},  {"gpt3-13b", 12.9e9},   {"gpt3-175b", 174.6e9},   {"megatron-8.3b", 8.3e9},
-      {"megatron-18b", 18.4e9}, {"megatron-145b", 145.6e9}, {"megatron-530b", 529.6e9},
-      {"megatron-1t", 1008e9}, {"palm-540b", 540.35e9}, {"gopher-280b", 280e9}, {"glm-130b", 130e9},
-      {"gpt-oss-120b", 116.8e9}, {"t5-3b", 2.85e9},  {"t5-11b", 11.3e9},       {"vit-huge", 632e6},
-      {"mpt-7b", 6.659e9},   {"mpt-30b", 29.975e9},  {"bert-large", 335e6},    {"gpt-j-6b", 6.053e9},
+      {"gpt3-125m", 125e6},       {"gpt3-350m", 356e6},       {"gpt3-760m", 760e6},
+      {"gpt3-1.3b", 1.3e9},       {"gpt3-6.7b", 6.7e9},       {"gpt3-13b", 12.9e9},
+      {"gpt3-175b", 174.6e9},     {"megatron-8.3b", 8.3e9},   {"megatron-18b", 18.4e9},
+      {"megatron-145b", 145.6e9}, {"megatron-530b", 529.6e9}, {"megatron-1t", 1008e9},
+      {"palm-540b", 540.35e9},    {"gopher-280b", 280e9},     {"glm-130b", 130e9},
+      {"gpt-oss-120b", 116.8e9},  {"t5-3b", 2.85e9},          {"t5-11b", 11.3e9},
+      {"vit-huge", 632e6},        {"mpt-7b", 6.659e9},        {"mpt-30b", 29.975e9},
+      {"bert-large", 335e6},      {"gpt-j-6b", 6.053e9},
   };
   for (const auto& [name, count] : rounded) {
     EXPECT_NEAR(static_cast<double>(Parameters(name)) / count, 1, 0.015) << name;
@@ -209,12 +236,14 @@ TEST(BuiltIn, NamesTakeKeysAndDims) {
 
 TEST(BuiltIn, ImpossibleSizesAreRefused) {
   EXPECT_EQ(Error("gpt:heads=7"), "gpt:heads=7: hidden=768 is not a multiple of heads=7");
-  EXPECT_EQ(Error("llama:kv_heads=5"), "llama:kv_heads=5: heads=32 is not a multiple of kv_heads=5");
+  EXPECT_EQ(Error("llama:kv_heads=5"),
+            "llama:kv_heads=5: heads=32 is not a multiple of kv_heads=5");
   EXPECT_THAT(Error("llama:kv_heads=64"), HasSubstr("heads=32 is not a multiple of kv_heads=64"));
   EXPECT_THAT(Error("gpt:layers=0"), HasSubstr("layers=0 is not a whole number from 1"));
   EXPECT_THAT(Error("gpt:layers=1000000"), HasSubstr("layers=1000000"));
   EXPECT_THAT(Error("gpt:layer=2"), HasSubstr("did you mean layers?"));
-  EXPECT_THAT(Error("gpt:batch=1073741824,seq=1048576,hidden=1048576,heads=16,vocab=10"), HasSubstr("63 bits"));
+  EXPECT_THAT(Error("gpt:batch=1073741824,seq=1048576,hidden=1048576,heads=16,vocab=10"),
+              HasSubstr("63 bits"));
   EXPECT_THAT(Error("llama:seq=1073741824"), HasSubstr("smaller seq"));
   EXPECT_THAT(Error("t5:seq=1048576"), HasSubstr("smaller seq"));
   EXPECT_THAT(Error("gpt:seq=64,positions=32"), HasSubstr("seq=64 is more than positions=32"));
@@ -233,7 +262,8 @@ TEST(BuiltIn, ImpossibleSizesAreRefused) {
 TEST(BuiltIn, UnknownNamesGetTheNearestOnes) {
   EXPECT_THAT(Error("gtp2"), HasSubstr("did you mean gpt2"));
   EXPECT_THAT(Error("llama3-7b"), HasSubstr("did you mean llama-7b, llama2-7b or llama3-8b?"));
-  EXPECT_THAT(Error("zzzzzzzzzzzz"), StartsWith("zzzzzzzzzzzz: no built-in model 'zzzzzzzzzzzz' ("));
+  EXPECT_THAT(Error("zzzzzzzzzzzz"),
+              StartsWith("zzzzzzzzzzzz: no built-in model 'zzzzzzzzzzzz' ("));
   EXPECT_FALSE(IsBuiltIn("gtp2"));
   EXPECT_FALSE(IsBuiltIn(""));
   EXPECT_TRUE(IsBuiltIn("gpt2:anything"));

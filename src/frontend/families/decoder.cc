@@ -13,60 +13,6 @@ namespace {
 constexpr double kLayerNormEpsilon = 1e-5;
 constexpr double kRMSNormEpsilon = 1e-6;
 
-DecoderNames NamesOf(const std::string& style) {
-  if (style == "gpt2") {
-    return {.tokens = "transformer.wte", .positions = "transformer.wpe", .embedding_norm = "transformer.ln_emb",
-            .layers = "transformer.h", .attention_norm = "ln_1", .qkv = "attn.c_attn", .q = "attn.q_attn",
-            .k = "attn.k_attn", .v = "attn.v_attn", .out = "attn.c_proj", .mlp_norm = "ln_2",
-            .up = "mlp.c_fc", .gate = "mlp.c_gate", .down = "mlp.c_proj", .router = "mlp.router",
-            .experts = "mlp.experts.", .final_norm = "transformer.ln_f", .head = "lm_head",
-            .transposed = false};
-  }
-  if (style == "llama") {
-    return {.tokens = "model.embed_tokens", .positions = "model.embed_positions",
-            .embedding_norm = "model.embed_layernorm", .layers = "model.layers",
-            .attention_norm = "input_layernorm", .qkv = "self_attn.qkv_proj", .q = "self_attn.q_proj",
-            .k = "self_attn.k_proj", .v = "self_attn.v_proj", .out = "self_attn.o_proj",
-            .mlp_norm = "post_attention_layernorm", .up = "mlp.up_proj", .gate = "mlp.gate_proj",
-            .down = "mlp.down_proj", .router = "mlp.gate", .experts = "mlp.experts.",
-            .final_norm = "model.norm", .head = "lm_head"};
-  }
-  if (style == "neox") {
-    return {.tokens = "gpt_neox.embed_in", .positions = "gpt_neox.embed_positions",
-            .embedding_norm = "gpt_neox.embed_layernorm", .layers = "gpt_neox.layers",
-            .attention_norm = "input_layernorm", .qkv = "attention.query_key_value",
-            .q = "attention.query", .k = "attention.key", .v = "attention.value",
-            .out = "attention.dense", .mlp_norm = "post_attention_layernorm",
-            .up = "mlp.dense_h_to_4h", .gate = "mlp.dense_gate", .down = "mlp.dense_4h_to_h",
-            .router = "mlp.gate", .experts = "mlp.experts.", .final_norm = "gpt_neox.final_layer_norm",
-            .head = "embed_out"};
-  }
-  if (style == "bloom") {
-    return {.tokens = "transformer.word_embeddings", .positions = "transformer.position_embeddings",
-            .embedding_norm = "transformer.word_embeddings_layernorm", .layers = "transformer.h",
-            .attention_norm = "input_layernorm", .qkv = "self_attention.query_key_value",
-            .q = "self_attention.query", .k = "self_attention.key", .v = "self_attention.value",
-            .out = "self_attention.dense", .mlp_norm = "post_attention_layernorm",
-            .up = "mlp.dense_h_to_4h", .gate = "mlp.dense_gate", .down = "mlp.dense_4h_to_h",
-            .router = "mlp.gate", .experts = "mlp.experts.", .final_norm = "transformer.ln_f",
-            .head = "lm_head"};
-  }
-  if (style == "opt") {
-    return {.tokens = "model.decoder.embed_tokens", .positions = "model.decoder.embed_positions",
-            .embedding_norm = "model.decoder.embed_layer_norm", .layers = "model.decoder.layers",
-            .attention_norm = "self_attn_layer_norm", .qkv = "self_attn.qkv_proj",
-            .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj",
-            .out = "self_attn.out_proj", .mlp_norm = "final_layer_norm", .up = "fc1", .gate = "fc_gate",
-            .down = "fc2", .router = "gate", .experts = "",
-            .final_norm = "model.decoder.final_layer_norm", .head = "lm_head", .first_position = 2};
-  }
-  HEDDLE_CHECK(style == "moe", "names {}", style);
-  return {.tokens = "emb", .positions = "pos", .embedding_norm = "ln0", .layers = "blocks",
-          .attention_norm = "ln1", .qkv = "qkv", .q = "q", .k = "k", .v = "v", .out = "o",
-          .mlp_norm = "ln2", .up = "up", .gate = "gated", .down = "down", .router = "gate",
-          .experts = "", .final_norm = "ln", .head = "head"};
-}
-
 void CheckDecoder(const DecoderConfig& c, bool head_dim_given) {
   if (!head_dim_given) RequireMultiple("hidden", c.hidden, "heads", c.heads);
   RequireMultiple("heads", c.heads, "kv_heads", c.kv_heads);
@@ -137,7 +83,7 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
                 "whose parameter names"),
   };
   for (const auto& [name, value] : defaults) {
-    auto key = std::find_if(keys.begin(), keys.end(), [&](const Key& k) { return k.name == name; });
+    auto key = std::ranges::find(keys, name, &Key::name);
     HEDDLE_CHECK(key != keys.end(), "no key {}", name);
     key->fallback = value;
   }
@@ -146,21 +92,35 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
 
 DecoderConfig ReadDecoder(const Settings& s) {
   DecoderConfig c{};
-  for (auto [key, field] : {std::pair{"batch", &c.batch}, {"seq", &c.seq}, {"vocab", &c.vocab},
-                            {"layers", &c.layers}, {"hidden", &c.hidden}, {"heads", &c.heads},
-                            {"q_lora", &c.q_lora}, {"kv_lora", &c.kv_lora},
-                            {"rope_head_dim", &c.rope_head_dim}, {"experts", &c.experts},
-                            {"top_k", &c.top_k}, {"moe_every", &c.moe_every}}) {
+  for (auto [key, field] : {std::pair{"batch", &c.batch},
+                            {"seq", &c.seq},
+                            {"vocab", &c.vocab},
+                            {"layers", &c.layers},
+                            {"hidden", &c.hidden},
+                            {"heads", &c.heads},
+                            {"q_lora", &c.q_lora},
+                            {"kv_lora", &c.kv_lora},
+                            {"rope_head_dim", &c.rope_head_dim},
+                            {"experts", &c.experts},
+                            {"top_k", &c.top_k},
+                            {"moe_every", &c.moe_every}}) {
     *field = s.Int(key);
   }
-  for (auto [key, field] : {std::pair{"bias", &c.bias}, {"norm_bias", &c.norm_bias},
-                            {"tied", &c.tied}, {"causal", &c.causal},
-                            {"parallel", &c.parallel}, {"two_norms", &c.two_norms},
-                            {"embedding_norm", &c.embedding_norm}, {"qk_norm", &c.qk_norm}}) {
+  for (auto [key, field] : {std::pair{"bias", &c.bias},
+                            {"norm_bias", &c.norm_bias},
+                            {"tied", &c.tied},
+                            {"causal", &c.causal},
+                            {"parallel", &c.parallel},
+                            {"two_norms", &c.two_norms},
+                            {"embedding_norm", &c.embedding_norm},
+                            {"qk_norm", &c.qk_norm}}) {
     *field = s.Flag(key);
   }
-  for (auto [key, field] : {std::pair{"position", &c.position}, {"norm", &c.norm}, {"mlp", &c.mlp},
-                            {"qkv", &c.qkv}, {"attention", &c.attention}}) {
+  for (auto [key, field] : {std::pair{"position", &c.position},
+                            {"norm", &c.norm},
+                            {"mlp", &c.mlp},
+                            {"qkv", &c.qkv},
+                            {"attention", &c.attention}}) {
     *field = s.Choice(key);
   }
   int64_t head_dim = s.Int("head_dim", 0);
@@ -255,8 +215,8 @@ Graph BuildDecoder(const DecoderConfig& c, const std::string& name) {
   ValueId x = Embed(b, c, tokens, ids);
   for (int64_t layer = 0; layer < c.layers; ++layer) x = Layer(b, c, tables, x, layer);
   x = Norm(b, c, x, c.names.final_norm);
-  ValueId logits = c.tied ? b.TiedLinear(x, tokens)
-                          : b.Linear(x, c.vocab, c.names.head, {.bias = false});
+  ValueId logits =
+      c.tied ? b.TiedLinear(x, tokens) : b.Linear(x, c.vocab, c.names.head, {.bias = false});
   return b.Finish(b.CrossEntropy(logits, labels));
 }
 

@@ -1,9 +1,9 @@
-// Decoder-only language models: GPT, LLaMA, mixtures of experts and their relatives are one model with
-// different keys.
+// Decoder-only language models: GPT, LLaMA, mixtures of experts and their relatives are one model
+// with different keys.
 //
 //   x = tokens (+ positions)
-//   x = x + attention(norm(x));  x = x + mlp(norm(x))                  serial, per layer
-//   x = x + attention(norm(x)) + mlp(norm(x))                          parallel (GPT-J, PaLM, GPT-NeoX)
+//   x = x + attention(norm(x));  x = x + mlp(norm(x))        serial, per layer
+//   x = x + attention(norm(x)) + mlp(norm(x))                parallel (GPT-J, PaLM, GPT-NeoX)
 //   loss = cross entropy of head(norm(x))
 //
 // Attention dropout is left out: it has no place in the fused attention op.
@@ -47,14 +47,17 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults);
 // Throws InputError where keys do not fit each other.
 DecoderConfig ReadDecoder(const Settings& settings);
 
+// The names of one of the styles of the key `names`.
+DecoderNames NamesOf(const std::string& style);
+
 Graph BuildDecoder(const DecoderConfig& config, const std::string& name);
 
 // The constants that all layers share; invalid where the model has none of them.
 struct Tables {
-  ValueId cos, sin;           // rotary [1,1,seq,rotary_dim]
-  ValueId alibi;              // [1,heads,1,seq]
-  ValueId sinusoids, scale;   // relative [1,seq,hidden] and []
-  ValueId experts, places;    // 0, 1, ... experts - 1, and to the capacity of an expert
+  ValueId cos, sin;          // rotary [1,1,seq,rotary_dim]
+  ValueId alibi;             // [1,heads,1,seq]
+  ValueId sinusoids, scale;  // relative [1,seq,hidden] and []
+  ValueId experts, places;   // 0, 1, ... experts - 1, and to the capacity of an expert
 };
 void AddPositionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
 void AddExpertTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);

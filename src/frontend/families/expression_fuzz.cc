@@ -1,4 +1,5 @@
-// Any text is either refused with one line or names a model; a small one is built, and what is built is sound.
+// Any text is either refused with one line or names a model; a small one is built, and what is
+// built is sound.
 #include <cstdint>
 #include <string>
 #include <string_view>

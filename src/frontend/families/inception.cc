@@ -76,9 +76,12 @@ class Inception {
     auto scope = b_.In(name);
     ValueId one = Conv(x, "branch1x1", 320, {1, 1});
     ValueId three = Conv(x, "branch3x3_1", 384, {1, 1});
-    three = b_.Concat({Conv(three, "branch3x3_2a", 384, {1, 3}), Conv(three, "branch3x3_2b", 384, {3, 1})}, 1);
+    three = b_.Concat(
+        {Conv(three, "branch3x3_2a", 384, {1, 3}), Conv(three, "branch3x3_2b", 384, {3, 1})}, 1);
     ValueId twice = Conv(Conv(x, "branch3x3dbl_1", 448, {1, 1}), "branch3x3dbl_2", 384, {3, 3});
-    twice = b_.Concat({Conv(twice, "branch3x3dbl_3a", 384, {1, 3}), Conv(twice, "branch3x3dbl_3b", 384, {3, 1})}, 1);
+    twice = b_.Concat(
+        {Conv(twice, "branch3x3dbl_3a", 384, {1, 3}), Conv(twice, "branch3x3dbl_3b", 384, {3, 1})},
+        1);
     return b_.Concat({one, three, twice, Pooled(x, 192)}, 1);
   }
 

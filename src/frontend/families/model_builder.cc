@@ -63,7 +63,8 @@ ValueId ModelBuilder::Parameter(std::string_view name, Shape shape) {
     return known->second;
   }
   ElementCount(shape, full);
-  ValueId id = graph_.AddValue(Unique(name), {DType::kF32, std::move(shape)}, ValueKind::kParameter);
+  ValueId id =
+      graph_.AddValue(Unique(name), {DType::kF32, std::move(shape)}, ValueKind::kParameter);
   parameters_.emplace(std::move(full), id);
   return id;
 }
@@ -89,8 +90,9 @@ ValueId ModelBuilder::Scalar(std::string_view name, double value) {
 void ModelBuilder::RequireConstant(int64_t count, int64_t bytes, std::string_view what) const {
   int64_t size = CheckedMul(count, bytes, what);
   if (size > kMaxConstantBytes - constant_bytes_) {
-    ThrowInput("the constant '{}' takes {} bytes; a model may have {} of constants: choose a smaller seq",
-               what, size, kMaxConstantBytes);
+    ThrowInput(
+        "the constant '{}' takes {} bytes; a model may have {} of constants: choose a smaller seq",
+        what, size, kMaxConstantBytes);
   }
 }
 
@@ -107,7 +109,8 @@ std::vector<ValueId> ModelBuilder::Named(std::string_view op, std::vector<ValueI
   }
 }
 
-ValueId ModelBuilder::Op(std::string_view op, std::vector<ValueId> operands, Attributes attributes) {
+ValueId ModelBuilder::Op(std::string_view op, std::vector<ValueId> operands,
+                         Attributes attributes) {
   return Named(op, std::move(operands), std::move(attributes), Lower(op)).front();
 }
 
@@ -158,7 +161,8 @@ ValueId ModelBuilder::Linear(ValueId x, int64_t out, std::string_view name, Line
     operands.push_back(Parameter("weight", options.transposed ? Shape{out, in} : Shape{in, out}));
     if (options.bias) operands.push_back(Parameter("bias", {out}));
   }
-  return Named("Linear", std::move(operands), {{"transpose_weight", int64_t{options.transposed}}}, name)
+  return Named("Linear", std::move(operands), {{"transpose_weight", int64_t{options.transposed}}},
+               name)
       .front();
 }
 
@@ -195,8 +199,8 @@ ValueId ModelBuilder::Attention(ValueId q, ValueId k, ValueId v, AttentionOption
             {{"scale", options.scale}, {"causal", int64_t{options.causal}}});
 }
 
-ValueId ModelBuilder::Conv(ValueId x, int64_t out, std::vector<int64_t> kernel, std::string_view name,
-                           WindowOptions options) {
+ValueId ModelBuilder::Conv(ValueId x, int64_t out, std::vector<int64_t> kernel,
+                           std::string_view name, WindowOptions options) {
   Shape weight = {out, dim(x, 1)};
   weight.insert(weight.end(), kernel.begin(), kernel.end());
   std::vector<ValueId> operands = {x};

@@ -3,14 +3,14 @@
 //   ModelBuilder b("mlp");
 //   ValueId x = b.Input("x", DType::kF32, {8, 192});
 //   {
-//     auto scope = b.In("hidden");                    // parameters are hidden.up.weight, hidden.up.bias
+//     auto scope = b.In("hidden");  // parameters are hidden.up.weight, hidden.up.bias
 //     x = b.Op("Relu", {b.Linear(x, 768, "up")});
 //   }
 //   Graph graph = b.Finish(b.CrossEntropy(b.Linear(x, 10, "head"), labels));
 //
-// Parameters have names but no data. Asking twice for a parameter gives the same one: a tied weight. What
-// does not fit throws InputError; so does a model of more than kMaxModelNodes ops or of more than
-// kMaxConstantBytes of constants.
+// Parameters have names but no data. Asking twice for a parameter gives the same one: a tied
+// weight. What does not fit throws InputError; so does a model of more than kMaxModelNodes ops or
+// of more than kMaxConstantBytes of constants.
 #pragma once
 
 #include <string>
@@ -72,7 +72,8 @@ class ModelBuilder {
 
   // Any op: its only result, or all of them.
   ValueId Op(std::string_view op, std::vector<ValueId> operands, Attributes attributes = {});
-  std::vector<ValueId> Ops(std::string_view op, std::vector<ValueId> operands, Attributes attributes);
+  std::vector<ValueId> Ops(std::string_view op, std::vector<ValueId> operands,
+                           Attributes attributes);
 
   const Shape& shape(ValueId id) const { return graph_.value(id).type.shape; }
   int64_t dim(ValueId id, int64_t axis) const;  // from either end
@@ -95,7 +96,9 @@ class ModelBuilder {
   ValueId TiedLinear(ValueId x, ValueId weight) {
     return Op("Linear", {x, weight}, {{"transpose_weight", int64_t{1}}});
   }
-  ValueId Embedding(ValueId table, ValueId ids) { return Op("Gather", {table, ids}, {{"axis", int64_t{0}}}); }
+  ValueId Embedding(ValueId table, ValueId ids) {
+    return Op("Gather", {table, ids}, {{"axis", int64_t{0}}});
+  }
   ValueId LayerNorm(ValueId x, std::string_view name, double epsilon, bool bias = true);
   ValueId RMSNorm(ValueId x, std::string_view name, double epsilon);
 
@@ -118,8 +121,8 @@ class ModelBuilder {
 
  private:
   std::string Unique(std::string_view name);
-  std::vector<ValueId> Named(std::string_view op, std::vector<ValueId> operands, Attributes attributes,
-                             std::string_view name);
+  std::vector<ValueId> Named(std::string_view op, std::vector<ValueId> operands,
+                             Attributes attributes, std::string_view name);
 
   Graph graph_;
   std::string prefix_;

@@ -25,10 +25,12 @@ TEST(ModelBuilder, NamesFollowTheScopes) {
     x = b.Op("Relu", {b.Linear(x, 6, "up")});
   }
   Graph graph = b.Finish(b.CrossEntropy(b.Linear(x, 3, "head", {.bias = false}), labels));
-  EXPECT_THAT(Names(graph, ValueKind::kParameter),
-              ElementsAre("a.0.up.weight", "a.0.up.bias", "a.1.up.weight", "a.1.up.bias", "head.weight"));
-  EXPECT_THAT(Names(graph, ValueKind::kActivation),
-              ElementsAre("a.0.up", "a.0.relu", "a.1.up", "a.1.relu", "head", "labelcount", "loss"));
+  EXPECT_THAT(
+      Names(graph, ValueKind::kParameter),
+      ElementsAre("a.0.up.weight", "a.0.up.bias", "a.1.up.weight", "a.1.up.bias", "head.weight"));
+  EXPECT_THAT(
+      Names(graph, ValueKind::kActivation),
+      ElementsAre("a.0.up", "a.0.relu", "a.1.up", "a.1.relu", "head", "labelcount", "loss"));
   EXPECT_EQ(graph.value(graph.ValuesOf(ValueKind::kParameter)[4]).type.shape, (Shape{3, 6}));
 }
 

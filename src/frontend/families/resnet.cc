@@ -1,5 +1,5 @@
-// Residual networks (He et al., 2015) as torchvision builds them, and wide ones (Zagoruyko and Komodakis,
-// 2016), whose blocks are `width` times as wide inside.
+// Residual networks (He et al., 2015) as torchvision builds them, and wide ones (Zagoruyko and
+// Komodakis, 2016), whose blocks are `width` times as wide inside.
 #include <fmt/format.h>
 
 #include <map>
@@ -24,7 +24,7 @@ struct Depth {
 
 const std::map<std::string, Depth>& Depths() {
   static const std::map<std::string, Depth> depths = {
-      {"18", {{2, 2, 2, 2}, false}},   {"34", {{3, 4, 6, 3}, false}},   {"50", {{3, 4, 6, 3}, true}},
+      {"18", {{2, 2, 2, 2}, false}},  {"34", {{3, 4, 6, 3}, false}},  {"50", {{3, 4, 6, 3}, true}},
       {"101", {{3, 4, 23, 3}, true}}, {"152", {{3, 8, 36, 3}, true}},
   };
   return depths;
@@ -33,11 +33,12 @@ const std::map<std::string, Depth>& Depths() {
 ValueId ConvNorm(ModelBuilder& b, ValueId x, int64_t out, int64_t kernel, int64_t stride,
                  std::string_view conv, std::string_view norm) {
   int64_t pad = kernel / 2;
-  return b.BatchNorm(b.Conv(x, out, {kernel, kernel}, conv, {.stride = stride, .pads = {pad, pad}}), norm,
-                     kEpsilon);
+  return b.BatchNorm(b.Conv(x, out, {kernel, kernel}, conv, {.stride = stride, .pads = {pad, pad}}),
+                     norm, kEpsilon);
 }
 
-ValueId Block(ModelBuilder& b, ValueId x, int64_t inner, int64_t out, int64_t stride, bool bottleneck) {
+ValueId Block(ModelBuilder& b, ValueId x, int64_t inner, int64_t out, int64_t stride,
+              bool bottleneck) {
   ValueId y = bottleneck ? ConvNorm(b, x, inner, 1, 1, "conv1", "bn1")
                          : ConvNorm(b, x, inner, 3, stride, "conv1", "bn1");
   y = b.Op("Relu", {y});
@@ -53,8 +54,8 @@ ValueId Block(ModelBuilder& b, ValueId x, int64_t inner, int64_t out, int64_t st
 }
 
 Graph Build(const Settings& s, const std::string& name) {
-  Config c{s.Int("batch"), s.Int("image"), s.Int("classes"), s.Int("channels"), s.Int("width"),
-           s.Choice("depth")};
+  Config c{s.Int("batch"),    s.Int("image"), s.Int("classes"),
+           s.Int("channels"), s.Int("width"), s.Choice("depth")};
   const Depth& depth = Depths().at(c.depth);
   ModelBuilder b(name);
   ValueId pixels = b.Input("pixels", DType::kF32, {c.batch, 3, c.image, c.image});
@@ -81,7 +82,8 @@ Family Make(std::string name, std::string about, std::string depth, int64_t widt
   return {std::move(name),
           std::move(about),
           {
-              ChoiceKey("depth", std::move(depth), depths, "layers; from 50 on, blocks are bottlenecks"),
+              ChoiceKey("depth", std::move(depth), depths,
+                        "layers; from 50 on, blocks are bottlenecks"),
               IntKey("width", width, "inner width of bottlenecks over the usual", 1024),
               IntKey("channels", 64, "of the first stage", 1 << 20),
               IntKey("image", 224, "pixels along an image", 1 << 20),
@@ -95,6 +97,8 @@ Family Make(std::string name, std::string about, std::string depth, int64_t widt
 
 Family ResnetFamily() { return Make("resnet", "residual convolution network", "50", 1); }
 
-Family WideResnetFamily() { return Make("wide-resnet", "residual network with wide bottlenecks", "101", 2); }
+Family WideResnetFamily() {
+  return Make("wide-resnet", "residual network with wide bottlenecks", "101", 2);
+}
 
 }  // namespace heddle

@@ -26,10 +26,14 @@ std::optional<T> Number(std::string_view text) {
 
 std::string Allowed(const Key& key) {
   switch (key.kind) {
-    case Key::Kind::kInt: return fmt::format("a whole number from {} to {}", key.min, key.max);
-    case Key::Kind::kReal: return fmt::format("a number from {} to below {}", key.low, key.high);
-    case Key::Kind::kFlag: return "0 or 1";
-    case Key::Kind::kChoice: return fmt::format("one of {}", fmt::join(key.choices, ", "));
+    case Key::Kind::kInt:
+      return fmt::format("a whole number from {} to {}", key.min, key.max);
+    case Key::Kind::kReal:
+      return fmt::format("a number from {} to below {}", key.low, key.high);
+    case Key::Kind::kFlag:
+      return "0 or 1";
+    case Key::Kind::kChoice:
+      return fmt::format("one of {}", fmt::join(key.choices, ", "));
   }
   return "";
 }
@@ -44,7 +48,8 @@ bool IsAllowed(const Key& key, const std::string& text) {
       std::optional<double> value = Number<double>(text);
       return value && *value >= key.low && *value < key.high;
     }
-    case Key::Kind::kFlag: return text == "0" || text == "1";
+    case Key::Kind::kFlag:
+      return text == "0" || text == "1";
     case Key::Kind::kChoice:
       return std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
   }
@@ -84,7 +89,8 @@ Key DerivedFlag(std::string name, std::string fallback, std::string help) {
   return {std::move(name), Key::Kind::kFlag, std::move(fallback), std::move(help)};
 }
 
-Key ChoiceKey(std::string name, std::string fallback, std::vector<std::string> choices, std::string help) {
+Key ChoiceKey(std::string name, std::string fallback, std::vector<std::string> choices,
+              std::string help) {
   Key key{std::move(name), Key::Kind::kChoice, std::move(fallback), std::move(help)};
   key.choices = std::move(choices);
   return key;
@@ -92,7 +98,7 @@ Key ChoiceKey(std::string name, std::string fallback, std::vector<std::string> c
 
 Settings::Settings(const std::vector<Key>& keys, const std::vector<KeyValue>& given) : keys_(keys) {
   for (const auto& [name, value] : given) {
-    auto key = std::find_if(keys_.begin(), keys_.end(), [&](const Key& k) { return k.name == name; });
+    auto key = std::ranges::find(keys_, name, &Key::name);
     if (key == keys_.end()) {
       std::vector<std::string> names;
       for (const Key& k : keys_) names.push_back(k.name);
@@ -137,7 +143,8 @@ std::string Settings::Choice(std::string_view name) const {
 }
 
 Expression ParseExpression(std::string_view text) {
-  if (text.size() > kMaxExpression) ThrowInput("the expression is longer than {} bytes", kMaxExpression);
+  if (text.size() > kMaxExpression)
+    ThrowInput("the expression is longer than {} bytes", kMaxExpression);
   size_t colon = text.find(':');
   Expression expression{std::string(text.substr(0, colon)), {}};
   if (colon == std::string_view::npos) return expression;

@@ -1,5 +1,5 @@
-// The keys of a family: what `family:key=value,...` may say, with defaults, limits and one line of help
-// each. Parsing, checking, errors and the listing of `heddle models` derive from these.
+// The keys of a family: what `family:key=value,...` may say, with defaults, limits and one line of
+// help each. Parsing, checking, errors and the listing of `heddle models` derive from these.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,12 @@ struct Key {
 
   std::string name;
   Kind kind = Kind::kInt;
-  // As a person would write it, or in words where the family derives it from other keys ("4 * hidden").
+  // As a person would write it, or in words where the family derives it from other keys ("4 *
+  // hidden").
   std::string fallback;
   std::string help;
-  int64_t min = 1, max = kMaxSize;   // of an int
-  double low = 0, high = 1;          // of a real: low <= value < high
+  int64_t min = 1, max = kMaxSize;        // of an int
+  double low = 0, high = 1;               // of a real: low <= value < high
   std::vector<std::string> choices = {};  // of a choice
 
   bool operator==(const Key&) const = default;
@@ -36,19 +37,22 @@ struct Key {
 Key IntKey(std::string name, int64_t fallback, std::string help, int64_t max = kMaxSize);
 Key DerivedKey(std::string name, std::string fallback, std::string help);  // an int
 Key RealKey(std::string name, std::string fallback, double low, double high, std::string help);
-Key CountKey(std::string name, int64_t max, std::string help);  // an int from 0, which is its default
+Key CountKey(std::string name, int64_t max,
+             std::string help);  // an int from 0, which is its default
 Key FlagKey(std::string name, bool fallback, std::string help);
 Key DerivedFlag(std::string name, std::string fallback, std::string help);
-Key ChoiceKey(std::string name, std::string fallback, std::vector<std::string> choices, std::string help);
+Key ChoiceKey(std::string name, std::string fallback, std::vector<std::string> choices,
+              std::string help);
 
 // A name and what it stands for, both as given.
 using KeyValue = std::pair<std::string, std::string>;
 
-// Checked values of a family's keys. Ints are within their limits; asking for a key that is not there, or for one
-// of another kind, is a bug.
+// Checked values of a family's keys. Ints are within their limits; asking for a key that is not
+// there, or for one of another kind, is a bug.
 class Settings {
  public:
-  // Later values replace earlier ones. Throws InputError naming the key, the value and what is allowed.
+  // Later values replace earlier ones. Throws InputError naming the key, the value and what is
+  // allowed.
   Settings(const std::vector<Key>& keys, const std::vector<KeyValue>& given);
 
   int64_t Int(std::string_view key) const;
@@ -67,7 +71,8 @@ class Settings {
   std::map<std::string, std::string, std::less<>> values_;
 };
 
-// "gpt:layers=2,hidden=64" apart. Throws InputError for what is not of this form and for a key given twice.
+// "gpt:layers=2,hidden=64" apart. Throws InputError for what is not of this form and for a key
+// given twice.
 struct Expression {
   std::string name;
   std::vector<KeyValue> values;

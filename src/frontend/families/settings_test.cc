@@ -64,7 +64,8 @@ TEST(Settings, MistakesAreNamed) {
   EXPECT_EQ(Error("x:layer=2"), "unknown key 'layer'; did you mean layers?");
   EXPECT_EQ(Error("x:zzz=2"), "unknown key 'zzz'");
   EXPECT_EQ(Error("x:layers=2,layers=2"), "layers is given twice");
-  for (const char* value : {"0", "-1", "101", "2.5", "two", "99999999999999999999", "0x10", " 2", "2 "}) {
+  for (const char* value :
+       {"0", "-1", "101", "2.5", "two", "99999999999999999999", "0x10", " 2", "2 "}) {
     EXPECT_EQ(Error(std::string("x:layers=") + value),
               std::string("layers=") + value + " is not a whole number from 1 to 100");
   }
@@ -74,7 +75,8 @@ TEST(Settings, MistakesAreNamed) {
   EXPECT_EQ(Error("x:shared=-1"), "shared=-1 is not a whole number from 0 to 10");
   EXPECT_EQ(Error("x:tied=yes"), "tied=yes is not 0 or 1");
   EXPECT_EQ(Error("x:mlp=tanh"), "mlp=tanh is not one of gelu, relu");
-  for (const char* junk : {"x:", "x:,", "x:layers", "x:layers=", "x:=3", "x:layers=2,", "x:layers=2,,tied=1"}) {
+  for (const char* junk :
+       {"x:", "x:,", "x:layers", "x:layers=", "x:=3", "x:layers=2,", "x:layers=2,,tied=1"}) {
     EXPECT_THAT(Error(junk), HasSubstr("expected key=value")) << junk;
   }
   EXPECT_THAT(Error("x:" + std::string(5000, 'a')), HasSubstr("longer than"));

@@ -13,17 +13,23 @@ namespace {
 constexpr double kEpsilon = 1e-6;
 
 struct Config {
-  int64_t batch, seq, decoder_seq, vocab, layers, decoder_layers, hidden, heads, head_dim, ffn, buckets,
-      distance;
+  int64_t batch, seq, decoder_seq, vocab, layers, decoder_layers, hidden, heads, head_dim, ffn,
+      buckets, distance;
   bool tied, gated;
   double dropout;
 };
 
 Config Read(const Settings& s) {
   Config c{};
-  for (auto [key, field] : {std::pair{"batch", &c.batch}, {"seq", &c.seq}, {"vocab", &c.vocab},
-                            {"layers", &c.layers}, {"hidden", &c.hidden}, {"heads", &c.heads},
-                            {"ffn", &c.ffn}, {"buckets", &c.buckets}, {"distance", &c.distance},
+  for (auto [key, field] : {std::pair{"batch", &c.batch},
+                            {"seq", &c.seq},
+                            {"vocab", &c.vocab},
+                            {"layers", &c.layers},
+                            {"hidden", &c.hidden},
+                            {"heads", &c.heads},
+                            {"ffn", &c.ffn},
+                            {"buckets", &c.buckets},
+                            {"distance", &c.distance},
                             {"head_dim", &c.head_dim}}) {
     *field = s.Int(key);
   }
@@ -42,11 +48,13 @@ HostTensor Buckets(const Config& c, int64_t seq, bool both_ways) {
   HostTensor table(DType::kI64, {seq, seq});
   auto values = table.as<int64_t>();
   int64_t count = both_ways ? c.buckets / 2 : c.buckets, exact = count / 2;
-  double scale = static_cast<double>(count - exact) /
-                 std::log(static_cast<double>(std::max(c.distance, exact + 1)) / static_cast<double>(exact));
+  double scale =
+      static_cast<double>(count - exact) /
+      std::log(static_cast<double>(std::max(c.distance, exact + 1)) / static_cast<double>(exact));
   std::vector<int64_t> bucket(static_cast<size_t>(seq));  // by distance
   for (int64_t d = 0; d < seq; ++d) {
-    double far = std::log(static_cast<double>(std::max<int64_t>(d, 1)) / static_cast<double>(exact)) * scale;
+    double far =
+        std::log(static_cast<double>(std::max<int64_t>(d, 1)) / static_cast<double>(exact)) * scale;
     bucket[static_cast<size_t>(d)] =
         d < exact ? d : std::min(count - 1, exact + static_cast<int64_t>(far));
   }
@@ -60,16 +68,19 @@ HostTensor Buckets(const Config& c, int64_t seq, bool both_ways) {
   return table;
 }
 
-// [1, heads, seq, seq], made once and read by every layer of its stack. Named as in its first layer.
+// [1, heads, seq, seq], made once and read by every layer of its stack. Named as in its first
+// layer.
 ValueId PositionBias(ModelBuilder& b, const Config& c, int64_t seq, bool both_ways) {
   auto scope = b.In("block.0.layer.0.SelfAttention");
   b.RequireConstant(seq, 8 * seq, "relative position buckets");
   ValueId buckets = b.Constant("buckets", Buckets(c, seq, both_ways));
-  ValueId bias = b.Embedding(b.Parameter("relative_attention_bias.weight", {c.buckets, c.heads}), buckets);
+  ValueId bias =
+      b.Embedding(b.Parameter("relative_attention_bias.weight", {c.buckets, c.heads}), buckets);
   return b.Reshape(b.Transpose(bias, {2, 0, 1}), {1, c.heads, seq, seq});
 }
 
-ValueId Attend(ModelBuilder& b, const Config& c, ValueId x, ValueId memory, AttentionOptions options) {
+ValueId Attend(ModelBuilder& b, const Config& c, ValueId x, ValueId memory,
+               AttentionOptions options) {
   LinearOptions plain{.bias = false};
   int64_t width = c.heads * c.head_dim;
   ValueId q = b.SplitHeads(b.Linear(x, width, "q", plain), c.heads);
@@ -94,7 +105,8 @@ ValueId FeedForward(ModelBuilder& b, const Config& c, ValueId x) {
 
 // x + part(norm(x)), part number `index` of a block.
 template <class Part>
-ValueId Residual(ModelBuilder& b, const Config& c, ValueId x, int index, std::string_view name, Part part) {
+ValueId Residual(ModelBuilder& b, const Config& c, ValueId x, int index, std::string_view name,
+                 Part part) {
   auto scope = b.In(fmt::format("layer.{}", index));
   ValueId normed = b.RMSNorm(x, "layer_norm", kEpsilon);
   if (name.empty()) return b.Add(x, b.Dropout(part(normed), c.dropout));
@@ -107,11 +119,13 @@ ValueId Stack(ModelBuilder& b, const Config& c, std::string_view name, ValueId x
   bool decoder = memory.valid();
   auto scope = b.In(name);
   x = b.Dropout(x, c.dropout);
-  AttentionOptions self{.scale = 1, .causal = decoder, .bias = PositionBias(b, c, b.dim(x, 1), !decoder)};
+  AttentionOptions self{
+      .scale = 1, .causal = decoder, .bias = PositionBias(b, c, b.dim(x, 1), !decoder)};
   for (int64_t block = 0; block < (decoder ? c.decoder_layers : c.layers); ++block) {
     auto inner = b.In(fmt::format("block.{}", block));
     int part = 0;
-    x = Residual(b, c, x, part++, "SelfAttention", [&](ValueId y) { return Attend(b, c, y, y, self); });
+    x = Residual(b, c, x, part++, "SelfAttention",
+                 [&](ValueId y) { return Attend(b, c, y, y, self); });
     if (decoder) {
       x = Residual(b, c, x, part++, "EncDecAttention",
                    [&](ValueId y) { return Attend(b, c, y, memory, {}); });
@@ -132,7 +146,8 @@ Graph Build(const Settings& settings, const std::string& name) {
   ValueId x = Stack(b, c, "decoder", b.Embedding(tokens, decoder_ids), memory);
   ValueId logits;
   if (c.tied) {
-    logits = b.TiedLinear(b.Mul(x, b.Scalar("scale", 1 / std::sqrt(static_cast<double>(c.hidden)))), tokens);
+    logits = b.TiedLinear(b.Mul(x, b.Scalar("scale", 1 / std::sqrt(static_cast<double>(c.hidden)))),
+                          tokens);
   } else {
     logits = b.Linear(x, c.vocab, "lm_head", {.bias = false});
   }

@@ -14,8 +14,10 @@ constexpr int64_t kPooled = 7;  // the last stage is averaged to 7 x 7
 
 // Convolutions of the five stages, each of which ends in a pool.
 const std::map<std::string, std::vector<int64_t>>& Depths() {
-  static const std::map<std::string, std::vector<int64_t>> depths = {
-      {"11", {1, 1, 2, 2, 2}}, {"13", {2, 2, 2, 2, 2}}, {"16", {2, 2, 3, 3, 3}}, {"19", {2, 2, 4, 4, 4}}};
+  static const std::map<std::string, std::vector<int64_t>> depths = {{"11", {1, 1, 2, 2, 2}},
+                                                                     {"13", {2, 2, 2, 2, 2}},
+                                                                     {"16", {2, 2, 3, 3, 3}},
+                                                                     {"19", {2, 2, 4, 4, 4}}};
   return depths;
 }
 

@@ -17,8 +17,10 @@ struct Config {
 };
 
 Config Read(const Settings& s) {
-  Config c{s.Int("batch"), s.Int("image"), s.Int("patch"), s.Int("channels"), s.Int("classes"),
-           s.Int("layers"), s.Int("hidden"), s.Int("heads"), 0, s.Real("dropout")};
+  Config c{s.Int("batch"),    s.Int("image"),   s.Int("patch"),
+           s.Int("channels"), s.Int("classes"), s.Int("layers"),
+           s.Int("hidden"),   s.Int("heads"),   0,
+           s.Real("dropout")};
   c.ffn = s.Int("ffn", 4 * c.hidden);
   RequireMultiple("hidden", c.hidden, "heads", c.heads);
   RequireMultiple("image", c.image, "patch", c.patch);
@@ -34,7 +36,8 @@ ValueId Embed(ModelBuilder& b, const Config& c, ValueId pixels) {
   ValueId token = b.Op("Expand", {b.Parameter("cls_token", {1, 1, c.hidden})},
                        {{"shape", Shape{c.batch, 1, c.hidden}}});
   x = b.Concat({token, x}, 1);
-  return b.Dropout(b.Add(x, b.Parameter("position_embeddings", {1, patches + 1, c.hidden})), c.dropout);
+  return b.Dropout(b.Add(x, b.Parameter("position_embeddings", {1, patches + 1, c.hidden})),
+                   c.dropout);
 }
 
 ValueId Layer(ModelBuilder& b, const Config& c, ValueId x) {
@@ -45,7 +48,8 @@ ValueId Layer(ModelBuilder& b, const Config& c, ValueId x) {
   double scale = 1 / std::sqrt(static_cast<double>(c.hidden / c.heads));
   ValueId attended = b.MergeHeads(b.Attention(q, k, v, {.scale = scale}));
   x = b.Add(b.Dropout(b.Linear(attended, c.hidden, "attention.o_proj"), c.dropout), x);
-  ValueId inner = b.Gelu(b.Linear(b.LayerNorm(x, "layernorm_after", kEpsilon), c.ffn, "mlp.fc1"), "none");
+  ValueId inner =
+      b.Gelu(b.Linear(b.LayerNorm(x, "layernorm_after", kEpsilon), c.ffn, "mlp.fc1"), "none");
   return b.Add(b.Dropout(b.Linear(inner, c.hidden, "mlp.fc2"), c.dropout), x);
 }
 
