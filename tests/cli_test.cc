@@ -19,10 +19,10 @@ void WriteText(const std::string& path, const std::string& text) { std::ofstream
 TEST(Cli, HelpListsCommandsAndGivesExamples) {
   RunOutput help = RunHeddle("--help");
   EXPECT_EQ(help.status, 0);
-  for (std::string command : {"inspect", "export", "cluster", "train"}) {
+  for (std::string command : {"inspect", "export", "models", "cluster", "train"}) {
     EXPECT_NE(help.out.find(command), std::string::npos);
   }
-  for (std::string command : {"inspect", "export"}) {
+  for (std::string command : {"inspect", "export", "models"}) {
     RunOutput one = RunHeddle(command + " --help");
     EXPECT_EQ(one.status, 0);
     EXPECT_NE(one.out.find("Example:"), std::string::npos) << one.out;
@@ -92,6 +92,33 @@ TEST(Cli, FrozenParametersAreNotTrained) {
   Json all = ParseJson(RunHeddle("inspect " + kMlp + " --json").out, "output");
   Json some = ParseJson(RunHeddle("inspect " + kMlp + " --json --frozen 'm.1.*'").out, "output");
   EXPECT_EQ(all["parameters"].get<int64_t>() - some["parameters"].get<int64_t>(), 128 * 192 + 128);
+}
+
+TEST(Cli, BuiltInModelsNeedNoFile) {
+  Json named = ParseJson(RunHeddle("inspect gpt2:batch=2 --dim seq=128 --json").out, "output");
+  EXPECT_EQ(named["parameters"], 124439808 - (1024 - 128) * 768);
+  Json config = ParseJson(RunHeddle("inspect " + kData + "/hf/llama3-8b/config.json --json").out, "output");
+  EXPECT_EQ(config["parameters"], 8030261248);
+  EXPECT_EQ(config["model"], "llama3-8b");
+  ExpectRefused("inspect gpt:heads=7", {"gpt:heads=7", "hidden=768"});
+  ExpectRefused("inspect gpt:layer=7", {"'layer'", "layers"});
+  ExpectRefused("inspect gtp2", {"gtp2", "did you mean 'gpt2'"});
+  ExpectRefused("inspect gpt2 --dim sequence=4", {"sequence", "did you mean 'seq'"});
+  ExpectRefused("inspect " + kData + "/none/config.json", {"none/config.json"});
+  ExpectRefused("inspect " + kData + "/models.json", {"models.json", "model_type"});
+}
+
+TEST(Cli, ModelsAreListedWithKeysAndCounts) {
+  RunOutput list = RunHeddle("models");
+  EXPECT_EQ(list.status, 0);
+  for (std::string text : {"gpt3-175b              175B", "llama3-405b", "inception_v3"}) {
+    EXPECT_NE(list.out.find(text), std::string::npos) << text;
+  }
+  EXPECT_NE(RunHeddle("models llama2-70b").out.find("kv_heads         heads"), std::string::npos);
+  Json json = ParseJson(RunHeddle("models --json").out, "output");
+  EXPECT_EQ(json["families"][0]["name"], "gpt");
+  EXPECT_EQ(json["models"][0]["parameters"], 124439808);
+  ExpectRefused("models gtp", {"gtp", "gpt"});
 }
 
 TEST(Cli, BadUsageIsOneLine) {

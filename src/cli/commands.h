@@ -14,6 +14,7 @@ namespace heddle {
 void AddInspect(CLI::App& app);
 void AddExport(CLI::App& app);
 void AddCluster(CLI::App& app);
+void AddModels(CLI::App& app);
 
 // Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);

@@ -1,13 +1,17 @@
 #include "frontend/load.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "frontend/families/built_in.h"
 #include "frontend/fuse.h"
 #include "frontend/glob.h"
 #include "frontend/gzip.h"
+#include "frontend/hf_config.h"
 #include "frontend/rewriter.h"
 #include "graph/safetensors.h"
 #include "graph/text.h"
@@ -74,12 +78,23 @@ Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
 #endif
 }
 
+// `--dim batch=8` is a key like any other.
+Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
+  std::vector<KeyValue> overrides;
+  for (const auto& [name, size] : options.dims) overrides.emplace_back(name, fmt::format("{}", size));
+  return BuildModel(model, overrides);
+}
+
 }  // namespace
 
 Graph LoadModel(const std::string& model, const ImportOptions& options) {
   if (model.ends_with(".heddle")) return LoadText(model, options);
   if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
-  ThrowInput("model '{}' is neither an .onnx nor a .heddle file", model);
+  if (model.ends_with(".json")) return LoadHfConfig(model, options);
+  if (IsBuiltIn(model)) return LoadBuiltIn(model, options);
+  ThrowInput("model '{}' is neither an .onnx, .heddle or config.json file nor a built-in{} ('heddle models' "
+             "lists these)",
+             model, NearestBuiltIns(model));
 }
 
 void LoadWeights(Graph& graph, const std::string& path) {

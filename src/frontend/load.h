@@ -8,8 +8,9 @@
 
 namespace heddle {
 
-// An `.onnx` file (also `.onnx.gz`) or a `.heddle` text. The graph is sound and every type follows from
-// its rule. Throws InputError naming file, place, value and remedy.
+// An `.onnx` file (also `.onnx.gz`), a `.heddle` text, a Hugging Face `config.json` (any `.json`) or a
+// built-in model ("gpt3-175b", "gpt:layers=24,hidden=1024,heads=16"), of which `options.dims` are further
+// keys. The graph is sound and every type follows from its rule. Throws InputError naming file, place, value and remedy.
 Graph LoadModel(const std::string& model, const ImportOptions& options = {});
 
 // Gives the graph the weights of a safetensors file, by name.

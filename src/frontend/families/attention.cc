@@ -1,0 +1,191 @@
+// Self-attention of the decoders, in its variants, and the constants that positions bring.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "frontend/families/decoder.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kRotaryBase = 10000;
+
+// base^(-2i/width) in f32, as PyTorch has it.
+std::vector<float> Frequencies(int64_t width) {
+  std::vector<float> frequencies;
+  for (int64_t i = 0; i < width / 2; ++i) {
+    double exponent = static_cast<double>(2 * i) / static_cast<double>(width);
+    frequencies.push_back(static_cast<float>(1 / std::pow(kRotaryBase, exponent)));
+  }
+  return frequencies;
+}
+
+// A function of the angles position * frequency; the second half of a row repeats the first.
+HostTensor RotaryTable(int64_t seq, int64_t width, float (*function)(float)) {
+  HostTensor table(DType::kF32, {1, 1, seq, width});
+  float* row = table.as<float>().data();
+  std::vector<float> frequencies = Frequencies(width);
+  size_t half = frequencies.size();
+  for (int64_t position = 0; position < seq; ++position, row += width) {
+    for (size_t i = 0; i < half; ++i) {
+      row[i] = row[i + half] = function(static_cast<float>(position) * frequencies[i]);
+    }
+  }
+  return table;
+}
+
+// Press et al., "Train Short, Test Long": head h of 2^k adds 2^(-8(h+1)/2^k) per position; heads
+// beyond a power of two take every other slope of the next one. Softmax does not see what a whole
+// row shares, so the bias depends on the key's position only.
+HostTensor AlibiTable(int64_t heads, int64_t seq) {
+  int64_t power = 1;
+  while (2 * power <= heads) power *= 2;
+  HostTensor table(DType::kF32, {1, heads, 1, seq});
+  auto values = table.as<float>();
+  for (int64_t head = 0; head < heads; ++head) {
+    double step = head < power ? static_cast<double>(head + 1)
+                               : (2 * static_cast<double>(head - power) + 1) / 2;
+    double slope = std::pow(2.0, -8 * step / static_cast<double>(power));
+    for (int64_t j = 0; j < seq; ++j) {
+      values[static_cast<size_t>(head * seq + j)] =
+          static_cast<float>(slope * static_cast<double>(j));
+    }
+  }
+  return table;
+}
+
+// Distances seq-1 ... 0 as in Transformer-XL: sines, then cosines.
+HostTensor SinusoidTable(int64_t seq, int64_t width) {
+  HostTensor table(DType::kF32, {1, seq, width});
+  float* row = table.as<float>().data();
+  std::vector<float> frequencies = Frequencies(width);
+  size_t half = frequencies.size();
+  for (int64_t distance = seq - 1; distance >= 0; --distance, row += width) {
+    for (size_t i = 0; i < half; ++i) {
+      float angle = static_cast<float>(distance) * frequencies[i];
+      row[i] = std::sin(angle);
+      row[i + half] = std::cos(angle);
+    }
+  }
+  return table;
+}
+
+// x cos + rotated(x) sin, on the first `cos` wide part of every head.
+ValueId Rotate(ModelBuilder& b, const Tables& tables, ValueId x) {
+  int64_t width = b.dim(tables.cos, -1), whole = b.dim(x, -1), half = width / 2;
+  std::vector<ValueId> parts = {x};
+  if (width < whole) parts = b.Split(x, {width, whole - width}, 3);
+  ValueId turning = parts[0];
+  ValueId straight = b.Mul(turning, tables.cos);
+  ValueId first = b.Slice(turning, 3, 0, half);
+  ValueId second = b.Slice(turning, 3, half, width);
+  ValueId turned = b.Concat({b.Op("Neg", {second}), first}, 3);
+  ValueId rotated = b.Add(straight, b.Mul(turned, tables.sin));
+  return width < whole ? b.Concat({rotated, parts[1]}, 3) : rotated;
+}
+
+struct Qkv {
+  ValueId q, k, v;  // [batch, heads, seq, width]
+};
+
+Qkv ProjectFused(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
+  int64_t q = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
+  LinearOptions options{.bias = c.qkv_bias, .transposed = c.names.transposed};
+  ValueId all = b.Linear(x, q + 2 * kv, c.names.qkv, options);
+  if (c.qkv == "fused") {
+    std::vector<ValueId> parts = b.Split(all, {q, kv, kv}, 2);
+    return {b.SplitHeads(parts[0], c.heads), b.SplitHeads(parts[1], c.kv_heads),
+            b.SplitHeads(parts[2], c.kv_heads)};
+  }
+  ValueId heads = b.SplitHeads(all, c.heads);
+  std::vector<ValueId> parts = b.Split(heads, {c.head_dim, c.head_dim, c.head_dim}, 3);
+  return {parts[0], parts[1], parts[2]};
+}
+
+Qkv ProjectApart(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
+  LinearOptions options{.bias = c.qkv_bias, .transposed = c.names.transposed};
+  auto project = [&](int64_t heads, const std::string& name) {
+    return b.SplitHeads(b.Linear(x, heads * c.head_dim, name, options), heads);
+  };
+  ValueId q = project(c.heads, c.names.q);
+  ValueId k = project(c.kv_heads, c.names.k);
+  return {q, k, project(c.kv_heads, c.names.v)};
+}
+
+// DeepSeek-V2's multi-head latent attention: queries, and keys with values, pass through narrow
+// latents; one rotary key is shared by all heads.
+Qkv ProjectLatent(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
+  auto scope = b.In("self_attn");
+  LinearOptions plain{.bias = false};
+  ValueId latent = Norm(b, c, b.Linear(x, c.q_lora, "q_a_proj", plain), "q_a_layernorm");
+  int64_t width = c.head_dim + c.rope_head_dim;
+  ValueId q = b.SplitHeads(b.Linear(latent, c.heads * width, "q_b_proj", plain), c.heads);
+  std::vector<ValueId> q_parts = b.Split(q, {c.head_dim, c.rope_head_dim}, 3);
+  q = b.Concat({q_parts[0], Rotate(b, tables, q_parts[1])}, 3);
+
+  ValueId kv = b.Linear(x, c.kv_lora + c.rope_head_dim, "kv_a_proj_with_mqa", plain);
+  std::vector<ValueId> kv_parts = b.Split(kv, {c.kv_lora, c.rope_head_dim}, 2);
+  ValueId key = Rotate(b, tables, b.SplitHeads(kv_parts[1], 1));
+  key = b.Op("Expand", {key}, {{"shape", Shape{c.batch, c.heads, c.seq, c.rope_head_dim}}});
+  kv = Norm(b, c, kv_parts[0], "kv_a_layernorm");
+  kv = b.SplitHeads(b.Linear(kv, 2 * c.heads * c.head_dim, "kv_b_proj", plain), c.heads);
+  std::vector<ValueId> k_v = b.Split(kv, {c.head_dim, c.head_dim}, 3);
+  return {q, b.Concat({k_v[0], key}, 3), k_v[1]};
+}
+
+// Transformer-XL: scores gain (q + v) . r(i - j), r being projected sinusoids; the shift by one
+// column per row that turns positions into distances is a pad, a reshape and a slice. Returns the
+// bias; q gains u.
+ValueId RelativeBias(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId* q) {
+  Shape per_head = {c.heads, 1, c.head_dim};
+  ValueId r = b.SplitHeads(b.Linear(tables.sinusoids, c.heads * c.head_dim, "attn.r_proj",
+                                    {.bias = false, .transposed = c.names.transposed}),
+                           c.heads);
+  ValueId query = b.Add(*q, b.Parameter("attn.r_r_bias", per_head));
+  *q = b.Add(*q, b.Parameter("attn.r_w_bias", per_head));
+  ValueId scores = b.Op("MatMul", {query, b.Transpose(r, {0, 1, 3, 2})});
+  ValueId padded = b.Op("Pad", {scores}, {{"pads", std::vector<int64_t>{0, 0, 0, 1, 0, 0, 0, 0}}});
+  ValueId shifted = b.Reshape(padded, {c.batch, c.heads, c.seq + 1, c.seq});
+  return b.Mul(b.Slice(shifted, 2, 1, c.seq + 1), tables.scale);
+}
+
+}  // namespace
+
+void AddPositionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables) {
+  if (c.position == "rope") {
+    b.RequireConstant(2 * c.seq, 4 * c.rotary_dim, "rotary");
+    tables->cos = b.Constant("rotary.cos", RotaryTable(c.seq, c.rotary_dim, std::cos));
+    tables->sin = b.Constant("rotary.sin", RotaryTable(c.seq, c.rotary_dim, std::sin));
+  } else if (c.position == "alibi") {
+    b.RequireConstant(c.seq, 4 * c.heads, "alibi");
+    tables->alibi = b.Constant("alibi", AlibiTable(c.heads, c.seq));
+  } else if (c.position == "relative") {
+    b.RequireConstant(c.seq, 4 * c.hidden, "sinusoids");
+    tables->sinusoids = b.Constant("sinusoids", SinusoidTable(c.seq, c.hidden));
+    tables->scale = b.Scalar("relative.scale", 1 / std::sqrt(static_cast<double>(c.head_dim)));
+  }
+}
+
+ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
+  bool latent = c.attention == "mla";
+  Qkv p = latent                ? ProjectLatent(b, c, tables, x)
+          : c.qkv == "separate" ? ProjectApart(b, c, x)
+                                : ProjectFused(b, c, x);
+  if (c.qk_norm && !latent) {
+    p.q = Norm(b, c, p.q, c.names.q + "_norm");
+    p.k = Norm(b, c, p.k, c.names.k + "_norm");
+  }
+  if (c.position == "rope" && !latent) {
+    p.q = Rotate(b, tables, p.q);
+    p.k = Rotate(b, tables, p.k);
+  }
+  AttentionOptions options{.scale = 1 / std::sqrt(static_cast<double>(b.dim(p.q, -1))),
+                           .causal = c.causal,
+                           .bias = tables.alibi};
+  if (c.position == "relative") options.bias = RelativeBias(b, c, tables, &p.q);
+  ValueId merged = b.MergeHeads(b.Attention(p.q, p.k, p.v, options));
+  return b.Linear(merged, c.hidden, c.names.out,
+                  {.bias = c.bias, .transposed = c.names.transposed});
+}
+
+}  // namespace heddle

@@ -1,0 +1,66 @@
+// Built-in models: families with keys, and names for published members of them.
+//
+//   Graph gpt3 = BuildModel("gpt3-175b");
+//   Graph same = BuildModel("gpt3-175b:batch=4,seq=1024");   // a name with other keys
+//   Graph own = BuildModel("gpt:layers=24,hidden=2304,heads=24,vocab=51200");
+//
+// The graph is the forward pass with its loss as an ONNX export of the model has it after fusion,
+// every layer built from the same ops, parameters named as Hugging Face names them and without
+// data.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontend/families/settings.h"
+#include "graph/graph.h"
+
+namespace heddle {
+
+struct Family {
+  std::string name;
+  std::string about;  // one line
+  std::vector<Key> keys;
+  std::function<Graph(const Settings& settings, const std::string& name)> build;
+};
+
+// A published model: a name for an expression.
+struct NamedModel {
+  std::string name;
+  std::string expression;
+};
+
+struct BuiltInInfo {
+  std::string name;
+  std::string family;
+  std::string expression;  // what the name stands for; of a family, its own name
+};
+
+// All families, and all names, in the order in which they are listed.
+const std::vector<Family>& Families();
+const std::vector<NamedModel>& NamedModels();
+
+// Families first, each followed by its names.
+std::vector<BuiltInInfo> BuiltInModels();
+
+// Does the part before the first ':' name a family or a model?
+bool IsBuiltIn(std::string_view expression);
+
+// "; did you mean 'gpt2' or 'gpt3-13b'?", or nothing where no name is near.
+std::string NearestBuiltIns(std::string_view expression);
+
+// Builds it. `overrides` replace what the expression says (--dim batch=8). Throws InputError, one
+// line that names the expression, the key, the value and what would do; an unknown name gets the
+// nearest ones.
+Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& overrides = {});
+
+// Checks an expression without building it; what BuildModel would do is bounded by the sizes found
+// here.
+Settings CheckExpression(const std::string& expression);
+
+// From checked parts, as a config.json gives them; `name` becomes the graph's.
+Graph BuildFamily(std::string_view family, const std::vector<KeyValue>& values,
+                  const std::string& name);
+
+}  // namespace heddle

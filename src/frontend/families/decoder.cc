@@ -1,0 +1,223 @@
+#include "frontend/families/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kLayerNormEpsilon = 1e-5;
+constexpr double kRMSNormEpsilon = 1e-6;
+
+void CheckDecoder(const DecoderConfig& c, bool head_dim_given) {
+  if (!head_dim_given) RequireMultiple("hidden", c.hidden, "heads", c.heads);
+  RequireMultiple("heads", c.heads, "kv_heads", c.kv_heads);
+  if (c.position == "rope") {
+    RequireMultiple("rotary_dim", c.rotary_dim, "2", 2);
+    if (c.attention != "mla" && c.rotary_dim > c.head_dim) {
+      ThrowInput("rotary_dim={} is more than head_dim={}", c.rotary_dim, c.head_dim);
+    }
+  }
+  if (c.position == "learned" && c.positions < c.seq) {
+    ThrowInput("seq={} is more than positions={}", c.seq, c.positions);
+  }
+  if (c.attention == "mla" && c.position != "rope") ThrowInput("attention=mla needs position=rope");
+  if (c.qkv == "interleaved" && c.kv_heads != c.heads) {
+    ThrowInput("qkv=interleaved needs kv_heads={} to be heads={}", c.kv_heads, c.heads);
+  }
+  if (c.experts > 1) {
+    if (c.top_k > c.experts) ThrowInput("top_k={} is more than experts={}", c.top_k, c.experts);
+    RequireMultiple("seq", c.seq, "group", c.group);
+  }
+}
+
+}  // namespace
+
+std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
+  std::vector<Key> keys = {
+      IntKey("layers", 12, "number of layers", kMaxLayers),
+      IntKey("hidden", 768, "width of the residual stream"),
+      IntKey("heads", 12, "attention heads"),
+      DerivedKey("kv_heads", "heads", "key and value heads: fewer is grouped-query, 1 multi-query"),
+      DerivedKey("head_dim", "hidden / heads", "width of a head"),
+      DerivedKey("ffn", "4 * hidden", "inner width of the mlp"),
+      IntKey("vocab", 50257, "vocabulary, padded where it was"),
+      IntKey("seq", 1024, "tokens per sequence"),
+      IntKey("batch", 8, "sequences"),
+      ChoiceKey("position", "learned", {"learned", "rope", "alibi", "relative", "none"},
+                "how positions enter: table, rotary, linear bias, Transformer-XL's"),
+      DerivedKey("positions", "seq", "rows of a learned position table"),
+      DerivedKey("rotary_dim", "head_dim", "part of a head that rotates"),
+      ChoiceKey("norm", "layernorm", {"layernorm", "rmsnorm"}, "normalisation"),
+      ChoiceKey("mlp", "gelu", {"gelu", "relu", "squared_relu", "silu", "swiglu", "geglu"},
+                "activation; swiglu and geglu have three matrices"),
+      ChoiceKey("qkv", "fused", {"fused", "interleaved", "separate"},
+                "projections: Q|K|V, per head q|k|v, or three"),
+      ChoiceKey("attention", "full", {"full", "mla"}, "mla is DeepSeek's latent attention"),
+      IntKey("q_lora", 1536, "mla: width of the queries' latent"),
+      IntKey("kv_lora", 512, "mla: width of the keys' and values' latent"),
+      IntKey("rope_head_dim", 64, "mla: rotary part of a head, beside head_dim"),
+      FlagKey("bias", true, "linear layers have biases"),
+      DerivedFlag("qkv_bias", "bias", "the projections to q, k, v have biases"),
+      FlagKey("norm_bias", true, "layer norms have biases"),
+      FlagKey("qk_norm", false, "normalise queries and keys per head"),
+      FlagKey("tied", true, "the head is the token table"),
+      FlagKey("causal", true, "a token sees earlier ones only"),
+      FlagKey("parallel", false, "attention and mlp side by side"),
+      FlagKey("two_norms", false, "parallel: the mlp has a norm of its own"),
+      FlagKey("embedding_norm", false, "a norm after the embedding"),
+      RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+      IntKey("experts", 1, "experts per layer; 1 is a plain mlp"),
+      IntKey("top_k", 2, "experts per token"),
+      DerivedKey("expert_ffn", "ffn", "inner width of an expert"),
+      RealKey("capacity_factor", "2", 0.01, 1024, "room of an expert over an even share"),
+      DerivedKey("group", "seq", "tokens among which an expert's room is shared out"),
+      CountKey("shared_experts", kMaxLayers, "experts every token passes"),
+      CountKey("dense_layers", kMaxLayers, "first layers with a plain mlp"),
+      IntKey("moe_every", 1, "every n-th layer has experts, the others a plain mlp"),
+      ChoiceKey("names", "gpt2", {"gpt2", "llama", "neox", "bloom", "opt", "moe"},
+                "whose parameter names"),
+  };
+  for (const auto& [name, value] : defaults) {
+    auto key = std::ranges::find(keys, name, &Key::name);
+    HEDDLE_CHECK(key != keys.end(), "no key {}", name);
+    key->fallback = value;
+  }
+  return keys;
+}
+
+DecoderConfig ReadDecoder(const Settings& s) {
+  DecoderConfig c{};
+  for (auto [key, field] : {std::pair{"batch", &c.batch},
+                            {"seq", &c.seq},
+                            {"vocab", &c.vocab},
+                            {"layers", &c.layers},
+                            {"hidden", &c.hidden},
+                            {"heads", &c.heads},
+                            {"q_lora", &c.q_lora},
+                            {"kv_lora", &c.kv_lora},
+                            {"rope_head_dim", &c.rope_head_dim},
+                            {"experts", &c.experts},
+                            {"top_k", &c.top_k},
+                            {"moe_every", &c.moe_every}}) {
+    *field = s.Int(key);
+  }
+  for (auto [key, field] : {std::pair{"bias", &c.bias},
+                            {"norm_bias", &c.norm_bias},
+                            {"tied", &c.tied},
+                            {"causal", &c.causal},
+                            {"parallel", &c.parallel},
+                            {"two_norms", &c.two_norms},
+                            {"embedding_norm", &c.embedding_norm},
+                            {"qk_norm", &c.qk_norm}}) {
+    *field = s.Flag(key);
+  }
+  for (auto [key, field] : {std::pair{"position", &c.position},
+                            {"norm", &c.norm},
+                            {"mlp", &c.mlp},
+                            {"qkv", &c.qkv},
+                            {"attention", &c.attention}}) {
+    *field = s.Choice(key);
+  }
+  int64_t head_dim = s.Int("head_dim", 0);
+  c.head_dim = head_dim > 0 ? head_dim : c.hidden / c.heads;
+  c.qkv_bias = s.Flag("qkv_bias", c.bias);
+  c.kv_heads = s.Int("kv_heads", c.heads);
+  c.ffn = s.Int("ffn", 4 * c.hidden);
+  c.positions = s.Int("positions", c.seq);
+  c.rotary_dim = c.attention == "mla" ? c.rope_head_dim : s.Int("rotary_dim", c.head_dim);
+  c.expert_ffn = s.Int("expert_ffn", c.ffn);
+  c.group = s.Int("group", c.seq);
+  c.shared_experts = s.Int("shared_experts");
+  c.dense_layers = s.Int("dense_layers");
+  c.dropout = s.Real("dropout");
+  c.capacity_factor = s.Real("capacity_factor");
+  c.names = NamesOf(s.Choice("names"));
+  CheckDecoder(c, head_dim > 0);
+  return c;
+}
+
+ValueId Norm(ModelBuilder& b, const DecoderConfig& c, ValueId x, std::string_view name) {
+  if (c.norm == "rmsnorm") return b.RMSNorm(x, name, kRMSNormEpsilon);
+  return b.LayerNorm(x, name, kLayerNormEpsilon, c.norm_bias);
+}
+
+bool IsGated(const std::string& mlp) { return mlp == "swiglu" || mlp == "geglu"; }
+
+ValueId Activate(ModelBuilder& b, const std::string& mlp, ValueId x) {
+  if (mlp == "swiglu" || mlp == "silu") return b.Op("Silu", {x});
+  if (mlp == "gelu" || mlp == "geglu") return b.Gelu(x, "tanh");
+  ValueId positive = b.Op("Relu", {x});
+  return mlp == "squared_relu" ? b.Mul(positive, positive) : positive;
+}
+
+ValueId Mlp(ModelBuilder& b, const DecoderConfig& c, ValueId x, int64_t width) {
+  LinearOptions options{.bias = c.bias, .transposed = c.names.transposed};
+  ValueId inner;
+  if (IsGated(c.mlp)) {
+    ValueId gate = Activate(b, c.mlp, b.Linear(x, width, c.names.gate, options));
+    inner = b.Mul(gate, b.Linear(x, width, c.names.up, options));
+  } else {
+    inner = Activate(b, c.mlp, b.Linear(x, width, c.names.up, options));
+  }
+  return b.Linear(inner, c.hidden, c.names.down, options);
+}
+
+namespace {
+
+ValueId Embed(ModelBuilder& b, const DecoderConfig& c, ValueId tokens, ValueId ids) {
+  ValueId x = b.Embedding(tokens, ids);
+  if (c.position == "learned") {
+    int64_t first = c.names.first_position;
+    ValueId table = b.Parameter(c.names.positions + ".weight", {c.positions + first, c.hidden});
+    x = b.Add(x, b.Embedding(table, b.Range("position_ids", {1, c.seq}, first)));
+  }
+  if (c.embedding_norm) x = Norm(b, c, x, c.names.embedding_norm);
+  return b.Dropout(x, c.dropout);
+}
+
+ValueId MlpOfLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,
+                   int64_t layer) {
+  bool mixture = c.experts > 1 && layer >= c.dense_layers && (layer + 1) % c.moe_every == 0;
+  return mixture ? MixtureOfExperts(b, c, tables, x) : Mlp(b, c, x, c.ffn);
+}
+
+ValueId Layer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,
+              int64_t layer) {
+  auto scope = b.In(fmt::format("{}.{}", c.names.layers, layer));
+  ValueId normed = Norm(b, c, x, c.names.attention_norm);
+  ValueId attended = b.Dropout(SelfAttention(b, c, tables, normed), c.dropout);
+  if (!c.parallel) {
+    x = b.Add(x, attended);
+    normed = Norm(b, c, x, c.names.mlp_norm);
+  } else if (c.two_norms) {
+    normed = Norm(b, c, x, c.names.mlp_norm);
+  }
+  ValueId made = b.Dropout(MlpOfLayer(b, c, tables, normed, layer), c.dropout);
+  if (c.parallel) made = b.Add(attended, made);
+  return b.Add(x, made);
+}
+
+}  // namespace
+
+Graph BuildDecoder(const DecoderConfig& c, const std::string& name) {
+  ModelBuilder b(name);
+  ValueId ids = b.Input("input_ids", DType::kI64, {c.batch, c.seq});
+  ValueId labels = b.Input("labels", DType::kI64, {c.batch, c.seq});
+  ValueId tokens = b.Parameter(c.names.tokens + ".weight", {c.vocab, c.hidden});
+  Tables tables;
+  AddPositionTables(b, c, &tables);
+  if (c.experts > 1) AddExpertTables(b, c, &tables);
+  ValueId x = Embed(b, c, tokens, ids);
+  for (int64_t layer = 0; layer < c.layers; ++layer) x = Layer(b, c, tables, x, layer);
+  x = Norm(b, c, x, c.names.final_norm);
+  ValueId logits =
+      c.tied ? b.TiedLinear(x, tokens) : b.Linear(x, c.vocab, c.names.head, {.bias = false});
+  return b.Finish(b.CrossEntropy(logits, labels));
+}
+
+}  // namespace heddle

@@ -1,0 +1,101 @@
+// A layer of experts as in GShard (Lepikhin et al., 2020): a router scores every token for every
+// expert, the top k are chosen, and within a group of tokens each expert has room for
+//
+//   capacity = ceil(group * top_k * capacity_factor / experts)
+//
+// of them. Dispatch is a tensor [groups, tokens, experts, capacity] of zeros and ones contracted
+// with the tokens, combination the same tensor weighted by the router's scores: all shapes are
+// static, and expert parallelism is a split of the experts' dimension. The dispatch costs group *
+// top_k * capacity_factor * hidden multiply-adds a token, so that small groups make it cheap.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "frontend/families/decoder.h"
+
+namespace heddle {
+namespace {
+
+int64_t Capacity(const DecoderConfig& c) {
+  double even =
+      static_cast<double>(c.group) * static_cast<double>(c.top_k) / static_cast<double>(c.experts);
+  double room = std::ceil(even * c.capacity_factor);
+  if (room > static_cast<double>(kMaxSize))
+    ThrowInput("capacity_factor={} gives experts room for {} tokens", c.capacity_factor, room);
+  return std::max<int64_t>(1, static_cast<int64_t>(room));
+}
+
+// [..., k] indices as [..., k, n] ones and zeros.
+ValueId OneHot(ModelBuilder& b, ValueId indices, ValueId range) {
+  Shape shape = b.shape(indices);
+  shape.push_back(1);
+  ValueId equal = b.Op("Equal", {b.Reshape(indices, shape), range});
+  return b.Cast(equal, DType::kI64);
+}
+
+struct Routes {
+  ValueId dispatch, combine;  // [groups, tokens, experts, capacity]
+};
+
+Routes Route(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
+  int64_t capacity = Capacity(c);
+  Shape column = {b.dim(x, 0), b.dim(x, 1), c.experts, 1};
+  ValueId scores = b.Op("Softmax", {b.Linear(x, c.experts, c.names.router, {.bias = false})},
+                        {{"axis", int64_t{2}}});
+  ValueId chosen = b.Ops(
+      "TopK", {scores},
+      {{"k", c.top_k}, {"axis", int64_t{2}}, {"largest", int64_t{1}}, {"sorted", int64_t{1}}})[1];
+  ValueId mask = b.Op("ReduceSum", {b.Cast(OneHot(b, chosen, tables.experts), DType::kF32)},
+                      {{"axes", std::vector<int64_t>{2}}, {"keepdims", int64_t{0}}});
+  // The how-manieth token of its expert each one is, from 1; 0 where it was not chosen.
+  ValueId place =
+      b.Mul(b.Op("CumSum", {mask},
+                 {{"axis", int64_t{1}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{0}}}),
+            mask);
+  place = b.Op("Clip", {b.Cast(place, DType::kI64)}, {{"max", static_cast<double>(capacity)}});
+  ValueId slot = b.Slice(OneHot(b, place, tables.places), 3, 1, capacity + 1);
+  ValueId dispatch = b.Mul(b.Cast(slot, DType::kF32), b.Reshape(mask, column));
+  return {dispatch, b.Mul(dispatch, b.Reshape(b.Mul(scores, mask), column))};
+}
+
+ValueId Einsum(ModelBuilder& b, std::string_view equation, ValueId x, ValueId y) {
+  return b.Op("Einsum", {x, y}, {{"equation", std::string(equation)}});
+}
+
+// [experts, groups, capacity, hidden] through every expert's own mlp.
+ValueId Experts(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
+  auto weight = [&](std::string_view name, int64_t in, int64_t out) {
+    return b.Parameter(c.names.experts + std::string(name), {c.experts, in, out});
+  };
+  ValueId inner =
+      Activate(b, c.mlp, Einsum(b, "ebcd,edf->ebcf", x, weight("w1", c.hidden, c.expert_ffn)));
+  if (IsGated(c.mlp)) {
+    inner = b.Mul(inner, Einsum(b, "ebcd,edf->ebcf", x, weight("w3", c.hidden, c.expert_ffn)));
+  }
+  return Einsum(b, "ebcf,efd->ebcd", inner, weight("w2", c.expert_ffn, c.hidden));
+}
+
+}  // namespace
+
+void AddExpertTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables) {
+  tables->experts = b.Range("expert_ids", {c.experts});
+  tables->places = b.Range("places", {Capacity(c) + 1});
+}
+
+ValueId MixtureOfExperts(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
+  bool grouped = c.group != c.seq;
+  ValueId tokens = grouped ? b.Reshape(x, {c.batch * (c.seq / c.group), c.group, c.hidden}) : x;
+  Routes routes = Route(b, c, tables, tokens);
+  ValueId sent = Einsum(b, "btec,btd->ebcd", routes.dispatch, tokens);
+  ValueId made = Einsum(b, "btec,ebcd->btd", routes.combine, Experts(b, c, sent));
+  if (grouped) made = b.Reshape(made, {c.batch, c.seq, c.hidden});
+  if (c.shared_experts > 0) {
+    auto scope = b.In("shared");
+    made = b.Add(made, Mlp(b, c, x, c.shared_experts * c.expert_ffn));
+  }
+  return made;
+}
+
+}  // namespace heddle

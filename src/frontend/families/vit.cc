@@ -1,0 +1,91 @@
+// Vision Transformer: patches are tokens, a class token in front carries the answer.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "frontend/families/families.h"
+#include "frontend/families/model_builder.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kEpsilon = 1e-12;
+
+struct Config {
+  int64_t batch, image, patch, channels, classes, layers, hidden, heads, ffn;
+  double dropout;
+};
+
+Config Read(const Settings& s) {
+  Config c{s.Int("batch"),    s.Int("image"),   s.Int("patch"),
+           s.Int("channels"), s.Int("classes"), s.Int("layers"),
+           s.Int("hidden"),   s.Int("heads"),   0,
+           s.Real("dropout")};
+  c.ffn = s.Int("ffn", 4 * c.hidden);
+  RequireMultiple("hidden", c.hidden, "heads", c.heads);
+  RequireMultiple("image", c.image, "patch", c.patch);
+  return c;
+}
+
+ValueId Embed(ModelBuilder& b, const Config& c, ValueId pixels) {
+  auto scope = b.In("vit.embeddings");
+  int64_t patches = (c.image / c.patch) * (c.image / c.patch);
+  ValueId x = b.Conv(pixels, c.hidden, {c.patch, c.patch}, "patch_embeddings.projection",
+                     {.stride = c.patch, .bias = true});
+  x = b.Transpose(b.Reshape(x, {c.batch, c.hidden, patches}), {0, 2, 1});
+  ValueId token = b.Op("Expand", {b.Parameter("cls_token", {1, 1, c.hidden})},
+                       {{"shape", Shape{c.batch, 1, c.hidden}}});
+  x = b.Concat({token, x}, 1);
+  return b.Dropout(b.Add(x, b.Parameter("position_embeddings", {1, patches + 1, c.hidden})),
+                   c.dropout);
+}
+
+ValueId Layer(ModelBuilder& b, const Config& c, ValueId x) {
+  ValueId normed = b.LayerNorm(x, "layernorm_before", kEpsilon);
+  ValueId q = b.SplitHeads(b.Linear(normed, c.hidden, "attention.q_proj"), c.heads);
+  ValueId k = b.SplitHeads(b.Linear(normed, c.hidden, "attention.k_proj"), c.heads);
+  ValueId v = b.SplitHeads(b.Linear(normed, c.hidden, "attention.v_proj"), c.heads);
+  double scale = 1 / std::sqrt(static_cast<double>(c.hidden / c.heads));
+  ValueId attended = b.MergeHeads(b.Attention(q, k, v, {.scale = scale}));
+  x = b.Add(b.Dropout(b.Linear(attended, c.hidden, "attention.o_proj"), c.dropout), x);
+  ValueId inner =
+      b.Gelu(b.Linear(b.LayerNorm(x, "layernorm_after", kEpsilon), c.ffn, "mlp.fc1"), "none");
+  return b.Add(b.Dropout(b.Linear(inner, c.hidden, "mlp.fc2"), c.dropout), x);
+}
+
+Graph Build(const Settings& settings, const std::string& name) {
+  Config c = Read(settings);
+  ModelBuilder b(name);
+  ValueId pixels = b.Input("pixels", DType::kF32, {c.batch, c.channels, c.image, c.image});
+  ValueId labels = b.Input("labels", DType::kI64, {c.batch});
+  ValueId x = Embed(b, c, pixels);
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    auto scope = b.In(fmt::format("vit.layers.{}", layer));
+    x = Layer(b, c, x);
+  }
+  x = b.LayerNorm(x, "vit.layernorm", kEpsilon);
+  ValueId first = b.Op("Gather", {x, b.Range("class_token", {})}, {{"axis", int64_t{1}}});
+  return b.Finish(b.CrossEntropy(b.Linear(first, c.classes, "classifier"), labels));
+}
+
+}  // namespace
+
+Family VitFamily() {
+  return {"vit",
+          "Vision Transformer",
+          {
+              IntKey("layers", 12, "number of layers", kMaxLayers),
+              IntKey("hidden", 768, "width"),
+              IntKey("heads", 12, "attention heads"),
+              DerivedKey("ffn", "4 * hidden", "inner width of the mlp"),
+              IntKey("patch", 16, "pixels along a patch"),
+              IntKey("image", 224, "pixels along an image", 1 << 20),
+              IntKey("channels", 3, "colours"),
+              IntKey("classes", 1000, "classes"),
+              IntKey("batch", 32, "images"),
+              RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+          },
+          Build};
+}
+
+}  // namespace heddle
