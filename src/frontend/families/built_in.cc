@@ -66,16 +66,19 @@ const std::vector<Family>& Families() {
   return families;
 }
 
-std::vector<BuiltInInfo> BuiltInModels() {
-  std::vector<BuiltInInfo> all;
-  for (const Family& family : Families()) {
-    all.push_back({family.name, family.name, family.name});
-    for (const NamedModel& model : NamedModels()) {
-      if (Resolve(model.expression).family == &family) {
-        all.push_back({model.name, family.name, model.expression});
+const std::vector<BuiltInInfo>& BuiltInModels() {
+  static const std::vector<BuiltInInfo> all = [] {
+    std::vector<BuiltInInfo> list;
+    for (const Family& family : Families()) {
+      list.push_back({family.name, family.name, family.name});
+      for (const NamedModel& model : NamedModels()) {
+        if (Resolve(model.expression).family == &family) {
+          list.push_back({model.name, family.name, model.expression});
+        }
       }
     }
-  }
+    return list;
+  }();
   return all;
 }
 

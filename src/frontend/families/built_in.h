@@ -42,7 +42,7 @@ const std::vector<Family>& Families();
 const std::vector<NamedModel>& NamedModels();
 
 // Families first, each followed by its names.
-std::vector<BuiltInInfo> BuiltInModels();
+const std::vector<BuiltInInfo>& BuiltInModels();
 
 // Does the part before the first ':' name a family or a model?
 bool IsBuiltIn(std::string_view expression);
