@@ -30,8 +30,9 @@ std::vector<std::string> Nearest(std::string_view name, std::span<const std::str
   if (name.empty() || name.size() > 64) return {};
   std::vector<std::pair<int, std::string>> found;
   for (std::string_view candidate : names) {
-    const bool prefix = name.size() >= 3 && candidate.starts_with(name);
-    const int distance = prefix ? 1 : EditDistance(name, candidate);
+    int distance = EditDistance(name, candidate);
+    if (name.size() >= 3 && candidate.starts_with(name)) distance = 1;
+    if (candidate.size() >= 3 && name.starts_with(candidate)) distance = std::min(distance, 2);
     const auto longer = static_cast<int>(std::max(name.size(), candidate.size()));
     if (3 * distance <= longer) found.emplace_back(distance, candidate);
   }

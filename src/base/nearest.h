@@ -15,7 +15,7 @@ namespace heddle {
 // O(a.size() * b.size()).
 int EditDistance(std::string_view a, std::string_view b);
 
-// Those of `names` that are close to `name` (a third of its letters differ, or it is a prefix),
+// Those of `names` that are close to `name` (a third of its letters differ, or one begins with the other),
 // closest first, then in their order; at most `limit`. A name longer than 64 bytes is near nothing.
 std::vector<std::string> Nearest(std::string_view name, std::span<const std::string_view> names,
                                  std::size_t limit = 3);

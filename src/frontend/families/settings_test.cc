@@ -62,7 +62,7 @@ TEST(Settings, ExpressionsComeApart) {
 
 TEST(Settings, MistakesAreNamed) {
   EXPECT_EQ(Error("x:layer=2"), "unknown key 'layer'; did you mean 'layers'?");
-  EXPECT_EQ(Error("x:zzz=2"), "unknown key 'zzz'");
+  EXPECT_EQ(Error("x:zzz=2"), "unknown key 'zzz'; there are layers, ffn, shared, dropout, tied, qkv_bias, mlp");
   EXPECT_EQ(Error("x:layers=2,layers=2"), "layers is given twice");
   for (const char* value :
        {"0", "-1", "101", "2.5", "two", "99999999999999999999", "0x10", " 2", "2 "}) {
