@@ -4,10 +4,13 @@
 
 #include <map>
 
+#include "fold/fold.h"
 #include "frontend/families/built_in.h"
 #include "frontend/load.h"
+#include "graph/text.h"
 #include "known_models.h"
 #include "ops/analysis.h"
+#include "ops/rebatch.h"
 
 namespace heddle {
 namespace {
@@ -73,6 +76,32 @@ TEST_P(FamilyAgainstFile, IsTheSameModel) {
     file_ops.erase("Reshape");
   }
   EXPECT_EQ(ops, file_ops);
+}
+
+// The same blocks as often, up to the exporter's reshapes.
+TEST_P(FamilyAgainstFile, FoldsIntoTheSameBlocks) {
+  auto chains = [](const Graph& graph) {
+    std::vector<std::pair<size_t, std::map<std::string, int>>> found;
+    for (const Chain& chain : Fold(graph, MakeRules(graph)).chains) {
+      std::map<std::string, int> ops;
+      for (NodeId id : chain.copies[0]) ++ops[graph.node(id).op];
+      ops.erase("Reshape");
+      found.emplace_back(chain.count(), std::move(ops));
+    }
+    return found;
+  };
+  EXPECT_EQ(chains(LoadModel(GetParam().expression)),
+            chains(LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz")));
+}
+
+// Built at a batch is rebatched to it.
+TEST_P(FamilyAgainstFile, RebatchesToWhatItBuilds) {
+  ImportOptions options;
+  options.dims["batch"] = 6;
+  Graph built = LoadModel(GetParam().expression, options);
+  Graph rebatched = Rebatch(LoadModel(GetParam().expression), 6);
+  rebatched.name = built.name;
+  EXPECT_EQ(ToText(rebatched), ToText(built));
 }
 
 // A tied weight has one of its two names in the file and the other here.

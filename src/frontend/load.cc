@@ -78,11 +78,27 @@ Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
 #endif
 }
 
+void RequireFused(const std::string& model, const ImportOptions& options) {
+  if (!options.fuse) ThrowInput("{}: --no-fuse: a model without a file is built fused", model);
+}
+
 // `--dim batch=8` is a key like any other.
 Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
+  RequireFused(model, options);
   std::vector<KeyValue> overrides;
-  for (const auto& [name, size] : options.dims) overrides.emplace_back(name, fmt::format("{}", size));
-  return BuildModel(model, overrides);
+  for (const auto& [name, size] : options.dims) {
+    overrides.emplace_back(name, fmt::format("{}", size));
+  }
+  Graph graph = BuildModel(model, overrides);
+  Freeze(graph, options.frozen, model);
+  return graph;
+}
+
+Graph LoadConfig(const std::string& path, const ImportOptions& options) {
+  RequireFused(path, options);
+  Graph graph = LoadHfConfig(path, options);
+  Freeze(graph, options.frozen, path);
+  return graph;
 }
 
 }  // namespace
@@ -90,7 +106,7 @@ Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
 Graph LoadModel(const std::string& model, const ImportOptions& options) {
   if (model.ends_with(".heddle")) return LoadText(model, options);
   if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
-  if (model.ends_with(".json")) return LoadHfConfig(model, options);
+  if (model.ends_with(".json")) return LoadConfig(model, options);
   if (IsBuiltIn(model)) return LoadBuiltIn(model, options);
   ThrowInput("model '{}' is neither an .onnx, .heddle or config.json file nor a built-in{} ('heddle models' "
              "lists these)",

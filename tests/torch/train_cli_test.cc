@@ -46,6 +46,15 @@ TEST(TrainCli, TheSameSeedGivesTheSameLosses) {
   EXPECT_NE(Losses(model + "3"), Losses(model + "4"));
 }
 
+TEST(TrainCli, BuiltInModelsTrainFromSeededWeights) {
+  for (std::string model : {"gpt:layers=2,hidden=32,heads=4,seq=16,vocab=50,batch=2",
+                            "llama:layers=2,hidden=32,heads=4,kv_heads=2,seq=16,vocab=50,batch=2"}) {
+    std::vector<double> losses = Losses(model + " --steps 5 --lr 0.01");
+    EXPECT_NEAR(losses[0], std::log(50.0), 1.0) << model;
+    EXPECT_LT(losses.back(), losses[0]) << model;
+  }
+}
+
 TEST(TrainCli, OptimizersReduceTheLoss) {
   for (std::string optimizer : {"sgd", "momentum", "adam", "adamw"}) {
     std::vector<double> losses =

@@ -88,7 +88,7 @@ bool IsBuiltIn(std::string_view expression) {
 }
 
 std::string NearestBuiltIns(std::string_view expression) {
-  const std::vector<BuiltInInfo> models = BuiltInModels();
+  const std::vector<BuiltInInfo>& models = BuiltInModels();
   std::vector<std::string_view> names;
   for (const BuiltInInfo& info : models) names.push_back(info.name);
   std::string_view name = expression.substr(0, expression.find(':'));
