@@ -1,0 +1,174 @@
+#include "plan/exchange.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+// Where the coordinates of `wanted` lie among those of `held`; coordinates that are not held are left out. Both
+// ascend.
+Ranges PositionsIn(const Ranges& held, const Ranges& wanted) {
+  Ranges positions;
+  int64_t before = 0;  // positions before held[h]
+  size_t h = 0;
+  for (Block want : wanted) {
+    while (h < held.size() && held[h].end <= want.begin) before += held[h++].size();
+    int64_t skipped = before;
+    for (size_t i = h; i < held.size() && held[i].begin < want.end; skipped += held[i++].size()) {
+      Block common{std::max(held[i].begin, want.begin), std::min(held[i].end, want.end)};
+      if (common.size() <= 0) continue;
+      Block at{skipped + common.begin - held[i].begin, skipped + common.end - held[i].begin};
+      if (!positions.empty() && positions.back().end == at.begin) {
+        positions.back().end = at.end;
+      } else {
+        positions.push_back(at);
+      }
+    }
+  }
+  return positions;
+}
+
+using Coordinates = std::vector<Ranges>;  // per dimension
+
+Coordinates Held(const Mesh& mesh, const Sharding& sharding, const Position& position) {
+  Coordinates held;
+  for (const ShardedDim& dim : sharding.dims) held.push_back(HeldRanges(mesh, dim, position));
+  return held;
+}
+
+Tile TileOf(const Coordinates& held, const Coordinates& wanted) {
+  Tile tile;
+  for (size_t d = 0; d < held.size(); ++d) tile.push_back(PositionsIn(held[d], wanted[d]));
+  return tile;
+}
+
+void Enlarge(Shape& chunk, const Tile& tile) {
+  Shape shape = ShapeOf(tile);
+  if (chunk.empty()) chunk.resize(shape.size(), 0);
+  for (size_t d = 0; d < shape.size(); ++d) chunk[d] = std::max(chunk[d], shape[d]);
+}
+
+std::vector<Position> PositionsOf(const Mesh& mesh, const Position& position, AxisMask axes) {
+  std::vector<Position> positions;
+  for (int64_t member : Members(mesh, IndexOf(mesh, position), axes)) {
+    positions.push_back(PositionOf(mesh, member));
+  }
+  return positions;
+}
+
+Position WithFirst(Position position, AxisMask axes) {
+  for (size_t a = 0; a < position.size(); ++a) {
+    if (Contains(axes, a)) position[a] = 0;
+  }
+  return position;
+}
+
+// The largest tile any member of the group gives any other.
+Shape LargestTile(const Mesh& mesh, const ReshardStep& step, const std::vector<Position>& group) {
+  Shape chunk;
+  std::vector<Coordinates> before, after;
+  for (const Position& member : group) {
+    before.push_back(Held(mesh, step.before, member));
+    after.push_back(Held(mesh, step.after, member));
+  }
+  for (const Coordinates& held : before) {
+    for (const Coordinates& wanted : after) Enlarge(chunk, TileOf(held, wanted));
+  }
+  return chunk;
+}
+
+Shape ChunkOf(const Mesh& mesh, const ReshardStep& step, const Position& position) {
+  switch (step.kind) {
+    case StepKind::kAllGather:
+    case StepKind::kAllReduce:
+      return LocalShape(mesh, step.before, WithFirst(position, step.axes));
+    case StepKind::kReduceScatter:
+      return LocalShape(mesh, step.after, WithFirst(position, step.axes));
+    case StepKind::kAllToAll:
+      return LargestTile(mesh, step, PositionsOf(mesh, position, step.axes));
+    default:
+      return {};
+  }
+}
+
+// Devices of a mesh that hold the same of a sharding, as the axes that split nothing.
+AxisMask ReplicaAxes(const Mesh& mesh, const Sharding& sharding) {
+  AxisMask all = AxisSet(mesh.axes.size()) - 1;
+  return all & ~sharding.split_axes();
+}
+
+// The replica that serves a receiver: receivers are spread over them.
+bool Serves(const Transfer& transfer, int64_t sender, int64_t receiver) {
+  AxisMask replicas = ReplicaAxes(transfer.from_mesh, transfer.from);
+  std::vector<int64_t> members = Members(transfer.from_mesh, sender, replicas);
+  size_t wanted = static_cast<size_t>(receiver) % members.size();
+  return members[wanted] == sender;
+}
+
+}  // namespace
+
+Shape ShapeOf(const Tile& tile) {
+  Shape shape;
+  for (const Ranges& ranges : tile) shape.push_back(Count(ranges));
+  return shape;
+}
+
+bool IsEmpty(const Tile& tile) {
+  return std::any_of(tile.begin(), tile.end(), [](const Ranges& ranges) { return ranges.empty(); });
+}
+
+Exchange ExchangeOf(const Mesh& mesh, const ReshardStep& step, const Position& position) {
+  Exchange exchange;
+  exchange.chunk = ChunkOf(mesh, step, position);
+  if (step.kind == StepKind::kAllReduce || step.kind == StepKind::kMask) return exchange;
+  Coordinates before = Held(mesh, step.before, position), after = Held(mesh, step.after, position);
+  if (step.kind == StepKind::kSlice) {
+    exchange.give.push_back(TileOf(before, after));
+    return exchange;
+  }
+  for (const Position& member : PositionsOf(mesh, position, step.axes)) {
+    if (step.kind != StepKind::kAllGather) {
+      exchange.give.push_back(TileOf(before, Held(mesh, step.after, member)));
+    }
+    if (step.kind != StepKind::kReduceScatter) {
+      exchange.get.push_back(TileOf(after, Held(mesh, step.before, member)));
+    }
+  }
+  return exchange;
+}
+
+int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Position& position) {
+  if (IsLocal(step.kind)) return 0;
+  int64_t elements = 1;
+  for (int64_t size : ChunkOf(mesh, step, position)) elements *= size;
+  bool to_all = step.kind == StepKind::kReduceScatter || step.kind == StepKind::kAllToAll;
+  return to_all ? elements * GroupSize(mesh, step.axes) : elements;
+}
+
+std::vector<Message> MessagesFrom(const Transfer& transfer, int64_t sender) {
+  std::vector<Message> messages;
+  for (int64_t receiver = 0; receiver < transfer.to_mesh.size(); ++receiver) {
+    if (!Serves(transfer, sender, receiver)) continue;
+    Coordinates held = Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
+    Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
+    Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
+    if (!IsEmpty(message.give)) messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+std::vector<Message> MessagesTo(const Transfer& transfer, int64_t receiver) {
+  std::vector<Message> messages;
+  for (int64_t sender = 0; sender < transfer.from_mesh.size(); ++sender) {
+    if (!Serves(transfer, sender, receiver)) continue;
+    Coordinates held = Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
+    Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
+    Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
+    if (!IsEmpty(message.give)) messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+}  // namespace heddle

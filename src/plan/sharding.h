@@ -1,0 +1,93 @@
+// How a value lies on a mesh.
+//
+// A dimension is a concatenation of products of *parts*; mesh axes split parts, several axes on one part in
+// turn, outer first, into blocks of ceil(n/p). A device holds, of every dimension, the same concatenation of
+// products of its blocks; along axes that split nothing devices hold the same, or (partial) terms whose sum or
+// maximum over the axis is the value.
+//
+//   f32[8,512,768] on a mesh of dp 2, tp 4:
+//   [8/dp, 512, 12/tp*64]          split over the batch and, by heads, over the hidden size
+//   [8/dp, 512, 768] sum(tp)       split over the batch, a partial sum over tp
+//
+// Rule + strategy give the sharding of every operand and result, and of their gradients (the dual): an
+// operand's gradient is split like the operand and partial over the axes of the factors it lacks; a result's
+// gradient is needed split like the result and complete.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/rule.h"
+#include "plan/mesh.h"
+
+namespace heddle {
+
+// What a node does with each axis of its mesh.
+//   f >= 0        splits factor f of its rule
+//   kReplicate    every device along the axis computes the same
+//   PassPartial(k) operands of the rule's k-th linear set come as partial sums, and so do the results
+using Strategy = std::vector<int>;
+constexpr int kReplicate = -1;
+constexpr int PassPartial(int linear_set) { return -2 - linear_set; }
+constexpr bool IsPartial(int choice) { return choice <= -2; }
+constexpr int LinearSetOf(int choice) { return -2 - choice; }
+
+struct Part {
+  int64_t size = 1;
+  AxisMask axes = 0;  // the axes that split it, outer first
+  bool operator==(const Part&) const = default;
+};
+using Parts = std::vector<Part>;  // a product, outermost first
+
+struct ShardedDim {
+  std::vector<Parts> terms = {{}};  // a concatenation; an empty product has size 1
+  bool operator==(const ShardedDim&) const = default;
+};
+
+enum class PartialState : uint8_t { kComplete, kSum, kMax };
+
+struct Sharding {
+  std::vector<ShardedDim> dims;
+  std::array<PartialState, kMaxAxes> partial = {};  // per axis of the mesh
+  bool operator==(const Sharding&) const = default;
+
+  // The axes along which it is partial (either way), and those that split it.
+  AxisMask partial_axes() const;
+  AxisMask split_axes() const;
+};
+
+// Everything the same on every device.
+Sharding Replicated(const Shape& shape);
+
+// The sharding with the dimensions in normal form: equal shardings of different origin compare equal where a
+// part is split evenly (768/2 is 12/2*64).
+Sharding Normalised(const Mesh& mesh, Sharding sharding);
+
+// Of operand `o` as a node needs it, and of result `r` as it gives it. All in normal form.
+Sharding OperandSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o);
+Sharding ResultSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r);
+// Of the gradient a node gives for operand `o`, and of the one it needs for result `r`.
+Sharding OperandGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o);
+Sharding ResultGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r);
+
+// The blocks of all factors that the device at `position` computes.
+std::vector<Block> LocalBlocks(const Mesh& mesh, const Rule& rule, const Strategy& strategy,
+                               const Position& position);
+
+// The coordinates along one dimension that a device holds, in the order it holds them: neighbouring ranges
+// are one.
+using Ranges = std::vector<Block>;
+Ranges HeldRanges(const Mesh& mesh, const ShardedDim& dim, const Position& position);
+int64_t Count(const Ranges& ranges);
+
+// What the device at `position` holds, and the most that any device holds along each dimension.
+Shape LocalShape(const Mesh& mesh, const Sharding& sharding, const Position& position);
+Shape PaddedShape(const Mesh& mesh, const Sharding& sharding);
+Shape GlobalShape(const Sharding& sharding);
+
+// "[8/dp,512,12/tp*64] sum(tp)".
+std::string ToString(const Mesh& mesh, const Sharding& sharding);
+
+}  // namespace heddle
