@@ -1,0 +1,236 @@
+#include "plan/model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace heddle {
+namespace {
+
+// Nodes of which every operand is a parameter, a constant or the result of such a node, and that do not carry
+// the batch.
+std::vector<bool> FindOnce(const Model& model) {
+  std::vector<bool> fixed(model.graph.values.size(), false);
+  for (size_t v = 0; v < fixed.size(); ++v) {
+    ValueKind kind = model.graph.values[v].kind;
+    fixed[v] = kind == ValueKind::kParameter || kind == ValueKind::kConstant;
+  }
+  std::vector<bool> once(model.graph.nodes.size(), false);
+  for (size_t n = 0; n < once.size(); ++n) {
+    const Node& node = model.graph.nodes[n];
+    once[n] = std::all_of(node.operands.begin(), node.operands.end(),
+                          [&](ValueId id) { return fixed[id.index()]; });
+    if (model.batch) {
+      for (const auto& part : model.batch->factors[n]) once[n] = once[n] && !part;
+    }
+    for (ValueId id : node.results) fixed[id.index()] = once[n];
+  }
+  return once;
+}
+
+class Partition {
+ public:
+  Partition(const Model& model, const std::vector<bool>& once)
+      : model_(model), once_(once), position_(model.graph.nodes.size(), 0) {}
+
+  std::vector<ModelBlock> Run() {
+    PlaceChains();
+    PlaceOthers();
+    AbsorbSideBranches();
+    return FlowsForward() ? Collect() : Singles();
+  }
+
+ private:
+  // Copies of chains are at odd positions, what lies between them at even ones.
+  void PlaceChains() {
+    int position = 1;
+    for (size_t c = 0; c < model_.folding.chains.size(); ++c) {
+      const Chain& chain = model_.folding.chains[c];
+      for (size_t i = 0; i < chain.copies.size(); ++i, position += 2) {
+        for (NodeId id : chain.copies[i]) position_[id.index()] = position;
+        copies_.push_back({{}, static_cast<int>(c), static_cast<int>(i)});
+      }
+    }
+  }
+
+  void PlaceOthers() {
+    for (size_t n = 0; n < position_.size(); ++n) {
+      if (position_[n] != 0) continue;
+      int after = 0;
+      for (ValueId id : model_.graph.nodes[n].operands) {
+        NodeId producer = model_.graph.value(id).producer;
+        if (producer.valid() && !once_[producer.index()]) after = std::max(after, position_[producer.index()]);
+      }
+      position_[n] = after + after % 2;
+    }
+  }
+
+  // What comes out of a copy and goes back into it belongs to it.
+  void AbsorbSideBranches() {
+    for (size_t n = position_.size(); n-- > 0;) {
+      for (ValueId id : model_.graph.nodes[n].results) {
+        for (NodeId reader : model_.readers[id.index()]) {
+          if (position_[n] % 2 == 0) position_[n] = std::min(position_[n], position_[reader.index()]);
+        }
+      }
+    }
+  }
+
+  bool FlowsForward() const {
+    for (size_t n = 0; n < position_.size(); ++n) {
+      if (once_[n]) continue;
+      for (ValueId id : model_.graph.nodes[n].operands) {
+        NodeId producer = model_.graph.value(id).producer;
+        if (!producer.valid() || once_[producer.index()]) continue;
+        if (position_[producer.index()] > position_[n]) return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<ModelBlock> Collect() const {
+    std::vector<std::vector<NodeId>> at(2 * copies_.size() + 1);
+    for (size_t n = 0; n < position_.size(); ++n) {
+      if (!once_[n]) at[static_cast<size_t>(position_[n])].push_back(NodeId::FromIndex(n));
+    }
+    std::vector<ModelBlock> blocks;
+    for (size_t p = 0; p < at.size(); ++p) {
+      if (p % 2 == 1) {
+        blocks.push_back(copies_[p / 2]);
+        blocks.back().nodes = at[p];
+      } else {
+        for (NodeId id : at[p]) blocks.push_back({{id}, -1, -1});
+      }
+    }
+    return blocks;
+  }
+
+  std::vector<ModelBlock> Singles() const {
+    std::vector<ModelBlock> blocks;
+    for (size_t n = 0; n < once_.size(); ++n) {
+      if (!once_[n]) blocks.push_back({{NodeId::FromIndex(n)}, -1, -1});
+    }
+    return blocks;
+  }
+
+  const Model& model_;
+  const std::vector<bool>& once_;
+  std::vector<int> position_;
+  std::vector<ModelBlock> copies_;
+};
+
+[[noreturn]] void ForbidMicrobatches(const Model& model, size_t node, const std::string& reason) {
+  const Node& at = model.graph.nodes[node];
+  ThrowInput("micro-batches are not possible: {} '{}' {}; use 1 micro-batch", at.op,
+             model.graph.value(at.results.front()).name, reason);
+}
+
+}  // namespace
+
+Model Analyse(Graph graph) {
+  Model model;
+  model.graph = std::move(graph);
+  model.rules = MakeRules(model.graph);
+  model.flow = FindGradients(model.graph, model.rules);
+  model.readers = Readers(model.graph);
+  try {
+    model.batch = FindBatch(model.graph);
+  } catch (const InputError& error) {
+    model.no_batch = error.what();
+  }
+  model.folding = Fold(model.graph, model.rules);
+  std::vector<bool> once = FindOnce(model);
+  model.blocks = Partition(model, once).Run();
+  model.block_of.assign(model.graph.nodes.size(), -1);
+  for (size_t b = 0; b < model.blocks.size(); ++b) {
+    for (NodeId id : model.blocks[b].nodes) model.block_of[id.index()] = static_cast<int>(b);
+  }
+  return model;
+}
+
+int64_t BatchSize(const Model& model) { return model.batch ? model.batch->size : 0; }
+
+std::vector<NodeId> OnceNodesOf(const Model& model, const std::vector<NodeId>& nodes) {
+  std::vector<bool> wanted(model.graph.nodes.size(), false);
+  auto want = [&](const Node& node) {
+    for (ValueId id : node.operands) {
+      NodeId producer = model.graph.value(id).producer;
+      if (producer.valid() && model.block_of[producer.index()] < 0) wanted[producer.index()] = true;
+    }
+  };
+  for (NodeId id : nodes) want(model.graph.node(id));
+  std::vector<NodeId> once;
+  for (size_t n = wanted.size(); n-- > 0;) {
+    if (!wanted[n]) continue;
+    want(model.graph.nodes[n]);
+    once.push_back(NodeId::FromIndex(n));
+  }
+  std::reverse(once.begin(), once.end());
+  return once;
+}
+
+std::vector<Rule> MicroRules(const Model& model, int64_t microbatches) {
+  std::vector<Rule> rules = model.rules;
+  if (microbatches == 1) return rules;
+  for (size_t n = 0; n < rules.size(); ++n) {
+    for (size_t f = 0; f < rules[n].factors.size(); ++f) {
+      if (model.batch->factors[n].size() > f && model.batch->factors[n][f]) {
+        rules[n].factors[f].size /= microbatches;
+      }
+    }
+  }
+  return rules;
+}
+
+MicrobatchSums FindMicrobatchSums(const Model& model, bool local_statistics) {
+  if (!model.batch) ThrowInput("micro-batches are not possible: {}", model.no_batch);
+  const Graph& graph = model.graph;
+  MicrobatchSums sums{std::vector<bool>(graph.values.size(), false),
+                      std::vector<bool>(graph.values.size(), false)};
+  std::vector<bool> from_inputs(graph.values.size(), false);  // no parameter comes in
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    from_inputs[v] = graph.values[v].kind == ValueKind::kInput || graph.values[v].kind == ValueKind::kConstant;
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    const Rule& rule = model.rules[n];
+    int batch_factor = -1;
+    for (size_t f = 0; f < model.batch->factors[n].size(); ++f) {
+      const auto& part = model.batch->factors[n][f];
+      if (!part) continue;
+      if (part->outer != 1) ForbidMicrobatches(model, n, "has the batch inside another dimension");
+      batch_factor = static_cast<int>(f);
+    }
+    bool inputs_only = std::all_of(node.operands.begin(), node.operands.end(),
+                                   [&](ValueId id) { return from_inputs[id.index()]; });
+    std::vector<int> terms;
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      size_t v = node.operands[o].index();
+      if (sums.term[v] && !sums.first[v]) terms.push_back(static_cast<int>(o));
+    }
+    bool summed = false;
+    if (batch_factor >= 0) {
+      FactorKind kind = rule.factors[static_cast<size_t>(batch_factor)].kind;
+      if (kind == FactorKind::kExpanded && !local_statistics) {
+        ForbidMicrobatches(model, n, "takes statistics over the whole batch");
+      }
+      bool lacks = std::any_of(rule.results.begin(), rule.results.end(),
+                               [&](const Dims& dims) { return !Has(dims, batch_factor); });
+      if (kind == FactorKind::kMaxed && lacks) ForbidMicrobatches(model, n, "takes a maximum over the batch");
+      summed = lacks && kind == FactorKind::kSummed;
+    }
+    if (!terms.empty()) {
+      bool linear = std::find(rule.linear.begin(), rule.linear.end(), terms) != rule.linear.end();
+      if (!linear || batch_factor >= 0) ForbidMicrobatches(model, n, "mixes samples");
+    }
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      size_t v = node.results[r].index();
+      from_inputs[v] = inputs_only;
+      sums.term[v] = (summed && !Has(rule.results[r], batch_factor)) || !terms.empty();
+      sums.first[v] = sums.term[v] && inputs_only;
+    }
+  }
+  return sums;
+}
+
+}  // namespace heddle

@@ -1,0 +1,93 @@
+// A plan: every choice about how a model is trained on a cluster, and nothing else. Search makes plans, lowering
+// turns them into programs, executors run those.
+//
+//   stages            ranges of the model's blocks (plan/model.h), each on a mesh; stages on the same devices are
+//                     the chunks of an interleaved pipeline
+//   strategies        what each node does with each axis of its stage's mesh (plan/sharding.h)
+//   everything else   batch, micro-batches, schedule, precision, ZeRO, recomputation, bucket sizes
+//
+// In memory a strategy stands at every node; the file states one per node of a unique block and the exceptions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "graph/dtype.h"
+#include "plan/mesh.h"
+#include "plan/model.h"
+#include "plan/sharding.h"
+
+namespace heddle {
+
+constexpr int kPlanVersion = 1;
+
+enum class RecomputePolicy : uint8_t { kNone, kSelective, kFull };
+constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
+
+// Seconds, or any other unit, of a stage's halves for one micro-batch: what a schedule orders by.
+struct HalfTimes {
+  double forward = 1, backward = 1, weight = 1;
+  bool operator==(const HalfTimes&) const = default;
+};
+
+struct Stage {
+  int first_block = 0, last_block = 0;  // [first, last) of Model::blocks
+  Mesh mesh;
+  std::vector<Strategy> strategies;        // per node of the graph; empty for nodes that are not the stage's
+  std::vector<RecomputePolicy> recompute;  // per block of the stage
+  HalfTimes times;
+  bool operator==(const Stage&) const = default;
+};
+
+struct Precision {
+  DType compute = DType::kF32;  // of weights and activations in forward and backward
+  DType gradients = DType::kF32;
+  DType master = DType::kF32;   // of the weights that are updated
+  DType moments = DType::kF32;
+  bool operator==(const Precision&) const = default;
+};
+
+// ZeRO: 0 nothing, 1 optimizer state, 2 and gradients, 3 and weights are split over the named axes, of those
+// along which a parameter is replicated.
+struct Zero {
+  int level = 0;
+  std::vector<std::string> axes;
+  bool operator==(const Zero&) const = default;
+};
+
+struct ModelRef {
+  std::string source;  // a path relative to the plan, or a built-in expression
+  uint64_t hash = 0;   // StableHash of the graph
+  bool fused = true;
+  bool operator==(const ModelRef&) const = default;
+};
+
+struct Plan {
+  ModelRef model;
+  Cluster cluster;
+  int64_t batch = 1;
+  int64_t microbatches = 1;
+  std::string schedule = "1f1b";
+  int chunks = 1;  // stages per run of devices
+  std::vector<Stage> stages;
+  Precision precision;
+  std::string optimizer = "adamw";
+  Zero zero;
+  int64_t bucket_bytes = int64_t{32} << 20;  // of gradients reduced together
+  int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3)
+  bool local_batch_statistics = false;
+
+  bool operator==(const Plan&) const = default;
+};
+
+// The nodes of a stage's blocks, in topological order; OnceNodesOf gives those they read besides.
+std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
+
+// The devices a plan uses, from 0.
+int64_t DeviceCount(const Plan& plan);
+
+}  // namespace heddle
