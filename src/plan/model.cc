@@ -7,31 +7,32 @@
 namespace heddle {
 namespace {
 
-// Nodes of which every operand is a parameter, a constant or the result of such a node, and that do not carry
-// the batch.
-std::vector<bool> FindOnce(const Model& model) {
-  std::vector<bool> fixed(model.graph.values.size(), false);
-  for (size_t v = 0; v < fixed.size(); ++v) {
-    ValueKind kind = model.graph.values[v].kind;
-    fixed[v] = kind == ValueKind::kParameter || kind == ValueKind::kConstant;
+// Nodes that come from values of these kinds alone.
+std::vector<bool> MadeFrom(const Graph& graph, ValueKind kind) {
+  std::vector<bool> made(graph.values.size(), false);
+  for (size_t v = 0; v < made.size(); ++v) {
+    made[v] = graph.values[v].kind == kind || graph.values[v].kind == ValueKind::kConstant;
   }
-  std::vector<bool> once(model.graph.nodes.size(), false);
-  for (size_t n = 0; n < once.size(); ++n) {
-    const Node& node = model.graph.nodes[n];
-    once[n] = std::all_of(node.operands.begin(), node.operands.end(),
-                          [&](ValueId id) { return fixed[id.index()]; });
-    if (model.batch) {
-      for (const auto& part : model.batch->factors[n]) once[n] = once[n] && !part;
-    }
-    for (ValueId id : node.results) fixed[id.index()] = once[n];
+  std::vector<bool> nodes(graph.nodes.size(), false);
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    const Node& node = graph.nodes[n];
+    nodes[n] = std::all_of(node.operands.begin(), node.operands.end(),
+                           [&](ValueId id) { return made[id.index()]; });
+    for (ValueId id : node.results) made[id.index()] = nodes[n];
   }
-  return once;
+  return nodes;
+}
+
+bool CarriesBatch(const Model& model, size_t node) {
+  if (!model.batch) return false;
+  const auto& factors = model.batch->factors[node];
+  return std::any_of(factors.begin(), factors.end(), [](const auto& part) { return part.has_value(); });
 }
 
 class Partition {
  public:
-  Partition(const Model& model, const std::vector<bool>& once)
-      : model_(model), once_(once), position_(model.graph.nodes.size(), 0) {}
+  Partition(const Model& model, const std::vector<bool>& side)
+      : model_(model), side_(side), position_(model.graph.nodes.size(), 0) {}
 
   std::vector<ModelBlock> Run() {
     PlaceChains();
@@ -59,7 +60,7 @@ class Partition {
       int after = 0;
       for (ValueId id : model_.graph.nodes[n].operands) {
         NodeId producer = model_.graph.value(id).producer;
-        if (producer.valid() && !once_[producer.index()]) after = std::max(after, position_[producer.index()]);
+        if (producer.valid() && !side_[producer.index()]) after = std::max(after, position_[producer.index()]);
       }
       position_[n] = after + after % 2;
     }
@@ -78,10 +79,10 @@ class Partition {
 
   bool FlowsForward() const {
     for (size_t n = 0; n < position_.size(); ++n) {
-      if (once_[n]) continue;
+      if (side_[n]) continue;
       for (ValueId id : model_.graph.nodes[n].operands) {
         NodeId producer = model_.graph.value(id).producer;
-        if (!producer.valid() || once_[producer.index()]) continue;
+        if (!producer.valid() || side_[producer.index()]) continue;
         if (position_[producer.index()] > position_[n]) return false;
       }
     }
@@ -91,7 +92,7 @@ class Partition {
   std::vector<ModelBlock> Collect() const {
     std::vector<std::vector<NodeId>> at(2 * copies_.size() + 1);
     for (size_t n = 0; n < position_.size(); ++n) {
-      if (!once_[n]) at[static_cast<size_t>(position_[n])].push_back(NodeId::FromIndex(n));
+      if (!side_[n]) at[static_cast<size_t>(position_[n])].push_back(NodeId::FromIndex(n));
     }
     std::vector<ModelBlock> blocks;
     for (size_t p = 0; p < at.size(); ++p) {
@@ -107,14 +108,14 @@ class Partition {
 
   std::vector<ModelBlock> Singles() const {
     std::vector<ModelBlock> blocks;
-    for (size_t n = 0; n < once_.size(); ++n) {
-      if (!once_[n]) blocks.push_back({{NodeId::FromIndex(n)}, -1, -1});
+    for (size_t n = 0; n < side_.size(); ++n) {
+      if (!side_[n]) blocks.push_back({{NodeId::FromIndex(n)}, -1, -1});
     }
     return blocks;
   }
 
   const Model& model_;
-  const std::vector<bool>& once_;
+  const std::vector<bool>& side_;
   std::vector<int> position_;
   std::vector<ModelBlock> copies_;
 };
@@ -139,8 +140,13 @@ Model Analyse(Graph graph) {
     model.no_batch = error.what();
   }
   model.folding = Fold(model.graph, model.rules);
-  std::vector<bool> once = FindOnce(model);
-  model.blocks = Partition(model, once).Run();
+  std::vector<bool> side = MadeFrom(model.graph, ValueKind::kInput);
+  model.once = MadeFrom(model.graph, ValueKind::kParameter);
+  for (size_t n = 0; n < side.size(); ++n) {
+    side[n] = side[n] || model.once[n];
+    model.once[n] = model.once[n] && !CarriesBatch(model, n);
+  }
+  model.blocks = Partition(model, side).Run();
   model.block_of.assign(model.graph.nodes.size(), -1);
   for (size_t b = 0; b < model.blocks.size(); ++b) {
     for (NodeId id : model.blocks[b].nodes) model.block_of[id.index()] = static_cast<int>(b);
@@ -150,7 +156,7 @@ Model Analyse(Graph graph) {
 
 int64_t BatchSize(const Model& model) { return model.batch ? model.batch->size : 0; }
 
-std::vector<NodeId> OnceNodesOf(const Model& model, const std::vector<NodeId>& nodes) {
+std::vector<NodeId> SideNodesOf(const Model& model, const std::vector<NodeId>& nodes) {
   std::vector<bool> wanted(model.graph.nodes.size(), false);
   auto want = [&](const Node& node) {
     for (ValueId id : node.operands) {
@@ -159,14 +165,14 @@ std::vector<NodeId> OnceNodesOf(const Model& model, const std::vector<NodeId>& n
     }
   };
   for (NodeId id : nodes) want(model.graph.node(id));
-  std::vector<NodeId> once;
+  std::vector<NodeId> side;
   for (size_t n = wanted.size(); n-- > 0;) {
     if (!wanted[n]) continue;
     want(model.graph.nodes[n]);
-    once.push_back(NodeId::FromIndex(n));
+    side.push_back(NodeId::FromIndex(n));
   }
-  std::reverse(once.begin(), once.end());
-  return once;
+  std::reverse(side.begin(), side.end());
+  return side;
 }
 
 std::vector<Rule> MicroRules(const Model& model, int64_t microbatches) {
@@ -187,10 +193,7 @@ MicrobatchSums FindMicrobatchSums(const Model& model, bool local_statistics) {
   const Graph& graph = model.graph;
   MicrobatchSums sums{std::vector<bool>(graph.values.size(), false),
                       std::vector<bool>(graph.values.size(), false)};
-  std::vector<bool> from_inputs(graph.values.size(), false);  // no parameter comes in
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    from_inputs[v] = graph.values[v].kind == ValueKind::kInput || graph.values[v].kind == ValueKind::kConstant;
-  }
+  std::vector<bool> from_inputs = MadeFrom(graph, ValueKind::kInput);
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const Rule& rule = model.rules[n];
@@ -201,8 +204,6 @@ MicrobatchSums FindMicrobatchSums(const Model& model, bool local_statistics) {
       if (part->outer != 1) ForbidMicrobatches(model, n, "has the batch inside another dimension");
       batch_factor = static_cast<int>(f);
     }
-    bool inputs_only = std::all_of(node.operands.begin(), node.operands.end(),
-                                   [&](ValueId id) { return from_inputs[id.index()]; });
     std::vector<int> terms;
     for (size_t o = 0; o < node.operands.size(); ++o) {
       size_t v = node.operands[o].index();
@@ -225,9 +226,8 @@ MicrobatchSums FindMicrobatchSums(const Model& model, bool local_statistics) {
     }
     for (size_t r = 0; r < node.results.size(); ++r) {
       size_t v = node.results[r].index();
-      from_inputs[v] = inputs_only;
       sums.term[v] = (summed && !Has(rule.results[r], batch_factor)) || !terms.empty();
-      sums.first[v] = sums.term[v] && inputs_only;
+      sums.first[v] = sums.term[v] && from_inputs[n];
     }
   }
   return sums;

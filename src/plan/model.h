@@ -1,8 +1,9 @@
 // What planning and lowering need to know of a model, found once.
 //
 // Nodes fall into *blocks*, in an order in which every value flows forward: the copies of folded chains, and
-// single nodes outside them. Stages are ranges of blocks. Nodes made from parameters and constants alone are in
-// no block: they are *once* nodes, computed once per step on every stage that reads them.
+// single nodes outside them. Stages are ranges of blocks. Side nodes are in no block: every stage that reads them
+// computes them for itself. They are made from parameters and constants alone (once per step, where they do not
+// carry the batch), or from inputs and constants alone (masks, the number of labels).
 #pragma once
 
 #include <optional>
@@ -32,7 +33,8 @@ struct Model {
   std::string no_batch;
   Folding folding;
   std::vector<ModelBlock> blocks;
-  std::vector<int> block_of;  // per node; -1: a once node
+  std::vector<int> block_of;  // per node; -1: a side node
+  std::vector<bool> once;     // per node: depends on no sample
 };
 
 Model Analyse(Graph graph);
@@ -40,8 +42,8 @@ Model Analyse(Graph graph);
 // Samples per step; 0 where the batch cannot be followed.
 int64_t BatchSize(const Model& model);
 
-// The once nodes that a set of nodes reads, transitively, in order.
-std::vector<NodeId> OnceNodesOf(const Model& model, const std::vector<NodeId>& nodes);
+// The side nodes that a set of nodes reads, transitively, in order.
+std::vector<NodeId> SideNodesOf(const Model& model, const std::vector<NodeId>& nodes);
 
 // The rules at one of `microbatches` equal parts of the batch: the same factors, those of the batch smaller.
 std::vector<Rule> MicroRules(const Model& model, int64_t microbatches);

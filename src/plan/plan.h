@@ -84,7 +84,7 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-// The nodes of a stage's blocks, in topological order; OnceNodesOf gives those they read besides.
+// The nodes of a stage's blocks, in topological order; SideNodesOf gives those they read besides.
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
 
 // The devices a plan uses, from 0.

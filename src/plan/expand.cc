@@ -1,0 +1,198 @@
+#include "plan/expand.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "ops/op.h"
+
+namespace heddle {
+namespace {
+
+bool CarriesBatch(const Model& model, size_t node, int factor) {
+  return model.batch && model.batch->factors[node][static_cast<size_t>(factor)].has_value();
+}
+
+// Follows one node's strategy through its expansion: which axes split which dimension of each value.
+class Follower {
+ public:
+  Follower(const Graph& expansion, size_t axes)
+      : expansion_(expansion), axes_(axes), marks_(expansion.values.size()) {
+    for (size_t v = 0; v < marks_.size(); ++v) marks_[v].resize(expansion.values[v].type.shape.size(), 0);
+  }
+
+  void MarkOperand(ValueId id, const Dims& dims, const Strategy& strategy) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      for (size_t a = 0; a < axes_; ++a) {
+        if (strategy[a] >= 0 && Has({dims[d]}, strategy[a])) marks_[id.index()][d] |= AxisSet(a);
+      }
+    }
+  }
+
+  Strategy Follow(const Node& node, const Rule& rule) {
+    Strategy strategy(axes_, kReplicate);
+    for (size_t a = 0; a < axes_; ++a) {
+      for (size_t o = 0; o < node.operands.size(); ++o) {
+        int factor = SplitFactor(rule.operands[o], marks_[node.operands[o].index()], a);
+        if (factor >= 0) strategy[a] = factor;
+      }
+    }
+    for (size_t r = 0; r < node.results.size(); ++r) MarkOperand(node.results[r], rule.results[r], strategy);
+    for (size_t a = 0; a < axes_; ++a) {
+      if (strategy[a] < 0) continue;
+      FactorKind kind = rule.factors[static_cast<size_t>(strategy[a])].kind;
+      HEDDLE_CHECK(kind != FactorKind::kExpanded && kind != FactorKind::kWhole,
+                   "the expansion's {} cannot be split along {}", node.op,
+                   rule.factors[static_cast<size_t>(strategy[a])].name);
+    }
+    return strategy;
+  }
+
+ private:
+  static int SplitFactor(const Dims& dims, const std::vector<AxisMask>& marks, size_t axis) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!Contains(marks[d], axis)) continue;
+      HEDDLE_CHECK(dims[d].terms.size() == 1 && dims[d].terms[0].size() == 1, "not a plain dimension");
+      return dims[d].terms[0][0];
+    }
+    return -1;
+  }
+
+  const Graph& expansion_;
+  size_t axes_;
+  std::vector<std::vector<AxisMask>> marks_;
+};
+
+class Expander {
+ public:
+  Expander(const Model& model, const Plan& plan)
+      : model_(model), plan_(plan), moved_(model.graph.values.size()) {
+    out_.stages = plan.stages;
+    for (Stage& stage : out_.stages) stage.strategies.clear();
+    out_.model.graph.name = model.graph.name;
+  }
+
+  ExpandedPlan Run() {
+    Graph& graph = out_.model.graph;
+    for (size_t v = 0; v < model_.graph.values.size(); ++v) {
+      const Value& value = model_.graph.values[v];
+      if (value.producer.valid()) continue;
+      moved_[v] = graph.AddValue(value.name, value.type, value.kind, value.data);
+      graph.value(moved_[v]).data_hash = value.data_hash;
+    }
+    for (size_t n = 0; n < model_.graph.nodes.size(); ++n) {
+      const Stage* stage = StageThatExpands(n);
+      if (stage != nullptr) {
+        AddExpansion(n, *stage);
+      } else {
+        AddPlain(n);
+      }
+    }
+    for (ValueId id : model_.graph.outputs) graph.outputs.push_back(moved_[id.index()]);
+    Finish();
+    return std::move(out_);
+  }
+
+ private:
+  // A node with an expanded factor stands on one stage: only side nodes stand on several.
+  const Stage* StageThatExpands(size_t n) const {
+    for (const Stage& stage : plan_.stages) {
+      for (int factor : stage.strategies[n]) {
+        if (factor < 0) continue;
+        if (model_.rules[n].factors[static_cast<size_t>(factor)].kind != FactorKind::kExpanded) continue;
+        if (!plan_.local_batch_statistics || !CarriesBatch(model_, n, factor)) return &stage;
+      }
+    }
+    return nullptr;
+  }
+
+  void Place(size_t stage, Strategy strategy) {
+    out_.stages[stage].strategies.push_back(std::move(strategy));
+  }
+
+  void AddPlain(size_t n) {
+    const Node& node = model_.graph.nodes[n];
+    std::vector<ValueId> operands;
+    for (ValueId id : node.operands) operands.push_back(moved_[id.index()]);
+    NodeId made = out_.model.graph.AddNode(node.op, node.attributes, std::move(operands));
+    for (ValueId id : node.results) {
+      const Value& value = model_.graph.value(id);
+      moved_[id.index()] = out_.model.graph.AddResult(made, value.name, value.type);
+    }
+    Record(n, model_.rules[n]);
+    for (size_t s = 0; s < plan_.stages.size(); ++s) Place(s, plan_.stages[s].strategies[n]);
+  }
+
+  void AddExpansion(size_t n, const Stage& stage) {
+    const Node& node = model_.graph.nodes[n];
+    std::vector<TensorType> types;
+    for (ValueId id : node.operands) types.push_back(model_.graph.value(id).type);
+    Graph expansion = FindOp(node.op)->expansion(OpContext{node.attributes, types});
+    const std::string& name = model_.graph.value(node.results[0]).name;
+    std::vector<ValueId> inner(expansion.values.size());
+    Follower follower(expansion, stage.mesh.axes.size());
+    std::vector<ValueId> inputs = expansion.ValuesOf(ValueKind::kInput);
+    for (size_t o = 0; o < inputs.size(); ++o) {
+      inner[inputs[o].index()] = moved_[node.operands[o].index()];
+      follower.MarkOperand(inputs[o], model_.rules[n].operands[o], stage.strategies[n]);
+    }
+    for (ValueId id : expansion.ValuesOf(ValueKind::kConstant)) {
+      const Value& value = expansion.value(id);
+      inner[id.index()] = out_.model.graph.AddValue(fmt::format("{}.{}", name, value.name), value.type,
+                                                    ValueKind::kConstant, value.data);
+    }
+    for (const Node& primitive : expansion.nodes) AddPrimitive(n, stage, expansion, primitive, name, inner, follower);
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      moved_[node.results[r].index()] = inner[expansion.outputs[r].index()];
+    }
+  }
+
+  void AddPrimitive(size_t n, const Stage& stage, const Graph& expansion, const Node& primitive,
+                    const std::string& name, std::vector<ValueId>& inner, Follower& follower) {
+    std::vector<ValueId> operands;
+    for (ValueId id : primitive.operands) operands.push_back(inner[id.index()]);
+    NodeId made = out_.model.graph.AddNode(primitive.op, primitive.attributes, std::move(operands));
+    for (ValueId id : primitive.results) {
+      const Value& value = expansion.value(id);
+      inner[id.index()] = out_.model.graph.AddResult(made, fmt::format("{}.{}", name, value.name), value.type);
+    }
+    Rule rule = MakeRule(expansion, primitive);
+    Strategy strategy = follower.Follow(primitive, rule);
+    Record(n, std::move(rule));
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      bool here = &plan_.stages[s] == &stage;
+      Place(s, here ? strategy : Strategy{});
+    }
+  }
+
+  void Record(size_t n, Rule rule) {
+    out_.model.rules.push_back(std::move(rule));
+    out_.model.block_of.push_back(model_.block_of[n]);
+    out_.model.once.push_back(model_.once[n]);
+    out_.origin.push_back(NodeId::FromIndex(n));
+  }
+
+  void Finish() {
+    Model& model = out_.model;
+    model.flow = FindGradients(model.graph, model.rules);
+    model.readers = Readers(model.graph);
+    if (model_.batch) model.batch = FindBatch(model.graph);
+    model.no_batch = model_.no_batch;
+    for (const ModelBlock& block : model_.blocks) model.blocks.push_back({{}, block.chain, block.copy});
+    for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+      int block = model.block_of[n];
+      if (block >= 0) model.blocks[static_cast<size_t>(block)].nodes.push_back(NodeId::FromIndex(n));
+    }
+  }
+
+  const Model& model_;
+  const Plan& plan_;
+  std::vector<ValueId> moved_;
+  ExpandedPlan out_;
+};
+
+}  // namespace
+
+ExpandedPlan Expand(const Model& model, const Plan& plan) { return Expander(model, plan).Run(); }
+
+}  // namespace heddle

@@ -1,0 +1,20 @@
+// The model as a plan's strategies have it: nodes that split an expanded factor (a loss over a split vocabulary,
+// statistics over a split batch) replaced by their graphs of primitives, each with the strategy that follows from
+// the node's.
+#pragma once
+
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace heddle {
+
+struct ExpandedPlan {
+  Model model;  // without foldings; blocks are those of the plan's model
+  std::vector<Stage> stages;
+  std::vector<NodeId> origin;  // per node, the node of the plan's model it stands for
+};
+
+ExpandedPlan Expand(const Model& model, const Plan& plan);
+
+}  // namespace heddle

@@ -1,0 +1,208 @@
+// A program: for every device, the ordered instructions of one training step.
+//
+// Devices of one run of a pipeline share a list: what differs between them (groups, peers, blocks, sizes) follows
+// from their position in a stage's mesh. The simulator and the runtime execute the same lists.
+//
+// Values live in *buffers*: a value in one sharding (a Local) at one micro-batch. Work is done by *segments*: runs
+// of nodes with no communication inside, forward or backward, that never cross the boundary of a folded block.
+//
+//   F of a segment   reads its inputs, writes its outputs and what it keeps for backward
+//   B, W, BW         read the gradients of its outputs and what was kept; B and BW write the gradients of its
+//                    inputs; W and BW add to the gradients of parameters
+//
+// Values that do not depend on the samples (parameters, constants, what follows from them) are *once* values:
+// resharded and computed before the first micro-batch. Their gradients are added up over the micro-batches and go
+// back after the last.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strong_id.h"
+#include "plan/exchange.h"
+#include "plan/expand.h"
+#include "schedule/schedule.h"
+
+namespace heddle {
+
+using BufferId = StrongId<struct BufferTag>;
+
+// A value, or its gradient, in one sharding on a stage.
+struct Local {
+  ValueId value;
+  Sharding sharding;
+  DType dtype = DType::kF32;
+  bool gradient = false;
+  bool once = false;  // does not depend on the micro-batch
+  bool operator==(const Local&) const = default;
+};
+
+// Where a node of a segment gets an operand: the result of a node of the segment, or an input of it.
+struct OperandRef {
+  int input = -1;  // of Segment::inputs, or -1: made in the segment
+  bool operator==(const OperandRef&) const = default;
+};
+
+struct SegmentInput {
+  int local = -1;     // of StageProgram::locals
+  int gradient = -1;  // the Local its gradient is given as; -1: none is wanted
+  // Of a parameter that is read as it is stored: its place, and the axes over which the gradient is reduced but
+  // this reader gives it complete: only the first along them adds it.
+  int group = -1, slot = -1;
+  AxisMask complete_axes = 0;
+  bool operator==(const SegmentInput&) const = default;
+};
+
+struct SegmentOutput {
+  int local = -1;
+  int gradient = -1;  // the Local its gradient comes as; -1: none comes
+  bool operator==(const SegmentOutput&) const = default;
+};
+
+struct Segment {
+  std::vector<NodeId> nodes;
+  std::vector<std::vector<OperandRef>> operands;  // per node
+  std::vector<SegmentInput> inputs;
+  std::vector<SegmentOutput> outputs;
+  bool once = false;
+  int unit = -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
+  bool has_backward = false;
+  bool operator==(const Segment&) const = default;
+};
+
+// Parameters whose flat tensors lie one after the other: reduced, gathered and updated together.
+struct ParameterSlot {
+  ValueId parameter;
+  Sharding sharding;  // as stored
+  bool operator==(const ParameterSlot&) const = default;
+};
+struct ParameterGroup {
+  std::vector<ParameterSlot> slots;
+  AxisMask reduce_axes = 0;  // gradients are partial over these
+  AxisMask zero_axes = 0;    // of them, those over which state is split
+  int zero = 0;              // level
+  int tied = -1;             // of Program::tied: also held by other stages
+  bool operator==(const ParameterGroup&) const = default;
+};
+
+struct StageProgram {
+  Mesh mesh;
+  std::vector<Strategy> strategies;  // per node
+  std::vector<Local> locals;
+  std::vector<Segment> segments;     // in forward order
+  std::vector<ReshardStep> steps;    // that instructions refer to
+  std::vector<ParameterGroup> groups;
+  bool operator==(const StageProgram&) const = default;
+};
+
+// A value on its way from one stage to another, or its gradient on the way back.
+struct StageTransfer {
+  int from_stage = 0, to_stage = 0;
+  int from_local = 0, to_local = 0;
+};
+
+// A parameter held by several stages: gradients are summed over them. Member i of every stage's mesh meets the
+// members i of the others.
+struct TiedGroup {
+  std::vector<std::pair<int, int>> holders;  // (stage, group), ascending
+};
+
+enum class BufferKind : uint8_t {
+  kInput, kActivation, kSaved, kGradient,                 // of a micro-batch, or of the step
+  kWeights, kWeightGradients, kOptimizer, kGathered, kReport  // of parameter groups
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kActivation;
+  int stage = 0;
+  int index = 0;        // Local, Segment (saved) or ParameterGroup
+  int microbatch = -1;  // -1: of the step
+  int version = 0;      // 1: recomputed
+  bool operator==(const Buffer&) const = default;
+};
+
+enum class Opcode : uint8_t {
+  kLoad,             // writes a part of an input
+  kRun,              // a half of a segment
+  kReshard,          // one step of a chain
+  kSum,              // adds up what it reads
+  kSend, kRecv,      // a transfer
+  kReduceGradients,  // of a group, over its reduce_axes: summed, or summed and scattered
+  kSyncTied,         // gradients of a tied group, over the stages that hold it
+  kReport,           // loss and squared norm of the gradients, over all devices
+  kUpdate,           // the optimizer's step on a group
+  kGatherWeights,    // of a group that is split over zero_axes
+};
+constexpr std::array<std::string_view, 11> kOpcodeNames = {
+    "load", "run", "reshard", "sum", "send", "recv", "reduce-gradients", "sync-tied", "report", "update",
+    "gather-weights"};
+
+enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
+constexpr std::array<std::string_view, 3> kStreamNames = {"compute", "communication", "copy"};
+
+struct Instruction {
+  Opcode op = Opcode::kRun;
+  Stream stream = Stream::kCompute;
+  int stage = 0;
+  int index = 0;        // Segment, step, transfer, group, tied group or Local, by the opcode
+  int microbatch = -1;
+  Half half = Half::kF;
+  bool recompute = false;
+  std::vector<BufferId> reads;    // a Run backward: per output of the segment, invalid where none comes
+  std::vector<BufferId> writes;
+  std::vector<BufferId> adds;     // written by adding to what is there (the first: by writing)
+  std::vector<BufferId> frees;    // nobody reads these any more
+  std::vector<int> waits;         // instructions of other streams that must have ended
+  bool operator==(const Instruction&) const = default;
+};
+
+// The instructions of a run of devices.
+struct DeviceProgram {
+  int64_t first_device = 0, devices = 1;
+  std::vector<int> stages;
+  std::vector<Buffer> buffers;
+  std::vector<Instruction> instructions;
+  std::vector<BufferId> persistent;  // live across steps
+};
+
+struct Program {
+  Model model;                  // expanded
+  std::vector<NodeId> origin;   // per node, that of the plan's model
+  std::vector<Rule> micro_rules;
+  int64_t microbatches = 1;
+  Precision precision;
+  std::vector<StageProgram> stages;
+  std::vector<StageTransfer> transfers;
+  std::vector<TiedGroup> tied;
+  std::vector<DeviceProgram> runs;
+
+  const DeviceProgram& RunOf(int64_t device) const;
+  int64_t device_count() const;
+};
+
+// What an instruction hands to the transport on a device.
+struct Payload {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  std::vector<int64_t> ranks;  // the group, the device among them; empty: nothing is handed over
+  int64_t bytes = 0;
+};
+Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device);
+
+// The messages of a Send or Recv of a device, peers being devices of the cluster.
+struct PeerMessage {
+  int64_t peer = 0;
+  Message message;
+};
+std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction, int64_t device);
+
+// Elements of a group's flat tensor on a device (padded so that zero_axes divide it), and of a slot in it.
+int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group, const Position& position);
+int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot, const Position& position);
+
+// Where a device stands in the mesh of a stage it runs.
+Position PositionIn(const StageProgram& stage, int64_t device);
+
+}  // namespace heddle
