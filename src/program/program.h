@@ -30,6 +30,29 @@ namespace heddle {
 
 using BufferId = StrongId<struct BufferTag>;
 
+// Where a Local comes from.
+enum class SourceKind : uint8_t {
+  kConstant,         // there from the start
+  kParameter,        // slot `step` of group `from`
+  kLoad,             // a part of an input
+  kSegment,          // an output of segment `from`
+  kReshard,          // step `step` applied to Local `from`
+  kRecv,             // transfer `from`
+  kSum,              // of the Locals `terms`
+  kMicrobatchSum,    // of Local `from` over the micro-batches
+  kInputGradient,    // a gradient that segment `from` gives
+  kAccumulated,      // gradients of a once value, added up by the segments that read it
+  kSeed,             // the gradient of the loss: 1
+};
+
+struct Source {
+  SourceKind kind = SourceKind::kConstant;
+  int from = -1;
+  int step = -1;
+  std::vector<int> terms;
+  bool operator==(const Source&) const = default;
+};
+
 // A value, or its gradient, in one sharding on a stage.
 struct Local {
   ValueId value;
@@ -37,6 +60,7 @@ struct Local {
   DType dtype = DType::kF32;
   bool gradient = false;
   bool once = false;  // does not depend on the micro-batch
+  Source source;
   bool operator==(const Local&) const = default;
 };
 
@@ -48,10 +72,10 @@ struct OperandRef {
 
 struct SegmentInput {
   int local = -1;     // of StageProgram::locals
-  int gradient = -1;  // the Local its gradient is given as; -1: none is wanted
-  // Of a parameter that is read as it is stored: its place, and the axes over which the gradient is reduced but
-  // this reader gives it complete: only the first along them adds it.
-  int group = -1, slot = -1;
+  int gradient = -1;  // the Local its gradient is given as; -1: none, or that of a parameter
+  // A parameter read as it is stored, and trained: the axes over which its gradient is reduced although this
+  // reader gives it complete (only the first along them adds it).
+  bool trained = false;
   AxisMask complete_axes = 0;
   bool operator==(const SegmentInput&) const = default;
 };
@@ -62,12 +86,15 @@ struct SegmentOutput {
   bool operator==(const SegmentOutput&) const = default;
 };
 
+enum class Phase : uint8_t { kOnce, kFirst, kMain };  // before all micro-batches; over all labels; each
+
 struct Segment {
+  Phase phase = Phase::kMain;
   std::vector<NodeId> nodes;
   std::vector<std::vector<OperandRef>> operands;  // per node
   std::vector<SegmentInput> inputs;
   std::vector<SegmentOutput> outputs;
-  bool once = false;
+  int block = -1;  // of the model, or -1
   int unit = -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
   bool has_backward = false;
   bool operator==(const Segment&) const = default;
@@ -93,8 +120,9 @@ struct StageProgram {
   std::vector<Strategy> strategies;  // per node
   std::vector<Local> locals;
   std::vector<Segment> segments;     // in forward order
-  std::vector<ReshardStep> steps;    // that instructions refer to
+  std::vector<ReshardStep> steps;
   std::vector<ParameterGroup> groups;
+  int loss = -1;  // the Local of the loss: a term per micro-batch
   bool operator==(const StageProgram&) const = default;
 };
 
@@ -111,14 +139,20 @@ struct TiedGroup {
 };
 
 enum class BufferKind : uint8_t {
-  kInput, kActivation, kSaved, kGradient,                 // of a micro-batch, or of the step
-  kWeights, kWeightGradients, kOptimizer, kGathered, kReport  // of parameter groups
+  kLocal,            // a Local at a micro-batch
+  kSaved,            // what a segment keeps for backward
+  kWeights,          // of a parameter group, between steps
+  kGathered,         // of a parameter group split by ZeRO 3: its whole weights for a while
+  kWeightGradients,  // of a parameter group: what backward adds to
+  kReduced,          // of a parameter group: what the update reads
+  kOptimizer,        // of a parameter group
+  kReport,           // loss and squared norm
 };
 
 struct Buffer {
   BufferKind kind = BufferKind::kActivation;
   int stage = 0;
-  int index = 0;        // Local, Segment (saved) or ParameterGroup
+  int index = 0;        // Local, Segment or ParameterGroup
   int microbatch = -1;  // -1: of the step
   int version = 0;      // 1: recomputed
   bool operator==(const Buffer&) const = default;
@@ -128,7 +162,7 @@ enum class Opcode : uint8_t {
   kLoad,             // writes a part of an input
   kRun,              // a half of a segment
   kReshard,          // one step of a chain
-  kSum,              // adds up what it reads
+  kSum,              // adds up what it reads, Local by Local or over micro-batches
   kSend, kRecv,      // a transfer
   kReduceGradients,  // of a group, over its reduce_axes: summed, or summed and scattered
   kSyncTied,         // gradients of a tied group, over the stages that hold it
