@@ -73,10 +73,11 @@ struct OperandRef {
 struct SegmentInput {
   int local = -1;     // of StageProgram::locals
   int gradient = -1;  // the Local its gradient is given as; -1: none, or that of a parameter
-  // A parameter read as it is stored, and trained: the axes over which its gradient is reduced although this
-  // reader gives it complete (only the first along them adds it).
+  // A parameter read as it is stored, and trained: the axes over which this reader's gradient is partial. Over
+  // other axes of its group's reduction only the first device adds it.
   bool trained = false;
-  AxisMask complete_axes = 0;
+  AxisMask partial_axes = 0;
+  bool late = false;  // of a once value: its gradient is W's, where B and W are apart
   bool operator==(const SegmentInput&) const = default;
 };
 
@@ -110,7 +111,8 @@ struct ParameterGroup {
   std::vector<ParameterSlot> slots;
   AxisMask reduce_axes = 0;  // gradients are partial over these
   AxisMask zero_axes = 0;    // of them, those over which state is split
-  int zero = 0;              // level
+  int zero = 0;              // level; 0 where zero_axes is empty
+  bool trained = true;
   int tied = -1;             // of Program::tied: also held by other stages
   bool operator==(const ParameterGroup&) const = default;
 };
@@ -122,6 +124,7 @@ struct StageProgram {
   std::vector<Segment> segments;     // in forward order
   std::vector<ReshardStep> steps;
   std::vector<ParameterGroup> groups;
+  std::vector<int> parameter_gradients;  // Locals: gradients of parameters that are read otherwise than stored
   int loss = -1;  // the Local of the loss: a term per micro-batch
   bool operator==(const StageProgram&) const = default;
 };
@@ -136,6 +139,7 @@ struct StageTransfer {
 // members i of the others.
 struct TiedGroup {
   std::vector<std::pair<int, int>> holders;  // (stage, group), ascending
+  int GroupOn(int stage) const;
 };
 
 enum class BufferKind : uint8_t {
@@ -163,15 +167,17 @@ enum class Opcode : uint8_t {
   kRun,              // a half of a segment
   kReshard,          // one step of a chain
   kSum,              // adds up what it reads, Local by Local or over micro-batches
+  kAddGradient,      // a Local to the gradient of its parameter
   kSend, kRecv,      // a transfer
   kReduceGradients,  // of a group, over its reduce_axes: summed, or summed and scattered
+  kReduceShards,     // what was scattered, over the reduce_axes that split no state
   kSyncTied,         // gradients of a tied group, over the stages that hold it
   kReport,           // loss and squared norm of the gradients, over all devices
   kUpdate,           // the optimizer's step on a group
   kGatherWeights,    // of a group that is split over zero_axes
 };
-constexpr std::array<std::string_view, 11> kOpcodeNames = {
-    "load", "run", "reshard", "sum", "send", "recv", "reduce-gradients", "sync-tied", "report", "update",
+constexpr std::array<std::string_view, 13> kOpcodeNames = {
+    "load", "run", "reshard", "sum", "add-gradient", "send", "recv", "reduce-gradients", "reduce-shards", "sync-tied", "report", "update",
     "gather-weights"};
 
 enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
@@ -181,7 +187,7 @@ struct Instruction {
   Opcode op = Opcode::kRun;
   Stream stream = Stream::kCompute;
   int stage = 0;
-  int index = 0;        // Segment, step, transfer, group, tied group or Local, by the opcode
+  int index = 0;        // Segment (run), transfer (send, recv), group, tied group, or the Local written (or added)
   int microbatch = -1;
   Half half = Half::kF;
   bool recompute = false;

@@ -27,12 +27,20 @@ class Builder {
     ChooseStorage();
     for (ValueId value : ValuesRead()) Connect(value);
     AddLoss();
-    for (Segment& segment : out_.stage.segments) SetBackward(segment);
+    for (Segment& segment : out_.stage.segments) {
+      SetBackward(segment);
+      SetLate(segment);
+    }
     GroupParameters(context_, index_, out_.stage);
     return std::move(out_);
   }
 
  private:
+  struct OutputRef {
+    int segment;
+    size_t output;
+  };
+
   const Mesh& mesh() const { return out_.stage.mesh; }
   const Value& value(ValueId id) const { return model_.graph.value(id); }
 
@@ -175,7 +183,11 @@ class Builder {
         break;
     }
     auto first = outputs_.find({id, true});
-    if (first != outputs_.end() && context_.sums.first[id.index()]) return ConnectFirst(first->second, uses);
+    if (first != outputs_.end()) {
+      std::vector<SegmentUse> before = TakeFirst(uses);
+      ConnectFirst(first->second, before, uses);
+      if (context_.sums.first[id.index()] || uses.empty()) return;
+    }
     auto made = outputs_.find({id, false});
     if (made == outputs_.end()) return ConnectReceived(id, uses);
     const OutputRef& ref = made->second;
@@ -295,7 +307,8 @@ class Builder {
       StageBuild::Crossing& crossing = out_.sent[id];
       crossing.local = copy_local ? *copy_local : AddChain(from, copy);
       for (int stage : away) {
-        if (!model_.flow.needed[id.index()]) break;
+        const std::vector<int>& back = context_.gradient_stages[id.index()];
+        if (std::find(back.begin(), back.end(), stage) == back.end()) continue;
         crossing.gradients[stage] = AddLocal(id, local(crossing.local).sharding, true, false,
                                              {SourceKind::kRecv, -1, -1, {}});
         gradients.push_back(crossing.gradients[stage]);
@@ -332,6 +345,7 @@ class Builder {
       if (!use.gradient) continue;
       if (parameter && use.wanted == given) {
         InputOf(use).trained = true;
+        InputOf(use).partial_axes = use.gradient->partial_axes();
       } else {
         others.push_back(use);
       }
@@ -341,9 +355,9 @@ class Builder {
     if (parameter) {
       // Brought to the split it is stored in, and there reduced with the rest of its group.
       for (int gradient : gradients) {
-        parameter_gradients_.push_back(AddChain(gradient, given, ReshardEnd::kPartialStays));
+        int end = AddChain(gradient, given, ReshardEnd::kPartialStays);
+        out_.stage.parameter_gradients.push_back(end);
       }
-      out_.stage.parameter_gradients = parameter_gradients_;
       return;
     }
     const OutputRef& ref = outputs_.at({id, false});
@@ -351,9 +365,25 @@ class Builder {
     out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].gradient = back;
   }
 
-  // Summed over the micro-batches before anything else reads it.
-  void ConnectFirst(const OutputRef& ref, const std::vector<SegmentUse>& uses) {
+  // The uses in the first phase, taken out of `uses`.
+  std::vector<SegmentUse> TakeFirst(std::vector<SegmentUse>& uses) const {
+    auto middle = std::stable_partition(uses.begin(), uses.end(), [&](const SegmentUse& use) {
+      return out_.stage.segments[static_cast<size_t>(use.segment)].phase != Phase::kFirst;
+    });
+    std::vector<SegmentUse> before(middle, uses.end());
+    uses.erase(middle, uses.end());
+    return before;
+  }
+
+  // A value of the first phase; a sum over samples is summed over the micro-batches before the others read it.
+  void ConnectFirst(const OutputRef& ref, const std::vector<SegmentUse>& before,
+                    const std::vector<SegmentUse>& uses) {
     int term = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].local;
+    std::optional<int> none;
+    if (!before.empty()) {
+      ConnectForward(term, ChooseCopy(local(term).sharding, RoutesOf(before), false), before, &none);
+    }
+    if (!context_.sums.first[local(term).value.index()]) return;
     int sum = AddLocal(local(term).value, local(term).sharding, false, true,
                        {SourceKind::kMicrobatchSum, term, -1, {}});
     std::optional<int> copy_local;
@@ -374,6 +404,30 @@ class Builder {
     out_.stage.segments[static_cast<size_t>(made->second.segment)].outputs[made->second.output].gradient = seed;
   }
 
+  // Gradients of weights wait for W where they are products, or nothing else is asked of their node.
+  void SetLate(Segment& segment) const {
+    std::vector<bool> early(segment.inputs.size(), false);
+    for (size_t n = 0; n < segment.nodes.size(); ++n) {
+      const std::vector<WorkTerm>& work = context_.rules[segment.nodes[n].index()].work;
+      bool product = std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
+      bool others = false;
+      for (size_t o = 0; o < segment.operands[n].size(); ++o) {
+        int input = segment.operands[n][o].input;
+        bool once = input >= 0 && local(segment.inputs[static_cast<size_t>(input)].local).once;
+        others = others || (!once && WantsGradient(model_, segment.nodes[n], o));
+      }
+      if (product || !others) continue;
+      for (const OperandRef& ref : segment.operands[n]) {
+        if (ref.input >= 0) early[static_cast<size_t>(ref.input)] = true;
+      }
+    }
+    for (size_t i = 0; i < early.size(); ++i) {
+      SegmentInput& input = segment.inputs[i];
+      bool wanted = input.trained || input.gradient >= 0;
+      input.late = wanted && local(input.local).once && !early[i];
+    }
+  }
+
   static void SetBackward(Segment& segment) {
     segment.has_backward = std::any_of(segment.outputs.begin(), segment.outputs.end(),
                                        [](const SegmentOutput& output) { return output.gradient >= 0; });
@@ -383,11 +437,6 @@ class Builder {
                  "gradients are wanted of a segment that gets none");
   }
 
-  struct OutputRef {
-    int segment;
-    size_t output;
-  };
-
   const LoweringContext& context_;
   const Model& model_;
   int index_;
@@ -395,10 +444,20 @@ class Builder {
   StageBuild out_;
   std::map<std::pair<ValueId, bool>, OutputRef> outputs_;  // by value and whether the first phase makes it
   std::map<ValueId, int> stored_;
-  std::vector<int> parameter_gradients_;
 };
 
 }  // namespace
+
+bool WantsGradient(const Model& model, NodeId id, size_t operand) {
+  const Node& node = model.graph.node(id);
+  const std::vector<int>& differentiable = model.rules[id.index()].differentiable;
+  if (!model.flow.needed[node.operands[operand].index()]) return false;
+  if (std::find(differentiable.begin(), differentiable.end(), static_cast<int>(operand)) == differentiable.end()) {
+    return false;
+  }
+  return std::any_of(node.results.begin(), node.results.end(),
+                     [&](ValueId result) { return model.flow.needed[result.index()]; });
+}
 
 StageBuild BuildStage(const LoweringContext& context, int stage) { return Builder(context, stage).Run(); }
 

@@ -31,9 +31,14 @@ struct LoweringContext {
   const Plan& plan;
   const std::vector<Rule>& rules;  // of a micro-batch
   MicrobatchSums sums;             // all false with one micro-batch
-  std::vector<std::vector<int>> reader_stages;  // per value: stages other than its producer's that read it
-  std::vector<int> stage_of;       // per node; -1: a side node
+  // Per value: the stages other than its producer's that read it (of a parameter: all that read it). What side
+  // nodes make stays where it is.
+  std::vector<std::vector<int>> reader_stages;
+  std::vector<std::vector<int>> gradient_stages;  // of those, the ones that give a gradient back
 };
+
+// Does a gradient go from this operand of a node back to what made it?
+bool WantsGradient(const Model& model, NodeId node, size_t operand);
 
 StageBuild BuildStage(const LoweringContext& context, int stage);
 
