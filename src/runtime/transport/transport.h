@@ -89,7 +89,7 @@ struct Transfer {
   bool done = false;
 };
 
-// A shared handle; a null one counts as done. It may be dropped without waiting, the transfer goes on.
+// A shared handle; a null one counts as done. Every ticket is waited for, or found done, before its transport goes.
 using Ticket = std::shared_ptr<Transfer>;
 
 // Why a transport is dead; shared by ranks that die together. Any thread may call these.
@@ -159,7 +159,8 @@ class Transport {
   // Marks the transport dead and throws the first cause there was.
   [[noreturn]] void Fail(const std::string& cause);
   const TransportFailure& failure() const { return *failure_; }
-  Clock::time_point Deadline() const;
+  double deadline_seconds() const { return options_.deadline_seconds; }
+  Clock::time_point Deadline() const;  // from now
 
  private:
   Ticket StartMessage(Transfer::Role role, int peer, int tag, const at::Tensor& tensor);
