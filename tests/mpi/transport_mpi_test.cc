@@ -1,8 +1,8 @@
 // The conformance suite with ranks as processes, and how that transport fails.
 //
 //   mpirun -np 4 transport_mpi_test                 exits 0 when every rank is content
-//   mpirun -np 2 transport_mpi_test deadline        each of these ends all ranks, with one line that says why:
-//                                   message         rank 0 waits for what rank 1 never starts, and so on
+//   mpirun -np 2 transport_mpi_test deadline        rank 0 fails in this way (see Misuse), which ends all ranks
+//                                                   with one line that says why
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
@@ -31,7 +31,7 @@ void Conform(Transport& transport) {
   }
 }
 
-// Rank 0 does what must fail, the others idle in a barrier.
+// Rank 0 meets what must fail; rank 1 would stay away for long.
 void Misuse(Transport& transport, std::string_view how) {
   const std::vector<int> both = {0, 1};
   if (how == "group") {
@@ -47,6 +47,8 @@ void Misuse(Transport& transport, std::string_view how) {
     at::Tensor x = at::ones({transport.rank() == 0 ? 4 : 3});
     Ticket ticket = transport.rank() == 0 ? transport.Recv(1, 0, x) : transport.Send(0, 0, x);
     transport.Wait(ticket);
+  } else if (how == "large") {
+    if (transport.rank() == 0) transport.Send(1, 0, at::empty({int64_t{1} << 31}, at::kByte));
   } else if (how == "abort") {
     if (transport.rank() == 0) transport.Abort("out of disk");
   } else if (transport.rank() == 0) {
