@@ -14,7 +14,7 @@ int64_t Elements(const Shape& shape) {
 }
 
 std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask axes) {
-  std::vector<int64_t> ranks = Members(stage.mesh, device - stage.mesh.first, axes);
+  std::vector<int64_t> ranks = AxisGroup(stage.mesh, device - stage.mesh.first, axes);
   for (int64_t& rank : ranks) rank += stage.mesh.first;
   return ranks;
 }
@@ -121,7 +121,7 @@ std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& i
   const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
   const StageProgram& from = program.stages[static_cast<size_t>(transfer.from_stage)];
   const StageProgram& to = program.stages[static_cast<size_t>(transfer.to_stage)];
-  Transfer moved{from.mesh, to.mesh, from.locals[static_cast<size_t>(transfer.from_local)].sharding,
+  MeshTransfer moved{from.mesh, to.mesh, from.locals[static_cast<size_t>(transfer.from_local)].sharding,
                  to.locals[static_cast<size_t>(transfer.to_local)].sharding};
   std::vector<PeerMessage> messages;
   if (instruction.op == Opcode::kSend) {

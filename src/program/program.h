@@ -154,7 +154,7 @@ enum class BufferKind : uint8_t {
 };
 
 struct Buffer {
-  BufferKind kind = BufferKind::kActivation;
+  BufferKind kind = BufferKind::kLocal;
   int stage = 0;
   int index = 0;        // Local, Segment or ParameterGroup
   int microbatch = -1;  // -1: of the step

@@ -407,6 +407,7 @@ class Builder {
   // Gradients of weights wait for W where they are products, or nothing else is asked of their node.
   void SetLate(Segment& segment) const {
     std::vector<bool> early(segment.inputs.size(), false);
+    std::vector<int> readers(segment.inputs.size(), 0);
     for (size_t n = 0; n < segment.nodes.size(); ++n) {
       const std::vector<WorkTerm>& work = context_.rules[segment.nodes[n].index()].work;
       bool product = std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
@@ -414,6 +415,8 @@ class Builder {
       for (size_t o = 0; o < segment.operands[n].size(); ++o) {
         int input = segment.operands[n][o].input;
         bool once = input >= 0 && local(segment.inputs[static_cast<size_t>(input)].local).once;
+        // Autograd from the second of two readers of a weight would pass through the first again.
+        if (input >= 0 && ++readers[static_cast<size_t>(input)] > 1) early[static_cast<size_t>(input)] = true;
         others = others || (!once && WantsGradient(model_, segment.nodes[n], o));
       }
       if (product || !others) continue;
