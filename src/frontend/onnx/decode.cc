@@ -1,5 +1,6 @@
 #include "frontend/onnx/decode.h"
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -107,11 +108,14 @@ OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
 OnnxNode DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::string_view file,
                     int index) {
   OnnxNode node;
-  node.name = proto.name().empty() ? fmt::format("{}#{}", proto.op_type(), index) : proto.name();
+  node.name = proto.name().empty() ? fmt::format("{}#{}", proto.op_type(), index)
+                                   : std::move(*proto.mutable_name());
   node.op_type = proto.op_type();
   node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-  node.inputs.assign(proto.input().begin(), proto.input().end());
-  node.outputs.assign(proto.output().begin(), proto.output().end());
+  node.inputs.assign(std::move_iterator(proto.mutable_input()->begin()),
+                     std::move_iterator(proto.mutable_input()->end()));
+  node.outputs.assign(std::move_iterator(proto.mutable_output()->begin()),
+                      std::move_iterator(proto.mutable_output()->end()));
   for (AttributeProto& attribute : *proto.mutable_attribute()) {
     const std::string what =
         fmt::format("{}: node '{}': attribute '{}'", file, node.name, attribute.name());
@@ -178,9 +182,11 @@ OnnxModel ToModel(ModelProto& proto, std::string_view file, const fs::path& fold
     ThrowInput("{}: has {} sparse initializers, which heddle does not read; store them dense", file,
                graph.sparse_initializer_size());
   }
+  model.nodes.reserve(static_cast<size_t>(graph.node_size()));
   for (int i = 0; i < graph.node_size(); ++i) {
     model.nodes.push_back(DecodeNode(*graph.mutable_node(i), folder, file, i));
   }
+  model.initializers.reserve(static_cast<size_t>(graph.initializer_size()));
   for (auto& tensor : *graph.mutable_initializer()) {
     model.initializers.push_back(
         DecodeTensor(tensor, folder, fmt::format("{}: initializer '{}'", file, tensor.name())));
@@ -208,13 +214,15 @@ void ParseOrThrow(ModelProto& proto, std::string_view bytes, std::string_view fi
 }  // namespace
 
 OnnxModel DecodeOnnxFile(const std::string& path) {
-  ModelProto proto;
+  google::protobuf::Arena arena;
+  ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
   ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are gone before tensors are copied
   return ToModel(proto, path, fs::path(path).parent_path());
 }
 
 OnnxModel DecodeOnnx(std::string_view bytes, std::string_view file, const fs::path& folder) {
-  ModelProto proto;
+  google::protobuf::Arena arena;
+  ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
   ParseOrThrow(proto, bytes, file);
   return ToModel(proto, file, folder);
 }

@@ -25,8 +25,8 @@ namespace {
 constexpr size_t kMaxListed = 12;  // names in one message
 
 // Every name the file gives to a value.
-std::unordered_set<std::string> AllNames(const OnnxModel& model) {
-  std::unordered_set<std::string> names;
+std::unordered_set<std::string_view> AllNames(const OnnxModel& model) {
+  std::unordered_set<std::string_view> names;
   for (const auto& input : model.inputs) names.insert(input.name);
   for (const auto& tensor : model.initializers) names.insert(tensor.name);
   for (const auto& node : model.nodes) names.insert(node.outputs.begin(), node.outputs.end());
@@ -55,8 +55,9 @@ class Importer {
     AddInputs();
     AddInitializers();
     for (const size_t index : order) AddNode(model_.nodes[index]);
-    Graph& graph = builder_.graph();
-    graph.outputs = {Loss()};
+    const ValueId loss = Loss();
+    Graph graph = builder_.Finish();
+    graph.outputs = {loss};
     WarnOfUnreadInputs(graph);
     CheckResult(graph);
     return DropDead(std::move(graph));
@@ -77,10 +78,11 @@ class Importer {
   std::string file_;
   const ImportOptions& options_;
   Builder builder_;
-  std::unordered_map<std::string, Imported> values_;
-  std::unordered_map<std::string, const OnnxValueInfo*> stated_;
-  std::unordered_set<std::string> read_;         // by a node or as an output
-  std::unordered_set<std::string> initialized_;  // inputs of the file among these are none
+  // By the names of model_:
+  std::unordered_map<std::string_view, Imported> values_;
+  std::unordered_map<std::string_view, const OnnxValueInfo*> stated_;
+  std::unordered_set<std::string_view> read_;         // by a node or as an output
+  std::unordered_set<std::string_view> initialized_;  // inputs of the file among these are none
 };
 
 // The size of a dimension that is stated, or given by name or place; nothing otherwise.
@@ -192,10 +194,9 @@ void Importer::AddNode(const OnnxNode& node) {
     if (given < op.min_inputs || (op.max_inputs >= 0 && given > op.max_inputs)) {
       ThrowInput("has {} operands", given);
     }
-    std::vector<std::optional<Imported>> operands;
+    std::vector<const Imported*> operands;
     for (const std::string& input : node.inputs) {
-      operands.emplace_back();
-      if (!input.empty()) operands.back() = values_.at(input);
+      operands.push_back(input.empty() ? nullptr : &values_.at(input));
     }
     std::vector<bool> used;
     for (const std::string& output : node.outputs)
@@ -276,9 +277,8 @@ void Importer::WarnOfUnreadInputs(const Graph& graph) const {
 }
 
 void Importer::CheckResult(const Graph& graph) const {
-  for (const auto& found : {Verify(graph), VerifyModel(graph)}) {
-    if (!found.empty()) ThrowInput("{}: {}", file_, found.front());
-  }
+  const std::vector<std::string> found = VerifyModel(graph);
+  if (!found.empty()) ThrowInput("{}: {}", file_, found.front());
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ std::vector<std::string_view> AllOnnxOps() {
 }
 
 NodeImport::NodeImport(Builder& builder, const OnnxNode& node, int64_t opset,
-                       const ImportOptions& options, std::vector<std::optional<Imported>> operands,
+                       const ImportOptions& options, std::vector<const Imported*> operands,
                        std::vector<bool> used)
     : builder_(builder),
       node_(node),

@@ -26,8 +26,9 @@ namespace heddle {
 
 class NodeImport {
  public:
+  // Null is an operand left out.
   NodeImport(Builder& builder, const OnnxNode& node, int64_t opset, const ImportOptions& options,
-             std::vector<std::optional<Imported>> operands, std::vector<bool> used);
+             std::vector<const Imported*> operands, std::vector<bool> used);
 
   int64_t opset() const { return opset_; }
   const ImportOptions& options() const { return options_; }
@@ -35,7 +36,7 @@ class NodeImport {
 
   // --- operands: In() throws where the operand is absent or a sequence, Any() where absent ---
   size_t size() const { return operands_.size(); }
-  bool Has(size_t i) const { return i < operands_.size() && operands_[i].has_value(); }
+  bool Has(size_t i) const { return i < operands_.size() && operands_[i]; }
   const Imported& In(size_t i) const;
   const Imported& Any(size_t i) const;
   std::vector<Imported> All() const;
@@ -102,7 +103,7 @@ class NodeImport {
   const OnnxNode& node_;
   int64_t opset_;
   const ImportOptions& options_;
-  std::vector<std::optional<Imported>> operands_;
+  std::vector<const Imported*> operands_;
   std::vector<bool> used_;
   std::set<std::string, std::less<>> read_;
   std::vector<std::optional<Imported>> results_;
