@@ -76,9 +76,8 @@ std::optional<Shape> BroadcastShapes(const std::vector<Shape>& shapes) {
   return result;
 }
 
-Builder::Builder(std::string graph_name, const ImportOptions& options,
-                 std::unordered_set<std::string_view> reserved)
-    : constant_bytes_left_(options.max_constant_bytes), reserved_(std::move(reserved)) {
+Builder::Builder(std::string graph_name, const ImportOptions& options)
+    : constant_bytes_left_(options.max_constant_bytes) {
   graph_.name = std::move(graph_name);
 }
 
@@ -136,7 +135,7 @@ void Builder::NameResult(const Imported& result, std::string_view name) {
   }
 }
 
-Graph Builder::Finish() {
+Graph Builder::Finish(const std::function<bool(std::string_view)>& reserved) {
   std::unordered_map<std::string_view, int64_t> counts;
   for (const auto& [id, name] : unnamed_) {
     std::string& fresh = graph_.value(id).name;
@@ -145,7 +144,7 @@ Graph Builder::Finish() {
     int64_t& count = counts[base];
     do {
       fresh = fmt::format("{}.{}", base, count++);
-    } while (reserved_.contains(fresh));
+    } while (reserved(fresh));
   }
   return std::move(graph_);
 }

@@ -1,13 +1,13 @@
 // Builds the graph of an import: emits ops, and holds constants back until a real node reads them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -32,9 +32,7 @@ struct Imported {
 // Names given to it as a view are those of the file, which outlives it.
 class Builder {
  public:
-  // Names in `reserved` are those of the file: no other value takes one.
-  Builder(std::string graph_name, const ImportOptions& options,
-          std::unordered_set<std::string_view> reserved);
+  Builder(std::string graph_name, const ImportOptions& options);
 
   const Graph& graph() const { return graph_; }
 
@@ -60,8 +58,8 @@ class Builder {
   // May a constant of this many bytes be made? Counts it when so.
   bool TakeConstantBytes(int64_t bytes);
 
-  // Names what has no name yet and hands the graph over.
-  Graph Finish();
+  // Names what has no name yet, by none that is reserved, and hands the graph over.
+  Graph Finish(const std::function<bool(std::string_view)>& reserved);
 
  private:
   std::optional<Imported> Simplify(std::string_view op, const Attributes& attributes,
@@ -77,7 +75,6 @@ class Builder {
 
   Graph graph_;
   int64_t constant_bytes_left_;
-  std::unordered_set<std::string_view> reserved_;
   // Values made without a name, in order, and what to name those after that get none.
   std::vector<std::pair<ValueId, std::string_view>> unnamed_;
   std::unordered_map<const HostTensor*, std::string_view> file_names_;  // of a storage

@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -24,14 +23,13 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // names in one message
 
-// Every name the file gives to a value.
-std::unordered_set<std::string_view> AllNames(const OnnxModel& model) {
-  std::unordered_set<std::string_view> names;
-  for (const auto& input : model.inputs) names.insert(input.name);
-  for (const auto& tensor : model.initializers) names.insert(tensor.name);
-  for (const auto& node : model.nodes) names.insert(node.outputs.begin(), node.outputs.end());
-  return names;
-}
+// What a name of the file stands for.
+struct NameInfo {
+  std::optional<Imported> value;          // once there is one
+  const OnnxValueInfo* stated = nullptr;  // what the file says of it
+  bool read = false;                      // by a node or as an output
+  bool initialized = false;               // then an input of this name is none
+};
 
 class Importer {
  public:
@@ -39,14 +37,23 @@ class Importer {
       : model_(std::move(model)),
         file_(file),
         options_(options),
-        builder_(std::filesystem::path(file).stem().string(), options, AllNames(model_)) {
-    for (const auto& info : model_.value_infos) stated_.emplace(info.name, &info);
+        builder_(std::filesystem::path(file).stem().string(), options) {
+    names_.reserve(model_.initializers.size() + model_.nodes.size());
+    for (const auto& info : model_.inputs) names_[info.name];
     for (const auto& info : model_.outputs) {
-      stated_.insert_or_assign(info.name, &info);
-      read_.insert(info.name);
+      NameInfo& name = names_[info.name];
+      name.stated = &info;
+      name.read = true;
     }
-    for (const auto& tensor : model_.initializers) initialized_.insert(tensor.name);
-    for (const auto& node : model_.nodes) read_.insert(node.inputs.begin(), node.inputs.end());
+    for (const auto& info : model_.value_infos) {
+      NameInfo& name = names_[info.name];
+      if (!name.stated) name.stated = &info;
+    }
+    for (const auto& tensor : model_.initializers) names_[tensor.name].initialized = true;
+    for (const auto& node : model_.nodes) {
+      for (const std::string& input : node.inputs) names_[input].read = true;
+      for (const std::string& output : node.outputs) names_[output];
+    }
   }
 
   Graph Run() {
@@ -56,7 +63,7 @@ class Importer {
     AddInitializers();
     for (const size_t index : order) AddNode(model_.nodes[index]);
     const ValueId loss = Loss();
-    Graph graph = builder_.Finish();
+    Graph graph = builder_.Finish([&](std::string_view name) { return names_.contains(name); });
     graph.outputs = {loss};
     WarnOfUnreadInputs(graph);
     CheckResult(graph);
@@ -69,7 +76,7 @@ class Importer {
   void CheckDims() const;
   void AddInitializers();
   void AddNode(const OnnxNode& node);
-  void CheckStated(const std::string& name, const Imported& value) const;
+  void SetValue(const std::string& text, NameInfo& name, Imported value);
   ValueId Loss() const;
   void WarnOfUnreadInputs(const Graph& graph) const;
   void CheckResult(const Graph& graph) const;
@@ -78,11 +85,7 @@ class Importer {
   std::string file_;
   const ImportOptions& options_;
   Builder builder_;
-  // By the names of model_:
-  std::unordered_map<std::string_view, Imported> values_;
-  std::unordered_map<std::string_view, const OnnxValueInfo*> stated_;
-  std::unordered_set<std::string_view> read_;         // by a node or as an output
-  std::unordered_set<std::string_view> initialized_;  // inputs of the file among these are none
+  std::unordered_map<std::string_view, NameInfo> names_;  // all those of model_
 };
 
 // The size of a dimension that is stated, or given by name or place; nothing otherwise.
@@ -101,7 +104,7 @@ void Importer::CheckDims() const {
   std::map<std::string, std::string> open;  // name -> the inputs that have it
   std::set<std::string> known;
   for (const OnnxValueInfo& input : model_.inputs) {
-    if (initialized_.contains(input.name) || !input.shape) continue;
+    if (names_.at(input.name).initialized || !input.shape) continue;
     for (size_t axis = 0; axis < input.shape->size(); ++axis) {
       const OnnxDim& dim = (*input.shape)[axis];
       if (dim.size) continue;
@@ -153,8 +156,8 @@ void Importer::AddInputs() {
   CheckDims();
   for (const OnnxValueInfo& input : model_.inputs) {
     if (input.name.empty()) ThrowInput("{}: an input has no name", file_);
-    if (initialized_.contains(input.name)) continue;
-    values_.emplace(input.name, builder_.AddInput(input.name, InputType(input)));
+    NameInfo& name = names_.at(input.name);
+    if (!name.initialized) name.value = builder_.AddInput(input.name, InputType(input));
   }
 }
 
@@ -163,9 +166,10 @@ void Importer::AddInitializers() {
   std::map<std::pair<std::string, Shape>, Imported> tied;
   for (const OnnxTensor& tensor : model_.initializers) {
     if (tensor.name.empty()) ThrowInput("{}: an initializer has no name", file_);
-    if (const auto it = values_.find(tensor.name); it != values_.end()) {
+    NameInfo& name = names_.at(tensor.name);
+    if (name.value) {
       ThrowInput("{}: initializer '{}' is given twice, as {} and as {}", file_, tensor.name,
-                 ToString(it->second.type), ToString(tensor.type));
+                 ToString(name.value->type), ToString(tensor.type));
     }
     Imported value;
     if (!rule.IsTrainable(tensor)) {
@@ -179,11 +183,10 @@ void Importer::AddInitializers() {
         tied.emplace(std::pair(tensor.external, tensor.type.shape), value);
     }
     try {
-      CheckStated(tensor.name, value);
+      SetValue(tensor.name, name, std::move(value));
     } catch (const InputError& error) {
       ThrowInput("{}: {}", file_, error.what());
     }
-    values_.emplace(tensor.name, std::move(value));
   }
 }
 
@@ -196,18 +199,20 @@ void Importer::AddNode(const OnnxNode& node) {
     }
     std::vector<const Imported*> operands;
     for (const std::string& input : node.inputs) {
-      operands.push_back(input.empty() ? nullptr : &values_.at(input));
+      operands.push_back(input.empty() ? nullptr : &names_.at(input).value.value());
     }
+    std::vector<NameInfo*> outputs;
     std::vector<bool> used;
-    for (const std::string& output : node.outputs)
-      used.push_back(!output.empty() && read_.contains(output));
+    for (const std::string& output : node.outputs) {
+      outputs.push_back(&names_.at(output));
+      used.push_back(!output.empty() && outputs.back()->read);
+    }
     NodeImport n(builder_, node, model_.opset, options_, std::move(operands), std::move(used));
     op.import(n);
     auto results = n.Finish();
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i] || node.outputs[i].empty()) continue;
-      CheckStated(node.outputs[i], *results[i]);
-      values_.emplace(node.outputs[i], *std::move(results[i]));
+      SetValue(node.outputs[i], *outputs[i], *std::move(results[i]));
     }
   } catch (const InputError& error) {
     ThrowInput("{}: node '{}' ({}): {}", file_, node.name, node.op_type, error.what());
@@ -215,10 +220,8 @@ void Importer::AddNode(const OnnxNode& node) {
 }
 
 // The file may state the type of any value; what it states must be what we find.
-void Importer::CheckStated(const std::string& name, const Imported& value) const {
-  const auto it = stated_.find(name);
-  if (it == stated_.end() || value.sequence || !it->second->tensor) return;
-  const OnnxValueInfo& stated = *it->second;
+void CheckStated(const std::string& name, const OnnxValueInfo& stated, const Imported& value) {
+  if (value.sequence || !stated.tensor) return;
   bool same = !stated.dtype || *stated.dtype == value.type.dtype;
   std::string text = stated.dtype ? std::string(Name(*stated.dtype)) : "";
   if (stated.shape) {
@@ -237,15 +240,18 @@ void Importer::CheckStated(const std::string& name, const Imported& value) const
   }
 }
 
+void Importer::SetValue(const std::string& text, NameInfo& name, Imported value) {
+  if (name.stated) CheckStated(text, *name.stated, value);
+  name.value = std::move(value);
+}
+
 ValueId Importer::Loss() const {
   std::vector<std::pair<std::string, Imported>> scalars;
   std::string list;
   for (const OnnxValueInfo& output : model_.outputs) {
-    const auto it = values_.find(output.name);
-    if (it == values_.end()) {
-      ThrowInput("{}: output '{}' is produced by no node", file_, output.name);
-    }
-    const Imported& value = it->second;
+    const std::optional<Imported>& found = names_.at(output.name).value;
+    if (!found) ThrowInput("{}: output '{}' is produced by no node", file_, output.name);
+    const Imported& value = *found;
     const std::string type = value.sequence ? "a sequence" : ToString(value.type);
     list += fmt::format("{}'{}' {}", list.empty() ? "" : ", ", output.name, type);
     if (!value.sequence && value.shape().empty() && IsFloat(value.type.dtype)) {
@@ -268,9 +274,12 @@ ValueId Importer::Loss() const {
 }
 
 void Importer::WarnOfUnreadInputs(const Graph& graph) const {
-  const auto readers = Readers(graph);
+  std::vector<bool> read(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId operand : node.operands) read[operand.index()] = true;
+  }
   for (const ValueId id : graph.ValuesOf(ValueKind::kInput)) {
-    if (readers[id.index()].empty()) {
+    if (!read[id.index()]) {
       LogWarn("{}: input '{}' is not read and left out", file_, graph.value(id).name);
     }
   }
