@@ -135,7 +135,7 @@ void Builder::NameResult(const Imported& result, std::string_view name) {
   }
 }
 
-Graph Builder::Finish(const std::function<bool(std::string_view)>& reserved) {
+Graph Builder::Finish(const std::function<bool(const std::string&)>& reserved) {
   std::unordered_map<std::string_view, int64_t> counts;
   for (const auto& [id, name] : unnamed_) {
     std::string& fresh = graph_.value(id).name;

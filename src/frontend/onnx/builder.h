@@ -59,7 +59,7 @@ class Builder {
   bool TakeConstantBytes(int64_t bytes);
 
   // Names what has no name yet, by none that is reserved, and hands the graph over.
-  Graph Finish(const std::function<bool(std::string_view)>& reserved);
+  Graph Finish(const std::function<bool(const std::string&)>& reserved);
 
  private:
   std::optional<Imported> Simplify(std::string_view op, const Attributes& attributes,

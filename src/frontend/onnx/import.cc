@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -37,22 +36,20 @@ class Importer {
       : model_(std::move(model)),
         file_(file),
         options_(options),
-        builder_(std::filesystem::path(file).stem().string(), options) {
-    names_.reserve(model_.initializers.size() + model_.nodes.size());
-    for (const auto& info : model_.inputs) names_[info.name];
+        builder_(std::filesystem::path(file).stem().string(), options),
+        names_(model_.names.size()) {
     for (const auto& info : model_.outputs) {
-      NameInfo& name = names_[info.name];
-      name.stated = &info;
-      name.read = true;
+      Info(info.id).stated = &info;
+      Info(info.id).read = true;
     }
     for (const auto& info : model_.value_infos) {
-      NameInfo& name = names_[info.name];
-      if (!name.stated) name.stated = &info;
+      if (!Info(info.id).stated) Info(info.id).stated = &info;
     }
-    for (const auto& tensor : model_.initializers) names_[tensor.name].initialized = true;
+    for (const auto& tensor : model_.initializers) Info(tensor.id).initialized = true;
     for (const auto& node : model_.nodes) {
-      for (const std::string& input : node.inputs) names_[input].read = true;
-      for (const std::string& output : node.outputs) names_[output];
+      for (const OnnxName input : node.inputs) {
+        if (input.valid()) Info(input).read = true;
+      }
     }
   }
 
@@ -63,7 +60,8 @@ class Importer {
     AddInitializers();
     for (const size_t index : order) AddNode(model_.nodes[index]);
     const ValueId loss = Loss();
-    Graph graph = builder_.Finish([&](std::string_view name) { return names_.contains(name); });
+    Graph graph =
+        builder_.Finish([&](const std::string& name) { return model_.names.Contains(name); });
     graph.outputs = {loss};
     WarnOfUnreadInputs(graph);
     CheckResult(graph);
@@ -76,7 +74,9 @@ class Importer {
   void CheckDims() const;
   void AddInitializers();
   void AddNode(const OnnxNode& node);
-  void SetValue(const std::string& text, NameInfo& name, Imported value);
+  void SetValue(OnnxName name, Imported value);
+  NameInfo& Info(OnnxName name) { return names_[name.index()]; }
+  const NameInfo& Info(OnnxName name) const { return names_[name.index()]; }
   ValueId Loss() const;
   void WarnOfUnreadInputs(const Graph& graph) const;
   void CheckResult(const Graph& graph) const;
@@ -85,7 +85,7 @@ class Importer {
   std::string file_;
   const ImportOptions& options_;
   Builder builder_;
-  std::unordered_map<std::string_view, NameInfo> names_;  // all those of model_
+  std::vector<NameInfo> names_;  // of model_
 };
 
 // The size of a dimension that is stated, or given by name or place; nothing otherwise.
@@ -104,7 +104,7 @@ void Importer::CheckDims() const {
   std::map<std::string, std::string> open;  // name -> the inputs that have it
   std::set<std::string> known;
   for (const OnnxValueInfo& input : model_.inputs) {
-    if (names_.at(input.name).initialized || !input.shape) continue;
+    if (Info(input.id).initialized || !input.shape) continue;
     for (size_t axis = 0; axis < input.shape->size(); ++axis) {
       const OnnxDim& dim = (*input.shape)[axis];
       if (dim.size) continue;
@@ -156,8 +156,8 @@ void Importer::AddInputs() {
   CheckDims();
   for (const OnnxValueInfo& input : model_.inputs) {
     if (input.name.empty()) ThrowInput("{}: an input has no name", file_);
-    NameInfo& name = names_.at(input.name);
-    if (!name.initialized) name.value = builder_.AddInput(input.name, InputType(input));
+    if (Info(input.id).initialized) continue;
+    Info(input.id).value = builder_.AddInput(input.name, InputType(input));
   }
 }
 
@@ -166,10 +166,9 @@ void Importer::AddInitializers() {
   std::map<std::pair<std::string, Shape>, Imported> tied;
   for (const OnnxTensor& tensor : model_.initializers) {
     if (tensor.name.empty()) ThrowInput("{}: an initializer has no name", file_);
-    NameInfo& name = names_.at(tensor.name);
-    if (name.value) {
+    if (const auto& known = Info(tensor.id).value) {
       ThrowInput("{}: initializer '{}' is given twice, as {} and as {}", file_, tensor.name,
-                 ToString(name.value->type), ToString(tensor.type));
+                 ToString(known->type), ToString(tensor.type));
     }
     Imported value;
     if (!rule.IsTrainable(tensor)) {
@@ -183,7 +182,7 @@ void Importer::AddInitializers() {
         tied.emplace(std::pair(tensor.external, tensor.type.shape), value);
     }
     try {
-      SetValue(tensor.name, name, std::move(value));
+      SetValue(tensor.id, std::move(value));
     } catch (const InputError& error) {
       ThrowInput("{}: {}", file_, error.what());
     }
@@ -198,21 +197,19 @@ void Importer::AddNode(const OnnxNode& node) {
       ThrowInput("has {} operands", given);
     }
     std::vector<const Imported*> operands;
-    for (const std::string& input : node.inputs) {
-      operands.push_back(input.empty() ? nullptr : &names_.at(input).value.value());
+    for (const OnnxName input : node.inputs) {
+      operands.push_back(input.valid() ? &Info(input).value.value() : nullptr);
     }
-    std::vector<NameInfo*> outputs;
     std::vector<bool> used;
-    for (const std::string& output : node.outputs) {
-      outputs.push_back(&names_.at(output));
-      used.push_back(!output.empty() && outputs.back()->read);
+    for (const OnnxName output : node.outputs) {
+      used.push_back(output.valid() && Info(output).read);
     }
-    NodeImport n(builder_, node, model_.opset, options_, std::move(operands), std::move(used));
+    NodeImport n(builder_, model_, node, options_, std::move(operands), std::move(used));
     op.import(n);
     auto results = n.Finish();
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!results[i] || node.outputs[i].empty()) continue;
-      SetValue(node.outputs[i], *outputs[i], *std::move(results[i]));
+      if (!results[i] || !node.outputs[i].valid()) continue;
+      SetValue(node.outputs[i], *std::move(results[i]));
     }
   } catch (const InputError& error) {
     ThrowInput("{}: node '{}' ({}): {}", file_, node.name, node.op_type, error.what());
@@ -220,7 +217,7 @@ void Importer::AddNode(const OnnxNode& node) {
 }
 
 // The file may state the type of any value; what it states must be what we find.
-void CheckStated(const std::string& name, const OnnxValueInfo& stated, const Imported& value) {
+void CheckStated(const OnnxValueInfo& stated, const Imported& value) {
   if (value.sequence || !stated.tensor) return;
   bool same = !stated.dtype || *stated.dtype == value.type.dtype;
   std::string text = stated.dtype ? std::string(Name(*stated.dtype)) : "";
@@ -235,21 +232,22 @@ void CheckStated(const std::string& name, const OnnxValueInfo& stated, const Imp
     text += "]";
   }
   if (!same) {
-    ThrowInput("value '{}' is {}, but the file states {}; export it again", name,
+    ThrowInput("value '{}' is {}, but the file states {}; export it again", stated.name,
                ToString(value.type), text);
   }
 }
 
-void Importer::SetValue(const std::string& text, NameInfo& name, Imported value) {
-  if (name.stated) CheckStated(text, *name.stated, value);
-  name.value = std::move(value);
+void Importer::SetValue(OnnxName name, Imported value) {
+  NameInfo& info = Info(name);
+  if (info.stated) CheckStated(*info.stated, value);
+  info.value = std::move(value);
 }
 
 ValueId Importer::Loss() const {
   std::vector<std::pair<std::string, Imported>> scalars;
   std::string list;
   for (const OnnxValueInfo& output : model_.outputs) {
-    const std::optional<Imported>& found = names_.at(output.name).value;
+    const std::optional<Imported>& found = Info(output.id).value;
     if (!found) ThrowInput("{}: output '{}' is produced by no node", file_, output.name);
     const Imported& value = *found;
     const std::string type = value.sequence ? "a sequence" : ToString(value.type);

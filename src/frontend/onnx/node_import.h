@@ -27,10 +27,11 @@ namespace heddle {
 class NodeImport {
  public:
   // Null is an operand left out.
-  NodeImport(Builder& builder, const OnnxNode& node, int64_t opset, const ImportOptions& options,
-             std::vector<const Imported*> operands, std::vector<bool> used);
+  NodeImport(Builder& builder, const OnnxModel& model, const OnnxNode& node,
+             const ImportOptions& options, std::vector<const Imported*> operands,
+             std::vector<bool> used);
 
-  int64_t opset() const { return opset_; }
+  int64_t opset() const { return model_.opset; }
   const ImportOptions& options() const { return options_; }
   Builder& builder() { return builder_; }
 
@@ -97,11 +98,12 @@ class NodeImport {
   std::vector<std::optional<Imported>> Finish();
 
  private:
+  const std::string& NameOf(OnnxName name) const { return model_.names[name]; }
   const ConstTensor& KnownOperand(size_t i, std::string_view role) const;
 
   Builder& builder_;
+  const OnnxModel& model_;
   const OnnxNode& node_;
-  int64_t opset_;
   const ImportOptions& options_;
   std::vector<const Imported*> operands_;
   std::vector<bool> used_;

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "frontend/import_options.h"
@@ -17,7 +16,7 @@ namespace heddle {
 // as a statistic, or a node reads it as a setting (Clip's bounds, Resize's scales).
 class ParameterRule {
  public:
-  // Throws InputError when a pattern of `frozen` matches no initializer. The model outlives it.
+  // Throws InputError when a pattern of `frozen` matches no initializer.
   ParameterRule(const OnnxModel& model, std::string_view file, const ImportOptions& options);
 
   bool IsTrainable(const OnnxTensor& tensor) const;
@@ -27,8 +26,8 @@ class ParameterRule {
     bool weight = false;
     bool buffer = false;  // a statistic or a setting
   };
-  std::unordered_map<std::string_view, Use> uses_;  // of the initializers
-  std::vector<std::string> untrained_;              // patterns
+  std::vector<Use> uses_;               // of every name
+  std::vector<std::string> untrained_;  // patterns
 };
 
 }  // namespace heddle

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <queue>
 #include <string>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -18,30 +17,31 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // names in one message
 
-constexpr size_t kGiven = std::numeric_limits<size_t>::max();
+constexpr size_t kNone = std::numeric_limits<size_t>::max();
+constexpr size_t kGiven = kNone - 1;
 
-// name -> the node that produces it, or kGiven where it is an input or initializer.
-using ProducerMap = std::unordered_map<std::string_view, size_t>;
-
-ProducerMap Producers(const OnnxModel& model, std::string_view file) {
-  ProducerMap producers;
-  producers.reserve(model.inputs.size() + model.initializers.size() + model.nodes.size());
+// For every name the node that produces it, kGiven where it is an input or initializer, or kNone.
+std::vector<size_t> Producers(const OnnxModel& model, std::string_view file) {
+  std::vector<size_t> producers(model.names.size(), kNone);
   for (const OnnxValueInfo& input : model.inputs) {
-    if (!producers.emplace(input.name, kGiven).second)
-      ThrowInput("{}: input '{}' is declared twice", file, input.name);
+    size_t& producer = producers[input.id.index()];
+    if (producer == kGiven) ThrowInput("{}: input '{}' is declared twice", file, input.name);
+    producer = kGiven;
   }
-  for (const OnnxTensor& tensor : model.initializers) producers.emplace(tensor.name, kGiven);
+  for (const OnnxTensor& tensor : model.initializers) producers[tensor.id.index()] = kGiven;
   for (size_t i = 0; i < model.nodes.size(); ++i) {
-    for (const std::string& output : model.nodes[i].outputs) {
-      if (output.empty()) continue;
-      const auto [it, fresh] = producers.emplace(output, i);
-      if (fresh) continue;
-      if (it->second == kGiven) {
+    for (const OnnxName output : model.nodes[i].outputs) {
+      if (!output.valid()) continue;
+      size_t& producer = producers[output.index()];
+      if (producer == kGiven) {
         ThrowInput("{}: value '{}' is an input or initializer and also produced by node '{}'", file,
-                   output, model.nodes[i].name);
+                   model.names[output], model.nodes[i].name);
       }
-      ThrowInput("{}: value '{}' is produced by node '{}' and again by node '{}'", file, output,
-                 model.nodes[it->second].name, model.nodes[i].name);
+      if (producer != kNone) {
+        ThrowInput("{}: value '{}' is produced by node '{}' and again by node '{}'", file,
+                   model.names[output], model.nodes[producer].name, model.nodes[i].name);
+      }
+      producer = i;
     }
   }
   return producers;
@@ -53,18 +53,18 @@ struct Edge {
 };
 
 // One per operand, by the node that reads it.
-std::vector<Edge> Edges(const OnnxModel& model, const ProducerMap& producers,
-                        std::string_view file) {
+std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
+  const std::vector<size_t> producers = Producers(model, file);
   std::vector<Edge> edges;
   for (size_t i = 0; i < model.nodes.size(); ++i) {
-    for (const std::string& input : model.nodes[i].inputs) {
-      if (input.empty()) continue;
-      const auto it = producers.find(input);
-      if (it == producers.end()) {
+    for (const OnnxName input : model.nodes[i].inputs) {
+      if (!input.valid()) continue;
+      const size_t producer = producers[input.index()];
+      if (producer == kNone) {
         ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
-                   model.nodes[i].name, input);
+                   model.nodes[i].name, model.names[input]);
       }
-      if (it->second != kGiven) edges.push_back({it->second, i});
+      if (producer != kGiven) edges.push_back({producer, i});
     }
   }
   return edges;
@@ -104,7 +104,7 @@ std::vector<Edge> Edges(const OnnxModel& model, const ProducerMap& producers,
 }  // namespace
 
 std::vector<size_t> SortNodes(const OnnxModel& model, std::string_view file) {
-  const std::vector<Edge> edges = Edges(model, Producers(model, file), file);
+  const std::vector<Edge> edges = Edges(model, file);
   std::vector<size_t> order(model.nodes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   if (std::ranges::all_of(edges, [](const Edge& edge) { return edge.from < edge.to; })) {
