@@ -32,6 +32,10 @@ using OnnxName = StrongId<struct OnnxNameTag>;
 
 class OnnxNames {
  public:
+  OnnxNames() = default;
+  OnnxNames(OnnxNames&&) = default;  // and no copy: names_ points into ids_
+  OnnxNames& operator=(OnnxNames&&) = default;
+
   // The number of a name, a new one where it has none.
   OnnxName Add(const std::string& name);
   const std::string& operator[](OnnxName name) const { return *names_[name.index()]; }
