@@ -51,6 +51,9 @@ class Propagation {
     for (size_t n = strategies_.size(); n-- > 0;) {
       if (IsOnce(n)) FollowReaders(n);
     }
+    for (size_t n = 0; n < strategies_.size(); ++n) {
+      if (IsOnce(n)) KeepWeightSplits(n);
+    }
     RequireSplits();
     return std::move(strategies_);
   }
@@ -96,8 +99,10 @@ class Propagation {
     return rule(n).results[r];
   }
 
+  // As a partial sum that nobody else reads: others would have it completed.
   bool ArrivesPartial(size_t n, ValueId id, int axis) const {
     NodeId producer = model_.graph.value(id).producer;
+    if (model_.readers[id.index()].size() > 1) return false;
     if (!producer.valid() || stage_of_[producer.index()] != stage_of_[n]) return false;
     int choice = Choice(producer.index(), axis);
     if (IsPartial(choice)) return true;
@@ -133,7 +138,9 @@ class Propagation {
     for (int f = 0; HasContraction(r) && f < static_cast<int>(r.factors.size()); ++f) {
       bool weight = false, other = false;
       for (size_t o = 0; o < operands.size(); ++o) {
-        if (Has(r.operands[o], f)) (IsMatrix(operands[o]) ? weight : other) = true;
+        if (!Has(r.operands[o], f)) continue;
+        weight |= IsMatrix(operands[o]);
+        other |= !IsWeight(operands[o]);
       }
       if (weight && other && fits(f)) return f;
     }
@@ -280,7 +287,7 @@ class Propagation {
     return false;
   }
 
-  // A node that is computed once is split as all its readers want it, where that splits a weight.
+  // A node that is computed once is split as all its readers want it.
   void FollowReaders(size_t n) {
     if (node(n).results.size() != 1) return;
     ValueId result = node(n).results[0];
@@ -290,20 +297,25 @@ class Propagation {
       for (int f = 0; f < static_cast<int>(rule(n).factors.size()); ++f) {
         std::optional<SplitMark> mark = MarkOf(rule(n), rule(n).results[0], f);
         if (!mark || !SameSplit(*mark, *wanted, Ranks(axis)) || IsTaken(n, f)) continue;
-        if (rule(n).factors[static_cast<size_t>(f)].kind == FactorKind::kParallel &&
-            SplitsWeight(n, f)) {
+        if (rule(n).factors[static_cast<size_t>(f)].kind == FactorKind::kParallel)
           Choice(n, axis) = f;
-        }
       }
     }
   }
 
-  bool SplitsWeight(size_t n, int factor) const {
-    for (size_t o = 0; o < node(n).operands.size(); ++o) {
-      bool weight = model_.flow.needed[node(n).operands[o].index()];
-      if (weight && Has(rule(n).operands[o], factor)) return true;
+  // Undoes what splits no parameter.
+  void KeepWeightSplits(size_t n) {
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+      int factor = Choice(n, axis);
+      bool splits = false;
+      for (size_t o = 0; factor >= 0 && o < node(n).operands.size(); ++o) {
+        const Value& value = model_.graph.value(node(n).operands[o]);
+        bool split = value.kind == ValueKind::kParameter ||
+                     (value.producer.valid() && Choice(value.producer.index(), axis) >= 0);
+        splits |= split && Has(rule(n).operands[o], factor);
+      }
+      if (!splits) Choice(n, axis) = kReplicate;
     }
-    return false;
   }
 
   std::optional<SplitMark> WantedBy(const std::vector<NodeId>& readers, ValueId value,
