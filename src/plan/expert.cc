@@ -95,11 +95,12 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
   }
   int64_t samples = batch / degrees.microbatches;
   if (samples < degrees.dp) {
-    ThrowInput(
-        "a micro-batch of {} samples (batch {} / {} micro-batches) is fewer than dp {}: try {} "
-        "micro-batches, dp {}, or a larger batch",
-        samples, batch, degrees.microbatches, degrees.dp,
-        DivisorUpTo(batch, std::max<int64_t>(1, batch / degrees.dp)), samples);
+    int64_t fewer = DivisorUpTo(batch, std::max<int64_t>(1, batch / degrees.dp));
+    std::string remedy =
+        fmt::format("dp {} or a batch of {}", samples, degrees.dp * degrees.microbatches);
+    if (fewer < degrees.microbatches) remedy = fmt::format("{} micro-batches, {}", fewer, remedy);
+    ThrowInput("a micro-batch of {} samples (a batch of {} / {}) is less than dp {}: try {}",
+               samples, batch, degrees.microbatches, degrees.dp, remedy);
   }
   if (samples % degrees.dp != 0) {
     LogWarn("a micro-batch of {} samples is not divisible by dp {}: some devices have less to do",

@@ -37,6 +37,7 @@ class Propagation {
       if (AxisNamed(mesh, name) >= 0) batch_axes_.push_back(AxisNamed(mesh, name));
     }
     if (degrees.ep > 1) experts_ = AxisNamed(mesh, degrees.ep == degrees.dp ? "dp" : "ep");
+    for (size_t n = 0; n < strategies_.size(); ++n) flops_ += Flops(n);
     if (cp_ >= 0 || degrees.sp) sequence_ = FindSequence(model.graph, model.rules);
   }
 
@@ -139,7 +140,7 @@ class Propagation {
       bool weight = false, other = false;
       for (size_t o = 0; o < operands.size(); ++o) {
         if (!Has(r.operands[o], f)) continue;
-        weight |= IsMatrix(operands[o]);
+        weight |= IsMatrix(operands[o]) && HasSummed(r, o);
         other |= !IsWeight(operands[o]);
       }
       if (weight && other && fits(f)) return f;
@@ -254,13 +255,16 @@ class Propagation {
     return kReplicate;
   }
 
-  // A narrow matrix (a router's) is split only if what it gives can be used split.
+  // A matrix is split if what it gives can be used split; or if it is wide (a router's is not) and its work counts.
   bool Pays(size_t n, size_t operand, int factor) const {
+    constexpr double kCounts = 0.02;
+    if (IsUsed(n, factor)) return true;
     int64_t columns = rule(n).factors[static_cast<size_t>(factor)].size;
     int64_t elements = 1;
     for (int64_t size : model_.graph.value(node(n).operands[operand]).type.shape) elements *= size;
-    return columns >= elements / columns || IsUsed(n, factor);
+    return columns >= elements / columns && Flops(n) >= kCounts * flops_;
   }
+  double Flops(size_t n) const { return ForwardWork(rule(n), WholeBlocks(rule(n))).flops; }
 
   // Whether a split by the factor comes, through nodes that can follow it, to a matrix product or a sum.
   bool IsUsed(size_t from, int factor) const {
@@ -359,6 +363,7 @@ class Propagation {
   int experts_ = -1;  // the axis that experts are spread over
   std::vector<int> batch_axes_;
   SequenceInfo sequence_;
+  double flops_ = 0;  // of the whole forward pass
   std::vector<Strategy> strategies_;
   std::vector<bool> by_sequence_;  // per node: tp splits its sequence
   std::vector<bool> by_expert_;

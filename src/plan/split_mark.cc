@@ -64,6 +64,13 @@ bool HasContraction(const Rule& rule) {
                      [](const WorkTerm& term) { return term.contraction; });
 }
 
+bool HasSummed(const Rule& rule, size_t operand) {
+  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+    if (At(rule, f).kind == FactorKind::kSummed && Has(rule.operands[operand], f)) return true;
+  }
+  return false;
+}
+
 int FollowSplit(const Rule& rule, size_t operand, const SplitMark& arrives, int64_t ranks) {
   const Dims& dims = rule.operands[operand];
   int outermost = -1, largest = -1;

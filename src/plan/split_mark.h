@@ -32,6 +32,8 @@ bool SameSplit(const SplitMark& a, const SplitMark& b, int64_t ranks);
 bool CanSplit(const Factor& factor);
 
 bool HasContraction(const Rule& rule);
+// Whether the op sums over a factor of the operand.
+bool HasSummed(const Rule& rule, size_t operand);
 
 // The factor by which a node goes on with an operand that arrives split: the one that is split alike, or else the
 // outermost of that dimension (what arrives is exchanged), if it has enough for every rank; in a matrix product
