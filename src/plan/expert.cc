@@ -1,0 +1,228 @@
+#include "plan/expert.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cluster/topology.h"
+#include "plan/balance.h"
+#include "plan/expert_strategies.h"
+
+namespace heddle {
+namespace {
+
+struct NamedDegree {
+  std::string_view name;
+  int64_t value;
+};
+
+// Those that make up the number of devices.
+std::vector<NamedDegree> Factors(const Degrees& degrees) {
+  return {{"dp", degrees.dp}, {"cp", degrees.cp}, {"tp", degrees.tp}, {"pp", degrees.pp}};
+}
+
+std::string Listed(const Degrees& degrees) {
+  std::vector<std::string> words;
+  for (const NamedDegree& d : Factors(degrees))
+    words.push_back(fmt::format("{} {}", d.name, d.value));
+  return fmt::format("{}", fmt::join(words, " x "));
+}
+
+// Every degree that, changed alone, makes the product fit.
+std::string Alternatives(const Degrees& degrees, int64_t devices) {
+  std::vector<std::string> words;
+  for (const NamedDegree& d : Factors(degrees)) {
+    int64_t others = DevicesOf(degrees) / d.value;
+    if (d.value > 1 && others <= devices)
+      words.push_back(fmt::format("{} {}", d.name, devices / others));
+  }
+  if (words.empty()) return fmt::format("try dp {} alone", devices);
+  return fmt::format("try {}", fmt::join(words, " or "));
+}
+
+void CheckCluster(const Cluster& cluster, const Degrees& degrees) {
+  int64_t used = DevicesOf(degrees), devices = DeviceCount(cluster);
+  if (used > devices) {
+    ThrowInput("{} = {} devices, more than the {} of the cluster: {}", Listed(degrees), used,
+               devices, Alternatives(degrees, devices));
+  }
+  if (used < devices) {
+    LogInfo("{} = {}: {} of the cluster's {} devices are left idle", Listed(degrees), used,
+            devices - used, devices);
+  }
+  int64_t node = NodeOf(cluster, DeviceId{0}).count;
+  if (degrees.tp > node) {
+    LogWarn("tp {} reaches beyond one node of {} devices, over its slower links", degrees.tp, node);
+  }
+}
+
+void CheckDegrees(const Degrees& degrees) {
+  if (degrees.ep > degrees.dp || degrees.dp % degrees.ep != 0) {
+    ThrowInput("ep {} does not divide dp {}: experts are spread over the data axis; try ep {}",
+               degrees.ep, degrees.dp, std::gcd(degrees.ep, degrees.dp));
+  }
+  if (degrees.sp && degrees.tp == 1) {
+    ThrowInput("sp splits the sequence over the tensor axis: it needs tp of at least 2, not 1");
+  }
+  if (degrees.zero < 0 || degrees.zero > 3) {
+    ThrowInput("zero {}: there are levels 0, 1, 2 and 3", degrees.zero);
+  }
+  if (degrees.precision != DType::kF32 && degrees.precision != DType::kBF16) {
+    ThrowInput("precision {}: use f32 or bf16", Name(degrees.precision));
+  }
+}
+
+// The largest divisor of n that is at most `limit`.
+int64_t DivisorUpTo(int64_t n, int64_t limit) {
+  int64_t divisor = std::clamp<int64_t>(limit, 1, n);
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
+
+void CheckBatch(const Model& model, const Degrees& degrees) {
+  int64_t batch = BatchSize(model);
+  if (batch == 0) {
+    if (degrees.dp == 1 && degrees.microbatches == 1) return;
+    ThrowInput("dp {} with {} micro-batches: {}", degrees.dp, degrees.microbatches, model.no_batch);
+  }
+  if (batch % degrees.microbatches != 0) {
+    ThrowInput("a batch of {} is not divisible into {} micro-batches: try {}, or another batch",
+               batch, degrees.microbatches, DivisorUpTo(batch, degrees.microbatches));
+  }
+  int64_t samples = batch / degrees.microbatches;
+  if (samples < degrees.dp) {
+    int64_t fewer = DivisorUpTo(batch, std::max<int64_t>(1, batch / degrees.dp));
+    std::string remedy =
+        fmt::format("dp {} or a batch of {}", samples, degrees.dp * degrees.microbatches);
+    if (fewer < degrees.microbatches) remedy = fmt::format("{} micro-batches, {}", fewer, remedy);
+    ThrowInput("a micro-batch of {} samples (a batch of {} / {}) is less than dp {}: try {}",
+               samples, batch, degrees.microbatches, degrees.dp, remedy);
+  }
+  if (samples % degrees.dp != 0) {
+    LogWarn("a micro-batch of {} samples is not divisible by dp {}: some devices have less to do",
+            samples, degrees.dp);
+  }
+}
+
+// Per block, F, B and W in flops of one micro-batch.
+std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
+  std::vector<Rule> rules = MicroRules(model, microbatches);
+  std::vector<HalfTimes> work;
+  for (const ModelBlock& block : model.blocks) {
+    HalfTimes sum{0, 0, 0};
+    for (NodeId id : block.nodes) {
+      const Rule& rule = rules[id.index()];
+      Halves halves = NodeWork(model.graph.node(id), rule, model.flow, WholeBlocks(rule));
+      sum.forward += halves.forward.flops;
+      sum.backward += halves.backward.flops;
+      sum.weight += halves.weight.flops;
+    }
+    work.push_back(sum);
+  }
+  return work;
+}
+
+std::vector<int> StageEnds(const Model& model, const Degrees& degrees,
+                           const std::vector<HalfTimes>& work) {
+  int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
+  auto blocks = static_cast<int64_t>(model.blocks.size());
+  if (stages > blocks) {
+    ThrowInput("pp {} x {} chunks = {} stages, and the model has {} blocks: pp can be at most {}",
+               degrees.pp, degrees.chunks, stages, blocks,
+               std::max<int64_t>(1, blocks / degrees.chunks));
+  }
+  std::vector<double> flops;
+  for (const HalfTimes& w : work) flops.push_back(w.forward + w.backward + w.weight);
+  return Balance(flops, static_cast<int>(stages));
+}
+
+// Stages without their strategies. Times are never zero: schedules divide by them.
+std::vector<Stage> MakeStages(const Model& model, const Degrees& degrees, const Mesh& mesh) {
+  std::vector<HalfTimes> work = BlockWork(model, degrees.microbatches);
+  std::vector<Stage> stages;
+  int first = 0;
+  for (int end : StageEnds(model, degrees, work)) {
+    Stage stage;
+    stage.first_block = first;
+    stage.last_block = end;
+    stage.mesh = mesh;
+    stage.mesh.first = static_cast<int64_t>(stages.size()) % degrees.pp * mesh.size();
+    stage.recompute.assign(static_cast<size_t>(end - first), degrees.recompute);
+    stage.times = {0, 0, 0};
+    for (int b = first; b < end; ++b) {
+      const HalfTimes& w = work[static_cast<size_t>(b)];
+      stage.times.forward += w.forward;
+      stage.times.backward += w.backward;
+      stage.times.weight += w.weight;
+    }
+    stage.times.forward = std::max(1.0, stage.times.forward);
+    stage.times.backward = std::max(1.0, stage.times.backward);
+    stage.times.weight = std::max(1.0, stage.times.weight);
+    stages.push_back(std::move(stage));
+    first = end;
+  }
+  return stages;
+}
+
+std::vector<int> StageOf(const Model& model, const std::vector<Stage>& stages) {
+  std::vector<int> stage_of(model.graph.nodes.size(), -1);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (NodeId id : NodesOf(model, stages[s])) stage_of[id.index()] = static_cast<int>(s);
+  }
+  return stage_of;
+}
+
+void HandOut(const Model& model, const std::vector<Strategy>& strategies, Stage& stage) {
+  stage.strategies.resize(strategies.size());
+  std::vector<NodeId> nodes = NodesOf(model, stage);
+  for (NodeId id : nodes) stage.strategies[id.index()] = strategies[id.index()];
+  for (NodeId id : SideNodesOf(model, nodes)) stage.strategies[id.index()] = strategies[id.index()];
+}
+
+}  // namespace
+
+int64_t DevicesOf(const Degrees& degrees) {
+  auto check = [](std::string_view name, int64_t value) {
+    if (value < 1) ThrowInput("{} {}: a degree is at least 1", name, value);
+  };
+  for (const NamedDegree& d : Factors(degrees)) check(d.name, d.value);
+  check("ep", degrees.ep);
+  check("microbatches", degrees.microbatches);
+  check("chunks", degrees.chunks);
+  int64_t devices = 1;
+  for (const NamedDegree& d : Factors(degrees))
+    devices = CheckedMul(devices, d.value, "the number of devices");
+  return devices;
+}
+
+Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degrees) {
+  CheckCluster(cluster, degrees);
+  CheckDegrees(degrees);
+  CheckBatch(model, degrees);
+  Plan plan;
+  plan.model.hash = StableHash(model.graph);
+  plan.cluster = cluster;
+  plan.batch = std::max<int64_t>(1, BatchSize(model));
+  plan.microbatches = degrees.microbatches;
+  plan.schedule = degrees.schedule;
+  plan.chunks = degrees.chunks;
+  plan.precision.compute = degrees.precision;
+  plan.local_batch_statistics = degrees.local_batch_statistics;
+  if (degrees.microbatches > 1) FindMicrobatchSums(model, degrees.local_batch_statistics);
+  Mesh mesh = ExpertMesh(degrees);
+  plan.zero.level = degrees.zero;
+  for (const MeshAxis& axis : mesh.axes) {
+    if (degrees.zero > 0 && axis.name != "tp") plan.zero.axes.push_back(axis.name);
+  }
+  plan.stages = MakeStages(model, degrees, mesh);
+  std::vector<Strategy> strategies =
+      ExpertStrategies(model, degrees, mesh, StageOf(model, plan.stages));
+  for (Stage& stage : plan.stages) HandOut(model, strategies, stage);
+  return plan;
+}
+
+}  // namespace heddle

@@ -1,0 +1,401 @@
+#include "plan/expert_strategies.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "base/error.h"
+#include "plan/sequence.h"
+#include "plan/split_mark.h"
+
+namespace heddle {
+namespace {
+
+int AxisNamed(const Mesh& mesh, std::string_view name) {
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (mesh.axes[a].name == name) return static_cast<int>(a);
+  }
+  return -1;
+}
+
+class Propagation {
+ public:
+  Propagation(const Model& model, const Degrees& degrees, const Mesh& mesh,
+              const std::vector<int>& stage_of)
+      : model_(model),
+        degrees_(degrees),
+        mesh_(mesh),
+        stage_of_(stage_of),
+        cp_(AxisNamed(mesh, "cp")),
+        tp_(AxisNamed(mesh, "tp")),
+        strategies_(model.graph.nodes.size(), Strategy(mesh.axes.size(), kReplicate)),
+        by_sequence_(model.graph.nodes.size(), false),
+        by_expert_(model.graph.nodes.size(), false) {
+    for (std::string_view name : {"dp", "ep"}) {
+      if (AxisNamed(mesh, name) >= 0) batch_axes_.push_back(AxisNamed(mesh, name));
+    }
+    if (degrees.ep > 1) experts_ = AxisNamed(mesh, degrees.ep == degrees.dp ? "dp" : "ep");
+    for (size_t n = 0; n < strategies_.size(); ++n) flops_ += Flops(n);
+    if (cp_ >= 0 || degrees.sp) sequence_ = FindSequence(model.graph, model.rules);
+  }
+
+  std::vector<Strategy> Run() {
+    for (size_t n = 0; n < strategies_.size(); ++n) {
+      if (IsOnce(n)) continue;
+      SplitExperts(n);
+      SplitBatch(n);
+      if (cp_ >= 0) SplitSequence(n, cp_, /*aligned=*/false);
+      if (tp_ >= 0) SplitTensor(n);
+    }
+    for (size_t n = strategies_.size(); n-- > 0;) {
+      if (IsOnce(n)) FollowReaders(n);
+    }
+    for (size_t n = 0; n < strategies_.size(); ++n) {
+      if (IsOnce(n)) KeepWeightSplits(n);
+    }
+    RequireSplits();
+    return std::move(strategies_);
+  }
+
+ private:
+  const Rule& rule(size_t n) const { return model_.rules[n]; }
+  const Node& node(size_t n) const { return model_.graph.nodes[n]; }
+  int64_t Ranks(int axis) const { return mesh_.axes[static_cast<size_t>(axis)].size; }
+  int& Choice(size_t n, int axis) { return strategies_[n][static_cast<size_t>(axis)]; }
+  int Choice(size_t n, int axis) const { return strategies_[n][static_cast<size_t>(axis)]; }
+  bool IsSide(size_t n) const { return model_.block_of[n] < 0; }
+  bool IsOnce(size_t n) const { return IsSide(n) && model_.once[n]; }
+
+  bool IsTaken(size_t n, int factor) const {
+    return std::find(strategies_[n].begin(), strategies_[n].end(), factor) != strategies_[n].end();
+  }
+
+  // A parameter, a constant, or made from them alone.
+  bool IsWeight(ValueId id) const {
+    const Value& value = model_.graph.value(id);
+    if (value.kind == ValueKind::kInput) return false;
+    return !value.producer.valid() || IsOnce(value.producer.index());
+  }
+  bool IsMatrix(ValueId id) const {
+    const TensorType& type = model_.graph.value(id).type;
+    return IsWeight(id) && IsFloat(type.dtype) &&
+           std::count_if(type.shape.begin(), type.shape.end(),
+                         [](int64_t size) { return size > 1; }) >= 2;
+  }
+
+  // How a value is split over an axis where it is made. Not for weights, which come as they are wanted.
+  std::optional<SplitMark> Arrives(ValueId id, int axis) const {
+    NodeId producer = model_.graph.value(id).producer;
+    if (!producer.valid() || IsOnce(producer.index())) return std::nullopt;
+    int factor = Choice(producer.index(), axis);
+    if (factor < 0) return std::nullopt;
+    return MarkOf(rule(producer.index()), ResultDims(id), factor);
+  }
+  const Dims& ResultDims(ValueId id) const {
+    size_t n = model_.graph.value(id).producer.index();
+    const std::vector<ValueId>& results = node(n).results;
+    size_t r = static_cast<size_t>(std::find(results.begin(), results.end(), id) - results.begin());
+    return rule(n).results[r];
+  }
+
+  // As a partial sum that nobody else reads: others would have it completed.
+  bool ArrivesPartial(size_t n, ValueId id, int axis) const {
+    NodeId producer = model_.graph.value(id).producer;
+    if (model_.readers[id.index()].size() > 1) return false;
+    if (!producer.valid() || stage_of_[producer.index()] != stage_of_[n]) return false;
+    int choice = Choice(producer.index(), axis);
+    if (IsPartial(choice)) return true;
+    return choice >= 0 && !Has(ResultDims(id), choice) &&
+           rule(producer.index()).factors[static_cast<size_t>(choice)].kind == FactorKind::kSummed;
+  }
+
+  bool CarriesBatch(size_t n, int factor) const {
+    return model_.batch && model_.batch->factors[n].size() > static_cast<size_t>(factor) &&
+           model_.batch->factors[n][static_cast<size_t>(factor)];
+  }
+  bool CarriesSequence(size_t n, int factor) const {
+    return !sequence_.factors.empty() && sequence_.factors[n][static_cast<size_t>(factor)];
+  }
+
+  void SplitExperts(size_t n) {
+    if (experts_ < 0 || IsSide(n)) return;
+    int factor = ExpertFactor(n);
+    if (factor < 0) return;
+    Choice(n, experts_) = factor;
+    by_expert_[n] = true;
+  }
+
+  // What a weight, another operand and the result of a matrix product share; or the one that arrives split so.
+  int ExpertFactor(size_t n) const {
+    const Rule& r = rule(n);
+    const std::vector<ValueId>& operands = node(n).operands;
+    auto fits = [&](int f) {
+      const Factor& factor = r.factors[static_cast<size_t>(f)];
+      return factor.kind == FactorKind::kParallel && factor.size >= Ranks(experts_) &&
+             Has(r.results[0], f) && !CarriesBatch(n, f);
+    };
+    for (int f = 0; HasContraction(r) && f < static_cast<int>(r.factors.size()); ++f) {
+      bool weight = false, other = false;
+      for (size_t o = 0; o < operands.size(); ++o) {
+        if (!Has(r.operands[o], f)) continue;
+        weight |= IsMatrix(operands[o]) && HasSummed(r, o);
+        other |= !IsWeight(operands[o]);
+      }
+      if (weight && other && fits(f)) return f;
+    }
+    for (size_t o = 0; o < operands.size(); ++o) {
+      NodeId producer = model_.graph.value(operands[o]).producer;
+      if (!producer.valid() || !by_expert_[producer.index()]) continue;
+      std::optional<SplitMark> mark = Arrives(operands[o], experts_);
+      int f = mark ? FollowSplit(r, o, *mark, Ranks(experts_)) : -1;
+      if (f >= 0 && fits(f)) return f;
+    }
+    return -1;
+  }
+
+  void SplitBatch(size_t n) {
+    if (!model_.batch) return;
+    for (size_t f = 0; f < model_.batch->factors[n].size(); ++f) {
+      const std::optional<BatchPart>& part = model_.batch->factors[n][f];
+      if (!part || part->outer != 1 || rule(n).factors[f].kind == FactorKind::kWhole) continue;
+      for (int axis : batch_axes_) {
+        if (Choice(n, axis) == kReplicate) Choice(n, axis) = static_cast<int>(f);
+      }
+    }
+  }
+
+  // Whether blocks of the factor are pieces of the sequence, given how the batch outside it is split.
+  bool IsAligned(size_t n, int factor) const {
+    int64_t pieces = degrees_.microbatches;
+    for (int axis : batch_axes_) {
+      if (Choice(n, axis) == factor) pieces *= Ranks(axis);
+    }
+    int64_t outer = sequence_.factors[n][static_cast<size_t>(factor)]->outer;
+    return outer == 1 || outer == pieces;
+  }
+
+  bool SplitSequence(size_t n, int axis, bool aligned) {
+    int best = -1;
+    for (int f = 0; f < static_cast<int>(rule(n).factors.size()); ++f) {
+      if (!CarriesSequence(n, f)) continue;
+      FactorKind kind = rule(n).factors[static_cast<size_t>(f)].kind;
+      if (kind != FactorKind::kParallel && kind != FactorKind::kSummed) continue;
+      if (aligned && !IsAligned(n, f)) continue;
+      bool better =
+          best < 0 || (kind == FactorKind::kParallel &&
+                       rule(n).factors[static_cast<size_t>(best)].kind == FactorKind::kSummed);
+      if (better) best = f;
+    }
+    if (best >= 0) Choice(n, axis) = best;
+    return best >= 0;
+  }
+
+  void SplitTensor(size_t n) {
+    if (IsSide(n)) return;
+    int choice = FollowTensor(n);
+    if (choice == kReplicate) choice = PassSum(n);
+    if (choice == kReplicate) choice = StartTensor(n);
+    if (choice != kReplicate) {
+      Choice(n, tp_) = choice;
+    } else if (degrees_.sp) {
+      by_sequence_[n] = SplitSequence(n, tp_, /*aligned=*/true);
+    }
+  }
+
+  // The factor by which most operands arrive split; of as many, the first operand's.
+  int FollowTensor(size_t n) const {
+    std::vector<int> votes(rule(n).factors.size(), 0);
+    int best = kReplicate;
+    for (size_t o = 0; o < node(n).operands.size(); ++o) {
+      ValueId id = node(n).operands[o];
+      NodeId producer = model_.graph.value(id).producer;
+      if (!producer.valid() || by_sequence_[producer.index()]) continue;
+      std::optional<SplitMark> mark = Arrives(id, tp_);
+      int f = mark ? FollowSplit(rule(n), o, *mark, Ranks(tp_)) : -1;
+      if (f < 0 || IsTaken(n, f)) continue;
+      ++votes[static_cast<size_t>(f)];
+      if (best < 0 || votes[static_cast<size_t>(f)] > votes[static_cast<size_t>(best)]) best = f;
+    }
+    return best;
+  }
+
+  // Views, and sums of partial sums, leave the sum to what comes after.
+  int PassSum(size_t n) const {
+    const Rule& r = rule(n);
+    if (HasContraction(r)) return kReplicate;
+    for (size_t k = 0; k < r.linear.size(); ++k) {
+      const std::vector<int>& set = r.linear[k];
+      bool partial = !set.empty() && std::all_of(set.begin(), set.end(), [&](int o) {
+        return ArrivesPartial(n, node(n).operands[static_cast<size_t>(o)], tp_);
+      });
+      if (partial && (r.view || set.size() > 1)) return PassPartial(static_cast<int>(k));
+    }
+    return kReplicate;
+  }
+
+  // Columns of a matrix; rows of a table that is looked up.
+  int StartTensor(size_t n) const {
+    const Rule& r = rule(n);
+    bool contraction = HasContraction(r);
+    for (size_t o = 0; o < node(n).operands.size(); ++o) {
+      if (!IsMatrix(node(n).operands[o])) continue;
+      int best = kReplicate;
+      for (int f = 0; f < static_cast<int>(r.factors.size()); ++f) {
+        const Factor& factor = r.factors[static_cast<size_t>(f)];
+        bool wanted = contraction ? factor.kind == FactorKind::kParallel && Has(r.results[0], f)
+                                  : factor.kind == FactorKind::kSummed;
+        if (!wanted || !Has(r.operands[o], f) || factor.size < Ranks(tp_)) continue;
+        if (CarriesBatch(n, f) || CarriesSequence(n, f) || IsTaken(n, f)) continue;
+        if (best < 0 || factor.size > r.factors[static_cast<size_t>(best)].size) best = f;
+      }
+      if (best >= 0 && (!contraction || Pays(n, o, best))) return best;
+    }
+    return kReplicate;
+  }
+
+  // A matrix is split if what it gives can be used split; or if it is wide (a router's is not) and its work counts.
+  bool Pays(size_t n, size_t operand, int factor) const {
+    constexpr double kCounts = 0.02;
+    if (IsUsed(n, factor)) return true;
+    int64_t columns = rule(n).factors[static_cast<size_t>(factor)].size;
+    int64_t elements = 1;
+    for (int64_t size : model_.graph.value(node(n).operands[operand]).type.shape) elements *= size;
+    return columns >= elements / columns && Flops(n) >= kCounts * flops_;
+  }
+  double Flops(size_t n) const { return ForwardWork(rule(n), WholeBlocks(rule(n))).flops; }
+
+  // Whether a split by the factor comes, through nodes that can follow it, to a matrix product or a sum.
+  bool IsUsed(size_t from, int factor) const {
+    constexpr int kMaxVisits = 256;
+    std::deque<std::pair<size_t, int>> queue = {{from, factor}};
+    for (int visits = 0; !queue.empty() && visits < kMaxVisits; ++visits) {
+      auto [n, f] = queue.front();
+      queue.pop_front();
+      for (size_t r = 0; r < node(n).results.size(); ++r) {
+        std::optional<SplitMark> mark = MarkOf(rule(n), rule(n).results[r], f);
+        if (!mark) continue;
+        for (NodeId reader : model_.readers[node(n).results[r].index()]) {
+          size_t at = reader.index();
+          const std::vector<ValueId>& operands = node(at).operands;
+          auto o = static_cast<size_t>(
+              std::find(operands.begin(), operands.end(), node(n).results[r]) - operands.begin());
+          int next = FollowSplit(rule(at), o, *mark, Ranks(tp_));
+          if (next < 0) continue;
+          if (HasContraction(rule(at)) || !Has(rule(at).results[0], next)) return true;
+          queue.emplace_back(at, next);
+        }
+      }
+    }
+    return false;
+  }
+
+  // A node that is computed once is split as all its readers want it.
+  void FollowReaders(size_t n) {
+    if (node(n).results.size() != 1) return;
+    ValueId result = node(n).results[0];
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+      std::optional<SplitMark> wanted = WantedBy(model_.readers[result.index()], result, axis);
+      if (!wanted) continue;
+      for (int f = 0; f < static_cast<int>(rule(n).factors.size()); ++f) {
+        std::optional<SplitMark> mark = MarkOf(rule(n), rule(n).results[0], f);
+        if (!mark || !SameSplit(*mark, *wanted, Ranks(axis)) || IsTaken(n, f)) continue;
+        if (rule(n).factors[static_cast<size_t>(f)].kind == FactorKind::kParallel)
+          Choice(n, axis) = f;
+      }
+    }
+  }
+
+  // Undoes what splits no parameter.
+  void KeepWeightSplits(size_t n) {
+    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+      int factor = Choice(n, axis);
+      bool splits = false;
+      for (size_t o = 0; factor >= 0 && o < node(n).operands.size(); ++o) {
+        const Value& value = model_.graph.value(node(n).operands[o]);
+        bool split = value.kind == ValueKind::kParameter ||
+                     (value.producer.valid() && Choice(value.producer.index(), axis) >= 0);
+        splits |= split && Has(rule(n).operands[o], factor);
+      }
+      if (!splits) Choice(n, axis) = kReplicate;
+    }
+  }
+
+  std::optional<SplitMark> WantedBy(const std::vector<NodeId>& readers, ValueId value,
+                                    int axis) const {
+    std::optional<SplitMark> wanted;
+    for (NodeId reader : readers) {
+      size_t n = reader.index();
+      for (size_t o = 0; o < node(n).operands.size(); ++o) {
+        if (node(n).operands[o] != value) continue;
+        int choice = Choice(n, axis);
+        std::optional<SplitMark> mark;
+        if (choice >= 0) mark = MarkOf(rule(n), rule(n).operands[o], choice);
+        if (!mark || (wanted && *wanted != *mark)) return std::nullopt;
+        wanted = mark;
+      }
+    }
+    return wanted;
+  }
+
+  void RequireSplits() const {
+    auto none = [](const std::vector<bool>& set) {
+      return std::none_of(set.begin(), set.end(), [](bool in) { return in; });
+    };
+    if (experts_ >= 0 && none(by_expert_)) {
+      ThrowInput("ep {}: the model has no experts to spread over {} devices; use ep 1", degrees_.ep,
+                 degrees_.ep);
+    }
+    if ((cp_ >= 0 || degrees_.sp) && !sequence_.found) {
+      ThrowInput(
+          "{}: the model has no input of tokens [batch, sequence] whose sequence could be split; "
+          "use cp 1 and no sp",
+          cp_ >= 0 ? fmt::format("cp {}", degrees_.cp) : "sp");
+    }
+  }
+
+  const Model& model_;
+  const Degrees& degrees_;
+  const Mesh& mesh_;
+  const std::vector<int>& stage_of_;
+  int cp_, tp_;
+  int experts_ = -1;  // the axis that experts are spread over
+  std::vector<int> batch_axes_;
+  SequenceInfo sequence_;
+  double flops_ = 0;  // of the whole forward pass
+  std::vector<Strategy> strategies_;
+  std::vector<bool> by_sequence_;  // per node: tp splits its sequence
+  std::vector<bool> by_expert_;
+};
+
+}  // namespace
+
+Mesh ExpertMesh(const Degrees& degrees) {
+  Mesh mesh;
+  std::vector<std::string> given;
+  bool apart = degrees.ep > 1 && degrees.ep < degrees.dp;
+  auto add = [&](std::string name, int64_t size) {
+    if (size == 1) return;
+    given.push_back(fmt::format("{} {}", name, size));
+    mesh.axes.push_back({std::move(name), size});
+  };
+  add("dp", apart ? degrees.dp / degrees.ep : degrees.dp);
+  if (apart) add("ep", degrees.ep);
+  add("cp", degrees.cp);
+  add("tp", degrees.tp);
+  if (mesh.axes.size() > kMaxAxes) {
+    ThrowInput(
+        "{} are {} mesh axes within a stage, at most {} are possible: set one of them to 1, or ep "
+        "to {}",
+        fmt::join(given, " x "), mesh.axes.size(), kMaxAxes, degrees.dp);
+  }
+  return mesh;
+}
+
+std::vector<Strategy> ExpertStrategies(const Model& model, const Degrees& degrees, const Mesh& mesh,
+                                       const std::vector<int>& stage_of) {
+  return Propagation(model, degrees, mesh, stage_of).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,32 @@
+// Where the sequence is: dimension 1 of every input of two integer dimensions (batch, tokens), followed forwards
+// through the rules as the batch is (ops/rebatch.h).
+//
+// Unlike the batch it may be lost (a sum over it) or cut in parts; of a sequence that a reshape cuts, the
+// outermost part is followed, since splitting that splits the sequence in consecutive pieces. An encoder and a
+// decoder have one each; where both meet in a factor the first operand's counts. O(nodes).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/rule.h"
+
+namespace heddle {
+
+// A dimension, or factor, of size outer * size * inner.
+struct SequencePart {
+  int64_t outer = 1, size = 1, inner = 1;
+  bool operator==(const SequencePart&) const = default;
+};
+
+struct SequenceInfo {
+  // Per node and factor: where it carries the sequence.
+  std::vector<std::vector<std::optional<SequencePart>>> factors;
+  bool found = false;
+};
+
+SequenceInfo FindSequence(const Graph& graph, const std::vector<Rule>& rules);
+
+}  // namespace heddle

@@ -1,0 +1,322 @@
+#include "plan/verify.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/checked_math.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "cluster/topology.h"
+#include "ops/op.h"
+
+namespace heddle {
+namespace {
+
+constexpr size_t kMaxAxisName = 16;
+
+bool IsAxisName(const std::string& name) {
+  return !name.empty() && name.size() <= kMaxAxisName &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+}
+
+class PlanVerifier {
+ public:
+  PlanVerifier(const Plan& plan, const Model& model) : plan_(plan), model_(model) {}
+
+  std::vector<std::string> Run() {
+    CheckModel();
+    CheckBatch();
+    CheckChoices();
+    bool covered = CheckBlocks();
+    bool meshes = CheckMeshes();
+    if (meshes) CheckRuns();
+    for (size_t s = 0; s < plan_.stages.size(); ++s) CheckStage(s, covered);
+    if (meshes && problems_.empty()) CheckParameters();
+    return std::move(problems_);
+  }
+
+ private:
+  template <class... Args>
+  void Add(fmt::format_string<Args...> format, Args&&... args) {
+    problems_.push_back(OneLine(fmt::format(format, std::forward<Args>(args)...)));
+  }
+
+  void CheckModel() {
+    uint64_t hash = StableHash(model_.graph);
+    if (plan_.model.hash != hash) {
+      Add("the plan is for another model: its hash is {}, the model's {}",
+          HashToHex(plan_.model.hash), HashToHex(hash));
+    }
+    std::vector<std::string> found = Verify(plan_.cluster);
+    sound_cluster_ = found.empty();
+    for (const std::string& problem : found) Add("cluster: {}", problem);
+  }
+
+  void CheckBatch() {
+    if (plan_.batch < 1) Add("batch is {}, must be at least 1", plan_.batch);
+    if (model_.batch && plan_.batch != BatchSize(model_)) {
+      Add("batch is {}, the model's is {}", plan_.batch, BatchSize(model_));
+    }
+    if (plan_.microbatches < 1) {
+      Add("microbatches is {}, must be at least 1", plan_.microbatches);
+    } else if (plan_.batch % plan_.microbatches != 0) {
+      Add("a batch of {} is not divisible into {} micro-batches", plan_.batch, plan_.microbatches);
+    } else if (plan_.microbatches > 1) {
+      try {
+        FindMicrobatchSums(model_, plan_.local_batch_statistics);
+      } catch (const InputError& error) {
+        Add("{}", error.what());
+      }
+    }
+  }
+
+  void CheckChoices() {
+    if (plan_.schedule.empty()) Add("schedule has no name");
+    if (plan_.optimizer.empty()) Add("optimizer has no name");
+    if (plan_.bucket_bytes < 1) Add("bucket_bytes is {}, must be positive", plan_.bucket_bytes);
+    if (plan_.prefetch < 0 || plan_.prefetch > kMaxPrefetch) {
+      Add("prefetch is {}, must be 0 to {}", plan_.prefetch, kMaxPrefetch);
+    }
+    const Precision& p = plan_.precision;
+    for (auto [name, dtype] : {std::pair("compute", p.compute), std::pair("gradients", p.gradients),
+                               std::pair("master", p.master), std::pair("moments", p.moments)}) {
+      if (dtype != DType::kF32 && dtype != DType::kBF16) {
+        Add("precision of {} is {}, must be f32 or bf16", name, Name(dtype));
+      }
+    }
+    if (plan_.zero.level < 0 || plan_.zero.level > 3) {
+      Add("zero level is {}, must be 0 to 3", plan_.zero.level);
+    }
+    std::set<std::string> seen;
+    for (const std::string& name : plan_.zero.axes) {
+      bool known = std::any_of(plan_.stages.begin(), plan_.stages.end(), [&](const Stage& stage) {
+        return std::any_of(stage.mesh.axes.begin(), stage.mesh.axes.end(),
+                           [&](const MeshAxis& axis) { return axis.name == name; });
+      });
+      if (!known) Add("zero names axis '{}', which no mesh has", name);
+      if (!seen.insert(name).second) Add("zero names axis '{}' twice", name);
+    }
+  }
+
+  bool CheckBlocks() {
+    size_t before = problems_.size();
+    if (plan_.stages.empty()) Add("there are no stages");
+    int end = 0;
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const Stage& stage = plan_.stages[s];
+      if (stage.first_block != end) {
+        Add("stage {} begins with block {}, must be {}: stages cover all blocks in order", s,
+            stage.first_block, end);
+      }
+      if (stage.last_block <= stage.first_block) {
+        Add("stage {} has no blocks: [{}, {})", s, stage.first_block, stage.last_block);
+      }
+      end = stage.last_block;
+    }
+    if (!plan_.stages.empty() && end != static_cast<int>(model_.blocks.size())) {
+      Add("the last stage ends with block {}, the model has {}", end, model_.blocks.size());
+    }
+    return problems_.size() == before;
+  }
+
+  bool CheckMeshes() {
+    size_t before = problems_.size();
+    std::optional<int64_t> devices;
+    if (sound_cluster_) devices = DeviceCount(plan_.cluster);
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const Mesh& mesh = plan_.stages[s].mesh;
+      if (mesh.axes.size() > kMaxAxes) {
+        Add("stage {}: the mesh has {} axes, at most {} are possible", s, mesh.axes.size(),
+            kMaxAxes);
+      }
+      std::set<std::string> names;
+      int64_t size = 1;
+      for (const MeshAxis& axis : mesh.axes) {
+        if (!IsAxisName(axis.name)) {
+          Add("stage {}: axis '{}': a name is 1 to {} small letters and digits", s, axis.name,
+              kMaxAxisName);
+        }
+        if (!names.insert(axis.name).second)
+          Add("stage {}: axis '{}' is there twice", s, axis.name);
+        if (axis.size < 1)
+          Add("stage {}: axis {} has size {}, must be at least 1", s, axis.name, axis.size);
+        size = TryMul(size, std::max<int64_t>(1, axis.size)).value_or(kMaxDevices + 1);
+        size = std::min(size, kMaxDevices + 1);
+      }
+      if (mesh.first < 0 || (devices && (mesh.first >= *devices || size > *devices - mesh.first))) {
+        Add("stage {}: {} devices from device {} on are not within the cluster's {}", s, size,
+            mesh.first, devices.value_or(0));
+      }
+    }
+    return problems_.size() == before;
+  }
+
+  static bool SameRun(const Mesh& a, const Mesh& b) {
+    return a.first == b.first && a.size() == b.size();
+  }
+  static bool Overlap(const Mesh& a, const Mesh& b) {
+    return a.first < b.first + b.size() && b.first < a.first + a.size();
+  }
+
+  // Runs are compared in the order of their first devices, so that neighbours suffice.
+  void CheckRuns() {
+    auto stages = static_cast<int64_t>(plan_.stages.size());
+    std::vector<size_t> order(plan_.stages.size());
+    for (size_t s = 0; s < order.size(); ++s) order[s] = s;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return plan_.stages[a].mesh.first < plan_.stages[b].mesh.first;
+    });
+    for (size_t i = 1; i < order.size(); ++i) {
+      const Mesh &a = plan_.stages[order[i - 1]].mesh, &b = plan_.stages[order[i]].mesh;
+      if (!SameRun(a, b) && Overlap(a, b)) {
+        Add("stages {} and {} share some of their devices but not all", order[i - 1], order[i]);
+      }
+    }
+    if (plan_.chunks < 1 || stages % plan_.chunks != 0) {
+      Add("{} chunks do not divide {} stages", plan_.chunks, stages);
+      return;
+    }
+    int64_t runs = stages / plan_.chunks;
+    std::map<int64_t, size_t> first_on;  // by first device, the first stage there
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      size_t expected = s % static_cast<size_t>(runs);
+      size_t found = first_on.emplace(plan_.stages[s].mesh.first, s).first->second;
+      if (found != expected) {
+        Add("stage {} is on the devices of stage {}, must be {}: with {} chunks stage i is on "
+            "devices i mod {}",
+            s, found, expected == s ? "on its own" : fmt::format("on those of stage {}", expected),
+            plan_.chunks, runs);
+      }
+    }
+  }
+
+  void CheckStage(size_t s, bool covered) {
+    const Stage& stage = plan_.stages[s];
+    const HalfTimes& t = stage.times;
+    for (auto [name, time] : {std::pair("forward", t.forward), std::pair("backward", t.backward),
+                              std::pair("weight", t.weight)}) {
+      if (!std::isfinite(time) || time <= 0) {
+        Add("stage {}: the {} time is {}, must be positive and finite", s, name, time);
+      }
+    }
+    if (!covered) return;
+    auto blocks = static_cast<size_t>(stage.last_block - stage.first_block);
+    if (stage.recompute.size() != blocks) {
+      Add("stage {}: recompute has {} choices for {} blocks", s, stage.recompute.size(), blocks);
+    }
+    if (stage.strategies.size() != model_.graph.nodes.size()) {
+      Add("stage {}: strategies for {} nodes, the model has {}", s, stage.strategies.size(),
+          model_.graph.nodes.size());
+      return;
+    }
+    std::vector<NodeId> nodes = NodesOf(model_, stage);
+    std::vector<bool> ours(stage.strategies.size(), false);
+    for (NodeId id : nodes) ours[id.index()] = true;
+    for (NodeId id : SideNodesOf(model_, nodes)) ours[id.index()] = true;
+    for (size_t n = 0; n < ours.size(); ++n) {
+      if (ours[n]) {
+        CheckStrategy(s, n);
+      } else if (!stage.strategies[n].empty()) {
+        Add("stage {}: {} has a strategy but is not the stage's", s, NameOf(n));
+      }
+    }
+  }
+
+  void CheckStrategy(size_t s, size_t n) {
+    const Mesh& mesh = plan_.stages[s].mesh;
+    const Strategy& strategy = plan_.stages[s].strategies[n];
+    const Rule& rule = model_.rules[n];
+    if (strategy.size() != mesh.axes.size()) {
+      Add("stage {}: {} has {} choices for {} axes", s, NameOf(n), strategy.size(),
+          mesh.axes.size());
+      return;
+    }
+    for (size_t a = 0; a < strategy.size(); ++a) {
+      int choice = strategy[a];
+      if (IsPartial(choice) && static_cast<size_t>(LinearSetOf(choice)) >= rule.linear.size()) {
+        Add("stage {}: {} has no linear set {} to pass a partial sum over {} through", s, NameOf(n),
+            LinearSetOf(choice), mesh.axes[a].name);
+      }
+      if (choice < 0) continue;
+      if (static_cast<size_t>(choice) >= rule.factors.size()) {
+        Add("stage {}: {} has no factor {} to split over {}: there are {}", s, NameOf(n), choice,
+            mesh.axes[a].name, rule.factors.size());
+        continue;
+      }
+      const Factor& factor = rule.factors[static_cast<size_t>(choice)];
+      const OpDef* op = FindOp(model_.graph.nodes[n].op);
+      bool expands = op != nullptr && op->expansion != nullptr;
+      if (factor.kind == FactorKind::kWhole || (factor.kind == FactorKind::kExpanded && !expands)) {
+        Add("stage {}: {} cannot split factor {} over {}: it is whole", s, NameOf(n), factor.name,
+            mesh.axes[a].name);
+      }
+    }
+  }
+
+  // Where a parameter is first read on a stage.
+  struct Reading {
+    size_t stage;
+    std::string node;
+    std::vector<MeshAxis> axes;
+    Sharding sharding;
+  };
+
+  void CheckParameters() {
+    std::map<ValueId, Reading> first;
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const Stage& stage = plan_.stages[s];
+      std::set<ValueId> seen;
+      for (size_t n = 0; n < stage.strategies.size(); ++n) {
+        const Node& node = model_.graph.nodes[n];
+        bool ours = !stage.strategies[n].empty() || (stage.mesh.axes.empty() && IsOn(stage, n));
+        for (size_t o = 0; ours && o < node.operands.size(); ++o) {
+          const Value& value = model_.graph.value(node.operands[o]);
+          if (value.kind != ValueKind::kParameter || !seen.insert(node.operands[o]).second)
+            continue;
+          Reading here{s, NameOf(n), stage.mesh.axes,
+                       OperandSharding(stage.mesh, model_.rules[n], stage.strategies[n], o)};
+          const Reading& there = first.emplace(node.operands[o], here).first->second;
+          if (there.axes == here.axes && there.sharding == here.sharding) continue;
+          Add("parameter '{}' is stored as {} on stage {} ({}) and as {} on stage {} ({})",
+              value.name, ToString(plan_.stages[there.stage].mesh, there.sharding), there.stage,
+              there.node, ToString(stage.mesh, here.sharding), s, here.node);
+        }
+      }
+    }
+  }
+
+  bool IsOn(const Stage& stage, size_t n) const {
+    return model_.block_of[n] >= stage.first_block && model_.block_of[n] < stage.last_block;
+  }
+
+  std::string NameOf(size_t n) const {
+    const Node& node = model_.graph.nodes[n];
+    return fmt::format("{} '{}'", node.op, model_.graph.value(node.results.front()).name);
+  }
+
+  const Plan& plan_;
+  const Model& model_;
+  bool sound_cluster_ = false;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> Verify(const Plan& plan, const Model& model) {
+  return PlanVerifier(plan, model).Run();
+}
+
+void RequireSound(const Plan& plan, const Model& model, const std::string& what) {
+  std::vector<std::string> problems = Verify(plan, model);
+  if (problems.empty()) return;
+  std::string more = problems.size() > 1 ? fmt::format(" (and {} more)", problems.size() - 1) : "";
+  ThrowInput("{}: {}{}", what, problems[0], more);
+}
+
+}  // namespace heddle

@@ -1,0 +1,36 @@
+// Whether a plan is sound.
+//
+// Verify returns every rule it finds broken, one line each:
+//   model       the hash is the model's
+//   cluster     sound (cluster/cluster.h)
+//   batch       the model's; divisible into the micro-batches; no node forbids them (FindMicrobatchSums)
+//   stages      at least one; in order they cover all blocks of the model, each once
+//   meshes      at most three axes, with names of small letters and digits, each once, and sizes of at least 1;
+//               devices are the cluster's; two stages are on the same devices or on none in common
+//   chunks      at least 1, and divide the stages: stage i is on the devices of stage i mod (stages / chunks)
+//   strategies  every node of the stage and every side node it reads has one, others have none; one choice per
+//               axis: replicate, a factor of the node's rule that is not whole (expanded: where the op has an
+//               expansion), or a set of operands in which the op is linear
+//   parameters  one that several stages read is stored alike on each: axes of the mesh and sharding are the same
+//   recompute   a choice per block
+//   times       finite and positive
+//   the rest    schedule and optimizer are named; precisions are f32 or bf16; ZeRO's level is 0 to 3 and its axes
+//               are axes of a mesh; bucket_bytes is positive; prefetch 0 to 64
+// Whether the schedule is known is not asked here. O(nodes x stages).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace heddle {
+
+constexpr int kMaxPrefetch = 64;
+
+std::vector<std::string> Verify(const Plan& plan, const Model& model);
+
+// Throws InputError beginning with `what` where the plan is not sound: the first line, and how many more there are.
+void RequireSound(const Plan& plan, const Model& model, const std::string& what);
+
+}  // namespace heddle

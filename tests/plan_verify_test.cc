@@ -1,0 +1,170 @@
+// Verify(Plan): every rule broken once.
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "plan/verify.h"
+#include "tiny_plan.h"
+
+namespace heddle {
+namespace {
+
+struct Broken {
+  std::string message;  // part of the line
+  std::function<void(Plan&)> breaks;
+};
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+class VerifyPlan : public ::testing::Test {
+ protected:
+  VerifyPlan() : model_(LoadTiny("tiny-gpt2")) {
+    SetLogLevel(LogLevel::kQuiet);
+    plan_ = ExpertPlan(model_, LoadCluster("local:16"),
+                       {.dp = 2, .tp = 2, .pp = 2, .microbatches = 2, .chunks = 2, .zero = 1});
+    SetLogLevel(LogLevel::kInfo);
+  }
+
+  // The node that gives a value, and its strategy on the stage that has it.
+  size_t Node(const std::string& value) const {
+    for (size_t n = 0; n < model_.graph.nodes.size(); ++n) {
+      if (model_.graph.value(model_.graph.nodes[n].results[0]).name == value) return n;
+    }
+    return 0;
+  }
+  Strategy& At(Plan& plan, const std::string& value) const {
+    for (Stage& stage : plan.stages) {
+      if (!stage.strategies[Node(value)].empty()) return stage.strategies[Node(value)];
+    }
+    return plan.stages[0].strategies[0];
+  }
+
+  void Check(const std::vector<Broken>& all) {
+    ASSERT_EQ(Verify(plan_, model_), std::vector<std::string>());
+    for (const Broken& broken : all) {
+      Plan plan = plan_;
+      broken.breaks(plan);
+      std::vector<std::string> problems = Verify(plan, model_);
+      bool found = std::any_of(problems.begin(), problems.end(), [&](const std::string& line) {
+        return line.find(broken.message) != std::string::npos;
+      });
+      EXPECT_TRUE(found) << "no '" << broken.message << "' in\n"
+                         << fmt::format("{}", fmt::join(problems, "\n"));
+    }
+  }
+
+  Model model_;
+  Plan plan_;
+};
+
+TEST_F(VerifyPlan, ModelClusterAndBatch) {
+  Check({
+      {"the plan is for another model", [](Plan& p) { p.model.hash ^= 1; }},
+      {"cluster: ", [](Plan& p) { p.cluster.device_types[0].memory = Bytes{0}; }},
+      {"batch is 8, the model's is 4", [](Plan& p) { p.batch = 8; }},
+      {"batch is 0, must be at least 1", [](Plan& p) { p.batch = 0; }},
+      {"microbatches is 0, must be at least 1", [](Plan& p) { p.microbatches = 0; }},
+      {"a batch of 4 is not divisible into 3 micro-batches", [](Plan& p) { p.microbatches = 3; }},
+  });
+}
+
+TEST_F(VerifyPlan, StagesAndMeshes) {
+  Check({
+      {"there are no stages", [](Plan& p) { p.stages.clear(); }},
+      {"stage 1 begins with block", [](Plan& p) { ++p.stages[1].first_block; }},
+      {"stage 2 has no blocks", [](Plan& p) { p.stages[2].last_block = p.stages[2].first_block; }},
+      {"the last stage ends with block 8, the model has 9",
+       [](Plan& p) { --p.stages[3].last_block; }},
+      {"the mesh has 4 axes, at most 3",
+       [](Plan& p) {
+         for (std::string name : {"a", "b"}) p.stages[0].mesh.axes.push_back({name, 1});
+       }},
+      {"axis 'DP': a name is", [](Plan& p) { p.stages[0].mesh.axes[0].name = "DP"; }},
+      {"axis 'tp' is there twice", [](Plan& p) { p.stages[0].mesh.axes[0].name = "tp"; }},
+      {"axis tp has size 0", [](Plan& p) { p.stages[0].mesh.axes[1].size = 0; }},
+      {"4 devices from device 14 on are not within the cluster's 16",
+       [](Plan& p) { p.stages[0].mesh.first = 14; }},
+      {"from device -1 on", [](Plan& p) { p.stages[0].mesh.first = -1; }},
+      {"are not within the cluster's 16",
+       [](Plan& p) {
+         for (MeshAxis& axis : p.stages[0].mesh.axes) axis.size = int64_t{1} << 62;
+       }},
+      {"share some of their devices but not all", [](Plan& p) { p.stages[1].mesh.first = 2; }},
+      {"3 chunks do not divide 4 stages", [](Plan& p) { p.chunks = 3; }},
+      {"0 chunks do not divide", [](Plan& p) { p.chunks = 0; }},
+      {"stage 2 is on the devices of stage 0, must be on its own", [](Plan& p) { p.chunks = 1; }},
+      {"must be on those of stage 1",
+       [](Plan& p) { std::swap(p.stages[2].mesh.first, p.stages[3].mesh.first); }},
+  });
+}
+
+TEST_F(VerifyPlan, StrategiesAndTheirLikes) {
+  Check({
+      {"Linear 'addmm' has 1 choices for 2 axes", [&](Plan& p) { At(p, "addmm").pop_back(); }},
+      {"Linear 'addmm' has no factor 9 to split over tp: there are 3",
+       [&](Plan& p) { At(p, "addmm")[1] = 9; }},
+      {"LayerNorm 'layer_norm' cannot split factor c0 over tp: it is whole",
+       [&](Plan& p) { At(p, "layer_norm")[1] = 2; }},
+      {"Linear 'addmm' has no linear set 7", [&](Plan& p) { At(p, "addmm")[1] = PassPartial(7); }},
+      {"Gather 'embedding' has 0 choices for 2 axes", [&](Plan& p) { At(p, "embedding").clear(); }},
+      {"has a strategy but is not the stage's",
+       [&](Plan& p) {
+         p.stages[3].strategies[Node("embedding")] = {kReplicate, kReplicate};
+       }},
+      {"strategies for 3 nodes", [](Plan& p) { p.stages[1].strategies.resize(3); }},
+      {"recompute has", [](Plan& p) { p.stages[1].recompute.pop_back(); }},
+      {"the backward time is 0", [](Plan& p) { p.stages[1].times.backward = 0; }},
+      {"the weight time is nan", [](Plan& p) { p.stages[1].times.weight = kNan; }},
+      {"parameter 'm.lm_head.weight' is stored as [256/tp,64] on stage 0 (Gather 'embedding') and "
+       "as [256,64] "
+       "on stage 3 (Linear 'linear')",
+       [&](Plan& p) { At(p, "linear")[1] = kReplicate; }},
+  });
+}
+
+TEST_F(VerifyPlan, TheRest) {
+  Check({
+      {"schedule has no name", [](Plan& p) { p.schedule = ""; }},
+      {"optimizer has no name", [](Plan& p) { p.optimizer = ""; }},
+      {"precision of moments is f16", [](Plan& p) { p.precision.moments = DType::kF16; }},
+      {"zero level is 4", [](Plan& p) { p.zero.level = 4; }},
+      {"zero names axis 'xp', which no mesh has", [](Plan& p) { p.zero.axes = {"xp"}; }},
+      {"zero names axis 'dp' twice",
+       [](Plan& p) {
+         p.zero.axes = {"dp", "dp"};
+       }},
+      {"bucket_bytes is 0", [](Plan& p) { p.bucket_bytes = 0; }},
+      {"prefetch is 65, must be 0 to 64", [](Plan& p) { p.prefetch = 65; }},
+  });
+}
+
+TEST_F(VerifyPlan, MicrobatchesWhereANodeTakesStatistics) {
+  Model model = Analyse(LoadModel("resnet18"));
+  Plan plan = ExpertPlan(model, LoadCluster("local:1"), {});
+  EXPECT_EQ(Verify(plan, model), std::vector<std::string>());
+  plan.microbatches = 2;
+  ASSERT_EQ(Verify(plan, model).size(), 1u);
+  EXPECT_NE(Verify(plan, model)[0].find("takes statistics over the whole batch"),
+            std::string::npos);
+  plan.local_batch_statistics = true;
+  EXPECT_EQ(Verify(plan, model), std::vector<std::string>());
+}
+
+TEST_F(VerifyPlan, RequireSoundThrowsTheFirstAndCountsTheRest) {
+  EXPECT_NO_THROW(RequireSound(plan_, model_, "p.json"));
+  plan_.schedule = "";
+  plan_.optimizer = "";
+  try {
+    RequireSound(plan_, model_, "p.json");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "p.json: schedule has no name (and 1 more)");
+  }
+}
+
+}  // namespace
+}  // namespace heddle
