@@ -7,7 +7,7 @@
 #include "plan/expert.h"
 #include "plan/verify.h"
 #include "plan_harness.h"
-#include "runtime/data.h"
+#include "runtime/data/batch.h"
 
 namespace heddle {
 namespace {
