@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "runtime/data.h"
+#include "runtime/data/batch.h"
 #include "runtime/single_device.h"
 
 namespace heddle {
