@@ -107,7 +107,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch, const 
     initial[source.parameter_names()[p]] = source.parameters()[p].detach();
   }
   WeightSource weights = [&](const std::string& name) { return initial.at(name); };
-  ConstantFn constants = [](const Value& value) { return ToTorchTensor(*value.data); };
+  ConstantSource constants = [](const Value& value) { return ToTorchTensor(*value.data); };
   DataFn data = [&](int64_t, Block rows) {
     Batch part;
     for (const auto& [name, tensor] : batch) part[name] = tensor.narrow(0, rows.begin, rows.size());
