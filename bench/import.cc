@@ -1,11 +1,14 @@
 // How import and folding grow with depth: a GPT-2 as PyTorch exports it, its second layer repeated to make
 // models of 12 to 384 layers. Time per ONNX node should stay flat.
 //
+// Times are those of the processor, the least of several rounds over all depths, so that neither what
+// else runs on the machine nor when it does decides between them.
+//
 //   build/bench/import [tests/data/models/gpt2.onnx.gz]
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <map>
 #include <string>
 #include <vector>
@@ -48,7 +51,7 @@ std::string ReplaceFirst(std::string text, const std::string& from, const std::s
 }
 
 // The model with `layers` layers: its own up to the first, copies of the second, and its end.
-std::string Deepen(const ModelProto& model, int layers) {
+ModelProto Deepen(const ModelProto& model, int layers) {
   const GraphProto& from = model.graph();
   std::vector<int> begins = LayerBegins(from);
   ModelProto deep = model;
@@ -97,43 +100,59 @@ std::string Deepen(const ModelProto& model, int layers) {
       if (input == end) input = stream;
     }
   }
-  return deep.SerializeAsString();
+  return deep;
 }
 
-double Seconds(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+struct Depth {
+  int layers;
+  std::string bytes = {};
+  int onnx_nodes = 0;
+  size_t blocks = 0;
+  double import = 1e9, fold = 1e9;  // seconds, the least of all rounds
+
+  double MicrosPerNode() const { return 1e6 * (import + fold) / onnx_nodes; }
+};
+
+void Measure(Depth& depth) {
+  double start = CpuSeconds();
+  Graph graph = ImportOnnxBytes(depth.bytes, "deep.onnx", ".", {});
+  graph = RunPasses(RunPasses(std::move(graph), CleanUpPasses()), FusionPasses());
+  std::vector<Rule> rules = MakeRules(graph);
+  double imported = CpuSeconds();
+  Folding folding = Fold(graph, rules);
+  depth.import = std::min(depth.import, imported - start);
+  depth.fold = std::min(depth.fold, CpuSeconds() - imported);
+  depth.blocks = folding.chains.empty() ? 0 : folding.chains[0].count();
 }
 
 void Run(const std::string& path) {
-  ModelProto model;
-  if (!model.ParseFromString(Gunzip(ReadFile(path, 1 << 30), path, 1 << 30))) ThrowInput("{}: no model", path);
+  constexpr int kRounds = 10;
+  std::vector<Depth> depths = {{12}, {24}, {48}, {96}, {192}, {384}};
+  {
+    ModelProto model;
+    if (!model.ParseFromString(Gunzip(ReadFile(path, 1 << 30), path, 1 << 30))) {
+      ThrowInput("{}: no model", path);
+    }
+    for (Depth& depth : depths) {
+      ModelProto deep = Deepen(model, depth.layers);
+      depth.onnx_nodes = deep.graph().node_size();
+      depth.bytes = deep.SerializeAsString();
+    }
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (Depth& depth : depths) Measure(depth);
+  }
   fmt::print("{:>7} {:>10} {:>10} {:>12} {:>12} {:>14}\n", "layers", "onnx nodes", "blocks", "import",
              "fold", "us per node");
-  double first = 0, last = 0;
-  for (int layers : {12, 24, 48, 96, 192, 384}) {
-    std::string bytes = Deepen(model, layers);
-    ModelProto deep;
-    deep.ParseFromString(bytes);
-    double best_import = 1e9, best_fold = 1e9;
-    size_t count = 0;
-    for (int repeat = 0; repeat < 5; ++repeat) {
-      auto start = std::chrono::steady_clock::now();
-      Graph graph = ImportOnnxBytes(bytes, "deep.onnx", ".", {});
-      graph = RunPasses(RunPasses(std::move(graph), CleanUpPasses()), FusionPasses());
-      std::vector<Rule> rules = MakeRules(graph);
-      best_import = std::min(best_import, Seconds(start));
-      start = std::chrono::steady_clock::now();
-      Folding folding = Fold(graph, rules);
-      best_fold = std::min(best_fold, Seconds(start));
-      count = folding.chains.empty() ? 0 : folding.chains[0].count();
-    }
-    double per_node = 1e6 * (best_import + best_fold) / deep.graph().node_size();
-    if (layers == 12) first = per_node;
-    last = per_node;
-    fmt::print("{:>7} {:>10} {:>10} {:>10.1f}ms {:>10.2f}ms {:>14.2f}\n", layers, deep.graph().node_size(),
-               count, 1e3 * best_import, 1e3 * best_fold, per_node);
+  for (const Depth& depth : depths) {
+    fmt::print("{:>7} {:>10} {:>10} {:>10.1f}ms {:>10.2f}ms {:>14.2f}\n", depth.layers,
+               depth.onnx_nodes, depth.blocks, 1e3 * depth.import, 1e3 * depth.fold,
+               depth.MicrosPerNode());
   }
-  fmt::print("time per node, 384 layers over 12: {:.2f}\n", last / first);
+  fmt::print("time per node, 384 layers over 12: {:.2f}\n",
+             depths.back().MicrosPerNode() / depths.front().MicrosPerNode());
 }
 
 }  // namespace

@@ -264,3 +264,48 @@ function(heddle_whole_tests)
     endforeach()
   endforeach()
 endfunction()
+
+# Adds the ctest mpi.NAME: `program` with the arguments in ARGN as so many ranks under mpirun.
+function(heddle_add_mpi_test name ranks program)
+  set(test "mpi.${name}")
+  add_test(NAME ${test}
+    COMMAND sh -c "\"$@\" || { code=$?; echo exit code $code; exit $code; }" sh
+            "${MPIEXEC_EXECUTABLE}" --oversubscribe --bind-to none ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+            $<TARGET_FILE:${program}> ${ARGN}
+    WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+  set_tests_properties(${test} PROPERTIES
+    TIMEOUT 300
+    LABELS mpi
+    PROCESSORS 2
+    ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;\
+OMPI_MCA_btl_vader_single_copy_mechanism=none;OMP_NUM_THREADS=1")
+endfunction()
+
+# tests/mpi: a program that every rank runs whole; it exits with 0 when all is well.
+function(heddle_mpi_tests)
+  if(NOT HEDDLE_TORCH)
+    return()
+  endif()
+  add_executable(transport_mpi_test "${CMAKE_SOURCE_DIR}/tests/mpi/transport_mpi_test.cc")
+  target_link_libraries(transport_mpi_test PRIVATE heddle_runtime heddle_flags)
+  set_target_properties(transport_mpi_test PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  target_precompile_headers(transport_mpi_test REUSE_FROM heddle_runtime)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(transport_mpi_test PRIVATE -fpch-preprocess)
+  endif()
+  foreach(ranks IN ITEMS 1 2 3 4 8)
+    heddle_add_mpi_test(transport.np_${ranks} ${ranks} transport_mpi_test)
+  endforeach()
+  # Ways to fail, and the line each must print.
+  set(deadline "rank 0 waited 0.5 s for all-reduce of 7 Float among ranks 0,1")
+  set(group "rank 0 waited 0.5 s for rank 1 to add the group 0,1")
+  set(message "ranks disagree: rank 0 waits for 4 Float from rank 1 with tag 0, which sent 3 elements")
+  set(large "rank 1 to take 2147483648 Byte with tag 0: more than 2147483647 elements at once")
+  set(abort "heddle: rank 0 of 2: out of disk")
+  set(input "heddle: rank 0 of 2: no such file.*exit code 2")
+  foreach(how IN ITEMS deadline group message large abort input)
+    heddle_add_mpi_test(transport.${how} 2 transport_mpi_test ${how})
+    set_tests_properties(mpi.transport.${how} PROPERTIES PASS_REGULAR_EXPRESSION "${${how}}")
+  endforeach()
+endfunction()

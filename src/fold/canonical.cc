@@ -7,12 +7,26 @@
 namespace heddle {
 namespace {
 
+uint64_t HashDims(uint64_t hash, const std::vector<Dims>& tensors) {
+  for (const Dims& dims : tensors) {
+    for (const Dim& dim : dims) {
+      for (const Product& term : dim.terms) {
+        hash = HashCombine(hash, HashBytes(term.data(), term.size() * sizeof(term[0])));
+      }
+      hash = HashCombine(hash, dim.terms.size());
+    }
+    hash = HashCombine(hash, dims.size());
+  }
+  return HashCombine(hash, tensors.size());
+}
+
 uint64_t HashRule(const Rule& rule) {
-  uint64_t hash = HashString(ToString(rule));
+  uint64_t hash = rule.factors.size();
   for (const Factor& factor : rule.factors) {
+    hash = HashCombine(hash, HashString(factor.name, static_cast<uint64_t>(factor.kind)));
     hash = HashCombine(hash, static_cast<uint64_t>(factor.size));
   }
-  return hash;
+  return HashDims(HashDims(hash, rule.operands), rule.results);
 }
 
 uint64_t HashType(const TensorType& type) {

@@ -14,7 +14,7 @@ namespace {
 
 // Seed pairs have neighbourhoods of these radii in common: large ones tell the nodes of a block apart, small
 // ones find blocks and chains that are short.
-constexpr int kRadii[] = {4, 2, 1, 0};
+constexpr int kRadii[] = {0, 1, 2, 4};
 constexpr size_t kMaxSeeds = 24;  // tried per chain and radius
 constexpr size_t kMaxCuts = 24;   // places tried to cut blocks apart
 constexpr size_t kLeastBlock = 2;  // nodes: less is no block
@@ -40,7 +40,12 @@ class Folder {
       : graph_(graph), order_(CanonicalOrder(graph)), rank_(graph.nodes.size(), -1),
         signature_(Signatures(graph, rules)), uses_(graph.values.size()),
         taken_(graph.nodes.size(), false) {
-    for (int radius : kRadii) neighbourhoods_.push_back(Neighbourhoods(graph, signature_, radius));
+    neighbourhoods_.push_back(signature_);
+    for (size_t i = 1; i < std::size(kRadii); ++i) {  // from the radius before, by so many steps more
+      neighbourhoods_.push_back(
+          Neighbourhoods(graph, neighbourhoods_.back(), kRadii[i] - kRadii[i - 1]));
+    }
+    std::reverse(neighbourhoods_.begin(), neighbourhoods_.end());
     for (size_t i = 0; i < order_.size(); ++i) rank_[order_[i].index()] = static_cast<int32_t>(i);
     result_index_.assign(graph.values.size(), 0);
     for (NodeId id : order_) {
@@ -308,7 +313,7 @@ class Folder {
   std::vector<NodeId> order_;
   std::vector<int32_t> rank_;  // in canonical order; -1 where no output needs the node
   std::vector<uint64_t> signature_;
-  std::vector<std::vector<uint64_t>> neighbourhoods_;  // one per radius
+  std::vector<std::vector<uint64_t>> neighbourhoods_;  // one per radius, the largest first
   std::vector<std::vector<Use>> uses_;
   std::vector<double> alive_bytes_;  // after each position of the order
   std::vector<int> result_index_;  // which result of its producer a value is

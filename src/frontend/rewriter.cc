@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "ops/op.h"
@@ -14,33 +14,36 @@ namespace {
 size_t Index(NodeId id) { return static_cast<size_t>(id.value); }
 size_t Index(ValueId id) { return static_cast<size_t>(id.value); }
 
-// Names no value has yet: prefix.0, prefix.1, ...
-class FreshNames {
- public:
-  FreshNames(const Graph& graph, std::string_view prefix) : prefix_(prefix) {
-    for (const Value& value : graph.values) taken_.insert(value.name);
-  }
-  std::string Next() {
-    std::string name;
-    do {
-      name = fmt::format("{}.{}", prefix_, count_++);
-    } while (taken_.contains(name));
-    return name;
-  }
-
- private:
-  std::string_view prefix_;
-  std::set<std::string, std::less<>> taken_;
-  int count_ = 0;
-};
+// The result of a node that was added and has taken no name yet.
+bool IsUnnamed(const Value& value) { return value.name.starts_with('~'); }
 
 }  // namespace
 
+FreshNames::FreshNames(const Graph& graph, std::string_view prefix) : prefix_(prefix) {
+  for (const Value& value : graph.values) {
+    if (value.name.starts_with(prefix)) taken_.insert(value.name);
+  }
+}
+
+std::string FreshNames::Next() {
+  std::string name;
+  do {
+    name = fmt::format("{}.{}", prefix_, count_++);
+  } while (taken_.contains(name));
+  return name;
+}
+
 Rewriter::Rewriter(Graph graph)
-    : graph_(std::move(graph)), original_nodes_(graph_.nodes.size()), readers_(Readers(graph_)) {
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) position_.push_back(static_cast<int32_t>(n));
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
-    replacement_.push_back(ValueId{static_cast<int32_t>(v)});
+    : graph_(std::move(graph)),
+      original_nodes_(graph_.nodes.size()),
+      position_(graph_.nodes.size()),
+      replacement_(graph_.values.size()),
+      uses_(graph_.values.size()),
+      constant_names_(graph_, "const") {
+  for (size_t n = 0; n < position_.size(); ++n) position_[n] = static_cast<int32_t>(n);
+  for (size_t v = 0; v < replacement_.size(); ++v) replacement_[v] = ValueId::FromIndex(v);
+  for (const Node& node : graph_.nodes) {
+    for (ValueId operand : node.operands) ++uses_[Index(operand)];
   }
 }
 
@@ -61,16 +64,21 @@ std::optional<NodeId> Rewriter::Producer(ValueId id, std::string_view op) const 
   return producer;
 }
 
-bool Rewriter::Closed(const std::vector<NodeId>& interior, NodeId root) const {
-  auto inside = [&](NodeId id) {
-    return std::find(interior.begin(), interior.end(), id) != interior.end();
+bool Rewriter::Closed(std::vector<NodeId> interior, NodeId root) const {
+  interior.push_back(root);
+  std::sort(interior.begin(), interior.end());
+  interior.erase(std::unique(interior.begin(), interior.end()), interior.end());
+  auto uses_inside = [&](ValueId value) {
+    int32_t uses = 0;
+    for (NodeId id : interior) {
+      for (ValueId operand : node(id).operands) uses += Resolve(operand) == value;
+    }
+    return uses;
   };
   for (NodeId id : interior) {
     if (id == root) continue;
     for (ValueId result : node(id).results) {
-      for (NodeId reader : readers_[Index(result)]) {
-        if (!inside(reader) && reader != root) return false;
-      }
+      if (uses_inside(result) != uses_[Index(result)]) return false;
       for (ValueId output : graph_.outputs) {
         if (Resolve(output) == result) return false;
       }
@@ -98,23 +106,22 @@ ValueId Rewriter::Add(NodeId at, std::string_view op, Attributes attributes,
                       std::vector<ValueId> operands) {
   for (ValueId& operand : operands) operand = Resolve(operand);
   NodeId id{static_cast<int32_t>(graph_.nodes.size())};
-  ValueId result = AddOp(graph_, op, std::move(attributes), std::move(operands),
-                         fmt::format("~{}", fresh_++))
-                       .front();
+  ValueId result =
+      AddOp(graph_, op, std::move(attributes), std::move(operands), fmt::format("~{}", fresh_++))
+          .front();
   position_.push_back(position_[Index(at)]);
-  replacement_.resize(graph_.values.size());
-  readers_.resize(graph_.values.size());
-  for (ValueId made : node(id).results) replacement_[Index(made)] = made;
-  for (ValueId operand : node(id).operands) readers_[Index(operand)].push_back(id);
+  uses_.resize(graph_.values.size());
+  for (ValueId made : node(id).results) replacement_.push_back(made);
+  for (ValueId operand : node(id).operands) ++uses_[Index(operand)];
   return result;
 }
 
 ValueId Rewriter::AddConstant(std::shared_ptr<const HostTensor> data) {
   TensorType type = data->type();
-  ValueId id = graph_.AddValue(FreshNames(graph_, "const").Next(), std::move(type),
-                               ValueKind::kConstant, std::move(data));
+  ValueId id = graph_.AddValue(constant_names_.Next(), std::move(type), ValueKind::kConstant,
+                               std::move(data));
   replacement_.push_back(id);
-  readers_.emplace_back();
+  uses_.push_back(0);
   return id;
 }
 
@@ -126,9 +133,9 @@ void Rewriter::Replace(ValueId old, ValueId with) {
   Value& to = graph_.value(with);
   HEDDLE_CHECK(from.type == to.type, "replacing {} {} by {} {}", from.name, ToString(from.type),
                to.name, ToString(to.type));
-  if (to.name.starts_with('~')) std::swap(from.name, to.name);
+  if (IsUnnamed(to)) std::swap(from.name, to.name);
   replacement_[Index(old)] = with;
-  for (NodeId reader : readers_[Index(old)]) readers_[Index(with)].push_back(reader);
+  uses_[Index(with)] += uses_[Index(old)];
   ++replaced_;
 }
 
@@ -137,27 +144,39 @@ Graph Rewriter::Finish() {
     for (ValueId& operand : node.operands) operand = Resolve(operand);
   }
   for (ValueId& output : graph_.outputs) output = Resolve(output);
+  return Renumber(Sort(Needed()));
+}
 
-  // Nodes by position, each after the producers of its operands.
-  std::vector<NodeId> order(graph_.nodes.size());
-  for (size_t n = 0; n < order.size(); ++n) order[n] = NodeId{static_cast<int32_t>(n)};
-  std::stable_sort(order.begin(), order.end(),
-                   [&](NodeId a, NodeId b) { return position_[Index(a)] < position_[Index(b)]; });
-  std::vector<bool> needed(graph_.nodes.size(), false), done(graph_.nodes.size(), false);
+std::vector<bool> Rewriter::Needed() const {
+  std::vector<bool> needed(graph_.nodes.size(), false);
   std::vector<NodeId> stack;
-  for (ValueId output : graph_.outputs) {
-    if (graph_.value(output).producer.valid()) stack.push_back(graph_.value(output).producer);
-  }
+  auto need = [&](ValueId value) {
+    NodeId producer = graph_.value(value).producer;
+    if (!producer.valid() || needed[Index(producer)]) return;
+    needed[Index(producer)] = true;
+    stack.push_back(producer);
+  };
+  for (ValueId output : graph_.outputs) need(output);
   while (!stack.empty()) {
     NodeId id = stack.back();
     stack.pop_back();
-    if (needed[Index(id)]) continue;
-    needed[Index(id)] = true;
-    for (ValueId operand : node(id).operands) {
-      if (graph_.value(operand).producer.valid()) stack.push_back(graph_.value(operand).producer);
-    }
+    for (ValueId operand : node(id).operands) need(operand);
   }
-  std::vector<NodeId> sorted;
+  return needed;
+}
+
+std::vector<NodeId> Rewriter::Sort(const std::vector<bool>& needed) const {
+  // By position: the original nodes are in this order, each before those added where it stands.
+  std::vector<NodeId> order;
+  for (size_t n = 0; n < needed.size(); ++n) order.push_back(NodeId::FromIndex(n));
+  auto before = [&](NodeId a, NodeId b) { return position_[Index(a)] < position_[Index(b)]; };
+  auto added = order.begin() + static_cast<std::ptrdiff_t>(original_nodes_);
+  std::stable_sort(added, order.end(), before);
+  std::inplace_merge(order.begin(), added, order.end(), before);
+
+  // Each after the producers of its operands.
+  std::vector<NodeId> sorted, stack;
+  std::vector<bool> done(needed.size(), false);
   for (NodeId start : order) {
     if (!needed[Index(start)]) continue;
     stack.push_back(start);
@@ -177,32 +196,39 @@ Graph Rewriter::Finish() {
       done[Index(id)] = true;
     }
   }
+  return sorted;
+}
 
-  FreshNames fresh(graph_, "fused");
-  Graph result;
-  result.name = std::move(graph_.name);
+Graph Rewriter::Renumber(const std::vector<NodeId>& sorted) {
   std::vector<bool> used(graph_.values.size(), false);
   for (NodeId id : sorted) {
     for (ValueId operand : node(id).operands) used[Index(operand)] = true;
   }
   for (ValueId output : graph_.outputs) used[Index(output)] = true;
+
+  FreshNames fresh(graph_, "fused");
+  Graph result;
+  result.name = std::move(graph_.name);
+  result.values.reserve(graph_.values.size());
+  result.nodes.reserve(sorted.size());
   std::vector<ValueId> moved(graph_.values.size());
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
-    Value& value = graph_.values[v];
-    if (value.producer.valid() || !used[v]) continue;
-    moved[v] = result.AddValue(std::move(value.name), value.type, value.kind, std::move(value.data));
-    result.value(moved[v]).data_hash = value.data_hash;
+  auto move = [&](ValueId old) {
+    moved[Index(old)] = ValueId::FromIndex(result.values.size());
+    return &result.values.emplace_back(std::move(graph_.value(old)));
+  };
+  for (size_t v = 0; v < used.size(); ++v) {
+    if (used[v] && !graph_.values[v].producer.valid()) move(ValueId::FromIndex(v));
   }
   for (NodeId id : sorted) {
-    Node& from = graph_.node(id);
-    std::vector<ValueId> operands;
-    for (ValueId operand : from.operands) operands.push_back(moved[Index(operand)]);
-    NodeId made = result.AddNode(std::move(from.op), std::move(from.attributes), std::move(operands));
-    for (ValueId old : from.results) {
-      Value& value = graph_.value(old);
-      std::string name = value.name.starts_with('~') ? fresh.Next() : std::move(value.name);
-      moved[Index(old)] = result.AddResult(made, std::move(name), value.type);
+    NodeId made = NodeId::FromIndex(result.nodes.size());
+    Node& node = result.nodes.emplace_back(std::move(graph_.node(id)));
+    for (ValueId old : node.results) {
+      Value* value = move(old);
+      value->producer = made;
+      if (IsUnnamed(*value)) value->name = fresh.Next();
     }
+    for (ValueId& operand : node.operands) operand = moved[Index(operand)];
+    for (ValueId& each : node.results) each = moved[Index(each)];
   }
   for (ValueId output : graph_.outputs) result.outputs.push_back(moved[Index(output)]);
   return result;

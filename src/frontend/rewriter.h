@@ -9,12 +9,26 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/graph.h"
 
 namespace heddle {
+
+// Names that no value of a graph has: prefix.0, prefix.1, ...
+class FreshNames {
+ public:
+  FreshNames(const Graph& graph, std::string_view prefix);
+  std::string Next();
+
+ private:
+  std::string_view prefix_;
+  std::unordered_set<std::string> taken_;  // those that begin so
+  int count_ = 0;
+};
 
 class Rewriter {
  public:
@@ -37,7 +51,7 @@ class Rewriter {
 
   // Is every result of these nodes, except those of `root`, read by these nodes only? Then replacing the
   // root's result leaves none of them needed.
-  bool Closed(const std::vector<NodeId>& interior, NodeId root) const;
+  bool Closed(std::vector<NodeId> interior, NodeId root) const;
 
   // The number all elements of a constant share, if they do.
   std::optional<double> Splat(ValueId id) const;
@@ -58,11 +72,19 @@ class Rewriter {
   Graph Finish();
 
  private:
+  // Which nodes the outputs need.
+  std::vector<bool> Needed() const;
+  // Those nodes in stable topological order.
+  std::vector<NodeId> Sort(const std::vector<bool>& needed) const;
+  // The graph of these nodes and what they read; takes graph_ apart.
+  Graph Renumber(const std::vector<NodeId>& sorted);
+
   Graph graph_;
   size_t original_nodes_;
-  std::vector<int32_t> position_;       // of every node, for a stable order
-  std::vector<ValueId> replacement_;    // of every value; itself where not replaced
-  std::vector<std::vector<NodeId>> readers_;
+  std::vector<int32_t> position_;     // of every node, for a stable order
+  std::vector<ValueId> replacement_;  // of every value; itself where not replaced
+  std::vector<int32_t> uses_;         // of every value, as an operand
+  FreshNames constant_names_;
   int replaced_ = 0;
   int fresh_ = 0;
 };

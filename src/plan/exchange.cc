@@ -52,7 +52,7 @@ void Enlarge(Shape& chunk, const Tile& tile) {
 
 std::vector<Position> PositionsOf(const Mesh& mesh, const Position& position, AxisMask axes) {
   std::vector<Position> positions;
-  for (int64_t member : Members(mesh, IndexOf(mesh, position), axes)) {
+  for (int64_t member : AxisGroup(mesh, IndexOf(mesh, position), axes)) {
     positions.push_back(PositionOf(mesh, member));
   }
   return positions;
@@ -100,9 +100,9 @@ AxisMask ReplicaAxes(const Mesh& mesh, const Sharding& sharding) {
 }
 
 // The replica that serves a receiver: receivers are spread over them.
-bool Serves(const Transfer& transfer, int64_t sender, int64_t receiver) {
+bool Serves(const MeshTransfer& transfer, int64_t sender, int64_t receiver) {
   AxisMask replicas = ReplicaAxes(transfer.from_mesh, transfer.from);
-  std::vector<int64_t> members = Members(transfer.from_mesh, sender, replicas);
+  std::vector<int64_t> members = AxisGroup(transfer.from_mesh, sender, replicas);
   size_t wanted = static_cast<size_t>(receiver) % members.size();
   return members[wanted] == sender;
 }
@@ -147,7 +147,7 @@ int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Positio
   return to_all ? elements * GroupSize(mesh, step.axes) : elements;
 }
 
-std::vector<Message> MessagesFrom(const Transfer& transfer, int64_t sender) {
+std::vector<Message> MessagesFrom(const MeshTransfer& transfer, int64_t sender) {
   std::vector<Message> messages;
   for (int64_t receiver = 0; receiver < transfer.to_mesh.size(); ++receiver) {
     if (!Serves(transfer, sender, receiver)) continue;
@@ -159,7 +159,7 @@ std::vector<Message> MessagesFrom(const Transfer& transfer, int64_t sender) {
   return messages;
 }
 
-std::vector<Message> MessagesTo(const Transfer& transfer, int64_t receiver) {
+std::vector<Message> MessagesTo(const MeshTransfer& transfer, int64_t receiver) {
   std::vector<Message> messages;
   for (int64_t sender = 0; sender < transfer.from_mesh.size(); ++sender) {
     if (!Serves(transfer, sender, receiver)) continue;

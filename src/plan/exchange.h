@@ -28,7 +28,7 @@ int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Positio
 
 // A value that crosses from one mesh to another. Neither end is partial. Where several senders hold an element,
 // receivers are spread over them.
-struct Transfer {
+struct MeshTransfer {
   Mesh from_mesh, to_mesh;
   Sharding from, to;
 };
@@ -39,7 +39,7 @@ struct Message {
   int64_t from = 0, to = 0;
   Tile give, get;
 };
-std::vector<Message> MessagesFrom(const Transfer& transfer, int64_t sender);
-std::vector<Message> MessagesTo(const Transfer& transfer, int64_t receiver);
+std::vector<Message> MessagesFrom(const MeshTransfer& transfer, int64_t sender);
+std::vector<Message> MessagesTo(const MeshTransfer& transfer, int64_t receiver);
 
 }  // namespace heddle

@@ -20,7 +20,7 @@ int64_t IndexOf(const Mesh& mesh, const Position& position) {
   return index;
 }
 
-std::vector<int64_t> Members(const Mesh& mesh, int64_t index, AxisMask axes) {
+std::vector<int64_t> AxisGroup(const Mesh& mesh, int64_t index, AxisMask axes) {
   std::vector<int64_t> members = {0};
   Position position = PositionOf(mesh, index);
   for (size_t a = 0; a < mesh.axes.size(); ++a) {

@@ -3,7 +3,7 @@
 //
 //   Mesh mesh{.first = 8, .axes = {{"dp", 2}, {"tp", 4}}};     devices 8..15
 //   PositionOf(mesh, 5) == {1, 1}                                 device 13: dp 1, tp 1
-//   Members(mesh, 5, AxisSet(1)) == {4, 5, 6, 7}                  those that differ from it along tp only
+//   AxisGroup(mesh, 5, AxisSet(1)) == {4, 5, 6, 7}                  those that differ from it along tp only
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ int64_t IndexOf(const Mesh& mesh, const Position& position);
 
 // The devices (counted from 0 within the mesh, ascending) that differ from `index` only along the axes of the
 // set: the group of a collective over these axes, its members in row-major order.
-std::vector<int64_t> Members(const Mesh& mesh, int64_t index, AxisMask axes);
+std::vector<int64_t> AxisGroup(const Mesh& mesh, int64_t index, AxisMask axes);
 int64_t GroupSize(const Mesh& mesh, AxisMask axes);
 
 }  // namespace heddle

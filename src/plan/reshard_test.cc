@@ -133,7 +133,7 @@ class Simulated {
       if (sharding.partial[a] == PartialState::kComplete) continue;
       Devices terms(devices.size());
       for (int64_t i = 0; i < mesh_.size(); ++i) {
-        std::vector<int64_t> group = Members(mesh_, i, AxisSet(a));
+        std::vector<int64_t> group = AxisGroup(mesh_, i, AxisSet(a));
         if (group[0] != i) continue;
         std::vector<size_t> members(group.begin(), group.end());
         for (size_t m : members) terms[m] = devices[m];
@@ -179,7 +179,7 @@ class Simulated {
     Position position = PositionOf(mesh_, device);
     Exchange mine = ExchangeOf(mesh_, step, position);
     const Tensor& own = before[static_cast<size_t>(device)];
-    std::vector<int64_t> group = Members(mesh_, device, step.axes);
+    std::vector<int64_t> group = AxisGroup(mesh_, device, step.axes);
     size_t index = static_cast<size_t>(std::find(group.begin(), group.end(), device) - group.begin());
     if (step.kind == StepKind::kSlice) {
       Write(tensor, Everything(tensor.shape), Read(own, mine.give[0]));
@@ -284,7 +284,7 @@ TEST(ExchangeTest, MessagesBetweenUnlikeMeshesCoverEverythingOnce) {
   for (int trial = 0; trial < 300; ++trial) {
     Mesh from_mesh = MakeMesh(trial % 2 ? std::vector<int64_t>{2, 2} : std::vector<int64_t>{4});
     Mesh to_mesh = MakeMesh(trial % 3 ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2});
-    Transfer transfer{from_mesh, to_mesh, RandomSharding(from_mesh, kReadings, random, false),
+    MeshTransfer transfer{from_mesh, to_mesh, RandomSharding(from_mesh, kReadings, random, false),
                       RandomSharding(to_mesh, kReadings, random, false)};
     Simulated source(from_mesh), target(to_mesh);
     Devices held = source.Scatter(transfer.from, random);

@@ -30,6 +30,29 @@ namespace heddle {
 
 using BufferId = StrongId<struct BufferTag>;
 
+// Where a Local comes from.
+enum class SourceKind : uint8_t {
+  kConstant,         // there from the start
+  kParameter,        // slot `step` of group `from`
+  kLoad,             // a part of an input
+  kSegment,          // an output of segment `from`
+  kReshard,          // step `step` applied to Local `from`
+  kRecv,             // transfer `from`
+  kSum,              // of the Locals `terms`
+  kMicrobatchSum,    // of Local `from` over the micro-batches
+  kInputGradient,    // a gradient that segment `from` gives
+  kAccumulated,      // gradients of a once value, added up by the segments that read it
+  kSeed,             // the gradient of the loss: 1
+};
+
+struct Source {
+  SourceKind kind = SourceKind::kConstant;
+  int from = -1;
+  int step = -1;
+  std::vector<int> terms;
+  bool operator==(const Source&) const = default;
+};
+
 // A value, or its gradient, in one sharding on a stage.
 struct Local {
   ValueId value;
@@ -37,6 +60,7 @@ struct Local {
   DType dtype = DType::kF32;
   bool gradient = false;
   bool once = false;  // does not depend on the micro-batch
+  Source source;
   bool operator==(const Local&) const = default;
 };
 
@@ -48,11 +72,12 @@ struct OperandRef {
 
 struct SegmentInput {
   int local = -1;     // of StageProgram::locals
-  int gradient = -1;  // the Local its gradient is given as; -1: none is wanted
-  // Of a parameter that is read as it is stored: its place, and the axes over which the gradient is reduced but
-  // this reader gives it complete: only the first along them adds it.
-  int group = -1, slot = -1;
-  AxisMask complete_axes = 0;
+  int gradient = -1;  // the Local its gradient is given as; -1: none, or that of a parameter
+  // A parameter read as it is stored, and trained: the axes over which this reader's gradient is partial. Over
+  // other axes of its group's reduction only the first device adds it.
+  bool trained = false;
+  AxisMask partial_axes = 0;
+  bool late = false;  // of a once value: its gradient is W's, where B and W are apart
   bool operator==(const SegmentInput&) const = default;
 };
 
@@ -62,12 +87,15 @@ struct SegmentOutput {
   bool operator==(const SegmentOutput&) const = default;
 };
 
+enum class Phase : uint8_t { kOnce, kFirst, kMain };  // before all micro-batches; over all labels; each
+
 struct Segment {
+  Phase phase = Phase::kMain;
   std::vector<NodeId> nodes;
   std::vector<std::vector<OperandRef>> operands;  // per node
   std::vector<SegmentInput> inputs;
   std::vector<SegmentOutput> outputs;
-  bool once = false;
+  int block = -1;  // of the model, or -1
   int unit = -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
   bool has_backward = false;
   bool operator==(const Segment&) const = default;
@@ -83,7 +111,8 @@ struct ParameterGroup {
   std::vector<ParameterSlot> slots;
   AxisMask reduce_axes = 0;  // gradients are partial over these
   AxisMask zero_axes = 0;    // of them, those over which state is split
-  int zero = 0;              // level
+  int zero = 0;              // level; 0 where zero_axes is empty
+  bool trained = true;
   int tied = -1;             // of Program::tied: also held by other stages
   bool operator==(const ParameterGroup&) const = default;
 };
@@ -93,8 +122,10 @@ struct StageProgram {
   std::vector<Strategy> strategies;  // per node
   std::vector<Local> locals;
   std::vector<Segment> segments;     // in forward order
-  std::vector<ReshardStep> steps;    // that instructions refer to
+  std::vector<ReshardStep> steps;
   std::vector<ParameterGroup> groups;
+  std::vector<int> parameter_gradients;  // Locals: gradients of parameters that are read otherwise than stored
+  int loss = -1;  // the Local of the loss: a term per micro-batch
   bool operator==(const StageProgram&) const = default;
 };
 
@@ -108,17 +139,24 @@ struct StageTransfer {
 // members i of the others.
 struct TiedGroup {
   std::vector<std::pair<int, int>> holders;  // (stage, group), ascending
+  int GroupOn(int stage) const;
 };
 
 enum class BufferKind : uint8_t {
-  kInput, kActivation, kSaved, kGradient,                 // of a micro-batch, or of the step
-  kWeights, kWeightGradients, kOptimizer, kGathered, kReport  // of parameter groups
+  kLocal,            // a Local at a micro-batch
+  kSaved,            // what a segment keeps for backward
+  kWeights,          // of a parameter group, between steps
+  kGathered,         // of a parameter group split by ZeRO 3: its whole weights for a while
+  kWeightGradients,  // of a parameter group: what backward adds to
+  kReduced,          // of a parameter group: what the update reads
+  kOptimizer,        // of a parameter group
+  kReport,           // loss and squared norm
 };
 
 struct Buffer {
-  BufferKind kind = BufferKind::kActivation;
+  BufferKind kind = BufferKind::kLocal;
   int stage = 0;
-  int index = 0;        // Local, Segment (saved) or ParameterGroup
+  int index = 0;        // Local, Segment or ParameterGroup
   int microbatch = -1;  // -1: of the step
   int version = 0;      // 1: recomputed
   bool operator==(const Buffer&) const = default;
@@ -128,16 +166,18 @@ enum class Opcode : uint8_t {
   kLoad,             // writes a part of an input
   kRun,              // a half of a segment
   kReshard,          // one step of a chain
-  kSum,              // adds up what it reads
+  kSum,              // adds up what it reads, Local by Local or over micro-batches
+  kAddGradient,      // a Local to the gradient of its parameter
   kSend, kRecv,      // a transfer
   kReduceGradients,  // of a group, over its reduce_axes: summed, or summed and scattered
+  kReduceShards,     // what was scattered, over the reduce_axes that split no state
   kSyncTied,         // gradients of a tied group, over the stages that hold it
   kReport,           // loss and squared norm of the gradients, over all devices
   kUpdate,           // the optimizer's step on a group
   kGatherWeights,    // of a group that is split over zero_axes
 };
-constexpr std::array<std::string_view, 11> kOpcodeNames = {
-    "load", "run", "reshard", "sum", "send", "recv", "reduce-gradients", "sync-tied", "report", "update",
+constexpr std::array<std::string_view, 13> kOpcodeNames = {
+    "load", "run", "reshard", "sum", "add-gradient", "send", "recv", "reduce-gradients", "reduce-shards", "sync-tied", "report", "update",
     "gather-weights"};
 
 enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
@@ -147,7 +187,7 @@ struct Instruction {
   Opcode op = Opcode::kRun;
   Stream stream = Stream::kCompute;
   int stage = 0;
-  int index = 0;        // Segment, step, transfer, group, tied group or Local, by the opcode
+  int index = 0;        // Segment (run), transfer (send, recv), group, tied group, or the Local written (or added)
   int microbatch = -1;
   Half half = Half::kF;
   bool recompute = false;

@@ -26,6 +26,7 @@ class Optimizer {
   // Throws InputError for unknown names and numbers out of range.
   explicit Optimizer(OptimizerOptions options);
 
+  void set_lr(double lr) { options_.lr = lr; }
   // Updates parameters in place. The same parameters must be given each time.
   void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients);
 

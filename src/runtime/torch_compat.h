@@ -30,6 +30,17 @@ inline std::optional<at::Tensor> FusedAttention([[maybe_unused]] const at::Tenso
 #endif
 }
 
+// Makes the storage under a tensor hold so many of its elements: 0 gives the memory back, anything else is filled
+// with nothing in particular. Views of the tensor see the new storage.
+inline void ResizeStorage(const at::Tensor& tensor, int64_t elements) {
+  at::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  size_t bytes = static_cast<size_t>(elements) * tensor.element_size();
+  if (storage->nbytes() == bytes) return;
+  at::Tensor fresh = at::empty({elements}, tensor.options());
+  storage->set_data_ptr_noswap(fresh.storage().unsafeGetStorageImpl()->set_data_ptr({}));
+  storage->set_nbytes(bytes);
+}
+
 // Whether FusedAttention ever answers: preparing its operands costs copies.
 inline constexpr bool kHasFusedAttention = HEDDLE_TORCH_AT_LEAST(2, 1);
 

@@ -76,20 +76,9 @@ std::optional<Shape> BroadcastShapes(const std::vector<Shape>& shapes) {
   return result;
 }
 
-Builder::Builder(std::string graph_name, const ImportOptions& options,
-                 std::unordered_set<std::string> reserved)
-    : constant_bytes_left_(options.max_constant_bytes), names_(std::move(reserved)) {
+Builder::Builder(std::string graph_name, const ImportOptions& options)
+    : constant_bytes_left_(options.max_constant_bytes) {
   graph_.name = std::move(graph_name);
-}
-
-std::string Builder::Fresh(std::string_view name) {
-  const std::string base(name.empty() ? "value" : name);
-  int64_t& count = suffix_[base];
-  std::string fresh;
-  do {
-    fresh = fmt::format("{}.{}", base, count++);
-  } while (!names_.insert(fresh).second);
-  return fresh;
 }
 
 Imported Builder::AddInput(const std::string& name, TensorType type) {
@@ -103,10 +92,10 @@ Imported Builder::AddParameter(const std::string& name, TensorType type,
   return {std::move(type), id, std::nullopt, nullptr};
 }
 
-Imported Builder::AddConstant(const std::string& name, TensorType type,
+Imported Builder::AddConstant(std::string_view name, TensorType type,
                               std::shared_ptr<const HostTensor> data) {
   if (!data) {
-    const ValueId id = graph_.AddValue(name, type, ValueKind::kConstant);
+    const ValueId id = graph_.AddValue(std::string(name), type, ValueKind::kConstant);
     return {std::move(type), id, std::nullopt, nullptr};
   }
   Imported constant = Constant(Compress(*data));
@@ -138,12 +127,26 @@ bool Builder::TakeConstantBytes(int64_t bytes) {
   return true;
 }
 
-void Builder::NameResult(const Imported& result, const std::string& name) {
+void Builder::NameResult(const Imported& result, std::string_view name) {
   if (result.constant) {
     file_names_.emplace(result.constant->storage.get(), name);
-  } else if (result.id.valid() && provisional_.erase(result.id) > 0) {
+  } else if (result.id.valid() && graph_.value(result.id).name.empty()) {
     graph_.value(result.id).name = name;
   }
+}
+
+Graph Builder::Finish(const std::function<bool(const std::string&)>& reserved) {
+  std::unordered_map<std::string_view, int64_t> counts;
+  for (const auto& [id, name] : unnamed_) {
+    std::string& fresh = graph_.value(id).name;
+    if (!fresh.empty()) continue;
+    const std::string_view base = name.empty() ? "value" : name;
+    int64_t& count = counts[base];
+    do {
+      fresh = fmt::format("{}.{}", base, count++);
+    } while (reserved(fresh));
+  }
+  return std::move(graph_);
 }
 
 std::vector<Imported> Builder::Emit(std::string_view op, Attributes attributes,
@@ -158,11 +161,16 @@ std::vector<Imported> Builder::Emit(std::string_view op, Attributes attributes,
   const NodeId node = graph_.AddNode(std::string(op), std::move(attributes), std::move(ids));
   std::vector<Imported> out;
   for (const TensorType& type : results) {
-    const ValueId id = graph_.AddResult(node, Fresh(name), type);
-    provisional_.insert(id);
+    const ValueId id = AddUnnamedResult(node, type, name);
     out.push_back({type, id, std::nullopt, nullptr});
   }
   return out;
+}
+
+ValueId Builder::AddUnnamedResult(NodeId node, TensorType type, std::string_view name) {
+  const ValueId id = graph_.AddResult(node, "", std::move(type));
+  unnamed_.emplace_back(id, name);
+  return id;
 }
 
 // Ops that hand an operand on unchanged.
@@ -258,9 +266,13 @@ ValueId Builder::ValueOf(const ConstTensor& tensor, bool shrunken, std::string_v
     } else {
       const auto named = file_names_.find(&storage);
       const bool whole = storage.shape == tensor.shape && named != file_names_.end();
-      id = graph_.AddValue(whole ? named->second : Fresh(name), storage.type(),
+      id = graph_.AddValue(std::string(whole ? named->second : ""), storage.type(),
                            ValueKind::kConstant, tensor.storage);
-      if (whole) file_names_.erase(named);  // a name is given once
+      if (whole) {
+        file_names_.erase(named);  // a name is given once
+      } else {
+        unnamed_.emplace_back(id, name);
+      }
       alike.push_back(id);
       constants_.emplace(&storage, id);
     }
@@ -269,7 +281,7 @@ ValueId Builder::ValueOf(const ConstTensor& tensor, bool shrunken, std::string_v
   ValueId& wide = expanded_[{id, tensor.shape}];
   if (!wide.valid()) {
     const NodeId node = graph_.AddNode("Expand", {{"shape", tensor.shape}}, {id});
-    wide = graph_.AddResult(node, Fresh(name), {storage.dtype, tensor.shape});
+    wide = AddUnnamedResult(node, {storage.dtype, tensor.shape}, name);
   }
   return wide;
 }

@@ -1,13 +1,13 @@
 // Builds the graph of an import: emits ops, and holds constants back until a real node reads them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,20 +29,18 @@ struct Imported {
   int64_t rank() const { return static_cast<int64_t>(type.shape.size()); }
 };
 
+// Names given to it as a view are those of the file, which outlives it.
 class Builder {
  public:
-  // Names in `reserved` are those of the file: no other value takes one.
-  Builder(std::string graph_name, const ImportOptions& options,
-          std::unordered_set<std::string> reserved);
+  Builder(std::string graph_name, const ImportOptions& options);
 
-  Graph& graph() { return graph_; }
   const Graph& graph() const { return graph_; }
 
   Imported AddInput(const std::string& name, TensorType type);
   Imported AddParameter(const std::string& name, TensorType type,
                         std::shared_ptr<const HostTensor> data);
   // A constant of the file: held back where its data is known.
-  Imported AddConstant(const std::string& name, TensorType type,
+  Imported AddConstant(std::string_view name, TensorType type,
                        std::shared_ptr<const HostTensor> data);
   static Imported Constant(ConstTensor tensor);
   static Imported Constant(HostTensor tensor);
@@ -50,15 +48,18 @@ class Builder {
   static Imported Splat(DType dtype, const Shape& shape, double value);
 
   // Applies an op. Where it changes nothing this is the operand; where all operands are known the
-  // results are constants; otherwise a node. New values are named after `name`.
+  // results are constants; otherwise a node. New values are named after `name`, in the end.
   std::vector<Imported> Emit(std::string_view op, Attributes attributes,
                              std::vector<Imported> operands, std::string_view name);
 
   // Gives a value that Emit made its name in the file, unless it has one already.
-  void NameResult(const Imported& result, const std::string& name);
+  void NameResult(const Imported& result, std::string_view name);
 
   // May a constant of this many bytes be made? Counts it when so.
   bool TakeConstantBytes(int64_t bytes);
+
+  // Names what has no name yet, by none that is reserved, and hands the graph over.
+  Graph Finish(const std::function<bool(const std::string&)>& reserved);
 
  private:
   std::optional<Imported> Simplify(std::string_view op, const Attributes& attributes,
@@ -70,15 +71,14 @@ class Builder {
   std::vector<ValueId> Materialise(std::string_view op, std::vector<Imported>& operands,
                                    const Shape& result, std::string_view name);
   ValueId ValueOf(const ConstTensor& tensor, bool shrunken, std::string_view name);
-  std::string Fresh(std::string_view name);
+  ValueId AddUnnamedResult(NodeId node, TensorType type, std::string_view name);
 
   Graph graph_;
   int64_t constant_bytes_left_;
-  std::unordered_set<std::string> names_;  // taken
-  std::set<ValueId> provisional_;          // values whose name may still change
-  std::map<std::string, int64_t, std::less<>> suffix_;
-  std::map<const HostTensor*, std::string, std::less<>> file_names_;  // storage -> name in the file
-  std::map<const HostTensor*, ValueId, std::less<>> constants_;       // storage -> value
+  // Values made without a name, in order, and what to name those after that get none.
+  std::vector<std::pair<ValueId, std::string_view>> unnamed_;
+  std::unordered_map<const HostTensor*, std::string_view> file_names_;  // of a storage
+  std::unordered_map<const HostTensor*, ValueId> constants_;            // of a storage
   std::map<std::pair<ValueId, Shape>, ValueId> expanded_;
   std::map<uint64_t, std::vector<ValueId>> equal_;  // by the hash of the data
 };

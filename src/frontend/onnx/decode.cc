@@ -1,5 +1,6 @@
 #include "frontend/onnx/decode.h"
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -105,13 +106,15 @@ OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
 }
 
 OnnxNode DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::string_view file,
-                    int index) {
+                    int index, OnnxNames& names) {
   OnnxNode node;
-  node.name = proto.name().empty() ? fmt::format("{}#{}", proto.op_type(), index) : proto.name();
+  node.name = proto.name().empty() ? fmt::format("{}#{}", proto.op_type(), index)
+                                   : std::move(*proto.mutable_name());
   node.op_type = proto.op_type();
   node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-  node.inputs.assign(proto.input().begin(), proto.input().end());
-  node.outputs.assign(proto.output().begin(), proto.output().end());
+  auto add = [&](const std::string& name) { return name.empty() ? OnnxName{} : names.Add(name); };
+  for (const std::string& input : proto.input()) node.inputs.push_back(add(input));
+  for (const std::string& output : proto.output()) node.outputs.push_back(add(output));
   for (AttributeProto& attribute : *proto.mutable_attribute()) {
     const std::string what =
         fmt::format("{}: node '{}': attribute '{}'", file, node.name, attribute.name());
@@ -123,9 +126,11 @@ OnnxNode DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::
   return node;
 }
 
-OnnxValueInfo DecodeValueInfo(const heddle_onnx::ValueInfoProto& proto, std::string_view file) {
+OnnxValueInfo DecodeValueInfo(const heddle_onnx::ValueInfoProto& proto, std::string_view file,
+                              OnnxNames& names) {
   OnnxValueInfo info;
   info.name = proto.name();
+  info.id = names.Add(info.name);
   info.tensor = !proto.has_type() || proto.type().has_tensor_type();
   if (!proto.type().has_tensor_type()) return info;
   const auto& tensor = proto.type().tensor_type();
@@ -178,17 +183,20 @@ OnnxModel ToModel(ModelProto& proto, std::string_view file, const fs::path& fold
     ThrowInput("{}: has {} sparse initializers, which heddle does not read; store them dense", file,
                graph.sparse_initializer_size());
   }
+  model.nodes.reserve(static_cast<size_t>(graph.node_size()));
   for (int i = 0; i < graph.node_size(); ++i) {
-    model.nodes.push_back(DecodeNode(*graph.mutable_node(i), folder, file, i));
+    model.nodes.push_back(DecodeNode(*graph.mutable_node(i), folder, file, i, model.names));
   }
+  model.initializers.reserve(static_cast<size_t>(graph.initializer_size()));
   for (auto& tensor : *graph.mutable_initializer()) {
     model.initializers.push_back(
         DecodeTensor(tensor, folder, fmt::format("{}: initializer '{}'", file, tensor.name())));
+    model.initializers.back().id = model.names.Add(tensor.name());
   }
-  for (const auto& info : graph.input()) model.inputs.push_back(DecodeValueInfo(info, file));
-  for (const auto& info : graph.output()) model.outputs.push_back(DecodeValueInfo(info, file));
-  for (const auto& info : graph.value_info())
-    model.value_infos.push_back(DecodeValueInfo(info, file));
+  auto decode = [&](const auto& info) { return DecodeValueInfo(info, file, model.names); };
+  for (const auto& info : graph.input()) model.inputs.push_back(decode(info));
+  for (const auto& info : graph.output()) model.outputs.push_back(decode(info));
+  for (const auto& info : graph.value_info()) model.value_infos.push_back(decode(info));
   return model;
 }
 
@@ -207,14 +215,22 @@ void ParseOrThrow(ModelProto& proto, std::string_view bytes, std::string_view fi
 
 }  // namespace
 
+OnnxName OnnxNames::Add(const std::string& name) {
+  const auto [it, fresh] = ids_.try_emplace(name, OnnxName::FromIndex(names_.size()));
+  if (fresh) names_.push_back(&it->first);
+  return it->second;
+}
+
 OnnxModel DecodeOnnxFile(const std::string& path) {
-  ModelProto proto;
+  google::protobuf::Arena arena;
+  ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
   ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are gone before tensors are copied
   return ToModel(proto, path, fs::path(path).parent_path());
 }
 
 OnnxModel DecodeOnnx(std::string_view bytes, std::string_view file, const fs::path& folder) {
-  ModelProto proto;
+  google::protobuf::Arena arena;
+  ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
   ParseOrThrow(proto, bytes, file);
   return ToModel(proto, file, folder);
 }

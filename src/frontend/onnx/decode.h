@@ -13,9 +13,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
+#include "base/strong_id.h"
 #include "graph/tensor.h"
 
 namespace heddle {
@@ -24,8 +26,30 @@ namespace heddle {
 inline constexpr int64_t kMinOpset = 11;
 inline constexpr int64_t kMaxOpset = 21;
 
+// The values of a file are known by their names. Each name is looked up once, when the file is decoded;
+// from then on it is a number, and what is known of it stands in a vector.
+using OnnxName = StrongId<struct OnnxNameTag>;
+
+class OnnxNames {
+ public:
+  OnnxNames() = default;
+  OnnxNames(OnnxNames&&) = default;  // and no copy: names_ points into ids_
+  OnnxNames& operator=(OnnxNames&&) = default;
+
+  // The number of a name, a new one where it has none.
+  OnnxName Add(const std::string& name);
+  const std::string& operator[](OnnxName name) const { return *names_[name.index()]; }
+  bool Contains(const std::string& name) const { return ids_.contains(name); }
+  size_t size() const { return names_.size(); }
+
+ private:
+  std::unordered_map<std::string, OnnxName> ids_;
+  std::vector<const std::string*> names_;  // keys of ids_
+};
+
 struct OnnxTensor {
   std::string name;
+  OnnxName id;  // of an initializer
   TensorType type;
   std::shared_ptr<const HostTensor> data;  // null: external data that is not there
   std::string external;  // "location:offset:length" where external; equal ones are one tensor
@@ -42,8 +66,8 @@ struct OnnxNode {
   std::string name;
   std::string op_type;
   std::string domain;
-  std::vector<std::string> inputs;   // an empty name is an operand left out
-  std::vector<std::string> outputs;  // likewise
+  std::vector<OnnxName> inputs;   // invalid: an operand left out
+  std::vector<OnnxName> outputs;  // likewise
   std::map<std::string, OnnxAttribute, std::less<>> attributes;
 };
 
@@ -55,6 +79,7 @@ struct OnnxDim {
 
 struct OnnxValueInfo {
   std::string name;
+  OnnxName id;
   bool tensor = true;          // false: a sequence or another type
   std::optional<DType> dtype;  // nothing where not stated or not one of ours
   std::optional<std::vector<OnnxDim>> shape;
@@ -64,6 +89,7 @@ struct OnnxModel {
   int64_t ir_version = 0;
   int64_t opset = 0;  // of the domain ""
   std::string producer;
+  OnnxNames names;
   std::vector<OnnxNode> nodes;
   std::vector<OnnxTensor> initializers;
   std::vector<OnnxValueInfo> inputs;

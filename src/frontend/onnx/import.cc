@@ -5,8 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
@@ -24,14 +22,13 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // names in one message
 
-// Every name the file gives to a value.
-std::unordered_set<std::string> AllNames(const OnnxModel& model) {
-  std::unordered_set<std::string> names;
-  for (const auto& input : model.inputs) names.insert(input.name);
-  for (const auto& tensor : model.initializers) names.insert(tensor.name);
-  for (const auto& node : model.nodes) names.insert(node.outputs.begin(), node.outputs.end());
-  return names;
-}
+// What a name of the file stands for.
+struct NameInfo {
+  std::optional<Imported> value;          // once there is one
+  const OnnxValueInfo* stated = nullptr;  // what the file says of it
+  bool read = false;                      // by a node or as an output
+  bool initialized = false;               // then an input of this name is none
+};
 
 class Importer {
  public:
@@ -39,14 +36,21 @@ class Importer {
       : model_(std::move(model)),
         file_(file),
         options_(options),
-        builder_(std::filesystem::path(file).stem().string(), options, AllNames(model_)) {
-    for (const auto& info : model_.value_infos) stated_.emplace(info.name, &info);
+        builder_(std::filesystem::path(file).stem().string(), options),
+        names_(model_.names.size()) {
     for (const auto& info : model_.outputs) {
-      stated_.insert_or_assign(info.name, &info);
-      read_.insert(info.name);
+      Info(info.id).stated = &info;
+      Info(info.id).read = true;
     }
-    for (const auto& tensor : model_.initializers) initialized_.insert(tensor.name);
-    for (const auto& node : model_.nodes) read_.insert(node.inputs.begin(), node.inputs.end());
+    for (const auto& info : model_.value_infos) {
+      if (!Info(info.id).stated) Info(info.id).stated = &info;
+    }
+    for (const auto& tensor : model_.initializers) Info(tensor.id).initialized = true;
+    for (const auto& node : model_.nodes) {
+      for (const OnnxName input : node.inputs) {
+        if (input.valid()) Info(input).read = true;
+      }
+    }
   }
 
   Graph Run() {
@@ -55,8 +59,10 @@ class Importer {
     AddInputs();
     AddInitializers();
     for (const size_t index : order) AddNode(model_.nodes[index]);
-    Graph& graph = builder_.graph();
-    graph.outputs = {Loss()};
+    const ValueId loss = Loss();
+    Graph graph =
+        builder_.Finish([&](const std::string& name) { return model_.names.Contains(name); });
+    graph.outputs = {loss};
     WarnOfUnreadInputs(graph);
     CheckResult(graph);
     return DropDead(std::move(graph));
@@ -68,7 +74,9 @@ class Importer {
   void CheckDims() const;
   void AddInitializers();
   void AddNode(const OnnxNode& node);
-  void CheckStated(const std::string& name, const Imported& value) const;
+  void SetValue(OnnxName name, Imported value);
+  NameInfo& Info(OnnxName name) { return names_[name.index()]; }
+  const NameInfo& Info(OnnxName name) const { return names_[name.index()]; }
   ValueId Loss() const;
   void WarnOfUnreadInputs(const Graph& graph) const;
   void CheckResult(const Graph& graph) const;
@@ -77,10 +85,7 @@ class Importer {
   std::string file_;
   const ImportOptions& options_;
   Builder builder_;
-  std::unordered_map<std::string, Imported> values_;
-  std::unordered_map<std::string, const OnnxValueInfo*> stated_;
-  std::unordered_set<std::string> read_;         // by a node or as an output
-  std::unordered_set<std::string> initialized_;  // inputs of the file among these are none
+  std::vector<NameInfo> names_;  // of model_
 };
 
 // The size of a dimension that is stated, or given by name or place; nothing otherwise.
@@ -99,7 +104,7 @@ void Importer::CheckDims() const {
   std::map<std::string, std::string> open;  // name -> the inputs that have it
   std::set<std::string> known;
   for (const OnnxValueInfo& input : model_.inputs) {
-    if (initialized_.contains(input.name) || !input.shape) continue;
+    if (Info(input.id).initialized || !input.shape) continue;
     for (size_t axis = 0; axis < input.shape->size(); ++axis) {
       const OnnxDim& dim = (*input.shape)[axis];
       if (dim.size) continue;
@@ -151,8 +156,8 @@ void Importer::AddInputs() {
   CheckDims();
   for (const OnnxValueInfo& input : model_.inputs) {
     if (input.name.empty()) ThrowInput("{}: an input has no name", file_);
-    if (initialized_.contains(input.name)) continue;
-    values_.emplace(input.name, builder_.AddInput(input.name, InputType(input)));
+    if (Info(input.id).initialized) continue;
+    Info(input.id).value = builder_.AddInput(input.name, InputType(input));
   }
 }
 
@@ -161,9 +166,9 @@ void Importer::AddInitializers() {
   std::map<std::pair<std::string, Shape>, Imported> tied;
   for (const OnnxTensor& tensor : model_.initializers) {
     if (tensor.name.empty()) ThrowInput("{}: an initializer has no name", file_);
-    if (const auto it = values_.find(tensor.name); it != values_.end()) {
+    if (const auto& known = Info(tensor.id).value) {
       ThrowInput("{}: initializer '{}' is given twice, as {} and as {}", file_, tensor.name,
-                 ToString(it->second.type), ToString(tensor.type));
+                 ToString(known->type), ToString(tensor.type));
     }
     Imported value;
     if (!rule.IsTrainable(tensor)) {
@@ -177,11 +182,10 @@ void Importer::AddInitializers() {
         tied.emplace(std::pair(tensor.external, tensor.type.shape), value);
     }
     try {
-      CheckStated(tensor.name, value);
+      SetValue(tensor.id, std::move(value));
     } catch (const InputError& error) {
       ThrowInput("{}: {}", file_, error.what());
     }
-    values_.emplace(tensor.name, std::move(value));
   }
 }
 
@@ -192,21 +196,20 @@ void Importer::AddNode(const OnnxNode& node) {
     if (given < op.min_inputs || (op.max_inputs >= 0 && given > op.max_inputs)) {
       ThrowInput("has {} operands", given);
     }
-    std::vector<std::optional<Imported>> operands;
-    for (const std::string& input : node.inputs) {
-      operands.emplace_back();
-      if (!input.empty()) operands.back() = values_.at(input);
+    std::vector<const Imported*> operands;
+    for (const OnnxName input : node.inputs) {
+      operands.push_back(input.valid() ? &Info(input).value.value() : nullptr);
     }
     std::vector<bool> used;
-    for (const std::string& output : node.outputs)
-      used.push_back(!output.empty() && read_.contains(output));
-    NodeImport n(builder_, node, model_.opset, options_, std::move(operands), std::move(used));
+    for (const OnnxName output : node.outputs) {
+      used.push_back(output.valid() && Info(output).read);
+    }
+    NodeImport n(builder_, model_, node, options_, std::move(operands), std::move(used));
     op.import(n);
     auto results = n.Finish();
     for (size_t i = 0; i < results.size(); ++i) {
-      if (!results[i] || node.outputs[i].empty()) continue;
-      CheckStated(node.outputs[i], *results[i]);
-      values_.emplace(node.outputs[i], *std::move(results[i]));
+      if (!results[i] || !node.outputs[i].valid()) continue;
+      SetValue(node.outputs[i], *std::move(results[i]));
     }
   } catch (const InputError& error) {
     ThrowInput("{}: node '{}' ({}): {}", file_, node.name, node.op_type, error.what());
@@ -214,10 +217,8 @@ void Importer::AddNode(const OnnxNode& node) {
 }
 
 // The file may state the type of any value; what it states must be what we find.
-void Importer::CheckStated(const std::string& name, const Imported& value) const {
-  const auto it = stated_.find(name);
-  if (it == stated_.end() || value.sequence || !it->second->tensor) return;
-  const OnnxValueInfo& stated = *it->second;
+void CheckStated(const OnnxValueInfo& stated, const Imported& value) {
+  if (value.sequence || !stated.tensor) return;
   bool same = !stated.dtype || *stated.dtype == value.type.dtype;
   std::string text = stated.dtype ? std::string(Name(*stated.dtype)) : "";
   if (stated.shape) {
@@ -231,20 +232,24 @@ void Importer::CheckStated(const std::string& name, const Imported& value) const
     text += "]";
   }
   if (!same) {
-    ThrowInput("value '{}' is {}, but the file states {}; export it again", name,
+    ThrowInput("value '{}' is {}, but the file states {}; export it again", stated.name,
                ToString(value.type), text);
   }
+}
+
+void Importer::SetValue(OnnxName name, Imported value) {
+  NameInfo& info = Info(name);
+  if (info.stated) CheckStated(*info.stated, value);
+  info.value = std::move(value);
 }
 
 ValueId Importer::Loss() const {
   std::vector<std::pair<std::string, Imported>> scalars;
   std::string list;
   for (const OnnxValueInfo& output : model_.outputs) {
-    const auto it = values_.find(output.name);
-    if (it == values_.end()) {
-      ThrowInput("{}: output '{}' is produced by no node", file_, output.name);
-    }
-    const Imported& value = it->second;
+    const std::optional<Imported>& found = Info(output.id).value;
+    if (!found) ThrowInput("{}: output '{}' is produced by no node", file_, output.name);
+    const Imported& value = *found;
     const std::string type = value.sequence ? "a sequence" : ToString(value.type);
     list += fmt::format("{}'{}' {}", list.empty() ? "" : ", ", output.name, type);
     if (!value.sequence && value.shape().empty() && IsFloat(value.type.dtype)) {
@@ -267,18 +272,20 @@ ValueId Importer::Loss() const {
 }
 
 void Importer::WarnOfUnreadInputs(const Graph& graph) const {
-  const auto readers = Readers(graph);
+  std::vector<bool> read(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const ValueId operand : node.operands) read[operand.index()] = true;
+  }
   for (const ValueId id : graph.ValuesOf(ValueKind::kInput)) {
-    if (readers[id.index()].empty()) {
+    if (!read[id.index()]) {
       LogWarn("{}: input '{}' is not read and left out", file_, graph.value(id).name);
     }
   }
 }
 
 void Importer::CheckResult(const Graph& graph) const {
-  for (const auto& found : {Verify(graph), VerifyModel(graph)}) {
-    if (!found.empty()) ThrowInput("{}: {}", file_, found.front());
-  }
+  const std::vector<std::string> found = VerifyModel(graph);
+  if (!found.empty()) ThrowInput("{}: {}", file_, found.front());
 }
 
 }  // namespace

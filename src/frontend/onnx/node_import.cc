@@ -39,12 +39,12 @@ std::vector<std::string_view> AllOnnxOps() {
   return names;
 }
 
-NodeImport::NodeImport(Builder& builder, const OnnxNode& node, int64_t opset,
-                       const ImportOptions& options, std::vector<std::optional<Imported>> operands,
+NodeImport::NodeImport(Builder& builder, const OnnxModel& model, const OnnxNode& node,
+                       const ImportOptions& options, std::vector<const Imported*> operands,
                        std::vector<bool> used)
     : builder_(builder),
+      model_(model),
       node_(node),
-      opset_(opset),
       options_(options),
       operands_(std::move(operands)),
       used_(std::move(used)),
@@ -58,7 +58,7 @@ const Imported& NodeImport::Any(size_t i) const {
 const Imported& NodeImport::In(size_t i) const {
   const Imported& operand = Any(i);
   if (operand.sequence)
-    Fail("operand {} ('{}') is a sequence, must be a tensor", i, node_.inputs[i]);
+    Fail("operand {} ('{}') is a sequence, must be a tensor", i, NameOf(node_.inputs[i]));
   return operand;
 }
 
@@ -74,14 +74,14 @@ const ConstTensor& NodeImport::KnownOperand(size_t i, std::string_view role) con
     Fail(
         "operand {} ({} '{}') is computed or has no data, must be a constant; export with fixed "
         "shapes",
-        i, role, node_.inputs[i]);
+        i, role, NameOf(node_.inputs[i]));
   }
   return *operand.constant;
 }
 
 std::vector<int64_t> NodeImport::Ints(size_t i, std::string_view role) const {
   return ToInts(KnownOperand(i, role),
-                fmt::format("operand {} ({} '{}')", i, role, node_.inputs[i]));
+                fmt::format("operand {} ({} '{}')", i, role, NameOf(node_.inputs[i])));
 }
 
 int64_t NodeImport::ScalarInt(size_t i, std::string_view role) const {
@@ -160,14 +160,17 @@ std::vector<int64_t> NodeImport::Axes(const std::vector<int64_t>& axes, int64_t 
 
 void NodeImport::OnlyOutputs(size_t count, std::string_view what) const {
   for (size_t i = count; i < node_.outputs.size(); ++i) {
-    if (Used(i)) Fail("output {} ('{}') is used; {} not supported", i, node_.outputs[i], what);
+    if (Used(i))
+      Fail("output {} ('{}') is used; {} not supported", i, NameOf(node_.outputs[i]), what);
   }
 }
 
 std::vector<Imported> NodeImport::EmitAll(std::string_view op, Attributes attributes,
                                           std::vector<Imported> operands) {
   std::string_view name = node_.name;
-  if (!node_.outputs.empty() && !node_.outputs.front().empty()) name = node_.outputs.front();
+  if (!node_.outputs.empty() && node_.outputs.front().valid()) {
+    name = NameOf(node_.outputs.front());
+  }
   return builder_.Emit(op, std::move(attributes), std::move(operands), name);
 }
 
@@ -191,10 +194,11 @@ std::vector<std::optional<Imported>> NodeImport::Finish() {
   }
   for (size_t i = 0; i < results_.size(); ++i) {
     if (Used(i) && !results_[i]) {
-      Fail("output {} ('{}') is used, but this op has no such output here", i, node_.outputs[i]);
+      Fail("output {} ('{}') is used, but this op has no such output here", i,
+           NameOf(node_.outputs[i]));
     }
-    if (results_[i] && !node_.outputs[i].empty())
-      builder_.NameResult(*results_[i], node_.outputs[i]);
+    if (results_[i] && node_.outputs[i].valid())
+      builder_.NameResult(*results_[i], NameOf(node_.outputs[i]));
   }
   return std::move(results_);
 }

@@ -26,16 +26,18 @@ namespace heddle {
 
 class NodeImport {
  public:
-  NodeImport(Builder& builder, const OnnxNode& node, int64_t opset, const ImportOptions& options,
-             std::vector<std::optional<Imported>> operands, std::vector<bool> used);
+  // Null is an operand left out.
+  NodeImport(Builder& builder, const OnnxModel& model, const OnnxNode& node,
+             const ImportOptions& options, std::vector<const Imported*> operands,
+             std::vector<bool> used);
 
-  int64_t opset() const { return opset_; }
+  int64_t opset() const { return model_.opset; }
   const ImportOptions& options() const { return options_; }
   Builder& builder() { return builder_; }
 
   // --- operands: In() throws where the operand is absent or a sequence, Any() where absent ---
   size_t size() const { return operands_.size(); }
-  bool Has(size_t i) const { return i < operands_.size() && operands_[i].has_value(); }
+  bool Has(size_t i) const { return i < operands_.size() && operands_[i]; }
   const Imported& In(size_t i) const;
   const Imported& Any(size_t i) const;
   std::vector<Imported> All() const;
@@ -96,13 +98,14 @@ class NodeImport {
   std::vector<std::optional<Imported>> Finish();
 
  private:
+  const std::string& NameOf(OnnxName name) const { return model_.names[name]; }
   const ConstTensor& KnownOperand(size_t i, std::string_view role) const;
 
   Builder& builder_;
+  const OnnxModel& model_;
   const OnnxNode& node_;
-  int64_t opset_;
   const ImportOptions& options_;
-  std::vector<std::optional<Imported>> operands_;
+  std::vector<const Imported*> operands_;
   std::vector<bool> used_;
   std::set<std::string, std::less<>> read_;
   std::vector<std::optional<Imported>> results_;

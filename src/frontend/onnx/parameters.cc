@@ -51,19 +51,18 @@ bool IsAt(const std::array<Place, N>& places, std::string_view op, size_t operan
 
 ParameterRule::ParameterRule(const OnnxModel& model, std::string_view file,
                              const ImportOptions& options)
-    : untrained_(kBufferNames.begin(), kBufferNames.end()) {
-  for (const OnnxTensor& tensor : model.initializers) uses_[tensor.name];
+    : uses_(model.names.size()), untrained_(kBufferNames.begin(), kBufferNames.end()) {
   for (const OnnxNode& node : model.nodes) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto use = uses_.find(node.inputs[i]);
-      if (use == uses_.end()) continue;
-      use->second.weight = use->second.weight || IsAt(kWeights, node.op_type, i);
-      use->second.buffer = use->second.buffer || IsAt(kBuffers, node.op_type, i);
+      if (!node.inputs[i].valid()) continue;
+      Use& use = uses_[node.inputs[i].index()];
+      use.weight = use.weight || IsAt(kWeights, node.op_type, i);
+      use.buffer = use.buffer || IsAt(kBuffers, node.op_type, i);
     }
   }
   for (const std::string& pattern : options.frozen) {
-    const bool found = std::any_of(uses_.begin(), uses_.end(), [&](const auto& entry) {
-      return GlobMatch(pattern, entry.first);
+    const bool found = std::ranges::any_of(model.initializers, [&](const OnnxTensor& tensor) {
+      return GlobMatch(pattern, tensor.name);
     });
     if (!found) ThrowInput("{}: --frozen {}: no initializer has such a name", file, pattern);
     untrained_.push_back(pattern);
@@ -72,11 +71,11 @@ ParameterRule::ParameterRule(const OnnxModel& model, std::string_view file,
 
 bool ParameterRule::IsTrainable(const OnnxTensor& tensor) const {
   if (!IsFloat(tensor.type.dtype) || tensor.type.shape.empty()) return false;
-  const Use& use = uses_.find(tensor.name)->second;
+  const Use& use = uses_[tensor.id.index()];
   if (use.buffer) return false;
   if (ElementCount(tensor.type.shape) <= 1 && !use.weight) return false;
-  return std::none_of(untrained_.begin(), untrained_.end(),
-                      [&](const std::string& pattern) { return GlobMatch(pattern, tensor.name); });
+  return std::ranges::none_of(
+      untrained_, [&](const std::string& pattern) { return GlobMatch(pattern, tensor.name); });
 }
 
 }  // namespace heddle

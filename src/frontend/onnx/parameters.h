@@ -1,7 +1,6 @@
 // Which initializers of an ONNX file are trained.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +26,7 @@ class ParameterRule {
     bool weight = false;
     bool buffer = false;  // a statistic or a setting
   };
-  std::map<std::string, Use, std::less<>> uses_;
+  std::vector<Use> uses_;               // of every name
   std::vector<std::string> untrained_;  // patterns
 };
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <queue>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -17,47 +17,63 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // names in one message
 
-// name -> the node that produces it.
-std::unordered_map<std::string_view, size_t> Producers(const OnnxModel& model,
-                                                       std::string_view file) {
-  std::unordered_set<std::string_view> given;
-  std::unordered_set<std::string_view> inputs;
+constexpr size_t kNone = std::numeric_limits<size_t>::max();
+constexpr size_t kGiven = kNone - 1;
+
+// For every name the node that produces it, kGiven where it is an input or initializer, or kNone.
+std::vector<size_t> Producers(const OnnxModel& model, std::string_view file) {
+  std::vector<size_t> producers(model.names.size(), kNone);
   for (const OnnxValueInfo& input : model.inputs) {
-    if (!inputs.insert(input.name).second)
-      ThrowInput("{}: input '{}' is declared twice", file, input.name);
-    given.insert(input.name);
+    size_t& producer = producers[input.id.index()];
+    if (producer == kGiven) ThrowInput("{}: input '{}' is declared twice", file, input.name);
+    producer = kGiven;
   }
-  for (const OnnxTensor& tensor : model.initializers) given.insert(tensor.name);
-  std::unordered_map<std::string_view, size_t> producers;
+  for (const OnnxTensor& tensor : model.initializers) producers[tensor.id.index()] = kGiven;
   for (size_t i = 0; i < model.nodes.size(); ++i) {
-    for (const std::string& output : model.nodes[i].outputs) {
-      if (output.empty()) continue;
-      const auto [it, fresh] = producers.emplace(output, i);
-      if (!fresh) {
-        ThrowInput("{}: value '{}' is produced by node '{}' and again by node '{}'", file, output,
-                   model.nodes[it->second].name, model.nodes[i].name);
-      }
-      if (given.contains(output)) {
+    for (const OnnxName output : model.nodes[i].outputs) {
+      if (!output.valid()) continue;
+      size_t& producer = producers[output.index()];
+      if (producer == kGiven) {
         ThrowInput("{}: value '{}' is an input or initializer and also produced by node '{}'", file,
-                   output, model.nodes[i].name);
+                   model.names[output], model.nodes[i].name);
       }
-    }
-  }
-  for (const OnnxNode& node : model.nodes) {
-    for (const std::string& input : node.inputs) {
-      if (input.empty() || given.contains(input) || producers.contains(input)) continue;
-      ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
-                 node.name, input);
+      if (producer != kNone) {
+        ThrowInput("{}: value '{}' is produced by node '{}' and again by node '{}'", file,
+                   model.names[output], model.nodes[producer].name, model.nodes[i].name);
+      }
+      producer = i;
     }
   }
   return producers;
 }
 
+// Node `to` reads a result of node `from`.
+struct Edge {
+  size_t from, to;
+};
+
+// One per operand, by the node that reads it.
+std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
+  const std::vector<size_t> producers = Producers(model, file);
+  std::vector<Edge> edges;
+  for (size_t i = 0; i < model.nodes.size(); ++i) {
+    for (const OnnxName input : model.nodes[i].inputs) {
+      if (!input.valid()) continue;
+      const size_t producer = producers[input.index()];
+      if (producer == kNone) {
+        ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
+                   model.nodes[i].name, model.names[input]);
+      }
+      if (producer != kGiven) edges.push_back({producer, i});
+    }
+  }
+  return edges;
+}
+
 // Walks back from a node that could not be sorted: each has an operand from another such node, so a
 // node comes up again, and what lies between is a cycle.
 [[noreturn]] void ThrowCycle(const OnnxModel& model, std::string_view file,
-                             const std::unordered_map<std::string_view, size_t>& producers,
-                             const std::vector<size_t>& missing) {
+                             const std::vector<Edge>& edges, const std::vector<size_t>& missing) {
   size_t at = static_cast<size_t>(
       std::find_if(missing.begin(), missing.end(), [](size_t m) { return m > 0; }) -
       missing.begin());
@@ -67,9 +83,8 @@ std::unordered_map<std::string_view, size_t> Producers(const OnnxModel& model,
     place[at] = path.size();
     path.push_back(at);
     size_t next = model.nodes.size();
-    for (const std::string& input : model.nodes[at].inputs) {
-      const auto it = producers.find(input);
-      if (it != producers.end() && missing[it->second] > 0) next = it->second;
+    for (const Edge& edge : std::ranges::equal_range(edges, at, {}, &Edge::to)) {
+      if (missing[edge.from] > 0) next = edge.from;
     }
     HEDDLE_CHECK(next < model.nodes.size());
     at = next;
@@ -89,23 +104,24 @@ std::unordered_map<std::string_view, size_t> Producers(const OnnxModel& model,
 }  // namespace
 
 std::vector<size_t> SortNodes(const OnnxModel& model, std::string_view file) {
-  const auto producers = Producers(model, file);
+  const std::vector<Edge> edges = Edges(model, file);
+  std::vector<size_t> order(model.nodes.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (std::ranges::all_of(edges, [](const Edge& edge) { return edge.from < edge.to; })) {
+    return order;
+  }
+  order.clear();
   std::vector<size_t> missing(model.nodes.size(), 0);  // operands whose node has not come yet
   std::vector<std::vector<size_t>> readers(model.nodes.size());
-  for (size_t i = 0; i < model.nodes.size(); ++i) {
-    for (const std::string& input : model.nodes[i].inputs) {
-      const auto it = producers.find(input);
-      if (it == producers.end()) continue;
-      readers[it->second].push_back(i);
-      ++missing[i];
-    }
+  for (const Edge& edge : edges) {
+    readers[edge.from].push_back(edge.to);
+    ++missing[edge.to];
   }
   // The lowest index first: what is sorted already stays as it is.
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   for (size_t i = 0; i < missing.size(); ++i) {
     if (missing[i] == 0) ready.push(i);
   }
-  std::vector<size_t> order;
   while (!ready.empty()) {
     const size_t node = ready.top();
     ready.pop();
@@ -114,7 +130,7 @@ std::vector<size_t> SortNodes(const OnnxModel& model, std::string_view file) {
       if (--missing[reader] == 0) ready.push(reader);
     }
   }
-  if (order.size() < model.nodes.size()) ThrowCycle(model, file, producers, missing);
+  if (order.size() < model.nodes.size()) ThrowCycle(model, file, edges, missing);
   return order;
 }
 

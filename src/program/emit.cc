@@ -1,0 +1,544 @@
+#include "program/emit.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+class Emitter {
+ public:
+  Emitter(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
+          const std::vector<int>& stages)
+      : program_(program), builds_(builds), plan_(plan) {
+    const Mesh& mesh = program.stages[static_cast<size_t>(stages[0])].mesh;
+    out_.first_device = mesh.first;
+    out_.devices = mesh.size();
+    out_.stages = stages;
+  }
+
+  DeviceProgram Run(const std::vector<Task>& tasks) {
+    for (int stage : out_.stages) EmitStart(stage);
+    EmitTasks(tasks);
+    for (size_t s = out_.stages.size(); s-- > 0;) EmitOnceBackward(out_.stages[s]);
+    InsertReductions();
+    EmitEnd();
+    FindLifetimes(out_);
+    return std::move(out_);
+  }
+
+ private:
+  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  const Local& local(int s, int l) const { return stage(s).locals[static_cast<size_t>(l)]; }
+  const Segment& segment(int s, int g) const { return stage(s).segments[static_cast<size_t>(g)]; }
+  const ParameterGroup& group(int s, int g) const { return stage(s).groups[static_cast<size_t>(g)]; }
+
+  // ---- Buffers.
+
+  using Key = std::tuple<BufferKind, int, int, int, int>;
+
+  bool Exists(const Buffer& b) const {
+    return buffers_.count(Key{b.kind, b.stage, b.index, b.microbatch, b.version}) != 0;
+  }
+  BufferId Get(const Buffer& b, bool persistent = false) {
+    auto [found, fresh] = buffers_.try_emplace(Key{b.kind, b.stage, b.index, b.microbatch, b.version},
+                                               BufferId::FromIndex(out_.buffers.size()));
+    if (fresh) {
+      out_.buffers.push_back(b);
+      if (persistent) out_.persistent.push_back(found->second);
+    }
+    return found->second;
+  }
+
+  Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
+    Instruction instruction;
+    instruction.op = op;
+    instruction.stream = stream;
+    instruction.stage = s;
+    instruction.index = index;
+    instruction.microbatch = microbatch;
+    out_.instructions.push_back(std::move(instruction));
+    return out_.instructions.back();
+  }
+
+  // What is being emitted: recomputation of a unit, or not.
+  struct Context {
+    int microbatch = -1;
+    int unit = -1;        // of the segment at work
+    bool again = false;   // it is being recomputed
+  };
+
+  // Locals first made for a segment that is recomputed are made again with it.
+  int VersionOf(int s, int l, const Context& context) {
+    if (context.unit < 0) return 0;
+    auto [found, fresh] = owner_.try_emplace({s, l}, context.again ? -1 : context.unit);
+    return context.again && found->second == context.unit ? 1 : 0;
+  }
+
+  Buffer LocalBuffer(int s, int l, const Context& context) {
+    const Local& at = local(s, l);
+    int version = at.once ? 0 : VersionOf(s, l, context);
+    return {BufferKind::kLocal, s, l, at.once ? -1 : context.microbatch, version};
+  }
+
+  BufferId WeightsOf(int s, int g) {
+    if (group(s, g).zero < 3) return Get({BufferKind::kWeights, s, g, -1, 0}, true);
+    auto found = gathered_.find({s, g});
+    HEDDLE_CHECK(found != gathered_.end(), "the weights of group {} are not gathered", g);
+    return Get({BufferKind::kGathered, s, g, -1, found->second});
+  }
+
+  // The buffer of a Local, made now if nothing has made it yet.
+  BufferId Provide(int s, int l, const Context& context) {
+    const Local& at = local(s, l);
+    if (at.source.kind == SourceKind::kParameter) return WeightsOf(s, at.source.from);
+    if (at.source.kind == SourceKind::kConstant) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
+    if (!at.gradient && !owner_.count({s, l}) && at.source.kind == SourceKind::kLoad) owner_[{s, l}] = -1;
+    Buffer buffer = LocalBuffer(s, l, context);
+    if (Exists(buffer)) return Get(buffer);
+    switch (at.source.kind) {
+      case SourceKind::kLoad: {
+        BufferId made = Get(buffer);
+        Add(Opcode::kLoad, Stream::kCopy, s, l, context.microbatch).writes = {made};
+        return made;
+      }
+      case SourceKind::kReshard: {
+        BufferId from = Provide(s, at.source.from, context);
+        BufferId made = Get(buffer);
+        bool near = IsLocal(stage(s).steps[static_cast<size_t>(at.source.step)].kind);
+        Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication, s, l,
+                                buffer.microbatch);
+        step.reads = {from};
+        step.writes = {made};
+        return made;
+      }
+      case SourceKind::kSum: {
+        std::vector<BufferId> terms;
+        for (int term : at.source.terms) terms.push_back(Provide(s, term, context));
+        return AddSum(s, l, buffer, std::move(terms));
+      }
+      case SourceKind::kMicrobatchSum: {
+        std::vector<BufferId> terms;
+        for (int64_t m = 0; m < program_.microbatches; ++m) {
+          terms.push_back(Provide(s, at.source.from, {static_cast<int>(m), -1, false}));
+        }
+        return AddSum(s, l, buffer, std::move(terms));
+      }
+      default:
+        HEDDLE_CHECK(false, "local {} of stage {} (value {}, source {}) is not there", l, s, at.value.value,
+                     static_cast<int>(at.source.kind));
+        return {};
+    }
+  }
+
+  BufferId AddSum(int s, int l, const Buffer& buffer, std::vector<BufferId> terms) {
+    BufferId made = Get(buffer);
+    Instruction& sum = Add(Opcode::kSum, Stream::kCompute, s, l, buffer.microbatch);
+    sum.reads = std::move(terms);
+    sum.writes = {made};
+    return made;
+  }
+
+  // ---- Segments.
+
+  Buffer SavedBuffer(int s, int g, int microbatch) const {
+    return {BufferKind::kSaved, s, g, microbatch, 0};
+  }
+
+  void GatherFor(int s, int g) {
+    // The groups in the order in which this pass needs them; the next ones are gathered ahead.
+    for (const SegmentInput& input : segment(s, g).inputs) {
+      const Source& source = local(s, input.local).source;
+      if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
+      auto at = std::find(gather_order_.begin(), gather_order_.end(), source.from);
+      for (int ahead = 0; ahead <= plan_.prefetch && at != gather_order_.end(); ++ahead, ++at) {
+        if (gathered_.count({s, *at})) continue;
+        gathered_[{s, *at}] = next_gather_;
+        Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, *at, -1);
+        gather.reads = {Get({BufferKind::kWeights, s, *at, -1, 0}, true)};
+        gather.writes = {Get({BufferKind::kGathered, s, *at, -1, next_gather_})};
+        ++next_gather_;
+      }
+    }
+  }
+
+  // Begins a pass over the segments of a stage, forward or backward.
+  void BeginPass(int s, bool forward) {
+    gathered_.clear();
+    gather_order_.clear();
+    for (const Segment& at : stage(s).segments) {
+      for (const SegmentInput& input : at.inputs) {
+        const Source& source = local(s, input.local).source;
+        if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
+        bool seen = std::find(gather_order_.begin(), gather_order_.end(), source.from) != gather_order_.end();
+        if (!seen) gather_order_.push_back(source.from);
+      }
+    }
+    if (!forward) std::reverse(gather_order_.begin(), gather_order_.end());
+  }
+
+  void EmitForward(int s, int g, const Context& context) {
+    const Segment& at = segment(s, g);
+    GatherFor(s, g);
+    std::vector<BufferId> reads;
+    for (const SegmentInput& input : at.inputs) reads.push_back(Provide(s, input.local, context));
+    Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, context.microbatch);
+    run.recompute = context.again;
+    run.reads = std::move(reads);
+    for (const SegmentOutput& output : at.outputs) {
+      run.writes.push_back(Get(LocalBuffer(s, output.local, context)));
+    }
+    bool keeps = at.has_backward && (at.unit < 0 || context.again);
+    if (keeps) run.writes.push_back(Get(SavedBuffer(s, g, context.microbatch)));
+  }
+
+  void EmitBackward(int s, int g, Half half, int microbatch) {
+    const Segment& at = segment(s, g);
+    GatherFor(s, g);
+    Context context{microbatch, -1, false};
+    std::vector<BufferId> reads;
+    for (const SegmentOutput& output : at.outputs) {
+      bool comes = output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
+      if (half == Half::kW) break;
+      reads.push_back(comes ? Provide(s, output.gradient, context) : BufferId{});
+    }
+    reads.push_back(Get(SavedBuffer(s, g, microbatch)));
+    std::vector<BufferId> adds;
+    std::vector<BufferId> writes;
+    for (const SegmentInput& input : at.inputs) {
+      const Local& from = local(s, input.local);
+      if (from.source.kind == SourceKind::kParameter && group(s, from.source.from).zero == 3) {
+        reads.push_back(WeightsOf(s, from.source.from));
+      }
+      bool mine = half == Half::kBW || (half == Half::kW) == input.late;
+      if (!mine) continue;
+      if (input.trained) AddUnique(adds, GradientsOf(s, from.source.from, microbatch));
+      if (input.gradient < 0) continue;
+      BufferId gradient = Get(LocalBuffer(s, input.gradient, context));
+      if (local(s, input.gradient).once) {
+        AddUnique(adds, gradient);
+      } else {
+        writes.push_back(gradient);
+      }
+    }
+    Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, microbatch);
+    run.half = half;
+    run.reads = std::move(reads);
+    run.writes = std::move(writes);
+    run.adds = std::move(adds);
+  }
+
+  static void AddUnique(std::vector<BufferId>& list, BufferId id) {
+    if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+  }
+
+  // ZeRO 2 and 3 reduce what each micro-batch adds.
+  BufferId GradientsOf(int s, int g, int microbatch) {
+    bool each = group(s, g).zero >= 2;
+    return Get({BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0});
+  }
+
+  bool HasLate(const Segment& at) const {
+    return std::any_of(at.inputs.begin(), at.inputs.end(), [](const SegmentInput& input) { return input.late; });
+  }
+
+  // ---- The phases of a step.
+
+  void EmitStart(int s) {
+    BeginPass(s, true);
+    for (size_t g = 0; g < stage(s).segments.size(); ++g) {
+      if (segment(s, static_cast<int>(g)).phase == Phase::kOnce) EmitForward(s, static_cast<int>(g), {});
+    }
+    for (int64_t m = 0; m < program_.microbatches; ++m) {
+      for (size_t g = 0; g < stage(s).segments.size(); ++g) {
+        if (segment(s, static_cast<int>(g)).phase != Phase::kFirst) continue;
+        EmitForward(s, static_cast<int>(g), {static_cast<int>(m), -1, false});
+      }
+    }
+    // What does not depend on the samples is brought to its readers before the first of them.
+    for (const Segment& at : stage(s).segments) {
+      if (at.phase != Phase::kMain) continue;
+      for (const SegmentInput& input : at.inputs) {
+        const Local& from = local(s, input.local);
+        if (from.once && from.source.kind != SourceKind::kParameter) Provide(s, input.local, {});
+      }
+    }
+  }
+
+  void EmitTasks(const std::vector<Task>& tasks) {
+    // What a task receives is asked for one task ahead.
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      if (t == 0) EmitReceives(tasks[0]);
+      if (t + 1 < tasks.size()) EmitReceives(tasks[t + 1]);
+      EmitTask(tasks[t]);
+    }
+  }
+
+  const std::map<ValueId, StageBuild::Crossing>& Incoming(const Task& task) const {
+    const StageBuild& build = builds_[static_cast<size_t>(task.stage)];
+    return task.half == Half::kF ? build.received : build.sent;
+  }
+
+  void EmitReceives(const Task& task) {
+    if (task.half == Half::kW) return;
+    auto receive = [&](int l) {
+      Context context{task.microbatch, -1, false};
+      Instruction& recv = Add(Opcode::kRecv, Stream::kCommunication, task.stage,
+                              local(task.stage, l).source.from, task.microbatch);
+      recv.writes = {Get(LocalBuffer(task.stage, l, context))};
+    };
+    for (const auto& [id, crossing] : Incoming(task)) {
+      if (task.half == Half::kF) {
+        owner_[{task.stage, crossing.local}] = -1;
+        receive(crossing.local);
+      } else {
+        for (const auto& [other, gradient] : crossing.gradients) receive(gradient);
+      }
+    }
+  }
+
+  void EmitTask(const Task& task) {
+    BeginPass(task.stage, task.half == Half::kF);
+    switch (task.half) {
+      case Half::kF:
+        return EmitForwardTask(task);
+      case Half::kW:
+        return EmitWeightTask(task);
+      default:
+        return EmitBackwardTask(task);
+    }
+  }
+
+  void EmitForwardTask(const Task& task) {
+    std::set<ValueId> sent;
+    for (size_t g = 0; g < stage(task.stage).segments.size(); ++g) {
+      const Segment& at = segment(task.stage, static_cast<int>(g));
+      if (at.phase != Phase::kMain) continue;
+      Context context{task.microbatch, at.unit, false};
+      EmitForward(task.stage, static_cast<int>(g), context);
+      for (const SegmentOutput& output : at.outputs) EmitSends(task, local(task.stage, output.local).value);
+    }
+  }
+
+  // A value that other stages read goes to them as soon as it is there.
+  void EmitSends(const Task& task, ValueId id) {
+    const auto& sent = builds_[static_cast<size_t>(task.stage)].sent;
+    auto found = sent.find(id);
+    if (found == sent.end()) return;
+    EmitSend(task, found->second.local);
+  }
+
+  void EmitSend(const Task& task, int l) {
+    BufferId buffer = Provide(task.stage, l, {task.microbatch, -1, false});
+    for (size_t t = 0; t < program_.transfers.size(); ++t) {
+      const StageTransfer& transfer = program_.transfers[t];
+      if (transfer.from_stage != task.stage || transfer.from_local != l) continue;
+      Add(Opcode::kSend, Stream::kCommunication, task.stage, static_cast<int>(t), task.microbatch).reads = {buffer};
+    }
+  }
+
+  void EmitBackwardTask(const Task& task) {
+    std::set<int> recomputed;
+    for (size_t g = stage(task.stage).segments.size(); g-- > 0;) {
+      const Segment& at = segment(task.stage, static_cast<int>(g));
+      if (at.phase != Phase::kMain || !at.has_backward) continue;
+      if (at.unit >= 0 && recomputed.insert(at.unit).second) EmitRecompute(task, at.unit);
+      EmitBackward(task.stage, static_cast<int>(g), task.half, task.microbatch);
+    }
+    for (const auto& [id, crossing] : builds_[static_cast<size_t>(task.stage)].received) {
+      for (const auto& [other, gradient] : crossing.gradients) EmitSend(task, gradient);
+    }
+  }
+
+  void EmitRecompute(const Task& task, int unit) {
+    for (size_t g = 0; g < stage(task.stage).segments.size(); ++g) {
+      const Segment& at = segment(task.stage, static_cast<int>(g));
+      if (at.phase != Phase::kMain || at.unit != unit) continue;
+      EmitForward(task.stage, static_cast<int>(g), {task.microbatch, unit, true});
+    }
+  }
+
+  void EmitWeightTask(const Task& task) {
+    for (size_t g = stage(task.stage).segments.size(); g-- > 0;) {
+      const Segment& at = segment(task.stage, static_cast<int>(g));
+      if (at.phase != Phase::kMain || !at.has_backward || !HasLate(at)) continue;
+      EmitBackward(task.stage, static_cast<int>(g), Half::kW, task.microbatch);
+    }
+  }
+
+  void EmitOnceBackward(int s) {
+    for (size_t g = stage(s).segments.size(); g-- > 0;) {
+      const Segment& at = segment(s, static_cast<int>(g));
+      if (at.phase == Phase::kOnce && at.has_backward) EmitBackward(s, static_cast<int>(g), Half::kBW, -1);
+    }
+    for (int gradient : stage(s).parameter_gradients) {
+      BufferId from = Provide(s, gradient, {});
+      int g = GroupOf(s, local(s, gradient).value);
+      Instruction& add = Add(Opcode::kAddGradient, Stream::kCompute, s, gradient, -1);
+      add.reads = {from};
+      add.adds = {GradientsOf(s, g, -1)};
+    }
+  }
+
+  int GroupOf(int s, ValueId parameter) const {
+    for (const Local& at : stage(s).locals) {
+      if (at.source.kind == SourceKind::kParameter && at.value == parameter) return at.source.from;
+    }
+    HEDDLE_CHECK(false, "parameter {} is in no group", parameter.value);
+    return -1;
+  }
+
+  // Gradients are reduced as soon as the last of them has been added.
+  void InsertReductions() {
+    std::map<size_t, size_t> last;  // by buffer: the last instruction that adds to it
+    for (size_t i = 0; i < out_.instructions.size(); ++i) {
+      for (BufferId id : out_.instructions[i].adds) {
+        if (out_.buffers[id.index()].kind == BufferKind::kWeightGradients) last[id.index()] = i;
+      }
+    }
+    std::multimap<size_t, size_t> after;
+    for (auto [buffer, i] : last) after.insert({i, buffer});
+    std::vector<Instruction> instructions;
+    std::swap(instructions, out_.instructions);
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      out_.instructions.push_back(std::move(instructions[i]));
+      auto [begin, end] = after.equal_range(i);
+      for (auto at = begin; at != end; ++at) AddReduction(BufferId::FromIndex(at->second));
+    }
+  }
+
+  void AddReduction(BufferId gradients) {
+    const Buffer from = out_.buffers[gradients.index()];
+    const ParameterGroup& g = group(from.stage, from.index);
+    if (GroupSize(stage(from.stage).mesh, g.reduce_axes) == 1) return;
+    BufferId reduced = Get({BufferKind::kReduced, from.stage, from.index, -1, 0});
+    Instruction& reduce =
+        Add(Opcode::kReduceGradients, Stream::kCommunication, from.stage, from.index, from.microbatch);
+    reduce.reads = {gradients};
+    (g.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
+  }
+
+  // What the update of a group reads.
+  BufferId FinalGradients(int s, int g) {
+    Buffer reduced{BufferKind::kReduced, s, g, -1, 1};
+    if (!Exists(reduced)) reduced.version = 0;
+    return Exists(reduced) ? Get(reduced) : Get({BufferKind::kWeightGradients, s, g, -1, 0});
+  }
+
+  void EmitEnd() {
+    for (int s : out_.stages) {
+      for (size_t g = 0; g < stage(s).groups.size(); ++g) EmitShards(s, static_cast<int>(g));
+    }
+    for (size_t t = 0; t < program_.tied.size(); ++t) EmitTied(static_cast<int>(t));
+    EmitReport();
+    for (int s : out_.stages) {
+      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
+        if (stage(s).groups[g].trained) EmitUpdate(s, static_cast<int>(g));
+      }
+    }
+  }
+
+  void EmitShards(int s, int g) {
+    const ParameterGroup& at = group(s, g);
+    if (at.zero == 0 || GroupSize(stage(s).mesh, at.reduce_axes & ~at.zero_axes) == 1) return;
+    Instruction& reduce = Add(Opcode::kReduceShards, Stream::kCommunication, s, g, -1);
+    reduce.reads = {Get({BufferKind::kReduced, s, g, -1, 0})};
+    reduce.writes = {Get({BufferKind::kReduced, s, g, -1, 1})};
+  }
+
+  void EmitTied(int tied) {
+    std::vector<BufferId> held;
+    int first = -1;
+    for (const auto& [s, g] : program_.tied[static_cast<size_t>(tied)].holders) {
+      if (std::find(out_.stages.begin(), out_.stages.end(), s) == out_.stages.end()) continue;
+      held.push_back(FinalGradients(s, g));
+      if (first < 0) first = s;
+    }
+    if (first < 0) return;
+    Instruction& sync = Add(Opcode::kSyncTied, Stream::kCommunication, first, tied, -1);
+    sync.reads = held;
+    sync.adds = held;
+  }
+
+  void EmitReport() {
+    std::vector<BufferId> reads;
+    for (int s : out_.stages) {
+      if (stage(s).loss < 0) continue;
+      for (int64_t m = 0; m < program_.microbatches; ++m) {
+        reads.push_back(Get({BufferKind::kLocal, s, stage(s).loss, static_cast<int>(m), 0}));
+      }
+    }
+    for (int s : out_.stages) {
+      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
+        if (stage(s).groups[g].trained) reads.push_back(FinalGradients(s, static_cast<int>(g)));
+      }
+    }
+    Instruction& report = Add(Opcode::kReport, Stream::kCommunication, out_.stages[0], 0, -1);
+    report.reads = std::move(reads);
+    report.writes = {Get({BufferKind::kReport, out_.stages[0], 0, -1, 0})};
+  }
+
+  void EmitUpdate(int s, int g) {
+    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
+    update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, out_.stages[0], 0, -1, 0})};
+    BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
+    update.adds = {weights, Get({BufferKind::kOptimizer, s, g, -1, 0}, true)};
+    int zero = group(s, g).zero;
+    if (zero != 1 && zero != 2) return;
+    Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
+    gather.reads = {weights};
+    gather.adds = {weights};
+  }
+
+  const Program& program_;
+  const std::vector<StageBuild>& builds_;
+  const Plan& plan_;
+  DeviceProgram out_;
+  std::map<Key, BufferId> buffers_;
+  std::map<std::pair<int, int>, int> owner_;     // by stage and Local: the unit that recomputes it, or -1
+  std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
+  std::vector<int> gather_order_;
+  int next_gather_ = 0;
+};
+
+}  // namespace
+
+DeviceProgram Emit(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
+                   const std::vector<int>& stages, const std::vector<Task>& tasks) {
+  return Emitter(program, builds, plan, stages).Run(tasks);
+}
+
+void FindLifetimes(DeviceProgram& run) {
+  constexpr int kNobody = -1;
+  std::vector<int> last_touch(run.buffers.size(), kNobody), writer(run.buffers.size(), kNobody);
+  for (size_t i = 0; i < run.instructions.size(); ++i) {
+    Instruction& instruction = run.instructions[i];
+    auto touch = [&](BufferId id) {
+      if (!id.valid()) return;
+      int by = writer[id.index()];
+      bool other = by != kNobody && run.instructions[static_cast<size_t>(by)].stream != instruction.stream;
+      if (other && std::find(instruction.waits.begin(), instruction.waits.end(), by) == instruction.waits.end()) {
+        instruction.waits.push_back(by);
+      }
+      last_touch[id.index()] = static_cast<int>(i);
+    };
+    for (BufferId id : instruction.reads) touch(id);
+    for (BufferId id : instruction.adds) touch(id);
+    for (BufferId id : instruction.writes) touch(id);
+    for (BufferId id : instruction.adds) writer[id.index()] = static_cast<int>(i);
+    for (BufferId id : instruction.writes) writer[id.index()] = static_cast<int>(i);
+    std::sort(instruction.waits.begin(), instruction.waits.end());
+  }
+  std::vector<bool> persistent(run.buffers.size(), false);
+  for (BufferId id : run.persistent) persistent[id.index()] = true;
+  for (size_t b = 0; b < run.buffers.size(); ++b) {
+    if (persistent[b] || last_touch[b] == kNobody) continue;
+    run.instructions[static_cast<size_t>(last_touch[b])].frees.push_back(BufferId::FromIndex(b));
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,146 @@
+#include "program/lower.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "program/emit.h"
+#include "program/stage_builder.h"
+
+namespace heddle {
+namespace {
+
+void AddOnce(std::vector<int>& list, int item) {
+  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
+}
+
+// Which stages read each value, and which of them give a gradient.
+void FindReaders(LoweringContext& context) {
+  const Model& model = context.expanded.model;
+  context.reader_stages.resize(model.graph.values.size());
+  context.gradient_stages.resize(model.graph.values.size());
+  std::vector<int> stage_of(model.graph.nodes.size(), -1);
+  const std::vector<Stage>& stages = context.expanded.stages;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (NodeId id : NodesOf(model, stages[s])) stage_of[id.index()] = static_cast<int>(s);
+  }
+  for (size_t s = 0; s < stages.size(); ++s) {
+    std::vector<NodeId> nodes = NodesOf(model, stages[s]);
+    std::vector<NodeId> side = SideNodesOf(model, nodes);
+    nodes.insert(nodes.end(), side.begin(), side.end());
+    for (NodeId id : nodes) {
+      const Node& node = model.graph.node(id);
+      for (size_t o = 0; o < node.operands.size(); ++o) {
+        size_t v = node.operands[o].index();
+        NodeId producer = model.graph.values[v].producer;
+        bool parameter = model.graph.values[v].kind == ValueKind::kParameter;
+        bool away = producer.valid() && stage_of[producer.index()] >= 0 &&
+                    stage_of[producer.index()] != static_cast<int>(s);
+        if (!parameter && !away) continue;
+        AddOnce(context.reader_stages[v], static_cast<int>(s));
+        if (WantsGradient(model, id, o)) AddOnce(context.gradient_stages[v], static_cast<int>(s));
+      }
+    }
+  }
+}
+
+void LinkTransfers(std::vector<StageBuild>& builds, Program& program) {
+  auto link = [&](int from_stage, int from_local, int to_stage, int to_local) {
+    Local& target = builds[static_cast<size_t>(to_stage)].stage.locals[static_cast<size_t>(to_local)];
+    target.source.from = static_cast<int>(program.transfers.size());
+    program.transfers.push_back({from_stage, to_stage, from_local, to_local});
+  };
+  for (size_t s = 0; s < builds.size(); ++s) {
+    for (const auto& [id, sent] : builds[s].sent) {
+      for (size_t t = 0; t < builds.size(); ++t) {
+        auto received = builds[t].received.find(id);
+        if (received == builds[t].received.end()) continue;
+        link(static_cast<int>(s), sent.local, static_cast<int>(t), received->second.local);
+        auto back = received->second.gradients.find(-1);
+        if (back == received->second.gradients.end()) continue;
+        link(static_cast<int>(t), back->second, static_cast<int>(s), sent.gradients.at(static_cast<int>(t)));
+      }
+    }
+  }
+}
+
+void LinkTied(std::vector<StageBuild>& builds, Program& program) {
+  std::map<ValueId, TiedGroup> tied;
+  for (size_t s = 0; s < builds.size(); ++s) {
+    std::vector<ParameterGroup>& groups = builds[s].stage.groups;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (groups[g].slots.size() == 1 && groups[g].trained) {
+        tied[groups[g].slots[0].parameter].holders.push_back({static_cast<int>(s), static_cast<int>(g)});
+      }
+    }
+  }
+  for (auto& [id, group] : tied) {
+    if (group.holders.size() < 2) continue;
+    for (const auto& [s, g] : group.holders) {
+      builds[static_cast<size_t>(s)].stage.groups[static_cast<size_t>(g)].tied = static_cast<int>(program.tied.size());
+    }
+    program.tied.push_back(group);
+  }
+}
+
+// The stages of each run of devices.
+std::vector<std::vector<int>> FindRuns(const std::vector<Stage>& stages) {
+  std::vector<std::vector<int>> runs;
+  for (size_t s = 0; s < stages.size(); ++s) {
+    auto same = std::find_if(runs.begin(), runs.end(), [&](const std::vector<int>& run) {
+      return stages[static_cast<size_t>(run[0])].mesh.first == stages[s].mesh.first;
+    });
+    if (same == runs.end()) same = runs.insert(runs.end(), std::vector<int>{});
+    same->push_back(static_cast<int>(s));
+  }
+  return runs;
+}
+
+Timetable TimetableOf(const Plan& plan, size_t runs) {
+  const ScheduleDef* schedule = FindSchedule(plan.schedule);
+  if (schedule == nullptr) {
+    std::string names;
+    for (const ScheduleDef& def : AllSchedules()) names += (names.empty() ? "" : ", ") + std::string(def.name);
+    ThrowInput("there is no schedule '{}'; there are {}", plan.schedule, names);
+  }
+  PipelineShape shape;
+  shape.devices = static_cast<int>(runs);
+  shape.chunks = static_cast<int>(plan.stages.size() / runs);
+  shape.microbatches = static_cast<int>(plan.microbatches);
+  for (const Stage& stage : plan.stages) {
+    shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
+  }
+  return MakeTimetable(*schedule, shape);
+}
+
+}  // namespace
+
+Program Lower(const Model& model, const Plan& plan) {
+  ExpandedPlan expanded = Expand(model, plan);
+  std::vector<Rule> rules = MicroRules(expanded.model, plan.microbatches);
+  size_t values = expanded.model.graph.values.size();
+  MicrobatchSums sums{std::vector<bool>(values, false), std::vector<bool>(values, false)};
+  if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
+  LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}};
+  FindReaders(context);
+  std::vector<StageBuild> builds;
+  for (size_t s = 0; s < plan.stages.size(); ++s) builds.push_back(BuildStage(context, static_cast<int>(s)));
+
+  Program program;
+  LinkTransfers(builds, program);
+  LinkTied(builds, program);
+  program.microbatches = plan.microbatches;
+  program.precision = plan.precision;
+  for (const StageBuild& build : builds) program.stages.push_back(build.stage);
+  std::vector<std::vector<int>> runs = FindRuns(plan.stages);
+  Timetable timetable = TimetableOf(plan, runs.size());
+  for (size_t r = 0; r < runs.size(); ++r) {
+    program.runs.push_back(Emit(program, builds, plan, runs[r], timetable[r]));
+  }
+  program.model = std::move(expanded.model);
+  program.origin = std::move(expanded.origin);
+  program.micro_rules = std::move(rules);
+  return program;
+}
+
+}  // namespace heddle

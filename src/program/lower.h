@@ -1,0 +1,12 @@
+// Graph + plan -> program. See program.h for what comes out.
+#pragma once
+
+#include "program/program.h"
+
+namespace heddle {
+
+// The plan must be sound (Verify). Throws InputError where the plan's schedule refuses its shape, or the model
+// forbids micro-batches.
+Program Lower(const Model& model, const Plan& plan);
+
+}  // namespace heddle

@@ -1,0 +1,115 @@
+#include "program/parameter_groups.h"
+
+#include <algorithm>
+
+namespace heddle {
+namespace {
+
+struct Stored {
+  int local = -1;
+  AxisMask reduce_axes = 0;
+  bool trained = false;
+  bool plain = true;  // read as stored, by blocks alone
+  int segment = -1;   // the first of the main phase that reads it
+  int block = -1;
+};
+
+std::vector<Stored> FindStored(const StageProgram& stage) {
+  std::vector<Stored> all;
+  std::vector<int> index(stage.locals.size(), -1);
+  for (size_t l = 0; l < stage.locals.size(); ++l) {
+    if (stage.locals[l].source.kind != SourceKind::kParameter) continue;
+    index[l] = static_cast<int>(all.size());
+    Stored stored;
+    stored.local = static_cast<int>(l);
+    all.push_back(stored);
+  }
+  for (size_t s = 0; s < stage.segments.size(); ++s) {
+    const Segment& segment = stage.segments[s];
+    for (const SegmentInput& input : segment.inputs) {
+      int at = index[static_cast<size_t>(input.local)];
+      if (at < 0) continue;
+      Stored& stored = all[static_cast<size_t>(at)];
+      stored.trained = stored.trained || input.trained;
+      stored.reduce_axes |= input.partial_axes;
+      if (segment.phase != Phase::kMain) {
+        stored.plain = false;
+      } else if (stored.segment < 0) {
+        stored.segment = static_cast<int>(s);
+        stored.block = segment.block;
+      } else if (stored.block != segment.block) {
+        stored.plain = false;
+      }
+    }
+  }
+  for (const Local& local : stage.locals) {
+    if (local.source.kind != SourceKind::kReshard) continue;
+    int at = index[static_cast<size_t>(local.source.from)];
+    if (at >= 0) all[static_cast<size_t>(at)].plain = false;
+  }
+  for (int gradient : stage.parameter_gradients) {
+    const Local& local = stage.locals[static_cast<size_t>(gradient)];
+    for (Stored& stored : all) {
+      if (stage.locals[static_cast<size_t>(stored.local)].value != local.value) continue;
+      stored.trained = true;
+      stored.reduce_axes |= local.sharding.partial_axes();
+    }
+  }
+  return all;
+}
+
+AxisMask NamedAxes(const Mesh& mesh, const std::vector<std::string>& names) {
+  AxisMask axes = 0;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (std::find(names.begin(), names.end(), mesh.axes[a].name) != names.end()) axes |= AxisSet(a);
+  }
+  return axes;
+}
+
+int64_t ElementsOf(const Mesh& mesh, const Sharding& sharding) {
+  int64_t elements = 1;
+  for (int64_t size : PaddedShape(mesh, sharding)) elements *= size;
+  return elements;
+}
+
+}  // namespace
+
+void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
+  std::vector<Stored> all = FindStored(stage);
+  // Backward finishes the last segment first; what the once phase reads, last of all.
+  std::stable_sort(all.begin(), all.end(), [](const Stored& a, const Stored& b) { return a.segment > b.segment; });
+  AxisMask zero_axes = NamedAxes(stage.mesh, context.plan.zero.axes);
+  int64_t bytes = 0;
+  int last_block = -1;
+  bool last_tied = false;
+  for (const Stored& stored : all) {
+    Local& local = stage.locals[static_cast<size_t>(stored.local)];
+    ParameterGroup group;
+    group.trained = stored.trained;
+    group.reduce_axes = stored.reduce_axes;
+    group.zero_axes = context.plan.zero.level > 0 ? zero_axes & stored.reduce_axes : 0;
+    group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
+    if (group.zero == 0) group.zero_axes = 0;
+    bool tied = context.reader_stages[local.value.index()].size() > 1;
+    if (group.zero == 3 && (!stored.plain || tied || stored.block < 0)) group.zero = 2;
+    bool joins = !stage.groups.empty() && !tied && !last_tied && bytes < context.plan.bucket_bytes;
+    if (joins) {
+      const ParameterGroup& last = stage.groups.back();
+      joins = last.trained == group.trained && last.reduce_axes == group.reduce_axes &&
+              last.zero_axes == group.zero_axes && last.zero == group.zero;
+      if (group.zero == 3) joins = joins && stored.block == last_block;
+    }
+    if (!joins) {
+      stage.groups.push_back(std::move(group));
+      bytes = 0;
+    }
+    local.source.from = static_cast<int>(stage.groups.size()) - 1;
+    local.source.step = static_cast<int>(stage.groups.back().slots.size());
+    stage.groups.back().slots.push_back({local.value, local.sharding});
+    bytes += 4 * ElementsOf(stage.mesh, local.sharding);
+    last_block = stored.block;
+    last_tied = tied;
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,12 @@
+// The parameters of a stage, grouped: those whose gradients are reduced over the same axes lie together, in the
+// order in which backward finishes them, up to the plan's bucket size (ZeRO 3: those of one block).
+#pragma once
+
+#include "program/stage_builder.h"
+
+namespace heddle {
+
+// Fills stage.groups and the sources of the Locals of parameters.
+void GroupParameters(const LoweringContext& context, int index, StageProgram& stage);
+
+}  // namespace heddle

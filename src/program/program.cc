@@ -1,0 +1,139 @@
+#include "program/program.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+int64_t Elements(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
+std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask axes) {
+  std::vector<int64_t> ranks = AxisGroup(stage.mesh, device - stage.mesh.first, axes);
+  for (int64_t& rank : ranks) rank += stage.mesh.first;
+  return ranks;
+}
+
+}  // namespace
+
+const DeviceProgram& Program::RunOf(int64_t device) const {
+  for (const DeviceProgram& run : runs) {
+    if (device >= run.first_device && device < run.first_device + run.devices) return run;
+  }
+  HEDDLE_CHECK(false, "device {} has no program", device);
+  return runs.front();
+}
+
+int64_t Program::device_count() const {
+  int64_t count = 0;
+  for (const DeviceProgram& run : runs) count = std::max(count, run.first_device + run.devices);
+  return count;
+}
+
+Position PositionIn(const StageProgram& stage, int64_t device) {
+  return PositionOf(stage.mesh, device - stage.mesh.first);
+}
+
+int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot, const Position& position) {
+  return Elements(LocalShape(stage.mesh, slot.sharding, position));
+}
+
+int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group, const Position& position) {
+  int64_t elements = 0;
+  for (const ParameterSlot& slot : group.slots) elements += SlotElements(stage, slot, position);
+  int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
+  return (elements + ranks - 1) / ranks * ranks;
+}
+
+int TiedGroup::GroupOn(int stage) const {
+  for (const auto& [holder, group] : holders) {
+    if (holder == stage) return group;
+  }
+  HEDDLE_CHECK(false, "stage {} does not hold the tied parameter", stage);
+  return -1;
+}
+
+Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device) {
+  if (instruction.op == Opcode::kReport) {
+    Payload payload;
+    for (int64_t rank = 0; rank < program.device_count(); ++rank) payload.ranks.push_back(rank);
+    payload.bytes = 2 * SizeOf(DType::kF64);
+    return payload;
+  }
+  const StageProgram& stage = program.stages[static_cast<size_t>(instruction.stage)];
+  Position position = PositionIn(stage, device);
+  size_t index = static_cast<size_t>(instruction.index);
+  int64_t gradient_bytes = SizeOf(program.precision.gradients);
+  switch (instruction.op) {
+    case Opcode::kReshard: {
+      const Local& local = stage.locals[index];
+      const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
+      if (IsLocal(step.kind)) return {};
+      return {ToCollective(step.kind), RanksOf(stage, device, step.axes),
+              PayloadElements(stage.mesh, step, position) * SizeOf(local.dtype)};
+    }
+    case Opcode::kReduceGradients: {
+      const ParameterGroup& group = stage.groups[index];
+      int64_t bytes = FlatElements(stage, group, position) * gradient_bytes;
+      // Scattered over the axes that split the state, the rest is reduced as a whole.
+      if (group.zero == 0) return {CollectiveKind::kAllReduce, RanksOf(stage, device, group.reduce_axes), bytes};
+      return {CollectiveKind::kReduceScatter, RanksOf(stage, device, group.zero_axes), bytes};
+    }
+    case Opcode::kReduceShards: {
+      const ParameterGroup& group = stage.groups[index];
+      AxisMask axes = group.reduce_axes & ~group.zero_axes;
+      int64_t bytes = FlatElements(stage, group, position) / GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
+      return {CollectiveKind::kAllReduce, RanksOf(stage, device, axes), bytes};
+    }
+    case Opcode::kGatherWeights: {
+      const ParameterGroup& group = stage.groups[index];
+      int64_t bytes = FlatElements(stage, group, position) / GroupSize(stage.mesh, group.zero_axes) *
+                      SizeOf(program.precision.compute);
+      return {CollectiveKind::kAllGather, RanksOf(stage, device, group.zero_axes), bytes};
+    }
+    case Opcode::kSyncTied: {
+      // The devices at one place of every holder's mesh; a run that holds it twice adds the two up itself.
+      Payload payload;
+      const TiedGroup& tied = program.tied[index];
+      for (const auto& [holder, held] : tied.holders) {
+        int64_t rank = program.stages[static_cast<size_t>(holder)].mesh.first + device - stage.mesh.first;
+        if (std::find(payload.ranks.begin(), payload.ranks.end(), rank) == payload.ranks.end()) {
+          payload.ranks.push_back(rank);
+        }
+      }
+      std::sort(payload.ranks.begin(), payload.ranks.end());
+      const ParameterGroup& group = stage.groups[static_cast<size_t>(tied.GroupOn(instruction.stage))];
+      payload.bytes =
+          FlatElements(stage, group, position) / GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
+      return payload;
+    }
+    default:
+      return {};
+  }
+}
+
+std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction, int64_t device) {
+  const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
+  const StageProgram& from = program.stages[static_cast<size_t>(transfer.from_stage)];
+  const StageProgram& to = program.stages[static_cast<size_t>(transfer.to_stage)];
+  MeshTransfer moved{from.mesh, to.mesh, from.locals[static_cast<size_t>(transfer.from_local)].sharding,
+                 to.locals[static_cast<size_t>(transfer.to_local)].sharding};
+  std::vector<PeerMessage> messages;
+  if (instruction.op == Opcode::kSend) {
+    for (Message& message : MessagesFrom(moved, device - from.mesh.first)) {
+      messages.push_back({to.mesh.first + message.to, std::move(message)});
+    }
+  } else {
+    for (Message& message : MessagesTo(moved, device - to.mesh.first)) {
+      messages.push_back({from.mesh.first + message.from, std::move(message)});
+    }
+  }
+  return messages;
+}
+
+}  // namespace heddle

@@ -1,0 +1,258 @@
+#include "program/segments.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+#include "program/stage_builder.h"
+
+namespace heddle {
+namespace {
+
+class Splitter {
+ public:
+  Splitter(const LoweringContext& context, int stage)
+      : context_(context),
+        model_(context.expanded.model),
+        stage_(context.expanded.stages[static_cast<size_t>(stage)]),
+        segment_of_(model_.graph.nodes.size(), -1) {}
+
+  SegmentLayout Run() {
+    std::vector<NodeId> main = NodesOf(model_, stage_);
+    std::vector<NodeId> side = SideNodesOf(model_, main);
+    std::vector<NodeId> once, inputs;
+    for (NodeId id : side) (model_.once[id.index()] ? once : inputs).push_back(id);
+    std::set<NodeId> first = FirstNodes(inputs);
+    std::vector<NodeId> first_nodes(first.begin(), first.end());
+    AddSegments(once, Phase::kOnce);
+    AddSegments(first_nodes, Phase::kFirst);
+    std::fill(segment_of_.begin(), segment_of_.end(), -1);
+    AddSegments(NodesOfMain(inputs, first, main), Phase::kMain);
+    FindProduced();
+    return std::move(out_);
+  }
+
+ private:
+  // Nodes made from inputs that a sum over all samples needs.
+  std::set<NodeId> FirstNodes(const std::vector<NodeId>& inputs) const {
+    std::set<NodeId> first;
+    for (size_t i = inputs.size(); i-- > 0;) {
+      const Node& node = model_.graph.node(inputs[i]);
+      bool wanted = std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) {
+        if (context_.sums.first[id.index()]) return true;
+        const std::vector<NodeId>& readers = model_.readers[id.index()];
+        return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) { return first.count(reader) != 0; });
+      });
+      if (wanted) first.insert(inputs[i]);
+    }
+    return first;
+  }
+
+  // Side nodes that each micro-batch needs, then the blocks in their order.
+  std::vector<NodeId> NodesOfMain(const std::vector<NodeId>& inputs, const std::set<NodeId>& first,
+                                  const std::vector<NodeId>& main) const {
+    std::set<NodeId> wanted(main.begin(), main.end());
+    std::vector<NodeId> nodes;
+    for (size_t i = inputs.size(); i-- > 0;) {
+      const Node& node = model_.graph.node(inputs[i]);
+      bool read = false;
+      for (ValueId id : node.results) {
+        if (context_.sums.first[id.index()]) continue;
+        for (NodeId reader : model_.readers[id.index()]) read = read || wanted.count(reader) != 0;
+      }
+      if (!read && first.count(inputs[i])) continue;
+      wanted.insert(inputs[i]);
+      nodes.push_back(inputs[i]);
+    }
+    std::reverse(nodes.begin(), nodes.end());
+    for (int b = stage_.first_block; b < stage_.last_block; ++b) {
+      const std::vector<NodeId>& block = model_.blocks[static_cast<size_t>(b)].nodes;
+      nodes.insert(nodes.end(), block.begin(), block.end());
+    }
+    return nodes;
+  }
+
+  const Rule& rule(NodeId id) const { return context_.rules[id.index()]; }
+  const Strategy& strategy(NodeId id) const { return stage_.strategies[id.index()]; }
+
+  Sharding Given(ValueId id) const {
+    NodeId producer = model_.graph.value(id).producer;
+    const Node& node = model_.graph.node(producer);
+    size_t r = static_cast<size_t>(std::find(node.results.begin(), node.results.end(), id) - node.results.begin());
+    return ResultSharding(stage_.mesh, rule(producer), strategy(producer), r);
+  }
+
+  // Can the node read this operand where it is made, with nothing in between, both ways?
+  bool IsDirect(NodeId id, size_t o) const {
+    ValueId operand = model_.graph.node(id).operands[o];
+    Sharding given = Given(operand);
+    if (OperandSharding(stage_.mesh, rule(id), strategy(id), o) != given) return false;
+    if (!WantsGradient(model_, id, o)) return true;
+    given.partial = {};
+    return OperandGradient(stage_.mesh, rule(id), strategy(id), o) == given;
+  }
+
+  struct Place {
+    int block = -1;
+    int unit = -1;
+    bool operator==(const Place&) const = default;
+  };
+
+  Place PlaceOf(NodeId id, Phase phase) const {
+    int block = model_.block_of[id.index()];
+    if (phase != Phase::kMain || block < 0) return {};
+    bool chain = model_.blocks[static_cast<size_t>(block)].chain >= 0;
+    RecomputePolicy policy = stage_.recompute[static_cast<size_t>(block - stage_.first_block)];
+    Place place{chain ? block : -1, -1};
+    if (policy == RecomputePolicy::kFull && chain) place.unit = block;
+    if (policy == RecomputePolicy::kSelective && IsCheapToRecompute(id)) place.unit = block;
+    return place;
+  }
+
+  // Selective recomputation: what lies between two products of activations (attention's scores), and those.
+  bool IsCheapToRecompute(NodeId id) const {
+    const Node& node = model_.graph.node(id);
+    bool weights = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
+      NodeId producer = model_.graph.value(operand).producer;
+      return model_.graph.value(operand).kind == ValueKind::kParameter ||
+             (producer.valid() && model_.once[producer.index()] && model_.flow.needed[operand.index()]);
+    });
+    return !weights && (IsProduct(id) || (Reaches(id, true) && Reaches(id, false)));
+  }
+  bool IsProduct(NodeId id) const {
+    const Node& node = model_.graph.node(id);
+    const std::vector<WorkTerm>& work = rule(id).work;
+    bool contraction = std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
+    bool activations = std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
+      NodeId producer = model_.graph.value(operand).producer;
+      return producer.valid() && !model_.once[producer.index()];
+    });
+    return contraction && activations && node.operands.size() > 1;
+  }
+  // Is a neighbour along this direction, without weights in between, a product of activations?
+  bool Reaches(NodeId id, bool forward) const {
+    for (int step = 0; step < 8; ++step) {
+      const Node& node = model_.graph.node(id);
+      NodeId next;
+      if (forward) {
+        const std::vector<NodeId>& readers = model_.readers[node.results[0].index()];
+        if (readers.size() == 1) next = readers[0];
+      } else if (!node.operands.empty()) {
+        next = model_.graph.value(node.operands[0]).producer;
+      }
+      if (!next.valid() || model_.block_of[next.index()] != model_.block_of[id.index()]) return false;
+      if (IsProduct(next)) return true;
+      const Node& after = model_.graph.node(next);
+      for (ValueId operand : after.operands) {
+        if (model_.graph.value(operand).kind == ValueKind::kParameter) return false;
+      }
+      id = next;
+    }
+    return false;
+  }
+
+  void AddSegments(const std::vector<NodeId>& nodes, Phase phase) {
+    Place place;
+    bool open = false;
+    for (NodeId id : nodes) {
+      const Node& node = model_.graph.node(id);
+      Place at = PlaceOf(id, phase);
+      bool cut = !open || at != place;
+      for (size_t o = 0; o < node.operands.size() && !cut; ++o) {
+        NodeId producer = model_.graph.value(node.operands[o]).producer;
+        bool here = producer.valid() && segment_of_[producer.index()] == Last();
+        cut = here && !IsDirect(id, o);
+      }
+      if (cut) Open(phase, at);
+      open = true;
+      place = at;
+      AddNode(id);
+    }
+  }
+
+  int Last() const { return static_cast<int>(out_.segments.size()) - 1; }
+
+  void Open(Phase phase, const Place& place) {
+    Segment segment;
+    segment.phase = phase;
+    segment.block = place.block;
+    segment.unit = place.unit;
+    out_.segments.push_back(std::move(segment));
+  }
+
+  void AddNode(NodeId id) {
+    const Node& node = model_.graph.node(id);
+    Segment& segment = out_.segments.back();
+    std::vector<OperandRef> operands;
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      NodeId producer = model_.graph.value(node.operands[o]).producer;
+      bool inside = producer.valid() && segment_of_[producer.index()] == Last();
+      operands.push_back({inside ? -1 : FindInput(id, o)});
+    }
+    segment.nodes.push_back(id);
+    segment.operands.push_back(std::move(operands));
+    segment_of_[id.index()] = Last();
+  }
+
+  // The input of the last segment that this operand reads: one for each value, sharding and sharding of the
+  // gradient.
+  int FindInput(NodeId id, size_t o) {
+    ValueId operand = model_.graph.node(id).operands[o];
+    Sharding wanted = OperandSharding(stage_.mesh, rule(id), strategy(id), o);
+    std::optional<Sharding> gradient;
+    if (WantsGradient(model_, id, o)) gradient = OperandGradient(stage_.mesh, rule(id), strategy(id), o);
+    std::vector<SegmentUse>& uses = out_.uses[operand];
+    for (const SegmentUse& use : uses) {
+      if (use.segment == Last() && use.wanted == wanted && use.gradient == gradient) {
+        return static_cast<int>(use.input);
+      }
+    }
+    Segment& segment = out_.segments.back();
+    segment.inputs.push_back({});
+    uses.push_back({Last(), segment.inputs.size() - 1, wanted, gradient});
+    return static_cast<int>(segment.inputs.size()) - 1;
+  }
+
+  // What is read outside its segment, or by another stage, or is the loss.
+  void FindProduced() {
+    out_.produced.resize(out_.segments.size());
+    for (size_t s = 0; s < out_.segments.size(); ++s) {
+      const Segment& segment = out_.segments[s];
+      for (NodeId id : segment.nodes) {
+        for (ValueId result : model_.graph.node(id).results) {
+          bool away = segment.phase == Phase::kMain && model_.block_of[id.index()] >= 0 &&
+                      !context_.reader_stages[result.index()].empty();
+          bool loss = segment.phase == Phase::kMain && result == model_.graph.outputs.front();
+          bool summed = segment.phase == Phase::kFirst && context_.sums.first[result.index()];
+          bool used = segment.phase != Phase::kFirst && IsUsed(result, segment.phase);
+          bool in_first = segment.phase == Phase::kFirst && IsUsed(result, Phase::kFirst);
+          if (away || loss || summed || used || in_first) out_.produced[s].push_back({result, Given(result)});
+        }
+      }
+    }
+  }
+
+  // Is it an input of a segment of a later phase or of the same?
+  bool IsUsed(ValueId id, Phase phase) const {
+    auto found = out_.uses.find(id);
+    if (found == out_.uses.end()) return false;
+    return std::any_of(found->second.begin(), found->second.end(), [&](const SegmentUse& use) {
+      Phase at = out_.segments[static_cast<size_t>(use.segment)].phase;
+      return phase == Phase::kOnce || at == phase;
+    });
+  }
+
+  const LoweringContext& context_;
+  const Model& model_;
+  const Stage& stage_;
+  std::vector<int> segment_of_;
+  SegmentLayout out_;
+};
+
+}  // namespace
+
+SegmentLayout SplitIntoSegments(const LoweringContext& context, int stage) {
+  return Splitter(context, stage).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,39 @@
+// The nodes of a stage cut into segments.
+//
+// A segment ends where a reader needs communication before it can go on: its operand in another sharding than the
+// producer gives, or a gradient in another than the producer wants; at the boundaries of folded blocks; and where
+// what is recomputed begins and ends.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "program/program.h"
+
+namespace heddle {
+
+struct LoweringContext;
+
+// One input of a segment.
+struct SegmentUse {
+  int segment = 0;
+  size_t input = 0;
+  Sharding wanted;
+  std::optional<Sharding> gradient;  // as it is given; none where none is needed
+};
+
+struct ProducedValue {
+  ValueId value;
+  Sharding sharding;
+};
+
+struct SegmentLayout {
+  std::vector<Segment> segments;  // once, first, main; inputs have no Locals yet, outputs are not there
+  std::vector<std::vector<ProducedValue>> produced;   // per segment: what others read of it, or the loss
+  std::map<ValueId, std::vector<SegmentUse>> uses;    // in the order of the segments
+};
+
+SegmentLayout SplitIntoSegments(const LoweringContext& context, int stage);
+
+}  // namespace heddle

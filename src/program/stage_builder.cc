@@ -1,0 +1,467 @@
+#include "program/stage_builder.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "program/parameter_groups.h"
+#include "program/segments.h"
+
+namespace heddle {
+namespace {
+
+class Builder {
+ public:
+  Builder(const LoweringContext& context, int stage)
+      : context_(context),
+        model_(context.expanded.model),
+        index_(stage),
+        layout_(SplitIntoSegments(context, stage)) {
+    out_.stage.mesh = context.expanded.stages[static_cast<size_t>(stage)].mesh;
+    out_.stage.strategies = context.expanded.stages[static_cast<size_t>(stage)].strategies;
+    out_.stage.segments = layout_.segments;
+  }
+
+  StageBuild Run() {
+    for (size_t s = 0; s < out_.stage.segments.size(); ++s) AddOutputs(static_cast<int>(s));
+    ChooseStorage();
+    for (ValueId value : ValuesRead()) Connect(value);
+    AddLoss();
+    for (Segment& segment : out_.stage.segments) {
+      SetBackward(segment);
+      SetLate(segment);
+    }
+    GroupParameters(context_, index_, out_.stage);
+    return std::move(out_);
+  }
+
+ private:
+  struct OutputRef {
+    int segment;
+    size_t output;
+  };
+
+  const Mesh& mesh() const { return out_.stage.mesh; }
+  const Value& value(ValueId id) const { return model_.graph.value(id); }
+
+  int AddLocal(ValueId id, Sharding sharding, bool gradient, bool once, Source source) {
+    out_.stage.locals.push_back({id, std::move(sharding), value(id).type.dtype, gradient, once, std::move(source)});
+    return static_cast<int>(out_.stage.locals.size()) - 1;
+  }
+  const Local& local(int index) const { return out_.stage.locals[static_cast<size_t>(index)]; }
+
+  // The Locals along a chain; the last is what it leads to.
+  int AddChain(int from, const std::vector<ReshardStep>& steps) {
+    for (const ReshardStep& step : steps) {
+      out_.stage.steps.push_back(step);
+      const Local source = local(from);
+      from = AddLocal(source.value, step.after, source.gradient, source.once,
+                      {SourceKind::kReshard, from, static_cast<int>(out_.stage.steps.size()) - 1, {}});
+    }
+    return from;
+  }
+  int AddChain(int from, const Sharding& to, ReshardEnd end = ReshardEnd::kExact) {
+    return AddChain(from, Reshard(mesh(), local(from).sharding, to, end));
+  }
+
+  // ---- Outputs of segments.
+
+  void AddOutputs(int index) {
+    Segment& segment = out_.stage.segments[static_cast<size_t>(index)];
+    for (const ProducedValue& produced : layout_.produced[static_cast<size_t>(index)]) {
+      bool once = segment.phase == Phase::kOnce;
+      int made = AddLocal(produced.value, produced.sharding, false, once, {SourceKind::kSegment, index, -1, {}});
+      segment.outputs.push_back({made, -1});
+      outputs_[{produced.value, segment.phase == Phase::kFirst}] = {index, segment.outputs.size() - 1};
+    }
+  }
+
+  // ---- Uses.
+
+  std::vector<ValueId> ValuesRead() const {
+    std::vector<ValueId> values;
+    for (const auto& [id, uses] : layout_.uses) values.push_back(id);
+    for (const auto& [key, output] : outputs_) {
+      bool sent = !context_.reader_stages[key.first.index()].empty() && !key.second;
+      if (sent && !layout_.uses.count(key.first)) values.push_back(key.first);
+    }
+    std::sort(values.begin(), values.end());
+    return values;
+  }
+
+  // Sharding in which a value is given (or stored), its copy, and the readers that go through it.
+  struct Routes {
+    std::vector<Sharding> wanted;     // distinct shardings readers want
+    std::vector<Sharding> gradients;  // distinct shardings their gradients come in
+  };
+
+  Routes RoutesOf(const std::vector<SegmentUse>& uses) const {
+    Routes routes;
+    auto add = [](std::vector<Sharding>& list, const Sharding& sharding) {
+      if (std::find(list.begin(), list.end(), sharding) == list.end()) list.push_back(sharding);
+    };
+    for (const SegmentUse& use : uses) {
+      add(routes.wanted, use.wanted);
+      if (use.gradient) add(routes.gradients, *use.gradient);
+    }
+    return routes;
+  }
+
+  static Sharding Complete(Sharding sharding) {
+    sharding.partial = {};
+    return sharding;
+  }
+
+  double Wire(const Sharding& from, const Sharding& to, ReshardEnd end = ReshardEnd::kExact) const {
+    return WireElements(mesh(), Reshard(mesh(), from, to, end));
+  }
+
+  // The copy's sharding that costs fewest bytes in all, of those somebody gives or wants.
+  Sharding ChooseCopy(const std::optional<Sharding>& given, const Routes& routes, bool complete) const {
+    std::vector<Sharding> candidates;
+    auto add = [&](Sharding sharding) {
+      if (complete) sharding = Complete(std::move(sharding));
+      if (std::find(candidates.begin(), candidates.end(), sharding) == candidates.end()) {
+        candidates.push_back(std::move(sharding));
+      }
+    };
+    for (const Sharding& sharding : routes.wanted) add(Complete(sharding));
+    if (given) add(*given);
+    if (candidates.size() == 1) return candidates[0];
+    size_t best = 0;
+    double least = 0;
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      double cost = CostOf(candidates[c], given, routes);
+      if (c == 0 || cost < least) {
+        best = c;
+        least = cost;
+      }
+    }
+    return candidates[best];
+  }
+
+  double CostOf(const Sharding& copy, const std::optional<Sharding>& given, const Routes& routes) const {
+    double cost = given ? Wire(*given, copy) : 0;
+    for (const Sharding& wanted : routes.wanted) {
+      if (!given || wanted != *given) cost += Wire(copy, wanted);
+    }
+    Sharding back = Complete(copy);
+    for (const Sharding& gradient : routes.gradients) {
+      std::vector<ReshardStep> steps = Reshard(mesh(), gradient, Complete(copy), ReshardEnd::kPartialStays);
+      cost += WireElements(mesh(), steps);
+      const Sharding& end = steps.empty() ? gradient : steps.back().after;
+      for (size_t a = 0; a < kMaxAxes; ++a) {
+        if (end.partial[a] != PartialState::kComplete) back.partial[a] = end.partial[a];
+      }
+    }
+    if (routes.gradients.empty()) return cost;
+    return cost + Wire(back, given ? Complete(*given) : Complete(copy));
+  }
+
+  // ---- Parameters.
+
+  // A parameter is stored as its first reader in a block wants it.
+  void ChooseStorage() {
+    for (const auto& [id, uses] : layout_.uses) {
+      if (value(id).kind != ValueKind::kParameter) continue;
+      stored_[id] = AddLocal(id, Complete(uses.front().wanted), false, true, {SourceKind::kParameter, -1, -1, {}});
+    }
+  }
+
+  // ---- Connections.
+
+  void Connect(ValueId id) {
+    auto found = layout_.uses.find(id);
+    std::vector<SegmentUse> uses = found == layout_.uses.end() ? std::vector<SegmentUse>{} : found->second;
+    switch (value(id).kind) {
+      case ValueKind::kConstant:
+      case ValueKind::kInput:
+        return ConnectSource(id, uses);
+      case ValueKind::kParameter:
+        return ConnectOnce(stored_.at(id), uses);
+      default:
+        break;
+    }
+    auto first = outputs_.find({id, true});
+    if (first != outputs_.end()) {
+      std::vector<SegmentUse> before = TakeFirst(uses);
+      ConnectFirst(first->second, before, uses);
+      if (context_.sums.first[id.index()] || uses.empty()) return;
+    }
+    auto made = outputs_.find({id, false});
+    if (made == outputs_.end()) return ConnectReceived(id, uses);
+    const OutputRef& ref = made->second;
+    if (out_.stage.segments[static_cast<size_t>(ref.segment)].phase == Phase::kOnce) {
+      int from = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].local;
+      return ConnectOnce(from, uses);
+    }
+    ConnectMade(id, ref, uses);
+  }
+
+  SegmentInput& InputOf(const SegmentUse& use) {
+    return out_.stage.segments[static_cast<size_t>(use.segment)].inputs[use.input];
+  }
+
+  // Constants and inputs are there in any sharding.
+  void ConnectSource(ValueId id, const std::vector<SegmentUse>& uses) {
+    bool constant = value(id).kind == ValueKind::kConstant;
+    std::map<size_t, int> made;
+    std::vector<Sharding> wanted = RoutesOf(uses).wanted;
+    for (const SegmentUse& use : uses) {
+      size_t w = static_cast<size_t>(std::find(wanted.begin(), wanted.end(), use.wanted) - wanted.begin());
+      if (!made.count(w)) {
+        SourceKind kind = constant ? SourceKind::kConstant : SourceKind::kLoad;
+        int base = AddLocal(id, Complete(use.wanted), false, constant, {kind, -1, -1, {}});
+        made[w] = AddChain(base, use.wanted);
+      }
+      InputOf(use).local = made[w];
+    }
+  }
+
+  // Forward from `from` to every use through `copy`.
+  void ConnectForward(int from, const Sharding& copy, const std::vector<SegmentUse>& uses,
+                      std::optional<int>* copy_local) {
+    std::vector<std::pair<Sharding, int>> made = {{local(from).sharding, from}};
+    auto provide = [&](int base, const Sharding& wanted) {
+      for (const auto& [sharding, at] : made) {
+        if (sharding == wanted) return at;
+      }
+      int end = AddChain(base, wanted);
+      made.push_back({wanted, end});
+      return end;
+    };
+    for (const SegmentUse& use : uses) {
+      if (use.wanted == local(from).sharding) {
+        InputOf(use).local = from;
+        continue;
+      }
+      if (!*copy_local) *copy_local = provide(from, copy);
+      InputOf(use).local = provide(**copy_local, use.wanted);
+    }
+  }
+
+  // The gradients that uses give, one Local for each sharding they come in.
+  std::vector<int> GradientsOf(ValueId id, bool once, const std::vector<SegmentUse>& uses) {
+    std::vector<std::pair<std::pair<int, Sharding>, int>> made;
+    std::vector<int> gradients;
+    for (const SegmentUse& use : uses) {
+      if (!use.gradient) continue;
+      Source source{once ? SourceKind::kAccumulated : SourceKind::kInputGradient, use.segment, -1, {}};
+      // The gradients of a once value in one sharding are added up wherever they come from.
+      std::pair<int, Sharding> key{once ? -1 : use.segment, *use.gradient};
+      auto found = std::find_if(made.begin(), made.end(), [&](const auto& entry) { return once && entry.first == key; });
+      if (found == made.end()) {
+        int gradient = AddLocal(id, *use.gradient, true, once, source);
+        made.push_back({key, gradient});
+        gradients.push_back(gradient);
+        found = made.end() - 1;
+      }
+      InputOf(use).gradient = found->second;
+    }
+    return gradients;
+  }
+
+  int AddSum(const std::vector<int>& terms) {
+    if (terms.size() == 1) return terms[0];
+    const Local first = local(terms[0]);
+    return AddLocal(first.value, first.sharding, true, first.once, {SourceKind::kSum, -1, -1, terms});
+  }
+
+  // Adds up gradients at the copy, partial as they are, and brings the sum to `to`.
+  int Collect(const std::vector<int>& gradients, const Sharding& copy, const Sharding& to) {
+    std::vector<int> direct, others;
+    for (int gradient : gradients) (local(gradient).sharding == to ? direct : others).push_back(gradient);
+    if (others.empty()) return AddSum(direct);
+    int sum = others[0];
+    if (others.size() > 1) {
+      std::vector<int> at_copy;
+      Sharding partial = Complete(copy);
+      for (int gradient : others) {
+        at_copy.push_back(AddChain(gradient, Complete(copy), ReshardEnd::kPartialStays));
+        const Sharding& end = local(at_copy.back()).sharding;
+        for (size_t a = 0; a < kMaxAxes; ++a) {
+          if (end.partial[a] != PartialState::kComplete) partial.partial[a] = PartialState::kSum;
+        }
+      }
+      for (int& gradient : at_copy) gradient = AddChain(gradient, partial);
+      sum = AddSum(at_copy);
+    }
+    direct.push_back(AddChain(sum, to));
+    return AddSum(direct);
+  }
+
+  void ConnectMade(ValueId id, const OutputRef& ref, const std::vector<SegmentUse>& uses) {
+    SegmentOutput& output = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output];
+    int from = output.local;
+    Sharding given = local(from).sharding;
+    Routes routes = RoutesOf(uses);
+    const std::vector<int>& away = context_.reader_stages[id.index()];
+    std::optional<int> copy_local;
+    if (!away.empty()) {
+      routes.wanted.push_back(Complete(given));
+    }
+    Sharding copy = ChooseCopy(given, routes, !away.empty());
+    ConnectForward(from, copy, uses, &copy_local);
+    std::vector<int> gradients = GradientsOf(id, false, uses);
+    if (!away.empty()) {
+      StageBuild::Crossing& crossing = out_.sent[id];
+      crossing.local = copy_local ? *copy_local : AddChain(from, copy);
+      for (int stage : away) {
+        const std::vector<int>& back = context_.gradient_stages[id.index()];
+        if (std::find(back.begin(), back.end(), stage) == back.end()) continue;
+        crossing.gradients[stage] = AddLocal(id, local(crossing.local).sharding, true, false,
+                                             {SourceKind::kRecv, -1, -1, {}});
+        gradients.push_back(crossing.gradients[stage]);
+      }
+    }
+    if (gradients.empty()) return;
+    int back = Collect(gradients, copy, Complete(given));
+    out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].gradient = back;
+  }
+
+  void ConnectReceived(ValueId id, const std::vector<SegmentUse>& uses) {
+    Routes routes = RoutesOf(uses);
+    Sharding copy = ChooseCopy(std::nullopt, routes, true);
+    StageBuild::Crossing& crossing = out_.received[id];
+    crossing.local = AddLocal(id, copy, false, false, {SourceKind::kRecv, -1, -1, {}});
+    std::optional<int> copy_local = crossing.local;
+    ConnectForward(crossing.local, copy, uses, &copy_local);
+    std::vector<int> gradients = GradientsOf(id, false, uses);
+    if (!gradients.empty()) crossing.gradients[-1] = Collect(gradients, copy, copy);
+  }
+
+  // A parameter, or what follows from parameters and constants.
+  void ConnectOnce(int from, const std::vector<SegmentUse>& uses) {
+    ValueId id = local(from).value;
+    bool parameter = value(id).kind == ValueKind::kParameter;
+    Sharding given = local(from).sharding;
+    Routes routes = RoutesOf(uses);
+    Sharding copy = parameter ? given : ChooseCopy(given, routes, false);
+    std::optional<int> copy_local;
+    if (parameter) copy_local = from;
+    ConnectForward(from, copy, uses, &copy_local);
+    std::vector<SegmentUse> others;
+    for (const SegmentUse& use : uses) {
+      if (!use.gradient) continue;
+      if (parameter && use.wanted == given) {
+        InputOf(use).trained = true;
+        InputOf(use).partial_axes = use.gradient->partial_axes();
+      } else {
+        others.push_back(use);
+      }
+    }
+    if (others.empty()) return;
+    std::vector<int> gradients = GradientsOf(id, true, others);
+    if (parameter) {
+      // Brought to the split it is stored in, and there reduced with the rest of its group.
+      for (int gradient : gradients) {
+        int end = AddChain(gradient, given, ReshardEnd::kPartialStays);
+        out_.stage.parameter_gradients.push_back(end);
+      }
+      return;
+    }
+    const OutputRef& ref = outputs_.at({id, false});
+    int back = Collect(gradients, Complete(copy), Complete(given));
+    out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].gradient = back;
+  }
+
+  // The uses in the first phase, taken out of `uses`.
+  std::vector<SegmentUse> TakeFirst(std::vector<SegmentUse>& uses) const {
+    auto middle = std::stable_partition(uses.begin(), uses.end(), [&](const SegmentUse& use) {
+      return out_.stage.segments[static_cast<size_t>(use.segment)].phase != Phase::kFirst;
+    });
+    std::vector<SegmentUse> before(middle, uses.end());
+    uses.erase(middle, uses.end());
+    return before;
+  }
+
+  // A value of the first phase; a sum over samples is summed over the micro-batches before the others read it.
+  void ConnectFirst(const OutputRef& ref, const std::vector<SegmentUse>& before,
+                    const std::vector<SegmentUse>& uses) {
+    int term = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].local;
+    std::optional<int> none;
+    if (!before.empty()) {
+      ConnectForward(term, ChooseCopy(local(term).sharding, RoutesOf(before), false), before, &none);
+    }
+    if (!context_.sums.first[local(term).value.index()]) return;
+    int sum = AddLocal(local(term).value, local(term).sharding, false, true,
+                       {SourceKind::kMicrobatchSum, term, -1, {}});
+    std::optional<int> copy_local;
+    ConnectForward(sum, ChooseCopy(local(sum).sharding, RoutesOf(uses), false), uses, &copy_local);
+  }
+
+  // The loss is an output whose gradient is 1.
+  void AddLoss() {
+    ValueId id = model_.graph.outputs.front();
+    auto made = outputs_.find({id, false});
+    if (made == outputs_.end()) return;
+    SegmentOutput& output =
+        out_.stage.segments[static_cast<size_t>(made->second.segment)].outputs[made->second.output];
+    out_.stage.loss = output.local;
+    HEDDLE_CHECK(output.gradient < 0, "the loss is read by a node");
+    if (!model_.flow.needed[id.index()]) return;
+    int seed = AddLocal(id, Complete(local(output.local).sharding), true, false, {SourceKind::kSeed, -1, -1, {}});
+    out_.stage.segments[static_cast<size_t>(made->second.segment)].outputs[made->second.output].gradient = seed;
+  }
+
+  // Gradients of weights wait for W where they are products, or nothing else is asked of their node.
+  void SetLate(Segment& segment) const {
+    std::vector<bool> early(segment.inputs.size(), false);
+    std::vector<int> readers(segment.inputs.size(), 0);
+    for (size_t n = 0; n < segment.nodes.size(); ++n) {
+      const std::vector<WorkTerm>& work = context_.rules[segment.nodes[n].index()].work;
+      bool product = std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
+      bool others = false;
+      for (size_t o = 0; o < segment.operands[n].size(); ++o) {
+        int input = segment.operands[n][o].input;
+        bool once = input >= 0 && local(segment.inputs[static_cast<size_t>(input)].local).once;
+        // Autograd from the second of two readers of a weight would pass through the first again.
+        if (input >= 0 && ++readers[static_cast<size_t>(input)] > 1) early[static_cast<size_t>(input)] = true;
+        others = others || (!once && WantsGradient(model_, segment.nodes[n], o));
+      }
+      if (product || !others) continue;
+      for (const OperandRef& ref : segment.operands[n]) {
+        if (ref.input >= 0) early[static_cast<size_t>(ref.input)] = true;
+      }
+    }
+    for (size_t i = 0; i < early.size(); ++i) {
+      SegmentInput& input = segment.inputs[i];
+      bool wanted = input.trained || input.gradient >= 0;
+      input.late = wanted && local(input.local).once && !early[i];
+    }
+  }
+
+  static void SetBackward(Segment& segment) {
+    segment.has_backward = std::any_of(segment.outputs.begin(), segment.outputs.end(),
+                                       [](const SegmentOutput& output) { return output.gradient >= 0; });
+    HEDDLE_CHECK(segment.has_backward || segment.phase != Phase::kMain ||
+                     std::none_of(segment.inputs.begin(), segment.inputs.end(),
+                                  [](const SegmentInput& input) { return input.gradient >= 0 || input.trained; }),
+                 "gradients are wanted of a segment that gets none");
+  }
+
+  const LoweringContext& context_;
+  const Model& model_;
+  int index_;
+  SegmentLayout layout_;
+  StageBuild out_;
+  std::map<std::pair<ValueId, bool>, OutputRef> outputs_;  // by value and whether the first phase makes it
+  std::map<ValueId, int> stored_;
+};
+
+}  // namespace
+
+bool WantsGradient(const Model& model, NodeId id, size_t operand) {
+  const Node& node = model.graph.node(id);
+  const std::vector<int>& differentiable = model.rules[id.index()].differentiable;
+  if (!model.flow.needed[node.operands[operand].index()]) return false;
+  if (std::find(differentiable.begin(), differentiable.end(), static_cast<int>(operand)) == differentiable.end()) {
+    return false;
+  }
+  return std::any_of(node.results.begin(), node.results.end(),
+                     [&](ValueId result) { return model.flow.needed[result.index()]; });
+}
+
+StageBuild BuildStage(const LoweringContext& context, int stage) { return Builder(context, stage).Run(); }
+
+}  // namespace heddle

@@ -1,0 +1,45 @@
+// One stage of a plan as segments, locals and parameter groups: what is computed and moved for a micro-batch, not
+// yet when.
+//
+// A reader of a value wants it in one sharding and gives its gradient in another. Readers that want what the
+// producer gives, and give back what the producer wants, are in its segment where they can be. The others read
+// through one copy of the value: producer -> copy -> reader; gradients come back reader -> copy, are added up
+// there (partial as they are) and reduced once on the way to the producer.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "program/program.h"
+
+namespace heddle {
+
+struct StageBuild {
+  StageProgram stage;
+  // Values that cross stages: the Local that is sent (or received), and of their gradients.
+  struct Crossing {
+    int local = -1;
+    std::map<int, int> gradients;  // by the other stage: the Local of the gradient that comes (or goes) back
+  };
+  std::map<ValueId, Crossing> sent;
+  std::map<ValueId, Crossing> received;
+};
+
+// What all stages share.
+struct LoweringContext {
+  const ExpandedPlan& expanded;
+  const Plan& plan;
+  const std::vector<Rule>& rules;  // of a micro-batch
+  MicrobatchSums sums;             // all false with one micro-batch
+  // Per value: the stages other than its producer's that read it (of a parameter: all that read it). What side
+  // nodes make stays where it is.
+  std::vector<std::vector<int>> reader_stages;
+  std::vector<std::vector<int>> gradient_stages;  // of those, the ones that give a gradient back
+};
+
+// Does a gradient go from this operand of a node back to what made it?
+bool WantsGradient(const Model& model, NodeId node, size_t operand);
+
+StageBuild BuildStage(const LoweringContext& context, int stage);
+
+}  // namespace heddle

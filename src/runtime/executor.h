@@ -1,0 +1,127 @@
+// Runs a program for real: one Executor is one device of it.
+//
+//   Executor executor(program, transport, options, weights, data);
+//   for (int64_t step = 0; step < n; ++step) StepRecord record = executor.RunStep(step);
+//
+// libtorch gives tensors, kernels and autograd. A segment is a list of kernel calls on local shards; what comes
+// into it are leaves, what goes out is detached, so that autograd never crosses communication. Communication is
+// started where it stands in the list and waited for by the first instruction that touches its buffers.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+#include "program/step_record.h"
+#include "program/trace.h"
+#include "runtime/parameter_store.h"
+#include "runtime/single_device.h"
+#include "runtime/transport/transport.h"
+
+namespace heddle {
+
+struct ExecutorOptions {
+  uint64_t seed = 0;  // of random ops
+  OptimizerOptions optimizer;
+  double clip_norm = 0;  // of the gradients of a step together; 0: as they are
+  std::function<double(int64_t)> lr;  // by step; none: the optimizer's
+  at::Device device = at::kCPU;
+  bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
+  bool trace = false;
+};
+
+// Rows of the batch of a step, by input.
+using DataFn = std::function<Batch(int64_t step, Block rows)>;
+// The data of a constant.
+using ConstantFn = std::function<at::Tensor(const Value& value)>;
+
+class Executor {
+ public:
+  // All devices of the program construct theirs together: groups are opened. `program` outlives it.
+  Executor(const Program& program, Transport& transport, ExecutorOptions options, const WeightSource& weights,
+           const ConstantFn& constants, DataFn data);
+  ~Executor();
+
+  // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
+  StepRecord RunStep(int64_t step);
+
+  // What this device holds of the weights, and of the last step's gradients.
+  std::vector<ParameterPart> Weights();
+  const std::vector<ParameterPart>& Gradients() const { return gradients_; }
+
+  // Events so far, with `trace`; seconds since construction.
+  const Trace& trace() const { return trace_; }
+
+ private:
+  struct SegmentRun;
+  struct Saved;
+  struct Pending;
+
+  void OpenGroups();
+  void PrepareSegments();
+  void LoadConstants(const ConstantFn& constants);
+
+  void Execute(size_t index);
+  void Finish(size_t instruction);
+  void FinishAll();
+  at::Tensor& At(BufferId id) { return buffers_[id.index()]; }
+  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  GroupStore& store(int s, int g) { return *stores_.at({s, g}); }
+
+  void Load(const Instruction& i);
+  void RunForward(const Instruction& i);
+  void RunBackward(const Instruction& i);
+  void RunWeights(const Instruction& i);
+  void GiveGradient(const Instruction& i, const SegmentInput& input, const at::Tensor& leaf, at::Tensor gradient);
+  void Reshard(const Instruction& i, size_t index);
+  void Sum(const Instruction& i);
+  void AddGradient(const Instruction& i);
+  void Send(const Instruction& i);
+  void Recv(const Instruction& i, size_t index);
+  void ReduceGradients(const Instruction& i, size_t index);
+  void ReduceShards(const Instruction& i, size_t index);
+  void SyncTied(const Instruction& i, size_t index);
+  void Report(const Instruction& i, size_t index);
+  void Update(const Instruction& i);
+  void GatherWeights(const Instruction& i, size_t index);
+  void KeepGradients(const Instruction& i, const at::Tensor& reduced);
+
+  GroupHandle GroupOf(const std::vector<int64_t>& ranks) const;
+  at::Tensor FinalGradients(BufferId id);
+  void StartCollective(size_t index, const Instruction& i, Reduction reduction, const at::Tensor& give,
+                       const at::Tensor& get, std::function<void()> finish);
+  SegmentRun& segment(const Instruction& i);
+  std::vector<Block> BlocksOf(const SegmentRun& run, size_t node, int microbatch) const;
+
+  const Program& program_;
+  Transport& transport_;
+  ExecutorOptions options_;
+  DataFn data_;
+  int64_t device_;
+  const DeviceProgram& run_;
+  int64_t step_ = 0;
+
+  std::map<std::vector<int64_t>, GroupHandle> groups_;
+  std::map<std::pair<int, int>, std::unique_ptr<GroupStore>> stores_;
+  std::map<std::pair<int, int>, SegmentRun> segments_;     // by stage and segment
+  std::map<std::pair<int, int>, Exchange> exchanges_;      // by stage and Local
+  std::map<std::pair<int, bool>, std::vector<PeerMessage>> messages_;  // by transfer and whether it is sent
+  std::vector<at::Tensor> buffers_;
+  std::map<size_t, Saved> saved_;                          // by buffer
+  std::map<size_t, Pending> pending_;                      // by instruction
+  std::vector<size_t> pending_by_buffer_;                  // the instruction that is still writing it
+  std::vector<std::pair<Ticket, at::Tensor>> sends_;
+  std::vector<at::Tensor> scratch_;                        // per value
+  std::map<int, Batch> batches_;                           // by micro-batch: rows at hand
+  double loss_ = 0, squared_norm_ = 0;
+  std::vector<ParameterPart> gradients_;
+  Trace trace_;
+  double origin_ = 0;
+};
+
+}  // namespace heddle

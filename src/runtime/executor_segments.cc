@@ -1,0 +1,214 @@
+// Halves of segments: kernels forward, autograd backward.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "runtime/executor_internal.h"
+
+namespace heddle {
+
+Executor::~Executor() = default;
+
+void Executor::PrepareSegments() {
+  const Model& model = program_.model;
+  for (int s : run_.stages) {
+    Position position = PositionIn(stage(s), device_);
+    for (size_t g = 0; g < stage(s).segments.size(); ++g) {
+      const Segment& at = stage(s).segments[g];
+      SegmentRun& ready = segments_[{s, static_cast<int>(g)}];
+      ready.segment = &at;
+      std::map<ValueId, size_t> last;
+      for (size_t n = 0; n < at.nodes.size(); ++n) {
+        size_t node = at.nodes[n].index();
+        const Rule& micro = program_.micro_rules[node];
+        ready.kernels.push_back(FindKernel(model.graph.nodes[node].op));
+        HEDDLE_CHECK(ready.kernels.back() != nullptr, "op {} has no kernel", model.graph.nodes[node].op);
+        ready.blocks.push_back(LocalBlocks(stage(s).mesh, micro, stage(s).strategies[node], position));
+        std::vector<int64_t> shifts;
+        for (size_t f = 0; f < micro.factors.size(); ++f) {
+          bool batch = micro.factors[f].size != model.rules[node].factors[f].size;
+          shifts.push_back(batch ? micro.factors[f].size : 0);
+        }
+        ready.shifts.push_back(std::move(shifts));
+        for (ValueId id : model.graph.nodes[node].results) last[id] = n;
+        for (size_t o = 0; o < at.operands[n].size(); ++o) {
+          if (at.operands[n][o].input < 0) last[model.graph.nodes[node].operands[o]] = n;
+        }
+        bool late = std::any_of(at.operands[n].begin(), at.operands[n].end(), [&](const OperandRef& ref) {
+          return ref.input >= 0 && at.inputs[static_cast<size_t>(ref.input)].late;
+        });
+        ready.late.push_back(late);
+        if (late) ready.late_nodes.push_back(n);
+      }
+      ready.last_uses.resize(at.nodes.size());
+      for (const auto& [id, n] : last) ready.last_uses[n].push_back(id);
+    }
+  }
+}
+
+Executor::SegmentRun& Executor::segment(const Instruction& i) { return segments_.at({i.stage, i.index}); }
+
+std::vector<Block> Executor::BlocksOf(const SegmentRun& run, size_t node, int microbatch) const {
+  std::vector<Block> blocks = run.blocks[node];
+  if (microbatch <= 0) return blocks;
+  for (size_t f = 0; f < blocks.size(); ++f) {
+    int64_t shift = run.shifts[node][f] * microbatch;
+    blocks[f] = {blocks[f].begin + shift, blocks[f].end + shift};
+  }
+  return blocks;
+}
+
+void Executor::RunForward(const Instruction& i) {
+  SegmentRun& run = segment(i);
+  const Segment& at = *run.segment;
+  const Graph& graph = program_.model.graph;
+  bool keeps = i.writes.size() > at.outputs.size();
+  at::AutoGradMode mode(keeps);
+  Saved saved;
+  std::vector<at::Tensor> inputs;
+  for (size_t n = 0; n < at.inputs.size(); ++n) {
+    const Local& local = stage(i.stage).locals[static_cast<size_t>(at.inputs[n].local)];
+    bool parameter = local.source.kind == SourceKind::kParameter;
+    at::Tensor tensor = parameter ? store(i.stage, local.source.from).leaf(static_cast<size_t>(local.source.step))
+                                  : At(i.reads[n]);
+    if (!parameter && keeps && at.inputs[n].gradient >= 0) tensor = tensor.detach().set_requires_grad(true);
+    inputs.push_back(tensor);
+    if (keeps) {
+      bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
+      saved.leaves.push_back(wanted ? tensor : at::Tensor());
+    }
+  }
+  std::vector<at::Tensor> operands;
+  std::vector<bool> is_output(at.outputs.size(), false);
+  for (size_t n = 0; n < at.nodes.size(); ++n) {
+    size_t index = at.nodes[n].index();
+    const Node& node = graph.nodes[index];
+    operands.clear();
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      int input = at.operands[n][o].input;
+      operands.push_back(input >= 0 ? inputs[static_cast<size_t>(input)] : scratch_[node.operands[o].index()]);
+    }
+    std::vector<Block> blocks = BlocksOf(run, n, i.microbatch);
+    RandomState random{options_.seed, static_cast<uint64_t>(step_),
+                       static_cast<uint64_t>(program_.origin[index].value)};
+    std::vector<at::Tensor> results =
+        run.kernels[n]({node.attributes, program_.model.rules[index], blocks, operands, random});
+    if (keeps && run.late[n]) saved.late_results.push_back(results);
+    for (size_t r = 0; r < results.size(); ++r) scratch_[node.results[r].index()] = std::move(results[r]);
+    for (size_t o = 0; o < at.outputs.size(); ++o) {
+      ValueId value = stage(i.stage).locals[static_cast<size_t>(at.outputs[o].local)].value;
+      if (is_output[o] || graph.value(value).producer != at.nodes[n]) continue;
+      is_output[o] = true;
+      const at::Tensor& made = scratch_[value.index()];
+      At(i.writes[o]) = made.detach();
+      if (keeps) {
+        saved.outputs.resize(at.outputs.size());
+        saved.outputs[o] = made;
+      }
+    }
+    for (ValueId id : run.last_uses[n]) scratch_[id.index()].reset();
+  }
+  if (keeps) saved_[i.writes.back().index()] = std::move(saved);
+}
+
+void Executor::GiveGradient(const Instruction& i, const SegmentInput& input, const at::Tensor& leaf,
+                            at::Tensor gradient) {
+  const StageProgram& at = stage(i.stage);
+  const Local& local = at.locals[static_cast<size_t>(input.local)];
+  if (input.trained) {
+    const ParameterGroup& group = at.groups[static_cast<size_t>(local.source.from)];
+    AxisMask complete = group.reduce_axes & ~input.partial_axes;
+    Position position = PositionIn(at, device_);
+    for (size_t a = 0; a < position.size(); ++a) {
+      if (Contains(complete, a) && position[a] != 0) return;
+    }
+    if (gradient.defined()) store(i.stage, local.source.from).AddGradient(static_cast<size_t>(local.source.step), gradient);
+    return;
+  }
+  if (!gradient.defined()) gradient = at::zeros_like(leaf);
+  const Local& target = at.locals[static_cast<size_t>(input.gradient)];
+  const std::vector<BufferId>& list = target.once ? i.adds : i.writes;
+  for (BufferId id : list) {
+    const Buffer& buffer = run_.buffers[id.index()];
+    if (buffer.kind != BufferKind::kLocal || buffer.index != input.gradient) continue;
+    at::Tensor& held = At(id);
+    // Gradients of one value in one sharding are added up; what autograd gave may be shared, so a copy is kept.
+    held = held.defined() && target.once ? held + gradient : gradient;
+    return;
+  }
+  HEDDLE_CHECK(false, "a gradient has no buffer");
+}
+
+void Executor::RunBackward(const Instruction& i) {
+  SegmentRun& run = segment(i);
+  const Segment& at = *run.segment;
+  size_t saved_at = at.outputs.size();
+  Saved& saved = saved_.at(i.reads[saved_at].index());
+  std::vector<at::Tensor> outputs, seeds;
+  for (size_t o = 0; o < at.outputs.size(); ++o) {
+    if (at.outputs[o].gradient < 0 || !saved.outputs[o].requires_grad()) continue;
+    const at::Tensor& made = saved.outputs[o];
+    outputs.push_back(made);
+    seeds.push_back(i.reads[o].valid() ? At(i.reads[o]).to(made.scalar_type()) : at::ones_like(made));
+  }
+  bool split = i.half == Half::kB;
+  std::vector<at::Tensor> wanted;
+  std::vector<size_t> input_of;
+  for (size_t n = 0; n < at.inputs.size(); ++n) {
+    if (!saved.leaves[n].defined() || (split && at.inputs[n].late)) continue;
+    input_of.push_back(n);
+    wanted.push_back(saved.leaves[n]);
+  }
+  size_t plain = wanted.size();
+  if (split) {
+    for (const std::vector<at::Tensor>& results : saved.late_results) {
+      for (const at::Tensor& result : results) {
+        if (result.requires_grad()) wanted.push_back(result);
+      }
+    }
+  }
+  std::vector<at::Tensor> found(wanted.size());
+  if (!outputs.empty() && !wanted.empty()) {
+    found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/split, /*create_graph=*/false,
+                                  /*allow_unused=*/true);
+  }
+  if (split) {
+    size_t next = plain;
+    for (const std::vector<at::Tensor>& results : saved.late_results) {
+      saved.late_gradients.emplace_back();
+      for (const at::Tensor& result : results) {
+        saved.late_gradients.back().push_back(result.requires_grad() ? found[next++] : at::Tensor());
+      }
+    }
+  }
+  for (size_t n = 0; n < plain; ++n) GiveGradient(i, at.inputs[input_of[n]], wanted[n], found[n]);
+}
+
+void Executor::RunWeights(const Instruction& i) {
+  SegmentRun& run = segment(i);
+  const Segment& at = *run.segment;
+  Saved& saved = saved_.at(i.reads[0].index());
+  for (size_t l = 0; l < run.late_nodes.size(); ++l) {
+    std::vector<at::Tensor> outputs, seeds, wanted;
+    std::vector<size_t> input_of;
+    for (size_t r = 0; r < saved.late_results[l].size(); ++r) {
+      if (!saved.late_gradients[l][r].defined()) continue;
+      outputs.push_back(saved.late_results[l][r]);
+      seeds.push_back(saved.late_gradients[l][r]);
+    }
+    for (const OperandRef& ref : at.operands[run.late_nodes[l]]) {
+      if (ref.input < 0 || !at.inputs[static_cast<size_t>(ref.input)].late) continue;
+      input_of.push_back(static_cast<size_t>(ref.input));
+      wanted.push_back(saved.leaves[static_cast<size_t>(ref.input)]);
+    }
+    std::vector<at::Tensor> found(wanted.size());
+    if (!outputs.empty()) {
+      found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true, /*create_graph=*/false,
+                                    /*allow_unused=*/true);
+    }
+    for (size_t n = 0; n < wanted.size(); ++n) GiveGradient(i, at.inputs[input_of[n]], wanted[n], found[n]);
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,153 @@
+#include "runtime/parameter_store.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "runtime/kernels/kernel.h"
+#include "runtime/tiles.h"
+#include "runtime/torch_compat.h"
+
+namespace heddle {
+namespace {
+
+// Which of the ranks along some axes a device is.
+int64_t IndexAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
+  int64_t index = 0;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (Contains(axes, a)) index = index * mesh.axes[a].size + position[a];
+  }
+  return index;
+}
+
+bool IsFirstAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
+  return IndexAlong(mesh, position, axes) == 0;
+}
+
+}  // namespace
+
+GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device, at::Device on,
+                       const OptimizerOptions& optimizer, const WeightSource& weights)
+    : group_(program.stages[static_cast<size_t>(stage_index)].groups[static_cast<size_t>(group)]),
+      compute_(ToTorch(program.precision.compute)) {
+  const StageProgram& stage = program.stages[static_cast<size_t>(stage_index)];
+  Position position = PositionIn(stage, device);
+  bool first_holder =
+      group_.tied < 0 || program.tied[static_cast<size_t>(group_.tied)].holders.front().first == stage_index;
+  flat_elements_ = FlatElements(stage, group_, position);
+  chunk_ = flat_elements_ / GroupSize(stage.mesh, group_.zero_axes);
+  begin_ = chunk_ * IndexAlong(stage.mesh, position, group_.zero_axes);
+  at::Tensor whole = at::zeros({flat_elements_}, at::TensorOptions(at::kFloat).device(on));
+  AxisMask all = AxisSet(stage.mesh.axes.size()) - 1;
+  int64_t offset = 0;
+  for (const ParameterSlot& held : group_.slots) {
+    const Value& value = program.model.graph.value(held.parameter);
+    Slot slot;
+    slot.offset = offset;
+    slot.local = LocalShape(stage.mesh, held.sharding, position);
+    slot.elements = SlotElements(stage, held, position);
+    for (const ShardedDim& dim : held.sharding.dims) slot.tile.push_back(HeldRanges(stage.mesh, dim, position));
+    AxisMask copies = all & ~held.sharding.split_axes() & ~group_.zero_axes;
+    slot.counts = first_holder && IsFirstAlong(stage.mesh, position, copies);
+    at::Tensor part = TakeTile(weights(value.name), slot.tile);
+    whole.narrow(0, offset, slot.elements).copy_(part.reshape({-1}));
+    offset += slot.elements;
+    names_.push_back(value.name);
+    shapes_.push_back(value.type.shape);
+    slots_.push_back(std::move(slot));
+  }
+  flat_ = whole.to(compute_);
+  bool split = group_.zero > 0;
+  if (!split && compute_ == at::kFloat) {
+    master_ = flat_;
+  } else {
+    master_ = whole.narrow(0, begin_, chunk_).clone();
+  }
+  if (group_.zero == 3) shard_ = flat_.narrow(0, begin_, chunk_).clone();
+  for (const Slot& slot : slots_) {
+    at::Tensor leaf = flat_.narrow(0, slot.offset, slot.elements).view(slot.local).detach();
+    if (group_.trained) leaf.set_requires_grad(true);
+    leaves_.push_back(leaf);
+  }
+  if (group_.zero == 3) ReleaseWhole();
+  added_.assign(slots_.size(), false);
+  optimizer_ = std::make_unique<Optimizer>(optimizer);
+}
+
+void GroupStore::AddGradient(size_t slot, const at::Tensor& gradient) {
+  if (!gradients_.defined()) {
+    gradients_ = at::empty({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
+    int64_t end = slots_.back().offset + slots_.back().elements;
+    if (end < flat_elements_) gradients_.narrow(0, end, flat_elements_ - end).zero_();
+  }
+  const Slot& at = slots_[slot];
+  at::Tensor held = gradients_.narrow(0, at.offset, at.elements).view(at.local);
+  if (added_[slot]) {
+    held.add_(gradient);
+  } else {
+    held.copy_(gradient);
+  }
+  added_[slot] = true;
+}
+
+at::Tensor GroupStore::TakeGradients() {
+  if (!gradients_.defined()) {
+    return at::zeros({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
+  }
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (!added_[s]) gradients_.narrow(0, slots_[s].offset, slots_[s].elements).zero_();
+    added_[s] = false;
+  }
+  at::Tensor taken = gradients_;
+  gradients_.reset();
+  return taken;
+}
+
+double GroupStore::SquaredNorm(const at::Tensor& reduced) const {
+  double sum = 0;
+  for (const Slot& slot : slots_) {
+    if (!slot.counts) continue;
+    int64_t from = std::max(slot.offset, begin_);
+    int64_t to = std::min(slot.offset + slot.elements, begin_ + chunk_);
+    if (from >= to) continue;
+    at::Tensor part = reduced.narrow(0, from - begin_, to - from);
+    sum += part.dot(part).item<double>();
+  }
+  return sum;
+}
+
+void GroupStore::Update(const at::Tensor& reduced, double scale, double lr) {
+  at::NoGradGuard no_grad;
+  at::Tensor gradient = scale == 1 ? reduced : reduced.mul(scale);
+  std::vector<at::Tensor> weights = {master_};
+  optimizer_->set_lr(lr);
+  optimizer_->Step(weights, {gradient});
+  if (group_.zero == 3) {
+    shard_.copy_(master_);
+  } else if (!master_.is_same(flat_)) {
+    flat_.narrow(0, begin_, chunk_).copy_(master_);
+  }
+}
+
+at::Tensor GroupStore::Chunk() const {
+  return group_.zero == 3 ? shard_ : flat_.narrow(0, begin_, chunk_).clone();
+}
+
+at::Tensor GroupStore::WholeToFill() {
+  if (group_.zero == 3) ResizeStorage(flat_, flat_elements_);
+  // What autograd saved of the weights must not look changed: the same numbers come back.
+  return flat_.variable_data();
+}
+
+void GroupStore::ReleaseWhole() { ResizeStorage(flat_, 0); }
+
+std::vector<ParameterPart> GroupStore::Parts(const at::Tensor& whole_flat) const {
+  std::vector<ParameterPart> parts;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    const Slot& slot = slots_[s];
+    at::Tensor values = whole_flat.narrow(0, slot.offset, slot.elements).view(slot.local).clone();
+    parts.push_back({names_[s], shapes_[s], slot.tile, values});
+  }
+  return parts;
+}
+
+}  // namespace heddle

@@ -1,0 +1,86 @@
+// The parameters a device holds of a stage: flat weights, gradients and optimizer state of each group.
+//
+// A group's parameters lie one after the other in one flat tensor; what nodes read are views of it, leaves of
+// autograd. With ZeRO the state is a chunk of that tensor: 1 and 2 keep whole weights, 3 keeps a chunk of them and
+// fills the whole for a while.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+#include "runtime/optimizer.h"
+
+namespace heddle {
+
+// The whole of a parameter by name, in fp32.
+using WeightSource = std::function<at::Tensor(const std::string& name)>;
+
+// A part of a parameter (or its gradient): where it lies, and its elements.
+struct ParameterPart {
+  std::string name;
+  Shape shape;  // of the whole
+  Tile tile;
+  at::Tensor values;
+};
+
+class GroupStore {
+ public:
+  GroupStore(const Program& program, int stage, int group, int64_t device, at::Device on,
+             const OptimizerOptions& optimizer, const WeightSource& weights);
+
+  // The leaf that nodes read as slot `slot`.
+  const at::Tensor& leaf(size_t slot) const { return leaves_[slot]; }
+
+  // Adds a gradient of a slot; the first of a step is written.
+  void AddGradient(size_t slot, const at::Tensor& gradient);
+  // Everything added since the last call, flat; slots that nothing was added to are zero.
+  at::Tensor TakeGradients();
+
+  // What the transport sums, and where the result goes: the chunk this device updates.
+  int64_t chunk_elements() const { return chunk_; }
+  int64_t flat_elements() const { return flat_elements_; }
+
+  // The sum of squares of a reduced gradient, of those elements that this device answers for.
+  double SquaredNorm(const at::Tensor& reduced) const;
+  void Update(const at::Tensor& reduced, double scale, double lr);
+
+  // ZeRO: this device's chunk of the weights; a whole flat tensor to fill; and afterwards.
+  at::Tensor Chunk() const;
+  at::Tensor WholeToFill();
+  void ReleaseWhole();
+
+  // What this device holds of each parameter, in fp32 (the master weights, of chunks too).
+  std::vector<ParameterPart> Parts(const at::Tensor& whole_flat) const;
+  at::Tensor MasterFlat() const { return master_; }
+
+  bool trained() const { return group_.trained; }
+
+ private:
+  struct Slot {
+    int64_t offset = 0, elements = 0;
+    Shape local;
+    Tile tile;  // of the whole parameter
+    bool counts = true;  // in the norm: no other device holds the same
+  };
+
+  const ParameterGroup& group_;
+  std::vector<std::string> names_;
+  std::vector<Shape> shapes_;
+  std::vector<Slot> slots_;
+  int64_t flat_elements_ = 0, chunk_ = 0, begin_ = 0;  // the chunk is [begin_, begin_ + chunk_)
+  at::ScalarType compute_ = at::kFloat;
+  at::Tensor flat_;    // weights as nodes read them; empty storage between uses with ZeRO 3
+  at::Tensor shard_;   // ZeRO 3: the chunk of them that stays
+  at::Tensor master_;  // fp32 weights of the chunk; flat_ itself where they are the same
+  std::vector<at::Tensor> leaves_;
+  at::Tensor gradients_;
+  std::vector<bool> added_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace heddle

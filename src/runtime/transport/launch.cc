@@ -1,0 +1,116 @@
+#include "runtime/transport/launch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace heddle {
+namespace {
+
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+  const char* local_rank;  // may be null
+  bool size_stands_alone = false;
+};
+
+constexpr Launcher kMpirun = {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                              "OMPI_COMM_WORLD_LOCAL_RANK"};
+constexpr Launcher kTorchrun = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"};
+constexpr Launcher kPmi = {"pmi", "PMI_RANK", "PMI_SIZE", nullptr};
+constexpr Launcher kSrun = {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", true};
+
+std::optional<int> ReadNumber(const EnvironmentLookup& lookup, const char* name) {
+  const char* text = name == nullptr ? nullptr : lookup(name);
+  if (text == nullptr) return std::nullopt;
+  int value = 0;
+  const char* end = text + std::strlen(text);
+  auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc() || stop != end || value < 0) {
+    ThrowInput(
+        "{}='{}' in the environment is not a number from 0 to 2147483647; unset it to run one rank",
+        name, text);
+  }
+  return value;
+}
+
+std::optional<LaunchInfo> Read(const EnvironmentLookup& lookup, const Launcher& launcher) {
+  std::optional<int> rank = ReadNumber(lookup, launcher.rank);
+  std::optional<int> size = ReadNumber(lookup, launcher.size);
+  if (!rank && (!size || launcher.size_stands_alone)) return std::nullopt;
+  if (!rank || !size) {
+    ThrowInput("{}={} in the environment, but {} is not set; set both or neither",
+               rank ? launcher.rank : launcher.size, rank ? *rank : *size,
+               rank ? launcher.size : launcher.rank);
+  }
+  if (*rank >= *size) {
+    ThrowInput("{}={} in the environment is not below {}={}", launcher.rank, *rank, launcher.size,
+               *size);
+  }
+  const int local_rank = ReadNumber(lookup, launcher.local_rank).value_or(*size == 1 ? 0 : -1);
+  if (local_rank >= *size) {
+    ThrowInput("{}={} in the environment is not below {}={}", launcher.local_rank, local_rank,
+               launcher.size, *size);
+  }
+  return LaunchInfo{
+      .rank = *rank, .size = *size, .local_rank = local_rank, .launcher = launcher.name};
+}
+
+}  // namespace
+
+LaunchInfo ReadLaunch(const EnvironmentLookup& lookup) {
+  std::optional<LaunchInfo> mpirun = Read(lookup, kMpirun);
+  std::optional<LaunchInfo> torchrun = Read(lookup, kTorchrun);
+  if (mpirun && torchrun) {
+    if (mpirun->rank != torchrun->rank) {
+      ThrowInput(
+          "{}={} and {}={} in the environment disagree; launch with mpirun or with torchrun, not "
+          "both",
+          kMpirun.rank, mpirun->rank, kTorchrun.rank, torchrun->rank);
+    }
+    if (mpirun->size != torchrun->size) {
+      ThrowInput(
+          "{}={} and {}={} in the environment disagree; launch with mpirun or with torchrun, not "
+          "both",
+          kMpirun.size, mpirun->size, kTorchrun.size, torchrun->size);
+    }
+  }
+  if (mpirun) return *mpirun;
+  if (torchrun) return *torchrun;
+  if (std::optional<LaunchInfo> pmi = Read(lookup, kPmi)) return *pmi;
+  return Read(lookup, kSrun).value_or(LaunchInfo{});
+}
+
+LaunchInfo ReadLaunch() {
+  return ReadLaunch([](const char* name) -> const char* { return std::getenv(name); });
+}
+
+std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> argv,
+                                       const MpirunOptions& options) {
+  HEDDLE_CHECK_GT(ranks, 0);
+  HEDDLE_CHECK(!argv.empty());
+  std::vector<std::string> command = {"env"};
+  if (options.root) {
+    command.insert(command.end(), {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  }
+  // Containers often forbid reading another process's memory, and Open MPI says so for every rank.
+  command.insert(command.end(),
+                 {"OMPI_MCA_btl_vader_single_copy_mechanism=none", "mpirun", "--oversubscribe",
+                  "--bind-to", "none", "-np", std::to_string(ranks)});
+  command.insert(command.end(), argv.begin(), argv.end());
+  return command;
+}
+
+std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> argv) {
+  return MpirunCommand(ranks, argv, {.root = geteuid() == 0});
+}
+
+}  // namespace heddle

@@ -1,0 +1,273 @@
+// What all transports share: checks of the caller's side of the contract, traffic counts, groups of one, host
+// memory for device tensors, deadlines.
+#include "runtime/transport/transport.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace heddle {
+namespace {
+
+bool Overlap(const at::Tensor& a, const at::Tensor& b) {
+  const auto* a_begin = static_cast<const std::byte*>(a.data_ptr());
+  const auto* b_begin = static_cast<const std::byte*>(b.data_ptr());
+  return a.device() == b.device() && a_begin < b_begin + b.nbytes() &&
+         b_begin < a_begin + a.nbytes();
+}
+
+bool Reduces(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+}
+
+bool CanReduce(at::ScalarType type) {
+  switch (type) {
+    case at::kBool:
+    case at::kInt:
+    case at::kLong:
+    case at::kFloat:
+    case at::kDouble:
+    case at::kBFloat16:
+    case at::kHalf:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The table of plan/collective.h.
+void CheckSizes(CollectiveKind kind, int64_t members, int64_t give, int64_t get) {
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+    case CollectiveKind::kBroadcast:
+      HEDDLE_CHECK_EQ(give, get);
+      return;
+    case CollectiveKind::kAllGather:
+      HEDDLE_CHECK_EQ(give * members, get);
+      return;
+    case CollectiveKind::kReduceScatter:
+      HEDDLE_CHECK_EQ(give, get * members);
+      return;
+    case CollectiveKind::kAllToAll:
+      HEDDLE_CHECK_EQ(give, get);
+      HEDDLE_CHECK_EQ(give % members, 0);
+      return;
+  }
+}
+
+void CheckTensors(CollectiveKind kind, int64_t members, const at::Tensor& give,
+                  const at::Tensor& get) {
+  HEDDLE_CHECK(give.is_contiguous() && get.is_contiguous());
+  HEDDLE_CHECK(give.scalar_type() == get.scalar_type() && give.device() == get.device());
+  HEDDLE_CHECK(!Reduces(kind) || CanReduce(give.scalar_type()), "{} of {}", Name(kind),
+               c10::toString(give.scalar_type()));
+  CheckSizes(kind, members, give.numel(), get.numel());
+  bool same = give.data_ptr() == get.data_ptr() &&
+              (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast);
+  HEDDLE_CHECK(same || !Overlap(give, get), "give and get of {} overlap", Name(kind));
+}
+
+at::Tensor PinnedLike(const at::Tensor& tensor) {
+  return at::empty(tensor.sizes(), tensor.options().device(at::kCPU).pinned_memory(true));
+}
+
+void CopyFlat(const at::Tensor& from, const at::Tensor& to) {
+  if (from.data_ptr() == to.data_ptr()) return;
+  at::NoGradGuard no_grad;
+  to.view({to.numel()}).copy_(from.view({from.numel()}));
+}
+
+void Add(TrafficCount::Count& count, const at::Tensor& tensor) {
+  ++count.calls;
+  if (tensor.defined()) count.bytes += static_cast<int64_t>(tensor.nbytes());
+}
+
+}  // namespace
+
+std::string JoinRanks(std::span<const int> ranks) {
+  return fmt::format("{}", fmt::join(ranks, ","));
+}
+
+int64_t TransferLength(const Transfer& transfer) {
+  if (transfer.role == Transfer::Role::kBarrier) return 0;
+  bool takes =
+      transfer.role == Transfer::Role::kReceive ||
+      (transfer.role == Transfer::Role::kCollective && transfer.kind == CollectiveKind::kBroadcast);
+  return takes ? transfer.get.numel() : transfer.give.numel();
+}
+
+at::ScalarType TransferType(const Transfer& transfer) {
+  if (transfer.get.defined()) return transfer.get.scalar_type();
+  return transfer.give.defined() ? transfer.give.scalar_type() : at::kByte;
+}
+
+void TransportFailure::Set(std::string_view cause) {
+  std::lock_guard lock(mutex_);
+  if (set_.load(std::memory_order_relaxed)) return;
+  cause_ = cause;
+  set_.store(true, std::memory_order_release);
+}
+
+void TransportFailure::ThrowIfSet() const {
+  if (!set()) return;
+  std::lock_guard lock(mutex_);
+  throw RunError(cause_);
+}
+
+Transport::Transport(int rank, int size, const TransportOptions& options,
+                     std::shared_ptr<TransportFailure> failure)
+    : rank_(rank), size_(size), options_(options), failure_(std::move(failure)) {
+  HEDDLE_CHECK(rank >= 0 && rank < size, "rank {} of {}", rank, size);
+  HEDDLE_CHECK(options.deadline_seconds > 0 && std::isfinite(options.deadline_seconds), "{}",
+               options.deadline_seconds);
+  traffic_.sent.resize(static_cast<size_t>(size));
+  traffic_.received.resize(static_cast<size_t>(size));
+}
+
+GroupHandle Transport::AddGroup(std::span<const int> ranks) {
+  failure_->ThrowIfSet();
+  std::vector<int> sorted(ranks.begin(), ranks.end());
+  std::sort(sorted.begin(), sorted.end());
+  HEDDLE_CHECK(std::binary_search(sorted.begin(), sorted.end(), rank_),
+               "rank {} adds a group of {}", rank_, JoinRanks(ranks));
+  HEDDLE_CHECK(sorted.front() >= 0 && sorted.back() < size_ &&
+                   std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end(),
+               "a group of {} among {} ranks", JoinRanks(ranks), size_);
+  GroupHandle group = GroupHandle::FromIndex(groups_.size());
+  groups_.emplace_back(ranks.begin(), ranks.end());
+  traffic_.groups.emplace_back();
+  if (ranks.size() > 1) OpenGroup(group);
+  return group;
+}
+
+Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle group,
+                        const at::Tensor& give, at::Tensor get) {
+  failure_->ThrowIfSet();
+  std::span<const int> ranks = members(group);
+  bool gives = kind != CollectiveKind::kBroadcast || ranks.front() == rank_;
+  CheckTensors(kind, static_cast<int64_t>(ranks.size()), gives ? give : get, get);
+  Add(traffic_.groups[group.index()][static_cast<size_t>(kind)], gives ? give : at::Tensor());
+
+  if (ranks.size() == 1) {
+    CopyFlat(give, get);
+    return nullptr;
+  }
+  Ticket ticket = NewTransfer();
+  ticket->role = Transfer::Role::kCollective;
+  ticket->kind = kind;
+  if (Reduces(kind)) ticket->reduction = reduction;
+  ticket->group = group;
+  return Launch(std::move(ticket), gives ? give : at::Tensor(), get);
+}
+
+Ticket Transport::Send(int peer, int tag, const at::Tensor& give) {
+  return StartMessage(Transfer::Role::kSend, peer, tag, give);
+}
+
+Ticket Transport::Recv(int peer, int tag, at::Tensor get) {
+  return StartMessage(Transfer::Role::kReceive, peer, tag, get);
+}
+
+Ticket Transport::StartMessage(Transfer::Role role, int peer, int tag, const at::Tensor& tensor) {
+  failure_->ThrowIfSet();
+  HEDDLE_CHECK(peer >= 0 && peer < size_, "peer {} of {}", peer, size_);
+  HEDDLE_CHECK_GE(tag, 0);
+  HEDDLE_CHECK(tensor.is_contiguous());
+  bool sends = role == Transfer::Role::kSend;
+  Add((sends ? traffic_.sent : traffic_.received)[static_cast<size_t>(peer)], tensor);
+
+  Ticket ticket = NewTransfer();
+  ticket->role = role;
+  ticket->peer = peer;
+  ticket->tag = tag;
+  return Launch(std::move(ticket), sends ? tensor : at::Tensor(), sends ? at::Tensor() : tensor);
+}
+
+Ticket Transport::Launch(Ticket ticket, const at::Tensor& give, const at::Tensor& get) {
+  ticket->give = give;
+  ticket->get = get;
+  if (give.defined() && !give.device().is_cpu()) {
+    ticket->give = PinnedLike(give);
+    CopyFlat(give, ticket->give);
+  }
+  if (get.defined() && !get.device().is_cpu()) {
+    bool in_place = give.defined() && give.data_ptr() == get.data_ptr();
+    ticket->get = in_place ? ticket->give : PinnedLike(get);
+    ticket->device_get = get;
+  }
+  Begin(ticket);
+  return ticket;
+}
+
+void Transport::Finish(Transfer& transfer) {
+  if (transfer.device_get.defined()) CopyFlat(transfer.get, transfer.device_get);
+  transfer.give = transfer.get = transfer.device_get = at::Tensor();
+  transfer.done = true;
+}
+
+bool Transport::Done(Ticket& ticket) {
+  if (ticket == nullptr || ticket->done) return true;
+  failure_->ThrowIfSet();
+  if (!Progress(*ticket)) return false;
+  Finish(*ticket);
+  return true;
+}
+
+void Transport::Wait(Ticket& ticket) {
+  if (ticket == nullptr || ticket->done) return;
+  failure_->ThrowIfSet();
+  if (!ProgressUntil(*ticket, Deadline())) {
+    failure_->ThrowIfSet();
+    Fail(fmt::format("rank {} waited {:g} s for {}{}", rank_, options_.deadline_seconds,
+                     Describe(*ticket), Missing(*ticket)));
+  }
+  Finish(*ticket);
+}
+
+void Transport::Barrier() {
+  failure_->ThrowIfSet();
+  if (size_ == 1) return;
+  Ticket ticket = NewTransfer();
+  Begin(ticket);
+  Wait(ticket);
+}
+
+void Transport::Abort(const std::string& why) {
+  failure_->Set(fmt::format("rank {} ended the run: {}", rank_, why));
+  WakeOthers();
+}
+
+void Transport::Fail(const std::string& cause) {
+  failure_->Set(cause);
+  WakeOthers();
+  failure_->ThrowIfSet();
+  HEDDLE_CHECK(false, "a failure that is set throws");
+}
+
+Transport::Clock::time_point Transport::Deadline() const {
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(options_.deadline_seconds));
+}
+
+std::string Transport::Describe(const Transfer& transfer) const {
+  if (transfer.role == Transfer::Role::kBarrier)
+    return fmt::format("the barrier of all {} ranks", size_);
+  std::string payload =
+      fmt::format("{} {}", TransferLength(transfer), c10::toString(TransferType(transfer)));
+  switch (transfer.role) {
+    case Transfer::Role::kSend:
+      return fmt::format("rank {} to take {} with tag {}", transfer.peer, payload, transfer.tag);
+    case Transfer::Role::kReceive:
+      return fmt::format("{} from rank {} with tag {}", payload, transfer.peer, transfer.tag);
+    default:
+      return fmt::format("{} of {} among ranks {}", Name(transfer.kind), payload,
+                         JoinRanks(members(transfer.group)));
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,185 @@
+// How ranks exchange tensors: collectives among ordered groups, and messages between two ranks. One Transport
+// object is one rank.
+//
+//   GroupHandle tensor_parallel = transport.AddGroup(std::vector<int>{0, 2});
+//   Ticket sum = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, tensor_parallel, x, x);
+//   ...                                              // other work; x is neither read nor written
+//   transport.Wait(sum);                             // now x holds the sum
+//
+// What the caller guarantees
+//   Groups: every member adds a group with the same list, and all ranks add theirs in one common order. Members
+//   start the collectives of a group in one order, with the same kind, reduction, dtype and sizes; different
+//   groups are independent. A message meets the receive that its peer posted with the same tag, in order; dtype
+//   and size agree. Tensors are contiguous, all on one device, and neither touched nor resized until waited for.
+//   `get` is as large as plan/collective.h says and does not overlap `give`, except that all-reduce and broadcast
+//   take one tensor as both. Breaking what one rank can see is a bug (HEDDLE_CHECK); what only two ranks together
+//   can see ends in a RunError where the transport notices, at the latest with the deadline.
+//
+// What an implementer does
+//   Derives from Transport and from Transfer and defines the protected functions below; what the base class
+//   does for all (checks, counts, groups of one, host memory for device tensors, deadlines, the error after a
+//   failure) it need not repeat. Two ranks may start transfers in any order and wait in any other order: as long
+//   as each transfer is started on all its ranks, all complete. Passes transport_conformance.h.
+//
+// Threads: an object is used by one thread at a time, which may change.
+// Determinism: every member gets the same bits, and gets them again in the next run; the order of summation may
+//   depend on the transport and the size, never on arrival. Sums of bf16 and f16 are taken in f32 and rounded once.
+//   Integers wrap; the sum of bool is `or`; a maximum with a NaN is NaN.
+// Cost: Start, Send and Recv return at once for host memory; for device memory they first copy `give` to pinned
+//   host memory, and Wait copies back. Work may be done in Done and Wait only.
+// Failure: a wait past the deadline, a rank that aborts, or an error of the library underneath makes the transport
+//   dead: every later call throws a RunError with that first cause. Tensors of unfinished transfers then hold
+//   anything, and are kept alive as long as someone may still write to them.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/strong_id.h"
+#include "plan/collective.h"
+
+namespace heddle {
+
+struct TransportGroupTag {
+  static constexpr std::string_view kPrefix = "group ";
+};
+using GroupHandle = StrongId<TransportGroupTag>;  // of one rank; another rank's number may differ
+
+struct TransportOptions {
+  double deadline_seconds = 60;  // for one Wait or Barrier
+};
+
+// What this rank has handed over so far, counted when started. Of a collective that is what it gives, so that only
+// the first member of a broadcast adds bytes.
+struct TrafficCount {
+  struct Count {
+    int64_t calls = 0;
+    int64_t bytes = 0;
+    friend bool operator==(const Count&, const Count&) = default;
+  };
+  std::vector<std::array<Count, kCollectiveNames.size()>> groups;  // [group.index()][kind]
+  std::vector<Count> sent, received;                               // [peer]
+  friend bool operator==(const TrafficCount&, const TrafficCount&) = default;
+};
+
+// Something started. Implementers add what they need to find it again.
+struct Transfer {
+  enum class Role : uint8_t { kCollective, kSend, kReceive, kBarrier };
+
+  virtual ~Transfer() = default;
+
+  Role role = Role::kBarrier;
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Reduction reduction = Reduction::kSum;
+  GroupHandle group;      // of a collective
+  int peer = -1;          // of a message
+  int tag = 0;            // of a message
+  at::Tensor give, get;   // what to work on; undefined where there is none
+  at::Tensor device_get;  // where the base class copies `get` to at the end
+  bool done = false;
+};
+
+// A shared handle; a null one counts as done. Every ticket is waited for, or found done, before its transport goes.
+using Ticket = std::shared_ptr<Transfer>;
+
+// Why a transport is dead; shared by ranks that die together. Any thread may call these.
+class TransportFailure {
+ public:
+  // Keeps the first cause of all calls.
+  void Set(std::string_view cause);
+  bool set() const { return set_.load(std::memory_order_acquire); }
+  void ThrowIfSet() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string cause_;
+  std::atomic<bool> set_ = false;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // The ordered members, this rank among them; one is enough. May wait for the other members.
+  GroupHandle AddGroup(std::span<const int> ranks);
+  std::span<const int> members(GroupHandle group) const { return groups_.at(group.index()); }
+
+  // `reduction` is ignored where nothing is reduced; so is `give` of a broadcast, except the first member's.
+  Ticket Start(CollectiveKind kind, Reduction reduction, GroupHandle group, const at::Tensor& give,
+               at::Tensor get);
+  // Tags are not negative. The wait for a Send may last until the peer has posted the Recv.
+  Ticket Send(int peer, int tag, const at::Tensor& give);
+  Ticket Recv(int peer, int tag, at::Tensor get);
+
+  bool Done(Ticket& ticket);  // makes progress; does not block
+  void Wait(Ticket& ticket);  // RunError after the deadline, with what it waited for
+  void Barrier();             // all ranks
+
+  // Makes all ranks fail soon, with this cause. Does not throw; with `mpi` it does not return.
+  virtual void Abort(const std::string& why);
+
+  const TrafficCount& traffic() const { return traffic_; }
+
+ protected:
+  using Clock = std::chrono::steady_clock;
+
+  Transport(int rank, int size, const TransportOptions& options,
+            std::shared_ptr<TransportFailure> failure);
+
+  // The implementation. Tensors in a Transfer are contiguous, of matching sizes, and on the host. Errors are
+  // thrown as RunError.
+  virtual void OpenGroup(GroupHandle group) = 0;  // of two or more; members(group) is known
+  virtual Ticket NewTransfer() const = 0;
+  virtual void Begin(const Ticket& ticket) = 0;
+  virtual bool Progress(Transfer& transfer) = 0;  // whether it is complete
+  // Returns early with false when the transport has failed.
+  virtual bool ProgressUntil(Transfer& transfer, Clock::time_point deadline) = 0;
+  virtual void WakeOthers() {}  // the failure is set: let ranks that share it see so
+
+  // More about a wait that was too long, such as ", not started by rank 3".
+  virtual std::string Missing(const Transfer&) { return ""; }
+
+  // "all-reduce of 12 Float among ranks 0,2".
+  std::string Describe(const Transfer& transfer) const;
+  // Marks the transport dead and throws the first cause there was.
+  [[noreturn]] void Fail(const std::string& cause);
+  const TransportFailure& failure() const { return *failure_; }
+  double deadline_seconds() const { return options_.deadline_seconds; }
+  Clock::time_point Deadline() const;  // from now
+
+ private:
+  Ticket StartMessage(Transfer::Role role, int peer, int tag, const at::Tensor& tensor);
+  Ticket Launch(Ticket ticket, const at::Tensor& give, const at::Tensor& get);
+  void Finish(Transfer& transfer);
+
+  int rank_;
+  int size_;
+  TransportOptions options_;
+  std::shared_ptr<TransportFailure> failure_;
+  std::vector<std::vector<int>> groups_;
+  TrafficCount traffic_;
+};
+
+// What a transfer moves, as both sides must see it: the elements each member gives (the whole of a message).
+int64_t TransferLength(const Transfer& transfer);
+at::ScalarType TransferType(const Transfer& transfer);
+
+// "0,2,5"
+std::string JoinRanks(std::span<const int> ranks);
+
+}  // namespace heddle
