@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,8 @@ struct ModelRef {
   std::string source;  // a path relative to the plan, or a built-in expression
   uint64_t hash = 0;   // StableHash of the graph
   bool fused = true;
+  std::map<std::string, int64_t> dims = {};  // sizes of symbolic dimensions, or keys of a built-in
+  std::vector<std::string> frozen = {};      // patterns of parameters that are not trained
   bool operator==(const ModelRef&) const = default;
 };
 

@@ -1,0 +1,176 @@
+#include "plan/json_fields.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace heddle {
+namespace {
+
+constexpr size_t kColumns = 100;
+
+std::string Compact(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+bool IsFlat(const Json& json) {
+  return std::all_of(json.begin(), json.end(),
+                     [](const Json& value) { return value.is_primitive(); });
+}
+
+// "{"a": 1, "b": 2}".
+std::string OnOneLine(const Json& json) {
+  std::vector<std::string> items;
+  for (const auto& [key, value] : json.items()) {
+    items.push_back(json.is_object() ? Compact(Json(key)) + ": " + Compact(value) : Compact(value));
+  }
+  const std::string inside = fmt::format("{}", fmt::join(items, ", "));
+  return json.is_object() ? "{" + inside + "}" : "[" + inside + "]";
+}
+
+void Print(const Json& json, size_t indent, size_t column, std::string& out) {
+  if (json.is_primitive()) {
+    out += Compact(json);
+    return;
+  }
+  if (json.empty() || IsFlat(json)) {
+    std::string line = OnOneLine(json);
+    if (json.empty() || column + line.size() < kColumns) {
+      out += line;
+      return;
+    }
+  }
+  out += json.is_object() ? "{" : "[";
+  bool first = true;
+  for (const auto& [key, value] : json.items()) {
+    out += first ? "\n" : ",\n";
+    first = false;
+    std::string label = json.is_object() ? Compact(Json(key)) + ": " : "";
+    out.append(indent + 1, ' ');
+    out += label;
+    Print(value, indent + 1, indent + 1 + label.size(), out);
+  }
+  out += "\n";
+  out.append(indent, ' ');
+  out += json.is_object() ? "}" : "]";
+}
+
+}  // namespace
+
+std::string Shortened(const Json& value) {
+  constexpr size_t kMax = 60;
+  std::string text = Compact(value);
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+void RefuseJson(std::string_view file, std::string_view path, const Json& value,
+                std::string_view remedy) {
+  ThrowInput("{}: {}: {}: {}", file, path, Shortened(value), remedy);
+}
+
+std::string PrettyJson(const Json& json) {
+  std::string out;
+  Print(json, 0, 0, out);
+  return out + "\n";
+}
+
+JsonFields::JsonFields(const Json& value, std::string_view file, std::string path,
+                       std::span<const std::string_view> known)
+    : json_(value), file_(file), path_(std::move(path)) {
+  if (!json_.is_object()) {
+    RefuseJson(file_, path_.empty() ? "the file" : path_, json_, "expected an object {...}");
+  }
+  if (known.empty()) return;
+  for (const auto& [key, item] : json_.items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      ThrowInput("{}: {}: unknown key: {}", file_, PathOf(key), DidYouMean(key, known));
+    }
+  }
+}
+
+std::string JsonFields::PathOf(std::string_view key) const {
+  return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
+}
+
+const Json& JsonFields::At(std::string_view key) const {
+  auto found = json_.find(key);
+  if (found == json_.end()) ThrowInput("{}: {} is missing", file_, PathOf(key));
+  return *found;
+}
+
+void JsonFields::Refuse(std::string_view key, std::string_view remedy) const {
+  RefuseJson(file_, PathOf(key), At(key), remedy);
+}
+
+int64_t JsonFields::Int(std::string_view key, int64_t low, int64_t high) const {
+  const Json& value = At(key);
+  if (!value.is_number_integer()) Refuse(key, "expected a whole number");
+  bool huge =
+      value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+  if (huge || value.get<int64_t>() < low || value.get<int64_t>() > high) {
+    Refuse(key, fmt::format("expected {} to {}", low, high));
+  }
+  return value.get<int64_t>();
+}
+
+double JsonFields::Number(std::string_view key) const {
+  if (!At(key).is_number()) Refuse(key, "expected a number");
+  return At(key).get<double>();
+}
+
+bool JsonFields::Bool(std::string_view key) const {
+  if (!At(key).is_boolean()) Refuse(key, "expected true or false");
+  return At(key).get<bool>();
+}
+
+std::string JsonFields::Text(std::string_view key) const {
+  if (!At(key).is_string() || At(key).get_ref<const std::string&>().empty()) {
+    Refuse(key, "expected a text in quotes");
+  }
+  return At(key).get<std::string>();
+}
+
+std::vector<std::string> JsonFields::Texts(std::string_view key) const {
+  std::vector<std::string> texts;
+  for (const Json& item : List(key)) {
+    if (!item.is_string()) Refuse(key, "expected a list of texts");
+    texts.push_back(item.get<std::string>());
+  }
+  return texts;
+}
+
+size_t JsonFields::Choice(std::string_view key, std::span<const std::string_view> choices) const {
+  std::string text = Text(key);
+  auto found = std::find(choices.begin(), choices.end(), text);
+  if (found == choices.end()) Refuse(key, DidYouMean(text, choices));
+  return static_cast<size_t>(found - choices.begin());
+}
+
+std::array<int64_t, 2> JsonFields::Range(std::string_view key, int64_t high) const {
+  const Json& list = List(key);
+  std::array<int64_t, 2> range = {0, 0};
+  bool fits = list.size() == 2;
+  for (size_t i = 0; fits && i < 2; ++i) {
+    fits = list[i].is_number_integer();
+    if (fits) range[i] = list[i].get<int64_t>();  // beyond 2^63 it is negative
+    fits = fits && range[i] >= 0 && range[i] <= high;
+  }
+  if (!fits || range[0] > range[1]) {
+    Refuse(key, fmt::format("expected [first, last] within 0 to {}", high));
+  }
+  return range;
+}
+
+const Json& JsonFields::List(std::string_view key) const {
+  if (!At(key).is_array()) Refuse(key, "expected a list [...]");
+  return At(key);
+}
+
+}  // namespace heddle

@@ -1,0 +1,253 @@
+#include "plan/plan_file.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/nearest.h"
+#include "cluster/yaml.h"
+#include "plan/json_fields.h"
+#include "plan/plan_strategies.h"
+#include "plan/verify.h"
+
+namespace heddle {
+namespace {
+
+constexpr int64_t kMaxCount = int64_t{1} << 40;
+constexpr std::string_view kPlanKeys[] = {
+    "heddle_plan", "model",     "batch", "microbatches", "batch_statistics", "schedule", "chunks",
+    "precision",   "optimizer", "zero",  "bucket_bytes", "prefetch",         "stages",   "cluster"};
+constexpr std::string_view kModelKeys[] = {"source", "hash", "fused", "dims", "frozen"};
+constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master", "moments"};
+constexpr std::string_view kZeroKeys[] = {"level", "axes"};
+constexpr std::string_view kTimesKeys[] = {"forward", "backward", "weight"};
+constexpr std::string_view kStageKeys[] = {"blocks",    "devices", "mesh",
+                                           "recompute", "times",   "strategies"};
+constexpr std::string_view kStatistics[] = {"global", "local"};
+constexpr std::string_view kPrecisions[] = {"f32", "bf16"};
+constexpr DType kPrecisionTypes[] = {DType::kF32, DType::kBF16};
+
+Json ModelToJson(const ModelRef& model) {
+  Json json;
+  json["source"] = model.source;
+  json["hash"] = HashToHex(model.hash);
+  json["fused"] = model.fused;
+  if (!model.dims.empty()) json["dims"] = model.dims;
+  if (!model.frozen.empty()) json["frozen"] = model.frozen;
+  return json;
+}
+
+Json RecomputeToJson(const std::vector<RecomputePolicy>& recompute) {
+  Json list = Json::array();
+  for (RecomputePolicy policy : recompute)
+    list.push_back(kRecomputeNames[static_cast<size_t>(policy)]);
+  bool same =
+      std::all_of(list.begin(), list.end(), [&](const Json& name) { return name == list[0]; });
+  return same ? list[0] : list;
+}
+
+Json StageToJson(const Stage& stage, StrategyWriter& strategies) {
+  Json json;
+  json["blocks"] = {stage.first_block, stage.last_block - 1};
+  json["devices"] = {stage.mesh.first, stage.mesh.first + stage.mesh.size() - 1};
+  json["mesh"] = Json::object();
+  for (const MeshAxis& axis : stage.mesh.axes) json["mesh"][axis.name] = axis.size;
+  json["recompute"] = RecomputeToJson(stage.recompute);
+  json["times"] = {{"forward", stage.times.forward},
+                   {"backward", stage.times.backward},
+                   {"weight", stage.times.weight}};
+  json["strategies"] = strategies.Write(stage);
+  return json;
+}
+
+uint64_t ReadHash(const JsonFields& fields) {
+  std::string text = fields.Text("hash");
+  uint64_t hash = 0;
+  const char* end = text.data() + text.size();
+  if (text.size() != 16 || std::from_chars(text.data(), end, hash, 16).ptr != end) {
+    fields.Refuse("hash", "expected 16 hexadecimal digits");
+  }
+  return hash;
+}
+
+ModelRef ReadModel(const Json& json, std::string_view file) {
+  JsonFields fields(json, file, "model", kModelKeys);
+  ModelRef model;
+  if (!fields.At("source").is_string())
+    fields.Refuse("source", "expected a path or a built-in model");
+  model.source = fields.At("source").get<std::string>();
+  model.hash = ReadHash(fields);
+  model.fused = fields.Bool("fused");
+  if (fields.Has("dims")) {
+    JsonFields dims(fields.At("dims"), file, "model.dims", {});
+    for (const auto& [name, size] : fields.At("dims").items())
+      model.dims[name] = dims.Int(name, 1, kMaxCount);
+  }
+  if (fields.Has("frozen")) model.frozen = fields.Texts("frozen");
+  return model;
+}
+
+Precision ReadPrecision(const Json& json, std::string_view file) {
+  JsonFields fields(json, file, "precision", kPrecisionKeys);
+  auto read = [&](std::string_view key) {
+    return kPrecisionTypes[fields.Choice(key, kPrecisions)];
+  };
+  return {read("compute"), read("gradients"), read("master"), read("moments")};
+}
+
+Zero ReadZero(const Json& json, std::string_view file) {
+  JsonFields fields(json, file, "zero", kZeroKeys);
+  return {static_cast<int>(fields.Int("level", 0, 3)), fields.Texts("axes")};
+}
+
+// Of a mesh only the axes; where it begins and how large it must be say the devices.
+Mesh ReadMesh(const JsonFields& stage) {
+  std::array<int64_t, 2> devices = stage.Range("devices", kMaxDevices - 1);
+  Mesh mesh{devices[0], {}};
+  JsonFields fields(stage.At("mesh"), stage.file(), stage.PathOf("mesh"), {});
+  if (fields.json().size() > kMaxAxes) {
+    stage.Refuse("mesh",
+                 fmt::format("{} axes, at most {} are possible", fields.json().size(), kMaxAxes));
+  }
+  int64_t count = devices[1] - devices[0] + 1, size = 1;
+  for (const auto& [name, value] : fields.json().items()) {
+    mesh.axes.push_back({name, fields.Int(name, 1, count)});
+    size *= mesh.axes.back().size;  // at most (2^20)^3
+  }
+  if (size != count) stage.Refuse("mesh", fmt::format("has {} devices, the stage {}", size, count));
+  return mesh;
+}
+
+std::vector<RecomputePolicy> ReadRecompute(const JsonFields& stage, size_t blocks) {
+  if (!stage.At("recompute").is_array()) {
+    auto policy = static_cast<RecomputePolicy>(stage.Choice("recompute", kRecomputeNames));
+    return std::vector<RecomputePolicy>(blocks, policy);
+  }
+  std::vector<RecomputePolicy> recompute;
+  for (const std::string& name : stage.Texts("recompute")) {
+    auto found = std::find(kRecomputeNames.begin(), kRecomputeNames.end(), name);
+    if (found == kRecomputeNames.end())
+      stage.Refuse("recompute", DidYouMean(name, kRecomputeNames));
+    recompute.push_back(static_cast<RecomputePolicy>(found - kRecomputeNames.begin()));
+  }
+  if (recompute.size() != blocks) {
+    stage.Refuse("recompute", fmt::format("{} choices for {} blocks", recompute.size(), blocks));
+  }
+  return recompute;
+}
+
+// `first` is the block the stage must begin with.
+Stage ReadStage(const Json& stages, size_t index, const Model& model, int first,
+                std::string_view file) {
+  JsonFields fields(stages[index], file, fmt::format("stages[{}]", index), kStageKeys);
+  Stage stage;
+  auto last = static_cast<int64_t>(model.blocks.size()) - 1;
+  std::array<int64_t, 2> blocks = fields.Range("blocks", last);
+  if (blocks[0] != first) fields.Refuse("blocks", fmt::format("must begin with block {}", first));
+  if (index + 1 == stages.size() && blocks[1] != last) {
+    fields.Refuse("blocks", fmt::format("the last stage must end with block {}", last));
+  }
+  stage.first_block = static_cast<int>(blocks[0]);
+  stage.last_block = static_cast<int>(blocks[1]) + 1;
+  stage.mesh = ReadMesh(fields);
+  stage.recompute =
+      ReadRecompute(fields, static_cast<size_t>(stage.last_block - stage.first_block));
+  JsonFields times(fields.At("times"), file, fields.PathOf("times"), kTimesKeys);
+  stage.times = {times.Number("forward"), times.Number("backward"), times.Number("weight")};
+  ReadStrategies(fields.At("strategies"), model, stages, file, fields.PathOf("strategies"), stage);
+  return stage;
+}
+
+std::vector<Stage> ReadStages(const JsonFields& fields, const Model& model) {
+  const Json& list = fields.List("stages");
+  if (list.empty()) fields.Refuse("stages", "expected at least one stage");
+  std::vector<Stage> stages;
+  for (size_t s = 0; s < list.size(); ++s) {
+    int first = stages.empty() ? 0 : stages.back().last_block;
+    if (first == static_cast<int>(model.blocks.size())) {
+      fields.Refuse("stages",
+                    fmt::format("{} stages, and after {} no blocks are left", list.size(), s));
+    }
+    stages.push_back(ReadStage(list, s, model, first, fields.file()));
+  }
+  return stages;
+}
+
+Cluster ReadCluster(const JsonFields& fields) {
+  if (!fields.At("cluster").is_object()) fields.Refuse("cluster", "expected a cluster written out");
+  return ClusterFromYaml(fields.At("cluster").dump(-1, ' ', true),
+                         fmt::format("{}: cluster", fields.file()));
+}
+
+void CheckVersion(const Json& json, std::string_view file) {
+  JsonFields any(json, file, "", {});
+  if (!any.Has("heddle_plan"))
+    ThrowInput("{}: not a plan: heddle_plan, its version, is missing", file);
+  int64_t version = any.Int("heddle_plan", 1, kMaxCount);
+  if (version > kPlanVersion) {
+    any.Refuse(
+        "heddle_plan",
+        fmt::format("a newer heddle wrote this plan; this one reads version {}", kPlanVersion));
+  }
+}
+
+}  // namespace
+
+std::string ToJson(const Plan& plan, const Model& model) {
+  Json json;
+  json["heddle_plan"] = kPlanVersion;
+  json["model"] = ModelToJson(plan.model);
+  json["batch"] = plan.batch;
+  json["microbatches"] = plan.microbatches;
+  json["batch_statistics"] = kStatistics[plan.local_batch_statistics ? 1 : 0];
+  json["schedule"] = plan.schedule;
+  json["chunks"] = plan.chunks;
+  json["precision"] = {{"compute", Name(plan.precision.compute)},
+                       {"gradients", Name(plan.precision.gradients)},
+                       {"master", Name(plan.precision.master)},
+                       {"moments", Name(plan.precision.moments)}};
+  json["optimizer"] = plan.optimizer;
+  json["zero"] = {{"level", plan.zero.level}, {"axes", plan.zero.axes}};
+  json["bucket_bytes"] = plan.bucket_bytes;
+  json["prefetch"] = plan.prefetch;
+  json["stages"] = Json::array();
+  StrategyWriter strategies(model);
+  for (const Stage& stage : plan.stages) json["stages"].push_back(StageToJson(stage, strategies));
+  json["cluster"] = ToJson(plan.cluster);
+  return PrettyJson(json);
+}
+
+PlanHeader ReadPlanHeader(const Json& json, std::string_view file) {
+  CheckVersion(json, file);
+  JsonFields fields(json, file, "", kPlanKeys);
+  return {ReadModel(fields.At("model"), file), fields.Int("batch", 1, kMaxCount)};
+}
+
+Plan FromJson(const Json& json, const Model& model, std::string_view file) {
+  PlanHeader header = ReadPlanHeader(json, file);
+  JsonFields fields(json, file, "", kPlanKeys);
+  Plan plan;
+  plan.model = header.model;
+  plan.batch = header.batch;
+  if (plan.model.hash != StableHash(model.graph)) {
+    ThrowInput("{}: model.hash: {}: the plan is for another model: '{}' has {}", file,
+               HashToHex(plan.model.hash), model.graph.name, HashToHex(StableHash(model.graph)));
+  }
+  plan.cluster = ReadCluster(fields);
+  plan.microbatches = fields.Int("microbatches", 1, kMaxCount);
+  plan.local_batch_statistics = fields.Choice("batch_statistics", kStatistics) == 1;
+  plan.schedule = fields.Text("schedule");
+  plan.chunks = static_cast<int>(fields.Int("chunks", 1, 1 << 20));
+  plan.precision = ReadPrecision(fields.At("precision"), file);
+  plan.optimizer = fields.Text("optimizer");
+  plan.zero = ReadZero(fields.At("zero"), file);
+  plan.bucket_bytes = fields.Int("bucket_bytes", 1, INT64_MAX);
+  plan.prefetch = static_cast<int>(fields.Int("prefetch", 0, kMaxPrefetch));
+  plan.stages = ReadStages(fields, model);
+  RequireSound(plan, model, std::string(file));
+  return plan;
+}
+
+}  // namespace heddle
