@@ -468,9 +468,9 @@ void Executor::StopNotFinite() {
   std::string where = "every weight and gradient is finite: look at the data";
   if (gradients < none) where = fmt::format("the first gradient that is not finite is that of '{}'", name(gradients));
   if (weights < none) where = fmt::format("the first weights that are not finite are '{}'", name(weights));
-  if (step_ == 0) ThrowRun("the loss is {} before any update; {}", loss_, where);
-  ThrowRun("the loss is {} at step {}; {}; lower the learning rate (--lr {})", loss_, step_, where,
-           options_.optimizer.lr / 10);
+  if (step_ == 0) throw CommonRunError(fmt::format("the loss is {} before any update; {}", loss_, where));
+  throw CommonRunError(fmt::format("the loss is {} at step {}; {}; lower the learning rate (--lr {})", loss_, step_,
+                                   where, options_.optimizer.lr / 10));
 }
 
 void Executor::Update(const Instruction& i) {
