@@ -1,0 +1,125 @@
+// Plans run by processes: every rank compares its losses, and its part of every gradient, with one device.
+//
+//   mpirun -np 4 plan_mpi_test tests/data      the plans for 4 devices
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "cluster/load.h"
+#include "frontend/load.h"
+#include "plan/expert.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "runtime/data/batch.h"
+#include "runtime/executor.h"
+#include "runtime/tiles.h"
+#include "runtime/transport/mpi.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kTolerance = 1e-4;
+constexpr int64_t kSteps = 10;
+
+struct Case {
+  std::string model;
+  Degrees degrees;
+};
+
+std::vector<Case> Cases() {
+  constexpr RecomputePolicy kFull = RecomputePolicy::kFull;
+  return {
+      {"tiny-mlp", {.dp = 2}},
+      {"tiny-cnn", {.dp = 2}},
+      {"tiny-gpt2", {.dp = 2, .zero = 3}},
+      {"tiny-llama", {.tp = 2, .sp = true}},
+      {"tiny-t5", {.pp = 2, .microbatches = 2}},
+      {"tiny-gpt2", {.cp = 2}},
+      {"tiny-moe", {.dp = 2, .ep = 2}},
+      {"tiny-gpt2", {.dp = 2, .tp = 2, .zero = 2}},
+      {"tiny-llama", {.tp = 2, .pp = 2, .microbatches = 4, .schedule = "zb", .recompute = kFull}},
+      {"tiny-t5", {.dp = 2, .tp = 2, .zero = 1}},
+      {"tiny-moe", {.dp = 4, .ep = 2}},
+      {"tiny-cnn", {.dp = 2, .pp = 2}},
+      {"tiny-gpt2", {.dp = 2, .tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1", .zero = 1}},
+      {"tiny-llama", {.dp = 2, .pp = 4, .microbatches = 2, .schedule = "gpipe"}},
+      {"tiny-mlp", {.dp = 2, .tp = 4, .zero = 3}},
+  };
+}
+
+struct Expected {
+  std::vector<double> losses;
+  std::map<std::string, at::Tensor> gradients;
+  double largest = 0;
+};
+
+Expected OneDevice(const Graph& graph, const Batch& batch) {
+  SingleDevice model(graph, {});
+  Optimizer optimizer({});
+  Expected expected;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    StepResult result = model.Run(batch, step);
+    expected.losses.push_back(result.loss);
+    for (size_t p = 0; p < result.gradients.size() && step == 0; ++p) {
+      expected.gradients[model.parameter_names()[p]] = result.gradients[p].clone();
+      expected.largest = std::max(expected.largest, result.gradients[p].norm().item<double>());
+    }
+    optimizer.Step(model.parameters(), result.gradients);
+  }
+  return expected;
+}
+
+void Compare(const Executor& executor, const Expected& expected) {
+  for (const ParameterPart& part : executor.Gradients()) {
+    const at::Tensor& whole = expected.gradients.at(part.name);
+    double scale = std::max(whole.norm().item<double>(), 1e-4 * expected.largest);
+    double error = (TakeTile(whole, part.tile) - part.values).norm().item<double>() / scale;
+    if (!(error < kTolerance)) ThrowRun("the gradient of {} is {:.1e} away", part.name, error);
+  }
+}
+
+void RunCase(Transport& transport, const Case& at, const std::string& data) {
+  std::string path = data + "/pytorch/" + at.model;
+  Model model = Analyse(LoadModel(path + ".onnx", {}));
+  Plan plan = ExpertPlan(model, LoadCluster(fmt::format("local:{}", transport.size())), at.degrees);
+  RequireSound(plan, model, at.model);
+  Program program = Lower(model, plan);
+  Batch batch = ReadBatch(model.graph, path + ".ref.safetensors");
+  Expected expected = OneDevice(model.graph, batch);
+  ExecutorOptions options;
+  options.keep_gradients = true;
+  Executor executor(program, transport, options, MakeWeights(model.graph, model.rules, {}),
+                    MakeConstants(model.graph, {}), [&](int64_t, Block rows) {
+                      Batch part;
+                      for (const auto& [name, tensor] : batch) part[name] = tensor.narrow(0, rows.begin, rows.size());
+                      return part;
+                    });
+  for (int64_t step = 0; step < kSteps; ++step) {
+    double loss = executor.RunStep(step).loss, wanted = expected.losses[static_cast<size_t>(step)];
+    if (!(std::abs(loss - wanted) <= kTolerance * std::abs(wanted))) {
+      ThrowRun("{}: loss {} at step {}, one device has {}", at.model, loss, step, wanted);
+    }
+    if (step == 0) Compare(executor, expected);
+  }
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  using namespace heddle;
+  return RunMpi([&](Transport& transport) {
+    at::set_num_threads(1);
+    if (argc != 2) ThrowInput("give the folder of the test data");
+    int ran = 0;
+    for (const Case& at : Cases()) {
+      if (DevicesOf(at.degrees) != transport.size()) continue;
+      RunCase(transport, at, argv[1]);
+      ++ran;
+      if (transport.rank() == 0) fmt::print("{} on {} ranks: like one device\n", at.model, transport.size());
+    }
+    if (ran == 0) ThrowInput("there is no plan for {} ranks", transport.size());
+  });
+}
