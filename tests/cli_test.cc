@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/error.h"
 #include "base/json.h"
+#include "cli/plan_args.h"
 #include "run_binary.h"
 
 namespace heddle {
@@ -19,7 +21,7 @@ void WriteText(const std::string& path, const std::string& text) { std::ofstream
 TEST(Cli, HelpListsCommandsAndGivesExamples) {
   RunOutput help = RunHeddle("--help");
   EXPECT_EQ(help.status, 0);
-  for (std::string command : {"inspect", "export", "models", "cluster", "train"}) {
+  for (std::string command : {"inspect", "export", "models", "cluster", "plan", "train"}) {
     EXPECT_NE(help.out.find(command), std::string::npos);
   }
   for (std::string command : {"inspect", "export", "models"}) {
@@ -53,6 +55,71 @@ TEST(Cli, ClusterFilesRoundTripAndMistakesAreOneLine) {
   ExpectRefused("cluster dgx-h100:0", {"at least 1"});
   ExpectRefused("cluster nowhere.yaml", {"nowhere.yaml", "no such file"});
   ExpectRefused("cluster dgx-h100 --json --yaml", {"--yaml"});
+}
+
+TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
+  TempFolder folder;
+  std::string arguments = "plan " + kGpt + " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1";
+  RunOutput run = RunHeddle(arguments + " -o " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("dp 2  tp 2  pp 2  cp 1  ep 1  sp off"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("4..7  dp 2 x tp 2"), std::string::npos) << run.out;
+  Json plan = ParseJson(Slurp(folder / "plan.json"), "plan.json");
+  EXPECT_EQ(plan["heddle_plan"], 1);
+  EXPECT_EQ(plan["stages"].size(), 2u);
+
+  Json json = ParseJson(RunHeddle(arguments + " --json").out, "output");
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["searcher"], "expert");
+  EXPECT_EQ(json["degrees"], ParseJson(R"({"dp": 2, "tp": 2, "pp": 2, "cp": 1, "ep": 1, "sp": false, "zero": 1,
+                                           "microbatches": 2, "recompute": "none"})", "expected"));
+  double share = 0;
+  for (const Json& stage : json["stages"]) share += stage["flops_share"].get<double>();
+  EXPECT_NEAR(share, 1, 1e-12);
+  EXPECT_NE(RunHeddle("plan --help").out.find("Examples:"), std::string::npos);
+}
+
+TEST(Cli, PlanWithoutDegreesIsDataParallel) {
+  Json json = ParseJson(RunHeddle("plan " + kGpt + " --cluster local:3 --json").out, "output");
+  EXPECT_EQ(json["degrees"]["dp"], 2);  // of a batch of 4
+  json = ParseJson(RunHeddle("plan " + kGpt + " --cluster local:8 --tp 2 --json").out, "output");
+  EXPECT_EQ(json["degrees"]["dp"], 4);
+  EXPECT_EQ(json["devices"], 8);
+}
+
+TEST(Cli, PlansAreTheSameEveryTimeAndReadBack) {
+  TempFolder folder;
+  std::filesystem::create_directory(folder / "plans");
+  WriteText(folder / "copy.heddle", "");
+  ASSERT_EQ(RunHeddle("export " + kGpt + " --batch 8 -o " + folder / "copy.heddle").status, 0);
+  std::string arguments = "plan " + folder / "copy.heddle" + " --cluster local:8 --tp 2 --pp 2 --batch 4 -o ";
+  ASSERT_EQ(RunHeddle(arguments + folder / "plans/a.json").status, 0);
+  ASSERT_EQ(RunHeddle(arguments + folder / "plans/b.json").status, 0);
+  EXPECT_EQ(Slurp(folder / "plans/a.json"), Slurp(folder / "plans/b.json"));
+
+  LoadedPlan loaded = LoadPlan(folder / "plans/a.json");
+  EXPECT_EQ(loaded.plan.model.source, "../copy.heddle");
+  EXPECT_EQ(BatchSize(loaded.model), 4);
+  EXPECT_EQ(loaded.plan.stages.size(), 2u);
+  EXPECT_THROW(LoadPlan(folder / "plans/a.json", kMlp), InputError);
+  EXPECT_THROW(LoadPlan(folder / "copy.heddle"), InputError);
+}
+
+TEST(Cli, PlanMistakesAreOneLine) {
+  std::string plan = "plan " + kGpt + " --cluster local:4 ";
+  ExpectRefused("plan " + kGpt, {"--cluster"});
+  ExpectRefused("plan " + kGpt + " --cluster nowhere", {"nowhere"});
+  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are expert"});
+  ExpectRefused(plan + "--tp 3 --dp 2", {"dp 2 x cp 1 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
+  ExpectRefused(plan + "--tp 0", {"tp 0", "at least 1"});
+  ExpectRefused(plan + "--tp two", {"--tp"});
+  ExpectRefused(plan + "--microbatches 3", {"4", "3 micro-batches", "try 2"});
+  ExpectRefused(plan + "--schedule 1f2b", {"--schedule 1f2b", "'1f1b'"});
+  ExpectRefused(plan + "--chunks 2", {"chunks"});
+  ExpectRefused(plan + "--recompute all", {"--recompute all", "none, selective, full"});
+  ExpectRefused(plan + "--precision f64", {"--precision f64"});
+  ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4", {"16 stages", "9 blocks", "at most 2"});
+  ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
 }
 
 TEST(Cli, InspectPrintsOneJsonObject) {

@@ -66,7 +66,7 @@ void ModelArgs::Add(CLI::App& command) {
   command.add_flag("--json", json, "print one JSON object on standard output");
 }
 
-Graph ModelArgs::Load() const {
+ImportOptions ModelArgs::Options() const {
   ImportOptions options;
   for (const std::string& text : dims) {
     size_t equals = text.find('=');
@@ -79,7 +79,11 @@ Graph ModelArgs::Load() const {
   }
   options.frozen = frozen;
   options.fuse = !no_fuse;
-  Graph graph = LoadModel(model, options);
+  return options;
+}
+
+Graph ModelArgs::Load() const {
+  Graph graph = LoadModel(model, Options());
   if (batch == 0) return graph;
   try {
     return Rebatch(graph, batch);
@@ -93,7 +97,8 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect, AddModels, AddCluster, AddExport};
+  static const std::vector<AddCommand> commands = {AddInspect, AddModels, AddCluster, AddPlan,
+                                                    AddExport};
   return commands;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "frontend/import_options.h"
 #include "graph/graph.h"
 
 namespace heddle {
@@ -15,6 +16,7 @@ void AddInspect(CLI::App& app);
 void AddExport(CLI::App& app);
 void AddCluster(CLI::App& app);
 void AddModels(CLI::App& app);
+void AddPlan(CLI::App& app);
 
 // Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);
@@ -29,6 +31,8 @@ struct ModelArgs {
   bool json = false;
 
   void Add(CLI::App& command);
+  // How to import it. Throws InputError where a --dim is not NAME=N.
+  ImportOptions Options() const;
   // Loads the model at the batch asked for. Throws InputError.
   Graph Load() const;
 };

@@ -50,14 +50,6 @@ void CheckCluster(const Cluster& cluster, const Degrees& degrees) {
     ThrowInput("{} = {} devices, more than the {} of the cluster: {}", Listed(degrees), used,
                devices, Alternatives(degrees, devices));
   }
-  if (used < devices) {
-    LogInfo("{} = {}: {} of the cluster's {} devices are left idle", Listed(degrees), used,
-            devices - used, devices);
-  }
-  int64_t node = NodeOf(cluster, DeviceId{0}).count;
-  if (degrees.tp > node) {
-    LogWarn("tp {} reaches beyond one node of {} devices, over its slower links", degrees.tp, node);
-  }
 }
 
 void CheckDegrees(const Degrees& degrees) {
@@ -76,11 +68,14 @@ void CheckDegrees(const Degrees& degrees) {
   }
 }
 
-// The largest divisor of n that is at most `limit`.
+// The largest divisor of n that is at most `limit`, or 1 where none is near.
 int64_t DivisorUpTo(int64_t n, int64_t limit) {
+  constexpr int64_t kTries = 1 << 20;
   int64_t divisor = std::clamp<int64_t>(limit, 1, n);
-  while (n % divisor != 0) --divisor;
-  return divisor;
+  for (int64_t i = 0; i < kTries && divisor > 1; ++i, --divisor) {
+    if (n % divisor == 0) return divisor;
+  }
+  return 1;
 }
 
 void CheckBatch(const Model& model, const Degrees& degrees) {
@@ -102,9 +97,22 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
     ThrowInput("a micro-batch of {} samples (a batch of {} / {}) is less than dp {}: try {}",
                samples, batch, degrees.microbatches, degrees.dp, remedy);
   }
-  if (samples % degrees.dp != 0) {
+}
+
+// What is allowed and may surprise.
+void Remark(const Cluster& cluster, const Degrees& degrees, int64_t batch) {
+  int64_t used = DevicesOf(degrees), devices = DeviceCount(cluster);
+  if (used < devices) {
+    LogInfo("{} = {}: {} of the cluster's {} devices are left idle", Listed(degrees), used,
+            devices - used, devices);
+  }
+  int64_t node = NodeOf(cluster, DeviceId{0}).count;
+  if (degrees.tp > node) {
+    LogWarn("tp {} reaches beyond one node of {} devices, over its slower links", degrees.tp, node);
+  }
+  if (batch / degrees.microbatches % degrees.dp != 0) {
     LogWarn("a micro-batch of {} samples is not divisible by dp {}: some devices have less to do",
-            samples, degrees.dp);
+            batch / degrees.microbatches, degrees.dp);
   }
 }
 
@@ -222,6 +230,7 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
   std::vector<Strategy> strategies =
       ExpertStrategies(model, degrees, mesh, StageOf(model, plan.stages));
   for (Stage& stage : plan.stages) HandOut(model, strategies, stage);
+  Remark(cluster, degrees, plan.batch);
   return plan;
 }
 

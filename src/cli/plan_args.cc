@@ -1,0 +1,148 @@
+#include "cli/plan_args.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/nearest.h"
+#include "cluster/topology.h"
+#include "frontend/load.h"
+#include "ops/rebatch.h"
+#include "plan/plan_file.h"
+#include "schedule/schedule.h"
+
+namespace heddle {
+namespace {
+
+bool IsFile(const std::string& model) {
+  for (std::string_view ending : {".onnx", ".onnx.gz", ".heddle", ".json"}) {
+    if (model.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+size_t Choice(std::string_view option, const std::string& name,
+              std::span<const std::string_view> names) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) ThrowInput("{} {}: {}", option, name, DidYouMean(name, names));
+  return static_cast<size_t>(found - names.begin());
+}
+
+void CheckSchedule(const Degrees& degrees) {
+  const ScheduleDef* schedule = FindSchedule(degrees.schedule);
+  if (schedule == nullptr) {
+    std::vector<std::string_view> names;
+    for (const ScheduleDef& def : AllSchedules()) names.push_back(def.name);
+    ThrowInput("--schedule {}: {}", degrees.schedule, DidYouMean(degrees.schedule, names));
+  }
+  constexpr int64_t kMany = 1 << 20;  // more is refused elsewhere
+  CheckShape(*schedule, {.devices = static_cast<int>(std::min(degrees.pp, kMany)),
+                         .chunks = degrees.chunks,
+                         .microbatches = static_cast<int>(std::min(degrees.microbatches, kMany))});
+}
+
+// The most that fit: divisors of a micro-batch's samples and multiples of ep.
+int64_t DataRanks(const Degrees& degrees, int64_t batch, int64_t devices) {
+  int64_t left = devices / DevicesOf(degrees);
+  int64_t samples = std::max<int64_t>(1, batch / degrees.microbatches);
+  for (int64_t dp = std::min(left, samples); dp > 1; --dp) {
+    if (samples % dp == 0 && dp % degrees.ep == 0) return dp;
+  }
+  return 1;
+}
+
+}  // namespace
+
+void DegreeArgs::Add(CLI::App& command) {
+  dp_ = command.add_option("--dp", degrees.dp,
+                           "data parallel degree (default: what the cluster has left)");
+  given_ = {dp_, command.add_option("--tp", degrees.tp, "tensor parallel degree"),
+            command.add_option("--pp", degrees.pp, "pipeline stages, times --chunks"),
+            command.add_option("--cp", degrees.cp, "context parallel degree: splits the sequence"),
+            command.add_option("--ep", degrees.ep, "expert parallel degree; divides --dp")};
+  command.add_flag("--sp", degrees.sp,
+                   "sequence parallel: what --tp leaves whole is split by sequence");
+  std::string schedules;
+  for (const ScheduleDef& def : AllSchedules()) schedules += fmt::format(" {}", def.name);
+  command.add_option("--schedule", degrees.schedule, "order of the pipeline:" + schedules)
+      ->capture_default_str();
+  command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline");
+  command.add_option("--microbatches", degrees.microbatches,
+                     "parts of the batch, one after the other");
+  command.add_option("--zero", degrees.zero,
+                     "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights");
+  command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
+      ->capture_default_str();
+  command.add_option("--precision", precision, "of compute: f32, bf16")->capture_default_str();
+  command
+      .add_option("--batch-statistics", statistics,
+                  "global, or local: each micro-batch and data shard its own")
+      ->capture_default_str();
+}
+
+bool DegreeArgs::Given() const {
+  return std::any_of(given_.begin(), given_.end(),
+                     [](const CLI::Option* o) { return o->count() > 0; });
+}
+
+Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
+  constexpr std::string_view kPrecisions[] = {"f32", "bf16"};
+  constexpr std::string_view kStatistics[] = {"global", "local"};
+  Degrees resolved = degrees;
+  resolved.recompute =
+      static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
+  resolved.precision =
+      Choice("--precision", precision, kPrecisions) == 0 ? DType::kF32 : DType::kBF16;
+  resolved.local_batch_statistics = Choice("--batch-statistics", statistics, kStatistics) == 1;
+  DevicesOf(resolved);  // all are at least 1
+  CheckSchedule(resolved);
+  if (dp_->count() == 0) resolved.dp = DataRanks(resolved, BatchSize(model), DeviceCount(cluster));
+  return resolved;
+}
+
+ModelRef RefOf(const ModelArgs& args, const std::string& plan_path) {
+  ImportOptions options = args.Options();
+  ModelRef ref;
+  ref.source = args.model;
+  ref.fused = options.fuse;
+  ref.dims.insert(options.dims.begin(), options.dims.end());
+  ref.frozen = options.frozen;
+  if (IsFile(args.model) && !plan_path.empty()) {
+    std::filesystem::path folder = std::filesystem::absolute(plan_path).parent_path();
+    ref.source = std::filesystem::absolute(args.model)
+                     .lexically_normal()
+                     .lexically_proximate(folder.lexically_normal())
+                     .string();
+  }
+  return ref;
+}
+
+LoadedPlan LoadPlan(const std::string& path, const std::string& model) {
+  Json json = ParseJson(ReadFile(path, kMaxJsonBytes), path);
+  PlanHeader header = ReadPlanHeader(json, path);
+  std::string source = model.empty() ? header.model.source : model;
+  if (model.empty() && IsFile(source)) {
+    source = (std::filesystem::path(path).parent_path() / source).lexically_normal().string();
+  }
+  ImportOptions options;
+  options.fuse = header.model.fused;
+  options.frozen = header.model.frozen;
+  options.dims.insert(header.model.dims.begin(), header.model.dims.end());
+  Graph graph = LoadModel(source, options);
+  if (StableHash(graph) != header.model.hash) {
+    try {
+      graph = Rebatch(graph, header.batch);
+    } catch (const InputError& error) {
+      ThrowInput("{}: batch: {}: {}: {}", path, header.batch, source, error.what());
+    }
+  }
+  LoadedPlan loaded;
+  loaded.model = Analyse(std::move(graph));
+  loaded.plan = FromJson(json, loaded.model, path);
+  return loaded;
+}
+
+}  // namespace heddle

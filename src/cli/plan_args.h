@@ -1,0 +1,42 @@
+// What the commands that make or take plans share: the options for degrees, and plan files.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/commands.h"
+#include "plan/expert.h"
+
+namespace heddle {
+
+// --dp, --tp and so on, the same for every command.
+struct DegreeArgs {
+  Degrees degrees;
+  std::string recompute = "none";
+  std::string precision = "f32";
+  std::string statistics = "global";
+
+  void Add(CLI::App& command);
+  // Was any of dp, tp, pp, cp and ep given?
+  bool Given() const;
+  // The degrees asked for. Without --dp: as many as the cluster has left and the micro-batches can be divided by.
+  // Throws InputError for names that are not known and for what the schedule does not take.
+  Degrees Resolve(const Model& model, const Cluster& cluster) const;
+
+ private:
+  std::vector<CLI::Option*> given_;
+  CLI::Option* dp_ = nullptr;
+};
+
+// How a plan names its model: a built-in as it is, a file by its path from the folder of the plan.
+ModelRef RefOf(const ModelArgs& args, const std::string& plan_path);
+
+// Reads a plan and the model it is for; `model`, where it is not empty, is taken instead of the one the plan names.
+// Throws InputError.
+struct LoadedPlan {
+  Plan plan;
+  Model model;
+};
+LoadedPlan LoadPlan(const std::string& path, const std::string& model = "");
+
+}  // namespace heddle
