@@ -66,6 +66,13 @@ struct Refined {
   ShardedDim from, to;
 };
 
+ShardedDim WithoutAxes(ShardedDim dim) {
+  for (Parts& term : dim.terms) {
+    for (Part& part : term) part.axes = 0;
+  }
+  return dim;
+}
+
 std::optional<Refined> CommonRefinement(const Mesh& mesh, const Parts& from, const Parts& to) {
   if (SizeOf(from) == 0) return std::nullopt;
   std::set<int64_t> sorted;
@@ -77,14 +84,10 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const Parts& from, con
   }
   std::optional<Parts> a = Refine(mesh, from, cuts), b = Refine(mesh, to, cuts);
   if (!a || !b) return std::nullopt;
-  return Refined{{{*a}}, {{*b}}};
-}
-
-ShardedDim WithoutAxes(ShardedDim dim) {
-  for (Parts& term : dim.terms) {
-    for (Part& part : term) part.axes = 0;
-  }
-  return dim;
+  // A part of size 1 that is split (1/tp*32) is no cut of the other's.
+  Refined refined{{{*a}}, {{*b}}};
+  if (WithoutAxes(refined.from) != WithoutAxes(refined.to)) return std::nullopt;
+  return refined;
 }
 
 bool IsSplit(const ShardedDim& dim) { return WithoutAxes(dim) != dim; }

@@ -72,7 +72,7 @@ class Emitter {
     bool again = false;   // it is being recomputed
   };
 
-  // Locals first made for a segment that is recomputed are made again with it.
+  // Locals first made for a segment that is recomputed are made again with it; what is made outside is kept.
   int VersionOf(int s, int l, const Context& context) {
     auto [found, fresh] = owner_.try_emplace({s, l}, context.again ? -1 : context.unit);
     return context.again && found->second == context.unit ? 1 : 0;

@@ -1,16 +1,20 @@
-// What one training step amounted to, simulated or real.
+// What one training step came to, as the simulator predicts it and the runtime measures it.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace heddle {
 
 struct StepRecord {
   int64_t step = 0;
-  double loss = 0;       // before the update
-  double grad_norm = 0;  // of all gradients together, before clipping
-  double seconds = 0;
-  int64_t peak_memory_bytes = 0;
+  double loss = 0;                      // over the whole batch; NaN where nothing was computed
+  double grad_norm = 0;                 // of all gradients together, before clipping; NaN likewise
+  double seconds = 0;                   // from the first instruction of any device to the last
+  int64_t peak_memory_bytes = 0;        // of the device that needs most
+  int64_t payload_bytes = 0;            // handed to the transport, by all devices together
+  std::vector<double> compute_seconds;  // per device; empty where not measured
+  std::vector<double> exposed_communication_seconds;  // per device: compute waits for it
 };
 
 }  // namespace heddle

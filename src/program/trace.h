@@ -1,4 +1,7 @@
-// When what ran where.
+// What happened when: the events of one or more steps on every device, predicted or measured. report/chrome_trace.h
+// writes it for Perfetto.
+//
+// A track is a stream of a device: what is on it comes one after the other.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +15,38 @@ namespace heddle {
 struct TraceEvent {
   int64_t device = 0;
   Stream stream = Stream::kCompute;
-  std::string name;
-  std::string category;
+  std::string name;           // InstructionName
+  std::string category;       // Category
   double start = 0, end = 0;  // seconds
+  bool operator==(const TraceEvent&) const = default;
+};
+
+// From `time` on the counter stands at `value`.
+struct TraceCounter {
+  int64_t device = 0;
+  std::string name;  // "memory"
+  double time = 0;   // seconds
+  double value = 0;  // bytes of memory
+  bool operator==(const TraceCounter&) const = default;
 };
 
 struct Trace {
   std::vector<TraceEvent> events;
+  std::vector<TraceCounter> counters;
+  bool operator==(const Trace&) const = default;
 };
+
+// What Perfetto colours by: "forward", "backward", "recompute", "collective", "transfer", "local" (slices, sums,
+// loads), "optimizer".
+std::string Category(const Program& program, const Instruction& instruction);
+
+// Everything wrong, one line each, at most 50: times must be finite and not negative, no event may end before it
+// starts, and events of one track may touch but not overlap by more than 1 ns. O(n log n).
+std::vector<std::string> Verify(const Trace& trace);
+
+// Orders events by device, stream, start and end, and counters by device, name and time (both stable); where an
+// event starts before the one before it on its track has ended (clocks that were read apart), it starts later: so
+// that Verify finds no overlap. Times must be finite.
+void ClipOverlaps(Trace& trace);
 
 }  // namespace heddle

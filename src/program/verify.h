@@ -9,7 +9,7 @@
 //               nothing else is looked at.)
 //   layouts     a reshard step starts from the layout of its source and ends in that of its Local: what every device
 //               holds, and the partial states; and it does what its kind says along its axes. The ends of a transfer
-//               are complete. Terms of a sum lie alike. Inputs and outputs of a segment, and their gradients, lie as
+//               are complete. Terms of a sum, and what the stages hold of a tied parameter, lie alike. Inputs and outputs of a segment, and their gradients, lie as
 //               the strategies of the nodes that read and make them say
 //   operands    every instruction reads, writes and adds to the buffers that its segment, Local, transfer or group
 //               names, at its micro-batch

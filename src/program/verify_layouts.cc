@@ -77,6 +77,7 @@ class LayoutCheck {
       for (size_t g = 0; g < stage.groups.size(); ++g) CheckGroup(s, g);
     }
     for (size_t t = 0; t < program_.transfers.size(); ++t) CheckTransfer(t);
+    for (size_t t = 0; t < program_.tied.size(); ++t) CheckTied(t);
   }
 
  private:
@@ -172,6 +173,29 @@ class LayoutCheck {
     if (GlobalShape(from.sharding) != GlobalShape(to.sharding)) wrong("its ends differ in shape");
     if (to.source.kind != SourceKind::kRecv || to.source.from != static_cast<int>(t)) {
       wrong("its receiver does not come from it");
+    }
+  }
+
+  // Member i of every holder's mesh meets the members i of the others: they must hold the same.
+  void CheckTied(size_t t) {
+    const auto& [first_stage, first_group] = program_.tied[t].holders.front();
+    const StageProgram& first = program_.stages[static_cast<size_t>(first_stage)];
+    const ParameterGroup& wanted = first.groups[static_cast<size_t>(first_group)];
+    for (const auto& [s, g] : program_.tied[t].holders) {
+      const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
+      const ParameterGroup& group = stage.groups[static_cast<size_t>(g)];
+      bool same_shape = stage.mesh.axes.size() == first.mesh.axes.size();
+      for (size_t a = 0; same_shape && a < stage.mesh.axes.size(); ++a) {
+        same_shape = stage.mesh.axes[a].size == first.mesh.axes[a].size;
+      }
+      const ParameterSlot &slot = group.slots.front(), &other = wanted.slots.front();
+      bool alike = same_shape && group.zero_axes == wanted.zero_axes &&
+                   slot.parameter == other.parameter &&
+                   SameLayout(stage.mesh, slot.sharding, other.sharding);
+      if (!alike) {
+        findings_.Add(fmt::format("tied group {}: stage {} holds it otherwise than stage {}", t, s,
+                                  first_stage));
+      }
     }
   }
 

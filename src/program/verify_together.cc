@@ -64,6 +64,12 @@ std::vector<std::vector<int>> FindNeeds(const DeviceProgram& run) {
   return needs;
 }
 
+int64_t ElementsOf(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
 // An actor is a device, or (in large programs) the first device of a run.
 struct Actor {
   int64_t device = 0;
@@ -96,7 +102,7 @@ class Together {
   }
 
   void Run() {
-    if (whole_) CompareMessages();
+    for (size_t t = 0; whole_ && t < program_.transfers.size(); ++t) CompareMessages(t);
     for (size_t a = 0; a < actors_.size(); ++a) ready_.push_back(a);
     while (!ready_.empty()) {
       size_t a = ready_.front();
@@ -165,29 +171,36 @@ class Together {
     return found->second;
   }
 
-  // Both ends of every transfer must see the same messages.
-  void CompareMessages() {
-    for (size_t t = 0; t < program_.transfers.size(); ++t) {
-      Instruction send, recv;
-      send.op = Opcode::kSend;
-      recv.op = Opcode::kRecv;
-      send.index = recv.index = static_cast<int>(t);
-      std::map<std::pair<int64_t, int64_t>, std::pair<Shape, Shape>> pairs;
-      const StageTransfer& transfer = program_.transfers[t];
-      const Mesh& from = program_.stages[static_cast<size_t>(transfer.from_stage)].mesh;
-      const Mesh& to = program_.stages[static_cast<size_t>(transfer.to_stage)].mesh;
-      for (int64_t d = from.first; d < from.first + from.size(); ++d) {
-        for (const PeerShape& at : PeersOf(send, d)) pairs[{d, at.peer}].first = at.shape;
+  // Both ends of every transfer must see the same messages, and a receiver gets all it holds.
+  void CompareMessages(size_t t) {
+    Instruction send, recv;
+    send.op = Opcode::kSend;
+    recv.op = Opcode::kRecv;
+    send.index = recv.index = static_cast<int>(t);
+    std::map<std::pair<int64_t, int64_t>, std::pair<Shape, Shape>> pairs;
+    const StageTransfer& transfer = program_.transfers[t];
+    const Mesh& from = program_.stages[static_cast<size_t>(transfer.from_stage)].mesh;
+    const StageProgram& to = program_.stages[static_cast<size_t>(transfer.to_stage)];
+    for (int64_t d = from.first; d < from.first + from.size(); ++d) {
+      for (const PeerShape& at : PeersOf(send, d)) pairs[{d, at.peer}].first = at.shape;
+    }
+    for (int64_t d = to.mesh.first; d < to.mesh.first + to.mesh.size(); ++d) {
+      int64_t got = 0;
+      for (const PeerShape& at : PeersOf(recv, d)) {
+        pairs[{at.peer, d}].second = at.shape;
+        got += ElementsOf(at.shape);
       }
-      for (int64_t d = to.first; d < to.first + to.size(); ++d) {
-        for (const PeerShape& at : PeersOf(recv, d)) pairs[{at.peer, d}].second = at.shape;
-      }
-      for (const auto& [ends, shapes] : pairs) {
-        if (shapes.first == shapes.second) continue;
-        findings_.Add(fmt::format(
-            "transfer {}: device {} sends [{}] to device {}, which expects [{}]", t, ends.first,
-            fmt::join(shapes.first, ","), ends.second, fmt::join(shapes.second, ",")));
-      }
+      const Sharding& sharding = to.locals[static_cast<size_t>(transfer.to_local)].sharding;
+      int64_t wanted = ElementsOf(LocalShape(to.mesh, sharding, PositionIn(to, d)));
+      if (got == wanted) continue;
+      findings_.Add(
+          fmt::format("transfer {}: device {} gets {} elements, must be {}", t, d, got, wanted));
+    }
+    for (const auto& [ends, shapes] : pairs) {
+      if (shapes.first == shapes.second) continue;
+      findings_.Add(fmt::format(
+          "transfer {}: device {} sends [{}] to device {}, which expects [{}]", t, ends.first,
+          fmt::join(shapes.first, ","), ends.second, fmt::join(shapes.second, ",")));
     }
   }
 

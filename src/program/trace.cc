@@ -1,0 +1,108 @@
+#include "program/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace heddle {
+namespace {
+
+constexpr double kTolerance = 1e-9;  // seconds
+constexpr size_t kMaxLines = 50;
+
+bool SameTrack(const TraceEvent& a, const TraceEvent& b) {
+  return a.device == b.device && a.stream == b.stream;
+}
+
+bool Before(const TraceEvent& a, const TraceEvent& b) {
+  return std::tuple(a.device, a.stream, a.start, a.end) <
+         std::tuple(b.device, b.stream, b.start, b.end);
+}
+
+std::string Place(const TraceEvent& event) {
+  return fmt::format("device {}, {}, '{}'", event.device,
+                     kStreamNames[static_cast<size_t>(event.stream)], event.name);
+}
+
+bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
+
+}  // namespace
+
+std::string Category(const Program& program, const Instruction& instruction) {
+  switch (instruction.op) {
+    case Opcode::kRun:
+      if (instruction.recompute) return "recompute";
+      return instruction.half == Half::kF ? "forward" : "backward";
+    case Opcode::kReshard: {
+      const StageProgram& stage = program.stages[static_cast<size_t>(instruction.stage)];
+      const Local& local = stage.locals[static_cast<size_t>(instruction.index)];
+      bool near = IsLocal(stage.steps[static_cast<size_t>(local.source.step)].kind);
+      return near ? "local" : "collective";
+    }
+    case Opcode::kLoad:
+    case Opcode::kSum:
+    case Opcode::kAddGradient:
+      return "local";
+    case Opcode::kSend:
+    case Opcode::kRecv:
+      return "transfer";
+    case Opcode::kUpdate:
+      return "optimizer";
+    default:
+      return "collective";
+  }
+}
+
+std::vector<std::string> Verify(const Trace& trace) {
+  std::vector<std::string> lines;
+  auto add = [&](std::string line) {
+    if (lines.size() < kMaxLines) lines.push_back(std::move(line));
+  };
+  std::vector<const TraceEvent*> events;
+  for (const TraceEvent& event : trace.events) {
+    if (!IsTime(event.start) || !IsTime(event.end)) {
+      add(fmt::format("{}: from {} s to {} s is no time", Place(event), event.start, event.end));
+    } else if (event.end < event.start) {
+      add(fmt::format("{}: ends at {} s, before its start at {} s", Place(event), event.end,
+                      event.start));
+    } else {
+      events.push_back(&event);
+    }
+  }
+  for (const TraceCounter& counter : trace.counters) {
+    if (IsTime(counter.time) && std::isfinite(counter.value)) continue;
+    add(fmt::format("device {}, counter '{}': {} at {} s is no sample", counter.device,
+                    counter.name, counter.value, counter.time));
+  }
+  std::stable_sort(events.begin(), events.end(),
+                   [](const TraceEvent* a, const TraceEvent* b) { return Before(*a, *b); });
+  const TraceEvent* last = nullptr;  // of the track, the one that ends latest
+  for (const TraceEvent* event : events) {
+    bool same = last != nullptr && SameTrack(*last, *event);
+    if (same && event->start < last->end - kTolerance) {
+      add(fmt::format("{}: starts at {} s, while '{}' lasts to {} s", Place(*event), event->start,
+                      last->name, last->end));
+    }
+    if (!same || event->end > last->end) last = event;
+  }
+  return lines;
+}
+
+void ClipOverlaps(Trace& trace) {
+  std::stable_sort(trace.events.begin(), trace.events.end(), Before);
+  for (size_t i = 1; i < trace.events.size(); ++i) {
+    const TraceEvent& last = trace.events[i - 1];
+    TraceEvent& event = trace.events[i];
+    if (!SameTrack(last, event)) continue;
+    event.start = std::max(event.start, last.end);
+    event.end = std::max(event.end, event.start);
+  }
+  std::stable_sort(trace.counters.begin(), trace.counters.end(),
+                   [](const TraceCounter& a, const TraceCounter& b) {
+                     return std::tie(a.device, a.name, a.time) < std::tie(b.device, b.name, b.time);
+                   });
+}
+
+}  // namespace heddle

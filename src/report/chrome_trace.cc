@@ -1,0 +1,142 @@
+#include "report/chrome_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace heddle {
+namespace {
+
+// Quoted; control characters escaped, bytes that are no UTF-8 replaced.
+std::string Quote(const std::string& text) {
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// Seconds as microseconds with nanoseconds after the point.
+std::string Microseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e6); }
+
+std::string Line(const TraceEvent& event) {
+  // From rounded ends, so that what touches in seconds touches in the file.
+  double start = std::round(event.start * 1e9), end = std::round(event.end * 1e9);
+  return fmt::format(
+      R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":{},"ts":{:.3f},"dur":{:.3f}}})", event.device,
+      static_cast<int>(event.stream) + 1, Quote(event.name), Quote(event.category), start / 1e3,
+      (end - start) / 1e3);
+}
+
+std::string Line(const TraceCounter& counter) {
+  std::string name = Quote(counter.name);
+  return fmt::format(R"({{"ph":"C","pid":{},"name":{},"ts":{},"args":{{{}:{}}}}})", counter.device,
+                     name, Microseconds(counter.time), name, counter.value);
+}
+
+std::vector<std::string> NameLines(const Trace& trace) {
+  std::set<int64_t> devices;
+  std::set<std::pair<int64_t, Stream>> tracks;
+  for (const TraceEvent& event : trace.events) {
+    devices.insert(event.device);
+    tracks.insert({event.device, event.stream});
+  }
+  for (const TraceCounter& counter : trace.counters) devices.insert(counter.device);
+  std::vector<std::string> lines;
+  for (int64_t device : devices) {
+    lines.push_back(fmt::format(
+        R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"device {0}"}}}})", device));
+    lines.push_back(fmt::format(
+        R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})",
+        device));
+  }
+  for (const auto& [device, stream] : tracks) {
+    lines.push_back(fmt::format(
+        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", device,
+        static_cast<int>(stream) + 1, kStreamNames[static_cast<size_t>(stream)]));
+  }
+  return lines;
+}
+
+// Marks the longest events that fit into `bytes`, the earlier of equals; returns what they take.
+size_t ChooseEvents(const Trace& trace, size_t bytes, std::vector<bool>& chosen) {
+  std::vector<size_t> order(trace.events.size()), sizes(trace.events.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  size_t total = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) total += sizes[i] = Line(trace.events[i]).size() + 2;
+  chosen.assign(trace.events.size(), total <= bytes);
+  if (total <= bytes) return total;
+  auto length = [&](size_t i) { return trace.events[i].end - trace.events[i].start; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return length(a) > length(b); });
+  size_t used = 0;
+  for (size_t i : order) {
+    if (used + sizes[i] > bytes) break;
+    used += sizes[i];
+    chosen[i] = true;
+  }
+  return used;
+}
+
+// Marks every n-th sample, n as small as fits.
+void ChooseSamples(const Trace& trace, size_t bytes, std::vector<bool>& chosen) {
+  size_t total = 0;
+  for (const TraceCounter& counter : trace.counters) total += Line(counter).size() + 2;
+  chosen.assign(trace.counters.size(), total <= bytes);
+  if (total <= bytes) return;
+  size_t stride = bytes == 0 ? chosen.size() : total / bytes + 2;
+  size_t used = 0;
+  for (size_t i = 0; i < chosen.size(); i += stride) {
+    used += Line(trace.counters[i]).size() + 2;
+    if (used > bytes) return;
+    chosen[i] = true;
+  }
+}
+
+}  // namespace
+
+void WriteChromeTrace(const Trace& given, std::ostream& out, size_t max_bytes) {
+  Trace trace = given;
+  ClipOverlaps(trace);
+  constexpr size_t kFrame = 300;  // what stands around the lines, and the note
+  size_t names = kFrame;
+  std::vector<std::string> lines = NameLines(trace);
+  for (const std::string& line : lines) names += line.size() + 2;
+  size_t room = max_bytes > names ? max_bytes - names : 0;
+  std::vector<bool> events, samples;
+  // An eighth is kept for the counters where there is not room for all.
+  size_t reserve = trace.counters.empty() ? 0 : room / 8;
+  size_t used = ChooseEvents(trace, room - reserve, events);
+  ChooseSamples(trace, room - used, samples);
+
+  const char* separator = "\n";
+  auto write = [&](const std::string& line) {
+    out << separator << line;
+    separator = ",\n";
+  };
+  out << R"({"traceEvents":[)";
+  for (const std::string& line : lines) write(line);
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i]) write(Line(trace.events[i]));
+  }
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i]) write(Line(trace.counters[i]));
+  }
+  out << "\n],\"displayTimeUnit\":\"ms\"";
+  auto left_out = [](const std::vector<bool>& chosen) {
+    return std::count(chosen.begin(), chosen.end(), false);
+  };
+  if (left_out(events) + left_out(samples) > 0) {
+    out << fmt::format(R"(,"heddle_left_out":{{"shortest_events":{},"counter_samples":{}}})",
+                       left_out(events), left_out(samples));
+  }
+  out << "}\n";
+}
+
+void WriteChromeTrace(const Trace& trace, const std::string& path) {
+  WriteFileAtomically(path, [&](std::ostream& out) { WriteChromeTrace(trace, out); });
+}
+
+}  // namespace heddle

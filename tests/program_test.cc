@@ -1,0 +1,105 @@
+// Lowering of real models under expert and random plans gives sound programs.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "known_models.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "program/text.h"
+#include "program/verify.h"
+#include "random_plan.h"
+#include "tiny_plan.h"
+
+namespace heddle {
+namespace {
+
+const Model& Tiny(const std::string& name) {
+  static std::map<std::string, Model> models;
+  auto found = models.find(name);
+  if (found == models.end()) found = models.emplace(name, LoadTiny(name)).first;
+  return found->second;
+}
+
+std::string FirstLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (size_t i = 0; i < lines.size() && i < 6; ++i) text += lines[i] + "\n";
+  return text;
+}
+
+// What devices hand to the transport in all, from the text's own count.
+int64_t PayloadOf(const Program& program) {
+  int64_t bytes = 0;
+  for (const DeviceProgram& run : program.runs) {
+    for (const Instruction& at : run.instructions) {
+      if (at.stream == Stream::kCommunication) {
+        bytes += PayloadBytes(program, at, run.first_device);
+      }
+    }
+  }
+  return bytes;
+}
+
+class ProgramTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(ProgramTest, ExpertPlansAreSound) {
+  const Model& model = Tiny(GetParam());
+  Cluster cluster = LoadCluster("local:16");
+  int lowered = 0;
+  for (Degrees degrees : ManyDegrees()) {
+    if (!Fits(GetParam(), degrees)) continue;
+    if (GetParam() == "tiny-cnn") degrees.local_batch_statistics = degrees.microbatches > 1;
+    for (RecomputePolicy recompute :
+         {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+      for (int zero = 0; zero <= 3; ++zero) {
+        degrees.recompute = recompute;
+        degrees.zero = zero;
+        Plan plan;
+        try {
+          plan = ExpertPlan(model, cluster, degrees);
+        } catch (const InputError&) {
+          continue;  // these degrees are not for this model
+        }
+        SCOPED_TRACE(fmt::format("dp {} tp {} pp {} cp {} ep {} sp {} mb {} zero {} recompute {}",
+                                 degrees.dp, degrees.tp, degrees.pp, degrees.cp, degrees.ep,
+                                 degrees.sp, degrees.microbatches, zero,
+                                 kRecomputeNames[static_cast<size_t>(recompute)]));
+        Program program = Lower(model, plan);
+        EXPECT_EQ(FirstLines(Verify(program)), "");
+        if (program.device_count() > 1) EXPECT_GT(PayloadOf(program), 0);
+        ++lowered;
+      }
+    }
+  }
+  EXPECT_GT(lowered, 50);
+}
+
+TEST_P(ProgramTest, RandomPlansAreSound) {
+  const Model& model = Tiny(GetParam());
+  Cluster cluster = LoadCluster("local:64");
+  int lowered = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    Random rng(seed);
+    Plan plan = RandomPlan(model, rng);
+    plan.cluster = cluster;
+    SCOPED_TRACE(fmt::format("seed {}: {} stages, {}, {} micro-batches, zero {}", seed,
+                             plan.stages.size(), plan.schedule, plan.microbatches,
+                             plan.zero.level));
+    if (!Verify(plan, model).empty()) {
+      plan.microbatches = 1;  // the model forbids more
+      if (FindSchedule(plan.schedule)->full_rounds && plan.stages.size() > 1) continue;
+    }
+    ASSERT_EQ(FirstLines(Verify(plan, model)), "");
+    EXPECT_EQ(FirstLines(Verify(Lower(model, plan))), "");
+    ++lowered;
+  }
+  EXPECT_GE(lowered, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, ProgramTest, testing::ValuesIn(kTinyModels),
+                         [](const auto& info) { return TestName(info.param); });
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,159 @@
+// Plans nobody would write: any strategy for any node, on any mesh. What lowering makes of them must be sound all the
+// same.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ops/op.h"
+#include "plan/plan.h"
+#include "schedule/schedule.h"
+
+namespace heddle {
+
+using Random = std::mt19937_64;
+
+inline int64_t Below(Random& rng, size_t bound) { return static_cast<int64_t>(rng() % bound); }
+
+// Per axis a factor that may be split, a linear set, or nothing.
+inline Strategy RandomStrategy(const std::string& op, const Rule& rule, const Mesh& mesh,
+                               bool expand, Random& rng) {
+  std::vector<int> choices = {kReplicate};
+  for (size_t f = 0; f < rule.factors.size(); ++f) {
+    FactorKind kind = rule.factors[f].kind;
+    if (kind == FactorKind::kWhole) continue;
+    if (kind == FactorKind::kExpanded && (!expand || !FindOp(op)->expansion)) continue;
+    choices.push_back(static_cast<int>(f));
+  }
+  for (size_t k = 0; k < rule.linear.size(); ++k)
+    choices.push_back(PassPartial(static_cast<int>(k)));
+  Strategy strategy;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    strategy.push_back(choices[static_cast<size_t>(Below(rng, choices.size()))]);
+  }
+  return strategy;
+}
+
+inline Mesh RandomMesh(Random& rng) {
+  static const std::vector<std::vector<int64_t>> kShapes = {
+      {1}, {2}, {2}, {3}, {4}, {2, 2}, {2, 2}, {1, 2}, {2, 3}, {2, 2, 2}};
+  const std::vector<int64_t>& shape = kShapes[static_cast<size_t>(Below(rng, kShapes.size()))];
+  Mesh mesh;
+  for (size_t a = 0; a < shape.size(); ++a)
+    mesh.axes.push_back({std::string(1, static_cast<char>('x' + a)), shape[a]});
+  return mesh;
+}
+
+// The parameters that several stages read.
+inline std::set<ValueId> SharedParameters(const Model& model, const std::vector<Stage>& stages) {
+  std::set<ValueId> shared;
+  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
+    int readers = 0;
+    for (const Stage& stage : stages) {
+      std::vector<NodeId> nodes = NodesOf(model, stage);
+      std::vector<NodeId> side = SideNodesOf(model, nodes);
+      nodes.insert(nodes.end(), side.begin(), side.end());
+      readers += std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) {
+        const std::vector<ValueId>& operands = model.graph.node(node).operands;
+        return std::find(operands.begin(), operands.end(), id) != operands.end();
+      });
+    }
+    if (readers > 1) shared.insert(id);
+  }
+  return shared;
+}
+
+// Blocks split at random into runs x chunks stages.
+inline void SplitBlocks(const Model& model, size_t stages, Random& rng, Plan& plan) {
+  std::set<int> cuts;
+  int blocks = static_cast<int>(model.blocks.size());
+  while (cuts.size() + 1 < stages)
+    cuts.insert(1 + static_cast<int>(Below(rng, static_cast<size_t>(blocks - 1))));
+  cuts.insert(blocks);
+  int first = 0;
+  for (int cut : cuts) {
+    Stage stage;
+    stage.first_block = first;
+    stage.last_block = first = cut;
+    plan.stages.push_back(std::move(stage));
+  }
+}
+
+inline void PlaceStages(Random& rng, bool alike, size_t runs, Plan& plan) {
+  Mesh mesh = RandomMesh(rng);
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    int64_t first = mesh.first + mesh.size();
+    if (s == 0) first = 0;
+    if (s > 0 && !alike) mesh = RandomMesh(rng);
+    mesh.first = first;
+    if (s >= runs) mesh = plan.stages[s % runs].mesh;
+    plan.stages[s].mesh = mesh;
+  }
+}
+
+// Sound as plan/verify.h has it but for the cluster and, on some models, what forbids micro-batches.
+inline Plan RandomPlan(const Model& model, Random& rng) {
+  Plan plan;
+  plan.batch = BatchSize(model);
+  plan.model.hash = StableHash(model.graph);
+  const ScheduleDef& schedule =
+      AllSchedules()[static_cast<size_t>(Below(rng, AllSchedules().size()))];
+  plan.schedule = schedule.name;
+  size_t runs = 1 + static_cast<size_t>(Below(rng, 4));
+  if (schedule.takes_chunks) plan.chunks = 1 + static_cast<int>(Below(rng, 2));
+  std::vector<int64_t> counts;
+  for (int64_t count : {1, 2, 4}) {
+    bool fits = plan.batch % count == 0 &&
+                (!schedule.full_rounds || count % static_cast<int64_t>(runs) == 0);
+    if (fits) counts.push_back(count);
+  }
+  if (counts.empty()) {
+    runs = 1;
+    counts = {1};
+  }
+  plan.microbatches = counts[static_cast<size_t>(Below(rng, counts.size()))];
+  size_t stages = std::min(runs * static_cast<size_t>(plan.chunks), model.blocks.size());
+  plan.chunks = static_cast<int>(stages / runs);
+  SplitBlocks(model, runs * static_cast<size_t>(plan.chunks), rng, plan);
+  std::set<ValueId> shared = SharedParameters(model, plan.stages);
+  PlaceStages(rng, !shared.empty(), runs, plan);
+  for (Stage& stage : plan.stages) {
+    stage.strategies.resize(model.graph.nodes.size());
+    std::vector<NodeId> nodes = NodesOf(model, stage);
+    std::vector<NodeId> side = SideNodesOf(model, nodes);
+    std::set<NodeId> beside(side.begin(), side.end());
+    nodes.insert(nodes.end(), side.begin(), side.end());
+    for (NodeId id : nodes) {
+      const Node& node = model.graph.node(id);
+      bool tied = std::any_of(node.operands.begin(), node.operands.end(),
+                              [&](ValueId v) { return shared.count(v) != 0; });
+      Strategy whole(stage.mesh.axes.size(), kReplicate);
+      bool expand = !beside.count(id);
+      Strategy any = RandomStrategy(node.op, model.rules[id.index()], stage.mesh, expand, rng);
+      // Most nodes replicated leaves longer segments.
+      stage.strategies[id.index()] = tied || Below(rng, 4) == 0 ? whole : any;
+    }
+    for (int b = stage.first_block; b < stage.last_block; ++b) {
+      stage.recompute.push_back(static_cast<RecomputePolicy>(Below(rng, 3)));
+    }
+  }
+  plan.zero.level = static_cast<int>(Below(rng, 4));
+  size_t axes = 0;
+  for (const Stage& stage : plan.stages) axes = std::max(axes, stage.mesh.axes.size());
+  for (size_t a = 0; a < axes; ++a) {
+    if (a == 0 || Below(rng, 2) == 0)
+      plan.zero.axes.push_back(std::string(1, static_cast<char>('x' + a)));
+  }
+  plan.bucket_bytes = int64_t{1} << (4 + Below(rng, 20));
+  plan.local_batch_statistics = Below(rng, 2) == 0;
+  if (Below(rng, 3) == 0) plan.precision.compute = DType::kBF16;
+  plan.prefetch = static_cast<int>(Below(rng, 3));
+  return plan;
+}
+
+}  // namespace heddle
