@@ -28,6 +28,12 @@ class RunError : public std::runtime_error {
   explicit RunError(std::string_view message) : std::runtime_error(OneLine(message)) {}
 };
 
+// A RunError that comes up on all ranks together (the loss is not finite): one of them reports it.
+class CommonRunError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 template <class... Args>
 [[noreturn]] void ThrowInput(fmt::format_string<Args...> format, Args&&... args) {
   throw InputError(fmt::format(format, std::forward<Args>(args)...));

@@ -1,6 +1,7 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,8 +26,8 @@ class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
   ~Descriptor() { Close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
 
   int get() const { return value_; }
   bool Close() {
@@ -62,15 +63,15 @@ std::string Resolve(const std::string& path) {
   if (error == EACCES || error == EPERM || error == EROFS) {
     ThrowInput("{}: may not be written ({}); choose another path", path, std::strerror(error));
   }
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EMFILE || error == ENFILE) {
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EMFILE ||
+      error == ENFILE) {
     ThrowRun("{}: cannot write: {}", path, std::strerror(error));
   }
   ThrowInput("{}: cannot be written: {}", path, std::strerror(error));
 }
 
-}  // namespace
-
-std::string ReadFile(const std::string& path, std::size_t max_bytes) {
+// Opens a regular file, and says how long it is.
+Descriptor OpenToRead(const std::string& path, std::size_t* size) {
   // A path with a zero byte would be cut there by the system.
   if (path.empty()) ThrowInput("the name of a file to read is empty; give a path");
   if (path.find('\0') != path.npos) ThrowInput("{}: not a path", path);
@@ -88,7 +89,15 @@ std::string ReadFile(const std::string& path, std::size_t max_bytes) {
   if (!S_ISREG(status.st_mode)) {
     ThrowInput("{}: is not a regular file; save the contents to a file first", path);
   }
-  const auto size = static_cast<std::size_t>(status.st_size);
+  *size = static_cast<std::size_t>(status.st_size);
+  return file;
+}
+
+}  // namespace
+
+std::string ReadFile(const std::string& path, std::size_t max_bytes) {
+  std::size_t size = 0;
+  const Descriptor file = OpenToRead(path, &size);
   if (size > max_bytes) {
     ThrowInput("{}: {} is larger than the limit of {}; is it the right file?", path,
                FormatSize(size), FormatSize(max_bytes));
@@ -104,6 +113,58 @@ std::string ReadFile(const std::string& path, std::size_t max_bytes) {
   }
   contents.resize(filled);
   return contents;
+}
+
+MappedFile MappedFile::Open(const std::string& path) {
+  std::size_t size = 0;
+  const Descriptor descriptor = OpenToRead(path, &size);
+  MappedFile file;
+  if (size == 0) return file;  // the system maps no empty file
+  void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
+  if (mapping == MAP_FAILED) ThrowInput("{}: cannot be mapped: {}", path, std::strerror(errno));
+  file.bytes_ = {static_cast<const std::byte*>(mapping), size};
+  return file;
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+AppendFile::AppendFile(const std::string& path, Existing existing) : path_(path) {
+  if (path.empty()) ThrowInput("the name of a file to write is empty; give a path");
+  if (path.find('\0') != path.npos) ThrowInput("{}: not a path", path);
+  const int exclusive = existing == Existing::kRefuse ? O_EXCL : 0;
+  // O_NONBLOCK: a pipe that nobody reads is refused instead of waited for.
+  descriptor_ =
+      open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | exclusive, 0666);
+  if (descriptor_ >= 0)
+    static_cast<void>(fcntl(descriptor_, F_SETFL, O_APPEND));  // blocks from here on
+  if (descriptor_ >= 0 || (exclusive != 0 && errno == EEXIST)) return;
+  if (errno == EISDIR) ThrowInput("{}: is a directory; give the name of a file in it", path);
+  RefuseToWrite(path, errno);
+}
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+AppendFile::~AppendFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void AppendFile::Write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(descriptor_, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) ThrowRun("{}: cannot write: {}", path_, std::strerror(errno));
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
 }
 
 // Streams into a descriptor and keeps the first error.

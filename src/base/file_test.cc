@@ -38,7 +38,6 @@ class FileTest : public testing::Test {
 
   std::string folder_;
 
- private:
   template <class Function>
   static std::string ErrorOf(Function function) {
     try {
@@ -57,6 +56,38 @@ TEST_F(FileTest, ReadsWhatWasWritten) {
   WriteFileAtomically(Path("a"), "");
   EXPECT_EQ(ReadFile(Path("a"), 0), "");
   EXPECT_EQ(FileCount(), 1u);
+}
+
+TEST_F(FileTest, MapsWhatWasWritten) {
+  WriteFileAtomically(Path("a"), "abc");
+  WriteFileAtomically(Path("empty"), "");
+  MappedFile file = MappedFile::Open(Path("a"));
+  MappedFile moved = std::move(file);
+  ASSERT_EQ(moved.bytes().size(), 3u);
+  EXPECT_EQ(moved.bytes()[2], std::byte{'c'});
+  EXPECT_TRUE(MappedFile::Open(Path("empty")).bytes().empty());
+  EXPECT_NE(ErrorOf([&] { MappedFile::Open(folder_); }).find("is a directory"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { MappedFile::Open(Path("none")); }).find("no such file"),
+            std::string::npos);
+}
+
+TEST_F(FileTest, AppendsAtOnce) {
+  AppendFile first(Path("log"));
+  first.Write("one\n");
+  EXPECT_EQ(ReadFile(Path("log"), 100), "one\n");
+  AppendFile(Path("log")).Write("two\n");
+  EXPECT_EQ(ReadFile(Path("log"), 100), "one\ntwo\n");
+  EXPECT_FALSE(AppendFile(Path("log"), AppendFile::Existing::kRefuse).is_open());
+  EXPECT_TRUE(AppendFile(Path("new"), AppendFile::Existing::kRefuse).is_open());
+}
+
+TEST_F(FileTest, RefusesToAppendWithAReason) {
+  EXPECT_NE(ErrorOf([&] { AppendFile{folder_}; }).find("is a directory"), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { AppendFile(Path("none/log")); }).find("no such folder"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf([&] { AppendFile(""); }).find("is empty"), std::string::npos);
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  EXPECT_THROW(AppendFile("/dev/full").Write("x"), RunError);
 }
 
 TEST_F(FileTest, RefusesToReadWithAReason) {

@@ -1,16 +1,8 @@
 #include "graph/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstring>
 #include <ostream>
-#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -75,46 +67,11 @@ std::string MakeHeader(const std::string& path, std::span<const NamedTensor* con
 }  // namespace
 
 SafetensorsFile SafetensorsFile::Open(const std::string& path) {
-  // O_NONBLOCK: a pipe is refused below instead of waited for.
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) ThrowInput("{}: cannot open: {}", path, std::strerror(errno));
-  struct stat info = {};
-  void* mapping = MAP_FAILED;
-  int error = 0;
-  if (::fstat(fd, &info) != 0) {
-    error = errno;
-  } else if (S_ISREG(info.st_mode) && info.st_size > 0) {
-    mapping = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-    if (mapping == MAP_FAILED) error = errno;
-  }
-  ::close(fd);
-  if (error != 0) ThrowInput("{}: cannot read: {}", path, std::strerror(error));
-  if (S_ISDIR(info.st_mode)) ThrowInput("{}: is a directory; name a .safetensors file in it", path);
-  if (!S_ISREG(info.st_mode)) ThrowInput("{}: is not a regular file", path);
-
   SafetensorsFile file;
   file.path_ = path;
-  if (info.st_size > 0) {
-    file.bytes_ = {static_cast<const std::byte*>(mapping), static_cast<size_t>(info.st_size)};
-  }
-  file.header_ = ParseSafetensors(file.bytes_, path);
+  file.mapping_ = MappedFile::Open(path);
+  file.header_ = ParseSafetensors(file.mapping_.bytes(), path);
   return file;
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      bytes_(std::exchange(other.bytes_, {})),
-      header_(std::move(other.header_)) {}
-
-SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(header_, other.header_);
-  return *this;
-}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
 const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
@@ -124,8 +81,8 @@ const SafetensorsEntry* SafetensorsFile::Find(std::string_view name) const {
 std::span<const std::byte> SafetensorsFile::Bytes(std::string_view name) const {
   const SafetensorsEntry* entry = Find(name);
   if (!entry) ThrowInput("{}: has no tensor '{}'; it has {} others", path_, name, tensors().size());
-  return bytes_.subspan(static_cast<size_t>(header_.data_begin + entry->begin),
-                        static_cast<size_t>(entry->end - entry->begin));
+  return mapping_.bytes().subspan(static_cast<size_t>(header_.data_begin + entry->begin),
+                                  static_cast<size_t>(entry->end - entry->begin));
 }
 
 HostTensor SafetensorsFile::Load(std::string_view name) const {

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "graph/tensor.h"
 
 namespace heddle {
@@ -53,10 +54,6 @@ class SafetensorsFile {
  public:
   static SafetensorsFile Open(const std::string& path);
 
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
-  ~SafetensorsFile();
-
   const std::string& path() const { return path_; }
   const std::vector<SafetensorsEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
@@ -76,7 +73,7 @@ class SafetensorsFile {
   SafetensorsFile() = default;
 
   std::string path_;
-  std::span<const std::byte> bytes_;  // the mapping
+  MappedFile mapping_;
   SafetensorsHeader header_;
 };
 

@@ -161,9 +161,9 @@ TEST_F(SafetensorsTest, FilesThatAreNone) {
   WriteFileAtomically(Path("short"), "abc");
   WriteFileAtomically(Path("a.pt"), std::string("PK\x03\x04\x00\x00\x08\x08\x00\x00", 10));
   WriteFileAtomically(Path("b.pth"), std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9", 9));
-  EXPECT_EQ(OpenError("none"), "none: cannot open: No such file or directory");
-  EXPECT_EQ(OpenError("dir"), "dir: is a directory; name a .safetensors file in it");
-  EXPECT_EQ(OpenError("pipe"), "pipe: is not a regular file");
+  EXPECT_EQ(OpenError("none"), "none: no such file; check the path");
+  EXPECT_EQ(OpenError("dir"), "dir: is a directory; give a file in it");
+  EXPECT_EQ(OpenError("pipe"), "pipe: is not a regular file; save the contents to a file first");
   EXPECT_EQ(OpenError("empty"), "empty: has 0 bytes, too few for the length of a header");
   EXPECT_EQ(OpenError("short"), "short: has 3 bytes, too few for the length of a header");
   EXPECT_EQ(OpenError("a.pt"),

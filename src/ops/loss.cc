@@ -46,9 +46,13 @@ void RequireLosses(const OpContext& c) {
   }
 }
 
+// Losses of narrow logits are computed, and given, in fp32.
+DType LossType(const OpContext& c) { return SizeOf(c.operands[0].dtype) < 4 ? DType::kF32 : c.operands[0].dtype; }
+
 Rule CrossEntropyRule(const OpContext& c) {
   RequireLosses(c);
   Rule rule = IsReduced(c) ? Spec("n+ c& d*+, n d*,  -> ", c) : Spec("n c& d*, n d* -> n d*", c);
+  rule.result_dtypes = {LossType(c)};
   SetWork(rule, 6, AllFactors(rule));
   rule.differentiable = {0};
   rule.keep.operands = {1};
@@ -60,12 +64,14 @@ Rule CrossEntropyRule(const OpContext& c) {
 // Logits split over classes: a maximum and two sums per row cross the ranks.
 Graph CrossEntropyExpansion(const OpContext& c) {
   Primitives p(c);
-  DType dtype = c.operands[0].dtype;
+  DType dtype = LossType(c);
   Attribute axes = std::vector<int64_t>{1};
   int64_t ignored = IntAttr(c.attributes, "ignore_index", -100);
   ValueId labels = p.operand(1);
-  ValueId top = p("ReduceMax", {p.operand(0)}, {{"axes", axes}, {"detached", int64_t{1}}});
-  ValueId shifted = p("Sub", {p.operand(0), top});
+  ValueId logits = p.operand(0);
+  if (c.operands[0].dtype != dtype) logits = p("Cast", {logits}, {{"to", std::string(Name(dtype))}});
+  ValueId top = p("ReduceMax", {logits}, {{"axes", axes}, {"detached", int64_t{1}}});
+  ValueId shifted = p("Sub", {logits, top});
   ValueId sum = p("ReduceSum", {p("Exp", {shifted})}, {{"axes", axes}, {"keepdims", int64_t{0}}});
   ValueId picked = p("NllLoss", {shifted, labels},
                      {{"ignore_index", ignored}, {"reduction", std::string("none")}});
@@ -88,6 +94,7 @@ Graph CrossEntropyExpansion(const OpContext& c) {
 Rule NllLossRule(const OpContext& c) {
   RequireLosses(c);
   Rule rule = IsReduced(c) ? Spec("n+ c+ d*+, n d*,  -> ", c) : Spec("n c+ d*, n d* -> n d*", c);
+  rule.result_dtypes = {LossType(c)};
   SetWork(rule, 1, Factors(rule, {"n", "d*"}));
   rule.linear = {{0}};
   rule.differentiable = {0};

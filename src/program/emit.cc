@@ -74,7 +74,6 @@ class Emitter {
 
   // Locals first made for a segment that is recomputed are made again with it.
   int VersionOf(int s, int l, const Context& context) {
-    if (context.unit < 0) return 0;
     auto [found, fresh] = owner_.try_emplace({s, l}, context.again ? -1 : context.unit);
     return context.again && found->second == context.unit ? 1 : 0;
   }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "plan/precision.h"
 #include "program/emit.h"
 #include "program/stage_builder.h"
 
@@ -116,7 +117,7 @@ Timetable TimetableOf(const Plan& plan, size_t runs) {
 }  // namespace
 
 Program Lower(const Model& model, const Plan& plan) {
-  ExpandedPlan expanded = Expand(model, plan);
+  ExpandedPlan expanded = Expand(WithComputeType(model, plan.precision.compute), plan);
   std::vector<Rule> rules = MicroRules(expanded.model, plan.microbatches);
   size_t values = expanded.model.graph.values.size();
   MicrobatchSums sums{std::vector<bool>(values, false), std::vector<bool>(values, false)};

@@ -1,5 +1,7 @@
 #include "runtime/executor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "program/text.h"
 #include "runtime/executor_internal.h"
 #include "runtime/tiles.h"
 
@@ -22,7 +25,7 @@ double Now() {
 }  // namespace
 
 Executor::Executor(const Program& program, Transport& transport, ExecutorOptions options,
-                   const WeightSource& weights, const ConstantFn& constants, DataFn data)
+                   const WeightSource& weights, const ConstantSource& constants, DataFn data)
     : program_(program),
       transport_(transport),
       options_(std::move(options)),
@@ -63,7 +66,7 @@ void Executor::OpenGroups() {
   }
 }
 
-void Executor::LoadConstants(const ConstantFn& constants) {
+void Executor::LoadConstants(const ConstantSource& constants) {
   for (BufferId id : run_.persistent) {
     const Buffer& buffer = run_.buffers[id.index()];
     if (buffer.kind != BufferKind::kLocal) continue;
@@ -74,7 +77,7 @@ void Executor::LoadConstants(const ConstantFn& constants) {
       tile.push_back(HeldRanges(stage(buffer.stage).mesh, dim, position));
     }
     at::Tensor part = TakeTile(constants(program_.model.graph.value(local.value)), tile);
-    At(id) = part.to(options_.device).contiguous();
+    At(id) = part.to(options_.device, ToTorch(local.dtype)).contiguous();
   }
 }
 
@@ -84,13 +87,10 @@ StepRecord Executor::RunStep(int64_t step) {
   batches_.clear();
   gradients_.clear();
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
-    double begin = options_.trace ? Now() : 0;
+    double begin = Now();
     Execute(i);
     const Instruction& instruction = run_.instructions[i];
-    if (options_.trace && instruction.stream == Stream::kCompute) {
-      trace_.events.push_back({device_, instruction.stream, std::string(kOpcodeNames[static_cast<size_t>(instruction.op)]),
-                               "", begin - origin_, Now() - origin_});
-    }
+    if (options_.trace && instruction.stream != Stream::kCommunication) Note(instruction, begin);
   }
   FinishAll();
   StepRecord record;
@@ -99,6 +99,24 @@ StepRecord Executor::RunStep(int64_t step) {
   record.grad_norm = std::sqrt(squared_norm_);
   record.seconds = Now() - start;
   return record;
+}
+
+// An event that began then and ends now.
+void Executor::Note(const Instruction& i, double begin) {
+  TraceEvent event;
+  event.device = device_;
+  event.stream = i.stream;
+  event.name = InstructionName(program_, i);
+  event.category = std::string(kOpcodeNames[static_cast<size_t>(i.op)]);
+  event.start = begin - origin_;
+  event.end = Now() - origin_;
+  // Transfers overlap in flight; a track shows each from the end of the one before.
+  if (i.stream == Stream::kCommunication) {
+    event.start = std::max(event.start, communication_until_);
+    event.end = std::max(event.end, event.start);
+    communication_until_ = event.end;
+  }
+  trace_.events.push_back(std::move(event));
 }
 
 void Executor::Execute(size_t index) {
@@ -172,6 +190,7 @@ void Executor::Finish(size_t instruction) {
   for (BufferId id : pending.buffers) pending_by_buffer_[id.index()] = kNothing;
   transport_.Wait(pending.ticket);
   for (Ticket& ticket : pending.more) transport_.Wait(ticket);
+  if (options_.trace) Note(run_.instructions[instruction], pending.begin);
   if (pending.finish) pending.finish();
 }
 
@@ -188,6 +207,7 @@ void Executor::StartCollective(size_t index, const Instruction& i, Reduction red
   Payload payload = CollectiveOf(program_, i, device_);
   HEDDLE_CHECK_EQ(payload.bytes, give.numel() * static_cast<int64_t>(give.element_size()));
   Pending pending;
+  pending.begin = Now();
   pending.ticket = transport_.Start(payload.kind, reduction, GroupOf(payload.ranks), give, get);
   pending.keep = {give, get};
   pending.finish = std::move(finish);
@@ -211,7 +231,8 @@ void Executor::Load(const Instruction& i) {
   Position position = PositionIn(at, device_);
   Tile tile;
   for (const ShardedDim& dim : local.sharding.dims) tile.push_back(HeldRanges(at.mesh, dim, position));
-  At(i.writes[0]) = TakeTile(batches_[i.microbatch].at(value.name), tile).to(options_.device).contiguous();
+  at::Tensor part = TakeTile(batches_[i.microbatch].at(value.name), tile);
+  At(i.writes[0]) = part.to(options_.device, ToTorch(local.dtype)).contiguous();
 }
 
 void Executor::Reshard(const Instruction& i, size_t index) {
@@ -305,6 +326,7 @@ void Executor::Recv(const Instruction& i, size_t index) {
   const Local& local = at.locals[static_cast<size_t>(transfer.to_local)];
   at::TensorOptions options = at::TensorOptions(ToTorch(local.dtype)).device(options_.device);
   Pending pending;
+  pending.begin = Now();
   std::vector<at::Tensor> parts;
   for (const PeerMessage& message : found->second) {
     parts.push_back(at::empty(ShapeOf(message.message.get), options));
@@ -357,10 +379,11 @@ at::Tensor Executor::FinalGradients(BufferId id) {
 void Executor::ReduceGradients(const Instruction& i, size_t index) {
   GroupStore& group = store(i.stage, i.index);
   const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
-  at::Tensor give = group.TakeGradients();
+  at::Tensor give = group.TakeGradients().to(ToTorch(program_.precision.gradients));
   if (at.zero == 0) {
     BufferId made = i.writes[0];
-    return StartCollective(index, i, Reduction::kSum, give, give, [this, made, give] { At(made) = give; });
+    return StartCollective(index, i, Reduction::kSum, give, give,
+                           [this, made, give] { At(made) = give.to(at::kFloat); });
   }
   at::Tensor got = at::empty({group.chunk_elements()}, give.options());
   bool adds = !i.adds.empty();
@@ -369,23 +392,24 @@ void Executor::ReduceGradients(const Instruction& i, size_t index) {
     if (At(made).defined()) {
       At(made).add_(got);
     } else {
-      At(made) = got;
+      At(made) = got.to(at::kFloat);
     }
   });
 }
 
 void Executor::ReduceShards(const Instruction& i, size_t index) {
-  at::Tensor sum = At(i.reads[0]);
+  at::Tensor sum = At(i.reads[0]).to(ToTorch(program_.precision.gradients));
   BufferId made = i.writes[0];
-  StartCollective(index, i, Reduction::kSum, sum, sum, [this, made, sum] { At(made) = sum; });
+  StartCollective(index, i, Reduction::kSum, sum, sum, [this, made, sum] { At(made) = sum.to(at::kFloat); });
 }
 
 void Executor::SyncTied(const Instruction& i, size_t index) {
   at::Tensor sum = FinalGradients(i.reads[0]).clone();
   for (size_t r = 1; r < i.reads.size(); ++r) sum.add_(FinalGradients(i.reads[r]));
+  sum = sum.to(ToTorch(program_.precision.gradients));
   std::vector<BufferId> held = i.adds;
   StartCollective(index, i, Reduction::kSum, sum, sum, [this, held, sum] {
-    for (BufferId id : held) At(id) = sum;
+    for (BufferId id : held) At(id) = sum.to(at::kFloat);
   });
 }
 
@@ -410,8 +434,43 @@ void Executor::Report(const Instruction& i, size_t index) {
   StartCollective(index, i, Reduction::kSum, sums, sums, [this, sums] {
     loss_ = sums[0].item<double>();
     squared_norm_ = sums[1].item<double>();
-    if (!std::isfinite(loss_)) ThrowRun("the loss is {} at step {}", loss_, step_);
+    if (!std::isfinite(loss_)) StopNotFinite();
   });
+}
+
+// All devices come here together: the first parameter, in the model's order, of which any of them holds a number
+// that is not finite.
+void Executor::StopNotFinite() {
+  const std::vector<ValueId> parameters = program_.model.graph.ValuesOf(ValueKind::kParameter);
+  const int64_t none = static_cast<int64_t>(parameters.size());
+  int64_t weights = none, gradients = none;
+  for (const auto& [key, held] : stores_) {
+    const ParameterGroup& group = stage(key.first).groups[static_cast<size_t>(key.second)];
+    for (size_t slot = 0; slot < group.slots.size(); ++slot) {
+      auto at = std::find(parameters.begin(), parameters.end(), group.slots[slot].parameter) - parameters.begin();
+      if (!held->IsFinite(slot, held->MasterFlat())) weights = std::min(weights, static_cast<int64_t>(at));
+      for (size_t b = 0; b < buffers_.size(); ++b) {
+        const Buffer& buffer = run_.buffers[b];
+        bool reduced = buffer.kind == BufferKind::kReduced || buffer.kind == BufferKind::kWeightGradients;
+        if (!reduced || buffer.stage != key.first || buffer.index != key.second || !buffers_[b].defined()) continue;
+        if (!held->IsFinite(slot, buffers_[b])) gradients = std::min(gradients, static_cast<int64_t>(at));
+      }
+    }
+  }
+  at::Tensor first = at::tensor({-weights, -gradients}, at::kLong);
+  std::vector<int64_t> all;
+  for (int64_t rank = 0; rank < program_.device_count(); ++rank) all.push_back(rank);
+  Ticket ticket = transport_.Start(CollectiveKind::kAllReduce, Reduction::kMax, GroupOf(all), first, first);
+  transport_.Wait(ticket);
+  weights = -first[0].item<int64_t>();
+  gradients = -first[1].item<int64_t>();
+  auto name = [&](int64_t at) { return program_.model.graph.value(parameters[static_cast<size_t>(at)]).name; };
+  std::string where = "every weight and gradient is finite: look at the data";
+  if (gradients < none) where = fmt::format("the first gradient that is not finite is that of '{}'", name(gradients));
+  if (weights < none) where = fmt::format("the first weights that are not finite are '{}'", name(weights));
+  if (step_ == 0) throw CommonRunError(fmt::format("the loss is {} before any update; {}", loss_, where));
+  throw CommonRunError(fmt::format("the loss is {} at step {}; {}; lower the learning rate (--lr {})", loss_, step_,
+                                   where, options_.optimizer.lr / 10));
 }
 
 void Executor::Update(const Instruction& i) {

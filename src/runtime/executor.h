@@ -37,14 +37,12 @@ struct ExecutorOptions {
 
 // Rows of the batch of a step, by input.
 using DataFn = std::function<Batch(int64_t step, Block rows)>;
-// The data of a constant.
-using ConstantFn = std::function<at::Tensor(const Value& value)>;
 
 class Executor {
  public:
   // All devices of the program construct theirs together: groups are opened. `program` outlives it.
   Executor(const Program& program, Transport& transport, ExecutorOptions options, const WeightSource& weights,
-           const ConstantFn& constants, DataFn data);
+           const ConstantSource& constants, DataFn data);
   ~Executor();
 
   // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
@@ -64,9 +62,11 @@ class Executor {
 
   void OpenGroups();
   void PrepareSegments();
-  void LoadConstants(const ConstantFn& constants);
+  void LoadConstants(const ConstantSource& constants);
 
   void Execute(size_t index);
+  void Note(const Instruction& i, double begin);
+  [[noreturn]] void StopNotFinite();
   void Finish(size_t instruction);
   void FinishAll();
   at::Tensor& At(BufferId id) { return buffers_[id.index()]; }
@@ -121,7 +121,7 @@ class Executor {
   double loss_ = 0, squared_norm_ = 0;
   std::vector<ParameterPart> gradients_;
   Trace trace_;
-  double origin_ = 0;
+  double origin_ = 0, communication_until_ = 0;
 };
 
 }  // namespace heddle

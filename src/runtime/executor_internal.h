@@ -28,6 +28,7 @@ struct Executor::Saved {
 };
 
 struct Executor::Pending {
+  double begin = 0;
   Ticket ticket;
   std::vector<Ticket> more;
   std::vector<at::Tensor> keep;

@@ -54,21 +54,23 @@ Use FirstUse(const Graph& graph, ValueId value, const std::vector<Rule>& rules) 
   return {};
 }
 
-at::Tensor SeededUniform(const Shape& shape, uint64_t seed, uint64_t stream, uint64_t part) {
-  at::Tensor indices = at::arange(ElementCount(shape), at::kLong).reshape(shape);
+at::Tensor SeededUniform(const Shape& shape, uint64_t seed, uint64_t stream, uint64_t part,
+                         int64_t first) {
+  at::Tensor indices = at::arange(first, first + ElementCount(shape), at::kLong).reshape(shape);
   return RandomUniform(RandomKey({seed, 0, stream}, part), indices);
 }
 
 }  // namespace
 
-at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream) {
-  at::Tensor first = SeededUniform(shape, seed, stream, 0);
-  at::Tensor second = SeededUniform(shape, seed, stream, 1);
-  return (-2 * (1 - first).log()).sqrt().mul_((second * (2 * M_PI)).cos_());
+at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream, int64_t first) {
+  at::Tensor radius = SeededUniform(shape, seed, stream, 0, first);
+  at::Tensor angle = SeededUniform(shape, seed, stream, 1, first);
+  return (-2 * (1 - radius).log()).sqrt().mul_((angle * (2 * M_PI)).cos_());
 }
 
-at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream) {
-  at::Tensor uniform = SeededUniform(shape, seed, stream, 0).to(at::kDouble);
+at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream,
+                          int64_t first) {
+  at::Tensor uniform = SeededUniform(shape, seed, stream, 0, first).to(at::kDouble);
   return (uniform * static_cast<double>(bound)).to(at::kLong).clamp_max_(bound - 1);
 }
 

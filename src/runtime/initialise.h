@@ -14,9 +14,10 @@ namespace heddle {
 at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const std::vector<Rule>& rules,
                           uint64_t seed);
 
-// Standard normal numbers in the given shape.
-at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream);
-// Integers in [0, bound).
-at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream);
+// Standard normal numbers in the given shape: those from position `first` on of a longer row-major tensor.
+at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream, int64_t first = 0);
+// Integers in [0, bound), likewise.
+at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream,
+                          int64_t first = 0);
 
 }  // namespace heddle

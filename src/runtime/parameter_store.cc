@@ -115,6 +115,13 @@ double GroupStore::SquaredNorm(const at::Tensor& reduced) const {
   return sum;
 }
 
+bool GroupStore::IsFinite(size_t slot, const at::Tensor& flat) const {
+  int64_t start = flat.numel() == flat_elements_ ? 0 : begin_;
+  int64_t from = std::max(slots_[slot].offset, start);
+  int64_t to = std::min(slots_[slot].offset + slots_[slot].elements, start + flat.numel());
+  return from >= to || at::isfinite(flat.narrow(0, from - start, to - from)).all().item<bool>();
+}
+
 void GroupStore::Update(const at::Tensor& reduced, double scale, double lr) {
   at::NoGradGuard no_grad;
   at::Tensor gradient = scale == 1 ? reduced : reduced.mul(scale);

@@ -14,11 +14,9 @@
 
 #include "program/program.h"
 #include "runtime/optimizer.h"
+#include "runtime/weights.h"
 
 namespace heddle {
-
-// The whole of a parameter by name, in fp32.
-using WeightSource = std::function<at::Tensor(const std::string& name)>;
 
 // A part of a parameter (or its gradient): where it lies, and its elements.
 struct ParameterPart {
@@ -57,6 +55,9 @@ class GroupStore {
   // What this device holds of each parameter, in fp32 (the master weights, of chunks too).
   std::vector<ParameterPart> Parts(const at::Tensor& whole_flat) const;
   at::Tensor MasterFlat() const { return master_; }
+
+  // Is what a flat tensor (whole, or this device's chunk) holds of a slot finite?
+  bool IsFinite(size_t slot, const at::Tensor& flat) const;
 
   bool trained() const { return group_.trained; }
 

@@ -5,12 +5,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/log.h"
 #include "ops/analysis.h"
-#include "runtime/initialise.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/tensor.h"
+#include "runtime/weights.h"
 
 namespace heddle {
 namespace {
@@ -40,56 +38,20 @@ at::Tensor CheckedInput(const Batch& batch, const Value& value) {
   return tensor.to(ToTorch(value.type.dtype));
 }
 
-// For a constant of unknown content.
-at::Tensor StandIn(const Value& value, uint64_t seed) {
-  at::TensorOptions options(ToTorch(value.type.dtype));
-  if (value.type.dtype == DType::kBool) return at::ones(value.type.shape, options);
-  if (!IsFloat(value.type.dtype)) return at::zeros(value.type.shape, options);
-  return SeededNormal(value.type.shape, seed, HashString(value.name)).mul_(0.02).to(options);
-}
-
-// Does the graph bring its weights? Some of them would be an accident.
-bool HasWeights(const Graph& graph) {
-  std::vector<ValueId> parameters = graph.ValuesOf(ValueKind::kParameter);
-  int64_t missing = 0;
-  std::string first;
-  for (ValueId id : parameters) {
-    if (graph.value(id).data) continue;
-    if (missing++ == 0) first = graph.value(id).name;
-  }
-  int64_t count = static_cast<int64_t>(parameters.size());
-  if (missing != 0 && missing != count) {
-    ThrowInput("{} of {} parameters have no weights in the file, '{}' first: give --weights, or --init seeded",
-               missing, count, first);
-  }
-  return missing == 0;
-}
-
 }  // namespace
 
 SingleDevice::SingleDevice(const Graph& graph, Options options)
     : graph_(graph), options_(options), rules_(MakeRules(graph)), last_use_(LastUses(graph)),
       fixed_(graph.values.size()) {
   for (const Rule& rule : rules_) blocks_.push_back(WholeBlocks(rule));
-  for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) {
-    const Value& value = graph.value(id);
-    if (!value.data && !options_.fill_constants) {
-      ThrowInput("constant '{}' has no data in the file: give --weights, or --fill-constants to run with "
-                 "made-up ones",
-                 value.name);
-    }
-    fixed_[static_cast<size_t>(id.value)] =
-        value.data ? ToTorchTensor(*value.data) : StandIn(value, options_.seed);
-  }
-  bool seeded = options_.seeded || !HasWeights(graph);
-  if (seeded && !options_.seeded) LogInfo("the model brings no weights: starting from seed {}", options_.seed);
+  WeightOptions start{options.seed, options.seeded, options.fill_constants};
+  ConstantSource constants = MakeConstants(graph, start);
+  WeightSource weights = MakeWeights(graph, rules_, start);
+  for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) fixed_[id.index()] = constants(graph.value(id));
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = graph.value(id);
-    at::Tensor weights = !seeded ? ToTorchTensor(*value.data)
-                                    : InitialWeights(graph, id, rules_, options_.seed);
-    weights.set_requires_grad(true);
-    fixed_[static_cast<size_t>(id.value)] = weights;
-    parameters_.push_back(weights);
+    fixed_[id.index()] = weights(value.name).to(ToTorch(value.type.dtype)).set_requires_grad(true);
+    parameters_.push_back(fixed_[id.index()]);
     names_.push_back(value.name);
   }
 }

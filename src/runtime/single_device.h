@@ -28,9 +28,7 @@ class SingleDevice {
  public:
   struct Options {
     uint64_t seed = 0;  // of initial weights and of random ops
-    bool seeded = false;  // start from seeded weights even where the graph has its own
-    // Constants whose data the file does not hold become true, 0 or small seeded numbers. Without this such a
-    // model is refused: it can be planned, not trained for what it was meant.
+    bool seeded = false;  // these two as in weights.h
     bool fill_constants = false;
   };
 

@@ -1,33 +1,46 @@
-// Training on one device.
+// Training: the same loop on every device of a program.
 #pragma once
 
 #include <functional>
-#include <string>
 #include <vector>
 
-#include "graph/graph.h"
-#include "runtime/optimizer.h"
+#include "program/program.h"
+#include "program/step_record.h"
+#include "program/trace.h"
+#include "runtime/data/data_source.h"
+#include "runtime/executor.h"
+#include "runtime/lr_schedule.h"
+#include "runtime/transport/transport.h"
+#include "runtime/weights.h"
 
 namespace heddle {
 
 struct TrainOptions {
-  std::string data;  // a safetensors file, or empty for synthetic data
   int64_t steps = 10;
   uint64_t seed = 0;
-  bool seeded = false;          // see SingleDevice
-  bool fill_constants = false;
   OptimizerOptions optimizer;
+  LrSchedule lr;
+  double clip_norm = 0;  // 0: gradients as they are
+  bool trace = false;
+  int threads = 1;  // for the kernels of a device
 };
 
-struct TrainStep {
-  int64_t step = 0;
-  double loss = 0;  // before the update
-  double seconds = 0;
+struct TrainInputs {
+  const Program& program;
+  WeightSource weights;
+  ConstantSource constants;
+  const DataSource& data;
 };
 
-// Trains the graph's parameters and calls `on_step` after every step. Throws InputError for data that does
-// not fit, RunError where the loss is not finite.
-std::vector<TrainStep> TrainOnOneDevice(const Graph& graph, const TrainOptions& options,
-                                        const std::function<void(const TrainStep&)>& on_step);
+struct TrainSummary {
+  std::vector<StepRecord> steps;
+  int64_t peak_memory_bytes = 0;  // of the process that used most
+  Trace trace;                    // of all devices; on the first one only
+};
+
+// Trains as device transport.rank() and calls `on_step` after every step, on the first device only. Throws
+// InputError for data that does not fit, RunError where the loss is not finite.
+TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+                         const std::function<void(const StepRecord&)>& on_step);
 
 }  // namespace heddle

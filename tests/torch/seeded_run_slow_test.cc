@@ -6,7 +6,7 @@
 #include "../known_models.h"
 #include "frontend/load.h"
 #include "ops/analysis.h"
-#include "runtime/data.h"
+#include "runtime/data/batch.h"
 #include "runtime/single_device.h"
 
 namespace heddle {

@@ -2,13 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <thread>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
-#include "base/units.h"
+#include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/plan_args.h"
+#include "cli/torch/ranks.h"
+#include "cli/torch/train_screen.h"
+#include "cluster/load.h"
+#include "cluster/topology.h"
 #include "frontend/load.h"
 #include "graph/safetensors.h"
+#include "plan/plan_file.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+// TRACE #include "report/chrome_trace.h"
 #include "runtime/train.h"
 
 namespace heddle {
@@ -16,17 +29,32 @@ namespace {
 
 struct TrainArgs {
   ModelArgs model;
+  DegreeArgs degrees;
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
-  std::string weights;
-  std::string reference;
+  std::string plan_model, cluster, data, weights, reference, trace;
   std::string init = "file";
+  MetricsOptions metrics;
+  RankOptions ranks;
   int64_t seed = 0;
-  int64_t ranks = 1;
+  int64_t np = 0;  // 0: not given
+  bool fill_constants = false;
+};
+
+// A run made ready: everything that can be wrong with the input has been looked at.
+struct Prepared {
+  std::unique_ptr<Model> model;  // weights refer to it
+  Plan plan;
+  Program program;
+  std::unique_ptr<DataSource> data;
+  WeightSource weights;
+  ConstantSource constants;
+  std::vector<double> reference;
+  TrainOptions options;
 };
 
 // Losses to print beside ours, from a safetensors file.
-std::vector<double> ReadReference(const std::string& path) {
+std::vector<double> ReadReference(const std::string& path, int64_t steps) {
   SafetensorsFile file = SafetensorsFile::Open(path);
   for (std::string_view name : {"losses", "adamw_losses"}) {
     if (file.Find(name) == nullptr) continue;
@@ -35,105 +63,245 @@ std::vector<double> ReadReference(const std::string& path) {
     for (int64_t i = 0; i < tensor.size(); ++i) losses.push_back(AsDouble(tensor, i));
     bool finite = std::all_of(losses.begin(), losses.end(), [](double x) { return std::isfinite(x); });
     if (losses.empty() || !finite) ThrowInput("{}: tensor '{}' holds no finite losses", path, name);
+    if (static_cast<int64_t>(losses.size()) < steps) {
+      ThrowInput("{}: {} losses for {} steps; use --steps {}", path, losses.size(), steps, losses.size());
+    }
     return losses;
   }
   ThrowInput("{}: no tensor 'losses' or 'adamw_losses'", path);
 }
 
-double MedianSeconds(const std::vector<TrainStep>& steps) {
-  std::vector<double> seconds;
-  for (const TrainStep& step : steps) seconds.push_back(step.seconds);
-  if (seconds.empty()) return 0;
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
-                   seconds.end());
-  return seconds[seconds.size() / 2];
+bool IsPlanFile(const std::string& path) {
+  if (!path.ends_with(".json")) return false;
+  Json json = ParseJson(ReadFile(path, kMaxJsonBytes), path);
+  return json.is_object() && json.contains("heddle_plan");
+}
+
+// By degrees, or data parallel over the ranks asked for.
+Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
+  bool given = args.degrees.Given();
+  int64_t devices = args.np;
+  if (devices == 0) devices = given ? DevicesOf(args.degrees.degrees) : 1;
+  std::string cluster = args.cluster.empty() ? fmt::format("local:{}", devices) : args.cluster;
+  Cluster loaded = LoadCluster(cluster);
+  Degrees degrees = args.degrees.Resolve(model, loaded);
+  if (!given && args.np > 0) degrees.dp = args.np;
+  if (args.np > 0 && DevicesOf(degrees) != args.np) {
+    ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp, degrees.tp, degrees.pp,
+               degrees.cp, DevicesOf(degrees));
+  }
+  return ExpertPlan(model, loaded, degrees);
+}
+
+void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
+  prepared.model = std::make_unique<Model>();
+  if (IsPlanFile(args.model.model)) {
+    if (args.degrees.Given()) ThrowInput("{} is a plan: degrees are its own", args.model.model);
+    LoadedPlan loaded = LoadPlan(args.model.model, args.plan_model);
+    *prepared.model = std::move(loaded.model);
+    prepared.plan = std::move(loaded.plan);
+    RequireSound(prepared.plan, *prepared.model, args.model.model);
+    int64_t devices = DeviceCount(prepared.plan);
+    if (args.np > 0 && args.np != devices) {
+      ThrowInput("{}: the plan is for {} ranks, --np is {}", args.model.model, devices, args.np);
+    }
+  } else {
+    *prepared.model = Analyse(args.model.Load());
+    prepared.plan = PlanByDegrees(args, *prepared.model);
+  }
+  if (!args.weights.empty()) LoadWeights(prepared.model->graph, args.weights);
+}
+
+TrainOptions OptionsOf(const TrainArgs& args) {
+  TrainOptions options = args.train;
+  if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
+  options.optimizer.betas = {args.betas[0], args.betas[1]};
+  options.seed = static_cast<uint64_t>(args.seed);
+  options.lr.lr = options.optimizer.lr;
+  options.lr.total_steps = options.steps;
+  options.trace = !args.trace.empty();
+  Optimizer checked(options.optimizer);
+  CheckSchedule(options.lr);
+  if (!(options.clip_norm >= 0)) ThrowInput("--clip-norm {}: it must not be negative", options.clip_norm);
+  return options;
+}
+
+Prepared Prepare(const TrainArgs& args) {
+  Prepared prepared;
+  prepared.options = OptionsOf(args);
+  LoadPlanOrModel(args, prepared);
+  const Model& model = *prepared.model;
+  prepared.plan.optimizer = prepared.options.optimizer.name;
+  prepared.data = OpenData(model.graph, {.path = args.data, .seed = prepared.options.seed});
+  WeightOptions start{prepared.options.seed, args.init == "seeded", args.fill_constants};
+  prepared.constants = MakeConstants(model.graph, start);
+  prepared.weights = MakeWeights(model.graph, model.rules, start);
+  if (!model.flow.needed[model.graph.outputs.front().index()]) {
+    ThrowInput("the loss depends on no parameter: there is nothing to train");
+  }
+  if (!args.reference.empty()) prepared.reference = ReadReference(args.reference, prepared.options.steps);
+  prepared.program = Lower(model, prepared.plan);
+  return prepared;
+}
+
+class Screen {
+ public:
+  Screen(const TrainArgs& args, const Prepared& prepared)
+      : args_(args), prepared_(prepared), size_(SizeOfStep(*prepared.model, prepared.plan)), writer_(args.metrics),
+        progress_("training", prepared.options.steps) {
+    if (!args.model.json) {
+      PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
+    }
+  }
+
+  void Step(const StepRecord& record) {
+    StepMetrics metrics = MetricsOf(record, size_, prepared_.options.lr.At(record.step));
+    writer_.Write(metrics);
+    size_t at = static_cast<size_t>(record.step);
+    double beside = at < prepared_.reference.size() ? prepared_.reference[at] : std::nan("");
+    if (at < prepared_.reference.size()) {
+      worst_ = std::max(worst_, std::abs(record.loss - beside) / std::max(1e-12, std::abs(beside)));
+    }
+    progress_.Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
+    bool last = record.step + 1 == prepared_.options.steps;
+    // Many steps are shown a hundred times at most.
+    int64_t every = std::max<int64_t>(1, prepared_.options.steps / 100);
+    if (args_.model.json || (record.step % every != 0 && !last)) return;
+    PrintStep(metrics, beside, !prepared_.reference.empty());
+  }
+
+  void Finish(const TrainSummary& summary) {
+    // TRACE if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
+    if (!args_.model.json) {
+      PrintSummary(summary, size_);
+      if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
+      return;
+    }
+    double seconds = MedianSeconds(summary.steps);
+    Json json;
+    json["losses"] = Json::array();
+    for (const StepRecord& step : summary.steps) json["losses"].push_back(step.loss);
+    json["step_seconds"] = seconds;
+    json["peak_memory_bytes"] = summary.peak_memory_bytes;
+    json["tokens_per_second"] = size_.tokens / seconds;
+    json["ranks"] = size_.devices;
+    if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
+    PrintJson(json);
+  }
+
+ private:
+  const TrainArgs& args_;
+  const Prepared& prepared_;
+  StepSize size_;
+  MetricsWriter writer_;
+  Progress progress_;
+  double worst_ = 0;
+};
+
+int Run(const TrainArgs& args, const LaunchInfo& launch) {
+  Prepared prepared = Prepare(args);
+  int64_t ranks = prepared.program.device_count();
+  RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
+  if (mode == RankMode::kLaunch) {
+    MetricsWriter checked(args.metrics);  // a place that cannot be written is known before anything starts
+    return LaunchRanks(ranks);
+  }
+  int64_t here = mode == RankMode::kHere ? ranks : std::max(1, launch.size);
+  int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency());
+  if (prepared.options.threads == 0) prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
+  return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
+    TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
+    std::unique_ptr<Screen> screen;
+    if (transport.rank() == 0) screen = std::make_unique<Screen>(args, prepared);
+    TrainSummary summary = TrainDevice(inputs, prepared.options, transport,
+                                       [&](const StepRecord& record) { screen->Step(record); });
+    if (screen) screen->Finish(summary);
+  });
 }
 
 void Train(const TrainArgs& args) {
-  if (args.ranks != 1) ThrowInput("--np {}: training runs on one device so far; use --np 1", args.ranks);
-  TrainOptions options = args.train;
-  if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
-  options.seeded = args.init == "seeded";
-  options.seed = static_cast<uint64_t>(args.seed);
-  options.optimizer.betas = {args.betas[0], args.betas[1]};
-  Graph graph = args.model.Load();
-  if (!args.weights.empty()) LoadWeights(graph, args.weights);
-  std::vector<double> reference;
-  if (!args.reference.empty()) {
-    reference = ReadReference(args.reference);
-    if (static_cast<int64_t>(reference.size()) < options.steps) {
-      ThrowInput("{}: {} losses for {} steps; use --steps {}", args.reference, reference.size(),
-                 options.steps, reference.size());
-    }
+  LaunchInfo launch = ReadLaunch();
+  try {
+    int status = Run(args, launch);
+    if (status != 0) std::exit(status);
+  } catch (const InputError&) {
+    if (launch.rank != 0) std::exit(2);  // every rank sees the same input; the first reports it
+    throw;
   }
+}
 
-  double worst = 0;
-  auto print = [&](const TrainStep& step) {
-    size_t at = static_cast<size_t>(step.step);
-    std::string beside;
-    if (at < reference.size()) {
-      double error = std::abs(step.loss - reference[at]) / std::max(1e-12, std::abs(reference[at]));
-      worst = std::max(worst, error);
-      beside = fmt::format("{:>14.8f} {:>10.1e} ", reference[at], error);
-    }
-    if (args.model.json) return;
-    if (step.step == 0) {
-      fmt::print("{:>6} {:>14} {}{:>12}\n", "step", "loss",
-                 reference.empty() ? "" : fmt::format("{:>14} {:>10} ", "reference", "relative"), "time");
-    }
-    fmt::print("{:>6} {:>14.8f} {}{:>12}\n", step.step, step.loss, beside,
-               FormatSeconds(Seconds{step.seconds}));
-    std::fflush(stdout);
-  };
-  std::vector<TrainStep> steps = TrainOnOneDevice(graph, options, print);
-  if (args.model.json) {
-    Json json;
-    json["losses"] = Json::array();
-    for (const TrainStep& step : steps) json["losses"].push_back(step.loss);
-    json["step_seconds"] = MedianSeconds(steps);
-    if (!reference.empty()) json["max_relative_difference"] = worst;
-    PrintJson(json);
-  } else if (!reference.empty()) {
-    fmt::print("largest relative difference {:.1e}\n", worst);
-  }
+void AddStart(CLI::App& command, TrainArgs& args) {
+  command.add_option("--data", args.data,
+                     "text, nanoGPT or llm.c .bin, Megatron .bin/.idx, or safetensors with a tensor per input; "
+                     "synthetic if not given");
+  command.add_option("--weights", args.weights, "safetensors to start from, by parameter name");
+  command.add_option("--init", args.init, "where weights start: in the file (seeded if it has none), or seeded")
+      ->check(CLI::IsMember({"file", "seeded"}))
+      ->capture_default_str();
+  command.add_option("--seed", args.seed, "of initial weights, the order of data, and dropout")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command.add_flag("--fill-constants", args.fill_constants,
+                   "make up constants whose data the file does not hold (a stripped export)");
+}
+
+void AddOptimizer(CLI::App& command, TrainArgs& args) {
+  TrainOptions& train = args.train;
+  command.add_option("--optimizer", train.optimizer.name, "how weights are updated")
+      ->check(CLI::IsMember(OptimizerNames()))
+      ->capture_default_str();
+  command.add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();
+  command.add_option("--lr-schedule", train.lr.kind, "of the learning rate")
+      ->check(CLI::IsMember(LrScheduleNames()))
+      ->capture_default_str();
+  command.add_option("--warmup", train.lr.warmup_steps, "steps over which the learning rate rises")
+      ->capture_default_str();
+  command.add_option("--final-lr", train.lr.final_fraction, "of the learning rate, as a fraction, at the end")
+      ->capture_default_str();
+  command.add_option("--betas", args.betas, "of Adam and AdamW, as in --betas 0.9,0.95")
+      ->delimiter(',')
+      ->type_name("A,B");
+  command.add_option("--eps", train.optimizer.eps, "of Adam and AdamW")->capture_default_str();
+  command.add_option("--weight-decay", train.optimizer.weight_decay, "weight decay")->capture_default_str();
+  command.add_option("--clip-norm", train.clip_norm, "largest norm of all gradients together; 0: any")
+      ->capture_default_str();
+}
+
+void AddOutput(CLI::App& command, TrainArgs& args) {
+  command.add_option("--metrics", args.metrics.jsonl, "a line of JSON per step, appended to this file");
+  command.add_option("--tensorboard", args.metrics.tensorboard, "TensorBoard event files in this folder");
+  command.add_option("--trace", args.trace, "what ran when, as a Chrome trace (ui.perfetto.dev opens it)");
+  command.add_option("--reference", args.reference, "safetensors with a tensor 'losses' to print beside ours");
 }
 
 }  // namespace
 
 void AddTrain(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "train a model");
+  CLI::App* command = app.add_subcommand("train", "train a model, or as a plan says");
   auto args = std::make_shared<TrainArgs>();
+  args->train.threads = 0;
   args->model.Add(*command);
-  TrainOptions& train = args->train;
-  command->add_option("--np", args->ranks, "number of ranks")->capture_default_str();
-  command->add_option("--data", train.data,
-                      "safetensors with a tensor NAME or input.NAME per input; synthetic if not given");
-  command->add_option("--weights", args->weights, "safetensors to start from, by parameter name");
-  command->add_option("--init", args->init,
-                      "where weights start: in the file (seeded if it has none), or seeded")
-      ->check(CLI::IsMember({"file", "seeded"}))
+  command->get_option("MODEL")->description("a model as for 'heddle plan', or the plan itself (a .json file)");
+  command->add_option("--model", args->plan_model, "with a plan: the model, where it is not where the plan says");
+  command->add_option("--np", args->np, "number of ranks; without degrees they are data parallel")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command->add_option("--transport", args->ranks.transport,
+                      "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
+      ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
-  command->add_option("--steps", train.steps, "steps to train")
+  command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
+  command->add_option("--steps", args->train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--seed", args->seed, "of initial weights, synthetic data and dropout")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_flag("--fill-constants", train.fill_constants,
-                    "make up constants whose data the file does not hold (a stripped export)");
-  command->add_option("--optimizer", train.optimizer.name, "how weights are updated")
-      ->check(CLI::IsMember(OptimizerNames()))
-      ->capture_default_str();
-  command->add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();
-  command->add_option("--betas", args->betas, "of Adam and AdamW, as in --betas 0.9,0.95")
-      ->delimiter(',')
-      ->type_name("A,B");
-  command->add_option("--eps", train.optimizer.eps, "of Adam and AdamW")->capture_default_str();
-  command->add_option("--weight-decay", train.optimizer.weight_decay, "weight decay")
-      ->capture_default_str();
-  command->add_option("--reference", args->reference,
-                      "safetensors with a tensor 'losses' to print beside ours");
-  command->footer("Example:\n  heddle train tiny-gpt2.onnx --np 1 --data batch.safetensors --steps 20");
+  command->add_option("--threads", args->train.threads, "threads per rank (default: cores over ranks)");
+  args->degrees.Add(*command);
+  AddStart(*command, *args);
+  AddOptimizer(*command, *args);
+  AddOutput(*command, *args);
+  command->footer(
+      "Examples:\n  heddle train tiny-gpt2.onnx --data batch.safetensors --steps 20\n"
+      "  heddle train gpt:layers=4,hidden=128,heads=4,seq=64,vocab=256,batch=8 --dp 2 --tp 2 --data input.txt\n"
+      "  heddle train plan.json --data tokens.bin --steps 1000");
   command->callback([args] { Train(*args); });
 }
 

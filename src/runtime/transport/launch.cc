@@ -103,7 +103,7 @@ std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> a
   }
   // Containers often forbid reading another process's memory, and Open MPI says so for every rank.
   command.insert(command.end(),
-                 {"OMPI_MCA_btl_vader_single_copy_mechanism=none", "mpirun", "--oversubscribe",
+                 {"OMPI_MCA_btl_vader_single_copy_mechanism=none", "mpirun", "--quiet", "--oversubscribe",
                   "--bind-to", "none", "-np", std::to_string(ranks)});
   command.insert(command.end(), argv.begin(), argv.end());
   return command;

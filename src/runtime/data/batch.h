@@ -1,9 +1,11 @@
-// Batches to train on.
+// Batches in memory: read from a file of tensors, or made up.
 #pragma once
 
 #include <string>
 
 #include "graph/graph.h"
+#include "ops/rule.h"
+#include "runtime/data/input_use.h"
 #include "runtime/single_device.h"
 
 namespace heddle {
@@ -17,13 +19,10 @@ Batch ReadBatch(const Graph& graph, const std::string& path);
 // number of classes they label.
 Batch SyntheticBatch(const Graph& graph, uint64_t seed);
 
-// The values an integer input may have, from how the graph reads it: [low, high), and one more that is
-// ignored (labels). high is 0 where nothing is known.
-struct InputRange {
-  int64_t low = 0;
-  int64_t high = 0;
-  std::optional<int64_t> ignored;
-};
-InputRange RangeOf(const Graph& graph, ValueId input);
+// Rows [rows.begin, rows.end) of dimension 0 of every input of the same batch, without the others.
+Batch SyntheticRows(const Graph& graph, uint64_t seed, Block rows);
+
+// What is wrong with the integers of an input ("'labels' holds 300, the model takes 0 to 255"), or nothing.
+std::string OutOfRange(const std::string& input, const InputRange& range, const at::Tensor& tensor);
 
 }  // namespace heddle

@@ -1,0 +1,31 @@
+// Running the same function on every rank.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "runtime/transport/launch.h"
+#include "runtime/transport/transport.h"
+
+namespace heddle {
+
+struct RankOptions {
+  std::string transport = "mpi";  // mpi, threads
+  double deadline_seconds = 600;
+};
+
+// Who runs the ranks of this process.
+enum class RankMode : uint8_t { kHere, kLaunch, kLaunched };
+// kHere: all in this process; kLaunch: mpirun is to be started; kLaunched: this process is one of them. Throws
+// InputError where a launcher started another number of ranks, or one that does not speak MPI.
+RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& transport);
+
+// Starts this program again under mpirun and returns its exit status.
+int LaunchRanks(int64_t ranks);
+
+// Runs `body` as the rank (or ranks) of this process. An error that comes up on every rank alike is reported by the
+// first alone.
+int RunRanksHere(RankMode mode, int64_t ranks, const RankOptions& options,
+                 const std::function<void(Transport&)>& body);
+
+}  // namespace heddle

@@ -1,0 +1,39 @@
+#include "plan/precision.h"
+
+#include "ops/op.h"
+
+namespace heddle {
+namespace {
+
+std::shared_ptr<const HostTensor> Converted(const HostTensor& tensor, DType dtype) {
+  std::vector<double> numbers(static_cast<size_t>(tensor.size()));
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = AsDouble(tensor, static_cast<int64_t>(i));
+  return std::make_shared<HostTensor>(MakeTensor(dtype, tensor.type().shape, numbers));
+}
+
+}  // namespace
+
+Model WithComputeType(Model model, DType compute) {
+  if (compute == DType::kF32) return model;
+  Graph& graph = model.graph;
+  for (Value& value : graph.values) {
+    if (value.producer.valid() || value.type.dtype != DType::kF32) continue;
+    value.type.dtype = compute;
+    // Weights are read in fp32, as the master copy; constants as they are computed with.
+    if (value.kind == ValueKind::kConstant && value.data) value.data = Converted(*value.data, compute);
+    if (value.kind == ValueKind::kParameter) value.data = nullptr;
+  }
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    Node& node = graph.nodes[n];
+    auto to = node.attributes.find("to");
+    if (to != node.attributes.end() && to->second == Attribute(std::string(Name(DType::kF32)))) {
+      to->second = std::string(Name(compute));
+    }
+    model.rules[n] = MakeRule(graph, node);
+    std::vector<TensorType> types = ResultTypes(model.rules[n]);
+    for (size_t r = 0; r < types.size(); ++r) graph.value(node.results[r]).type = types[r];
+  }
+  return model;
+}
+
+}  // namespace heddle

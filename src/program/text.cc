@@ -1,0 +1,267 @@
+#include "program/text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace heddle {
+namespace {
+
+const StageProgram& StageOf(const Program& program, int stage) {
+  return program.stages[static_cast<size_t>(stage)];
+}
+
+const Local& LocalOf(const Program& program, int stage, int local) {
+  return StageOf(program, stage).locals[static_cast<size_t>(local)];
+}
+
+std::string ValueName(const Program& program, const Local& local) {
+  const std::string& name = program.model.graph.value(local.value).name;
+  return local.gradient ? "grad " + name : name;
+}
+
+// Numbers of segments and groups are a stage's own.
+std::string Numbered(const Program& program, std::string_view what, int stage, int index) {
+  if (program.stages.size() == 1) return fmt::format("{}{}", what, index);
+  return fmt::format("{}{}.{}", what, stage, index);
+}
+
+std::string AtMicrobatch(int microbatch) {
+  return microbatch < 0 ? "" : fmt::format(" mb{}", microbatch);
+}
+
+std::string ReshardName(const Program& program, const Instruction& instruction) {
+  const Local& local = LocalOf(program, instruction.stage, instruction.index);
+  const StageProgram& stage = StageOf(program, instruction.stage);
+  const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
+  return fmt::format("{} {}", Name(step.kind), ValueName(program, local));
+}
+
+std::string TransferName(const Program& program, const Instruction& instruction) {
+  const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
+  return ValueName(program, LocalOf(program, transfer.from_stage, transfer.from_local));
+}
+
+std::string TiedName(const Program& program, const Instruction& instruction) {
+  const TiedGroup& tied = program.tied[static_cast<size_t>(instruction.index)];
+  const auto& [stage, group] = tied.holders.front();
+  ValueId parameter =
+      StageOf(program, stage).groups[static_cast<size_t>(group)].slots.front().parameter;
+  return program.model.graph.value(parameter).name;
+}
+
+std::string RunName(const Program& program, const Instruction& instruction) {
+  std::string segment = Numbered(program, "seg", instruction.stage, instruction.index);
+  if (instruction.recompute) return "recompute " + segment;
+  return fmt::format("{} {}", HalfName(instruction.half), segment);
+}
+
+std::string NameWithoutMicrobatch(const Program& program, const Instruction& instruction) {
+  std::string_view op = kOpcodeNames[static_cast<size_t>(instruction.op)];
+  switch (instruction.op) {
+    case Opcode::kRun:
+      return RunName(program, instruction);
+    case Opcode::kReshard:
+      return ReshardName(program, instruction);
+    case Opcode::kLoad:
+    case Opcode::kSum:
+    case Opcode::kAddGradient:
+      return fmt::format(
+          "{} {}", op, ValueName(program, LocalOf(program, instruction.stage, instruction.index)));
+    case Opcode::kSend:
+    case Opcode::kRecv:
+      return fmt::format("{} {}", op, TransferName(program, instruction));
+    case Opcode::kSyncTied:
+      return fmt::format("{} {}", op, TiedName(program, instruction));
+    case Opcode::kReport:
+      return std::string(op);
+    default:
+      return fmt::format("{} {}", op,
+                         Numbered(program, "group", instruction.stage, instruction.index));
+  }
+}
+
+int64_t ElementsOf(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
+int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device) {
+  const StageProgram& stage = StageOf(program, buffer.stage);
+  const ParameterGroup& group = stage.groups[static_cast<size_t>(buffer.index)];
+  const Precision& precision = program.precision;
+  int64_t whole = FlatElements(stage, group, PositionIn(stage, device));
+  int64_t shard = whole / GroupSize(stage.mesh, group.zero_axes);
+  switch (buffer.kind) {
+    case BufferKind::kWeights:
+      return (group.zero == 3 ? shard : whole) * SizeOf(precision.compute);
+    case BufferKind::kGathered:
+      return whole * SizeOf(precision.compute);
+    case BufferKind::kReduced:
+      return shard * SizeOf(precision.gradients);
+    case BufferKind::kOptimizer: {
+      int64_t master = precision.master == precision.compute ? 0 : SizeOf(precision.master);
+      return shard * (2 * SizeOf(precision.moments) + master);
+    }
+    default:
+      return whole * SizeOf(precision.gradients);
+  }
+}
+
+// One line of ToText.
+class Line {
+ public:
+  Line(const Program& program, const DeviceProgram& run, const Instruction& instruction,
+       int64_t device)
+      : program_(program), run_(run), at_(instruction), device_(device) {}
+
+  std::string Text(size_t index) const {
+    std::string text =
+        fmt::format("{:>5} {:<13}  {}:{}", index, kStreamNames[static_cast<size_t>(at_.stream)],
+                    InstructionName(program_, at_), What());
+    if (!at_.reads.empty()) text += " reads " + Names(at_.reads);
+    if (!at_.writes.empty()) text += " -> " + Made(at_.writes);
+    if (!at_.adds.empty()) text += " += " + Made(at_.adds);
+    if (!at_.waits.empty()) text += fmt::format("; waits {}", fmt::join(at_.waits, ","));
+    if (!at_.frees.empty()) text += "; frees " + Names(at_.frees);
+    return text + "\n";
+  }
+
+ private:
+  // Nodes of a run; the group, or the peers, of what is communicated.
+  std::string What() const {
+    if (at_.op == Opcode::kRun) return " " + NodeNames() + ";";
+    if (at_.op == Opcode::kSend || at_.op == Opcode::kRecv) {
+      std::string peers;
+      for (const PeerMessage& message : MessagesOf(program_, at_, device_)) {
+        peers += fmt::format("{}{}", peers.empty() ? "" : ",", message.peer);
+      }
+      return fmt::format(" {} {{{}}} {};", at_.op == Opcode::kSend ? "to" : "from", peers, Moved());
+    }
+    Payload payload = CollectiveOf(program_, at_, device_);
+    if (payload.ranks.empty()) return "";
+    std::string_view kind = at_.op == Opcode::kReshard ? "" : Name(payload.kind);
+    return fmt::format(" {}{}over {{{}}} {};", kind, kind.empty() ? "" : " ",
+                       fmt::join(payload.ranks, ","), Moved());
+  }
+
+  std::string Moved() const { return FormatBytes(Bytes{PayloadBytes(program_, at_, device_)}); }
+
+  std::string NodeNames() const {
+    constexpr size_t kShown = 4;
+    const Segment& segment = StageOf(program_, at_.stage).segments[static_cast<size_t>(at_.index)];
+    std::vector<std::string> ops;
+    for (NodeId id : segment.nodes) {
+      if (ops.size() < kShown) ops.push_back(program_.model.graph.node(id).op);
+    }
+    std::string text = fmt::format("{}", fmt::join(ops, ", "));
+    if (segment.nodes.size() > kShown)
+      text += fmt::format(" and {} more", segment.nodes.size() - kShown);
+    return text;
+  }
+
+  const Buffer& buffer(BufferId id) const { return run_.buffers[id.index()]; }
+
+  std::string Names(const std::vector<BufferId>& ids) const {
+    std::vector<std::string> names;
+    for (BufferId id : ids) {
+      names.push_back(id.valid() ? BufferName(program_, buffer(id)) : "nothing");
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  std::string Made(const std::vector<BufferId>& ids) const {
+    std::vector<std::string> names;
+    for (BufferId id : ids) {
+      const Buffer& at = buffer(id);
+      std::string text = BufferName(program_, at);
+      if (at.kind == BufferKind::kLocal) {
+        const Local& local = LocalOf(program_, at.stage, at.index);
+        text += fmt::format(" {}{}", Name(local.dtype),
+                            ToString(StageOf(program_, at.stage).mesh, local.sharding));
+      }
+      if (at.kind != BufferKind::kSaved) {
+        text += " " + FormatBytes(Bytes{BufferBytes(program_, at, device_)});
+      }
+      names.push_back(std::move(text));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  const Program& program_;
+  const DeviceProgram& run_;
+  const Instruction& at_;
+  int64_t device_;
+};
+
+}  // namespace
+
+std::string InstructionName(const Program& program, const Instruction& instruction) {
+  return NameWithoutMicrobatch(program, instruction) + AtMicrobatch(instruction.microbatch);
+}
+
+std::string BufferName(const Program& program, const Buffer& buffer) {
+  std::string at = AtMicrobatch(buffer.microbatch);
+  auto of_group = [&](std::string_view what) {
+    return fmt::format("{} {}{}", what, Numbered(program, "group", buffer.stage, buffer.index), at);
+  };
+  switch (buffer.kind) {
+    case BufferKind::kLocal: {
+      std::string name = ValueName(program, LocalOf(program, buffer.stage, buffer.index));
+      return name + at + (buffer.version > 0 ? " again" : "");
+    }
+    case BufferKind::kSaved:
+      return "saved " + Numbered(program, "seg", buffer.stage, buffer.index) + at;
+    case BufferKind::kWeights:
+      return of_group("weights");
+    case BufferKind::kGathered:
+      return of_group("gathered") + fmt::format(" #{}", buffer.version);
+    case BufferKind::kWeightGradients:
+      return of_group("gradients");
+    case BufferKind::kReduced:
+      return of_group(buffer.version == 0 ? "reduced" : "wholly reduced");
+    case BufferKind::kOptimizer:
+      return of_group("optimizer");
+    default:
+      return "report";
+  }
+}
+
+int64_t BufferBytes(const Program& program, const Buffer& buffer, int64_t device) {
+  if (buffer.kind == BufferKind::kSaved) return 0;
+  if (buffer.kind == BufferKind::kReport) return 2 * SizeOf(DType::kF64);
+  if (buffer.kind != BufferKind::kLocal) return GroupBytes(program, buffer, device);
+  const StageProgram& stage = StageOf(program, buffer.stage);
+  const Local& local = LocalOf(program, buffer.stage, buffer.index);
+  return ElementsOf(LocalShape(stage.mesh, local.sharding, PositionIn(stage, device))) *
+         SizeOf(local.dtype);
+}
+
+int64_t PayloadBytes(const Program& program, const Instruction& instruction, int64_t device) {
+  bool sends = instruction.op == Opcode::kSend;
+  if (!sends && instruction.op != Opcode::kRecv) {
+    return CollectiveOf(program, instruction, device).bytes;
+  }
+  const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
+  int64_t elements = 0;
+  for (const PeerMessage& message : MessagesOf(program, instruction, device)) {
+    elements += ElementsOf(ShapeOf(sends ? message.message.give : message.message.get));
+  }
+  return elements * SizeOf(LocalOf(program, transfer.from_stage, transfer.from_local).dtype);
+}
+
+std::string ToText(const Program& program, int64_t device) {
+  const DeviceProgram& run = program.RunOf(device);
+  std::string text = fmt::format("device {}: {} instructions, stages {}\n", device,
+                                 run.instructions.size(), fmt::join(run.stages, ","));
+  for (size_t i = 0; i < run.instructions.size(); ++i) {
+    text += Line(program, run, run.instructions[i], device).Text(i);
+  }
+  return text;
+}
+
+}  // namespace heddle

@@ -1,0 +1,144 @@
+// Lifetimes of buffers, and what instructions wait for.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "program/text.h"
+#include "program/verify_parts.h"
+
+namespace heddle {
+namespace {
+
+class BufferCheck {
+ public:
+  BufferCheck(const Program& program, size_t run, Findings& findings)
+      : program_(program),
+        run_(program.runs[run]),
+        r_(run),
+        findings_(findings),
+        states_(run_.buffers.size()) {}
+
+  void Run() {
+    for (BufferId id : run_.persistent) states_[id.index()].persistent = true;
+    for (size_t b = 0; b < states_.size(); ++b) {
+      if (states_[b].persistent == IsPersistent(program_, run_.buffers[b])) continue;
+      findings_.Add(fmt::format("devices {}-{}: {} is {}persistent", run_.first_device,
+                                run_.first_device + run_.devices - 1,
+                                BufferName(program_, run_.buffers[b]),
+                                states_[b].persistent ? "" : "not "));
+    }
+    for (i_ = 0; i_ < run_.instructions.size(); ++i_) {
+      CheckWaits();
+      Step();
+    }
+    for (size_t b = 0; b < states_.size(); ++b) {
+      const State& at = states_[b];
+      if (at.persistent || !at.there() || at.freed) continue;
+      findings_.Add(Place() +
+                    fmt::format("{} is never freed", BufferName(program_, run_.buffers[b])));
+    }
+  }
+
+ private:
+  struct State {
+    bool persistent = false, written = false, added = false, read = false, freed = false;
+    int writer = -1;
+    bool there() const { return written || added; }
+  };
+
+  std::string Place() const {
+    return fmt::format("devices {}-{}: ", run_.first_device, run_.first_device + run_.devices - 1);
+  }
+  void Wrong(BufferId id, std::string_view verb, std::string_view why) {
+    findings_.Add(
+        program_, r_, i_,
+        fmt::format("{} {} {}", verb, BufferName(program_, run_.buffers[id.index()]), why));
+  }
+  const Instruction& now() const { return run_.instructions[i_]; }
+  static bool Contains(const std::vector<BufferId>& list, BufferId id) {
+    return std::find(list.begin(), list.end(), id) != list.end();
+  }
+
+  void Step() {
+    for (BufferId id : now().reads) {
+      if (id.valid()) Read(id);
+    }
+    for (BufferId id : now().adds) Add(id);
+    for (BufferId id : now().writes) Write(id);
+    for (BufferId id : now().frees) Free(id);
+  }
+
+  void Read(BufferId id) {
+    State& at = states_[id.index()];
+    at.read = true;
+    if (at.persistent) return;
+    if (!at.there()) Wrong(id, "reads", "before it is written");
+    if (at.freed) Wrong(id, "reads", "after it was freed");
+  }
+
+  void Add(BufferId id) {
+    State& at = states_[id.index()];
+    at.writer = static_cast<int>(i_);
+    if (at.persistent) return;
+    bool in_place = Contains(now().reads, id);
+    if (!in_place && at.written) Wrong(id, "adds to", "which was written");
+    if (!in_place && at.read) Wrong(id, "adds to", "after it was read");
+    if (at.freed) Wrong(id, "adds to", "after it was freed");
+    at.added = true;
+  }
+
+  void Write(BufferId id) {
+    State& at = states_[id.index()];
+    at.writer = static_cast<int>(i_);
+    if (at.persistent) return Wrong(id, "writes", "which is persistent");
+    if (at.written) Wrong(id, "writes", "a second time");
+    if (at.added) Wrong(id, "writes", "which was added to");
+    if (at.freed) Wrong(id, "writes", "after it was freed");
+    at.written = true;
+  }
+
+  void Free(BufferId id) {
+    State& at = states_[id.index()];
+    if (at.persistent) return Wrong(id, "frees", "which is persistent");
+    if (!at.there()) Wrong(id, "frees", "before it is written");
+    if (at.freed) Wrong(id, "frees", "a second time");
+    at.freed = true;
+  }
+
+  void CheckWaits() {
+    for (int wait : now().waits) {
+      if (wait < 0 || wait >= static_cast<int>(i_)) {
+        findings_.Add(program_, r_, i_,
+                      fmt::format("waits for instruction {}, which is not before it", wait));
+      }
+    }
+    for (const std::vector<BufferId>* list : {&now().reads, &now().adds, &now().writes}) {
+      for (BufferId id : *list) {
+        if (id.valid()) CheckWait(id);
+      }
+    }
+  }
+
+  void CheckWait(BufferId id) {
+    int writer = states_[id.index()].writer;
+    if (writer < 0 || run_.instructions[static_cast<size_t>(writer)].stream == now().stream) return;
+    const std::vector<int>& waits = now().waits;
+    if (std::find(waits.begin(), waits.end(), writer) != waits.end()) return;
+    Wrong(id, "does not wait for", fmt::format("from instruction {}, of another stream", writer));
+  }
+
+  const Program& program_;
+  const DeviceProgram& run_;
+  size_t r_;
+  Findings& findings_;
+  std::vector<State> states_;
+  size_t i_ = 0;
+};
+
+}  // namespace
+
+void CheckBuffers(const Program& program, Findings& findings) {
+  for (size_t r = 0; r < program.runs.size(); ++r) BufferCheck(program, r, findings).Run();
+}
+
+}  // namespace heddle

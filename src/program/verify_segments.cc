@@ -1,0 +1,123 @@
+// What segments say of their inputs and outputs against the strategies of their nodes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "program/stage_builder.h"
+#include "program/verify_parts.h"
+
+namespace heddle {
+namespace {
+
+class SegmentCheck {
+ public:
+  SegmentCheck(const Program& program, size_t stage, size_t segment, Findings& findings)
+      : program_(program),
+        stage_(program.stages[stage]),
+        segment_(stage_.segments[segment]),
+        findings_(findings),
+        place_(fmt::format("stage {}, segment {}", stage, segment)) {}
+
+  void Run() {
+    for (size_t n = 0; n < segment_.nodes.size(); ++n) {
+      NodeId id = segment_.nodes[n];
+      const Node& node = program_.model.graph.node(id);
+      for (size_t o = 0; o < node.operands.size(); ++o)
+        CheckOperand(id, o, segment_.operands[n][o].input);
+      for (size_t r = 0; r < node.results.size(); ++r) made_[node.results[r]] = {id, r};
+    }
+    for (const SegmentOutput& output : segment_.outputs) CheckOutput(output);
+  }
+
+ private:
+  struct Made {
+    NodeId node;
+    size_t result = 0;
+  };
+
+  const Local& local(int index) const { return stage_.locals[static_cast<size_t>(index)]; }
+  const Rule& rule(NodeId id) const { return program_.micro_rules[id.index()]; }
+  const Strategy& strategy(NodeId id) const { return stage_.strategies[id.index()]; }
+  std::string Show(const Sharding& sharding) const { return ToString(stage_.mesh, sharding); }
+
+  void Wrong(ValueId id, const std::string& why) {
+    findings_.Add(fmt::format("{}: {}: {}", place_, program_.model.graph.value(id).name, why));
+  }
+  void Compare(ValueId id, const Sharding& is, const Sharding& wanted, std::string_view what) {
+    if (SameLayout(stage_.mesh, is, wanted)) return;
+    Wrong(id, fmt::format("{} is in {}, must be in {}", what, Show(is), Show(wanted)));
+  }
+
+  void CheckOperand(NodeId id, size_t o, int input) {
+    ValueId value = program_.model.graph.node(id).operands[o];
+    Sharding wanted = OperandSharding(stage_.mesh, rule(id), strategy(id), o);
+    bool back = segment_.phase != Phase::kFirst && WantsGradient(program_.model, id, o);
+    Sharding gradient = OperandGradient(stage_.mesh, rule(id), strategy(id), o);
+    if (input < 0) return CheckInside(value, wanted, back ? &gradient : nullptr);
+    const SegmentInput& at = segment_.inputs[static_cast<size_t>(input)];
+    if (local(at.local).value != value) return Wrong(value, "the input is of another value");
+    Compare(value, local(at.local).sharding, wanted, "an input");
+    if (back != (at.trained || at.gradient >= 0)) {
+      return Wrong(
+          value, back ? "nothing takes its gradient" : "a gradient is asked for that there is not");
+    }
+    if (at.gradient >= 0)
+      Compare(value, local(at.gradient).sharding, gradient, "the gradient of an input");
+    if (at.trained) CheckTrained(value, at, gradient);
+  }
+
+  void CheckInside(ValueId value, const Sharding& wanted, const Sharding* gradient) {
+    auto made = made_.find(value);
+    if (made == made_.end()) return Wrong(value, "it is read before it is made");
+    auto [id, r] = made->second;
+    Compare(value, ResultSharding(stage_.mesh, rule(id), strategy(id), r), wanted, "a result");
+    if (gradient == nullptr) return;
+    Compare(value, *gradient, ResultGradient(stage_.mesh, rule(id), strategy(id), r),
+            "the gradient of a result");
+  }
+
+  void CheckTrained(ValueId value, const SegmentInput& input, const Sharding& gradient) {
+    const Source& source = local(input.local).source;
+    if (source.kind != SourceKind::kParameter)
+      return Wrong(value, "it is trained and no parameter");
+    if (input.partial_axes != gradient.partial_axes())
+      Wrong(value, "its partial_axes are not those of its gradient");
+    const ParameterGroup& group = stage_.groups[static_cast<size_t>(source.from)];
+    if ((input.partial_axes & ~group.reduce_axes) != 0) {
+      Wrong(value, "its gradient is partial along an axis that its group does not reduce");
+    }
+  }
+
+  void CheckOutput(const SegmentOutput& output) {
+    ValueId value = local(output.local).value;
+    auto made = made_.find(value);
+    if (made == made_.end()) return Wrong(value, "it is an output and not made here");
+    auto [id, r] = made->second;
+    Compare(value, local(output.local).sharding,
+            ResultSharding(stage_.mesh, rule(id), strategy(id), r), "an output");
+    if (output.gradient < 0) return;
+    if (local(output.gradient).value != value)
+      return Wrong(value, "its gradient is of another value");
+    Compare(value, local(output.gradient).sharding,
+            ResultGradient(stage_.mesh, rule(id), strategy(id), r), "the gradient of an output");
+  }
+
+  const Program& program_;
+  const StageProgram& stage_;
+  const Segment& segment_;
+  Findings& findings_;
+  std::string place_;
+  std::map<ValueId, Made> made_;
+};
+
+}  // namespace
+
+void CheckSegments(const Program& program, Findings& findings) {
+  for (size_t s = 0; s < program.stages.size(); ++s) {
+    for (size_t g = 0; g < program.stages[s].segments.size(); ++g)
+      SegmentCheck(program, s, g, findings).Run();
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,253 @@
+#include "runtime/data/data_source.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <set>
+
+#include "graph/safetensors.h"
+#include "runtime/data/batch.h"
+#include "runtime/data/testing.h"
+#include "runtime/data/token_source.h"
+
+namespace heddle {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<int64_t> Values(const at::Tensor& tensor) {
+  at::Tensor flat = tensor.to(at::kLong).contiguous();
+  return {flat.data_ptr<int64_t>(), flat.data_ptr<int64_t>() + flat.numel()};
+}
+
+// 16-bit tokens 0, 1, 2, ...
+std::string Counting(uint16_t count) {
+  std::vector<uint16_t> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), uint16_t{0});
+  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * 2};
+}
+
+// The rows of any part are those of the whole.
+void ExpectRowsAgree(const DataSource& source, int64_t batch) {
+  for (int64_t step : {0, 1, 7}) {
+    Batch whole = source.Rows(step, {0, batch});
+    for (int64_t begin = 0; begin <= batch; ++begin) {
+      for (int64_t end = begin; end <= batch; ++end) {
+        for (const auto& [name, tensor] : source.Rows(step, {begin, end})) {
+          EXPECT_TRUE(at::equal(tensor, whole[name].slice(0, begin, end))) << name;
+        }
+      }
+    }
+  }
+}
+
+HostTensor Tensor(Shape shape, std::vector<int64_t> values) {
+  return MakeTensor(DType::kI64, std::move(shape), values);
+}
+
+class DataSourceTest : public DataTest {
+ protected:
+  std::unique_ptr<DataSource> Open(const Graph& graph, const std::string& name, uint64_t seed = 0) {
+    return OpenData(graph, {.path = Path(name), .seed = seed});
+  }
+  std::string OpenError(const Graph& graph, const std::string& name) {
+    return ErrorOf([&] { Open(graph, name); });
+  }
+  // `batches` batches of 2 x 4, numbered from 0.
+  void WriteTensors(const std::string& name, int64_t batches, int64_t of_labels = 0) {
+    std::vector<int64_t> ids(static_cast<size_t>(8 * batches));
+    std::iota(ids.begin(), ids.end(), 0);
+    if (of_labels == 0) of_labels = batches;
+    HostTensor x = Tensor({2 * batches, 4}, ids);
+    HostTensor y =
+        Tensor({2 * of_labels, 4}, std::vector<int64_t>(static_cast<size_t>(8 * of_labels), 5));
+    NamedTensor tensors[] = {{"input_ids", &x}, {"input.labels", &y}};
+    WriteSafetensors(Path(name), tensors);
+  }
+};
+
+TEST_F(DataSourceTest, WindowsAreAPermutationPerEpoch) {
+  Write("a.bin", Counting(41));  // ten windows of 4, and one token more
+  auto source = Open(PlainModel(), "a.bin", 3);
+  std::vector<std::vector<int64_t>> epochs(3);
+  for (int64_t step = 0; step < 15; ++step) {
+    Batch batch = source->Rows(step, {0, 2});
+    EXPECT_EQ(Values(batch["labels"] - batch["input_ids"]), std::vector<int64_t>(8, 1));
+    for (int64_t row = 0; row < 2; ++row) {
+      int64_t first = batch["input_ids"][row][0].item<int64_t>();
+      EXPECT_EQ(batch["input_ids"][row][3].item<int64_t>(), first + 3);
+      EXPECT_EQ(first % 4, 0);
+      epochs[static_cast<size_t>(step / 5)].push_back(first / 4);
+    }
+  }
+  for (auto& epoch : epochs) {
+    EXPECT_EQ(std::set<int64_t>(epoch.begin(), epoch.end()).size(), 10u);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  EXPECT_NE(epochs[1], epochs[2]);
+}
+
+TEST_F(DataSourceTest, SeedsGiveOrders) {
+  Write("a.bin", Counting(200));
+  auto first = [&](uint64_t seed) {
+    return Values(Open(PlainModel(), "a.bin", seed)->Rows(2, {0, 2})["input_ids"]);
+  };
+  EXPECT_EQ(first(1), first(1));
+  EXPECT_NE(first(1), first(2));
+}
+
+TEST_F(DataSourceTest, RowsAreThoseOfTheWholeBatch) {
+  Write("a.bin", Counting(100));
+  Write("a.txt", std::string(70, 'x') + "some text to look at, byte by byte");
+  ExpectRowsAgree(*Open(PlainModel(5), "a.bin", 1), 5);
+  ExpectRowsAgree(*Open(PlainModel(5), "a.txt", 1), 5);
+  ExpectRowsAgree(*OpenData(PlainModel(5), {.path = "", .seed = 4}), 5);
+  WriteTensors("k.safetensors", 3);
+  ExpectRowsAgree(*Open(PlainModel(2), "k.safetensors", 1), 2);
+}
+
+TEST_F(DataSourceTest, Text) {
+  Write("a.txt", "abcdefgh!");
+  auto source = Open(PlainModel(), "a.txt");
+  Batch batch = source->Rows(0, {0, 2});
+  bool swapped = batch["input_ids"][0][0].item<int64_t>() == 'e';
+  Batch rows = source->Rows(0, {swapped ? 1 : 0, swapped ? 2 : 1});
+  EXPECT_THAT(Values(rows["input_ids"]), ElementsAre('a', 'b', 'c', 'd'));
+  EXPECT_THAT(Values(rows["labels"]), ElementsAre('b', 'c', 'd', 'e'));
+  EXPECT_EQ(source->Describe(), Path("a.txt") +
+                                    ": text, 9 tokens, 2 samples of 4 in the order of seed 0; "
+                                    "labels are the tokens after those of input_ids");
+}
+
+TEST_F(DataSourceTest, SmallVocabularies) {
+  std::string text(5000, 'a');
+  Write("ascii.txt", text);
+  Write("accent.txt", text + "\xc3\xa9" + text);
+  EXPECT_EQ(OpenError(PlainModel(2, 128), "ascii.txt"), "(no error)");
+  EXPECT_EQ(OpenError(PlainModel(2, 256), "accent.txt"), "(no error)");
+  EXPECT_EQ(OpenError(PlainModel(2, 128), "accent.txt"),
+            "accent.txt: byte 5000 is 195, but the model's vocabulary has 128 tokens; a text is "
+            "read byte by byte, so take a model with a vocabulary of 256");
+}
+
+TEST_F(DataSourceTest, TokensBeyondTheVocabulary) {
+  Write("first.bin", Counting(8).substr(0, 8) + std::string("\x00\x02", 2) + Counting(3));
+  EXPECT_EQ(OpenError(PlainModel(), "first.bin"),
+            "first.bin: token 4 (byte 8) is 512, but the model's vocabulary has 256 tokens; was it "
+            "made with another tokenizer?");
+  Write("later.bin", Counting(300));  // refused when it comes to it
+  auto source = Open(PlainModel(), "later.bin");
+  std::string error = ErrorOf([&] {
+    for (int64_t step = 0; step < 40; ++step) source->Rows(step, {0, 2});
+  });
+  EXPECT_THAT(error, HasSubstr("later.bin: token "));
+  EXPECT_THAT(error, HasSubstr("the model's vocabulary has 256 tokens"));
+}
+
+TEST_F(DataSourceTest, NegativeTokens) {
+  std::vector<int32_t> tokens = {1, 2, 3, -4, 5};
+  Write("a.bin", {reinterpret_cast<const char*>(tokens.data()), 20});
+  std::string index("MMIDIDX\0\0\1\0\0\0\0\0\0\0\4", 18);
+  for (int64_t word : {1, 2}) index.append(reinterpret_cast<const char*>(&word), 8);
+  int32_t length = 5;
+  index.append(reinterpret_cast<const char*>(&length), 4);
+  for (int64_t word : {0, 0, 1}) index.append(reinterpret_cast<const char*>(&word), 8);
+  Write("a.idx", index);
+  EXPECT_THAT(OpenError(PlainModel(), "a.idx"), HasSubstr("a.bin: token 3 (byte 12) is -4"));
+}
+
+TEST_F(DataSourceTest, ShortAndMissingFiles) {
+  Write("short.txt", "abcd");
+  Write("empty.txt", "");
+  std::filesystem::create_directory(Path("folder"));
+  EXPECT_EQ(OpenError(PlainModel(), "short.txt"),
+            "short.txt: has 4 tokens, fewer than the 5 of one sample; give a longer file, or a "
+            "model of a shorter sequence");
+  EXPECT_EQ(OpenError(PlainModel(), "empty.txt"), "empty.txt: is empty; give a file with text");
+  EXPECT_EQ(OpenError(PlainModel(), "none.txt"), "none.txt: no such file; check the path");
+  EXPECT_EQ(OpenError(PlainModel(), "none.safetensors"),
+            "none.safetensors: no such file; check the path");
+  EXPECT_EQ(OpenError(PlainModel(), "folder"), "folder: is a directory; give a file in it");
+}
+
+TEST_F(DataSourceTest, ABatchMayBeMoreThanAnEpoch) {
+  Write("a.txt", "abcde");
+  Batch batch = Open(PlainModel(3), "a.txt")->Rows(5, {0, 3});
+  EXPECT_THAT(Values(batch["input_ids"].select(1, 0)), ElementsAre('a', 'a', 'a'));
+}
+
+TEST_F(DataSourceTest, ElementTypesAreTheModels) {
+  Write("a.txt", "abcdefgh!");
+  Batch batch = Open(PlainModel(2, 256, "i32"), "a.txt")->Rows(0, {0, 2});
+  EXPECT_EQ(batch["input_ids"].scalar_type(), at::kInt);
+  EXPECT_EQ(batch["labels"].scalar_type(), at::kInt);
+}
+
+TEST_F(DataSourceTest, MasksPositionsAndTypes) {
+  Graph graph = ModelFromText(
+      "input %input_ids: i64[2,3]\ninput %attention_mask: bool[2,3]\ninput %mask2: f32[2,3]\n"
+      "input %position_ids: i64[2,3]\ninput %token_type_ids: i32[2,3]\nparam %w: f32[256,4]\n"
+      "%e: f32[2,3,4] = Gather(%w, %input_ids) {axis=0}\n%loss: f32[] = ReduceSum(%e) "
+      "{axes=[0, 1, 2], keepdims=0}\n");
+  Write("a.txt", "abcdef");
+  Batch batch = Open(graph, "a.txt")->Rows(0, {0, 2});
+  EXPECT_EQ(batch["attention_mask"].scalar_type(), at::kBool);
+  EXPECT_EQ(Values(batch["attention_mask"]), std::vector<int64_t>(6, 1));
+  EXPECT_EQ(batch["mask2"].scalar_type(), at::kFloat);
+  EXPECT_EQ(Values(batch["mask2"]), std::vector<int64_t>(6, 1));
+  EXPECT_THAT(Values(batch["position_ids"]), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_EQ(Values(batch["token_type_ids"]), std::vector<int64_t>(6, 0));
+}
+
+TEST_F(DataSourceTest, TensorsAreOneBatchOrMany) {
+  WriteTensors("one.safetensors", 1);
+  auto one = Open(PlainModel(), "one.safetensors");
+  EXPECT_TRUE(at::equal(one->Rows(9, {0, 2})["input_ids"],
+                        ReadBatch(PlainModel(), Path("one.safetensors"))["input_ids"]));
+  EXPECT_THAT(one->Describe(), HasSubstr("one batch of 2, the same at every step"));
+
+  WriteTensors("many", 5);  // known by what it holds
+  auto many = Open(PlainModel(), "many");
+  EXPECT_THAT(many->Describe(), HasSubstr("5 batches of 2"));
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::set<int64_t> seen;
+    for (int64_t i = 0; i < 5; ++i) {
+      Batch batch = many->Rows(5 * epoch + i, {0, 2});
+      int64_t first = batch["input_ids"][0][0].item<int64_t>();
+      EXPECT_EQ(batch["input_ids"][1][3].item<int64_t>(), first + 7);
+      seen.insert(first);
+    }
+    EXPECT_THAT(seen, ElementsAre(0, 8, 16, 24, 32));
+  }
+  EXPECT_THAT(ErrorOf([&] { ReadBatch(PlainModel(), Path("many")); }), HasSubstr("5 batches"));
+}
+
+TEST_F(DataSourceTest, TensorsThatDoNotFit) {
+  WriteTensors("unlike.safetensors", 3, 2);
+  EXPECT_EQ(OpenError(PlainModel(), "unlike.safetensors"),
+            "unlike.safetensors: 'input_ids' holds 3 batches but 'input.labels' holds 2");
+  WriteTensors("cut.safetensors", 1);
+  EXPECT_EQ(OpenError(PlainModel(4), "cut.safetensors"),
+            "cut.safetensors: 'input_ids' is i64[2,4] but the model takes i64[4,4]; 'input.labels' "
+            "is i64[2,4] but the model takes i64[4,4]");
+  WriteTensors("large.safetensors", 40);  // up to 319
+  auto source = Open(PlainModel(), "large.safetensors", 7);
+  std::string error = ErrorOf([&] {
+    for (int64_t step = 0; step < 40; ++step) source->Rows(step, {0, 2});
+  });
+  EXPECT_THAT(error, HasSubstr("'input_ids' holds "));
+  EXPECT_THAT(error, HasSubstr("the model takes -256 to 255 (batch "));
+}
+
+TEST_F(DataSourceTest, SyntheticIsTheBatchOfItsSeed) {
+  auto source = OpenData(PlainModel(), {.path = "", .seed = 4});
+  Batch rows = source->Rows(3, {0, 2}), batch = SyntheticBatch(PlainModel(), 4);
+  for (const auto& [name, tensor] : batch) EXPECT_TRUE(at::equal(rows[name], tensor)) << name;
+  Batch other = OpenData(PlainModel(), {.path = "", .seed = 5})->Rows(3, {0, 2});
+  EXPECT_FALSE(at::equal(other["labels"], batch["labels"]));
+  EXPECT_THAT(source->Describe(), HasSubstr("synthetic"));
+}
+
+}  // namespace
+}  // namespace heddle

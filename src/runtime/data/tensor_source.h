@@ -1,0 +1,40 @@
+// Batches from a safetensors file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/safetensors.h"
+#include "runtime/data/data_source.h"
+#include "runtime/data/input_use.h"
+
+namespace heddle {
+
+// A tensor of the file and the input it is for.
+struct TensorMatch {
+  std::string input;
+  TensorType type;      // of the input
+  InputRange range;     // of the input's integers
+  std::string tensor;   // in the file
+  int64_t batches = 1;  // the tensor's dimension 0 over the input's
+};
+
+// For every input its tensor, which may hold several batches. Throws InputError listing every input whose
+// tensor is missing or does not fit; inputs must agree in the number of batches.
+std::vector<TensorMatch> MatchTensors(const Graph& graph, const SafetensorsFile& file);
+
+class TensorSource : public DataSource {
+ public:
+  TensorSource(const Graph& graph, const std::string& path, uint64_t seed);
+  Batch Rows(int64_t step, Block rows) const override;
+  std::string Describe() const override;
+
+ private:
+  SafetensorsFile file_;
+  int64_t batch_;
+  int64_t batches_;
+  uint64_t seed_;
+  std::vector<TensorMatch> tensors_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,36 @@
+// What training starts from: the weights and constants of the model's file, or seeded ones. Both are functions of
+// names and positions alone, so that every plan starts from the same.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/rule.h"
+
+namespace heddle {
+
+// The whole of a parameter by name, in fp32, on the CPU. May be called from several threads.
+using WeightSource = std::function<at::Tensor(const std::string& name)>;
+// The data of a constant.
+using ConstantSource = std::function<at::Tensor(const Value& value)>;
+
+struct WeightOptions {
+  uint64_t seed = 0;
+  bool seeded = false;  // start from seeded weights even where the graph has its own
+  // Constants whose data the file does not hold become true, 0 or small seeded numbers. Without this such a model
+  // is refused: it can be planned, not trained for what it was meant.
+  bool fill_constants = false;
+};
+
+// The graph's own weights, or seeded ones where it has none at all. Throws InputError where it has only some of
+// them. The graph must outlive the result.
+WeightSource MakeWeights(const Graph& graph, const std::vector<Rule>& rules, const WeightOptions& options);
+
+// Throws InputError where a constant of the graph has no data and is not to be filled.
+ConstantSource MakeConstants(const Graph& graph, const WeightOptions& options);
+
+}  // namespace heddle

@@ -1,0 +1,93 @@
+// Any plan gives the loss curve and the gradients of one device.
+#include <gtest/gtest.h>
+
+#include "../known_models.h"
+#include "cluster/load.h"
+#include "frontend/load.h"
+#include "plan/expert.h"
+#include "plan/verify.h"
+#include "plan_harness.h"
+#include "runtime/data/batch.h"
+
+namespace heddle {
+namespace {
+
+struct Case {
+  std::string model;
+  Degrees degrees;
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  const Degrees& d = c.degrees;
+  *out << c.model << " dp" << d.dp << " tp" << d.tp << " pp" << d.pp << " cp" << d.cp << " ep" << d.ep << " sp" << d.sp
+       << " m" << d.microbatches << " chunks" << d.chunks << " " << d.schedule << " zero" << d.zero << " recompute"
+       << static_cast<int>(d.recompute);
+}
+
+KnownModel Find(const std::string& name) {
+  for (const KnownModel& model : KnownModels()) {
+    if (model.name == name) return model;
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+constexpr RecomputePolicy kFull = RecomputePolicy::kFull, kSelective = RecomputePolicy::kSelective;
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const char* model : {"tiny-mlp", "tiny-cnn", "tiny-gpt2", "tiny-llama", "tiny-moe", "tiny-t5"}) {
+    cases.push_back({model, {}});
+    cases.push_back({model, {.dp = 2}});
+    cases.push_back({model, {.dp = 2, .zero = 1}});
+    cases.push_back({model, {.dp = 2, .zero = 3}});
+    cases.push_back({model, {.tp = 2}});
+    cases.push_back({model, {.tp = 3}});
+    cases.push_back({model, {.pp = 2}});
+    cases.push_back({model, {.pp = 2, .microbatches = 4, .recompute = kFull}});
+    cases.push_back({model, {.dp = 2, .tp = 2, .zero = 2}});
+    cases.push_back({model, {.dp = 2, .tp = 2, .pp = 2, .microbatches = 2}});
+  }
+  for (const char* model : {"tiny-gpt2", "tiny-llama"}) {
+    cases.push_back({model, {.tp = 2, .sp = true}});
+    cases.push_back({model, {.cp = 2}});
+    cases.push_back({model, {.dp = 2, .cp = 2, .zero = 2}});
+    cases.push_back({model, {.tp = 2, .cp = 2}});
+    cases.push_back({model, {.pp = 2, .microbatches = 2, .schedule = "gpipe"}});
+    cases.push_back({model, {.pp = 2, .microbatches = 4, .schedule = "zb-h1"}});
+    cases.push_back({model, {.pp = 2, .microbatches = 4, .schedule = "zb"}});
+    cases.push_back({model, {.pp = 2, .microbatches = 2, .chunks = 2, .schedule = "interleaved"}});
+    cases.push_back({model, {.pp = 3, .microbatches = 2}});
+    cases.push_back({model, {.dp = 2, .microbatches = 2, .zero = 3, .recompute = kFull}});
+    cases.push_back({model, {.tp = 2, .sp = true, .microbatches = 2, .recompute = kSelective}});
+    cases.push_back({model, {.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 2, .schedule = "zb-h1", .zero = 1, .recompute = kFull}});
+    cases.push_back({model, {.dp = 3}});
+    cases.push_back({model, {.dp = 2, .microbatches = 2, .zero = 2}});
+  }
+  cases.push_back({"tiny-moe", {.dp = 2, .ep = 2}});
+  cases.push_back({"tiny-moe", {.dp = 4, .ep = 2}});
+  cases.push_back({"tiny-moe", {.dp = 2, .tp = 2, .ep = 2, .zero = 1}});
+  cases.push_back({"tiny-moe", {.dp = 2, .pp = 2, .ep = 2, .microbatches = 2}});
+  return cases;
+}
+
+class PlanParity : public testing::TestWithParam<Case> {};
+
+TEST_P(PlanParity, MatchesOneDevice) {
+  KnownModel known = Find(GetParam().model);
+  Model model = Analyse(LoadModel(known.path, {}));
+  Degrees degrees = GetParam().degrees;
+  Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
+  EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
+  Batch batch = ReadBatch(model.graph, known.reference);
+  CurveOptions options;
+  options.clip_norm = 1;
+  Curve expected = OneDevice(model.graph, batch, options);
+  ExpectSame(OnThreads(model, plan, batch, options), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return "plan" + std::to_string(info.index); });
+
+}  // namespace
+}  // namespace heddle
