@@ -340,10 +340,8 @@ class Propagation {
   }
 
   void RequireSplits() const {
-    auto none = [](const std::vector<bool>& set) {
-      return std::none_of(set.begin(), set.end(), [](bool in) { return in; });
-    };
-    if (experts_ >= 0 && none(by_expert_)) {
+    bool any = std::find(by_expert_.begin(), by_expert_.end(), true) != by_expert_.end();
+    if (experts_ >= 0 && !any) {
       ThrowInput("ep {}: the model has no experts to spread over {} devices; use ep 1", degrees_.ep,
                  degrees_.ep);
     }

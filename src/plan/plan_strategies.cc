@@ -215,13 +215,13 @@ Json StrategyWriter::Write(const Stage& stage) {
   Json json = Json::object(), named = Json::object(), exceptions = Json::object();
   std::map<int, Json> lists;
   for (const auto& [chain, copies] : nodes.copies) {
-    lists[chain] = ChainTexts(model, stage, nodes, chain);
+    const Json& list = lists[chain] = ChainTexts(model, stage, nodes, chain);
     std::vector<std::pair<Json, int>>& listed = listed_[chain];
     auto same = std::find_if(listed.begin(), listed.end(),
-                             [&](const auto& other) { return other.first == lists[chain]; });
+                             [&](const auto& other) { return other.first == list; });
     if (same == listed.end()) {
-      json[ChainKey(chain)] = lists[chain];
-      listed.emplace_back(lists[chain], written_);
+      json[ChainKey(chain)] = list;
+      listed.emplace_back(list, written_);
     } else {
       json[ChainKey(chain)] = fmt::format("{}{}", kAsStage, same->second);
     }
