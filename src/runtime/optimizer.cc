@@ -34,37 +34,62 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   CheckRange("momentum", options_.momentum, 0, 1);
 }
 
+namespace {
+
+// So many elements are updated at a time: the passes over weights, gradient and moments then meet in the cache.
+constexpr int64_t kCached = 1 << 15;
+
+at::Tensor Piece(const at::Tensor& tensor, int64_t begin, int64_t size) {
+  if (!tensor.defined()) return {};
+  return tensor.view({-1}).narrow(0, begin, size);
+}
+
+}  // namespace
+
 void Optimizer::Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients) {
   at::NoGradGuard no_grad;
   ++steps_;
   bool adam = options_.name == "adam" || options_.name == "adamw";
-  bool decoupled = options_.name == "adamw";
-  double b1 = options_.betas[0], b2 = options_.betas[1];
-  double correction1 = 1 - std::pow(b1, static_cast<double>(steps_));
-  double correction2 = std::sqrt(1 - std::pow(b2, static_cast<double>(steps_)));
   for (size_t p = 0; p < parameters.size(); ++p) {
-    at::Tensor& weights = parameters[p];
-    at::Tensor gradient = gradients[p];
-    if (decoupled) {
-      weights.mul_(1 - options_.lr * options_.weight_decay);
-    } else if (options_.weight_decay != 0) {
-      gradient = gradient.add(weights, options_.weight_decay);
-    }
     if (first_.size() <= p) {
-      first_.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(weights));
-      second_.push_back(adam ? at::zeros_like(weights) : at::Tensor());
+      first_.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(parameters[p]));
+      second_.push_back(adam ? at::zeros_like(parameters[p]) : at::Tensor());
     }
-    if (adam) {
-      first_[p].mul_(b1).add_(gradient, 1 - b1);
-      second_[p].mul_(b2).addcmul_(gradient, gradient, 1 - b2);
-      at::Tensor scale = second_[p].sqrt().div_(correction2).add_(options_.eps);
-      weights.addcdiv_(first_[p], scale, -options_.lr / correction1);
-    } else if (options_.name == "momentum") {
-      first_[p].mul_(options_.momentum).add_(gradient);
-      weights.add_(first_[p], -options_.lr);
-    } else {
-      weights.add_(gradient, -options_.lr);
+    at::Tensor gradient = gradients[p].contiguous();
+    int64_t elements = parameters[p].numel();
+    // A device has its own caches and would rather have few kernels.
+    int64_t step = parameters[p].is_cuda() ? std::max<int64_t>(1, elements) : kCached;
+    if (!parameters[p].is_contiguous()) {
+      Update(parameters[p], gradient, first_[p], second_[p]);
+      continue;
     }
+    for (int64_t begin = 0; begin < elements; begin += step) {
+      int64_t size = std::min(step, elements - begin);
+      at::Tensor weights = Piece(parameters[p].detach(), begin, size);
+      Update(weights, Piece(gradient, begin, size), Piece(first_[p], begin, size), Piece(second_[p], begin, size));
+    }
+  }
+}
+
+void Optimizer::Update(at::Tensor weights, at::Tensor gradient, at::Tensor first, at::Tensor second) const {
+  double b1 = options_.betas[0], b2 = options_.betas[1];
+  if (options_.name == "adamw") {
+    weights.mul_(1 - options_.lr * options_.weight_decay);
+  } else if (options_.weight_decay != 0) {
+    gradient = gradient.add(weights, options_.weight_decay);
+  }
+  if (second.defined()) {
+    double correction1 = 1 - std::pow(b1, static_cast<double>(steps_));
+    double correction2 = std::sqrt(1 - std::pow(b2, static_cast<double>(steps_)));
+    first.mul_(b1).add_(gradient, 1 - b1);
+    second.mul_(b2).addcmul_(gradient, gradient, 1 - b2);
+    at::Tensor scale = second.sqrt().div_(correction2).add_(options_.eps);
+    weights.addcdiv_(first, scale, -options_.lr / correction1);
+  } else if (first.defined()) {
+    first.mul_(options_.momentum).add_(gradient);
+    weights.add_(first, -options_.lr);
+  } else {
+    weights.add_(gradient, -options_.lr);
   }
 }
 

@@ -31,6 +31,9 @@ class Optimizer {
   void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients);
 
  private:
+  // Some elements, at step steps_; moments the optimizer has none of are undefined.
+  void Update(at::Tensor weights, at::Tensor gradient, at::Tensor first, at::Tensor second) const;
+
   OptimizerOptions options_;
   int64_t steps_ = 0;
   std::vector<at::Tensor> first_, second_;  // moments

@@ -21,7 +21,7 @@
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "program/lower.h"
-// TRACE #include "report/chrome_trace.h"
+#include "report/chrome_trace.h"
 #include "runtime/train.h"
 
 namespace heddle {
@@ -171,7 +171,7 @@ class Screen {
   }
 
   void Finish(const TrainSummary& summary) {
-    // TRACE if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
+    if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
     if (!args_.model.json) {
       PrintSummary(summary, size_);
       if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
