@@ -68,7 +68,9 @@ TEST_P(ProgramTest, ExpertPlansAreSound) {
                                  kRecomputeNames[static_cast<size_t>(recompute)]));
         Program program = Lower(model, plan);
         EXPECT_EQ(FirstLines(Verify(program)), "");
-        if (program.device_count() > 1) EXPECT_GT(PayloadOf(program), 0);
+        if (program.device_count() > 1) {
+          EXPECT_GT(PayloadOf(program), 0);
+        }
         ++lowered;
       }
     }

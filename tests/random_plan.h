@@ -96,6 +96,30 @@ inline void PlaceStages(Random& rng, bool alike, size_t runs, Plan& plan) {
   }
 }
 
+// Any strategy for every node, whole where it reads a parameter that other stages hold too; any recomputation.
+inline void ChooseStrategies(const Model& model, const std::set<ValueId>& shared, Random& rng,
+                             Plan& plan) {
+  for (Stage& stage : plan.stages) {
+    stage.strategies.resize(model.graph.nodes.size());
+    std::vector<NodeId> nodes = NodesOf(model, stage);
+    std::vector<NodeId> side = SideNodesOf(model, nodes);
+    std::set<NodeId> beside(side.begin(), side.end());
+    nodes.insert(nodes.end(), side.begin(), side.end());
+    for (NodeId id : nodes) {
+      const Node& node = model.graph.node(id);
+      bool tied = std::any_of(node.operands.begin(), node.operands.end(),
+                              [&](ValueId v) { return shared.count(v) != 0; });
+      Strategy whole(stage.mesh.axes.size(), kReplicate);
+      bool expand = !beside.count(id);
+      Strategy any = RandomStrategy(node.op, model.rules[id.index()], stage.mesh, expand, rng);
+      stage.strategies[id.index()] = tied || Below(rng, 4) == 0 ? whole : any;
+    }
+    for (int b = stage.first_block; b < stage.last_block; ++b) {
+      stage.recompute.push_back(static_cast<RecomputePolicy>(Below(rng, 3)));
+    }
+  }
+}
+
 // Sound as plan/verify.h has it but for the cluster and, on some models, what forbids micro-batches.
 inline Plan RandomPlan(const Model& model, Random& rng) {
   Plan plan;
@@ -122,26 +146,7 @@ inline Plan RandomPlan(const Model& model, Random& rng) {
   SplitBlocks(model, runs * static_cast<size_t>(plan.chunks), rng, plan);
   std::set<ValueId> shared = SharedParameters(model, plan.stages);
   PlaceStages(rng, !shared.empty(), runs, plan);
-  for (Stage& stage : plan.stages) {
-    stage.strategies.resize(model.graph.nodes.size());
-    std::vector<NodeId> nodes = NodesOf(model, stage);
-    std::vector<NodeId> side = SideNodesOf(model, nodes);
-    std::set<NodeId> beside(side.begin(), side.end());
-    nodes.insert(nodes.end(), side.begin(), side.end());
-    for (NodeId id : nodes) {
-      const Node& node = model.graph.node(id);
-      bool tied = std::any_of(node.operands.begin(), node.operands.end(),
-                              [&](ValueId v) { return shared.count(v) != 0; });
-      Strategy whole(stage.mesh.axes.size(), kReplicate);
-      bool expand = !beside.count(id);
-      Strategy any = RandomStrategy(node.op, model.rules[id.index()], stage.mesh, expand, rng);
-      // Most nodes replicated leaves longer segments.
-      stage.strategies[id.index()] = tied || Below(rng, 4) == 0 ? whole : any;
-    }
-    for (int b = stage.first_block; b < stage.last_block; ++b) {
-      stage.recompute.push_back(static_cast<RecomputePolicy>(Below(rng, 3)));
-    }
-  }
+  ChooseStrategies(model, shared, rng, plan);
   plan.zero.level = static_cast<int>(Below(rng, 4));
   size_t axes = 0;
   for (const Stage& stage : plan.stages) axes = std::max(axes, stage.mesh.axes.size());

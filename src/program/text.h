@@ -1,8 +1,9 @@
 // Programs as text, for people and golden tests.
 //
-//   device 1: 26 instructions, stages 0
-//      4 compute        F seg0 mb0: MatMul, Add; reads x, group0 -> h.0.out f32[4/dp,64] sum(tp) 1.00 KiB, saved
-//      5 communication  all-reduce h.0.out mb0: over tp {0,1} 1.00 KiB -> h.0.out f32[4/dp,64] 1.00 KiB; waits 4; frees h.0.out
+//   device 1: 11 instructions, stages 0
+//       2 compute        F seg0 mb0: MatMul, Relu; reads x mb0, weights group0 -> m1 mb0 f32[8/dp,16] sum(tp) 256 B,
+//                        saved seg0 mb0; waits 1; frees x mb0                              (one line)
+//       3 communication  all-reduce m1 mb0: over {0,1} 256 B; reads m1 mb0 -> m1 mb0 f32[8/dp,16] 256 B; waits 2
 #pragma once
 
 #include <string>
