@@ -18,7 +18,7 @@
 
 namespace heddle {
 
-constexpr size_t kMaxTraceBytes = size_t{255} << 20;  // what viewers still open
+constexpr size_t kMaxTraceBytes = size_t{240} << 20;  // what viewers still open
 
 // Times must be finite; overlaps are clipped (ClipOverlaps). Where the text would be longer than `max_bytes`, the
 // shortest events are left out, then samples of counters evenly, and the trace says how many ("heddle_left_out").
