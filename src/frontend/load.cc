@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <set>
 #include <filesystem>
 
 #include "base/error.h"
@@ -120,6 +123,16 @@ void LoadWeights(Graph& graph, const std::string& path) {
     return holds && tensors.contains(value.name);
   });
   if (!any) ThrowInput("{}: none of its {} tensors is a parameter of the model", path, tensors.size());
+  std::set<std::string> known;
+  for (const Value& value : graph.values) known.insert(value.name);
+  std::vector<std::string> extra;
+  for (const auto& [name, tensor] : tensors) {
+    if (!known.contains(name)) extra.push_back(name);
+  }
+  if (!extra.empty()) {
+    ThrowInput("{}: {} of its {} tensors are not of the model: {}; leave them out", path, extra.size(), tensors.size(),
+               fmt::join(extra, ", "));
+  }
   AttachData(graph, std::move(tensors), path);
 }
 

@@ -3,9 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
 
 #include "../run_binary.h"
+#include "base/file.h"
 #include "base/json.h"
+#include "graph/safetensors.h"
 
 namespace heddle {
 namespace {
@@ -72,7 +79,7 @@ TEST(TrainCli, BadInputIsOneLine) {
   ExpectRefused("train " + model + "--betas 0.9", {"--betas"});
   ExpectRefused("train " + model + "--betas 0.9,1.5", {"1.5"});
   ExpectRefused("train " + model + "--steps 0", {"--steps"});
-  ExpectRefused("train " + model + "--np 0", {"--np 0"});
+  ExpectRefused("train " + model + "--np 0", {"--np"});
   ExpectRefused("train " + model + "--np x", {"--np"});
   ExpectRefused("train " + model + "--data none.safetensors", {"none.safetensors"});
   ExpectRefused("train " + model + "--data " + kData + "tiny-mlp.ref.safetensors",
@@ -84,6 +91,112 @@ TEST(TrainCli, BadInputIsOneLine) {
   RunOutput run = RunHeddle("train " + kData + "tiny-mlp.onnx --optimizer sgd --lr 1e5 --steps 50");
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("--lr"), std::string::npos) << run.err;
+}
+
+// ---- Plans, ranks, data files.
+
+TEST(TrainCli, RanksOfEitherTransportTrainLikeOne) {
+  std::string run = kData + "tiny-llama.onnx --steps 4 --data " + kData + "tiny-llama.ref.safetensors";
+  std::vector<double> one = Losses(run);
+  for (std::string how : {" --np 2 --transport threads", " --np 2", " --dp 2 --tp 2 --zero 2",
+                          " --tp 2 --pp 2 --microbatches 4 --schedule zb-h1 --transport threads"}) {
+    std::vector<double> losses = Losses(run + how);
+    ASSERT_EQ(losses.size(), one.size()) << how;
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(losses[i], one[i], 1e-4 * one[i]) << how;
+  }
+}
+
+TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
+  TempFolder folder;
+  std::string model = kData + "tiny-gpt2.onnx";
+  ASSERT_EQ(RunHeddle("plan " + model + " --cluster local:4 --dp 2 --tp 2 -o " + folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("train " + folder / "plan.json" + " --steps 3 --trace " + folder / "t.json" + " --metrics " +
+                            folder / "m.jsonl" + " --tensorboard " + folder / "tb" + " --json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(ParseJson(run.out, "output")["ranks"], 4);
+  Json trace = ParseJson(ReadFile(folder / "t.json", 1 << 28), "trace");
+  std::set<int64_t> devices;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "X") devices.insert(event["pid"].get<int64_t>());
+  }
+  EXPECT_EQ(devices, (std::set<int64_t>{0, 1, 2, 3}));
+  std::string lines = ReadFile(folder / "m.jsonl", 1 << 20);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
+  EXPECT_FALSE(std::filesystem::is_empty(folder / "tb"));
+}
+
+TEST(TrainCli, BadPlansAndRanksAreOneLine) {
+  TempFolder folder;
+  std::string model = kData + "tiny-gpt2.onnx", plan = folder / "plan.json";
+  ASSERT_EQ(RunHeddle("plan " + model + " --cluster local:4 --dp 2 --tp 2 -o " + plan).status, 0);
+  std::string text = ReadFile(plan, 1 << 20);
+  auto edited = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    changed.replace(at, from.size(), to);
+    WriteFileAtomically(folder / "edited.json", changed);
+    return "train " + folder / "edited.json";
+  };
+  ExpectRefused("train " + plan + " --np 2", {"plan.json", "4 ranks", "--np"});
+  ExpectRefused("train " + plan + " --tp 2", {"plan", "degrees"});
+  ExpectRefused("train " + plan + " --cluster dgx-h100:2", {"cluster", "dgx-h100"});
+  ExpectRefused("train " + plan + " --model " + kData + "tiny-llama.onnx", {"plan.json"});
+  ExpectRefused(edited("\"heddle_plan\": 1", "\"heddle_plan\": 7"), {"edited.json", "7"});
+  ExpectRefused(edited("\"tp\": 2", "\"tp\": 3"), {"edited.json"});
+  ExpectRefused("train " + model + " --np 4 --tp 3", {"--np 4", "tp 3"});
+  ExpectRefused("train " + model + " --dp 2 --tp 2 --cluster local:2", {"dp 2", "tp 2"});
+}
+
+TEST(TrainCli, ContradictoryLaunchersAreOneLine) {
+  std::string train = "train " + kData + "tiny-mlp.onnx --np 2";
+  for (std::string variables : {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3", "RANK=x WORLD_SIZE=2",
+                                "RANK=0 WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2"}) {
+    for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"}) unsetenv(word.c_str());
+    std::istringstream words(variables);
+    for (std::string word; words >> word;) {
+      size_t at = word.find('=');
+      setenv(word.substr(0, at).c_str(), word.substr(at + 1).c_str(), 1);
+    }
+    RunOutput run = RunHeddle(train);
+    EXPECT_EQ(run.status, 2) << variables;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+  for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"}) unsetenv(word.c_str());
+}
+
+TEST(TrainCli, BadDataIsOneLine) {
+  TempFolder folder;
+  std::string gpt = "train gpt:layers=1,hidden=32,heads=2,seq=32,vocab=64,batch=2 --data ";
+  WriteFileAtomically(folder / "short.txt", "abc");
+  ExpectRefused(gpt + folder / "short.txt", {"short.txt"});
+  WriteFileAtomically(folder / "high.txt", std::string(500, 'z'));
+  ExpectRefused(gpt + folder / "high.txt", {"high.txt", "64"});
+  ExpectRefused("train " + kData + "tiny-cnn.onnx --data " + folder / "high.txt", {"pixels"});
+}
+
+TEST(TrainCli, WeightsThatDoNotFitAreAllNamed) {
+  TempFolder folder;
+  std::string model = kData + "tiny-mlp.onnx";
+  ASSERT_EQ(RunHeddle("export " + model + " -o " + folder / "m.heddle --weights " + folder / "w.safetensors").status, 0);
+  std::map<std::string, HostTensor> tensors = SafetensorsFile::Open(folder / "w.safetensors").LoadAll();
+  auto refused = [&](std::vector<std::string> words) {
+    std::vector<NamedTensor> named;
+    for (const auto& [name, tensor] : tensors) named.push_back({name, &tensor});
+    WriteSafetensors(folder / "x.safetensors", named);
+    ExpectRefused("train " + model + " --weights " + folder / "x.safetensors", words);
+  };
+  std::string first = tensors.begin()->first, second = std::next(tensors.begin())->first;
+  HostTensor kept = tensors.at(first);
+  tensors.erase(first);
+  tensors.erase(second);
+  refused({"x.safetensors", first, second, "missing"});
+  tensors.insert_or_assign(first, MakeTensor(DType::kF32, {1}, std::vector<double>{1}));
+  refused({first, second});
+  tensors = SafetensorsFile::Open(folder / "w.safetensors").LoadAll();
+  tensors.insert_or_assign("nobody", kept);
+  tensors.insert_or_assign("nothing", kept);
+  refused({"nobody", "nothing"});
 }
 
 }  // namespace

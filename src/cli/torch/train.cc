@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -21,6 +22,7 @@
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "program/lower.h"
+#include "program/verify.h"
 #include "report/chrome_trace.h"
 #include "runtime/train.h"
 
@@ -37,7 +39,8 @@ struct TrainArgs {
   MetricsOptions metrics;
   RankOptions ranks;
   int64_t seed = 0;
-  int64_t np = 0;  // 0: not given
+  int64_t np = 0;         // 0: not given
+  int64_t log_every = 0;  // 0: as suits the number of steps
   bool fill_constants = false;
 };
 
@@ -101,6 +104,10 @@ void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
     *prepared.model = std::move(loaded.model);
     prepared.plan = std::move(loaded.plan);
     RequireSound(prepared.plan, *prepared.model, args.model.model);
+    if (!args.cluster.empty() && StableHash(LoadCluster(args.cluster)) != StableHash(prepared.plan.cluster)) {
+      ThrowInput("{}: the plan is for the cluster {}, not for {}: plan again", args.model.model,
+                 prepared.plan.cluster.name, args.cluster);
+    }
     int64_t devices = DeviceCount(prepared.plan);
     if (args.np > 0 && args.np != devices) {
       ThrowInput("{}: the plan is for {} ranks, --np is {}", args.model.model, devices, args.np);
@@ -141,6 +148,8 @@ Prepared Prepare(const TrainArgs& args) {
   }
   if (!args.reference.empty()) prepared.reference = ReadReference(args.reference, prepared.options.steps);
   prepared.program = Lower(model, prepared.plan);
+  std::vector<std::string> wrong = Verify(prepared.program);
+  HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
   return prepared;
 }
 
@@ -164,8 +173,9 @@ class Screen {
     }
     progress_.Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
     bool last = record.step + 1 == prepared_.options.steps;
-    // Many steps are shown a hundred times at most.
-    int64_t every = std::max<int64_t>(1, prepared_.options.steps / 100);
+    // Where nothing is said, all of a few steps or some twenty of many.
+    int64_t steps = prepared_.options.steps;
+    int64_t every = args_.log_every > 0 ? args_.log_every : steps <= 40 ? 1 : steps / 20;
     if (args_.model.json || (record.step % every != 0 && !last)) return;
     PrintStep(metrics, beside, !prepared_.reference.empty());
   }
@@ -268,6 +278,8 @@ void AddOptimizer(CLI::App& command, TrainArgs& args) {
 }
 
 void AddOutput(CLI::App& command, TrainArgs& args) {
+  command.add_option("--log-every", args.log_every, "steps from one line to the next (default: as suits their number)")
+      ->check(CLI::NonNegativeNumber);
   command.add_option("--metrics", args.metrics.jsonl, "a line of JSON per step, appended to this file");
   command.add_option("--tensorboard", args.metrics.tensorboard, "TensorBoard event files in this folder");
   command.add_option("--trace", args.trace, "what ran when, as a Chrome trace (ui.perfetto.dev opens it)");

@@ -15,6 +15,7 @@
 namespace heddle {
 namespace {
 
+constexpr std::string_view kNominalDevice = "cpu-core";  // of the preset `local`
 constexpr double kGibi = 1024.0 * 1024 * 1024;
 
 double HostMemory() {
@@ -42,8 +43,9 @@ StepSize SizeOfStep(const Model& model, const Plan& plan) {
   size.flops = work.forward.contraction_flops + work.backward.contraction_flops + work.weight.contraction_flops;
   size.devices = DeviceCount(plan);
   for (int64_t d = 0; d < size.devices; ++d) {
-    const Rates& peak = plan.cluster.type(TypeOf(plan.cluster, DeviceId{static_cast<int32_t>(d)})).peak;
-    size.peak_flops += plan.precision.compute == DType::kBF16 ? peak.bf16 : peak.fp32;
+    const DeviceType& type = plan.cluster.type(TypeOf(plan.cluster, DeviceId{static_cast<int32_t>(d)}));
+    if (type.name == kNominalDevice) return size;  // its rates are guesses
+    size.peak_flops += plan.precision.compute == DType::kBF16 ? type.peak.bf16 : type.peak.fp32;
   }
   return size;
 }
