@@ -25,7 +25,8 @@
 namespace heddle {
 namespace {
 
-constexpr int kLayers = 6, kHidden = 512, kHeads = 8, kSequence = 128, kVocabulary = 10000, kBatch = 4;
+constexpr int kLayers = 6, kHidden = 512, kHeads = 8, kSequence = 128, kVocabulary = 10000,
+              kBatch = 4;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -53,7 +54,9 @@ class ByHand {
   }
 
  private:
-  const at::Tensor& W(const std::string& name) const { return weights_[names_.at("transformer." + name)]; }
+  const at::Tensor& W(const std::string& name) const {
+    return weights_[names_.at("transformer." + name)];
+  }
 
   at::Tensor Linear(const at::Tensor& x, const std::string& name) const {
     at::Tensor flat = x.reshape({-1, x.size(-1)});
@@ -68,7 +71,8 @@ class ByHand {
 
   at::Tensor Attention(const at::Tensor& x, const std::string& name) const {
     std::vector<at::Tensor> qkv = Linear(x, name + ".c_attn").split(kHidden, 2);
-    for (at::Tensor& t : qkv) t = t.view({kBatch, kSequence, kHeads, kHidden / kHeads}).transpose(1, 2);
+    for (at::Tensor& t : qkv)
+      t = t.view({kBatch, kSequence, kHeads, kHidden / kHeads}).transpose(1, 2);
     at::Tensor scores = at::matmul(qkv[0], qkv[1].transpose(2, 3)) / std::sqrt(kHidden / kHeads);
     scores = scores.masked_fill(mask_, -std::numeric_limits<double>::infinity());
     at::Tensor out = at::matmul(at::softmax(scores, -1), qkv[2]);
@@ -80,7 +84,8 @@ class ByHand {
     for (int layer = 0; layer < kLayers; ++layer) {
       std::string h = fmt::format("h.{}.", layer);
       x = x + Attention(Norm(x, h + "ln_1"), h + "attn");
-      x = x + Linear(at::gelu(Linear(Norm(x, h + "ln_2"), h + "mlp.c_fc"), "tanh"), h + "mlp.c_proj");
+      x = x +
+          Linear(at::gelu(Linear(Norm(x, h + "ln_2"), h + "mlp.c_fc"), "tanh"), h + "mlp.c_proj");
     }
     at::Tensor logits = at::matmul(Norm(x, "ln_f").view({-1, kHidden}), W("wte.weight").t());
     return at::cross_entropy_loss(logits, labels.view({-1}));
@@ -90,12 +95,14 @@ class ByHand {
   void Update(const std::vector<at::Tensor>& gradients) {
     at::NoGradGuard no_grad;
     ++steps_;
-    double correction1 = 1 - std::pow(0.9, steps_), correction2 = std::sqrt(1 - std::pow(0.95, steps_));
+    double correction1 = 1 - std::pow(0.9, steps_),
+           correction2 = std::sqrt(1 - std::pow(0.95, steps_));
     for (size_t p = 0; p < weights_.size(); ++p) {
       weights_[p].mul_(1 - 1e-3 * 0.1);
       first_[p].mul_(0.9).add_(gradients[p], 0.1);
       second_[p].mul_(0.95).addcmul_(gradients[p], gradients[p], 0.05);
-      weights_[p].addcdiv_(first_[p], (second_[p].sqrt() / correction2).add_(1e-8), -1e-3 / correction1);
+      weights_[p].addcdiv_(first_[p], (second_[p].sqrt() / correction2).add_(1e-8),
+                           -1e-3 / correction1);
     }
   }
 
@@ -107,8 +114,8 @@ class ByHand {
 
 int Main(int steps, int threads) {
   at::set_num_threads(threads);
-  std::string name = fmt::format("gpt:layers={},hidden={},heads={},seq={},vocab={},batch={}", kLayers, kHidden, kHeads,
-                                 kSequence, kVocabulary, kBatch);
+  std::string name = fmt::format("gpt:layers={},hidden={},heads={},seq={},vocab={},batch={}",
+                                 kLayers, kHidden, kHeads, kSequence, kVocabulary, kBatch);
   Model model = Analyse(LoadModel(name));
   double parameters = 0;
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
@@ -138,8 +145,8 @@ int Main(int steps, int threads) {
   }
   double heddle = *std::min_element(ours.begin(), ours.end());
   double hand = *std::min_element(theirs.begin(), theirs.end());
-  fmt::print("heddle {:.1f} ms, by hand {:.1f} ms, ratio {:.3f}; losses differ by {:.1e} at most\n", 1e3 * heddle,
-             1e3 * hand, heddle / hand, apart);
+  fmt::print("heddle {:.1f} ms, by hand {:.1f} ms, ratio {:.3f}; losses differ by {:.1e} at most\n",
+             1e3 * heddle, 1e3 * hand, heddle / hand, apart);
   return apart < 1e-4 ? 0 : 1;
 }
 

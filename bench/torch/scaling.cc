@@ -26,7 +26,8 @@ struct Measured {
 };
 
 Measured Measure(const Model& model, int64_t dp, int64_t steps) {
-  Program program = Lower(model, ExpertPlan(model, LoadCluster(fmt::format("local:{}", dp)), {.dp = dp}));
+  Program program =
+      Lower(model, ExpertPlan(model, LoadCluster(fmt::format("local:{}", dp)), {.dp = dp}));
   WeightSource weights = MakeWeights(model.graph, model.rules, {});
   ConstantSource constants = MakeConstants(model.graph, {});
   std::unique_ptr<DataSource> data = OpenData(model.graph, {});
@@ -54,13 +55,17 @@ int Main(int64_t steps) {
     if (round == 0 || one.seconds < best_one.seconds) best_one = one;
     if (round == 0 || two.seconds < best_two.seconds) best_two = two;
   }
-  fmt::print("1 rank {:.1f} ms, 2 ranks {:.1f} ms a step of the same batch: {:.2f} times as fast; losses {:.6f} and {:.6f}\n",
-             1e3 * best_one.seconds, 1e3 * best_two.seconds, best_one.seconds / best_two.seconds, best_one.loss,
-             best_two.loss);
+  fmt::print(
+      "1 rank {:.1f} ms, 2 ranks {:.1f} ms a step of the same batch: {:.2f} times as fast; losses "
+      "{:.6f} and {:.6f}\n",
+      1e3 * best_one.seconds, 1e3 * best_two.seconds, best_one.seconds / best_two.seconds,
+      best_one.loss, best_two.loss);
   return 0;
 }
 
 }  // namespace
 }  // namespace heddle
 
-int main(int argc, char** argv) { return heddle::Main(argc > 1 ? std::max(2, std::atoi(argv[1])) : 5); }
+int main(int argc, char** argv) {
+  return heddle::Main(argc > 1 ? std::max(2, std::atoi(argv[1])) : 5);
+}

@@ -17,7 +17,13 @@
 
 namespace heddle {
 
-enum class CollectiveKind : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast };
+enum class CollectiveKind : uint8_t {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast
+};
 constexpr std::array<std::string_view, 5> kCollectiveNames = {
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"};
 constexpr std::string_view Name(CollectiveKind kind) {

@@ -151,8 +151,10 @@ std::vector<Message> MessagesFrom(const MeshTransfer& transfer, int64_t sender) 
   std::vector<Message> messages;
   for (int64_t receiver = 0; receiver < transfer.to_mesh.size(); ++receiver) {
     if (!Serves(transfer, sender, receiver)) continue;
-    Coordinates held = Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
-    Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
+    Coordinates held =
+        Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
+    Coordinates wanted =
+        Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
     Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
     if (!IsEmpty(message.give)) messages.push_back(std::move(message));
   }
@@ -163,8 +165,10 @@ std::vector<Message> MessagesTo(const MeshTransfer& transfer, int64_t receiver) 
   std::vector<Message> messages;
   for (int64_t sender = 0; sender < transfer.from_mesh.size(); ++sender) {
     if (!Serves(transfer, sender, receiver)) continue;
-    Coordinates held = Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
-    Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
+    Coordinates held =
+        Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
+    Coordinates wanted =
+        Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
     Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
     if (!IsEmpty(message.give)) messages.push_back(std::move(message));
   }

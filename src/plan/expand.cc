@@ -18,7 +18,8 @@ class Follower {
  public:
   Follower(const Graph& expansion, size_t axes)
       : expansion_(expansion), axes_(axes), marks_(expansion.values.size()) {
-    for (size_t v = 0; v < marks_.size(); ++v) marks_[v].resize(expansion.values[v].type.shape.size(), 0);
+    for (size_t v = 0; v < marks_.size(); ++v)
+      marks_[v].resize(expansion.values[v].type.shape.size(), 0);
   }
 
   void MarkOperand(ValueId id, const Dims& dims, const Strategy& strategy) {
@@ -37,7 +38,8 @@ class Follower {
         if (factor >= 0) strategy[a] = factor;
       }
     }
-    for (size_t r = 0; r < node.results.size(); ++r) MarkOperand(node.results[r], rule.results[r], strategy);
+    for (size_t r = 0; r < node.results.size(); ++r)
+      MarkOperand(node.results[r], rule.results[r], strategy);
     for (size_t a = 0; a < axes_; ++a) {
       if (strategy[a] < 0) continue;
       FactorKind kind = rule.factors[static_cast<size_t>(strategy[a])].kind;
@@ -52,7 +54,8 @@ class Follower {
   static int SplitFactor(const Dims& dims, const std::vector<AxisMask>& marks, size_t axis) {
     for (size_t d = 0; d < dims.size(); ++d) {
       if (!Contains(marks[d], axis)) continue;
-      HEDDLE_CHECK(dims[d].terms.size() == 1 && dims[d].terms[0].size() == 1, "not a plain dimension");
+      HEDDLE_CHECK(dims[d].terms.size() == 1 && dims[d].terms[0].size() == 1,
+                   "not a plain dimension");
       return dims[d].terms[0][0];
     }
     return -1;
@@ -99,7 +102,8 @@ class Expander {
     for (const Stage& stage : plan_.stages) {
       for (int factor : stage.strategies[n]) {
         if (factor < 0) continue;
-        if (model_.rules[n].factors[static_cast<size_t>(factor)].kind != FactorKind::kExpanded) continue;
+        if (model_.rules[n].factors[static_cast<size_t>(factor)].kind != FactorKind::kExpanded)
+          continue;
         if (!plan_.local_batch_statistics || !CarriesBatch(model_, n, factor)) return &stage;
       }
     }
@@ -138,10 +142,11 @@ class Expander {
     }
     for (ValueId id : expansion.ValuesOf(ValueKind::kConstant)) {
       const Value& value = expansion.value(id);
-      inner[id.index()] = out_.model.graph.AddValue(fmt::format("{}.{}", name, value.name), value.type,
-                                                    ValueKind::kConstant, value.data);
+      inner[id.index()] = out_.model.graph.AddValue(fmt::format("{}.{}", name, value.name),
+                                                    value.type, ValueKind::kConstant, value.data);
     }
-    for (const Node& primitive : expansion.nodes) AddPrimitive(n, stage, expansion, primitive, name, inner, follower);
+    for (const Node& primitive : expansion.nodes)
+      AddPrimitive(n, stage, expansion, primitive, name, inner, follower);
     for (size_t r = 0; r < node.results.size(); ++r) {
       moved_[node.results[r].index()] = inner[expansion.outputs[r].index()];
     }
@@ -154,7 +159,8 @@ class Expander {
     NodeId made = out_.model.graph.AddNode(primitive.op, primitive.attributes, std::move(operands));
     for (ValueId id : primitive.results) {
       const Value& value = expansion.value(id);
-      inner[id.index()] = out_.model.graph.AddResult(made, fmt::format("{}.{}", name, value.name), value.type);
+      inner[id.index()] =
+          out_.model.graph.AddResult(made, fmt::format("{}.{}", name, value.name), value.type);
     }
     Rule rule = MakeRule(expansion, primitive);
     Strategy strategy = follower.Follow(primitive, rule);
@@ -178,10 +184,12 @@ class Expander {
     model.readers = Readers(model.graph);
     if (model_.batch) model.batch = FindBatch(model.graph);
     model.no_batch = model_.no_batch;
-    for (const ModelBlock& block : model_.blocks) model.blocks.push_back({{}, block.chain, block.copy});
+    for (const ModelBlock& block : model_.blocks)
+      model.blocks.push_back({{}, block.chain, block.copy});
     for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
       int block = model.block_of[n];
-      if (block >= 0) model.blocks[static_cast<size_t>(block)].nodes.push_back(NodeId::FromIndex(n));
+      if (block >= 0)
+        model.blocks[static_cast<size_t>(block)].nodes.push_back(NodeId::FromIndex(n));
     }
   }
 

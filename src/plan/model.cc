@@ -26,7 +26,8 @@ std::vector<bool> MadeFrom(const Graph& graph, ValueKind kind) {
 bool CarriesBatch(const Model& model, size_t node) {
   if (!model.batch) return false;
   const auto& factors = model.batch->factors[node];
-  return std::any_of(factors.begin(), factors.end(), [](const auto& part) { return part.has_value(); });
+  return std::any_of(factors.begin(), factors.end(),
+                     [](const auto& part) { return part.has_value(); });
 }
 
 class Partition {
@@ -60,7 +61,8 @@ class Partition {
       int after = 0;
       for (ValueId id : model_.graph.nodes[n].operands) {
         NodeId producer = model_.graph.value(id).producer;
-        if (producer.valid() && !side_[producer.index()]) after = std::max(after, position_[producer.index()]);
+        if (producer.valid() && !side_[producer.index()])
+          after = std::max(after, position_[producer.index()]);
       }
       position_[n] = after + after % 2;
     }
@@ -71,7 +73,8 @@ class Partition {
     for (size_t n = position_.size(); n-- > 0;) {
       for (ValueId id : model_.graph.nodes[n].results) {
         for (NodeId reader : model_.readers[id.index()]) {
-          if (position_[n] % 2 == 0) position_[n] = std::min(position_[n], position_[reader.index()]);
+          if (position_[n] % 2 == 0)
+            position_[n] = std::min(position_[n], position_[reader.index()]);
         }
       }
     }
@@ -217,7 +220,8 @@ MicrobatchSums FindMicrobatchSums(const Model& model, bool local_statistics) {
       }
       bool lacks = std::any_of(rule.results.begin(), rule.results.end(),
                                [&](const Dims& dims) { return !Has(dims, batch_factor); });
-      if (kind == FactorKind::kMaxed && lacks) ForbidMicrobatches(model, n, "takes a maximum over the batch");
+      if (kind == FactorKind::kMaxed && lacks)
+        ForbidMicrobatches(model, n, "takes a maximum over the batch");
       summed = lacks && kind == FactorKind::kSummed;
     }
     if (!terms.empty()) {

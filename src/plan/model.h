@@ -52,8 +52,9 @@ std::vector<Rule> MicroRules(const Model& model, int64_t microbatches);
 // must be linear (the loss), or come from inputs alone (the number of labels) and then is completed at the
 // start of the step, before anything reads it.
 struct MicrobatchSums {
-  std::vector<bool> term;   // per value: a micro-batch holds a term of it
-  std::vector<bool> first;  // per value: completed at the start of the step (no longer a term for its readers)
+  std::vector<bool> term;  // per value: a micro-batch holds a term of it
+  std::vector<bool>
+      first;  // per value: completed at the start of the step (no longer a term for its readers)
 };
 
 // Throws InputError naming the node that forbids micro-batches: one that mixes samples in any other way.

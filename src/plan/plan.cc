@@ -16,7 +16,8 @@ std::vector<NodeId> NodesOf(const Model& model, const Stage& stage) {
 
 int64_t DeviceCount(const Plan& plan) {
   int64_t devices = 0;
-  for (const Stage& stage : plan.stages) devices = std::max(devices, stage.mesh.first + stage.mesh.size());
+  for (const Stage& stage : plan.stages)
+    devices = std::max(devices, stage.mesh.first + stage.mesh.size());
   return devices;
 }
 

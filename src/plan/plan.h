@@ -38,7 +38,8 @@ struct HalfTimes {
 struct Stage {
   int first_block = 0, last_block = 0;  // [first, last) of Model::blocks
   Mesh mesh;
-  std::vector<Strategy> strategies;        // per node of the graph; empty for nodes that are not the stage's
+  std::vector<Strategy>
+      strategies;  // per node of the graph; empty for nodes that are not the stage's
   std::vector<RecomputePolicy> recompute;  // per block of the stage
   HalfTimes times;
   bool operator==(const Stage&) const = default;
@@ -47,7 +48,7 @@ struct Stage {
 struct Precision {
   DType compute = DType::kF32;  // of weights and activations in forward and backward
   DType gradients = DType::kF32;
-  DType master = DType::kF32;   // of the weights that are updated
+  DType master = DType::kF32;  // of the weights that are updated
   DType moments = DType::kF32;
   bool operator==(const Precision&) const = default;
 };

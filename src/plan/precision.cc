@@ -7,7 +7,8 @@ namespace {
 
 std::shared_ptr<const HostTensor> Converted(const HostTensor& tensor, DType dtype) {
   std::vector<double> numbers(static_cast<size_t>(tensor.size()));
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = AsDouble(tensor, static_cast<int64_t>(i));
+  for (size_t i = 0; i < numbers.size(); ++i)
+    numbers[i] = AsDouble(tensor, static_cast<int64_t>(i));
   return std::make_shared<HostTensor>(MakeTensor(dtype, tensor.type().shape, numbers));
 }
 
@@ -20,7 +21,8 @@ Model WithComputeType(Model model, DType compute) {
     if (value.producer.valid() || value.type.dtype != DType::kF32) continue;
     value.type.dtype = compute;
     // Weights are read in fp32, as the master copy; constants as they are computed with.
-    if (value.kind == ValueKind::kConstant && value.data) value.data = Converted(*value.data, compute);
+    if (value.kind == ValueKind::kConstant && value.data)
+      value.data = Converted(*value.data, compute);
     if (value.kind == ValueKind::kParameter) value.data = nullptr;
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

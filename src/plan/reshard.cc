@@ -43,7 +43,8 @@ std::optional<Parts> CutPart(const Mesh& mesh, const Part& part, int64_t inner) 
   return std::nullopt;
 }
 
-std::optional<Parts> Refine(const Mesh& mesh, const Parts& parts, const std::vector<int64_t>& cuts) {
+std::optional<Parts> Refine(const Mesh& mesh, const Parts& parts,
+                            const std::vector<int64_t>& cuts) {
   Parts refined;
   int64_t inside = SizeOf(parts);
   for (const Part& part : parts) {
@@ -92,7 +93,8 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const Parts& from, con
 
 bool IsSplit(const ShardedDim& dim) { return WithoutAxes(dim) != dim; }
 
-std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from, const ShardedDim& to) {
+std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from,
+                                        const ShardedDim& to) {
   if (!IsSplit(from)) return Refined{WithoutAxes(to), to};
   if (!IsSplit(to)) return Refined{from, WithoutAxes(from)};
   if (from.terms.size() == 1 && to.terms.size() == 1) {
@@ -108,7 +110,7 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from
 // part of every term.
 struct Slot {
   size_t dim = 0;
-  int reading = 0;            // of the dimension: 0 that of `from` (or the common one), 1 that of `to`
+  int reading = 0;  // of the dimension: 0 that of `from` (or the common one), 1 that of `to`
   std::vector<size_t> parts;  // per term
   bool operator==(const Slot&) const = default;
 };
@@ -148,7 +150,8 @@ class Space {
     for (size_t a = 0; a < kMaxAxes; ++a) {
       for (size_t b = 0; b < a; ++b) {
         if (state[a] < 0 || state[b] < 0) continue;
-        const Slot &one = slots_[static_cast<size_t>(state[a])], &two = slots_[static_cast<size_t>(state[b])];
+        const Slot &one = slots_[static_cast<size_t>(state[a])],
+                   &two = slots_[static_cast<size_t>(state[b])];
         if (one.dim == two.dim && one.reading != two.reading) return false;
       }
     }
@@ -358,7 +361,8 @@ std::vector<ReshardStep> Reshard(const Mesh& mesh, const Sharding& from, const S
     for (const auto& [state, at] : reached) {
       if (!at.done && (nearest == nullptr || Before(at, reached[*nearest]))) nearest = &state;
     }
-    HEDDLE_CHECK(nearest != nullptr, "no way from {} to {}", ToString(mesh, from), ToString(mesh, to));
+    HEDDLE_CHECK(nearest != nullptr, "no way from {} to {}", ToString(mesh, from),
+                 ToString(mesh, to));
     State state = *nearest;
     Reached& at = reached[state];
     at.done = true;

@@ -28,7 +28,9 @@ namespace heddle {
 
 enum class StepKind : uint8_t { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSlice, kMask };
 std::string_view Name(StepKind kind);
-constexpr bool IsLocal(StepKind kind) { return kind == StepKind::kSlice || kind == StepKind::kMask; }
+constexpr bool IsLocal(StepKind kind) {
+  return kind == StepKind::kSlice || kind == StepKind::kMask;
+}
 // Not for local steps.
 CollectiveKind ToCollective(StepKind kind);
 
@@ -42,7 +44,7 @@ struct ReshardStep {
 
 // Which end states are good enough.
 enum class ReshardEnd : uint8_t {
-  kExact,         // as `to` says
+  kExact,  // as `to` says
   kPartialStays,  // split as `to` is; along other axes partial sums may remain (gradients before they are summed)
 };
 

@@ -97,19 +97,22 @@ void ForTile(const Shape& shape, const Tile& tile, F f, size_t d = 0, int64_t of
     return;
   }
   for (Block range : tile[d]) {
-    for (int64_t i = range.begin; i < range.end; ++i) ForTile(shape, tile, f, d + 1, offset * shape[d] + i);
+    for (int64_t i = range.begin; i < range.end; ++i)
+      ForTile(shape, tile, f, d + 1, offset * shape[d] + i);
   }
 }
 
 std::vector<int64_t> Read(const Tensor& tensor, const Tile& tile) {
   std::vector<int64_t> out;
-  ForTile(tensor.shape, tile, [&](int64_t at) { out.push_back(tensor.data[static_cast<size_t>(at)]); });
+  ForTile(tensor.shape, tile,
+          [&](int64_t at) { out.push_back(tensor.data[static_cast<size_t>(at)]); });
   return out;
 }
 
 void Write(Tensor& tensor, const Tile& tile, const std::vector<int64_t>& values) {
   size_t next = 0;
-  ForTile(tensor.shape, tile, [&](int64_t at) { tensor.data[static_cast<size_t>(at)] = values.at(next++); });
+  ForTile(tensor.shape, tile,
+          [&](int64_t at) { tensor.data[static_cast<size_t>(at)] = values.at(next++); });
   ASSERT_EQ(next, values.size());
 }
 
@@ -180,7 +183,8 @@ class Simulated {
     Exchange mine = ExchangeOf(mesh_, step, position);
     const Tensor& own = before[static_cast<size_t>(device)];
     std::vector<int64_t> group = AxisGroup(mesh_, device, step.axes);
-    size_t index = static_cast<size_t>(std::find(group.begin(), group.end(), device) - group.begin());
+    size_t index =
+        static_cast<size_t>(std::find(group.begin(), group.end(), device) - group.begin());
     if (step.kind == StepKind::kSlice) {
       Write(tensor, Everything(tensor.shape), Read(own, mine.give[0]));
     } else if (step.kind == StepKind::kMask) {
@@ -204,7 +208,8 @@ class Simulated {
         const Tensor& other = before[static_cast<size_t>(group[m])];
         Exchange theirs = ExchangeOf(mesh_, step, PositionOf(mesh_, group[m]));
         EXPECT_EQ(theirs.chunk, mine.chunk);
-        Tile tile = step.kind == StepKind::kAllGather ? Everything(other.shape) : theirs.give[index];
+        Tile tile =
+            step.kind == StepKind::kAllGather ? Everything(other.shape) : theirs.give[index];
         std::vector<int64_t> sent = Read(other, tile);
         ExpectFits(sent.size(), mine.chunk);
         Write(tensor, mine.get[m], sent);
@@ -220,7 +225,8 @@ class Simulated {
 };
 
 // A random reading of the shape with random axes, each used once.
-Sharding RandomSharding(const Mesh& mesh, const std::vector<std::vector<std::vector<Parts>>>& readings,
+Sharding RandomSharding(const Mesh& mesh,
+                        const std::vector<std::vector<std::vector<Parts>>>& readings,
                         std::mt19937& random, bool may_be_partial) {
   Sharding sharding;
   for (const auto& options : readings) {
@@ -247,11 +253,14 @@ Sharding RandomSharding(const Mesh& mesh, const std::vector<std::vector<std::vec
 TEST(ReshardTest, EveryChainMovesTheRightNumbers) {
   const std::vector<std::vector<std::vector<std::vector<Parts>>>> kShapes = {
       {{{{{8, 0}}}, {{{2, 0}, {4, 0}}}}, {{{{12, 0}}}, {{{3, 0}, {4, 0}}}, {{{4, 0}}, {{8, 0}}}}},
-      {{{{{7, 0}}}}, {{{{24, 0}}}, {{{6, 0}, {4, 0}}}, {{{8, 0}, {3, 0}}}, {{{2, 0}, {3, 0}, {4, 0}}}}},
+      {{{{{7, 0}}}},
+       {{{{24, 0}}}, {{{6, 0}, {4, 0}}}, {{{8, 0}, {3, 0}}}, {{{2, 0}, {3, 0}, {4, 0}}}}},
       {{{{{5, 0}}}}, {{{{1, 0}}}}, {{{{6, 0}}}, {{{2, 0}, {3, 0}}}}},
-      {{{{{8, 0}}}, {{{1, 0}, {8, 0}}}, {{{1, 0}, {2, 0}, {4, 0}}}, {{{2, 0}, {1, 0}, {4, 0}}}}, {{{{3, 0}}}}},
+      {{{{{8, 0}}}, {{{1, 0}, {8, 0}}}, {{{1, 0}, {2, 0}, {4, 0}}}, {{{2, 0}, {1, 0}, {4, 0}}}},
+       {{{{3, 0}}}}},
   };
-  const std::vector<std::vector<int64_t>> kMeshes = {{2}, {3}, {2, 2}, {2, 3}, {4, 2}, {2, 2, 2}, {3, 1, 2}};
+  const std::vector<std::vector<int64_t>> kMeshes = {{2},    {3},       {2, 2},   {2, 3},
+                                                     {4, 2}, {2, 2, 2}, {3, 1, 2}};
   std::mt19937 random(7);
   int checked = 0, moved = 0;
   for (int trial = 0; trial < 1500; ++trial) {
@@ -286,7 +295,7 @@ TEST(ExchangeTest, MessagesBetweenUnlikeMeshesCoverEverythingOnce) {
     Mesh from_mesh = MakeMesh(trial % 2 ? std::vector<int64_t>{2, 2} : std::vector<int64_t>{4});
     Mesh to_mesh = MakeMesh(trial % 3 ? std::vector<int64_t>{3, 2} : std::vector<int64_t>{2});
     MeshTransfer transfer{from_mesh, to_mesh, RandomSharding(from_mesh, kReadings, random, false),
-                      RandomSharding(to_mesh, kReadings, random, false)};
+                          RandomSharding(to_mesh, kReadings, random, false)};
     Simulated source(from_mesh), target(to_mesh);
     Devices held = source.Scatter(transfer.from, random);
     std::map<std::pair<int64_t, int64_t>, int64_t> sent;

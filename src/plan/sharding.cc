@@ -93,7 +93,8 @@ Sharding SplitLike(const Rule& rule, const Dims& dims, const Strategy& strategy)
     sharded.terms.clear();
     for (const Product& term : dim.terms) {
       Parts parts;
-      for (int f : term) parts.push_back({rule.factors[static_cast<size_t>(f)].size, AxesOf(strategy, f)});
+      for (int f : term)
+        parts.push_back({rule.factors[static_cast<size_t>(f)].size, AxesOf(strategy, f)});
       sharded.terms.push_back(std::move(parts));
     }
     sharding.dims.push_back(std::move(sharded));
@@ -165,7 +166,8 @@ Sharding Normalised(const Mesh& mesh, Sharding sharding) {
 Sharding OperandSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o) {
   Sharding sharding = SplitLike(rule, rule.operands[o], strategy);
   for (size_t a = 0; a < strategy.size(); ++a) {
-    if (IsPartial(strategy[a]) && InSet(rule, strategy[a], o)) sharding.partial[a] = PartialState::kSum;
+    if (IsPartial(strategy[a]) && InSet(rule, strategy[a], o))
+      sharding.partial[a] = PartialState::kSum;
   }
   return Normalised(mesh, sharding);
 }
@@ -258,7 +260,8 @@ Shape LocalShape(const Mesh& mesh, const Sharding& sharding, const Position& pos
 }
 
 Shape PaddedShape(const Mesh& mesh, const Sharding& sharding) {
-  return LocalShape(mesh, sharding, Position(mesh.axes.size(), 0));  // the first blocks are the largest
+  return LocalShape(mesh, sharding,
+                    Position(mesh.axes.size(), 0));  // the first blocks are the largest
 }
 
 Shape GlobalShape(const Sharding& sharding) {
@@ -286,8 +289,10 @@ std::string ToString(const Mesh& mesh, const Sharding& sharding) {
   }
   std::string text = fmt::format("[{}]", fmt::join(dims, ","));
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (sharding.partial[a] == PartialState::kSum) text += fmt::format(" sum({})", mesh.axes[a].name);
-    if (sharding.partial[a] == PartialState::kMax) text += fmt::format(" max({})", mesh.axes[a].name);
+    if (sharding.partial[a] == PartialState::kSum)
+      text += fmt::format(" sum({})", mesh.axes[a].name);
+    if (sharding.partial[a] == PartialState::kMax)
+      text += fmt::format(" max({})", mesh.axes[a].name);
   }
   return text;
 }

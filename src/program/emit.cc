@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "base/check.h"
+#include "program/instruction_list.h"
 
 namespace heddle {
 namespace {
@@ -25,8 +25,7 @@ class Emitter {
     for (int stage : out_.stages) EmitStart(stage);
     EmitTasks(tasks);
     for (size_t s = out_.stages.size(); s-- > 0;) EmitOnceBackward(out_.stages[s]);
-    InsertReductions();
-    EmitEnd();
+    EndStep(program_, list_);
     FindLifetimes(out_);
     return std::move(out_);
   }
@@ -35,41 +34,23 @@ class Emitter {
   const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
   const Local& local(int s, int l) const { return stage(s).locals[static_cast<size_t>(l)]; }
   const Segment& segment(int s, int g) const { return stage(s).segments[static_cast<size_t>(g)]; }
-  const ParameterGroup& group(int s, int g) const { return stage(s).groups[static_cast<size_t>(g)]; }
+  const ParameterGroup& group(int s, int g) const {
+    return stage(s).groups[static_cast<size_t>(g)];
+  }
 
   // ---- Buffers.
 
-  using Key = std::tuple<BufferKind, int, int, int, int>;
-
-  bool Exists(const Buffer& b) const {
-    return buffers_.count(Key{b.kind, b.stage, b.index, b.microbatch, b.version}) != 0;
-  }
-  BufferId Get(const Buffer& b, bool persistent = false) {
-    auto [found, fresh] = buffers_.try_emplace(Key{b.kind, b.stage, b.index, b.microbatch, b.version},
-                                               BufferId::FromIndex(out_.buffers.size()));
-    if (fresh) {
-      out_.buffers.push_back(b);
-      if (persistent) out_.persistent.push_back(found->second);
-    }
-    return found->second;
-  }
-
+  bool Exists(const Buffer& b) const { return list_.Exists(b); }
+  BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
   Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
-    Instruction instruction;
-    instruction.op = op;
-    instruction.stream = stream;
-    instruction.stage = s;
-    instruction.index = index;
-    instruction.microbatch = microbatch;
-    out_.instructions.push_back(std::move(instruction));
-    return out_.instructions.back();
+    return list_.Add(op, stream, s, index, microbatch);
   }
 
   // What is being emitted: recomputation of a unit, or not.
   struct Context {
     int microbatch = -1;
-    int unit = -1;        // of the segment at work
-    bool again = false;   // it is being recomputed
+    int unit = -1;       // of the segment at work
+    bool again = false;  // it is being recomputed
   };
 
   // Locals first made for a segment that is recomputed are made again with it; what is made outside is kept.
@@ -95,8 +76,10 @@ class Emitter {
   BufferId Provide(int s, int l, const Context& context) {
     const Local& at = local(s, l);
     if (at.source.kind == SourceKind::kParameter) return WeightsOf(s, at.source.from);
-    if (at.source.kind == SourceKind::kConstant) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
-    if (!at.gradient && !owner_.count({s, l}) && at.source.kind == SourceKind::kLoad) owner_[{s, l}] = -1;
+    if (at.source.kind == SourceKind::kConstant)
+      return Get({BufferKind::kLocal, s, l, -1, 0}, true);
+    if (!at.gradient && !owner_.count({s, l}) && at.source.kind == SourceKind::kLoad)
+      owner_[{s, l}] = -1;
     Buffer buffer = LocalBuffer(s, l, context);
     if (Exists(buffer)) return Get(buffer);
     switch (at.source.kind) {
@@ -109,8 +92,8 @@ class Emitter {
         BufferId from = Provide(s, at.source.from, context);
         BufferId made = Get(buffer);
         bool near = IsLocal(stage(s).steps[static_cast<size_t>(at.source.step)].kind);
-        Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication, s, l,
-                                buffer.microbatch);
+        Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication,
+                                s, l, buffer.microbatch);
         step.reads = {from};
         step.writes = {made};
         return made;
@@ -128,8 +111,8 @@ class Emitter {
         return AddSum(s, l, buffer, std::move(terms));
       }
       default:
-        HEDDLE_CHECK(false, "local {} of stage {} (value {}, source {}) is not there", l, s, at.value.value,
-                     static_cast<int>(at.source.kind));
+        HEDDLE_CHECK(false, "local {} of stage {} (value {}, source {}) is not there", l, s,
+                     at.value.value, static_cast<int>(at.source.kind));
         return {};
     }
   }
@@ -173,7 +156,8 @@ class Emitter {
       for (const SegmentInput& input : at.inputs) {
         const Source& source = local(s, input.local).source;
         if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
-        bool seen = std::find(gather_order_.begin(), gather_order_.end(), source.from) != gather_order_.end();
+        bool seen = std::find(gather_order_.begin(), gather_order_.end(), source.from) !=
+                    gather_order_.end();
         if (!seen) gather_order_.push_back(source.from);
       }
     }
@@ -201,7 +185,8 @@ class Emitter {
     Context context{microbatch, -1, false};
     std::vector<BufferId> reads;
     for (const SegmentOutput& output : at.outputs) {
-      bool comes = output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
+      bool comes =
+          output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
       if (half == Half::kW) break;
       reads.push_back(comes ? Provide(s, output.gradient, context) : BufferId{});
     }
@@ -242,7 +227,8 @@ class Emitter {
   }
 
   bool HasLate(const Segment& at) const {
-    return std::any_of(at.inputs.begin(), at.inputs.end(), [](const SegmentInput& input) { return input.late; });
+    return std::any_of(at.inputs.begin(), at.inputs.end(),
+                       [](const SegmentInput& input) { return input.late; });
   }
 
   // ---- The phases of a step.
@@ -250,7 +236,8 @@ class Emitter {
   void EmitStart(int s) {
     BeginPass(s, true);
     for (size_t g = 0; g < stage(s).segments.size(); ++g) {
-      if (segment(s, static_cast<int>(g)).phase == Phase::kOnce) EmitForward(s, static_cast<int>(g), {});
+      if (segment(s, static_cast<int>(g)).phase == Phase::kOnce)
+        EmitForward(s, static_cast<int>(g), {});
     }
     for (int64_t m = 0; m < program_.microbatches; ++m) {
       for (size_t g = 0; g < stage(s).segments.size(); ++g) {
@@ -319,7 +306,8 @@ class Emitter {
       if (at.phase != Phase::kMain) continue;
       Context context{task.microbatch, at.unit, false};
       EmitForward(task.stage, static_cast<int>(g), context);
-      for (const SegmentOutput& output : at.outputs) EmitSends(task, local(task.stage, output.local).value);
+      for (const SegmentOutput& output : at.outputs)
+        EmitSends(task, local(task.stage, output.local).value);
     }
   }
 
@@ -336,7 +324,8 @@ class Emitter {
     for (size_t t = 0; t < program_.transfers.size(); ++t) {
       const StageTransfer& transfer = program_.transfers[t];
       if (transfer.from_stage != task.stage || transfer.from_local != l) continue;
-      Add(Opcode::kSend, Stream::kCommunication, task.stage, static_cast<int>(t), task.microbatch).reads = {buffer};
+      Add(Opcode::kSend, Stream::kCommunication, task.stage, static_cast<int>(t), task.microbatch)
+          .reads = {buffer};
     }
   }
 
@@ -372,7 +361,8 @@ class Emitter {
   void EmitOnceBackward(int s) {
     for (size_t g = stage(s).segments.size(); g-- > 0;) {
       const Segment& at = segment(s, static_cast<int>(g));
-      if (at.phase == Phase::kOnce && at.has_backward) EmitBackward(s, static_cast<int>(g), Half::kBW, -1);
+      if (at.phase == Phase::kOnce && at.has_backward)
+        EmitBackward(s, static_cast<int>(g), Half::kBW, -1);
     }
     for (int gradient : stage(s).parameter_gradients) {
       BufferId from = Provide(s, gradient, {});
@@ -391,114 +381,13 @@ class Emitter {
     return -1;
   }
 
-  // Gradients are reduced as soon as the last of them has been added.
-  void InsertReductions() {
-    std::map<size_t, size_t> last;  // by buffer: the last instruction that adds to it
-    for (size_t i = 0; i < out_.instructions.size(); ++i) {
-      for (BufferId id : out_.instructions[i].adds) {
-        if (out_.buffers[id.index()].kind == BufferKind::kWeightGradients) last[id.index()] = i;
-      }
-    }
-    std::multimap<size_t, size_t> after;
-    for (auto [buffer, i] : last) after.insert({i, buffer});
-    std::vector<Instruction> instructions;
-    std::swap(instructions, out_.instructions);
-    for (size_t i = 0; i < instructions.size(); ++i) {
-      out_.instructions.push_back(std::move(instructions[i]));
-      auto [begin, end] = after.equal_range(i);
-      for (auto at = begin; at != end; ++at) AddReduction(BufferId::FromIndex(at->second));
-    }
-  }
-
-  void AddReduction(BufferId gradients) {
-    const Buffer from = out_.buffers[gradients.index()];
-    const ParameterGroup& g = group(from.stage, from.index);
-    if (GroupSize(stage(from.stage).mesh, g.reduce_axes) == 1) return;
-    BufferId reduced = Get({BufferKind::kReduced, from.stage, from.index, -1, 0});
-    Instruction& reduce =
-        Add(Opcode::kReduceGradients, Stream::kCommunication, from.stage, from.index, from.microbatch);
-    reduce.reads = {gradients};
-    (g.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
-  }
-
-  // What the update of a group reads.
-  BufferId FinalGradients(int s, int g) {
-    Buffer reduced{BufferKind::kReduced, s, g, -1, 1};
-    if (!Exists(reduced)) reduced.version = 0;
-    return Exists(reduced) ? Get(reduced) : Get({BufferKind::kWeightGradients, s, g, -1, 0});
-  }
-
-  void EmitEnd() {
-    for (int s : out_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) EmitShards(s, static_cast<int>(g));
-    }
-    for (size_t t = 0; t < program_.tied.size(); ++t) EmitTied(static_cast<int>(t));
-    EmitReport();
-    for (int s : out_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained) EmitUpdate(s, static_cast<int>(g));
-      }
-    }
-  }
-
-  void EmitShards(int s, int g) {
-    const ParameterGroup& at = group(s, g);
-    if (at.zero == 0 || GroupSize(stage(s).mesh, at.reduce_axes & ~at.zero_axes) == 1) return;
-    Instruction& reduce = Add(Opcode::kReduceShards, Stream::kCommunication, s, g, -1);
-    reduce.reads = {Get({BufferKind::kReduced, s, g, -1, 0})};
-    reduce.writes = {Get({BufferKind::kReduced, s, g, -1, 1})};
-  }
-
-  void EmitTied(int tied) {
-    std::vector<BufferId> held;
-    int first = -1;
-    for (const auto& [s, g] : program_.tied[static_cast<size_t>(tied)].holders) {
-      if (std::find(out_.stages.begin(), out_.stages.end(), s) == out_.stages.end()) continue;
-      held.push_back(FinalGradients(s, g));
-      if (first < 0) first = s;
-    }
-    if (first < 0) return;
-    Instruction& sync = Add(Opcode::kSyncTied, Stream::kCommunication, first, tied, -1);
-    sync.reads = held;
-    sync.adds = held;
-  }
-
-  void EmitReport() {
-    std::vector<BufferId> reads;
-    for (int s : out_.stages) {
-      if (stage(s).loss < 0) continue;
-      for (int64_t m = 0; m < program_.microbatches; ++m) {
-        reads.push_back(Get({BufferKind::kLocal, s, stage(s).loss, static_cast<int>(m), 0}));
-      }
-    }
-    for (int s : out_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained) reads.push_back(FinalGradients(s, static_cast<int>(g)));
-      }
-    }
-    Instruction& report = Add(Opcode::kReport, Stream::kCommunication, out_.stages[0], 0, -1);
-    report.reads = std::move(reads);
-    report.writes = {Get({BufferKind::kReport, out_.stages[0], 0, -1, 0})};
-  }
-
-  void EmitUpdate(int s, int g) {
-    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
-    update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, out_.stages[0], 0, -1, 0})};
-    BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
-    update.adds = {weights, Get({BufferKind::kOptimizer, s, g, -1, 0}, true)};
-    int zero = group(s, g).zero;
-    if (zero != 1 && zero != 2) return;
-    Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
-    gather.reads = {weights};
-    gather.adds = {weights};
-  }
-
   const Program& program_;
   const std::vector<StageBuild>& builds_;
   const Plan& plan_;
   DeviceProgram out_;
-  std::map<Key, BufferId> buffers_;
-  std::map<std::pair<int, int>, int> owner_;     // by stage and Local: the unit that recomputes it, or -1
+  InstructionList list_{out_};
+  std::map<std::pair<int, int>, int>
+      owner_;  // by stage and Local: the unit that recomputes it, or -1
   std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
   std::vector<int> gather_order_;
   int next_gather_ = 0;
@@ -509,35 +398,6 @@ class Emitter {
 DeviceProgram Emit(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
                    const std::vector<int>& stages, const std::vector<Task>& tasks) {
   return Emitter(program, builds, plan, stages).Run(tasks);
-}
-
-void FindLifetimes(DeviceProgram& run) {
-  constexpr int kNobody = -1;
-  std::vector<int> last_touch(run.buffers.size(), kNobody), writer(run.buffers.size(), kNobody);
-  for (size_t i = 0; i < run.instructions.size(); ++i) {
-    Instruction& instruction = run.instructions[i];
-    auto touch = [&](BufferId id) {
-      if (!id.valid()) return;
-      int by = writer[id.index()];
-      bool other = by != kNobody && run.instructions[static_cast<size_t>(by)].stream != instruction.stream;
-      if (other && std::find(instruction.waits.begin(), instruction.waits.end(), by) == instruction.waits.end()) {
-        instruction.waits.push_back(by);
-      }
-      last_touch[id.index()] = static_cast<int>(i);
-    };
-    for (BufferId id : instruction.reads) touch(id);
-    for (BufferId id : instruction.adds) touch(id);
-    for (BufferId id : instruction.writes) touch(id);
-    for (BufferId id : instruction.adds) writer[id.index()] = static_cast<int>(i);
-    for (BufferId id : instruction.writes) writer[id.index()] = static_cast<int>(i);
-    std::sort(instruction.waits.begin(), instruction.waits.end());
-  }
-  std::vector<bool> persistent(run.buffers.size(), false);
-  for (BufferId id : run.persistent) persistent[id.index()] = true;
-  for (size_t b = 0; b < run.buffers.size(); ++b) {
-    if (persistent[b] || last_touch[b] == kNobody) continue;
-    run.instructions[static_cast<size_t>(last_touch[b])].frees.push_back(BufferId::FromIndex(b));
-  }
 }
 
 }  // namespace heddle

@@ -47,7 +47,8 @@ void FindReaders(LoweringContext& context) {
 
 void LinkTransfers(std::vector<StageBuild>& builds, Program& program) {
   auto link = [&](int from_stage, int from_local, int to_stage, int to_local) {
-    Local& target = builds[static_cast<size_t>(to_stage)].stage.locals[static_cast<size_t>(to_local)];
+    Local& target =
+        builds[static_cast<size_t>(to_stage)].stage.locals[static_cast<size_t>(to_local)];
     target.source.from = static_cast<int>(program.transfers.size());
     program.transfers.push_back({from_stage, to_stage, from_local, to_local});
   };
@@ -59,7 +60,8 @@ void LinkTransfers(std::vector<StageBuild>& builds, Program& program) {
         link(static_cast<int>(s), sent.local, static_cast<int>(t), received->second.local);
         auto back = received->second.gradients.find(-1);
         if (back == received->second.gradients.end()) continue;
-        link(static_cast<int>(t), back->second, static_cast<int>(s), sent.gradients.at(static_cast<int>(t)));
+        link(static_cast<int>(t), back->second, static_cast<int>(s),
+             sent.gradients.at(static_cast<int>(t)));
       }
     }
   }
@@ -71,14 +73,16 @@ void LinkTied(std::vector<StageBuild>& builds, Program& program) {
     std::vector<ParameterGroup>& groups = builds[s].stage.groups;
     for (size_t g = 0; g < groups.size(); ++g) {
       if (groups[g].slots.size() == 1 && groups[g].trained) {
-        tied[groups[g].slots[0].parameter].holders.push_back({static_cast<int>(s), static_cast<int>(g)});
+        tied[groups[g].slots[0].parameter].holders.push_back(
+            {static_cast<int>(s), static_cast<int>(g)});
       }
     }
   }
   for (auto& [id, group] : tied) {
     if (group.holders.size() < 2) continue;
     for (const auto& [s, g] : group.holders) {
-      builds[static_cast<size_t>(s)].stage.groups[static_cast<size_t>(g)].tied = static_cast<int>(program.tied.size());
+      builds[static_cast<size_t>(s)].stage.groups[static_cast<size_t>(g)].tied =
+          static_cast<int>(program.tied.size());
     }
     program.tied.push_back(group);
   }
@@ -101,7 +105,8 @@ Timetable TimetableOf(const Plan& plan, size_t runs) {
   const ScheduleDef* schedule = FindSchedule(plan.schedule);
   if (schedule == nullptr) {
     std::string names;
-    for (const ScheduleDef& def : AllSchedules()) names += (names.empty() ? "" : ", ") + std::string(def.name);
+    for (const ScheduleDef& def : AllSchedules())
+      names += (names.empty() ? "" : ", ") + std::string(def.name);
     ThrowInput("there is no schedule '{}'; there are {}", plan.schedule, names);
   }
   PipelineShape shape;
@@ -125,7 +130,8 @@ Program Lower(const Model& model, const Plan& plan) {
   LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}};
   FindReaders(context);
   std::vector<StageBuild> builds;
-  for (size_t s = 0; s < plan.stages.size(); ++s) builds.push_back(BuildStage(context, static_cast<int>(s)));
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    builds.push_back(BuildStage(context, static_cast<int>(s)));
 
   Program program;
   LinkTransfers(builds, program);

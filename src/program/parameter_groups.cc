@@ -77,7 +77,8 @@ int64_t ElementsOf(const Mesh& mesh, const Sharding& sharding) {
 void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
   std::vector<Stored> all = FindStored(stage);
   // Backward finishes the last segment first; what the once phase reads, last of all.
-  std::stable_sort(all.begin(), all.end(), [](const Stored& a, const Stored& b) { return a.segment > b.segment; });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Stored& a, const Stored& b) { return a.segment > b.segment; });
   AxisMask zero_axes = NamedAxes(stage.mesh, context.plan.zero.axes);
   int64_t bytes = 0;
   int last_block = -1;

@@ -39,11 +39,13 @@ Position PositionIn(const StageProgram& stage, int64_t device) {
   return PositionOf(stage.mesh, device - stage.mesh.first);
 }
 
-int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot, const Position& position) {
+int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
+                     const Position& position) {
   return Elements(LocalShape(stage.mesh, slot.sharding, position));
 }
 
-int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group, const Position& position) {
+int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,
+                     const Position& position) {
   int64_t elements = 0;
   for (const ParameterSlot& slot : group.slots) elements += SlotElements(stage, slot, position);
   int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
@@ -81,19 +83,21 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
       const ParameterGroup& group = stage.groups[index];
       int64_t bytes = FlatElements(stage, group, position) * gradient_bytes;
       // Scattered over the axes that split the state, the rest is reduced as a whole.
-      if (group.zero == 0) return {CollectiveKind::kAllReduce, RanksOf(stage, device, group.reduce_axes), bytes};
+      if (group.zero == 0)
+        return {CollectiveKind::kAllReduce, RanksOf(stage, device, group.reduce_axes), bytes};
       return {CollectiveKind::kReduceScatter, RanksOf(stage, device, group.zero_axes), bytes};
     }
     case Opcode::kReduceShards: {
       const ParameterGroup& group = stage.groups[index];
       AxisMask axes = group.reduce_axes & ~group.zero_axes;
-      int64_t bytes = FlatElements(stage, group, position) / GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
+      int64_t bytes = FlatElements(stage, group, position) /
+                      GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
       return {CollectiveKind::kAllReduce, RanksOf(stage, device, axes), bytes};
     }
     case Opcode::kGatherWeights: {
       const ParameterGroup& group = stage.groups[index];
-      int64_t bytes = FlatElements(stage, group, position) / GroupSize(stage.mesh, group.zero_axes) *
-                      SizeOf(program.precision.compute);
+      int64_t bytes = FlatElements(stage, group, position) /
+                      GroupSize(stage.mesh, group.zero_axes) * SizeOf(program.precision.compute);
       return {CollectiveKind::kAllGather, RanksOf(stage, device, group.zero_axes), bytes};
     }
     case Opcode::kSyncTied: {
@@ -101,15 +105,17 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
       Payload payload;
       const TiedGroup& tied = program.tied[index];
       for (const auto& [holder, held] : tied.holders) {
-        int64_t rank = program.stages[static_cast<size_t>(holder)].mesh.first + device - stage.mesh.first;
+        int64_t rank =
+            program.stages[static_cast<size_t>(holder)].mesh.first + device - stage.mesh.first;
         if (std::find(payload.ranks.begin(), payload.ranks.end(), rank) == payload.ranks.end()) {
           payload.ranks.push_back(rank);
         }
       }
       std::sort(payload.ranks.begin(), payload.ranks.end());
-      const ParameterGroup& group = stage.groups[static_cast<size_t>(tied.GroupOn(instruction.stage))];
-      payload.bytes =
-          FlatElements(stage, group, position) / GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
+      const ParameterGroup& group =
+          stage.groups[static_cast<size_t>(tied.GroupOn(instruction.stage))];
+      payload.bytes = FlatElements(stage, group, position) /
+                      GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
       return payload;
     }
     default:
@@ -117,12 +123,14 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
   }
 }
 
-std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction, int64_t device) {
+std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction,
+                                    int64_t device) {
   const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
   const StageProgram& from = program.stages[static_cast<size_t>(transfer.from_stage)];
   const StageProgram& to = program.stages[static_cast<size_t>(transfer.to_stage)];
-  MeshTransfer moved{from.mesh, to.mesh, from.locals[static_cast<size_t>(transfer.from_local)].sharding,
-                 to.locals[static_cast<size_t>(transfer.to_local)].sharding};
+  MeshTransfer moved{from.mesh, to.mesh,
+                     from.locals[static_cast<size_t>(transfer.from_local)].sharding,
+                     to.locals[static_cast<size_t>(transfer.to_local)].sharding};
   std::vector<PeerMessage> messages;
   if (instruction.op == Opcode::kSend) {
     for (Message& message : MessagesFrom(moved, device - from.mesh.first)) {

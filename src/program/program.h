@@ -32,17 +32,17 @@ using BufferId = StrongId<struct BufferTag>;
 
 // Where a Local comes from.
 enum class SourceKind : uint8_t {
-  kConstant,         // there from the start
-  kParameter,        // slot `step` of group `from`
-  kLoad,             // a part of an input
-  kSegment,          // an output of segment `from`
-  kReshard,          // step `step` applied to Local `from`
-  kRecv,             // transfer `from`
-  kSum,              // of the Locals `terms`
-  kMicrobatchSum,    // of Local `from` over the micro-batches
-  kInputGradient,    // a gradient that segment `from` gives
-  kAccumulated,      // gradients of a once value, added up by the segments that read it
-  kSeed,             // the gradient of the loss: 1
+  kConstant,       // there from the start
+  kParameter,      // slot `step` of group `from`
+  kLoad,           // a part of an input
+  kSegment,        // an output of segment `from`
+  kReshard,        // step `step` applied to Local `from`
+  kRecv,           // transfer `from`
+  kSum,            // of the Locals `terms`
+  kMicrobatchSum,  // of Local `from` over the micro-batches
+  kInputGradient,  // a gradient that segment `from` gives
+  kAccumulated,    // gradients of a once value, added up by the segments that read it
+  kSeed,           // the gradient of the loss: 1
 };
 
 struct Source {
@@ -87,7 +87,11 @@ struct SegmentOutput {
   bool operator==(const SegmentOutput&) const = default;
 };
 
-enum class Phase : uint8_t { kOnce, kFirst, kMain };  // before all micro-batches; over all labels; each
+enum class Phase : uint8_t {
+  kOnce,
+  kFirst,
+  kMain
+};  // before all micro-batches; over all labels; each
 
 struct Segment {
   Phase phase = Phase::kMain;
@@ -96,7 +100,8 @@ struct Segment {
   std::vector<SegmentInput> inputs;
   std::vector<SegmentOutput> outputs;
   int block = -1;  // of the model, or -1
-  int unit = -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
+  int unit =
+      -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
   bool has_backward = false;
   bool operator==(const Segment&) const = default;
 };
@@ -113,7 +118,7 @@ struct ParameterGroup {
   AxisMask zero_axes = 0;    // of them, those over which state is split
   int zero = 0;              // level; 0 where zero_axes is empty
   bool trained = true;
-  int tied = -1;             // of Program::tied: also held by other stages
+  int tied = -1;  // of Program::tied: also held by other stages
   bool operator==(const ParameterGroup&) const = default;
 };
 
@@ -121,11 +126,12 @@ struct StageProgram {
   Mesh mesh;
   std::vector<Strategy> strategies;  // per node
   std::vector<Local> locals;
-  std::vector<Segment> segments;     // in forward order
+  std::vector<Segment> segments;  // in forward order
   std::vector<ReshardStep> steps;
   std::vector<ParameterGroup> groups;
-  std::vector<int> parameter_gradients;  // Locals: gradients of parameters that are read otherwise than stored
-  int loss = -1;  // the Local of the loss: a term per micro-batch
+  std::vector<int>
+      parameter_gradients;  // Locals: gradients of parameters that are read otherwise than stored
+  int loss = -1;            // the Local of the loss: a term per micro-batch
   bool operator==(const StageProgram&) const = default;
 };
 
@@ -163,12 +169,13 @@ struct Buffer {
 };
 
 enum class Opcode : uint8_t {
-  kLoad,             // writes a part of an input
-  kRun,              // a half of a segment
-  kReshard,          // one step of a chain
-  kSum,              // adds up what it reads, Local by Local or over micro-batches
-  kAddGradient,      // a Local to the gradient of its parameter
-  kSend, kRecv,      // a transfer
+  kLoad,         // writes a part of an input
+  kRun,          // a half of a segment
+  kReshard,      // one step of a chain
+  kSum,          // adds up what it reads, Local by Local or over micro-batches
+  kAddGradient,  // a Local to the gradient of its parameter
+  kSend,
+  kRecv,             // a transfer
   kReduceGradients,  // of a group, over its reduce_axes: summed, or summed and scattered
   kReduceShards,     // what was scattered, over the reduce_axes that split no state
   kSyncTied,         // gradients of a tied group, over the stages that hold it
@@ -177,8 +184,9 @@ enum class Opcode : uint8_t {
   kGatherWeights,    // of a group that is split over zero_axes
 };
 constexpr std::array<std::string_view, 13> kOpcodeNames = {
-    "load", "run", "reshard", "sum", "add-gradient", "send", "recv", "reduce-gradients", "reduce-shards", "sync-tied", "report", "update",
-    "gather-weights"};
+    "load",   "run",    "reshard",          "sum",           "add-gradient",
+    "send",   "recv",   "reduce-gradients", "reduce-shards", "sync-tied",
+    "report", "update", "gather-weights"};
 
 enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
 constexpr std::array<std::string_view, 3> kStreamNames = {"compute", "communication", "copy"};
@@ -187,15 +195,17 @@ struct Instruction {
   Opcode op = Opcode::kRun;
   Stream stream = Stream::kCompute;
   int stage = 0;
-  int index = 0;        // Segment (run), transfer (send, recv), group, tied group, or the Local written (or added)
+  int index =
+      0;  // Segment (run), transfer (send, recv), group, tied group, or the Local written (or added)
   int microbatch = -1;
   Half half = Half::kF;
   bool recompute = false;
-  std::vector<BufferId> reads;    // a Run backward: per output of the segment, invalid where none comes
+  std::vector<BufferId>
+      reads;  // a Run backward: per output of the segment, invalid where none comes
   std::vector<BufferId> writes;
-  std::vector<BufferId> adds;     // written by adding to what is there (the first: by writing)
-  std::vector<BufferId> frees;    // nobody reads these any more
-  std::vector<int> waits;         // instructions of other streams that must have ended
+  std::vector<BufferId> adds;   // written by adding to what is there (the first: by writing)
+  std::vector<BufferId> frees;  // nobody reads these any more
+  std::vector<int> waits;       // instructions of other streams that must have ended
   bool operator==(const Instruction&) const = default;
 };
 
@@ -209,8 +219,8 @@ struct DeviceProgram {
 };
 
 struct Program {
-  Model model;                  // expanded
-  std::vector<NodeId> origin;   // per node, that of the plan's model
+  Model model;                 // expanded
+  std::vector<NodeId> origin;  // per node, that of the plan's model
   std::vector<Rule> micro_rules;
   int64_t microbatches = 1;
   Precision precision;
@@ -236,11 +246,14 @@ struct PeerMessage {
   int64_t peer = 0;
   Message message;
 };
-std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction, int64_t device);
+std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction,
+                                    int64_t device);
 
 // Elements of a group's flat tensor on a device (padded so that zero_axes divide it), and of a slot in it.
-int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group, const Position& position);
-int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot, const Position& position);
+int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,
+                     const Position& position);
+int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
+                     const Position& position);
 
 // Where a device stands in the mesh of a stage it runs.
 Position PositionIn(const StageProgram& stage, int64_t device);

@@ -41,7 +41,8 @@ class Splitter {
       bool wanted = std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) {
         if (context_.sums.first[id.index()]) return true;
         const std::vector<NodeId>& readers = model_.readers[id.index()];
-        return std::any_of(readers.begin(), readers.end(), [&](NodeId reader) { return first.count(reader) != 0; });
+        return std::any_of(readers.begin(), readers.end(),
+                           [&](NodeId reader) { return first.count(reader) != 0; });
       });
       if (wanted) first.insert(inputs[i]);
     }
@@ -78,7 +79,8 @@ class Splitter {
   Sharding Given(ValueId id) const {
     NodeId producer = model_.graph.value(id).producer;
     const Node& node = model_.graph.node(producer);
-    size_t r = static_cast<size_t>(std::find(node.results.begin(), node.results.end(), id) - node.results.begin());
+    size_t r = static_cast<size_t>(std::find(node.results.begin(), node.results.end(), id) -
+                                   node.results.begin());
     return ResultSharding(stage_.mesh, rule(producer), strategy(producer), r);
   }
 
@@ -115,18 +117,21 @@ class Splitter {
     bool weights = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
       NodeId producer = model_.graph.value(operand).producer;
       return model_.graph.value(operand).kind == ValueKind::kParameter ||
-             (producer.valid() && model_.once[producer.index()] && model_.flow.needed[operand.index()]);
+             (producer.valid() && model_.once[producer.index()] &&
+              model_.flow.needed[operand.index()]);
     });
     return !weights && (IsProduct(id) || (Reaches(id, true) && Reaches(id, false)));
   }
   bool IsProduct(NodeId id) const {
     const Node& node = model_.graph.node(id);
     const std::vector<WorkTerm>& work = rule(id).work;
-    bool contraction = std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
-    bool activations = std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
-      NodeId producer = model_.graph.value(operand).producer;
-      return producer.valid() && !model_.once[producer.index()];
-    });
+    bool contraction = std::any_of(work.begin(), work.end(),
+                                   [](const WorkTerm& term) { return term.contraction; });
+    bool activations =
+        std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
+          NodeId producer = model_.graph.value(operand).producer;
+          return producer.valid() && !model_.once[producer.index()];
+        });
     return contraction && activations && node.operands.size() > 1;
   }
   // Is a neighbour along this direction, without weights in between, a product of activations?
@@ -140,7 +145,8 @@ class Splitter {
       } else if (!node.operands.empty()) {
         next = model_.graph.value(node.operands[0]).producer;
       }
-      if (!next.valid() || model_.block_of[next.index()] != model_.block_of[id.index()]) return false;
+      if (!next.valid() || model_.block_of[next.index()] != model_.block_of[id.index()])
+        return false;
       if (IsProduct(next)) return true;
       const Node& after = model_.graph.node(next);
       for (ValueId operand : after.operands) {
@@ -200,7 +206,8 @@ class Splitter {
     ValueId operand = model_.graph.node(id).operands[o];
     Sharding wanted = OperandSharding(stage_.mesh, rule(id), strategy(id), o);
     std::optional<Sharding> gradient;
-    if (WantsGradient(model_, id, o)) gradient = OperandGradient(stage_.mesh, rule(id), strategy(id), o);
+    if (WantsGradient(model_, id, o))
+      gradient = OperandGradient(stage_.mesh, rule(id), strategy(id), o);
     std::vector<SegmentUse>& uses = out_.uses[operand];
     for (const SegmentUse& use : uses) {
       if (use.segment == Last() && use.wanted == wanted && use.gradient == gradient) {
@@ -226,7 +233,8 @@ class Splitter {
           bool summed = segment.phase == Phase::kFirst && context_.sums.first[result.index()];
           bool used = segment.phase != Phase::kFirst && IsUsed(result, segment.phase);
           bool in_first = segment.phase == Phase::kFirst && IsUsed(result, Phase::kFirst);
-          if (away || loss || summed || used || in_first) out_.produced[s].push_back({result, Given(result)});
+          if (away || loss || summed || used || in_first)
+            out_.produced[s].push_back({result, Given(result)});
         }
       }
     }

@@ -29,9 +29,11 @@ struct ProducedValue {
 };
 
 struct SegmentLayout {
-  std::vector<Segment> segments;  // once, first, main; inputs have no Locals yet, outputs are not there
-  std::vector<std::vector<ProducedValue>> produced;   // per segment: what others read of it, or the loss
-  std::map<ValueId, std::vector<SegmentUse>> uses;    // in the order of the segments
+  std::vector<Segment>
+      segments;  // once, first, main; inputs have no Locals yet, outputs are not there
+  std::vector<std::vector<ProducedValue>>
+      produced;  // per segment: what others read of it, or the loss
+  std::map<ValueId, std::vector<SegmentUse>> uses;  // in the order of the segments
 };
 
 SegmentLayout SplitIntoSegments(const LoweringContext& context, int stage);

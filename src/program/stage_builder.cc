@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "program/copies.h"
 #include "program/parameter_groups.h"
 #include "program/segments.h"
 
@@ -45,7 +46,8 @@ class Builder {
   const Value& value(ValueId id) const { return model_.graph.value(id); }
 
   int AddLocal(ValueId id, Sharding sharding, bool gradient, bool once, Source source) {
-    out_.stage.locals.push_back({id, std::move(sharding), value(id).type.dtype, gradient, once, std::move(source)});
+    out_.stage.locals.push_back(
+        {id, std::move(sharding), value(id).type.dtype, gradient, once, std::move(source)});
     return static_cast<int>(out_.stage.locals.size()) - 1;
   }
   const Local& local(int index) const { return out_.stage.locals[static_cast<size_t>(index)]; }
@@ -55,8 +57,9 @@ class Builder {
     for (const ReshardStep& step : steps) {
       out_.stage.steps.push_back(step);
       const Local source = local(from);
-      from = AddLocal(source.value, step.after, source.gradient, source.once,
-                      {SourceKind::kReshard, from, static_cast<int>(out_.stage.steps.size()) - 1, {}});
+      from =
+          AddLocal(source.value, step.after, source.gradient, source.once,
+                   {SourceKind::kReshard, from, static_cast<int>(out_.stage.steps.size()) - 1, {}});
     }
     return from;
   }
@@ -70,9 +73,11 @@ class Builder {
     Segment& segment = out_.stage.segments[static_cast<size_t>(index)];
     for (const ProducedValue& produced : layout_.produced[static_cast<size_t>(index)]) {
       bool once = segment.phase == Phase::kOnce;
-      int made = AddLocal(produced.value, produced.sharding, false, once, {SourceKind::kSegment, index, -1, {}});
+      int made = AddLocal(produced.value, produced.sharding, false, once,
+                          {SourceKind::kSegment, index, -1, {}});
       segment.outputs.push_back({made, -1});
-      outputs_[{produced.value, segment.phase == Phase::kFirst}] = {index, segment.outputs.size() - 1};
+      outputs_[{produced.value, segment.phase == Phase::kFirst}] = {index,
+                                                                    segment.outputs.size() - 1};
     }
   }
 
@@ -89,82 +94,14 @@ class Builder {
     return values;
   }
 
-  // Sharding in which a value is given (or stored), its copy, and the readers that go through it.
-  struct Routes {
-    std::vector<Sharding> wanted;     // distinct shardings readers want
-    std::vector<Sharding> gradients;  // distinct shardings their gradients come in
-  };
-
-  Routes RoutesOf(const std::vector<SegmentUse>& uses) const {
-    Routes routes;
-    auto add = [](std::vector<Sharding>& list, const Sharding& sharding) {
-      if (std::find(list.begin(), list.end(), sharding) == list.end()) list.push_back(sharding);
-    };
-    for (const SegmentUse& use : uses) {
-      add(routes.wanted, use.wanted);
-      if (use.gradient) add(routes.gradients, *use.gradient);
-    }
-    return routes;
-  }
-
-  static Sharding Complete(Sharding sharding) {
-    sharding.partial = {};
-    return sharding;
-  }
-
-  double Wire(const Sharding& from, const Sharding& to, ReshardEnd end = ReshardEnd::kExact) const {
-    return WireElements(mesh(), Reshard(mesh(), from, to, end));
-  }
-
-  // The copy's sharding that costs fewest bytes in all, of those somebody gives or wants.
-  Sharding ChooseCopy(const std::optional<Sharding>& given, const Routes& routes, bool complete) const {
-    std::vector<Sharding> candidates;
-    auto add = [&](Sharding sharding) {
-      if (complete) sharding = Complete(std::move(sharding));
-      if (std::find(candidates.begin(), candidates.end(), sharding) == candidates.end()) {
-        candidates.push_back(std::move(sharding));
-      }
-    };
-    for (const Sharding& sharding : routes.wanted) add(Complete(sharding));
-    if (given) add(*given);
-    if (candidates.size() == 1) return candidates[0];
-    size_t best = 0;
-    double least = 0;
-    for (size_t c = 0; c < candidates.size(); ++c) {
-      double cost = CostOf(candidates[c], given, routes);
-      if (c == 0 || cost < least) {
-        best = c;
-        least = cost;
-      }
-    }
-    return candidates[best];
-  }
-
-  double CostOf(const Sharding& copy, const std::optional<Sharding>& given, const Routes& routes) const {
-    double cost = given ? Wire(*given, copy) : 0;
-    for (const Sharding& wanted : routes.wanted) {
-      if (!given || wanted != *given) cost += Wire(copy, wanted);
-    }
-    Sharding back = Complete(copy);
-    for (const Sharding& gradient : routes.gradients) {
-      std::vector<ReshardStep> steps = Reshard(mesh(), gradient, Complete(copy), ReshardEnd::kPartialStays);
-      cost += WireElements(mesh(), steps);
-      const Sharding& end = steps.empty() ? gradient : steps.back().after;
-      for (size_t a = 0; a < kMaxAxes; ++a) {
-        if (end.partial[a] != PartialState::kComplete) back.partial[a] = end.partial[a];
-      }
-    }
-    if (routes.gradients.empty()) return cost;
-    return cost + Wire(back, given ? Complete(*given) : Complete(copy));
-  }
-
   // ---- Parameters.
 
   // A parameter is stored as its first reader in a block wants it.
   void ChooseStorage() {
     for (const auto& [id, uses] : layout_.uses) {
       if (value(id).kind != ValueKind::kParameter) continue;
-      stored_[id] = AddLocal(id, Complete(uses.front().wanted), false, true, {SourceKind::kParameter, -1, -1, {}});
+      stored_[id] = AddLocal(id, Complete(uses.front().wanted), false, true,
+                             {SourceKind::kParameter, -1, -1, {}});
     }
   }
 
@@ -172,7 +109,8 @@ class Builder {
 
   void Connect(ValueId id) {
     auto found = layout_.uses.find(id);
-    std::vector<SegmentUse> uses = found == layout_.uses.end() ? std::vector<SegmentUse>{} : found->second;
+    std::vector<SegmentUse> uses =
+        found == layout_.uses.end() ? std::vector<SegmentUse>{} : found->second;
     switch (value(id).kind) {
       case ValueKind::kConstant:
       case ValueKind::kInput:
@@ -208,7 +146,8 @@ class Builder {
     std::map<size_t, int> made;
     std::vector<Sharding> wanted = RoutesOf(uses).wanted;
     for (const SegmentUse& use : uses) {
-      size_t w = static_cast<size_t>(std::find(wanted.begin(), wanted.end(), use.wanted) - wanted.begin());
+      size_t w =
+          static_cast<size_t>(std::find(wanted.begin(), wanted.end(), use.wanted) - wanted.begin());
       if (!made.count(w)) {
         SourceKind kind = constant ? SourceKind::kConstant : SourceKind::kLoad;
         int base = AddLocal(id, Complete(use.wanted), false, constant, {kind, -1, -1, {}});
@@ -246,10 +185,12 @@ class Builder {
     std::vector<int> gradients;
     for (const SegmentUse& use : uses) {
       if (!use.gradient) continue;
-      Source source{once ? SourceKind::kAccumulated : SourceKind::kInputGradient, use.segment, -1, {}};
+      Source source{
+          once ? SourceKind::kAccumulated : SourceKind::kInputGradient, use.segment, -1, {}};
       // The gradients of a once value in one sharding are added up wherever they come from.
       std::pair<int, Sharding> key{once ? -1 : use.segment, *use.gradient};
-      auto found = std::find_if(made.begin(), made.end(), [&](const auto& entry) { return once && entry.first == key; });
+      auto found = std::find_if(made.begin(), made.end(),
+                                [&](const auto& entry) { return once && entry.first == key; });
       if (found == made.end()) {
         int gradient = AddLocal(id, *use.gradient, true, once, source);
         made.push_back({key, gradient});
@@ -264,13 +205,15 @@ class Builder {
   int AddSum(const std::vector<int>& terms) {
     if (terms.size() == 1) return terms[0];
     const Local first = local(terms[0]);
-    return AddLocal(first.value, first.sharding, true, first.once, {SourceKind::kSum, -1, -1, terms});
+    return AddLocal(first.value, first.sharding, true, first.once,
+                    {SourceKind::kSum, -1, -1, terms});
   }
 
   // Adds up gradients at the copy, partial as they are, and brings the sum to `to`.
   int Collect(const std::vector<int>& gradients, const Sharding& copy, const Sharding& to) {
     std::vector<int> direct, others;
-    for (int gradient : gradients) (local(gradient).sharding == to ? direct : others).push_back(gradient);
+    for (int gradient : gradients)
+      (local(gradient).sharding == to ? direct : others).push_back(gradient);
     if (others.empty()) return AddSum(direct);
     int sum = others[0];
     if (others.size() > 1) {
@@ -291,7 +234,8 @@ class Builder {
   }
 
   void ConnectMade(ValueId id, const OutputRef& ref, const std::vector<SegmentUse>& uses) {
-    SegmentOutput& output = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output];
+    SegmentOutput& output =
+        out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output];
     int from = output.local;
     Sharding given = local(from).sharding;
     Routes routes = RoutesOf(uses);
@@ -300,7 +244,7 @@ class Builder {
     if (!away.empty()) {
       routes.wanted.push_back(Complete(given));
     }
-    Sharding copy = ChooseCopy(given, routes, !away.empty());
+    Sharding copy = ChooseCopy(mesh(), given, routes, !away.empty());
     ConnectForward(from, copy, uses, &copy_local);
     std::vector<int> gradients = GradientsOf(id, false, uses);
     if (!away.empty()) {
@@ -321,7 +265,7 @@ class Builder {
 
   void ConnectReceived(ValueId id, const std::vector<SegmentUse>& uses) {
     Routes routes = RoutesOf(uses);
-    Sharding copy = ChooseCopy(std::nullopt, routes, true);
+    Sharding copy = ChooseCopy(mesh(), std::nullopt, routes, true);
     StageBuild::Crossing& crossing = out_.received[id];
     crossing.local = AddLocal(id, copy, false, false, {SourceKind::kRecv, -1, -1, {}});
     std::optional<int> copy_local = crossing.local;
@@ -336,7 +280,7 @@ class Builder {
     bool parameter = value(id).kind == ValueKind::kParameter;
     Sharding given = local(from).sharding;
     Routes routes = RoutesOf(uses);
-    Sharding copy = parameter ? given : ChooseCopy(given, routes, false);
+    Sharding copy = parameter ? given : ChooseCopy(mesh(), given, routes, false);
     std::optional<int> copy_local;
     if (parameter) copy_local = from;
     ConnectForward(from, copy, uses, &copy_local);
@@ -381,13 +325,15 @@ class Builder {
     int term = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].local;
     std::optional<int> none;
     if (!before.empty()) {
-      ConnectForward(term, ChooseCopy(local(term).sharding, RoutesOf(before), false), before, &none);
+      ConnectForward(term, ChooseCopy(mesh(), local(term).sharding, RoutesOf(before), false),
+                     before, &none);
     }
     if (!context_.sums.first[local(term).value.index()]) return;
     int sum = AddLocal(local(term).value, local(term).sharding, false, true,
                        {SourceKind::kMicrobatchSum, term, -1, {}});
     std::optional<int> copy_local;
-    ConnectForward(sum, ChooseCopy(local(sum).sharding, RoutesOf(uses), false), uses, &copy_local);
+    ConnectForward(sum, ChooseCopy(mesh(), local(sum).sharding, RoutesOf(uses), false), uses,
+                   &copy_local);
   }
 
   // The loss is an output whose gradient is 1.
@@ -400,8 +346,11 @@ class Builder {
     out_.stage.loss = output.local;
     HEDDLE_CHECK(output.gradient < 0, "the loss is read by a node");
     if (!model_.flow.needed[id.index()]) return;
-    int seed = AddLocal(id, Complete(local(output.local).sharding), true, false, {SourceKind::kSeed, -1, -1, {}});
-    out_.stage.segments[static_cast<size_t>(made->second.segment)].outputs[made->second.output].gradient = seed;
+    int seed = AddLocal(id, Complete(local(output.local).sharding), true, false,
+                        {SourceKind::kSeed, -1, -1, {}});
+    out_.stage.segments[static_cast<size_t>(made->second.segment)]
+        .outputs[made->second.output]
+        .gradient = seed;
   }
 
   // Gradients of weights wait for W where they are products, or nothing else is asked of their node.
@@ -410,13 +359,15 @@ class Builder {
     std::vector<int> readers(segment.inputs.size(), 0);
     for (size_t n = 0; n < segment.nodes.size(); ++n) {
       const std::vector<WorkTerm>& work = context_.rules[segment.nodes[n].index()].work;
-      bool product = std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
+      bool product = std::any_of(work.begin(), work.end(),
+                                 [](const WorkTerm& term) { return term.contraction; });
       bool others = false;
       for (size_t o = 0; o < segment.operands[n].size(); ++o) {
         int input = segment.operands[n][o].input;
         bool once = input >= 0 && local(segment.inputs[static_cast<size_t>(input)].local).once;
         // Autograd from the second of two readers of a weight would pass through the first again.
-        if (input >= 0 && ++readers[static_cast<size_t>(input)] > 1) early[static_cast<size_t>(input)] = true;
+        if (input >= 0 && ++readers[static_cast<size_t>(input)] > 1)
+          early[static_cast<size_t>(input)] = true;
         others = others || (!once && WantsGradient(model_, segment.nodes[n], o));
       }
       if (product || !others) continue;
@@ -432,11 +383,14 @@ class Builder {
   }
 
   static void SetBackward(Segment& segment) {
-    segment.has_backward = std::any_of(segment.outputs.begin(), segment.outputs.end(),
-                                       [](const SegmentOutput& output) { return output.gradient >= 0; });
+    segment.has_backward =
+        std::any_of(segment.outputs.begin(), segment.outputs.end(),
+                    [](const SegmentOutput& output) { return output.gradient >= 0; });
     HEDDLE_CHECK(segment.has_backward || segment.phase != Phase::kMain ||
                      std::none_of(segment.inputs.begin(), segment.inputs.end(),
-                                  [](const SegmentInput& input) { return input.gradient >= 0 || input.trained; }),
+                                  [](const SegmentInput& input) {
+                                    return input.gradient >= 0 || input.trained;
+                                  }),
                  "gradients are wanted of a segment that gets none");
   }
 
@@ -445,7 +399,8 @@ class Builder {
   int index_;
   SegmentLayout layout_;
   StageBuild out_;
-  std::map<std::pair<ValueId, bool>, OutputRef> outputs_;  // by value and whether the first phase makes it
+  std::map<std::pair<ValueId, bool>, OutputRef>
+      outputs_;  // by value and whether the first phase makes it
   std::map<ValueId, int> stored_;
 };
 
@@ -455,13 +410,16 @@ bool WantsGradient(const Model& model, NodeId id, size_t operand) {
   const Node& node = model.graph.node(id);
   const std::vector<int>& differentiable = model.rules[id.index()].differentiable;
   if (!model.flow.needed[node.operands[operand].index()]) return false;
-  if (std::find(differentiable.begin(), differentiable.end(), static_cast<int>(operand)) == differentiable.end()) {
+  if (std::find(differentiable.begin(), differentiable.end(), static_cast<int>(operand)) ==
+      differentiable.end()) {
     return false;
   }
   return std::any_of(node.results.begin(), node.results.end(),
                      [&](ValueId result) { return model.flow.needed[result.index()]; });
 }
 
-StageBuild BuildStage(const LoweringContext& context, int stage) { return Builder(context, stage).Run(); }
+StageBuild BuildStage(const LoweringContext& context, int stage) {
+  return Builder(context, stage).Run();
+}
 
 }  // namespace heddle

@@ -19,7 +19,8 @@ struct StageBuild {
   // Values that cross stages: the Local that is sent (or received), and of their gradients.
   struct Crossing {
     int local = -1;
-    std::map<int, int> gradients;  // by the other stage: the Local of the gradient that comes (or goes) back
+    std::map<int, int>
+        gradients;  // by the other stage: the Local of the gradient that comes (or goes) back
   };
   std::map<ValueId, Crossing> sent;
   std::map<ValueId, Crossing> received;

@@ -28,7 +28,7 @@ namespace heddle {
 struct ExecutorOptions {
   uint64_t seed = 0;  // of random ops
   OptimizerOptions optimizer;
-  double clip_norm = 0;  // of the gradients of a step together; 0: as they are
+  double clip_norm = 0;               // of the gradients of a step together; 0: as they are
   std::function<double(int64_t)> lr;  // by step; none: the optimizer's
   at::Device device = at::kCPU;
   bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
@@ -41,8 +41,8 @@ using DataFn = std::function<Batch(int64_t step, Block rows)>;
 class Executor {
  public:
   // All devices of the program construct theirs together: groups are opened. `program` outlives it.
-  Executor(const Program& program, Transport& transport, ExecutorOptions options, const WeightSource& weights,
-           const ConstantSource& constants, DataFn data);
+  Executor(const Program& program, Transport& transport, ExecutorOptions options,
+           const WeightSource& weights, const ConstantSource& constants, DataFn data);
   ~Executor();
 
   // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
@@ -77,7 +77,8 @@ class Executor {
   void RunForward(const Instruction& i);
   void RunBackward(const Instruction& i);
   void RunWeights(const Instruction& i);
-  void GiveGradient(const Instruction& i, const SegmentInput& input, const at::Tensor& leaf, at::Tensor gradient);
+  void GiveGradient(const Instruction& i, const SegmentInput& input, const at::Tensor& leaf,
+                    at::Tensor gradient);
   void Reshard(const Instruction& i, size_t index);
   void Sum(const Instruction& i);
   void AddGradient(const Instruction& i);
@@ -93,8 +94,8 @@ class Executor {
 
   GroupHandle GroupOf(const std::vector<int64_t>& ranks) const;
   at::Tensor FinalGradients(BufferId id);
-  void StartCollective(size_t index, const Instruction& i, Reduction reduction, const at::Tensor& give,
-                       const at::Tensor& get, std::function<void()> finish);
+  void StartCollective(size_t index, const Instruction& i, Reduction reduction,
+                       const at::Tensor& give, const at::Tensor& get, std::function<void()> finish);
   SegmentRun& segment(const Instruction& i);
   std::vector<Block> BlocksOf(const SegmentRun& run, size_t node, int microbatch) const;
 
@@ -108,16 +109,17 @@ class Executor {
 
   std::map<std::vector<int64_t>, GroupHandle> groups_;
   std::map<std::pair<int, int>, std::unique_ptr<GroupStore>> stores_;
-  std::map<std::pair<int, int>, SegmentRun> segments_;     // by stage and segment
-  std::map<std::pair<int, int>, Exchange> exchanges_;      // by stage and Local
-  std::map<std::pair<int, bool>, std::vector<PeerMessage>> messages_;  // by transfer and whether it is sent
+  std::map<std::pair<int, int>, SegmentRun> segments_;  // by stage and segment
+  std::map<std::pair<int, int>, Exchange> exchanges_;   // by stage and Local
+  std::map<std::pair<int, bool>, std::vector<PeerMessage>>
+      messages_;  // by transfer and whether it is sent
   std::vector<at::Tensor> buffers_;
-  std::map<size_t, Saved> saved_;                          // by buffer
-  std::map<size_t, Pending> pending_;                      // by instruction
-  std::vector<size_t> pending_by_buffer_;                  // the instruction that is still writing it
+  std::map<size_t, Saved> saved_;          // by buffer
+  std::map<size_t, Pending> pending_;      // by instruction
+  std::vector<size_t> pending_by_buffer_;  // the instruction that is still writing it
   std::vector<std::pair<Ticket, at::Tensor>> sends_;
-  std::vector<at::Tensor> scratch_;                        // per value
-  std::map<int, Batch> batches_;                           // by micro-batch: rows at hand
+  std::vector<at::Tensor> scratch_;  // per value
+  std::map<int, Batch> batches_;     // by micro-batch: rows at hand
   double loss_ = 0, squared_norm_ = 0;
   std::vector<ParameterPart> gradients_;
   Trace trace_;

@@ -8,12 +8,15 @@
 
 namespace heddle {
 
+double MonotonicSeconds();
+
 // A segment made ready: kernels, blocks, and when values are no longer needed.
 struct Executor::SegmentRun {
   const Segment* segment = nullptr;
-  std::vector<KernelFn> kernels;                // per node
-  std::vector<std::vector<Block>> blocks;       // per node, at micro-batch 0
-  std::vector<std::vector<int64_t>> shifts;     // per node and factor: how far each micro-batch lies from the last
+  std::vector<KernelFn> kernels;           // per node
+  std::vector<std::vector<Block>> blocks;  // per node, at micro-batch 0
+  std::vector<std::vector<int64_t>>
+      shifts;  // per node and factor: how far each micro-batch lies from the last
   std::vector<std::vector<ValueId>> last_uses;  // per node
   std::vector<bool> late;                       // per node: its weights' gradients are W's
   std::vector<size_t> late_nodes;

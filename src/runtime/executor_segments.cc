@@ -23,8 +23,10 @@ void Executor::PrepareSegments() {
         size_t node = at.nodes[n].index();
         const Rule& micro = program_.micro_rules[node];
         ready.kernels.push_back(FindKernel(model.graph.nodes[node].op));
-        HEDDLE_CHECK(ready.kernels.back() != nullptr, "op {} has no kernel", model.graph.nodes[node].op);
-        ready.blocks.push_back(LocalBlocks(stage(s).mesh, micro, stage(s).strategies[node], position));
+        HEDDLE_CHECK(ready.kernels.back() != nullptr, "op {} has no kernel",
+                     model.graph.nodes[node].op);
+        ready.blocks.push_back(
+            LocalBlocks(stage(s).mesh, micro, stage(s).strategies[node], position));
         std::vector<int64_t> shifts;
         for (size_t f = 0; f < micro.factors.size(); ++f) {
           bool batch = micro.factors[f].size != model.rules[node].factors[f].size;
@@ -35,9 +37,10 @@ void Executor::PrepareSegments() {
         for (size_t o = 0; o < at.operands[n].size(); ++o) {
           if (at.operands[n][o].input < 0) last[model.graph.nodes[node].operands[o]] = n;
         }
-        bool late = std::any_of(at.operands[n].begin(), at.operands[n].end(), [&](const OperandRef& ref) {
-          return ref.input >= 0 && at.inputs[static_cast<size_t>(ref.input)].late;
-        });
+        bool late =
+            std::any_of(at.operands[n].begin(), at.operands[n].end(), [&](const OperandRef& ref) {
+              return ref.input >= 0 && at.inputs[static_cast<size_t>(ref.input)].late;
+            });
         ready.late.push_back(late);
         if (late) ready.late_nodes.push_back(n);
       }
@@ -47,7 +50,9 @@ void Executor::PrepareSegments() {
   }
 }
 
-Executor::SegmentRun& Executor::segment(const Instruction& i) { return segments_.at({i.stage, i.index}); }
+Executor::SegmentRun& Executor::segment(const Instruction& i) {
+  return segments_.at({i.stage, i.index});
+}
 
 std::vector<Block> Executor::BlocksOf(const SegmentRun& run, size_t node, int microbatch) const {
   std::vector<Block> blocks = run.blocks[node];
@@ -70,9 +75,11 @@ void Executor::RunForward(const Instruction& i) {
   for (size_t n = 0; n < at.inputs.size(); ++n) {
     const Local& local = stage(i.stage).locals[static_cast<size_t>(at.inputs[n].local)];
     bool parameter = local.source.kind == SourceKind::kParameter;
-    at::Tensor tensor = parameter ? store(i.stage, local.source.from).leaf(static_cast<size_t>(local.source.step))
-                                  : At(i.reads[n]);
-    if (!parameter && keeps && at.inputs[n].gradient >= 0) tensor = tensor.detach().set_requires_grad(true);
+    at::Tensor tensor =
+        parameter ? store(i.stage, local.source.from).leaf(static_cast<size_t>(local.source.step))
+                  : At(i.reads[n]);
+    if (!parameter && keeps && at.inputs[n].gradient >= 0)
+      tensor = tensor.detach().set_requires_grad(true);
     inputs.push_back(tensor);
     if (keeps) {
       bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
@@ -87,7 +94,8 @@ void Executor::RunForward(const Instruction& i) {
     operands.clear();
     for (size_t o = 0; o < node.operands.size(); ++o) {
       int input = at.operands[n][o].input;
-      operands.push_back(input >= 0 ? inputs[static_cast<size_t>(input)] : scratch_[node.operands[o].index()]);
+      operands.push_back(input >= 0 ? inputs[static_cast<size_t>(input)]
+                                    : scratch_[node.operands[o].index()]);
     }
     std::vector<Block> blocks = BlocksOf(run, n, i.microbatch);
     RandomState random{options_.seed, static_cast<uint64_t>(step_),
@@ -95,7 +103,8 @@ void Executor::RunForward(const Instruction& i) {
     std::vector<at::Tensor> results =
         run.kernels[n]({node.attributes, program_.model.rules[index], blocks, operands, random});
     if (keeps && run.late[n]) saved.late_results.push_back(results);
-    for (size_t r = 0; r < results.size(); ++r) scratch_[node.results[r].index()] = std::move(results[r]);
+    for (size_t r = 0; r < results.size(); ++r)
+      scratch_[node.results[r].index()] = std::move(results[r]);
     for (size_t o = 0; o < at.outputs.size(); ++o) {
       ValueId value = stage(i.stage).locals[static_cast<size_t>(at.outputs[o].local)].value;
       if (is_output[o] || graph.value(value).producer != at.nodes[n]) continue;
@@ -123,7 +132,9 @@ void Executor::GiveGradient(const Instruction& i, const SegmentInput& input, con
     for (size_t a = 0; a < position.size(); ++a) {
       if (Contains(complete, a) && position[a] != 0) return;
     }
-    if (gradient.defined()) store(i.stage, local.source.from).AddGradient(static_cast<size_t>(local.source.step), gradient);
+    if (gradient.defined())
+      store(i.stage, local.source.from)
+          .AddGradient(static_cast<size_t>(local.source.step), gradient);
     return;
   }
   if (!gradient.defined()) gradient = at::zeros_like(leaf);
@@ -150,7 +161,8 @@ void Executor::RunBackward(const Instruction& i) {
     if (at.outputs[o].gradient < 0 || !saved.outputs[o].requires_grad()) continue;
     const at::Tensor& made = saved.outputs[o];
     outputs.push_back(made);
-    seeds.push_back(i.reads[o].valid() ? At(i.reads[o]).to(made.scalar_type()) : at::ones_like(made));
+    seeds.push_back(i.reads[o].valid() ? At(i.reads[o]).to(made.scalar_type())
+                                       : at::ones_like(made));
   }
   bool split = i.half == Half::kB;
   std::vector<at::Tensor> wanted;
@@ -170,7 +182,8 @@ void Executor::RunBackward(const Instruction& i) {
   }
   std::vector<at::Tensor> found(wanted.size());
   if (!outputs.empty() && !wanted.empty()) {
-    found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/split, /*create_graph=*/false,
+    found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/split,
+                                  /*create_graph=*/false,
                                   /*allow_unused=*/true);
   }
   if (split) {
@@ -178,7 +191,8 @@ void Executor::RunBackward(const Instruction& i) {
     for (const std::vector<at::Tensor>& results : saved.late_results) {
       saved.late_gradients.emplace_back();
       for (const at::Tensor& result : results) {
-        saved.late_gradients.back().push_back(result.requires_grad() ? found[next++] : at::Tensor());
+        saved.late_gradients.back().push_back(result.requires_grad() ? found[next++]
+                                                                     : at::Tensor());
       }
     }
   }
@@ -204,10 +218,12 @@ void Executor::RunWeights(const Instruction& i) {
     }
     std::vector<at::Tensor> found(wanted.size());
     if (!outputs.empty()) {
-      found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true, /*create_graph=*/false,
+      found = torch::autograd::grad(outputs, wanted, seeds, /*retain_graph=*/true,
+                                    /*create_graph=*/false,
                                     /*allow_unused=*/true);
     }
-    for (size_t n = 0; n < wanted.size(); ++n) GiveGradient(i, at.inputs[input_of[n]], wanted[n], found[n]);
+    for (size_t n = 0; n < wanted.size(); ++n)
+      GiveGradient(i, at.inputs[input_of[n]], wanted[n], found[n]);
   }
 }
 

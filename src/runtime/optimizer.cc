@@ -11,7 +11,8 @@ namespace heddle {
 namespace {
 
 void CheckRange(std::string_view what, double value, double low, double high) {
-  if (!(value >= low && value < high)) ThrowInput("{} {} is not in [{}, {})", what, value, low, high);
+  if (!(value >= low && value < high))
+    ThrowInput("{} {} is not in [{}, {})", what, value, low, high);
 }
 
 }  // namespace
@@ -46,7 +47,8 @@ at::Tensor Piece(const at::Tensor& tensor, int64_t begin, int64_t size) {
 
 }  // namespace
 
-void Optimizer::Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients) {
+void Optimizer::Step(std::vector<at::Tensor>& parameters,
+                     const std::vector<at::Tensor>& gradients) {
   at::NoGradGuard no_grad;
   ++steps_;
   bool adam = options_.name == "adam" || options_.name == "adamw";
@@ -66,12 +68,14 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters, const std::vector<at::
     for (int64_t begin = 0; begin < elements; begin += step) {
       int64_t size = std::min(step, elements - begin);
       at::Tensor weights = Piece(parameters[p].detach(), begin, size);
-      Update(weights, Piece(gradient, begin, size), Piece(first_[p], begin, size), Piece(second_[p], begin, size));
+      Update(weights, Piece(gradient, begin, size), Piece(first_[p], begin, size),
+             Piece(second_[p], begin, size));
     }
   }
 }
 
-void Optimizer::Update(at::Tensor weights, at::Tensor gradient, at::Tensor first, at::Tensor second) const {
+void Optimizer::Update(at::Tensor weights, at::Tensor gradient, at::Tensor first,
+                       at::Tensor second) const {
   double b1 = options_.betas[0], b2 = options_.betas[1];
   if (options_.name == "adamw") {
     weights.mul_(1 - options_.lr * options_.weight_decay);

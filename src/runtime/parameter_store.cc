@@ -25,14 +25,16 @@ bool IsFirstAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
 
 }  // namespace
 
-GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device, at::Device on,
-                       const OptimizerOptions& optimizer, const WeightSource& weights)
+GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device,
+                       at::Device on, const OptimizerOptions& optimizer,
+                       const WeightSource& weights)
     : group_(program.stages[static_cast<size_t>(stage_index)].groups[static_cast<size_t>(group)]),
       compute_(ToTorch(program.precision.compute)) {
   const StageProgram& stage = program.stages[static_cast<size_t>(stage_index)];
   Position position = PositionIn(stage, device);
   bool first_holder =
-      group_.tied < 0 || program.tied[static_cast<size_t>(group_.tied)].holders.front().first == stage_index;
+      group_.tied < 0 ||
+      program.tied[static_cast<size_t>(group_.tied)].holders.front().first == stage_index;
   flat_elements_ = FlatElements(stage, group_, position);
   chunk_ = flat_elements_ / GroupSize(stage.mesh, group_.zero_axes);
   begin_ = chunk_ * IndexAlong(stage.mesh, position, group_.zero_axes);
@@ -45,7 +47,8 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
     slot.offset = offset;
     slot.local = LocalShape(stage.mesh, held.sharding, position);
     slot.elements = SlotElements(stage, held, position);
-    for (const ShardedDim& dim : held.sharding.dims) slot.tile.push_back(HeldRanges(stage.mesh, dim, position));
+    for (const ShardedDim& dim : held.sharding.dims)
+      slot.tile.push_back(HeldRanges(stage.mesh, dim, position));
     AxisMask copies = all & ~held.sharding.split_axes() & ~group_.zero_axes;
     slot.counts = first_holder && IsFirstAlong(stage.mesh, position, copies);
     at::Tensor part = TakeTile(weights(value.name), slot.tile);

@@ -65,7 +65,7 @@ class GroupStore {
   struct Slot {
     int64_t offset = 0, elements = 0;
     Shape local;
-    Tile tile;  // of the whole parameter
+    Tile tile;           // of the whole parameter
     bool counts = true;  // in the norm: no other device holds the same
   };
 

@@ -41,13 +41,17 @@ at::Tensor CheckedInput(const Batch& batch, const Value& value) {
 }  // namespace
 
 SingleDevice::SingleDevice(const Graph& graph, Options options)
-    : graph_(graph), options_(options), rules_(MakeRules(graph)), last_use_(LastUses(graph)),
+    : graph_(graph),
+      options_(options),
+      rules_(MakeRules(graph)),
+      last_use_(LastUses(graph)),
       fixed_(graph.values.size()) {
   for (const Rule& rule : rules_) blocks_.push_back(WholeBlocks(rule));
   WeightOptions start{options.seed, options.seeded, options.fill_constants};
   ConstantSource constants = MakeConstants(graph, start);
   WeightSource weights = MakeWeights(graph, rules_, start);
-  for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) fixed_[id.index()] = constants(graph.value(id));
+  for (ValueId id : graph.ValuesOf(ValueKind::kConstant))
+    fixed_[id.index()] = constants(graph.value(id));
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = graph.value(id);
     fixed_[id.index()] = weights(value.name).to(ToTorch(value.type.dtype)).set_requires_grad(true);
@@ -81,7 +85,8 @@ StepResult SingleDevice::Run(const Batch& batch, int64_t step) {
   at::Tensor loss = Forward(batch, step);
   StepResult result;
   result.loss = loss.item<double>();
-  if (!loss.requires_grad()) ThrowInput("the loss depends on no parameter: there is nothing to train");
+  if (!loss.requires_grad())
+    ThrowInput("the loss depends on no parameter: there is nothing to train");
   result.gradients = torch::autograd::grad({loss}, parameters_, {}, /*retain_graph=*/false,
                                            /*create_graph=*/false, /*allow_unused=*/true);
   for (size_t p = 0; p < parameters_.size(); ++p) {

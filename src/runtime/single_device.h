@@ -27,7 +27,7 @@ struct StepResult {
 class SingleDevice {
  public:
   struct Options {
-    uint64_t seed = 0;  // of initial weights and of random ops
+    uint64_t seed = 0;    // of initial weights and of random ops
     bool seeded = false;  // these two as in weights.h
     bool fill_constants = false;
   };

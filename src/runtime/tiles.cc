@@ -22,7 +22,8 @@ at::Tensor TakeTile(const at::Tensor& tensor, const Tile& tile) {
     if (tile[d].empty()) {
       part = part.narrow(dim, 0, 0);
     } else if (tile[d].size() == 1) {
-      if (tile[d][0].size() != part.size(dim)) part = part.narrow(dim, tile[d][0].begin, tile[d][0].size());
+      if (tile[d][0].size() != part.size(dim))
+        part = part.narrow(dim, tile[d][0].begin, tile[d][0].size());
     } else {
       part = part.index_select(dim, Indices(tile[d], tensor.device()));
     }
@@ -37,7 +38,8 @@ void PutTile(at::Tensor& tensor, const Tile& tile, const at::Tensor& values) {
     int64_t dim = static_cast<int64_t>(d);
     if (tile[d].empty()) return;
     if (tile[d].size() == 1) {
-      if (tile[d][0].size() != part.size(dim)) part = part.narrow(dim, tile[d][0].begin, tile[d][0].size());
+      if (tile[d][0].size() != part.size(dim))
+        part = part.narrow(dim, tile[d][0].begin, tile[d][0].size());
     } else if (scattered == tile.size()) {
       scattered = d;
     } else {
@@ -55,7 +57,8 @@ void PutTile(at::Tensor& tensor, const Tile& tile, const at::Tensor& values) {
   if (scattered == tile.size()) {
     part.copy_(values);
   } else {
-    part.index_copy_(static_cast<int64_t>(scattered), Indices(tile[scattered], tensor.device()), values);
+    part.index_copy_(static_cast<int64_t>(scattered), Indices(tile[scattered], tensor.device()),
+                     values);
   }
 }
 

@@ -19,7 +19,8 @@ int64_t PeakMemory() {
 
 int64_t Largest(Transport& transport, GroupHandle all, int64_t mine) {
   at::Tensor largest = at::tensor({mine}, at::kLong);
-  Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kMax, all, largest, largest);
+  Ticket ticket =
+      transport.Start(CollectiveKind::kAllReduce, Reduction::kMax, all, largest, largest);
   transport.Wait(ticket);
   return largest[0].item<int64_t>();
 }
@@ -27,7 +28,8 @@ int64_t Largest(Transport& transport, GroupHandle all, int64_t mine) {
 at::Tensor ToBytes(const Trace& trace) {
   Json json = Json::array();
   for (const TraceEvent& event : trace.events) {
-    json.push_back({event.device, static_cast<int>(event.stream), event.name, event.category, event.start, event.end});
+    json.push_back({event.device, static_cast<int>(event.stream), event.name, event.category,
+                    event.start, event.end});
   }
   std::string text = json.dump();
   at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
@@ -39,8 +41,8 @@ void FromBytes(const at::Tensor& bytes, Trace& trace) {
   const uint8_t* data = bytes.data_ptr<uint8_t>();
   for (const Json& event : Json::parse(data, data + bytes.numel())) {
     trace.events.push_back({event[0].get<int64_t>(), static_cast<Stream>(event[1].get<int>()),
-                            event[2].get<std::string>(), event[3].get<std::string>(), event[4].get<double>(),
-                            event[5].get<double>()});
+                            event[2].get<std::string>(), event[3].get<std::string>(),
+                            event[4].get<double>(), event[5].get<double>()});
   }
 }
 
@@ -81,7 +83,8 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
                    const std::function<void(const StepRecord&)>& on_step) {
   at::set_num_threads(options.threads);
-  Executor executor(inputs.program, transport, ToExecutor(options), inputs.weights, inputs.constants,
+  Executor executor(inputs.program, transport, ToExecutor(options), inputs.weights,
+                    inputs.constants,
                     [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -100,7 +103,8 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
 
 }  // namespace
 
-TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
+                         Transport& transport,
                          const std::function<void(const StepRecord&)>& on_step) {
   try {
     return Train(inputs, options, transport, on_step);

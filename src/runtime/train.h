@@ -40,7 +40,8 @@ struct TrainSummary {
 
 // Trains as device transport.rank() and calls `on_step` after every step, on the first device only. Throws
 // InputError for data that does not fit, RunError where the loss is not finite.
-TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
+                         Transport& transport,
                          const std::function<void(const StepRecord&)>& on_step);
 
 }  // namespace heddle

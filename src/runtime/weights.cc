@@ -32,29 +32,35 @@ bool HasWeights(const Graph& graph) {
   }
   int64_t count = static_cast<int64_t>(parameters.size());
   if (missing != 0 && missing != count) {
-    ThrowInput("{} of {} parameters have no weights in the file, '{}' first: give --weights, or --init seeded",
-               missing, count, first);
+    ThrowInput(
+        "{} of {} parameters have no weights in the file, '{}' first: give --weights, or --init "
+        "seeded",
+        missing, count, first);
   }
   return missing == 0;
 }
 
 }  // namespace
 
-WeightSource MakeWeights(const Graph& graph, const std::vector<Rule>& rules, const WeightOptions& options) {
+WeightSource MakeWeights(const Graph& graph, const std::vector<Rule>& rules,
+                         const WeightOptions& options) {
   bool seeded = options.seeded || !HasWeights(graph);
   auto ids = std::make_shared<std::map<std::string, ValueId>>();
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) (*ids)[graph.value(id).name] = id;
   return [&graph, rules, ids, seeded, seed = options.seed](const std::string& name) {
     ValueId id = ids->at(name);
-    return seeded ? InitialWeights(graph, id, rules, seed) : ToTorchTensor(*graph.value(id).data).to(at::kFloat);
+    return seeded ? InitialWeights(graph, id, rules, seed)
+                  : ToTorchTensor(*graph.value(id).data).to(at::kFloat);
   };
 }
 
 ConstantSource MakeConstants(const Graph& graph, const WeightOptions& options) {
   for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) {
     if (graph.value(id).data || options.fill_constants) continue;
-    ThrowInput("constant '{}' has no data in the file: give --weights, or --fill-constants to run with made-up ones",
-               graph.value(id).name);
+    ThrowInput(
+        "constant '{}' has no data in the file: give --weights, or --fill-constants to run with "
+        "made-up ones",
+        graph.value(id).name);
   }
   return [seed = options.seed](const Value& value) {
     return value.data ? ToTorchTensor(*value.data) : StandIn(value, seed);

@@ -93,7 +93,8 @@ void RunCase(Transport& transport, const Case& at, const std::string& data) {
   Executor executor(program, transport, options, MakeWeights(model.graph, model.rules, {}),
                     MakeConstants(model.graph, {}), [&](int64_t, Block rows) {
                       Batch part;
-                      for (const auto& [name, tensor] : batch) part[name] = tensor.narrow(0, rows.begin, rows.size());
+                      for (const auto& [name, tensor] : batch)
+                        part[name] = tensor.narrow(0, rows.begin, rows.size());
                       return part;
                     });
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -118,7 +119,8 @@ int main(int argc, char** argv) {
       if (DevicesOf(at.degrees) != transport.size()) continue;
       RunCase(transport, at, argv[1]);
       ++ran;
-      if (transport.rank() == 0) fmt::print("{} on {} ranks: like one device\n", at.model, transport.size());
+      if (transport.rank() == 0)
+        fmt::print("{} on {} ranks: like one device\n", at.model, transport.size());
     }
     if (ran == 0) ThrowInput("there is no plan for {} ranks", transport.size());
   });

@@ -33,7 +33,8 @@ Curve OneDevice(const Graph& graph, const Batch& batch, const CurveOptions& opti
 
 // One thread per device. Checks on the way that the bytes handed to the transport are the program's, that all devices
 // agree on losses, and that parts of parameters held by several devices are the same.
-Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch, const CurveOptions& options);
+Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
+                const CurveOptions& options);
 
 // Losses within `tolerance`, relative; gradients likewise in L2 over max(norm, 1e-4 x the largest norm).
 void ExpectSame(const Curve& got, const Curve& expected, double tolerance = 1e-4);

@@ -24,7 +24,8 @@ void Place(std::map<std::string, at::Tensor>& into, std::map<std::string, at::Te
     at::Tensor before = TakeTile(into[part.name], part.tile);
     at::Tensor known = TakeTile(seen[part.name], part.tile);
     // Copies of a parameter do not drift apart.
-    double apart = part.values.numel() == 0 ? 0 : ((before - part.values) * known).abs().max().item<double>();
+    double apart =
+        part.values.numel() == 0 ? 0 : ((before - part.values) * known).abs().max().item<double>();
     EXPECT_LT(apart, 1e-4) << part.name;
     PutTile(into[part.name], part.tile, part.values);
     PutTile(seen[part.name], part.tile, at::ones_like(part.values));
@@ -67,7 +68,8 @@ std::vector<std::map<std::string, int64_t>> StepBytes(const Program& program) {
         continue;
       }
       Payload payload = CollectiveOf(program, i, device);
-      if (!payload.ranks.empty() && payload.bytes) bytes[std::string(Name(payload.kind))] += payload.bytes;
+      if (!payload.ranks.empty() && payload.bytes)
+        bytes[std::string(Name(payload.kind))] += payload.bytes;
     }
     all.push_back(std::move(bytes));
   }
@@ -82,7 +84,8 @@ Curve OneDevice(const Graph& graph, const Batch& batch, const CurveOptions& opti
     StepResult result = model.Run(batch, step);
     curve.losses.push_back(result.loss);
     double squares = 0;
-    for (const at::Tensor& gradient : result.gradients) squares += gradient.pow(2).sum().item<double>();
+    for (const at::Tensor& gradient : result.gradients)
+      squares += gradient.pow(2).sum().item<double>();
     for (size_t p = 0; p < result.gradients.size(); ++p) {
       if (step == 0) curve.gradients[model.parameter_names()[p]] = result.gradients[p].clone();
       double norm = std::sqrt(squares);
@@ -98,7 +101,8 @@ Curve OneDevice(const Graph& graph, const Batch& batch, const CurveOptions& opti
   return curve;
 }
 
-Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch, const CurveOptions& options) {
+Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
+                const CurveOptions& options) {
   Program program = Lower(model, plan);
   std::vector<std::map<std::string, int64_t>> step_bytes = StepBytes(program);
   SingleDevice source(model.graph, {.seed = options.seed});  // weights, the same under every plan
@@ -151,10 +155,12 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch, const 
 void ExpectSame(const Curve& got, const Curve& expected, double tolerance) {
   ASSERT_EQ(got.losses.size(), expected.losses.size());
   for (size_t s = 0; s < got.losses.size(); ++s) {
-    EXPECT_NEAR(got.losses[s], expected.losses[s], tolerance * std::abs(expected.losses[s])) << "step " << s;
+    EXPECT_NEAR(got.losses[s], expected.losses[s], tolerance * std::abs(expected.losses[s]))
+        << "step " << s;
   }
   double largest = 0;
-  for (const auto& [name, gradient] : expected.gradients) largest = std::max(largest, gradient.norm().item<double>());
+  for (const auto& [name, gradient] : expected.gradients)
+    largest = std::max(largest, gradient.norm().item<double>());
   for (const auto& [name, gradient] : expected.gradients) {
     auto found = got.gradients.find(name);
     if (found == got.gradients.end()) {

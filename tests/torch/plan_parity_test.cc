@@ -19,9 +19,9 @@ struct Case {
 
 void PrintTo(const Case& c, std::ostream* out) {
   const Degrees& d = c.degrees;
-  *out << c.model << " dp" << d.dp << " tp" << d.tp << " pp" << d.pp << " cp" << d.cp << " ep" << d.ep << " sp" << d.sp
-       << " m" << d.microbatches << " chunks" << d.chunks << " " << d.schedule << " zero" << d.zero << " recompute"
-       << static_cast<int>(d.recompute);
+  *out << c.model << " dp" << d.dp << " tp" << d.tp << " pp" << d.pp << " cp" << d.cp << " ep"
+       << d.ep << " sp" << d.sp << " m" << d.microbatches << " chunks" << d.chunks << " "
+       << d.schedule << " zero" << d.zero << " recompute" << static_cast<int>(d.recompute);
 }
 
 KnownModel Find(const std::string& name) {
@@ -36,7 +36,8 @@ constexpr RecomputePolicy kFull = RecomputePolicy::kFull, kSelective = Recompute
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const char* model : {"tiny-mlp", "tiny-cnn", "tiny-gpt2", "tiny-llama", "tiny-moe", "tiny-t5"}) {
+  for (const char* model :
+       {"tiny-mlp", "tiny-cnn", "tiny-gpt2", "tiny-llama", "tiny-moe", "tiny-t5"}) {
     cases.push_back({model, {}});
     cases.push_back({model, {.dp = 2}});
     cases.push_back({model, {.dp = 2, .zero = 1}});
@@ -60,7 +61,15 @@ std::vector<Case> Cases() {
     cases.push_back({model, {.pp = 3, .microbatches = 2}});
     cases.push_back({model, {.dp = 2, .microbatches = 2, .zero = 3, .recompute = kFull}});
     cases.push_back({model, {.tp = 2, .sp = true, .microbatches = 2, .recompute = kSelective}});
-    cases.push_back({model, {.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 2, .schedule = "zb-h1", .zero = 1, .recompute = kFull}});
+    cases.push_back({model,
+                     {.dp = 2,
+                      .tp = 2,
+                      .pp = 2,
+                      .sp = true,
+                      .microbatches = 2,
+                      .schedule = "zb-h1",
+                      .zero = 1,
+                      .recompute = kFull}});
     cases.push_back({model, {.dp = 3}});
     cases.push_back({model, {.dp = 2, .microbatches = 2, .zero = 2}});
   }

@@ -1,11 +1,12 @@
 // Plans nobody would write (random_plan.h): random strategies for every node on random meshes, stages cut anywhere,
 // any schedule. They too mean what one device means.
+#include "../random_plan.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "../known_models.h"
-#include "../random_plan.h"
 #include "cluster/load.h"
 #include "frontend/load.h"
 #include "plan/verify.h"

@@ -38,13 +38,15 @@ TEST(TrainCli, PrintsLossesBesideTheReference) {
 
 TEST(TrainCli, AnExportedModelTrainsTheSame) {
   TempFolder folder;
-  std::string model = kData + "tiny-gpt2.onnx", data = " --data " + kData + "tiny-gpt2.ref.safetensors";
+  std::string model = kData + "tiny-gpt2.onnx",
+              data = " --data " + kData + "tiny-gpt2.ref.safetensors";
   ASSERT_EQ(RunHeddle("export " + model + " -o " + folder / "m.heddle" + " --weights " +
                       folder / "w.safetensors")
                 .status,
             0);
-  EXPECT_EQ(Losses(model + data + " --steps 3"),
-            Losses(folder / "m.heddle" + data + " --steps 3 --weights " + folder / "w.safetensors"));
+  EXPECT_EQ(
+      Losses(model + data + " --steps 3"),
+      Losses(folder / "m.heddle" + data + " --steps 3 --weights " + folder / "w.safetensors"));
 }
 
 TEST(TrainCli, TheSameSeedGivesTheSameLosses) {
@@ -54,8 +56,9 @@ TEST(TrainCli, TheSameSeedGivesTheSameLosses) {
 }
 
 TEST(TrainCli, BuiltInModelsTrainFromSeededWeights) {
-  for (std::string model : {"gpt:layers=2,hidden=32,heads=4,seq=16,vocab=50,batch=2",
-                            "llama:layers=2,hidden=32,heads=4,kv_heads=2,seq=16,vocab=50,batch=2"}) {
+  for (std::string model :
+       {"gpt:layers=2,hidden=32,heads=4,seq=16,vocab=50,batch=2",
+        "llama:layers=2,hidden=32,heads=4,kv_heads=2,seq=16,vocab=50,batch=2"}) {
     std::vector<double> losses = Losses(model + " --steps 5 --lr 0.01");
     EXPECT_NEAR(losses[0], std::log(50.0), 1.0) << model;
     EXPECT_LT(losses.back(), losses[0]) << model;
@@ -72,7 +75,8 @@ TEST(TrainCli, OptimizersReduceTheLoss) {
 
 TEST(TrainCli, BadInputIsOneLine) {
   std::string model = kData + "tiny-gpt2.onnx ";
-  ExpectRefused("train " HEDDLE_TEST_DATA "/models/resnet50.onnx.gz", {"parameters have no weights", "--init seeded"});
+  ExpectRefused("train " HEDDLE_TEST_DATA "/models/resnet50.onnx.gz",
+                {"parameters have no weights", "--init seeded"});
   ExpectRefused("train " + model + "--init random", {"--init", "seeded"});
   ExpectRefused("train " + model + "--optimizer adagrad", {"adagrad", "adamw"});
   ExpectRefused("train " + model + "--lr nan", {"lr"});
@@ -84,10 +88,13 @@ TEST(TrainCli, BadInputIsOneLine) {
   ExpectRefused("train " + model + "--data none.safetensors", {"none.safetensors"});
   ExpectRefused("train " + model + "--data " + kData + "tiny-mlp.ref.safetensors",
                 {"tiny-mlp.ref.safetensors", "input_ids", "labels"});
-  ExpectRefused("train " + model + "--data " + kData + "tiny-moe.ref.safetensors", {"input_ids", "[4,16]", "[4,32]"});
-  ExpectRefused("train " + model + "--weights " + kData + "tiny-mlp.ref.safetensors", {"tiny-mlp", "none of its"});
+  ExpectRefused("train " + model + "--data " + kData + "tiny-moe.ref.safetensors",
+                {"input_ids", "[4,16]", "[4,32]"});
+  ExpectRefused("train " + model + "--weights " + kData + "tiny-mlp.ref.safetensors",
+                {"tiny-mlp", "none of its"});
   ExpectRefused("train " + model + "--seed -1", {"--seed"});
-  ExpectRefused("train " + model + "--steps 30 --reference " + kData + "tiny-gpt2.ref.safetensors", {"20 losses", "30"});
+  ExpectRefused("train " + model + "--steps 30 --reference " + kData + "tiny-gpt2.ref.safetensors",
+                {"20 losses", "30"});
   RunOutput run = RunHeddle("train " + kData + "tiny-mlp.onnx --optimizer sgd --lr 1e5 --steps 50");
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("--lr"), std::string::npos) << run.err;
@@ -96,7 +103,8 @@ TEST(TrainCli, BadInputIsOneLine) {
 // ---- Plans, ranks, data files.
 
 TEST(TrainCli, RanksOfEitherTransportTrainLikeOne) {
-  std::string run = kData + "tiny-llama.onnx --steps 4 --data " + kData + "tiny-llama.ref.safetensors";
+  std::string run =
+      kData + "tiny-llama.onnx --steps 4 --data " + kData + "tiny-llama.ref.safetensors";
   std::vector<double> one = Losses(run);
   for (std::string how : {" --np 2 --transport threads", " --np 2", " --dp 2 --tp 2 --zero 2",
                           " --tp 2 --pp 2 --microbatches 4 --schedule zb-h1 --transport threads"}) {
@@ -109,9 +117,13 @@ TEST(TrainCli, RanksOfEitherTransportTrainLikeOne) {
 TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
   TempFolder folder;
   std::string model = kData + "tiny-gpt2.onnx";
-  ASSERT_EQ(RunHeddle("plan " + model + " --cluster local:4 --dp 2 --tp 2 -o " + folder / "plan.json").status, 0);
-  RunOutput run = RunHeddle("train " + folder / "plan.json" + " --steps 3 --trace " + folder / "t.json" + " --metrics " +
-                            folder / "m.jsonl" + " --tensorboard " + folder / "tb" + " --json");
+  ASSERT_EQ(
+      RunHeddle("plan " + model + " --cluster local:4 --dp 2 --tp 2 -o " + folder / "plan.json")
+          .status,
+      0);
+  RunOutput run =
+      RunHeddle("train " + folder / "plan.json" + " --steps 3 --trace " + folder / "t.json" +
+                " --metrics " + folder / "m.jsonl" + " --tensorboard " + folder / "tb" + " --json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(ParseJson(run.out, "output")["ranks"], 4);
   Json trace = ParseJson(ReadFile(folder / "t.json", 1 << 28), "trace");
@@ -150,9 +162,11 @@ TEST(TrainCli, BadPlansAndRanksAreOneLine) {
 
 TEST(TrainCli, ContradictoryLaunchersAreOneLine) {
   std::string train = "train " + kData + "tiny-mlp.onnx --np 2";
-  for (std::string variables : {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3", "RANK=x WORLD_SIZE=2",
-                                "RANK=0 WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2"}) {
-    for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"}) unsetenv(word.c_str());
+  for (std::string variables :
+       {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3", "RANK=x WORLD_SIZE=2",
+        "RANK=0 WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2"}) {
+    for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"})
+      unsetenv(word.c_str());
     std::istringstream words(variables);
     for (std::string word; words >> word;) {
       size_t at = word.find('=');
@@ -162,7 +176,8 @@ TEST(TrainCli, ContradictoryLaunchersAreOneLine) {
     EXPECT_EQ(run.status, 2) << variables;
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
   }
-  for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"}) unsetenv(word.c_str());
+  for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"})
+    unsetenv(word.c_str());
 }
 
 TEST(TrainCli, BadDataIsOneLine) {
@@ -178,8 +193,12 @@ TEST(TrainCli, BadDataIsOneLine) {
 TEST(TrainCli, WeightsThatDoNotFitAreAllNamed) {
   TempFolder folder;
   std::string model = kData + "tiny-mlp.onnx";
-  ASSERT_EQ(RunHeddle("export " + model + " -o " + folder / "m.heddle --weights " + folder / "w.safetensors").status, 0);
-  std::map<std::string, HostTensor> tensors = SafetensorsFile::Open(folder / "w.safetensors").LoadAll();
+  ASSERT_EQ(RunHeddle("export " + model + " -o " + folder / "m.heddle --weights " +
+                      folder / "w.safetensors")
+                .status,
+            0);
+  std::map<std::string, HostTensor> tensors =
+      SafetensorsFile::Open(folder / "w.safetensors").LoadAll();
   auto refused = [&](std::vector<std::string> words) {
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : tensors) named.push_back({name, &tensor});

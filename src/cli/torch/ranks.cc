@@ -26,7 +26,8 @@ std::vector<std::string> CommandLine() {
   }
   std::vector<char> self(4096);
   ssize_t length = readlink("/proc/self/exe", self.data(), self.size());
-  if (length > 0 && !words.empty()) words[0] = std::string(self.data(), static_cast<size_t>(length));
+  if (length > 0 && !words.empty())
+    words[0] = std::string(self.data(), static_cast<size_t>(length));
   return words;
 }
 
@@ -37,12 +38,14 @@ RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& tran
     return ranks == 1 || transport == "threads" ? RankMode::kHere : RankMode::kLaunch;
   }
   if (launch.launcher == "torchrun") {
-    ThrowInput("started by torchrun, which brings no MPI: start {} ranks with mpirun or srun, or give --np {}", ranks,
-               ranks);
+    ThrowInput(
+        "started by torchrun, which brings no MPI: start {} ranks with mpirun or srun, or give "
+        "--np {}",
+        ranks, ranks);
   }
   if (launch.size != ranks) {
-    ThrowInput("the plan is for {} ranks, but {} started {}: give that many, or another plan", ranks, launch.launcher,
-               launch.size);
+    ThrowInput("the plan is for {} ranks, but {} started {}: give that many, or another plan",
+               ranks, launch.launcher, launch.size);
   }
   if (transport == "threads") {
     ThrowInput("--transport threads under {}: leave one of them out", launch.launcher);
@@ -63,7 +66,8 @@ int LaunchRanks(int64_t ranks) {
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) ThrowRun("mpirun could not be started");
   if (WIFSIGNALED(status)) ThrowRun("mpirun was ended by signal {}", WTERMSIG(status));
-  if (WEXITSTATUS(status) == 127) ThrowInput("mpirun is not installed: install Open MPI, or use --transport threads");
+  if (WEXITSTATUS(status) == 127)
+    ThrowInput("mpirun is not installed: install Open MPI, or use --transport threads");
   return WEXITSTATUS(status);
 }
 

@@ -1,3 +1,5 @@
+#include "runtime/train.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +26,6 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "report/chrome_trace.h"
-#include "runtime/train.h"
 
 namespace heddle {
 namespace {
@@ -64,10 +65,12 @@ std::vector<double> ReadReference(const std::string& path, int64_t steps) {
     HostTensor tensor = file.Load(name);
     std::vector<double> losses;
     for (int64_t i = 0; i < tensor.size(); ++i) losses.push_back(AsDouble(tensor, i));
-    bool finite = std::all_of(losses.begin(), losses.end(), [](double x) { return std::isfinite(x); });
+    bool finite =
+        std::all_of(losses.begin(), losses.end(), [](double x) { return std::isfinite(x); });
     if (losses.empty() || !finite) ThrowInput("{}: tensor '{}' holds no finite losses", path, name);
     if (static_cast<int64_t>(losses.size()) < steps) {
-      ThrowInput("{}: {} losses for {} steps; use --steps {}", path, losses.size(), steps, losses.size());
+      ThrowInput("{}: {} losses for {} steps; use --steps {}", path, losses.size(), steps,
+                 losses.size());
     }
     return losses;
   }
@@ -90,8 +93,8 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   Degrees degrees = args.degrees.Resolve(model, loaded);
   if (!given && args.np > 0) degrees.dp = args.np;
   if (args.np > 0 && DevicesOf(degrees) != args.np) {
-    ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp, degrees.tp, degrees.pp,
-               degrees.cp, DevicesOf(degrees));
+    ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp,
+               degrees.tp, degrees.pp, degrees.cp, DevicesOf(degrees));
   }
   return ExpertPlan(model, loaded, degrees);
 }
@@ -104,7 +107,8 @@ void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
     *prepared.model = std::move(loaded.model);
     prepared.plan = std::move(loaded.plan);
     RequireSound(prepared.plan, *prepared.model, args.model.model);
-    if (!args.cluster.empty() && StableHash(LoadCluster(args.cluster)) != StableHash(prepared.plan.cluster)) {
+    if (!args.cluster.empty() &&
+        StableHash(LoadCluster(args.cluster)) != StableHash(prepared.plan.cluster)) {
       ThrowInput("{}: the plan is for the cluster {}, not for {}: plan again", args.model.model,
                  prepared.plan.cluster.name, args.cluster);
     }
@@ -129,7 +133,8 @@ TrainOptions OptionsOf(const TrainArgs& args) {
   options.trace = !args.trace.empty();
   Optimizer checked(options.optimizer);
   CheckSchedule(options.lr);
-  if (!(options.clip_norm >= 0)) ThrowInput("--clip-norm {}: it must not be negative", options.clip_norm);
+  if (!(options.clip_norm >= 0))
+    ThrowInput("--clip-norm {}: it must not be negative", options.clip_norm);
   return options;
 }
 
@@ -146,7 +151,8 @@ Prepared Prepare(const TrainArgs& args) {
   if (!model.flow.needed[model.graph.outputs.front().index()]) {
     ThrowInput("the loss depends on no parameter: there is nothing to train");
   }
-  if (!args.reference.empty()) prepared.reference = ReadReference(args.reference, prepared.options.steps);
+  if (!args.reference.empty())
+    prepared.reference = ReadReference(args.reference, prepared.options.steps);
   prepared.program = Lower(model, prepared.plan);
   std::vector<std::string> wrong = Verify(prepared.program);
   HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
@@ -156,7 +162,10 @@ Prepared Prepare(const TrainArgs& args) {
 class Screen {
  public:
   Screen(const TrainArgs& args, const Prepared& prepared)
-      : args_(args), prepared_(prepared), size_(SizeOfStep(*prepared.model, prepared.plan)), writer_(args.metrics),
+      : args_(args),
+        prepared_(prepared),
+        size_(SizeOfStep(*prepared.model, prepared.plan)),
+        writer_(args.metrics),
         progress_("training", prepared.options.steps) {
     if (!args.model.json) {
       PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
@@ -213,12 +222,14 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
   if (mode == RankMode::kLaunch) {
-    MetricsWriter checked(args.metrics);  // a place that cannot be written is known before anything starts
+    MetricsWriter checked(
+        args.metrics);  // a place that cannot be written is known before anything starts
     return LaunchRanks(ranks);
   }
   int64_t here = mode == RankMode::kHere ? ranks : std::max(1, launch.size);
   int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  if (prepared.options.threads == 0) prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
+  if (prepared.options.threads == 0)
+    prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
     TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
     std::unique_ptr<Screen> screen;
@@ -241,11 +252,14 @@ void Train(const TrainArgs& args) {
 }
 
 void AddStart(CLI::App& command, TrainArgs& args) {
-  command.add_option("--data", args.data,
-                     "text, nanoGPT or llm.c .bin, Megatron .bin/.idx, or safetensors with a tensor per input; "
-                     "synthetic if not given");
+  command.add_option(
+      "--data", args.data,
+      "text, nanoGPT or llm.c .bin, Megatron .bin/.idx, or safetensors with a tensor per input; "
+      "synthetic if not given");
   command.add_option("--weights", args.weights, "safetensors to start from, by parameter name");
-  command.add_option("--init", args.init, "where weights start: in the file (seeded if it has none), or seeded")
+  command
+      .add_option("--init", args.init,
+                  "where weights start: in the file (seeded if it has none), or seeded")
       ->check(CLI::IsMember({"file", "seeded"}))
       ->capture_default_str();
   command.add_option("--seed", args.seed, "of initial weights, the order of data, and dropout")
@@ -266,24 +280,34 @@ void AddOptimizer(CLI::App& command, TrainArgs& args) {
       ->capture_default_str();
   command.add_option("--warmup", train.lr.warmup_steps, "steps over which the learning rate rises")
       ->capture_default_str();
-  command.add_option("--final-lr", train.lr.final_fraction, "of the learning rate, as a fraction, at the end")
+  command
+      .add_option("--final-lr", train.lr.final_fraction,
+                  "of the learning rate, as a fraction, at the end")
       ->capture_default_str();
   command.add_option("--betas", args.betas, "of Adam and AdamW, as in --betas 0.9,0.95")
       ->delimiter(',')
       ->type_name("A,B");
   command.add_option("--eps", train.optimizer.eps, "of Adam and AdamW")->capture_default_str();
-  command.add_option("--weight-decay", train.optimizer.weight_decay, "weight decay")->capture_default_str();
-  command.add_option("--clip-norm", train.clip_norm, "largest norm of all gradients together; 0: any")
+  command.add_option("--weight-decay", train.optimizer.weight_decay, "weight decay")
+      ->capture_default_str();
+  command
+      .add_option("--clip-norm", train.clip_norm, "largest norm of all gradients together; 0: any")
       ->capture_default_str();
 }
 
 void AddOutput(CLI::App& command, TrainArgs& args) {
-  command.add_option("--log-every", args.log_every, "steps from one line to the next (default: as suits their number)")
+  command
+      .add_option("--log-every", args.log_every,
+                  "steps from one line to the next (default: as suits their number)")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--metrics", args.metrics.jsonl, "a line of JSON per step, appended to this file");
-  command.add_option("--tensorboard", args.metrics.tensorboard, "TensorBoard event files in this folder");
-  command.add_option("--trace", args.trace, "what ran when, as a Chrome trace (ui.perfetto.dev opens it)");
-  command.add_option("--reference", args.reference, "safetensors with a tensor 'losses' to print beside ours");
+  command.add_option("--metrics", args.metrics.jsonl,
+                     "a line of JSON per step, appended to this file");
+  command.add_option("--tensorboard", args.metrics.tensorboard,
+                     "TensorBoard event files in this folder");
+  command.add_option("--trace", args.trace,
+                     "what ran when, as a Chrome trace (ui.perfetto.dev opens it)");
+  command.add_option("--reference", args.reference,
+                     "safetensors with a tensor 'losses' to print beside ours");
 }
 
 }  // namespace
@@ -293,26 +317,32 @@ void AddTrain(CLI::App& app) {
   auto args = std::make_shared<TrainArgs>();
   args->train.threads = 0;
   args->model.Add(*command);
-  command->get_option("MODEL")->description("a model as for 'heddle plan', or the plan itself (a .json file)");
-  command->add_option("--model", args->plan_model, "with a plan: the model, where it is not where the plan says");
+  command->get_option("MODEL")->description(
+      "a model as for 'heddle plan', or the plan itself (a .json file)");
+  command->add_option("--model", args->plan_model,
+                      "with a plan: the model, where it is not where the plan says");
   command->add_option("--np", args->np, "number of ranks; without degrees they are data parallel")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  command->add_option("--transport", args->ranks.transport,
-                      "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
+  command
+      ->add_option(
+          "--transport", args->ranks.transport,
+          "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--threads", args->train.threads, "threads per rank (default: cores over ranks)");
+  command->add_option("--threads", args->train.threads,
+                      "threads per rank (default: cores over ranks)");
   args->degrees.Add(*command);
   AddStart(*command, *args);
   AddOptimizer(*command, *args);
   AddOutput(*command, *args);
   command->footer(
       "Examples:\n  heddle train tiny-gpt2.onnx --data batch.safetensors --steps 20\n"
-      "  heddle train gpt:layers=4,hidden=128,heads=4,seq=64,vocab=256,batch=8 --dp 2 --tp 2 --data input.txt\n"
+      "  heddle train gpt:layers=4,hidden=128,heads=4,seq=64,vocab=256,batch=8 --dp 2 --tp 2 "
+      "--data input.txt\n"
       "  heddle train plan.json --data tokens.bin --steps 1000");
   command->callback([args] { Train(*args); });
 }

@@ -40,10 +40,12 @@ StepSize SizeOfStep(const Model& model, const Plan& plan) {
     size.tokens = Elements(type.shape);
   }
   Halves work = Measure(model.graph, model.rules).work;
-  size.flops = work.forward.contraction_flops + work.backward.contraction_flops + work.weight.contraction_flops;
+  size.flops = work.forward.contraction_flops + work.backward.contraction_flops +
+               work.weight.contraction_flops;
   size.devices = DeviceCount(plan);
   for (int64_t d = 0; d < size.devices; ++d) {
-    const DeviceType& type = plan.cluster.type(TypeOf(plan.cluster, DeviceId{static_cast<int32_t>(d)}));
+    const DeviceType& type =
+        plan.cluster.type(TypeOf(plan.cluster, DeviceId{static_cast<int32_t>(d)}));
     if (type.name == kNominalDevice) return size;  // its rates are guesses
     size.peak_flops += plan.precision.compute == DType::kBF16 ? type.peak.bf16 : type.peak.fp32;
   }
@@ -66,13 +68,15 @@ StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr)
 
 std::string Describe(const Plan& plan) {
   std::vector<std::string> parts;
-  for (const MeshAxis& axis : plan.stages[0].mesh.axes) parts.push_back(fmt::format("{} {}", axis.name, axis.size));
+  for (const MeshAxis& axis : plan.stages[0].mesh.axes)
+    parts.push_back(fmt::format("{} {}", axis.name, axis.size));
   size_t runs = plan.stages.size() / static_cast<size_t>(plan.chunks);
   if (runs > 1) parts.push_back(fmt::format("pp {}", runs));
   std::string text = parts.empty() ? "one device" : fmt::format("{}", fmt::join(parts, " x "));
   int64_t devices = DeviceCount(plan);
   if (devices > 1) text += fmt::format(", {} devices", devices);
-  if (plan.microbatches > 1) text += fmt::format(", {} micro-batches, {}", plan.microbatches, plan.schedule);
+  if (plan.microbatches > 1)
+    text += fmt::format(", {} micro-batches, {}", plan.microbatches, plan.schedule);
   if (plan.zero.level > 0) text += fmt::format(", ZeRO {}", plan.zero.level);
   if (plan.precision.compute == DType::kBF16) text += ", bf16";
   return text;
@@ -80,13 +84,15 @@ std::string Describe(const Plan& plan) {
 
 void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, bool reference) {
   double parameters = 0;
-  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) parameters += Elements(model.graph.value(id).type.shape);
-  fmt::print("{}: {} parameters, batch {}\n", model.graph.name, FormatCount(parameters), plan.batch);
+  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter))
+    parameters += Elements(model.graph.value(id).type.shape);
+  fmt::print("{}: {} parameters, batch {}\n", model.graph.name, FormatCount(parameters),
+             plan.batch);
   fmt::print("plan: {}\n", Describe(plan));
   fmt::print("data: {}\n", data.Describe());
   std::string beside = reference ? fmt::format("{:>12} {:>9} ", "reference", "relative") : "";
-  fmt::print("{:>6} {:>12} {}{:>10} {:>16} {:>10} {:>9} {:>7} {:>10}\n", "step", "loss", beside, "grad_norm", "memory",
-             "tps", "tflops", "mfu", "time");
+  fmt::print("{:>6} {:>12} {}{:>10} {:>16} {:>10} {:>9} {:>7} {:>10}\n", "step", "loss", beside,
+             "grad_norm", "memory", "tps", "tflops", "mfu", "time");
 }
 
 void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
@@ -98,9 +104,9 @@ void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
   double memory = static_cast<double>(*metrics.memory_bytes);
   std::string held = fmt::format("{:.2f}GiB({:.1f}%)", memory / kGibi, 100 * memory / HostMemory());
   std::string mfu = metrics.mfu ? fmt::format("{:.1f}%", 100 * *metrics.mfu) : "-";
-  fmt::print("{:>6} {:>12.6f} {}{:>10.4f} {:>16} {:>10.0f} {:>9.4f} {:>7} {:>10}\n", metrics.step, metrics.loss,
-             compared, *metrics.grad_norm, held, *metrics.tokens_per_second, *metrics.tflops, mfu,
-             FormatSeconds(Seconds{metrics.step_seconds}));
+  fmt::print("{:>6} {:>12.6f} {}{:>10.4f} {:>16} {:>10.0f} {:>9.4f} {:>7} {:>10}\n", metrics.step,
+             metrics.loss, compared, *metrics.grad_norm, held, *metrics.tokens_per_second,
+             *metrics.tflops, mfu, FormatSeconds(Seconds{metrics.step_seconds}));
   std::fflush(stdout);
 }
 
@@ -109,10 +115,12 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
   for (const StepRecord& step : summary.steps) losses.push_back(step.loss);
   if (losses.size() >= 20) fmt::print("\n{}", LossCurve(losses, 72, 14));
   double seconds = MedianSeconds(summary.steps);
-  fmt::print("\nloss {:.4f} -> {:.4f} in {} steps of {} (median): {} {}/s on {} device{}, at most {:.2f} GiB each\n",
-             losses.front(), losses.back(), losses.size(), FormatSeconds(Seconds{seconds}),
-             FormatCount(size.tokens / seconds), size.is_tokens ? "tokens" : "samples", size.devices,
-             size.devices == 1 ? "" : "s", static_cast<double>(summary.peak_memory_bytes) / kGibi);
+  fmt::print(
+      "\nloss {:.4f} -> {:.4f} in {} steps of {} (median): {} {}/s on {} device{}, at most {:.2f} "
+      "GiB each\n",
+      losses.front(), losses.back(), losses.size(), FormatSeconds(Seconds{seconds}),
+      FormatCount(size.tokens / seconds), size.is_tokens ? "tokens" : "samples", size.devices,
+      size.devices == 1 ? "" : "s", static_cast<double>(summary.peak_memory_bytes) / kGibi);
 }
 
 double MedianSeconds(const std::vector<StepRecord>& steps) {

@@ -14,10 +14,10 @@ namespace heddle {
 
 // What a step amounts to, from which rates follow.
 struct StepSize {
-  double tokens = 0;       // or samples, where inputs are no tokens
+  double tokens = 0;  // or samples, where inputs are no tokens
   bool is_tokens = false;
-  double flops = 0;        // of matrix products, forward and backward
-  double peak_flops = 0;   // of all devices per second; 0: not known
+  double flops = 0;       // of matrix products, forward and backward
+  double peak_flops = 0;  // of all devices per second; 0: not known
   int64_t devices = 1;
 };
 StepSize SizeOfStep(const Model& model, const Plan& plan);

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <map>
+
+#include "program/instruction_list.h"
+
+namespace heddle {
+namespace {
+
+class StepEnd {
+ public:
+  StepEnd(const Program& program, InstructionList& list)
+      : program_(program), list_(list), run_(list.run()) {}
+
+  void Run() {
+    InsertReductions();
+    EmitEnd();
+  }
+
+ private:
+  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  const ParameterGroup& group(int s, int g) const {
+    return stage(s).groups[static_cast<size_t>(g)];
+  }
+  bool Exists(const Buffer& b) const { return list_.Exists(b); }
+  BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
+  Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
+    return list_.Add(op, stream, s, index, microbatch);
+  }
+
+  // Gradients are reduced as soon as the last of them has been added.
+  void InsertReductions() {
+    std::map<size_t, size_t> last;  // by buffer: the last instruction that adds to it
+    for (size_t i = 0; i < run_.instructions.size(); ++i) {
+      for (BufferId id : run_.instructions[i].adds) {
+        if (run_.buffers[id.index()].kind == BufferKind::kWeightGradients) last[id.index()] = i;
+      }
+    }
+    std::multimap<size_t, size_t> after;
+    for (auto [buffer, i] : last) after.insert({i, buffer});
+    std::vector<Instruction> instructions;
+    std::swap(instructions, run_.instructions);
+    for (size_t i = 0; i < instructions.size(); ++i) {
+      run_.instructions.push_back(std::move(instructions[i]));
+      auto [begin, end] = after.equal_range(i);
+      for (auto at = begin; at != end; ++at) AddReduction(BufferId::FromIndex(at->second));
+    }
+  }
+
+  void AddReduction(BufferId gradients) {
+    const Buffer from = run_.buffers[gradients.index()];
+    const ParameterGroup& g = group(from.stage, from.index);
+    if (GroupSize(stage(from.stage).mesh, g.reduce_axes) == 1) return;
+    BufferId reduced = Get({BufferKind::kReduced, from.stage, from.index, -1, 0});
+    Instruction& reduce = Add(Opcode::kReduceGradients, Stream::kCommunication, from.stage,
+                              from.index, from.microbatch);
+    reduce.reads = {gradients};
+    (g.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
+  }
+
+  // What the update of a group reads.
+  BufferId FinalGradients(int s, int g) {
+    Buffer reduced{BufferKind::kReduced, s, g, -1, 1};
+    if (!Exists(reduced)) reduced.version = 0;
+    return Exists(reduced) ? Get(reduced) : Get({BufferKind::kWeightGradients, s, g, -1, 0});
+  }
+
+  void EmitEnd() {
+    for (int s : run_.stages) {
+      for (size_t g = 0; g < stage(s).groups.size(); ++g) EmitShards(s, static_cast<int>(g));
+    }
+    for (size_t t = 0; t < program_.tied.size(); ++t) EmitTied(static_cast<int>(t));
+    EmitReport();
+    for (int s : run_.stages) {
+      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
+        if (stage(s).groups[g].trained) EmitUpdate(s, static_cast<int>(g));
+      }
+    }
+  }
+
+  void EmitShards(int s, int g) {
+    const ParameterGroup& at = group(s, g);
+    if (at.zero == 0 || GroupSize(stage(s).mesh, at.reduce_axes & ~at.zero_axes) == 1) return;
+    Instruction& reduce = Add(Opcode::kReduceShards, Stream::kCommunication, s, g, -1);
+    reduce.reads = {Get({BufferKind::kReduced, s, g, -1, 0})};
+    reduce.writes = {Get({BufferKind::kReduced, s, g, -1, 1})};
+  }
+
+  void EmitTied(int tied) {
+    std::vector<BufferId> held;
+    int first = -1;
+    for (const auto& [s, g] : program_.tied[static_cast<size_t>(tied)].holders) {
+      if (std::find(run_.stages.begin(), run_.stages.end(), s) == run_.stages.end()) continue;
+      held.push_back(FinalGradients(s, g));
+      if (first < 0) first = s;
+    }
+    if (first < 0) return;
+    Instruction& sync = Add(Opcode::kSyncTied, Stream::kCommunication, first, tied, -1);
+    sync.reads = held;
+    sync.adds = held;
+  }
+
+  void EmitReport() {
+    std::vector<BufferId> reads;
+    for (int s : run_.stages) {
+      if (stage(s).loss < 0) continue;
+      for (int64_t m = 0; m < program_.microbatches; ++m) {
+        reads.push_back(Get({BufferKind::kLocal, s, stage(s).loss, static_cast<int>(m), 0}));
+      }
+    }
+    for (int s : run_.stages) {
+      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
+        if (stage(s).groups[g].trained) reads.push_back(FinalGradients(s, static_cast<int>(g)));
+      }
+    }
+    Instruction& report = Add(Opcode::kReport, Stream::kCommunication, run_.stages[0], 0, -1);
+    report.reads = std::move(reads);
+    report.writes = {Get({BufferKind::kReport, run_.stages[0], 0, -1, 0})};
+  }
+
+  void EmitUpdate(int s, int g) {
+    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
+    update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, run_.stages[0], 0, -1, 0})};
+    BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
+    update.adds = {weights, Get({BufferKind::kOptimizer, s, g, -1, 0}, true)};
+    int zero = group(s, g).zero;
+    if (zero != 1 && zero != 2) return;
+    Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
+    gather.reads = {weights};
+    gather.adds = {weights};
+  }
+
+  const Program& program_;
+  InstructionList& list_;
+  DeviceProgram& run_;
+};
+
+}  // namespace
+
+void EndStep(const Program& program, InstructionList& list) { StepEnd(program, list).Run(); }
+
+}  // namespace heddle

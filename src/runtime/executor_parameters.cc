@@ -1,0 +1,202 @@
+// Gradients, what is reported of a step, updates, and weights that are split.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "runtime/executor_internal.h"
+
+namespace heddle {
+
+void Executor::AddGradient(const Instruction& i) {
+  const StageProgram& at = stage(i.stage);
+  const Local& local = at.locals[static_cast<size_t>(i.index)];
+  for (const Local& stored : at.locals) {
+    if (stored.source.kind != SourceKind::kParameter || stored.value != local.value) continue;
+    const ParameterGroup& group = at.groups[static_cast<size_t>(stored.source.from)];
+    AxisMask complete = group.reduce_axes & ~local.sharding.partial_axes();
+    Position position = PositionIn(at, device_);
+    for (size_t a = 0; a < position.size(); ++a) {
+      if (Contains(complete, a) && position[a] != 0) return;
+    }
+    store(i.stage, stored.source.from)
+        .AddGradient(static_cast<size_t>(stored.source.step), At(i.reads[0]));
+    return;
+  }
+}
+
+// What the update reads: reduced, or as backward left it.
+at::Tensor Executor::FinalGradients(BufferId id) {
+  const Buffer& buffer = run_.buffers[id.index()];
+  if (buffer.kind == BufferKind::kWeightGradients && !At(id).defined()) {
+    At(id) = store(buffer.stage, buffer.index).TakeGradients();
+  }
+  return At(id);
+}
+
+void Executor::ReduceGradients(const Instruction& i, size_t index) {
+  GroupStore& group = store(i.stage, i.index);
+  const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
+  at::Tensor give = group.TakeGradients().to(ToTorch(program_.precision.gradients));
+  if (at.zero == 0) {
+    BufferId made = i.writes[0];
+    return StartCollective(index, i, Reduction::kSum, give, give,
+                           [this, made, give] { At(made) = give.to(at::kFloat); });
+  }
+  at::Tensor got = at::empty({group.chunk_elements()}, give.options());
+  bool adds = !i.adds.empty();
+  BufferId made = adds ? i.adds[0] : i.writes[0];
+  StartCollective(index, i, Reduction::kSum, give, got, [this, made, got] {
+    if (At(made).defined()) {
+      At(made).add_(got);
+    } else {
+      At(made) = got.to(at::kFloat);
+    }
+  });
+}
+
+void Executor::ReduceShards(const Instruction& i, size_t index) {
+  at::Tensor sum = At(i.reads[0]).to(ToTorch(program_.precision.gradients));
+  BufferId made = i.writes[0];
+  StartCollective(index, i, Reduction::kSum, sum, sum,
+                  [this, made, sum] { At(made) = sum.to(at::kFloat); });
+}
+
+void Executor::SyncTied(const Instruction& i, size_t index) {
+  at::Tensor sum = FinalGradients(i.reads[0]).clone();
+  for (size_t r = 1; r < i.reads.size(); ++r) sum.add_(FinalGradients(i.reads[r]));
+  sum = sum.to(ToTorch(program_.precision.gradients));
+  std::vector<BufferId> held = i.adds;
+  StartCollective(index, i, Reduction::kSum, sum, sum, [this, held, sum] {
+    for (BufferId id : held) At(id) = sum.to(at::kFloat);
+  });
+}
+
+void Executor::Report(const Instruction& i, size_t index) {
+  double loss = 0, squares = 0;
+  for (BufferId id : i.reads) {
+    const Buffer& buffer = run_.buffers[id.index()];
+    const StageProgram& at = stage(buffer.stage);
+    if (buffer.kind == BufferKind::kLocal) {
+      const Local& local = at.locals[static_cast<size_t>(buffer.index)];
+      Position position = PositionIn(at, device_);
+      bool counts = true;
+      for (size_t a = 0; a < position.size(); ++a) {
+        counts = counts && (position[a] == 0 || local.sharding.partial[a] == PartialState::kSum);
+      }
+      if (counts) loss += At(id).item<double>();
+    } else {
+      squares += store(buffer.stage, buffer.index).SquaredNorm(FinalGradients(id));
+    }
+  }
+  at::Tensor sums = at::tensor({loss, squares}, at::kDouble);
+  StartCollective(index, i, Reduction::kSum, sums, sums, [this, sums] {
+    loss_ = sums[0].item<double>();
+    squared_norm_ = sums[1].item<double>();
+    if (!std::isfinite(loss_)) StopNotFinite();
+  });
+}
+
+// All devices come here together: the first parameter, in the model's order, of which any of them holds a number
+// that is not finite.
+void Executor::StopNotFinite() {
+  const std::vector<ValueId> parameters = program_.model.graph.ValuesOf(ValueKind::kParameter);
+  const int64_t none = static_cast<int64_t>(parameters.size());
+  int64_t weights = none, gradients = none;
+  for (const auto& [key, held] : stores_) {
+    const ParameterGroup& group = stage(key.first).groups[static_cast<size_t>(key.second)];
+    for (size_t slot = 0; slot < group.slots.size(); ++slot) {
+      auto at = std::find(parameters.begin(), parameters.end(), group.slots[slot].parameter) -
+                parameters.begin();
+      if (!held->IsFinite(slot, held->MasterFlat()))
+        weights = std::min(weights, static_cast<int64_t>(at));
+      for (size_t b = 0; b < buffers_.size(); ++b) {
+        const Buffer& buffer = run_.buffers[b];
+        bool reduced =
+            buffer.kind == BufferKind::kReduced || buffer.kind == BufferKind::kWeightGradients;
+        if (!reduced || buffer.stage != key.first || buffer.index != key.second ||
+            !buffers_[b].defined())
+          continue;
+        if (!held->IsFinite(slot, buffers_[b]))
+          gradients = std::min(gradients, static_cast<int64_t>(at));
+      }
+    }
+  }
+  at::Tensor first = at::tensor({-weights, -gradients}, at::kLong);
+  std::vector<int64_t> all;
+  for (int64_t rank = 0; rank < program_.device_count(); ++rank) all.push_back(rank);
+  Ticket ticket =
+      transport_.Start(CollectiveKind::kAllReduce, Reduction::kMax, GroupOf(all), first, first);
+  transport_.Wait(ticket);
+  weights = -first[0].item<int64_t>();
+  gradients = -first[1].item<int64_t>();
+  auto name = [&](int64_t at) {
+    return program_.model.graph.value(parameters[static_cast<size_t>(at)]).name;
+  };
+  std::string where = "every weight and gradient is finite: look at the data";
+  if (gradients < none)
+    where = fmt::format("the first gradient that is not finite is that of '{}'", name(gradients));
+  if (weights < none)
+    where = fmt::format("the first weights that are not finite are '{}'", name(weights));
+  if (step_ == 0)
+    throw CommonRunError(fmt::format("the loss is {} before any update; {}", loss_, where));
+  throw CommonRunError(
+      fmt::format("the loss is {} at step {}; {}; lower the learning rate (--lr {})", loss_, step_,
+                  where, options_.optimizer.lr / 10));
+}
+
+void Executor::Update(const Instruction& i) {
+  at::Tensor reduced = FinalGradients(i.reads[0]);
+  if (options_.keep_gradients) KeepGradients(i, reduced);
+  double norm = std::sqrt(squared_norm_);
+  double scale =
+      options_.clip_norm > 0 && norm > options_.clip_norm ? options_.clip_norm / (norm + 1e-6) : 1;
+  double lr = options_.lr ? options_.lr(step_) : options_.optimizer.lr;
+  store(i.stage, i.index).Update(reduced, scale, lr);
+}
+
+void Executor::GatherWeights(const Instruction& i, size_t index) {
+  GroupStore& group = store(i.stage, i.index);
+  at::Tensor whole = group.WholeToFill();
+  StartCollective(index, i, Reduction::kSum, group.Chunk(), whole, {});
+}
+
+void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
+  GroupStore& group = store(i.stage, i.index);
+  const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
+  at::Tensor whole = reduced;
+  if (at.zero > 0) {
+    whole = at::empty({group.flat_elements()}, reduced.options());
+    Instruction gather = i;
+    gather.op = Opcode::kGatherWeights;
+    Ticket ticket =
+        transport_.Start(CollectiveKind::kAllGather, Reduction::kSum,
+                         GroupOf(CollectiveOf(program_, gather, device_).ranks), reduced, whole);
+    transport_.Wait(ticket);
+  }
+  for (ParameterPart& part : group.Parts(whole)) gradients_.push_back(std::move(part));
+}
+
+std::vector<ParameterPart> Executor::Weights() {
+  std::vector<ParameterPart> parts;
+  for (auto& [key, held] : stores_) {
+    at::Tensor whole = held->MasterFlat();
+    const ParameterGroup& at = stage(key.first).groups[static_cast<size_t>(key.second)];
+    if (at.zero > 0) {
+      whole = at::empty({held->flat_elements()}, held->MasterFlat().options());
+      Instruction gather;
+      gather.op = Opcode::kGatherWeights;
+      gather.stage = key.first;
+      gather.index = key.second;
+      Ticket ticket = transport_.Start(CollectiveKind::kAllGather, Reduction::kSum,
+                                       GroupOf(CollectiveOf(program_, gather, device_).ranks),
+                                       held->MasterFlat(), whole);
+      transport_.Wait(ticket);
+    }
+    for (ParameterPart& part : held->Parts(whole)) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace heddle
