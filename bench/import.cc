@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -118,7 +119,9 @@ struct Depth {
 void Measure(Depth& depth) {
   double start = CpuSeconds();
   Graph graph = ImportOnnxBytes(depth.bytes, "deep.onnx", ".", {});
-  graph = RunPasses(RunPasses(std::move(graph), CleanUpPasses()), FusionPasses());
+  for (std::span<const Pass> passes : {CleanUpPasses(), FusionPasses(), LayoutPasses()}) {
+    graph = RunPasses(std::move(graph), passes);
+  }
   std::vector<Rule> rules = MakeRules(graph);
   double imported = CpuSeconds();
   Folding folding = Fold(graph, rules);

@@ -42,17 +42,16 @@ TEST_F(Expert, TensorParallelGpt2) {
           {"embedding_1", "Gather "},
           {"add_1", "Add dp=x0"},
           {"layer_norm", "LayerNorm dp=a0"},
-          {"addmm", "Linear dp=i0 tp=j"},
+          {"view_2", "Linear dp=i0 tp=j"},
           {"getitem", "Split dp=d0 tp=j"},
           {"view_5", "Reshape dp=p0 tp=p2"},
           {"matmul_1", "Attention dp=b0 tp=h"},
-          {"addmm_1", "Linear dp=i0 tp=k"},
-          {"view_7", "Reshape dp=p0 tp=partial0"},
+          {"view_7", "Linear dp=i0 tp=k"},
           {"add_5", "Add dp=x0"},
           {"layer_norm_1", "LayerNorm dp=a0"},
-          {"addmm_2", "Linear dp=i0 tp=j"},
+          {"view_9", "Linear dp=i0 tp=j"},
           {"mul_4", "Gelu dp=x0 tp=x2"},
-          {"addmm_3", "Linear dp=i0 tp=k"},
+          {"view_11", "Linear dp=i0 tp=k"},
           {"linear", "Linear dp=i0 tp=j"},
           {"cross_entropy_loss.0", "LabelCount dp=i0"},
           {"cross_entropy_loss", "CrossEntropy dp=n tp=c"}});
@@ -63,9 +62,9 @@ TEST_F(Expert, SequenceParallelSplitsWhatTensorParallelLeaves) {
   Expect({{"embedding", "Gather dp=i0 tp=v"},
           {"add_1", "Add dp=x0 tp=x1"},
           {"layer_norm", "LayerNorm dp=a0 tp=a1"},
-          {"addmm", "Linear dp=i0 tp=j"},
+          {"view_2", "Linear dp=i0 tp=j"},
           {"matmul_1", "Attention dp=b0 tp=h"},
-          {"addmm_1", "Linear dp=i0 tp=k"},
+          {"view_7", "Linear dp=i0 tp=k"},
           {"add_5", "Add dp=x0 tp=x1"},
           {"cross_entropy_loss", "CrossEntropy dp=n tp=c"}});
 }
@@ -165,6 +164,7 @@ TEST_F(Expert, Gpt3OnAThousandDevices) {
   std::string layer = "transformer.h.7.";
   for (auto [value, strategy] :
        {std::pair("ln_1", "LayerNorm dp=a0 tp=a1"), std::pair("attn.c_attn", "Linear dp=i0 tp=j"),
+        std::pair("split.0", "Split dp=d0 tp=j"), std::pair("reshape", "Reshape dp=p0 tp=p2"),
         std::pair("attention", "Attention dp=b0 tp=h"),
         std::pair("attn.c_proj", "Linear dp=i0 tp=k"), std::pair("add", "Add dp=x0 tp=x1"),
         std::pair("mlp.c_fc", "Linear dp=i0 tp=j"), std::pair("gelu", "Gelu dp=x0 tp=x2"),

@@ -104,12 +104,13 @@ TEST_F(VerifyPlan, StagesAndMeshes) {
 
 TEST_F(VerifyPlan, StrategiesAndTheirLikes) {
   Check({
-      {"Linear 'addmm' has 1 choices for 2 axes", [&](Plan& p) { At(p, "addmm").pop_back(); }},
-      {"Linear 'addmm' has no factor 9 to split over tp: there are 3",
-       [&](Plan& p) { At(p, "addmm")[1] = 9; }},
+      {"Linear 'view_2' has 1 choices for 2 axes", [&](Plan& p) { At(p, "view_2").pop_back(); }},
+      {"Linear 'view_2' has no factor 9 to split over tp: there are 4",
+       [&](Plan& p) { At(p, "view_2")[1] = 9; }},
       {"LayerNorm 'layer_norm' cannot split factor c0 over tp: it is whole",
        [&](Plan& p) { At(p, "layer_norm")[1] = 2; }},
-      {"Linear 'addmm' has no linear set 7", [&](Plan& p) { At(p, "addmm")[1] = PassPartial(7); }},
+      {"Linear 'view_2' has no linear set 7",
+       [&](Plan& p) { At(p, "view_2")[1] = PassPartial(7); }},
       {"Gather 'embedding' has 0 choices for 2 axes", [&](Plan& p) { At(p, "embedding").clear(); }},
       {"has a strategy but is not the stage's",
        [&](Plan& p) {

@@ -27,6 +27,14 @@ std::span<const Pass> FusionPasses() {
   return kPasses;
 }
 
+std::span<const Pass> LayoutPasses() {
+  static constexpr std::array<Pass, 2> kPasses = {{
+      {"unflatten linear", UnflattenLinear},
+      {"mark pieces", MarkPieces},
+  }};
+  return kPasses;
+}
+
 Graph RunPasses(Graph graph, std::span<const Pass> passes) {
   for (const Pass& pass : passes) {
     graph = pass.run(std::move(graph));

@@ -7,6 +7,8 @@
 //   LayerNorm, RMSNorm                           from means, squares and roots
 //   Attention   softmax(scale q k^T + bias) v    causal masks told from other biases, and the repeated
 //                                                heads of grouped-query attention absorbed
+// Layout comes last and changes no op's meaning: linear layers work on tokens as the model around them has
+// them, flattened or not, and those that are cut up at once (q|k|v) say into which pieces.
 #pragma once
 
 #include <span>
@@ -23,6 +25,7 @@ struct Pass {
 
 std::span<const Pass> CleanUpPasses();
 std::span<const Pass> FusionPasses();
+std::span<const Pass> LayoutPasses();
 
 // Runs passes in order; the graph is verified after each.
 Graph RunPasses(Graph graph, std::span<const Pass> passes);

@@ -1,4 +1,7 @@
-// Transposes and reshapes in a row; products with weights as Linear.
+// Transposes and reshapes in a row; products with weights as Linear, and what lies around them.
+#include <algorithm>
+#include <numeric>
+
 #include "frontend/fuse_passes.h"
 
 namespace heddle {
@@ -74,7 +77,8 @@ Graph FuseLinear(Graph graph) {
       for (size_t side : {0, 1}) {
         std::optional<NodeId> product = rw.Producer(rw.Operand(id, side), "Linear");
         ValueId bias = rw.Operand(id, 1 - side);
-        if (!product || rw.node(*product).operands.size() != 2 || !rw.Closed({*product}, id)) continue;
+        if (!product || rw.node(*product).operands.size() != 2 || !rw.Closed({*product}, id))
+          continue;
         const Shape& shape = rw.value(bias).type.shape;
         if (!IsParameter(rw, bias) || shape.size() != 1 ||
             shape[0] != rw.value(result).type.shape.back() ||
@@ -88,6 +92,51 @@ Graph FuseLinear(Graph graph) {
     }
   }
   return rw.Finish();
+}
+
+// Reshape [8,512,768] -> [4096,768], Linear, Reshape [4096,2304] -> [8,512,2304]: Linear needs neither.
+// What is flattened may have been something else, heads: [8,512,12,64].
+Graph UnflattenLinear(Graph graph) {
+  Rewriter rw(std::move(graph));
+  for (NodeId id : rw.Nodes()) {
+    if (rw.node(id).op != "Reshape") continue;
+    ValueId result = rw.node(id).results[0];
+    std::optional<NodeId> linear = rw.Producer(rw.Operand(id, 0), "Linear");
+    if (!linear || !rw.Closed({*linear}, id)) continue;
+    std::optional<NodeId> flatten = rw.Producer(rw.Operand(*linear, 0), "Reshape");
+    const Shape& flat = rw.value(rw.Operand(id, 0)).type.shape;
+    Shape shape = rw.value(result).type.shape;
+    if (!flatten || flat.size() != 2 || shape.size() <= 2 || shape.back() != flat.back()) continue;
+    shape.back() = rw.value(rw.Operand(*linear, 0)).type.shape.back();
+    std::vector<ValueId> operands = rw.node(*linear).operands;
+    operands[0] = rw.Operand(*flatten, 0);
+    if (rw.value(operands[0]).type.shape != shape) {
+      operands[0] = rw.Add(*linear, "Reshape", {{"shape", shape}}, {operands[0]});
+    }
+    rw.Replace(result, rw.Add(id, "Linear", rw.node(*linear).attributes, std::move(operands)));
+  }
+  return rw.Finish();
+}
+
+// A Linear that only a Split along its features reads says so. Pieces that have nothing in common could
+// not be split together.
+Graph MarkPieces(Graph graph) {
+  std::vector<std::vector<NodeId>> readers = Readers(graph);
+  for (const Node& split : graph.nodes) {
+    if (split.op != "Split") continue;
+    const Value& whole = graph.value(split.operands[0]);
+    std::vector<int64_t> sizes = IntsAttr(split.attributes, "sizes");
+    int64_t axis = IntAttr(split.attributes, "axis");
+    auto rank = static_cast<int64_t>(whole.type.shape.size());
+    if (!whole.producer.valid() || readers[split.operands[0].index()].size() != 1) continue;
+    if (sizes.size() < 2 || (axis < 0 ? axis + rank : axis) != rank - 1) continue;
+    bool common =
+        std::accumulate(sizes.begin(), sizes.end(), int64_t{0}, std::gcd<int64_t, int64_t>) > 1;
+    bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+    Node& linear = graph.nodes[whole.producer.index()];
+    if (linear.op == "Linear" && common && !empty) linear.attributes["pieces"] = sizes;
+  }
+  return graph;
 }
 
 }  // namespace heddle

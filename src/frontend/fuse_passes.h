@@ -14,6 +14,8 @@ Graph FuseLinear(Graph graph);
 Graph FuseActivations(Graph graph);
 Graph FuseNorms(Graph graph);
 Graph FuseAttention(Graph graph);
+Graph UnflattenLinear(Graph graph);
+Graph MarkPieces(Graph graph);
 
 // A product taken apart: x * (0.5 * y) / 2 is 0.25 times {x, y}.
 struct FlatProduct {

@@ -72,7 +72,7 @@ Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
   }
   graph = RunPasses(std::move(graph), CleanUpPasses());
   if (options.fuse) graph = RunPasses(std::move(graph), FusionPasses());
-  return graph;
+  return RunPasses(std::move(graph), LayoutPasses());
 #else
   (void)options;
   ThrowInput("{}: this heddle was built without ONNX (protobuf); export a .heddle file elsewhere "
@@ -92,14 +92,14 @@ Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
   for (const auto& [name, size] : options.dims) {
     overrides.emplace_back(name, fmt::format("{}", size));
   }
-  Graph graph = BuildModel(model, overrides);
+  Graph graph = RunPasses(BuildModel(model, overrides), LayoutPasses());
   Freeze(graph, options.frozen, model);
   return graph;
 }
 
 Graph LoadConfig(const std::string& path, const ImportOptions& options) {
   RequireFused(path, options);
-  Graph graph = LoadHfConfig(path, options);
+  Graph graph = RunPasses(LoadHfConfig(path, options), LayoutPasses());
   Freeze(graph, options.frozen, path);
   return graph;
 }

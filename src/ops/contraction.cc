@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/pieces.h"
 #include "ops/spec.h"
 
 namespace heddle {
@@ -24,13 +26,35 @@ Rule MatMulRule(const OpContext& c) {
   return rule;
 }
 
-// The bias is one term of the sum over k: it is added by the block of k that begins at 0.
+// Of work over a dimension in pieces, which is j times their sum over j: the rest of a piece is whole.
+void CountPieces(Rule& rule, const std::vector<int64_t>& pieces) {
+  int j = FindFactor(rule, "j");
+  int64_t total = std::accumulate(pieces.begin(), pieces.end(), int64_t{0});
+  int64_t points = j < 0 ? total : total / rule.factors[static_cast<size_t>(j)].size;
+  for (WorkTerm& term : rule.work) {
+    term.flops *= static_cast<double>(points);
+    std::erase_if(term.factors, [&](int f) {
+      return rule.factors[static_cast<size_t>(f)].kind == FactorKind::kWhole;
+    });
+  }
+}
+
+// The bias is one term of the sum over k: it is added by the block of k that begins at 0. The attribute
+// `pieces` says that the features are several projections in one, q|k|v, and by what they can be split:
+//   {pieces=[32, 8, 8]}   [i0,k] x [k,(j a0)|j|j] -> [i0,(j a0)|j|j]
 Rule LinearRule(const OpContext& c) {
   RequireSameTypes(c);
   bool transposed = IntAttr(c.attributes, "transpose_weight", 0) != 0;
-  Rule rule = Contraction(
-      Spec(transposed ? "i* k+, j k, j -> i* j" : "i* k+, k j, j -> i* j", c));
+  std::vector<int64_t> pieces = IntsAttr(c.attributes, "pieces", std::vector<int64_t>{});
+  SpecArgs args;
+  if (!pieces.empty()) {
+    if (c.rank(1) == 2) RequireSum("pieces", pieces, c.dim(1, transposed ? 0 : 1));
+    args.pieces["j"] = pieces;
+  }
+  Rule rule =
+      Contraction(Spec(transposed ? "i* k+, j k, j -> i* j" : "i* k+, k j, j -> i* j", c, args));
   FinishBiased(rule, c);
+  if (!pieces.empty()) CountPieces(rule, pieces);
   return rule;
 }
 
@@ -92,7 +116,7 @@ Rule EinsumRule(const OpContext& c) {
 std::vector<OpDef> ContractionOps() {
   return {
       {"MatMul", 2, 2, {}, MatMulRule},
-      {"Linear", 2, 3, {"transpose_weight"}, LinearRule},
+      {"Linear", 2, 3, {"transpose_weight", "pieces"}, LinearRule},
       {"Einsum", 1, -1, {"equation"}, EinsumRule},
   };
 }

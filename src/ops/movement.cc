@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/pieces.h"
 #include "ops/spec.h"
 
 namespace heddle {
@@ -193,27 +194,6 @@ Rule TileRule(const OpContext& c) {
   return rule;
 }
 
-// The pieces of a concatenated dimension: what can be split is their greatest common divisor j, the same
-// block of every piece on each rank; what remains of each piece is whole. A fused QKV with 32, 8 and 8
-// heads is (j a0)|(j)|(j). Names end in `suffix`.
-std::vector<Product> Pieces(Rule& rule, std::span<const int64_t> sizes,
-                            std::string_view suffix = "") {
-  int64_t divisor = 0;
-  for (int64_t size : sizes) divisor = std::gcd(divisor, size);
-  bool splits = divisor > 1 && std::find(sizes.begin(), sizes.end(), 0) == sizes.end();
-  Product shared;
-  if (splits) shared = AddFactor(rule, fmt::format("j{}", suffix), divisor, FactorKind::kParallel);
-  std::vector<Product> pieces;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    Product piece = shared;
-    Product rest = AddFactor(rule, fmt::format("a{}{}", i, suffix),
-                             splits ? sizes[i] / divisor : sizes[i], FactorKind::kWhole);
-    piece.insert(piece.end(), rest.begin(), rest.end());
-    pieces.push_back(std::move(piece));
-  }
-  return pieces;
-}
-
 // Other dimensions of ops that work along one axis.
 Dims SharedDims(Rule& rule, const OpContext& c, int64_t axis) {
   Dims dims;
@@ -250,14 +230,7 @@ Rule ConcatRule(const OpContext& c) {
 Rule SplitRule(const OpContext& c) {
   int64_t axis = AxisAttr(c, c.rank());
   std::vector<int64_t> sizes = IntsAttr(c.attributes, "sizes");
-  int64_t total = 0;
-  for (int64_t size : sizes) {
-    if (size < 0) ThrowInput("sizes has {}", size);
-    total = CheckedAdd(total, size, "the sum of sizes");
-  }
-  if (sizes.empty() || total != c.dim(0, axis)) {
-    ThrowInput("sizes {} do not add up to {}", ToString(sizes), c.dim(0, axis));
-  }
+  RequireSum("sizes", sizes, c.dim(0, axis));
   Rule rule = MoveRule(c);
   Dims dims = SharedDims(rule, c, axis);
   std::vector<Product> pieces = Pieces(rule, sizes);

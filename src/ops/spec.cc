@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "ops/pieces.h"
 
 namespace heddle {
 namespace {
@@ -238,6 +239,13 @@ class Binder {
   }
 
   Dim MakeDim(const Token& token) {
+    if (token.names.size() == 1) {
+      if (auto sizes = args_.pieces.find(token.names[0]); sizes != args_.pieces.end()) {
+        auto [made, fresh] = pieces_.try_emplace(sizes->first);
+        if (fresh) made->second = Dim{Pieces(rule_, sizes->second)};
+        return made->second;
+      }
+    }
     Product product;
     for (const std::string& name : token.names) {
       auto size = sizes_.find(name);
@@ -263,6 +271,7 @@ class Binder {
   std::map<std::string, int64_t, std::less<>> sizes_;
   std::map<std::string, int64_t, std::less<>> run_lengths_;
   std::vector<int64_t> operand_run_;  // length of each operand's open run
+  std::map<std::string, Dim, std::less<>> pieces_;  // made so far
   Rule rule_;
 };
 

@@ -19,6 +19,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ops/op.h"
 
@@ -27,6 +28,8 @@ namespace heddle {
 struct SpecArgs {
   std::map<std::string, int64_t, std::less<>> lengths;  // of runs
   std::map<std::string, int64_t, std::less<>> sizes;    // of factors
+  // Of dimensions that are concatenations: where the name stands alone it is these pieces (ops/pieces.h).
+  std::map<std::string, std::vector<int64_t>, std::less<>> pieces = {};
 };
 
 // Throws InputError when operand shapes do not fit. Result types are those of operand 0, every float

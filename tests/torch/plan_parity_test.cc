@@ -95,6 +95,19 @@ TEST_P(PlanParity, MatchesOneDevice) {
   ExpectSame(OnThreads(model, plan, batch, options), expected);
 }
 
+// Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
+TEST(FusedPlanParity, MatchesOneDevice) {
+  Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=8,kv_heads=2,vocab=50,seq=16,batch=4"));
+  Batch batch = SyntheticBatch(model.graph, 5);
+  Curve expected = OneDevice(model.graph, batch, {});
+  for (const Degrees& degrees :
+       {Degrees{.tp = 2}, Degrees{.tp = 3}, Degrees{.tp = 4, .sp = true}, Degrees{.dp = 2, .tp = 2, .zero = 3},
+        Degrees{.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 2, .zero = 1}}) {
+    SCOPED_TRACE(testing::PrintToString(Case{"fused", degrees}));
+    ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, {}), expected);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
                          [](const auto& info) { return "plan" + std::to_string(info.index); });
 

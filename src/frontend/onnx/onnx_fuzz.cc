@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     heddle::Graph graph = heddle::ImportOnnxBytes({reinterpret_cast<const char*>(data), size},
                                                   "fuzz.onnx", "/nonexistent/folder", options);
     graph = heddle::RunPasses(std::move(graph), heddle::CleanUpPasses());
-    heddle::RunPasses(std::move(graph), heddle::FusionPasses());
+    graph = heddle::RunPasses(std::move(graph), heddle::FusionPasses());
+    heddle::RunPasses(std::move(graph), heddle::LayoutPasses());
   } catch (const heddle::InputError&) {
   }
   return 0;

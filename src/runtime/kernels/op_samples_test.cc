@@ -104,6 +104,19 @@ OpSample LinearSample(SampleRng& rng) {
   if (Coin(rng)) sample.operands.push_back(F({j}));
   return sample;
 }
+// Features in pieces with a common divisor, which short shards do not divide.
+OpSample PiecesSample(SampleRng& rng) {
+  int64_t j = Size(rng), total = 0;
+  Ints pieces;
+  for (int64_t p = Between(rng, 2, 3); p > 0; --p) pieces.push_back(j * Between(rng, 1, 3));
+  for (int64_t piece : pieces) total += piece;
+  bool transposed = Coin(rng);
+  Shape x = Sizes(rng, Between(rng, 1, 3));
+  OpSample sample{{{"transpose_weight", int64_t{transposed}}, {"pieces", pieces}},
+                  {F(x), F(transposed ? Shape{total, x.back()} : Shape{x.back(), total})}};
+  if (Coin(rng)) sample.operands.push_back(F({total}));
+  return sample;
+}
 OpSample EinsumSample(SampleRng& rng) {
   int64_t b = Size(rng), t = Size(rng), e = Size(rng), c = Size(rng), d = Size(rng);
   switch (rng() % 4) {
@@ -487,6 +500,7 @@ const std::vector<OpSampler>& Samplers() {
       {"Where", WhereSample},
       {"MatMul", MatMulSample},
       {"Linear", LinearSample},
+      {"Linear", PiecesSample},
       {"Einsum", EinsumSample},
       {"Conv", ConvSample},
       {"ConvTranspose", ConvTransposeSample},
