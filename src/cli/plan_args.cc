@@ -63,6 +63,7 @@ void DegreeArgs::Add(CLI::App& command) {
             command.add_option("--pp", degrees.pp, "pipeline stages, times --chunks"),
             command.add_option("--cp", degrees.cp, "context parallel degree: splits the sequence"),
             command.add_option("--ep", degrees.ep, "expert parallel degree; divides --dp")};
+  size_t first = command.get_options().size();
   command.add_flag("--sp", degrees.sp,
                    "sequence parallel: what --tp leaves whole is split by sequence");
   std::string schedules;
@@ -81,6 +82,17 @@ void DegreeArgs::Add(CLI::App& command) {
       .add_option("--batch-statistics", statistics,
                   "global, or local: each micro-batch and data shard its own")
       ->capture_default_str();
+  std::vector<CLI::Option*> all = command.get_options();
+  others_.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
+}
+
+std::string DegreeArgs::FirstGiven() const {
+  for (const auto* list : {&given_, &others_}) {
+    for (const CLI::Option* option : *list) {
+      if (option->count() > 0) return option->get_name();
+    }
+  }
+  return "";
 }
 
 bool DegreeArgs::Given() const {

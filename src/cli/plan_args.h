@@ -19,12 +19,14 @@ struct DegreeArgs {
   void Add(CLI::App& command);
   // Was any of dp, tp, pp, cp and ep given?
   bool Given() const;
+  // The first option given of all of these, or nothing.
+  std::string FirstGiven() const;
   // The degrees asked for. Without --dp: as many as the cluster has left and the micro-batches can be divided by.
   // Throws InputError for names that are not known and for what the schedule does not take.
   Degrees Resolve(const Model& model, const Cluster& cluster) const;
 
  private:
-  std::vector<CLI::Option*> given_;
+  std::vector<CLI::Option*> given_, others_;
   CLI::Option* dp_ = nullptr;
 };
 

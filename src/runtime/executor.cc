@@ -106,7 +106,7 @@ void Executor::Note(const Instruction& i, double begin) {
   event.device = device_;
   event.stream = i.stream;
   event.name = InstructionName(program_, i);
-  event.category = std::string(kOpcodeNames[static_cast<size_t>(i.op)]);
+  event.category = Category(program_, i);
   event.start = begin - origin_;
   event.end = MonotonicSeconds() - origin_;
   // Transfers overlap in flight; a track shows each from the end of the one before.
@@ -173,6 +173,18 @@ void Executor::Execute(size_t index) {
       GatherWeights(i, index);
       break;
   }
+  // MPI moves on inside its calls only: what is in flight gets a push after every piece of work.
+  if (i.op == Opcode::kRun) {
+    for (auto& [at, pending] : pending_) {
+      if (pending.ticket) transport_.Done(pending.ticket);
+      for (Ticket& ticket : pending.more) transport_.Done(ticket);
+    }
+    std::erase_if(sends_, [&](Sent& sent) {
+      if (!transport_.Done(sent.ticket)) return false;
+      if (options_.trace) Note(*sent.instruction, sent.begin);
+      return true;
+    });
+  }
   for (BufferId id : i.frees) {
     const Buffer& buffer = run_.buffers[id.index()];
     if (pending_by_buffer_[id.index()] != kNothing) Finish(pending_by_buffer_[id.index()]);
@@ -196,7 +208,10 @@ void Executor::Finish(size_t instruction) {
 
 void Executor::FinishAll() {
   while (!pending_.empty()) Finish(pending_.begin()->first);
-  for (auto& [ticket, tensor] : sends_) transport_.Wait(ticket);
+  for (Sent& sent : sends_) {
+    transport_.Wait(sent.ticket);
+    if (options_.trace) Note(*sent.instruction, sent.begin);
+  }
   sends_.clear();
 }
 

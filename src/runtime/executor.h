@@ -117,7 +117,13 @@ class Executor {
   std::map<size_t, Saved> saved_;          // by buffer
   std::map<size_t, Pending> pending_;      // by instruction
   std::vector<size_t> pending_by_buffer_;  // the instruction that is still writing it
-  std::vector<std::pair<Ticket, at::Tensor>> sends_;
+  struct Sent {
+    const Instruction* instruction = nullptr;
+    Ticket ticket;
+    at::Tensor part;
+    double begin = 0;
+  };
+  std::vector<Sent> sends_;
   std::vector<at::Tensor> scratch_;  // per value
   std::map<int, Batch> batches_;     // by micro-batch: rows at hand
   double loss_ = 0, squared_norm_ = 0;

@@ -105,7 +105,8 @@ void Executor::Send(const Instruction& i) {
   int tag = i.index * static_cast<int>(program_.microbatches) + i.microbatch;
   for (const PeerMessage& message : found->second) {
     at::Tensor part = TakeTile(At(i.reads[0]), message.message.give).contiguous();
-    sends_.push_back({transport_.Send(static_cast<int>(message.peer), tag, part), part});
+    Ticket ticket = transport_.Send(static_cast<int>(message.peer), tag, part);
+    sends_.push_back({&i, ticket, part, MonotonicSeconds()});
   }
 }
 

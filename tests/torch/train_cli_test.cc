@@ -151,7 +151,9 @@ TEST(TrainCli, BadPlansAndRanksAreOneLine) {
     return "train " + folder / "edited.json";
   };
   ExpectRefused("train " + plan + " --np 2", {"plan.json", "4 ranks", "--np"});
-  ExpectRefused("train " + plan + " --tp 2", {"plan", "degrees"});
+  ExpectRefused("train " + plan + " --tp 2", {"plan", "--tp"});
+  ExpectRefused("train " + plan + " --zero 1", {"plan", "--zero"});
+  ExpectRefused("train gpt3-175b --steps 1", {"this machine has"});
   ExpectRefused("train " + plan + " --cluster dgx-h100:2", {"cluster", "dgx-h100"});
   ExpectRefused("train " + plan + " --model " + kData + "tiny-llama.onnx", {"plan.json"});
   ExpectRefused(edited("\"heddle_plan\": 1", "\"heddle_plan\": 7"), {"edited.json", "7"});

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/torch/ranks.h"
@@ -43,6 +44,7 @@ struct TrainArgs {
   int64_t np = 0;         // 0: not given
   int64_t log_every = 0;  // 0: as suits the number of steps
   bool fill_constants = false;
+  const CLI::Option* optimizer = nullptr;
 };
 
 // A run made ready: everything that can be wrong with the input has been looked at.
@@ -102,7 +104,9 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
 void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
   prepared.model = std::make_unique<Model>();
   if (IsPlanFile(args.model.model)) {
-    if (args.degrees.Given()) ThrowInput("{} is a plan: degrees are its own", args.model.model);
+    if (std::string given = args.degrees.FirstGiven(); !given.empty()) {
+      ThrowInput("{} is a plan: {} and other degrees are its own", args.model.model, given);
+    }
     LoadedPlan loaded = LoadPlan(args.model.model, args.plan_model);
     *prepared.model = std::move(loaded.model);
     prepared.plan = std::move(loaded.plan);
@@ -143,6 +147,10 @@ Prepared Prepare(const TrainArgs& args) {
   prepared.options = OptionsOf(args);
   LoadPlanOrModel(args, prepared);
   const Model& model = *prepared.model;
+  if (args.optimizer->count() == 0) {
+    prepared.options.optimizer.name = prepared.plan.optimizer;
+    Optimizer checked(prepared.options.optimizer);
+  }
   prepared.plan.optimizer = prepared.options.optimizer.name;
   prepared.data = OpenData(model.graph, {.path = args.data, .seed = prepared.options.seed});
   WeightOptions start{prepared.options.seed, args.init == "seeded", args.fill_constants};
@@ -157,6 +165,27 @@ Prepared Prepare(const TrainArgs& args) {
   std::vector<std::string> wrong = Verify(prepared.program);
   HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
   return prepared;
+}
+
+// Weights, gradients and moments of all ranks that run on this machine, against its memory.
+void RequireMemory(const Program& program, const std::string& optimizer) {
+  double bytes = 0;
+  double moments = optimizer == "sgd" ? 0 : optimizer == "momentum" ? 1 : 2;
+  for (const StageProgram& stage : program.stages) {
+    for (const ParameterGroup& group : stage.groups) {
+      double flat = static_cast<double>(FlatElements(stage, group, Position(stage.mesh.axes.size(), 0)));
+      double shard = flat / static_cast<double>(GroupSize(stage.mesh, group.zero_axes));
+      double state = 4 * moments * shard + 4 * (group.zero >= 2 ? shard : flat);
+      state += static_cast<double>(SizeOf(program.precision.compute)) * (group.zero == 3 ? shard : flat);
+      bytes += state * static_cast<double>(stage.mesh.size());
+    }
+  }
+  double memory = HostMemoryBytes();
+  if (bytes <= memory) return;
+  ThrowInput("weights, gradients and optimizer state of {} ranks take {}, this machine has {}: use a smaller model or "
+             "more machines (mpirun, srun)",
+             program.device_count(), FormatBytes(Bytes{static_cast<int64_t>(bytes)}),
+             FormatBytes(Bytes{static_cast<int64_t>(memory)}));
 }
 
 class Screen {
@@ -221,6 +250,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
   Prepared prepared = Prepare(args);
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
+  if (mode != RankMode::kLaunched) RequireMemory(prepared.program, prepared.plan.optimizer);
   if (mode == RankMode::kLaunch) {
     MetricsWriter checked(
         args.metrics);  // a place that cannot be written is known before anything starts
@@ -271,7 +301,7 @@ void AddStart(CLI::App& command, TrainArgs& args) {
 
 void AddOptimizer(CLI::App& command, TrainArgs& args) {
   TrainOptions& train = args.train;
-  command.add_option("--optimizer", train.optimizer.name, "how weights are updated")
+  args.optimizer = command.add_option("--optimizer", train.optimizer.name, "how weights are updated")
       ->check(CLI::IsMember(OptimizerNames()))
       ->capture_default_str();
   command.add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();

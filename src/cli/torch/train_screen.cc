@@ -18,10 +18,6 @@ namespace {
 constexpr std::string_view kNominalDevice = "cpu-core";  // of the preset `local`
 constexpr double kGibi = 1024.0 * 1024 * 1024;
 
-double HostMemory() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-}
-
 double Elements(const Shape& shape) {
   double elements = 1;
   for (int64_t size : shape) elements *= static_cast<double>(size);
@@ -29,6 +25,11 @@ double Elements(const Shape& shape) {
 }
 
 }  // namespace
+
+double HostMemoryBytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(sysconf(_SC_PAGE_SIZE));
+}
 
 StepSize SizeOfStep(const Model& model, const Plan& plan) {
   StepSize size;
@@ -102,7 +103,7 @@ void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
     compared = fmt::format("{:>12.6f} {:>9.1e} ", beside, error);
   }
   double memory = static_cast<double>(*metrics.memory_bytes);
-  std::string held = fmt::format("{:.2f}GiB({:.1f}%)", memory / kGibi, 100 * memory / HostMemory());
+  std::string held = fmt::format("{:.2f}GiB({:.1f}%)", memory / kGibi, 100 * memory / HostMemoryBytes());
   std::string mfu = metrics.mfu ? fmt::format("{:.1f}%", 100 * *metrics.mfu) : "-";
   fmt::print("{:>6} {:>12.6f} {}{:>10.4f} {:>16} {:>10.0f} {:>9.4f} {:>7} {:>10}\n", metrics.step,
              metrics.loss, compared, *metrics.grad_norm, held, *metrics.tokens_per_second,

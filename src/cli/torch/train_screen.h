@@ -12,6 +12,8 @@
 
 namespace heddle {
 
+double HostMemoryBytes();
+
 // What a step amounts to, from which rates follow.
 struct StepSize {
   double tokens = 0;  // or samples, where inputs are no tokens
