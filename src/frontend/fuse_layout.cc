@@ -107,6 +107,7 @@ Graph UnflattenLinear(Graph graph) {
     const Shape& flat = rw.value(rw.Operand(id, 0)).type.shape;
     Shape shape = rw.value(result).type.shape;
     if (!flatten || flat.size() != 2 || shape.size() <= 2 || shape.back() != flat.back()) continue;
+    if (flat.back() == 0) continue;  // of nothing there may be any number
     shape.back() = rw.value(rw.Operand(*linear, 0)).type.shape.back();
     std::vector<ValueId> operands = rw.node(*linear).operands;
     operands[0] = rw.Operand(*flatten, 0);

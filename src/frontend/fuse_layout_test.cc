@@ -44,6 +44,11 @@ TEST(UnflattenLinear, LeavesWhatIsNoUnflattening) {
             "Reshape Linear Reshape");
 }
 
+TEST(UnflattenLinear, LeavesWhatHasNoFeatures) {
+  EXPECT_EQ(PatternOps(LayOut(Flattened({2, 3, 4}, {6, 4}, 0, {5, 7, 0}))),
+            "Reshape Linear Reshape");
+}
+
 TEST(UnflattenLinear, LeavesWhatOthersReadFlat) {
   PatternModel m;
   ValueId x = Reshape(m, m.Activation({2, 3, 4}), {6, 4});
