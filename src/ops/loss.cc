@@ -57,7 +57,7 @@ Rule CrossEntropyRule(const OpContext& c) {
   rule.differentiable = {0};
   rule.keep.operands = {1};
   // The logarithms of the probabilities.
-  rule.keep.extra = {{static_cast<double>(SizeOf(c.operands[0].dtype)), AllFactors(rule)}};
+  rule.keep.extra = {{static_cast<double>(SizeOf(LossType(c))), AllFactors(rule)}};
   return rule;
 }
 

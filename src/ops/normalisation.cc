@@ -54,7 +54,10 @@ Rule BatchNormRule(const OpContext& c) {
 // Statistics over a split batch: two sums per channel cross the ranks.
 Graph BatchNormExpansion(const OpContext& c) {
   Primitives p(c);
-  DType dtype = c.operands[0].dtype;
+  DType dtype = SizeOf(c.operands[0].dtype) < 4 ? DType::kF32 : c.operands[0].dtype;  // sums are wide
+  auto cast = [&](ValueId x, DType to) {
+    return p.type(x).dtype == to ? x : p("Cast", {x}, {{"to", std::string(Name(to))}});
+  };
   std::vector<int64_t> axes = {0};
   Shape per_channel(c.shape().size(), 1);
   per_channel[1] = c.dim(0, 1);
@@ -65,13 +68,15 @@ Graph BatchNormExpansion(const OpContext& c) {
   }
   ValueId fraction = p.Scalar(1.0 / count, dtype);
   auto mean = [&](ValueId x) { return p("Mul", {p("ReduceSum", {x}, {{"axes", axes}}), fraction}); };
-  ValueId centred = p("Sub", {p.operand(0), mean(p.operand(0))});
+  ValueId x = cast(p.operand(0), dtype);
+  ValueId centred = p("Sub", {x, mean(x)});
   ValueId variance = mean(p("Mul", {centred, centred}));
   ValueId epsilon = p.Scalar(FloatAttr(c.attributes, "epsilon", 1e-5), dtype);
   ValueId scale = p("Reciprocal", {p("Sqrt", {p("Add", {variance, epsilon})})});
-  ValueId weight = p("Reshape", {p.operand(1)}, {{"shape", per_channel}});
-  ValueId bias = p("Reshape", {p.operand(2)}, {{"shape", per_channel}});
-  return p.Finish({p("Add", {p("Mul", {p("Mul", {centred, scale}), weight}), bias})});
+  ValueId weight = cast(p("Reshape", {p.operand(1)}, {{"shape", per_channel}}), dtype);
+  ValueId bias = cast(p("Reshape", {p.operand(2)}, {{"shape", per_channel}}), dtype);
+  ValueId result = p("Add", {p("Mul", {p("Mul", {centred, scale}), weight}), bias});
+  return p.Finish({cast(result, c.operands[0].dtype)});
 }
 
 Rule BatchNormInferenceRule(const OpContext& c) {

@@ -89,7 +89,7 @@ TEST(Launch, BuildsTheCommandOfMpirun) {
   const std::vector<std::string> argv = {"heddle", "train", "a b.json"};
   EXPECT_EQ(MpirunCommand(4, argv, {.root = false}),
             (std::vector<std::string>{"env", "OMPI_MCA_btl_vader_single_copy_mechanism=none",
-                                      "mpirun", "--oversubscribe", "--bind-to", "none", "-np", "4",
+                                      "mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", "4",
                                       "heddle", "train", "a b.json"}));
   std::vector<std::string> root = MpirunCommand(1, argv, {.root = true});
   EXPECT_EQ(root[1], "OMPI_ALLOW_RUN_AS_ROOT=1");
