@@ -3,8 +3,7 @@
 // weights and see the same batch, and their losses are compared. Steps alternate, so that what else runs on the
 // machine meets both; the least of each counts.
 //
-//   build/bench/overhead [steps] [threads]
-#include <ATen/Parallel.h>
+//   OMP_WAIT_POLICY=passive build/bench/overhead [steps] [threads]     (heddle sets that variable for itself)
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -19,6 +18,7 @@
 #include "program/lower.h"
 #include "runtime/data/data_source.h"
 #include "runtime/executor.h"
+#include "runtime/kernel_threads.h"
 #include "runtime/transport/threads.h"
 #include "runtime/weights.h"
 
@@ -113,7 +113,7 @@ class ByHand {
 };
 
 int Main(int steps, int threads) {
-  at::set_num_threads(threads);
+  SetKernelThreads(threads);
   std::string name = fmt::format("gpt:layers={},hidden={},heads={},seq={},vocab={},batch={}",
                                  kLayers, kHidden, kHeads, kSequence, kVocabulary, kBatch);
   Model model = Analyse(LoadModel(name));

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -40,6 +41,8 @@ void ForwardToTorch(int argc, char** argv) {
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   std::string program = (self.parent_path() / "heddle-torch").string();
+  // Threads of OpenMP that spin while they wait take the core from those of BLAS; read when the program starts.
+  setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   // Comes back only where there is no such program; the command then says so.
   execv(program.c_str(), argv);
 }

@@ -29,6 +29,7 @@ struct ExecutorOptions {
   uint64_t seed = 0;  // of random ops
   OptimizerOptions optimizer;
   double clip_norm = 0;               // of the gradients of a step together; 0: as they are
+  bool measure_norm = false;          // report it even where nothing is clipped
   std::function<double(int64_t)> lr;  // by step; none: the optimizer's
   at::Device device = at::kCPU;
   bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
@@ -94,6 +95,7 @@ class Executor {
 
   GroupHandle GroupOf(const std::vector<int64_t>& ranks) const;
   at::Tensor FinalGradients(BufferId id);
+  bool IsAsAdded(BufferId id);
   void StartCollective(size_t index, const Instruction& i, Reduction reduction,
                        const at::Tensor& give, const at::Tensor& get, std::function<void()> finish);
   SegmentRun& segment(const Instruction& i);

@@ -35,6 +35,12 @@ at::Tensor Executor::FinalGradients(BufferId id) {
   return At(id);
 }
 
+// Gradients that nothing has reduced or looked at stay as they were added.
+bool Executor::IsAsAdded(BufferId id) {
+  return run_.buffers[id.index()].kind == BufferKind::kWeightGradients && !At(id).defined() &&
+         !options_.keep_gradients;
+}
+
 void Executor::ReduceGradients(const Instruction& i, size_t index) {
   GroupStore& group = store(i.stage, i.index);
   const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
@@ -86,8 +92,9 @@ void Executor::Report(const Instruction& i, size_t index) {
         counts = counts && (position[a] == 0 || local.sharding.partial[a] == PartialState::kSum);
       }
       if (counts) loss += At(id).item<double>();
-    } else {
-      squares += store(buffer.stage, buffer.index).SquaredNorm(FinalGradients(id));
+    } else if (options_.measure_norm || options_.clip_norm > 0) {
+      GroupStore& group = store(buffer.stage, buffer.index);
+      squares += IsAsAdded(id) ? group.SquaredNormOfAdded() : group.SquaredNorm(FinalGradients(id));
     }
   }
   at::Tensor sums = at::tensor({loss, squares}, at::kDouble);
@@ -111,6 +118,7 @@ void Executor::StopNotFinite() {
                 parameters.begin();
       if (!held->IsFinite(slot, held->MasterFlat()))
         weights = std::min(weights, static_cast<int64_t>(at));
+      if (!held->IsFiniteAsAdded(slot)) gradients = std::min(gradients, static_cast<int64_t>(at));
       for (size_t b = 0; b < buffers_.size(); ++b) {
         const Buffer& buffer = run_.buffers[b];
         bool reduced =
@@ -147,13 +155,15 @@ void Executor::StopNotFinite() {
 }
 
 void Executor::Update(const Instruction& i) {
-  at::Tensor reduced = FinalGradients(i.reads[0]);
-  if (options_.keep_gradients) KeepGradients(i, reduced);
   double norm = std::sqrt(squared_norm_);
   double scale =
       options_.clip_norm > 0 && norm > options_.clip_norm ? options_.clip_norm / (norm + 1e-6) : 1;
   double lr = options_.lr ? options_.lr(step_) : options_.optimizer.lr;
-  store(i.stage, i.index).Update(reduced, scale, lr);
+  GroupStore& group = store(i.stage, i.index);
+  if (IsAsAdded(i.reads[0])) return group.UpdateFromAdded(scale, lr);
+  at::Tensor reduced = FinalGradients(i.reads[0]);
+  if (options_.keep_gradients) KeepGradients(i, reduced);
+  group.Update(reduced, scale, lr);
 }
 
 void Executor::GatherWeights(const Instruction& i, size_t index) {

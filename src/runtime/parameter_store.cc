@@ -72,37 +72,50 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
     leaves_.push_back(leaf);
   }
   if (group_.zero == 3) ReleaseWhole();
-  added_.assign(slots_.size(), false);
+  added_.resize(slots_.size());
+  owned_.assign(slots_.size(), false);
   optimizer_ = std::make_unique<Optimizer>(optimizer);
 }
 
 void GroupStore::AddGradient(size_t slot, const at::Tensor& gradient) {
-  if (!gradients_.defined()) {
-    gradients_ = at::empty({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
-    int64_t end = slots_.back().offset + slots_.back().elements;
-    if (end < flat_elements_) gradients_.narrow(0, end, flat_elements_ - end).zero_();
-  }
-  const Slot& at = slots_[slot];
-  at::Tensor held = gradients_.narrow(0, at.offset, at.elements).view(at.local);
-  if (added_[slot]) {
+  at::Tensor& held = added_[slot];
+  if (!held.defined()) {
+    held = gradient;
+    owned_[slot] = false;  // autograd may have given the same tensor to others
+  } else if (owned_[slot]) {
     held.add_(gradient);
   } else {
-    held.copy_(gradient);
+    held = held.to(at::kFloat) + gradient;
+    owned_[slot] = true;
   }
-  added_[slot] = true;
 }
 
 at::Tensor GroupStore::TakeGradients() {
-  if (!gradients_.defined()) {
-    return at::zeros({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
-  }
+  at::Tensor flat =
+      at::empty({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
+  int64_t end = 0;
   for (size_t s = 0; s < slots_.size(); ++s) {
-    if (!added_[s]) gradients_.narrow(0, slots_[s].offset, slots_[s].elements).zero_();
-    added_[s] = false;
+    at::Tensor part = flat.narrow(0, slots_[s].offset, slots_[s].elements).view(slots_[s].local);
+    if (added_[s].defined()) {
+      part.copy_(added_[s]);
+    } else {
+      part.zero_();
+    }
+    added_[s].reset();
+    end = slots_[s].offset + slots_[s].elements;
   }
-  at::Tensor taken = gradients_;
-  gradients_.reset();
-  return taken;
+  if (end < flat_elements_) flat.narrow(0, end, flat_elements_ - end).zero_();
+  return flat;
+}
+
+double GroupStore::SquaredNormOfAdded() const {
+  double sum = 0;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (!slots_[s].counts || !added_[s].defined()) continue;
+    at::Tensor flat = added_[s].reshape({-1}).to(at::kFloat);
+    sum += flat.dot(flat).item<double>();
+  }
+  return sum;
 }
 
 double GroupStore::SquaredNorm(const at::Tensor& reduced) const {
@@ -125,12 +138,34 @@ bool GroupStore::IsFinite(size_t slot, const at::Tensor& flat) const {
   return from >= to || at::isfinite(flat.narrow(0, from - start, to - from)).all().item<bool>();
 }
 
+bool GroupStore::IsFiniteAsAdded(size_t slot) const {
+  return !added_[slot].defined() || at::isfinite(added_[slot]).all().item<bool>();
+}
+
 void GroupStore::Update(const at::Tensor& reduced, double scale, double lr) {
+  Step({master_}, {reduced}, scale, lr);
+}
+
+void GroupStore::UpdateFromAdded(double scale, double lr) {
+  std::vector<at::Tensor> weights, gradients;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    weights.push_back(master_.narrow(0, slots_[s].offset, slots_[s].elements));
+    bool added = added_[s].defined();
+    gradients.push_back(added ? added_[s].reshape({-1}).to(at::kFloat)
+                              : at::zeros_like(weights[s]));
+    added_[s].reset();
+  }
+  Step(std::move(weights), std::move(gradients), scale, lr);
+}
+
+void GroupStore::Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients,
+                      double scale, double lr) {
   at::NoGradGuard no_grad;
-  at::Tensor gradient = scale == 1 ? reduced : reduced.mul(scale);
-  std::vector<at::Tensor> weights = {master_};
+  if (scale != 1) {
+    for (at::Tensor& gradient : gradients) gradient = gradient * scale;
+  }
   optimizer_->set_lr(lr);
-  optimizer_->Step(weights, {gradient});
+  optimizer_->Step(weights, gradients);
   if (group_.zero == 3) {
     shard_.copy_(master_);
   } else if (!master_.is_same(flat_)) {

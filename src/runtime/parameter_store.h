@@ -34,7 +34,7 @@ class GroupStore {
   // The leaf that nodes read as slot `slot`.
   const at::Tensor& leaf(size_t slot) const { return leaves_[slot]; }
 
-  // Adds a gradient of a slot; the first of a step is written.
+  // Adds a gradient of a slot.
   void AddGradient(size_t slot, const at::Tensor& gradient);
   // Everything added since the last call, flat; slots that nothing was added to are zero.
   at::Tensor TakeGradients();
@@ -46,6 +46,9 @@ class GroupStore {
   // The sum of squares of a reduced gradient, of those elements that this device answers for.
   double SquaredNorm(const at::Tensor& reduced) const;
   void Update(const at::Tensor& reduced, double scale, double lr);
+  // The same for gradients that need no reduction: as they were added, without a flat copy.
+  double SquaredNormOfAdded() const;
+  void UpdateFromAdded(double scale, double lr);
 
   // ZeRO: this device's chunk of the weights; a whole flat tensor to fill; and afterwards.
   at::Tensor Chunk() const;
@@ -58,6 +61,7 @@ class GroupStore {
 
   // Is what a flat tensor (whole, or this device's chunk) holds of a slot finite?
   bool IsFinite(size_t slot, const at::Tensor& flat) const;
+  bool IsFiniteAsAdded(size_t slot) const;
 
   bool trained() const { return group_.trained; }
 
@@ -69,6 +73,9 @@ class GroupStore {
     bool counts = true;  // in the norm: no other device holds the same
   };
 
+  void Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients, double scale,
+            double lr);
+
   const ParameterGroup& group_;
   std::vector<std::string> names_;
   std::vector<Shape> shapes_;
@@ -79,8 +86,9 @@ class GroupStore {
   at::Tensor shard_;   // ZeRO 3: the chunk of them that stays
   at::Tensor master_;  // fp32 weights of the chunk; flat_ itself where they are the same
   std::vector<at::Tensor> leaves_;
-  at::Tensor gradients_;
-  std::vector<bool> added_;
+  // Per slot, what was added; `owned_` where it is a tensor of our own that may be added to in place.
+  std::vector<at::Tensor> added_;
+  std::vector<bool> owned_;
   std::unique_ptr<Optimizer> optimizer_;
 };
 

@@ -1,12 +1,12 @@
 #include "runtime/train.h"
 
-#include <ATen/Parallel.h>
 #include <sys/resource.h>
 
 #include <numeric>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "runtime/kernel_threads.h"
 
 namespace heddle {
 namespace {
@@ -75,6 +75,7 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.seed = options.seed;
   executor.optimizer = options.optimizer;
   executor.clip_norm = options.clip_norm;
+  executor.measure_norm = true;
   executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
   executor.trace = options.trace;
   return executor;
@@ -82,7 +83,7 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
 
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
                    const std::function<void(const StepRecord&)>& on_step) {
-  at::set_num_threads(options.threads);
+  SetKernelThreads(options.threads);
   Executor executor(inputs.program, transport, ToExecutor(options), inputs.weights,
                     inputs.constants,
                     [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });

@@ -1,7 +1,6 @@
 // Plans run by processes: every rank compares its losses, and its part of every gradient, with one device.
 //
 //   mpirun -np 4 plan_mpi_test tests/data      the plans for 4 devices
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,6 +13,7 @@
 #include "program/lower.h"
 #include "runtime/data/batch.h"
 #include "runtime/executor.h"
+#include "runtime/kernel_threads.h"
 #include "runtime/tiles.h"
 #include "runtime/transport/mpi.h"
 
@@ -112,7 +112,7 @@ void RunCase(Transport& transport, const Case& at, const std::string& data) {
 int main(int argc, char** argv) {
   using namespace heddle;
   return RunMpi([&](Transport& transport) {
-    at::set_num_threads(1);
+    SetKernelThreads(1);
     if (argc != 2) ThrowInput("give the folder of the test data");
     int ran = 0;
     for (const Case& at : Cases()) {

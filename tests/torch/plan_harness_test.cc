@@ -1,6 +1,5 @@
 #include "plan_harness.h"
 
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 
 #include "program/lower.h"
 #include "runtime/tensor.h"
+#include "runtime/kernel_threads.h"
 #include "runtime/tiles.h"
 #include "runtime/transport/threads.h"
 
@@ -121,7 +121,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
   std::map<std::string, at::Tensor> seen_gradients, seen_weights;
   std::mutex mutex;
   RunRanks(static_cast<int>(program.device_count()), [&](Transport& transport) {
-    at::set_num_threads(1);
+    SetKernelThreads(1);
     ExecutorOptions run;
     run.seed = options.seed;
     run.optimizer = options.optimizer;
@@ -143,7 +143,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
   });
   // Once more without looking at gradients: the bytes are the program's.
   RunRanks(static_cast<int>(program.device_count()), [&](Transport& transport) {
-    at::set_num_threads(1);
+    SetKernelThreads(1);
     Executor executor(program, transport, {}, weights, constants, data);
     executor.RunStep(0);
     std::lock_guard<std::mutex> lock(mutex);

@@ -97,19 +97,45 @@ TEST_P(PlanParity, MatchesOneDevice) {
 
 // Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
 TEST(FusedPlanParity, MatchesOneDevice) {
-  Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=8,kv_heads=2,vocab=50,seq=16,batch=4"));
+  Model model =
+      Analyse(LoadModel("gpt:layers=2,hidden=32,heads=8,kv_heads=2,vocab=50,seq=16,batch=4"));
   Batch batch = SyntheticBatch(model.graph, 5);
   Curve expected = OneDevice(model.graph, batch, {});
   for (const Degrees& degrees :
-       {Degrees{.tp = 2}, Degrees{.tp = 3}, Degrees{.tp = 4, .sp = true}, Degrees{.dp = 2, .tp = 2, .zero = 3},
+       {Degrees{.tp = 2}, Degrees{.tp = 3}, Degrees{.tp = 4, .sp = true},
+        Degrees{.dp = 2, .tp = 2, .zero = 3},
         Degrees{.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 2, .zero = 1}}) {
     SCOPED_TRACE(testing::PrintToString(Case{"fused", degrees}));
-    ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, {}), expected);
+    ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, {}),
+               expected);
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
                          [](const auto& info) { return "plan" + std::to_string(info.index); });
+
+// bf16 rounds: the curve stays near that of fp32, and plans near each other.
+TEST(NarrowPlans, Bf16FollowsFp32) {
+  const std::vector<Degrees> kPlans = {{},
+                                       {.dp = 2, .zero = 3},
+                                       {.dp = 2, .tp = 2, .microbatches = 2, .zero = 1},
+                                       {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}};
+  CurveOptions options;
+  for (const char* name : {"tiny-gpt2", "tiny-llama", "tiny-cnn"}) {
+    KnownModel known = Find(name);
+    Model model = Analyse(LoadModel(known.path, {}));
+    Batch batch = ReadBatch(model.graph, known.reference);
+    Curve expected = OneDevice(model.graph, batch, options);
+    for (Degrees degrees : kPlans) {
+      if (std::string(name) == "tiny-cnn" && degrees.microbatches > 1)
+        continue;  // batch statistics
+      SCOPED_TRACE(name);
+      degrees.precision = DType::kBF16;
+      Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
+      ExpectSame(OnThreads(model, plan, batch, options), expected, 5e-2);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace heddle

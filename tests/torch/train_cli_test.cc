@@ -128,10 +128,21 @@ TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
   EXPECT_EQ(ParseJson(run.out, "output")["ranks"], 4);
   Json trace = ParseJson(ReadFile(folder / "t.json", 1 << 28), "trace");
   std::set<int64_t> devices;
+  std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<double, double>>> tracks;
   for (const Json& event : trace["traceEvents"]) {
-    if (event["ph"] == "X") devices.insert(event["pid"].get<int64_t>());
+    if (event["ph"] != "X") continue;
+    double start = event["ts"].get<double>();
+    devices.insert(event["pid"].get<int64_t>());
+    tracks[{event["pid"].get<int64_t>(), event["tid"].get<int64_t>()}].push_back(
+        {start, start + event["dur"].get<double>()});
   }
   EXPECT_EQ(devices, (std::set<int64_t>{0, 1, 2, 3}));
+  EXPECT_GE(tracks.size(), 8u);  // compute and communication of each
+  for (auto& [track, events] : tracks) {
+    std::sort(events.begin(), events.end());
+    for (size_t e = 1; e < events.size(); ++e)
+      EXPECT_GE(events[e].first, events[e - 1].second - 0.01);
+  }
   std::string lines = ReadFile(folder / "m.jsonl", 1 << 20);
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 3);
   EXPECT_FALSE(std::filesystem::is_empty(folder / "tb"));

@@ -11,7 +11,7 @@ namespace heddle {
 
 struct RankOptions {
   std::string transport = "mpi";  // mpi, threads
-  double deadline_seconds = 600;
+  double deadline_seconds = 1800;
 };
 
 // Who runs the ranks of this process.

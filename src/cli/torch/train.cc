@@ -173,19 +173,23 @@ void RequireMemory(const Program& program, const std::string& optimizer) {
   double moments = optimizer == "sgd" ? 0 : optimizer == "momentum" ? 1 : 2;
   for (const StageProgram& stage : program.stages) {
     for (const ParameterGroup& group : stage.groups) {
-      double flat = static_cast<double>(FlatElements(stage, group, Position(stage.mesh.axes.size(), 0)));
+      double flat =
+          static_cast<double>(FlatElements(stage, group, Position(stage.mesh.axes.size(), 0)));
       double shard = flat / static_cast<double>(GroupSize(stage.mesh, group.zero_axes));
       double state = 4 * moments * shard + 4 * (group.zero >= 2 ? shard : flat);
-      state += static_cast<double>(SizeOf(program.precision.compute)) * (group.zero == 3 ? shard : flat);
+      state +=
+          static_cast<double>(SizeOf(program.precision.compute)) * (group.zero == 3 ? shard : flat);
       bytes += state * static_cast<double>(stage.mesh.size());
     }
   }
   double memory = HostMemoryBytes();
   if (bytes <= memory) return;
-  ThrowInput("weights, gradients and optimizer state of {} ranks take {}, this machine has {}: use a smaller model or "
-             "more machines (mpirun, srun)",
-             program.device_count(), FormatBytes(Bytes{static_cast<int64_t>(bytes)}),
-             FormatBytes(Bytes{static_cast<int64_t>(memory)}));
+  ThrowInput(
+      "weights, gradients and optimizer state of {} ranks take {}, this machine has {}: use a "
+      "smaller model or "
+      "more machines (mpirun, srun)",
+      program.device_count(), FormatBytes(Bytes{static_cast<int64_t>(bytes)}),
+      FormatBytes(Bytes{static_cast<int64_t>(memory)}));
 }
 
 class Screen {
@@ -209,7 +213,9 @@ class Screen {
     if (at < prepared_.reference.size()) {
       worst_ = std::max(worst_, std::abs(record.loss - beside) / std::max(1e-12, std::abs(beside)));
     }
-    progress_.Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
+    // The table is progress enough, and both on one terminal would run into each other.
+    if (args_.model.json)
+      progress_.Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
     bool last = record.step + 1 == prepared_.options.steps;
     // Where nothing is said, all of a few steps or some twenty of many.
     int64_t steps = prepared_.options.steps;
@@ -301,9 +307,10 @@ void AddStart(CLI::App& command, TrainArgs& args) {
 
 void AddOptimizer(CLI::App& command, TrainArgs& args) {
   TrainOptions& train = args.train;
-  args.optimizer = command.add_option("--optimizer", train.optimizer.name, "how weights are updated")
-      ->check(CLI::IsMember(OptimizerNames()))
-      ->capture_default_str();
+  args.optimizer =
+      command.add_option("--optimizer", train.optimizer.name, "how weights are updated")
+          ->check(CLI::IsMember(OptimizerNames()))
+          ->capture_default_str();
   command.add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();
   command.add_option("--lr-schedule", train.lr.kind, "of the learning rate")
       ->check(CLI::IsMember(LrScheduleNames()))
@@ -358,6 +365,9 @@ void AddTrain(CLI::App& app) {
           "--transport", args->ranks.transport,
           "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
       ->check(CLI::IsMember({"mpi", "threads"}))
+      ->capture_default_str();
+  command->add_option("--timeout", args->ranks.deadline_seconds, "seconds a rank waits for another")
+      ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")

@@ -27,8 +27,7 @@ double Elements(const Shape& shape) {
 }  // namespace
 
 double HostMemoryBytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
 }
 
 StepSize SizeOfStep(const Model& model, const Plan& plan) {
@@ -103,7 +102,8 @@ void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
     compared = fmt::format("{:>12.6f} {:>9.1e} ", beside, error);
   }
   double memory = static_cast<double>(*metrics.memory_bytes);
-  std::string held = fmt::format("{:.2f}GiB({:.1f}%)", memory / kGibi, 100 * memory / HostMemoryBytes());
+  std::string held =
+      fmt::format("{:.2f}GiB({:.1f}%)", memory / kGibi, 100 * memory / HostMemoryBytes());
   std::string mfu = metrics.mfu ? fmt::format("{:.1f}%", 100 * *metrics.mfu) : "-";
   fmt::print("{:>6} {:>12.6f} {}{:>10.4f} {:>16} {:>10.0f} {:>9.4f} {:>7} {:>10}\n", metrics.step,
              metrics.loss, compared, *metrics.grad_norm, held, *metrics.tokens_per_second,
