@@ -1,0 +1,59 @@
+// How lowering grows: GPT-3 by the expert's rules, 12 to 96 layers on 128 to 2048 devices, and the instructions that
+// come out. Seconds per instruction should stay flat.
+//
+//   build/bench/lower
+#include "program/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "cluster/load.h"
+#include "frontend/load.h"
+#include "plan/expert.h"
+
+namespace heddle {
+namespace {
+
+// Of the processor, so that what else runs does not decide.
+double Now() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void Measure(int64_t layers, int64_t pp, int64_t microbatches) {
+  Model model = Analyse(
+      LoadModel(fmt::format("gpt:layers={},hidden=12288,heads=96,seq=2048,vocab=51200,batch={}",
+                            layers, 8 * microbatches)));
+  Plan plan = ExpertPlan(model, LoadCluster(fmt::format("dgx-h100:{}", 8 * pp)),
+                         {.dp = 8, .tp = 8, .pp = pp, .sp = true, .microbatches = microbatches});
+  double seconds = 0;
+  size_t instructions = 0;
+  for (int round = 0; round < 3; ++round) {
+    double start = Now();
+    Program program = Lower(model, plan);
+    double took = Now() - start;
+    seconds = round == 0 ? took : std::min(seconds, took);
+    instructions = 0;
+    for (const DeviceProgram& run : program.runs) instructions += run.instructions.size();
+  }
+  fmt::print("{:>7} {:>8} {:>13} {:>13} {:>9.1f} ms {:>8.2f} us each\n", layers, 64 * pp,
+             microbatches, instructions, 1e3 * seconds,
+             1e6 * seconds / static_cast<double>(instructions));
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main() {
+  fmt::print("{:>7} {:>8} {:>13} {:>13} {:>12}\n", "layers", "devices", "micro-batches",
+             "instructions", "lowering");
+  heddle::Measure(12, 2, 24);
+  heddle::Measure(24, 4, 48);
+  heddle::Measure(48, 8, 96);
+  heddle::Measure(96, 16, 192);
+  heddle::Measure(96, 32, 192);
+  return 0;
+}
