@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "base/check.h"
@@ -198,8 +199,7 @@ class Screen {
       : args_(args),
         prepared_(prepared),
         size_(SizeOfStep(*prepared.model, prepared.plan)),
-        writer_(args.metrics),
-        progress_("training", prepared.options.steps) {
+        writer_(args.metrics) {
     if (!args.model.json) {
       PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
     }
@@ -213,18 +213,21 @@ class Screen {
     if (at < prepared_.reference.size()) {
       worst_ = std::max(worst_, std::abs(record.loss - beside) / std::max(1e-12, std::abs(beside)));
     }
-    // The table is progress enough, and both on one terminal would run into each other.
-    if (args_.model.json)
-      progress_.Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
     bool last = record.step + 1 == prepared_.options.steps;
     // Where nothing is said, all of a few steps or some twenty of many.
     int64_t steps = prepared_.options.steps;
     int64_t every = args_.log_every > 0 ? args_.log_every : steps <= 40 ? 1 : steps / 20;
-    if (args_.model.json || (record.step % every != 0 && !last)) return;
+    if (args_.model.json || (record.step % every != 0 && !last)) {
+      if (!progress_) progress_.emplace("training", steps);
+      progress_->Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
+      return;
+    }
+    progress_.reset();  // off the screen, for the next line of the table
     PrintStep(metrics, beside, !prepared_.reference.empty());
   }
 
   void Finish(const TrainSummary& summary) {
+    progress_.reset();
     if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
     if (!args_.model.json) {
       PrintSummary(summary, size_);
@@ -248,7 +251,7 @@ class Screen {
   const Prepared& prepared_;
   StepSize size_;
   MetricsWriter writer_;
-  Progress progress_;
+  std::optional<Progress> progress_;
   double worst_ = 0;
 };
 
