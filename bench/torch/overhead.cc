@@ -4,6 +4,7 @@
 // machine meets both; the least of each counts.
 //
 //   OMP_WAIT_POLICY=passive build/bench/overhead [steps] [threads]     (heddle sets that variable for itself)
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 

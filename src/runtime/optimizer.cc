@@ -1,5 +1,6 @@
 #include "runtime/optimizer.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -65,12 +66,15 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters,
       Update(parameters[p], gradient, first_[p], second_[p]);
       continue;
     }
-    for (int64_t begin = 0; begin < elements; begin += step) {
-      int64_t size = std::min(step, elements - begin);
-      at::Tensor weights = Piece(parameters[p].detach(), begin, size);
-      Update(weights, Piece(gradient, begin, size), Piece(first_[p], begin, size),
-             Piece(second_[p], begin, size));
-    }
+    int64_t pieces = (elements + step - 1) / step;
+    at::parallel_for(0, pieces, 1, [&](int64_t first, int64_t last) {
+      for (int64_t piece = first; piece < last; ++piece) {
+        int64_t begin = piece * step, size = std::min(step, elements - begin);
+        at::Tensor weights = Piece(parameters[p].detach(), begin, size);
+        Update(weights, Piece(gradient, begin, size), Piece(first_[p], begin, size),
+               Piece(second_[p], begin, size));
+      }
+    });
   }
 }
 
