@@ -107,6 +107,17 @@ bool Serves(const MeshTransfer& transfer, int64_t sender, int64_t receiver) {
   return members[wanted] == sender;
 }
 
+// What goes from one device to another, if anything does.
+void AddMessage(const MeshTransfer& transfer, int64_t sender, int64_t receiver,
+                std::vector<Message>* messages) {
+  if (!Serves(transfer, sender, receiver)) return;
+  Coordinates held =
+      Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
+  Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
+  Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
+  if (!IsEmpty(message.give)) messages->push_back(std::move(message));
+}
+
 }  // namespace
 
 Shape ShapeOf(const Tile& tile) {
@@ -150,13 +161,7 @@ int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Positio
 std::vector<Message> MessagesFrom(const MeshTransfer& transfer, int64_t sender) {
   std::vector<Message> messages;
   for (int64_t receiver = 0; receiver < transfer.to_mesh.size(); ++receiver) {
-    if (!Serves(transfer, sender, receiver)) continue;
-    Coordinates held =
-        Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
-    Coordinates wanted =
-        Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
-    Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
-    if (!IsEmpty(message.give)) messages.push_back(std::move(message));
+    AddMessage(transfer, sender, receiver, &messages);
   }
   return messages;
 }
@@ -164,13 +169,7 @@ std::vector<Message> MessagesFrom(const MeshTransfer& transfer, int64_t sender) 
 std::vector<Message> MessagesTo(const MeshTransfer& transfer, int64_t receiver) {
   std::vector<Message> messages;
   for (int64_t sender = 0; sender < transfer.from_mesh.size(); ++sender) {
-    if (!Serves(transfer, sender, receiver)) continue;
-    Coordinates held =
-        Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
-    Coordinates wanted =
-        Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
-    Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
-    if (!IsEmpty(message.give)) messages.push_back(std::move(message));
+    AddMessage(transfer, sender, receiver, &messages);
   }
   return messages;
 }
