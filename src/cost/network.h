@@ -1,0 +1,142 @@
+// Every directed link of a cluster as a number with a capacity.
+//
+//   Network net(LoadCluster("dgx-h100:2"));
+//   Network::Route way = net.RouteBetween(DeviceId{0}, DeviceId{9});
+//   way.links      // d0's port to the InfiniBand, node 0's uplink out, node 1's in, d9's port in
+//   way.latency    // 5e-6
+//
+// What becomes a link, for every occurrence of a group with more than one member:
+//   switch              a port out and a port in for every device below it, of link.bandwidth: a
+//                       device of a DGX has one for NVLink in its node, one for the network
+//   ring, torus, mesh   a link each way between neighbouring members (in a mesh: all pairs); a
+//                       message goes along the dimensions in turn, the last one first, the
+//                       shorter way round, up where both are equal
+// and for every group:
+//   uplink.bandwidth    a link out and a link in that its devices share; 0: none
+//   uplink.per_device   narrows the port its devices have at the switch outside; where they have
+//                       several outside, or none, it is a link out and in of its own per device
+// A route names the links a message occupies. Without efficiencies and slow devices its narrowest link
+// has the bandwidth, and its latency is that, of PathBetween (cluster/topology.h).
+//
+// capacity(link) = bandwidth x efficiency[level(link)]; the level is the depth of the group whose
+// network it belongs to: 0 for the links that join the members of the whole cluster, and for the uplinks of
+// those members, larger further in.
+//
+// Costs O(devices) time and memory to make (a mesh: O(pairs of members)); names are made on demand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/strong_id.h"
+#include "cluster/cluster.h"
+#include "cluster/topology.h"
+
+namespace heddle {
+
+struct LinkTag {
+  static constexpr std::string_view kPrefix = "l";
+};
+using LinkId = StrongId<LinkTag>;
+
+enum class LinkRole : std::uint8_t {
+  kPort,          // of a device, at a switch
+  kHop,           // between two members of a ring, torus or mesh
+  kUplink,        // what a group's devices share on their way out of it
+  kDeviceUplink,  // what one of them has of it
+};
+
+// What a link is. `group` is the occurrence whose switch, neighbours or uplink it belongs to.
+struct LinkKind {
+  LinkRole role = LinkRole::kPort;
+  int level = 0;    // of the efficiency that applies
+  bool out = true;  // of the device, of the group; always true for a hop
+  GroupSpan group;
+  DeviceId device;                // of a port or device uplink
+  std::int64_t from = 0, to = 0;  // members, of a hop
+
+  friend bool operator==(const LinkKind&, const LinkKind&) = default;
+};
+
+// A device all of whose own links (ports, device uplinks, hops where it is itself the member) are slower
+// by `factor`, both ways.
+struct SlowDevice {
+  DeviceId device;
+  double factor = 1;
+};
+
+// Links a Network may have: a mesh of some thousand members has more.
+constexpr std::int64_t kMaxLinks = std::int64_t{1} << 26;
+
+class Network {
+ public:
+  // The cluster must be verified; it is copied. Efficiencies and factors are finite and positive;
+  // levels without an efficiency have 1. Throws InputError where there are more than kMaxLinks.
+  explicit Network(const Cluster& cluster, std::vector<double> efficiency_by_level = {},
+                   const std::vector<SlowDevice>& slow = {});
+
+  std::size_t link_count() const { return capacities_.size(); }
+  double capacity(LinkId link) const { return capacities_[link.index()]; }  // bytes per second
+  const std::vector<double>& capacities() const { return capacities_; }     // by LinkId
+  int level(LinkId link) const { return Kind(link).level; }                 // O(log groups)
+  LinkKind Kind(LinkId link) const;                                         // O(log groups)
+  std::string Name(LinkId link) const;  // "d3 out at dgx-h100:2", "dgx-h100 at d8 in"
+
+  struct Route {
+    std::vector<LinkId> links;
+    double latency = 0;
+  };
+  Route RouteBetween(DeviceId from, DeviceId to) const;     // which differ; O(depth + hops)
+  double LatencyBetween(DeviceId from, DeviceId to) const;  // that of the route
+
+  std::int64_t device_count() const { return static_cast<std::int64_t>(leaf_.size()); }
+  const Cluster& cluster() const { return cluster_; }
+
+  // The tree of groups, for those that lay patterns over it (collective_cost.cc). Spots are the occurrences
+  // of groups in the order of a walk from the whole inwards, spots()[0]; their links are numbered in that
+  // order too, those of one spot as listed here.
+  struct Spot {
+    GroupId group;
+    std::int32_t parent = -1;  // spot
+    std::int32_t depth = 0;
+    std::int64_t member = 0;            // its index among the parent's members
+    std::int64_t first = 0, count = 0;  // devices
+    std::int32_t uplink_level = 0;
+    std::int32_t links = 0;            // its first link
+    std::int32_t ports = -1;           // first of 2 x count: out, in per device; -1: none
+    std::int32_t hops = -1;            // first link between members
+    std::int32_t uplink = -1;          // out, then in
+    std::int32_t device_uplinks = -1;  // first of 2 x count
+  };
+  const std::vector<Spot>& spots() const { return spots_; }
+  std::int32_t LeafOf(DeviceId device) const { return leaf_[device.index()]; }  // innermost spot
+  // The index of the device, or of the group that holds it, among the members of a spot above it.
+  std::int64_t MemberOf(std::int32_t spot, DeviceId device) const;
+  // Links of a spot that has them, and the links passed from one of its members to another.
+  static LinkId Port(const Spot& spot, DeviceId device, bool out);
+  static LinkId DeviceUplink(const Spot& spot, DeviceId device, bool out);
+  static LinkId Uplink(const Spot& spot, bool out);
+  void AppendHops(const Spot& spot, std::int64_t from, std::int64_t to,
+                  std::vector<LinkId>& links) const;
+
+ private:
+  struct Above;
+  void Add(GroupId group, const Above& above);
+  std::int32_t Allocate(std::int64_t count, double capacity);
+  void Slow(const SlowDevice& slow);
+  double Efficiency(int level) const;
+  std::int32_t CommonSpot(DeviceId from, DeviceId to) const;
+
+  Cluster cluster_;
+  std::vector<double> efficiency_;
+  std::vector<std::int64_t> sizes_;          // devices of one occurrence of each group
+  std::vector<std::int64_t> member_counts_;  // of each group
+  std::vector<double> capacities_;
+  std::vector<Spot> spots_;
+  std::vector<std::int32_t> leaf_;         // by device
+  std::vector<std::int32_t> leaf_member_;  // by device: its index in the leaf
+};
+
+}  // namespace heddle
