@@ -1,0 +1,46 @@
+// How long kernels take on a device.
+//
+//   product     flops / (peak rate x products x Occupancy): Occupancy is what is left of the rate once the result
+//               is cut into tiles that fill the processors in whole waves, for the best of a few tile shapes, and
+//               the sum over k has started up; or its bytes / bandwidth, if that is longer
+//   attention   flops / (peak rate x attention), or its bytes / bandwidth
+//   traffic     bytes / (memory bandwidth x traffic)
+// and for each a launch.
+#pragma once
+
+#include "cost/constants.h"
+#include "cost/kernel.h"
+
+namespace heddle {
+
+// The share of a device's processors that a product keeps busy; at most 1.
+double Occupancy(const Kernel& product, int processors);
+
+class ComputeCost {
+ public:
+  // `slow`: everything takes this many times as long. Throws InputError where the device has no rate for
+  // precision.compute.
+  ComputeCost(const DeviceType& device, const DeviceConstants& constants, const Stack& stack,
+              const Precision& precision, double slow = 1);
+
+  Terms Of(const Kernel& kernel) const;
+  // One that another has in it already: it moves its bytes and is not launched.
+  Terms Joined(const Kernel& kernel) const;
+  Terms Traffic(double bytes) const;                                // a kernel that moves this much
+  Terms Update(double elements, const Precision& precision) const;  // of the optimizer, Adam
+  // Once per step, and per task of a micro-batch.
+  Terms Host(double steps, double tasks) const;
+
+  const Stack& stack() const { return stack_; }
+
+ private:
+  double RateOf(DType dtype, bool fp8) const;
+
+  DeviceType device_;
+  DeviceConstants constants_;
+  Stack stack_;
+  Precision precision_;
+  double slow_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,60 @@
+// Every number the cost model did not derive. A constant belongs to a kind of device, a level of links, or a named
+// software stack; none belongs to a run. `heddle validate` prints how many there are and what they were fitted on.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cluster/cluster.h"
+#include "cost/terms.h"
+
+namespace heddle {
+
+// How much of its data sheet a kind of device gives; found by the beginning of the device's name.
+struct DeviceConstants {
+  std::string_view prefix;
+  int processors = 1;      // that share the tiles of a product
+  double products = 0.75;  // of the peak rate, in a large product
+  double fp8 = 0.6;        // of the peak rate in fp8
+  double attention = 0.5;  // of the peak rate, in fused attention
+  double traffic = 0.8;    // of the memory bandwidth
+  double launch = 4e-6;    // seconds between two kernels
+  double near = 0.8;       // of the bandwidth of links inside a node
+  double far = 0.8;        // of the bandwidth of links between nodes
+};
+
+// What communication a stack hides behind compute, and how its kernels differ from the best ones.
+struct Stack {
+  std::string_view name;
+  std::string_view about;
+
+  bool unfused_attention = false;  // scores and probabilities go through memory
+  bool fused_elementwise = false;  // neighbours that only move memory are one kernel
+  bool overlap_gradients = true;   // their reduction runs beside backward
+  bool overlap_weights = true;     // ZeRO 3 gathers ahead
+  bool overlap_transfers = true;   // between stages
+  bool low_gradients = false;      // gradients are kept and reduced in the type of compute
+
+  // Time of a term over what the device's constants say.
+  double products = 1;
+  double attention = 1;
+  double traffic = 1;
+  double links = 1;
+  double host_step = 0;        // seconds per step
+  double host_microbatch = 0;  // seconds per forward or backward of a micro-batch
+};
+
+std::span<const DeviceConstants> AllDeviceConstants();
+std::span<const Stack> AllStacks();
+
+// The entry with the longest prefix of the name; one for all others where none is.
+const DeviceConstants& ConstantsOf(const DeviceType& device);
+// Throws InputError naming those there are.
+const Stack& FindStack(std::string_view name);
+constexpr std::string_view kDefaultStack = "heddle";
+
+// How many numbers the two tables hold, flags not counted.
+int ConstantCount();
+
+}  // namespace heddle

@@ -1,0 +1,43 @@
+// What the halves of a node amount to on one device: kernels with their work, before any device is asked how long
+// they take (compute.h). Everything follows from the op's rule and the device's blocks.
+//
+//   Linear [2048,12288] x [12288,1536]   F: one product m=2048 n=1536 k=12288
+//                                        B: one product m=2048 n=12288 k=1536    W: m=12288 n=1536 k=2048
+//   Gelu [2048,6144]                     F: 50 MB of traffic in bf16
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/analysis.h"
+#include "plan/plan.h"
+
+namespace heddle {
+
+enum class KernelKind : uint8_t { kProduct, kAttention, kTraffic };
+
+struct Kernel {
+  KernelKind kind = KernelKind::kTraffic;
+  DType dtype = DType::kF32;          // of what is computed
+  bool with_parameter = false;        // a product with a parameter: what a plan may multiply in fp8
+  double flops = 0;                   // of a product or attention
+  double bytes = 0;                   // read and written
+  double b = 1, m = 1, n = 1, k = 1;  // of a product: b independent ones, m x n x k each
+  bool operator==(const Kernel&) const = default;
+};
+
+struct NodeKernels {
+  std::vector<Kernel> forward, backward, weight;
+};
+
+// The kernels of a node's halves for the part given by `blocks`; a view has none. The graph gives the element types.
+// Gradients of parameters are added to what is there in `gradients`.
+NodeKernels KernelsOf(const Graph& graph, const GradientFlow& flow, const Node& node,
+                      const Rule& rule, std::span<const Block> blocks, DType gradients);
+
+// What is read of operand `o`, in bytes.
+double OperandBytes(const Graph& graph, const Node& node, const Rule& rule,
+                    std::span<const Block> blocks, size_t o);
+
+}  // namespace heddle

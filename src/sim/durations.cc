@@ -1,0 +1,162 @@
+#include "sim/durations.h"
+
+#include <algorithm>
+
+namespace heddle {
+namespace {
+
+int64_t Elements(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
+class Pricer {
+ public:
+  Pricer(const Program& program, const Classes& classes, int device_class,
+         const ComputeCost& compute)
+      : program_(program),
+        classes_(classes),
+        class_(static_cast<size_t>(device_class)),
+        device_(classes.devices[class_].device),
+        compute_(compute) {}
+
+  TaskCost Of(const Instruction& at, const SimTask& task) const {
+    if (task.kind == TaskKind::kSend || task.kind == TaskKind::kRecv) return {};
+    TaskCost cost;
+    if (task.kind == TaskKind::kCollective) {
+      Communicate(at, task, cost);
+      return cost;
+    }
+    switch (at.op) {
+      case Opcode::kRun:
+        Run(at, cost);
+        break;
+      case Opcode::kUpdate:
+        cost.terms = compute_.Update(ShardElements(at), program_.precision);
+        break;
+      case Opcode::kReshard:  // a slice or mask: read and written
+      case Opcode::kLoad:
+        cost.terms = compute_.Traffic(2 * LocalBytes(at.stage, at.index));
+        break;
+      case Opcode::kSum:
+        cost.terms = compute_.Traffic(static_cast<double>(at.reads.size() + 1) *
+                                      LocalBytes(at.stage, at.index));
+        break;
+      case Opcode::kAddGradient:
+        cost.terms = compute_.Traffic(3 * LocalBytes(at.stage, at.index));
+        break;
+      default:
+        break;  // a collective of one
+    }
+    cost.seconds = cost.terms.total();
+    return cost;
+  }
+
+ private:
+  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+
+  double LocalBytes(int s, int index) const {
+    const Local& local = stage(s).locals[static_cast<size_t>(index)];
+    Position position = PositionIn(stage(s), device_);
+    return static_cast<double>(Elements(LocalShape(stage(s).mesh, local.sharding, position)) *
+                               SizeOf(local.dtype));
+  }
+
+  double ShardElements(const Instruction& at) const {
+    const StageProgram& on = stage(at.stage);
+    const ParameterGroup& group = on.groups[static_cast<size_t>(at.index)];
+    return static_cast<double>(FlatElements(on, group, PositionIn(on, device_)) /
+                               GroupSize(on.mesh, group.zero_axes));
+  }
+
+  void Communicate(const Instruction& at, const SimTask& task, TaskCost& cost) const {
+    const GroupClass& group = classes_.groups[static_cast<size_t>(
+        classes_.group_of[class_][static_cast<size_t>(task.channel)])];
+    Payload payload = CollectiveOf(program_, at, device_);
+    CollectiveCost chosen = Choose(payload.kind, group.pattern, static_cast<double>(payload.bytes),
+                                   group.seconds_per_byte);
+    cost.latency = chosen.latency;
+    cost.volume = chosen.volume;
+  }
+
+  // The main segments at the ends of a stage's micro-batch carry what the host does for it.
+  bool IsEnd(const StageProgram& on, int index) const {
+    if (on.segments[static_cast<size_t>(index)].phase != Phase::kMain) return false;
+    for (int before = 0; before < index; ++before) {
+      if (on.segments[static_cast<size_t>(before)].phase == Phase::kMain) return false;
+    }
+    return true;
+  }
+
+  void Run(const Instruction& at, TaskCost& cost) const {
+    const StageProgram& on = stage(at.stage);
+    const Segment& segment = on.segments[static_cast<size_t>(at.index)];
+    Position position = PositionIn(on, device_);
+    const Model& model = program_.model;
+    std::vector<bool> moves(model.graph.values.size(), false);  // made here by moving memory
+    for (NodeId id : segment.nodes) {
+      size_t n = id.index();
+      const Node& node = model.graph.nodes[n];
+      const Rule& rule = program_.micro_rules[n];
+      std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[n], position);
+      NodeKernels kernels =
+          KernelsOf(model.graph, model.flow, node, rule, blocks, program_.precision.gradients);
+      bool joins = Join(node, rule, blocks, moves, kernels);
+      if (at.half == Half::kF) Add(kernels.forward, joins, cost);
+      if (at.half == Half::kB || at.half == Half::kBW) Add(kernels.backward, joins, cost);
+      if (at.half == Half::kW || at.half == Half::kBW) Add(kernels.weight, false, cost);
+    }
+    if (IsEnd(on, at.index) && !at.recompute) cost.terms += compute_.Host(0, 1);
+  }
+
+  // Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
+  bool Join(const Node& node, const Rule& rule, std::span<const Block> blocks,
+            std::vector<bool>& moves, NodeKernels& kernels) const {
+    if (!compute_.stack().fused_elementwise) return false;
+    bool view = kernels.forward.empty();
+    bool traffic = !view && kernels.forward[0].kind == KernelKind::kTraffic;
+    bool joins = false;
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (!moves[node.operands[o].index()]) continue;
+      joins = true;
+      if (!traffic) continue;
+      double bytes = OperandBytes(program_.model.graph, node, rule, blocks, o);
+      for (std::vector<Kernel>* half : {&kernels.forward, &kernels.backward}) {
+        for (Kernel& kernel : *half) kernel.bytes = std::max(0.0, kernel.bytes - bytes);
+      }
+    }
+    for (ValueId result : node.results) moves[result.index()] = traffic || (view && joins);
+    return joins && traffic;
+  }
+
+  void Add(const std::vector<Kernel>& kernels, bool joins, TaskCost& cost) const {
+    for (const Kernel& kernel : kernels) {
+      cost.terms += joins ? compute_.Joined(kernel) : compute_.Of(kernel);
+      if (kernel.kind != KernelKind::kTraffic) cost.flops += kernel.flops;
+    }
+  }
+
+  const Program& program_;
+  const Classes& classes_;
+  size_t class_;
+  int64_t device_;
+  const ComputeCost& compute_;
+};
+
+}  // namespace
+
+std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
+                                const TaskList& tasks, const Classes& classes, int device_class,
+                                const ComputeCost& compute) {
+  Pricer pricer(program, classes, device_class, compute);
+  std::vector<TaskCost> costs;
+  costs.reserve(tasks.keys.size());
+  for (int i : tasks.keys) {
+    costs.push_back(
+        pricer.Of(run.instructions[static_cast<size_t>(i)], tasks.tasks[static_cast<size_t>(i)]));
+  }
+  return costs;
+}
+
+}  // namespace heddle

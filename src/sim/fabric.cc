@@ -1,0 +1,173 @@
+#include "sim/fabric.h"
+
+#include <map>
+
+namespace heddle {
+namespace {
+
+int64_t Elements(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
+class Finder {
+ public:
+  Finder(const Program& program, const Network& network) : program_(program), network_(network) {}
+
+  Fabric Run() {
+    by_stage_.resize(program_.stages.size());
+    for (const DeviceProgram& run : program_.runs) {
+      std::vector<int> channels;
+      channels.reserve(run.instructions.size());
+      for (const Instruction& at : run.instructions) channels.push_back(ChannelOf(at));
+      fabric_.channel_of.push_back(std::move(channels));
+    }
+    for (size_t t = 0; t < program_.transfers.size(); ++t) AddMessages(static_cast<int>(t));
+    return std::move(fabric_);
+  }
+
+ private:
+  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+
+  int ChannelOf(const Instruction& at) {
+    switch (at.op) {
+      case Opcode::kReport:
+        return ReportChannel();
+      case Opcode::kSyncTied:
+        return TiedChannel(at.index);
+      case Opcode::kReshard: {
+        const StageProgram& on = stage(at.stage);
+        const Local& local = on.locals[static_cast<size_t>(at.index)];
+        const ReshardStep& step = on.steps[static_cast<size_t>(local.source.step)];
+        if (IsLocal(step.kind)) return -1;
+        return AxesChannel(at.stage, step.axes, step.kind == StepKind::kAllToAll);
+      }
+      case Opcode::kReduceGradients: {
+        const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
+        return AxesChannel(at.stage, group.zero == 0 ? group.reduce_axes : group.zero_axes, false);
+      }
+      case Opcode::kReduceShards: {
+        const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
+        return AxesChannel(at.stage, group.reduce_axes & ~group.zero_axes, false);
+      }
+      case Opcode::kGatherWeights:
+        return AxesChannel(at.stage,
+                           stage(at.stage).groups[static_cast<size_t>(at.index)].zero_axes, false);
+      default:
+        return -1;
+    }
+  }
+
+  int AddChannel(Channel channel) {
+    fabric_.channels.push_back(channel);
+    return static_cast<int>(fabric_.channels.size()) - 1;
+  }
+
+  void AddGroup(int channel, std::vector<int64_t> members) {
+    std::vector<DeviceId> devices;
+    devices.reserve(members.size());
+    for (int64_t member : members) devices.push_back(DeviceId{static_cast<int>(member)});
+    bool all_to_all = fabric_.channels[static_cast<size_t>(channel)].all_to_all;
+    Pattern pattern =
+        all_to_all ? AllToAllPattern(network_, devices) : RingPattern(network_, devices);
+    fabric_.groups.push_back({channel, std::move(members), std::move(pattern)});
+  }
+
+  // Stages on one mesh share their communicators.
+  int AxesChannel(int s, AxisMask axes, bool all_to_all) {
+    size_t slot = axes * 2 + (all_to_all ? 1 : 0);
+    std::vector<int>& table = by_stage_[static_cast<size_t>(s)];
+    if (table.empty()) table.assign(size_t{2} << kMaxAxes, kUnknown);
+    if (table[slot] != kUnknown) return table[slot];
+    for (int other = 0; other < s && table[slot] == kUnknown; ++other) {
+      const std::vector<int>& known = by_stage_[static_cast<size_t>(other)];
+      if (!known.empty() && stage(other).mesh == stage(s).mesh) table[slot] = known[slot];
+    }
+    if (table[slot] != kUnknown) return table[slot];
+    const Mesh& mesh = stage(s).mesh;
+    if (GroupSize(mesh, axes) == 1) return table[slot] = -1;
+    int channel = AddChannel({.all_to_all = all_to_all});
+    for (int64_t index = 0; index < mesh.size(); ++index) {
+      std::vector<int64_t> members = AxisGroup(mesh, index, axes);
+      if (members.front() != index) continue;
+      for (int64_t& member : members) member += mesh.first;
+      AddGroup(channel, std::move(members));
+    }
+    return table[slot] = channel;
+  }
+
+  int ReportChannel() {
+    if (report_ != kUnknown) return report_;
+    int64_t devices = program_.device_count();
+    if (devices == 1) return report_ = -1;
+    report_ = AddChannel({.report = true});
+    std::vector<int64_t> members;
+    for (int64_t device = 0; device < devices; ++device) members.push_back(device);
+    AddGroup(report_, std::move(members));
+    return report_;
+  }
+
+  // Place i of every holder's mesh meets the places i of the others.
+  int TiedChannel(int tied) {
+    auto found = tied_.find(tied);
+    if (found != tied_.end()) return found->second;
+    const TiedGroup& group = program_.tied[static_cast<size_t>(tied)];
+    std::map<int64_t, int> firsts;
+    for (const auto& [holder, held] : group.holders) firsts[stage(holder).mesh.first] = holder;
+    if (firsts.size() == 1) return tied_[tied] = -1;
+    int channel = AddChannel({.tied = tied});
+    int64_t size = stage(group.holders.front().first).mesh.size();
+    for (int64_t index = 0; index < size; ++index) {
+      std::vector<int64_t> members;
+      for (const auto& [first, holder] : firsts) members.push_back(first + index);
+      AddGroup(channel, std::move(members));
+    }
+    return tied_[tied] = channel;
+  }
+
+  void AddMessages(int t) {
+    const StageTransfer& transfer = program_.transfers[static_cast<size_t>(t)];
+    const StageProgram& from = stage(transfer.from_stage);
+    const StageProgram& to = stage(transfer.to_stage);
+    const Local& local = from.locals[static_cast<size_t>(transfer.from_local)];
+    MeshTransfer moved{from.mesh, to.mesh, local.sharding,
+                       to.locals[static_cast<size_t>(transfer.to_local)].sharding};
+    double size = static_cast<double>(SizeOf(local.dtype));
+    for (int64_t sender = 0; sender < from.mesh.size(); ++sender) {
+      for (const Message& message : MessagesFrom(moved, sender)) {
+        CommMessage sent{t,
+                         from.mesh.first + message.from,
+                         to.mesh.first + message.to,
+                         size * static_cast<double>(Elements(ShapeOf(message.give))),
+                         {},
+                         0};
+        if (sent.bytes == 0) continue;
+        if (sent.sender != sent.receiver) {
+          Network::Route route = network_.RouteBetween(DeviceId{static_cast<int>(sent.sender)},
+                                                       DeviceId{static_cast<int>(sent.receiver)});
+          sent.links = std::move(route.links);
+          sent.latency = route.latency;
+        }
+        fabric_.messages.push_back(std::move(sent));
+      }
+    }
+  }
+
+  static constexpr int kUnknown = -2;
+
+  const Program& program_;
+  const Network& network_;
+  Fabric fabric_;
+  std::vector<std::vector<int>> by_stage_;  // by stage, axes and pattern
+  std::map<int, int> tied_;
+  int report_ = kUnknown;
+};
+
+}  // namespace
+
+Fabric FindFabric(const Program& program, const Network& network) {
+  return Finder(program, network).Run();
+}
+
+}  // namespace heddle

@@ -1,0 +1,45 @@
+// Who communicates with whom in a program, and over which links: the groups of every communicator and the messages
+// of every transfer, for all devices.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cost/collective_cost.h"
+#include "cost/network.h"
+#include "program/program.h"
+
+namespace heddle {
+
+// A communicator: the groups of some axes of a mesh, those of a tied parameter, or all devices.
+struct Channel {
+  bool all_to_all = false;
+  int tied = -1;
+  bool report = false;
+};
+
+struct CommGroup {
+  int channel = 0;
+  std::vector<int64_t> members;  // devices
+  Pattern pattern;
+};
+
+struct CommMessage {
+  int transfer = 0;
+  int64_t sender = 0, receiver = 0;
+  double bytes = 0;
+  std::vector<LinkId> links;
+  double latency = 0;
+};
+
+struct Fabric {
+  std::vector<Channel> channels;
+  std::vector<std::vector<int>> channel_of;  // per run and instruction; -1: none
+  std::vector<CommGroup> groups;
+  std::vector<CommMessage> messages;
+};
+
+// O(devices x communicators + instructions).
+Fabric FindFabric(const Program& program, const Network& network);
+
+}  // namespace heddle

@@ -1,0 +1,36 @@
+#include "sim/options.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace heddle {
+
+Slow ParseSlow(const std::string& text) {
+  auto fail = [&]() {
+    ThrowInput(
+        "--slow '{}': write device=3,factor=1.5 or link=3,factor=2 (a factor from 1 to 1000)",
+        text);
+  };
+  Slow slow;
+  size_t comma = text.find(',');
+  std::string first = text.substr(0, comma);
+  std::string second = comma == std::string::npos ? "" : text.substr(comma + 1);
+  slow.link = first.starts_with("link=");
+  size_t skip = slow.link ? 5 : 7;
+  if (!slow.link && !first.starts_with("device=")) fail();
+  if (!second.starts_with("factor=")) fail();
+  auto read = [&](const std::string& from, size_t at, auto& value) {
+    const char* end = from.data() + from.size();
+    auto [stop, error] = std::from_chars(from.data() + at, end, value);
+    if (error != std::errc{} || stop != end || at == from.size()) fail();
+  };
+  read(first, skip, slow.device);
+  read(second, 7, slow.factor);
+  if (slow.device < 0 || !std::isfinite(slow.factor) || slow.factor < 1 || slow.factor > 1000)
+    fail();
+  return slow;
+}
+
+}  // namespace heddle

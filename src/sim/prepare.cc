@@ -1,0 +1,102 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "cluster/topology.h"
+#include "sim/engine.h"
+
+namespace heddle {
+namespace {
+
+// Devices of one type that are equally slow price kernels alike.
+std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& cluster,
+                                      const Classes& classes, const Stack& stack) {
+  std::vector<ComputeCost> costs;
+  for (const DeviceClass& at : classes.devices) {
+    const DeviceType& type = cluster.type(TypeOf(cluster, DeviceId{static_cast<int>(at.device)}));
+    costs.emplace_back(type, ConstantsOf(type), stack, program.precision, at.slow);
+  }
+  return costs;
+}
+
+// What the inner links of a cluster and those between its nodes give of their bandwidth, by level. The kind of the
+// first device stands for all.
+bool IsInside(GroupKind kind) { return kind == GroupKind::kNode || kind == GroupKind::kPart; }
+
+std::vector<double> LinkEfficiency(const Cluster& cluster, const Stack& stack) {
+  const DeviceConstants& constants = ConstantsOf(cluster.type(TypeOf(cluster, DeviceId{0})));
+  std::vector<double> efficiency;
+  for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
+    bool inside = IsInside(cluster.group(span.group).kind);
+    efficiency.push_back((inside ? constants.near : constants.far) / stack.links);
+  }
+  return efficiency;
+}
+
+void CheckSlow(const SimOptions& options, int64_t devices) {
+  for (const Slow& slow : options.slow) {
+    if (slow.device >= devices) {
+      ThrowInput("--slow names {} {}, but the plan has devices 0 to {}",
+                 slow.link ? "the link of device" : "device", slow.device, devices - 1);
+    }
+  }
+}
+
+void FindSingles(const Program& program, const Fabric& fabric, Prepared& out) {
+  for (size_t r = 0; r < program.runs.size(); ++r) {
+    const DeviceProgram& run = program.runs[r];
+    std::vector<int> receive(program.transfers.size() * static_cast<size_t>(program.microbatches),
+                             -1);
+    std::vector<int> single(fabric.channels.size(), -1);
+    for (size_t i = 0; i < run.instructions.size(); ++i) {
+      const Instruction& at = run.instructions[i];
+      if (at.op == Opcode::kRecv) {
+        receive[static_cast<size_t>(at.index * program.microbatches + at.microbatch)] =
+            static_cast<int>(i);
+      }
+      int channel = fabric.channel_of[r][i];
+      if (channel < 0) continue;
+      const Channel& on = fabric.channels[static_cast<size_t>(channel)];
+      if (on.report || on.tied >= 0) single[static_cast<size_t>(channel)] = static_cast<int>(i);
+    }
+    out.receive_task.push_back(std::move(receive));
+    out.channel_task.push_back(std::move(single));
+  }
+}
+
+}  // namespace
+
+Prepared Prepare(const Program& program, const Cluster& cluster, const SimOptions& options) {
+  CheckSlow(options, program.device_count());
+  std::vector<SlowDevice> slow;
+  for (const Slow& at : options.slow) {
+    if (at.link) slow.push_back({DeviceId{static_cast<int>(at.device)}, at.factor});
+  }
+  Network network(cluster, LinkEfficiency(cluster, options.stack), slow);
+  Fabric fabric = FindFabric(program, network);
+  Prepared out;
+  out.microbatches = program.microbatches;
+  for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
+    if (IsInside(cluster.group(span.group).kind)) break;
+    ++out.inner_level;
+  }
+  out.classes = FindClasses(program, cluster, network, fabric, options);
+  for (size_t r = 0; r < program.runs.size(); ++r) {
+    out.lists.push_back(MakeTaskList(program.runs[r], fabric.channel_of[r], options.stack));
+    for (size_t t = 0; t < out.lists.back().tasks.size(); ++t) {
+      SimTask& task = out.lists.back().tasks[t];
+      if (task.kind == TaskKind::kSend || task.kind == TaskKind::kRecv) {
+        task.channel = program.runs[r].instructions[t].index;
+      }
+    }
+  }
+  FindSingles(program, fabric, out);
+  std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options.stack);
+  for (size_t c = 0; c < out.classes.devices.size(); ++c) {
+    size_t run = static_cast<size_t>(out.classes.devices[c].run);
+    out.costs.push_back(FindCosts(program, program.runs[run], out.lists[run], out.classes,
+                                  static_cast<int>(c), compute[c]));
+  }
+  return out;
+}
+
+}  // namespace heddle

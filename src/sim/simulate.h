@@ -1,0 +1,48 @@
+// A program's step in the simulator: how long, how much memory, and why.
+//
+//   SimResult result = Simulate(program, cluster, options);
+//   result.step_seconds, result.bubble, result.critical[Term::kProducts]
+//
+// Deterministic. All figures are predictions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "program/trace.h"
+#include "sim/engine.h"
+
+namespace heddle {
+
+// Seconds of a device on what: the kinds that measured steps are split into as well.
+struct KindSeconds {
+  std::array<double, kOpcodeNames.size()> seconds = {};
+};
+
+struct DeviceResult {
+  int64_t device = 0;  // the first of a class
+  int64_t count = 0;
+  double compute = 0;  // seconds at work
+  double exposed = 0;  // compute waits for communication
+  double bubble = 0;   // compute waits for other devices' compute
+  KindSeconds kinds;
+};
+
+struct SimResult {
+  double step_seconds = 0;
+  double bubble = 0,
+         exposed_communication = 0;   // shares of the step on the device that computes longest
+  Terms critical;                     // the step along its critical path; adds up to step_seconds
+  double flops = 0;                   // contractions done by all devices, recomputed ones too
+  std::vector<DeviceResult> devices;  // per class
+  int64_t events = 0;
+  double prepare_seconds = 0, simulate_seconds = 0;  // on the clock
+};
+
+SimResult Simulate(const Program& program, const Cluster& cluster, const SimOptions& options);
+
+// The same from its two halves.
+SimResult Summarise(const Program& program, const Prepared& prepared, const Timeline& timeline);
+
+}  // namespace heddle
