@@ -165,6 +165,21 @@ function(heddle_protobuf module proto)
   target_compile_definitions(heddle_${module} PUBLIC HEDDLE_WITH_ONNX=1)
 endfunction()
 
+# Makes the text of src/FILE part of the module: std::string_view heddle::FUNCTION(), which a header of the module
+# declares.
+function(heddle_bundle module file function)
+  set(in "${CMAKE_SOURCE_DIR}/src/${file}")
+  set(out "${CMAKE_BINARY_DIR}/generated/${file}.cc")
+  set(script "${CMAKE_SOURCE_DIR}/cmake/Bundle.cmake")
+  add_custom_command(
+    OUTPUT "${out}"
+    COMMAND "${CMAKE_COMMAND}" "-DIN=${in}" "-DOUT=${out}" "-DFUNCTION=${function}" -P "${script}"
+    DEPENDS "${in}" "${script}"
+    COMMENT "bundle ${file}"
+    VERBATIM)
+  target_sources(heddle_${module} PRIVATE "${out}")
+endfunction()
+
 # Two programs from one main: loading libtorch takes half a second, so `heddle` does without it and hands
 # the commands that need it (src/cli/torch/) over to `heddle-torch`, which lies beside it.
 function(heddle_program)

@@ -105,6 +105,14 @@ TEST(Cli, PlansAreTheSameEveryTimeAndReadBack) {
   EXPECT_THROW(LoadPlan(folder / "copy.heddle"), InputError);
 }
 
+TEST(Cli, PlansSayTheirPrecision) {
+  for (std::string precision : {"f32", "bf16", "f16", "fp8"}) {
+    RunOutput run = RunHeddle("plan " + kGpt + " --cluster local:4 --json --precision " + precision);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(ParseJson(run.out, "output")["precision"], precision);
+  }
+}
+
 TEST(Cli, PlanMistakesAreOneLine) {
   std::string plan = "plan " + kGpt + " --cluster local:4 ";
   ExpectRefused("plan " + kGpt, {"--cluster"});

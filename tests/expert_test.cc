@@ -223,7 +223,89 @@ TEST_F(Expert, RefusesWhatDoesNotFit) {
             "split; use cp "
             "1 and no sp");
   EXPECT_EQ(Refusal("tiny-gpt2", {.zero = 4}), "zero 4: there are levels 0, 1, 2 and 3");
-  EXPECT_EQ(Refusal("tiny-gpt2", {.precision = DType::kF16}), "precision f16: use f32 or bf16");
+  EXPECT_EQ(Refusal("tiny-gpt2", {.precision = DType::kF64}),
+            "precision f64: use f32, bf16 or f16");
+  EXPECT_EQ(Refusal("tiny-gpt2", {.gradients = DType::kI8}), "gradients i8: use f32, bf16 or f16");
+  EXPECT_EQ(Refusal("tiny-gpt2", {.products = Products::kFp8}),
+            "products of fp8 are made of bf16 or f16, not of f32: use one of them");
+  EXPECT_EQ(Refusal("tiny-gpt2", {.dp = 4, .zero = 1, .zero_ranks = 3}),
+            "zero_ranks 3 does not divide dp 4: state is split among neighbours along it");
+  EXPECT_EQ(Refusal("tiny-moe", {.dp = 4, .ep = 2, .zero = 1, .zero_ranks = 2}),
+            "zero_ranks 2 with ep 2: one of them can part the data axis; use zero_ranks 4");
+}
+
+TEST_F(Expert, PrecisionIsAsAskedFor) {
+  Use("tiny-gpt2", {.precision = DType::kF16, .gradients = DType::kF16});
+  EXPECT_EQ(plan_.precision,
+            (Precision{DType::kF16, DType::kF16, DType::kF32, DType::kF32, Products::kAsCompute}));
+  Use("tiny-gpt2", {.precision = DType::kBF16, .products = Products::kFp8});
+  EXPECT_EQ(plan_.precision,
+            (Precision{DType::kBF16, DType::kF32, DType::kF32, DType::kF32, Products::kFp8}));
+}
+
+TEST_F(Expert, StateIsSplitAmongNeighboursOnly) {
+  Use("tiny-gpt2", {.dp = 4, .tp = 2, .zero = 3, .zero_ranks = 2});
+  ASSERT_EQ(plan_.stages[0].mesh.axes.size(), 3u);
+  EXPECT_EQ(plan_.stages[0].mesh.axes[1], (MeshAxis{"shard", 2}));
+  EXPECT_EQ(plan_.zero.axes, std::vector<std::string>{"shard"});
+  Expect({{"layer_norm", "LayerNorm dp=a0 shard=a0"}, {"view_2", "Linear dp=i0 shard=i0 tp=j"}});
+  Use("tiny-gpt2", {.dp = 4, .zero = 1, .zero_ranks = 4});
+  EXPECT_EQ(plan_.zero.axes, std::vector<std::string>{"dp"});
+}
+
+std::vector<int64_t> LayersPerStage(const Model& model, const Plan& plan) {
+  std::vector<int64_t> layers;
+  for (const Stage& stage : plan.stages) {
+    layers.push_back(0);
+    for (int b = stage.first_block; b < stage.last_block; ++b)
+      layers.back() += model.blocks[static_cast<size_t>(b)].chain >= 0 ? 1 : 0;
+  }
+  return layers;
+}
+
+TEST_F(Expert, LayersPerStageAreAsAskedFor) {
+  Model model = Analyse(LoadModel("gpt2:layers=6,batch=8"));
+  ASSERT_EQ(LayersOf(model), 6);
+  for (const std::vector<int64_t>& layers :
+       {std::vector<int64_t>{1, 5}, {5, 1}, {0, 6}, {6, 0}, {1, 2, 2, 1}, {0, 3, 3, 0}}) {
+    Degrees degrees{.pp = static_cast<int64_t>(layers.size()), .layers_per_stage = layers};
+    Plan plan = ExpertPlan(model, LoadCluster("local:4"), degrees);
+    EXPECT_EQ(Verify(plan, model), std::vector<std::string>());
+    EXPECT_EQ(LayersPerStage(model, plan), layers);
+  }
+  Plan plan = ExpertPlan(model, LoadCluster("local:2"),
+                         {.pp = 2,
+                          .microbatches = 2,
+                          .chunks = 2,
+                          .schedule = "interleaved",
+                          .layers_per_stage = {2, 1, 1, 2}});
+  EXPECT_EQ(LayersPerStage(model, plan), (std::vector<int64_t>{2, 1, 1, 2}));
+}
+
+// Layers of two kinds are two chains.
+TEST_F(Expert, LayersOfAllChainsAreCounted) {
+  Model model = Analyse(LoadModel("moe:layers=8,dense_layers=3,hidden=64,heads=4,vocab=64,seq=64"));
+  ASSERT_EQ(model.folding.chains.size(), 2u);
+  ASSERT_EQ(LayersOf(model), 8);
+  Plan plan = ExpertPlan(model, LoadCluster("local:3"), {.pp = 3, .layers_per_stage = {3, 4, 1}});
+  EXPECT_EQ(Verify(plan, model), std::vector<std::string>());
+  EXPECT_EQ(LayersPerStage(model, plan), (std::vector<int64_t>{3, 4, 1}));
+}
+
+TEST_F(Expert, RefusesLayersThatAreNotTheModels) {
+  auto refusal = [](int64_t pp, std::vector<int64_t> layers) {
+    return Refusal("tiny-gpt2", {.pp = pp, .layers_per_stage = std::move(layers)});
+  };
+  EXPECT_EQ(refusal(2, {1, 1, 1}),
+            "layers per stage are given for 3 stages, and there are 2: pp x chunks");
+  EXPECT_EQ(refusal(2, {4, 4}),
+            "layers per stage 4,4 are 8 layers, and the model has 3 repeated blocks");
+  EXPECT_EQ(refusal(2, {-1, 3}), "stage 0 is to have -1 layers: use 0 or more");
+  EXPECT_EQ(refusal(3, {1, 0, 1}),
+            "stage 1 is to have 0 layers: only the first and the last can do without");
+  EXPECT_EQ(
+      refusal(2, {INT64_MAX, INT64_MAX}),
+      "the layers of all stages: 9223372036854775807 + 9223372036854775807 overflows 64 bits");
 }
 
 }  // namespace

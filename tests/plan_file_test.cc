@@ -85,6 +85,18 @@ TEST_F(PlanFile, ExceptionsAndMixedRecomputationReadBack) {
   EXPECT_EQ(FromJson(ParseJson(text, "plan.json"), model_, "plan.json"), plan_) << text;
 }
 
+TEST_F(PlanFile, PrecisionsReadBack) {
+  EXPECT_EQ(json_["precision"].contains("products"), false);
+  for (DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (DType gradients : {DType::kF32, DType::kBF16, DType::kF16}) {
+      plan_.precision = {compute, gradients, DType::kF32, DType::kBF16};
+      if (compute != DType::kF32) plan_.precision.products = Products::kFp8;
+      std::string text = ToJson(plan_, model_);
+      EXPECT_EQ(FromJson(ParseJson(text, "plan.json"), model_, "plan.json"), plan_) << text;
+    }
+  }
+}
+
 TEST_F(PlanFile, HeaderNamesTheModel) {
   PlanHeader header = ReadPlanHeader(json_, "plan.json");
   EXPECT_EQ(header.model.source, "tiny-gpt2.onnx");
@@ -118,8 +130,12 @@ TEST_F(PlanFile, SaysWhatIsWrongWithTheWhole) {
             "plan.json: a batch of 4 is not divisible into 3 micro-batches");
   EXPECT_EQ(Refusal("/batch_statistics", "locl"),
             "plan.json: batch_statistics: \"locl\": did you mean 'local'?");
-  EXPECT_EQ(Refusal("/precision/compute", "f16"),
-            "plan.json: precision.compute: \"f16\": did you mean 'bf16'?");
+  EXPECT_EQ(Refusal("/precision/compute", "f17"),
+            "plan.json: precision.compute: \"f17\": did you mean 'f16'?");
+  EXPECT_EQ(Refusal("/precision/master", "f16"),
+            "plan.json: precision of master is f16, must be f32 or bf16");
+  EXPECT_EQ(Refusal("/precision/products", "fp4"),
+            "plan.json: precision.products: \"fp4\": did you mean 'fp8'?");
   EXPECT_EQ(Refusal("/zero/axes", Json::array({"xp"})),
             "plan.json: zero names axis 'xp', which no mesh has");
   EXPECT_EQ(Refusal("/schedule", ""), "plan.json: schedule: \"\": expected a text in quotes");
@@ -132,8 +148,9 @@ TEST_F(PlanFile, SaysWhatIsWrongWithAStage) {
   std::string s = "/stages/1/", at = "plan.json: stages[1].";
   EXPECT_EQ(Refusal("/stages", Json::array()),
             "plan.json: stages: []: expected at least one stage");
-  EXPECT_EQ(Refusal(s + "blocks", Json::array({7, 8})),
-            at + "blocks: [7,8]: must begin with block " + std::to_string(plan_.stages[1].first_block));
+  EXPECT_EQ(
+      Refusal(s + "blocks", Json::array({7, 8})),
+      at + "blocks: [7,8]: must begin with block " + std::to_string(plan_.stages[1].first_block));
   EXPECT_EQ(Refusal(s + "blocks", Json::array({3, 99})),
             at + "blocks: [3,99]: expected [first, last] within 0 to 8");
   EXPECT_EQ(Refusal(s + "blocks", Json::array({3, 8}))

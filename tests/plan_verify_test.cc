@@ -131,7 +131,12 @@ TEST_F(VerifyPlan, TheRest) {
   Check({
       {"schedule has no name", [](Plan& p) { p.schedule = ""; }},
       {"optimizer has no name", [](Plan& p) { p.optimizer = ""; }},
+      {"precision of compute is f64, must be f32, bf16 or f16",
+       [](Plan& p) { p.precision.compute = DType::kF64; }},
+      {"precision of gradients is i8", [](Plan& p) { p.precision.gradients = DType::kI8; }},
       {"precision of moments is f16", [](Plan& p) { p.precision.moments = DType::kF16; }},
+      {"products of fp8 are made of bf16 or f16",
+       [](Plan& p) { p.precision.products = Products::kFp8; }},
       {"zero level is 4", [](Plan& p) { p.zero.level = 4; }},
       {"zero names axis 'xp', which no mesh has", [](Plan& p) { p.zero.axes = {"xp"}; }},
       {"zero names axis 'dp' twice",

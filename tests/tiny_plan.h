@@ -39,7 +39,19 @@ inline std::vector<Degrees> ManyDegrees() {
       {.dp = 2, .tp = 2, .cp = 2, .zero = 2},
       {.dp = 2, .ep = 2},  // experts
       {.dp = 4, .ep = 2},
-      {.dp = 4, .tp = 2, .ep = 2, .sp = true}};
+      {.dp = 4, .tp = 2, .ep = 2, .sp = true},
+      {.dp = 4,
+       .microbatches = 1,
+       .zero = 3,
+       .precision = DType::kF16,
+       .gradients = DType::kF16,
+       .zero_ranks = 2},
+      {.dp = 4,
+       .tp = 2,
+       .zero = 2,
+       .precision = DType::kBF16,
+       .products = Products::kFp8,
+       .zero_ranks = 2}};
 }
 inline bool Fits(const std::string& model, const Degrees& degrees) {
   bool tokens = model != "tiny-cnn" && model != "tiny-mlp";

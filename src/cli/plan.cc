@@ -12,6 +12,7 @@
 #include "cluster/load.h"
 #include "cluster/topology.h"
 #include "plan/plan_file.h"
+#include "plan/precision.h"
 #include "plan/verify.h"
 
 namespace heddle {
@@ -109,7 +110,7 @@ Json ToJson(const Made& made, const PlanArgs& args) {
   json["batch"] = made.plan.batch;
   json["schedule"] = d.schedule;
   json["chunks"] = d.chunks;
-  json["precision"] = Name(d.precision);
+  json["precision"] = PrecisionName(d.precision, d.products);
   json["stages"] = Json::array();
   for (size_t s = 0; s < made.rows.size(); ++s) {
     const Stage& stage = made.plan.stages[s];
@@ -161,7 +162,7 @@ void Print(const Made& made, const PlanArgs& args) {
              d.microbatches == 1 ? "" : "es", made.plan.batch / d.microbatches);
   fmt::print("  pipeline     {}, {} stage{} per device\n", d.schedule, d.chunks,
              d.chunks == 1 ? "" : "s");
-  fmt::print("  memory       {}, ZeRO {}, recompute {}\n", Name(d.precision), d.zero,
+  fmt::print("  memory       {}, ZeRO {}, recompute {}\n", PrecisionName(d.precision, d.products), d.zero,
              kRecomputeNames[static_cast<size_t>(d.recompute)]);
   PrintStages(made);
   if (!args.output.empty()) fmt::print("\n  written to {}\n", args.output);

@@ -12,6 +12,7 @@
 #include "frontend/load.h"
 #include "ops/rebatch.h"
 #include "plan/plan_file.h"
+#include "plan/precision.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
@@ -77,7 +78,7 @@ void DegreeArgs::Add(CLI::App& command) {
                      "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights");
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();
-  command.add_option("--precision", precision, "of compute: f32, bf16")->capture_default_str();
+  command.add_option("--precision", precision, "of compute: f32, bf16, f16, or fp8 (bf16 with matrix products in fp8)")->capture_default_str();
   command
       .add_option("--batch-statistics", statistics,
                   "global, or local: each micro-batch and data shard its own")
@@ -101,13 +102,15 @@ bool DegreeArgs::Given() const {
 }
 
 Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
-  constexpr std::string_view kPrecisions[] = {"f32", "bf16"};
   constexpr std::string_view kStatistics[] = {"global", "local"};
   Degrees resolved = degrees;
   resolved.recompute =
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
-  resolved.precision =
-      Choice("--precision", precision, kPrecisions) == 0 ? DType::kF32 : DType::kBF16;
+  std::vector<std::string_view> names;
+  for (const NamedPrecision& named : kPrecisions) names.push_back(named.name);
+  const NamedPrecision& chosen = kPrecisions[Choice("--precision", precision, names)];
+  resolved.precision = chosen.compute;
+  resolved.products = chosen.products;
   resolved.local_batch_statistics = Choice("--batch-statistics", statistics, kStatistics) == 1;
   DevicesOf(resolved);  // all are at least 1
   CheckSchedule(resolved);

@@ -51,6 +51,13 @@ std::vector<DeviceType> Table() {
        gib(80),
        3350e9,
        kPcie5},
+      // The H100 of Meta's Grand Teton, as torchtitan's benchmarks describe it: 96 GB of HBM2e at 2.4
+      // TB/s, limited to 500 W. Its rates are the H100's; what the limit costs is not a peak.
+      {"h100-96gb-hbm2e",
+       {.fp32 = 66.9e12, .tf32 = 494.7e12, .fp16 = 989.4e12, .bf16 = 989.4e12, .fp8 = 1978.9e12},
+       gib(96),
+       2400e9,
+       kPcie5},
       // H200 data sheet, SXM: the rates of the H100; 141 GB at 4.8 TB/s.
       {"h200-sxm",
        {.fp32 = 66.9e12, .tf32 = 494.7e12, .fp16 = 989.4e12, .bf16 = 989.4e12, .fp8 = 1978.9e12},

@@ -222,7 +222,7 @@ std::vector<BadFile> BadFields() {
       // devices and presets
       {"nodes: [{device: h100}]",
        "c.yaml:1: nodes[0].device: h100: no such device; did you mean "
-       "'h100-sxm'?"},
+       "'h100-sxm' or 'h100-96gb-hbm2e'?"},
       {"nodes: [{preset: dgx-h10}]",
        "c.yaml:1: nodes[0].preset: dgx-h10: dgx-h10: no such preset; did you mean 'dgx-h100' or "
        "'dgx-v100' or 'dgx-a100'?"},

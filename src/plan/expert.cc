@@ -63,8 +63,27 @@ void CheckDegrees(const Degrees& degrees) {
   if (degrees.zero < 0 || degrees.zero > 3) {
     ThrowInput("zero {}: there are levels 0, 1, 2 and 3", degrees.zero);
   }
-  if (degrees.precision != DType::kF32 && degrees.precision != DType::kBF16) {
-    ThrowInput("precision {}: use f32 or bf16", Name(degrees.precision));
+  auto check = [](std::string_view what, DType dtype) {
+    if (dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16) return;
+    ThrowInput("{} {}: use f32, bf16 or f16", what, Name(dtype));
+  };
+  check("precision", degrees.precision);
+  check("gradients", degrees.gradients);
+  if (degrees.products == Products::kFp8 && degrees.precision == DType::kF32) {
+    ThrowInput("products of fp8 are made of bf16 or f16, not of f32: use one of them");
+  }
+}
+
+void CheckZeroRanks(const Degrees& degrees) {
+  if (degrees.zero_ranks == 0) return;
+  if (degrees.zero_ranks < 0 || degrees.zero_ranks > degrees.dp ||
+      degrees.dp % degrees.zero_ranks != 0) {
+    ThrowInput("zero_ranks {} does not divide dp {}: state is split among neighbours along it",
+               degrees.zero_ranks, degrees.dp);
+  }
+  if (degrees.ep > 1 && degrees.zero_ranks < degrees.dp) {
+    ThrowInput("zero_ranks {} with ep {}: one of them can part the data axis; use zero_ranks {}",
+               degrees.zero_ranks, degrees.ep, degrees.dp);
   }
 }
 
@@ -134,6 +153,46 @@ std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
   return work;
 }
 
+// Where stages of so many layers each end.
+std::vector<int> FixedEnds(const Model& model, const std::vector<int64_t>& layers, size_t stages) {
+  if (layers.size() != stages) {
+    ThrowInput("layers per stage are given for {} stages, and there are {}: pp x chunks",
+               layers.size(), stages);
+  }
+  int64_t sum = 0;
+  for (size_t s = 0; s < stages; ++s) {
+    bool end = s == 0 || s + 1 == stages;
+    if (layers[s] < (end ? 0 : 1)) {
+      ThrowInput("stage {} is to have {} layers: {}", s, layers[s],
+                 end ? "use 0 or more" : "only the first and the last can do without");
+    }
+    sum = CheckedAdd(sum, layers[s], "the layers of all stages");
+  }
+  if (int64_t all = LayersOf(model); sum != all) {
+    ThrowInput("layers per stage {} are {} layers, and the model has {} repeated blocks",
+               fmt::join(layers, ","), sum, all);
+  }
+  // A stage ends where the first layer of the next begins, or, before a stage of none, after its own last.
+  std::vector<int> starts;  // of layers; then the end of the last
+  for (size_t b = 0; b < model.blocks.size(); ++b) {
+    if (model.blocks[b].chain >= 0) starts.push_back(static_cast<int>(b));
+  }
+  if (!starts.empty()) starts.push_back(starts.back() + 1);
+  std::vector<int> ends;
+  int64_t before = 0;
+  for (size_t s = 0; s + 1 < stages; ++s) {
+    before += layers[s];
+    ends.push_back(starts.empty() ? 0 : starts[static_cast<size_t>(before)]);
+    int begin = s == 0 ? 0 : ends[s - 1];
+    if (ends.back() <= begin)
+      ThrowInput("stage {} is to have no layers, and nothing else is its", s);
+  }
+  ends.push_back(static_cast<int>(model.blocks.size()));
+  if (stages > 1 && ends[stages - 1] <= ends[stages - 2])
+    ThrowInput("stage {} is to have no layers, and nothing else is its", stages - 1);
+  return ends;
+}
+
 std::vector<int> StageEnds(const Model& model, const Degrees& degrees,
                            const std::vector<HalfTimes>& work) {
   int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
@@ -143,6 +202,8 @@ std::vector<int> StageEnds(const Model& model, const Degrees& degrees,
                degrees.pp, degrees.chunks, stages, blocks,
                std::max<int64_t>(1, blocks / degrees.chunks));
   }
+  if (!degrees.layers_per_stage.empty())
+    return FixedEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
   std::vector<double> flops;
   for (const HalfTimes& w : work) flops.push_back(w.forward + w.backward + w.weight);
   return Balance(flops, static_cast<int>(stages));
@@ -193,6 +254,11 @@ void HandOut(const Model& model, const std::vector<Strategy>& strategies, Stage&
 
 }  // namespace
 
+int64_t LayersOf(const Model& model) {
+  return std::count_if(model.blocks.begin(), model.blocks.end(),
+                       [](const ModelBlock& block) { return block.chain >= 0; });
+}
+
 int64_t DevicesOf(const Degrees& degrees) {
   auto check = [](std::string_view name, int64_t value) {
     if (value < 1) ThrowInput("{} {}: a degree is at least 1", name, value);
@@ -210,6 +276,7 @@ int64_t DevicesOf(const Degrees& degrees) {
 Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degrees) {
   CheckCluster(cluster, degrees);
   CheckDegrees(degrees);
+  CheckZeroRanks(degrees);
   CheckBatch(model, degrees);
   Plan plan;
   plan.model.hash = StableHash(model.graph);
@@ -219,12 +286,16 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
   plan.schedule = degrees.schedule;
   plan.chunks = degrees.chunks;
   plan.precision.compute = degrees.precision;
+  plan.precision.gradients = degrees.gradients;
+  plan.precision.products = degrees.products;
   plan.local_batch_statistics = degrees.local_batch_statistics;
   if (degrees.microbatches > 1) FindMicrobatchSums(model, degrees.local_batch_statistics);
   Mesh mesh = ExpertMesh(degrees);
   plan.zero.level = degrees.zero;
+  bool hybrid = degrees.zero_ranks > 0 && degrees.zero_ranks < degrees.dp;
   for (const MeshAxis& axis : mesh.axes) {
-    if (degrees.zero > 0 && axis.name != "tp") plan.zero.axes.push_back(axis.name);
+    if (axis.name == "tp" || (hybrid && axis.name == "dp")) continue;
+    if (degrees.zero > 0) plan.zero.axes.push_back(axis.name);
   }
   plan.stages = MakeStages(model, degrees, mesh);
   std::vector<Strategy> strategies =

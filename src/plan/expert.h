@@ -9,13 +9,17 @@
 //   sp         ... or, what tp leaves whole, by sequence over the tp axis
 //   cp         every node by sequence, attention by queries: keys and values are gathered
 //   ep         products with a parameter per expert, and what lies between them, by expert instead of the batch
-//   pp         blocks in stages of about equal work; with chunks, stage i is on devices i mod pp
+//   pp         blocks in stages of about equal work, or of so many layers as asked for; with chunks, stage i is on
+//              devices i mod pp
+//   zero       state is split over all data and context axes; with `zero_ranks` only among so many neighbours along
+//              the data axis, which then is two: "dp" of copies and "shard" within each (hybrid sharding)
 //
 //   Plan plan = ExpertPlan(Analyse(graph), LoadCluster("dgx-h100:16"), {.dp = 8, .tp = 8, .pp = 2});
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "plan/plan.h"
 
@@ -29,10 +33,20 @@ struct Degrees {
   std::string schedule = "1f1b";
   int zero = 0;
   RecomputePolicy recompute = RecomputePolicy::kNone;
-  DType precision = DType::kF32;  // of compute; gradients, master weights and moments are fp32
+  DType precision = DType::kF32;  // of compute; master weights and moments are fp32
   bool local_batch_statistics = false;
+  DType gradients = DType::kF32;
+  Products products = Products::kAsCompute;
+  int64_t zero_ranks = 0;  // divides dp; 0: all of it
+  // Layers of each stage, in order: repeated blocks of the model, the copies of all its chains. What comes before
+  // the first is with the first stage, what comes after one with that one's stage; the first and the last stage may
+  // have none. Empty: as suits the work.
+  std::vector<int64_t> layers_per_stage = {};
   bool operator==(const Degrees&) const = default;
 };
+
+// How many repeated blocks a model has: what `layers_per_stage` adds up to.
+int64_t LayersOf(const Model& model);
 
 // The devices these degrees take. Throws InputError where one is below 1 or their product is not a number.
 int64_t DevicesOf(const Degrees& degrees);

@@ -33,7 +33,7 @@ class Propagation {
         strategies_(model.graph.nodes.size(), Strategy(mesh.axes.size(), kReplicate)),
         by_sequence_(model.graph.nodes.size(), false),
         by_expert_(model.graph.nodes.size(), false) {
-    for (std::string_view name : {"dp", "ep"}) {
+    for (std::string_view name : {"dp", "shard", "ep"}) {
       if (AxisNamed(mesh, name) >= 0) batch_axes_.push_back(AxisNamed(mesh, name));
     }
     if (degrees.ep > 1) experts_ = AxisNamed(mesh, degrees.ep == degrees.dp ? "dp" : "ep");
@@ -378,8 +378,11 @@ Mesh ExpertMesh(const Degrees& degrees) {
     given.push_back(fmt::format("{} {}", name, size));
     mesh.axes.push_back({std::move(name), size});
   };
-  add("dp", apart ? degrees.dp / degrees.ep : degrees.dp);
+  int64_t shard = degrees.zero_ranks > 0 && degrees.zero > 0 ? degrees.zero_ranks : degrees.dp;
+  bool hybrid = shard < degrees.dp;
+  add("dp", degrees.dp / (apart ? degrees.ep : hybrid ? shard : 1));
   if (apart) add("ep", degrees.ep);
+  if (hybrid) add("shard", shard);
   add("cp", degrees.cp);
   add("tp", degrees.tp);
   if (mesh.axes.size() > kMaxAxes) {

@@ -45,11 +45,17 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
+// What matrix products multiply: numbers of the compute type, or fp8 made of them on the way in. fp8 changes the
+// rate of products and nothing that is stored or sent.
+enum class Products : uint8_t { kAsCompute, kFp8 };
+constexpr std::array<std::string_view, 2> kProductNames = {"as compute", "fp8"};
+
 struct Precision {
-  DType compute = DType::kF32;  // of weights and activations in forward and backward
-  DType gradients = DType::kF32;
-  DType master = DType::kF32;  // of the weights that are updated
+  DType compute = DType::kF32;    // of weights and activations in forward and backward
+  DType gradients = DType::kF32;  // of parameters, as they are kept and reduced
+  DType master = DType::kF32;     // of the weights that are updated
   DType moments = DType::kF32;
+  Products products = Products::kAsCompute;
   bool operator==(const Precision&) const = default;
 };
 

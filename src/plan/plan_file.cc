@@ -20,14 +20,15 @@ constexpr std::string_view kPlanKeys[] = {
     "heddle_plan", "model",     "batch", "microbatches", "batch_statistics", "schedule", "chunks",
     "precision",   "optimizer", "zero",  "bucket_bytes", "prefetch",         "stages",   "cluster"};
 constexpr std::string_view kModelKeys[] = {"source", "hash", "fused", "dims", "frozen"};
-constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master", "moments"};
+constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master", "moments",
+                                               "products"};
 constexpr std::string_view kZeroKeys[] = {"level", "axes"};
 constexpr std::string_view kTimesKeys[] = {"forward", "backward", "weight"};
 constexpr std::string_view kStageKeys[] = {"blocks",    "devices", "mesh",
                                            "recompute", "times",   "strategies"};
 constexpr std::string_view kStatistics[] = {"global", "local"};
-constexpr std::string_view kPrecisions[] = {"f32", "bf16"};
-constexpr DType kPrecisionTypes[] = {DType::kF32, DType::kBF16};
+constexpr std::string_view kTypeNames[] = {"f32", "bf16", "f16"};
+constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
 
 Json ModelToJson(const ModelRef& model) {
   Json json;
@@ -36,6 +37,16 @@ Json ModelToJson(const ModelRef& model) {
   json["fused"] = model.fused;
   if (!model.dims.empty()) json["dims"] = model.dims;
   if (!model.frozen.empty()) json["frozen"] = model.frozen;
+  return json;
+}
+
+Json PrecisionToJson(const Precision& precision) {
+  Json json = {{"compute", Name(precision.compute)},
+               {"gradients", Name(precision.gradients)},
+               {"master", Name(precision.master)},
+               {"moments", Name(precision.moments)}};
+  if (precision.products != Products::kAsCompute)
+    json["products"] = kProductNames[static_cast<size_t>(precision.products)];
   return json;
 }
 
@@ -91,10 +102,11 @@ ModelRef ReadModel(const Json& json, std::string_view file) {
 
 Precision ReadPrecision(const Json& json, std::string_view file) {
   JsonFields fields(json, file, "precision", kPrecisionKeys);
-  auto read = [&](std::string_view key) {
-    return kPrecisionTypes[fields.Choice(key, kPrecisions)];
-  };
-  return {read("compute"), read("gradients"), read("master"), read("moments")};
+  auto read = [&](std::string_view key) { return kTypes[fields.Choice(key, kTypeNames)]; };
+  Precision precision{read("compute"), read("gradients"), read("master"), read("moments")};
+  if (fields.Has("products"))
+    precision.products = static_cast<Products>(fields.Choice("products", kProductNames));
+  return precision;
 }
 
 Zero ReadZero(const Json& json, std::string_view file) {
@@ -204,10 +216,7 @@ std::string ToJson(const Plan& plan, const Model& model) {
   json["batch_statistics"] = kStatistics[plan.local_batch_statistics ? 1 : 0];
   json["schedule"] = plan.schedule;
   json["chunks"] = plan.chunks;
-  json["precision"] = {{"compute", Name(plan.precision.compute)},
-                       {"gradients", Name(plan.precision.gradients)},
-                       {"master", Name(plan.precision.master)},
-                       {"moments", Name(plan.precision.moments)}};
+  json["precision"] = PrecisionToJson(plan.precision);
   json["optimizer"] = plan.optimizer;
   json["zero"] = {{"level", plan.zero.level}, {"axes", plan.zero.axes}};
   json["bucket_bytes"] = plan.bucket_bytes;

@@ -14,6 +14,10 @@ std::shared_ptr<const HostTensor> Converted(const HostTensor& tensor, DType dtyp
 
 }  // namespace
 
+std::string_view PrecisionName(DType compute, Products products) {
+  return products == Products::kFp8 ? kProductNames[1] : Name(compute);
+}
+
 Model WithComputeType(Model model, DType compute) {
   if (compute == DType::kF32) return model;
   Graph& graph = model.graph;

@@ -83,13 +83,7 @@ class PlanVerifier {
     if (plan_.prefetch < 0 || plan_.prefetch > kMaxPrefetch) {
       Add("prefetch is {}, must be 0 to {}", plan_.prefetch, kMaxPrefetch);
     }
-    const Precision& p = plan_.precision;
-    for (auto [name, dtype] : {std::pair("compute", p.compute), std::pair("gradients", p.gradients),
-                               std::pair("master", p.master), std::pair("moments", p.moments)}) {
-      if (dtype != DType::kF32 && dtype != DType::kBF16) {
-        Add("precision of {} is {}, must be f32 or bf16", name, Name(dtype));
-      }
-    }
+    CheckPrecision();
     if (plan_.zero.level < 0 || plan_.zero.level > 3) {
       Add("zero level is {}, must be 0 to 3", plan_.zero.level);
     }
@@ -101,6 +95,22 @@ class PlanVerifier {
       });
       if (!known) Add("zero names axis '{}', which no mesh has", name);
       if (!seen.insert(name).second) Add("zero names axis '{}' twice", name);
+    }
+  }
+
+  void CheckPrecision() {
+    const Precision& p = plan_.precision;
+    for (auto [name, dtype] :
+         {std::pair("compute", p.compute), std::pair("gradients", p.gradients)}) {
+      if (dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16) continue;
+      Add("precision of {} is {}, must be f32, bf16 or f16", name, Name(dtype));
+    }
+    for (auto [name, dtype] : {std::pair("master", p.master), std::pair("moments", p.moments)}) {
+      if (dtype == DType::kF32 || dtype == DType::kBF16) continue;
+      Add("precision of {} is {}, must be f32 or bf16", name, Name(dtype));
+    }
+    if (p.products == Products::kFp8 && p.compute == DType::kF32) {
+      Add("products of fp8 are made of bf16 or f16, and precision of compute is f32");
     }
   }
 

@@ -14,8 +14,9 @@
 //   parameters  one that several stages read is stored alike on each: axes of the mesh and sharding are the same
 //   recompute   a choice per block
 //   times       finite and positive
-//   the rest    schedule and optimizer are named; precisions are f32 or bf16; ZeRO's level is 0 to 3 and its axes
-//               are axes of a mesh; bucket_bytes is positive; prefetch 0 to 64
+//   the rest    schedule and optimizer are named; compute and gradients are f32, bf16 or f16, master weights and
+//               moments f32 or bf16, products of fp8 come with a compute type of 16 bits; ZeRO's level is 0 to 3 and
+//               its axes are axes of a mesh; bucket_bytes is positive; prefetch 0 to 64
 // Whether the schedule is known is not asked here. O(nodes x stages).
 #pragma once
 

@@ -107,7 +107,7 @@ void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
     local.source.from = static_cast<int>(stage.groups.size()) - 1;
     local.source.step = static_cast<int>(stage.groups.back().slots.size());
     stage.groups.back().slots.push_back({local.value, local.sharding});
-    bytes += 4 * ElementsOf(stage.mesh, local.sharding);
+    bytes += SizeOf(context.plan.precision.gradients) * ElementsOf(stage.mesh, local.sharding);
     last_block = stored.block;
     last_tied = tied;
   }

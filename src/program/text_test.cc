@@ -88,6 +88,12 @@ TEST(ProgramTextTest, BytesOfBuffers) {
   EXPECT_EQ(bytes(BufferKind::kOptimizer), 128 * 12);
   EXPECT_EQ(bytes(BufferKind::kReport), 16);
   EXPECT_EQ(bytes(BufferKind::kSaved), 0);
+
+  program.precision = {DType::kF16, DType::kF16, DType::kF32, DType::kF32};
+  EXPECT_EQ(bytes(BufferKind::kWeights), 256 * 2);
+  EXPECT_EQ(bytes(BufferKind::kWeightGradients), 256 * 2);
+  EXPECT_EQ(bytes(BufferKind::kReduced), 128 * 2);
+  EXPECT_EQ(bytes(BufferKind::kOptimizer), 128 * 12);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "frontend/load.h"
 #include "graph/safetensors.h"
 #include "plan/plan_file.h"
+#include "plan/precision.h"
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
@@ -143,10 +144,19 @@ TrainOptions OptionsOf(const TrainArgs& args) {
   return options;
 }
 
+// What plans may say and the kernels here do not do.
+void RequireRunnable(const Precision& precision) {
+  bool half = precision.compute == DType::kF16 || precision.gradients == DType::kF16;
+  if (!half && precision.products == Products::kAsCompute) return;
+  ThrowInput("precision {}: such a plan can be simulated but not run yet; use f32 or bf16",
+             half ? Name(DType::kF16) : PrecisionName(precision.compute, precision.products));
+}
+
 Prepared Prepare(const TrainArgs& args) {
   Prepared prepared;
   prepared.options = OptionsOf(args);
   LoadPlanOrModel(args, prepared);
+  RequireRunnable(prepared.plan.precision);
   const Model& model = *prepared.model;
   if (args.optimizer->count() == 0) {
     prepared.options.optimizer.name = prepared.plan.optimizer;

@@ -1,0 +1,54 @@
+// A published run as heddle's own model, cluster and plan.
+//
+//   for (const PublishedRun& run : BundledRuns()) {
+//     RunSetup setup = Configure(run);
+//     if (!setup.reason.empty()) continue;             // why it cannot be predicted
+//     Program program = Lower(setup.model, setup.plan);
+//   }
+//
+// What the run says in words is read as follows.
+//
+//   recompute   "none", "full" and "selective: attention core" are the three policies. "selective per operator"
+//               (torchtitan: every second matrix product is recomputed, and what lies between) and "selective per
+//               layer" (of an unpublished share of the layers) are full recomputation of every second layer
+//   sharding    none, zero1 or Megatron's distributed optimizer, zero2 (FSDP's SHARD_GRAD_OP), zero3 (FSDP); "HSDP" is
+//               zero3 within a node. Ranks of the context axis share in it
+//   schedule    1F1B, interleaved with virtual stages; zero bubble at the memory of 1F1B ("1p") is zb-h1, at twice
+//               that ("2p") zb
+//   stages      of equal layers; where these do not divide, embedding and head count as a layer each, as in BLOOM and
+//               the zero-bubble runs; otherwise as even as can be
+//   precision   fp8 is bf16 with products of fp8. In which type gradients are: see stacks.h
+//   cluster     nodes of equal devices behind a switch; rates that were not published are those of NVIDIA's own
+//               machines of that generation
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+#include "validate/published_runs.h"
+#include "validate/stacks.h"
+
+namespace heddle {
+
+struct RunSetup {
+  std::string reason;                // why there is no plan; empty where there is one
+  std::string stack;                 // its name
+  Model model;                       // at the global batch
+  Plan plan;                         // sound; its model's source is a built-in expression
+  std::vector<std::string> remarks;  // where the plan is not quite the run
+};
+
+// Never throws InputError: what cannot be configured has a reason. Costs what building and analysing the model costs.
+RunSetup Configure(const PublishedRun& run);
+
+// The parts of it; they throw InputError where a run says what they do not know.
+
+// The built-in model, such as "gpt:layers=24,...,batch=512".
+std::string ModelExpression(const PublishedRun& run, const Stack& stack, int64_t batch);
+Cluster ClusterOf(const PublishedRun& run, std::vector<std::string>& remarks);
+
+// Layers of each of so many stages.
+std::vector<int64_t> LayerLayout(int64_t layers, int64_t stages);
+
+}  // namespace heddle
