@@ -127,29 +127,37 @@ std::vector<ValueId> Storages(const Graph& graph, const std::vector<Rule>& rules
   return storage;
 }
 
+NodeKept KeptBy(const Node& node, const Rule& rule, const GradientFlow& flow) {
+  NodeKept kept;
+  auto keep = [&](ValueId value) { kept.values.push_back(value); };
+  std::vector<int> wanted;
+  for (int o : rule.differentiable) {
+    if (flow.needed[node.operands[static_cast<size_t>(o)].index()]) wanted.push_back(o);
+  }
+  bool comes = std::any_of(node.results.begin(), node.results.end(),
+                           [&](ValueId value) { return flow.needed[value.index()]; });
+  kept.any = !wanted.empty() && comes;
+  if (!kept.any) return kept;
+  for (int o : rule.keep.operands) keep(node.operands[static_cast<size_t>(o)]);
+  const std::vector<int>& crossed = rule.keep.crossed;
+  for (int o : crossed) {
+    bool other = std::any_of(wanted.begin(), wanted.end(), [&](int w) {
+      return w != o && std::find(crossed.begin(), crossed.end(), w) != crossed.end();
+    });
+    if (other) keep(node.operands[static_cast<size_t>(o)]);
+  }
+  for (int r : rule.keep.results) keep(node.results[static_cast<size_t>(r)]);
+  return kept;
+}
+
 KeptSet FindKept(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
                  const std::vector<ValueId>& storages, std::span<const NodeId> nodes) {
   KeptSet kept{std::vector<bool>(graph.values.size(), false), 0};
   for (NodeId id : nodes) {
-    const Node& node = graph.node(id);
     const Rule& rule = rules[id.index()];
-    auto keep = [&](ValueId value) { kept.values[storages[value.index()].index()] = true; };
-    std::vector<int> wanted;
-    for (int o : rule.differentiable) {
-      if (flow.needed[node.operands[static_cast<size_t>(o)].index()]) wanted.push_back(o);
-    }
-    bool comes = std::any_of(node.results.begin(), node.results.end(),
-                             [&](ValueId value) { return flow.needed[value.index()]; });
-    if (wanted.empty() || !comes) continue;
-    for (int o : rule.keep.operands) keep(node.operands[static_cast<size_t>(o)]);
-    const std::vector<int>& crossed = rule.keep.crossed;
-    for (int o : crossed) {
-      bool other = std::any_of(wanted.begin(), wanted.end(), [&](int w) {
-        return w != o && std::find(crossed.begin(), crossed.end(), w) != crossed.end();
-      });
-      if (other) keep(node.operands[static_cast<size_t>(o)]);
-    }
-    for (int r : rule.keep.results) keep(node.results[static_cast<size_t>(r)]);
+    NodeKept by = KeptBy(graph.node(id), rule, flow);
+    for (ValueId value : by.values) kept.values[storages[value.index()].index()] = true;
+    if (!by.any) continue;
     std::vector<Block> blocks = WholeBlocks(rule);
     for (const KeepTerm& term : rule.keep.extra) {
       kept.extra_bytes += term.bytes * Points(blocks, term.factors);

@@ -34,6 +34,14 @@ Halves NodeWork(const Node& node, const Rule& rule,
 // The value whose memory each value looks at: views share it.
 std::vector<ValueId> Storages(const Graph& graph, const std::vector<Rule>& rules);
 
+// The values, as it sees them, that a node keeps from forward for backward. Nothing where no gradient passes through
+// it; then it keeps nothing beside them either (Rule::keep.extra).
+struct NodeKept {
+  bool any = false;  // a gradient passes through it
+  std::vector<ValueId> values;
+};
+NodeKept KeptBy(const Node& node, const Rule& rule, const GradientFlow& flow);
+
 // What some nodes keep from forward for backward: storages, and bytes that are in no value.
 struct KeptSet {
   std::vector<bool> values;

@@ -127,12 +127,14 @@ class Splitter {
     const std::vector<WorkTerm>& work = rule(id).work;
     bool contraction = std::any_of(work.begin(), work.end(),
                                    [](const WorkTerm& term) { return term.contraction; });
-    bool activations =
-        std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
-          NodeId producer = model_.graph.value(operand).producer;
-          return producer.valid() && !model_.once[producer.index()];
-        });
-    return contraction && activations && node.operands.size() > 1;
+    // Besides them there may be a constant, such as attention's bias.
+    auto activations = std::count_if(node.operands.begin(), node.operands.end(),
+                                     [&](ValueId operand) { return IsActivation(operand); });
+    return contraction && activations > 1;
+  }
+  bool IsActivation(ValueId id) const {
+    NodeId producer = model_.graph.value(id).producer;
+    return producer.valid() && !model_.once[producer.index()];
   }
   // Is a neighbour along this direction, without weights in between, a product of activations?
   bool Reaches(NodeId id, bool forward) const {
@@ -142,8 +144,11 @@ class Splitter {
       if (forward) {
         const std::vector<NodeId>& readers = model_.readers[node.results[0].index()];
         if (readers.size() == 1) next = readers[0];
-      } else if (!node.operands.empty()) {
-        next = model_.graph.value(node.operands[0]).producer;
+      } else {
+        // Past constants: the condition of a mask.
+        auto from = std::find_if(node.operands.begin(), node.operands.end(),
+                                 [&](ValueId operand) { return IsActivation(operand); });
+        if (from != node.operands.end()) next = model_.graph.value(*from).producer;
       }
       if (!next.valid() || model_.block_of[next.index()] != model_.block_of[id.index()])
         return false;

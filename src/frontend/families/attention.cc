@@ -1,6 +1,7 @@
 // Self-attention of the decoders, in its variants, and the constants that positions bring.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "frontend/families/decoder.h"
@@ -9,6 +10,7 @@ namespace heddle {
 namespace {
 
 constexpr double kRotaryBase = 10000;
+constexpr double kUnseen = -10000;  // a score nobody attends to, as GPT-2 and Megatron have it
 
 // base^(-2i/width) in f32, as PyTorch has it.
 std::vector<float> Frequencies(int64_t width) {
@@ -67,6 +69,14 @@ HostTensor SinusoidTable(int64_t seq, int64_t width) {
       row[i + half] = std::cos(angle);
     }
   }
+  return table;
+}
+
+// A token sees itself and what comes before it.
+HostTensor CausalTable(int64_t seq) {
+  HostTensor table(DType::kBool, {1, 1, seq, seq});
+  uint8_t* row = table.as<uint8_t>().data();
+  for (int64_t i = 0; i < seq; ++i, row += seq) std::fill(row, row + i + 1, uint8_t{1});
   return table;
 }
 
@@ -149,9 +159,31 @@ ValueId RelativeBias(ModelBuilder& b, const DecoderConfig& c, const Tables& tabl
   return b.Mul(b.Slice(shifted, 2, 1, c.seq + 1), tables.scale);
 }
 
+// [batch, kv_heads, seq, d] with every head as often as queries share it.
+ValueId RepeatHeads(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
+  if (c.kv_heads == c.heads) return x;
+  int64_t times = c.heads / c.kv_heads, width = b.dim(x, -1);
+  ValueId apart = b.Reshape(x, {c.batch, c.kv_heads, 1, c.seq, width});
+  ValueId wide =
+      b.Op("Expand", {apart}, {{"shape", Shape{c.batch, c.kv_heads, times, c.seq, width}}});
+  return b.Reshape(wide, {c.batch, c.heads, c.seq, width});
+}
+
+// softmax(scale q k^T + bias, masked) v, op by op.
+ValueId UnfusedAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables,
+                         const Qkv& p, ValueId bias) {
+  ValueId k = b.Transpose(RepeatHeads(b, c, p.k), {0, 1, 3, 2});
+  ValueId scores = b.Mul(b.Op("MatMul", {p.q, k}), tables.score_scale);
+  if (bias.valid()) scores = b.Add(scores, bias);
+  if (c.causal) scores = b.Op("Where", {tables.seen, scores, tables.unseen});
+  ValueId probabilities = b.Op("Softmax", {scores}, {{"axis", int64_t{-1}}});
+  probabilities = b.Dropout(probabilities, c.attention_dropout);
+  return b.Op("MatMul", {probabilities, RepeatHeads(b, c, p.v)});
+}
+
 }  // namespace
 
-void AddPositionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables) {
+void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables) {
   if (c.position == "rope") {
     b.RequireConstant(2 * c.seq, 4 * c.rotary_dim, "rotary");
     tables->cos = b.Constant("rotary.cos", RotaryTable(c.seq, c.rotary_dim, std::cos));
@@ -164,6 +196,12 @@ void AddPositionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables) 
     tables->sinusoids = b.Constant("sinusoids", SinusoidTable(c.seq, c.hidden));
     tables->scale = b.Scalar("relative.scale", 1 / std::sqrt(static_cast<double>(c.head_dim)));
   }
+  if (c.attention != "unfused") return;
+  tables->score_scale = b.Scalar("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim)));
+  if (!c.causal) return;
+  b.RequireConstant(c.seq, c.seq, "attention.seen");
+  tables->seen = b.Constant("attention.seen", CausalTable(c.seq));
+  tables->unseen = b.Scalar("attention.unseen", kUnseen);
 }
 
 ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
@@ -183,7 +221,9 @@ ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tab
                            .causal = c.causal,
                            .bias = tables.alibi};
   if (c.position == "relative") options.bias = RelativeBias(b, c, tables, &p.q);
-  ValueId merged = b.MergeHeads(b.Attention(p.q, p.k, p.v, options));
+  ValueId attended = c.attention == "unfused" ? UnfusedAttention(b, c, tables, p, options.bias)
+                                              : b.Attention(p.q, p.k, p.v, options);
+  ValueId merged = b.MergeHeads(attended);
   return b.Linear(merged, c.hidden, c.names.out,
                   {.bias = c.bias, .transposed = c.names.transposed});
 }

@@ -45,6 +45,9 @@ const std::vector<std::string>& Variants() {
   static const std::vector<std::string> variants = {
       gpt,
       gpt + ",dropout=0.1",
+      gpt + ",attention=unfused,dropout=0.1,attention_dropout=0.1",
+      gpt + ",attention=unfused,position=relative,causal=0",
+      gpt + ",attention=unfused,position=alibi",
       gpt + ",position=rope,rotary_dim=4",
       gpt + ",position=alibi,embedding_norm=1,qkv=interleaved,names=bloom",
       gpt + ",position=relative,norm=rmsnorm",
@@ -58,6 +61,7 @@ const std::vector<std::string>& Variants() {
       llama,
       llama + ",kv_heads=2,qkv_bias=1,qk_norm=1",
       llama + ",tied=1,norm=layernorm",
+      llama + ",attention=unfused,kv_heads=2",
       llama + ",attention=mla,q_lora=12,kv_lora=10,rope_head_dim=6",
       moe,
       moe + ",mlp=swiglu,group=8,capacity_factor=1.3,shared_experts=2,expert_ffn=24,top_k=3",

@@ -26,6 +26,9 @@ void CheckDecoder(const DecoderConfig& c, bool head_dim_given) {
     ThrowInput("seq={} is more than positions={}", c.seq, c.positions);
   }
   if (c.attention == "mla" && c.position != "rope") ThrowInput("attention=mla needs position=rope");
+  if (c.attention != "unfused" && c.attention_dropout > 0) {
+    ThrowInput("attention_dropout={} needs attention=unfused", c.attention_dropout);
+  }
   if (c.qkv == "interleaved" && c.kv_heads != c.heads) {
     ThrowInput("qkv=interleaved needs kv_heads={} to be heads={}", c.kv_heads, c.heads);
   }
@@ -57,7 +60,8 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
                 "activation; swiglu and geglu have three matrices"),
       ChoiceKey("qkv", "fused", {"fused", "interleaved", "separate"},
                 "projections: Q|K|V, per head q|k|v, or three"),
-      ChoiceKey("attention", "full", {"full", "mla"}, "mla is DeepSeek's latent attention"),
+      ChoiceKey("attention", "full", {"full", "unfused", "mla"},
+                "one fused op, its products and softmax apart, or DeepSeek's latent attention"),
       IntKey("q_lora", 1536, "mla: width of the queries' latent"),
       IntKey("kv_lora", 512, "mla: width of the keys' and values' latent"),
       IntKey("rope_head_dim", 64, "mla: rotary part of a head, beside head_dim"),
@@ -71,6 +75,7 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
       FlagKey("two_norms", false, "parallel: the mlp has a norm of its own"),
       FlagKey("embedding_norm", false, "a norm after the embedding"),
       RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+      RealKey("attention_dropout", "0", 0, 1, "unfused: of the attention probabilities"),
       IntKey("experts", 1, "experts per layer; 1 is a plain mlp"),
       IntKey("top_k", 2, "experts per token"),
       DerivedKey("expert_ffn", "ffn", "inner width of an expert"),
@@ -135,6 +140,7 @@ DecoderConfig ReadDecoder(const Settings& s) {
   c.shared_experts = s.Int("shared_experts");
   c.dense_layers = s.Int("dense_layers");
   c.dropout = s.Real("dropout");
+  c.attention_dropout = s.Real("attention_dropout");
   c.capacity_factor = s.Real("capacity_factor");
   c.names = NamesOf(s.Choice("names"));
   CheckDecoder(c, head_dim > 0);
@@ -210,7 +216,7 @@ Graph BuildDecoder(const DecoderConfig& c, const std::string& name) {
   ValueId labels = b.Input("labels", DType::kI64, {c.batch, c.seq});
   ValueId tokens = b.Parameter(c.names.tokens + ".weight", {c.vocab, c.hidden});
   Tables tables;
-  AddPositionTables(b, c, &tables);
+  AddAttentionTables(b, c, &tables);
   if (c.experts > 1) AddExpertTables(b, c, &tables);
   ValueId x = Embed(b, c, tokens, ids);
   for (int64_t layer = 0; layer < c.layers; ++layer) x = Layer(b, c, tables, x, layer);

@@ -6,7 +6,8 @@
 //   x = x + attention(norm(x)) + mlp(norm(x))                parallel (GPT-J, PaLM, GPT-NeoX)
 //   loss = cross entropy of head(norm(x))
 //
-// Attention dropout is left out: it has no place in the fused attention op.
+// Attention is one fused op, or with attention=unfused the products, the softmax and what lies between them, as
+// models were trained before there were fused kernels; only there can its probabilities be dropped out.
 #pragma once
 
 #include <string>
@@ -34,7 +35,7 @@ struct DecoderConfig {
   std::string position, norm, mlp, qkv, attention;
   int64_t rotary_dim, q_lora, kv_lora, rope_head_dim;
   bool bias, qkv_bias, norm_bias, tied, causal, parallel, two_norms, embedding_norm, qk_norm;
-  double dropout;
+  double dropout, attention_dropout;
   // A mixture of experts where there is more than one.
   int64_t experts, top_k, expert_ffn, shared_experts, dense_layers, moe_every, group;
   double capacity_factor;
@@ -57,9 +58,11 @@ struct Tables {
   ValueId cos, sin;          // rotary [1,1,seq,rotary_dim]
   ValueId alibi;             // [1,heads,1,seq]
   ValueId sinusoids, scale;  // relative [1,seq,hidden] and []
+  // Unfused: of the scores []; causal, who sees whom [1,1,seq,seq] and the score of whom one does not see [].
+  ValueId score_scale, seen, unseen;
   ValueId experts, places;   // 0, 1, ... experts - 1, and to the capacity of an expert
 };
-void AddPositionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
+void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
 void AddExpertTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
 
 // The parts of a layer; names are relative to the builder's scope.

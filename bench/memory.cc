@@ -1,0 +1,100 @@
+// How long it takes to find out what devices hold: GPT-3 by the expert's rules on 1024 GPUs, one device of each stage,
+// without and with the model of PyTorch's allocator; and the allocator alone.
+//
+//   build/bench/memory
+#include "sim/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <random>
+
+#include "base/units.h"
+#include "cluster/load.h"
+#include "frontend/load.h"
+#include "plan/expert.h"
+#include "program/lower.h"
+#include "sim/allocator.h"
+
+namespace heddle {
+namespace {
+
+// Of the processor, so that what else runs does not decide; the best of three.
+double Seconds(const std::function<void()>& work) {
+  double best = 0;
+  for (int round = 0; round < 3; ++round) {
+    timespec begin{}, end{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    work();
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    double took = static_cast<double>(end.tv_sec - begin.tv_sec) +
+                  1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
+    best = round == 0 ? took : std::min(best, took);
+  }
+  return best;
+}
+
+std::string Gigabytes(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
+
+void MeasurePrograms() {
+  Model model = Analyse(LoadModel("gpt3-175b:batch=1536"));
+  Plan plan = ExpertPlan(
+      model, LoadCluster("dgx-h100:128"),
+      {.dp = 8, .tp = 8, .pp = 16, .sp = true, .microbatches = 192, .precision = DType::kBF16});
+  Program program = Lower(model, plan);
+  MemoryModel memory(program);
+  for (bool allocator : {false, true}) {
+    size_t instructions = 0;
+    double seconds = Seconds([&] {
+      instructions = 0;
+      for (const DeviceProgram& run : program.runs) {
+        Replay(memory, run.first_device, {.allocator = allocator});
+        instructions += run.instructions.size();
+      }
+    });
+    fmt::print("gpt3-175b, {} stages{}: {} instructions in {:.1f} ms, {:.2f} us each\n",
+               program.runs.size(), allocator ? " with allocator" : "", instructions, 1e3 * seconds,
+               1e6 * seconds / static_cast<double>(instructions));
+  }
+  for (size_t r : {size_t{0}, program.runs.size() / 2, program.runs.size() - 1}) {
+    MemoryTimeline t =
+        Replay(memory, program.runs[r].first_device, {.timeline = false, .allocator = true});
+    const MemoryKinds& k = t.peak_kinds;
+    fmt::print(
+        "  stage {:>2}: peak {} (weights {}, gradients {}, optimizer {}, activations {}, buffers "
+        "{}); reserved {}\n",
+        r, Gigabytes(t.peak), Gigabytes(k.weights), Gigabytes(k.gradients), Gigabytes(k.optimizer),
+        Gigabytes(k.activations), Gigabytes(k.buffers), Gigabytes(t.reserved));
+  }
+}
+
+void MeasureAllocator() {
+  constexpr int kOperations = 1'000'000;
+  double seconds = Seconds([] {
+    std::mt19937_64 rng(1);
+    CachingAllocator allocator;
+    std::vector<CachingAllocator::Handle> live;
+    for (int i = 0; i < kOperations; ++i) {
+      if (live.size() < 200 || (live.size() < 2000 && rng() % 2 == 0)) {
+        live.push_back(
+            allocator.Allocate(1 + static_cast<int64_t>(rng() % (1 << (8 + rng() % 18)))));
+      } else {
+        std::swap(live[rng() % live.size()], live.back());
+        allocator.Free(live.back());
+        live.pop_back();
+      }
+    }
+  });
+  fmt::print("allocator: {} operations in {:.1f} ms\n", kOperations, 1e3 * seconds);
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main() {
+  heddle::MeasurePrograms();
+  heddle::MeasureAllocator();
+  return 0;
+}

@@ -1,0 +1,128 @@
+#include "sim/allocator.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kMinBlock = 512;
+constexpr int64_t kSmall = kMiB;  // the largest small one
+constexpr int64_t kSmallSegment = 2 * kMiB;
+constexpr int64_t kLargeSegment = 20 * kMiB;
+constexpr int64_t kOwnSegment = 10 * kMiB;  // from here on
+constexpr int64_t kRoundSegment = 2 * kMiB;
+
+int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+int64_t SegmentSize(int64_t size) {
+  if (size <= kSmall) return kSmallSegment;
+  return size < kOwnSegment ? kLargeSegment : RoundUp(size, kRoundSegment);
+}
+
+}  // namespace
+
+CachingAllocator::Key CachingAllocator::KeyOf(Handle handle) const {
+  const Block& block = blocks_[static_cast<size_t>(handle)];
+  return {block.size, block.address, handle};
+}
+
+CachingAllocator::Handle CachingAllocator::NewBlock() {
+  if (unused_.empty()) {
+    blocks_.push_back({});
+    return static_cast<Handle>(blocks_.size()) - 1;
+  }
+  Handle handle = unused_.back();
+  unused_.pop_back();
+  blocks_[static_cast<size_t>(handle)] = {};
+  return handle;
+}
+
+CachingAllocator::Handle CachingAllocator::TakeFree(int64_t size, bool small) {
+  std::set<Key>& free = FreeOf(small);
+  auto found = free.lower_bound({size, 0, 0});
+  if (found == free.end()) return kNothing;
+  Handle handle = std::get<2>(*found);
+  free.erase(found);
+  return handle;
+}
+
+CachingAllocator::Handle CachingAllocator::NewSegment(int64_t size, bool small) {
+  Handle handle = NewBlock();
+  Block& block = blocks_[static_cast<size_t>(handle)];
+  block.address = reserved_;
+  block.size = SegmentSize(size);
+  block.small = small;
+  reserved_ += block.size;
+  return handle;
+}
+
+// The rest of a block becomes a free one behind it.
+void CachingAllocator::Split(Handle handle, int64_t size) {
+  Handle rest = NewBlock();
+  Block& block = blocks_[static_cast<size_t>(handle)];
+  Block& behind = blocks_[static_cast<size_t>(rest)];
+  behind.address = block.address + size;
+  behind.size = block.size - size;
+  behind.small = block.small;
+  behind.before = handle;
+  behind.next = block.next;
+  if (block.next != kNothing) blocks_[static_cast<size_t>(block.next)].before = rest;
+  block.next = rest;
+  block.size = size;
+  FreeOf(block.small).insert(KeyOf(rest));
+}
+
+CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
+  HEDDLE_CHECK(bytes >= 0, "{} bytes", bytes);
+  if (bytes == 0) return kNothing;
+  int64_t size = RoundUp(bytes, kMinBlock);
+  bool small = size <= kSmall;
+  Handle handle = TakeFree(size, small);
+  if (handle == kNothing) handle = NewSegment(size, small);
+  int64_t rest = blocks_[static_cast<size_t>(handle)].size - size;
+  if (small ? rest >= kMinBlock : rest > kSmall) Split(handle, size);
+  Block& block = blocks_[static_cast<size_t>(handle)];
+  block.used = true;
+  block.rounded = size;
+  rounded_ += size;
+  allocated_ += block.size;
+  peak_allocated_ = std::max(peak_allocated_, allocated_);
+  return handle;
+}
+
+// Both are free of keys; `from` is next to `into` and behind it.
+void CachingAllocator::Join(Handle into, Handle from) {
+  Block& first = blocks_[static_cast<size_t>(into)];
+  Block& second = blocks_[static_cast<size_t>(from)];
+  first.size += second.size;
+  first.next = second.next;
+  if (second.next != kNothing) blocks_[static_cast<size_t>(second.next)].before = into;
+  second = {};
+  unused_.push_back(from);
+}
+
+void CachingAllocator::Free(Handle handle) {
+  if (handle == kNothing) return;
+  Block& block = blocks_[static_cast<size_t>(handle)];
+  HEDDLE_CHECK(block.used, "block {} is not in use", handle);
+  block.used = false;
+  allocated_ -= block.size;
+  rounded_ -= block.rounded;
+  std::set<Key>& free = FreeOf(block.small);
+  Handle next = block.next, before = block.before;
+  if (next != kNothing && !blocks_[static_cast<size_t>(next)].used) {
+    free.erase(KeyOf(next));
+    Join(handle, next);
+  }
+  if (before != kNothing && !blocks_[static_cast<size_t>(before)].used) {
+    free.erase(KeyOf(before));
+    Join(before, handle);
+    handle = before;
+  }
+  free.insert(KeyOf(handle));
+}
+
+}  // namespace heddle

@@ -1,0 +1,72 @@
+// A model of PyTorch's caching allocator for CUDA: what a process has reserved is more than what it uses.
+//
+//   CachingAllocator allocator;
+//   CachingAllocator::Handle a = allocator.Allocate(3 << 20);   // 3 MiB of a segment of 20
+//   allocator.Free(a);                                          // the segment stays
+//
+// By c10/cuda/CUDACachingAllocator.cpp, with its defaults, on one stream and with memory without end:
+//
+//   - sizes are rounded up to 512 bytes
+//   - up to 1 MiB they come from segments of 2 MiB, kept apart from the others; from there to 10 MiB (not included)
+//     from segments of 20 MiB; larger ones get a segment of their own, rounded up to 2 MiB
+//   - the smallest free block that is large enough is taken, of equals the one with the lowest address; what is left
+//     of it becomes a free block where it is at least 512 bytes (small ones) or more than 1 MiB (others), and
+//     otherwise is lost for as long as the block is in use
+//   - a block that is freed is joined with free neighbours of its segment; nothing is given back
+//
+// Segments lie one after the other in the order in which they were asked for. Deterministic; O(log free blocks).
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace heddle {
+
+class CachingAllocator {
+ public:
+  using Handle = int32_t;
+  static constexpr Handle kNothing = -1;
+
+  // No bytes are no block: kNothing.
+  Handle Allocate(int64_t bytes);
+  void Free(Handle handle);
+
+  // Blocks in use, and their peak: torch.cuda.memory_allocated, max_memory_allocated.
+  int64_t allocated() const { return allocated_; }
+  int64_t peak_allocated() const { return peak_allocated_; }
+  // Of these, what was asked for, rounded.
+  int64_t rounded() const { return rounded_; }
+  // Segments: torch.cuda.memory_reserved. Never falls.
+  int64_t reserved() const { return reserved_; }
+  int64_t peak_reserved() const { return reserved_; }
+
+  struct Block {
+    int64_t address = 0, size = 0;
+    int64_t rounded = 0;             // of what is in use: asked for
+    int32_t before = -1, next = -1;  // neighbours within the segment
+    bool small = false;
+    bool used = false;
+  };
+  // By handle; handles of blocks that were joined to others have size 0.
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+ private:
+  using Key = std::tuple<int64_t, int64_t, Handle>;  // size, address
+
+  Handle NewBlock();
+  Handle TakeFree(int64_t size, bool small);
+  Handle NewSegment(int64_t size, bool small);
+  void Split(Handle handle, int64_t size);
+  void Join(Handle into, Handle from);
+  std::set<Key>& FreeOf(bool small) { return small ? free_small_ : free_large_; }
+  Key KeyOf(Handle handle) const;
+
+  std::vector<Block> blocks_;
+  std::vector<Handle> unused_;  // of handles
+  std::set<Key> free_small_, free_large_;
+  int64_t allocated_ = 0, peak_allocated_ = 0, rounded_ = 0, reserved_ = 0;
+};
+
+}  // namespace heddle

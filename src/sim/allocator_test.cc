@@ -1,0 +1,182 @@
+#include "sim/allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace heddle {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+using Handle = CachingAllocator::Handle;
+
+int64_t AddressOf(const CachingAllocator& allocator, Handle handle) {
+  return allocator.blocks()[static_cast<size_t>(handle)].address;
+}
+
+TEST(Allocator, RoundsTo512Bytes) {
+  CachingAllocator allocator;
+  Handle one = allocator.Allocate(1);
+  EXPECT_EQ(allocator.allocated(), 512);
+  allocator.Allocate(513);
+  EXPECT_EQ(allocator.allocated(), 512 + 1024);
+  EXPECT_EQ(allocator.reserved(), 2 * kMiB);
+  allocator.Free(one);
+  EXPECT_EQ(allocator.allocated(), 1024);
+  EXPECT_EQ(allocator.peak_allocated(), 512 + 1024);
+  EXPECT_EQ(allocator.Allocate(0), CachingAllocator::kNothing);
+  allocator.Free(CachingAllocator::kNothing);
+}
+
+TEST(Allocator, SegmentsDependOnTheSize) {
+  for (auto [bytes, segment] : {std::pair{kMiB, 2 * kMiB},
+                                {kMiB + 1, 20 * kMiB},
+                                {10 * kMiB - 512, 20 * kMiB},
+                                {10 * kMiB, 10 * kMiB},
+                                {10 * kMiB + 1, 12 * kMiB},
+                                {101 * kMiB, 102 * kMiB}}) {
+    CachingAllocator allocator;
+    allocator.Allocate(bytes);
+    EXPECT_EQ(allocator.reserved(), segment) << bytes;
+  }
+}
+
+TEST(Allocator, SmallAndLargeOnesDoNotShare) {
+  CachingAllocator allocator;
+  allocator.Allocate(512);       // leaves almost 2 MiB, for small ones
+  allocator.Allocate(2 * kMiB);  // leaves 18 MiB, for others
+  EXPECT_EQ(allocator.reserved(), 22 * kMiB);
+  allocator.Allocate(kMiB);
+  allocator.Allocate(18 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 22 * kMiB);
+}
+
+// The rest of a large block is lost with it where it is no more than 1 MiB, of a small one never.
+TEST(Allocator, SplitsWhereTheRestIsWorthIt) {
+  CachingAllocator allocator;
+  Handle own = allocator.Allocate(11 * kMiB);  // a segment of 12
+  EXPECT_EQ(allocator.allocated(), 12 * kMiB);
+  EXPECT_EQ(allocator.rounded(), 11 * kMiB);
+  allocator.Free(own);
+  allocator.Allocate(11 * kMiB - 512);
+  EXPECT_EQ(allocator.allocated(), 11 * kMiB - 512);  // 1 MiB and 512 bytes are left: free
+  EXPECT_EQ(allocator.reserved(), 12 * kMiB);
+  allocator.Allocate(kMiB + 512);
+  EXPECT_EQ(allocator.allocated(), 12 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 12 * kMiB);
+  allocator.Allocate(kMiB);
+  allocator.Allocate(kMiB - 512);
+  allocator.Allocate(512);
+  EXPECT_EQ(allocator.reserved(), 14 * kMiB);
+}
+
+TEST(Allocator, TakesTheSmallestThatFitsAndOfEqualsTheFirst) {
+  CachingAllocator allocator;
+  std::vector<Handle> handles;
+  for (int64_t mib : {40, 30, 50, 30}) handles.push_back(allocator.Allocate(mib * kMiB));
+  std::vector<int64_t> addresses;
+  for (Handle handle : handles) addresses.push_back(AddressOf(allocator, handle));
+  for (Handle handle : handles) allocator.Free(handle);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(29 * kMiB)), addresses[1]);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(29 * kMiB)), addresses[3]);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(29 * kMiB)), addresses[0]);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(29 * kMiB)), addresses[2]);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(20 * kMiB)), addresses[2] + 29 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 150 * kMiB);
+}
+
+TEST(Allocator, JoinsNeighboursOfASegmentOnly) {
+  CachingAllocator allocator;
+  Handle a = allocator.Allocate(6 * kMiB), b = allocator.Allocate(7 * kMiB),
+         c = allocator.Allocate(7 * kMiB), d = allocator.Allocate(8 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);  // a, b and c fill the first segment
+  allocator.Free(a);
+  allocator.Free(c);
+  allocator.Free(b);  // with both of its neighbours
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(20 * kMiB)), 0);
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);
+  allocator.Free(d);
+  allocator.Allocate(22 * kMiB);  // the 20 free ones of the second segment are not enough
+  EXPECT_EQ(allocator.reserved(), 62 * kMiB);
+}
+
+// Fragmentation: what was allocated never passes 40 MiB, and 60 are reserved.
+TEST(Allocator, ReservesMoreThanItAllocates) {
+  CachingAllocator allocator;
+  Handle a = allocator.Allocate(20 * kMiB), b = allocator.Allocate(20 * kMiB);
+  allocator.Free(a);
+  Handle c = allocator.Allocate(2 * kMiB);  // takes from the first
+  allocator.Free(b);
+  allocator.Free(allocator.Allocate(20 * kMiB));
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);
+  allocator.Allocate(19 * kMiB);
+  allocator.Allocate(19 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 60 * kMiB);
+  EXPECT_EQ(allocator.peak_allocated(), 42 * kMiB);
+  allocator.Free(c);
+}
+
+// Blocks tile the segments: none overlap, and nothing is lost.
+void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64_t>& live) {
+  std::map<int64_t, const CachingAllocator::Block*> by_address;
+  int64_t allocated = 0, rounded = 0;
+  for (const CachingAllocator::Block& block : allocator.blocks()) {
+    if (block.size > 0) {
+      EXPECT_TRUE(by_address.emplace(block.address, &block).second);
+    }
+  }
+  int64_t at = 0;
+  bool free_before = false;
+  for (const auto& [address, block] : by_address) {
+    EXPECT_EQ(address, at);
+    at += block->size;
+    EXPECT_EQ(block->size % 512, 0);
+    // Free neighbours of one segment are joined.
+    if (block->before != CachingAllocator::kNothing) {
+      EXPECT_FALSE(free_before && !block->used);
+    }
+    free_before = !block->used;
+    if (block->used) allocated += block->size;
+  }
+  EXPECT_EQ(at, allocator.reserved());
+  for (const auto& [handle, bytes] : live) {
+    const CachingAllocator::Block& block = allocator.blocks()[static_cast<size_t>(handle)];
+    EXPECT_TRUE(block.used);
+    EXPECT_GE(block.size, bytes);
+    EXPECT_EQ(block.rounded, (bytes + 511) / 512 * 512);
+    EXPECT_LE(block.size - block.rounded, kMiB);
+    rounded += block.rounded;
+  }
+  EXPECT_EQ(allocated, allocator.allocated());
+  EXPECT_EQ(rounded, allocator.rounded());
+  EXPECT_GE(allocator.allocated(), allocator.rounded());
+  EXPECT_GE(allocator.reserved(), allocator.peak_allocated());
+}
+
+TEST(Allocator, StaysSoundWhateverComes) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 rng(seed);
+    CachingAllocator allocator;
+    std::map<Handle, int64_t> live;
+    for (int step = 0; step < 2000; ++step) {
+      bool more = live.empty() || rng() % 100 < (step % 400 < 200 ? 65 : 40);
+      if (more) {
+        int64_t bytes = 1 + static_cast<int64_t>(rng() % (uint64_t{1} << (4 + rng() % 24)));
+        EXPECT_TRUE(live.emplace(allocator.Allocate(bytes), bytes).second);
+      } else {
+        auto at = std::next(live.begin(), static_cast<std::ptrdiff_t>(rng() % live.size()));
+        allocator.Free(at->first);
+        live.erase(at);
+      }
+      if (step % 50 == 0) ExpectSound(allocator, live);
+    }
+    for (const auto& [handle, bytes] : live) allocator.Free(handle);
+    ExpectSound(allocator, {});
+    EXPECT_EQ(allocator.allocated(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,412 @@
+#include "sim/kept.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "ops/analysis.h"
+
+namespace heddle {
+namespace {
+
+constexpr StorageRef kNoStorage = INT32_MIN;
+
+int64_t ElementsOf(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
+// A half being written down: storages and how many hold each.
+class Recorder {
+ public:
+  StorageRef Make(int64_t bytes) {
+    half_.made.push_back({bytes, 0});
+    half_.events.push_back({HalfEvent::Kind::kMake, static_cast<int>(half_.made.size()) - 1});
+    return static_cast<StorageRef>(half_.made.size()) - 1;
+  }
+  StorageRef Hold(StorageRef ref) {
+    if (ref >= 0) ++half_.made[static_cast<size_t>(ref)].holders;
+    return ref;
+  }
+  void Drop(StorageRef ref) {
+    if (ref < 0) return;
+    MadeStorage& made = half_.made[static_cast<size_t>(ref)];
+    if (--made.holders == 0) half_.events.push_back({HalfEvent::Kind::kDrop, ref});
+  }
+  void Release(int kept) { half_.events.push_back({HalfEvent::Kind::kRelease, kept}); }
+  bool HasOneHolder(StorageRef ref) const {
+    return ref >= 0 && half_.made[static_cast<size_t>(ref)].holders == 1;
+  }
+  void AddResult(StorageRef ref) { half_.results.push_back(Hold(ref)); }
+  void Keep(StorageRef ref) { half_.kept.push_back(Hold(ref)); }
+  const std::vector<StorageRef>& kept() const { return half_.kept; }
+  HalfMemory Finish() { return std::move(half_); }
+
+ private:
+  HalfMemory half_;
+};
+
+// What all segments of a stage share.
+struct StageView {
+  const Program& program;
+  const StageProgram& stage;
+  const Position& position;
+  std::vector<bool> row_major;  // per Local, as far as segments have made them
+
+  const Graph& graph() const { return program.model.graph; }
+  const Local& local(int l) const { return stage.locals[static_cast<size_t>(l)]; }
+  bool IsParameter(int l) const { return local(l).source.kind == SourceKind::kParameter; }
+};
+
+// A segment's nodes on the device: blocks, and the bytes of operands and results.
+class SegmentView {
+ public:
+  SegmentView(const StageView& at, const Segment& segment) : at_(at), segment_(segment) {
+    for (NodeId id : segment.nodes) {
+      blocks_.push_back(
+          LocalBlocks(at.stage.mesh, rule(id), at.stage.strategies[id.index()], at.position));
+    }
+  }
+
+  const StageView& stage() const { return at_; }
+  const Segment& segment() const { return segment_; }
+  size_t size() const { return segment_.nodes.size(); }
+  const Node& node(size_t n) const { return at_.graph().node(segment_.nodes[n]); }
+  const Rule& rule(size_t n) const { return rule(segment_.nodes[n]); }
+  int input(size_t n, size_t o) const { return segment_.operands[n][o].input; }
+  const SegmentInput& input(int i) const { return segment_.inputs[static_cast<size_t>(i)]; }
+
+  int64_t OperandBytes(size_t n, size_t o) const {
+    return ElementsOf(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
+           SizeOf(at_.graph().value(node(n).operands[o]).type.dtype);
+  }
+  int64_t ResultBytes(size_t n, size_t r) const {
+    return ElementsOf(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
+           SizeOf(rule(n).result_dtypes[r]);
+  }
+  // Kept by the node in no value.
+  int64_t ExtraBytes(size_t n) const {
+    double bytes = 0;
+    for (const KeepTerm& term : rule(n).keep.extra) {
+      double points = term.bytes;
+      for (int f : term.factors)
+        points *= static_cast<double>(blocks_[n][static_cast<size_t>(f)].size());
+      bytes += points;
+    }
+    return std::llround(bytes);
+  }
+
+  // Does a gradient come back through the node, to operand o?
+  bool Wants(size_t n, size_t o) const {
+    const std::vector<bool>& needed = at_.program.model.flow.needed;
+    const std::vector<int>& differentiable = rule(n).differentiable;
+    if (!needed[node(n).operands[o].index()]) return false;
+    if (std::find(differentiable.begin(), differentiable.end(), static_cast<int>(o)) ==
+        differentiable.end()) {
+      return false;
+    }
+    int i = input(n, o);
+    return i < 0 || input(i).gradient >= 0 || input(i).trained;
+  }
+
+ private:
+  const Rule& rule(NodeId id) const { return at_.program.micro_rules[id.index()]; }
+
+  const StageView& at_;
+  const Segment& segment_;
+  std::vector<std::vector<Block>> blocks_;  // per node
+};
+
+// ---- Forward.
+
+struct Placed {
+  StorageRef storage = kNoStorage;
+  bool row_major = true;
+};
+
+class ForwardTrace {
+ public:
+  ForwardTrace(const SegmentView& view, bool keeps) : view_(view), keeps_(keeps) {
+    for (size_t n = 0; n < view.size(); ++n) {
+      for (ValueId id : view.node(n).results) last_[id] = n;
+      for (size_t o = 0; o < view.node(n).operands.size(); ++o) {
+        if (view.input(n, o) < 0) last_[view.node(n).operands[o]] = n;
+      }
+    }
+  }
+
+  // `keepers`: per entry of what is kept, the first node that keeps it. Says of the outputs whether they are row-major.
+  HalfMemory Run(std::vector<size_t>* keepers, std::vector<bool>* row_major) {
+    for (size_t n = 0; n < view_.size(); ++n) {
+      AddResults(n);
+      if (keeps_) Keep(n, keepers);
+      DropAfter(n);
+    }
+    for (const SegmentOutput& output : view_.segment().outputs) {
+      const Placed& made = values_.at(view_.stage().local(output.local).value);
+      recorder_.AddResult(made.storage);
+      (*row_major)[static_cast<size_t>(output.local)] = made.row_major;
+    }
+    DropOutputs();
+    return recorder_.Finish();
+  }
+
+ private:
+  Placed PlacedOperand(size_t n, size_t o) const {
+    int input = view_.input(n, o);
+    if (input < 0) return values_.at(view_.node(n).operands[o]);
+    int local = view_.input(input).local;
+    return {~input, view_.stage().row_major[static_cast<size_t>(local)]};
+  }
+
+  void AddResults(size_t n) {
+    const Node& node = view_.node(n);
+    bool reshape = node.op == "Reshape";
+    Placed source;
+    if (view_.rule(n).view) source = PlacedOperand(n, 0);
+    // As Storages has it: a reshape of what is not row-major moves it.
+    bool looks = view_.rule(n).view && (!reshape || source.row_major);
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      StorageRef storage = looks ? source.storage : recorder_.Make(view_.ResultBytes(n, r));
+      values_[node.results[r]] = {recorder_.Hold(storage), !looks || reshape};
+    }
+  }
+
+  void Keep(size_t n, std::vector<size_t>* keepers) {
+    const Node& node = view_.node(n);
+    NodeKept kept = KeptBy(node, view_.rule(n), view_.stage().program.model.flow);
+    for (ValueId id : kept.values) {
+      auto operand = std::find(node.operands.begin(), node.operands.end(), id);
+      Placed at;
+      if (operand == node.operands.end()) {
+        at = values_.at(id);
+      } else {
+        size_t o = static_cast<size_t>(operand - node.operands.begin());
+        int input = view_.input(n, o);
+        // Weights are there anyway; where ZeRO takes them away it does so though they are kept.
+        if (input >= 0 && view_.stage().IsParameter(view_.input(input).local)) continue;
+        at = PlacedOperand(n, o);
+      }
+      const std::vector<StorageRef>& all = recorder_.kept();
+      if (std::find(all.begin(), all.end(), at.storage) != all.end()) continue;
+      recorder_.Keep(at.storage);
+      keepers->push_back(n);
+    }
+    int64_t extra = kept.any ? view_.ExtraBytes(n) : 0;
+    if (extra == 0) return;
+    recorder_.Keep(recorder_.Make(extra));
+    keepers->push_back(n);
+  }
+
+  bool IsOutput(ValueId id) const {
+    const std::vector<SegmentOutput>& outputs = view_.segment().outputs;
+    return std::any_of(outputs.begin(), outputs.end(), [&](const SegmentOutput& output) {
+      return view_.stage().local(output.local).value == id;
+    });
+  }
+
+  // Values that no node of the segment reads any more; outputs stay.
+  void DropAfter(size_t n) {
+    auto drop = [&](ValueId id) {
+      auto last = last_.find(id);
+      if (last == last_.end() || last->second != n || IsOutput(id)) return;
+      recorder_.Drop(values_.at(id).storage);
+      last_.erase(last);
+    };
+    for (ValueId id : view_.node(n).results) drop(id);
+    for (size_t o = 0; o < view_.node(n).operands.size(); ++o) {
+      if (view_.input(n, o) < 0) drop(view_.node(n).operands[o]);
+    }
+  }
+
+  // What held the outputs as values; as results they are held besides.
+  void DropOutputs() {
+    for (const SegmentOutput& output : view_.segment().outputs) {
+      ValueId id = view_.stage().local(output.local).value;
+      if (last_.erase(id) > 0) recorder_.Drop(values_.at(id).storage);
+    }
+  }
+
+  const SegmentView& view_;
+  const bool keeps_;
+  std::unordered_map<ValueId, size_t> last_;  // the node that reads it last
+  std::unordered_map<ValueId, Placed> values_;
+  Recorder recorder_;
+};
+
+// ---- Backward.
+
+// Is the gradient of operand o that of the result, as it is?
+bool HandsOn(const Node& node, const Rule& rule, size_t o) {
+  if (node.op == "Reshape" || node.op == "Transpose" || node.op == "Identity") return true;
+  bool sum = node.op == "Add" || (node.op == "Sub" && o == 0);
+  return sum && rule.operands[o] == rule.results[0];
+}
+
+class BackwardTrace {
+ public:
+  // `keepers` as ForwardTrace gives them.
+  BackwardTrace(const SegmentView& view, const std::vector<size_t>& keepers, Half half)
+      : view_(view), keepers_(keepers), half_(half), inputs_(view.segment().inputs.size()) {}
+
+  HalfMemory Run() {
+    const std::vector<SegmentOutput>& outputs = view_.segment().outputs;
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      if (outputs[o].gradient < 0) continue;
+      const Local& gradient = view_.stage().local(outputs[o].gradient);
+      bool seed = gradient.source.kind == SourceKind::kSeed;
+      StorageRef ref = seed ? recorder_.Make(SizeOf(gradient.dtype)) : ~static_cast<StorageRef>(o);
+      values_[gradient.value] = {recorder_.Hold(ref), true};
+    }
+    for (size_t n = view_.size(); n-- > 0;) {
+      if (HasGradient(n)) PassNode(n);
+      if (half_ == Half::kBW) ReleaseAfter(n);
+    }
+    Finish();
+    return recorder_.Finish();
+  }
+
+ private:
+  bool HasGradient(size_t n) const {
+    const std::vector<ValueId>& results = view_.node(n).results;
+    return std::any_of(results.begin(), results.end(),
+                       [&](ValueId id) { return values_.count(id) != 0; });
+  }
+
+  bool IsLate(size_t n) const {
+    const std::vector<OperandRef>& operands = view_.segment().operands[n];
+    return std::any_of(operands.begin(), operands.end(), [&](const OperandRef& ref) {
+      return ref.input >= 0 && view_.input(ref.input).late;
+    });
+  }
+
+  void PassNode(size_t n) {
+    const Node& node = view_.node(n);
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (!view_.Wants(n, o)) continue;
+      int input = view_.input(n, o);
+      if (half_ == Half::kB && input >= 0 && view_.input(input).late) continue;
+      Placed gradient = GradientOf(n, o);
+      Placed& sum = input < 0 ? values_[node.operands[o]] : inputs_[static_cast<size_t>(input)];
+      Add(sum, gradient, view_.OperandBytes(n, o));
+    }
+    for (ValueId id : node.results) {
+      auto found = values_.find(id);
+      if (found == values_.end()) continue;
+      if (half_ == Half::kB && IsLate(n)) recorder_.Keep(found->second.storage);
+      recorder_.Drop(found->second.storage);
+      values_.erase(found);
+    }
+  }
+
+  // Of an operand, from this node alone.
+  Placed GradientOf(size_t n, size_t o) {
+    const Node& node = view_.node(n);
+    auto result = values_.find(node.results[0]);
+    if (result != values_.end() && HandsOn(node, view_.rule(n), o)) {
+      bool reshape = node.op == "Reshape";
+      if (!reshape || result->second.row_major) {
+        bool turned = node.op == "Transpose";
+        return {result->second.storage, !turned && result->second.row_major};
+      }
+    }
+    return {recorder_.Make(view_.OperandBytes(n, o)), true};
+  }
+
+  // Adds up in place where only this sum holds one of the two.
+  void Add(Placed& sum, const Placed& gradient, int64_t bytes) {
+    StorageRef term = recorder_.Hold(gradient.storage);
+    if (sum.storage == kNoStorage) {
+      sum = gradient;
+    } else if (recorder_.HasOneHolder(sum.storage)) {
+      recorder_.Drop(term);
+    } else if (recorder_.HasOneHolder(term)) {
+      recorder_.Drop(sum.storage);
+      sum = gradient;
+    } else {
+      StorageRef made = recorder_.Hold(recorder_.Make(bytes));
+      recorder_.Drop(sum.storage);
+      recorder_.Drop(term);
+      sum = {made, true};
+    }
+  }
+
+  void ReleaseAfter(size_t n) {
+    for (size_t k = 0; k < keepers_.size(); ++k) {
+      if (keepers_[k] == n) recorder_.Release(static_cast<int>(k));
+    }
+  }
+
+  // Gradients of inputs that become buffers; those of weights are added to what is there.
+  void Finish() {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const SegmentInput& input = view_.segment().inputs[i];
+      bool mine = half_ == Half::kBW || !input.late;
+      bool written = input.gradient >= 0 && !view_.stage().local(input.gradient).once;
+      if (!mine || !written) continue;
+      if (inputs_[i].storage == kNoStorage) {
+        inputs_[i].storage = recorder_.Hold(recorder_.Make(InputBytes(input)));
+      }
+      recorder_.AddResult(inputs_[i].storage);
+    }
+    for (const Placed& gradient : inputs_) recorder_.Drop(gradient.storage);
+  }
+
+  int64_t InputBytes(const SegmentInput& input) const {
+    const StageView& at = view_.stage();
+    const Local& gradient = at.local(input.gradient);
+    return ElementsOf(LocalShape(at.stage.mesh, gradient.sharding, at.position)) *
+           SizeOf(gradient.dtype);
+  }
+
+  const SegmentView& view_;
+  const std::vector<size_t>& keepers_;
+  const Half half_;
+  std::unordered_map<ValueId, Placed> values_;  // gradients at hand
+  std::vector<Placed> inputs_;
+  Recorder recorder_;
+};
+
+// W goes node by node; what it makes is added to the gradients of the weights at once.
+HalfMemory WeightTrace(const SegmentView& view) {
+  Recorder recorder;
+  for (size_t n = 0; n < view.size(); ++n) {
+    std::vector<StorageRef> made;
+    for (size_t o = 0; o < view.node(n).operands.size(); ++o) {
+      int input = view.input(n, o);
+      if (input < 0 || !view.input(input).late || !view.Wants(n, o)) continue;
+      made.push_back(recorder.Hold(recorder.Make(view.OperandBytes(n, o))));
+    }
+    for (StorageRef ref : made) recorder.Drop(ref);
+  }
+  return recorder.Finish();
+}
+
+}  // namespace
+
+std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
+                                            const Position& position, bool split) {
+  StageView at{program, stage, position, std::vector<bool>(stage.locals.size(), true)};
+  std::vector<SegmentMemory> all;
+  all.reserve(stage.segments.size());
+  for (const Segment& segment : stage.segments) {
+    SegmentView view(at, segment);
+    SegmentMemory memory;
+    std::vector<size_t> keepers;
+    memory.forward = ForwardTrace(view, false).Run(&keepers, &at.row_major);
+    if (segment.has_backward) {
+      memory.keeping = ForwardTrace(view, true).Run(&keepers, &at.row_major);
+      memory.backward = BackwardTrace(view, keepers, Half::kBW).Run();
+      if (split) {
+        memory.inputs = BackwardTrace(view, keepers, Half::kB).Run();
+        memory.weights = WeightTrace(view);
+      }
+    }
+    all.push_back(std::move(memory));
+  }
+  return all;
+}
+
+}  // namespace heddle

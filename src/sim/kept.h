@@ -1,0 +1,63 @@
+// What a half of a segment makes, and what a segment keeps from forward for backward, on one device.
+//
+// Memory is counted by *storages*: views look at the storage of what they are views of, and the sum's gradient may be
+// the gradient of both its terms. A half is written down as the order in which it makes and drops storages:
+//
+//   F of x -> LayerNorm -> Linear -> y, keeping       make n, make statistics, make y;  results {y}
+//                                                     kept {~0 (x), n, statistics}
+//   BW of it                                          make dn, make dw, release n, make dx, drop dn, release x, ...
+//                                                     results {dx}
+//
+// From the rules of the ops (rule.h says what a node keeps), the strategies and the device's place in the mesh; what
+// kernels need inside themselves is not known. Autograd adds up gradients in place where nobody else looks at them,
+// hands on the gradients of sums and reshapes as they are, and lets go of what a node kept once its gradient is done,
+// unless W still comes. O(nodes of the segment).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "program/program.h"
+
+namespace heddle {
+
+// A storage as a half names it: one of those it makes, or ~i: that of what it reads as its i-th buffer.
+using StorageRef = int;
+
+struct MadeStorage {
+  int64_t bytes = 0;
+  int holders = 0;  // among the results and what is kept; 0: it is gone when the half ends
+};
+
+struct HalfEvent {
+  enum class Kind : uint8_t {
+    kMake,     // one of `made`
+    kDrop,     // one of `made` that ends with the half
+    kRelease,  // one of what the segment keeps: `index` counts those of SegmentMemory::keeping
+  };
+  Kind kind = Kind::kMake;
+  int index = 0;
+};
+
+struct HalfMemory {
+  std::vector<MadeStorage> made;
+  std::vector<HalfEvent> events;
+  std::vector<StorageRef>
+      results;  // per buffer it writes, in their order, but for the last where that is kSaved
+  std::vector<StorageRef> kept;  // what lives on in kSaved
+};
+
+struct SegmentMemory {
+  HalfMemory forward;   // that keeps nothing
+  HalfMemory keeping;   // that keeps
+  HalfMemory backward;  // BW
+  HalfMemory inputs;    // B; kept: the gradients from which W goes on
+  HalfMemory weights;   // W
+};
+
+// The segments of a stage for the device at `position`. What a segment without backward would keep, and with
+// `split` false the halves B and W, are left empty.
+std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
+                                            const Position& position, bool split);
+
+}  // namespace heddle

@@ -1,0 +1,108 @@
+#include "sim/memory.h"
+
+#include <algorithm>
+
+#include "program/text.h"
+
+namespace heddle {
+namespace {
+
+int64_t ElementsOf(const Shape& shape) {
+  int64_t elements = 1;
+  for (int64_t size : shape) elements *= size;
+  return elements;
+}
+
+// Chunks that are packed before a step, and unpacked after it, on the device.
+int64_t PackedBytes(const StageProgram& stage, const Local& local, const Position& position) {
+  const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
+  if (IsLocal(step.kind) || step.kind == StepKind::kAllReduce) return 0;
+  Exchange exchange = ExchangeOf(stage.mesh, step, position);
+  int64_t packed =
+      ElementsOf(exchange.chunk) * GroupSize(stage.mesh, step.axes) * SizeOf(local.dtype);
+  return step.kind == StepKind::kAllToAll ? 2 * packed : packed;
+}
+
+bool IsFirst(const Position& position, AxisMask axes) {
+  for (size_t a = 0; a < position.size(); ++a) {
+    if (Contains(axes, a) && position[a] != 0) return false;
+  }
+  return true;
+}
+
+StageMemory::Group GroupOf(const Program& program, const StageProgram& stage, int stage_index,
+                           int index, int64_t device) {
+  const ParameterGroup& group = stage.groups[static_cast<size_t>(index)];
+  auto bytes = [&](BufferKind kind) {
+    return BufferBytes(program, {kind, stage_index, index, -1, 0}, device);
+  };
+  StageMemory::Group memory;
+  memory.weights = bytes(BufferKind::kWeights);
+  memory.gathered = bytes(BufferKind::kGathered);
+  memory.gradients = bytes(BufferKind::kWeightGradients);
+  memory.reduced = bytes(BufferKind::kReduced);
+  memory.optimizer = bytes(BufferKind::kOptimizer);
+  int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
+  int64_t whole = FlatElements(stage, group, PositionIn(stage, device));
+  // Without ZeRO the flat copy becomes what is reduced; with it the chunk is another tensor.
+  if (group.zero > 0) memory.flat = whole * SizeOf(program.precision.gradients);
+  if (group.zero == 1 || group.zero == 2)
+    memory.chunk = whole / ranks * SizeOf(program.precision.compute);
+  memory.update = whole / ranks * SizeOf(program.precision.moments);
+  return memory;
+}
+
+}  // namespace
+
+MemoryModel::MemoryModel(const Program& program) : program_(program) {
+  for (const DeviceProgram& run : program.runs) {
+    for (const Instruction& instruction : run.instructions) {
+      if (instruction.op != Opcode::kRun || instruction.half == Half::kF) continue;
+      split_ = instruction.half != Half::kBW;
+      // All of a program's main segments are split alike.
+      if (instruction.microbatch >= 0) return;
+    }
+  }
+}
+
+StageMemory MemoryModel::Of(int stage_index, int64_t device) const {
+  const StageProgram& stage = program_.stages[static_cast<size_t>(stage_index)];
+  Position position = PositionIn(stage, device);
+  StageMemory memory;
+  for (size_t l = 0; l < stage.locals.size(); ++l) {
+    const Local& local = stage.locals[l];
+    Buffer buffer{BufferKind::kLocal, stage_index, static_cast<int>(l), -1, 0};
+    memory.locals.push_back(BufferBytes(program_, buffer, device));
+    bool step = local.source.kind == SourceKind::kReshard;
+    memory.reshards.push_back(step ? PackedBytes(stage, local, position) : 0);
+    const ReshardStep* taken =
+        step ? &stage.steps[static_cast<size_t>(local.source.step)] : nullptr;
+    memory.same.push_back(step && taken->kind == StepKind::kMask && IsFirst(position, taken->axes));
+  }
+  for (size_t g = 0; g < stage.groups.size(); ++g) {
+    memory.groups.push_back(GroupOf(program_, stage, stage_index, static_cast<int>(g), device));
+  }
+  memory.segments = MemoryOfSegments(program_, stage, position, split_);
+  return memory;
+}
+
+int64_t MemoryModel::MessageBytes(const Instruction& instruction, int64_t device) const {
+  const StageTransfer& transfer = program_.transfers[static_cast<size_t>(instruction.index)];
+  bool sends = instruction.op == Opcode::kSend;
+  int stage = sends ? transfer.from_stage : transfer.to_stage;
+  int local = sends ? transfer.from_local : transfer.to_local;
+  int64_t whole = BufferBytes(program_, {BufferKind::kLocal, stage, local, 0, 0}, device);
+  std::vector<PeerMessage> messages = MessagesOf(program_, instruction, device);
+  int64_t element =
+      SizeOf(program_.stages[static_cast<size_t>(stage)].locals[static_cast<size_t>(local)].dtype);
+  int64_t copied = 0;
+  for (const PeerMessage& message : messages) {
+    const Tile& tile = sends ? message.message.give : message.message.get;
+    int64_t bytes = ElementsOf(ShapeOf(tile)) * element;
+    // A message of the whole is the buffer itself.
+    if (bytes != whole) copied += bytes;
+  }
+  return copied;
+}
+
+}  // namespace heddle
