@@ -97,7 +97,7 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect, AddModels, AddCluster, AddPlan, AddSimulate,
+  static const std::vector<AddCommand> commands = {AddInspect, AddModels, AddCluster, AddPlan, AddSimulate, AddValidate,
                                                     AddExport};
   return commands;
 }

@@ -18,6 +18,7 @@ void AddCluster(CLI::App& app);
 void AddModels(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddSimulate(CLI::App& app);
+void AddValidate(CLI::App& app);
 
 // Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);

@@ -20,7 +20,7 @@ struct SimulateArgs {
 
 void RunSimulate(const SimulateArgs& args) {
   SimOptions options;
-  options.stack = FindStack(args.stack);
+  options.stack = FindStackCosts(args.stack);
   for (const std::string& text : args.slow) options.slow.push_back(ParseSlow(text));
   options.fold = !args.no_fold;
   LoadedPlan loaded = LoadPlan(args.plan, args.model);

@@ -31,7 +31,7 @@ double Occupancy(const Kernel& product, int processors) {
 }
 
 ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& constants,
-                         const Stack& stack, const Precision& precision, double slow)
+                         const StackCosts& stack, const Precision& precision, double slow)
     : device_(device), constants_(constants), stack_(stack), precision_(precision), slow_(slow) {
   if (RateOf(precision.compute, false) == 0) {
     ThrowInput("device '{}' has no rate for {}: choose another --precision", device.name,
@@ -61,7 +61,7 @@ Terms ComputeCost::Of(const Kernel& kernel) const {
       terms[Term::kTraffic] = traffic;
       break;
     case KernelKind::kProduct: {
-      bool fp8 = false;
+      bool fp8 = kernel.with_parameter && precision_.products == Products::kFp8;
       double rate = RateOf(kernel.dtype, fp8) * (fp8 ? constants_.fp8 : constants_.products) *
                     Occupancy(kernel, constants_.processors);
       double compute = rate > 0 ? kernel.flops / rate * stack_.products : 0;

@@ -20,7 +20,7 @@ class ComputeCost {
  public:
   // `slow`: everything takes this many times as long. Throws InputError where the device has no rate for
   // precision.compute.
-  ComputeCost(const DeviceType& device, const DeviceConstants& constants, const Stack& stack,
+  ComputeCost(const DeviceType& device, const DeviceConstants& constants, const StackCosts& stack,
               const Precision& precision, double slow = 1);
 
   Terms Of(const Kernel& kernel) const;
@@ -31,14 +31,14 @@ class ComputeCost {
   // Once per step, and per task of a micro-batch.
   Terms Host(double steps, double tasks) const;
 
-  const Stack& stack() const { return stack_; }
+  const StackCosts& stack() const { return stack_; }
 
  private:
   double RateOf(DType dtype, bool fp8) const;
 
   DeviceType device_;
   DeviceConstants constants_;
-  Stack stack_;
+  StackCosts stack_;
   Precision precision_;
   double slow_;
 };

@@ -18,14 +18,34 @@ constexpr std::array<DeviceConstants, 6> kDevices = {{
     {.prefix = "h200", .processors = 132},
 }};
 
-constexpr std::array<Stack, 1> kStacks = {{
+constexpr StackCosts kStacks[] = {
     {.name = "heddle", .about = "heddle's own runtime"},
-}};
+    {.name = "unknown", .about = ""},
+    {.name = "megatron 2020", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
+    {.name = "megatron 2021", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
+    {.name = "megatron 2022", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
+    {.name = "deepspeed zero3 2021", .about = ""},
+    {.name = "megatron-deepspeed 2022", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
+    {.name = "gpt-neox 2022", .about = "", .fused_elementwise = true},
+    {.name = "megascale 2023", .about = "", .fused_elementwise = true},
+    {.name = "megatron-core 2024", .about = "", .fused_elementwise = true},
+    {.name = "megatron-bridge 2025", .about = "", .fused_elementwise = true},
+    {.name = "nemo 2023", .about = "", .fused_elementwise = true},
+    {.name = "zero-bubble 2023", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
+    {.name = "torchtitan eager", .about = ""},
+    {.name = "torchtitan compile", .about = "", .fused_elementwise = true},
+    {.name = "llama3 2024", .about = "", .fused_elementwise = true},
+    {.name = "fsdp ibm", .about = "", .fused_elementwise = true},
+    {.name = "llm-foundry", .about = ""},
+    {.name = "llm.c", .about = "", .fused_elementwise = true},
+    {.name = "nanogpt", .about = "", .fused_elementwise = true},
+    {.name = "alpa", .about = "", .fused_elementwise = true},
+};
 
 }  // namespace
 
 std::span<const DeviceConstants> AllDeviceConstants() { return kDevices; }
-std::span<const Stack> AllStacks() { return kStacks; }
+std::span<const StackCosts> AllStackCosts() { return kStacks; }
 
 const DeviceConstants& ConstantsOf(const DeviceType& device) {
   const DeviceConstants* best = &kDevices[0];
@@ -37,9 +57,9 @@ const DeviceConstants& ConstantsOf(const DeviceType& device) {
   return *best;
 }
 
-const Stack& FindStack(std::string_view name) {
+const StackCosts& FindStackCosts(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const Stack& stack : kStacks) {
+  for (const StackCosts& stack : kStacks) {
     if (stack.name == name) return stack;
     names.push_back(stack.name);
   }
@@ -49,7 +69,7 @@ const Stack& FindStack(std::string_view name) {
 int ConstantCount() {
   constexpr int kPerDevice = 8, kPerStack = 6;
   return static_cast<int>(kDevices.size()) * kPerDevice +
-         static_cast<int>(kStacks.size()) * kPerStack;
+         static_cast<int>(std::size(kStacks)) * kPerStack;
 }
 
 }  // namespace heddle

@@ -25,7 +25,7 @@ struct DeviceConstants {
 };
 
 // What communication a stack hides behind compute, and how its kernels differ from the best ones.
-struct Stack {
+struct StackCosts {
   std::string_view name;
   std::string_view about;
 
@@ -34,7 +34,7 @@ struct Stack {
   bool overlap_gradients = true;   // their reduction runs beside backward
   bool overlap_weights = true;     // ZeRO 3 gathers ahead
   bool overlap_transfers = true;   // between stages
-  bool low_gradients = false;      // gradients are kept and reduced in the type of compute
+  
 
   // Time of a term over what the device's constants say.
   double products = 1;
@@ -46,12 +46,12 @@ struct Stack {
 };
 
 std::span<const DeviceConstants> AllDeviceConstants();
-std::span<const Stack> AllStacks();
+std::span<const StackCosts> AllStackCosts();
 
 // The entry with the longest prefix of the name; one for all others where none is.
 const DeviceConstants& ConstantsOf(const DeviceType& device);
 // Throws InputError naming those there are.
-const Stack& FindStack(std::string_view name);
+const StackCosts& FindStackCosts(std::string_view name);
 constexpr std::string_view kDefaultStack = "heddle";
 
 // How many numbers the two tables hold, flags not counted.

@@ -18,7 +18,7 @@ struct Slow {
 };
 
 struct SimOptions {
-  Stack stack = FindStack(kDefaultStack);
+  StackCosts stack = FindStackCosts(kDefaultStack);
   std::vector<Slow> slow;
   bool fold = true;  // simulate one device of each class of devices that are alike
 };

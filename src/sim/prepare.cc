@@ -9,7 +9,7 @@ namespace {
 
 // Devices of one type that are equally slow price kernels alike.
 std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& cluster,
-                                      const Classes& classes, const Stack& stack) {
+                                      const Classes& classes, const StackCosts& stack) {
   std::vector<ComputeCost> costs;
   for (const DeviceClass& at : classes.devices) {
     const DeviceType& type = cluster.type(TypeOf(cluster, DeviceId{static_cast<int>(at.device)}));
@@ -22,7 +22,7 @@ std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& clu
 // first device stands for all.
 bool IsInside(GroupKind kind) { return kind == GroupKind::kNode || kind == GroupKind::kPart; }
 
-std::vector<double> LinkEfficiency(const Cluster& cluster, const Stack& stack) {
+std::vector<double> LinkEfficiency(const Cluster& cluster, const StackCosts& stack) {
   const DeviceConstants& constants = ConstantsOf(cluster.type(TypeOf(cluster, DeviceId{0})));
   std::vector<double> efficiency;
   for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-bool Overlaps(const Instruction& at, const Stack& stack) {
+bool Overlaps(const Instruction& at, const StackCosts& stack) {
   switch (at.op) {
     case Opcode::kReduceGradients:
     case Opcode::kReduceShards:
@@ -31,7 +31,7 @@ uint64_t KeyOf(const Instruction& at) {
 
 class Builder {
  public:
-  Builder(const DeviceProgram& run, const std::vector<int>& channels, const Stack& stack)
+  Builder(const DeviceProgram& run, const std::vector<int>& channels, const StackCosts& stack)
       : run_(run), channels_(channels), stack_(stack), writer_(run.buffers.size(), -1) {}
 
   TaskList Make() {
@@ -119,7 +119,7 @@ class Builder {
 
   const DeviceProgram& run_;
   const std::vector<int>& channels_;
-  const Stack& stack_;
+  const StackCosts& stack_;
   TaskList list_;
   std::vector<int> writer_;
   std::unordered_map<uint64_t, int> cost_of_;
@@ -132,7 +132,7 @@ class Builder {
 }  // namespace
 
 TaskList MakeTaskList(const DeviceProgram& run, const std::vector<int>& channels,
-                      const Stack& stack) {
+                      const StackCosts& stack) {
   return Builder(run, channels, stack).Make();
 }
 

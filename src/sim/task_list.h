@@ -37,6 +37,6 @@ struct TaskList {
 // `channels`: per instruction the communicator, -1 where it is none. `costs`: per instruction what tells its duration
 // apart.
 TaskList MakeTaskList(const DeviceProgram& run, const std::vector<int>& channels,
-                      const Stack& stack);
+                      const StackCosts& stack);
 
 }  // namespace heddle
