@@ -34,8 +34,8 @@
 //   ring        a piece passes all hops of a ring but one: (p-1-k) a + k b; twice for an all-reduce
 //   two-level   reduce-scatter inside, all-reduce across, all-gather inside: 2(g-1) a + 2(k-1) b.
 //               Its volume is taken to be the ring's; outside it really is 2(k-1)/k n, inside 2 n
-//   tree        2 ceil(log2 g) a + 2 ceil(log2 k) b. Two trees, the inner nodes of one the leaves of
-//               the other, so that each member sends and gets 2 n (Sanders, Speck and Träff, 2009)
+//   tree        2 ceil(log2 g) a + 2 ceil(log2 k) b. Two trees, the inner nodes of one being the
+//               leaves of the other: each member sends and gets 2 n (Sanders, Speck and Träff, 2009)
 //   all-to-all  ceil((g-1)/8) a + ceil((p-g)/8) b
 //
 // A ring or torus passes pieces both ways along every dimension, a mesh to all members at once, so

@@ -1,7 +1,7 @@
-// Patterns are laid over the tree of groups, from the smallest group around all members inwards. The
-// parts of a group are what it is made of (groups or devices) as far as that holds members of the
-// collective: g of them lie in the group, h in a part. Links come out in ascending order because
-// the network numbers them in the order of the same walk.
+// Patterns are laid over the tree of groups, from the smallest group around all members inwards.
+// The parts of a group are what it is made of (groups or devices) as far as that holds members of
+// the collective: g of them lie in the group, h in a part. Links come out in ascending order
+// because the network numbers them in the order of the same walk.
 #include <algorithm>
 #include <limits>
 
