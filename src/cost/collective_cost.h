@@ -1,46 +1,46 @@
 // What a collective puts on links, and what it takes before and beside that.
 //
 //   Pattern ring = RingPattern(net, group);
-//   CollectiveCost cost = Choose(CollectiveKind::kAllReduce, ring, bytes, SecondsPerByte(net, ring));
+//   CollectiveCost cost = Choose(CollectiveKind::kAllReduce, ring, n, SecondsPerByte(net, ring));
 //   Uncontended(net, ring, cost)        // seconds with nothing else on the links
 //
-// A Pattern says which part of every byte of a *volume* crosses each link; an algorithm says how large the
-// volume is and how many hops follow one another. With p members, n bytes the payload that
-// a member gives (plan/collective.h), all of them in one switched group with hops of latency a:
+// A Pattern says which part of every byte of a *volume* crosses each link; an algorithm says how
+// large the volume is and how many hops come one after another:
+//
+//   time = latency + volume x max over links of share / capacity
+//
+// With p members that give n bytes each (plan/collective.h), in one switched group whose hops take
+// a seconds:
 //
 //   kind            algorithm   volume         latency
 //   all-reduce      ring        2(p-1)/p n     2(p-1) a
-//                   two-level   2(p-1)/p n     as ring, fewer hops where there are several groups
+//                   two-level   2(p-1)/p n     2(p-1) a; less in several groups, see below
 //                   tree        2 n            2 ceil(log2 p) a
 //   all-gather      ring        (p-1) n        (p-1) a
 //   reduce-scatter  ring        (p-1)/p n      (p-1) a
-//   broadcast       ring        n              (p-1) a          in pieces, from member to member
-//   all-to-all      direct      n              ceil((p-1)/kMessagesAtOnce) a
+//   broadcast       ring        n              (p-1) a           piece by piece along the ring
+//   all-to-all      direct      n              ceil((p-1)/8) a   kMessagesAtOnce = 8
 //
-// time = latency + volume x max over links of share / capacity. One member: nothing.
+// and every port carries the volume, of an all-to-all (p-1)/p of it. One member: nothing at all.
 //
-// The ring over a hierarchy. As NCCL does it, there are as many rings as a group has members, and each
-// leaves the group from another one of them. A device whose group holds g of the members passes
-// 1/g of the volume on through its port outside and 1 - 1/g through that inside; the group's
-// uplink passes the volume once out and once in. With more levels, g members in a group and h in that
-// member of it that holds the device: 1/h - 1/g at the port of the group, 1/h at the outermost.
-// Where k groups have g members each, inner hops take a and outer ones b:
+// Groups of groups. As NCCL lays them, there are as many rings as a group has members, each leaving
+// it from another one of them. Where a group holds g of the members, each of them passes 1/g of the
+// volume through its port outside and 1 - 1/g through that inside; the group's uplink passes the
+// volume once out and once in. With more levels: 1/h - 1/g at a port, where g of the members are in
+// the group of that port and h in the device's own part of it; 1/h at the outermost. An all-to-all
+// puts (g-h)/p on that port and g(p-g)/p on the uplink. For k groups of g > 1 members, with inner
+// hops of a and outer ones of b >= a:
 //
-//   ring       a piece passes p-1 hops of the ring, k of which are outer: (p-1-k) a + k b for g > 1,
-//              once for all-gather, twice for all-reduce
-//   two-level  reduce-scatter inside, all-reduce across, all-gather inside: 2(g-1) a + 2(k-1) b. Its
-//              volume is taken as the ring's: outside it needs less, 2(k-1)/k n rather than 2(p-1)/p n, inside
-//              more by 1/(p-1).
-//   tree       2 ceil(log2 g) a + 2 ceil(log2 k) b; two trees, so that every member sends and gets
-//              about 2 n (Sanders, Speck and Träff, 2009)
+//   ring        a piece passes all hops of a ring but one: (p-1-k) a + k b; twice for an all-reduce
+//   two-level   reduce-scatter inside, all-reduce across, all-gather inside: 2(g-1) a + 2(k-1) b.
+//               Its volume is taken to be the ring's; outside it really is 2(k-1)/k n, inside 2 n
+//   tree        2 ceil(log2 g) a + 2 ceil(log2 k) b. Two trees, the inner nodes of one being the
+//               leaves of the other: each member sends and gets 2 n (Sanders, Speck and Träff, 2009)
+//   all-to-all  ceil((g-1)/8) a + ceil((p-g)/8) b
 //
-// Rings and tori pass pieces both ways along every dimension at once, so that a member's volume is spread
-// evenly over its links (a bucket algorithm per dimension); members that form no box go round in
-// order. Between members of a mesh it is spread over the links to all the others.
-// Latencies are then counted level by level, dimension by dimension.
-//
-// All-to-all sends n/p straight from every member to every other. Messages start kMessagesAtOnce at a time,
-// level by level: ceil((g-1)/8) a + ceil((p-g)/8) b.
+// A ring or torus passes pieces both ways along every dimension, a mesh to all members at once, so
+// that the volume is spread over all links: a quarter on each in a torus of 4x4 (torus_traffic.h).
+// Latencies are then counted level by level and dimension by dimension, as for two-level.
 #pragma once
 
 #include <array>
@@ -71,15 +71,14 @@ struct Pattern {
           // those parts are devices
   // Seconds a piece takes to reach all members, by way of
   double ring = 0;    // p-1 hops round the ring
-  double levels = 0;  // a ring at every level
+  double levels = 0;  // a ring at every level; in a mesh a direct exchange
   double tree = 0;    // a binary tree at every level
   double direct = 0;  // messages to each of them; the only one of an all-to-all pattern
 };
 
-// The members must differ; their order does not matter. O(p) for switches, and about p log p and the
-// hops of all edges for rings and tori, p^2 for meshes.
-Pattern RingPattern(const Network& network,
-                    std::span<const DeviceId> members);  // all but all-to-all
+// The members must differ; their order does not matter. O(p) in switches, and where there is a ring
+// or torus the members of that, and the hops of all routes; O(p^2) in a mesh.
+Pattern RingPattern(const Network& network, std::span<const DeviceId> members);  // all others
 Pattern AllToAllPattern(const Network& network, std::span<const DeviceId> members);
 
 enum class Algorithm : std::uint8_t { kRing, kTwoLevel, kTree, kDirect };

@@ -13,7 +13,7 @@ std::int64_t DevicesOf(const std::vector<std::int64_t>& sizes, const Members& me
   return members.group.valid() ? sizes[members.group.index()] : 1;
 }
 
-// Links that leave one member along a dimension: two round a ring, one where it has but two members.
+// Links that leave one member along a dimension: two round a ring, one where there are two members.
 std::int64_t WaysAlong(std::int64_t size) { return std::min<std::int64_t>(size - 1, 2); }
 
 // A ring is a torus of one dimension.
@@ -167,15 +167,14 @@ void Network::Slow(const SlowDevice& slow) {
   if (leaf.hops < 0) return;
   const Group& group = cluster_.group(leaf.group);
   const std::int64_t members = member_counts_[leaf.group.index()];
-  const std::int64_t ways = HopLinksPerMember(group, members);
   const std::int64_t self = leaf_member_[slow.device.index()];
-  for (std::int64_t from = 0; from < members; ++from) {
-    for (std::int64_t way = 0; way < ways; ++way) {
-      if (from == self || Neighbour(group, members, from, way) == self) {
-        divide(At(leaf.hops + from * ways + way));
-      }
-    }
+  std::vector<LinkId> hops;
+  for (std::int64_t way = 0; way < HopLinksPerMember(group, members); ++way) {
+    const std::int64_t other = Neighbour(group, members, self, way);
+    AppendHops(leaf, self, other, hops);
+    AppendHops(leaf, other, self, hops);
   }
+  for (const LinkId link : hops) divide(link);
 }
 
 LinkId Network::Port(const Spot& spot, DeviceId device, bool out) {
@@ -187,6 +186,23 @@ LinkId Network::DeviceUplink(const Spot& spot, DeviceId device, bool out) {
 }
 
 LinkId Network::Uplink(const Spot& spot, bool out) { return At(spot.uplink + (out ? 0 : 1)); }
+
+std::vector<std::int64_t> Network::Dims(const Spot& spot) const {
+  const Group& group = cluster_.group(spot.group);
+  if (group.topology == Topology::kTorus) return group.dims;
+  HEDDLE_CHECK(group.topology == Topology::kRing, "{} has no dimensions", group.name);
+  return {member_counts_[spot.group.index()]};
+}
+
+LinkId Network::Hop(const Spot& spot, std::int64_t member, std::size_t dim, bool down) const {
+  const Group& group = cluster_.group(spot.group);
+  const std::int64_t members = member_counts_[spot.group.index()];
+  std::int64_t way = down ? 1 : 0;
+  for (std::int64_t i = DimCount(group); i-- > static_cast<std::int64_t>(dim) + 1;) {
+    way += WaysAlong(Dim(group, members, i));
+  }
+  return At(spot.hops + member * HopLinksPerMember(group, members) + way);
+}
 
 void Network::AppendHops(const Spot& spot, std::int64_t from, std::int64_t to,
                          std::vector<LinkId>& links) const {
@@ -239,25 +255,22 @@ std::int64_t Network::MemberOf(std::int32_t spot, DeviceId device) const {
   return member;
 }
 
+double Network::ExitLatency(std::int32_t spot, DeviceId device) const {
+  double latency = 0;
+  for (std::int32_t at = LeafOf(device); at != spot;) {
+    const Spot& inner = spots_[static_cast<std::size_t>(at)];
+    latency += cluster_.group(inner.group).uplink.latency;
+    at = inner.parent;
+  }
+  return latency;
+}
+
 double Network::LatencyBetween(DeviceId from, DeviceId to) const {
   const std::int32_t common = CommonSpot(from, to);
   const Group& group = cluster_.group(spots_[static_cast<std::size_t>(common)].group);
   const std::int64_t hops = HopsBetween(group, MemberOf(common, from), MemberOf(common, to));
-  double latency = static_cast<double>(hops) * group.link.latency;
-  for (std::int32_t at = LeafOf(from); at != common;) {
-    const Spot& spot = spots_[static_cast<std::size_t>(at)];
-    latency += cluster_.group(spot.group).uplink.latency;
-    at = spot.parent;
-  }
-  double enter[kMaxGroupDepth];  // PathBetween adds these from the outside inwards
-  int count = 0;
-  for (std::int32_t at = LeafOf(to); at != common;) {
-    const Spot& spot = spots_[static_cast<std::size_t>(at)];
-    enter[count++] = cluster_.group(spot.group).uplink.latency;
-    at = spot.parent;
-  }
-  while (count > 0) latency += enter[--count];
-  return latency;
+  return static_cast<double>(hops) * group.link.latency + ExitLatency(common, from) +
+         ExitLatency(common, to);
 }
 
 Network::Route Network::RouteBetween(DeviceId from, DeviceId to) const {

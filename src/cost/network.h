@@ -15,12 +15,12 @@
 //   uplink.bandwidth    a link out and a link in that its devices share; 0: none
 //   uplink.per_device   narrows the port its devices have at the switch outside; where they have
 //                       several outside, or none, it is a link out and in of its own per device
-// A route names the links a message occupies. Without efficiencies and slow devices its narrowest link
-// has the bandwidth, and its latency is that, of PathBetween (cluster/topology.h).
+// A route names the links a message occupies. Without efficiencies and slow devices its narrowest
+// link has the bandwidth of PathBetween (cluster/topology.h), and its latency is the same.
 //
-// capacity(link) = bandwidth x efficiency[level(link)]; the level is the depth of the group whose
-// network it belongs to: 0 for the links that join the members of the whole cluster, and for the uplinks of
-// those members, larger further in.
+// capacity(link) = bandwidth x efficiency[level(link)]. The level is the depth of the group whose
+// network the link is part of: 0 for the links that join the members of the whole cluster and for
+// the uplinks of those members, larger further in.
 //
 // Costs O(devices) time and memory to make (a mesh: O(pairs of members)); names are made on demand.
 #pragma once
@@ -60,8 +60,8 @@ struct LinkKind {
   friend bool operator==(const LinkKind&, const LinkKind&) = default;
 };
 
-// A device all of whose own links (ports, device uplinks, hops where it is itself the member) are slower
-// by `factor`, both ways.
+// A device whose own links are slower by `factor`, both ways: its ports and device uplinks, and the
+// hops from and to it where it is itself a member of a ring, torus or mesh.
 struct SlowDevice {
   DeviceId device;
   double factor = 1;
@@ -94,9 +94,9 @@ class Network {
   std::int64_t device_count() const { return static_cast<std::int64_t>(leaf_.size()); }
   const Cluster& cluster() const { return cluster_; }
 
-  // The tree of groups, for those that lay patterns over it (collective_cost.cc). Spots are the occurrences
-  // of groups in the order of a walk from the whole inwards, spots()[0]; their links are numbered in that
-  // order too, those of one spot as listed here.
+  // The tree of groups, for those that lay patterns over it. A spot is one occurrence of a group;
+  // spots()[0] is the whole, and each comes before those inside it, in device order. Links are
+  // numbered in that order too, those of one spot as they are listed here.
   struct Spot {
     GroupId group;
     std::int32_t parent = -1;  // spot
@@ -114,10 +114,17 @@ class Network {
   std::int32_t LeafOf(DeviceId device) const { return leaf_[device.index()]; }  // innermost spot
   // The index of the device, or of the group that holds it, among the members of a spot above it.
   std::int64_t MemberOf(std::int32_t spot, DeviceId device) const;
-  // Links of a spot that has them, and the links passed from one of its members to another.
+  // Seconds a message from or to the device spends on uplinks inside a spot above it.
+  double ExitLatency(std::int32_t spot, DeviceId device) const;
+  // Links of a spot that has them.
   static LinkId Port(const Spot& spot, DeviceId device, bool out);
   static LinkId DeviceUplink(const Spot& spot, DeviceId device, bool out);
   static LinkId Uplink(const Spot& spot, bool out);
+  std::vector<std::int64_t> Dims(const Spot& spot) const;  // of a torus; a ring has one
+  // The link from a member of a ring or torus to the next one up or down a dimension. A dimension
+  // of two has no link down.
+  LinkId Hop(const Spot& spot, std::int64_t member, std::size_t dim, bool down) const;
+  // The links passed from one member of a ring, torus or mesh to another.
   void AppendHops(const Spot& spot, std::int64_t from, std::int64_t to,
                   std::vector<LinkId>& links) const;
 

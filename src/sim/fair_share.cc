@@ -1,9 +1,10 @@
 // Progressive filling, one connected component at a time. Every shared link has the rate at which
 // it is full, share = (capacity - used) / weight of the flows still rising; every flow the lowest
-// rate at which one of the links it has for itself is. In rounds, the lowest of these limits freezes
-// the flows concerned; all limits equal to it to the last bit belong to the same round, so that the
-// order in which they are found does not matter. Then `used` grows by rate x weight frozen in the
-// round, and the links touched get new shares: never below that rate, where rounding may put them.
+// rate at which one of the links it has for itself is. In rounds, the lowest of these limits
+// freezes the flows concerned; all limits equal to it to the last bit belong to the same round, so
+// that the order in which they are found does not matter. Then `used` grows by rate x weight frozen
+// in the round, and the links touched get new shares: never below that rate, where rounding may put
+// them.
 #include "sim/fair_share.h"
 
 #include <algorithm>

@@ -16,18 +16,19 @@
 // Time: a flow alone on its links costs O(its loads + log flows) to start and to end. Otherwise a
 // change costs O(E log E) with E the loads of all flows connected with it.
 //
-// Reproducible to the last bit. The rate of a flow is a function of the set of flows that are active
-// and of nothing else: not of the order of calls, of ids, of the order of loads, nor of flows that
-// have no connection with it. A flow whose rate does not change keeps its end whatever happens
+// Reproducible to the last bit. The rate of a flow is a function of the flows that are active, as a
+// set, and of nothing else: not of the order of calls, of ids, of the order of loads, nor of flows
+// that have no connection with it. A flow whose rate does not change keeps its end whatever happens
 // around it. Where the rate does change, what is left is reduced by rate x time since the last
-// change and the end is computed anew.
+// change, and the end computed anew.
 //
 // Folding. Of a system in which flows and links come in classes of equals, one flow and one link of
 // each class may be kept, where
 //   - all flows of a class start together, with the same volume,
-//   - all links of a class have the same capacity, and are crossed by the same number of flows of each
-//     class with the same weight; `copies` of the load that is kept is that number,
+//   - all links of a class have the same capacity, and each is crossed by the same number of flows
+//     of a class with the same weight: `copies` of the load that is kept,
 //   - all flows of a class cross links of the same classes with the same weights.
+// (A flow that crosses several links of one class with one weight needs to state only one of them.)
 // Rates and ends are then those of the whole system, bit for bit, whatever the weights, volumes,
 // capacities and times. For this, equal weights on a link are counted in integers:
 //
@@ -58,9 +59,9 @@ class FairShare {
   // Capacities are positive and finite; links are their indices.
   explicit FairShare(std::vector<double> capacities);
 
-  // Adds a flow that moves `volume` units and returns its id, reused after the flow has ended. Times
-  // never go back, and never past NextEnd(). Weights and volume are finite and not negative, copies
-  // positive. A flow without volume, or with no load of positive weight, ends at `now`.
+  // Adds a flow that moves `volume` units and returns its id, reused after the flow has ended.
+  // Times never go back, and never past NextEnd(). Weights and volume are finite and not negative,
+  // copies positive. A flow without volume, or with no load of positive weight, ends at `now`.
   int Start(double now, double volume, std::span<const Load> loads);
 
   // When the next flow ends; infinity where there is none.

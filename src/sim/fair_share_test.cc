@@ -308,8 +308,8 @@ TEST(FairShare, TheOrderOfInsertionDoesNotMatter) {
   }
 }
 
-// A folded system beside the whole: `copies` times every flow. Each copy has links of its own, but for
-// those that `sharing` copies in a row have in common.
+// A folded system beside the whole: `copies` times every flow. As many copies in a row as `sharing`
+// says of a link have it in common.
 struct Replicated {
   System folded, whole;
 };
