@@ -98,7 +98,7 @@ void PrintJson(const Json& json) {
 
 const std::vector<AddCommand>& CoreCommands() {
   static const std::vector<AddCommand> commands = {AddInspect, AddModels, AddCluster, AddPlan,
-                                                    AddExport};
+                                                    AddExport, AddValidate};
   return commands;
 }
 

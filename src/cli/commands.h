@@ -17,6 +17,7 @@ void AddExport(CLI::App& app);
 void AddCluster(CLI::App& app);
 void AddModels(CLI::App& app);
 void AddPlan(CLI::App& app);
+void AddValidate(CLI::App& app);
 
 // Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);
