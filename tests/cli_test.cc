@@ -130,6 +130,32 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
 }
 
+TEST(Cli, ValidateListsPublishedRuns) {
+  TempFolder folder;
+  std::ofstream(folder / "runs.json") << R"({"runs": [
+    {"id": "mine", "source_id": "me", "family": "gpt",
+     "model": {"layers": 2, "hidden": 64, "heads": 4, "kv_heads": 4, "head_dim": 16, "ffn": 256, "vocab": 128,
+               "seq": 32, "mlp": "gelu_2mat", "tied_embeddings": true},
+     "precision": "bf16", "optimizer": "Adam", "device": "A100-SXM4-80GB", "gpus": 4, "gpus_per_node": 4,
+     "parallel": {"tp": 2, "pp": 1, "dp": 2, "cp": 1, "ep": 1}, "micro_batch": 1, "global_batch": 4,
+     "recompute": "none", "schedule": {"kind": "none"}, "sharding": "none", "measured": {"step_seconds": 0.5}},
+    {"id": "unknown", "source_id": "me", "family": "gpt",
+     "model": {"layers": 2, "hidden": 64, "heads": 4, "kv_heads": 4, "head_dim": 16, "ffn": 256, "vocab": 128,
+               "seq": 32, "mlp": "gelu_2mat", "tied_embeddings": true},
+     "precision": "bf16", "optimizer": "Adam", "device": "A100-SXM4-80GB", "gpus": 4, "gpus_per_node": 4}]})";
+  RunOutput run = RunHeddle("validate --json " + folder / "runs.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json json = ParseJson(run.out, "output");
+  ASSERT_EQ(json["runs"].size(), 2u);
+  EXPECT_EQ(json["runs"][0]["measured"], 0.5);
+  EXPECT_EQ(json["runs"][0]["cluster"], "4 x a100-sxm-80gb");
+  EXPECT_EQ(json["runs"][1]["measured"], nullptr);
+  EXPECT_EQ(std::string(json["runs"][1]["reason"]).find("not published: parallel.tp"), 0u);
+  EXPECT_NE(RunHeddle("validate " + folder / "runs.json").out.find("1 of 2 runs"), std::string::npos);
+  ExpectRefused("validate " + folder / "none.json", {"none.json"});
+  ExpectRefused("validate " + kMlp, {kMlp});
+}
+
 TEST(Cli, InspectPrintsOneJsonObject) {
   RunOutput run = RunHeddle("inspect " + kGpt + " --json");
   ASSERT_EQ(run.status, 0) << run.err;

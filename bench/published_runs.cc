@@ -1,0 +1,53 @@
+// What planning, lowering and verifying the bundled published runs costs, a line each.
+//
+//   build/bench/published_runs [part of an id]
+#include <fmt/format.h>
+
+#include <ctime>
+
+#include "program/lower.h"
+#include "program/verify.h"
+#include "validate/configure.h"
+
+namespace heddle {
+namespace {
+
+// Of the processor, so that what else runs does not decide.
+double Now() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void Print(const PublishedRun& run) {
+  double start = Now();
+  RunSetup setup = Configure(run);
+  if (!setup.reason.empty()) {
+    fmt::print("{:<60} {}\n", run.id, setup.reason);
+    return;
+  }
+  double planned = Now();
+  Program program = Lower(setup.model, setup.plan);
+  double lowered = Now();
+  size_t findings = Verify(program).size();
+  double verified = Now();
+  size_t instructions = 0;
+  for (const DeviceProgram& list : program.runs) instructions += list.instructions.size();
+  fmt::print("{:<60} {:>6} {:>6} {:>5} {:>10} {:>8.2f} {:>8.2f} {:>8.2f}{}\n", run.id, run.gpus,
+             setup.plan.microbatches, setup.plan.stages.size(), instructions, planned - start,
+             lowered - planned, verified - lowered,
+             findings == 0 ? "" : fmt::format("  {} findings", findings));
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  using namespace heddle;
+  fmt::print("{:<60} {:>6} {:>6} {:>5} {:>10} {:>8} {:>8} {:>8}\n", "run", "gpus", "micro",
+             "stages", "instrs", "plan s", "lower s", "verify s");
+  for (const PublishedRun& run : BundledRuns()) {
+    if (argc < 2 || run.id.find(argv[1]) != std::string::npos) Print(run);
+  }
+}
