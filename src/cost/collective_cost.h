@@ -66,9 +66,9 @@ struct LinkLoad {
 struct Pattern {
   std::vector<LinkLoad> loads;  // ascending by link, each once
   std::int64_t members = 0;     // p
-  std::int64_t groups =
-      0;  // k: parts of the smallest group around all members that hold some; p where
-          // those parts are devices
+  // k: of what the smallest group around all members is made of, how many hold some; p where those
+  // are devices.
+  std::int64_t groups = 0;
   // Seconds a piece takes to reach all members, by way of
   double ring = 0;    // p-1 hops round the ring
   double levels = 0;  // a ring at every level; in a mesh a direct exchange
@@ -78,7 +78,8 @@ struct Pattern {
 
 // The members must differ; their order does not matter. O(p) in switches, and where there is a ring
 // or torus the members of that, and the hops of all routes; O(p^2) in a mesh.
-Pattern RingPattern(const Network& network, std::span<const DeviceId> members);  // all others
+// For all kinds but all-to-all.
+Pattern RingPattern(const Network& network, std::span<const DeviceId> members);
 Pattern AllToAllPattern(const Network& network, std::span<const DeviceId> members);
 
 enum class Algorithm : std::uint8_t { kRing, kTwoLevel, kTree, kDirect };

@@ -2,7 +2,7 @@
 //
 //   Network net(LoadCluster("dgx-h100:2"));
 //   Network::Route way = net.RouteBetween(DeviceId{0}, DeviceId{9});
-//   way.links      // d0's port to the InfiniBand, node 0's uplink out, node 1's in, d9's port in
+//   way.links      // node 0's uplink out, d0's port at the network, d9's port, node 1's uplink in
 //   way.latency    // 5e-6
 //
 // What becomes a link, for every occurrence of a group with more than one member:

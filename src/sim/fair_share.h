@@ -28,7 +28,7 @@
 //   - all links of a class have the same capacity, and each is crossed by the same number of flows
 //     of a class with the same weight: `copies` of the load that is kept,
 //   - all flows of a class cross links of the same classes with the same weights.
-// (A flow that crosses several links of one class with one weight needs to state only one of them.)
+// A flow that crosses several links of one class with one weight states them as one load.
 // Rates and ends are then those of the whole system, bit for bit, whatever the weights, volumes,
 // capacities and times. For this, equal weights on a link are counted in integers:
 //

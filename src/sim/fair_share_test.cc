@@ -377,6 +377,26 @@ TEST(FairShare, AFoldedSystemEqualsTheWholeBitForBit) {
   }
 }
 
+// Three flows round a triangle of links: each crosses two links, each link is crossed by two flows.
+TEST(FairShare, LinksOfOneClassAreStatedOnce) {
+  const double w = 1.0 / 7;
+  FairShare whole({0.3, 0.3, 0.3});
+  FairShare folded({0.3});
+  for (const double start : {0.1, 0.2}) {
+    for (int i = 0; i < 3; ++i) whole.Start(start, 1, Loads{{i, w}, {(i + 1) % 3, w}});
+    folded.Start(start, 1, Loads{{0, w, 2}});
+    EXPECT_EQ(whole.NextEnd(), folded.NextEnd());
+  }
+  std::vector<int> ended;
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(whole.NextEnd(), folded.NextEnd());
+    folded.Advance(folded.NextEnd(), ended);
+    EXPECT_EQ(ended.size(), 1u);
+    whole.Advance(whole.NextEnd(), ended);
+    EXPECT_EQ(ended.size(), 3u);
+  }
+}
+
 // Classes that meet: flows of two classes cross one link with the same weight.
 TEST(FairShare, CopiesOfTwoClassesAddUpAsIntegers) {
   const double w = 1.0 / 29;
