@@ -52,10 +52,14 @@ void RequireKnownCommand(CLI::App& app, const std::string& given) {
 }  // namespace
 
 void ModelArgs::Add(CLI::App& command) {
-  command.add_option("MODEL", model, "an .onnx file (also gzipped), a .heddle file, a Hugging Face config.json, or a "
-                             "built-in such as gpt3-175b (see 'heddle models')")
+  command
+      .add_option("MODEL", model,
+                  "an .onnx file (also gzipped), a .heddle file, a Hugging Face config.json, or a "
+                  "built-in such as gpt3-175b (see 'heddle models')")
       ->required();
-  command.add_option("--dim", dims, "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
+  command
+      .add_option("--dim", dims,
+                  "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
       ->type_name("NAME=N");
   command.add_option("--batch", batch, "samples per step, if not the model's own")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
@@ -97,8 +101,8 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect, AddModels, AddCluster, AddPlan, AddSimulate, AddValidate,
-                                                    AddExport};
+  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,   AddCluster, AddPlan,
+                                                   AddSimulate, AddValidate, AddExport};
   return commands;
 }
 

@@ -60,7 +60,17 @@ void SetExperts(const PublishedExperts& moe, Words& words) {
 
 }  // namespace
 
-std::string ModelExpression(const PublishedRun& run, const Stack&, int64_t batch) {
+// What a run does not say, the stack decides.
+void SetAttention(const PublishedRun& run, const Stack& stack, Words& words) {
+  const std::string said = run.attention_impl.value_or("");
+  bool fused = said.find("lash") != std::string::npos;
+  if (stack.unfused_attention && !fused) Set(words, "attention", "unfused");
+  if (!stack.dropout) return;
+  Set(words, "dropout", "0.1");
+  if (!fused) Set(words, "attention_dropout", "0.1");
+}
+
+std::string ModelExpression(const PublishedRun& run, const Stack& stack, int64_t batch) {
   const PublishedModel& model = run.model;
   // LLaMA and its relatives, experts included, have RMS norms and no biases.
   bool llama = MlpOf(model) == "swiglu";
@@ -75,6 +85,7 @@ std::string ModelExpression(const PublishedRun& run, const Stack&, int64_t batch
   Set(words, "seq", model.seq);
   Set(words, "batch", batch);
   SetPosition(model, words);
+  SetAttention(run, stack, words);
   Set(words, "mlp", MlpOf(model));
   Set(words, "tied", int64_t{model.tied_embeddings});
   if (llama) {

@@ -18,17 +18,17 @@ constexpr int64_t kDefaultBucket = 32 * kMiB;
 // PyTorch's DDP (fp32 parameters under autocast, buckets of 25 MB). Alpa reduces once, after the last micro-batch.
 constexpr Stack kStacks[] = {
     {"unknown", GradientType::kF32UnlessF16, kDefaultBucket},
-    {"megatron 2020", GradientType::kF32UnlessF16, kAllGradients},
-    {"megatron 2021", GradientType::kF32UnlessF16, kAllGradients},
-    {"megatron 2022", GradientType::kF32UnlessF16, kAllGradients},
-    {"deepspeed zero3 2021", GradientType::kAsCompute, kAllGradients},
-    {"megatron-deepspeed 2022", GradientType::kF32UnlessF16, kAllGradients},
-    {"gpt-neox 2022", GradientType::kF32UnlessF16, kAllGradients},
+    {"megatron 2020", GradientType::kF32UnlessF16, kAllGradients, true, true},
+    {"megatron 2021", GradientType::kF32UnlessF16, kAllGradients, true, true},
+    {"megatron 2022", GradientType::kF32UnlessF16, kAllGradients, true, true},
+    {"deepspeed zero3 2021", GradientType::kAsCompute, kAllGradients, true, true},
+    {"megatron-deepspeed 2022", GradientType::kF32UnlessF16, kAllGradients, true, true},
+    {"gpt-neox 2022", GradientType::kF32UnlessF16, kAllGradients, true, false},
     {"megascale 2023", GradientType::kF32UnlessF16, kAllGradients},
     {"megatron-core 2024", GradientType::kF32, 400 * kMiB},
     {"megatron-bridge 2025", GradientType::kF32, 400 * kMiB},
     {"nemo 2023", GradientType::kAsCompute, 400 * kMiB},
-    {"zero-bubble 2023", GradientType::kF32UnlessF16, kAllGradients},
+    {"zero-bubble 2023", GradientType::kF32UnlessF16, kAllGradients, true, true},
     {"torchtitan eager", GradientType::kF32, kAllGradients},
     {"torchtitan compile", GradientType::kF32, kAllGradients},
     {"llama3 2024", GradientType::kF32, kAllGradients},
@@ -36,7 +36,7 @@ constexpr Stack kStacks[] = {
     {"llm-foundry", GradientType::kF32, kAllGradients},
     {"llm.c", GradientType::kAsCompute, kDefaultBucket},
     {"nanogpt", GradientType::kF32, 25 * kMiB},
-    {"alpa", GradientType::kAsCompute, kAllGradients},
+    {"alpa", GradientType::kAsCompute, kAllGradients, true, false},
 };
 
 // The first line that fits a run counts: its source, and, where one is given, a word that its notes or its sharding

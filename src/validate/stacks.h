@@ -20,6 +20,10 @@ struct Stack {
   GradientType gradients = GradientType::kF32;
   // Gradients reduced together. kAllGradients: all of a stage's, and so not before the last of them is there.
   int64_t bucket_bytes = 0;
+  // What a run that does not speak of it has: attention as separate kernels, and dropout of 0.1 after attention
+  // probabilities, attention and MLP.
+  bool unfused_attention = false;
+  bool dropout = false;
 };
 constexpr int64_t kAllGradients = int64_t{1} << 50;
 
