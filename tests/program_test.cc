@@ -100,6 +100,24 @@ TEST_P(ProgramTest, RandomPlansAreSound) {
   EXPECT_GE(lowered, 100);
 }
 
+// Norms and biases are reduced over other axes than matrices; neither closes the other's group.
+TEST(ParameterGroupsTest, AreFilledSideBySide) {
+  Model model = Analyse(LoadModel("gpt2:layers=6,batch=8"));
+  auto groups = [&](const Degrees& degrees, int64_t bucket) {
+    Plan plan = ExpertPlan(model, LoadCluster("local:4"), degrees);
+    plan.bucket_bytes = bucket;
+    return Lower(model, plan).stages[0].groups;
+  };
+  // Matrices, biases of row-split products, and the table of positions, which is not reduced.
+  EXPECT_EQ(groups({.dp = 2, .tp = 2}, int64_t{1} << 40).size(), 3u);
+  EXPECT_GT(groups({.dp = 2, .tp = 2}, int64_t{1} << 20).size(), 12u);
+  // ZeRO 3: a group per layer and kind, however small the bucket.
+  std::map<int, int> levels;
+  for (const ParameterGroup& group : groups({.dp = 2, .tp = 2, .zero = 3}, 1))
+    ++levels[group.zero];
+  EXPECT_EQ(levels[3], 12);
+}
+
 INSTANTIATE_TEST_SUITE_P(Tiny, ProgramTest, testing::ValuesIn(kTinyModels),
                          [](const auto& info) { return TestName(info.param); });
 

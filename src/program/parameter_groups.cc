@@ -1,6 +1,8 @@
 #include "program/parameter_groups.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace heddle {
 namespace {
@@ -80,9 +82,13 @@ void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Stored& a, const Stored& b) { return a.segment > b.segment; });
   AxisMask zero_axes = NamedAxes(stage.mesh, context.plan.zero.axes);
-  int64_t bytes = 0;
-  int last_block = -1;
-  bool last_tied = false;
+  // Groups that others may still join, by what they must have in common. Of a layer some gradients are reduced over
+  // more axes than others (norms and biases under tensor parallelism), so several are open at a time.
+  struct Open {
+    int group = -1;
+    int64_t bytes = 0;
+  };
+  std::map<std::tuple<bool, AxisMask, AxisMask, int, int>, Open> open;
   for (const Stored& stored : all) {
     Local& local = stage.locals[static_cast<size_t>(stored.local)];
     ParameterGroup group;
@@ -93,23 +99,20 @@ void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
     if (group.zero == 0) group.zero_axes = 0;
     bool tied = context.reader_stages[local.value.index()].size() > 1;
     if (group.zero == 3 && (!stored.plain || tied || stored.block < 0)) group.zero = 2;
-    bool joins = !stage.groups.empty() && !tied && !last_tied && bytes < context.plan.bucket_bytes;
-    if (joins) {
-      const ParameterGroup& last = stage.groups.back();
-      joins = last.trained == group.trained && last.reduce_axes == group.reduce_axes &&
-              last.zero_axes == group.zero_axes && last.zero == group.zero;
-      if (group.zero == 3) joins = joins && stored.block == last_block;
-    }
-    if (!joins) {
+    Open alone;
+    Open& at = tied ? alone
+                    : open[{group.trained, group.reduce_axes, group.zero_axes, group.zero,
+                            group.zero == 3 ? stored.block : -1}];
+    bool full = group.zero != 3 && at.bytes >= context.plan.bucket_bytes;
+    if (at.group < 0 || full) {
+      at = {static_cast<int>(stage.groups.size()), 0};
       stage.groups.push_back(std::move(group));
-      bytes = 0;
     }
-    local.source.from = static_cast<int>(stage.groups.size()) - 1;
-    local.source.step = static_cast<int>(stage.groups.back().slots.size());
-    stage.groups.back().slots.push_back({local.value, local.sharding});
-    bytes += SizeOf(context.plan.precision.gradients) * ElementsOf(stage.mesh, local.sharding);
-    last_block = stored.block;
-    last_tied = tied;
+    std::vector<ParameterSlot>& slots = stage.groups[static_cast<size_t>(at.group)].slots;
+    local.source.from = at.group;
+    local.source.step = static_cast<int>(slots.size());
+    slots.push_back({local.value, local.sharding});
+    at.bytes += SizeOf(context.plan.precision.gradients) * ElementsOf(stage.mesh, local.sharding);
   }
 }
 

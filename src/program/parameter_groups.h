@@ -1,5 +1,5 @@
 // The parameters of a stage, grouped: those whose gradients are reduced over the same axes lie together, in the
-// order in which backward finishes them, up to the plan's bucket size (ZeRO 3: those of one block).
+// order in which backward finishes them, up to the plan's bucket size (ZeRO 3: all of one block).
 #pragma once
 
 #include "program/stage_builder.h"

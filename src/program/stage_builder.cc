@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/check.h"
+#include "program/arrival.h"
 #include "program/copies.h"
 #include "program/parameter_groups.h"
 #include "program/segments.h"
@@ -253,8 +254,7 @@ class Builder {
       for (int stage : away) {
         const std::vector<int>& back = context_.gradient_stages[id.index()];
         if (std::find(back.begin(), back.end(), stage) == back.end()) continue;
-        crossing.gradients[stage] = AddLocal(id, local(crossing.local).sharding, true, false,
-                                             {SourceKind::kRecv, -1, -1, {}});
+        crossing.gradients[stage] = AddReceived(id, local(crossing.local).sharding, true);
         gradients.push_back(crossing.gradients[stage]);
       }
     }
@@ -263,13 +263,18 @@ class Builder {
     out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].gradient = back;
   }
 
+  int AddReceived(ValueId id, const Sharding& wanted, bool gradient) {
+    return AddLocal(id, Arriving(context_.plan.cluster, mesh(), wanted), gradient, false,
+                    {SourceKind::kRecv, -1, -1, {}});
+  }
+
   void ConnectReceived(ValueId id, const std::vector<SegmentUse>& uses) {
     Routes routes = RoutesOf(uses);
     Sharding copy = ChooseCopy(mesh(), std::nullopt, routes, true);
     StageBuild::Crossing& crossing = out_.received[id];
-    crossing.local = AddLocal(id, copy, false, false, {SourceKind::kRecv, -1, -1, {}});
-    std::optional<int> copy_local = crossing.local;
-    ConnectForward(crossing.local, copy, uses, &copy_local);
+    crossing.local = AddReceived(id, copy, false);
+    std::optional<int> copy_local = AddChain(crossing.local, copy);
+    ConnectForward(*copy_local, copy, uses, &copy_local);
     std::vector<int> gradients = GradientsOf(id, false, uses);
     if (!gradients.empty()) crossing.gradients[-1] = Collect(gradients, copy, copy);
   }

@@ -13,15 +13,16 @@ constexpr int64_t kDefaultBucket = 32 * kMiB;
 // Megatron keeps fp16 gradients in fp16, and accumulates those of bf16 in fp32 (its arguments.py insists); until 2023
 // it reduced them in one buffer after the last backward. DeepSpeed's pipeline engine reduces after the last backward,
 // too: fp16 in fp16, bf16 in fp32 (its bf16 optimizer). FSDP reduces a layer at a time, as ZeRO 3 does here whatever
-// the bucket, in fp32 unless the run says otherwise ("PURE"); fms-fsdp's policy is bf16 throughout. NeMo's distributed
-// Adam syncs bf16 in buckets of 400 MB. llm.c keeps gradients in bf16 and reduces layer by layer, nanoGPT is
-// PyTorch's DDP (fp32 parameters under autocast, buckets of 25 MB). Alpa reduces once, after the last micro-batch.
+// the bucket, embedding and head apart, in fp32 unless the run says otherwise ("PURE"); fms-fsdp's policy is bf16
+// throughout. NeMo's distributed Adam syncs bf16 in buckets of 400 MB. llm.c keeps gradients in bf16 and reduces layer
+// by layer, nanoGPT is PyTorch's DDP (fp32 parameters under autocast, buckets of 25 MB). Alpa reduces once, after the
+// last micro-batch.
 constexpr Stack kStacks[] = {
     {"unknown", GradientType::kF32UnlessF16, kDefaultBucket},
     {"megatron 2020", GradientType::kF32UnlessF16, kAllGradients, true, true},
     {"megatron 2021", GradientType::kF32UnlessF16, kAllGradients, true, true},
     {"megatron 2022", GradientType::kF32UnlessF16, kAllGradients, true, true},
-    {"deepspeed zero3 2021", GradientType::kAsCompute, kAllGradients, true, true},
+    {"deepspeed zero3 2021", GradientType::kAsCompute, kDefaultBucket, true, true},
     {"megatron-deepspeed 2022", GradientType::kF32UnlessF16, kAllGradients, true, true},
     {"gpt-neox 2022", GradientType::kF32UnlessF16, kAllGradients, true, false},
     {"megascale 2023", GradientType::kF32UnlessF16, kAllGradients},
@@ -29,11 +30,11 @@ constexpr Stack kStacks[] = {
     {"megatron-bridge 2025", GradientType::kF32, 400 * kMiB},
     {"nemo 2023", GradientType::kAsCompute, 400 * kMiB},
     {"zero-bubble 2023", GradientType::kF32UnlessF16, kAllGradients, true, true},
-    {"torchtitan eager", GradientType::kF32, kAllGradients},
-    {"torchtitan compile", GradientType::kF32, kAllGradients},
-    {"llama3 2024", GradientType::kF32, kAllGradients},
-    {"fsdp ibm", GradientType::kAsCompute, kAllGradients},
-    {"llm-foundry", GradientType::kF32, kAllGradients},
+    {"torchtitan eager", GradientType::kF32, kDefaultBucket},
+    {"torchtitan compile", GradientType::kF32, kDefaultBucket},
+    {"llama3 2024", GradientType::kF32, kDefaultBucket},
+    {"fsdp ibm", GradientType::kAsCompute, kDefaultBucket},
+    {"llm-foundry", GradientType::kF32, kDefaultBucket},
     {"llm.c", GradientType::kAsCompute, kDefaultBucket},
     {"nanogpt", GradientType::kF32, 25 * kMiB},
     {"alpa", GradientType::kAsCompute, kAllGradients, true, false},
