@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "program/copies.h"
+#include "program/gather_again.h"
 #include "program/parameter_groups.h"
 #include "program/segments.h"
 
@@ -32,6 +33,7 @@ class Builder {
       SetBackward(segment);
       SetLate(segment);
     }
+    MarkGatheredAgain(context_, out_);
     GroupParameters(context_, index_, out_.stage);
     return std::move(out_);
   }
