@@ -190,6 +190,8 @@ class Emitter {
       if (half == Half::kW) break;
       reads.push_back(comes ? Provide(s, output.gradient, context) : BufferId{});
     }
+    GatherAgain(s, g, microbatch);
+    if (half != Half::kW) GatherAgain(s, NextBackward(s, g), microbatch);  // while this one runs
     reads.push_back(Get(SavedBuffer(s, g, microbatch)));
     std::vector<BufferId> adds;
     std::vector<BufferId> writes;
@@ -198,6 +200,7 @@ class Emitter {
       if (from.source.kind == SourceKind::kParameter && group(s, from.source.from).zero == 3) {
         reads.push_back(WeightsOf(s, from.source.from));
       }
+      if (input.again) reads.push_back(Get({BufferKind::kLocal, s, input.local, microbatch, 1}));
       bool mine = half == Half::kBW || (half == Half::kW) == input.late;
       if (!mine) continue;
       if (input.trained) AddUnique(adds, GradientsOf(s, from.source.from, microbatch));
@@ -214,6 +217,26 @@ class Emitter {
     run.reads = std::move(reads);
     run.writes = std::move(writes);
     run.adds = std::move(adds);
+  }
+
+  // What a segment's backward needs and forward did not keep.
+  void GatherAgain(int s, int g, int microbatch) {
+    if (g < 0) return;
+    for (const SegmentInput& input : segment(s, g).inputs) {
+      Buffer buffer{BufferKind::kLocal, s, input.local, microbatch, 1};
+      if (!input.again || Exists(buffer)) continue;
+      BufferId from = Provide(s, local(s, input.local).source.from, {microbatch, -1, false});
+      Instruction& step = Add(Opcode::kReshard, Stream::kCommunication, s, input.local, microbatch);
+      step.reads = {from};
+      step.writes = {Get(buffer)};
+    }
+  }
+  int NextBackward(int s, int g) const {
+    while (--g >= 0) {
+      const Segment& at = segment(s, g);
+      if (at.phase == Phase::kMain && at.has_backward) return g;
+    }
+    return -1;
   }
 
   static void AddUnique(std::vector<BufferId>& list, BufferId id) {

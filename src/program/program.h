@@ -10,6 +10,8 @@
 //   B, W, BW         read the gradients of its outputs and what was kept; B and BW write the gradients of its
 //                    inputs; W and BW add to the gradients of parameters
 //
+// An input that an all-gather made is not kept but gathered again for backward (gather_again.h).
+//
 // Values that do not depend on the samples (parameters, constants, what follows from them) are *once* values:
 // resharded and computed before the first micro-batch. Their gradients are added up over the micro-batches and go
 // back after the last.
@@ -77,7 +79,8 @@ struct SegmentInput {
   // other axes of its group's reduction only the first device adds it.
   bool trained = false;
   AxisMask partial_axes = 0;
-  bool late = false;  // of a once value: its gradient is W's, where B and W are apart
+  bool late = false;   // of a once value: its gradient is W's, where B and W are apart
+  bool again = false;  // not kept: it is gathered again for backward
   bool operator==(const SegmentInput&) const = default;
 };
 
@@ -164,7 +167,7 @@ struct Buffer {
   int stage = 0;
   int index = 0;        // Local, Segment or ParameterGroup
   int microbatch = -1;  // -1: of the step
-  int version = 0;      // 1: recomputed
+  int version = 0;      // 1: recomputed, or gathered again
   bool operator==(const Buffer&) const = default;
 };
 
@@ -201,7 +204,8 @@ struct Instruction {
   Half half = Half::kF;
   bool recompute = false;
   std::vector<BufferId>
-      reads;  // a Run backward: per output of the segment, invalid where none comes
+      reads;  // a Run backward: per output of the segment, invalid where none comes; what was kept; whole weights
+      // (ZeRO 3) and what was gathered again, in the order of the inputs
   std::vector<BufferId> writes;
   std::vector<BufferId> adds;   // written by adding to what is there (the first: by writing)
   std::vector<BufferId> frees;  // nobody reads these any more

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "program/arrival.h"
 #include "program/copies.h"
+#include "program/gather_again.h"
 #include "program/parameter_groups.h"
 #include "program/segments.h"
 
@@ -33,6 +34,7 @@ class Builder {
       SetBackward(segment);
       SetLate(segment);
     }
+    MarkGatheredAgain(context_, out_);
     GroupParameters(context_, index_, out_.stage);
     return std::move(out_);
   }

@@ -163,6 +163,9 @@ class OperandCheck {
     for (const SegmentInput& input : segment.inputs) {
       Wanted from = At(input.local);
       if (from.buffer->kind == BufferKind::kGathered) reads.push_back(from);
+      if (input.again)
+        reads.push_back(
+            {Buffer{BufferKind::kLocal, now().stage, input.local, now().microbatch, 1}, false});
       if (half != Half::kBW && (half == Half::kW) != input.late) continue;
       if (input.trained)
         AddOnce(adds, GradientsOf(now().stage, from.buffer->index, now().microbatch));

@@ -65,6 +65,14 @@ class SegmentCheck {
     if (at.gradient >= 0)
       Compare(value, local(at.gradient).sharding, gradient, "the gradient of an input");
     if (at.trained) CheckTrained(value, at, gradient);
+    if (at.again && !IsGathered(at.local))
+      Wrong(value, "it is gathered again and was never gathered");
+  }
+
+  bool IsGathered(int l) const {
+    const Source& source = local(l).source;
+    return source.kind == SourceKind::kReshard &&
+           stage_.steps[static_cast<size_t>(source.step)].kind == StepKind::kAllGather;
   }
 
   void CheckInside(ValueId value, const Sharding& wanted, const Sharding* gradient) {

@@ -204,6 +204,9 @@ std::vector<Mistake> Groups() {
          p.stages[0].locals[static_cast<size_t>(local)].sharding = Replicated({4, 16});
        },
        "x: an input is in [4,16], must be in [4/dp,16]"},
+      {"GatheredAgainButNeverGathered", kOneStage,
+       [](Program& p) { p.stages[0].segments[1].inputs[0].again = true; },
+       "x: it is gathered again and was never gathered"},
   };
 }
 

@@ -9,6 +9,7 @@
 #include "program/text.h"
 #include "runtime/executor_internal.h"
 #include "runtime/tiles.h"
+#include "runtime/torch_compat.h"
 
 namespace heddle {
 namespace {
@@ -188,6 +189,8 @@ void Executor::Execute(size_t index) {
   for (BufferId id : i.frees) {
     const Buffer& buffer = run_.buffers[id.index()];
     if (pending_by_buffer_[id.index()] != kNothing) Finish(pending_by_buffer_[id.index()]);
+    // What is gathered again is not kept, though autograd looks at it.
+    if (IsGatheredAgain(buffer) && buffer.version == 0) ResizeStorage(At(id), 0);
     At(id).reset();
     saved_.erase(id.index());
     if (buffer.kind == BufferKind::kGathered) store(buffer.stage, buffer.index).ReleaseWhole();

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ class Executor {
   void RunForward(const Instruction& i);
   void RunBackward(const Instruction& i);
   void RunWeights(const Instruction& i);
+  void Restore(const Instruction& i, const Saved& saved);
+  bool IsGatheredAgain(const Buffer& buffer) const;
   void GiveGradient(const Instruction& i, const SegmentInput& input, const at::Tensor& leaf,
                     at::Tensor gradient);
   void Reshard(const Instruction& i, size_t index);
@@ -112,7 +115,8 @@ class Executor {
   std::map<std::vector<int64_t>, GroupHandle> groups_;
   std::map<std::pair<int, int>, std::unique_ptr<GroupStore>> stores_;
   std::map<std::pair<int, int>, SegmentRun> segments_;  // by stage and segment
-  std::map<std::pair<int, int>, Exchange> exchanges_;   // by stage and Local
+  std::set<std::pair<int, int>> again_;  // stage and Local: gathered again for backward
+  std::map<std::pair<int, int>, Exchange> exchanges_;  // by stage and Local
   std::map<std::pair<int, bool>, std::vector<PeerMessage>>
       messages_;  // by transfer and whether it is sent
   std::vector<at::Tensor> buffers_;

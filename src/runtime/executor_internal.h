@@ -28,6 +28,12 @@ struct Executor::Saved {
   std::vector<at::Tensor> outputs;  // per output
   // Per late node: its results, and their gradients once B has run.
   std::vector<std::vector<at::Tensor>> late_results, late_gradients;
+  // Inputs that are gathered again: without memory between forward and backward.
+  struct Gathered {
+    int local;
+    at::Tensor tensor;
+  };
+  std::vector<Gathered> gathered;
 };
 
 struct Executor::Pending {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "runtime/executor_internal.h"
+#include "runtime/torch_compat.h"
 
 namespace heddle {
 
@@ -18,6 +19,9 @@ void Executor::PrepareSegments() {
       const Segment& at = stage(s).segments[g];
       SegmentRun& ready = segments_[{s, static_cast<int>(g)}];
       ready.segment = &at;
+      for (const SegmentInput& input : at.inputs) {
+        if (input.again) again_.insert({s, input.local});
+      }
       std::map<ValueId, size_t> last;
       for (size_t n = 0; n < at.nodes.size(); ++n) {
         size_t node = at.nodes[n].index();
@@ -81,6 +85,7 @@ void Executor::RunForward(const Instruction& i) {
     if (!parameter && keeps && at.inputs[n].gradient >= 0)
       tensor = tensor.detach().set_requires_grad(true);
     inputs.push_back(tensor);
+    if (keeps && at.inputs[n].again) saved.gathered.push_back({at.inputs[n].local, tensor});
     if (keeps) {
       bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
       saved.leaves.push_back(wanted ? tensor : at::Tensor());
@@ -151,11 +156,29 @@ void Executor::GiveGradient(const Instruction& i, const SegmentInput& input, con
   HEDDLE_CHECK(false, "a gradient has no buffer");
 }
 
+bool Executor::IsGatheredAgain(const Buffer& buffer) const {
+  return buffer.kind == BufferKind::kLocal && again_.count({buffer.stage, buffer.index}) != 0;
+}
+
+// What was gathered again takes the place of what forward gathered; segments that read the same share it.
+void Executor::Restore(const Instruction& i, const Saved& saved) {
+  for (const Saved::Gathered& gathered : saved.gathered) {
+    for (BufferId id : i.reads) {
+      if (!id.valid() || gathered.tensor.storage().nbytes() != 0) continue;
+      const Buffer& buffer = run_.buffers[id.index()];
+      if (buffer.kind == BufferKind::kLocal && buffer.index == gathered.local &&
+          buffer.version == 1)
+        MoveStorage(At(id), gathered.tensor);
+    }
+  }
+}
+
 void Executor::RunBackward(const Instruction& i) {
   SegmentRun& run = segment(i);
   const Segment& at = *run.segment;
   size_t saved_at = at.outputs.size();
   Saved& saved = saved_.at(i.reads[saved_at].index());
+  Restore(i, saved);
   std::vector<at::Tensor> outputs, seeds;
   for (size_t o = 0; o < at.outputs.size(); ++o) {
     if (at.outputs[o].gradient < 0 || !saved.outputs[o].requires_grad()) continue;

@@ -41,6 +41,16 @@ inline void ResizeStorage(const at::Tensor& tensor, int64_t elements) {
   storage->set_nbytes(bytes);
 }
 
+// Gives the memory under one tensor to the storage of another of the same size and layout, and to its views.
+inline void MoveStorage(const at::Tensor& from, const at::Tensor& to) {
+  at::StorageImpl* source = from.storage().unsafeGetStorageImpl();
+  at::StorageImpl* target = to.storage().unsafeGetStorageImpl();
+  size_t bytes = source->nbytes();
+  target->set_data_ptr_noswap(source->set_data_ptr({}));
+  target->set_nbytes(bytes);
+  source->set_nbytes(0);
+}
+
 // Whether FusedAttention ever answers: preparing its operands costs copies.
 inline constexpr bool kHasFusedAttention = HEDDLE_TORCH_AT_LEAST(2, 1);
 

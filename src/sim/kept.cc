@@ -189,6 +189,7 @@ class ForwardTrace {
         if (input >= 0 && view_.stage().IsParameter(view_.input(input).local)) continue;
         at = PlacedOperand(n, o);
       }
+      if (at.storage < 0 && view_.input(~at.storage).again) continue;
       const std::vector<StorageRef>& all = recorder_.kept();
       if (std::find(all.begin(), all.end(), at.storage) != all.end()) continue;
       recorder_.Keep(at.storage);
