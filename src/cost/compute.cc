@@ -110,9 +110,9 @@ Terms ComputeCost::Update(double elements, const Precision& precision) const {
   return terms;
 }
 
-Terms ComputeCost::Host(double steps, double tasks) const {
+Terms ComputeCost::Host() const {
   Terms terms;
-  terms[Term::kHost] = slow_ * (steps * stack_.host_step + tasks * stack_.host_microbatch);
+  terms[Term::kHost] = slow_ * stack_.host;
   return terms;
 }
 

@@ -28,8 +28,7 @@ class ComputeCost {
   Terms Joined(const Kernel& kernel) const;
   Terms Traffic(double bytes) const;                                // a kernel that moves this much
   Terms Update(double elements, const Precision& precision) const;  // of the optimizer, Adam
-  // Once per step, and per task of a micro-batch.
-  Terms Host(double steps, double tasks) const;
+  Terms Host() const;  // of a forward or backward of a micro-batch
 
   const StackCosts& stack() const { return stack_; }
 

@@ -24,7 +24,7 @@ constexpr StackCosts kStacks[] = {
     {.name = "megatron 2020", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
     {.name = "megatron 2021", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
     {.name = "megatron 2022", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
-    {.name = "deepspeed zero3 2021", .about = ""},
+    {.name = "deepspeed zero3 2021", .about = "", .overlap_gradients = false, .overlap_weights = false},
     {.name = "megatron-deepspeed 2022", .about = "", .fused_elementwise = true, .overlap_gradients = false, .overlap_transfers = false},
     {.name = "gpt-neox 2022", .about = "", .fused_elementwise = true},
     {.name = "megascale 2023", .about = "", .fused_elementwise = true},

@@ -107,7 +107,7 @@ class Pricer {
       if (at.half == Half::kB || at.half == Half::kBW) Add(kernels.backward, joins, cost);
       if (at.half == Half::kW || at.half == Half::kBW) Add(kernels.weight, false, cost);
     }
-    if (IsEnd(on, at.index) && !at.recompute) cost.terms += compute_.Host(0, 1);
+    if (IsEnd(on, at.index) && !at.recompute) cost.terms += compute_.Host();
   }
 
   // Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.

@@ -139,6 +139,23 @@ class Summary {
   const Timeline& at_;
 };
 
+// Devices of a class hold the same at the same instructions.
+void AddMemory(const Program& program, SimResult& result) {
+  MemoryModel model(program);
+  ReplayOptions options;
+  options.timeline = false;
+  for (DeviceResult& device : result.devices) {
+    MemoryTimeline timeline = Replay(model, device.device, options);
+    device.peak_memory = timeline.peak;
+    device.memory = timeline.peak_kinds;
+    if (timeline.peak <= result.peak_memory_bytes) continue;
+    result.peak_memory_bytes = timeline.peak;
+    result.worst_device = device.device;
+  }
+  options.allocator = true;
+  result.reserved_memory_bytes = Replay(model, result.worst_device, options).reserved;
+}
+
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -155,6 +172,7 @@ SimResult Simulate(const Program& program, const Cluster& cluster, const SimOpti
   double ready = Now();
   Timeline timeline = Execute(prepared);
   SimResult result = Summarise(program, prepared, timeline);
+  AddMemory(program, result);
   result.prepare_seconds = ready - begin;
   result.simulate_seconds = Now() - begin;
   return result;

@@ -12,6 +12,7 @@
 
 #include "program/trace.h"
 #include "sim/engine.h"
+#include "sim/memory.h"
 
 namespace heddle {
 
@@ -27,6 +28,8 @@ struct DeviceResult {
   double exposed = 0;  // compute waits for communication
   double bubble = 0;   // compute waits for other devices' compute
   KindSeconds kinds;
+  int64_t peak_memory = 0;  // bytes
+  MemoryKinds memory;       // at the peak
 };
 
 struct SimResult {

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "program/lower.h"
-#include "sim/memory.h"
 #include "sim/simulate.h"
 #include "validate/configure.h"
 
@@ -33,14 +32,7 @@ void Run(const PublishedRun& run, Prediction& out) {
   out.exposed = result.exposed_communication;
   if (run.measured.memory_gib) {
     out.measured_memory = *run.measured.memory_gib * 0x1p30;
-    MemoryModel memory(program);
-    double most = 0;
-    for (const DeviceResult& device : result.devices) {
-      ReplayOptions replay;
-      replay.timeline = false;
-      most = std::max(most, static_cast<double>(Replay(memory, device.device, replay).peak));
-    }
-    out.predicted_memory = most;
+    out.predicted_memory = static_cast<double>(result.reserved_memory_bytes);
   }
   if (!out.measured) out.reason = "no step time was published";
 }
