@@ -55,7 +55,9 @@ class Summary {
     const DeviceClass& of = in_.classes.devices[c];
     const std::vector<Instruction>& instructions =
         program_.runs[static_cast<size_t>(of.run)].instructions;
-    DeviceResult out{of.device, of.count, 0, 0, 0, {}};
+    DeviceResult out;
+    out.device = of.device;
+    out.count = of.count;
     double free = 0;  // when compute's last task ended
     for (size_t t = 0; t < instructions.size(); ++t) {
       TaskRef at{static_cast<int>(c), static_cast<int>(t)};

@@ -39,6 +39,9 @@ struct SimResult {
   Terms critical;                     // the step along its critical path; adds up to step_seconds
   double flops = 0;                   // contractions done by all devices, recomputed ones too
   std::vector<DeviceResult> devices;  // per class
+  // Of the device that needs most: what it uses, and what PyTorch's allocator has then reserved.
+  int64_t worst_device = 0;
+  int64_t peak_memory_bytes = 0, reserved_memory_bytes = 0;
   int64_t events = 0;
   double prepare_seconds = 0, simulate_seconds = 0;  // on the clock
 };
