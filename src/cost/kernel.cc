@@ -139,9 +139,25 @@ class NodeWorker {
     }
   }
 
+  double TermBytes(const std::vector<KeepTerm>& terms) const {
+    double bytes = 0;
+    for (const KeepTerm& term : terms) {
+      double points = term.bytes;
+      for (int f : term.factors) {
+        points *= static_cast<double>(blocks_[static_cast<size_t>(f)].size());
+      }
+      bytes += points;
+    }
+    return bytes;
+  }
+
+  // What is kept beside the results is written; what a half needs for itself is written and read.
   void Traffic(NodeKernels& kernels) const {
-    kernels.forward = {Make(KernelKind::kTraffic, 0, AllOperands() + AllResults())};
-    if (!AnyGradient()) return;
+    double scratch = 2 * TermBytes(rule_.scratch), extra = TermBytes(rule_.keep.extra);
+    bool gradient = AnyGradient();
+    kernels.forward = {Make(KernelKind::kTraffic, 0,
+                            AllOperands() + AllResults() + scratch + (gradient ? extra : 0))};
+    if (!gradient) return;
     // Sums and the like hand gradients on as they are; what was broadcast is summed.
     const Keep& keep = rule_.keep;
     bool keeps = !keep.operands.empty() || !keep.crossed.empty() || !keep.results.empty() ||
@@ -152,13 +168,7 @@ class NodeWorker {
       for (int o : keep.operands) bytes += OperandBytes(static_cast<size_t>(o));
       for (int o : keep.crossed) bytes += OperandBytes(static_cast<size_t>(o));
       for (int r : keep.results) bytes += ResultBytes(static_cast<size_t>(r));
-      for (const KeepTerm& term : keep.extra) {
-        double points = term.bytes;
-        for (int f : term.factors) {
-          points *= static_cast<double>(blocks_[static_cast<size_t>(f)].size());
-        }
-        bytes += points;
-      }
+      bytes += extra + scratch;
       for (size_t o = 0; o < node_.operands.size(); ++o) {
         if (Needs(o)) bytes += OperandBytes(o);
       }

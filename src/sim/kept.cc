@@ -26,6 +26,8 @@ class Recorder {
     half_.events.push_back({HalfEvent::Kind::kMake, static_cast<int>(half_.made.size()) - 1});
     return static_cast<StorageRef>(half_.made.size()) - 1;
   }
+  // Held until it is dropped; nothing where there are no bytes.
+  StorageRef MakeScratch(int64_t bytes) { return bytes == 0 ? kNoStorage : Hold(Make(bytes)); }
   StorageRef Hold(StorageRef ref) {
     if (ref >= 0) ++half_.made[static_cast<size_t>(ref)].holders;
     return ref;
@@ -86,10 +88,13 @@ class SegmentView {
     return ElementsOf(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
            SizeOf(rule(n).result_dtypes[r]);
   }
-  // Kept by the node in no value.
-  int64_t ExtraBytes(size_t n) const {
+  // Kept by the node in no value, and needed by each half while it runs.
+  int64_t ExtraBytes(size_t n) const { return BytesOf(n, rule(n).keep.extra); }
+  int64_t ScratchBytes(size_t n) const { return BytesOf(n, rule(n).scratch); }
+
+  int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
     double bytes = 0;
-    for (const KeepTerm& term : rule(n).keep.extra) {
+    for (const KeepTerm& term : terms) {
       double points = term.bytes;
       for (int f : term.factors)
         points *= static_cast<double>(blocks_[n][static_cast<size_t>(f)].size());
@@ -140,8 +145,10 @@ class ForwardTrace {
   // `keepers`: per entry of what is kept, the first node that keeps it. Says of the outputs whether they are row-major.
   HalfMemory Run(std::vector<size_t>* keepers, std::vector<bool>* row_major) {
     for (size_t n = 0; n < view_.size(); ++n) {
+      StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
       AddResults(n);
       if (keeps_) Keep(n, keepers);
+      recorder_.Drop(scratch);
       DropAfter(n);
     }
     for (const SegmentOutput& output : view_.segment().outputs) {
@@ -285,6 +292,7 @@ class BackwardTrace {
 
   void PassNode(size_t n) {
     const Node& node = view_.node(n);
+    StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
     for (size_t o = 0; o < node.operands.size(); ++o) {
       if (!view_.Wants(n, o)) continue;
       int input = view_.input(n, o);
@@ -293,6 +301,7 @@ class BackwardTrace {
       Placed& sum = input < 0 ? values_[node.operands[o]] : inputs_[static_cast<size_t>(input)];
       Add(sum, gradient, view_.OperandBytes(n, o));
     }
+    recorder_.Drop(scratch);
     for (ValueId id : node.results) {
       auto found = values_.find(id);
       if (found == values_.end()) continue;
