@@ -13,6 +13,16 @@ double Elements(const Rule& rule, const Dims& dims, std::span<const Block> block
   return elements;
 }
 
+double TermBytes(const std::vector<KeepTerm>& terms, std::span<const Block> blocks) {
+  double bytes = 0;
+  for (const KeepTerm& term : terms) {
+    double points = term.bytes;
+    for (int f : term.factors) points *= static_cast<double>(blocks[static_cast<size_t>(f)].size());
+    bytes += points;
+  }
+  return bytes;
+}
+
 // Reads or writes only as much of operand 0 as there is in the result.
 bool ReadsRows(std::string_view op) {
   return op == "Gather" || op == "GatherElements" || op == "GatherND" || op == "Slice";
@@ -139,21 +149,10 @@ class NodeWorker {
     }
   }
 
-  double TermBytes(const std::vector<KeepTerm>& terms) const {
-    double bytes = 0;
-    for (const KeepTerm& term : terms) {
-      double points = term.bytes;
-      for (int f : term.factors) {
-        points *= static_cast<double>(blocks_[static_cast<size_t>(f)].size());
-      }
-      bytes += points;
-    }
-    return bytes;
-  }
-
   // What is kept beside the results is written; what a half needs for itself is written and read.
   void Traffic(NodeKernels& kernels) const {
-    double scratch = 2 * TermBytes(rule_.scratch), extra = TermBytes(rule_.keep.extra);
+    double scratch = 2 * TermBytes(rule_.scratch, blocks_);
+    double extra = TermBytes(rule_.keep.extra, blocks_);
     bool gradient = AnyGradient();
     kernels.forward = {Make(KernelKind::kTraffic, 0,
                             AllOperands() + AllResults() + scratch + (gradient ? extra : 0))};
@@ -168,7 +167,7 @@ class NodeWorker {
       for (int o : keep.operands) bytes += OperandBytes(static_cast<size_t>(o));
       for (int o : keep.crossed) bytes += OperandBytes(static_cast<size_t>(o));
       for (int r : keep.results) bytes += ResultBytes(static_cast<size_t>(r));
-      bytes += extra + scratch;
+      bytes += extra + 2 * scratch;
       for (size_t o = 0; o < node_.operands.size(); ++o) {
         if (Needs(o)) bytes += OperandBytes(o);
       }
@@ -199,6 +198,10 @@ class NodeWorker {
 };
 
 }  // namespace
+
+double ScratchBytes(const Rule& rule, std::span<const Block> blocks) {
+  return TermBytes(rule.scratch, blocks);
+}
 
 double OperandBytes(const Graph& graph, const Node& node, const Rule& rule,
                     std::span<const Block> blocks, size_t o) {

@@ -96,7 +96,8 @@ struct Rule {
   std::vector<std::vector<int>> linear;
   std::vector<WorkTerm> work;
   Keep keep;
-  // What each half needs for itself while it runs, in bytes per point: a copy of the logits in fp32.
+  // What forward needs for itself while it runs, in bytes per point, and backward twice: copies of the logits, and
+  // gradients of the loss, in fp32.
   std::vector<KeepTerm> scratch;
   // Operands that a gradient can reach; empty for an op without a gradient.
   std::vector<int> differentiable;

@@ -142,8 +142,8 @@ class Summary {
 };
 
 // Devices of a class hold the same at the same instructions.
-void AddMemory(const Program& program, SimResult& result) {
-  MemoryModel model(program);
+void AddMemory(const Program& program, bool frees_after_b, SimResult& result) {
+  MemoryModel model(program, frees_after_b);
   ReplayOptions options;
   options.timeline = false;
   for (DeviceResult& device : result.devices) {
@@ -174,7 +174,7 @@ SimResult Simulate(const Program& program, const Cluster& cluster, const SimOpti
   double ready = Now();
   Timeline timeline = Execute(prepared);
   SimResult result = Summarise(program, prepared, timeline);
-  AddMemory(program, result);
+  AddMemory(program, options.stack.frees_after_b, result);
   result.prepare_seconds = ready - begin;
   result.simulate_seconds = Now() - begin;
   return result;

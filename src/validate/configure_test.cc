@@ -166,9 +166,9 @@ TEST(ConfigureTest, Recomputation) {
   for (size_t b = 0; b < second.model.blocks.size(); ++b) {
     if (second.model.blocks[b].chain >= 0) ++layers[second.plan.stages[0].recompute[b]];
   }
-  EXPECT_EQ(layers, (std::map<RecomputePolicy, int>{{RecomputePolicy::kNone, 16},
-                                                    {RecomputePolicy::kFull, 16}}));
-  EXPECT_THAT(second.remarks, Contains(HasSubstr("every second layer in full")));
+  EXPECT_EQ(layers, (std::map<RecomputePolicy, int>{{RecomputePolicy::kNone, 10},
+                                                    {RecomputePolicy::kFull, 22}}));
+  EXPECT_THAT(second.remarks, Contains(HasSubstr("two layers of three in full")));
 }
 
 TEST(ConfigureTest, StacksAreOfTheSourceAndWhatTheRunSays) {
