@@ -166,9 +166,19 @@ const StackCosts& FindStackCosts(std::string_view name) {
 }
 
 int ConstantCount() {
-  constexpr int kPerDevice = 8, kPerStack = 6;
-  return static_cast<int>(std::size(kDevices)) * kPerDevice +
-         static_cast<int>(std::size(kStacks)) * kPerStack;
+  const DeviceConstants device;
+  const StackCosts stack;
+  int count = kShapeConstants + 8 + 5;  // and what both default to
+  for (const DeviceConstants& at : kDevices) {
+    count += 1 + (at.products != device.products) + (at.fp8 != device.fp8) +
+             (at.attention != device.attention) + (at.traffic != device.traffic) +
+             (at.launch != device.launch) + (at.near != device.near) + (at.far != device.far);
+  }
+  for (const StackCosts& at : kStacks) {
+    count += (at.products != stack.products) + (at.attention != stack.attention) +
+             (at.traffic != stack.traffic) + (at.links != stack.links) + (at.host != stack.host);
+  }
+  return count;
 }
 
 }  // namespace heddle

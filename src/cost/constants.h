@@ -55,7 +55,11 @@ const DeviceConstants& ConstantsOf(const DeviceType& device);
 const StackCosts& FindStackCosts(std::string_view name);
 constexpr std::string_view kDefaultStack = "heddle";
 
-// How many numbers the two tables hold, flags not counted.
+// Numbers of the shapes of kernels: three for each of five tiles, the start of a product's sum, and what fused
+// attention's backward does again (compute.cc, kernel.cc).
+constexpr int kShapeConstants = 17;
+
+// How many numbers the model has: these, the defaults of the two tables and where entries differ from them.
 int ConstantCount();
 
 }  // namespace heddle
