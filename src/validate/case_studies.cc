@@ -106,7 +106,7 @@ std::vector<Study> Studies() {
   all.push_back({{"PaLM", "540B", "2 x 3072 TPUv4", "tp 12, pp 1, dp 512 (ZeRO 3 over 256)", "-",
                   "46.2 % (model)", "recomputation in full"},
                  "palm-540b",
-                 Pods("tpu-v4:12x16x16", 2),
+                 Pods("tpu-v4:16x16x12", 2),
                  "unknown",
                  {.dp = 512,
                   .tp = 12,

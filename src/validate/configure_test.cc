@@ -105,7 +105,7 @@ TEST(ConfigureTest, MegatronInterleaved) {
   EXPECT_EQ(setup.stack, "megatron 2021");
   EXPECT_EQ(setup.plan.model.source,
             "gpt:layers=80,hidden=12288,heads=96,ffn=49152,vocab=51200,seq=2048,batch=2304,"
-            "position=learned,mlp=gelu,tied=1");
+            "position=learned,attention=unfused,dropout=0.1,attention_dropout=0.1,mlp=gelu,tied=1");
   EXPECT_EQ(setup.plan.schedule, "interleaved");
   EXPECT_EQ(setup.plan.chunks, 2);
   EXPECT_EQ(LayersPerStage(setup), std::vector<int64_t>(16, 5));
