@@ -106,6 +106,7 @@ StepRecord Executor::RunStep(int64_t step) {
     SampleMemory();
   }
   FinishAll();
+  if (options_.trace) SampleMemory();
   StepRecord record;
   record.step = step;
   record.loss = loss_;
@@ -134,12 +135,12 @@ void Executor::OpenEvent(const Instruction& i) {
   trace_.events.push_back(std::move(event));
 }
 
-// It began then and ends now, unless it has ended before.
+// It began then and ended when the clock was last read, unless it has ended before.
 void Executor::CloseEvent(size_t at, double begin) {
   TraceEvent& event = trace_.events[at];
   if (event.end != kNotYet) return;
   event.start = begin - origin_;
-  event.end = MonotonicSeconds() - origin_;
+  event.end = charged_until_ - origin_;
   // Transfers overlap in flight; a track shows each from the end of the one before.
   if (event.stream == Stream::kCommunication) {
     event.start = std::max(event.start, communication_until_);
@@ -229,14 +230,13 @@ void Executor::Execute(size_t index) {
       for (Ticket& ticket : pending.more) transport_.Done(ticket);
       Charge(run_.instructions[at].op);
     }
-    bool sent_any = !sends_.empty();
     std::erase_if(sends_, [&](Sent& sent) {
       std::erase_if(sent.tickets, [&](Ticket& ticket) { return transport_.Done(ticket); });
+      Charge(Opcode::kSend);
       if (!sent.tickets.empty()) return false;
       if (options_.trace) CloseEvent(sent.event, sent.begin);
       return true;
     });
-    if (sent_any) Charge(Opcode::kSend);
   }
   for (BufferId id : i.frees) {
     const Buffer& buffer = run_.buffers[id.index()];
@@ -258,21 +258,22 @@ void Executor::Finish(size_t instruction) {
   Charge(running_);
   transport_.Wait(pending.ticket);
   for (Ticket& ticket : pending.more) transport_.Wait(ticket);
+  Opcode op = run_.instructions[instruction].op;
+  Charge(op);
   if (options_.trace) CloseEvent(pending.event, pending.begin);
   if (pending.finish) pending.finish();
-  Charge(run_.instructions[instruction].op);
+  Charge(op);
 }
 
 void Executor::FinishAll() {
   while (!pending_.empty()) Finish(pending_.begin()->first);
   Charge(running_);
-  if (sends_.empty()) return;
   for (Sent& sent : sends_) {
     for (Ticket& ticket : sent.tickets) transport_.Wait(ticket);
+    Charge(Opcode::kSend);
     if (options_.trace) CloseEvent(sent.event, sent.begin);
   }
   sends_.clear();
-  Charge(Opcode::kSend);
 }
 
 GroupHandle Executor::GroupOf(const std::vector<int64_t>& ranks) const { return groups_.at(ranks); }
