@@ -174,7 +174,8 @@ TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
   EXPECT_EQ(devices, (std::set<int64_t>{0, 1, 2, 3}));
   std::set<int64_t> counted;
   for (const Json& event : trace["traceEvents"]) {
-    if (event["ph"] == "C" && event["args"]["memory"] > 0) counted.insert(event["pid"].get<int64_t>());
+    if (event["ph"] == "C" && event["args"]["memory"] > 0)
+      counted.insert(event["pid"].get<int64_t>());
   }
   EXPECT_EQ(counted, devices);
   EXPECT_GE(tracks.size(), 8u);  // compute and communication of each

@@ -6,7 +6,6 @@
 
 #include "base/units.h"
 #include "cli/torch/train_screen.h"
-#include "cluster/topology.h"
 #include "sim/simulate.h"
 
 namespace heddle {
