@@ -24,6 +24,9 @@ struct StepSize {
 };
 StepSize SizeOfStep(const Model& model, const Plan& plan);
 
+// The type of the plan's first device whose rates nobody measured (those of the preset `local`); empty: none.
+std::string NominalDevice(const Plan& plan);
+
 StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr);
 
 // "dp 2 x tp 2, 4 devices, 2 micro-batches, 1f1b".
@@ -33,7 +36,5 @@ void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, b
 // `beside` is a loss to compare with, or NaN.
 void PrintStep(const StepMetrics& metrics, double beside, bool reference);
 void PrintSummary(const TrainSummary& summary, const StepSize& size);
-
-double MedianSeconds(const std::vector<StepRecord>& steps);
 
 }  // namespace heddle
