@@ -156,6 +156,17 @@ const DeviceConstants& ConstantsOf(const DeviceType& device) {
   return *best;
 }
 
+DeviceConstants WithProfile(DeviceConstants constants, const Profile& profile) {
+  constants.products = profile.products.value_or(constants.products);
+  constants.fp8 = profile.fp8.value_or(constants.fp8);
+  constants.attention = profile.attention.value_or(constants.attention);
+  constants.traffic = profile.traffic.value_or(constants.traffic);
+  constants.near = profile.near.value_or(constants.near);
+  constants.far = profile.far.value_or(constants.far);
+  constants.launch = profile.launch.value_or(constants.launch);
+  return constants;
+}
+
 const StackCosts& FindStackCosts(std::string_view name) {
   std::vector<std::string_view> names;
   for (const StackCosts& stack : kStacks) {

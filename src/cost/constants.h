@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "cluster/cluster.h"
+#include "cluster/profile.h"
 #include "cost/terms.h"
 
 namespace heddle {
@@ -51,6 +52,8 @@ std::span<const StackCosts> AllStackCosts();
 
 // The entry with the longest prefix of the name; one for all others where none is.
 const DeviceConstants& ConstantsOf(const DeviceType& device);
+// The same with what was measured in place of it.
+DeviceConstants WithProfile(DeviceConstants constants, const Profile& profile);
 // Throws InputError naming those there are.
 const StackCosts& FindStackCosts(std::string_view name);
 constexpr std::string_view kDefaultStack = "heddle";

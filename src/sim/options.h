@@ -20,7 +20,8 @@ struct Slow {
 struct SimOptions {
   StackCosts stack = FindStackCosts(kDefaultStack);
   std::vector<Slow> slow;
-  bool fold = true;  // simulate one device of each class of devices that are alike
+  std::vector<Profile> profiles;  // of kinds of devices, in place of the constants they have
+  bool fold = true;               // simulate one device of each class of devices that are alike
 };
 
 // "device=3,factor=1.5" or "link=3,factor=2". Throws InputError.

@@ -7,13 +7,21 @@
 namespace heddle {
 namespace {
 
-// Devices of one type that are equally slow price kernels alike.
+// A profile of the device, where there is one, in place of what kinds like it have.
+DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options) {
+  for (const Profile& profile : options.profiles) {
+    if (profile.device == type.name) return WithProfile(ConstantsOf(type), profile);
+  }
+  return ConstantsOf(type);
+}
+
 std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& cluster,
-                                      const Classes& classes, const StackCosts& stack) {
+                                      const Classes& classes, const SimOptions& options) {
   std::vector<ComputeCost> costs;
   for (const DeviceClass& at : classes.devices) {
     const DeviceType& type = cluster.type(TypeOf(cluster, DeviceId{static_cast<int>(at.device)}));
-    costs.emplace_back(type, ConstantsOf(type), stack, program.precision, at.slow);
+    costs.emplace_back(type, ConstantsFor(type, options), options.stack, program.precision,
+                       at.slow);
   }
   return costs;
 }
@@ -22,14 +30,24 @@ std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& clu
 // first device stands for all.
 bool IsInside(GroupKind kind) { return kind == GroupKind::kNode || kind == GroupKind::kPart; }
 
-std::vector<double> LinkEfficiency(const Cluster& cluster, const StackCosts& stack) {
-  const DeviceConstants& constants = ConstantsOf(cluster.type(TypeOf(cluster, DeviceId{0})));
+std::vector<double> LinkEfficiency(const Cluster& cluster, const SimOptions& options) {
+  DeviceConstants constants = ConstantsFor(cluster.type(TypeOf(cluster, DeviceId{0})), options);
   std::vector<double> efficiency;
   for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
     bool inside = IsInside(cluster.group(span.group).kind);
-    efficiency.push_back((inside ? constants.near : constants.far) / stack.links);
+    efficiency.push_back((inside ? constants.near : constants.far) / options.stack.links);
   }
   return efficiency;
+}
+
+void CheckProfiles(const SimOptions& options, const Cluster& cluster) {
+  for (const Profile& profile : options.profiles) {
+    bool there = std::any_of(cluster.device_types.begin(), cluster.device_types.end(),
+                             [&](const DeviceType& type) { return type.name == profile.device; });
+    if (there) continue;
+    ThrowInput("the profile is of device '{}', and the plan's cluster has '{}'", profile.device,
+               cluster.device_types.front().name);
+  }
 }
 
 void CheckSlow(const SimOptions& options, int64_t devices) {
@@ -67,11 +85,12 @@ void FindSingles(const Program& program, const Fabric& fabric, Prepared& out) {
 
 Prepared Prepare(const Program& program, const Cluster& cluster, const SimOptions& options) {
   CheckSlow(options, program.device_count());
+  CheckProfiles(options, cluster);
   std::vector<SlowDevice> slow;
   for (const Slow& at : options.slow) {
     if (at.link) slow.push_back({DeviceId{static_cast<int>(at.device)}, at.factor});
   }
-  Network network(cluster, LinkEfficiency(cluster, options.stack), slow);
+  Network network(cluster, LinkEfficiency(cluster, options), slow);
   Fabric fabric = FindFabric(program, network);
   Prepared out;
   out.microbatches = program.microbatches;
@@ -90,7 +109,7 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
     }
   }
   FindSingles(program, fabric, out);
-  std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options.stack);
+  std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options);
   for (size_t c = 0; c < out.classes.devices.size(); ++c) {
     size_t run = static_cast<size_t>(out.classes.devices[c].run);
     out.costs.push_back(FindCosts(program, program.runs[run], out.lists[run], out.classes,
