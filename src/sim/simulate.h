@@ -48,7 +48,15 @@ struct SimResult {
 
 SimResult Simulate(const Program& program, const Cluster& cluster, const SimOptions& options);
 
-// The same from its two halves.
+// The same, and what it was made from: for traces and timetables.
+struct Simulation {
+  Prepared prepared;
+  Timeline timeline;
+  SimResult result;
+};
+Simulation RunSimulation(const Program& program, const Cluster& cluster, const SimOptions& options);
+
+// Of a timeline; memory and the seconds on the clock are not filled in.
 SimResult Summarise(const Program& program, const Prepared& prepared, const Timeline& timeline);
 
 }  // namespace heddle
