@@ -11,6 +11,7 @@
 
 #include "cluster/load.h"
 #include "frontend/load.h"
+#include "ops/rebatch.h"
 #include "plan/expert.h"
 #include "program/lower.h"
 #include "sim/simulate.h"
@@ -26,7 +27,8 @@ double Now() {
 }
 
 struct Case {
-  int64_t layers = 96, dp = 8, pp = 16, microbatches = 192;
+  std::string model = "gpt3-175b";
+  int64_t dp = 8, pp = 16, microbatches = 192;
 };
 
 struct Took {
@@ -48,9 +50,7 @@ Took Measure(const Program& program, const Cluster& cluster, int64_t& classes, i
 }
 
 void Report(std::string_view what, const Case& at) {
-  Model model = Analyse(
-      LoadModel(fmt::format("gpt:layers={},hidden=12288,heads=96,seq=2048,vocab=51200,batch={}",
-                            at.layers, at.dp * at.microbatches)));
+  Model model = Analyse(Rebatch(LoadModel(at.model), at.dp * at.microbatches));
   Cluster cluster = LoadCluster(fmt::format("dgx-h100:{}", at.dp * at.pp));
   Plan plan = ExpertPlan(model, cluster,
                          {.dp = at.dp,
@@ -83,11 +83,11 @@ int main() {
              "devices", "classes", "events", "lowering", "prepare", "engine", "rest", "simulate s",
              "M/s engine", "M/s all");
   heddle::Report("gpt3-175b", {});
-  heddle::Report("gpt3-175b, dp 128", {.dp = 128});
+  heddle::Report("16 times the data ranks", {.dp = 128});
   heddle::Report("half the micro-batches", {.microbatches = 96});
-  heddle::Report("a quarter", {.microbatches = 48});
+  heddle::Report("a quarter of them", {.microbatches = 48});
   heddle::Report("half the stages", {.pp = 8});
-  heddle::Report("a quarter", {.pp = 4});
-  heddle::Report("half the layers", {.layers = 48});
+  heddle::Report("a quarter of them", {.pp = 4});
+  heddle::Report("half the layers", {.model = "gpt3-175b:layers=48"});
   return 0;
 }

@@ -56,7 +56,7 @@ TEST(ChromeTraceTest, LanesAreTracksAndDevicesStandForOthers) {
   AssignLanes(trace);
   std::ostringstream out;
   WriteChromeTrace(trace, out);
-  EXPECT_EQ(out.str(), R"({"traceEvents":[
+  EXPECT_EQ(out.str(), R"json({"traceEvents":[
 {"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0 (x64)"
 }
 },

@@ -143,7 +143,7 @@ double SimulationReport::mfu() const {
 
 double SimulationReport::hfu() const {
   double most = size.peak_flops * result.step_seconds;
-  return most > 0 ? result.flops / most : 0;
+  return most > 0 ? (size.flops + result.recomputed_flops) / most : 0;
 }
 
 SimulationReport MakeReport(const Model& model, const Plan& plan, const Program& program,
@@ -199,6 +199,9 @@ Json ToJson(const SimulationReport& r) {
   json[r.size.is_tokens ? "tokens_per_second" : "samples_per_second"] = rate;
   json["mfu"] = r.mfu();
   json["hfu"] = r.hfu();
+  json["model_flops"] = r.size.flops;
+  json["recomputed_flops"] = result.recomputed_flops;
+  json["executed_flops"] = result.flops;
   json["bubble"] = result.bubble;
   json["exposed_communication"] = result.exposed_communication;
   for (size_t t = 0; t < kTermCount; ++t) {

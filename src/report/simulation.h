@@ -33,7 +33,8 @@ struct SimulationReport {
   double load_seconds = 0, lower_seconds = 0;  // on the clock
   std::string trace;                           // the file it was written to, or empty
 
-  // Model and hardware FLOP/s utilisation: of the peak of all devices, without and with what is recomputed.
+  // Model and hardware FLOP/s utilisation: the model's matrix products, without and with those recomputed, over what
+  // all devices could do in the step. As usual, attention counts whole, with what its mask hides.
   double mfu() const;
   double hfu() const;
   bool fits() const { return devices_too_small == 0; }

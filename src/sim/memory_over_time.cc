@@ -5,7 +5,7 @@
 namespace heddle {
 namespace {
 
-// Keeps of every part of the step the sample with most bytes, and the last.
+// Keeps the first sample, and of every part of the step the one with most bytes and the last.
 class Thinned {
  public:
   Thinned(double seconds, size_t parts)
@@ -19,20 +19,23 @@ class Thinned {
       last_ = sample;
       return;
     }
-    Close();
+    if (open_) {
+      Close();
+    } else {
+      Keep(sample);
+    }
     part_ = part;
     most_ = last_ = sample;
     open_ = true;
   }
 
   std::vector<MemorySample> Take() {
-    Close();
+    if (open_) Close();
     return std::move(samples_);
   }
 
  private:
   void Close() {
-    if (!open_) return;
     Keep(most_);
     if (last_.time >= most_.time) Keep(last_);
   }

@@ -19,8 +19,7 @@ struct MemorySample {
 };
 
 // From 0 to the end of the step, times ascending, at most about 2 x `most` samples: the step is cut into `most` equal
-// parts, of each stays the sample that holds most (the first of equals) and the last. `device` may be any device of
-// the class. Costs a Replay.
+// parts, of each stays the sample that holds most (the first of equals) and the last. Costs a Replay.
 std::vector<MemorySample> MemoryOverTime(const MemoryModel& model, const Prepared& prepared,
                                          const Timeline& timeline, int64_t device,
                                          size_t most = 1000);

@@ -20,7 +20,7 @@ class Summary {
     size_t busiest = 0;
     for (size_t c = 0; c < in_.classes.devices.size(); ++c) {
       out.devices.push_back(Device(c));
-      out.flops += Flops(c) * static_cast<double>(out.devices[c].count);
+      AddFlops(c, out);
       if (out.devices[c].compute > out.devices[busiest].compute) busiest = c;
     }
     if (at_.seconds > 0) {
@@ -45,12 +45,17 @@ class Summary {
     return in_.costs[static_cast<size_t>(at.device_class)][static_cast<size_t>(task(at).cost)];
   }
 
-  double Flops(size_t c) const {
-    double flops = 0;
-    for (const SimTask& at : list(static_cast<int>(c)).tasks) {
-      flops += in_.costs[c][static_cast<size_t>(at.cost)].flops;
+  void AddFlops(size_t c, SimResult& out) const {
+    const DeviceClass& of = in_.classes.devices[c];
+    const std::vector<SimTask>& tasks = list(static_cast<int>(c)).tasks;
+    double flops = 0, again = 0;
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      double done = in_.costs[c][static_cast<size_t>(tasks[t].cost)].flops;
+      flops += done;
+      if (program_.runs[static_cast<size_t>(of.run)].instructions[t].recompute) again += done;
     }
-    return flops;
+    out.flops += flops * static_cast<double>(of.count);
+    out.recomputed_flops += again * static_cast<double>(of.count);
   }
 
   DeviceResult Device(size_t c) const {

@@ -125,7 +125,6 @@ Trace ToTrace(const Program& program, const Prepared& prepared, const Timeline& 
       }
       AddCounters(samples, device, trace.counters);
     }
-    if (options.done) options.done(static_cast<int64_t>(c) + 1);
   }
   return trace;
 }

@@ -8,17 +8,14 @@
 // counter "memory" and one per kind, "memory: activations", thinned out (memory_over_time.h).
 #pragma once
 
-#include <functional>
-
 #include "program/trace.h"
 #include "sim/engine.h"
 
 namespace heddle {
 
 struct TraceOptions {
-  int64_t per_class = 1;              // devices of each class, the first of them
-  size_t samples = 1000;              // of a device's memory; 0: none
-  std::function<void(int64_t)> done;  // called with the number of classes done, where it is set
+  int64_t per_class = 1;  // devices of each class, the first of them
+  size_t samples = 1000;  // of a device's memory; 0: none
 };
 
 // Events of a device are in the order of its list. The first device of a class stands for those that are left out

@@ -66,7 +66,7 @@ TEST(TraceOf, TransfersOverlapInLanesAndTakeTheTimeOfTheirMessages) {
   std::map<std::string, std::pair<double, double>> sent;
   int lanes = 0;
   for (const TraceEvent& event : trace.events) {
-    if (event.stream == Stream::kCompute) EXPECT_EQ(event.lane, 0);
+    EXPECT_TRUE(event.stream == Stream::kCommunication || event.lane == 0);
     lanes = std::max(lanes, event.lane + 1);
     if (event.name.starts_with("send ")) sent[event.name.substr(5)] = {event.start, event.end};
   }
@@ -111,7 +111,7 @@ TEST(TraceOf, MemoryCountersReachThePeakOfEveryClass) {
       }
       EXPECT_EQ(peak, static_cast<double>(device.peak_memory));
       EXPECT_EQ(weights, static_cast<double>(device.memory.weights));
-      if (samples == 5) EXPECT_LE(count, 2 * samples + 4);
+      EXPECT_LE(count, 2 * samples + 4);
     }
   }
 }
