@@ -56,10 +56,8 @@ TEST(ChromeTraceTest, LanesAreTracksAndDevicesStandForOthers) {
   AssignLanes(trace);
   std::ostringstream out;
   WriteChromeTrace(trace, out);
-  EXPECT_EQ(out.str(), R"json({"traceEvents":[
-{"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0 (x64)"
-}
-},
+  EXPECT_EQ(out.str(), R"x({"traceEvents":[
+{"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0 (x64)"}},
 {"ph":"M","pid":0,"name":"process_sort_index","args":{"sort_index":0}},
 {"ph":"M","pid":0,"tid":2,"name":"thread_name","args":{"name":"communication"}},
 {"ph":"M","pid":0,"tid":2,"name":"thread_sort_index","args":{"sort_index":0}},
@@ -70,9 +68,8 @@ TEST(ChromeTraceTest, LanesAreTracksAndDevicesStandForOthers) {
 {"ph":"X","pid":0,"tid":2,"name":"send x mb0","cat":"forward","ts":0.000,"dur":2.000},
 {"ph":"X","pid":0,"tid":5,"name":"send x mb1","cat":"forward","ts":1.000,"dur":2.000},
 {"ph":"X","pid":0,"tid":3,"name":"load x mb1","cat":"forward","ts":0.000,"dur":1.000}
-],"displayTimeUnit":"ms"
-}
-)");
+],"displayTimeUnit":"ms"}
+)x");
 }
 
 TEST(ChromeTraceTest, AnEmptyTraceIsJson) { EXPECT_TRUE(Written({})["traceEvents"].empty()); }

@@ -16,9 +16,9 @@ TEST(MemoryChart, KindsLieOneUponTheOther) {
   most.buffers = kMega;
   std::vector<MemorySample> samples = {{0, held},    {2, some}, {4, most},
                                        {4.01, some}, {8, held}, {9, held}};
-  EXPECT_EQ(MemoryChart(samples, 9, 6 * kMega, 30, 9), R"(  7.00 MiB |       BB
-           |       aa
-           |    aaaaaaaaaaaa
+  EXPECT_EQ(MemoryChart(samples, 9, 6 * kMega, 30, 9), R"(  7.00 MiB |        B
+           |        a
+           |    aaaaaaaaaaaaa
            |oooooooooooooooooo
            |oooooooooooooooooo
            |gggggggggggggggggg
