@@ -93,9 +93,9 @@ std::string Memory(const SimulationReport& r) {
     text += "  tight: the allocator would have to give blocks back and ask for others\n";
   }
   text += fmt::format(
-      "\n  device {}'s memory over the step: weights, gradients, optimizer, "
-      "activations, buffers\n",
-      r.worst.device);
+      "\n  device {}'s memory over the step: w weights, g gradients, o optimizer, a activations, b "
+      "buffers{}\n",
+      r.worst.device, r.fits() ? "" : "; upper case: more than there is");
   return text + MemoryChart(r.memory, r.result.step_seconds, r.capacity, 108, 9);
 }
 
