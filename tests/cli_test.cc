@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -128,6 +129,100 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--precision f64", {"--precision f64"});
   ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4", {"16 stages", "9 blocks", "at most 2"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
+}
+
+TEST(Cli, SimulatePrintsOneScreenAndOneJsonObject) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster dgx-h100 --dp 2 --tp 2 --pp 2 --microbatches 2 --recompute full -o " +
+                      folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("simulate " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (std::string text : {"tiny-gpt2 on dgx-h100:1: 8 of 8 devices", "dp 2 x tp 2 x pp 2, 8 devices, 2 micro-batches, 1f1b",
+                           "(simulated, stack 'heddle')", "tokens/s, MFU", "the critical path", "at its peak",
+                           "of the 80.0 GiB of h100-sxm", "who does what when", "0-9 forward"}) {
+    EXPECT_NE(run.out.find(text), std::string::npos) << text << "\n" << run.out;
+  }
+  EXPECT_EQ(run.out.find("DOES NOT FIT"), std::string::npos);
+  EXPECT_EQ(run.out.find(" \n"), std::string::npos) << "blanks at the end of a line";
+
+  run = RunHeddle("simulate " + folder / "plan.json" + " --json --trace " + folder / "trace.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json json = ParseJson(run.out, "output");
+  for (std::string key : {"step_seconds", "peak_memory_bytes", "exposed_communication", "mfu", "hfu", "events",
+                          "simulate_seconds", "lower_seconds", "reserved_memory_bytes", "tokens_per_second"}) {
+    EXPECT_GT(json[key].get<double>(), 0) << key;
+  }
+  EXPECT_GE(json["bubble"].get<double>(), 0);
+  EXPECT_EQ(json["simulated"], true);
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_EQ(json["stack"], "heddle");
+  EXPECT_GT(json["hfu"].get<double>(), json["mfu"].get<double>());  // it recomputes
+  double sum = 0, memory = 0;
+  for (const Json& term : json["critical"]) sum += term.get<double>();
+  EXPECT_NEAR(sum, json["step_seconds"].get<double>(), 1e-9 * sum);
+  for (const Json& kind : json["memory"]) memory += kind.get<double>();
+  EXPECT_EQ(memory, json["peak_memory_bytes"].get<double>());
+  int64_t devices = 0;
+  for (const Json& one : json["classes"]) devices += one["count"].get<int64_t>();
+  EXPECT_EQ(devices, 8);
+
+  Json trace = ParseJson(Slurp(folder / "trace.json"), "trace.json");
+  double end = 0;
+  std::set<std::string> categories;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
+    categories.insert(event["cat"].get<std::string>());
+  }
+  EXPECT_NEAR(end, 1e6 * json["step_seconds"].get<double>(), 0.01);
+  for (std::string category : {"forward", "backward", "recompute", "collective", "transfer", "optimizer"}) {
+    EXPECT_TRUE(categories.contains(category)) << category;
+  }
+  EXPECT_NE(RunHeddle("simulate --help").out.find("Examples:"), std::string::npos);
+}
+
+TEST(Cli, SimulateNamesWhatIsSlow) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster dgx-h100 --dp 4 -o " + folder / "plan.json").status, 0);
+  std::string slow = "simulate " + folder / "plan.json" + " --slow device=3,factor=1.5 --slow link=1,factor=2";
+  RunOutput run = RunHeddle(slow);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("device 3 (1.5 x), the links of device 1 (2 x): +"), std::string::npos) << run.out;
+  Json json = ParseJson(RunHeddle(slow + " --json").out, "output");
+  EXPECT_GT(json["step_seconds"].get<double>(), json["even_step_seconds"].get<double>());
+  EXPECT_EQ(json["slow"], ParseJson(R"([{"device": 3, "factor": 1.5}, {"link": 1, "factor": 2.0}])", "expected"));
+  Json whole = ParseJson(RunHeddle(slow + " --json --no-fold").out, "output");
+  EXPECT_EQ(whole["step_seconds"], json["step_seconds"]);
+  EXPECT_EQ(whole["classes"].size(), 4u);
+}
+
+TEST(Cli, SimulateSaysWhenAPlanDoesNotFit) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan gpt3-175b --cluster dgx-h100 --tp 8 -o " + folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("simulate " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("DOES NOT FIT: 8 of 8 devices have too little memory"), std::string::npos) << run.out;
+  EXPECT_EQ(ParseJson(RunHeddle("simulate " + folder / "plan.json" + " --json").out, "output")["fits"], false);
+}
+
+TEST(Cli, SimulateMistakesAreOneLine) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster local:4 --dp 4 -o " + folder / "plan.json").status, 0);
+  std::string simulate = "simulate " + folder / "plan.json" + " ";
+  ExpectRefused("simulate", {"PLAN"});
+  ExpectRefused("simulate " + folder / "none.json", {"none.json"});
+  ExpectRefused("simulate " + kGpt, {kGpt});
+  ExpectRefused(simulate + "--stack megatro", {"--stack megatro", "did you mean 'megatron"});
+  ExpectRefused(simulate + "--stack xyzzy", {"--stack xyzzy", "there are heddle"});
+  ExpectRefused(simulate + "--slow 3", {"--slow '3'", "device=3,factor=1.5"});
+  ExpectRefused(simulate + "--slow device=1,factor=0.5", {"a factor from 1 to 1000"});
+  ExpectRefused(simulate + "--slow device=1,factor=nan", {"a factor from 1 to 1000"});
+  ExpectRefused(simulate + "--slow device=4,factor=2", {"device 4", "devices 0 to 3"});
+  ExpectRefused(simulate + "--trace /nowhere/trace.json", {"/nowhere/trace.json"});
+  ExpectRefused(simulate + "--trace-devices 0", {"--trace-devices 0", "at least 1"});
+  ExpectRefused(simulate + "--model " + kMlp, {"plan.json"});
+  ExpectRefused(simulate + "--colour", {"--colour"});
 }
 
 TEST(Cli, ValidateListsPublishedRuns) {

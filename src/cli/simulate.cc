@@ -1,39 +1,97 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/phases.h"
 #include "cli/plan_args.h"
 #include "program/lower.h"
-#include "sim/simulate.h"
+#include "report/chrome_trace.h"
+#include "report/simulation.h"
+#include "sim/trace_of.h"
 
 namespace heddle {
 namespace {
 
 struct SimulateArgs {
   std::string plan, model, trace;
+  int64_t trace_devices = 1;
   std::string stack{kDefaultStack};
   std::vector<std::string> slow;
   bool no_fold = false;
   bool json = false;
 };
 
-void RunSimulate(const SimulateArgs& args) {
+std::vector<std::string_view> StackNames() {
+  std::vector<std::string_view> names;
+  for (const StackCosts& stack : AllStackCosts()) names.push_back(stack.name);
+  return names;
+}
+
+SimOptions OptionsOf(const SimulateArgs& args) {
+  std::vector<std::string_view> stacks = StackNames();
+  if (std::find(stacks.begin(), stacks.end(), args.stack) == stacks.end()) {
+    ThrowInput("--stack {}: {}", args.stack, DidYouMean(args.stack, stacks));
+  }
+  if (args.trace_devices < 1) {
+    ThrowInput("--trace-devices {}: at least 1 device of each kind", args.trace_devices);
+  }
   SimOptions options;
   options.stack = FindStackCosts(args.stack);
   for (const std::string& text : args.slow) options.slow.push_back(ParseSlow(text));
   options.fold = !args.no_fold;
+  return options;
+}
+
+// Seconds since `from`, which becomes now.
+double Lap(std::chrono::steady_clock::time_point& from) {
+  auto now = std::chrono::steady_clock::now();
+  double seconds = std::chrono::duration<double>(now - from).count();
+  from = now;
+  return seconds;
+}
+
+SimulationReport Run(const SimulateArgs& args) {
+  SimOptions options = OptionsOf(args);
+  Phases phases("simulating", 3 + (options.slow.empty() ? 0 : 1) + (args.trace.empty() ? 0 : 1));
+  auto clock = std::chrono::steady_clock::now();
+  phases.Begin("reading the plan and its model");
   LoadedPlan loaded = LoadPlan(args.plan, args.model);
+  double load_seconds = Lap(clock);
+  phases.Begin("lowering");
   Program program = Lower(loaded.model, loaded.plan);
-  SimResult result = Simulate(program, loaded.plan.cluster, options);
-  fmt::print("step {:.6f} s  bubble {:.4f}  exposed {:.4f} events {} prepare {:.3f} simulate {:.3f}\n",
-             result.step_seconds, result.bubble, result.exposed_communication, result.events,
-             result.prepare_seconds, result.simulate_seconds);
-  for (size_t t = 0; t < kTermCount; ++t) {
-    fmt::print("  {:<16} {:.6f}\n", kTermNames[t], result.critical.seconds[t]);
+  double lower_seconds = Lap(clock);
+  phases.Begin("running the step");
+  Simulation simulation = RunSimulation(program, loaded.plan.cluster, options);
+  SimulationReport report = MakeReport(loaded.model, loaded.plan, program, simulation, options);
+  report.load_seconds = load_seconds;
+  report.lower_seconds = lower_seconds;
+  if (!options.slow.empty()) {
+    phases.Begin("running it with nothing slow");
+    SimOptions even = options;
+    even.slow.clear();
+    report.even_step_seconds = Execute(Prepare(program, loaded.plan.cluster, even)).seconds;
   }
-  for (const DeviceResult& d : result.devices) {
-    fmt::print("  d{} x{} compute {:.6f} exposed {:.6f} bubble {:.6f}\n", d.device, d.count, d.compute, d.exposed, d.bubble);
+  if (!args.trace.empty()) {
+    phases.Begin("writing the trace");
+    TraceOptions shown;
+    shown.per_class = args.trace_devices;
+    WriteChromeTrace(ToTrace(program, simulation.prepared, simulation.timeline, shown), args.trace);
+    report.trace = args.trace;
+  }
+  return report;
+}
+
+void RunSimulate(const SimulateArgs& args) {
+  SimulationReport report = Run(args);
+  if (args.json) {
+    PrintJson(ToJson(report));
+  } else {
+    fmt::print("{}", Screen(report));
   }
 }
 
@@ -44,12 +102,30 @@ void AddSimulate(CLI::App& app) {
   auto args = std::make_shared<SimulateArgs>();
   command->add_option("PLAN", args->plan, "a plan file (see 'heddle plan -o')")->required();
   command->add_option("--model", args->model, "the model, if not where the plan says");
-  command->add_option("--stack", args->stack, "the software whose habits and speed are assumed")
+  command
+      ->add_option("--stack", args->stack,
+                   fmt::format("the software whose habits and speed are assumed: {}",
+                               fmt::join(StackNames(), ", ")))
       ->capture_default_str();
-  command->add_option("--slow", args->slow, "a device or its links slower: device=3,factor=1.5");
-  command->add_flag("--no-fold", args->no_fold, "simulate every device, alike or not");
-  command->add_option("--trace", args->trace, "a trace for Perfetto");
+  command
+      ->add_option("--slow", args->slow,
+                   "a device that computes slower (device=3,factor=1.5), or whose links are slower "
+                   "(link=3,factor=2); may be repeated")
+      ->allow_extra_args(false);
+  command->add_flag("--no-fold", args->no_fold,
+                    "simulate every device, not one of each kind; the same result, slower");
+  command->add_option("--trace", args->trace, "what ran when, as a file for ui.perfetto.dev");
+  command
+      ->add_option("--trace-devices", args->trace_devices,
+                   "how many devices of each kind the trace shows")
+      ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
+  command->footer(
+      "A plan that does not fit into memory is simulated all the same, and said not to fit.\n"
+      "\n"
+      "Examples:\n"
+      "  heddle simulate plan.json --trace trace.json\n"
+      "  heddle simulate plan.json --slow device=3,factor=1.5 --slow link=7,factor=2");
   command->callback([args] { RunSimulate(*args); });
 }
 

@@ -31,6 +31,7 @@ int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Positio
 struct MeshTransfer {
   Mesh from_mesh, to_mesh;
   Sharding from, to;
+  bool operator==(const MeshTransfer&) const = default;
 };
 
 // One message: from the device `from` of the first mesh to the device `to` of the second (both counted from 0

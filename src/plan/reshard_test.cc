@@ -7,6 +7,7 @@
 #include <random>
 
 #include "plan/exchange.h"
+#include "plan/message_sizes.h"
 
 namespace heddle {
 namespace {
@@ -299,11 +300,14 @@ TEST(ExchangeTest, MessagesBetweenUnlikeMeshesCoverEverythingOnce) {
     Simulated source(from_mesh), target(to_mesh);
     Devices held = source.Scatter(transfer.from, random);
     std::map<std::pair<int64_t, int64_t>, int64_t> sent;
+    std::vector<MessageSize> sizes;
     for (int64_t s = 0; s < from_mesh.size(); ++s) {
       for (const Message& message : MessagesFrom(transfer, s)) {
         sent[{message.from, message.to}] = Product(ShapeOf(message.give));
+        sizes.push_back({message.from, message.to, Product(ShapeOf(message.give))});
       }
     }
+    EXPECT_EQ(MessageSizes(transfer), sizes);
     for (int64_t r = 0; r < to_mesh.size(); ++r) {
       Tensor expected = target.Expected(transfer.to, r);
       Tensor got{expected.shape, std::vector<int64_t>(expected.data.size(), -1)};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 namespace heddle {
@@ -13,17 +14,18 @@ constexpr double kTolerance = 1e-9;  // seconds
 constexpr size_t kMaxLines = 50;
 
 bool SameTrack(const TraceEvent& a, const TraceEvent& b) {
-  return a.device == b.device && a.stream == b.stream;
+  return a.device == b.device && a.stream == b.stream && a.lane == b.lane;
 }
 
 bool Before(const TraceEvent& a, const TraceEvent& b) {
-  return std::tuple(a.device, a.stream, a.start, a.end) <
-         std::tuple(b.device, b.stream, b.start, b.end);
+  return std::tie(a.device, a.stream, a.lane, a.start, a.end) <
+         std::tie(b.device, b.stream, b.lane, b.start, b.end);
 }
 
 std::string Place(const TraceEvent& event) {
-  return fmt::format("device {}, {}, '{}'", event.device,
-                     kStreamNames[static_cast<size_t>(event.stream)], event.name);
+  return fmt::format("device {}, {}{}, '{}'", event.device,
+                     kStreamNames[static_cast<size_t>(event.stream)],
+                     event.lane == 0 ? "" : fmt::format(" {}", event.lane + 1), event.name);
 }
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
@@ -88,6 +90,29 @@ std::vector<std::string> Verify(const Trace& trace) {
     if (!same || event->end > last->end) last = event;
   }
   return lines;
+}
+
+void AssignLanes(Trace& trace) {
+  std::vector<size_t> order(trace.events.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  auto key = [&](size_t i) {
+    const TraceEvent& at = trace.events[i];
+    return std::tie(at.device, at.stream, at.start, at.end);
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  std::vector<double> free;  // per lane: when it is
+  const TraceEvent* last = nullptr;
+  for (size_t i : order) {
+    TraceEvent& event = trace.events[i];
+    if (last == nullptr || last->device != event.device || last->stream != event.stream)
+      free.clear();
+    last = &event;
+    auto found =
+        std::find_if(free.begin(), free.end(), [&](double at) { return at <= event.start; });
+    event.lane = static_cast<int>(found - free.begin());
+    if (found == free.end()) found = free.insert(found, 0);
+    *found = event.end;
+  }
 }
 
 void ClipOverlaps(Trace& trace) {

@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 TraceEvent Event(int64_t device, Stream stream, double start, double end) {
   return {device, stream, "e", "forward", start, end};
@@ -51,6 +52,28 @@ TEST(TraceTest, ClippingLeavesNoOverlap) {
   EXPECT_THAT(trace.events,
               ElementsAre(Event(0, Stream::kCompute, 0, 5), Event(0, Stream::kCompute, 5, 5),
                           Event(0, Stream::kCompute, 5, 6)));
+}
+
+TEST(TraceTest, LanesTakeWhatOverlaps) {
+  Trace trace;
+  trace.events = {Event(0, Stream::kCommunication, 0, 4), Event(0, Stream::kCommunication, 1, 3),
+                  Event(0, Stream::kCommunication, 3, 5), Event(0, Stream::kCommunication, 2, 6),
+                  Event(0, Stream::kCommunication, 4, 5), Event(0, Stream::kCommunication, 4, 4),
+                  Event(0, Stream::kCompute, 2, 6),       Event(1, Stream::kCommunication, 2, 6)};
+  EXPECT_THAT(Verify(trace), Not(IsEmpty()));
+  AssignLanes(trace);
+  EXPECT_THAT(Verify(trace), IsEmpty());
+  std::vector<int> lanes;
+  for (const TraceEvent& event : trace.events) lanes.push_back(event.lane);
+  EXPECT_THAT(lanes, ElementsAre(0, 1, 1, 2, 0, 0, 0, 0));
+  ClipOverlaps(trace);  // nothing is cut: only the order changes
+  double length = 0;
+  for (const TraceEvent& event : trace.events) length += event.end - event.start;
+  EXPECT_EQ(length, 21);
+  trace.events = {Event(0, Stream::kCommunication, 0, 4), Event(0, Stream::kCommunication, 1, 3)};
+  trace.events[0].lane = trace.events[1].lane = 1;
+  EXPECT_THAT(Verify(trace), ElementsAre("device 0, communication 2, 'e': starts at 1 s, while 'e' "
+                                         "lasts to 4 s"));
 }
 
 TEST(TraceTest, EveryInstructionHasACategory) {

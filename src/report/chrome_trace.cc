@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -21,12 +22,17 @@ std::string Quote(const std::string& text) {
 // Seconds as microseconds with nanoseconds after the point.
 std::string Microseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e6); }
 
+// Lanes come after the streams, so that the first keep their numbers.
+int TrackOf(Stream stream, int lane) {
+  return static_cast<int>(stream) + 1 + lane * static_cast<int>(kStreamNames.size());
+}
+
 std::string Line(const TraceEvent& event) {
   // From rounded ends, so that what touches in seconds touches in the file.
   double start = std::round(event.start * 1e9), end = std::round(event.end * 1e9);
   return fmt::format(
       R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":{},"ts":{:.3f},"dur":{:.3f}}})", event.device,
-      static_cast<int>(event.stream) + 1, Quote(event.name), Quote(event.category), start / 1e3,
+      TrackOf(event.stream, event.lane), Quote(event.name), Quote(event.category), start / 1e3,
       (end - start) / 1e3);
 }
 
@@ -36,26 +42,42 @@ std::string Line(const TraceCounter& counter) {
                      name, Microseconds(counter.time), name, counter.value);
 }
 
+std::string DeviceName(const Trace& trace, int64_t device) {
+  auto found = trace.alike.find(device);
+  if (found == trace.alike.end() || found->second < 2) return fmt::format("device {}", device);
+  return fmt::format("device {} (x{})", device, found->second);
+}
+
+std::string TrackName(Stream stream, int lane) {
+  std::string_view name = kStreamNames[static_cast<size_t>(stream)];
+  return lane == 0 ? std::string(name) : fmt::format("{} {}", name, lane + 1);
+}
+
 std::vector<std::string> NameLines(const Trace& trace) {
   std::set<int64_t> devices;
-  std::set<std::pair<int64_t, Stream>> tracks;
+  std::set<std::tuple<int64_t, Stream, int>> tracks;
+  bool lanes = false;
   for (const TraceEvent& event : trace.events) {
     devices.insert(event.device);
-    tracks.insert({event.device, event.stream});
+    tracks.insert({event.device, event.stream, event.lane});
+    lanes |= event.lane > 0;
   }
   for (const TraceCounter& counter : trace.counters) devices.insert(counter.device);
   std::vector<std::string> lines;
+  auto add = [&](int64_t device, int track, std::string_view what, const std::string& value) {
+    lines.push_back(fmt::format(R"({{"ph":"M","pid":{},{}"name":"{}_{}","args":{{"{}":{}}}}})",
+                                device, track == 0 ? "" : fmt::format(R"("tid":{},)", track),
+                                track == 0 ? "process" : "thread", what, what, value));
+  };
   for (int64_t device : devices) {
-    lines.push_back(fmt::format(
-        R"({{"ph":"M","pid":{0},"name":"process_name","args":{{"name":"device {0}"}}}})", device));
-    lines.push_back(fmt::format(
-        R"({{"ph":"M","pid":{0},"name":"process_sort_index","args":{{"sort_index":{0}}}}})",
-        device));
+    add(device, 0, "name", Quote(DeviceName(trace, device)));
+    add(device, 0, "sort_index", fmt::to_string(device));
   }
-  for (const auto& [device, stream] : tracks) {
-    lines.push_back(fmt::format(
-        R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":"{}"}}}})", device,
-        static_cast<int>(stream) + 1, kStreamNames[static_cast<size_t>(stream)]));
+  int place = 0;
+  for (const auto& [device, stream, lane] : tracks) {
+    int track = TrackOf(stream, lane);
+    add(device, track, "name", Quote(TrackName(stream, lane)));
+    if (lanes) add(device, track, "sort_index", fmt::to_string(place++));
   }
   return lines;
 }

@@ -1,8 +1,8 @@
 // A trace as the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open: a process per device, a thread per
-// stream, a counter track for memory.
+// stream (and lane of it), a counter track for memory.
 //
 //   {"traceEvents":[
-//   {"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0"}},
+//   {"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0 (x64)"}},
 //   {"ph":"X","pid":0,"tid":1,"name":"F seg0 mb0","cat":"forward","ts":0.000,"dur":12.500},
 //   {"ph":"C","pid":0,"name":"memory","ts":0.000,"args":{"memory":4096}}
 //   ],"displayTimeUnit":"ms"}

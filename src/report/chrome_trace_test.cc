@@ -47,6 +47,31 @@ TEST(ChromeTraceTest, ReadsAsExpected) {
 )");
 }
 
+TEST(ChromeTraceTest, LanesAreTracksAndDevicesStandForOthers) {
+  Trace trace;
+  trace.events = {Event(0, Stream::kCommunication, "send x mb0", 0, 2e-6),
+                  Event(0, Stream::kCommunication, "send x mb1", 1e-6, 3e-6),
+                  Event(0, Stream::kCopy, "load x mb1", 0, 1e-6)};
+  trace.alike = {{0, 64}};
+  AssignLanes(trace);
+  std::ostringstream out;
+  WriteChromeTrace(trace, out);
+  EXPECT_EQ(out.str(), R"x({"traceEvents":[
+{"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0 (x64)"}},
+{"ph":"M","pid":0,"name":"process_sort_index","args":{"sort_index":0}},
+{"ph":"M","pid":0,"tid":2,"name":"thread_name","args":{"name":"communication"}},
+{"ph":"M","pid":0,"tid":2,"name":"thread_sort_index","args":{"sort_index":0}},
+{"ph":"M","pid":0,"tid":5,"name":"thread_name","args":{"name":"communication 2"}},
+{"ph":"M","pid":0,"tid":5,"name":"thread_sort_index","args":{"sort_index":1}},
+{"ph":"M","pid":0,"tid":3,"name":"thread_name","args":{"name":"copy"}},
+{"ph":"M","pid":0,"tid":3,"name":"thread_sort_index","args":{"sort_index":2}},
+{"ph":"X","pid":0,"tid":2,"name":"send x mb0","cat":"forward","ts":0.000,"dur":2.000},
+{"ph":"X","pid":0,"tid":5,"name":"send x mb1","cat":"forward","ts":1.000,"dur":2.000},
+{"ph":"X","pid":0,"tid":3,"name":"load x mb1","cat":"forward","ts":0.000,"dur":1.000}
+],"displayTimeUnit":"ms"}
+)x");
+}
+
 TEST(ChromeTraceTest, AnEmptyTraceIsJson) { EXPECT_TRUE(Written({})["traceEvents"].empty()); }
 
 TEST(ChromeTraceTest, NamesAreEscaped) {

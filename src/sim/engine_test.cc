@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "cluster/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
@@ -14,31 +12,6 @@
 
 namespace heddle {
 namespace {
-
-// Of each stage and half the first main segment takes `seconds(half)`; everything else takes no time.
-void SetUnitTimes(const Program& program, Prepared& prepared, double forward, double backward,
-                  double weight) {
-  for (size_t c = 0; c < prepared.costs.size(); ++c) {
-    size_t run = static_cast<size_t>(prepared.classes.devices[c].run);
-    const TaskList& tasks = prepared.lists[run];
-    std::set<std::pair<int, Half>> seen;
-    for (size_t k = 0; k < tasks.keys.size(); ++k) {
-      const Instruction& at = program.runs[run].instructions[static_cast<size_t>(tasks.keys[k])];
-      prepared.costs[c][k] = {};
-      if (at.op != Opcode::kRun || at.microbatch < 0) continue;
-      const StageProgram& stage = program.stages[static_cast<size_t>(at.stage)];
-      if (stage.segments[static_cast<size_t>(at.index)].phase != Phase::kMain) continue;
-      if (!seen.insert({at.stage, at.half}).second) continue;
-      double seconds = at.half == Half::kF   ? forward
-                       : at.half == Half::kB ? backward
-                       : at.half == Half::kW ? weight
-                                             : backward + weight;
-      prepared.costs[c][k].terms[Term::kHost] = seconds;
-      prepared.costs[c][k].seconds = seconds;
-    }
-  }
-  for (MessageClass& message : prepared.classes.messages) message.latency = message.bytes = 0;
-}
 
 struct Shape {
   int devices, chunks, microbatches;

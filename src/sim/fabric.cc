@@ -1,15 +1,12 @@
 #include "sim/fabric.h"
 
 #include <map>
+#include <utility>
+
+#include "plan/message_sizes.h"
 
 namespace heddle {
 namespace {
-
-int64_t Elements(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
 
 class Finder {
  public:
@@ -126,31 +123,38 @@ class Finder {
     return tied_[tied] = channel;
   }
 
+  // Stages of one shape exchange values of one sharding alike.
+  const std::vector<MessageSize>& SizesOf(MeshTransfer transfer) {
+    transfer.from_mesh.first = transfer.to_mesh.first = 0;
+    for (const auto& [known, sizes] : sizes_) {
+      if (known == transfer) return sizes;
+    }
+    sizes_.push_back({transfer, MessageSizes(transfer)});
+    return sizes_.back().second;
+  }
+
   void AddMessages(int t) {
     const StageTransfer& transfer = program_.transfers[static_cast<size_t>(t)];
     const StageProgram& from = stage(transfer.from_stage);
     const StageProgram& to = stage(transfer.to_stage);
     const Local& local = from.locals[static_cast<size_t>(transfer.from_local)];
-    MeshTransfer moved{from.mesh, to.mesh, local.sharding,
-                       to.locals[static_cast<size_t>(transfer.to_local)].sharding};
     double size = static_cast<double>(SizeOf(local.dtype));
-    for (int64_t sender = 0; sender < from.mesh.size(); ++sender) {
-      for (const Message& message : MessagesFrom(moved, sender)) {
-        CommMessage sent{t,
-                         from.mesh.first + message.from,
-                         to.mesh.first + message.to,
-                         size * static_cast<double>(Elements(ShapeOf(message.give))),
-                         {},
-                         0};
-        if (sent.bytes == 0) continue;
-        if (sent.sender != sent.receiver) {
-          Network::Route route = network_.RouteBetween(DeviceId{static_cast<int>(sent.sender)},
-                                                       DeviceId{static_cast<int>(sent.receiver)});
-          sent.links = std::move(route.links);
-          sent.latency = route.latency;
-        }
-        fabric_.messages.push_back(std::move(sent));
+    for (const MessageSize& message :
+         SizesOf({from.mesh, to.mesh, local.sharding,
+                  to.locals[static_cast<size_t>(transfer.to_local)].sharding})) {
+      CommMessage sent{t,
+                       from.mesh.first + message.from,
+                       to.mesh.first + message.to,
+                       size * static_cast<double>(message.elements),
+                       {},
+                       0};
+      if (sent.sender != sent.receiver) {
+        Network::Route route = network_.RouteBetween(DeviceId{static_cast<int>(sent.sender)},
+                                                     DeviceId{static_cast<int>(sent.receiver)});
+        sent.links = std::move(route.links);
+        sent.latency = route.latency;
       }
+      fabric_.messages.push_back(std::move(sent));
     }
   }
 
@@ -161,6 +165,7 @@ class Finder {
   Fabric fabric_;
   std::vector<std::vector<int>> by_stage_;  // by stage, axes and pattern
   std::map<int, int> tied_;
+  std::vector<std::pair<MeshTransfer, std::vector<MessageSize>>> sizes_;
   int report_ = kUnknown;
 };
 

@@ -74,7 +74,7 @@ class MemoryModel {
 
 struct ReplayOptions {
   bool timeline = true;  // fill in `during` and `after`
-  bool kinds = false;    // fill in `kinds`
+  bool kinds = false;    // fill in `kinds` and `most_kinds`
   bool allocator =
       false;  // drive the model of PyTorch's allocator (allocator.h): `allocated` and `reserved`
 };
@@ -88,6 +88,7 @@ struct MemoryTimeline {
   // Per instruction: the most bytes while it runs, those when it has ended, and these by kind.
   std::vector<int64_t> during, after;
   std::vector<MemoryKinds> kinds;
+  std::vector<MemoryKinds> most_kinds;  // those of `during`
   int64_t allocated = 0, reserved = 0;  // peaks of the allocator
 };
 

@@ -14,7 +14,7 @@ constexpr int kNone = -1;
 // Storages with a count of holders each.
 class Ledger {
  public:
-  explicit Ledger(bool allocator) : allocates_(allocator) {}
+  Ledger(bool allocator, bool kinds) : allocates_(allocator), follows_kinds_(kinds) {}
 
   int New(int64_t bytes, MemoryKind kind, int holders) {
     int id;
@@ -54,6 +54,11 @@ class Ledger {
     most_ = live_;
     return most;
   }
+  MemoryKinds TakeMostKinds() {
+    MemoryKinds most = ToKinds(most_kinds_);
+    most_kinds_ = kinds_;
+    return most;
+  }
   int64_t peak() const { return peak_; }
   MemoryKinds peak_kinds() const { return ToKinds(peak_kinds_); }
   const CachingAllocator& allocator() const { return allocator_; }
@@ -70,15 +75,16 @@ class Ledger {
   static MemoryKinds ToKinds(const Kinds& k) { return {k[0], k[1], k[2], k[3], k[4]}; }
   void Rise() {
     most_ = live_;
+    if (follows_kinds_) most_kinds_ = kinds_;
     if (live_ <= peak_) return;
     peak_ = live_;
     peak_kinds_ = kinds_;
   }
 
-  bool allocates_;
+  bool allocates_, follows_kinds_;
   std::vector<Storage> storages_;
   std::vector<int> free_;
-  Kinds kinds_ = {}, peak_kinds_ = {};
+  Kinds kinds_ = {}, peak_kinds_ = {}, most_kinds_ = {};
   int64_t live_ = 0, most_ = 0, peak_ = 0;
   CachingAllocator allocator_;
 };
@@ -90,7 +96,7 @@ class Player {
         device_(device),
         run_(model.program().RunOf(device)),
         options_(options),
-        ledger_(options.allocator),
+        ledger_(options.allocator, options.kinds),
         storage_of_(run_.buffers.size(), kNone) {
     stages_.resize(model.program().stages.size());
     for (int s : run_.stages) stages_[static_cast<size_t>(s)] = model.Of(s, device);
@@ -101,6 +107,7 @@ class Player {
     for (BufferId id : run_.persistent) Begin(id, true);
     timeline.held = ledger_.kinds();
     timeline.peak = ledger_.TakeMost();
+    ledger_.TakeMostKinds();
     size_t count = run_.instructions.size();
     if (options_.timeline) {
       timeline.during.reserve(count);
@@ -120,7 +127,10 @@ class Player {
         timeline.during.push_back(most);
         timeline.after.push_back(ledger_.live());
       }
-      if (options_.kinds) timeline.kinds.push_back(ledger_.kinds());
+      if (options_.kinds) {
+        timeline.kinds.push_back(ledger_.kinds());
+        timeline.most_kinds.push_back(ledger_.TakeMostKinds());
+      }
     }
     EndFlight();
     timeline.left = ledger_.kinds();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sim/compute_stream.h"
+
 namespace heddle {
 namespace {
 
@@ -18,7 +20,7 @@ class Summary {
     size_t busiest = 0;
     for (size_t c = 0; c < in_.classes.devices.size(); ++c) {
       out.devices.push_back(Device(c));
-      out.flops += Flops(c) * static_cast<double>(out.devices[c].count);
+      AddFlops(c, out);
       if (out.devices[c].compute > out.devices[busiest].compute) busiest = c;
     }
     if (at_.seconds > 0) {
@@ -43,12 +45,17 @@ class Summary {
     return in_.costs[static_cast<size_t>(at.device_class)][static_cast<size_t>(task(at).cost)];
   }
 
-  double Flops(size_t c) const {
-    double flops = 0;
-    for (const SimTask& at : list(static_cast<int>(c)).tasks) {
-      flops += in_.costs[c][static_cast<size_t>(at.cost)].flops;
+  void AddFlops(size_t c, SimResult& out) const {
+    const DeviceClass& of = in_.classes.devices[c];
+    const std::vector<SimTask>& tasks = list(static_cast<int>(c)).tasks;
+    double flops = 0, again = 0;
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      double done = in_.costs[c][static_cast<size_t>(tasks[t].cost)].flops;
+      flops += done;
+      if (program_.runs[static_cast<size_t>(of.run)].instructions[t].recompute) again += done;
     }
-    return flops;
+    out.flops += flops * static_cast<double>(of.count);
+    out.recomputed_flops += again * static_cast<double>(of.count);
   }
 
   DeviceResult Device(size_t c) const {
@@ -58,45 +65,17 @@ class Summary {
     DeviceResult out;
     out.device = of.device;
     out.count = of.count;
-    double free = 0;  // when compute's last task ended
     for (size_t t = 0; t < instructions.size(); ++t) {
-      TaskRef at{static_cast<int>(c), static_cast<int>(t)};
-      const SimTask& here = task(at);
-      const TaskTimes& when = times(at);
+      const TaskTimes& when = times({static_cast<int>(c), static_cast<int>(t)});
       out.kinds.seconds[static_cast<size_t>(instructions[t].op)] += when.end - when.start;
-      if (!here.compute_queue) continue;
-      double start = here.kind == TaskKind::kLocal ? when.start : when.ready;
-      if (start > free) Wait(at, free, start, out);
-      if (here.kind == TaskKind::kLocal) {
-        out.compute += when.end - when.start;
-      } else {  // communication that is not overlapped
-        out.exposed += when.end - when.start;
-        out.bubble += when.start - when.ready;
-      }
-      free = std::max(free, when.end);
     }
-    // What follows the last of compute: weights are gathered, others are waited for.
-    TaskRef last = at_.last;
-    bool mine = last.device_class == static_cast<int>(c);
-    (mine && task(last).kind != TaskKind::kLocal ? out.exposed : out.bubble) +=
-        std::max(0.0, at_.seconds - free);
+    for (const Slice& slice : ComputeStream(in_, at_, static_cast<int>(c))) {
+      double& seconds = slice.kind == SliceKind::kWork      ? out.compute
+                        : slice.kind == SliceKind::kExposed ? out.exposed
+                                                            : out.bubble;
+      seconds += slice.end - slice.start;
+    }
     return out;
-  }
-
-  // Compute idles from `from` to `to`, when `at` may start: what moved in that time is exposed, the rest a bubble.
-  void Wait(TaskRef at, double from, double to, DeviceResult& out) const {
-    double exposed = 0, until = to;
-    for (TaskRef why = times(at).cause; why.task >= 0 && until > from; why = times(why).cause) {
-      const SimTask& reason = task(why);
-      if (reason.kind == TaskKind::kLocal) break;
-      const TaskTimes& when = times(why);
-      if (reason.kind == TaskKind::kRecv) continue;
-      double begin = std::max(from, when.start), end = std::min(until, when.end);
-      if (end > begin) exposed += end - begin;
-      until = std::min(until, when.start);
-    }
-    out.exposed += exposed;
-    out.bubble += to - from - exposed;
   }
 
   void Walk(Terms& terms) const {
@@ -168,16 +147,22 @@ SimResult Summarise(const Program& program, const Prepared& prepared, const Time
   return Summary(program, prepared, timeline).Run();
 }
 
-SimResult Simulate(const Program& program, const Cluster& cluster, const SimOptions& options) {
+Simulation RunSimulation(const Program& program, const Cluster& cluster,
+                         const SimOptions& options) {
   double begin = Now();
-  Prepared prepared = Prepare(program, cluster, options);
+  Simulation out;
+  out.prepared = Prepare(program, cluster, options);
   double ready = Now();
-  Timeline timeline = Execute(prepared);
-  SimResult result = Summarise(program, prepared, timeline);
-  AddMemory(program, options.stack.frees_after_b, result);
-  result.prepare_seconds = ready - begin;
-  result.simulate_seconds = Now() - begin;
-  return result;
+  out.timeline = Execute(out.prepared);
+  out.result = Summarise(program, out.prepared, out.timeline);
+  AddMemory(program, options.stack.frees_after_b, out.result);
+  out.result.prepare_seconds = ready - begin;
+  out.result.simulate_seconds = Now() - begin;
+  return out;
+}
+
+SimResult Simulate(const Program& program, const Cluster& cluster, const SimOptions& options) {
+  return RunSimulation(program, cluster, options).result;
 }
 
 }  // namespace heddle

@@ -35,9 +35,11 @@ struct DeviceResult {
 struct SimResult {
   double step_seconds = 0;
   double bubble = 0,
-         exposed_communication = 0;   // shares of the step on the device that computes longest
-  Terms critical;                     // the step along its critical path; adds up to step_seconds
-  double flops = 0;                   // contractions done by all devices, recomputed ones too
+         exposed_communication = 0;  // shares of the step on the device that computes longest
+  Terms critical;                    // the step along its critical path; adds up to step_seconds
+  // Contractions done by all devices: what a causal mask hides is not, and fused attention does some twice.
+  double flops = 0;
+  double recomputed_flops = 0;        // of these, those of recomputation
   std::vector<DeviceResult> devices;  // per class
   // Of the device that needs most: what it uses, and what PyTorch's allocator has then reserved.
   int64_t worst_device = 0;
@@ -48,7 +50,15 @@ struct SimResult {
 
 SimResult Simulate(const Program& program, const Cluster& cluster, const SimOptions& options);
 
-// The same from its two halves.
+// The same, and what it was made from: for traces and timetables.
+struct Simulation {
+  Prepared prepared;
+  Timeline timeline;
+  SimResult result;
+};
+Simulation RunSimulation(const Program& program, const Cluster& cluster, const SimOptions& options);
+
+// Of a timeline; memory and the seconds on the clock are not filled in.
 SimResult Summarise(const Program& program, const Prepared& prepared, const Timeline& timeline);
 
 }  // namespace heddle

@@ -16,12 +16,12 @@ std::string Size(int64_t bytes) { return bytes == 0 ? "-" : FormatBytes(Bytes{by
 
 }  // namespace
 
-Prediction Predict(const Program& program, const Plan& plan) {
+StepPrediction Predict(const Program& program, const Plan& plan) {
   SimResult result = Simulate(program, plan.cluster, {});
   const DeviceResult& busiest = *std::max_element(
       result.devices.begin(), result.devices.end(),
       [](const DeviceResult& a, const DeviceResult& b) { return a.compute < b.compute; });
-  Prediction prediction;
+  StepPrediction prediction;
   prediction.step_seconds = result.step_seconds;
   prediction.peak_memory_bytes = result.peak_memory_bytes;
   prediction.device = busiest.device;
@@ -33,7 +33,7 @@ Prediction Predict(const Program& program, const Plan& plan) {
   return prediction;
 }
 
-std::string BesideMeasured(const Prediction& prediction, const TrainSummary& summary) {
+std::string BesideMeasured(const StepPrediction& prediction, const TrainSummary& summary) {
   const DeviceMeasurement& device = summary.devices[static_cast<size_t>(prediction.device)];
   std::string text = fmt::format(
       "\n{:<34}{:>7}{:>12}{:>12}\n",
@@ -58,7 +58,7 @@ std::string BesideMeasured(const Prediction& prediction, const TrainSummary& sum
   return text;
 }
 
-void AddPrediction(Json& json, const Prediction& prediction, const TrainSummary& summary) {
+void AddPrediction(Json& json, const StepPrediction& prediction, const TrainSummary& summary) {
   json["predicted_step_seconds"] = prediction.step_seconds;
   json["predicted_peak_memory_bytes"] = prediction.peak_memory_bytes;
   json["prediction"] = {{"source", "simulated"},

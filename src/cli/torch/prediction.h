@@ -20,7 +20,7 @@
 
 namespace heddle {
 
-struct Prediction {
+struct StepPrediction {
   double step_seconds = 0;
   int64_t peak_memory_bytes = 0;  // of the device that needs most
   int64_t device = 0,
@@ -31,10 +31,10 @@ struct Prediction {
 };
 
 // Simulates a step. Throws InputError where the cluster cannot run the program.
-Prediction Predict(const Program& program, const Plan& plan);
+StepPrediction Predict(const Program& program, const Plan& plan);
 
 // A table for people, and `predicted_*`, `prediction` and `instructions` of the command's JSON.
-std::string BesideMeasured(const Prediction& prediction, const TrainSummary& summary);
-void AddPrediction(Json& json, const Prediction& prediction, const TrainSummary& summary);
+std::string BesideMeasured(const StepPrediction& prediction, const TrainSummary& summary);
+void AddPrediction(Json& json, const StepPrediction& prediction, const TrainSummary& summary);
 
 }  // namespace heddle

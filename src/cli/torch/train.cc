@@ -266,7 +266,7 @@ class Screen {
   const TrainArgs& args_;
   const Prepared& prepared_;
   StepSize size_;
-  Prediction prediction_;
+  StepPrediction prediction_;
   MetricsWriter writer_;
   std::optional<Progress> progress_;
   double worst_ = 0;

@@ -1,26 +1,18 @@
 #include "cli/torch/train_screen.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/units.h"
-#include "cluster/topology.h"
-#include "ops/analysis.h"
 #include "report/curve.h"
 
 namespace heddle {
 namespace {
 
-constexpr std::string_view kNominalDevice = "cpu-core";  // of the preset `local`
 constexpr double kGibi = 1024.0 * 1024 * 1024;
-
-const DeviceType& TypeOfDevice(const Plan& plan, int64_t device) {
-  return plan.cluster.type(TypeOf(plan.cluster, DeviceId{static_cast<int32_t>(device)}));
-}
 
 double Elements(const Shape& shape) {
   double elements = 1;
@@ -34,34 +26,6 @@ double HostMemoryBytes() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
 }
 
-StepSize SizeOfStep(const Model& model, const Plan& plan) {
-  StepSize size;
-  for (ValueId id : model.graph.ValuesOf(ValueKind::kInput)) {
-    const TensorType& type = model.graph.value(id).type;
-    if (size.tokens == 0) size.tokens = type.shape.empty() ? 1 : static_cast<double>(type.shape[0]);
-    if (IsFloat(type.dtype) || type.shape.size() != 2 || size.is_tokens) continue;
-    size.is_tokens = true;
-    size.tokens = Elements(type.shape);
-  }
-  Halves work = Measure(model.graph, model.rules).work;
-  size.flops = work.forward.contraction_flops + work.backward.contraction_flops +
-               work.weight.contraction_flops;
-  size.devices = DeviceCount(plan);
-  if (!NominalDevice(plan).empty()) return size;
-  for (int64_t d = 0; d < size.devices; ++d) {
-    const DeviceType& type = TypeOfDevice(plan, d);
-    size.peak_flops += plan.precision.compute == DType::kBF16 ? type.peak.bf16 : type.peak.fp32;
-  }
-  return size;
-}
-
-std::string NominalDevice(const Plan& plan) {
-  for (int64_t d = 0; d < DeviceCount(plan); ++d) {
-    if (TypeOfDevice(plan, d).name == kNominalDevice) return std::string(kNominalDevice);
-  }
-  return "";
-}
-
 StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr) {
   StepMetrics metrics;
   metrics.step = record.step;
@@ -71,25 +35,11 @@ StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr)
   metrics.grad_norm = record.grad_norm;
   metrics.tokens_per_second = size.tokens / record.seconds;
   metrics.tflops = size.flops / record.seconds / 1e12;
-  if (size.peak_flops > 0) metrics.mfu = size.flops / record.seconds / size.peak_flops;
+  if (size.peak_flops > 0 && !size.nominal) {
+    metrics.mfu = size.flops / record.seconds / size.peak_flops;
+  }
   metrics.memory_bytes = record.process_bytes;
   return metrics;
-}
-
-std::string Describe(const Plan& plan) {
-  std::vector<std::string> parts;
-  for (const MeshAxis& axis : plan.stages[0].mesh.axes)
-    parts.push_back(fmt::format("{} {}", axis.name, axis.size));
-  size_t runs = plan.stages.size() / static_cast<size_t>(plan.chunks);
-  if (runs > 1) parts.push_back(fmt::format("pp {}", runs));
-  std::string text = parts.empty() ? "one device" : fmt::format("{}", fmt::join(parts, " x "));
-  int64_t devices = DeviceCount(plan);
-  if (devices > 1) text += fmt::format(", {} devices", devices);
-  if (plan.microbatches > 1)
-    text += fmt::format(", {} micro-batches, {}", plan.microbatches, plan.schedule);
-  if (plan.zero.level > 0) text += fmt::format(", ZeRO {}", plan.zero.level);
-  if (plan.precision.compute == DType::kBF16) text += ", bf16";
-  return text;
 }
 
 void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, bool reference) {
@@ -98,7 +48,7 @@ void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, b
     parameters += Elements(model.graph.value(id).type.shape);
   fmt::print("{}: {} parameters, batch {}\n", model.graph.name, FormatCount(parameters),
              plan.batch);
-  fmt::print("plan: {}\n", Describe(plan));
+  fmt::print("plan: {}\n", DescribePlan(plan));
   fmt::print("data: {}\n", data.Describe());
   std::string beside = reference ? fmt::format("{:>12} {:>9} ", "reference", "relative") : "";
   fmt::print("{:>6} {:>12} {}{:>10} {:>16} {:>10} {:>9} {:>7} {:>10}\n", "step", "loss", beside,

@@ -1,0 +1,21 @@
+// How much goes from whom to whom when a value crosses from one mesh to another, for all devices at once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/exchange.h"
+
+namespace heddle {
+
+struct MessageSize {
+  int64_t from = 0, to = 0;  // counted from 0 within their mesh
+  int64_t elements = 0;      // at least 1
+  bool operator==(const MessageSize&) const = default;
+};
+
+// The messages of MessagesFrom (exchange.h) for every sender in turn, those with nothing in them left out. A dimension
+// is looked at by itself, each part of it once: O(messages log messages + the square of the parts of a dimension).
+std::vector<MessageSize> MessageSizes(const MeshTransfer& transfer);
+
+}  // namespace heddle

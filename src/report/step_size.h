@@ -1,0 +1,27 @@
+// What a plan's step amounts to: the same for predicted and for measured steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "plan/plan.h"
+
+namespace heddle {
+
+struct StepSize {
+  double tokens = 0;  // or samples, where inputs are no tokens
+  bool is_tokens = false;
+  double flops = 0;       // of matrix products, forward and backward, nothing twice
+  double peak_flops = 0;  // of the plan's devices per second, at its precision
+  bool nominal = false;   // the rates of some device are guesses (that of the preset `local`)
+  int64_t devices = 1;
+};
+StepSize SizeOfStep(const Model& model, const Plan& plan);
+
+// The name of a device of the plan whose rates are guesses; empty where there is none.
+std::string NominalDevice(const Plan& plan);
+
+// "dp 2 x tp 2 x pp 2, 8 devices, 4 micro-batches, 1f1b, ZeRO 1, bf16, recompute full".
+std::string DescribePlan(const Plan& plan);
+
+}  // namespace heddle

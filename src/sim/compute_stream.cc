@@ -1,0 +1,85 @@
+#include "sim/compute_stream.h"
+
+#include <algorithm>
+
+namespace heddle {
+namespace {
+
+class Tracer {
+ public:
+  Tracer(const Prepared& prepared, const Timeline& timeline, int device_class)
+      : in_(prepared), at_(timeline), class_(device_class) {}
+
+  std::vector<Slice> Run() {
+    const std::vector<SimTask>& tasks = list(class_).tasks;
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      if (!tasks[t].compute_queue) continue;
+      TaskRef at{class_, static_cast<int>(t)};
+      const TaskTimes& when = times(at);
+      bool local = tasks[t].kind == TaskKind::kLocal;
+      Wait(at, local ? when.start : when.ready);
+      if (!local) Add(SliceKind::kIdle, when.start, at.task);  // for the last member
+      Add(local ? SliceKind::kWork : SliceKind::kExposed, when.end, at.task);
+    }
+    // What follows the last of compute: weights are gathered, others are waited for.
+    TaskRef last = at_.last;
+    bool mine = last.device_class == class_ && task(last).kind != TaskKind::kLocal;
+    Add(mine ? SliceKind::kExposed : SliceKind::kIdle, at_.seconds, mine ? last.task : -1);
+    return std::move(slices_);
+  }
+
+ private:
+  const TaskList& list(int c) const {
+    return in_.lists[static_cast<size_t>(in_.classes.devices[static_cast<size_t>(c)].run)];
+  }
+  const SimTask& task(TaskRef at) const {
+    return list(at.device_class).tasks[static_cast<size_t>(at.task)];
+  }
+  const TaskTimes& times(TaskRef at) const {
+    return at_.times[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
+  }
+
+  // From where the last slice ended.
+  void Add(SliceKind kind, double end, int task) {
+    if (end <= until_) return;
+    slices_.push_back({until_, end, kind, task});
+    until_ = end;
+  }
+
+  // Compute idles until `to`, when `at` may start.
+  void Wait(TaskRef at, double to) {
+    if (to <= until_) return;
+    moved_.clear();
+    double until = to;
+    for (TaskRef why = times(at).cause; why.task >= 0 && until > until_; why = times(why).cause) {
+      const SimTask& reason = task(why);
+      if (reason.kind == TaskKind::kLocal) break;
+      if (reason.kind == TaskKind::kRecv) continue;
+      const TaskTimes& when = times(why);
+      double begin = std::max(until_, when.start), end = std::min(until, when.end);
+      if (end > begin) moved_.push_back({begin, end});
+      until = std::min(until, when.start);
+    }
+    for (auto span = moved_.rbegin(); span != moved_.rend(); ++span) {
+      Add(SliceKind::kIdle, span->first, at.task);
+      Add(SliceKind::kExposed, span->second, at.task);
+    }
+    Add(SliceKind::kIdle, to, at.task);
+  }
+
+  const Prepared& in_;
+  const Timeline& at_;
+  int class_;
+  double until_ = 0;
+  std::vector<Slice> slices_;
+  std::vector<std::pair<double, double>> moved_;  // latest first
+};
+
+}  // namespace
+
+std::vector<Slice> ComputeStream(const Prepared& prepared, const Timeline& timeline,
+                                 int device_class) {
+  return Tracer(prepared, timeline, device_class).Run();
+}
+
+}  // namespace heddle
