@@ -59,8 +59,9 @@ TEST(TraceOf, EveryInstructionIsAnEventOfItsName) {
 
 TEST(TraceOf, TransfersOverlapInLanesAndTakeTheTimeOfTheirMessages) {
   // Links so slow that messages of several micro-batches are under way at once.
-  Made made = Make({.pp = 4, .microbatches = 8, .schedule = "gpipe"}, "dgx-h100:1",
-                   {.slow = {{.device = 1, .factor = 1000, .link = true}}});
+  SimOptions slow;
+  slow.slow = {{.device = 1, .factor = 1000, .link = true}};
+  Made made = Make({.pp = 4, .microbatches = 8, .schedule = "gpipe"}, "dgx-h100:1", slow);
   Trace trace = TraceOf(made);
   EXPECT_THAT(Verify(trace), IsEmpty());
   std::map<std::string, std::pair<double, double>> sent;
