@@ -39,10 +39,13 @@ inline Strategy RandomStrategy(const std::string& op, const Rule& rule, const Me
   return strategy;
 }
 
-inline Mesh RandomMesh(Random& rng) {
-  static const std::vector<std::vector<int64_t>> kShapes = {
+inline Mesh RandomMesh(Random& rng, bool large) {
+  static const std::vector<std::vector<int64_t>> kSmall = {
       {1}, {2}, {2}, {3}, {4}, {2, 2}, {2, 2}, {1, 2}, {2, 3}, {2, 2, 2}};
-  const std::vector<int64_t>& shape = kShapes[static_cast<size_t>(Below(rng, kShapes.size()))];
+  static const std::vector<std::vector<int64_t>> kLarge = {{16},   {4, 4},    {2, 8}, {8, 2},
+                                                           {3, 5}, {4, 2, 2}, {12},   {2, 2, 4}};
+  const auto& shapes = large ? kLarge : kSmall;
+  const std::vector<int64_t>& shape = shapes[static_cast<size_t>(Below(rng, shapes.size()))];
   Mesh mesh;
   for (size_t a = 0; a < shape.size(); ++a)
     mesh.axes.push_back({std::string(1, static_cast<char>('x' + a)), shape[a]});
@@ -84,12 +87,12 @@ inline void SplitBlocks(const Model& model, size_t stages, Random& rng, Plan& pl
   }
 }
 
-inline void PlaceStages(Random& rng, bool alike, size_t runs, Plan& plan) {
-  Mesh mesh = RandomMesh(rng);
+inline void PlaceStages(Random& rng, bool alike, size_t runs, bool large, Plan& plan) {
+  Mesh mesh = RandomMesh(rng, large);
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     int64_t first = mesh.first + mesh.size();
     if (s == 0) first = 0;
-    if (s > 0 && !alike) mesh = RandomMesh(rng);
+    if (s > 0 && !alike) mesh = RandomMesh(rng, large);
     mesh.first = first;
     if (s >= runs) mesh = plan.stages[s % runs].mesh;
     plan.stages[s].mesh = mesh;
@@ -120,8 +123,9 @@ inline void ChooseStrategies(const Model& model, const std::set<ValueId>& shared
   }
 }
 
-// Sound as plan/verify.h has it but for the cluster and, on some models, what forbids micro-batches.
-inline Plan RandomPlan(const Model& model, Random& rng) {
+// Sound as plan/verify.h has it but for the cluster and, on some models, what forbids micro-batches. At most 32 devices;
+// `large`: about 16 to 64.
+inline Plan RandomPlan(const Model& model, Random& rng, bool large = false) {
   Plan plan;
   plan.batch = BatchSize(model);
   plan.model.hash = StableHash(model.graph);
@@ -145,7 +149,7 @@ inline Plan RandomPlan(const Model& model, Random& rng) {
   plan.chunks = static_cast<int>(stages / runs);
   SplitBlocks(model, runs * static_cast<size_t>(plan.chunks), rng, plan);
   std::set<ValueId> shared = SharedParameters(model, plan.stages);
-  PlaceStages(rng, !shared.empty(), runs, plan);
+  PlaceStages(rng, !shared.empty(), runs, large, plan);
   ChooseStrategies(model, shared, rng, plan);
   plan.zero.level = static_cast<int>(Below(rng, 4));
   size_t axes = 0;

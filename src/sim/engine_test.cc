@@ -73,6 +73,30 @@ TEST(Engine, BubblesOfZeroBubbleSchedulesAreTheClosedForms) {
   }
 }
 
+// A ring all-reduce of n bytes over p devices of one node: 2(p-1)/p n over each port, 2(p-1) hops or a tree's.
+TEST(Engine, AnAllReduceTakesItsClosedForm) {
+  int64_t width = 4096;
+  Model model = Analyse(Layers(1, 8, width));
+  Cluster cluster = LoadCluster("dgx-a100:1");
+  Degrees degrees;
+  degrees.dp = 8;
+  Program program = Lower(model, ExpertPlan(model, cluster, degrees));
+  Prepared prepared = Prepare(program, cluster, {});
+  Timeline timeline = Execute(prepared);
+  const std::vector<Instruction>& list = program.runs[0].instructions;
+  double bytes = 4.0 * static_cast<double>(width * width);
+  const Link& link = cluster.groups[0].link;
+  double flow = 2 * 7.0 / 8 * bytes / (link.bandwidth * ConstantsOf(cluster.device_types[0]).near);
+  int seen = 0;
+  for (size_t t = 0; t < list.size(); ++t) {
+    if (list[t].op != Opcode::kReduceGradients) continue;
+    ++seen;
+    const TaskTimes& when = timeline.times[0][t];
+    EXPECT_NEAR(when.end - when.start, 2 * 7 * link.latency + flow, 1e-9 * flow);
+  }
+  EXPECT_EQ(seen, 1);
+}
+
 TEST(Engine, ASlowDeviceSetsThePace) {
   Model model = Analyse(Layers(4, 8));
   Cluster cluster = LoadCluster("local:2");

@@ -3,10 +3,12 @@
 
 #include "../known_models.h"
 #include "cluster/load.h"
+#include "cluster/yaml.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "plan/verify.h"
 #include "plan_harness.h"
+#include "program/lower.h"
 #include "runtime/data/batch.h"
 
 namespace heddle {
@@ -93,6 +95,34 @@ TEST_P(PlanParity, MatchesOneDevice) {
   options.clip_norm = 1;
   Curve expected = OneDevice(model.graph, batch, options);
   ExpectSame(OnThreads(model, plan, batch, options), expected);
+}
+
+// Between machines whose links are slow a value goes in slices, which the devices of the next stage gather.
+TEST(SlicedPlanParity, MatchesOneDevice) {
+  Cluster pairs = ClusterFromYaml(
+      "link: {name: slow, bandwidth: 1 GB/s, latency: 5 us}\n"
+      "nodes:\n  - {name: pair, count: 4, device: cpu-core, devices: 2, "
+      "link: {name: fast, bandwidth: 9 GB/s, latency: 1 us}}\n",
+      "pairs");
+  for (const char* name : {"tiny-gpt2", "tiny-llama"}) {
+    KnownModel known = Find(name);
+    Model model = Analyse(LoadModel(known.path, {}));
+    Batch batch = ReadBatch(model.graph, known.reference);
+    Curve expected = OneDevice(model.graph, batch, {});
+    for (const Degrees& degrees :
+         {Degrees{.tp = 2, .pp = 2, .microbatches = 2},
+          Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 2, .zero = 1},
+          Degrees{.tp = 2, .pp = 3, .microbatches = 2, .recompute = kFull}}) {
+      SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
+      Plan plan = ExpertPlan(model, pairs, degrees);
+      Program program = Lower(model, plan);
+      const StageTransfer& transfer = program.transfers.front();
+      const Local& arrives = program.stages[static_cast<size_t>(transfer.to_stage)]
+                                 .locals[static_cast<size_t>(transfer.to_local)];
+      EXPECT_NE(arrives.sharding.split_axes() & AxisSet(degrees.dp > 1 ? 1 : 0), 0u);
+      ExpectSame(OnThreads(model, plan, batch, {}), expected);
+    }
+  }
 }
 
 // Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.

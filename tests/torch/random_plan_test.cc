@@ -52,7 +52,7 @@ TEST(RandomPlans, TwoHundredMatchOneDevice) {
     Plan plan = RandomPlan(subject.model, rng);
     plan.precision = {};
     plan.local_batch_statistics = false;
-    plan.cluster = LoadCluster("local:32");
+    plan.cluster = LoadCluster(seed % 2 == 0 ? "local:32" : "dgx-a100:4");
     if (DeviceCount(plan) > kMaxDevices) continue;
     std::vector<std::string> wrong = Verify(plan, subject.model);
     if (!wrong.empty()) {  // statistics over the batch, and micro-batches
