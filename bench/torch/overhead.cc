@@ -17,6 +17,7 @@
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
+#include "runtime/allocation_meter.h"
 #include "runtime/data/data_source.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_threads.h"
@@ -115,6 +116,7 @@ class ByHand {
 
 int Main(int steps, int threads) {
   SetKernelThreads(threads);
+  MeterAllocations();  // as in `heddle train`
   std::string name = fmt::format("gpt:layers={},hidden={},heads={},seq={},vocab={},batch={}",
                                  kLayers, kHidden, kHeads, kSequence, kVocabulary, kBatch);
   Model model = Analyse(LoadModel(name));

@@ -1,88 +1,81 @@
 #include <fmt/format.h>
 
-#include <cmath>
-#include <map>
 #include <thread>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/progress.h"
 #include "cli/commands.h"
-#include "validate/fit.h"
-#include "validate/predict.h"
+#include "validate/case_studies.h"
+#include "validate/report.h"
 
 namespace heddle {
 namespace {
 
+constexpr size_t kMaxRunsFile = size_t{64} << 20;
+
 struct ValidateArgs {
-  std::string runs, only;
+  std::string runs;
+  std::string only;
+  std::string markdown;
+  std::string case_studies;
   bool json = false;
 };
 
-void RunValidate(const ValidateArgs& args) {
+std::vector<PublishedRun> LoadRuns(const ValidateArgs& args) {
   std::vector<PublishedRun> runs =
-      args.runs.empty() ? BundledRuns() : ParsePublishedRuns(ReadFile(args.runs, size_t{64} << 20), args.runs);
-  if (!args.only.empty()) std::erase_if(runs, [&](const PublishedRun& r) { return r.id.find(args.only) == std::string::npos; });
-  std::vector<Prediction> rows = PredictAll(runs, 2);
-  std::map<std::string, std::vector<double>> by;
-  std::vector<double> memory;
-  for (const Prediction& p : rows) {
-    if (!p.error()) {
-      fmt::print("{:<60} {}\n", p.id, p.reason);
-      continue;
-    }
-    by[p.source].push_back(std::abs(*p.error()));
-    std::string mem;
-    if (p.measured_memory && p.predicted_memory) {
-      double e = *p.predicted_memory / *p.measured_memory - 1;
-      memory.push_back(std::abs(e));
-      mem = fmt::format(" mem {:.1f} {:.1f} {:+.1f}%", *p.measured_memory/0x1p30, *p.predicted_memory/0x1p30, 100 * e);
-    }
-    fmt::print("{:<60} {:>9.3f} {:>9.3f} {:+.1f}% |", p.id, *p.measured, *p.predicted, 100 * *p.error());
-    for (size_t t = 0; t < kTermCount; ++t) fmt::print(" {:.0f}", 100 * p.critical.seconds[t] / *p.predicted);
-    fmt::print(" b{:.0f} x{:.0f}{}\n", 100*p.bubble, 100*p.exposed, mem);
+      args.runs.empty() ? BundledRuns()
+                        : ParsePublishedRuns(ReadFile(args.runs, kMaxRunsFile), args.runs);
+  if (args.only.empty()) return runs;
+  std::erase_if(runs, [&](const PublishedRun& run) {
+    return run.id.find(args.only) == std::string::npos &&
+           run.source_id.find(args.only) == std::string::npos;
+  });
+  if (runs.empty()) ThrowInput("--only {}: no run or source has that in its name", args.only);
+  return runs;
+}
+
+std::vector<Prediction> PredictWithProgress(const std::vector<PublishedRun>& runs) {
+  Progress progress("simulating published runs", static_cast<int64_t>(runs.size()));
+  int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
+  return PredictAll(runs, threads,
+                    [&](size_t done) { progress.Update(static_cast<int64_t>(done)); });
+}
+
+void RunValidate(const ValidateArgs& args) {
+  if (!args.case_studies.empty()) {
+    WriteFileAtomically(args.case_studies, CaseStudiesPage());
+    fmt::print("written to {}\n", args.case_studies);
+    return;
   }
-  double all = 0;
-  for (auto& [source, errors] : by) {
-    double mean = 0, most = 0;
-    for (double e : errors) mean += e, most = std::max(most, e);
-    mean /= static_cast<double>(errors.size());
-    all += mean;
-    fmt::print("  {:<34} {:>3} mean {:.1f}% max {:.1f}%\n", source, errors.size(), 100 * mean, 100 * most);
+  ValidationReport report = MakeReport(PredictWithProgress(LoadRuns(args)));
+  if (!args.markdown.empty()) WriteFileAtomically(args.markdown, ToMarkdown(report));
+  if (args.json) {
+    PrintJson(ToJson(report));
+  } else {
+    fmt::print("{}", ToText(report));
   }
-  FitFactors current = CurrentFactors(rows), fitted = Fit(rows);
-  std::map<std::string, std::pair<double, double>> after;
-  for (const Prediction& p : rows) {
-    if (!p.error()) continue;
-    double e = Repredict(p, current, fitted) / *p.measured - 1;
-    fmt::print("FIT {:<60} {:+.1f}% -> {:+.1f}%\n", p.id, 100 * *p.error(), 100 * e);
-    double n = static_cast<double>(by[p.source].size());
-    after[p.source].first += std::abs(e) / n;
-  }
-  double total = 0, out = 0;
-  for (auto& [source, pair] : after) {
-    FitFactors left = Fit(rows, source);
-    for (const Prediction& p : rows) {
-      if (!p.error() || p.source != source) continue;
-      pair.second += std::abs(Repredict(p, current, left) / *p.measured - 1) / static_cast<double>(by[source].size());
-    }
-    fmt::print("FITSRC {:<30} {:.1f}%  left out {:.1f}%\n", source, 100 * pair.first, 100 * pair.second);
-    total += pair.first; out += pair.second;
-  }
-  fmt::print("FITALL {:.2f}% left out {:.2f}%\n", 100 * total / (double)after.size(), 100 * out / (double)after.size());
-  for (auto& [name, f] : fitted) fmt::print("FACTOR|{}|{:.4f}\n", name, f);
-  fmt::print("all sources: {:.2f}%\n", 100 * all / static_cast<double>(by.size()));
-  double m = 0;
-  for (double e : memory) m += e;
-  fmt::print("memory {} rows {:.2f}%\n", memory.size(), 100 * m / static_cast<double>(memory.size()));
 }
 
 }  // namespace
 
 void AddValidate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("validate", "predicted beside published training runs");
+  CLI::App* command =
+      app.add_subcommand("validate", "simulated steps beside those of published training runs");
   auto args = std::make_shared<ValidateArgs>();
-  command->add_option("RUNS", args->runs, "a file of runs; without: the bundled ones");
-  command->add_option("--only", args->only, "");
+  command->add_option("RUNS", args->runs, "a file of runs (default: those heddle comes with)");
+  command->add_option("--only", args->only, "runs whose id or source has this in it");
+  command->add_option("--markdown", args->markdown, "also write the tables as a page");
+  command->add_option("--case-studies", args->case_studies,
+                      "write the page of case studies instead");
   command->add_flag("--json", args->json, "print one JSON object on standard output");
+  command->footer(
+      "Runs are configured as published, lowered and simulated like any plan. \"left out\" is the "
+      "error where the constants\nwere fitted on all other sources.\n\n"
+      "Examples:\n"
+      "  heddle validate\n"
+      "  heddle validate --only korthikanti2022-table5\n"
+      "  heddle validate my_runs.json --json");
   command->callback([args] { RunValidate(*args); });
 }
 

@@ -29,19 +29,21 @@ struct StackCosts {
   std::string_view name;
   std::string_view about;
 
-  bool unfused_attention = false;  // scores and probabilities go through memory
   bool fused_elementwise = false;  // neighbours that only move memory are one kernel
-  bool overlap_gradients = true;   // their reduction runs beside backward
-  bool overlap_weights = true;     // ZeRO 3 gathers ahead
-  bool overlap_transfers = true;   // between stages
-  
+  bool fused_loss =
+      false;  // the loss makes no fp32 copies of the logits; with fused_elementwise only
+  bool overlap_gradients = true;  // their reduction runs beside backward
+  bool overlap_weights = true;    // ZeRO 3 gathers ahead
+  bool overlap_transfers = true;  // between stages
+  bool frees_after_b = false;     // where W comes apart, B lets go of what W does not need
 
   // Time of a term over what the device's constants say.
   double products = 1;
   double attention = 1;
   double traffic = 1;
   double links = 1;
-  double host = 0.5e-3;  // seconds per forward or backward of a micro-batch: data, the framework, waiting for neither
+  double host =
+      0.5e-3;  // seconds per forward or backward of a micro-batch: data, the framework, waiting for neither
 };
 
 std::span<const DeviceConstants> AllDeviceConstants();
@@ -53,7 +55,11 @@ const DeviceConstants& ConstantsOf(const DeviceType& device);
 const StackCosts& FindStackCosts(std::string_view name);
 constexpr std::string_view kDefaultStack = "heddle";
 
-// How many numbers the two tables hold, flags not counted.
+// Numbers of the shapes of kernels: three for each of five tiles, the start of a product's sum, and what fused
+// attention's backward does again (compute.cc, kernel.cc).
+constexpr int kShapeConstants = 17;
+
+// How many numbers the model has: these, the defaults of the two tables and where entries differ from them.
 int ConstantCount();
 
 }  // namespace heddle

@@ -13,6 +13,16 @@ double Elements(const Rule& rule, const Dims& dims, std::span<const Block> block
   return elements;
 }
 
+double TermBytes(const std::vector<KeepTerm>& terms, std::span<const Block> blocks) {
+  double bytes = 0;
+  for (const KeepTerm& term : terms) {
+    double points = term.bytes;
+    for (int f : term.factors) points *= static_cast<double>(blocks[static_cast<size_t>(f)].size());
+    bytes += points;
+  }
+  return bytes;
+}
+
 // Reads or writes only as much of operand 0 as there is in the result.
 bool ReadsRows(std::string_view op) {
   return op == "Gather" || op == "GatherElements" || op == "GatherND" || op == "Slice";
@@ -139,9 +149,14 @@ class NodeWorker {
     }
   }
 
+  // What is kept beside the results is written; what a half needs for itself is written and read.
   void Traffic(NodeKernels& kernels) const {
-    kernels.forward = {Make(KernelKind::kTraffic, 0, AllOperands() + AllResults())};
-    if (!AnyGradient()) return;
+    double scratch = 2 * TermBytes(rule_.scratch, blocks_);
+    double extra = TermBytes(rule_.keep.extra, blocks_);
+    bool gradient = AnyGradient();
+    kernels.forward = {Make(KernelKind::kTraffic, 0,
+                            AllOperands() + AllResults() + scratch + (gradient ? extra : 0))};
+    if (!gradient) return;
     // Sums and the like hand gradients on as they are; what was broadcast is summed.
     const Keep& keep = rule_.keep;
     bool keeps = !keep.operands.empty() || !keep.crossed.empty() || !keep.results.empty() ||
@@ -152,13 +167,7 @@ class NodeWorker {
       for (int o : keep.operands) bytes += OperandBytes(static_cast<size_t>(o));
       for (int o : keep.crossed) bytes += OperandBytes(static_cast<size_t>(o));
       for (int r : keep.results) bytes += ResultBytes(static_cast<size_t>(r));
-      for (const KeepTerm& term : keep.extra) {
-        double points = term.bytes;
-        for (int f : term.factors) {
-          points *= static_cast<double>(blocks_[static_cast<size_t>(f)].size());
-        }
-        bytes += points;
-      }
+      bytes += extra + 2 * scratch;
       for (size_t o = 0; o < node_.operands.size(); ++o) {
         if (Needs(o)) bytes += OperandBytes(o);
       }
@@ -189,6 +198,10 @@ class NodeWorker {
 };
 
 }  // namespace
+
+double ScratchBytes(const Rule& rule, std::span<const Block> blocks) {
+  return TermBytes(rule.scratch, blocks);
+}
 
 double OperandBytes(const Graph& graph, const Node& node, const Rule& rule,
                     std::span<const Block> blocks, size_t o) {

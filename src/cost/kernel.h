@@ -36,6 +36,9 @@ struct NodeKernels {
 NodeKernels KernelsOf(const Graph& graph, const GradientFlow& flow, const Node& node,
                       const Rule& rule, std::span<const Block> blocks, DType gradients);
 
+// What the halves need for themselves (Rule::scratch), in bytes.
+double ScratchBytes(const Rule& rule, std::span<const Block> blocks);
+
 // What is read of operand `o`, in bytes.
 double OperandBytes(const Graph& graph, const Node& node, const Rule& rule,
                     std::span<const Block> blocks, size_t o);

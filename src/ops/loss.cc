@@ -58,6 +58,7 @@ Rule CrossEntropyRule(const OpContext& c) {
   rule.keep.operands = {1};
   // The logarithms of the probabilities.
   rule.keep.extra = {{static_cast<double>(SizeOf(LossType(c))), AllFactors(rule)}};
+  if (c.operands[0].dtype != LossType(c)) rule.scratch = rule.keep.extra;
   return rule;
 }
 

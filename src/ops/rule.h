@@ -96,6 +96,9 @@ struct Rule {
   std::vector<std::vector<int>> linear;
   std::vector<WorkTerm> work;
   Keep keep;
+  // What forward needs for itself while it runs, in bytes per point, and backward twice: copies of the logits, and
+  // gradients of the loss, in fp32.
+  std::vector<KeepTerm> scratch;
   // Operands that a gradient can reach; empty for an op without a gradient.
   std::vector<int> differentiable;
   // Results are views of operand 0: nothing is computed or moved.

@@ -10,9 +10,10 @@ double Bandwidth(const Cluster& cluster, int64_t from, int64_t to) {
       .bandwidth;
 }
 
-// Between the mesh and its neighbour in the order of devices; 0 where it has none.
+// Between the mesh and its neighbour in the order of devices; 0 where it has none, or no links are known.
 double Outside(const Cluster& cluster, const Mesh& mesh) {
   int64_t end = mesh.first + mesh.size();
+  if (cluster.groups.empty() || DeviceCount(cluster) < end) return 0;
   if (mesh.first > 0) return Bandwidth(cluster, mesh.first - 1, mesh.first);
   return end < DeviceCount(cluster) ? Bandwidth(cluster, end - 1, end) : 0;
 }

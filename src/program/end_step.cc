@@ -27,7 +27,8 @@ class StepEnd {
     return list_.Add(op, stream, s, index, microbatch);
   }
 
-  // Gradients are reduced as soon as the last of them has been added.
+  // Gradients are reduced once the last of them has been added, and what the next segment, or the stage before,
+  // waits for is on its way.
   void InsertReductions() {
     std::map<size_t, size_t> last;  // by buffer: the last instruction that adds to it
     for (size_t i = 0; i < run_.instructions.size(); ++i) {
@@ -36,7 +37,11 @@ class StepEnd {
       }
     }
     std::multimap<size_t, size_t> after;
-    for (auto [buffer, i] : last) after.insert({i, buffer});
+    for (auto [buffer, i] : last) {
+      size_t at = i;
+      while (at + 1 < run_.instructions.size() && run_.instructions[at + 1].op != Opcode::kRun) ++at;
+      after.insert({at, buffer});
+    }
     std::vector<Instruction> instructions;
     std::swap(instructions, run_.instructions);
     for (size_t i = 0; i < instructions.size(); ++i) {

@@ -11,10 +11,14 @@ struct StepRecord {
   double loss = 0;                      // over the whole batch; NaN where nothing was computed
   double grad_norm = 0;                 // of all gradients together, before clipping; NaN likewise
   double seconds = 0;                   // from the first instruction of any device to the last
-  int64_t peak_memory_bytes = 0;        // of the device that needs most
+  int64_t peak_memory_bytes = 0;        // of tensors; measured: on this device, 0 without a meter
+  int64_t process_bytes = 0;            // measured: the most its process was resident with so far
   int64_t payload_bytes = 0;            // handed to the transport, by all devices together
   std::vector<double> compute_seconds;  // per device; empty where not measured
   std::vector<double> exposed_communication_seconds;  // per device: compute waits for it
+  // Per Opcode: how long this device was in such instructions, waiting for other devices included. Communication
+  // that goes on behind other work counts where it is started, pushed on and waited for. Adds up to `seconds`.
+  std::vector<double> kind_seconds;
 };
 
 }  // namespace heddle

@@ -60,16 +60,16 @@ TEST(ProgramTextTest, WeightsThatAreSplit) {
    12 communication  gather-weights group0: all-gather over {0,1} 512 B; reads weights group0 -> gathered group0 #3 1.00 KiB
    13 communication  gather-weights group1: all-gather over {0,1} 512 B; reads weights group1 -> gathered group1 #4 1.00 KiB
    14 compute        BW seg3 mb0: Relu, MatMul; reads grad m3 mb0, saved seg3 mb0, gathered group0 #3 -> grad m2 mb0 f32[8/dp,16] 256 B += gradients group0 mb0 1.00 KiB; waits 12; frees saved seg3 mb0, grad m3 mb0, gathered group0 #3
-   15 communication  reduce-gradients group0 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group0 mb0 += reduced group0 512 B; waits 14; frees gradients group0 mb0
-   16 communication  gather-weights group2: all-gather over {0,1} 512 B; reads weights group2 -> gathered group2 #5 1.00 KiB
+   15 communication  gather-weights group2: all-gather over {0,1} 512 B; reads weights group2 -> gathered group2 #5 1.00 KiB
+   16 communication  reduce-gradients group0 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group0 mb0 += reduced group0 512 B; waits 14; frees gradients group0 mb0
    17 compute        BW seg2 mb0: Relu, MatMul; reads grad m2 mb0, saved seg2 mb0, gathered group1 #4 -> grad m1 mb0 f32[8/dp,16] 256 B += gradients group1 mb0 1.00 KiB; waits 13; frees saved seg2 mb0, gathered group1 #4, grad m2 mb0
    18 communication  reduce-gradients group1 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group1 mb0 += reduced group1 512 B; waits 17; frees gradients group1 mb0
-   19 compute        BW seg1 mb0: Relu, MatMul; reads grad m1 mb0, saved seg1 mb0, gathered group2 #5 -> grad m0 mb0 f32[8/dp,16] 256 B += gradients group2 mb0 1.00 KiB; waits 16; frees saved seg1 mb0, gathered group2 #5, grad m1 mb0
+   19 compute        BW seg1 mb0: Relu, MatMul; reads grad m1 mb0, saved seg1 mb0, gathered group2 #5 -> grad m0 mb0 f32[8/dp,16] 256 B += gradients group2 mb0 1.00 KiB; waits 15; frees saved seg1 mb0, gathered group2 #5, grad m1 mb0
    20 communication  reduce-gradients group2 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group2 mb0 += reduced group2 512 B; waits 19; frees gradients group2 mb0
    21 compute        BW seg0 mb0: LabelCount, MatMul; reads nothing, grad m0 mb0, saved seg0 mb0 += gradients group3 mb0 1.00 KiB; frees saved seg0 mb0, grad m0 mb0
    22 communication  reduce-gradients group3 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group3 mb0 += reduced group3 512 B; waits 21; frees gradients group3 mb0
    23 communication  report: all-reduce over {0,1} 16 B; reads loss mb0, reduced group0, reduced group1, reduced group2, reduced group3 -> report 16 B; waits 10; frees loss mb0
-   24 compute        update group0: reads reduced group0, report += weights group0 512 B, optimizer group0 1.00 KiB; waits 15,23; frees reduced group0
+   24 compute        update group0: reads reduced group0, report += weights group0 512 B, optimizer group0 1.00 KiB; waits 16,23; frees reduced group0
    25 compute        update group1: reads reduced group1, report += weights group1 512 B, optimizer group1 1.00 KiB; waits 18,23; frees reduced group1
    26 compute        update group2: reads reduced group2, report += weights group2 512 B, optimizer group2 1.00 KiB; waits 20,23; frees reduced group2
    27 compute        update group3: reads reduced group3, report += weights group3 1.00 KiB, optimizer group3 1.00 KiB; waits 22,23; frees reduced group3, report

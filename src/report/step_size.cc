@@ -66,9 +66,18 @@ StepSize SizeOfStep(const Model& model, const Plan& plan) {
     if (used <= 0) break;
     const DeviceType& type = plan.cluster.type(run.type);
     size.peak_flops += static_cast<double>(used) * PeakOf(type.peak, plan.precision);
-    size.nominal |= type.name == kNominalDevice;
   }
+  size.nominal = !NominalDevice(plan).empty();
   return size;
+}
+
+std::string NominalDevice(const Plan& plan) {
+  int64_t devices = DeviceCount(plan);
+  for (const DeviceRun& run : EqualRuns(plan.cluster)) {
+    const DeviceType& type = plan.cluster.type(run.type);
+    if (run.first.value < devices && type.name == kNominalDevice) return type.name;
+  }
+  return "";
 }
 
 std::string DescribePlan(const Plan& plan) {

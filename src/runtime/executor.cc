@@ -15,6 +15,8 @@ namespace heddle {
 namespace {
 
 constexpr size_t kNothing = static_cast<size_t>(-1);
+constexpr double kNotYet = -1;        // when an event that has not ended ends
+constexpr double kMemorySteps = 256;  // the counter of memory moves by this part of the most so far
 
 }  // namespace
 
@@ -35,6 +37,7 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
       scratch_(program.model.graph.values.size()),
       origin_(MonotonicSeconds()) {
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
+  AllocationMeter::Scope metered(meter_);
   OpenGroups();
   for (int s : run_.stages) {
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {
@@ -82,51 +85,96 @@ void Executor::LoadConstants(const ConstantSource& constants) {
 }
 
 StepRecord Executor::RunStep(int64_t step) {
+  AllocationMeter::Scope metered(meter_);
   step_ = step;
-  double start = MonotonicSeconds();
   batches_.clear();
   gradients_.clear();
+  meter_.ResetPeak();
+  kind_seconds_.fill(0);
+  double start = charged_until_ = MonotonicSeconds();
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
-    double begin = MonotonicSeconds();
-    Execute(i);
     const Instruction& instruction = run_.instructions[i];
-    if (options_.trace && instruction.stream != Stream::kCommunication) Note(instruction, begin);
+    running_ = instruction.op;
+    if (options_.trace) OpenEvent(instruction);
+    size_t event = trace_.events.size() - 1;
+    FinishOperands(instruction);
+    double begin = charged_until_;
+    Execute(i);
+    Charge(instruction.op);
+    if (!options_.trace) continue;
+    if (!IsInFlight(i)) CloseEvent(event, begin);
+    SampleMemory();
   }
   FinishAll();
+  if (options_.trace) SampleMemory();
   StepRecord record;
   record.step = step;
   record.loss = loss_;
   record.grad_norm = std::sqrt(squared_norm_);
-  record.seconds = MonotonicSeconds() - start;
+  record.seconds = charged_until_ - start;
+  record.peak_memory_bytes = meter_.peak();
+  record.kind_seconds.assign(kind_seconds_.begin(), kind_seconds_.end());
   return record;
 }
 
-// An event that began then and ends now.
-void Executor::Note(const Instruction& i, double begin) {
+// What has passed since the last call was spent on instructions of this kind.
+void Executor::Charge(Opcode kind) {
+  double now = MonotonicSeconds();
+  kind_seconds_[static_cast<size_t>(kind)] += now - charged_until_;
+  charged_until_ = now;
+}
+
+// The event of an instruction that starts now.
+void Executor::OpenEvent(const Instruction& i) {
   TraceEvent event;
   event.device = device_;
   event.stream = i.stream;
   event.name = InstructionName(program_, i);
   event.category = Category(program_, i);
+  event.end = kNotYet;
+  trace_.events.push_back(std::move(event));
+}
+
+// It began then and ended when the clock was last read, unless it has ended before.
+void Executor::CloseEvent(size_t at, double begin) {
+  TraceEvent& event = trace_.events[at];
+  if (event.end != kNotYet) return;
   event.start = begin - origin_;
-  event.end = MonotonicSeconds() - origin_;
+  event.end = charged_until_ - origin_;
   // Transfers overlap in flight; a track shows each from the end of the one before.
-  if (i.stream == Stream::kCommunication) {
+  if (event.stream == Stream::kCommunication) {
     event.start = std::max(event.start, communication_until_);
     event.end = std::max(event.end, event.start);
     communication_until_ = event.end;
   }
-  trace_.events.push_back(std::move(event));
 }
 
-void Executor::Execute(size_t index) {
-  const Instruction& i = run_.instructions[index];
+bool Executor::IsInFlight(size_t instruction) const {
+  return pending_.count(instruction) != 0 ||
+         (!sends_.empty() && sends_.back().instruction == &run_.instructions[instruction]);
+}
+
+// Changes that nobody would see are left out.
+void Executor::SampleMemory() {
+  double bytes = static_cast<double>(meter_.bytes());
+  most_bytes_ = std::max(most_bytes_, bytes);
+  if (std::abs(bytes - sampled_bytes_) * kMemorySteps <= most_bytes_) return;
+  sampled_bytes_ = bytes;
+  trace_.counters.push_back({device_, "memory", charged_until_ - origin_, bytes});
+}
+
+// Waits for what is still being written and this instruction touches.
+void Executor::FinishOperands(const Instruction& i) {
   for (const auto* list : {&i.reads, &i.adds, &i.writes}) {
     for (BufferId id : *list) {
       if (id.valid() && pending_by_buffer_[id.index()] != kNothing)
         Finish(pending_by_buffer_[id.index()]);
     }
   }
+}
+
+void Executor::Execute(size_t index) {
+  const Instruction& i = run_.instructions[index];
   switch (i.op) {
     case Opcode::kLoad:
       Load(i);
@@ -175,14 +223,18 @@ void Executor::Execute(size_t index) {
       break;
   }
   // MPI moves on inside its calls only: what is in flight gets a push after every piece of work.
-  if (i.op == Opcode::kRun) {
+  if (i.op == Opcode::kRun && !(pending_.empty() && sends_.empty())) {
+    Charge(i.op);
     for (auto& [at, pending] : pending_) {
       if (pending.ticket) transport_.Done(pending.ticket);
       for (Ticket& ticket : pending.more) transport_.Done(ticket);
+      Charge(run_.instructions[at].op);
     }
     std::erase_if(sends_, [&](Sent& sent) {
-      if (!transport_.Done(sent.ticket)) return false;
-      if (options_.trace) Note(*sent.instruction, sent.begin);
+      std::erase_if(sent.tickets, [&](Ticket& ticket) { return transport_.Done(ticket); });
+      Charge(Opcode::kSend);
+      if (!sent.tickets.empty()) return false;
+      if (options_.trace) CloseEvent(sent.event, sent.begin);
       return true;
     });
   }
@@ -203,17 +255,23 @@ void Executor::Finish(size_t instruction) {
   Pending pending = std::move(found->second);
   pending_.erase(found);
   for (BufferId id : pending.buffers) pending_by_buffer_[id.index()] = kNothing;
+  Charge(running_);
   transport_.Wait(pending.ticket);
   for (Ticket& ticket : pending.more) transport_.Wait(ticket);
-  if (options_.trace) Note(run_.instructions[instruction], pending.begin);
+  Opcode op = run_.instructions[instruction].op;
+  Charge(op);
+  if (options_.trace) CloseEvent(pending.event, pending.begin);
   if (pending.finish) pending.finish();
+  Charge(op);
 }
 
 void Executor::FinishAll() {
   while (!pending_.empty()) Finish(pending_.begin()->first);
+  Charge(running_);
   for (Sent& sent : sends_) {
-    transport_.Wait(sent.ticket);
-    if (options_.trace) Note(*sent.instruction, sent.begin);
+    for (Ticket& ticket : sent.tickets) transport_.Wait(ticket);
+    Charge(Opcode::kSend);
+    if (options_.trace) CloseEvent(sent.event, sent.begin);
   }
   sends_.clear();
 }
@@ -227,6 +285,7 @@ void Executor::StartCollective(size_t index, const Instruction& i, Reduction red
   HEDDLE_CHECK_EQ(payload.bytes, give.numel() * static_cast<int64_t>(give.element_size()));
   Pending pending;
   pending.begin = MonotonicSeconds();
+  pending.event = trace_.events.size() - 1;
   pending.ticket = transport_.Start(payload.kind, reduction, GroupOf(payload.ranks), give, get);
   pending.keep = {give, get};
   pending.finish = std::move(finish);

@@ -10,6 +10,7 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@
 #include "program/program.h"
 #include "program/step_record.h"
 #include "program/trace.h"
+#include "runtime/allocation_meter.h"
 #include "runtime/parameter_store.h"
 #include "runtime/single_device.h"
 #include "runtime/transport/transport.h"
@@ -54,7 +56,8 @@ class Executor {
   std::vector<ParameterPart> Weights();
   const std::vector<ParameterPart>& Gradients() const { return gradients_; }
 
-  // Events so far, with `trace`; seconds since construction.
+  // With `trace`: one event per instruction of every step so far, in the order in which they were started, and the
+  // bytes of tensors at their ends; seconds since construction.
   const Trace& trace() const { return trace_; }
 
  private:
@@ -66,8 +69,13 @@ class Executor {
   void PrepareSegments();
   void LoadConstants(const ConstantSource& constants);
 
+  void FinishOperands(const Instruction& i);
   void Execute(size_t index);
-  void Note(const Instruction& i, double begin);
+  void Charge(Opcode kind);
+  void OpenEvent(const Instruction& i);
+  void CloseEvent(size_t event, double begin);
+  bool IsInFlight(size_t instruction) const;
+  void SampleMemory();
   [[noreturn]] void StopNotFinite();
   void Finish(size_t instruction);
   void FinishAll();
@@ -125,17 +133,23 @@ class Executor {
   std::vector<size_t> pending_by_buffer_;  // the instruction that is still writing it
   struct Sent {
     const Instruction* instruction = nullptr;
-    Ticket ticket;
-    at::Tensor part;
+    std::vector<Ticket> tickets;
+    std::vector<at::Tensor> parts;
     double begin = 0;
+    size_t event = 0;
   };
   std::vector<Sent> sends_;
   std::vector<at::Tensor> scratch_;  // per value
   std::map<int, Batch> batches_;     // by micro-batch: rows at hand
   double loss_ = 0, squared_norm_ = 0;
   std::vector<ParameterPart> gradients_;
+  AllocationMeter meter_;
+  std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
+  Opcode running_ = Opcode::kLoad;
+  double charged_until_ = 0;  // every second of the step up to here is some kind's
   Trace trace_;
   double origin_ = 0, communication_until_ = 0;
+  double sampled_bytes_ = 0, most_bytes_ = 0;
 };
 
 }  // namespace heddle

@@ -38,6 +38,7 @@ struct Executor::Saved {
 
 struct Executor::Pending {
   double begin = 0;
+  size_t event = 0;  // of the trace
   Ticket ticket;
   std::vector<Ticket> more;
   std::vector<at::Tensor> keep;

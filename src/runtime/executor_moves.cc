@@ -103,11 +103,12 @@ void Executor::Send(const Instruction& i) {
   auto [found, fresh] = messages_.try_emplace({i.index, true});
   if (fresh) found->second = MessagesOf(program_, i, device_);
   int tag = i.index * static_cast<int>(program_.microbatches) + i.microbatch;
+  Sent sent{&i, {}, {}, MonotonicSeconds(), trace_.events.size() - 1};
   for (const PeerMessage& message : found->second) {
-    at::Tensor part = TakeTile(At(i.reads[0]), message.message.give).contiguous();
-    Ticket ticket = transport_.Send(static_cast<int>(message.peer), tag, part);
-    sends_.push_back({&i, ticket, part, MonotonicSeconds()});
+    sent.parts.push_back(TakeTile(At(i.reads[0]), message.message.give).contiguous());
+    sent.tickets.push_back(transport_.Send(static_cast<int>(message.peer), tag, sent.parts.back()));
   }
+  if (!sent.tickets.empty()) sends_.push_back(std::move(sent));
 }
 
 void Executor::Recv(const Instruction& i, size_t index) {
@@ -120,6 +121,7 @@ void Executor::Recv(const Instruction& i, size_t index) {
   at::TensorOptions options = at::TensorOptions(ToTorch(local.dtype)).device(options_.device);
   Pending pending;
   pending.begin = MonotonicSeconds();
+  pending.event = trace_.events.size() - 1;
   std::vector<at::Tensor> parts;
   for (const PeerMessage& message : found->second) {
     parts.push_back(at::empty(ShapeOf(message.message.get), options));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "runtime/executor_internal.h"
 
@@ -24,6 +25,8 @@ void Executor::AddGradient(const Instruction& i) {
         .AddGradient(static_cast<size_t>(stored.source.step), At(i.reads[0]));
     return;
   }
+  HEDDLE_CHECK(false, "the parameter '{}' is in no group",
+               program_.model.graph.value(local.value).name);
 }
 
 // What the update reads: reduced, or as backward left it.

@@ -59,13 +59,11 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
     slots_.push_back(std::move(slot));
   }
   flat_ = whole.to(compute_);
-  bool split = group_.zero > 0;
-  if (!split && compute_ == at::kFloat) {
-    master_ = flat_;
-  } else {
-    master_ = whole.narrow(0, begin_, chunk_).clone();
-  }
+  same_ = compute_ == at::kFloat;
   if (group_.zero == 3) shard_ = flat_.narrow(0, begin_, chunk_).clone();
+  master_ = !same_             ? whole.narrow(0, begin_, chunk_).clone()
+            : group_.zero == 3 ? shard_
+                               : flat_.narrow(0, begin_, chunk_);
   for (const Slot& slot : slots_) {
     at::Tensor leaf = flat_.narrow(0, slot.offset, slot.elements).view(slot.local).detach();
     if (group_.trained) leaf.set_requires_grad(true);
@@ -166,9 +164,10 @@ void GroupStore::Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> g
   }
   optimizer_->set_lr(lr);
   optimizer_->Step(weights, gradients);
+  if (same_) return;
   if (group_.zero == 3) {
     shard_.copy_(master_);
-  } else if (!master_.is_same(flat_)) {
+  } else {
     flat_.narrow(0, begin_, chunk_).copy_(master_);
   }
 }

@@ -84,7 +84,8 @@ class GroupStore {
   at::ScalarType compute_ = at::kFloat;
   at::Tensor flat_;    // weights as nodes read them; empty storage between uses with ZeRO 3
   at::Tensor shard_;   // ZeRO 3: the chunk of them that stays
-  at::Tensor master_;  // fp32 weights of the chunk; flat_ itself where they are the same
+  at::Tensor master_;  // fp32 weights of the chunk
+  bool same_ = false;  // what nodes read is fp32, too: master_ is shard_, or a part of flat_
   std::vector<at::Tensor> leaves_;
   // Per slot, what was added; `owned_` where it is a tensor of our own that may be added to in place.
   std::vector<at::Tensor> added_;

@@ -2,7 +2,9 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -11,10 +13,31 @@
 namespace heddle {
 namespace {
 
-int64_t PeakMemory() {
+int64_t PeakProcessBytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+// What every device measured, by device. Every entry goes from the one that has it to all the others as a sum with
+// their zeros.
+std::vector<DeviceMeasurement> ShareMeasurements(Transport& transport, GroupHandle all,
+                                                 const StepRecord& median, int64_t peak_memory) {
+  constexpr int64_t kKinds = kOpcodeNames.size();
+  at::Tensor table = at::zeros({transport.size(), kKinds + 1}, at::kDouble);
+  auto rows = table.accessor<double, 2>();
+  for (int64_t k = 0; k < kKinds; ++k)
+    rows[transport.rank()][k] = median.kind_seconds[static_cast<size_t>(k)];
+  rows[transport.rank()][kKinds] = static_cast<double>(peak_memory);
+  Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, all, table, table);
+  transport.Wait(ticket);
+  std::vector<DeviceMeasurement> devices(static_cast<size_t>(transport.size()));
+  for (int64_t d = 0; d < transport.size(); ++d) {
+    DeviceMeasurement& device = devices[static_cast<size_t>(d)];
+    for (int64_t k = 0; k < kKinds; ++k) device.kind_seconds[static_cast<size_t>(k)] = rows[d][k];
+    device.peak_memory_bytes = static_cast<int64_t>(rows[d][kKinds]);
+  }
+  return devices;
 }
 
 int64_t Largest(Transport& transport, GroupHandle all, int64_t mine) {
@@ -26,12 +49,14 @@ int64_t Largest(Transport& transport, GroupHandle all, int64_t mine) {
 }
 
 at::Tensor ToBytes(const Trace& trace) {
-  Json json = Json::array();
+  Json events = Json::array(), counters = Json::array();
   for (const TraceEvent& event : trace.events) {
-    json.push_back({event.device, static_cast<int>(event.stream), event.name, event.category,
-                    event.start, event.end});
+    events.push_back({event.device, static_cast<int>(event.stream), event.name, event.category,
+                      event.start, event.end});
   }
-  std::string text = json.dump();
+  for (const TraceCounter& counter : trace.counters)
+    counters.push_back({counter.device, counter.name, counter.time, counter.value});
+  std::string text = Json::array({events, counters}).dump();
   at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
   std::copy(text.begin(), text.end(), bytes.data_ptr<uint8_t>());
   return bytes;
@@ -39,14 +64,19 @@ at::Tensor ToBytes(const Trace& trace) {
 
 void FromBytes(const at::Tensor& bytes, Trace& trace) {
   const uint8_t* data = bytes.data_ptr<uint8_t>();
-  for (const Json& event : Json::parse(data, data + bytes.numel())) {
+  Json json = Json::parse(data, data + bytes.numel());
+  for (const Json& event : json[0]) {
     trace.events.push_back({event[0].get<int64_t>(), static_cast<Stream>(event[1].get<int>()),
                             event[2].get<std::string>(), event[3].get<std::string>(),
                             event[4].get<double>(), event[5].get<double>()});
   }
+  for (const Json& counter : json[1]) {
+    trace.counters.push_back({counter[0].get<int64_t>(), counter[1].get<std::string>(),
+                              counter[2].get<double>(), counter[3].get<double>()});
+  }
 }
 
-// Everyone's events on the first device.
+// Everyone's events and counters on the first device.
 Trace Gather(Transport& transport, const Trace& mine) {
   constexpr int kTag = 1 << 20;
   Trace all = mine;
@@ -91,18 +121,39 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   std::iota(ranks.begin(), ranks.end(), 0);
   GroupHandle all = transport.AddGroup(ranks);
   TrainSummary summary;
+  int64_t peak_memory = 0;
   for (int64_t step = 0; step < options.steps; ++step) {
     StepRecord record = executor.RunStep(step);
-    record.peak_memory_bytes = PeakMemory();
+    record.process_bytes = PeakProcessBytes();
+    peak_memory = std::max(peak_memory, record.peak_memory_bytes);
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
   }
-  summary.peak_memory_bytes = Largest(transport, all, PeakMemory());
+  if (summary.steps.empty()) return summary;
+  // One and the same step on all devices: the first one's.
+  int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;
+  summary.median_step = static_cast<size_t>(Largest(transport, all, median));
+  summary.devices =
+      ShareMeasurements(transport, all, summary.steps[summary.median_step], peak_memory);
+  for (const DeviceMeasurement& device : summary.devices)
+    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, device.peak_memory_bytes);
+  summary.peak_process_bytes = Largest(transport, all, PeakProcessBytes());
   if (options.trace) summary.trace = Gather(transport, executor.trace());
   return summary;
 }
 
 }  // namespace
+
+size_t MedianStep(const std::vector<StepRecord>& steps) {
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (order.empty()) return 0;
+  auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 2);
+  std::nth_element(order.begin(), middle, order.end(), [&](size_t a, size_t b) {
+    return std::pair(steps[a].seconds, a) < std::pair(steps[b].seconds, b);
+  });
+  return *middle;
+}
 
 TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
                          Transport& transport,

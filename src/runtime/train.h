@@ -1,6 +1,7 @@
 // Training: the same loop on every device of a program.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <vector>
 
@@ -32,14 +33,27 @@ struct TrainInputs {
   const DataSource& data;
 };
 
-struct TrainSummary {
-  std::vector<StepRecord> steps;
-  int64_t peak_memory_bytes = 0;  // of the process that used most
-  Trace trace;                    // of all devices; on the first one only
+// What was measured of one device.
+struct DeviceMeasurement {
+  std::array<double, kOpcodeNames.size()> kind_seconds = {};  // of the median step, see StepRecord
+  int64_t peak_memory_bytes = 0;                              // of tensors, in any step
 };
 
+struct TrainSummary {
+  std::vector<StepRecord> steps;  // as this device measured them
+  size_t median_step = 0;         // of `steps`, by the first device's time
+  std::vector<DeviceMeasurement> devices;
+  int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
+  int64_t peak_process_bytes = 0;  // resident, of the process that used most; its ranks may be many
+  Trace trace;                     // of all devices; on the first one only
+};
+
+// The step with the median of the times, the later of two; 0 where there is none.
+size_t MedianStep(const std::vector<StepRecord>& steps);
+
 // Trains as device transport.rank() and calls `on_step` after every step, on the first device only. Throws
-// InputError for data that does not fit, RunError where the loss is not finite.
+// InputError for data that does not fit, RunError where the loss is not finite. Memory is measured where the caller
+// has called MeterAllocations (allocation_meter.h).
 TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
                          Transport& transport,
                          const std::function<void(const StepRecord&)>& on_step);

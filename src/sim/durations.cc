@@ -117,6 +117,11 @@ class Pricer {
     bool view = kernels.forward.empty();
     bool traffic = !view && kernels.forward[0].kind == KernelKind::kTraffic;
     bool joins = false;
+    if (compute_.stack().fused_loss && !rule.scratch.empty()) {
+      double once = 2 * ScratchBytes(rule, blocks);  // written and read
+      for (Kernel& kernel : kernels.forward) kernel.bytes -= once;
+      for (Kernel& kernel : kernels.backward) kernel.bytes -= 2 * once;
+    }
     for (size_t o = 0; o < node.operands.size(); ++o) {
       if (!moves[node.operands[o].index()]) continue;
       joins = true;

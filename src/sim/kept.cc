@@ -26,6 +26,8 @@ class Recorder {
     half_.events.push_back({HalfEvent::Kind::kMake, static_cast<int>(half_.made.size()) - 1});
     return static_cast<StorageRef>(half_.made.size()) - 1;
   }
+  // Held until it is dropped; nothing where there are no bytes.
+  StorageRef MakeScratch(int64_t bytes) { return bytes == 0 ? kNoStorage : Hold(Make(bytes)); }
   StorageRef Hold(StorageRef ref) {
     if (ref >= 0) ++half_.made[static_cast<size_t>(ref)].holders;
     return ref;
@@ -86,16 +88,27 @@ class SegmentView {
     return ElementsOf(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
            SizeOf(rule(n).result_dtypes[r]);
   }
-  // Kept by the node in no value.
-  int64_t ExtraBytes(size_t n) const {
+  // Kept by the node in no value, and needed by each half while it runs.
+  int64_t ExtraBytes(size_t n) const { return BytesOf(n, rule(n).keep.extra); }
+  int64_t ScratchBytes(size_t n) const { return BytesOf(n, rule(n).scratch); }
+
+  int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
     double bytes = 0;
-    for (const KeepTerm& term : rule(n).keep.extra) {
+    for (const KeepTerm& term : terms) {
       double points = term.bytes;
       for (int f : term.factors)
         points *= static_cast<double>(blocks_[n][static_cast<size_t>(f)].size());
       bytes += points;
     }
     return std::llround(bytes);
+  }
+
+  // Does the node have a gradient that waits for W?
+  bool IsLate(size_t n) const {
+    const std::vector<OperandRef>& operands = segment_.operands[n];
+    return std::any_of(operands.begin(), operands.end(), [&](const OperandRef& ref) {
+      return ref.input >= 0 && input(ref.input).late;
+    });
   }
 
   // Does a gradient come back through the node, to operand o?
@@ -119,6 +132,12 @@ class SegmentView {
   std::vector<std::vector<Block>> blocks_;  // per node
 };
 
+// Of what a segment keeps: the first node that does, and whether W needs it.
+struct Keeper {
+  size_t node = 0;
+  bool weight = false;
+};
+
 // ---- Forward.
 
 struct Placed {
@@ -137,11 +156,13 @@ class ForwardTrace {
     }
   }
 
-  // `keepers`: per entry of what is kept, the first node that keeps it. Says of the outputs whether they are row-major.
-  HalfMemory Run(std::vector<size_t>* keepers, std::vector<bool>* row_major) {
+  // `keepers`: per entry of what is kept. Says of the outputs whether they are row-major.
+  HalfMemory Run(std::vector<Keeper>* keepers, std::vector<bool>* row_major) {
     for (size_t n = 0; n < view_.size(); ++n) {
+      StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
       AddResults(n);
       if (keeps_) Keep(n, keepers);
+      recorder_.Drop(scratch);
       DropAfter(n);
     }
     for (const SegmentOutput& output : view_.segment().outputs) {
@@ -174,7 +195,7 @@ class ForwardTrace {
     }
   }
 
-  void Keep(size_t n, std::vector<size_t>* keepers) {
+  void Keep(size_t n, std::vector<Keeper>* keepers) {
     const Node& node = view_.node(n);
     NodeKept kept = KeptBy(node, view_.rule(n), view_.stage().program.model.flow);
     for (ValueId id : kept.values) {
@@ -191,14 +212,19 @@ class ForwardTrace {
       }
       if (at.storage < 0 && view_.input(~at.storage).again) continue;
       const std::vector<StorageRef>& all = recorder_.kept();
-      if (std::find(all.begin(), all.end(), at.storage) != all.end()) continue;
+      auto known = std::find(all.begin(), all.end(), at.storage);
+      if (known != all.end()) {
+        Keeper& keeper = (*keepers)[static_cast<size_t>(known - all.begin())];
+        keeper.weight = keeper.weight || view_.IsLate(n);
+        continue;
+      }
       recorder_.Keep(at.storage);
-      keepers->push_back(n);
+      keepers->push_back({n, view_.IsLate(n)});
     }
     int64_t extra = kept.any ? view_.ExtraBytes(n) : 0;
     if (extra == 0) return;
     recorder_.Keep(recorder_.Make(extra));
-    keepers->push_back(n);
+    keepers->push_back({n, view_.IsLate(n)});
   }
 
   bool IsOutput(ValueId id) const {
@@ -249,8 +275,12 @@ bool HandsOn(const Node& node, const Rule& rule, size_t o) {
 class BackwardTrace {
  public:
   // `keepers` as ForwardTrace gives them.
-  BackwardTrace(const SegmentView& view, const std::vector<size_t>& keepers, Half half)
-      : view_(view), keepers_(keepers), half_(half), inputs_(view.segment().inputs.size()) {}
+  BackwardTrace(const SegmentView& view, const std::vector<Keeper>& keepers, Half half, bool frees)
+      : view_(view),
+        keepers_(keepers),
+        half_(half),
+        frees_(frees),
+        inputs_(view.segment().inputs.size()) {}
 
   HalfMemory Run() {
     const std::vector<SegmentOutput>& outputs = view_.segment().outputs;
@@ -263,7 +293,7 @@ class BackwardTrace {
     }
     for (size_t n = view_.size(); n-- > 0;) {
       if (HasGradient(n)) PassNode(n);
-      if (half_ == Half::kBW) ReleaseAfter(n);
+      if (half_ == Half::kBW || frees_) ReleaseAfter(n);
     }
     Finish();
     return recorder_.Finish();
@@ -276,15 +306,12 @@ class BackwardTrace {
                        [&](ValueId id) { return values_.count(id) != 0; });
   }
 
-  bool IsLate(size_t n) const {
-    const std::vector<OperandRef>& operands = view_.segment().operands[n];
-    return std::any_of(operands.begin(), operands.end(), [&](const OperandRef& ref) {
-      return ref.input >= 0 && view_.input(ref.input).late;
-    });
-  }
-
   void PassNode(size_t n) {
     const Node& node = view_.node(n);
+    // The gradient of the logarithms, and from it that of the logits before it is narrowed.
+    StorageRef first = recorder_.MakeScratch(view_.ScratchBytes(n));
+    StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
+    recorder_.Drop(first);
     for (size_t o = 0; o < node.operands.size(); ++o) {
       if (!view_.Wants(n, o)) continue;
       int input = view_.input(n, o);
@@ -293,10 +320,11 @@ class BackwardTrace {
       Placed& sum = input < 0 ? values_[node.operands[o]] : inputs_[static_cast<size_t>(input)];
       Add(sum, gradient, view_.OperandBytes(n, o));
     }
+    recorder_.Drop(scratch);
     for (ValueId id : node.results) {
       auto found = values_.find(id);
       if (found == values_.end()) continue;
-      if (half_ == Half::kB && IsLate(n)) recorder_.Keep(found->second.storage);
+      if (half_ == Half::kB && view_.IsLate(n)) recorder_.Keep(found->second.storage);
       recorder_.Drop(found->second.storage);
       values_.erase(found);
     }
@@ -336,7 +364,8 @@ class BackwardTrace {
 
   void ReleaseAfter(size_t n) {
     for (size_t k = 0; k < keepers_.size(); ++k) {
-      if (keepers_[k] == n) recorder_.Release(static_cast<int>(k));
+      bool over = half_ == Half::kBW || !keepers_[k].weight;
+      if (keepers_[k].node == n && over) recorder_.Release(static_cast<int>(k));
     }
   }
 
@@ -363,8 +392,9 @@ class BackwardTrace {
   }
 
   const SegmentView& view_;
-  const std::vector<size_t>& keepers_;
+  const std::vector<Keeper>& keepers_;
   const Half half_;
+  const bool frees_;
   std::unordered_map<ValueId, Placed> values_;  // gradients at hand
   std::vector<Placed> inputs_;
   Recorder recorder_;
@@ -388,20 +418,21 @@ HalfMemory WeightTrace(const SegmentView& view) {
 }  // namespace
 
 std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
-                                            const Position& position, bool split) {
+                                            const Position& position, bool split,
+                                            bool frees_after_b) {
   StageView at{program, stage, position, std::vector<bool>(stage.locals.size(), true)};
   std::vector<SegmentMemory> all;
   all.reserve(stage.segments.size());
   for (const Segment& segment : stage.segments) {
     SegmentView view(at, segment);
     SegmentMemory memory;
-    std::vector<size_t> keepers;
+    std::vector<Keeper> keepers;
     memory.forward = ForwardTrace(view, false).Run(&keepers, &at.row_major);
     if (segment.has_backward) {
       memory.keeping = ForwardTrace(view, true).Run(&keepers, &at.row_major);
-      memory.backward = BackwardTrace(view, keepers, Half::kBW).Run();
+      memory.backward = BackwardTrace(view, keepers, Half::kBW, false).Run();
       if (split) {
-        memory.inputs = BackwardTrace(view, keepers, Half::kB).Run();
+        memory.inputs = BackwardTrace(view, keepers, Half::kB, frees_after_b).Run();
         memory.weights = WeightTrace(view);
       }
     }

@@ -56,8 +56,9 @@ struct SegmentMemory {
 };
 
 // The segments of a stage for the device at `position`. What a segment without backward would keep, and with
-// `split` false the halves B and W, are left empty.
+// `split` false the halves B and W, are left empty. `frees_after_b`: B lets go of what W does not need.
 std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
-                                            const Position& position, bool split);
+                                            const Position& position, bool split,
+                                            bool frees_after_b = false);
 
 }  // namespace heddle

@@ -21,17 +21,22 @@ bool Says(const std::optional<std::string>& text, std::string_view word) {
 
 struct Recomputation {
   RecomputePolicy policy = RecomputePolicy::kNone;
-  bool every_second = false;  // of the layers
+  int skip = 0;  // every skip-th layer is left as it is; 0: none is
 };
 
 Recomputation ReadRecompute(const std::string& text, std::vector<std::string>& remarks) {
-  if (text.starts_with("none")) return {RecomputePolicy::kNone, false};
-  if (text.starts_with("full")) return {RecomputePolicy::kFull, false};
-  if (text.starts_with("selective: attention core")) return {RecomputePolicy::kSelective, false};
-  if (text.starts_with("selective per operator") || text.starts_with("selective per layer")) {
+  if (text.starts_with("none")) return {RecomputePolicy::kNone};
+  if (text.starts_with("full")) return {RecomputePolicy::kFull};
+  if (text.starts_with("selective: attention core")) return {RecomputePolicy::kSelective};
+  if (text.starts_with("selective per operator")) {
+    remarks.push_back(
+        fmt::format("recompute \"{}\" is planned as two layers of three in full", text));
+    return {RecomputePolicy::kFull, 3};
+  }
+  if (text.starts_with("selective per layer")) {
     remarks.push_back(
         fmt::format("recompute \"{}\" is planned as every second layer in full", text));
-    return {RecomputePolicy::kFull, true};
+    return {RecomputePolicy::kFull, 2};
   }
   ThrowInput(
       "recompute: \"{}\": expected it to begin with none, full, selective: attention core, "
@@ -129,13 +134,12 @@ void ReadDegrees(const PublishedRun& run, Degrees& degrees, std::vector<std::str
   }
 }
 
-// Every second layer, from the second on, is left as it is.
-void SkipEverySecond(const Model& model, Plan& plan) {
+void SkipLayers(const Model& model, int skip, Plan& plan) {
   int64_t layer = 0;
   for (Stage& stage : plan.stages) {
     for (int b = stage.first_block; b < stage.last_block; ++b) {
       if (model.blocks[static_cast<size_t>(b)].chain < 0) continue;
-      if (layer++ % 2 == 1)
+      if (++layer % skip == 0)
         stage.recompute[static_cast<size_t>(b - stage.first_block)] = RecomputePolicy::kNone;
     }
   }
@@ -168,7 +172,7 @@ void Fill(const PublishedRun& run, const Stack& stack, RunSetup& setup) {
   setup.plan = ExpertPlan(setup.model, cluster, degrees);
   setup.plan.model.source = std::move(expression);
   setup.plan.bucket_bytes = stack.bucket_bytes;
-  if (recompute.every_second) SkipEverySecond(setup.model, setup.plan);
+  if (recompute.skip > 0) SkipLayers(setup.model, recompute.skip, setup.plan);
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 // What the run says in words is read as follows.
 //
 //   recompute   "none", "full" and "selective: attention core" are the three policies. "selective per operator"
-//               (torchtitan: every second matrix product is recomputed, and what lies between) and "selective per
-//               layer" (of an unpublished share of the layers) are full recomputation of every second layer
+//               (torchtitan: results of attention and of every second matrix product are kept, about a third of what
+//               a layer keeps) is full recomputation of two layers of three, which recomputes a little more; "selective
+//               per layer" (of an unpublished share of the layers) that of every second layer
 //   sharding    none, zero1 or Megatron's distributed optimizer, zero2 (FSDP's SHARD_GRAD_OP), zero3 (FSDP); "HSDP" is
 //               zero3 within a node. Ranks of the context axis share in it
 //   schedule    1F1B, interleaved with virtual stages; zero bubble at the memory of 1F1B ("1p") is zb-h1, at twice

@@ -105,7 +105,7 @@ TEST(ConfigureTest, MegatronInterleaved) {
   EXPECT_EQ(setup.stack, "megatron 2021");
   EXPECT_EQ(setup.plan.model.source,
             "gpt:layers=80,hidden=12288,heads=96,ffn=49152,vocab=51200,seq=2048,batch=2304,"
-            "position=learned,mlp=gelu,tied=1");
+            "position=learned,attention=unfused,dropout=0.1,attention_dropout=0.1,mlp=gelu,tied=1");
   EXPECT_EQ(setup.plan.schedule, "interleaved");
   EXPECT_EQ(setup.plan.chunks, 2);
   EXPECT_EQ(LayersPerStage(setup), std::vector<int64_t>(16, 5));
@@ -166,9 +166,9 @@ TEST(ConfigureTest, Recomputation) {
   for (size_t b = 0; b < second.model.blocks.size(); ++b) {
     if (second.model.blocks[b].chain >= 0) ++layers[second.plan.stages[0].recompute[b]];
   }
-  EXPECT_EQ(layers, (std::map<RecomputePolicy, int>{{RecomputePolicy::kNone, 16},
-                                                    {RecomputePolicy::kFull, 16}}));
-  EXPECT_THAT(second.remarks, Contains(HasSubstr("every second layer in full")));
+  EXPECT_EQ(layers, (std::map<RecomputePolicy, int>{{RecomputePolicy::kNone, 10},
+                                                    {RecomputePolicy::kFull, 22}}));
+  EXPECT_THAT(second.remarks, Contains(HasSubstr("two layers of three in full")));
 }
 
 TEST(ConfigureTest, StacksAreOfTheSourceAndWhatTheRunSays) {

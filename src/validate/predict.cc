@@ -45,6 +45,7 @@ Prediction Predict(const PublishedRun& run) {
   out.source = run.source_id;
   out.measured = MeasuredSeconds(run);
   std::vector<std::string> missing = MissingFields(run);
+  out.complete = missing.empty();
   if (!missing.empty()) {
     out.reason = fmt::format("not published: {}", fmt::join(missing, ", "));
     return out;

@@ -13,11 +13,12 @@ namespace heddle {
 
 struct Prediction {
   std::string id, source, stack, device;
-  std::string reason;                  // why nothing is predicted, or nothing was measured; else empty
-  std::optional<double> measured;      // seconds per step
+  bool complete = false;           // nothing that a plan needs is unpublished
+  std::string reason;              // why nothing is predicted, or nothing was measured; else empty
+  std::optional<double> measured;  // seconds per step
   std::optional<double> predicted;
   std::optional<double> measured_memory, predicted_memory;  // bytes
-  Terms critical;                      // of the predicted step
+  Terms critical;                                           // of the predicted step
   double bubble = 0, exposed = 0;
   std::vector<std::string> remarks;
 

@@ -36,6 +36,41 @@ TEST(TrainCli, PrintsLossesBesideTheReference) {
   EXPECT_GT(json["step_seconds"].get<double>(), 0);
 }
 
+TEST(TrainCli, PredictedStandsBesideMeasured) {
+  std::string train = "train gpt:layers=2,hidden=32,heads=4,seq=16,vocab=50,batch=4 --steps 3 ";
+  for (std::string how :
+       {"", "--dp 2 --zero 1", "--tp 2 --pp 2 --microbatches 2 --transport threads"}) {
+    SCOPED_TRACE(how);
+    RunOutput run = RunHeddle(train + how + " --json");
+    ASSERT_EQ(run.status, 0) << run.err;
+    Json json = ParseJson(run.out, "output");
+    EXPECT_GT(json["predicted_step_seconds"].get<double>(), 0);
+    EXPECT_GT(json["predicted_peak_memory_bytes"].get<int64_t>(), 0);
+    EXPECT_GT(json["peak_memory_bytes"].get<int64_t>(), 0);
+    EXPECT_GT(json["peak_rss_bytes"].get<int64_t>(), json["peak_memory_bytes"].get<int64_t>());
+    EXPECT_EQ(json["prediction"]["source"], "simulated");
+    EXPECT_EQ(json["prediction"]["calibrated"], false);
+    EXPECT_LT(json["busiest_device"].get<int64_t>(), json["ranks"].get<int64_t>());
+    std::set<std::string> kinds;
+    for (const auto& [kind, of] : json["instructions"].items()) {
+      kinds.insert(kind);
+      EXPECT_GT(of["count"].get<int64_t>(), 0) << kind;
+      EXPECT_GE(of["predicted_seconds"].get<double>(), 0) << kind;
+      EXPECT_GT(of["measured_seconds"].get<double>(), 0) << kind;
+    }
+    for (std::string kind : {"run", "report", "update"}) EXPECT_EQ(kinds.count(kind), 1u) << kind;
+    EXPECT_EQ(kinds.count("reduce-gradients"), how.empty() ? 0u : 1u);
+    EXPECT_EQ(kinds.count("send") + kinds.count("recv"),
+              how.find("--pp") == std::string::npos ? 0u : 2u);
+  }
+  RunOutput table = RunHeddle(train);
+  ASSERT_EQ(table.status, 0) << table.err;
+  for (std::string word : {"predicted", "measured", "simulated", "uncalibrated", "peak RSS",
+                           "device 0 of 1", "update"}) {
+    EXPECT_NE(table.out.find(word), std::string::npos) << word << "\n" << table.out;
+  }
+}
+
 TEST(TrainCli, AnExportedModelTrainsTheSame) {
   TempFolder folder;
   std::string model = kData + "tiny-gpt2.onnx",
@@ -137,6 +172,12 @@ TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
         {start, start + event["dur"].get<double>()});
   }
   EXPECT_EQ(devices, (std::set<int64_t>{0, 1, 2, 3}));
+  std::set<int64_t> counted;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] == "C" && event["args"]["memory"] > 0)
+      counted.insert(event["pid"].get<int64_t>());
+  }
+  EXPECT_EQ(counted, devices);
   EXPECT_GE(tracks.size(), 8u);  // compute and communication of each
   for (auto& [track, events] : tracks) {
     std::sort(events.begin(), events.end());

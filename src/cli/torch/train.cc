@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/plan_args.h"
+#include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/train_screen.h"
 #include "cluster/load.h"
@@ -29,6 +30,7 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "report/chrome_trace.h"
+#include "runtime/allocation_meter.h"
 
 namespace heddle {
 namespace {
@@ -209,6 +211,7 @@ class Screen {
       : args_(args),
         prepared_(prepared),
         size_(SizeOfStep(*prepared.model, prepared.plan)),
+        prediction_(Predict(prepared.program, prepared.plan)),
         writer_(args.metrics) {
     if (!args.model.json) {
       PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
@@ -242,14 +245,17 @@ class Screen {
     if (!args_.model.json) {
       PrintSummary(summary, size_);
       if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
+      fmt::print("{}", BesideMeasured(prediction_, summary));
       return;
     }
-    double seconds = MedianSeconds(summary.steps);
+    double seconds = summary.steps[summary.median_step].seconds;
     Json json;
     json["losses"] = Json::array();
     for (const StepRecord& step : summary.steps) json["losses"].push_back(step.loss);
     json["step_seconds"] = seconds;
     json["peak_memory_bytes"] = summary.peak_memory_bytes;
+    json["peak_rss_bytes"] = summary.peak_process_bytes;
+    AddPrediction(json, prediction_, summary);
     json["tokens_per_second"] = size_.tokens / seconds;
     json["ranks"] = size_.devices;
     if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
@@ -260,6 +266,7 @@ class Screen {
   const TrainArgs& args_;
   const Prepared& prepared_;
   StepSize size_;
+  Prediction prediction_;
   MetricsWriter writer_;
   std::optional<Progress> progress_;
   double worst_ = 0;
@@ -279,6 +286,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
   int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency());
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
+  MeterAllocations();
   return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
     TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
     std::unique_ptr<Screen> screen;

@@ -36,7 +36,7 @@ StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr)
   metrics.tokens_per_second = size.tokens / record.seconds;
   metrics.tflops = size.flops / record.seconds / 1e12;
   if (size.peak_flops > 0 && !size.nominal) metrics.mfu = size.flops / record.seconds / size.peak_flops;
-  metrics.memory_bytes = record.peak_memory_bytes;
+  metrics.memory_bytes = record.process_bytes;
   return metrics;
 }
 
@@ -50,7 +50,7 @@ void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, b
   fmt::print("data: {}\n", data.Describe());
   std::string beside = reference ? fmt::format("{:>12} {:>9} ", "reference", "relative") : "";
   fmt::print("{:>6} {:>12} {}{:>10} {:>16} {:>10} {:>9} {:>7} {:>10}\n", "step", "loss", beside,
-             "grad_norm", "memory", "tps", "tflops", "mfu", "time");
+             "grad_norm", "peak RSS", "tps", "tflops", "mfu", "time");
 }
 
 void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
@@ -73,22 +73,11 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
   std::vector<double> losses;
   for (const StepRecord& step : summary.steps) losses.push_back(step.loss);
   if (losses.size() >= 20) fmt::print("\n{}", LossCurve(losses, 72, 14));
-  double seconds = MedianSeconds(summary.steps);
-  fmt::print(
-      "\nloss {:.4f} -> {:.4f} in {} steps of {} (median): {} {}/s on {} device{}, at most {:.2f} "
-      "GiB each\n",
-      losses.front(), losses.back(), losses.size(), FormatSeconds(Seconds{seconds}),
-      FormatCount(size.tokens / seconds), size.is_tokens ? "tokens" : "samples", size.devices,
-      size.devices == 1 ? "" : "s", static_cast<double>(summary.peak_memory_bytes) / kGibi);
-}
-
-double MedianSeconds(const std::vector<StepRecord>& steps) {
-  std::vector<double> seconds;
-  for (const StepRecord& step : steps) seconds.push_back(step.seconds);
-  if (seconds.empty()) return 0;
-  auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  double seconds = summary.steps[summary.median_step].seconds;
+  fmt::print("\nloss {:.4f} -> {:.4f} in {} step{} of {} (median): {} {}/s on {} device{}\n",
+             losses.front(), losses.back(), losses.size(), losses.size() == 1 ? "" : "s",
+             FormatSeconds(Seconds{seconds}), FormatCount(size.tokens / seconds),
+             size.is_tokens ? "tokens" : "samples", size.devices, size.devices == 1 ? "" : "s");
 }
 
 }  // namespace heddle

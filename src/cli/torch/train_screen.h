@@ -22,6 +22,4 @@ void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, b
 void PrintStep(const StepMetrics& metrics, double beside, bool reference);
 void PrintSummary(const TrainSummary& summary, const StepSize& size);
 
-double MedianSeconds(const std::vector<StepRecord>& steps);
-
 }  // namespace heddle

@@ -83,8 +83,9 @@ std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
     place[at] = path.size();
     path.push_back(at);
     size_t next = model.nodes.size();
-    for (const Edge& edge : std::ranges::equal_range(edges, at, {}, &Edge::to)) {
-      if (missing[edge.from] > 0) next = edge.from;
+    auto edge = std::ranges::lower_bound(edges, at, {}, &Edge::to);
+    for (; edge != edges.end() && edge->to == at; ++edge) {
+      if (missing[edge->from] > 0) next = edge->from;
     }
     HEDDLE_CHECK(next < model.nodes.size());
     at = next;
