@@ -1,7 +1,8 @@
 // How fast steps are simulated: GPT-3 by the expert's rules on 1,024 and 16,384 GPUs, and how that grows with
-// micro-batches, stages and layers. Lowering is not part of it, and is shown apart. Events are tasks and messages
-// that end; per second of the engine alone, and of all that simulating takes (finding devices alike, prices, the
-// engine, memory).
+// micro-batches, stages and layers. Lowering is not part of it, and is shown apart. The best of three, in seconds of
+// the processor. Events are tasks and messages that end, of one device of each class; per second of the engine alone,
+// and of all that simulating takes (`prepare`: devices alike and prices; `rest`: the summary and memory, which is what
+// Simulate took besides).
 //
 //   build/bench/sim
 #include <fmt/format.h>

@@ -80,7 +80,8 @@ SimulationReport Run(const SimulateArgs& args) {
     phases.Begin("writing the trace");
     TraceOptions shown;
     shown.per_class = args.trace_devices;
-    WriteChromeTrace(ToTrace(program, simulation.prepared, simulation.timeline, shown), args.trace);
+    MemoryModel memory(program, options.stack.frees_after_b);
+    WriteChromeTrace(ToTrace(memory, simulation.prepared, simulation.timeline, shown), args.trace);
     report.trace = args.trace;
   }
   return report;

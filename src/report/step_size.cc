@@ -66,16 +66,16 @@ StepSize SizeOfStep(const Model& model, const Plan& plan) {
     if (used <= 0) break;
     const DeviceType& type = plan.cluster.type(run.type);
     size.peak_flops += static_cast<double>(used) * PeakOf(type.peak, plan.precision);
-    size.nominal |= type.name == kNominalDevice;
   }
+  size.nominal = !NominalDevice(plan).empty();
   return size;
 }
 
 std::string NominalDevice(const Plan& plan) {
+  int64_t devices = DeviceCount(plan);
   for (const DeviceRun& run : EqualRuns(plan.cluster)) {
-    bool used = run.first.index() < static_cast<size_t>(DeviceCount(plan));
     const DeviceType& type = plan.cluster.type(run.type);
-    if (used && type.name == kNominalDevice) return type.name;
+    if (run.first.value < devices && type.name == kNominalDevice) return type.name;
   }
   return "";
 }

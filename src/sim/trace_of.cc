@@ -93,7 +93,7 @@ void AddCounters(const std::vector<MemorySample>& samples, int64_t device,
 
 }  // namespace
 
-Trace ToTrace(const Program& program, const Prepared& prepared, const Timeline& timeline,
+Trace ToTrace(const MemoryModel& memory, const Prepared& prepared, const Timeline& timeline,
               const TraceOptions& options) {
   const Classes& classes = prepared.classes;
   std::vector<std::vector<int64_t>> shown(classes.devices.size());
@@ -103,8 +103,7 @@ Trace ToTrace(const Program& program, const Prepared& prepared, const Timeline& 
       devices.push_back(static_cast<int64_t>(d));
     }
   }
-  Tracer tracer(program, prepared, timeline);
-  MemoryModel memory(program);
+  Tracer tracer(memory.program(), prepared, timeline);
   Trace trace;
   for (size_t c = 0; c < shown.size(); ++c) {
     Trace one;

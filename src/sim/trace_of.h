@@ -10,6 +10,7 @@
 
 #include "program/trace.h"
 #include "sim/engine.h"
+#include "sim/memory.h"
 
 namespace heddle {
 
@@ -18,9 +19,9 @@ struct TraceOptions {
   size_t samples = 1000;  // of a device's memory; 0: none
 };
 
-// Events of a device are in the order of its list. The first device of a class stands for those that are left out
+// Of the program that `memory` is of. Events of a device are in the order of its list. The first device of a class stands for those that are left out
 // (Trace::alike). Some 1 us per event.
-Trace ToTrace(const Program& program, const Prepared& prepared, const Timeline& timeline,
+Trace ToTrace(const MemoryModel& memory, const Prepared& prepared, const Timeline& timeline,
               const TraceOptions& options = {});
 
 }  // namespace heddle

@@ -35,7 +35,8 @@ Made Make(const Degrees& degrees, const std::string& cluster, SimOptions options
 }
 
 Trace TraceOf(const Made& made, const TraceOptions& options = {}) {
-  return ToTrace(made.program, made.simulation.prepared, made.simulation.timeline, options);
+  return ToTrace(MemoryModel(made.program), made.simulation.prepared, made.simulation.timeline,
+                 options);
 }
 
 TEST(TraceOf, EveryInstructionIsAnEventOfItsName) {
