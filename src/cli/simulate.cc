@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/phases.h"
@@ -22,6 +23,7 @@ struct SimulateArgs {
   int64_t trace_devices = 1;
   std::string stack{kDefaultStack};
   std::vector<std::string> slow;
+  std::vector<std::string> profiles;
   bool no_fold = false;
   bool json = false;
 };
@@ -43,6 +45,9 @@ SimOptions OptionsOf(const SimulateArgs& args) {
   SimOptions options;
   options.stack = FindStackCosts(args.stack);
   for (const std::string& text : args.slow) options.slow.push_back(ParseSlow(text));
+  for (const std::string& path : args.profiles) {
+    options.profiles.push_back(ProfileFromJson(ReadFile(path, kMaxJsonBytes), path));
+  }
   options.fold = !args.no_fold;
   return options;
 }
@@ -108,6 +113,10 @@ void AddSimulate(CLI::App& app) {
                    fmt::format("the software whose habits and speed are assumed: {}",
                                fmt::join(StackNames(), ", ")))
       ->capture_default_str();
+  command
+      ->add_option("--profile", args->profiles,
+                   "what a device was measured to give, in place of what is assumed (JSON)")
+      ->type_name("FILE");
   command
       ->add_option("--slow", args->slow,
                    "a device that computes slower (device=3,factor=1.5), or whose links are slower "
