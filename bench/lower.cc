@@ -23,7 +23,7 @@ double Now() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-void Measure(int64_t layers, int64_t pp, int64_t microbatches) {
+void MeasureLowering(int64_t layers, int64_t pp, int64_t microbatches) {
   Model model = Analyse(
       LoadModel(fmt::format("gpt:layers={},hidden=12288,heads=96,seq=2048,vocab=51200,batch={}",
                             layers, 8 * microbatches)));
@@ -50,10 +50,10 @@ void Measure(int64_t layers, int64_t pp, int64_t microbatches) {
 int main() {
   fmt::print("{:>7} {:>8} {:>13} {:>13} {:>12}\n", "layers", "devices", "micro-batches",
              "instructions", "lowering");
-  heddle::Measure(12, 2, 24);
-  heddle::Measure(24, 4, 48);
-  heddle::Measure(48, 8, 96);
-  heddle::Measure(96, 16, 192);
-  heddle::Measure(96, 32, 192);
+  heddle::MeasureLowering(12, 2, 24);
+  heddle::MeasureLowering(24, 4, 48);
+  heddle::MeasureLowering(48, 8, 96);
+  heddle::MeasureLowering(96, 16, 192);
+  heddle::MeasureLowering(96, 32, 192);
   return 0;
 }
