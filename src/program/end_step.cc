@@ -31,9 +31,10 @@ class StepEnd {
   // waits for is on its way.
   void InsertReductions() {
     std::map<size_t, size_t> last;  // by buffer: the last instruction that adds to it
-    for (size_t i = 0; i < run_.instructions.size(); ++i) {
+    for (size_t i = run_.instructions.size(); i-- > 0;) {
       for (BufferId id : run_.instructions[i].adds) {
-        if (run_.buffers[id.index()].kind == BufferKind::kWeightGradients) last[id.index()] = i;
+        bool gradients = run_.buffers[id.index()].kind == BufferKind::kWeightGradients;
+        if (gradients) last.try_emplace(id.index(), i);
       }
     }
     std::multimap<size_t, size_t> after;
@@ -44,6 +45,7 @@ class StepEnd {
     }
     std::vector<Instruction> instructions;
     std::swap(instructions, run_.instructions);
+    run_.instructions.reserve(instructions.size() + after.size() + 64);
     for (size_t i = 0; i < instructions.size(); ++i) {
       run_.instructions.push_back(std::move(instructions[i]));
       auto [begin, end] = after.equal_range(i);

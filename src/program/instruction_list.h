@@ -1,8 +1,6 @@
 // A list of instructions being written, and the buffers they speak of.
 #pragma once
 
-#include <map>
-#include <tuple>
 #include <vector>
 
 #include "program/program.h"
@@ -15,16 +13,18 @@ class InstructionList {
 
   DeviceProgram& run() { return run_; }
 
-  bool Exists(const Buffer& b) const { return ids_.count(KeyOf(b)) != 0; }
+  bool Exists(const Buffer& b) const { return !slots_.empty() && slots_[SlotOf(b)] >= 0; }
 
   // The id of a buffer, made where there is none yet.
   BufferId Get(const Buffer& b, bool persistent = false) {
-    auto [found, fresh] = ids_.try_emplace(KeyOf(b), BufferId::FromIndex(run_.buffers.size()));
-    if (fresh) {
+    if (2 * (run_.buffers.size() + 1) > slots_.size()) Grow();
+    int& slot = slots_[SlotOf(b)];
+    if (slot < 0) {
+      slot = static_cast<int>(run_.buffers.size());
       run_.buffers.push_back(b);
-      if (persistent) run_.persistent.push_back(found->second);
+      if (persistent) run_.persistent.push_back(BufferId{slot});
     }
-    return found->second;
+    return BufferId{slot};
   }
 
   // Valid until the next one is added.
@@ -40,11 +40,30 @@ class InstructionList {
   }
 
  private:
-  using Key = std::tuple<BufferKind, int, int, int, int>;
-  static Key KeyOf(const Buffer& b) { return {b.kind, b.stage, b.index, b.microbatch, b.version}; }
+  // A table of open addresses: the place of the buffer, or the free one where it would be.
+  size_t SlotOf(const Buffer& b) const {
+    uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
+    for (int part : {b.stage, b.index, b.microbatch}) {
+      hash = (hash ^ static_cast<uint64_t>(static_cast<uint32_t>(part))) * 0x9E3779B97F4A7C15u;
+      hash ^= hash >> 29;
+    }
+    size_t mask = slots_.size() - 1;
+    size_t at = static_cast<size_t>(hash) & mask;
+    while (slots_[at] >= 0 && run_.buffers[static_cast<size_t>(slots_[at])] != b) {
+      at = (at + 1) & mask;
+    }
+    return at;
+  }
+
+  void Grow() {
+    slots_.assign(slots_.empty() ? 1024 : 2 * slots_.size(), -1);
+    for (size_t i = 0; i < run_.buffers.size(); ++i) {
+      slots_[SlotOf(run_.buffers[i])] = static_cast<int>(i);
+    }
+  }
 
   DeviceProgram& run_;
-  std::map<Key, BufferId> ids_;
+  std::vector<int> slots_;  // of run_.buffers, or -1; a power of two of them
 };
 
 // Puts the reductions of gradients where the last has been added, and ends the step: what tied weights and shards
