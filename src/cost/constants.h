@@ -31,20 +31,18 @@ struct StackCosts {
   std::string_view about;
 
   bool fused_elementwise = false;  // neighbours that only move memory are one kernel
-  bool fused_loss =
-      false;  // the loss makes no fp32 copies of the logits; with fused_elementwise only
-  bool overlap_gradients = true;  // their reduction runs beside backward
-  bool overlap_weights = true;    // ZeRO 3 gathers ahead
-  bool overlap_transfers = true;  // between stages
-  bool frees_after_b = false;     // where W comes apart, B lets go of what W does not need
+  bool fused_loss = false;         // and the loss makes no fp32 copies of the logits
+  bool overlap_gradients = true;   // their reduction runs beside backward
+  bool overlap_weights = true;     // ZeRO 3 gathers ahead
+  bool overlap_transfers = true;   // between stages
+  bool frees_after_b = false;      // where W comes apart, B lets go of what W does not need
 
   // Time of a term over what the device's constants say.
   double products = 1;
   double attention = 1;
   double traffic = 1;
   double links = 1;
-  double host =
-      0.5e-3;  // seconds per forward or backward of a micro-batch: data, the framework, waiting for neither
+  double host = 0.5e-3;  // seconds per forward or backward of a micro-batch: data, the framework
 };
 
 std::span<const DeviceConstants> AllDeviceConstants();

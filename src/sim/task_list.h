@@ -34,8 +34,7 @@ struct TaskList {
   std::vector<int> predecessors;  // their number, per task
 };
 
-// `channels`: per instruction the communicator, -1 where it is none. `costs`: per instruction what tells its duration
-// apart.
+// `channels`: per instruction the communicator, -1 where it is none.
 TaskList MakeTaskList(const DeviceProgram& run, const std::vector<int>& channels,
                       const StackCosts& stack);
 
