@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "plan/precision.h"
 
 namespace heddle {
 namespace {
@@ -33,6 +34,10 @@ double Occupancy(const Kernel& product, int processors) {
 ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& constants,
                          const StackCosts& stack, const Precision& precision, double slow)
     : device_(device), constants_(constants), stack_(stack), precision_(precision), slow_(slow) {
+  bool fp8 = precision.products == Products::kFp8;
+  if (fp8 && RateOf(precision.compute, true) == 0) {
+    ThrowInput("device '{}' has no rate for fp8: choose another --precision", device.name);
+  }
   if (RateOf(precision.compute, false) == 0) {
     ThrowInput("device '{}' has no rate for {}: choose another --precision", device.name,
                Name(precision.compute));
@@ -40,16 +45,7 @@ ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& consta
 }
 
 double ComputeCost::RateOf(DType dtype, bool fp8) const {
-  const Rates& peak = device_.peak;
-  if (fp8 && peak.fp8 > 0) return peak.fp8;
-  switch (dtype) {
-    case DType::kF16:
-      return peak.fp16;
-    case DType::kBF16:
-      return peak.bf16;
-    default:
-      return peak.fp32;
-  }
+  return PeakRate(device_.peak, dtype, fp8 ? Products::kFp8 : Products::kAsCompute);
 }
 
 Terms ComputeCost::Of(const Kernel& kernel) const {

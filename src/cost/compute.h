@@ -18,8 +18,8 @@ double Occupancy(const Kernel& product, int processors);
 
 class ComputeCost {
  public:
-  // `slow`: everything takes this many times as long. Throws InputError where the device has no rate for
-  // precision.compute.
+  // `slow`: everything takes this many times as long. Throws InputError where the device has no rate for what
+  // precision computes in.
   ComputeCost(const DeviceType& device, const DeviceConstants& constants, const StackCosts& stack,
               const Precision& precision, double slow = 1);
 

@@ -139,6 +139,9 @@ TEST(ComputeTest, TheUpdateOfMixedPrecisionMoves30BytesAParameter) {
 TEST(ComputeTest, ATypeWithoutARateIsRefused) {
   DeviceType v100 = LoadCluster("dgx-v100:1").device_types.front();
   EXPECT_THROW(ComputeCost(v100, ConstantsOf(v100), StackCosts{}, Bf16()), InputError);
+  Precision fp8 = Bf16();
+  fp8.products = Products::kFp8;
+  EXPECT_THROW(ComputeCost(A100(), ConstantsOf(A100()), StackCosts{}, fp8), InputError);
 }
 
 }  // namespace

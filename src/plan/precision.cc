@@ -42,4 +42,16 @@ Model WithComputeType(Model model, DType compute) {
   return model;
 }
 
+double PeakRate(const Rates& peak, DType compute, Products products) {
+  if (products == Products::kFp8) return peak.fp8;
+  switch (compute) {
+    case DType::kF16:
+      return peak.fp16;
+    case DType::kBF16:
+      return peak.bf16;
+    default:
+      return peak.fp32;
+  }
+}
+
 }  // namespace heddle

@@ -24,6 +24,9 @@ constexpr std::array<NamedPrecision, 4> kPrecisions = {
 // The name of what it computes in; for products in fp8 "fp8", whatever the rest is computed in.
 std::string_view PrecisionName(DType compute, Products products);
 
+// The rate of matrix products on a device, FLOP per second; 0 where it has none for that type.
+double PeakRate(const Rates& peak, DType compute, Products products);
+
 // Every fp32 value as `compute` (bf16, f16), casts to fp32 too; losses stay fp32, as their rules have it. Nodes and
 // values keep their ids. Throws InputError where an op cannot take that type.
 Model WithComputeType(Model model, DType compute);

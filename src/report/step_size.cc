@@ -20,18 +20,6 @@ double Elements(const Shape& shape) {
   return elements;
 }
 
-double PeakOf(const Rates& peak, const Precision& precision) {
-  if (precision.products == Products::kFp8 && peak.fp8 > 0) return peak.fp8;
-  switch (precision.compute) {
-    case DType::kF16:
-      return peak.fp16;
-    case DType::kBF16:
-      return peak.bf16;
-    default:
-      return peak.fp32;
-  }
-}
-
 // Of all blocks, where they agree.
 std::string RecomputeName(const Plan& plan) {
   RecomputePolicy first = RecomputePolicy::kNone;
@@ -65,7 +53,8 @@ StepSize SizeOfStep(const Model& model, const Plan& plan) {
     int64_t used = std::min(run.count, size.devices - run.first.value);
     if (used <= 0) break;
     const DeviceType& type = plan.cluster.type(run.type);
-    size.peak_flops += static_cast<double>(used) * PeakOf(type.peak, plan.precision);
+    size.peak_flops += static_cast<double>(used) *
+                       PeakRate(type.peak, plan.precision.compute, plan.precision.products);
   }
   size.nominal = !NominalDevice(plan).empty();
   return size;

@@ -199,6 +199,8 @@ std::string ToText(const ValidationReport& report) {
 
 std::string ToMarkdown(const ValidationReport& report) {
   std::string text =
+      "# Published runs, simulated\n\nWhat `heddle validate --markdown docs/validation.md` "
+      "wrote.\n\n" +
       Summary(report) + "\n\n| source | runs | mean | worst | left out |\n|---|---|---|---|---|\n";
   for (const SourceErrors& source : report.sources) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", source.source, source.runs,
