@@ -119,7 +119,9 @@ class RunFinder {
       if (!ends) --run.last;
     }
     auto domain = [&](size_t copy, int index) {
-      return problem_.domain(chain_.copies[copy][static_cast<size_t>(index)]);
+      const std::vector<int>& variables = chain_.copies[copy];
+      size_t at = static_cast<size_t>(index);
+      return at < variables.size() ? problem_.domain(variables[at]) : 0;
     };
     // What comes into the first copy may have other states than what comes out.
     bool same = std::all_of(run.ends.begin(), run.ends.end(), [&](int index) {
