@@ -1,6 +1,7 @@
 // The exact search inside a stage, on built-in models: never above the expert's plan under the same tables, folded or
 // not, and how its time grows with layers.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,6 +9,9 @@
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
 #include "plan/expert.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "program/verify.h"
 #include "search/chain_runs.h"
 #include "search/eliminate.h"
 #include "search/stage_problem.h"
@@ -47,6 +51,10 @@ TEST(Search, NeverAboveTheExpert) {
                expert->objective);
     EXPECT_LT(expert->objective, kForbidden);
     EXPECT_LE(best->objective, expert->objective * (1 + 1e-12));
+    // What was found can be lowered.
+    plan.stages[0].strategies = StrategiesOf(stage, best->choice);
+    EXPECT_THAT(Verify(plan, model), testing::IsEmpty());
+    EXPECT_THAT(Verify(Lower(model, plan)), testing::IsEmpty());
   }
 }
 
