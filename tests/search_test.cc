@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "cluster/load.h"
@@ -69,6 +70,36 @@ TEST(Search, FoldedEqualsWhole) {
   ASSERT_TRUE(whole.has_value() && folded.has_value());
   EXPECT_NEAR(folded->objective, whole->objective, 1e-12 * whole->objective);
   EXPECT_EQ(SolveFolded(stage.problem)->choice, folded->choice);
+}
+
+// A range of blocks: what comes from before is there in any sharding, what goes on is complete.
+TEST(Search, RangesOfBlocks) {
+  Model model = Gpt(6);
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  StageCosts costs(model, cluster, Mesh{0, {{"x", 2}, {"y", 2}}}, {.microbatches = 2});
+  int blocks = static_cast<int>(model.blocks.size());
+  for (auto [first, last] : {std::pair(0, blocks / 2), std::pair(blocks / 2, blocks),
+                             std::pair(2, blocks - 2), std::pair(3, 4)}) {
+    StageProblem stage = MakeStageProblem(costs, first, last);
+    std::optional<Solution> whole = SolveWhole(stage.problem), folded = SolveFolded(stage.problem);
+    ASSERT_TRUE(whole.has_value() && folded.has_value());
+    EXPECT_LT(whole->objective, kForbidden);
+    EXPECT_NEAR(folded->objective, whole->objective, 1e-12 * whole->objective);
+  }
+}
+
+// An encoder's output, which every block of the decoder reads.
+TEST(Search, ValuesThatEveryBlockReads) {
+  Model model = Analyse(BuildModel("t5:layers=4"));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  StageCosts costs(model, cluster, Mesh{0, {{"x", 2}}}, {});
+  StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
+  std::vector<ChainRun> runs = FindRuns(stage.problem);
+  EXPECT_TRUE(std::any_of(runs.begin(), runs.end(),
+                          [](const ChainRun& run) { return !run.outside.empty(); }));
+  std::optional<Solution> whole = SolveWhole(stage.problem), folded = SolveFolded(stage.problem);
+  ASSERT_TRUE(whole.has_value() && folded.has_value());
+  EXPECT_NEAR(folded->objective, whole->objective, 1e-12 * whole->objective);
 }
 
 // Printed, not asserted: machines differ.

@@ -25,9 +25,9 @@ namespace heddle {
 
 struct CostOptions {
   int64_t microbatches = 1;
-  double in_flight = 1;  // micro-batches whose activations are kept at a time
-  Precision precision;   // of the model as it is: WithComputeType is the caller's
-  SimOptions sim;
+  double in_flight = 1;      // micro-batches whose activations are kept at a time
+  Precision precision = {};  // of the model as it is: WithComputeType is the caller's
+  SimOptions sim = {};
 };
 
 using ShardingId = int;  // of those a StageCosts has met
