@@ -4,8 +4,28 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "cluster/topology.h"
 
 namespace heddle {
+
+DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options) {
+  for (const Profile& profile : options.profiles) {
+    if (profile.device == type.name) return WithProfile(ConstantsOf(type), profile);
+  }
+  return ConstantsOf(type);
+}
+
+bool IsInside(GroupKind kind) { return kind == GroupKind::kNode || kind == GroupKind::kPart; }
+
+std::vector<double> LinkEfficiency(const Cluster& cluster, const SimOptions& options) {
+  DeviceConstants constants = ConstantsFor(cluster.type(TypeOf(cluster, DeviceId{0})), options);
+  std::vector<double> efficiency;
+  for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
+    bool inside = IsInside(cluster.group(span.group).kind);
+    efficiency.push_back((inside ? constants.near : constants.far) / options.stack.links);
+  }
+  return efficiency;
+}
 
 Slow ParseSlow(const std::string& text) {
   auto fail = [&]() {

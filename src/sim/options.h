@@ -24,6 +24,16 @@ struct SimOptions {
   bool fold = true;               // simulate one device of each class of devices that are alike
 };
 
+// The constants of a device: of its profile, where there is one, in place of what kinds like it have.
+DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options);
+
+// Groups whose links count as those inside a node.
+bool IsInside(GroupKind kind);
+
+// What the inner links of a cluster and those between its nodes give of their bandwidth, by level. The kind of the
+// first device stands for all.
+std::vector<double> LinkEfficiency(const Cluster& cluster, const SimOptions& options);
+
 // "device=3,factor=1.5" or "link=3,factor=2". Throws InputError.
 Slow ParseSlow(const std::string& text);
 

@@ -7,14 +7,6 @@
 namespace heddle {
 namespace {
 
-// A profile of the device, where there is one, in place of what kinds like it have.
-DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options) {
-  for (const Profile& profile : options.profiles) {
-    if (profile.device == type.name) return WithProfile(ConstantsOf(type), profile);
-  }
-  return ConstantsOf(type);
-}
-
 std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& cluster,
                                       const Classes& classes, const SimOptions& options) {
   std::vector<ComputeCost> costs;
@@ -24,20 +16,6 @@ std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& clu
                        at.slow);
   }
   return costs;
-}
-
-// What the inner links of a cluster and those between its nodes give of their bandwidth, by level. The kind of the
-// first device stands for all.
-bool IsInside(GroupKind kind) { return kind == GroupKind::kNode || kind == GroupKind::kPart; }
-
-std::vector<double> LinkEfficiency(const Cluster& cluster, const SimOptions& options) {
-  DeviceConstants constants = ConstantsFor(cluster.type(TypeOf(cluster, DeviceId{0})), options);
-  std::vector<double> efficiency;
-  for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
-    bool inside = IsInside(cluster.group(span.group).kind);
-    efficiency.push_back((inside ? constants.near : constants.far) / options.stack.links);
-  }
-  return efficiency;
 }
 
 void CheckProfiles(const SimOptions& options, const Cluster& cluster) {

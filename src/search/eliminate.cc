@@ -1,0 +1,209 @@
+#include "search/eliminate.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "search/chain_runs.h"
+#include "search/factors.h"
+#include "search/powers.h"
+
+namespace heddle {
+namespace {
+
+std::vector<size_t> Domains(const Problem& problem) {
+  std::vector<size_t> domains;
+  for (const UnaryRef& unary : problem.unary) domains.push_back(unary->seconds.size());
+  return domains;
+}
+
+TableRef WeightedUnary(const Unary& unary, double per_byte) {
+  auto table = std::make_shared<Table>(unary.seconds);
+  for (size_t x = 0; x < table->size() && per_byte != 0; ++x)
+    (*table)[x] += per_byte * unary.bytes[x];
+  return table;
+}
+
+std::optional<Solution> Solved(const Problem& problem, double per_byte, std::vector<int> choice) {
+  Solution solution;
+  solution.objective = Evaluate(problem, choice).Weighted(per_byte);
+  solution.choice = std::move(choice);
+  return solution;
+}
+
+// A run of equal copies as one table over what it has at its ends.
+//
+// With ends P (of the copy before) and N (of a copy), and Z outside, eliminating the rest of one copy leaves a table
+// over (P, N, Z): for each z a matrix from the states of P to those of N.
+class RunSolver {
+ public:
+  RunSolver(const Problem& problem, const ChainRun& run, double per_byte)
+      : problem_(problem), run_(run), per_byte_(per_byte), block_(Domains(problem)) {
+    before_ = Ends(run.first - 1);
+    ends_ = Ends(run.first);
+    states_ = SizeOf(ends_);
+    outside_states_ = SizeOf(run.outside);
+  }
+
+  // False where it is too large: the run is then better eliminated with the rest.
+  bool Run() {
+    double entries = static_cast<double>(states_) * static_cast<double>(states_) *
+                     static_cast<double>(outside_states_);
+    if (entries > static_cast<double>(kMaxMatrixEntries)) return false;
+    const std::vector<int>& copy = run_.chain->copies[run_.first];
+    std::vector<bool> here(problem_.unary.size(), false), inner = here;
+    for (int v : copy) {
+      here[static_cast<size_t>(v)] = inner[static_cast<size_t>(v)] = true;
+      block_.Add({v}, WeightedUnary(*problem_.unary[static_cast<size_t>(v)], per_byte_));
+    }
+    for (int v : ends_) inner[static_cast<size_t>(v)] = false;
+    // Those of this copy: its own, and with what is before it.
+    std::vector<bool> known = here;
+    for (int v : run_.outside) known[static_cast<size_t>(v)] = true;
+    for (int v : before_) known[static_cast<size_t>(v)] = true;
+    for (int p : run_.pairs) {
+      const PairCost& pair = problem_.pairs[static_cast<size_t>(p)];
+      bool mine = (here[static_cast<size_t>(pair.a)] && known[static_cast<size_t>(pair.b)]) ||
+                  (here[static_cast<size_t>(pair.b)] && known[static_cast<size_t>(pair.a)]);
+      if (mine) block_.Add({pair.a, pair.b}, pair.table);
+    }
+    if (!block_.Run(inner)) return false;
+    Raise();
+    return true;
+  }
+
+  // The variables that are left of the run: the ends of its last copy.
+  std::vector<int> Left() const { return Ends(run_.last - 1); }
+
+  void AddTo(Elimination& rest) const {
+    auto table = std::make_shared<Table>();
+    table->reserve(states_ * states_ * outside_states_);
+    for (size_t i = 0; i < states_ * states_; ++i) {
+      for (const MinPlusPower& power : powers_) table->push_back(power.power()[i]);
+    }
+    std::vector<int> scope = before_, last = Left();
+    scope.insert(scope.end(), last.begin(), last.end());
+    scope.insert(scope.end(), run_.outside.begin(), run_.outside.end());
+    rest.Add(std::move(scope), std::move(table));
+  }
+
+  // Fills in the variables of all copies; what is before, the last ends and what is outside are known.
+  void Recover(std::vector<int>& choice) const {
+    std::vector<int> last = Left();
+    int from = StateOf(before_, choice), to = StateOf(last, choice);
+    size_t z = static_cast<size_t>(StateOf(run_.outside, choice));
+    std::vector<int> states = powers_[z].Between(from, to);
+    states.push_back(to);
+    std::vector<int> one = choice;  // as seen from the first copy
+    for (size_t c = run_.first; c < run_.last; ++c) {
+      int state = states[c - run_.first];
+      SetState(before_, from, one);
+      SetState(ends_, state, one);
+      block_.Recover(one);
+      const std::vector<int>&here = run_.chain->copies[c], &first = run_.chain->copies[run_.first];
+      for (size_t i = 0; i < here.size(); ++i) {
+        choice[static_cast<size_t>(here[i])] = one[static_cast<size_t>(first[i])];
+      }
+      from = state;
+    }
+  }
+
+ private:
+  static constexpr int64_t kMaxMatrixEntries = int64_t{1} << 24;
+
+  std::vector<int> Ends(size_t copy) const {
+    std::vector<int> ends;
+    for (int i : run_.ends) ends.push_back(run_.chain->copies[copy][static_cast<size_t>(i)]);
+    return ends;
+  }
+  size_t SizeOf(const std::vector<int>& scope) const {
+    size_t size = 1;
+    for (int v : scope) size *= problem_.domain(v);
+    return size;
+  }
+  int StateOf(const std::vector<int>& scope, const std::vector<int>& choice) const {
+    int state = 0;
+    for (int v : scope) {
+      state = state * static_cast<int>(problem_.domain(v)) + choice[static_cast<size_t>(v)];
+    }
+    return state;
+  }
+  void SetState(const std::vector<int>& scope, int state, std::vector<int>& choice) const {
+    for (size_t i = scope.size(); i-- > 0;) {
+      int domain = static_cast<int>(problem_.domain(scope[i]));
+      choice[static_cast<size_t>(scope[i])] = state % domain;
+      state /= domain;
+    }
+  }
+
+  void Raise() {
+    std::vector<int> scope = before_;
+    scope.insert(scope.end(), ends_.begin(), ends_.end());
+    scope.insert(scope.end(), run_.outside.begin(), run_.outside.end());
+    Table all = block_.Rest(scope);
+    for (size_t z = 0; z < outside_states_; ++z) {
+      Table matrix;
+      matrix.reserve(states_ * states_);
+      for (size_t i = 0; i < states_ * states_; ++i) matrix.push_back(all[i * outside_states_ + z]);
+      powers_.emplace_back(std::move(matrix), states_, static_cast<int64_t>(run_.length()));
+    }
+  }
+
+  const Problem& problem_;
+  const ChainRun& run_;
+  double per_byte_;
+  Elimination block_;
+  std::vector<int> before_, ends_;
+  size_t states_ = 1, outside_states_ = 1;
+  std::vector<MinPlusPower> powers_;  // by the state of what is outside
+};
+
+}  // namespace
+
+std::optional<Solution> SolveWhole(const Problem& problem, double per_byte) {
+  Elimination all(Domains(problem));
+  for (size_t v = 0; v < problem.unary.size(); ++v) {
+    all.Add({static_cast<int>(v)}, WeightedUnary(*problem.unary[v], per_byte));
+  }
+  for (const PairCost& pair : problem.pairs) all.Add({pair.a, pair.b}, pair.table);
+  if (!all.Run(std::vector<bool>(problem.unary.size(), true))) return std::nullopt;
+  std::vector<int> choice(problem.unary.size(), 0);
+  all.Recover(choice);
+  return Solved(problem, per_byte, std::move(choice));
+}
+
+std::optional<Solution> SolveFolded(const Problem& problem, double per_byte) {
+  std::vector<ChainRun> runs = FindRuns(problem);
+  std::vector<bool> gone(problem.unary.size(), false);  // unary cost is in a run's table
+  std::vector<bool> inner = gone, paid(problem.pairs.size(), false);
+  std::vector<RunSolver> solvers;
+  solvers.reserve(runs.size());
+  Elimination rest(Domains(problem));
+  for (const ChainRun& run : runs) {
+    RunSolver solver(problem, run, per_byte);
+    if (!solver.Run()) continue;
+    for (size_t c = run.first; c < run.last; ++c) {
+      for (int v : run.chain->copies[c])
+        gone[static_cast<size_t>(v)] = inner[static_cast<size_t>(v)] = true;
+    }
+    for (int v : solver.Left()) inner[static_cast<size_t>(v)] = false;
+    for (int p : run.pairs) paid[static_cast<size_t>(p)] = true;
+    solver.AddTo(rest);
+    solvers.push_back(std::move(solver));
+  }
+  for (size_t v = 0; v < problem.unary.size(); ++v) {
+    if (!gone[v]) rest.Add({static_cast<int>(v)}, WeightedUnary(*problem.unary[v], per_byte));
+  }
+  for (size_t p = 0; p < problem.pairs.size(); ++p) {
+    const PairCost& pair = problem.pairs[p];
+    if (!paid[p]) rest.Add({pair.a, pair.b}, pair.table);
+  }
+  std::vector<bool> eliminated(problem.unary.size());
+  for (size_t v = 0; v < eliminated.size(); ++v) eliminated[v] = !inner[v];
+  if (!rest.Run(eliminated)) return std::nullopt;
+  std::vector<int> choice(problem.unary.size(), 0);
+  rest.Recover(choice);
+  for (const RunSolver& solver : solvers) solver.Recover(choice);
+  return Solved(problem, per_byte, std::move(choice));
+}
+
+}  // namespace heddle

@@ -1,0 +1,37 @@
+// What collectives over the axes of a mesh take on a cluster.
+//
+// All groups of an axis do the same at the same time, so a link carries what all of them put on it. Found once per set
+// of axes.
+#pragma once
+
+#include <map>
+
+#include "cost/collective_cost.h"
+#include "plan/mesh.h"
+#include "sim/options.h"
+
+namespace heddle {
+
+class MeshLinks {
+ public:
+  MeshLinks(const Cluster& cluster, const Mesh& mesh, const SimOptions& options);
+
+  // `bytes` is what a member gives (plan/collective.h). Nothing for groups of one.
+  double Seconds(CollectiveKind kind, AxisMask axes, double bytes);
+  // Without latency: as part of a larger one.
+  double BandwidthSeconds(CollectiveKind kind, AxisMask axes, double bytes);
+
+ private:
+  struct Traffic {
+    Pattern pattern;  // of the group with the longest way round
+    double seconds_per_byte = 0;
+  };
+  const Traffic& TrafficOf(AxisMask axes, bool all_to_all);
+  CollectiveCost CostOf(CollectiveKind kind, const Traffic& traffic, double bytes) const;
+
+  Mesh mesh_;
+  Network network_;
+  std::map<std::pair<AxisMask, bool>, Traffic> traffic_;
+};
+
+}  // namespace heddle
