@@ -9,7 +9,8 @@ namespace {
 
 class Enumerator {
  public:
-  Enumerator(const Problem& problem, double per_byte) : problem_(problem), per_byte_(per_byte) {
+  Enumerator(const Problem& problem, const Weights& weights)
+      : problem_(problem), weights_(weights) {
     ending_.resize(problem.unary.size());
     for (const PairCost& pair : problem.pairs) {
       ending_[static_cast<size_t>(std::max(pair.a, pair.b))].push_back(&pair);
@@ -33,20 +34,22 @@ class Enumerator {
       return;
     }
     const Unary& unary = *problem_.unary[v];
-    for (size_t x = 0; x < unary.seconds.size(); ++x) {
+    for (size_t x = 0; x < unary.size(); ++x) {
       choice_[v] = static_cast<int>(x);
-      double cost = unary.seconds[x] + per_byte_ * unary.bytes[x];
+      Cost cost = unary.At(x);
       for (const PairCost* pair : ending_[v]) {
         size_t row = static_cast<size_t>(choice_[static_cast<size_t>(pair->a)]);
         size_t column = static_cast<size_t>(choice_[static_cast<size_t>(pair->b)]);
-        cost += (*pair->table)[row * problem_.domain(pair->b) + column];
+        size_t entry = row * problem_.domain(pair->b) + column;
+        cost.seconds += (*pair->seconds)[entry];
+        if (pair->queued) cost.queued += (*pair->queued)[entry];
       }
-      Visit(v + 1, so_far + cost);
+      Visit(v + 1, so_far + cost.Weighted(weights_));
     }
   }
 
   const Problem& problem_;
-  double per_byte_;
+  Weights weights_;
   std::vector<std::vector<const PairCost*>> ending_;  // by the later of their variables
   std::vector<int> choice_;
   Solution best_;
@@ -57,15 +60,15 @@ class Enumerator {
 int64_t Assignments(const Problem& problem) {
   int64_t count = 1;
   for (const UnaryRef& unary : problem.unary) {
-    count *= static_cast<int64_t>(unary->seconds.size());
+    count *= static_cast<int64_t>(unary->size());
     if (count > kMaxBruteAssignments) return kMaxBruteAssignments + 1;
   }
   return count;
 }
 
-Solution Brute(const Problem& problem, double per_byte) {
+Solution Brute(const Problem& problem, const Weights& weights) {
   HEDDLE_CHECK(Assignments(problem) <= kMaxBruteAssignments, "too many to try");
-  return Enumerator(problem, per_byte).Run();
+  return Enumerator(problem, weights).Run();
 }
 
 }  // namespace heddle

@@ -14,6 +14,6 @@ int64_t Assignments(const Problem& problem);
 
 // The first of the best in lexicographic order. Depth first: a prefix that costs as much as the best so far is left,
 // so costs must not be negative. At most kMaxBruteAssignments.
-Solution Brute(const Problem& problem, double per_byte = 0);
+Solution Brute(const Problem& problem, const Weights& weights = {});
 
 }  // namespace heddle

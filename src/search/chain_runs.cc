@@ -9,8 +9,8 @@ namespace {
 
 constexpr size_t kMaxOutside = 2;
 
-// (first variable, second variable, the first is the pair's a, table): indices into copies, or variables outside.
-using Tie = std::tuple<int, int, bool, const Table*>;
+// (first variable, second variable, the first is the pair's a, tables): indices into copies, or variables outside.
+using Tie = std::tuple<int, int, bool, const Table*, const Table*>;
 
 // Everything a copy has to do with.
 struct CopyTies {
@@ -68,13 +68,13 @@ class RunFinder {
     Place earlier = in_order ? a : b, later = in_order ? b : a;
     CopyTies& at = ties_[static_cast<size_t>(later.copy)];
     at.pairs.push_back(p);
-    const Table* table = pair.table.get();
+    const Table *seconds = pair.seconds.get(), *queued = pair.queued.get();
     if (earlier.copy < 0) {
-      at.outside.push_back({in_order ? pair.a : pair.b, later.index, in_order, table});
+      at.outside.push_back({in_order ? pair.a : pair.b, later.index, in_order, seconds, queued});
     } else if (earlier.copy == later.copy) {
-      at.inside.push_back({a.index, b.index, true, table});
+      at.inside.push_back({a.index, b.index, true, seconds, queued});
     } else if (earlier.copy + 1 == later.copy) {
-      at.before.push_back({earlier.index, later.index, in_order, table});
+      at.before.push_back({earlier.index, later.index, in_order, seconds, queued});
     } else {
       at.far = ties_[static_cast<size_t>(earlier.copy)].far = true;
     }

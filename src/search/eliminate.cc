@@ -12,20 +12,14 @@ namespace {
 
 std::vector<size_t> Domains(const Problem& problem) {
   std::vector<size_t> domains;
-  for (const UnaryRef& unary : problem.unary) domains.push_back(unary->seconds.size());
+  for (const UnaryRef& unary : problem.unary) domains.push_back(unary->size());
   return domains;
 }
 
-TableRef WeightedUnary(const Unary& unary, double per_byte) {
-  auto table = std::make_shared<Table>(unary.seconds);
-  for (size_t x = 0; x < table->size() && per_byte != 0; ++x)
-    (*table)[x] += per_byte * unary.bytes[x];
-  return table;
-}
-
-std::optional<Solution> Solved(const Problem& problem, double per_byte, std::vector<int> choice) {
+std::optional<Solution> Solved(const Problem& problem, const Weights& weights,
+                               std::vector<int> choice) {
   Solution solution;
-  solution.objective = Evaluate(problem, choice).Weighted(per_byte);
+  solution.objective = Evaluate(problem, choice).Weighted(weights);
   solution.choice = std::move(choice);
   return solution;
 }
@@ -36,8 +30,8 @@ std::optional<Solution> Solved(const Problem& problem, double per_byte, std::vec
 // over (P, N, Z): for each z a matrix from the states of P to those of N.
 class RunSolver {
  public:
-  RunSolver(const Problem& problem, const ChainRun& run, double per_byte)
-      : problem_(problem), run_(run), per_byte_(per_byte), block_(Domains(problem)) {
+  RunSolver(const Problem& problem, const ChainRun& run, const Weights& weights)
+      : problem_(problem), run_(run), weights_(weights), block_(Domains(problem)) {
     before_ = Ends(run.first - 1);
     ends_ = Ends(run.first);
     states_ = SizeOf(ends_);
@@ -53,7 +47,7 @@ class RunSolver {
     std::vector<bool> here(problem_.unary.size(), false), inner = here;
     for (int v : copy) {
       here[static_cast<size_t>(v)] = inner[static_cast<size_t>(v)] = true;
-      block_.Add({v}, WeightedUnary(*problem_.unary[static_cast<size_t>(v)], per_byte_));
+      block_.Add({v}, Weighted(*problem_.unary[static_cast<size_t>(v)], weights_));
     }
     for (int v : ends_) inner[static_cast<size_t>(v)] = false;
     // Those of this copy: its own, and with what is before it.
@@ -64,7 +58,7 @@ class RunSolver {
       const PairCost& pair = problem_.pairs[static_cast<size_t>(p)];
       bool mine = (here[static_cast<size_t>(pair.a)] && known[static_cast<size_t>(pair.b)]) ||
                   (here[static_cast<size_t>(pair.b)] && known[static_cast<size_t>(pair.a)]);
-      if (mine) block_.Add({pair.a, pair.b}, pair.table);
+      if (mine) block_.Add({pair.a, pair.b}, Weighted(pair, weights_));
     }
     if (!block_.Run(inner)) return false;
     Raise();
@@ -150,7 +144,7 @@ class RunSolver {
 
   const Problem& problem_;
   const ChainRun& run_;
-  double per_byte_;
+  Weights weights_;
   Elimination block_;
   std::vector<int> before_, ends_;
   size_t states_ = 1, outside_states_ = 1;
@@ -159,19 +153,19 @@ class RunSolver {
 
 }  // namespace
 
-std::optional<Solution> SolveWhole(const Problem& problem, double per_byte) {
+std::optional<Solution> SolveWhole(const Problem& problem, const Weights& weights) {
   Elimination all(Domains(problem));
   for (size_t v = 0; v < problem.unary.size(); ++v) {
-    all.Add({static_cast<int>(v)}, WeightedUnary(*problem.unary[v], per_byte));
+    all.Add({static_cast<int>(v)}, Weighted(*problem.unary[v], weights));
   }
-  for (const PairCost& pair : problem.pairs) all.Add({pair.a, pair.b}, pair.table);
+  for (const PairCost& pair : problem.pairs) all.Add({pair.a, pair.b}, Weighted(pair, weights));
   if (!all.Run(std::vector<bool>(problem.unary.size(), true))) return std::nullopt;
   std::vector<int> choice(problem.unary.size(), 0);
   all.Recover(choice);
-  return Solved(problem, per_byte, std::move(choice));
+  return Solved(problem, weights, std::move(choice));
 }
 
-std::optional<Solution> SolveFolded(const Problem& problem, double per_byte) {
+std::optional<Solution> SolveFolded(const Problem& problem, const Weights& weights) {
   std::vector<ChainRun> runs = FindRuns(problem);
   std::vector<bool> gone(problem.unary.size(), false);  // unary cost is in a run's table
   std::vector<bool> inner = gone, paid(problem.pairs.size(), false);
@@ -179,7 +173,7 @@ std::optional<Solution> SolveFolded(const Problem& problem, double per_byte) {
   solvers.reserve(runs.size());
   Elimination rest(Domains(problem));
   for (const ChainRun& run : runs) {
-    RunSolver solver(problem, run, per_byte);
+    RunSolver solver(problem, run, weights);
     if (!solver.Run()) continue;
     for (size_t c = run.first; c < run.last; ++c) {
       for (int v : run.chain->copies[c])
@@ -191,11 +185,11 @@ std::optional<Solution> SolveFolded(const Problem& problem, double per_byte) {
     solvers.push_back(std::move(solver));
   }
   for (size_t v = 0; v < problem.unary.size(); ++v) {
-    if (!gone[v]) rest.Add({static_cast<int>(v)}, WeightedUnary(*problem.unary[v], per_byte));
+    if (!gone[v]) rest.Add({static_cast<int>(v)}, Weighted(*problem.unary[v], weights));
   }
   for (size_t p = 0; p < problem.pairs.size(); ++p) {
     const PairCost& pair = problem.pairs[p];
-    if (!paid[p]) rest.Add({pair.a, pair.b}, pair.table);
+    if (!paid[p]) rest.Add({pair.a, pair.b}, Weighted(pair, weights));
   }
   std::vector<bool> eliminated(problem.unary.size());
   for (size_t v = 0; v < eliminated.size(); ++v) eliminated[v] = !inner[v];
@@ -203,7 +197,7 @@ std::optional<Solution> SolveFolded(const Problem& problem, double per_byte) {
   std::vector<int> choice(problem.unary.size(), 0);
   rest.Recover(choice);
   for (const RunSolver& solver : solvers) solver.Recover(choice);
-  return Solved(problem, per_byte, std::move(choice));
+  return Solved(problem, weights, std::move(choice));
 }
 
 }  // namespace heddle

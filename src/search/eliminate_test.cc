@@ -19,8 +19,8 @@ size_t Below(Random& rng, size_t bound) { return static_cast<size_t>(rng() % bou
 UnaryRef RandomUnary(Random& rng, size_t domain) {
   Unary unary;
   for (size_t x = 0; x < domain; ++x) {
-    unary.seconds.push_back(Uniform(rng));
-    unary.bytes.push_back(Uniform(rng));
+    double seconds = Uniform(rng), queued = Uniform(rng);
+    unary.Push({seconds, queued, Uniform(rng)});
   }
   return std::make_shared<Unary>(std::move(unary));
 }
@@ -31,6 +31,12 @@ TableRef RandomTable(Random& rng, size_t rows, size_t columns) {
     table.push_back(Below(rng, 12) == 0 ? kForbidden : Uniform(rng));
   }
   return std::make_shared<Table>(std::move(table));
+}
+
+TableRef RandomFinite(Random& rng, size_t entries) {
+  auto table = std::make_shared<Table>();
+  for (size_t i = 0; i < entries; ++i) table->push_back(Uniform(rng));
+  return table;
 }
 
 void ExpectSame(const Solution& got, const Solution& want) {
@@ -50,7 +56,9 @@ Problem RandomProblem(Random& rng, size_t variables) {
   for (size_t p = 0; p < pairs && variables > 1; ++p) {
     int a = static_cast<int>(Below(rng, variables)), b = static_cast<int>(Below(rng, variables));
     if (a == b) continue;
-    problem.pairs.push_back({a, b, RandomTable(rng, problem.domain(a), problem.domain(b))});
+    TableRef seconds = RandomTable(rng, problem.domain(a), problem.domain(b));
+    TableRef queued = Below(rng, 2) == 0 ? nullptr : RandomFinite(rng, seconds->size());
+    problem.pairs.push_back({a, b, seconds, queued});
   }
   return problem;
 }
@@ -59,12 +67,12 @@ TEST(Eliminate, EqualsBruteForceOnRandomProblems) {
   Random rng(1);
   for (int round = 0; round < 400; ++round) {
     Problem problem = RandomProblem(rng, 1 + Below(rng, 9));
-    double per_byte = round % 3 == 0 ? 0.5 : 0;
-    Solution want = Brute(problem, per_byte);
-    std::optional<Solution> got = SolveWhole(problem, per_byte);
+    double bytes = round % 3 == 0 ? 0.5 : 0;
+    Solution want = Brute(problem, {1, 1, bytes});
+    std::optional<Solution> got = SolveWhole(problem, {1, 1, bytes});
     ASSERT_TRUE(got.has_value());
     ExpectSame(*got, want);
-    ExpectSame(*SolveFolded(problem, per_byte), want);
+    ExpectSame(*SolveFolded(problem, {1, 1, bytes}), want);
   }
 }
 
@@ -100,17 +108,18 @@ Problem RandomChain(Random& rng, size_t copies) {
       chain.copies.back().push_back(static_cast<int>(problem.unary.size()));
       problem.unary.push_back(u);
     }
-    for (const Tie& tie : inner) problem.pairs.push_back({at(c, tie.a), at(c, tie.b), tie.table});
-    for (const auto& [a, table] : outer) problem.pairs.push_back({0, at(c, a), table});
+    for (const Tie& tie : inner)
+      problem.pairs.push_back({at(c, tie.a), at(c, tie.b), tie.table, {}});
+    for (const auto& [a, table] : outer) problem.pairs.push_back({0, at(c, a), table, {}});
     for (const Tie& tie : links) {
-      if (c > 0) problem.pairs.push_back({at(c - 1, tie.a), at(c, tie.b), tie.table});
+      if (c > 0) problem.pairs.push_back({at(c - 1, tie.a), at(c, tie.b), tie.table, {}});
     }
   }
   // What comes first, and something that reads the last copy.
   int first = at(0, 0), last = at(copies - 1, unary.size() - 1);
   int outside = static_cast<int>(before) - 1;
-  problem.pairs.push_back({outside, first, RandomTable(rng, 2, problem.domain(first))});
-  problem.pairs.push_back({last, 0, RandomTable(rng, problem.domain(last), 2)});
+  problem.pairs.push_back({outside, first, RandomTable(rng, 2, problem.domain(first)), {}});
+  problem.pairs.push_back({last, 0, RandomTable(rng, problem.domain(last), 2), {}});
   problem.chains.push_back(std::move(chain));
   return problem;
 }
@@ -120,13 +129,13 @@ TEST(Eliminate, PowersEqualTheUnrolledProblem) {
   Random rng(2);
   for (int round = 0; round < 400; ++round) {
     Problem problem = RandomChain(rng, 1 + Below(rng, 20));
-    double per_byte = round % 2 == 0 ? 0.3 : 0;
-    std::optional<Solution> whole = SolveWhole(problem, per_byte);
-    std::optional<Solution> folded = SolveFolded(problem, per_byte);
+    double bytes = round % 2 == 0 ? 0.3 : 0;
+    std::optional<Solution> whole = SolveWhole(problem, {1, 1, bytes});
+    std::optional<Solution> folded = SolveFolded(problem, {1, 1, bytes});
     ASSERT_TRUE(whole.has_value() && folded.has_value());
     runs += FindRuns(problem).size();
     ExpectSame(*folded, *whole);
-    if (Assignments(problem) < 100000) ExpectSame(*folded, Brute(problem, per_byte));
+    if (Assignments(problem) < 100000) ExpectSame(*folded, Brute(problem, {1, 1, bytes}));
   }
   EXPECT_GT(runs, 200u);
 }

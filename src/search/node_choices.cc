@@ -65,16 +65,13 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
       choices->gradients[o].push_back(given ? costs_.Number(gradient) : -1);
       if (!sole[o]) continue;
       AxisMask reduced = given ? gradient.partial_axes() : 0;
-      Cost parameter = costs_.OfParameter(node.operands[o], costs_.Complete(wanted), reduced);
-      cost.seconds += parameter.seconds;
-      cost.bytes += parameter.bytes;
+      cost += costs_.OfParameter(node.operands[o], costs_.Complete(wanted), reduced);
     }
     for (size_t r = 0; r < node.results.size(); ++r) {
       choices->results[r].push_back(
           costs_.Number(ResultSharding(costs_.mesh(), rule, strategy, r)));
     }
-    unary.seconds.push_back(cost.seconds);
-    unary.bytes.push_back(cost.bytes);
+    unary.Push(cost);
   }
   choices->unary = std::make_shared<Unary>(std::move(unary));
   return choices;

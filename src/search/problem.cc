@@ -18,19 +18,68 @@ Table Rows(const Table& table, size_t rows, size_t columns, int row, int column)
   return kept;
 }
 
+// 0 x infinity is nothing.
+double Times(double weight, double cost) { return weight == 0 ? 0 : weight * cost; }
+
 }  // namespace
+
+Cost& Cost::operator+=(const Cost& other) {
+  seconds += other.seconds;
+  queued += other.queued;
+  bytes += other.bytes;
+  return *this;
+}
+
+double Cost::Weighted(const Weights& weights) const {
+  if (seconds == kForbidden) return kForbidden;
+  return weights.seconds * seconds + Times(weights.queued, queued) + weights.bytes * bytes;
+}
+
+void Unary::Resize(size_t size) {
+  seconds.resize(size, 0);
+  queued.resize(size, 0);
+  bytes.resize(size, 0);
+}
+
+void Unary::Push(const Cost& cost) {
+  Resize(size() + 1);
+  Add(size() - 1, cost);
+}
+
+void Unary::Add(size_t x, const Cost& cost) {
+  seconds[x] += cost.seconds;
+  queued[x] += cost.queued;
+  bytes[x] += cost.bytes;
+}
+
+TableRef Weighted(const Unary& unary, const Weights& weights) {
+  auto table = std::make_shared<Table>();
+  for (size_t x = 0; x < unary.size(); ++x) table->push_back(unary.At(x).Weighted(weights));
+  return table;
+}
+
+TableRef Weighted(const PairCost& pair, const Weights& weights) {
+  bool queued = pair.queued && weights.queued != 0;
+  if (!queued && weights.seconds == 1) return pair.seconds;
+  auto table = std::make_shared<Table>();
+  for (size_t i = 0; i < pair.seconds->size(); ++i) {
+    table->push_back(Cost{(*pair.seconds)[i], queued ? (*pair.queued)[i] : 0}.Weighted(weights));
+  }
+  return table;
+}
 
 Cost Evaluate(const Problem& problem, const std::vector<int>& choice) {
   HEDDLE_CHECK(choice.size() == problem.unary.size(), "{} choices", choice.size());
   Cost cost;
   for (size_t v = 0; v < choice.size(); ++v) {
-    cost.seconds += problem.unary[v]->seconds[static_cast<size_t>(choice[v])];
-    cost.bytes += problem.unary[v]->bytes[static_cast<size_t>(choice[v])];
+    cost += problem.unary[v]->At(static_cast<size_t>(choice[v]));
   }
   for (const PairCost& pair : problem.pairs) {
     size_t row = static_cast<size_t>(choice[static_cast<size_t>(pair.a)]);
     size_t column = static_cast<size_t>(choice[static_cast<size_t>(pair.b)]);
-    cost.seconds += (*pair.table)[row * problem.domain(pair.b) + column];
+    size_t entry = row * problem.domain(pair.b) + column;
+    cost.seconds += (*pair.seconds)[entry];
+    if (pair.queued) cost.queued += (*pair.queued)[entry];
   }
   return cost;
 }
@@ -40,20 +89,24 @@ Problem Restrict(const Problem& problem, const std::vector<int>& fixed) {
   for (size_t v = 0; v < fixed.size(); ++v) {
     if (fixed[v] < 0) continue;
     size_t x = static_cast<size_t>(fixed[v]);
-    const Unary& all = *problem.unary[v];
-    restricted.unary[v] = std::make_shared<Unary>(Unary{{all.seconds[x]}, {all.bytes[x]}});
+    auto one = std::make_shared<Unary>();
+    one->Push(problem.unary[v]->At(x));
+    restricted.unary[v] = std::move(one);
   }
   // What was one object stays one.
   std::map<std::tuple<const Table*, int, int>, TableRef> made;
   for (PairCost& pair : restricted.pairs) {
     int row = fixed[static_cast<size_t>(pair.a)], column = fixed[static_cast<size_t>(pair.b)];
     if (row < 0 && column < 0) continue;
-    TableRef& table = made[{pair.table.get(), row, column}];
-    if (!table) {
-      table = std::make_shared<Table>(
-          Rows(*pair.table, problem.domain(pair.a), problem.domain(pair.b), row, column));
+    for (TableRef* table : {&pair.seconds, &pair.queued}) {
+      if (!*table) continue;
+      TableRef& rows = made[{table->get(), row, column}];
+      if (!rows) {
+        rows = std::make_shared<Table>(
+            Rows(**table, problem.domain(pair.a), problem.domain(pair.b), row, column));
+      }
+      *table = rows;
     }
-    pair.table = table;
   }
   return restricted;
 }

@@ -2,10 +2,10 @@
 //
 //   minimise   sum over v of unary_v(x_v)  +  sum over pairs (a, b) of table_ab(x_a, x_b)
 //
-// Nothing here knows of models or devices (stage_problem.h makes problems of them). Unary costs have a second
-// number, bytes of memory, which counts with a weight: a multiplier of the memory limit. Equal tables are one object:
-// where all of a chain's blocks are alike they point to the same ones, and that is how solvers see it. A cost of
-// kForbidden rules a choice out.
+// Nothing here knows of models or devices (stage_problem.h makes problems of them). A cost is three numbers: seconds
+// that a device's computation takes or waits, seconds of traffic that goes on beside it, and bytes of memory; solvers
+// take a weight for each. Equal tables are one object: where all of a chain's blocks are alike they point to the same
+// ones, and that is how solvers see it. Seconds of kForbidden rule a choice out.
 #pragma once
 
 #include <limits>
@@ -17,19 +17,36 @@ namespace heddle {
 
 constexpr double kForbidden = std::numeric_limits<double>::infinity();
 
+struct Weights {
+  double seconds = 1, queued = 1, bytes = 0;
+};
+
+struct Cost {
+  double seconds = 0, queued = 0, bytes = 0;
+  bool operator==(const Cost&) const = default;
+  Cost& operator+=(const Cost& other);
+  double Weighted(const Weights& weights) const;
+};
+
 // Row-major.
 using Table = std::vector<double>;
 using TableRef = std::shared_ptr<const Table>;
 
 struct Unary {
-  std::vector<double> seconds, bytes;  // per choice
+  std::vector<double> seconds, queued, bytes;  // per choice
+  size_t size() const { return seconds.size(); }
+  void Resize(size_t size);
+  void Push(const Cost& cost);
+  void Add(size_t x, const Cost& cost);
+  Cost At(size_t x) const { return {seconds[x], queued[x], bytes[x]}; }
   bool operator==(const Unary&) const = default;
 };
 using UnaryRef = std::shared_ptr<const Unary>;
 
 struct PairCost {
   int a = 0, b = 0;  // variables; a != b
-  TableRef table;    // [x_a * domain(b) + x_b]
+  TableRef seconds;  // [x_a * domain(b) + x_b]
+  TableRef queued;   // may be missing: none
 };
 
 // Copies of a block, each fed by the one before: the variables of copies[i], in the same order in every copy.
@@ -42,19 +59,17 @@ struct Problem {
   std::vector<PairCost> pairs;  // a pair of variables may be there several times: costs add up
   std::vector<VariableChain> chains;
 
-  size_t domain(int variable) const { return unary[static_cast<size_t>(variable)]->seconds.size(); }
-};
-
-struct Cost {
-  double seconds = 0, bytes = 0;
-  bool operator==(const Cost&) const = default;
-  double Weighted(double per_byte) const { return seconds + per_byte * bytes; }
+  size_t domain(int variable) const { return unary[static_cast<size_t>(variable)]->size(); }
 };
 
 struct Solution {
-  double objective = 0;  // seconds + per_byte x bytes; kForbidden where there is no allowed choice
+  double objective = 0;     // weighted; kForbidden where there is no allowed choice
   std::vector<int> choice;  // per variable
 };
+
+// Seconds and queued seconds as one.
+TableRef Weighted(const Unary& unary, const Weights& weights);
+TableRef Weighted(const PairCost& pair, const Weights& weights);
 
 // What a choice for every variable costs, term by term in the order of the problem.
 Cost Evaluate(const Problem& problem, const std::vector<int>& choice);

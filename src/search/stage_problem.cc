@@ -164,16 +164,10 @@ class Maker {
     Unary& extra = extra_[entry.variable];
     for (size_t i = 0; i < entry.follows.size(); ++i) {
       size_t x = static_cast<size_t>(entry.follows[i]);
-      Grow(extra, entry.follows.size());
-      extra.seconds[i] += own.unary->seconds[x];
-      extra.bytes[i] += own.unary->bytes[x];
+      extra.Resize(entry.follows.size());
+      extra.Add(i, own.unary->At(x));
     }
     return true;
-  }
-
-  static void Grow(Unary& unary, size_t size) {
-    unary.seconds.resize(size, 0);
-    unary.bytes.resize(size, 0);
   }
 
   std::vector<ReaderStates> ReadersOf(ValueId id) {
@@ -201,9 +195,7 @@ class Maker {
       ValueStates states = StorageStates(costs_, as_first, ReadersOf(id));
       Unary unary;
       for (size_t x = 0; x < states.given.size(); ++x) {
-        Cost cost = costs_.OfParameter(id, states.given[x], states.sums[x]);
-        unary.seconds.push_back(cost.seconds);
-        unary.bytes.push_back(cost.bytes);
+        unary.Push(costs_.OfParameter(id, states.given[x], states.sums[x]));
       }
       SetStates(supply, states, AddVariable(std::make_shared<Unary>(unary), KeeperOf(id, reader)));
     } else if (kind == ValueKind::kActivation && !IsHere(value(id).producer)) {
@@ -211,9 +203,8 @@ class Maker {
       Unary unary;
       for (size_t x = 0; x < states.given.size(); ++x) {
         ShardingId back = costs_.Partial(states.given[x], states.sums[x]);
-        unary.seconds.push_back(
-            Repeats(id) * costs_.WayBetween(back, costs_.Complete(back), ElementBytes(id)).seconds);
-        unary.bytes.push_back(0);
+        unary.Push({Repeats(id) *
+                    costs_.WayBetween(back, costs_.Complete(back), ElementBytes(id)).seconds});
       }
       SetStates(supply, states, AddVariable(std::make_shared<Unary>(unary), KeeperOf(id, reader)));
     }
@@ -244,11 +235,11 @@ class Maker {
     std::vector<ShardingId> given = supply.given;
     ValueStates states = CopyStates(costs_, given, ReadersOf(id));
     auto unary = std::make_shared<Unary>();
-    Grow(*unary, states.given.size());
+    unary->Resize(states.given.size());
     TableRef table = tables_.ToCopy(costs_, given, states, {ElementBytes(id), Repeats(id)},
                                     model_.flow.needed[id.index()]);
     SetStates(supply, states, AddVariable(std::move(unary), maker));
-    out_.problem.pairs.push_back({producer, supply.variable, std::move(table)});
+    out_.problem.pairs.push_back({producer, supply.variable, std::move(table), {}});
   }
 
   void Connect(NodeId id, size_t o) {
@@ -271,13 +262,13 @@ class Maker {
     } else {
       table = tables_.Direct(costs_, supply.given, reader, scale);
     }
-    out_.problem.pairs.push_back({supply.variable, entry.variable, std::move(table)});
+    out_.problem.pairs.push_back({supply.variable, entry.variable, std::move(table), {}});
   }
 
   // Of a value of another stage that is read once: complete, in the sharding it came in.
   void ReturnGradient(int variable, const ReaderStates& reader, Scale scale) {
     Unary& extra = extra_[variable];
-    Grow(extra, reader.wanted.size());
+    extra.Resize(reader.wanted.size());
     for (size_t x = 0; x < reader.wanted.size(); ++x) {
       if (reader.gradients[x] < 0) continue;
       ShardingId to = costs_.Complete(reader.wanted[x]);
@@ -294,7 +285,7 @@ class Maker {
     if (std::all_of(readers.begin(), readers.end(), [&](NodeId at) { return IsHere(at); })) return;
     const Supply& supply = supplies_[id.index()];
     Unary& extra = extra_[supply.variable];
-    Grow(extra, supply.given.size());
+    extra.Resize(supply.given.size());
     for (size_t x = 0; x < supply.given.size(); ++x) {
       extra.seconds[x] +=
           Repeats(id) *
@@ -307,10 +298,9 @@ class Maker {
     for (const auto& [variable, extra] : extra_) {
       Unary sum = *out_.problem.unary[static_cast<size_t>(variable)];
       bool any = false;
-      for (size_t x = 0; x < sum.seconds.size(); ++x) {
-        any = any || extra.seconds[x] != 0 || extra.bytes[x] != 0;
-        sum.seconds[x] += extra.seconds[x];
-        sum.bytes[x] += extra.bytes[x];
+      for (size_t x = 0; x < sum.size(); ++x) {
+        any = any || extra.At(x) != Cost{};
+        sum.Add(x, extra.At(x));
       }
       if (any) {
         out_.problem.unary[static_cast<size_t>(variable)] = std::make_shared<Unary>(std::move(sum));

@@ -68,13 +68,13 @@ TEST(StageProblem, EliminationEqualsBruteForceOnRandomModels) {
     StageCosts costs(model, cluster, MeshOf(meshes[m]), options);
     StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
     if (Assignments(stage.problem) > (m == 2 ? kMaxBruteAssignments : 4000000)) continue;
-    double per_byte = round % 2 == 0 ? 0 : 1e-12;
-    Solution want = Brute(stage.problem, per_byte);
-    std::optional<Solution> got = SolveWhole(stage.problem, per_byte);
+    double bytes = round % 2 == 0 ? 0 : 1e-12;
+    Solution want = Brute(stage.problem, {1, 1, bytes});
+    std::optional<Solution> got = SolveWhole(stage.problem, {1, 1, bytes});
     ASSERT_TRUE(got.has_value());
     ASSERT_LT(want.objective, kForbidden);
     EXPECT_NEAR(got->objective, want.objective, 1e-12 * want.objective);
-    EXPECT_NEAR(SolveFolded(stage.problem, per_byte)->objective, want.objective,
+    EXPECT_NEAR(SolveFolded(stage.problem, {1, 1, bytes})->objective, want.objective,
                 1e-12 * want.objective);
     ++solved[m];
   }
