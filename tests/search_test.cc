@@ -76,7 +76,7 @@ TEST(Search, FoldedEqualsWhole) {
 TEST(Search, RangesOfBlocks) {
   Model model = Gpt(6);
   Cluster cluster = LoadCluster("dgx-h100:1");
-  StageCosts costs(model, cluster, Mesh{0, {{"x", 2}, {"y", 2}}}, {.microbatches = 2});
+  StageCosts costs(model, cluster, Mesh{0, {{"x", 2}, {"y", 2}}}, {.parts = 2, .microbatches = 2});
   int blocks = static_cast<int>(model.blocks.size());
   for (auto [first, last] : {std::pair(0, blocks / 2), std::pair(blocks / 2, blocks),
                              std::pair(2, blocks - 2), std::pair(3, 4)}) {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "program/recomputed.h"
 #include "program/stage_builder.h"
 
 namespace heddle {
@@ -105,61 +106,8 @@ class Splitter {
     if (phase != Phase::kMain || block < 0) return {};
     bool chain = model_.blocks[static_cast<size_t>(block)].chain >= 0;
     RecomputePolicy policy = stage_.recompute[static_cast<size_t>(block - stage_.first_block)];
-    Place place{chain ? block : -1, -1};
-    if (policy == RecomputePolicy::kFull && chain) place.unit = block;
-    if (policy == RecomputePolicy::kSelective && IsCheapToRecompute(id)) place.unit = block;
-    return place;
-  }
-
-  // Selective recomputation: what lies between two products of activations (attention's scores), and those.
-  bool IsCheapToRecompute(NodeId id) const {
-    const Node& node = model_.graph.node(id);
-    bool weights = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId operand) {
-      NodeId producer = model_.graph.value(operand).producer;
-      return model_.graph.value(operand).kind == ValueKind::kParameter ||
-             (producer.valid() && model_.once[producer.index()] &&
-              model_.flow.needed[operand.index()]);
-    });
-    return !weights && (IsProduct(id) || (Reaches(id, true) && Reaches(id, false)));
-  }
-  bool IsProduct(NodeId id) const {
-    const Node& node = model_.graph.node(id);
-    const std::vector<WorkTerm>& work = rule(id).work;
-    bool contraction = std::any_of(work.begin(), work.end(),
-                                   [](const WorkTerm& term) { return term.contraction; });
-    // Besides them there may be a constant, such as attention's bias.
-    auto activations = std::count_if(node.operands.begin(), node.operands.end(),
-                                     [&](ValueId operand) { return IsActivation(operand); });
-    return contraction && activations > 1;
-  }
-  bool IsActivation(ValueId id) const {
-    NodeId producer = model_.graph.value(id).producer;
-    return producer.valid() && !model_.once[producer.index()];
-  }
-  // Is a neighbour along this direction, without weights in between, a product of activations?
-  bool Reaches(NodeId id, bool forward) const {
-    for (int step = 0; step < 8; ++step) {
-      const Node& node = model_.graph.node(id);
-      NodeId next;
-      if (forward) {
-        const std::vector<NodeId>& readers = model_.readers[node.results[0].index()];
-        if (readers.size() == 1) next = readers[0];
-      } else {
-        // Past constants: the condition of a mask.
-        auto from = std::find_if(node.operands.begin(), node.operands.end(),
-                                 [&](ValueId operand) { return IsActivation(operand); });
-        if (from != node.operands.end()) next = model_.graph.value(*from).producer;
-      }
-      if (!next.valid() || model_.block_of[next.index()] != model_.block_of[id.index()])
-        return false;
-      if (IsProduct(next)) return true;
-      const Node& after = model_.graph.node(next);
-      for (ValueId operand : after.operands) {
-        if (model_.graph.value(operand).kind == ValueKind::kParameter) return false;
-      }
-      id = next;
-    }
-    return false;
+    bool again = IsRecomputed(model_, id, policy);
+    return {chain ? block : -1, again ? block : -1};
   }
 
   void AddSegments(const std::vector<NodeId>& nodes, Phase phase) {

@@ -30,6 +30,7 @@ class Enumerator {
     if (so_far >= best_.objective) return;
     if (v == choice_.size()) {
       best_.objective = so_far;
+      best_.cost = Evaluate(problem_, choice_);
       best_.choice = choice_;
       return;
     }

@@ -128,7 +128,10 @@ class RunFinder {
       return domain(run.first - 1, index) == domain(run.first, index);
     });
     if (!same) ++run.first;
-    if (run.last < run.first + 2) return false;
+    if (run.first <= chain_.repeated && chain_.repeated < run.last) {
+      run.unspelled = chain_.unspelled;
+    }
+    if (run.last <= run.first || run.length() < 2) return false;
     for (size_t c = run.first; c < run.last; ++c) {
       run.pairs.insert(run.pairs.end(), ties_[c].pairs.begin(), ties_[c].pairs.end());
     }

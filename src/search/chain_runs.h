@@ -16,7 +16,9 @@ struct ChainRun {
   std::vector<int>
       pairs;  // of Problem::pairs: those inside copies, from the copy before, and with `outside`
 
-  size_t length() const { return last - first; }
+  int64_t unspelled = 0;  // of the chain, where its repeated copy is in the run
+
+  int64_t length() const { return static_cast<int64_t>(last - first) + unspelled; }
 };
 
 // The longest runs, in order, of at least two copies each. O(variables + pairs).

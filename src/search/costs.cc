@@ -54,16 +54,58 @@ std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
   return kinds;
 }
 
+// Parts of a node beside the mesh do the same on the same links.
+Mesh WithNeighbours(const Cluster& cluster, const Mesh& mesh) {
+  int64_t node = NodeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first)}).count;
+  Mesh wide = mesh;
+  if (mesh.axes.size() < kMaxAxes && node % mesh.size() == 0 && node > mesh.size() &&
+      mesh.first % node == 0) {
+    wide.axes.insert(wide.axes.begin(), {"beside", node / mesh.size()});
+  }
+  return wide;
+}
+
 }  // namespace
+
+ChoiceCost& ChoiceCost::operator+=(const ChoiceCost& other) {
+  forward += other.forward;
+  backward += other.backward;
+  weight += other.weight;
+  waited += other.waited;
+  queued += other.queued;
+  step_queued += other.step_queued;
+  activations += other.activations;
+  held += other.held;
+  parameters += other.parameters;
+  return *this;
+}
 
 StageCosts::StageCosts(const Model& model, const Cluster& cluster, const Mesh& mesh,
                        CostOptions options)
     : model_(model),
       mesh_(mesh),
       options_(std::move(options)),
-      rules_(options_.microbatches == 1 ? model.rules : MicroRules(model, options_.microbatches)),
+      rules_(options_.parts == 1 ? model.rules : MicroRules(model, options_.parts)),
       compute_(KindsOf(cluster, mesh, options_)),
-      links_(cluster, mesh, options_.sim) {}
+      links_(cluster, WithNeighbours(cluster, mesh), options_.sim),
+      outer_axes_(WithNeighbours(cluster, mesh).axes.size() - mesh.axes.size()) {
+  FindMoves();
+}
+
+void StageCosts::FindMoves() {
+  moves_.assign(model_.graph.values.size(), false);
+  for (size_t n = 0; n < model_.graph.nodes.size(); ++n) {
+    const Node& node = model_.graph.nodes[n];
+    NodeKernels kernels = KernelsOf(model_.graph, model_.flow, node, rules_[n],
+                                    WholeBlocks(rules_[n]), options_.precision.gradients);
+    has_kernels_.push_back(!kernels.forward.empty());
+    bool moves = !kernels.forward.empty() && kernels.forward[0].kind == KernelKind::kTraffic;
+    for (ValueId operand : node.operands) {
+      moves = moves || (kernels.forward.empty() && moves_[operand.index()]);
+    }
+    for (ValueId result : node.results) moves_[result.index()] = moves;
+  }
+}
 
 size_t StageCosts::WayHash::operator()(const WayKey& key) const {
   uint64_t hash = static_cast<uint64_t>(key.from) * 0x9e3779b97f4a7c15u;
@@ -109,22 +151,26 @@ double StageCosts::StepSeconds(const ReshardStep& step, int64_t element_bytes) {
   double given = Elements(step.before);
   double padded = static_cast<double>(GroupSize(mesh_, step.axes)) * Elements(step.after);
   if (step.kind == StepKind::kReduceScatter) given = padded;
-  return links_.Seconds(ToCollective(step.kind), step.axes, bytes * given);
+  return links_.Seconds(ToCollective(step.kind), step.axes << outer_axes_, bytes * given);
 }
 
 StageCosts::Way StageCosts::WayBetween(ShardingId from, ShardingId to, int64_t element_bytes,
                                        ReshardEnd end) {
-  if (from == to) return {0, to};
+  if (from == to) return {0, 0, 0, to};
   auto [at, fresh] = ways_.try_emplace({from, to, element_bytes, end});
   Way& way = at->second;
   if (!fresh) return way;
   if (!IsPossible(sharding(from), sharding(to))) {
-    way = {kForbidden, to};
+    way = {0, kForbidden, 0, to};
     return way;
   }
   way.end = from;
   std::vector<ReshardStep> steps = Reshard(mesh_, sharding(from), sharding(to), end);
-  for (const ReshardStep& step : steps) way.seconds += StepSeconds(step, element_bytes);
+  for (const ReshardStep& step : steps) {
+    double seconds = StepSeconds(step, element_bytes);
+    (IsLocal(step.kind) ? way.local : way.traffic) += seconds;
+    way.gathered = step.kind == StepKind::kAllGather ? seconds : 0;
+  }
   if (!steps.empty()) way.end = Number(steps.back().after);
   return way;
 }
@@ -132,7 +178,7 @@ StageCosts::Way StageCosts::WayBetween(ShardingId from, ShardingId to, int64_t e
 double StageCosts::RouteSeconds(ShardingId given, const std::vector<Use>& uses,
                                 int64_t element_bytes) {
   auto seconds = [&](ShardingId from, ShardingId to) {
-    return WayBetween(from, to, element_bytes).seconds;
+    return WayBetween(from, to, element_bytes).seconds();
   };
   std::vector<ShardingId> copies = {given};
   for (const Use& use : uses) copies.push_back(Complete(use.wanted));
@@ -145,7 +191,7 @@ double StageCosts::RouteSeconds(ShardingId given, const std::vector<Use>& uses,
       if (use.wanted != given) cost += seconds(copy, use.wanted);
       if (use.gradient < 0) continue;
       Way way = WayBetween(use.gradient, Complete(copy), element_bytes, ReshardEnd::kPartialStays);
-      cost += way.seconds;
+      cost += way.seconds();
       partial |= sharding(way.end).partial_axes();
       back = true;
     }
@@ -156,49 +202,90 @@ double StageCosts::RouteSeconds(ShardingId given, const std::vector<Use>& uses,
 }
 
 double StageCosts::Repeats(NodeId node) const {
-  return model_.once[node.index()] ? 1 : static_cast<double>(options_.microbatches);
+  return model_.once[node.index()] ? 1 / options_.microbatches : 1;
 }
 
-double StageCosts::KernelSeconds(const Graph& graph, const GradientFlow& flow, const Node& node,
-                                 const Rule& rule, const Strategy& strategy) const {
+// Where the stack makes one kernel of neighbours that only move memory: as if all of them were in one segment.
+void StageCosts::Join(const Graph& graph, const Node& node, const Rule& rule,
+                      std::span<const Block> blocks, NodeKernels& kernels) const {
+  if (kernels.forward.empty() || kernels.forward[0].kind != KernelKind::kTraffic) return;
+  if (options_.sim.stack.fused_loss && !rule.scratch.empty()) {
+    double once = 2 * ScratchBytes(rule, blocks);
+    for (Kernel& kernel : kernels.forward) kernel.bytes -= once;
+    for (Kernel& kernel : kernels.backward) kernel.bytes -= 2 * once;
+  }
+  for (size_t o = 0; o < node.operands.size(); ++o) {
+    if (!moves_[node.operands[o].index()]) continue;
+    double bytes = OperandBytes(graph, node, rule, blocks, o);
+    for (std::vector<Kernel>* half : {&kernels.forward, &kernels.backward}) {
+      for (Kernel& kernel : *half) kernel.bytes = std::max(0.0, kernel.bytes - bytes);
+    }
+  }
+}
+
+HalfTimes StageCosts::KernelSeconds(const Graph& graph, const GradientFlow& flow, const Node& node,
+                                    const Rule& rule, const Strategy& strategy) const {
   std::vector<Block> blocks = LocalBlocks(mesh_, rule, strategy, Position(mesh_.axes.size(), 0));
   NodeKernels kernels = KernelsOf(graph, flow, node, rule, blocks, options_.precision.gradients);
-  double longest = 0;
+  bool fused = options_.sim.stack.fused_elementwise && &graph == &model_.graph;
+  bool joined = false;
+  if (fused) {
+    Join(graph, node, rule, blocks, kernels);
+    for (ValueId operand : node.operands) joined = joined || moves_[operand.index()];
+    joined = joined && !kernels.forward.empty() && kernels.forward[0].kind == KernelKind::kTraffic;
+  }
+  HalfTimes longest{0, 0, 0};
   for (const ComputeCost& kind : compute_) {
-    double seconds = 0;
-    for (const std::vector<Kernel>* half : {&kernels.forward, &kernels.backward, &kernels.weight}) {
-      for (const Kernel& kernel : *half) seconds += kind.Of(kernel).total();
+    auto seconds = [&](const std::vector<Kernel>& half, bool join) {
+      double sum = 0;
+      for (const Kernel& kernel : half) {
+        sum += (join ? kind.Joined(kernel) : kind.Of(kernel)).total();
+      }
+      return sum;
+    };
+    HalfTimes times{seconds(kernels.forward, joined), seconds(kernels.backward, joined),
+                    seconds(kernels.weight, false)};
+    if (times.forward + times.backward + times.weight >
+        longest.forward + longest.backward + longest.weight) {
+      longest = times;
     }
-    longest = std::max(longest, seconds);
   }
   return longest;
 }
 
-double StageCosts::ExpansionSeconds(NodeId id, const Strategy& strategy) {
+HalfTimes StageCosts::ExpansionSeconds(NodeId id, const Strategy& strategy, double* traffic) {
   ExpandedNode expanded = ExpandNode(model_, rules_[id.index()], id, mesh_, strategy);
-  double seconds = 0;
+  HalfTimes sum{0, 0, 0};
   for (size_t n = 0; n < expanded.graph.nodes.size(); ++n) {
-    seconds += KernelSeconds(expanded.graph, expanded.flow, expanded.graph.nodes[n],
-                             expanded.rules[n], expanded.strategies[n]);
+    HalfTimes one = KernelSeconds(expanded.graph, expanded.flow, expanded.graph.nodes[n],
+                                  expanded.rules[n], expanded.strategies[n]);
+    sum.forward += one.forward;
+    sum.backward += one.backward;
+    sum.weight += one.weight;
   }
   for (const ExpandedValue& value : expanded.values) {
     std::vector<Use> uses;
     for (const auto& [wanted, gradient] : value.uses) {
       uses.push_back({Number(wanted), gradient ? Number(*gradient) : -1});
     }
-    seconds += RouteSeconds(Number(value.given), uses, value.element_bytes);
+    *traffic += RouteSeconds(Number(value.given), uses, value.element_bytes);
   }
-  return seconds;
+  return sum;
 }
 
-Cost StageCosts::OfNode(NodeId id, const Strategy& strategy, const KeptParts& kept) {
+ChoiceCost StageCosts::OfNode(NodeId id, const Strategy& strategy, const KeptParts& kept) {
   const Node& node = model_.graph.node(id);
   const Rule& rule = rules_[id.index()];
-  Cost cost;
-  cost.seconds =
-      Repeats(id) * (IsExpanded(rule, strategy)
-                         ? ExpansionSeconds(id, strategy)
-                         : KernelSeconds(model_.graph, model_.flow, node, rule, strategy));
+  ChoiceCost cost;
+  HalfTimes times = IsExpanded(rule, strategy)
+                        ? ExpansionSeconds(id, strategy, &cost.queued)
+                        : KernelSeconds(model_.graph, model_.flow, node, rule, strategy);
+  double repeats = Repeats(id);
+  cost.forward = repeats * times.forward;
+  cost.backward = repeats * times.backward;
+  cost.weight = repeats * times.weight;
+  cost.queued *= repeats;
+  if (kept.recomputed) cost.backward += cost.forward;
   auto bytes = [&](const Sharding& sharding, ValueId value) {
     return Elements(sharding) * static_cast<double>(SizeOf(model_.graph.value(value).type.dtype));
   };
@@ -209,39 +296,31 @@ Cost StageCosts::OfNode(NodeId id, const Strategy& strategy, const KeptParts& ke
   for (size_t r : kept.results) {
     held += bytes(ResultSharding(mesh_, rule, strategy, r), node.results[r]);
   }
-  if (KeptBy(node, rule, model_.flow).any) {
+  if (!kept.recomputed && KeptBy(node, rule, model_.flow).any) {
     std::vector<Block> blocks = LocalBlocks(mesh_, rule, strategy, Position(mesh_.axes.size(), 0));
     for (const KeepTerm& term : rule.keep.extra) {
       double points = term.bytes;
-      for (int f : term.factors)
+      for (int f : term.factors) {
         points *= static_cast<double>(blocks[static_cast<size_t>(f)].size());
+      }
       held += points;
     }
   }
-  cost.bytes = held * (model_.once[id.index()] ? 1 : options_.in_flight);
+  (model_.once[id.index()] ? cost.held : cost.activations) = held;
   return cost;
 }
 
-Cost StageCosts::OfParameter(ValueId value, ShardingId stored, AxisMask reduced) {
-  const Precision& precision = options_.precision;
+ChoiceCost StageCosts::OfParameter(ValueId value, ShardingId stored, AxisMask reduced) {
   double elements = Elements(sharding(stored));
-  double weight = static_cast<double>(SizeOf(model_.graph.value(value).type.dtype));
-  Cost cost;
-  cost.bytes = elements * weight;
-  if (!model_.flow.needed[value.index()]) return cost;
-  double gradient = static_cast<double>(SizeOf(precision.gradients));
-  cost.bytes += elements * (gradient + 2 * static_cast<double>(SizeOf(precision.moments)));
-  if (precision.master != precision.compute) {
-    cost.bytes += elements * static_cast<double>(SizeOf(precision.master));
+  ChoiceCost cost;
+  if (!model_.flow.needed[value.index()]) {
+    cost.held = elements * static_cast<double>(SizeOf(model_.graph.value(value).type.dtype));
+    return cost;
   }
-  cost.seconds = links_.BandwidthSeconds(CollectiveKind::kAllReduce, reduced, elements * gradient);
-  double longest = 0;
-  for (const ComputeCost& kind : compute_) {
-    Terms update = kind.Update(elements, precision);
-    update[Term::kLaunch] = 0;  // of a group of parameters
-    longest = std::max(longest, update.total());
-  }
-  cost.seconds += longest;
+  cost.parameters = elements;
+  double gradient = static_cast<double>(SizeOf(options_.precision.gradients));
+  cost.step_queued = links_.BandwidthSeconds(CollectiveKind::kAllReduce, reduced << outer_axes_,
+                                             elements * gradient);
   return cost;
 }
 

@@ -1,12 +1,13 @@
-// What a stage's choices cost on one mesh, as numbers that add up: seconds of a step, and bytes on a device.
+// What the choices of a stage cost on one mesh, for one micro-batch on one device.
 //
-//   node       kernels of its three halves, on the blocks of the device that has most, at the slowest kind of device
-//   parameter  reducing its gradient (at the bandwidth of its axes: gradients go together) and its update;
-//              weight, gradient and optimizer state are its bytes
+//   node       kernels of its halves, on the blocks of the device that has most, at the slowest kind of device; what it
+//              keeps for backward
+//   parameter  its elements, and the reduction of its gradient over axes of the mesh
 //   reshard    the chain lowering takes (plan/reshard.h), step after step, with nothing else on the links
 //
-// Seconds count every micro-batch: what each does again, so many times. Everything is found once: shardings are
-// numbered, ways between two of them remembered by their numbers. Not for several threads.
+// Everything is found once: shardings are numbered, ways between two of them remembered by their numbers. The mesh may
+// be a part of a larger one whose other axes split the batch and nothing else: the rules are then of that part of the
+// batch, and links carry what all parts of a node put on them. Not for several threads.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +25,28 @@
 namespace heddle {
 
 struct CostOptions {
-  int64_t microbatches = 1;
-  double in_flight = 1;      // micro-batches whose activations are kept at a time
+  int64_t parts =
+      1;  // the batch is computed in so many: by micro-batches, and by axes outside the mesh
+  double microbatches = 1;  // of a step: what is done once per step counts as this share
+  RecomputePolicy recompute = RecomputePolicy::kNone;  // of all blocks
   Precision precision = {};  // of the model as it is: WithComputeType is the caller's
   SimOptions sim = {};
+};
+
+// Of a choice. Seconds and activations are those of a micro-batch, the rest of a step.
+struct ChoiceCost {
+  double forward = 0, backward = 0,
+         weight = 0;       // seconds of the device's own work; forward again where recomputed
+  double waited = 0;       // for traffic
+  double queued = 0;       // seconds of traffic beside computation
+  double step_queued = 0;  // ... once per step
+  double activations = 0;  // bytes kept for backward
+  double held = 0;         // bytes throughout
+  double parameters = 0;   // elements that are trained
+
+  double seconds() const { return forward + backward + weight + waited; }
+  ChoiceCost& operator+=(const ChoiceCost& other);
+  bool operator==(const ChoiceCost&) const = default;
 };
 
 using ShardingId = int;  // of those a StageCosts has met
@@ -37,9 +56,10 @@ struct Use {
   ShardingId wanted = -1, gradient = -1;
 };
 
-// What a node keeps for backward that no other is charged for.
+// What a node makes, or reads from other stages, that is kept for backward.
 struct KeptParts {
   std::vector<size_t> operands, results;
+  bool recomputed = false;  // the node runs again and keeps nothing of its own
   bool operator==(const KeptParts&) const = default;
 };
 
@@ -51,17 +71,20 @@ class StageCosts {
   const Model& model() const { return model_; }
   const Mesh& mesh() const { return mesh_; }
   const CostOptions& options() const { return options_; }
-  const Rule& rule(NodeId node) const { return rules_[node.index()]; }  // of a micro-batch
+  const Rule& rule(NodeId node) const { return rules_[node.index()]; }  // of a part of the batch
 
   ShardingId Number(const Sharding& sharding);
   const Sharding& sharding(ShardingId id) const { return shardings_[static_cast<size_t>(id)]; }
   ShardingId Complete(ShardingId id);                // with no partial sums
   ShardingId Partial(ShardingId id, AxisMask axes);  // complete, but for sums over these
 
-  // Once. kForbidden where there is no way: to a partial sum of what is split or a maximum.
+  // Once. `traffic` is kForbidden where there is no way: to a partial sum of what is split or a maximum.
   struct Way {
-    double seconds = 0;
+    double local = 0;     // seconds of slices and masks
+    double traffic = 0;   // seconds of collectives
+    double gathered = 0;  // of these, those of a last all-gather
     ShardingId end = -1;
+    double seconds() const { return local + traffic; }
   };
   Way WayBetween(ShardingId from, ShardingId to, int64_t element_bytes,
                  ReshardEnd end = ReshardEnd::kExact);
@@ -69,15 +92,19 @@ class StageCosts {
   // A value given so, brought to all its uses and its gradient back, through the best copy.
   double RouteSeconds(ShardingId given, const std::vector<Use>& uses, int64_t element_bytes);
 
-  // Of a step.
-  Cost OfNode(NodeId node, const Strategy& strategy, const KeptParts& kept);
-  Cost OfParameter(ValueId value, ShardingId stored, AxisMask reduced);
-  double Repeats(NodeId node) const;  // how often a step does it
+  ChoiceCost OfNode(NodeId node, const Strategy& strategy, const KeptParts& kept);
+  ChoiceCost OfParameter(ValueId value, ShardingId stored, AxisMask reduced);
+  double Repeats(NodeId node)
+      const;  // how often a micro-batch does it: 1, or a share of what is done once per step
+  bool HasKernels(NodeId node) const { return has_kernels_[node.index()]; }
 
  private:
-  double KernelSeconds(const Graph& graph, const GradientFlow& flow, const Node& node,
-                       const Rule& rule, const Strategy& strategy) const;
-  double ExpansionSeconds(NodeId node, const Strategy& strategy);
+  HalfTimes KernelSeconds(const Graph& graph, const GradientFlow& flow, const Node& node,
+                          const Rule& rule, const Strategy& strategy) const;
+  void Join(const Graph& graph, const Node& node, const Rule& rule, std::span<const Block> blocks,
+            NodeKernels& kernels) const;
+  HalfTimes ExpansionSeconds(NodeId node, const Strategy& strategy, double* traffic);
+  void FindMoves();
   double StepSeconds(const ReshardStep& step, int64_t element_bytes);
   double Elements(const Sharding& sharding) const;  // on the device that has most
 
@@ -87,6 +114,10 @@ class StageCosts {
   std::vector<Rule> rules_;
   std::vector<ComputeCost> compute_;  // by kind of device
   MeshLinks links_;
+  size_t outer_axes_ = 0;          // of the mesh that links_ knows, before those of mesh_
+  std::vector<bool> has_kernels_;  // per node
+  std::vector<bool>
+      moves_;  // per value: a kernel that only moves memory made it, or a view of such
   std::vector<Sharding> shardings_;
   std::unordered_map<std::string, ShardingId> numbers_;
   std::map<std::pair<ShardingId, AxisMask>, ShardingId> partials_;

@@ -19,9 +19,15 @@ std::vector<size_t> Domains(const Problem& problem) {
 std::optional<Solution> Solved(const Problem& problem, const Weights& weights,
                                std::vector<int> choice) {
   Solution solution;
-  solution.objective = Evaluate(problem, choice).Weighted(weights);
+  solution.cost = Evaluate(problem, choice);
+  solution.objective = solution.cost.Weighted(weights);
   solution.choice = std::move(choice);
   return solution;
+}
+
+bool IsShortened(const Problem& problem) {
+  return std::any_of(problem.chains.begin(), problem.chains.end(),
+                     [](const VariableChain& chain) { return chain.unspelled > 0; });
 }
 
 // A run of equal copies as one table over what it has at its ends.
@@ -58,7 +64,9 @@ class RunSolver {
       const PairCost& pair = problem_.pairs[static_cast<size_t>(p)];
       bool mine = (here[static_cast<size_t>(pair.a)] && known[static_cast<size_t>(pair.b)]) ||
                   (here[static_cast<size_t>(pair.b)] && known[static_cast<size_t>(pair.a)]);
-      if (mine) block_.Add({pair.a, pair.b}, Weighted(pair, weights_));
+      if (!mine) continue;
+      block_.Add({pair.a, pair.b}, Weighted(pair, weights_));
+      pairs_.push_back(p);
     }
     if (!block_.Run(inner)) return false;
     Raise();
@@ -80,28 +88,59 @@ class RunSolver {
     rest.Add(std::move(scope), std::move(table));
   }
 
-  // Fills in the variables of all copies; what is before, the last ends and what is outside are known.
-  void Recover(std::vector<int>& choice) const {
+  // Fills in the variables of all copies; what is before, the last ends and what is outside are known. Copies that are
+  // not spelled out go to the chain's list, and their cost to `unspelled`.
+  void Recover(Solution& solution, Cost& unspelled) const {
+    std::vector<int>& choice = solution.choice;
     std::vector<int> last = Left();
     int from = StateOf(before_, choice), to = StateOf(last, choice);
     size_t z = static_cast<size_t>(StateOf(run_.outside, choice));
     std::vector<int> states = powers_[z].Between(from, to);
     states.push_back(to);
     std::vector<int> one = choice;  // as seen from the first copy
-    for (size_t c = run_.first; c < run_.last; ++c) {
-      int state = states[c - run_.first];
+    const std::vector<int>& first = run_.chain->copies[run_.first];
+    size_t step = 0;
+    auto next = [&] {
+      int state = states[step++];
       SetState(before_, from, one);
       SetState(ends_, state, one);
       block_.Recover(one);
-      const std::vector<int>&here = run_.chain->copies[c], &first = run_.chain->copies[run_.first];
-      for (size_t i = 0; i < here.size(); ++i) {
-        choice[static_cast<size_t>(here[i])] = one[static_cast<size_t>(first[i])];
-      }
       from = state;
+      std::vector<int> copy;
+      for (int v : first) copy.push_back(one[static_cast<size_t>(v)]);
+      return copy;
+    };
+    size_t chain = static_cast<size_t>(run_.chain - problem_.chains.data());
+    for (size_t c = run_.first; c < run_.last; ++c) {
+      const std::vector<int>& here = run_.chain->copies[c];
+      std::vector<int> copy = next();
+      for (size_t i = 0; i < here.size(); ++i) choice[static_cast<size_t>(here[i])] = copy[i];
+      if (c != run_.chain->repeated) continue;
+      for (int64_t i = 0; i < run_.unspelled; ++i) {
+        solution.unspelled[chain].push_back(next());
+        unspelled += CostOf(one);
+      }
     }
   }
 
  private:
+  // Of a copy, with what is before it, as seen from the first one.
+  Cost CostOf(const std::vector<int>& one) const {
+    Cost cost;
+    for (int v : run_.chain->copies[run_.first]) {
+      size_t at = static_cast<size_t>(v);
+      cost += problem_.unary[at]->At(static_cast<size_t>(one[at]));
+    }
+    for (int p : pairs_) {
+      const PairCost& pair = problem_.pairs[static_cast<size_t>(p)];
+      size_t row = static_cast<size_t>(one[static_cast<size_t>(pair.a)]);
+      size_t column = static_cast<size_t>(one[static_cast<size_t>(pair.b)]);
+      size_t entry = row * problem_.domain(pair.b) + column;
+      cost += {(*pair.seconds)[entry], pair.queued ? (*pair.queued)[entry] : 0, 0};
+    }
+    return cost;
+  }
+
   static constexpr int64_t kMaxMatrixEntries = int64_t{1} << 24;
 
   std::vector<int> Ends(size_t copy) const {
@@ -138,7 +177,7 @@ class RunSolver {
       Table matrix;
       matrix.reserve(states_ * states_);
       for (size_t i = 0; i < states_ * states_; ++i) matrix.push_back(all[i * outside_states_ + z]);
-      powers_.emplace_back(std::move(matrix), states_, static_cast<int64_t>(run_.length()));
+      powers_.emplace_back(std::move(matrix), states_, run_.length());
     }
   }
 
@@ -146,6 +185,7 @@ class RunSolver {
   const ChainRun& run_;
   Weights weights_;
   Elimination block_;
+  std::vector<int> pairs_;  // of the first copy
   std::vector<int> before_, ends_;
   size_t states_ = 1, outside_states_ = 1;
   std::vector<MinPlusPower> powers_;  // by the state of what is outside
@@ -154,6 +194,7 @@ class RunSolver {
 }  // namespace
 
 std::optional<Solution> SolveWhole(const Problem& problem, const Weights& weights) {
+  HEDDLE_CHECK(!IsShortened(problem), "copies that are not spelled out have no variables");
   Elimination all(Domains(problem));
   for (size_t v = 0; v < problem.unary.size(); ++v) {
     all.Add({static_cast<int>(v)}, Weighted(*problem.unary[v], weights));
@@ -194,10 +235,18 @@ std::optional<Solution> SolveFolded(const Problem& problem, const Weights& weigh
   std::vector<bool> eliminated(problem.unary.size());
   for (size_t v = 0; v < eliminated.size(); ++v) eliminated[v] = !inner[v];
   if (!rest.Run(eliminated)) return std::nullopt;
-  std::vector<int> choice(problem.unary.size(), 0);
-  rest.Recover(choice);
-  for (const RunSolver& solver : solvers) solver.Recover(choice);
-  return Solved(problem, weights, std::move(choice));
+  Solution solution;
+  solution.choice.assign(problem.unary.size(), 0);
+  solution.unspelled.resize(problem.chains.size());
+  rest.Recover(solution.choice);
+  for (const RunSolver& solver : solvers) solver.Recover(solution, solution.cost);
+  for (size_t c = 0; c < problem.chains.size(); ++c) {
+    int64_t there = static_cast<int64_t>(solution.unspelled[c].size());
+    if (there != problem.chains[c].unspelled) return std::nullopt;
+  }
+  solution.cost += Evaluate(problem, solution.choice);
+  solution.objective = solution.cost.Weighted(weights);
+  return solution;
 }
 
 }  // namespace heddle

@@ -3,7 +3,8 @@
 //   std::optional<Solution> best = SolveFolded(problem);
 //
 // Both are exact and give the same minimum; which of several equally good choices they return may differ. Nothing is
-// returned where a table would have more than kMaxTableEntries entries (factors.h).
+// returned where a table would have more than kMaxTableEntries entries (factors.h), or where copies that are not spelled
+// out are not in a run.
 #pragma once
 
 #include <optional>

@@ -32,6 +32,7 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Of(NodeId id, const std::vector<
   }
   for (ValueId value : node.results) key.push_back(model.flow.needed[value.index()]);
   key.push_back(static_cast<int>(kept.operands.size()));
+  key.push_back(kept.recomputed);
   for (size_t o : kept.operands) key.push_back(static_cast<int>(o));
   for (size_t r : kept.results) key.push_back(static_cast<int>(r));
   std::shared_ptr<const NodeChoices>& made = made_[key];
@@ -54,9 +55,9 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
   choices->operands.resize(node.operands.size());
   choices->gradients.resize(node.operands.size());
   choices->results.resize(node.results.size());
-  Unary unary;
+  auto costs = std::make_shared<ChoiceCosts>();
   for (const Strategy& strategy : choices->strategies) {
-    Cost cost = costs_.OfNode(id, strategy, kept);
+    ChoiceCost cost = costs_.OfNode(id, strategy, kept);
     for (size_t o = 0; o < node.operands.size(); ++o) {
       ShardingId wanted = costs_.Number(OperandSharding(costs_.mesh(), rule, strategy, o));
       Sharding gradient = OperandGradient(costs_.mesh(), rule, strategy, o);
@@ -71,9 +72,9 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
       choices->results[r].push_back(
           costs_.Number(ResultSharding(costs_.mesh(), rule, strategy, r)));
     }
-    unary.Push(cost);
+    costs->push_back(cost);
   }
-  choices->unary = std::make_shared<Unary>(std::move(unary));
+  choices->costs = std::move(costs);
   return choices;
 }
 

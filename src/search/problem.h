@@ -8,6 +8,7 @@
 // ones, and that is how solvers see it. Seconds of kForbidden rule a choice out.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -50,8 +51,13 @@ struct PairCost {
 };
 
 // Copies of a block, each fed by the one before: the variables of copies[i], in the same order in every copy.
+//
+// More copies than are spelled out may follow copies[repeated], each like that one. They have no variables: a solution
+// lists their choices apart.
 struct VariableChain {
   std::vector<std::vector<int>> copies;
+  int64_t unspelled = 0;
+  size_t repeated = 0;
 };
 
 struct Problem {
@@ -63,15 +69,18 @@ struct Problem {
 };
 
 struct Solution {
-  double objective = 0;     // weighted; kForbidden where there is no allowed choice
+  double objective = 0;  // weighted; kForbidden where there is no allowed choice
+  Cost cost;
   std::vector<int> choice;  // per variable
+  // Per chain: per copy that is not spelled out, the choices in the order of a copy's variables.
+  std::vector<std::vector<std::vector<int>>> unspelled = {};
 };
 
 // Seconds and queued seconds as one.
 TableRef Weighted(const Unary& unary, const Weights& weights);
 TableRef Weighted(const PairCost& pair, const Weights& weights);
 
-// What a choice for every variable costs, term by term in the order of the problem.
+// Nothing unspelled. What a choice for every variable costs, term by term in the order of the problem.
 Cost Evaluate(const Problem& problem, const std::vector<int>& choice);
 
 // The problem with the variables whose `fixed` is not -1 left that one choice (number 0 of theirs then).

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "plan/plan.h"
+#include "program/recomputed.h"
 #include "program/stage_builder.h"
 #include "search/node_choices.h"
 #include "search/value_states.h"
@@ -28,10 +29,12 @@ struct UseAt {
 
 class Maker {
  public:
-  Maker(StageCosts& costs, int first_block, int last_block)
+  Maker(StageCosts& costs, ChoiceMaker& choices, TableMaker& tables, int first_block,
+        int last_block)
       : costs_(costs),
         model_(costs.model()),
-        choices_(costs),
+        choices_(choices),
+        tables_(tables),
         uses_(model_.graph.values.size()),
         supplies_(model_.graph.values.size()),
         sole_(model_.graph.nodes.size()),
@@ -41,6 +44,7 @@ class Maker {
     stage.first_block = first_block;
     stage.last_block = last_block;
     nodes_ = NodesOf(model_, stage);
+    FindOrder();
     std::vector<NodeId> side = SideNodesOf(model_, nodes_);
     nodes_.insert(nodes_.end(), side.begin(), side.end());
     std::sort(nodes_.begin(), nodes_.end());
@@ -52,8 +56,9 @@ class Maker {
     FindKeepers();
     for (NodeId id : nodes_) AddNode(id);
     for (size_t v = 0; v < uses_.size(); ++v) CompleteForOthers(ValueId::FromIndex(v));
-    AddUnary();
+    AddExtra();
     FindChains();
+    out_.problem = Weighed(out_, {});
     return std::move(out_);
   }
 
@@ -63,9 +68,44 @@ class Maker {
   bool IsHere(NodeId id) const { return std::binary_search(nodes_.begin(), nodes_.end(), id); }
   int64_t ElementBytes(ValueId id) const { return SizeOf(value(id).type.dtype); }
   double Repeats(ValueId id) const {
-    if (value(id).kind == ValueKind::kParameter) return 1;
     NodeId producer = value(id).producer;
-    return producer.valid() ? costs_.Repeats(producer) : 1;
+    if (producer.valid()) return costs_.Repeats(producer);
+    return value(id).kind == ValueKind::kParameter ? 1 / costs_.options().microbatches : 1;
+  }
+
+  // Of nodes of blocks: how many kernels' nodes come before them.
+  void FindOrder() {
+    kernels_before_.assign(model_.graph.nodes.size(), -1);
+    int kernels = 0;
+    for (NodeId id : nodes_) {
+      kernels_before_[id.index()] = kernels;
+      if (costs_.HasKernels(id)) ++kernels;
+    }
+  }
+
+  // Nothing is computed between the two, so what must pass from one to the other can only be waited for: lowering cuts
+  // segments in the order of the nodes (program/segments.h).
+  bool IsWaited(ValueId id, NodeId reader) const {
+    NodeId producer = value(id).producer;
+    if (!producer.valid() || !IsHere(producer)) return false;
+    int made = kernels_before_[producer.index()], read = kernels_before_[reader.index()];
+    if (made < 0 || read < 0) return false;
+    return read - made <= (costs_.HasKernels(producer) ? 1 : 0);
+  }
+
+  Scale ScaleOf(ValueId id, NodeId reader) const {
+    Scale scale{ElementBytes(id), Repeats(id), Repeats(id), IsWaited(id, reader), false};
+    bool activation = value(id).kind == ValueKind::kActivation && !model_.once[reader.index()];
+    if (!activation) return scale;
+    bool again = IsRecomputed(reader);
+    if (again) scale.forward *= 2;
+    scale.again = !again && model_.flow.needed[id.index()];
+    return scale;
+  }
+
+  bool IsRecomputed(NodeId id) const {
+    return model_.block_of[id.index()] >= 0 &&
+           heddle::IsRecomputed(model_, id, costs_.options().recompute);
   }
 
   void FindUses() {
@@ -82,34 +122,53 @@ class Maker {
     }
   }
 
-  // Whoever keeps a value first is charged for it, as it sees it.
+  // A value that is kept is charged where it is made, or, where it comes from elsewhere, to its first reader.
   void FindKeepers() {
     std::vector<ValueId> storages = Storages(model_.graph, model_.rules);
     std::vector<bool> charged(model_.graph.values.size(), false);
     for (NodeId id : nodes_) {
       const Node& at = node(id);
-      for (ValueId kept : KeptBy(at, model_.rules[id.index()], model_.flow).values) {
+      kept_[id.index()].recomputed = IsRecomputed(id);
+      for (ValueId kept : KeptFor(id)) {
         ValueId storage = storages[kept.index()];
         if (value(storage).kind != ValueKind::kActivation || charged[storage.index()]) continue;
         charged[storage.index()] = true;
-        auto operand = std::find(at.operands.begin(), at.operands.end(), kept);
-        auto result = std::find(at.results.begin(), at.results.end(), kept);
-        if (operand != at.operands.end()) {
-          kept_[id.index()].operands.push_back(static_cast<size_t>(operand - at.operands.begin()));
-        } else {
-          kept_[id.index()].results.push_back(static_cast<size_t>(result - at.results.begin()));
+        NodeId producer = value(storage).producer;
+        if (IsHere(producer)) {
+          const std::vector<ValueId>& results = node(producer).results;
+          auto result = std::find(results.begin(), results.end(), storage);
+          kept_[producer.index()].results.push_back(static_cast<size_t>(result - results.begin()));
+          continue;
         }
+        auto operand = std::find(at.operands.begin(), at.operands.end(), kept);
+        if (operand == at.operands.end()) continue;
+        kept_[id.index()].operands.push_back(static_cast<size_t>(operand - at.operands.begin()));
       }
     }
+  }
+
+  // What backward of a node needs; of one that is recomputed, what that reads from outside.
+  std::vector<ValueId> KeptFor(NodeId id) const {
+    const Node& at = node(id);
+    if (!IsRecomputed(id)) return KeptBy(at, model_.rules[id.index()], model_.flow).values;
+    std::vector<ValueId> kept;
+    for (ValueId operand : at.operands) {
+      NodeId producer = value(operand).producer;
+      if (!producer.valid() || model_.once[producer.index()]) continue;
+      bool together = model_.block_of[producer.index()] == model_.block_of[id.index()] &&
+                      IsRecomputed(producer);
+      if (!together) kept.push_back(operand);
+    }
+    return kept;
   }
 
   std::shared_ptr<const NodeChoices> Choices(NodeId id) {
     return choices_.Of(id, sole_[id.index()], kept_[id.index()]);
   }
 
-  int AddVariable(UnaryRef unary, NodeId maker) {
-    int variable = static_cast<int>(out_.problem.unary.size());
-    out_.problem.unary.push_back(std::move(unary));
+  int AddVariable(std::shared_ptr<const ChoiceCosts> costs, NodeId maker) {
+    int variable = static_cast<int>(out_.costs.size());
+    out_.costs.push_back(std::move(costs));
     made_by_[maker.index()].push_back(variable);
     return variable;
   }
@@ -120,7 +179,7 @@ class Maker {
     entry.choices = Choices(id);
     for (ValueId operand : at.operands) Provide(operand, id);
     if (!Follow(id, entry)) {
-      entry.variable = AddVariable(entry.choices->unary, id);
+      entry.variable = AddVariable(entry.choices->costs, id);
       for (size_t o = 0; o < at.operands.size(); ++o) Connect(id, o);
     }
     for (size_t r = 0; r < at.results.size(); ++r) {
@@ -161,11 +220,10 @@ class Maker {
     // What it keeps is charged to what it follows.
     entry.variable = supply.variable;
     entry.follows = std::move(follows);
-    Unary& extra = extra_[entry.variable];
+    ChoiceCosts& extra = extra_[entry.variable];
+    extra.resize(entry.follows.size());
     for (size_t i = 0; i < entry.follows.size(); ++i) {
-      size_t x = static_cast<size_t>(entry.follows[i]);
-      extra.Resize(entry.follows.size());
-      extra.Add(i, own.unary->At(x));
+      extra[i] += (*own.costs)[static_cast<size_t>(entry.follows[i])];
     }
     return true;
   }
@@ -193,20 +251,21 @@ class Maker {
       stored_for_[id] = *first;
       ReaderStates as_first = ReadersOf(id)[static_cast<size_t>(first - uses.begin())];
       ValueStates states = StorageStates(costs_, as_first, ReadersOf(id));
-      Unary unary;
+      ChoiceCosts costs;
       for (size_t x = 0; x < states.given.size(); ++x) {
-        unary.Push(costs_.OfParameter(id, states.given[x], states.sums[x]));
+        costs.push_back(costs_.OfParameter(id, states.given[x], states.sums[x]));
       }
-      SetStates(supply, states, AddVariable(std::make_shared<Unary>(unary), KeeperOf(id, reader)));
+      SetStates(supply, states,
+                AddVariable(std::make_shared<ChoiceCosts>(costs), KeeperOf(id, reader)));
     } else if (kind == ValueKind::kActivation && !IsHere(value(id).producer)) {
       ValueStates states = CopyStates(costs_, {}, ReadersOf(id));
-      Unary unary;
+      ChoiceCosts costs;
       for (size_t x = 0; x < states.given.size(); ++x) {
         ShardingId back = costs_.Partial(states.given[x], states.sums[x]);
-        unary.Push({Repeats(id) *
-                    costs_.WayBetween(back, costs_.Complete(back), ElementBytes(id)).seconds});
+        costs.push_back(Completed(back, id));
       }
-      SetStates(supply, states, AddVariable(std::make_shared<Unary>(unary), KeeperOf(id, reader)));
+      SetStates(supply, states,
+                AddVariable(std::make_shared<ChoiceCosts>(costs), KeeperOf(id, reader)));
     }
   }
 
@@ -215,7 +274,7 @@ class Maker {
     int block = model_.block_of[reader.index()];
     for (const UseAt& use : uses_[id.index()]) {
       if (model_.block_of[use.node.index()] != block) {
-        loose_.push_back(static_cast<int>(out_.problem.unary.size()));
+        loose_.push_back(static_cast<int>(out_.costs.size()));
         break;
       }
     }
@@ -234,12 +293,11 @@ class Maker {
     int producer = supply.variable;
     std::vector<ShardingId> given = supply.given;
     ValueStates states = CopyStates(costs_, given, ReadersOf(id));
-    auto unary = std::make_shared<Unary>();
-    unary->Resize(states.given.size());
-    TableRef table = tables_.ToCopy(costs_, given, states, {ElementBytes(id), Repeats(id)},
-                                    model_.flow.needed[id.index()]);
-    SetStates(supply, states, AddVariable(std::move(unary), maker));
-    out_.problem.pairs.push_back({producer, supply.variable, std::move(table), {}});
+    auto costs = std::make_shared<ChoiceCosts>(states.given.size());
+    Tables tables = tables_.ToCopy(costs_, given, states, ScaleOf(id, uses_[id.index()][0].node),
+                                   model_.flow.needed[id.index()]);
+    SetStates(supply, states, AddVariable(std::move(costs), maker));
+    out_.problem.pairs.push_back({producer, supply.variable, tables.seconds, tables.queued});
   }
 
   void Connect(NodeId id, size_t o) {
@@ -247,34 +305,39 @@ class Maker {
     const Supply& supply = supplies_[operand.index()];
     const NodeVariable& entry = out_.nodes[id.index()];
     ReaderStates reader{entry.choices->operands[o], entry.choices->gradients[o]};
-    Scale scale{ElementBytes(operand), Repeats(operand)};
+    Scale scale = ScaleOf(operand, id);
     if (supply.variable < 0) {
       bool received = value(operand).kind == ValueKind::kActivation;
-      if (received) ReturnGradient(entry.variable, reader, scale);
+      if (received) ReturnGradient(entry.variable, reader, operand);
       return;
     }
-    TableRef table;
+    Tables tables;
     if (supply.shared) {
       auto stored = stored_for_.find(operand);
       bool first =
           stored != stored_for_.end() && stored->second.node == id && stored->second.operand == o;
-      table = tables_.FromCopy(costs_, {supply.given, supply.sums}, reader, scale, first);
+      tables = tables_.FromCopy(costs_, {supply.given, supply.sums}, reader, scale, first);
     } else {
-      table = tables_.Direct(costs_, supply.given, reader, scale);
+      tables = tables_.Direct(costs_, supply.given, reader, scale);
     }
-    out_.problem.pairs.push_back({supply.variable, entry.variable, std::move(table), {}});
+    out_.problem.pairs.push_back({supply.variable, entry.variable, tables.seconds, tables.queued});
   }
 
   // Of a value of another stage that is read once: complete, in the sharding it came in.
-  void ReturnGradient(int variable, const ReaderStates& reader, Scale scale) {
-    Unary& extra = extra_[variable];
-    extra.Resize(reader.wanted.size());
+  void ReturnGradient(int variable, const ReaderStates& reader, ValueId id) {
+    ChoiceCosts& extra = extra_[variable];
+    extra.resize(reader.wanted.size());
     for (size_t x = 0; x < reader.wanted.size(); ++x) {
-      if (reader.gradients[x] < 0) continue;
-      ShardingId to = costs_.Complete(reader.wanted[x]);
-      extra.seconds[x] +=
-          scale.repeats * costs_.WayBetween(reader.gradients[x], to, scale.element_bytes).seconds;
+      if (reader.gradients[x] >= 0) extra[x] += Completed(reader.gradients[x], id);
     }
+  }
+
+  // What it takes to make a value, or a gradient, complete, beside computation.
+  ChoiceCost Completed(ShardingId from, ValueId id) {
+    ChoiceCost cost;
+    cost.queued =
+        Repeats(id) * costs_.WayBetween(from, costs_.Complete(from), ElementBytes(id)).seconds();
+    return cost;
   }
 
   // Nothing crosses stages partial.
@@ -284,27 +347,29 @@ class Maker {
     const std::vector<NodeId>& readers = model_.readers[id.index()];
     if (std::all_of(readers.begin(), readers.end(), [&](NodeId at) { return IsHere(at); })) return;
     const Supply& supply = supplies_[id.index()];
-    Unary& extra = extra_[supply.variable];
-    extra.Resize(supply.given.size());
-    for (size_t x = 0; x < supply.given.size(); ++x) {
-      extra.seconds[x] +=
-          Repeats(id) *
-          costs_.WayBetween(supply.given[x], costs_.Complete(supply.given[x]), ElementBytes(id))
-              .seconds;
-    }
+    ChoiceCosts& extra = extra_[supply.variable];
+    extra.resize(supply.given.size());
+    for (size_t x = 0; x < supply.given.size(); ++x) extra[x] += Completed(supply.given[x], id);
   }
 
-  void AddUnary() {
+  // What was alike stays one object.
+  void AddExtra() {
+    std::map<std::pair<const ChoiceCosts*, std::vector<double>>, std::shared_ptr<const ChoiceCosts>>
+        made;
     for (const auto& [variable, extra] : extra_) {
-      Unary sum = *out_.problem.unary[static_cast<size_t>(variable)];
-      bool any = false;
-      for (size_t x = 0; x < sum.size(); ++x) {
-        any = any || extra.At(x) != Cost{};
-        sum.Add(x, extra.At(x));
+      std::shared_ptr<const ChoiceCosts>& costs = out_.costs[static_cast<size_t>(variable)];
+      std::vector<double> key;
+      for (const ChoiceCost& c : extra) {
+        key.insert(key.end(), {c.forward, c.backward, c.weight, c.queued, c.activations, c.held});
       }
-      if (any) {
-        out_.problem.unary[static_cast<size_t>(variable)] = std::make_shared<Unary>(std::move(sum));
+      if (std::all_of(key.begin(), key.end(), [](double k) { return k == 0; })) continue;
+      std::shared_ptr<const ChoiceCosts>& sum = made[{costs.get(), key}];
+      if (!sum) {
+        auto added = std::make_shared<ChoiceCosts>(*costs);
+        for (size_t x = 0; x < added->size(); ++x) (*added)[x] += extra[x];
+        sum = std::move(added);
       }
+      costs = sum;
     }
   }
 
@@ -328,24 +393,81 @@ class Maker {
 
   StageCosts& costs_;
   const Model& model_;
-  ChoiceMaker choices_;
-  TableMaker tables_;
-  std::vector<NodeId> nodes_;  // ascending
+  ChoiceMaker& choices_;
+  TableMaker& tables_;
+  std::vector<NodeId> nodes_;        // ascending
+  std::vector<int> kernels_before_;  // per node; -1: of no block of the stage
   std::vector<std::vector<UseAt>> uses_;
   std::vector<Supply> supplies_;         // per value
   std::vector<std::vector<bool>> sole_;  // per node and operand
   std::vector<KeptParts> kept_;          // per node
   std::vector<std::vector<int>> made_by_;
   std::map<ValueId, UseAt> stored_for_;
-  std::map<int, Unary> extra_;  // by variable
-  std::vector<int> loose_;      // variables of no block
+  std::map<int, ChoiceCosts> extra_;  // by variable
+  std::vector<int> loose_;            // variables of no block
   StageProblem out_;
 };
 
 }  // namespace
 
+struct ProblemMaker::Parts {
+  explicit Parts(StageCosts& of) : costs(of), choices(of) {}
+  StageCosts& costs;
+  ChoiceMaker choices;
+  TableMaker tables;
+};
+
+ProblemMaker::ProblemMaker(StageCosts& costs) : parts_(std::make_unique<Parts>(costs)) {}
+ProblemMaker::~ProblemMaker() = default;
+StageCosts& ProblemMaker::costs() { return parts_->costs; }
+
+StageProblem ProblemMaker::Of(int first_block, int last_block) {
+  return Maker(parts_->costs, parts_->choices, parts_->tables, first_block, last_block).Run();
+}
+
 StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block) {
-  return Maker(costs, first_block, last_block).Run();
+  return ProblemMaker(costs).Of(first_block, last_block);
+}
+
+Cost Weighed(const ChoiceCost& cost, const StageScale& scale) {
+  double step = 1 / scale.microbatches;
+  return {
+      cost.seconds() + step * scale.seconds_per_parameter * cost.parameters,
+      cost.queued + step * (cost.step_queued + scale.queued_per_parameter * cost.parameters),
+      scale.in_flight * cost.activations + cost.held + scale.bytes_per_parameter * cost.parameters};
+}
+
+Problem Weighed(const StageProblem& stage, const StageScale& scale) {
+  Problem problem = stage.problem;
+  problem.unary.clear();
+  std::map<const ChoiceCosts*, UnaryRef> made;
+  for (const std::shared_ptr<const ChoiceCosts>& costs : stage.costs) {
+    UnaryRef& unary = made[costs.get()];
+    if (!unary) {
+      auto weighed = std::make_shared<Unary>();
+      for (const ChoiceCost& cost : *costs) weighed->Push(Weighed(cost, scale));
+      unary = std::move(weighed);
+    }
+    problem.unary.push_back(unary);
+  }
+  return problem;
+}
+
+ChoiceCost NodeCosts(const StageProblem& stage, const Solution& solution) {
+  ChoiceCost sum;
+  for (size_t v = 0; v < stage.costs.size(); ++v) {
+    sum += (*stage.costs[v])[static_cast<size_t>(solution.choice[v])];
+  }
+  for (size_t c = 0; c < solution.unspelled.size(); ++c) {
+    const VariableChain& chain = stage.problem.chains[c];
+    for (const std::vector<int>& copy : solution.unspelled[c]) {
+      for (size_t i = 0; i < copy.size(); ++i) {
+        size_t v = static_cast<size_t>(chain.copies[chain.repeated][i]);
+        sum += (*stage.costs[v])[static_cast<size_t>(copy[i])];
+      }
+    }
+  }
+  return sum;
 }
 
 std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<int>& choice) {
@@ -362,7 +484,7 @@ std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<
 
 std::optional<std::vector<int>> ChoicesOf(StageCosts& costs, const StageProblem& stage,
                                           const std::vector<Strategy>& strategies) {
-  std::vector<int> fixed(stage.problem.unary.size(), -1);
+  std::vector<int> fixed(stage.costs.size(), -1);
   for (size_t n = 0; n < stage.nodes.size(); ++n) {
     const NodeVariable& node = stage.nodes[n];
     if (node.variable < 0 || !node.follows.empty()) continue;

@@ -25,13 +25,15 @@
 
 namespace heddle {
 
+using ChoiceCosts = std::vector<ChoiceCost>;  // per choice of a variable
+
 // What a node may do, and what this means at its operands and results: [operand][choice].
 struct NodeChoices {
   std::vector<Strategy> strategies;
   std::vector<std::vector<ShardingId>> operands;
   std::vector<std::vector<ShardingId>> gradients;  // -1: none is given
   std::vector<std::vector<ShardingId>> results;
-  UnaryRef unary;
+  std::shared_ptr<const ChoiceCosts> costs;
 };
 
 struct NodeVariable {
@@ -41,12 +43,39 @@ struct NodeVariable {
 };
 
 struct StageProblem {
-  Problem problem;
-  std::vector<NodeVariable> nodes;  // per node of the graph
+  Problem problem;  // weighed with nothing but seconds: StageScale{}
+  std::vector<std::shared_ptr<const ChoiceCosts>> costs;  // per variable
+  std::vector<NodeVariable> nodes;                        // per node of the graph
 };
 
-// Blocks [first, last) and the side nodes they read.
+// Blocks [first, last) and the side nodes they read. What is alike is made once for all problems of a maker.
+class ProblemMaker {
+ public:
+  explicit ProblemMaker(StageCosts& costs);
+  ~ProblemMaker();
+  ProblemMaker(const ProblemMaker&) = delete;
+  ProblemMaker& operator=(const ProblemMaker&) = delete;
+  StageProblem Of(int first_block, int last_block);
+  StageCosts& costs();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
 StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block);
+
+// How a micro-batch's costs add up on a device.
+struct StageScale {
+  double microbatches = 1;         // of a step: what is done once counts as this share
+  double in_flight = 1;            // micro-batches whose activations are kept at a time
+  double bytes_per_parameter = 0;  // weight, gradient and optimizer state
+  double seconds_per_parameter = 0, queued_per_parameter = 0;  // of a step: update, reduction
+};
+Cost Weighed(const ChoiceCost& cost, const StageScale& scale);
+Problem Weighed(const StageProblem& stage, const StageScale& scale);
+
+// The sum over nodes of what a solution's choices are by themselves; traffic between them is not in it.
+ChoiceCost NodeCosts(const StageProblem& stage, const Solution& solution);
 
 // Per node of the graph; empty for nodes that are not the stage's.
 std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<int>& choice);

@@ -1,6 +1,8 @@
 #include "search/value_states.h"
 
 #include <algorithm>
+#include <bit>
+#include <memory>
 
 namespace heddle {
 namespace {
@@ -30,6 +32,40 @@ void AddUnique(std::vector<ShardingId>& list, ShardingId id) {
   if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
 }
 
+// Two tables filled entry by entry.
+class Filler {
+ public:
+  explicit Filler(const Scale& scale) : scale_(scale) {}
+
+  struct Entry {
+    double seconds = 0, queued = 0;
+  };
+  void Forward(Entry& entry, const StageCosts::Way& way) const {
+    Add(entry, way, scale_.forward);
+    if (scale_.again && way.gathered > 0) entry.queued += way.gathered;
+  }
+  void Backward(Entry& entry, const StageCosts::Way& way) const {
+    Add(entry, way, scale_.backward);
+  }
+  void Push(const Entry& entry) {
+    seconds_->push_back(entry.seconds);
+    queued_->push_back(entry.seconds == kForbidden ? 0 : entry.queued);
+    any_ = any_ || queued_->back() != 0;
+  }
+  Tables Take() { return {std::move(seconds_), any_ ? std::move(queued_) : nullptr}; }
+
+ private:
+  void Add(Entry& entry, const StageCosts::Way& way, double repeats) const {
+    entry.seconds += repeats * way.local;
+    bool forbidden = way.traffic == kForbidden;
+    (scale_.waited || forbidden ? entry.seconds : entry.queued) += repeats * way.traffic;
+  }
+
+  Scale scale_;
+  std::shared_ptr<Table> seconds_ = std::make_shared<Table>(), queued_ = std::make_shared<Table>();
+  bool any_ = false;
+};
+
 }  // namespace
 
 ValueStates CopyStates(StageCosts& costs, const std::vector<ShardingId>& given,
@@ -49,10 +85,15 @@ ValueStates StorageStates(StageCosts& costs, const ReaderStates& first,
   return WithSums(costs, shardings, readers);
 }
 
-TableRef& TableMaker::Find(int kind, const std::vector<ShardingId>& given,
-                           const std::vector<AxisMask>& sums, const ReaderStates& reader,
-                           Scale scale) {
-  std::vector<int64_t> key = {kind, scale.element_bytes, static_cast<int64_t>(scale.repeats),
+Tables& TableMaker::Find(int kind, const std::vector<ShardingId>& given,
+                         const std::vector<AxisMask>& sums, const ReaderStates& reader,
+                         Scale scale) {
+  std::vector<int64_t> key = {kind,
+                              scale.element_bytes,
+                              std::bit_cast<int64_t>(scale.forward),
+                              std::bit_cast<int64_t>(scale.backward),
+                              scale.waited,
+                              scale.again,
                               static_cast<int64_t>(given.size())};
   key.insert(key.end(), given.begin(), given.end());
   key.insert(key.end(), sums.begin(), sums.end());
@@ -62,63 +103,66 @@ TableRef& TableMaker::Find(int kind, const std::vector<ShardingId>& given,
   return made_[key];
 }
 
-TableRef TableMaker::Direct(StageCosts& costs, const std::vector<ShardingId>& given,
-                            const ReaderStates& reader, Scale scale) {
-  TableRef& made = Find(0, given, {}, reader, scale);
-  if (made) return made;
-  auto table = std::make_shared<Table>();
+Tables TableMaker::Direct(StageCosts& costs, const std::vector<ShardingId>& given,
+                          const ReaderStates& reader, Scale scale) {
+  Tables& made = Find(0, given, {}, reader, scale);
+  if (made.seconds) return made;
+  Filler filler(scale);
   for (ShardingId from : given) {
     for (size_t y = 0; y < reader.wanted.size(); ++y) {
-      double seconds = costs.WayBetween(from, reader.wanted[y], scale.element_bytes).seconds;
+      Filler::Entry entry;
+      filler.Forward(entry, costs.WayBetween(from, reader.wanted[y], scale.element_bytes));
       if (reader.gradients[y] >= 0) {
-        seconds += costs.WayBetween(reader.gradients[y], costs.Complete(from), scale.element_bytes)
-                       .seconds;
+        filler.Backward(entry, costs.WayBetween(reader.gradients[y], costs.Complete(from),
+                                                scale.element_bytes));
       }
-      table->push_back(scale.repeats * seconds);
+      filler.Push(entry);
     }
   }
-  return made = std::move(table);
+  return made = filler.Take();
 }
 
-TableRef TableMaker::ToCopy(StageCosts& costs, const std::vector<ShardingId>& given,
-                            const ValueStates& copy, Scale scale, bool back) {
-  TableRef& made = Find(back ? 2 : 1, copy.given, copy.sums, {given, {}}, scale);
-  if (made) return made;
-  auto table = std::make_shared<Table>();
+Tables TableMaker::ToCopy(StageCosts& costs, const std::vector<ShardingId>& given,
+                          const ValueStates& copy, Scale scale, bool back) {
+  Tables& made = Find(back ? 2 : 1, copy.given, copy.sums, {given, {}}, scale);
+  if (made.seconds) return made;
+  Filler filler(scale);
   for (ShardingId from : given) {
     for (size_t y = 0; y < copy.given.size(); ++y) {
-      double seconds = costs.WayBetween(from, copy.given[y], scale.element_bytes).seconds;
+      Filler::Entry entry;
+      filler.Forward(entry, costs.WayBetween(from, copy.given[y], scale.element_bytes));
       if (back) {
         ShardingId sum = costs.Partial(copy.given[y], copy.sums[y]);
-        seconds += costs.WayBetween(sum, costs.Complete(from), scale.element_bytes).seconds;
+        filler.Backward(entry, costs.WayBetween(sum, costs.Complete(from), scale.element_bytes));
       }
-      table->push_back(scale.repeats * seconds);
+      filler.Push(entry);
     }
   }
-  return made = std::move(table);
+  return made = filler.Take();
 }
 
-TableRef TableMaker::FromCopy(StageCosts& costs, const ValueStates& copy,
-                              const ReaderStates& reader, Scale scale, bool first) {
-  TableRef& made = Find(first ? 4 : 3, copy.given, copy.sums, reader, scale);
-  if (made) return made;
-  auto table = std::make_shared<Table>();
+Tables TableMaker::FromCopy(StageCosts& costs, const ValueStates& copy, const ReaderStates& reader,
+                            Scale scale, bool first) {
+  Tables& made = Find(first ? 4 : 3, copy.given, copy.sums, reader, scale);
+  if (made.seconds) return made;
+  Filler filler(scale);
   for (size_t x = 0; x < copy.given.size(); ++x) {
     ShardingId complete = costs.Complete(copy.given[x]);
     for (size_t y = 0; y < reader.wanted.size(); ++y) {
-      double seconds =
-          costs.WayBetween(copy.given[x], reader.wanted[y], scale.element_bytes).seconds;
-      if (first && costs.Complete(reader.wanted[y]) != complete) seconds = kForbidden;
+      Filler::Entry entry;
+      filler.Forward(entry, costs.WayBetween(copy.given[x], reader.wanted[y], scale.element_bytes));
+      if (first && costs.Complete(reader.wanted[y]) != complete) entry.seconds = kForbidden;
       if (reader.gradients[y] >= 0) {
         StageCosts::Way way = costs.WayBetween(reader.gradients[y], complete, scale.element_bytes,
                                                ReshardEnd::kPartialStays);
-        seconds += way.seconds;
-        if ((costs.sharding(way.end).partial_axes() & ~copy.sums[x]) != 0) seconds = kForbidden;
+        filler.Backward(entry, way);
+        bool allowed = (costs.sharding(way.end).partial_axes() & ~copy.sums[x]) == 0;
+        if (!allowed) entry.seconds = kForbidden;
       }
-      table->push_back(scale.repeats * seconds);
+      filler.Push(entry);
     }
   }
-  return made = std::move(table);
+  return made = filler.Take();
 }
 
 }  // namespace heddle

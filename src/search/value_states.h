@@ -28,30 +28,36 @@ ValueStates CopyStates(StageCosts& costs, const std::vector<ShardingId>& given,
 ValueStates StorageStates(StageCosts& costs, const ReaderStates& first,
                           const std::vector<ReaderStates>& readers);
 
-// Of a value's elements, and how often a step moves them.
+// Of a value's elements: how often a micro-batch moves them, forward and back, and whether computation can only wait.
 struct Scale {
   int64_t element_bytes = 4;
-  double repeats = 1;
+  double forward = 1, backward = 1;
+  bool waited = false;
+  bool again = false;  // what was gathered is gathered again for backward
+};
+
+struct Tables {
+  TableRef seconds, queued;
 };
 
 // Makes tables; those made before of the same numbers are the same objects.
 class TableMaker {
  public:
   // [giver][reader]: to the one reader, and the gradient back.
-  TableRef Direct(StageCosts& costs, const std::vector<ShardingId>& given,
-                  const ReaderStates& reader, Scale scale);
+  Tables Direct(StageCosts& costs, const std::vector<ShardingId>& given, const ReaderStates& reader,
+                Scale scale);
   // [giver][copy]: to the copy, and (where `back`) the sum of the gradients back.
-  TableRef ToCopy(StageCosts& costs, const std::vector<ShardingId>& given, const ValueStates& copy,
-                  Scale scale, bool back);
+  Tables ToCopy(StageCosts& costs, const std::vector<ShardingId>& given, const ValueStates& copy,
+                Scale scale, bool back);
   // [copy][reader]: on to the reader, and its gradient to the copy. `first`: a parameter is stored as this one wants it.
-  TableRef FromCopy(StageCosts& costs, const ValueStates& copy, const ReaderStates& reader,
-                    Scale scale, bool first);
+  Tables FromCopy(StageCosts& costs, const ValueStates& copy, const ReaderStates& reader,
+                  Scale scale, bool first);
 
  private:
-  TableRef& Find(int kind, const std::vector<ShardingId>& given, const std::vector<AxisMask>& sums,
-                 const ReaderStates& reader, Scale scale);
+  Tables& Find(int kind, const std::vector<ShardingId>& given, const std::vector<AxisMask>& sums,
+               const ReaderStates& reader, Scale scale);
 
-  std::map<std::vector<int64_t>, TableRef> made_;
+  std::map<std::vector<int64_t>, Tables> made_;
 };
 
 }  // namespace heddle
