@@ -80,6 +80,14 @@ ChoiceCost& ChoiceCost::operator+=(const ChoiceCost& other) {
   return *this;
 }
 
+ChoiceCost& ChoiceCost::operator*=(double factor) {
+  for (double* number : {&forward, &backward, &weight, &waited, &queued, &step_queued, &activations,
+                         &held, &parameters}) {
+    *number *= factor;
+  }
+  return *this;
+}
+
 StageCosts::StageCosts(const Model& model, const Cluster& cluster, const Mesh& mesh,
                        CostOptions options)
     : model_(model),

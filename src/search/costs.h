@@ -31,6 +31,7 @@ struct CostOptions {
   RecomputePolicy recompute = RecomputePolicy::kNone;  // of all blocks
   Precision precision = {};  // of the model as it is: WithComputeType is the caller's
   SimOptions sim = {};
+  std::vector<std::string> whole = {};  // names of parameters that are not to be split
 };
 
 // Of a choice. Seconds and activations are those of a micro-batch, the rest of a step.
@@ -46,6 +47,7 @@ struct ChoiceCost {
 
   double seconds() const { return forward + backward + weight + waited; }
   ChoiceCost& operator+=(const ChoiceCost& other);
+  ChoiceCost& operator*=(double factor);
   bool operator==(const ChoiceCost&) const = default;
 };
 

@@ -1,5 +1,7 @@
 #include "search/node_choices.h"
 
+#include <algorithm>
+
 #include "program/stage_builder.h"
 #include "search/strategies.h"
 
@@ -26,6 +28,7 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Of(NodeId id, const std::vector<
   for (size_t o = 0; o < node.operands.size(); ++o) {
     ValueId value = node.operands[o];
     key.push_back(sole[o]);
+    key.push_back(MustBeWhole(value));
     key.push_back(model.flow.needed[value.index()]);
     key.push_back(model.flow.weight[value.index()]);
     key.push_back(model.graph.value(value).producer.valid());
@@ -38,6 +41,13 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Of(NodeId id, const std::vector<
   std::shared_ptr<const NodeChoices>& made = made_[key];
   if (!made) made = Make(id, sole, kept);
   return made;
+}
+
+bool ChoiceMaker::MustBeWhole(ValueId id) const {
+  const Value& value = costs_.model().graph.value(id);
+  const std::vector<std::string>& whole = costs_.options().whole;
+  return value.kind == ValueKind::kParameter &&
+         std::find(whole.begin(), whole.end(), value.name) != whole.end();
 }
 
 std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vector<bool>& sole,
@@ -64,6 +74,9 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
       bool given = WantsGradient(model, id, o);
       choices->operands[o].push_back(wanted);
       choices->gradients[o].push_back(given ? costs_.Number(gradient) : -1);
+      if (MustBeWhole(node.operands[o]) && costs_.sharding(wanted).split_axes() != 0) {
+        cost.waited = kForbidden;
+      }
       if (!sole[o]) continue;
       AxisMask reduced = given ? gradient.partial_axes() : 0;
       cost += costs_.OfParameter(node.operands[o], costs_.Complete(wanted), reduced);

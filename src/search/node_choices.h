@@ -18,6 +18,7 @@ class ChoiceMaker {
                                         const KeptParts& kept);
 
  private:
+  bool MustBeWhole(ValueId value) const;
   std::shared_ptr<const NodeChoices> Make(NodeId node, const std::vector<bool>& sole,
                                           const KeptParts& kept);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 #include "plan/plan.h"
@@ -169,6 +170,7 @@ class Maker {
   int AddVariable(std::shared_ptr<const ChoiceCosts> costs, NodeId maker) {
     int variable = static_cast<int>(out_.costs.size());
     out_.costs.push_back(std::move(costs));
+    out_.makers.push_back(maker);
     made_by_[maker.index()].push_back(variable);
     return variable;
   }
@@ -453,21 +455,75 @@ Problem Weighed(const StageProblem& stage, const StageScale& scale) {
   return problem;
 }
 
-ChoiceCost NodeCosts(const StageProblem& stage, const Solution& solution) {
-  ChoiceCost sum;
-  for (size_t v = 0; v < stage.costs.size(); ++v) {
-    sum += (*stage.costs[v])[static_cast<size_t>(solution.choice[v])];
+BlockCosts CostsByBlock(const StageCosts& costs, const StageProblem& stage,
+                        const Solution& solution) {
+  const Model& model = costs.model();
+  BlockCosts out{std::vector<ChoiceCost>(model.blocks.size()),
+                 std::vector<ChoiceCost>(model.blocks.size())};
+  auto block = [&](int variable) {
+    return static_cast<size_t>(
+        std::max(0, model.block_of[stage.makers[static_cast<size_t>(variable)].index()]));
+  };
+  auto pass = [&](const PairCost& pair, int row, int column, ChoiceCost& to, double share) {
+    size_t entry = static_cast<size_t>(row) * stage.costs[static_cast<size_t>(pair.b)]->size() +
+                   static_cast<size_t>(column);
+    to.waited += share * (*pair.seconds)[entry];
+    if (pair.queued) to.queued += share * (*pair.queued)[entry];
+  };
+  auto add = [](const ChoiceCost& cost, double share, ChoiceCost& to) {
+    ChoiceCost part = cost;
+    part *= share;
+    to += part;
+  };
+  auto chosen = [&](int variable) { return solution.choice[static_cast<size_t>(variable)]; };
+  for (int v = 0; v < static_cast<int>(stage.costs.size()); ++v) {
+    const ChoiceCosts& of = *stage.costs[static_cast<size_t>(v)];
+    out.blocks[block(v)] += of[static_cast<size_t>(chosen(v))];
+  }
+  for (const PairCost& pair : stage.problem.pairs) {
+    pass(pair, chosen(pair.a), chosen(pair.b), out.blocks[std::max(block(pair.a), block(pair.b))],
+         1);
   }
   for (size_t c = 0; c < solution.unspelled.size(); ++c) {
     const VariableChain& chain = stage.problem.chains[c];
-    for (const std::vector<int>& copy : solution.unspelled[c]) {
-      for (size_t i = 0; i < copy.size(); ++i) {
-        size_t v = static_cast<size_t>(chain.copies[chain.repeated][i]);
-        sum += (*stage.costs[v])[static_cast<size_t>(copy[i])];
+    const std::vector<std::vector<int>>& copies = solution.unspelled[c];
+    if (copies.empty()) continue;
+    double share = 1 / static_cast<double>(copies.size());
+    // By variable: its place in the repeated copy, or in the one before.
+    std::map<int, size_t> here, before;
+    for (size_t i = 0; i < chain.copies[chain.repeated].size(); ++i) {
+      here[chain.copies[chain.repeated][i]] = i;
+      before[chain.copies[chain.repeated - 1][i]] = i;
+    }
+    std::set<int> others;  // of the chain's other copies
+    for (size_t i = 0; i < chain.copies.size(); ++i) {
+      if (i != chain.repeated && i + 1 != chain.repeated) {
+        others.insert(chain.copies[i].begin(), chain.copies[i].end());
+      }
+    }
+    std::vector<const PairCost*> pairs;
+    for (const PairCost& pair : stage.problem.pairs) {
+      bool mine = here.count(pair.a) != 0 || here.count(pair.b) != 0;
+      if (mine && !others.count(pair.a) && !others.count(pair.b)) pairs.push_back(&pair);
+    }
+    for (size_t i = 0; i < copies.size(); ++i) {
+      auto choice = [&](int v) {
+        if (auto at = here.find(v); at != here.end()) return copies[i][at->second];
+        auto at = before.find(v);
+        if (at == before.end()) return chosen(v);
+        return i > 0 ? copies[i - 1][at->second] : chosen(chain.copies[chain.repeated][at->second]);
+      };
+      for (const auto& [v, place] : here) {
+        const ChoiceCosts& of = *stage.costs[static_cast<size_t>(v)];
+        add(of[static_cast<size_t>(copies[i][place])], share, out.unspelled[block(v)]);
+      }
+      for (const PairCost* pair : pairs) {
+        ChoiceCost& to = out.unspelled[here.count(pair->b) ? block(pair->b) : block(pair->a)];
+        pass(*pair, choice(pair->a), choice(pair->b), to, share);
       }
     }
   }
-  return sum;
+  return out;
 }
 
 std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<int>& choice) {

@@ -45,7 +45,8 @@ struct NodeVariable {
 struct StageProblem {
   Problem problem;  // weighed with nothing but seconds: StageScale{}
   std::vector<std::shared_ptr<const ChoiceCosts>> costs;  // per variable
-  std::vector<NodeVariable> nodes;                        // per node of the graph
+  std::vector<NodeId> makers;       // per variable: the node whose it is, or whose value's
+  std::vector<NodeVariable> nodes;  // per node of the graph
 };
 
 // Blocks [first, last) and the side nodes they read. What is alike is made once for all problems of a maker.
@@ -74,8 +75,14 @@ struct StageScale {
 Cost Weighed(const ChoiceCost& cost, const StageScale& scale);
 Problem Weighed(const StageProblem& stage, const StageScale& scale);
 
-// The sum over nodes of what a solution's choices are by themselves; traffic between them is not in it.
-ChoiceCost NodeCosts(const StageProblem& stage, const Solution& solution);
+// What the blocks of a stage cost under a solution: every choice where its node is, what passes between two where it is
+// read. Side nodes are with the first block. Of copies that are not spelled out the mean stands at the block that they
+// repeat.
+struct BlockCosts {
+  std::vector<ChoiceCost> blocks, unspelled;  // per block of the model
+};
+BlockCosts CostsByBlock(const StageCosts& costs, const StageProblem& stage,
+                        const Solution& solution);
 
 // Per node of the graph; empty for nodes that are not the stage's.
 std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<int>& choice);

@@ -1,0 +1,125 @@
+#include "search/prices.h"
+
+#include <algorithm>
+
+#include "search/eliminate.h"
+
+namespace heddle {
+namespace {
+
+// As a short model with nothing left out.
+ShortModel Unshortened(const Model& model) {
+  ShortModel same;
+  same.model = model;
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    same.nodes.push_back({NodeId::FromIndex(n)});
+  }
+  for (size_t b = 0; b < model.blocks.size(); ++b) same.blocks.push_back({NodeId::FromIndex(b)});
+  same.left_out.assign(model.folding.chains.size(), 0);
+  return same;
+}
+
+Mesh MeshOf(const std::vector<int64_t>& axes) {
+  Mesh mesh;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    mesh.axes.push_back({a + 1 == axes.size() ? "tp" : "xp", axes[a]});
+  }
+  return mesh;
+}
+
+}  // namespace
+
+Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
+    : model_(model),
+      cluster_(cluster),
+      options_(std::move(options)),
+      small_(options_.solver ? Unshortened(model) : Shorten(model)) {
+  has_once_ = std::find(model.once.begin(), model.once.end(), true) != model.once.end();
+}
+
+const Priced* Prices::Of(PriceKey key) {
+  if (!has_once_) key.microbatches = 1;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = made_.find(key);
+    if (found != made_.end()) return found->second.get();
+  }
+  std::unique_ptr<Priced> priced = Make(key);
+  std::lock_guard lock(mutex_);
+  return made_.try_emplace(key, std::move(priced)).first->second.get();
+}
+
+std::unique_ptr<Priced> Prices::Make(const PriceKey& key) const {
+  auto priced = std::make_unique<Priced>();
+  priced->mesh = MeshOf(key.axes);
+  CostOptions options;
+  options.parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
+  options.microbatches = key.microbatches;
+  options.recompute = key.recompute;
+  options.precision = options_.precision;
+  options.sim = options_.sim;
+  options.whole = options_.whole;
+  StageCosts costs(small_.model, cluster_, priced->mesh, options);
+  priced->stage = MakeStageProblem(costs, 0, static_cast<int>(small_.model.blocks.size()));
+  for (VariableChain& chain : priced->stage.problem.chains) {
+    // Problems have chains in the order of the model's, but for those that are too short.
+    const Model& small = small_.model;
+    for (size_t c = 0; c < small.folding.chains.size(); ++c) {
+      if (small_.left_out[c] == 0 || chain.copies.size() != kSpelled) continue;
+      NodeId maker = priced->stage.makers[static_cast<size_t>(chain.copies[0][0])];
+      const std::vector<NodeId>& first = small.folding.chains[c].copies[0];
+      if (std::find(first.begin(), first.end(), maker) == first.end()) continue;
+      chain.unspelled = small_.left_out[c];
+      chain.repeated = kSpelled - 2;
+    }
+  }
+  StageScale scale;
+  scale.microbatches = key.microbatches;
+  Problem problem = Weighed(priced->stage, scale);
+  Weights weights{1, 1, key.per_byte};
+  std::optional<Solution> solution =
+      options_.solver ? options_.solver(problem, weights) : SolveFolded(problem, weights);
+  if (!solution || solution->objective == kForbidden) return nullptr;
+  priced->solution = std::move(*solution);
+  BlockCosts by_block = CostsByBlock(costs, priced->stage, priced->solution);
+  for (const ShortNode& at : small_.blocks) {
+    const std::vector<ChoiceCost>& from = at.chain < 0 ? by_block.blocks : by_block.unspelled;
+    priced->blocks.push_back(from[at.node.index()]);
+    priced->total += priced->blocks.back();
+  }
+  return priced;
+}
+
+std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {
+  std::vector<Strategy> spelled = heddle::StrategiesOf(priced.stage, priced.solution.choice);
+  std::vector<Strategy> strategies;
+  const std::vector<VariableChain>& chains = priced.stage.problem.chains;
+  // Where a variable of a repeated copy is in it.
+  std::map<int, std::pair<size_t, size_t>> places;
+  for (size_t c = 0; c < chains.size(); ++c) {
+    if (chains[c].unspelled == 0) continue;
+    const std::vector<int>& copy = chains[c].copies[chains[c].repeated];
+    for (size_t i = 0; i < copy.size(); ++i) places[copy[i]] = {c, i};
+  }
+  for (const ShortNode& at : small_.nodes) {
+    if (!at.node.valid()) {
+      strategies.emplace_back(priced.mesh.axes.size(), kReplicate);
+      continue;
+    }
+    const NodeVariable& node = priced.stage.nodes[at.node.index()];
+    auto place = places.find(node.variable);
+    if (at.chain < 0 || place == places.end()) {
+      strategies.push_back(spelled[at.node.index()]);
+      if (strategies.back().empty()) strategies.back().assign(priced.mesh.axes.size(), kReplicate);
+      continue;
+    }
+    auto [chain, index] = place->second;
+    size_t x =
+        static_cast<size_t>(priced.solution.unspelled[chain][static_cast<size_t>(at.copy)][index]);
+    if (!node.follows.empty()) x = static_cast<size_t>(node.follows[x]);
+    strategies.push_back(node.choices->strategies[x]);
+  }
+  return strategies;
+}
+
+}  // namespace heddle

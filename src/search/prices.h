@@ -1,0 +1,81 @@
+// What blocks of a model cost on a mesh, with the best strategies for them: solved once for each mesh, size of
+// micro-batch and policy of recomputation.
+//
+//   Prices prices(model, cluster, options);
+//   const Priced* priced = prices.Of({.axes = {8}, .samples = 2});
+//   priced->blocks[b].seconds(), priced->Strategies(...)
+//
+// The mesh is what is left of a stage's mesh without its data axis: along that every node splits the batch, or does the
+// same everywhere. The data axis and the number of stages are therefore no part of a key.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "search/short_model.h"
+#include "search/stage_problem.h"
+
+namespace heddle {
+
+struct PriceKey {
+  std::vector<int64_t> axes;  // sizes, outer first; at most two, none of 1
+  int64_t samples = 1;        // of a micro-batch, on all of these devices
+  double microbatches = 1;    // of a step; left at 1 where nothing is done once per step
+  RecomputePolicy recompute = RecomputePolicy::kNone;
+  double per_byte = 0;  // seconds of a micro-batch that a byte it keeps is worth
+  auto operator<=>(const PriceKey&) const = default;
+};
+
+struct Priced {
+  Mesh mesh;
+  StageProblem stage;  // of the short model
+  Solution solution;
+  std::vector<ChoiceCost> blocks;  // per block of the whole model
+  ChoiceCost total;
+};
+
+// Solves a problem; nothing where it cannot.
+using ProblemSolver =
+    std::function<std::optional<Solution>(const Problem& problem, const Weights& weights)>;
+
+struct PriceOptions {
+  Precision precision;  // the model is of its compute type already
+  SimOptions sim;
+  std::vector<std::string> whole;  // names of parameters that are not to be split
+  ProblemSolver solver = nullptr;  // default: SolveFolded, on the shortened model
+};
+
+class Prices {
+ public:
+  // Model and cluster must outlive it.
+  Prices(const Model& model, const Cluster& cluster, PriceOptions options);
+
+  // From any thread. Null where there is no solution: a table too large.
+  const Priced* Of(PriceKey key);
+
+  const Model& model() const { return model_; }
+  const Cluster& cluster() const { return cluster_; }
+  const PriceOptions& options() const { return options_; }
+  bool HasOnce() const { return has_once_; }
+
+  // Per node of the whole model: what it does with the axes of the key's mesh.
+  std::vector<Strategy> StrategiesOf(const Priced& priced) const;
+
+ private:
+  std::unique_ptr<Priced> Make(const PriceKey& key) const;
+
+  const Model& model_;
+  const Cluster& cluster_;
+  PriceOptions options_;
+  ShortModel small_;
+  bool has_once_ = false;
+  std::mutex mutex_;
+  std::map<PriceKey, std::unique_ptr<Priced>> made_;
+};
+
+}  // namespace heddle
