@@ -1,0 +1,247 @@
+#include "search/configuration.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cluster/topology.h"
+#include "schedule/schedule.h"
+
+namespace heddle {
+namespace {
+
+std::vector<int64_t> DivisorsUpTo(int64_t n, int64_t limit) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= std::min(n, limit); ++d) {
+    if (n % d == 0) divisors.push_back(d);
+  }
+  return divisors;
+}
+
+class Enumerator {
+ public:
+  Enumerator(const SearchProblem& problem, bool wide)
+      : problem_(problem),
+        fixed_(problem.fixed),
+        wide_(wide),
+        devices_(DeviceCount(problem.cluster)),
+        node_(NodeOf(problem.cluster, DeviceId{0}).count),
+        batch_(std::max<int64_t>(1, BatchSize(problem.model))),
+        layers_(LayersOf(problem.model)) {}
+
+  std::vector<Configuration> Run() {
+    Check();
+    for (const std::vector<int64_t>& axes : Axes()) {
+      int64_t inner = 1;
+      for (int64_t size : axes) inner *= size;
+      for (int64_t pp : Stages(inner)) AddData(axes, inner, pp);
+    }
+    return std::move(all_);
+  }
+
+ private:
+  void Check() const {
+    auto positive = [](std::string_view name, const std::optional<int64_t>& value) {
+      if (value && *value < 1) ThrowInput("{} {}: a degree is at least 1", name, *value);
+    };
+    positive("dp", fixed_.dp);
+    positive("tp", fixed_.tp);
+    positive("pp", fixed_.pp);
+    positive("microbatches", fixed_.microbatches);
+    int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
+    Degrees degrees;
+    degrees.dp = dp;
+    degrees.tp = tp;
+    degrees.pp = pp;
+    degrees.microbatches = fixed_.microbatches.value_or(1);
+    if (int64_t used = DevicesOf(degrees); used > devices_) {
+      ThrowInput(
+          "dp {} x tp {} x pp {} = {} devices, more than the {} of the cluster: leave one of "
+          "them out, or use at most dp {}",
+          dp, tp, pp, used, devices_, std::max<int64_t>(1, devices_ / (tp * pp)));
+    }
+    int64_t blocks = static_cast<int64_t>(problem_.model.blocks.size());
+    int64_t most = layers_ > 0 ? layers_ : blocks;
+    if (pp * fixed_.chunks.value_or(1) > most) {
+      ThrowInput("pp {} x {} chunks, and the model has {} {}: pp can be at most {}", pp,
+                 fixed_.chunks.value_or(1), most, layers_ > 0 ? "repeated layers" : "blocks",
+                 std::max<int64_t>(1, most / fixed_.chunks.value_or(1)));
+    }
+    if (BatchSize(problem_.model) == 0 && dp * fixed_.microbatches.value_or(1) > 1) {
+      ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
+                 problem_.model.no_batch);
+    }
+    int64_t parts = dp * fixed_.microbatches.value_or(1);
+    if (batch_ % parts != 0) {
+      int64_t below = parts, above = parts;
+      while (batch_ % below != 0) --below;
+      while (above < batch_ && batch_ % above != 0) ++above;
+      ThrowInput(
+          "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: the "
+          "nearest that divide it are {} and {}",
+          batch_, dp, fixed_.microbatches.value_or(1), parts, below, above);
+    }
+    if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {
+      ThrowInput("layers per stage are given for {} stages, and --pp is not: use --pp {}",
+                 fixed_.layers_per_stage.size(), fixed_.layers_per_stage.size());
+    }
+  }
+
+  std::vector<std::vector<int64_t>> Axes() const {
+    std::vector<int64_t> sizes;
+    int64_t most = wide_ ? std::min<int64_t>(devices_, 8 * node_) : node_;
+    if (fixed_.tp) {
+      sizes = {*fixed_.tp};
+    } else {
+      for (int64_t size = 1; size <= most; size *= 2) sizes.push_back(size);
+      if ((node_ & (node_ - 1)) != 0) sizes.push_back(node_);
+    }
+    std::vector<std::vector<int64_t>> axes;
+    for (int64_t size : sizes) {
+      axes.push_back(size == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{size});
+    }
+    if (!wide_) return axes;
+    for (int64_t inner : sizes) {
+      if (inner == 1 || inner > node_) continue;
+      for (int64_t outer = 2; outer * inner <= most; outer *= 2) axes.push_back({outer, inner});
+    }
+    return axes;
+  }
+
+  std::vector<int64_t> Stages(int64_t inner) const {
+    int64_t most = layers_ > 0 ? layers_ : static_cast<int64_t>(problem_.model.blocks.size());
+    if (fixed_.pp) return {*fixed_.pp};
+    std::vector<int64_t> stages = DivisorsUpTo(std::max<int64_t>(1, devices_ / inner), most);
+    // A model whose layers are not known is cut where its nodes are: few cuts.
+    if (layers_ == 0) std::erase_if(stages, [](int64_t pp) { return pp > 8; });
+    return stages;
+  }
+
+  void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
+    int64_t dp = devices_ / (inner * pp);
+    if (dp < 1) return;
+    if (fixed_.dp) {
+      if (*fixed_.dp > dp) return;
+      dp = *fixed_.dp;
+    }
+    if (BatchSize(problem_.model) == 0) dp = 1;
+    int64_t parts = fixed_.microbatches.value_or(1);
+    while (dp > 1 && batch_ % (dp * parts) != 0) --dp;
+    if (batch_ % (dp * parts) != 0) return;
+    int64_t samples = batch_ / dp;
+    for (int64_t size : Sizes(samples, pp)) AddSchedules({dp, axes, pp, samples / size});
+  }
+
+  // Samples of a micro-batch.
+  std::vector<int64_t> Sizes(int64_t samples, int64_t pp) const {
+    if (fixed_.microbatches) return {samples / *fixed_.microbatches};
+    std::vector<int64_t> sizes;
+    int64_t most = pp > 1 ? std::max<int64_t>(1, std::min<int64_t>(16, samples / 2)) : samples;
+    for (int64_t size = 1; size <= most; size *= 2) {
+      if (samples % size == 0) sizes.push_back(size);
+    }
+    if (pp == 1 && (sizes.empty() || sizes.back() != samples)) sizes.push_back(samples);
+    constexpr size_t kMost = 6;  // the largest: others only take longer
+    if (sizes.size() > kMost) sizes.erase(sizes.begin(), sizes.end() - kMost);
+    return sizes;
+  }
+
+  void AddSchedules(Configuration at) {
+    if (at.microbatches > 1 && !CanSplit()) return;
+    for (const auto& [schedule, chunks] : Schedules(at)) {
+      at.schedule = schedule;
+      at.chunks = chunks;
+      for (int zero : Zeros(at)) {
+        at.zero = zero;
+        all_.push_back(at);
+      }
+    }
+  }
+
+  // Micro-batches are not possible for every model.
+  bool CanSplit() {
+    if (!can_split_) {
+      try {
+        FindMicrobatchSums(problem_.model, problem_.local_batch_statistics);
+        can_split_ = true;
+      } catch (const InputError&) {
+        if (fixed_.microbatches) throw;
+        can_split_ = false;
+      }
+    }
+    return *can_split_;
+  }
+
+  std::vector<std::pair<std::string, int>> Schedules(const Configuration& at) const {
+    std::vector<std::pair<std::string, int>> schedules;
+    if (at.pp == 1) return {{fixed_.schedule.value_or("1f1b"), fixed_.chunks.value_or(1)}};
+    for (const ScheduleDef& def : AllSchedules()) {
+      if (fixed_.schedule ? def.name != *fixed_.schedule : def.name == "gpipe") continue;
+      if (def.full_rounds && at.microbatches % at.pp != 0) continue;
+      if (!def.takes_chunks) {
+        if (fixed_.chunks.value_or(1) == 1) schedules.push_back({std::string(def.name), 1});
+        continue;
+      }
+      if (fixed_.chunks) {
+        schedules.push_back({std::string(def.name), *fixed_.chunks});
+        continue;
+      }
+      for (int chunks : {2, 3, 4, 6, 8}) {
+        if (layers_ % (at.pp * chunks) == 0 && layers_ > 0) {
+          schedules.push_back({std::string(def.name), chunks});
+        }
+      }
+    }
+    return schedules;
+  }
+
+  std::vector<int> Zeros(const Configuration& at) const {
+    if (fixed_.zero) return {*fixed_.zero};
+    if (at.dp == 1) return {0};
+    if (at.pp > 1) return {0, 1};  // more would be gathered or scattered for every micro-batch
+    return {0, 1, 3};
+  }
+
+  const SearchProblem& problem_;
+  const FixedDegrees& fixed_;
+  bool wide_;
+  int64_t devices_, node_, batch_, layers_;
+  std::optional<bool> can_split_;
+  std::vector<Configuration> all_;
+};
+
+}  // namespace
+
+int64_t Configuration::inner() const {
+  int64_t devices = 1;
+  for (int64_t size : axes) devices *= size;
+  return devices;
+}
+
+std::string ToString(const Configuration& c) {
+  std::string text = fmt::format("dp {}", c.dp);
+  for (size_t a = 0; a < c.axes.size(); ++a) {
+    text += fmt::format(" x {} {}", a + 1 == c.axes.size() ? "tp" : "xp", c.axes[a]);
+  }
+  text += fmt::format(" x pp {}, {} micro-batch{}", c.pp, c.microbatches,
+                      c.microbatches == 1 ? "" : "es");
+  if (c.pp > 1) text += ", " + c.schedule;
+  if (c.chunks > 1) text += fmt::format(" of {} chunks", c.chunks);
+  return text + fmt::format(", ZeRO {}", c.zero);
+}
+
+std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
+  return Enumerator(problem, wide).Run();
+}
+
+std::string SpaceInWords(bool wide) {
+  return fmt::format(
+      "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
+      "whole layers, micro-batches of powers of two, schedules 1f1b, interleaved and zero-bubble, "
+      "ZeRO 0, 1 and 3, recomputation by layer",
+      wide ? "one or two axes, beyond a node too," : "an axis inside a node");
+}
+
+}  // namespace heddle

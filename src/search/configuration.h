@@ -1,0 +1,37 @@
+// A choice of everything but strategies, stages' ends and recomputation: what the search enumerates.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/searcher.h"
+
+namespace heddle {
+
+struct Configuration {
+  int64_t dp = 1;             // along this axis every node splits the batch
+  std::vector<int64_t> axes;  // along these a node does what suits it; outer first, none of 1
+  int64_t pp = 1;
+  int64_t microbatches = 1;
+  std::string schedule = "1f1b";
+  int chunks = 1;
+  int zero = 0;
+  bool operator==(const Configuration&) const = default;
+
+  int64_t inner() const;  // devices along the axes
+  int stages() const { return static_cast<int>(pp) * chunks; }
+};
+
+// "dp 16 x tp 8 x pp 8, 96 micro-batches, 1f1b, ZeRO 1".
+std::string ToString(const Configuration& configuration);
+
+// All that the problem allows and that make sense, in a fixed order: as many devices as divide the batch; micro-batches
+// of 1, 2, 4, ... samples on a data rank; 1f1b, interleaved and zero-bubble schedules; ZeRO 0, 1 and, without a pipeline,
+// 3. `wide`: two free axes as well, and axes beyond a node. Throws InputError where the fixed degrees contradict each
+// other, with the nearest that do not.
+std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide);
+
+// In words, for the certificate.
+std::string SpaceInWords(bool wide);
+
+}  // namespace heddle

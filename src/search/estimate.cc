@@ -1,0 +1,370 @@
+#include "search/estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cluster/topology.h"
+#include "search/links.h"
+
+namespace heddle {
+namespace {
+
+constexpr std::array<RecomputePolicy, 3> kPolicies = {
+    RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
+
+// Bytes on a device for every parameter that is trained (sim/memory.h).
+double BytesPerParameter(const Precision& precision, int zero, double ranks) {
+  auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
+  double weight = size(precision.compute), gradient = size(precision.gradients);
+  double state = 2 * size(precision.moments);
+  if (precision.master != precision.compute) state += size(precision.master);
+  switch (zero) {
+    case 0:
+      return weight + gradient + state;
+    case 1:
+      return weight + gradient + (gradient + state) / ranks;
+    case 2:
+      return weight + (gradient + state) / ranks;
+    default:
+      return (weight + gradient + state) / ranks;
+  }
+}
+
+}  // namespace
+
+// [b] is the sum over blocks before b.
+struct Estimator::Sums {
+  std::vector<double> forward, backward, weight, activations, held, parameters, layers;
+  double most_activations = 0;  // of one block
+
+  double Seconds(int first, int last) const {
+    return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);
+  }
+  static double Of(const std::vector<double>& sums, int first, int last) {
+    return sums[static_cast<size_t>(last)] - sums[static_cast<size_t>(first)];
+  }
+};
+
+struct Estimator::Context {
+  const Configuration* configuration = nullptr;
+  std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
+  const ScheduleDef* schedule = nullptr;
+  PipelineShape shape;
+  double bytes_per_parameter = 0;
+  double update = 0;              // seconds of a step per parameter
+  double reduce = 0, gather = 0;  // likewise
+  double transient = 0;           // bytes, of any stage
+  double limit = 0;
+};
+
+Estimator::Estimator(const SearchProblem& problem, Prices& prices)
+    : problem_(problem),
+      prices_(prices),
+      compute_(problem.cluster.device_types.front(),
+               ConstantsFor(problem.cluster.device_types.front(), problem.sim), problem.sim.stack,
+               prices.options().precision),
+      limit_(static_cast<double>(MemoryLimit(problem))) {
+  const Model& model = prices.model();
+  bool layered = LayersOf(model) > 0;
+  bool seen = false;
+  for (size_t b = 0; b < model.blocks.size(); ++b) {
+    bool layer = model.blocks[b].chain >= 0;
+    if (!layered || (layer && seen)) seams_.push_back(static_cast<int>(b));
+    seen = seen || layer;
+  }
+  if (!layered && !seams_.empty()) seams_.erase(seams_.begin());
+}
+
+Estimator::~Estimator() = default;
+
+const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute) {
+  PriceKey key;
+  key.axes = c.axes;
+  int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
+  key.samples = batch / (c.dp * c.microbatches);
+  key.microbatches = static_cast<double>(c.microbatches);
+  key.recompute = recompute;
+  key.per_byte = 0;
+  // A byte kept is worth little, but something: the memory of a device a hundredth of the work.
+  const Priced* plain = prices_.Of(key);
+  if (plain == nullptr) return nullptr;
+  double scale = std::exp2(std::floor(std::log2(plain->total.seconds() / limit_)));
+  key.per_byte = scale / 256 / static_cast<double>(c.pp > 1 ? 1 : 1);
+  const Priced* frugal = prices_.Of(key);
+  return frugal != nullptr ? frugal : plain;
+}
+
+const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy recompute) {
+  const Priced* priced = PricedAs(c, recompute);
+  if (priced == nullptr) return nullptr;
+  std::lock_guard lock(mutex_);
+  std::unique_ptr<Sums>& sums = sums_[priced];
+  if (sums) return sums.get();
+  sums = std::make_unique<Sums>();
+  ChoiceCost sum;
+  double layers = 0;
+  auto push = [&] {
+    // What passes between nodes does so in both directions.
+    double traffic = (sum.waited + sum.queued) / 2;
+    sums->forward.push_back(sum.forward + traffic);
+    sums->backward.push_back(sum.backward + traffic);
+    sums->weight.push_back(sum.weight);
+    sums->activations.push_back(sum.activations);
+    sums->held.push_back(sum.held);
+    sums->parameters.push_back(sum.parameters);
+    sums->layers.push_back(layers);
+  };
+  push();
+  for (size_t b = 0; b < priced->blocks.size(); ++b) {
+    sum += priced->blocks[b];
+    layers += prices_.model().blocks[b].chain >= 0 ? 1 : 0;
+    sums->most_activations = std::max(sums->most_activations, priced->blocks[b].activations);
+    push();
+  }
+  return sums.get();
+}
+
+double Estimator::Floor(const Configuration& c) {
+  RecomputePolicy least = problem_.fixed.recompute.value_or(RecomputePolicy::kNone);
+  const Priced* priced = PricedAs(c, least);
+  if (priced == nullptr) return kForbidden;
+  double m = static_cast<double>(c.microbatches), p = static_cast<double>(c.pp);
+  double stage = priced->total.seconds() / p;
+  double bubble = c.schedule == "1f1b" || c.schedule == "gpipe" ? p - 1
+                  : c.schedule == "interleaved" ? (p - 1) / static_cast<double>(c.chunks)
+                                                : 0;
+  return (m + bubble) * stage;
+}
+
+// What a step has beside its micro-batches.
+void Estimator::SetEnd(Context& context) const {
+  const Configuration& c = *context.configuration;
+  const Precision& precision = prices_.options().precision;
+  double ranks = static_cast<double>(c.dp);
+  Terms update = compute_.Update(1, precision);
+  update[Term::kLaunch] = 0;
+  context.update = update.total() / (c.zero > 0 ? ranks : 1);
+  context.bytes_per_parameter = BytesPerParameter(precision, c.zero, ranks);
+  if (c.dp == 1) return;
+  Mesh mesh;
+  mesh.axes.push_back({"dp", c.dp});
+  for (int64_t size : c.axes) mesh.axes.push_back({"", size});
+  MeshLinks links(prices_.cluster(), mesh, problem_.sim);
+  constexpr double kMany = 1 << 30;
+  double gradient = static_cast<double>(SizeOf(precision.gradients));
+  double weight = static_cast<double>(SizeOf(precision.compute));
+  auto seconds = [&](CollectiveKind kind, double bytes) {
+    return links.BandwidthSeconds(kind, AxisSet(0), bytes * kMany) / kMany;
+  };
+  if (c.zero == 0) {
+    context.reduce = seconds(CollectiveKind::kAllReduce, gradient);
+  } else {
+    context.reduce = seconds(CollectiveKind::kReduceScatter, gradient);
+    context.gather = seconds(CollectiveKind::kAllGather, weight / ranks);
+  }
+}
+
+StageEstimate Estimator::StageOf(const Context& context, int stage, int first, int last) const {
+  const Configuration& c = *context.configuration;
+  double chunks = c.chunks;
+  int device = context.shape.device_of(stage);
+  double in_flight = context.schedule->peak_in_flight(context.shape, device);
+  double pending = context.schedule->peak_weight_pending(context.shape, device);
+  in_flight = std::max(in_flight, pending) / chunks;
+  double limit = context.limit / chunks;
+
+  struct Option {
+    double seconds = kForbidden, bytes = 0;
+  };
+  std::array<Option, 3> options;
+  double full = context.sums[0] ? context.sums[0]->most_activations : 0;
+  for (size_t r = 0; r < 3; ++r) {
+    const Sums* sums = context.sums[r];
+    if (sums == nullptr) continue;
+    options[r].seconds = sums->Seconds(first, last);
+    options[r].bytes = in_flight * Sums::Of(sums->activations, first, last) +
+                       Sums::Of(sums->held, first, last) +
+                       context.bytes_per_parameter * Sums::Of(sums->parameters, first, last) +
+                       (context.transient + reserve_ + (r > 0 ? full : 0)) / chunks;
+  }
+  // One policy for all layers, or the cheapest mix of two.
+  double layers = 0;
+  for (const Sums* sums : context.sums) {
+    if (sums != nullptr) layers = Sums::Of(sums->layers, first, last);
+  }
+  size_t lax = 0, strict = 0;
+  double share = 0, best = kForbidden, bytes = kForbidden;
+  for (size_t a = 0; a < 3; ++a) {
+    if (context.sums[a] == nullptr) continue;
+    if (options[a].bytes <= limit && options[a].seconds < best) {
+      best = options[a].seconds;
+      lax = strict = a;
+      share = 0;
+      bytes = options[a].bytes;
+    }
+    for (size_t b = 0; b < 3; ++b) {
+      if (context.sums[b] == nullptr || layers == 0) continue;
+      if (options[a].bytes <= limit || options[b].bytes > limit) continue;
+      double of = (options[a].bytes - limit) / (options[a].bytes - options[b].bytes);
+      of = std::min(1.0, std::ceil(of * layers - 1e-9) / layers);
+      double seconds = options[a].seconds + of * (options[b].seconds - options[a].seconds);
+      if (seconds >= best) continue;
+      best = seconds;
+      lax = a;
+      strict = b;
+      share = of;
+      bytes = options[a].bytes + of * (options[b].bytes - options[a].bytes);
+    }
+  }
+  StageEstimate out;
+  out.first_block = first;
+  out.last_block = last;
+  if (best == kForbidden) {  // too large: what needs least
+    for (size_t a = 0; a < 3; ++a) {
+      if (context.sums[a] != nullptr && options[a].bytes < bytes) {
+        bytes = options[a].bytes;
+        lax = strict = a;
+      }
+    }
+  }
+  out.bytes = bytes * chunks;
+  auto strict_layers = static_cast<int64_t>(std::llround(share * layers));
+  for (int b = first; b < last; ++b) {
+    bool layer = prices_.model().blocks[static_cast<size_t>(b)].chain >= 0;
+    bool more = layer && strict_layers > 0;
+    if (more) --strict_layers;
+    out.recompute.push_back(kPolicies[more || lax == strict ? strict : lax]);
+  }
+  auto mixed = [&](auto member) {
+    double x = Sums::Of(context.sums[lax]->*member, first, last);
+    double y = Sums::Of(context.sums[strict]->*member, first, last);
+    return x + share * (y - x);
+  };
+  double host = compute_.Host().total();
+  double parameters = mixed(&Sums::parameters);
+  out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
+  if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
+    double traffic = parameters * (2 * context.gather + context.reduce);
+    double computed = out.times.forward + out.times.backward + out.times.weight;
+    out.times.backward += std::max(0.0, traffic - computed);
+  }
+  return out;
+}
+
+double Estimator::Linear(const Context& context, int stage, int first, int last) const {
+  StageEstimate at = StageOf(context, stage, first, last);
+  if (at.bytes > context.limit * (1 + 1e-9)) return kForbidden;
+  return at.times.forward + at.times.backward + at.times.weight;
+}
+
+// Where stages end: the slowest as fast as it can be. Stages take as many blocks as they may of a bound on their time,
+// which is bisected; where memory does not suffice, stages of equal work.
+std::vector<int> Estimator::Cut(const Context& context) const {
+  int blocks = static_cast<int>(prices_.model().blocks.size());
+  int stages = context.configuration->stages();
+  if (stages == 1) return {blocks};
+  std::vector<int> seams = seams_;
+  seams.push_back(blocks);
+  int count = static_cast<int>(seams.size());
+  // With so many seams left over for the stages after.
+  auto fill = [&](double bound, std::vector<int>& ends) {
+    ends.clear();
+    int first = 0, from = 0;
+    for (int s = 0; s < stages; ++s) {
+      int most = count - (stages - 1 - s), least = from + 1;
+      if (s + 1 == stages) least = most = count;
+      if (least > most) return false;
+      auto fits = [&](int k) {
+        return Linear(context, s, first, seams[static_cast<size_t>(k - 1)]) <= bound;
+      };
+      if (!fits(least)) return false;
+      int low = least, high = most;
+      while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (fits(middle)) {
+          low = middle;
+        } else {
+          high = middle - 1;
+        }
+      }
+      from = low;
+      first = seams[static_cast<size_t>(low - 1)];
+      ends.push_back(first);
+    }
+    return true;
+  };
+  const Sums* any = nullptr;
+  for (const Sums* sums : context.sums) any = any == nullptr ? sums : any;
+  double total = any->Seconds(0, blocks);
+  double low = total / stages * 0.5, high = total * 4 + 1;
+  std::vector<int> best, ends;
+  if (!fill(high, best)) {
+    best.clear();  // nothing fits: as evenly as it goes
+    for (int s = 1; s <= stages; ++s) {
+      best.push_back(seams[static_cast<size_t>(static_cast<int64_t>(s) * count / stages - 1)]);
+    }
+    return best;
+  }
+  high = 0;
+  for (int s = 0, first = 0; s < stages; first = best[static_cast<size_t>(s++)]) {
+    high = std::max(high, Linear(context, s, first, best[static_cast<size_t>(s)]));
+  }
+  for (int i = 0; i < 16 && high - low > 1e-4 * high; ++i) {
+    double middle = (low + high) / 2;
+    if (!fill(middle, ends)) {
+      low = middle;
+      continue;
+    }
+    best = ends;
+    double slowest = 0;
+    for (int s = 0, first = 0; s < stages; first = ends[static_cast<size_t>(s++)]) {
+      slowest = std::max(slowest, Linear(context, s, first, ends[static_cast<size_t>(s)]));
+    }
+    high = std::min(middle, slowest);
+  }
+  return best;
+}
+
+Estimate Estimator::Of(const Configuration& c) {
+  Estimate out;
+  Context context;
+  context.configuration = &c;
+  for (RecomputePolicy policy : kPolicies) {
+    if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
+    context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy);
+    if (context.sums[static_cast<size_t>(policy)] == nullptr) return out;
+  }
+  context.schedule = FindSchedule(c.schedule);
+  context.shape.devices = static_cast<int>(c.pp);
+  context.shape.chunks = c.chunks;
+  context.shape.microbatches = static_cast<int>(c.microbatches);
+  context.limit = limit_;
+  SetEnd(context);
+  int first = 0;
+  out.fits = true;
+  std::vector<int> ends = Cut(context);
+  for (size_t s = 0; s < ends.size(); first = ends[s++]) {
+    out.stages.push_back(StageOf(context, static_cast<int>(s), first, ends[s]));
+    const StageEstimate& stage = out.stages.back();
+    out.bytes = std::max(out.bytes, stage.bytes);
+    out.fits = out.fits && stage.bytes <= limit_ * (1 + 1e-9);
+    context.shape.times.push_back(stage.times);
+  }
+  double end = 0;
+  for (size_t s = 0; s < out.stages.size(); ++s) {
+    const StageEstimate& stage = out.stages[s];
+    double parameters =
+        Sums::Of(context.sums[static_cast<size_t>(stage.recompute.back())]->parameters,
+                 stage.first_block, stage.last_block);
+    double reduce = c.zero == 3 ? 0 : parameters * context.reduce;
+    double gather = c.zero == 3 ? 0 : parameters * context.gather;
+    double beside =
+        problem_.sim.stack.overlap_gradients ? stage.times.backward + stage.times.weight : 0;
+    end = std::max(
+        end, c.chunks * (parameters * context.update + gather + std::max(0.0, reduce - beside)));
+  }
+  out.seconds = context.schedule->lower_bound(context.shape) + end;
+  return out;
+}
+
+}  // namespace heddle

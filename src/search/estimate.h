@@ -1,0 +1,68 @@
+// How long a step of a configuration takes, by adding up: stages of whole layers, a policy of recomputation for each
+// layer so that memory suffices, the bound of the schedule, what the end of a step adds.
+//
+//   Estimator estimator(problem, prices);
+//   Estimate estimate = estimator.Of(configuration);     // estimate.fits, seconds, stages
+#pragma once
+
+#include <vector>
+
+#include "schedule/schedule.h"
+#include "search/configuration.h"
+#include "search/prices.h"
+
+namespace heddle {
+
+struct StageEstimate {
+  int first_block = 0, last_block = 0;
+  std::vector<RecomputePolicy> recompute;  // per block
+  StageTimes times;
+  double bytes = 0;
+};
+
+struct Estimate {
+  bool fits = false;
+  double seconds = kForbidden;  // of a step
+  double bytes = 0;             // of the device that needs most
+  std::vector<StageEstimate> stages;
+};
+
+class Estimator {
+ public:
+  Estimator(const SearchProblem& problem, Prices& prices);
+  ~Estimator();
+
+  // No step of the configuration is faster: what is computed and waited for, evenly over all devices, and the bubble of
+  // its schedule.
+  double Floor(const Configuration& configuration);
+
+  Estimate Of(const Configuration& configuration);
+
+  // More than the estimate says of activations: what was missing in plans that were simulated.
+  void SetReserve(double bytes) { reserve_ = bytes; }
+  double reserve() const { return reserve_; }
+
+  const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute);
+
+ private:
+  struct Sums;  // over blocks, from the first
+  struct Context;
+  const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute);
+  void SetEnd(Context& context) const;
+  std::vector<int> Cut(const Context& context) const;
+  StageEstimate StageOf(const Context& context, int stage, int first, int last) const;
+  double Linear(const Context& context, int stage, int first, int last) const;
+
+  const SearchProblem& problem_;
+  Prices& prices_;
+  ComputeCost compute_;
+  std::vector<int> seams_;  // blocks at which a stage may begin
+  double reserve_ = 0;
+  double limit_ = 0;
+  std::mutex mutex_;
+  std::map<const Priced*, std::unique_ptr<Sums>> sums_;
+  std::map<std::vector<int64_t>, std::pair<double, double>>
+      links_;  // by dp and axes: seconds per byte
+};
+
+}  // namespace heddle

@@ -1,0 +1,114 @@
+#include "search/searcher.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "cluster/topology.h"
+#include "program/lower.h"
+#include "search/searchers.h"
+
+namespace heddle {
+namespace {
+
+double Since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
+  JudgedPlan judged;
+  judged.plan = std::move(proposal.plan);
+  judged.from = std::move(proposal.from);
+  judged.estimate = proposal.estimate;
+  judged.bound = proposal.bound;
+  judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+  judged.fits = judged.reserved() <= limit;
+  for (const DeviceResult& device : judged.result.devices) {
+    if (device.device == judged.result.worst_device) judged.memory = device.memory;
+  }
+  return judged;
+}
+
+// What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
+bool Better(const JudgedPlan& a, const JudgedPlan& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
+}
+
+// How much a simulation has to go through: nodes of all micro-batches on one device of each stage.
+double SizeOf(const SearchProblem& problem, const Plan& plan) {
+  return static_cast<double>(problem.model.graph.nodes.size()) *
+         static_cast<double>(plan.microbatches);
+}
+
+bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
+  return std::any_of(plans.begin(), plans.end(),
+                     [&](const Proposal& other) { return other.plan == plan; });
+}
+
+}  // namespace
+
+double SearchResult::gap() const {
+  if (proposals.additive <= 0) return 0;
+  return (proposals.additive - proposals.additive_bound) / proposals.additive;
+}
+
+double SearchResult::step_gap() const {
+  if (!feasible() || proposals.lower_bound <= 0) return 1;
+  double step = judged.front().result.step_seconds;
+  return (step - proposals.lower_bound) / step;
+}
+
+std::span<const SearcherDef> AllSearchers() {
+  static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(), ExpertSearcher()};
+  return all;
+}
+
+const SearcherDef* FindSearcher(std::string_view name) {
+  for (const SearcherDef& def : AllSearchers()) {
+    if (def.name == name) return &def;
+  }
+  return nullptr;
+}
+
+int64_t MemoryLimit(const SearchProblem& problem) {
+  int64_t least = INT64_MAX;
+  for (const DeviceType& type : problem.cluster.device_types) {
+    least = std::min(least, type.memory.value);
+  }
+  if (problem.memory_limit > 0) least = std::min(problem.memory_limit, least);
+  return static_cast<int64_t>((1 - problem.reserve) * static_cast<double>(least));
+}
+
+SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
+  auto begin = std::chrono::steady_clock::now();
+  SearchResult out;
+  out.memory_limit = MemoryLimit(problem);
+  out.proposals = searcher.propose(problem);
+  std::vector<Proposal> plans = std::move(out.proposals.plans);
+  out.proposals.plans.clear();
+  size_t most = problem.judged;
+  if (most == 0) {
+    constexpr double kWork = 400'000;
+    double size = plans.empty() ? 1 : SizeOf(problem, plans.front().plan);
+    most = static_cast<size_t>(std::clamp(kWork / size, 2.0, 8.0));
+  }
+  if (plans.size() > most) plans.resize(most);
+  for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
+    for (Proposal& proposal : other.propose(problem).plans) {
+      if (!IsThere(plans, proposal.plan)) plans.push_back(std::move(proposal));
+    }
+  }
+  for (Proposal& proposal : plans) {
+    out.stopped = !out.judged.empty() && problem.Over();
+    if (out.stopped) break;
+    if (problem.progress) problem.progress("simulating " + proposal.from);
+    out.judged.push_back(Judge(problem, std::move(proposal), out.memory_limit));
+  }
+  out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
+  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  out.seconds = Since(begin);
+  return out;
+}
+
+}  // namespace heddle

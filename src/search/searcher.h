@@ -1,0 +1,111 @@
+// The seam between those who look for plans and the rest.
+//
+//   SearchProblem problem{.model = model, .cluster = cluster, .fixed = {.tp = 8}, ...};
+//   SearchResult result = Search(*FindSearcher("auto"), problem);
+//   result.feasible(), result.judged.front().plan, result.lower_bound
+//
+// A searcher proposes plans; Search judges them, all alike: lowered and simulated, their memory against what devices
+// have. What it returns is ordered: plans that fit first, fastest first, then by how much is missing. The plan of data
+// parallelism and the expert's are always judged, so that no searcher is worse.
+//
+// A searcher must be deterministic, must propose sound plans only (plan/verify.h), best guesses first, and must return
+// soon after `problem.deadline` has passed. It may be called from any thread, once at a time. A new one is a file with a
+// function that returns its SearcherDef, declared in searchers.h and listed in searcher.cc.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/expert.h"
+#include "sim/simulate.h"
+
+namespace heddle {
+
+// What a user has decided; none: free.
+struct FixedDegrees {
+  std::optional<int64_t> dp, tp, pp, microbatches;
+  std::optional<int> zero, chunks;
+  std::optional<RecomputePolicy> recompute;
+  std::optional<std::string> schedule;
+  std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
+};
+
+struct SearchProblem {
+  const Model& model;
+  const Cluster& cluster;
+  FixedDegrees fixed = {};
+  DType precision = DType::kBF16;
+  DType gradients = DType::kF32;
+  Products products = Products::kAsCompute;
+  bool local_batch_statistics = false;
+  int64_t memory_limit = 0;             // bytes a device may use; 0: what it has
+  double reserve = 0.06;                // of that: contexts, libraries, what is not simulated
+  std::vector<std::string> whole = {};  // names of parameters that are not to be split
+  SimOptions sim = {};
+  size_t judged = 0;  // the most plans to simulate; 0: as many as a second or so allows
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::function<void(const std::string& what)> progress = nullptr;
+
+  bool Over() const { return std::chrono::steady_clock::now() >= deadline; }
+};
+
+// The bytes a device may reserve, by the smallest.
+int64_t MemoryLimit(const SearchProblem& problem);
+
+struct Proposal {
+  Plan plan;
+  std::string from;     // which searcher, or rule
+  double estimate = 0;  // additive seconds; 0: not known
+  double bound = 0;     // no plan of its degrees is faster; 0: not known
+};
+
+struct Proposals {
+  std::vector<Proposal> plans;
+  size_t considered = 0;   // choices that were weighed
+  double lower_bound = 0;  // of a step of any plan in the space searched; 0: none is known
+  double additive = 0,
+         additive_bound = 0;  // the best additive objective and what it cannot be below
+  double least_bytes = 0;     // the least any choice was estimated to need, where none fits
+  std::string space;          // what was searched, in words
+};
+
+struct JudgedPlan {
+  Plan plan;
+  std::string from;
+  bool fits = false;
+  double estimate = 0, bound = 0;
+  SimResult result;
+  MemoryKinds memory;  // of the worst device
+  int64_t reserved() const { return result.reserved_memory_bytes; }
+};
+
+struct SearchResult {
+  std::vector<JudgedPlan> judged;  // in order
+  Proposals proposals;             // without their plans
+  int64_t memory_limit = 0;
+  bool stopped = false;  // the deadline came first
+  double seconds = 0;
+
+  bool feasible() const { return !judged.empty() && judged.front().fits; }
+  double gap() const;       // of the additive objective
+  double step_gap() const;  // of the simulated step
+};
+
+struct SearcherDef {
+  std::string_view name;
+  std::string_view about;
+  Proposals (*propose)(const SearchProblem& problem);
+};
+
+std::span<const SearcherDef> AllSearchers();
+const SearcherDef* FindSearcher(std::string_view name);  // nullptr: no such searcher
+
+SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem);
+
+}  // namespace heddle
