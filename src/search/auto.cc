@@ -1,11 +1,10 @@
 // The exact search: configurations in the order of what they cannot be faster than, each with the best strategies for
 // its mesh, stages and recomputation, until none that is left can win.
 #include <algorithm>
-#include <atomic>
-#include <thread>
 
 #include "plan/precision.h"
 #include "search/assemble.h"
+#include "search/parallel.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -19,47 +18,52 @@ struct Weighed {
   Estimate estimate;
 };
 
-// Calls on as many threads as there are cores; what is called must not depend on the order.
-template <typename Function>
-void InParallel(size_t count, const Function& function) {
-  size_t workers = std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency()));
-  std::atomic<size_t> next = 0;
-  auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) function(i);
-  };
-  std::vector<std::jthread> threads;
-  for (size_t w = 1; w < workers; ++w) threads.emplace_back(work);
-  work();
-}
-
 class Explorer {
  public:
   Explorer(const SearchProblem& problem, Prices& prices)
       : problem_(problem), prices_(prices), estimator_(problem, prices) {}
 
   Proposals Run() {
-    Explore(false);
-    if (best_.empty()) Explore(true);
+    // Estimates of memory may be wrong: some plans are made with room to spare.
+    double spare = 0.12 * static_cast<double>(MemoryLimit(problem_));
+    for (bool wide : {false, true}) {
+      for (double reserve : {0.0, spare}) {
+        estimator_.SetReserve(reserve);
+        Explore(wide);
+        Propose();
+      }
+      if (!proposed_.empty()) break;
+    }
     Proposals out;
     out.considered = considered_;
     out.space = SpaceInWords(wide_);
     out.least_bytes = least_bytes_;
     out.lower_bound = bound_;
-    for (const Weighed& weighed : best_) {
-      Plan plan = Assemble(problem_, prices_, estimator_, weighed.configuration, weighed.estimate);
-      out.plans.push_back({std::move(plan), ToString(weighed.configuration),
-                           weighed.estimate.seconds, weighed.floor});
-    }
-    if (!best_.empty()) {
-      out.additive = best_.front().estimate.seconds;
+    if (!proposed_.empty()) {
+      out.additive = proposed_.front().estimate;
       out.additive_bound = std::min(out.additive, bound_);
     }
+    std::stable_sort(proposed_.begin(), proposed_.end(),
+                     [](const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; });
+    out.plans = std::move(proposed_);
     return out;
   }
 
  private:
+  void Propose() {
+    for (const Weighed& weighed : best_) {
+      Plan plan = Assemble(problem_, prices_, estimator_, weighed.configuration, weighed.estimate);
+      bool there = std::any_of(proposed_.begin(), proposed_.end(),
+                               [&](const Proposal& other) { return other.plan == plan; });
+      if (there) continue;
+      proposed_.push_back({std::move(plan), ToString(weighed.configuration),
+                           weighed.estimate.seconds, weighed.estimate.bytes, weighed.floor});
+    }
+  }
+
   void Explore(bool wide) {
     wide_ = wide;
+    best_.clear();
     std::vector<Weighed> all;
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
       all.push_back({configuration, 0, {}});
@@ -105,6 +109,7 @@ class Explorer {
   Estimator estimator_;
   bool wide_ = false;
   std::vector<Weighed> best_;
+  std::vector<Proposal> proposed_;
   size_t considered_ = 0;
   double least_bytes_ = 0, bound_ = 0;
 };

@@ -41,7 +41,7 @@ Proposals One(const SearchProblem& problem, const Degrees& degrees, std::string_
   out.considered = 1;
   try {
     out.plans.push_back(
-        {ExpertPlan(problem.model, problem.cluster, degrees), std::string(name), 0, 0});
+        {ExpertPlan(problem.model, problem.cluster, degrees), std::string(name), 0, 0, 0});
   } catch (const InputError&) {
     // Not for this model.
   }

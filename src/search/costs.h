@@ -31,6 +31,8 @@ struct CostOptions {
   RecomputePolicy recompute = RecomputePolicy::kNone;  // of all blocks
   Precision precision = {};  // of the model as it is: WithComputeType is the caller's
   SimOptions sim = {};
+  bool tied_alike =
+      false;  // parameters that several blocks read, all of them want alike: stages may part them
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
 };
 

@@ -13,11 +13,13 @@ constexpr std::array<RecomputePolicy, 3> kPolicies = {
     RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
 
 // Bytes on a device for every parameter that is trained (sim/memory.h).
-double BytesPerParameter(const Precision& precision, int zero, double ranks) {
+double BytesPerParameter(const Precision& precision, int zero, double ranks, bool once) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
   double weight = size(precision.compute), gradient = size(precision.gradients);
   double state = 2 * size(precision.moments);
   if (precision.master != precision.compute) state += size(precision.master);
+  // What one micro-batch gives is reduced at once: nothing is added up.
+  if (zero == 1 && once) zero = 2;
   switch (zero) {
     case 0:
       return weight + gradient + state;
@@ -84,12 +86,13 @@ const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recomp
   key.samples = batch / (c.dp * c.microbatches);
   key.microbatches = static_cast<double>(c.microbatches);
   key.recompute = recompute;
+  key.stages = c.pp > 1;
   key.per_byte = 0;
   // A byte kept is worth little, but something: the memory of a device a hundredth of the work.
   const Priced* plain = prices_.Of(key);
   if (plain == nullptr) return nullptr;
   double scale = std::exp2(std::floor(std::log2(plain->total.seconds() / limit_)));
-  key.per_byte = scale / 256 / static_cast<double>(c.pp > 1 ? 1 : 1);
+  key.per_byte = scale / 256;
   const Priced* frugal = prices_.Of(key);
   return frugal != nullptr ? frugal : plain;
 }
@@ -144,7 +147,7 @@ void Estimator::SetEnd(Context& context) const {
   Terms update = compute_.Update(1, precision);
   update[Term::kLaunch] = 0;
   context.update = update.total() / (c.zero > 0 ? ranks : 1);
-  context.bytes_per_parameter = BytesPerParameter(precision, c.zero, ranks);
+  context.bytes_per_parameter = BytesPerParameter(precision, c.zero, ranks, c.microbatches == 1);
   if (c.dp == 1) return;
   Mesh mesh;
   mesh.axes.push_back({"dp", c.dp});
@@ -170,22 +173,26 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
   int device = context.shape.device_of(stage);
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
-  in_flight = std::max(in_flight, pending) / chunks;
+  // Between B and W what backward made is kept as well, and what was recomputed.
+  constexpr double kPending = 1.5;
+  double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
+  in_flight /= chunks;
   double limit = context.limit / chunks;
 
   struct Option {
     double seconds = kForbidden, bytes = 0;
   };
   std::array<Option, 3> options;
-  double full = context.sums[0] ? context.sums[0]->most_activations : 0;
+  const Sums& kept = context.sums[0] ? *context.sums[0] : *context.sums[2 - !context.sums[2]];
+  double transient = context.transient + reserve_ + kept.most_activations;
   for (size_t r = 0; r < 3; ++r) {
     const Sums* sums = context.sums[r];
     if (sums == nullptr) continue;
     options[r].seconds = sums->Seconds(first, last);
-    options[r].bytes = in_flight * Sums::Of(sums->activations, first, last) +
-                       Sums::Of(sums->held, first, last) +
-                       context.bytes_per_parameter * Sums::Of(sums->parameters, first, last) +
-                       (context.transient + reserve_ + (r > 0 ? full : 0)) / chunks;
+    options[r].bytes =
+        in_flight * Sums::Of(sums->activations, first, last) + Sums::Of(sums->held, first, last) +
+        context.bytes_per_parameter * Sums::Of(sums->parameters, first, last) +
+        kPending * waiting * Sums::Of(kept.activations, first, last) + transient / chunks;
   }
   // One policy for all layers, or the cheapest mix of two.
   double layers = 0;
@@ -244,9 +251,13 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
   double parameters = mixed(&Sums::parameters);
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
   if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
-    double traffic = parameters * (2 * context.gather + context.reduce);
-    double computed = out.times.forward + out.times.backward + out.times.weight;
-    out.times.backward += std::max(0.0, traffic - computed);
+    // Beside computation; but what computation waits for waits for them.
+    double gather = parameters * context.gather, reduce = parameters * context.reduce;
+    double backward = out.times.backward + out.times.weight;
+    bool waits = c.inner() > 1 || !problem_.sim.stack.overlap_weights;
+    out.times.forward += waits ? 0.6 * gather : std::max(0.0, gather - out.times.forward);
+    out.times.backward +=
+        waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
   return out;
 }
@@ -339,6 +350,7 @@ Estimate Estimator::Of(const Configuration& c) {
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
   context.limit = limit_;
+  context.transient = 0.02 * limit_;
   SetEnd(context);
   int first = 0;
   out.fits = true;

@@ -35,10 +35,14 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       options_(std::move(options)),
       small_(options_.solver ? Unshortened(model) : Shorten(model)) {
   has_once_ = std::find(model.once.begin(), model.once.end(), true) != model.once.end();
+  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
+    has_tied_ = has_tied_ || model.readers[id.index()].size() > 1;
+  }
 }
 
 const Priced* Prices::Of(PriceKey key) {
   if (!has_once_) key.microbatches = 1;
+  if (!has_tied_) key.stages = false;
   {
     std::lock_guard lock(mutex_);
     auto found = made_.find(key);
@@ -58,6 +62,7 @@ std::unique_ptr<Priced> Prices::Make(const PriceKey& key) const {
   options.recompute = key.recompute;
   options.precision = options_.precision;
   options.sim = options_.sim;
+  options.tied_alike = key.stages;
   options.whole = options_.whole;
   StageCosts costs(small_.model, cluster_, priced->mesh, options);
   priced->stage = MakeStageProblem(costs, 0, static_cast<int>(small_.model.blocks.size()));

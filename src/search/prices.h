@@ -27,6 +27,8 @@ struct PriceKey {
   int64_t samples = 1;        // of a micro-batch, on all of these devices
   double microbatches = 1;    // of a step; left at 1 where nothing is done once per step
   RecomputePolicy recompute = RecomputePolicy::kNone;
+  bool stages =
+      false;  // blocks may be on several: parameters that some of them share are stored alike
   double per_byte = 0;  // seconds of a micro-batch that a byte it keeps is worth
   auto operator<=>(const PriceKey&) const = default;
 };
@@ -73,7 +75,7 @@ class Prices {
   const Cluster& cluster_;
   PriceOptions options_;
   ShortModel small_;
-  bool has_once_ = false;
+  bool has_once_ = false, has_tied_ = false;
   std::mutex mutex_;
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
 };

@@ -1,11 +1,11 @@
 #include "search/searcher.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "program/lower.h"
+#include "search/parallel.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -20,6 +20,7 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit)
   judged.plan = std::move(proposal.plan);
   judged.from = std::move(proposal.from);
   judged.estimate = proposal.estimate;
+  judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
   judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
   judged.fits = judged.reserved() <= limit;
@@ -44,6 +45,27 @@ double SizeOf(const SearchProblem& problem, const Plan& plan) {
 bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
   return std::any_of(plans.begin(), plans.end(),
                      [&](const Proposal& other) { return other.plan == plan; });
+}
+
+// Two at a time, in order, until so many fit.
+void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, size_t most,
+              SearchResult& out) {
+  constexpr size_t kTogether = 2;
+  size_t fitting = 0;
+  for (size_t first = 0; first < plans.size() && fitting < most; first += kTogether) {
+    out.stopped = out.stopped || (!out.judged.empty() && problem.Over());
+    if (out.stopped) return;
+    if (problem.progress) problem.progress("simulating " + plans[first].from);
+    size_t count = std::min(kTogether, plans.size() - first);
+    std::vector<JudgedPlan> judged(count);
+    InParallel(count, [&](size_t i) {
+      judged[i] = Judge(problem, std::move(plans[first + i]), out.memory_limit);
+    });
+    for (JudgedPlan& plan : judged) {
+      fitting += plan.fits ? 1 : 0;
+      out.judged.push_back(std::move(plan));
+    }
+  }
 }
 
 }  // namespace
@@ -93,18 +115,15 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     double size = plans.empty() ? 1 : SizeOf(problem, plans.front().plan);
     most = static_cast<size_t>(std::clamp(kWork / size, 2.0, 8.0));
   }
-  if (plans.size() > most) plans.resize(most);
+  std::vector<Proposal> always;
   for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
     for (Proposal& proposal : other.propose(problem).plans) {
-      if (!IsThere(plans, proposal.plan)) plans.push_back(std::move(proposal));
+      if (!IsThere(plans, proposal.plan)) always.push_back(std::move(proposal));
     }
   }
-  for (Proposal& proposal : plans) {
-    out.stopped = !out.judged.empty() && problem.Over();
-    if (out.stopped) break;
-    if (problem.progress) problem.progress("simulating " + proposal.from);
-    out.judged.push_back(Judge(problem, std::move(proposal), out.memory_limit));
-  }
+  JudgeAll(problem, std::move(plans), most, out);
+  size_t count = always.size();
+  JudgeAll(problem, std::move(always), count, out);
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.seconds = Since(begin);

@@ -62,6 +62,7 @@ struct Proposal {
   Plan plan;
   std::string from;     // which searcher, or rule
   double estimate = 0;  // additive seconds; 0: not known
+  double bytes = 0;     // likewise, of the device that needs most
   double bound = 0;     // no plan of its degrees is faster; 0: not known
 };
 
@@ -79,7 +80,7 @@ struct JudgedPlan {
   Plan plan;
   std::string from;
   bool fits = false;
-  double estimate = 0, bound = 0;
+  double estimate = 0, estimated_bytes = 0, bound = 0;
   SimResult result;
   MemoryKinds memory;  // of the worst device
   int64_t reserved() const { return result.reserved_memory_bytes; }

@@ -316,8 +316,9 @@ class Maker {
     Tables tables;
     if (supply.shared) {
       auto stored = stored_for_.find(operand);
-      bool first =
-          stored != stored_for_.end() && stored->second.node == id && stored->second.operand == o;
+      bool first = stored != stored_for_.end() &&
+                   (costs_.options().tied_alike ||
+                    (stored->second.node == id && stored->second.operand == o));
       tables = tables_.FromCopy(costs_, {supply.given, supply.sums}, reader, scale, first);
     } else {
       tables = tables_.Direct(costs_, supply.given, reader, scale);
