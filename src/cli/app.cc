@@ -121,6 +121,8 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
     return OnParseError(app, error);
   } catch (const InputError& error) {
     return Fail(2, error.what());
+  } catch (const Infeasible& error) {
+    return Fail(3, error.what());
   } catch (const RunError& error) {
     return Fail(1, error.what());
   } catch (const std::bad_alloc&) {

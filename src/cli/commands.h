@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,11 @@ struct ModelArgs {
   ImportOptions Options() const;
   // Loads the model at the batch asked for. Throws InputError.
   Graph Load() const;
+};
+
+// No plan fits: exit status 3.
+struct Infeasible : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 // What --json prints; names that are not UTF-8 are mended.

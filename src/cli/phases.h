@@ -28,6 +28,12 @@ class Phases {
     ++begun_;
   }
 
+  // Another name for the phase at work.
+  void Rename(std::string name) {
+    std::lock_guard lock(mutex_);
+    name_ = std::move(name);
+  }
+
  private:
   void Tick(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);

@@ -78,7 +78,12 @@ void DegreeArgs::Add(CLI::App& command) {
                      "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights");
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();
-  command.add_option("--precision", precision, "of compute: f32, bf16, f16, or fp8 (bf16 with matrix products in fp8)")->capture_default_str();
+  command
+      .add_option(
+          "--precision", precision,
+          "of compute: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: bf16 "
+          "where devices are faster at it")
+      ->capture_default_str();
   command
       .add_option("--batch-statistics", statistics,
                   "global, or local: each micro-batch and data shard its own")
@@ -101,17 +106,69 @@ bool DegreeArgs::Given() const {
                      [](const CLI::Option* o) { return o->count() > 0; });
 }
 
-Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
+bool DegreeArgs::IsGiven(std::string_view name) const {
+  for (const auto* list : {&given_, &others_}) {
+    for (const CLI::Option* option : *list) {
+      if (option->check_name(std::string(name)) && option->count() > 0) return true;
+    }
+  }
+  return false;
+}
+
+std::string DegreeArgs::FirstOfExpert() const {
+  for (std::string_view name : {"--cp", "--ep", "--sp"}) {
+    if (IsGiven(name)) return std::string(name);
+  }
+  return "";
+}
+
+NamedPrecision DegreeArgs::PrecisionFor(const Cluster& cluster) const {
+  std::vector<std::string_view> names = {"auto"};
+  for (const NamedPrecision& named : kPrecisions) names.push_back(named.name);
+  size_t chosen = Choice("--precision", precision, names);
+  if (chosen > 0) return kPrecisions[chosen - 1];
+  bool faster =
+      std::all_of(cluster.device_types.begin(), cluster.device_types.end(), [](const auto& type) {
+        return PeakRate(type.peak, DType::kBF16, Products::kAsCompute) >
+               PeakRate(type.peak, DType::kF32, Products::kAsCompute);
+      });
+  return kPrecisions[faster ? 1 : 0];
+}
+
+bool DegreeArgs::LocalStatistics() const {
   constexpr std::string_view kStatistics[] = {"global", "local"};
+  return Choice("--batch-statistics", statistics, kStatistics) == 1;
+}
+
+FixedDegrees DegreeArgs::Fixed() const {
+  FixedDegrees fixed;
+  DevicesOf(degrees);  // all are at least 1
+  if (IsGiven("--dp")) fixed.dp = degrees.dp;
+  if (IsGiven("--tp")) fixed.tp = degrees.tp;
+  if (IsGiven("--pp")) fixed.pp = degrees.pp;
+  if (IsGiven("--microbatches")) fixed.microbatches = degrees.microbatches;
+  if (IsGiven("--zero")) {
+    fixed.zero = degrees.zero;
+    if (degrees.zero < 0 || degrees.zero > 3) {
+      ThrowInput("zero {}: there are levels 0, 1, 2 and 3", degrees.zero);
+    }
+  }
+  if (IsGiven("--chunks")) fixed.chunks = degrees.chunks;
+  if (IsGiven("--schedule")) fixed.schedule = degrees.schedule;
+  if (IsGiven("--schedule") || IsGiven("--chunks")) CheckSchedule(degrees);
+  size_t policy = Choice("--recompute", recompute, kRecomputeNames);
+  if (IsGiven("--recompute")) fixed.recompute = static_cast<RecomputePolicy>(policy);
+  return fixed;
+}
+
+Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   Degrees resolved = degrees;
   resolved.recompute =
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
-  std::vector<std::string_view> names;
-  for (const NamedPrecision& named : kPrecisions) names.push_back(named.name);
-  const NamedPrecision& chosen = kPrecisions[Choice("--precision", precision, names)];
+  NamedPrecision chosen = PrecisionFor(cluster);
   resolved.precision = chosen.compute;
   resolved.products = chosen.products;
-  resolved.local_batch_statistics = Choice("--batch-statistics", statistics, kStatistics) == 1;
+  resolved.local_batch_statistics = LocalStatistics();
   DevicesOf(resolved);  // all are at least 1
   CheckSchedule(resolved);
   if (dp_->count() == 0) resolved.dp = DataRanks(resolved, BatchSize(model), DeviceCount(cluster));

@@ -6,6 +6,8 @@
 
 #include "cli/commands.h"
 #include "plan/expert.h"
+#include "plan/precision.h"
+#include "search/searcher.h"
 
 namespace heddle {
 
@@ -13,7 +15,7 @@ namespace heddle {
 struct DegreeArgs {
   Degrees degrees;
   std::string recompute = "none";
-  std::string precision = "f32";
+  std::string precision = "auto";
   std::string statistics = "global";
 
   void Add(CLI::App& command);
@@ -21,11 +23,21 @@ struct DegreeArgs {
   bool Given() const;
   // The first option given of all of these, or nothing.
   std::string FirstGiven() const;
+  // What was given, for a search over the rest. Throws InputError for names that are not known and for what no schedule
+  // takes.
+  FixedDegrees Fixed() const;
+  // The first of --cp, --ep and --sp that was given, or nothing: what the expert alone knows.
+  std::string FirstOfExpert() const;
+  // As asked for; `auto` is bf16 where every device is faster at that, else f32.
+  NamedPrecision PrecisionFor(const Cluster& cluster) const;
+  bool LocalStatistics() const;
   // The degrees asked for. Without --dp: as many as the cluster has left and the micro-batches can be divided by.
   // Throws InputError for names that are not known and for what the schedule does not take.
   Degrees Resolve(const Model& model, const Cluster& cluster) const;
 
  private:
+  bool IsGiven(std::string_view name) const;
+
   std::vector<CLI::Option*> given_, others_;
   CLI::Option* dp_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "program/lower.h"
+#include "search/judge.h"
 #include "search/parallel.h"
 #include "search/searchers.h"
 
@@ -13,21 +14,6 @@ namespace {
 
 double Since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
-  JudgedPlan judged;
-  judged.plan = std::move(proposal.plan);
-  judged.from = std::move(proposal.from);
-  judged.estimate = proposal.estimate;
-  judged.estimated_bytes = proposal.bytes;
-  judged.bound = proposal.bound;
-  judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
-  judged.fits = judged.reserved() <= limit;
-  for (const DeviceResult& device : judged.result.devices) {
-    if (device.device == judged.result.worst_device) judged.memory = device.memory;
-  }
-  return judged;
 }
 
 // What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
@@ -69,6 +55,21 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, size_t 
 }
 
 }  // namespace
+
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
+  JudgedPlan judged;
+  judged.plan = std::move(proposal.plan);
+  judged.from = std::move(proposal.from);
+  judged.estimate = proposal.estimate;
+  judged.estimated_bytes = proposal.bytes;
+  judged.bound = proposal.bound;
+  judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+  judged.fits = judged.reserved() <= limit;
+  for (const DeviceResult& device : judged.result.devices) {
+    if (device.device == judged.result.worst_device) judged.memory = device.memory;
+  }
+  return judged;
+}
 
 double SearchResult::gap() const {
   if (proposals.additive <= 0) return 0;

@@ -1,0 +1,272 @@
+#include "cli/plan_screen.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
+
+#include "base/units.h"
+#include "cluster/topology.h"
+#include "plan/precision.h"
+#include "report/step_size.h"
+#include "search/assemble.h"
+
+namespace heddle {
+namespace {
+
+std::string Percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
+std::string Size(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
+std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
+
+struct StageRow {
+  double parameters = 0;  // read on the stage
+  double local = 0;       // of these, on the device that holds most
+  double share = 0;       // of all stages' work
+};
+
+double Count(const Shape& shape) {
+  double count = 1;
+  for (int64_t size : shape) count *= static_cast<double>(size);
+  return count;
+}
+
+StageRow Describe(const Model& model, const Stage& stage) {
+  StageRow row;
+  std::set<ValueId> seen;
+  std::vector<NodeId> nodes = NodesOf(model, stage);
+  for (NodeId id : SideNodesOf(model, nodes)) nodes.push_back(id);
+  for (NodeId id : nodes) {
+    const Node& node = model.graph.node(id);
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      const Value& value = model.graph.value(node.operands[o]);
+      if (value.kind != ValueKind::kParameter || !seen.insert(node.operands[o]).second) continue;
+      row.parameters += Count(value.type.shape);
+      row.local +=
+          Count(PaddedShape(stage.mesh, OperandSharding(stage.mesh, model.rules[id.index()],
+                                                        stage.strategies[id.index()], o)));
+    }
+  }
+  row.share = stage.times.forward + stage.times.backward + stage.times.weight;
+  return row;
+}
+
+std::vector<StageRow> Rows(const Model& model, const Plan& plan) {
+  std::vector<StageRow> rows;
+  double work = 0;
+  for (const Stage& stage : plan.stages) {
+    rows.push_back(Describe(model, stage));
+    work += rows.back().share;
+  }
+  for (StageRow& row : rows) row.share /= work;
+  return rows;
+}
+
+std::string MeshText(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes) axes.push_back(fmt::format("{} {}", axis.name, axis.size));
+  return axes.empty() ? "one device" : fmt::format("{}", fmt::join(axes, " x "));
+}
+
+std::string RecomputeText(const Stage& stage) {
+  std::array<int, 3> counts = {};
+  for (RecomputePolicy policy : stage.recompute) ++counts[static_cast<size_t>(policy)];
+  std::vector<std::string> words;
+  for (size_t p = 0; p < counts.size(); ++p) {
+    if (counts[p] == static_cast<int>(stage.recompute.size())) {
+      return std::string(kRecomputeNames[p]);
+    }
+    if (counts[p] > 0) words.push_back(fmt::format("{} {}", kRecomputeNames[p], counts[p]));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Of many stages the first and the last: one screen.
+std::string Stages(const Model& model, const Plan& plan) {
+  constexpr size_t kShown = 18;
+  std::vector<StageRow> rows = Rows(model, plan);
+  std::string text =
+      fmt::format("\n  {:<7} {:>9} {:>11}  {:<22} {:>10} {:>10} {:>6}  {}\n", "stage", "blocks",
+                  "devices", "mesh", "parameters", "per device", "work", "recompute");
+  for (size_t s = 0; s < rows.size(); ++s) {
+    if (rows.size() > kShown && s == kShown - 2) {
+      text += fmt::format("  ... {} more\n", rows.size() - kShown + 1);
+      s = rows.size() - 1;
+    }
+    const Stage& stage = plan.stages[s];
+    text += fmt::format(
+        "  {:<7} {:>9} {:>11}  {:<22} {:>10} {:>10} {:>5.1f}%  {}\n", s,
+        fmt::format("{}..{}", stage.first_block, stage.last_block - 1),
+        fmt::format("{}..{}", stage.mesh.first, stage.mesh.first + stage.mesh.size() - 1),
+        MeshText(stage.mesh), FormatCount(rows[s].parameters), FormatCount(rows[s].local),
+        100 * rows[s].share, RecomputeText(stage));
+  }
+  return text;
+}
+
+double Mfu(const JudgedPlan& judged, const StepSize& size) {
+  return size.peak_flops > 0 ? size.flops / judged.result.step_seconds / size.peak_flops : 0;
+}
+
+// Which stage a device of a plan runs, for what exceeds memory.
+std::string StageOf(const Plan& plan, int64_t device) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const Mesh& mesh = plan.stages[s].mesh;
+    if (device >= mesh.first && device < mesh.first + mesh.size()) {
+      return plan.stages.size() == 1 ? "it" : fmt::format("stage {}", s);
+    }
+  }
+  return "it";
+}
+
+// Why a plan is not the one that was chosen.
+std::string Lost(const JudgedPlan& judged, const SearchResult& result) {
+  if (!judged.fits) {
+    return fmt::format("{} needs {}, {} more than may be used",
+                       StageOf(judged.plan, judged.result.worst_device), Size(judged.reserved()),
+                       Size(judged.reserved() - result.memory_limit));
+  }
+  double best = result.judged.front().result.step_seconds;
+  return fmt::format("{} slower", Percent(judged.result.step_seconds / best - 1));
+}
+
+std::string Nominal(const Plan& plan) {
+  std::string type = NominalDevice(plan);
+  return type.empty() ? "" : fmt::format(", uncalibrated: the rates of {} are nominal", type);
+}
+
+}  // namespace
+
+Json DegreesJson(const Model& model, const Plan& plan) {
+  PlanDegrees d = DegreesOf(model, plan);
+  Json json = {{"dp", d.dp},
+               {"tp", d.tp},
+               {"pp", d.pp},
+               {"cp", d.cp},
+               {"ep", d.ep},
+               {"sp", d.sp},
+               {"zero", plan.zero.level},
+               {"microbatches", plan.microbatches}};
+  json["recompute"] =
+      d.recompute ? Json(kRecomputeNames[static_cast<size_t>(*d.recompute)]) : Json();
+  return json;
+}
+
+std::string Screen(const PlanReport& report) {
+  const SearchResult& result = report.result;
+  const JudgedPlan& best = result.judged.front();
+  const Plan& plan = best.plan;
+  StepSize size = SizeOfStep(report.model, plan);
+  PlanDegrees d = DegreesOf(report.model, plan);
+  double rate = size.tokens / best.result.step_seconds;
+  std::string text =
+      fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
+                  plan.cluster.name, DeviceCount(plan), DeviceCount(plan.cluster), report.searcher);
+  text += fmt::format("  degrees      dp {}  tp {}  pp {}  cp {}  ep {}  sp {}\n", d.dp, d.tp, d.pp,
+                      d.cp, d.ep, d.sp ? "on" : "off");
+  text +=
+      fmt::format("  batch        {} in {} micro-batch{} of {}\n", plan.batch, plan.microbatches,
+                  plan.microbatches == 1 ? "" : "es", plan.batch / plan.microbatches);
+  text += fmt::format("  pipeline     {}, {} stage{} per device\n", plan.schedule, plan.chunks,
+                      plan.chunks == 1 ? "" : "s");
+  text +=
+      fmt::format("  policies     {}, ZeRO {}, recompute {}\n",
+                  PrecisionName(plan.precision.compute, plan.precision.products), plan.zero.level,
+                  d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed");
+  text += fmt::format("  step         {} (simulated{}), MFU {}\n", Time(best.result.step_seconds),
+                      Nominal(plan), Percent(Mfu(best, size)));
+  text += fmt::format("  waiting      bubble {}, exposed communication {}\n",
+                      Percent(best.result.bubble), Percent(best.result.exposed_communication));
+  text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
+                      FormatCount(rate), size.is_tokens ? "tokens" : "samples",
+                      1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
+  const MemoryKinds& m = best.memory;
+  text += fmt::format("  memory       {} of the {} that may be used{}\n", Size(best.reserved()),
+                      Size(result.memory_limit), best.fits ? "" : ": it does not fit");
+  text += fmt::format(
+      "               weights {}, gradients {}, optimizer {}, activations {}, buffers {}\n",
+      Size(m.weights), Size(m.gradients), Size(m.optimizer), Size(m.activations), Size(m.buffers));
+  if (result.proposals.lower_bound > 0) {
+    text += fmt::format("  bound        no plan is faster than {}: gap {}, step gap {}\n",
+                        Time(result.proposals.lower_bound), Percent(result.gap()),
+                        Percent(result.step_gap()));
+  }
+  text += Stages(report.model, plan);
+  if (result.judged.size() > 1) text += "\n  what lost\n";
+  for (size_t i = 1; i < result.judged.size(); ++i) {
+    const JudgedPlan& other = result.judged[i];
+    text += fmt::format("  {:<62} {:>9}  {}\n", other.from, Time(other.result.step_seconds),
+                        Lost(other, result));
+  }
+  text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
+                      Time(result.seconds), result.stopped ? ", stopped by --budget" : "");
+  if (!report.output.empty()) text += fmt::format("  written to {}\n", report.output);
+  return text;
+}
+
+Json ToJson(const PlanReport& report) {
+  const SearchResult& result = report.result;
+  const JudgedPlan& best = result.judged.front();
+  const Plan& plan = best.plan;
+  StepSize size = SizeOfStep(report.model, plan);
+  double step = best.result.step_seconds, rate = size.tokens / step;
+  Json json = {{"feasible", best.fits},
+               {"searcher", report.searcher},
+               {"simulated", true},
+               {"step_seconds", step},
+               {"search_seconds", result.seconds},
+               {"stopped", result.stopped},
+               {"considered", result.proposals.considered},
+               {"peak_memory_bytes", best.result.peak_memory_bytes},
+               {"reserved_memory_bytes", best.reserved()},
+               {"memory_limit_bytes", result.memory_limit}};
+  bool bounded = result.proposals.lower_bound > 0;
+  json["lower_bound_seconds"] = bounded ? Json(result.proposals.lower_bound) : Json();
+  json["gap"] = bounded ? Json(result.gap()) : Json();
+  json["step_gap"] = bounded ? Json(result.step_gap()) : Json();
+  json["space"] = result.proposals.space;
+  const MemoryKinds& m = best.memory;
+  json["memory"] = {{"weights", m.weights},
+                    {"gradients", m.gradients},
+                    {"optimizer", m.optimizer},
+                    {"activations", m.activations},
+                    {"buffers", m.buffers}};
+  json["degrees"] = DegreesJson(report.model, plan);
+  json["mfu"] = Mfu(best, size);
+  json["bubble"] = best.result.bubble;
+  json["exposed_communication"] = best.result.exposed_communication;
+  json[size.is_tokens ? "tokens_per_second" : "samples_per_second"] = rate;
+  json["device_hours_per_billion"] = 1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600;
+  json["model"] = report.model.graph.name;
+  json["cluster"] = plan.cluster.name;
+  json["devices"] = DeviceCount(plan);
+  json["batch"] = plan.batch;
+  json["schedule"] = plan.schedule;
+  json["chunks"] = plan.chunks;
+  json["precision"] = PrecisionName(plan.precision.compute, plan.precision.products);
+  json["stages"] = Json::array();
+  std::vector<StageRow> rows = Rows(report.model, plan);
+  for (size_t s = 0; s < rows.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    json["stages"].push_back(
+        {{"blocks", {stage.first_block, stage.last_block - 1}},
+         {"devices", {stage.mesh.first, stage.mesh.first + stage.mesh.size() - 1}},
+         {"parameters", rows[s].parameters},
+         {"parameters_per_device", rows[s].local},
+         {"flops_share", rows[s].share},
+         {"recompute", RecomputeText(stage)}});
+  }
+  json["alternatives"] = Json::array();
+  for (size_t i = 1; i < result.judged.size(); ++i) {
+    const JudgedPlan& other = result.judged[i];
+    json["alternatives"].push_back({{"from", other.from},
+                                    {"degrees", DegreesJson(report.model, other.plan)},
+                                    {"step_seconds", other.result.step_seconds},
+                                    {"reserved_memory_bytes", other.reserved()},
+                                    {"fits", other.fits},
+                                    {"why", Lost(other, result)}});
+  }
+  if (!report.output.empty()) json["plan"] = report.output;
+  return json;
+}
+
+}  // namespace heddle

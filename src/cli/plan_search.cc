@@ -1,0 +1,237 @@
+#include "cli/plan_search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/units.h"
+#include "cli/phases.h"
+#include "cluster/load.h"
+#include "cluster/quantity.h"
+#include "cluster/topology.h"
+#include "frontend/glob.h"
+#include "plan/precision.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "search/judge.h"
+
+namespace heddle {
+namespace {
+
+std::vector<std::string_view> SearcherNames() {
+  std::vector<std::string_view> names;
+  for (const SearcherDef& def : AllSearchers()) names.push_back(def.name);
+  return names;
+}
+
+int64_t ParseBytes(std::string_view option, const std::string& text) {
+  std::variant<double, QuantityError> parsed = ParseQuantity(text, Unit::kMemory);
+  if (const QuantityError* error = std::get_if<QuantityError>(&parsed)) {
+    ThrowInput("{} {}: {}", option, text, error->remedy);
+  }
+  double bytes = std::get<double>(parsed);
+  if (bytes < 1) ThrowInput("{} {}: expected at least 1 B", option, text);
+  return static_cast<int64_t>(bytes);
+}
+
+// A share such as 0.1, or an amount such as 4GiB of what the smallest device has.
+double ParseReserve(const std::string& text, const SearchProblem& problem) {
+  double share = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), share);
+  if (failed == std::errc() && end == text.data() + text.size()) {
+    if (!(share >= 0 && share < 1)) {
+      ThrowInput("--reserve {}: expected a share of 0 to below 1, or an amount such as 4GiB", text);
+    }
+    return share;
+  }
+  SearchProblem all{.model = problem.model, .cluster = problem.cluster};
+  all.memory_limit = problem.memory_limit;
+  all.reserve = 0;
+  double has = static_cast<double>(MemoryLimit(all));
+  double bytes = static_cast<double>(ParseBytes("--reserve", text));
+  if (bytes >= has) {
+    ThrowInput("--reserve {}: a device has {}: reserve less", text,
+               FormatBytes(Bytes{static_cast<int64_t>(has)}));
+  }
+  return bytes / has;
+}
+
+std::vector<int64_t> ParseStages(const std::string& text) {
+  std::vector<int64_t> layers;
+  const char *at = text.data(), *end = text.data() + text.size();
+  while (at < end) {
+    int64_t number = 0;
+    auto [next, failed] = std::from_chars(at, end, number);
+    if (failed != std::errc() || (next != end && *next != ',')) {
+      ThrowInput("--stages {}: expected layers per stage such as 7,8,8,7", text);
+    }
+    layers.push_back(number);
+    at = next == end ? end : next + 1;
+  }
+  return layers;
+}
+
+std::vector<std::string> Matching(const std::vector<std::string>& patterns, const Model& model) {
+  std::vector<std::string> names;
+  for (const std::string& pattern : patterns) {
+    size_t before = names.size();
+    for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
+      const std::string& name = model.graph.value(id).name;
+      if (GlobMatch(pattern, name)) names.push_back(name);
+    }
+    if (names.size() == before) ThrowInput("--keep-whole {}: matches no parameter", pattern);
+  }
+  return names;
+}
+
+// The expert's plan at the degrees asked for, judged alone.
+SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
+  SearchResult result;
+  auto begin = std::chrono::steady_clock::now();
+  Degrees degrees = args.Resolve(problem.model, problem.cluster);
+  degrees.precision = problem.precision;
+  degrees.products = problem.products;
+  degrees.layers_per_stage = problem.fixed.layers_per_stage;
+  Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
+  result.memory_limit = MemoryLimit(problem);
+  result.judged.push_back(Judge(problem, std::move(proposal), result.memory_limit));
+  result.proposals.considered = 1;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+// A preset of so many times as many nodes; nothing where the cluster is no preset.
+std::optional<Cluster> Grown(const Cluster& cluster, int64_t times) {
+  size_t colon = cluster.name.find(':');
+  std::string preset = cluster.name.substr(0, colon);
+  int64_t count = 1;
+  if (colon != std::string::npos) {
+    const char *begin = cluster.name.data() + colon + 1,
+               *end = cluster.name.data() + cluster.name.size();
+    if (std::from_chars(begin, end, count).ptr != end) return std::nullopt;
+  }
+  try {
+    return LoadCluster(fmt::format("{}:{}", preset, count * times));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+// The cheapest way to make it fit: of several times as many devices the fewest, else a smaller batch or policy.
+std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
+  const FixedDegrees& fixed = problem.fixed;
+  if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
+    SearchProblem other = problem;
+    other.fixed.recompute.reset();
+    SearchResult result = Search(searcher, other);
+    if (result.feasible()) return "leave --recompute to the search, or use --recompute full";
+  }
+  bool free = !fixed.dp && !fixed.tp && !fixed.pp && !fixed.zero && !fixed.microbatches;
+  if (!free) {
+    SearchProblem other = problem;
+    other.fixed = {};
+    SearchResult result = Search(searcher, other);
+    if (result.feasible()) {
+      return fmt::format("without the degrees you gave it fits: {}", result.judged.front().from);
+    }
+  }
+  for (int64_t times : {2, 4, 8, 16, 32, 64}) {
+    std::optional<Cluster> grown = Grown(problem.cluster, times);
+    if (!grown) break;
+    const Cluster& larger = *grown;
+    SearchProblem other{.model = problem.model, .cluster = larger};
+    other.precision = problem.precision;
+    other.gradients = problem.gradients;
+    other.products = problem.products;
+    other.memory_limit = problem.memory_limit;
+    other.reserve = problem.reserve;
+    other.judged = 1;
+    other.deadline = problem.deadline;
+    if (other.Over()) break;
+    SearchResult result = Search(searcher, other);
+    if (result.feasible()) {
+      return fmt::format("{} such devices are enough: {}", DeviceCount(larger),
+                         result.judged.front().from);
+    }
+  }
+  return "take devices with more memory";
+}
+
+}  // namespace
+
+void SearchArgs::Add(CLI::App& command) {
+  searcher_ =
+      command
+          .add_option("--searcher", searcher,
+                      fmt::format("who makes the plan: {}", fmt::join(SearcherNames(), ", ")))
+          ->capture_default_str();
+  command.add_option("--budget", budget, "seconds the search may take")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  command.add_option("--memory-limit", memory_limit, "memory a device may use, such as 40GiB");
+  command.add_option("--reserve", reserve,
+                     "of that, kept free: a share or an amount (default 0.06)");
+  command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
+  command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
+      ->allow_extra_args(false);
+}
+
+bool SearchArgs::SearcherGiven() const { return searcher_ != nullptr && searcher_->count() > 0; }
+
+SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
+                      const Cluster& cluster, std::string* searcher) {
+  const SearcherDef* def = FindSearcher(search.searcher);
+  if (def == nullptr) {
+    ThrowInput("--searcher {}: {}", search.searcher, DidYouMean(search.searcher, SearcherNames()));
+  }
+  SearchProblem problem{.model = model, .cluster = cluster};
+  problem.fixed = degrees.Fixed();
+  NamedPrecision precision = degrees.PrecisionFor(cluster);
+  problem.precision = precision.compute;
+  problem.products = precision.products;
+  problem.local_batch_statistics = degrees.LocalStatistics();
+  if (!search.memory_limit.empty()) {
+    problem.memory_limit = ParseBytes("--memory-limit", search.memory_limit);
+  }
+  if (!search.reserve.empty()) problem.reserve = ParseReserve(search.reserve, problem);
+  if (!search.stages.empty()) problem.fixed.layers_per_stage = ParseStages(search.stages);
+  problem.whole = Matching(search.keep_whole, model);
+  std::string of_expert = degrees.FirstOfExpert();
+  bool expert = search.searcher == "expert" || (!of_expert.empty() && !search.SearcherGiven());
+  if (!expert && !of_expert.empty()) {
+    ThrowInput("{} is for --searcher expert: {} decides that by itself", of_expert,
+               search.searcher);
+  }
+  *searcher = expert ? "expert" : search.searcher;
+  Phases phases("planning", 1);
+  phases.Begin("reading the model");
+  auto budget = std::chrono::duration<double>(search.budget);
+  problem.deadline = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
+  problem.progress = [&](const std::string& what) { phases.Rename(what); };
+  if (expert) return Expert(degrees, problem);
+  SearchResult result = Search(*def, problem);
+  if (result.feasible()) return result;
+  std::string remedy = Remedy(*def, problem);
+  if (result.judged.empty()) {
+    throw Infeasible(
+        fmt::format("no plan fits {} on {}: at least {} a device would be needed, and "
+                    "{} may be used; {}",
+                    model.graph.name, cluster.name,
+                    FormatBytes(Bytes{static_cast<int64_t>(result.proposals.least_bytes)}),
+                    FormatBytes(Bytes{result.memory_limit}), remedy));
+  }
+  const JudgedPlan& least = result.judged.front();
+  throw Infeasible(fmt::format(
+      "no plan fits {} on {}: of those simulated {} needs least, {} a device, {} more than the {} "
+      "that may be used; {}",
+      model.graph.name, cluster.name, least.from, FormatBytes(Bytes{least.reserved()}),
+      FormatBytes(Bytes{least.reserved() - result.memory_limit}),
+      FormatBytes(Bytes{result.memory_limit}), remedy));
+}
+
+}  // namespace heddle

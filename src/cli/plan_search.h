@@ -1,0 +1,32 @@
+// What commands that search for plans share: the options of a search, and running one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/plan_args.h"
+#include "search/searcher.h"
+
+namespace heddle {
+
+struct SearchArgs {
+  std::string searcher = "auto";
+  double budget = 30;  // seconds
+  std::string memory_limit, reserve, stages;
+  std::vector<std::string> keep_whole;
+
+  // --searcher, --budget, --memory-limit, --reserve, --stages, --keep-whole.
+  void Add(CLI::App& command);
+  bool SearcherGiven() const;
+
+ private:
+  CLI::Option* searcher_ = nullptr;
+};
+
+// The plan, judged, with those that lost behind it; its model is named by the caller. Where degrees are given that are
+// the expert's alone (--cp, --ep, --sp), or with `--searcher expert`, it is the expert's at those degrees. Throws
+// InputError for bad options, Infeasible with the cheapest remedy where nothing fits.
+SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
+                      const Cluster& cluster, std::string* searcher);
+
+}  // namespace heddle
