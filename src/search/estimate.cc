@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "cluster/topology.h"
+#include "search/floor.h"
 #include "search/links.h"
 
 namespace heddle {
@@ -79,7 +80,7 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
 
 Estimator::~Estimator() = default;
 
-const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute) {
+PriceKey Estimator::KeyOf(const Configuration& c, RecomputePolicy recompute) const {
   PriceKey key;
   key.axes = c.axes;
   int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
@@ -87,7 +88,11 @@ const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recomp
   key.microbatches = static_cast<double>(c.microbatches);
   key.recompute = recompute;
   key.stages = c.pp > 1;
-  key.per_byte = 0;
+  return key;
+}
+
+const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute) {
+  PriceKey key = KeyOf(c, recompute);
   // A byte kept is worth little, but something: the memory of a device a hundredth of the work.
   const Priced* plain = prices_.Of(key);
   if (plain == nullptr) return nullptr;
@@ -128,15 +133,31 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
 }
 
 double Estimator::Floor(const Configuration& c) {
-  RecomputePolicy least = problem_.fixed.recompute.value_or(RecomputePolicy::kNone);
-  const Priced* priced = PricedAs(c, least);
-  if (priced == nullptr) return kForbidden;
-  double m = static_cast<double>(c.microbatches), p = static_cast<double>(c.pp);
-  double stage = priced->total.seconds() / p;
-  double bubble = c.schedule == "1f1b" || c.schedule == "gpipe" ? p - 1
-                  : c.schedule == "interleaved" ? (p - 1) / static_cast<double>(c.chunks)
-                                                : 0;
-  return (m + bubble) * stage;
+  FloorProblem problem;
+  Context context;
+  context.configuration = &c;
+  SetEnd(context);
+  bool any = false;
+  for (RecomputePolicy policy : kPolicies) {
+    if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
+    const Least* least = prices_.LeastOf(KeyOf(c, policy));
+    problem.least[static_cast<size_t>(policy)] = least;
+    any = any || least != nullptr;
+  }
+  if (!any) return kForbidden;
+  const Precision& precision = prices_.options().precision;
+  double gradient = static_cast<double>(SizeOf(precision.gradients));
+  problem.update = context.update;
+  problem.bytes_per_parameter = context.bytes_per_parameter;
+  if (c.microbatches == 1) {  // gradients come as activations go
+    problem.bytes_per_parameter -= c.zero == 0 ? gradient : gradient / static_cast<double>(c.dp);
+  }
+  problem.traffic =
+      c.zero == 3 ? static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce)
+                  : context.reduce + context.gather;
+  problem.host = compute_.Host().total();
+  problem.limit = limit_;
+  return FloorOf(c, problem);
 }
 
 // What a step has beside its micro-batches.

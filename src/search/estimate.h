@@ -32,8 +32,7 @@ class Estimator {
   Estimator(const SearchProblem& problem, Prices& prices);
   ~Estimator();
 
-  // No step of the configuration is faster: what is computed and waited for, evenly over all devices, and the bubble of
-  // its schedule.
+  // No step of the configuration is faster (floor.h).
   double Floor(const Configuration& configuration);
 
   Estimate Of(const Configuration& configuration);
@@ -45,6 +44,7 @@ class Estimator {
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute);
 
  private:
+  PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
   struct Sums;  // over blocks, from the first
   struct Context;
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute);

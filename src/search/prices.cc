@@ -1,6 +1,7 @@
 #include "search/prices.h"
 
 #include <algorithm>
+#include <set>
 
 #include "search/eliminate.h"
 
@@ -28,6 +29,16 @@ Mesh MeshOf(const std::vector<int64_t>& axes) {
 }
 
 }  // namespace
+
+double Least::Part::total() const {
+  double sum = before + after;
+  for (double layer : layers) sum += layer;
+  return sum;
+}
+
+double Least::Part::mean() const {
+  return layers.empty() ? 0 : (total() - before - after) / static_cast<double>(layers.size());
+}
 
 Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
     : model_(model),
@@ -86,13 +97,81 @@ std::unique_ptr<Priced> Prices::Make(const PriceKey& key) const {
       options_.solver ? options_.solver(problem, weights) : SolveFolded(problem, weights);
   if (!solution || solution->objective == kForbidden) return nullptr;
   priced->solution = std::move(*solution);
-  BlockCosts by_block = CostsByBlock(costs, priced->stage, priced->solution);
+  priced->blocks = BlocksOf(*priced, priced->solution);
+  for (const ChoiceCost& block : priced->blocks) priced->total += block;
+  return priced;
+}
+
+std::vector<ChoiceCost> Prices::BlocksOf(const Priced& priced, const Solution& solution) const {
+  BlockCosts by_block = CostsByBlock(small_.model, priced.stage, solution);
+  std::vector<ChoiceCost> blocks;
   for (const ShortNode& at : small_.blocks) {
     const std::vector<ChoiceCost>& from = at.chain < 0 ? by_block.blocks : by_block.unspelled;
-    priced->blocks.push_back(from[at.node.index()]);
-    priced->total += priced->blocks.back();
+    blocks.push_back(from[at.node.index()]);
   }
-  return priced;
+  return blocks;
+}
+
+const Least* Prices::LeastOf(PriceKey key) {
+  key.per_byte = 0;
+  const Priced* priced = Of(key);
+  if (priced == nullptr) return nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = least_.find(priced);
+    if (found != least_.end()) return found->second.get();
+  }
+  std::unique_ptr<Least> least = MakeLeast(*priced, key);
+  std::lock_guard lock(mutex_);
+  return least_.try_emplace(priced, std::move(least)).first->second.get();
+}
+
+// Each of the three by itself.
+std::unique_ptr<Least> Prices::MakeLeast(const Priced& priced, const PriceKey& key) const {
+  auto least = std::make_unique<Least>();
+  auto solve = [&](const StageScale& scale, const Weights& weights) {
+    return options_.solver ? options_.solver(Weighed(priced.stage, scale), weights)
+                           : SolveFolded(Weighed(priced.stage, scale), weights);
+  };
+  StageScale seconds{key.microbatches, 0, 0, 0, 0}, activations{key.microbatches, 1, 0, 0, 0},
+      parameters{key.microbatches, 0, 1, 0, 0};
+  std::optional<Solution> fast = solve(seconds, {1, 0, 0});
+  std::optional<Solution> light = solve(activations, {0, 0, 1});
+  std::optional<Solution> small = solve(parameters, {0, 0, 1});
+  if (!fast || !light || !small) return nullptr;
+  std::vector<ChoiceCost> a = BlocksOf(priced, *fast), b = BlocksOf(priced, *light),
+                          c = BlocksOf(priced, *small);
+  const Model& model = model_;
+  auto add = [&](std::vector<double>& layers, double& before, double& after, size_t block,
+                 double amount) {
+    if (model.blocks[block].chain >= 0) {
+      layers.push_back(amount);
+    } else {
+      (layers.empty() ? before : after) += amount;
+    }
+  };
+  for (size_t i = 0; i < a.size(); ++i) {
+    add(least->seconds.layers, least->seconds.before, least->seconds.after, i, a[i].seconds());
+    add(least->activations.layers, least->activations.before, least->activations.after, i,
+        b[i].activations);
+    add(least->parameters.layers, least->parameters.before, least->parameters.after, i,
+        c[i].parameters);
+  }
+  // Where stages are cut strategies need not agree: what passes between layers is then saved.
+  for (const VariableChain& chain : priced.stage.problem.chains) {
+    if (chain.copies.size() < 2) continue;
+    std::set<int> first(chain.copies[0].begin(), chain.copies[0].end());
+    std::set<int> second(chain.copies[1].begin(), chain.copies[1].end());
+    for (const PairCost& pair : priced.stage.problem.pairs) {
+      bool between = (first.count(pair.a) && second.count(pair.b)) ||
+                     (first.count(pair.b) && second.count(pair.a));
+      if (!between) continue;
+      double most = 0;
+      for (double entry : *pair.seconds) most = entry < kForbidden ? std::max(most, entry) : most;
+      least->seam = std::max(least->seam, most);
+    }
+  }
+  return least;
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {

@@ -41,6 +41,19 @@ struct Priced {
   ChoiceCost total;
 };
 
+// What no strategies go below: seconds computed and waited for, bytes kept, parameters held, each by itself. Of layers
+// the mean counts: they may differ, their sum is the least.
+struct Least {
+  struct Part {
+    double before = 0, after = 0;  // of the layers
+    std::vector<double> layers;
+    double mean() const;
+    double total() const;
+  };
+  Part seconds, activations, parameters;
+  double seam = 0;  // seconds that a cut between layers may save
+};
+
 // Solves a problem; nothing where it cannot.
 using ProblemSolver =
     std::function<std::optional<Solution>(const Problem& problem, const Weights& weights)>;
@@ -60,6 +73,9 @@ class Prices {
   // From any thread. Null where there is no solution: a table too large.
   const Priced* Of(PriceKey key);
 
+  // Whatever a byte is worth.
+  const Least* LeastOf(PriceKey key);
+
   const Model& model() const { return model_; }
   const Cluster& cluster() const { return cluster_; }
   const PriceOptions& options() const { return options_; }
@@ -70,6 +86,8 @@ class Prices {
 
  private:
   std::unique_ptr<Priced> Make(const PriceKey& key) const;
+  std::unique_ptr<Least> MakeLeast(const Priced& priced, const PriceKey& key) const;
+  std::vector<ChoiceCost> BlocksOf(const Priced& priced, const Solution& solution) const;
 
   const Model& model_;
   const Cluster& cluster_;
@@ -78,6 +96,7 @@ class Prices {
   bool has_once_ = false, has_tied_ = false;
   std::mutex mutex_;
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
+  std::map<const Priced*, std::unique_ptr<Least>> least_;
 };
 
 }  // namespace heddle

@@ -456,9 +456,7 @@ Problem Weighed(const StageProblem& stage, const StageScale& scale) {
   return problem;
 }
 
-BlockCosts CostsByBlock(const StageCosts& costs, const StageProblem& stage,
-                        const Solution& solution) {
-  const Model& model = costs.model();
+BlockCosts CostsByBlock(const Model& model, const StageProblem& stage, const Solution& solution) {
   BlockCosts out{std::vector<ChoiceCost>(model.blocks.size()),
                  std::vector<ChoiceCost>(model.blocks.size())};
   auto block = [&](int variable) {

@@ -81,8 +81,7 @@ Problem Weighed(const StageProblem& stage, const StageScale& scale);
 struct BlockCosts {
   std::vector<ChoiceCost> blocks, unspelled;  // per block of the model
 };
-BlockCosts CostsByBlock(const StageCosts& costs, const StageProblem& stage,
-                        const Solution& solution);
+BlockCosts CostsByBlock(const Model& model, const StageProblem& stage, const Solution& solution);
 
 // Per node of the graph; empty for nodes that are not the stage's.
 std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<int>& choice);

@@ -1,0 +1,173 @@
+#include "search/floor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedule/schedule.h"
+
+namespace heddle {
+namespace {
+
+// What one layer takes of a stage's two budgets.
+struct Layer {
+  double seconds = 0, bytes = 0;
+};
+
+// The most layers, some of each kind, within both budgets; layers may be parted.
+double MostLayers(const std::array<Layer, 3>& kinds, const std::array<bool, 3>& allowed,
+                  double seconds, double bytes) {
+  if (seconds < 0 || bytes < 0) return -1;
+  double most = 0;
+  for (size_t a = 0; a < 3; ++a) {
+    if (!allowed[a]) continue;
+    double by_time = kinds[a].seconds > 0 ? seconds / kinds[a].seconds : 1e18;
+    double by_room = kinds[a].bytes > 0 ? bytes / kinds[a].bytes : 1e18;
+    most = std::max(most, std::min(by_time, by_room));
+    for (size_t b = a + 1; b < 3; ++b) {
+      if (!allowed[b]) continue;
+      // Both budgets used up.
+      double det = kinds[a].seconds * kinds[b].bytes - kinds[b].seconds * kinds[a].bytes;
+      if (det == 0) continue;
+      double x = (seconds * kinds[b].bytes - kinds[b].seconds * bytes) / det;
+      double y = (kinds[a].seconds * bytes - seconds * kinds[a].bytes) / det;
+      if (x >= 0 && y >= 0) most = std::max(most, x + y);
+    }
+  }
+  return most;
+}
+
+class Bound {
+ public:
+  Bound(const Configuration& c, const FloorProblem& problem)
+      : c_(c), problem_(problem), schedule_(FindSchedule(c.schedule)) {
+    shape_.devices = static_cast<int>(c.pp);
+    shape_.chunks = c.chunks;
+    shape_.microbatches = static_cast<int>(c.microbatches);
+    for (size_t r = 0; r < 3; ++r) {
+      allowed_[r] = problem.least[r] != nullptr;
+      if (!allowed_[r]) continue;
+      if (any_ == nullptr || problem.least[r]->seconds.total() < any_->seconds.total()) {
+        any_ = problem.least[r];
+      }
+    }
+    microbatches_ = static_cast<double>(c.microbatches);
+    stages_ = static_cast<double>(c.pp);
+    layers_ = static_cast<double>(any_->seconds.layers.size());
+    // What a micro-batch's way through the stages before a stage takes, of their time.
+    fill_ = schedule_->splits_backward ? 0.5 : 1.0 / c.chunks;
+    if (c.microbatches < c.pp) fill_ = 0;
+  }
+
+  double Run() {
+    double even = Even();
+    if (layers_ == 0 || c_.pp == 1) {
+      if (!HasRoom()) return kForbidden;
+      return std::max(even, OneStage());
+    }
+    double low = 0, high = 2 * even + 1;
+    for (int i = 0; i < 8 && !Holds(high); ++i) high *= 4;
+    if (!Holds(high)) return kForbidden;
+    for (int i = 0; i < 40 && high - low > 1e-6 * high; ++i) {
+      double middle = (low + high) / 2;
+      (Holds(middle) ? high : low) = middle;
+    }
+    return std::max(even, low);
+  }
+
+ private:
+  // All devices busy all the time; and the traffic of parameters.
+  double Even() const {
+    double cuts = (stages_ * c_.chunks - 1) * any_->seam;
+    double busy = microbatches_ * (any_->seconds.total() - cuts) / stages_;
+    double held = any_->parameters.total() / stages_;
+    return std::max(busy + problem_.update * held, problem_.traffic * held);
+  }
+
+  // Without layers to count: of all policies the least of everything.
+  bool HasRoom() const {
+    double least = kForbidden;
+    for (size_t r = 0; r < 3; ++r) {
+      if (!allowed_[r]) continue;
+      least =
+          std::min(least, problem_.least[r]->activations.total() +
+                              problem_.bytes_per_parameter * problem_.least[r]->parameters.total());
+    }
+    return least / stages_ <= problem_.limit;
+  }
+
+  // A share of the layers under each policy, so that they fit.
+  double OneStage() const {
+    if (c_.pp > 1 || layers_ == 0) return 0;
+    double low = 0, high = 2 * Even() + 1;
+    auto holds = [&](double x) { return Layers(0, x, true) >= layers_ * (1 - 1e-9); };
+    for (int i = 0; i < 8 && !holds(high); ++i) high *= 4;
+    if (!holds(high)) return kForbidden;
+    for (int i = 0; i < 40 && high - low > 1e-6 * high; ++i) {
+      double middle = (low + high) / 2;
+      (holds(middle) ? high : low) = middle;
+    }
+    return low;
+  }
+
+  // The most layers of a stage's device whose own work may take `seconds` of a step.
+  double Layers(int stage, double seconds, bool last) const {
+    std::array<Layer, 3> kinds;
+    double in_flight = InFlight(stage) / c_.chunks;
+    double bytes = problem_.limit, fixed = 0;
+    for (size_t r = 0; r < 3; ++r) {
+      if (!allowed_[r]) continue;
+      const Least& least = *problem_.least[r];
+      kinds[r] = {microbatches_ * least.seconds.mean() + problem_.update * least.parameters.mean(),
+                  in_flight * least.activations.mean() +
+                      problem_.bytes_per_parameter * least.parameters.mean()};
+    }
+    auto ends = [&](const Least::Part& part) {
+      return (stage == 0 ? part.before : 0) + (last ? part.after : 0);
+    };
+    fixed = microbatches_ *
+                (ends(any_->seconds) - c_.chunks * any_->seam + 2 * problem_.host * c_.chunks) +
+            problem_.update * ends(any_->parameters);
+    bytes -=
+        in_flight * ends(any_->activations) + problem_.bytes_per_parameter * ends(any_->parameters);
+    return MostLayers(kinds, allowed_, seconds - fixed, bytes);
+  }
+
+  double InFlight(int stage) const {
+    if (!schedule_->splits_backward) return schedule_->peak_in_flight(shape_, stage);
+    return std::min(microbatches_, stages_ - stage);
+  }
+
+  bool Holds(double bound) const {
+    double taken = 0, before = 0;  // layers; seconds of a micro-batch in the stages before
+    double fastest = kForbidden;
+    for (size_t r = 0; r < 3; ++r) {
+      if (allowed_[r]) fastest = std::min(fastest, problem_.least[r]->seconds.mean());
+    }
+    for (int s = 0; s < static_cast<int>(c_.pp); ++s) {
+      double most = Layers(s, bound - fill_ * before, s + 1 == static_cast<int>(c_.pp));
+      if (most < 0) return false;
+      most = std::floor(most + 1e-9);
+      taken += most;
+      if (taken >= layers_) return true;
+      before += most * fastest + (s == 0 ? any_->seconds.before : 0);
+      before = std::max(0.0, before - any_->seam);
+    }
+    return false;
+  }
+
+  const Configuration& c_;
+  const FloorProblem& problem_;
+  const ScheduleDef* schedule_;
+  PipelineShape shape_;
+  std::array<bool, 3> allowed_ = {};
+  const Least* any_ = nullptr;  // of the fastest policy
+  double microbatches_ = 1, stages_ = 1, layers_ = 0, fill_ = 0;
+};
+
+}  // namespace
+
+double FloorOf(const Configuration& configuration, const FloorProblem& problem) {
+  return Bound(configuration, problem).Run();
+}
+
+}  // namespace heddle
