@@ -7,6 +7,7 @@
 
 #include "search/dual.h"
 #include "search/eliminate.h"
+#include "search/labels.h"
 #include "search/narrow.h"
 #include "search/repair.h"
 
@@ -21,6 +22,9 @@ struct Node {
   double multiplier = -1;
   std::optional<PricedChoice> over, under;
 };
+
+// Of labels: relative to the bound, and from call to call.
+constexpr double kFirstStep = 1e-4, kStepGrowth = 1.7;
 
 struct Later {
   bool operator()(const Node& a, const Node& b) const {
@@ -51,7 +55,7 @@ class Search {
         closed = std::min(closed, node.bound);
       } else if (finished) {
         Improve(node);
-        Branch(narrowed, std::move(node));
+        Branch(narrowed, std::move(node), closed);
       } else {
         too_large = !OutOfTime();
         open_.push(std::move(node));
@@ -114,31 +118,58 @@ class Search {
     return dual.finished;
   }
 
-  // Mixtures of the two choices between which the node's dual ended; at the root also polished.
-  void Improve(const Node& node) {
+  // From the two choices between which the node's dual ended. May raise the root's bound.
+  void Improve(Node& node) {
     if (!node.over || !node.under) return;
-    std::optional<PricedChoice> best_under, best_over;  // of the mixtures
+    std::optional<PricedChoice> fits, exceeds;  // the best mixtures on either side of the limit
+    auto price = [&](const PricedChoice& x) {
+      return Objective(x) + node.multiplier * std::max(x.cost.bytes - options_.limit, 0.0);
+    };
     Mix(problem_, *node.under, *node.over, [&](PricedChoice x) {
-      bool fits = x.cost.bytes <= options_.limit;
-      if (fits) Offer(x);
-      auto lagrangian = [&](const PricedChoice& y) {
-        return Objective(y) + node.multiplier * std::max(y.cost.bytes - options_.limit, 0.0);
-      };
-      std::optional<PricedChoice>& kept = fits ? best_under : best_over;
-      if (!kept || lagrangian(x) < lagrangian(*kept)) kept = std::move(x);
+      std::optional<PricedChoice>& best = x.cost.bytes <= options_.limit ? fits : exceeds;
+      if (!best || price(x) < price(*best)) best = std::move(x);
     });
-    if (node.number != 0 || problem_.chains.empty()) return;
-    for (const std::optional<PricedChoice>& start : {best_under, best_over}) {
-      if (start) {
-        Offer(Polish(problem_, options_.weights, options_.limit, *start, stop_));
-      }
+    if (fits) Offer(*fits);
+    if (node.number != 0 || node.bound >= Cutoff() || Close(node) || problem_.chains.empty())
+      return;
+    for (const std::optional<PricedChoice>& start : {fits, exceeds}) {
+      if (start) Offer(Polish(problem_, options_.weights, options_.limit, *start, stop_));
     }
   }
 
+  // By labels of what is below the bound and a little more; the little grows. True: no gap is left.
+  bool Close(Node& root) {
+    if (options_.max_labels == 0) return false;
+    LabelOptions options;
+    options.weights = options_.weights;
+    options.limit = options_.limit;
+    options.multiplier = root.multiplier;
+    options.max_labels = options_.max_labels;
+    options.stop = stop_;
+    LabelSolver labels(problem_, options);
+    double from = root.bound, step = kFirstStep * std::abs(from);
+    while (root.bound < Cutoff()) {
+      // Rounding may make the step nothing.
+      double below = step > 0 ? std::min(Cutoff(), from + step) : Cutoff();
+      LabelResult found = labels.Below(below);
+      if (!found.finished) return false;
+      if (found.best) {
+        Cost cost = Evaluate(problem_, found.best->choice);
+        root.bound = found.best->objective;
+        Offer({std::move(found.best->choice), cost});
+        return true;
+      }
+      root.bound = below;
+      step *= kStepGrowth;
+    }
+    return true;
+  }
+
   // Where the bytes of the two differ most, choices nearer the one from those nearer the other.
-  void Branch(const Narrowed& narrowed, Node node) {
-    if (!node.over || !node.under) {
-      // Its minimum fits: it is what the bound says.
+  void Branch(const Narrowed& narrowed, Node node, double& closed) {
+    // Without `over` its minimum fits and is what the bound says.
+    if (!node.over || !node.under || node.bound >= Cutoff()) {
+      closed = std::min(closed, node.bound);
       return;
     }
     size_t variable = 0;

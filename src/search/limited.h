@@ -3,10 +3,12 @@
 //   LimitedSolution found = SolveLimited(problem, {.limit = 60e9});
 //   if (!found.best) ...     // found.proven: nothing fits; otherwise the budget ended before anything was found
 //
-// Lower bounds come from the dual (dual.h). What fits on the way is kept, mixed and polished (repair.h); the gap that
-// is left is closed by branch and bound, best bound first: a node's dual ends between a choice that fits and one that
-// does not, and the variable whose bytes differ most between them has its domain split there. The bound holds
-// whenever it is stopped. The same input gives the same result, unless max_seconds stopped it.
+// 1. The dual (dual.h) gives a lower bound and two choices, one that fits and one that does not; mixtures of them
+//    (repair.h) fit and come close.
+// 2. Labels (labels.h) close the gap at once where they are not too many, which is the rule for chains of equal copies.
+// 3. Otherwise the best is polished (repair.h), and branch and bound goes on, best bound first: the variable whose
+//    bytes differ most between a node's two choices has its domain split there, and each part has its own dual.
+// The bound holds whenever it is stopped. The same input gives the same result, unless max_seconds stopped it.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +19,11 @@
 namespace heddle {
 
 struct LimitOptions {
-  Weights weights = {};       // bytes is not looked at
-  double limit = kForbidden;  // bytes, as Evaluate adds them up
-  double gap = 1e-9;          // relative: what is closer to the bound is proven
-  int64_t max_nodes = 10000;  // the root is one
+  Weights weights = {};                   // bytes is not looked at
+  double limit = kForbidden;              // bytes, as Evaluate adds them up
+  double gap = 1e-9;                      // relative: what is closer to the bound is proven
+  int64_t max_nodes = 10000;              // the root is one
+  int64_t max_labels = int64_t{1} << 20;  // 0: no labels
   double max_seconds = kForbidden;
 };
 

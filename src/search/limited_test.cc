@@ -59,47 +59,79 @@ LimitedCase RandomCase(Random& rng, int round) {
   }
 }
 
+// With labels and with branch and bound alone.
 TEST(Limited, EqualsBruteForce) {
-  Random rng(1);
-  int infeasible = 0, binding = 0, chains = 0;
-  int64_t nodes = 0, most_nodes = 0;
-  for (int round = 0; round < 600; ++round) {
-    LimitedCase made = RandomCase(rng, round);
-    const Problem& problem = made.problem;
-    std::optional<Solution> want = BruteLimited(problem, made.weights, made.limit);
-    LimitedSolution got = SolveLimited(problem, {.weights = made.weights, .limit = made.limit});
-    ASSERT_TRUE(got.proven) << round;
-    ASSERT_EQ(got.best.has_value(), want.has_value()) << round;
-    chains += problem.chains.empty() ? 0 : 1;
-    nodes += got.nodes;
-    most_nodes = std::max(most_nodes, got.nodes);
-    LimitedSolution root =
-        SolveLimited(problem, {.weights = made.weights, .limit = made.limit, .max_nodes = 1});
-    if (!want) {
-      ++infeasible;
-      EXPECT_EQ(got.lower_bound, kForbidden);
-      EXPECT_EQ(root.lower_bound, kForbidden);
-      EXPECT_TRUE(root.proven);
-      continue;
+  for (int64_t max_labels : {LimitOptions{}.max_labels, int64_t{0}}) {
+    Random rng(1);
+    int infeasible = 0, binding = 0, chains = 0;
+    int64_t nodes = 0, most_nodes = 0;
+    for (int round = 0; round < 600; ++round) {
+      LimitedCase made = RandomCase(rng, round);
+      const Problem& problem = made.problem;
+      LimitOptions options;
+      options.weights = made.weights;
+      options.limit = made.limit;
+      options.max_labels = max_labels;
+      std::optional<Solution> want = BruteLimited(problem, made.weights, made.limit);
+      LimitedSolution got = SolveLimited(problem, options);
+      ASSERT_TRUE(got.proven) << round;
+      ASSERT_EQ(got.best.has_value(), want.has_value()) << round;
+      chains += problem.chains.empty() ? 0 : 1;
+      nodes += got.nodes;
+      most_nodes = std::max(most_nodes, got.nodes);
+      options.max_nodes = 1;
+      LimitedSolution root = SolveLimited(problem, options);
+      if (!want) {
+        ++infeasible;
+        EXPECT_EQ(got.lower_bound, kForbidden);
+        EXPECT_EQ(root.lower_bound, kForbidden);
+        EXPECT_TRUE(root.proven);
+        continue;
+      }
+      double free = Brute(problem, made.weights).objective;
+      binding += want->objective > free ? 1 : 0;
+      EXPECT_NEAR(got.best->objective, want->objective, kClose * want->objective) << round;
+      EXPECT_LE(BytesOf(problem, got.best->choice), made.limit);
+      EXPECT_EQ(got.best->objective, Evaluate(problem, got.best->choice).Weighted(made.weights));
+      EXPECT_LE(got.lower_bound, want->objective * (1 + kClose));
+      // Stopped at once: the bound holds, and what was found fits.
+      EXPECT_LE(root.lower_bound, want->objective * (1 + kClose));
+      EXPECT_GE(root.lower_bound, free * (1 - kClose));
+      ASSERT_TRUE(root.best.has_value());
+      EXPECT_LE(BytesOf(problem, root.best->choice), made.limit);
+      EXPECT_GE(root.best->objective, want->objective * (1 - kClose));
     }
-    double free = Brute(problem, made.weights).objective;
-    binding += want->objective > free ? 1 : 0;
-    EXPECT_NEAR(got.best->objective, want->objective, kClose * want->objective) << round;
-    EXPECT_LE(BytesOf(problem, got.best->choice), made.limit);
-    EXPECT_EQ(got.best->objective, Evaluate(problem, got.best->choice).Weighted(made.weights));
-    EXPECT_LE(got.lower_bound, want->objective * (1 + kClose));
-    // Stopped at once: the bound holds, and what was found fits.
-    EXPECT_LE(root.lower_bound, want->objective * (1 + kClose));
-    EXPECT_GE(root.lower_bound, free * (1 - kClose));
-    ASSERT_TRUE(root.best.has_value());
-    EXPECT_LE(BytesOf(problem, root.best->choice), made.limit);
-    EXPECT_GE(root.best->objective, want->objective * (1 - kClose));
+    fmt::print(
+        "600 problems, {} of chains, {} binding, {} infeasible; labels {}: {:.1f} nodes, at most "
+        "{}\n",
+        chains, binding, infeasible, max_labels, static_cast<double>(nodes) / 600, most_nodes);
+    EXPECT_GE(binding, 300);
+    EXPECT_GE(infeasible, 20);
+    EXPECT_GE(chains, 280);
   }
-  fmt::print("600 problems, {} of chains, {} binding, {} infeasible: {:.1f} nodes, at most {}\n",
-             chains, binding, infeasible, static_cast<double>(nodes) / 600, most_nodes);
-  EXPECT_GE(binding, 250);
-  EXPECT_GE(infeasible, 20);
-  EXPECT_GE(chains, 280);
+}
+
+// However few labels there may be, the bound holds.
+TEST(Limited, FewLabels) {
+  Random rng(6);
+  int proven = 0;
+  for (int round = 0; round < 200; ++round) {
+    LimitedCase made = RandomCase(rng, round);
+    std::optional<Solution> want = BruteLimited(made.problem, made.weights, made.limit);
+    LimitOptions options;
+    options.weights = made.weights;
+    options.limit = made.limit;
+    options.max_nodes = 1;
+    options.max_labels = static_cast<int64_t>(10 + Below(rng, 60));
+    LimitedSolution got = SolveLimited(made.problem, options);
+    ASSERT_EQ(got.best.has_value(), want.has_value());
+    proven += got.proven ? 1 : 0;
+    if (!want) continue;
+    EXPECT_LE(got.lower_bound, want->objective * (1 + kClose));
+    EXPECT_GE(got.best->objective, want->objective * (1 - kClose));
+    EXPECT_LE(BytesOf(made.problem, got.best->choice), made.limit);
+  }
+  EXPECT_LT(proven, 200);
 }
 
 TEST(Limited, WithoutALimitItIsThePlainMinimum) {
@@ -143,10 +175,10 @@ TEST(Limited, SameInputSameResult) {
   }
 }
 
-// Thirty equal copies: more than can be tried, so what is printed is the gap that the root leaves.
+// More than can be tried: labels prove the minimum, and what the root finds without them is near it.
 TEST(Limited, LongChains) {
   Random rng(3);
-  double sum = 0, worst = 0;
+  double sum = 0, worst = 0, off = 0;
   int count = 0;
   while (count < 40) {
     Problem problem = RandomChain(rng, 30);
@@ -155,17 +187,29 @@ TEST(Limited, LongChains) {
     double most = BytesOf(problem, cheapest.choice);
     double least = BytesOf(problem, SolveFolded(problem, {0, 0, 1})->choice);
     if (most < 1.2 * least) continue;
-    double limit = least + (0.1 + 0.8 * Uniform(rng)) * (most - least);
-    LimitedSolution got = SolveLimited(problem, {.limit = limit, .max_nodes = 1});
-    ASSERT_TRUE(got.best.has_value());
-    EXPECT_LE(BytesOf(problem, got.best->choice), limit);
-    EXPECT_LE(got.lower_bound, got.best->objective);
-    sum += got.gap();
-    worst = std::max(worst, got.gap());
+    LimitOptions options;
+    options.limit = least + (0.1 + 0.8 * Uniform(rng)) * (most - least);
+    options.max_nodes = 1;
+    LimitedSolution exact = SolveLimited(problem, options);
+    EXPECT_TRUE(exact.proven);
+    options.max_labels = 0;
+    LimitedSolution root = SolveLimited(problem, options);
+    ASSERT_TRUE(exact.best.has_value() && root.best.has_value());
+    for (const LimitedSolution* got : {&exact, &root}) {
+      EXPECT_LE(BytesOf(problem, got->best->choice), options.limit);
+      EXPECT_LE(got->lower_bound, exact.best->objective * (1 + kClose));
+      EXPECT_GE(got->best->objective, exact.best->objective * (1 - kClose));
+    }
+    off += root.best->objective / exact.best->objective - 1;
+    sum += root.gap();
+    worst = std::max(worst, root.gap());
     ++count;
   }
-  fmt::print("30 copies, root alone: gap {:.3f} % on average, at most {:.3f} %\n",
-             100 * sum / count, 100 * worst);
+  fmt::print(
+      "30 copies, root without labels: gap {:.3f} % on average, at most {:.3f} %; off the minimum "
+      "by "
+      "{:.3f} %\n",
+      100 * sum / count, 100 * worst, 100 * off / count);
   EXPECT_LT(sum / count, 0.01);
 }
 
