@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace heddle {
 namespace {
@@ -46,10 +47,11 @@ class LabelSolver::Tree {
     made_ = Up();
   }
 
-  LabelResult Below(double below) {
+  LabelResult Below(double below, int64_t max_labels) {
     LabelResult result;
     if (!made_) return result;
     below_ = below;
+    max_labels_ = max_labels;
     cut_ = below + o_.multiplier * o_.limit;
     labels_.clear();
     work_ = 0;
@@ -302,7 +304,8 @@ class LabelSolver::Tree {
   // Those that no other beats.
   static std::vector<Label> Undominated(std::vector<Label> labels) {
     std::sort(labels.begin(), labels.end(), [](const Label& a, const Label& b) {
-      return a.bytes != b.bytes ? a.bytes < b.bytes : a.cost < b.cost;
+      return std::tie(a.bytes, a.cost, a.prev, a.child, a.x) <
+             std::tie(b.bytes, b.cost, b.prev, b.child, b.x);
     });
     std::vector<Label> kept;
     for (const Label& label : labels) {
@@ -315,7 +318,7 @@ class LabelSolver::Tree {
   // many.
   bool Combine(std::vector<int>& all, const std::vector<int>& more, double rest) {
     work_ += static_cast<int64_t>(all.size() * more.size());
-    if (work_ > kWorkPerLabel * o_.max_labels) return false;
+    if (work_ > kWorkPerLabel * max_labels_) return false;
     std::vector<Label> sums;
     for (int a : all) {
       for (int b : more) {
@@ -330,7 +333,7 @@ class LabelSolver::Tree {
     }
     all.clear();
     for (const Label& label : Undominated(std::move(sums))) all.push_back(Add(label));
-    return static_cast<int64_t>(labels_.size()) <= o_.max_labels;
+    return static_cast<int64_t>(labels_.size()) <= max_labels_;
   }
 
   bool MakeLabels(Bucket& bucket) {
@@ -416,7 +419,7 @@ class LabelSolver::Tree {
   std::vector<Bucket> buckets_;          // in the order of elimination
   std::vector<int> bucket_of_;           // by variable
   std::vector<Label> labels_;
-  int64_t work_ = 0;
+  int64_t max_labels_ = 0, work_ = 0;
 };
 
 LabelSolver::LabelSolver(const Problem& problem, LabelOptions options)
@@ -424,6 +427,8 @@ LabelSolver::LabelSolver(const Problem& problem, LabelOptions options)
 
 LabelSolver::~LabelSolver() = default;
 
-LabelResult LabelSolver::Below(double below) { return tree_->Below(below); }
+LabelResult LabelSolver::Below(double below, int64_t max_labels) {
+  return tree_->Below(below, max_labels);
+}
 
 }  // namespace heddle

@@ -43,8 +43,8 @@ class LabelSolver {
   LabelSolver(const Problem& problem, LabelOptions options);
   ~LabelSolver();
 
-  // The minimum of what fits, if it costs less than this.
-  LabelResult Below(double below);
+  // The minimum of what fits, if it costs less than this. Time grows with the labels that are made.
+  LabelResult Below(double below, int64_t max_labels);
 
  private:
   class Tree;

@@ -25,6 +25,7 @@ struct Node {
 
 // Of labels: relative to the bound, and from call to call.
 constexpr double kFirstStep = 1e-4, kStepGrowth = 1.7;
+constexpr int64_t kFirstLabels = 8;  // a part of those there may be
 
 struct Later {
   bool operator()(const Node& a, const Node& b) const {
@@ -130,28 +131,37 @@ class Search {
       if (!best || price(x) < price(*best)) best = std::move(x);
     });
     if (fits) Offer(*fits);
-    if (node.number != 0 || node.bound >= Cutoff() || Close(node) || problem_.chains.empty())
+    if (node.number != 0 || node.bound >= Cutoff()) return;
+    if (options_.max_labels == 0) {
+      PolishAll({fits, exceeds});
       return;
-    for (const std::optional<PricedChoice>& start : {fits, exceeds}) {
+    }
+    LabelOptions options;
+    options.weights = options_.weights;
+    options.limit = options_.limit;
+    options.multiplier = node.multiplier;
+    options.stop = stop_;
+    LabelSolver labels(problem_, options);
+    // A better choice leaves fewer labels, but takes as long as some of them.
+    if (Close(labels, options_.max_labels / kFirstLabels, node)) return;
+    PolishAll({fits, exceeds});
+    Close(labels, options_.max_labels, node);
+  }
+
+  void PolishAll(const std::vector<std::optional<PricedChoice>>& starts) {
+    if (problem_.chains.empty()) return;
+    for (const std::optional<PricedChoice>& start : starts) {
       if (start) Offer(Polish(problem_, options_.weights, options_.limit, *start, stop_));
     }
   }
 
   // By labels of what is below the bound and a little more; the little grows. True: no gap is left.
-  bool Close(Node& root) {
-    if (options_.max_labels == 0) return false;
-    LabelOptions options;
-    options.weights = options_.weights;
-    options.limit = options_.limit;
-    options.multiplier = root.multiplier;
-    options.max_labels = options_.max_labels;
-    options.stop = stop_;
-    LabelSolver labels(problem_, options);
+  bool Close(LabelSolver& labels, int64_t max_labels, Node& root) {
     double from = root.bound, step = kFirstStep * std::abs(from);
     while (root.bound < Cutoff()) {
       // Rounding may make the step nothing.
       double below = step > 0 ? std::min(Cutoff(), from + step) : Cutoff();
-      LabelResult found = labels.Below(below);
+      LabelResult found = labels.Below(below, max_labels);
       if (!found.finished) return false;
       if (found.best) {
         Cost cost = Evaluate(problem_, found.best->choice);
