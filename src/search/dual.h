@@ -9,8 +9,8 @@
 //        \  over /          g at the crossing is either on both lines, the maximum,
 //   under \     /           or on a third line that replaces one of them.
 //          \ . /
-//           /\x             The end is exact, after about as many solves as the
-//          /  \             numbers have digits at worst; ten or so in practice.
+//           /\x             The end is exact, after finitely many solves:
+//          /  \             five to ten in practice.
 #pragma once
 
 #include <functional>

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "search/dual.h"
+#include "search/repair.h"
 
 namespace heddle {
 namespace {
@@ -57,7 +58,10 @@ class Bounder {
     options.weights = {1 - share, share, 0};
     options.limit = limit_;
     options.multiplier = out_.multiplier;
-    options.visit = [&](const PricedChoice& x) { Met(x); };
+    options.visit = [&](const PricedChoice& x) {
+      ++out_.solves;
+      Met(x);
+    };
     DualResult dual = MaximiseDual(problem_, options);
     if (dual.bound > out_.lower_bound) {
       out_.lower_bound = dual.bound;
@@ -67,6 +71,7 @@ class Bounder {
     if (!dual.finished || dual.bound == kForbidden) return std::nullopt;
     const Cost& under = dual.under->cost;
     if (!dual.over) return Line{under.seconds, under.queued};
+    Mix(problem_, *dual.under, *dual.over, [&](const PricedChoice& x) { Met(x); });
     const Cost& over = dual.over->cost;
     double part = (limit_ - under.bytes) / (over.bytes - under.bytes);
     return Line{under.seconds + part * (over.seconds - under.seconds),
@@ -74,7 +79,6 @@ class Bounder {
   }
 
   void Met(const PricedChoice& x) {
-    ++out_.solves;
     double longest = std::max(x.cost.seconds, x.cost.queued);
     if (x.cost.bytes > limit_ || !(longest < kForbidden)) return;
     if (!out_.best || longest < out_.best->objective) out_.best = Solution{longest, x.choice};
