@@ -7,10 +7,12 @@
 namespace heddle {
 namespace {
 
+// `measure` of a Cost: what is minimised. It does not fall when a cost is added.
+template <class Measure>
 class Enumerator {
  public:
-  Enumerator(const Problem& problem, const Weights& weights)
-      : problem_(problem), weights_(weights) {
+  Enumerator(const Problem& problem, double limit, Measure measure)
+      : problem_(problem), limit_(limit), measure_(std::move(measure)) {
     ending_.resize(problem.unary.size());
     for (const PairCost& pair : problem.pairs) {
       ending_[static_cast<size_t>(std::max(pair.a, pair.b))].push_back(&pair);
@@ -21,23 +23,27 @@ class Enumerator {
   }
 
   Solution Run() {
-    Visit(0, 0);
+    Visit(0, {});
     return std::move(best_);
   }
 
  private:
-  void Visit(size_t v, double so_far) {
-    if (so_far >= best_.objective) return;
+  void Visit(size_t v, const Cost& so_far) {
+    double objective = measure_(so_far);
+    if (objective >= best_.objective || so_far.bytes > limit_ * (1 + 1e-9)) return;
     if (v == choice_.size()) {
-      best_.objective = so_far;
-      best_.cost = Evaluate(problem_, choice_);
+      Cost cost = Evaluate(problem_, choice_);
+      if (limit_ < kForbidden && cost.bytes > limit_) return;
+      best_.objective = objective;
+      best_.cost = cost;
       best_.choice = choice_;
       return;
     }
     const Unary& unary = *problem_.unary[v];
     for (size_t x = 0; x < unary.size(); ++x) {
       choice_[v] = static_cast<int>(x);
-      Cost cost = unary.At(x);
+      Cost cost = so_far;
+      cost += unary.At(x);
       for (const PairCost* pair : ending_[v]) {
         size_t row = static_cast<size_t>(choice_[static_cast<size_t>(pair->a)]);
         size_t column = static_cast<size_t>(choice_[static_cast<size_t>(pair->b)]);
@@ -45,16 +51,28 @@ class Enumerator {
         cost.seconds += (*pair->seconds)[entry];
         if (pair->queued) cost.queued += (*pair->queued)[entry];
       }
-      Visit(v + 1, so_far + cost.Weighted(weights_));
+      Visit(v + 1, cost);
     }
   }
 
   const Problem& problem_;
-  Weights weights_;
+  double limit_;
+  Measure measure_;
   std::vector<std::vector<const PairCost*>> ending_;  // by the later of their variables
   std::vector<int> choice_;
   Solution best_;
 };
+
+template <class Measure>
+Solution LeastOf(const Problem& problem, double limit, Measure measure) {
+  HEDDLE_CHECK(Assignments(problem) <= kMaxBruteAssignments, "too many to try");
+  return Enumerator<Measure>(problem, limit, std::move(measure)).Run();
+}
+
+std::optional<Solution> IfAny(Solution best) {
+  if (best.objective == kForbidden) return std::nullopt;
+  return best;
+}
 
 }  // namespace
 
@@ -68,8 +86,16 @@ int64_t Assignments(const Problem& problem) {
 }
 
 Solution Brute(const Problem& problem, const Weights& weights) {
-  HEDDLE_CHECK(Assignments(problem) <= kMaxBruteAssignments, "too many to try");
-  return Enumerator(problem, weights).Run();
+  return LeastOf(problem, kForbidden, [&](const Cost& cost) { return cost.Weighted(weights); });
+}
+
+std::optional<Solution> BruteLimited(const Problem& problem, const Weights& weights, double limit) {
+  return IfAny(LeastOf(problem, limit, [&](const Cost& cost) { return cost.Weighted(weights); }));
+}
+
+std::optional<Solution> BruteLongest(const Problem& problem, double limit) {
+  return IfAny(LeastOf(problem, limit,
+                       [](const Cost& cost) { return std::max(cost.seconds, cost.queued); }));
 }
 
 }  // namespace heddle

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "search/problem.h"
 
@@ -15,5 +16,11 @@ int64_t Assignments(const Problem& problem);
 // The first of the best in lexicographic order. Depth first: a prefix that costs as much as the best so far is left,
 // so costs must not be negative. At most kMaxBruteAssignments.
 Solution Brute(const Problem& problem, const Weights& weights = {});
+
+// The same with at most so many bytes in all, as Evaluate adds them up; nothing where none is allowed and fits.
+std::optional<Solution> BruteLimited(const Problem& problem, const Weights& weights, double limit);
+
+// The same for the longer of seconds and queued seconds.
+std::optional<Solution> BruteLongest(const Problem& problem, double limit);
 
 }  // namespace heddle

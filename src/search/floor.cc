@@ -53,9 +53,11 @@ class Bound {
     microbatches_ = static_cast<double>(c.microbatches);
     stages_ = static_cast<double>(c.pp);
     layers_ = static_cast<double>(any_->seconds.layers.size());
-    // What a micro-batch's way through the stages before a stage takes, of their time.
-    fill_ = schedule_->splits_backward ? 0.5 : 1.0 / c.chunks;
-    if (c.microbatches < c.pp) fill_ = 0;
+    // Of a stage's time with a micro-batch: what its neighbours wait for. The gradients of parameters are at most a third
+    // of a layer's products, and nobody waits for them where they come apart.
+    constexpr double kWithoutWeights = 0.6;
+    way_ = schedule_->splits_backward ? kWithoutWeights : 1;
+    fill_ = way_ / c.chunks;
   }
 
   double Run() {
@@ -80,7 +82,13 @@ class Bound {
     double cuts = (stages_ * c_.chunks - 1) * any_->seam;
     double busy = microbatches_ * (any_->seconds.total() - cuts) / stages_;
     double held = any_->parameters.total() / stages_;
-    return std::max(busy + problem_.update * held, problem_.traffic * held);
+    // A micro-batch passes all stages and comes back; the others' backwards, at least half of their time, follow it at
+    // the slowest stage.
+    double once = any_->seconds.total() - cuts;
+    double path = way_ * once;
+    if (c_.chunks == 1 && !schedule_->splits_backward)
+      path += (microbatches_ - 1) * once / stages_ / 2;
+    return std::max({busy + problem_.update * held, problem_.traffic * held, path});
   }
 
   // Without layers to count: of all policies the least of everything.
@@ -161,7 +169,7 @@ class Bound {
   PipelineShape shape_;
   std::array<bool, 3> allowed_ = {};
   const Least* any_ = nullptr;  // of the fastest policy
-  double microbatches_ = 1, stages_ = 1, layers_ = 0, fill_ = 0;
+  double microbatches_ = 1, stages_ = 1, layers_ = 0, way_ = 1, fill_ = 0;
 };
 
 }  // namespace

@@ -5,8 +5,7 @@
 // the activations of the micro-batches in flight. Per layer no strategy does with less than Least (prices.h) says, under
 // one of the policies of recomputation. So a bound X holds exactly if stages that take as many whole layers as X and
 // memory allow cannot take them all; and X is bisected. Taking as many as possible early is never wrong: one layer more
-// takes at most one from all stages after it (micro-batches being at least as many as stages; otherwise nothing is
-// counted for the stages before).
+// leaves each stage after it at most one layer less in all.
 #pragma once
 
 #include <array>

@@ -1,0 +1,69 @@
+// The exact search inside a stage under a memory limit, on built-in models: what it finds fits, how near the minimum
+// it is proven to be, and what that takes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "cluster/load.h"
+#include "frontend/families/built_in.h"
+#include "search/eliminate.h"
+#include "search/limited.h"
+#include "search/queue_bound.h"
+#include "search/stage_problem.h"
+
+namespace heddle {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Times are printed, not asserted: machines differ.
+TEST(LimitedSearch, GptWithinAThousandth) {
+  Model model =
+      Analyse(BuildModel("gpt:layers=24,hidden=1024,heads=16,seq=1024,vocab=51200,batch=8"));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  int fit = 0;
+  for (const Mesh& mesh : {Mesh{0, {{"x", 8}}}, Mesh{0, {{"x", 2}, {"y", 2}}}}) {
+    StageCosts costs(model, cluster, mesh, {});
+    Problem problem = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size())).problem;
+    std::optional<Solution> cheapest = SolveFolded(problem);
+    ASSERT_TRUE(cheapest.has_value());
+    double most = Evaluate(problem, cheapest->choice).bytes;
+    double least = Evaluate(problem, SolveFolded(problem, {0, 0, 1})->choice).bytes;
+    double before = kForbidden;
+    for (double part : {0.5, 0.6, 0.7, 0.8, 0.9}) {
+      double limit = part * most;
+      auto start = std::chrono::steady_clock::now();
+      LimitedSolution got = SolveLimited(problem, {.limit = limit, .gap = 1e-3, .max_nodes = 1});
+      double seconds = SecondsSince(start);
+      ASSERT_EQ(got.best.has_value(), limit >= least);
+      EXPECT_TRUE(got.proven);
+      QueueBounds queues = QueueBound(problem, limit);
+      if (!got.best) {
+        EXPECT_EQ(queues.lower_bound, kForbidden);
+        continue;
+      }
+      ++fit;
+      EXPECT_LE(Evaluate(problem, got.best->choice).bytes, limit);
+      EXPECT_LE(got.gap(), 1e-3);
+      EXPECT_GE(got.best->objective, cheapest->objective);
+      EXPECT_LE(got.lower_bound, before);  // more room is never worse
+      before = got.best->objective;
+      ASSERT_TRUE(queues.best.has_value());
+      EXPECT_LE(queues.lower_bound, queues.best->objective);
+      EXPECT_LE(queues.lower_bound, got.best->objective);
+      fmt::print(
+          "{} devices, {:.1f} of the bytes: {:.6f} s (without limit {:.6f}), gap {:.4f} %, {} "
+          "solves, "
+          "{:.4f} s; queues {:.6f} to {:.6f}\n",
+          mesh.size(), part, got.best->objective, cheapest->objective, 100 * got.gap(), got.solves,
+          seconds, queues.lower_bound, queues.best->objective);
+    }
+  }
+  EXPECT_GE(fit, 6);
+}
+
+}  // namespace
+}  // namespace heddle
