@@ -217,7 +217,7 @@ class Search {
     double best = Objective(*best_);
     out_.lower_bound = std::min(closed, best);
     out_.proven = out_.lower_bound >= Cutoff();
-    out_.best = Solution{best, std::move(best_->choice)};
+    out_.best = Solution{best, Evaluate(problem_, best_->choice), best_->choice, {}};
   }
 
   const Problem& problem_;
