@@ -97,6 +97,7 @@ SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   degrees.products = problem.products;
   degrees.layers_per_stage = problem.fixed.layers_per_stage;
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
+  Remark(problem.cluster, degrees, proposal.plan.batch);
   result.memory_limit = MemoryLimit(problem);
   result.judged.push_back(Judge(problem, std::move(proposal), result.memory_limit));
   result.proposals.considered = 1;

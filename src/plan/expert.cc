@@ -118,23 +118,6 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
   }
 }
 
-// What is allowed and may surprise.
-void Remark(const Cluster& cluster, const Degrees& degrees, int64_t batch) {
-  int64_t used = DevicesOf(degrees), devices = DeviceCount(cluster);
-  if (used < devices) {
-    LogInfo("{} = {}: {} of the cluster's {} devices are left idle", Listed(degrees), used,
-            devices - used, devices);
-  }
-  int64_t node = NodeOf(cluster, DeviceId{0}).count;
-  if (degrees.tp > node) {
-    LogWarn("tp {} reaches beyond one node of {} devices, over its slower links", degrees.tp, node);
-  }
-  if (batch / degrees.microbatches % degrees.dp != 0) {
-    LogWarn("a micro-batch of {} samples is not divisible by dp {}: some devices have less to do",
-            batch / degrees.microbatches, degrees.dp);
-  }
-}
-
 // Per block, F, B and W in flops of one micro-batch.
 std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
   std::vector<Rule> rules = MicroRules(model, microbatches);
@@ -153,48 +136,8 @@ std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
   return work;
 }
 
-// Where stages of so many layers each end.
-std::vector<int> FixedEnds(const Model& model, const std::vector<int64_t>& layers, size_t stages) {
-  if (layers.size() != stages) {
-    ThrowInput("layers per stage are given for {} stages, and there are {}: pp x chunks",
-               layers.size(), stages);
-  }
-  int64_t sum = 0;
-  for (size_t s = 0; s < stages; ++s) {
-    bool end = s == 0 || s + 1 == stages;
-    if (layers[s] < (end ? 0 : 1)) {
-      ThrowInput("stage {} is to have {} layers: {}", s, layers[s],
-                 end ? "use 0 or more" : "only the first and the last can do without");
-    }
-    sum = CheckedAdd(sum, layers[s], "the layers of all stages");
-  }
-  if (int64_t all = LayersOf(model); sum != all) {
-    ThrowInput("layers per stage {} are {} layers, and the model has {} repeated blocks",
-               fmt::join(layers, ","), sum, all);
-  }
-  // A stage ends where the first layer of the next begins, or, before a stage of none, after its own last.
-  std::vector<int> starts;  // of layers; then the end of the last
-  for (size_t b = 0; b < model.blocks.size(); ++b) {
-    if (model.blocks[b].chain >= 0) starts.push_back(static_cast<int>(b));
-  }
-  if (!starts.empty()) starts.push_back(starts.back() + 1);
-  std::vector<int> ends;
-  int64_t before = 0;
-  for (size_t s = 0; s + 1 < stages; ++s) {
-    before += layers[s];
-    ends.push_back(starts.empty() ? 0 : starts[static_cast<size_t>(before)]);
-    int begin = s == 0 ? 0 : ends[s - 1];
-    if (ends.back() <= begin)
-      ThrowInput("stage {} is to have no layers, and nothing else is its", s);
-  }
-  ends.push_back(static_cast<int>(model.blocks.size()));
-  if (stages > 1 && ends[stages - 1] <= ends[stages - 2])
-    ThrowInput("stage {} is to have no layers, and nothing else is its", stages - 1);
-  return ends;
-}
-
-std::vector<int> StageEnds(const Model& model, const Degrees& degrees,
-                           const std::vector<HalfTimes>& work) {
+std::vector<int> EndsOf(const Model& model, const Degrees& degrees,
+                        const std::vector<HalfTimes>& work) {
   int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
   auto blocks = static_cast<int64_t>(model.blocks.size());
   if (stages > blocks) {
@@ -203,7 +146,7 @@ std::vector<int> StageEnds(const Model& model, const Degrees& degrees,
                std::max<int64_t>(1, blocks / degrees.chunks));
   }
   if (!degrees.layers_per_stage.empty())
-    return FixedEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
+    return heddle::StageEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
   std::vector<double> flops;
   for (const HalfTimes& w : work) flops.push_back(w.forward + w.backward + w.weight);
   return Balance(flops, static_cast<int>(stages));
@@ -214,7 +157,7 @@ std::vector<Stage> MakeStages(const Model& model, const Degrees& degrees, const 
   std::vector<HalfTimes> work = BlockWork(model, degrees.microbatches);
   std::vector<Stage> stages;
   int first = 0;
-  for (int end : StageEnds(model, degrees, work)) {
+  for (int end : EndsOf(model, degrees, work)) {
     Stage stage;
     stage.first_block = first;
     stage.last_block = end;
@@ -259,6 +202,45 @@ int64_t LayersOf(const Model& model) {
                        [](const ModelBlock& block) { return block.chain >= 0; });
 }
 
+std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layers, size_t stages) {
+  if (layers.size() != stages) {
+    ThrowInput("layers per stage are given for {} stages, and there are {}: pp x chunks",
+               layers.size(), stages);
+  }
+  int64_t sum = 0;
+  for (size_t s = 0; s < stages; ++s) {
+    bool end = s == 0 || s + 1 == stages;
+    if (layers[s] < (end ? 0 : 1)) {
+      ThrowInput("stage {} is to have {} layers: {}", s, layers[s],
+                 end ? "use 0 or more" : "only the first and the last can do without");
+    }
+    sum = CheckedAdd(sum, layers[s], "the layers of all stages");
+  }
+  if (int64_t all = LayersOf(model); sum != all) {
+    ThrowInput("layers per stage {} are {} layers, and the model has {} repeated blocks",
+               fmt::join(layers, ","), sum, all);
+  }
+  // A stage ends where the first layer of the next begins, or, before a stage of none, after its own last.
+  std::vector<int> starts;  // of layers; then the end of the last
+  for (size_t b = 0; b < model.blocks.size(); ++b) {
+    if (model.blocks[b].chain >= 0) starts.push_back(static_cast<int>(b));
+  }
+  if (!starts.empty()) starts.push_back(starts.back() + 1);
+  std::vector<int> ends;
+  int64_t before = 0;
+  for (size_t s = 0; s + 1 < stages; ++s) {
+    before += layers[s];
+    ends.push_back(starts.empty() ? 0 : starts[static_cast<size_t>(before)]);
+    int begin = s == 0 ? 0 : ends[s - 1];
+    if (ends.back() <= begin)
+      ThrowInput("stage {} is to have no layers, and nothing else is its", s);
+  }
+  ends.push_back(static_cast<int>(model.blocks.size()));
+  if (stages > 1 && ends[stages - 1] <= ends[stages - 2])
+    ThrowInput("stage {} is to have no layers, and nothing else is its", stages - 1);
+  return ends;
+}
+
 int64_t DevicesOf(const Degrees& degrees) {
   auto check = [](std::string_view name, int64_t value) {
     if (value < 1) ThrowInput("{} {}: a degree is at least 1", name, value);
@@ -301,8 +283,23 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
   std::vector<Strategy> strategies =
       ExpertStrategies(model, degrees, mesh, StageOf(model, plan.stages));
   for (Stage& stage : plan.stages) HandOut(model, strategies, stage);
-  Remark(cluster, degrees, plan.batch);
   return plan;
+}
+
+void Remark(const Cluster& cluster, const Degrees& degrees, int64_t batch) {
+  int64_t used = DevicesOf(degrees), devices = DeviceCount(cluster);
+  if (used < devices) {
+    LogInfo("{} = {}: {} of the cluster's {} devices are left idle", Listed(degrees), used,
+            devices - used, devices);
+  }
+  int64_t node = NodeOf(cluster, DeviceId{0}).count;
+  if (degrees.tp > node) {
+    LogWarn("tp {} reaches beyond one node of {} devices, over its slower links", degrees.tp, node);
+  }
+  if (batch / degrees.microbatches % degrees.dp != 0) {
+    LogWarn("a micro-batch of {} samples is not divisible by dp {}: some devices have less to do",
+            batch / degrees.microbatches, degrees.dp);
+  }
 }
 
 }  // namespace heddle

@@ -48,11 +48,17 @@ struct Degrees {
 // How many repeated blocks a model has: what `layers_per_stage` adds up to.
 int64_t LayersOf(const Model& model);
 
+// Where stages of so many layers each end, in blocks. Throws InputError where they do not add up.
+std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layers, size_t stages);
+
 // The devices these degrees take. Throws InputError where one is below 1 or their product is not a number.
 int64_t DevicesOf(const Degrees& degrees);
 
 // Throws InputError, naming every factor and what would do, where the degrees do not fit the cluster or the model.
 // The plan is sound (plan/verify.h) but for the model's source, which is the caller's to fill in.
 Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degrees);
+
+// Says on standard error what is allowed and may surprise: idle devices, uneven shares.
+void Remark(const Cluster& cluster, const Degrees& degrees, int64_t batch);
 
 }  // namespace heddle

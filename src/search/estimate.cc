@@ -6,6 +6,7 @@
 #include "cluster/topology.h"
 #include "search/floor.h"
 #include "search/links.h"
+#include "search/mix.h"
 
 namespace heddle {
 namespace {
@@ -56,8 +57,8 @@ struct Estimator::Context {
   double bytes_per_parameter = 0;
   double update = 0;              // seconds of a step per parameter
   double reduce = 0, gather = 0;  // likewise
-  double transient = 0;           // bytes, of any stage
-  double limit = 0;
+  const Sums* kept = nullptr;     // with nothing recomputed
+  double room = 0;                // bytes, less what is there for a moment
 };
 
 Estimator::Estimator(const SearchProblem& problem, Prices& prices)
@@ -188,92 +189,58 @@ void Estimator::SetEnd(Context& context) const {
   }
 }
 
-StageEstimate Estimator::StageOf(const Context& context, int stage, int first, int last) const {
-  const Configuration& c = *context.configuration;
-  double chunks = c.chunks;
+// Bytes but for what is there for a moment.
+std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int stage, int first,
+                                                 int last) const {
   int device = context.shape.device_of(stage);
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
   // Between B and W what backward made is kept as well, and what was recomputed.
   constexpr double kPending = 1.5;
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
-  in_flight /= chunks;
-  double limit = context.limit / chunks;
-
-  struct Option {
-    double seconds = kForbidden, bytes = 0;
-  };
-  std::array<Option, 3> options;
-  const Sums& kept = context.sums[0] ? *context.sums[0] : *context.sums[2 - !context.sums[2]];
-  double transient = context.transient + reserve_ + kept.most_activations;
-  for (size_t r = 0; r < 3; ++r) {
+  in_flight /= context.shape.chunks;
+  std::array<PolicyCost, 3> costs;
+  for (size_t r = 0; r < costs.size(); ++r) {
     const Sums* sums = context.sums[r];
     if (sums == nullptr) continue;
-    options[r].seconds = sums->Seconds(first, last);
-    options[r].bytes =
-        in_flight * Sums::Of(sums->activations, first, last) + Sums::Of(sums->held, first, last) +
-        context.bytes_per_parameter * Sums::Of(sums->parameters, first, last) +
-        kPending * waiting * Sums::Of(kept.activations, first, last) + transient / chunks;
+    costs[r].allowed = true;
+    costs[r].seconds = sums->Seconds(first, last);
+    costs[r].bytes = in_flight * Sums::Of(sums->activations, first, last) +
+                     Sums::Of(sums->held, first, last) +
+                     context.bytes_per_parameter * Sums::Of(sums->parameters, first, last) +
+                     kPending * waiting * Sums::Of(context.kept->activations, first, last);
   }
-  // One policy for all layers, or the cheapest mix of two.
-  double layers = 0;
-  for (const Sums* sums : context.sums) {
-    if (sums != nullptr) layers = Sums::Of(sums->layers, first, last);
-  }
-  size_t lax = 0, strict = 0;
-  double share = 0, best = kForbidden, bytes = kForbidden;
-  for (size_t a = 0; a < 3; ++a) {
-    if (context.sums[a] == nullptr) continue;
-    if (options[a].bytes <= limit && options[a].seconds < best) {
-      best = options[a].seconds;
-      lax = strict = a;
-      share = 0;
-      bytes = options[a].bytes;
-    }
-    for (size_t b = 0; b < 3; ++b) {
-      if (context.sums[b] == nullptr || layers == 0) continue;
-      if (options[a].bytes <= limit || options[b].bytes > limit) continue;
-      double of = (options[a].bytes - limit) / (options[a].bytes - options[b].bytes);
-      of = std::min(1.0, std::ceil(of * layers - 1e-9) / layers);
-      double seconds = options[a].seconds + of * (options[b].seconds - options[a].seconds);
-      if (seconds >= best) continue;
-      best = seconds;
-      lax = a;
-      strict = b;
-      share = of;
-      bytes = options[a].bytes + of * (options[b].bytes - options[a].bytes);
-    }
-  }
+  return costs;
+}
+
+StageEstimate Estimator::StageOf(const Context& context, int stage, int first, int last,
+                                 double limit) const {
+  const Configuration& c = *context.configuration;
+  double layers = Sums::Of(context.kept->layers, first, last);
+  Mix mix = CheapestMix(PolicyCosts(context, stage, first, last), layers, limit);
   StageEstimate out;
   out.first_block = first;
   out.last_block = last;
-  if (best == kForbidden) {  // too large: what needs least
-    for (size_t a = 0; a < 3; ++a) {
-      if (context.sums[a] != nullptr && options[a].bytes < bytes) {
-        bytes = options[a].bytes;
-        lax = strict = a;
-      }
-    }
-  }
-  out.bytes = bytes * chunks;
-  auto strict_layers = static_cast<int64_t>(std::llround(share * layers));
+  out.fits = mix.fits;
+  out.bytes = mix.bytes;
+  auto strict_layers = static_cast<int64_t>(std::llround(mix.share * layers));
   for (int b = first; b < last; ++b) {
     bool layer = prices_.model().blocks[static_cast<size_t>(b)].chain >= 0;
     bool more = layer && strict_layers > 0;
     if (more) --strict_layers;
-    out.recompute.push_back(kPolicies[more || lax == strict ? strict : lax]);
+    out.recompute.push_back(kPolicies[more ? mix.strict : mix.lax]);
   }
   auto mixed = [&](auto member) {
-    double x = Sums::Of(context.sums[lax]->*member, first, last);
-    double y = Sums::Of(context.sums[strict]->*member, first, last);
-    return x + share * (y - x);
+    double x = Sums::Of(context.sums[mix.lax]->*member, first, last);
+    double y = Sums::Of(context.sums[mix.strict]->*member, first, last);
+    return x + mix.share * (y - x);
   };
   double host = compute_.Host().total();
-  double parameters = mixed(&Sums::parameters);
+  out.parameters = mixed(&Sums::parameters);
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
   if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
     // Beside computation; but what computation waits for waits for them.
-    double gather = parameters * context.gather, reduce = parameters * context.reduce;
+    double gather = out.parameters * context.gather, reduce = out.parameters * context.reduce;
     double backward = out.times.backward + out.times.weight;
     bool waits = c.inner() > 1 || !problem_.sim.stack.overlap_weights;
     out.times.forward += waits ? 0.6 * gather : std::max(0.0, gather - out.times.forward);
@@ -284,8 +251,10 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
 }
 
 double Estimator::Linear(const Context& context, int stage, int first, int last) const {
-  StageEstimate at = StageOf(context, stage, first, last);
-  if (at.bytes > context.limit * (1 + 1e-9)) return kForbidden;
+  // Chunks share their device: what does not fit is seen when all are there.
+  StageEstimate at =
+      StageOf(context, stage, first, last, context.shape.chunks > 1 ? kForbidden : context.room);
+  if (!at.fits) return kForbidden;
   return at.times.forward + at.times.backward + at.times.weight;
 }
 
@@ -295,6 +264,9 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   int blocks = static_cast<int>(prices_.model().blocks.size());
   int stages = context.configuration->stages();
   if (stages == 1) return {blocks};
+  if (!problem_.fixed.layers_per_stage.empty()) {
+    return StageEnds(prices_.model(), problem_.fixed.layers_per_stage, static_cast<size_t>(stages));
+  }
   std::vector<int> seams = seams_;
   seams.push_back(blocks);
   int count = static_cast<int>(seams.size());
@@ -357,6 +329,31 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   return best;
 }
 
+// What each stage may use: with chunks, what is too much on a device is saved by its layers alike.
+std::vector<double> Estimator::Rooms(const Context& context, const std::vector<int>& ends) const {
+  std::vector<double> rooms(ends.size(), context.room);
+  int devices = context.shape.devices;
+  if (context.shape.chunks == 1) return rooms;
+  for (int d = 0; d < devices; ++d) {
+    std::vector<double> bytes(ends.size(), 0);
+    double sum = 0, layers = 0;
+    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
+      int first = s == 0 ? 0 : ends[s - 1];
+      StageEstimate most = StageOf(context, static_cast<int>(s), first, ends[s], kForbidden);
+      bytes[s] = most.bytes;
+      sum += bytes[s];
+      layers += Sums::Of(context.kept->layers, first, ends[s]);
+    }
+    double excess = std::max(0.0, sum - context.room);
+    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
+      int first = s == 0 ? 0 : ends[s - 1];
+      double share = layers > 0 ? Sums::Of(context.kept->layers, first, ends[s]) / layers : 1;
+      rooms[s] = bytes[s] - share * excess;
+    }
+  }
+  return rooms;
+}
+
 Estimate Estimator::Of(const Configuration& c) {
   Estimate out;
   Context context;
@@ -366,35 +363,35 @@ Estimate Estimator::Of(const Configuration& c) {
     context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy);
     if (context.sums[static_cast<size_t>(policy)] == nullptr) return out;
   }
+  context.kept = SumsOf(c, RecomputePolicy::kNone);
   context.schedule = FindSchedule(c.schedule);
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
-  context.limit = limit_;
-  context.transient = 0.02 * limit_;
+  // Of a block at work: what its backward makes, and what was recomputed.
+  double transient = 0.02 * limit_ + reserve_ + context.kept->most_activations;
+  context.room = limit_ - transient;
   SetEnd(context);
-  int first = 0;
-  out.fits = true;
   std::vector<int> ends = Cut(context);
-  for (size_t s = 0; s < ends.size(); first = ends[s++]) {
-    out.stages.push_back(StageOf(context, static_cast<int>(s), first, ends[s]));
-    const StageEstimate& stage = out.stages.back();
-    out.bytes = std::max(out.bytes, stage.bytes);
-    out.fits = out.fits && stage.bytes <= limit_ * (1 + 1e-9);
-    context.shape.times.push_back(stage.times);
+  std::vector<double> rooms = Rooms(context, ends);
+  std::vector<double> used(static_cast<size_t>(c.pp), transient);  // by device
+  out.fits = true;
+  for (size_t s = 0; s < ends.size(); ++s) {
+    int first = s == 0 ? 0 : ends[s - 1];
+    out.stages.push_back(StageOf(context, static_cast<int>(s), first, ends[s], rooms[s]));
+    used[s % used.size()] += out.stages.back().bytes;
+    out.fits = out.fits && out.stages.back().fits;
+    context.shape.times.push_back(out.stages.back().times);
   }
+  out.bytes = *std::max_element(used.begin(), used.end());
   double end = 0;
-  for (size_t s = 0; s < out.stages.size(); ++s) {
-    const StageEstimate& stage = out.stages[s];
-    double parameters =
-        Sums::Of(context.sums[static_cast<size_t>(stage.recompute.back())]->parameters,
-                 stage.first_block, stage.last_block);
-    double reduce = c.zero == 3 ? 0 : parameters * context.reduce;
-    double gather = c.zero == 3 ? 0 : parameters * context.gather;
+  for (const StageEstimate& stage : out.stages) {
+    double reduce = c.zero == 3 ? 0 : stage.parameters * context.reduce;
+    double gather = c.zero == 3 ? 0 : stage.parameters * context.gather;
     double beside =
         problem_.sim.stack.overlap_gradients ? stage.times.backward + stage.times.weight : 0;
-    end = std::max(
-        end, c.chunks * (parameters * context.update + gather + std::max(0.0, reduce - beside)));
+    end = std::max(end, c.chunks * (stage.parameters * context.update + gather +
+                                    std::max(0.0, reduce - beside)));
   }
   out.seconds = context.schedule->lower_bound(context.shape) + end;
   return out;

@@ -9,6 +9,7 @@
 
 #include "schedule/schedule.h"
 #include "search/configuration.h"
+#include "search/mix.h"
 #include "search/prices.h"
 
 namespace heddle {
@@ -17,7 +18,9 @@ struct StageEstimate {
   int first_block = 0, last_block = 0;
   std::vector<RecomputePolicy> recompute;  // per block
   StageTimes times;
-  double bytes = 0;
+  bool fits = false;
+  double bytes = 0;       // but for what is there for a moment
+  double parameters = 0;  // on a device
 };
 
 struct Estimate {
@@ -50,7 +53,10 @@ class Estimator {
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute);
   void SetEnd(Context& context) const;
   std::vector<int> Cut(const Context& context) const;
-  StageEstimate StageOf(const Context& context, int stage, int first, int last) const;
+  std::vector<double> Rooms(const Context& context, const std::vector<int>& ends) const;
+  std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
+                                        int last) const;
+  StageEstimate StageOf(const Context& context, int stage, int first, int last, double limit) const;
   double Linear(const Context& context, int stage, int first, int last) const;
 
   const SearchProblem& problem_;

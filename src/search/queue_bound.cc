@@ -81,7 +81,8 @@ class Bounder {
   void Met(const PricedChoice& x) {
     double longest = std::max(x.cost.seconds, x.cost.queued);
     if (x.cost.bytes > limit_ || !(longest < kForbidden)) return;
-    if (!out_.best || longest < out_.best->objective) out_.best = Solution{longest, x.cost, x.choice, {}};
+    if (!out_.best || longest < out_.best->objective)
+      out_.best = Solution{longest, x.cost, x.choice, {}};
   }
 
   const Problem& problem_;

@@ -102,7 +102,9 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
     ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp,
                degrees.tp, degrees.pp, degrees.cp, DevicesOf(degrees));
   }
-  return ExpertPlan(model, loaded, degrees);
+  Plan plan = ExpertPlan(model, loaded, degrees);
+  Remark(loaded, degrees, plan.batch);
+  return plan;
 }
 
 void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
