@@ -49,7 +49,7 @@ Plan Assemble(const SearchProblem& problem, Prices& prices, Estimator& estimator
     for (RecomputePolicy policy : at.recompute) strategies.try_emplace(policy);
   }
   for (auto& [policy, of] : strategies) {
-    const Priced* priced = estimator.PricedAs(c, policy);
+    const Priced* priced = estimator.PricedAs(c, policy, estimate.thrift);
     of = prices.StrategiesOf(*priced);
     if (strategies.begin()->first == policy) {
       mesh.axes.insert(mesh.axes.end(), priced->mesh.axes.begin(), priced->mesh.axes.end());

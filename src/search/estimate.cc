@@ -92,19 +92,28 @@ PriceKey Estimator::KeyOf(const Configuration& c, RecomputePolicy recompute) con
   return key;
 }
 
-const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute) {
+// What a byte is worth at a level of thrift: the memory of a device a hundredth of a stage's work, a quarter, four times
+// it. Powers of two, so that configurations share what was found.
+const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute, int thrift) {
+  constexpr std::array<double, kThrifts> kLevels = {1.0 / 128, 0.25, 4};
   PriceKey key = KeyOf(c, recompute);
-  // A byte kept is worth little, but something: the memory of a device a hundredth of the work.
-  const Priced* plain = prices_.Of(key);
-  if (plain == nullptr) return nullptr;
-  double scale = std::exp2(std::floor(std::log2(plain->total.seconds() / limit_)));
-  key.per_byte = scale / 256;
-  const Priced* frugal = prices_.Of(key);
-  return frugal != nullptr ? frugal : plain;
+  const Least* least = prices_.LeastOf(key);
+  if (least == nullptr) return nullptr;
+  auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
+  double stages = static_cast<double>(c.pp);
+  double worth = kLevels[static_cast<size_t>(thrift)] * least->seconds.total() / stages / limit_;
+  double in_flight =
+      std::max(1.0, std::min<double>(stages, static_cast<double>(c.microbatches)) / 2);
+  key.per_byte = power(worth * in_flight);
+  key.per_parameter =
+      power(worth * BytesPerParameter(prices_.options().precision, c.zero,
+                                      static_cast<double>(c.dp), c.microbatches == 1));
+  return prices_.Of(key);
 }
 
-const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy recompute) {
-  const Priced* priced = PricedAs(c, recompute);
+const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy recompute,
+                                         int thrift) {
+  const Priced* priced = PricedAs(c, recompute, thrift);
   if (priced == nullptr) return nullptr;
   std::lock_guard lock(mutex_);
   std::unique_ptr<Sums>& sums = sums_[priced];
@@ -355,15 +364,30 @@ std::vector<double> Estimator::Rooms(const Context& context, const std::vector<i
 }
 
 Estimate Estimator::Of(const Configuration& c) {
+  Estimate best;
+  for (int thrift = 0; thrift < kThrifts; ++thrift) {
+    Estimate estimate = WithThrift(c, thrift);
+    bool better = estimate.fits != best.fits ? estimate.fits
+                  : estimate.fits            ? estimate.seconds < best.seconds
+                                             : best.bytes == 0 || estimate.bytes < best.bytes;
+    if (better) best = std::move(estimate);
+    if (best.fits && best.plain) break;  // nothing was done to save memory
+  }
+  return best;
+}
+
+Estimate Estimator::WithThrift(const Configuration& c, int thrift) {
   Estimate out;
+  out.thrift = thrift;
   Context context;
   context.configuration = &c;
   for (RecomputePolicy policy : kPolicies) {
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
-    context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy);
+    context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, thrift);
     if (context.sums[static_cast<size_t>(policy)] == nullptr) return out;
   }
-  context.kept = SumsOf(c, RecomputePolicy::kNone);
+  context.kept = SumsOf(c, RecomputePolicy::kNone, thrift);
+  if (context.kept == nullptr) return out;
   context.schedule = FindSchedule(c.schedule);
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
@@ -381,6 +405,9 @@ Estimate Estimator::Of(const Configuration& c) {
     out.stages.push_back(StageOf(context, static_cast<int>(s), first, ends[s], rooms[s]));
     used[s % used.size()] += out.stages.back().bytes;
     out.fits = out.fits && out.stages.back().fits;
+    for (RecomputePolicy policy : out.stages.back().recompute) {
+      out.plain = out.plain && policy == RecomputePolicy::kNone;
+    }
     context.shape.times.push_back(out.stages.back().times);
   }
   out.bytes = *std::max_element(used.begin(), used.end());

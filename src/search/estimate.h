@@ -14,6 +14,8 @@
 
 namespace heddle {
 
+constexpr int kThrifts = 3;
+
 struct StageEstimate {
   int first_block = 0, last_block = 0;
   std::vector<RecomputePolicy> recompute;  // per block
@@ -27,6 +29,8 @@ struct Estimate {
   bool fits = false;
   double seconds = kForbidden;  // of a step
   double bytes = 0;             // of the device that needs most
+  int thrift = 0;               // how much memory was minded in choosing strategies
+  bool plain = true;            // nothing is recomputed
   std::vector<StageEstimate> stages;
 };
 
@@ -44,13 +48,15 @@ class Estimator {
   void SetReserve(double bytes) { reserve_ = bytes; }
   double reserve() const { return reserve_; }
 
-  const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute);
+  // The strategies an estimate is made of.
+  const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
 
  private:
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
   struct Sums;  // over blocks, from the first
   struct Context;
-  const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute);
+  const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
+  Estimate WithThrift(const Configuration& configuration, int thrift);
   void SetEnd(Context& context) const;
   std::vector<int> Cut(const Context& context) const;
   std::vector<double> Rooms(const Context& context, const std::vector<int>& ends) const;

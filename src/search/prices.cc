@@ -51,9 +51,14 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
   }
 }
 
-const Priced* Prices::Of(PriceKey key) {
+PriceKey Prices::Normal(PriceKey key) const {
   if (!has_once_) key.microbatches = 1;
   if (!has_tied_) key.stages = false;
+  return key;
+}
+
+const Priced* Prices::Of(PriceKey key) {
+  key = Normal(key);
   {
     std::lock_guard lock(mutex_);
     auto found = made_.find(key);
@@ -64,9 +69,32 @@ const Priced* Prices::Of(PriceKey key) {
   return made_.try_emplace(key, std::move(priced)).first->second.get();
 }
 
-std::unique_ptr<Priced> Prices::Make(const PriceKey& key) const {
-  auto priced = std::make_unique<Priced>();
-  priced->mesh = MeshOf(key.axes);
+const Least* Prices::LeastOf(PriceKey key) {
+  key = Normal(key);
+  key.per_byte = key.per_parameter = 0;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = least_.find(key);
+    if (found != least_.end()) return found->second.get();
+  }
+  std::unique_ptr<Least> least = MakeLeast(key);
+  std::lock_guard lock(mutex_);
+  return least_.try_emplace(key, std::move(least)).first->second.get();
+}
+
+std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
+  key.per_byte = key.per_parameter = 0;
+  {
+    std::lock_guard lock(mutex_);
+    auto found = stages_.find(key);
+    if (found != stages_.end()) return found->second;
+  }
+  std::shared_ptr<const StageProblem> stage = MakeStage(key);
+  std::lock_guard lock(mutex_);
+  return stages_.try_emplace(key, std::move(stage)).first->second;
+}
+
+std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) const {
   CostOptions options;
   options.parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
   options.microbatches = key.microbatches;
@@ -75,35 +103,50 @@ std::unique_ptr<Priced> Prices::Make(const PriceKey& key) const {
   options.sim = options_.sim;
   options.tied_alike = key.stages;
   options.whole = options_.whole;
-  StageCosts costs(small_.model, cluster_, priced->mesh, options);
-  priced->stage = MakeStageProblem(costs, 0, static_cast<int>(small_.model.blocks.size()));
-  for (VariableChain& chain : priced->stage.problem.chains) {
+  StageCosts costs(small_.model, cluster_, MeshOf(key.axes), options);
+  auto stage = std::make_shared<StageProblem>(
+      MakeStageProblem(costs, 0, static_cast<int>(small_.model.blocks.size())));
+  for (VariableChain& chain : stage->problem.chains) {
     // Problems have chains in the order of the model's, but for those that are too short.
     const Model& small = small_.model;
     for (size_t c = 0; c < small.folding.chains.size(); ++c) {
       if (small_.left_out[c] == 0 || chain.copies.size() != kSpelled) continue;
-      NodeId maker = priced->stage.makers[static_cast<size_t>(chain.copies[0][0])];
+      NodeId maker = stage->makers[static_cast<size_t>(chain.copies[0][0])];
       const std::vector<NodeId>& first = small.folding.chains[c].copies[0];
       if (std::find(first.begin(), first.end(), maker) == first.end()) continue;
       chain.unspelled = small_.left_out[c];
       chain.repeated = kSpelled - 2;
     }
   }
-  StageScale scale;
-  scale.microbatches = key.microbatches;
-  Problem problem = Weighed(priced->stage, scale);
-  Weights weights{1, 1, key.per_byte};
+  return stage;
+}
+
+std::optional<Solution> Prices::Solve(const Problem& problem, const Weights& weights) const {
   std::optional<Solution> solution =
       options_.solver ? options_.solver(problem, weights) : SolveFolded(problem, weights);
-  if (!solution || solution->objective == kForbidden) return nullptr;
+  if (solution && solution->objective == kForbidden) return std::nullopt;
+  return solution;
+}
+
+std::unique_ptr<Priced> Prices::Make(const PriceKey& key) {
+  auto priced = std::make_unique<Priced>();
+  priced->mesh = MeshOf(key.axes);
+  priced->stage = StageFor(key);
+  // Bytes are those of activations, and so many for a parameter that it is worth what the key says.
+  StageScale scale;
+  scale.microbatches = key.microbatches;
+  if (key.per_byte > 0) scale.bytes_per_parameter = key.per_parameter / key.per_byte;
+  std::optional<Solution> solution = Solve(Weighed(*priced->stage, scale), {1, 1, key.per_byte});
+  if (!solution) return nullptr;
   priced->solution = std::move(*solution);
-  priced->blocks = BlocksOf(*priced, priced->solution);
+  priced->blocks = BlocksOf(*priced->stage, priced->solution);
   for (const ChoiceCost& block : priced->blocks) priced->total += block;
   return priced;
 }
 
-std::vector<ChoiceCost> Prices::BlocksOf(const Priced& priced, const Solution& solution) const {
-  BlockCosts by_block = CostsByBlock(small_.model, priced.stage, solution);
+std::vector<ChoiceCost> Prices::BlocksOf(const StageProblem& stage,
+                                         const Solution& solution) const {
+  BlockCosts by_block = CostsByBlock(small_.model, stage, solution);
   std::vector<ChoiceCost> blocks;
   for (const ShortNode& at : small_.blocks) {
     const std::vector<ChoiceCost>& from = at.chain < 0 ? by_block.blocks : by_block.unspelled;
@@ -112,26 +155,12 @@ std::vector<ChoiceCost> Prices::BlocksOf(const Priced& priced, const Solution& s
   return blocks;
 }
 
-const Least* Prices::LeastOf(PriceKey key) {
-  key.per_byte = 0;
-  const Priced* priced = Of(key);
-  if (priced == nullptr) return nullptr;
-  {
-    std::lock_guard lock(mutex_);
-    auto found = least_.find(priced);
-    if (found != least_.end()) return found->second.get();
-  }
-  std::unique_ptr<Least> least = MakeLeast(*priced, key);
-  std::lock_guard lock(mutex_);
-  return least_.try_emplace(priced, std::move(least)).first->second.get();
-}
-
 // Each of the three by itself.
-std::unique_ptr<Least> Prices::MakeLeast(const Priced& priced, const PriceKey& key) const {
+std::unique_ptr<Least> Prices::MakeLeast(const PriceKey& key) {
   auto least = std::make_unique<Least>();
+  std::shared_ptr<const StageProblem> stage = StageFor(key);
   auto solve = [&](const StageScale& scale, const Weights& weights) {
-    return options_.solver ? options_.solver(Weighed(priced.stage, scale), weights)
-                           : SolveFolded(Weighed(priced.stage, scale), weights);
+    return Solve(Weighed(*stage, scale), weights);
   };
   StageScale seconds{key.microbatches, 0, 0, 0, 0}, activations{key.microbatches, 1, 0, 0, 0},
       parameters{key.microbatches, 0, 1, 0, 0};
@@ -139,8 +168,8 @@ std::unique_ptr<Least> Prices::MakeLeast(const Priced& priced, const PriceKey& k
   std::optional<Solution> light = solve(activations, {0, 0, 1});
   std::optional<Solution> small = solve(parameters, {0, 0, 1});
   if (!fast || !light || !small) return nullptr;
-  std::vector<ChoiceCost> a = BlocksOf(priced, *fast), b = BlocksOf(priced, *light),
-                          c = BlocksOf(priced, *small);
+  std::vector<ChoiceCost> a = BlocksOf(*stage, *fast), b = BlocksOf(*stage, *light),
+                          c = BlocksOf(*stage, *small);
   const Model& model = model_;
   auto add = [&](std::vector<double>& layers, double& before, double& after, size_t block,
                  double amount) {
@@ -158,11 +187,11 @@ std::unique_ptr<Least> Prices::MakeLeast(const Priced& priced, const PriceKey& k
         c[i].parameters);
   }
   // Where stages are cut strategies need not agree: what passes between layers is then saved.
-  for (const VariableChain& chain : priced.stage.problem.chains) {
+  for (const VariableChain& chain : stage->problem.chains) {
     if (chain.copies.size() < 2) continue;
     std::set<int> first(chain.copies[0].begin(), chain.copies[0].end());
     std::set<int> second(chain.copies[1].begin(), chain.copies[1].end());
-    for (const PairCost& pair : priced.stage.problem.pairs) {
+    for (const PairCost& pair : stage->problem.pairs) {
       bool between = (first.count(pair.a) && second.count(pair.b)) ||
                      (first.count(pair.b) && second.count(pair.a));
       if (!between) continue;
@@ -175,9 +204,9 @@ std::unique_ptr<Least> Prices::MakeLeast(const Priced& priced, const PriceKey& k
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {
-  std::vector<Strategy> spelled = heddle::StrategiesOf(priced.stage, priced.solution.choice);
+  std::vector<Strategy> spelled = heddle::StrategiesOf(*priced.stage, priced.solution.choice);
   std::vector<Strategy> strategies;
-  const std::vector<VariableChain>& chains = priced.stage.problem.chains;
+  const std::vector<VariableChain>& chains = priced.stage->problem.chains;
   // Where a variable of a repeated copy is in it.
   std::map<int, std::pair<size_t, size_t>> places;
   for (size_t c = 0; c < chains.size(); ++c) {
@@ -190,7 +219,7 @@ std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {
       strategies.emplace_back(priced.mesh.axes.size(), kReplicate);
       continue;
     }
-    const NodeVariable& node = priced.stage.nodes[at.node.index()];
+    const NodeVariable& node = priced.stage->nodes[at.node.index()];
     auto place = places.find(node.variable);
     if (at.chain < 0 || place == places.end()) {
       strategies.push_back(spelled[at.node.index()]);

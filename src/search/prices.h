@@ -29,13 +29,14 @@ struct PriceKey {
   RecomputePolicy recompute = RecomputePolicy::kNone;
   bool stages =
       false;  // blocks may be on several: parameters that some of them share are stored alike
-  double per_byte = 0;  // seconds of a micro-batch that a byte it keeps is worth
+  // Seconds of a micro-batch that a byte it keeps, and a parameter on a device, are worth.
+  double per_byte = 0, per_parameter = 0;
   auto operator<=>(const PriceKey&) const = default;
 };
 
 struct Priced {
   Mesh mesh;
-  StageProblem stage;  // of the short model
+  std::shared_ptr<const StageProblem> stage;  // of the short model
   Solution solution;
   std::vector<ChoiceCost> blocks;  // per block of the whole model
   ChoiceCost total;
@@ -85,9 +86,13 @@ class Prices {
   std::vector<Strategy> StrategiesOf(const Priced& priced) const;
 
  private:
-  std::unique_ptr<Priced> Make(const PriceKey& key) const;
-  std::unique_ptr<Least> MakeLeast(const Priced& priced, const PriceKey& key) const;
-  std::vector<ChoiceCost> BlocksOf(const Priced& priced, const Solution& solution) const;
+  PriceKey Normal(PriceKey key) const;
+  std::shared_ptr<const StageProblem> StageFor(PriceKey key);
+  std::shared_ptr<const StageProblem> MakeStage(const PriceKey& key) const;
+  std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;
+  std::unique_ptr<Priced> Make(const PriceKey& key);
+  std::unique_ptr<Least> MakeLeast(const PriceKey& key);
+  std::vector<ChoiceCost> BlocksOf(const StageProblem& stage, const Solution& solution) const;
 
   const Model& model_;
   const Cluster& cluster_;
@@ -95,8 +100,9 @@ class Prices {
   ShortModel small_;
   bool has_once_ = false, has_tied_ = false;
   std::mutex mutex_;
+  std::map<PriceKey, std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
-  std::map<const Priced*, std::unique_ptr<Least>> least_;
+  std::map<PriceKey, std::unique_ptr<Least>> least_;
 };
 
 }  // namespace heddle
