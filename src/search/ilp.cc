@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <memory>
@@ -196,37 +197,43 @@ std::vector<int> Choices(const IntegerProgram& program, const double* values) {
 
 IlpResult Nothing() { return {std::nullopt, true, kForbidden}; }
 
+// The bound in units of the program; the objective is not filled in.
+IlpResult Solve(const IntegerProgram& program, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
+  CbcModel model = Load(program, seconds);
+  Cbc_solve(model.get());
+  // Out of time inside the first relaxation, CBC calls a program infeasible.
+  bool in_time = std::chrono::duration<double>(Clock::now() - start).count() < seconds;
+  if (in_time && Cbc_isProvenInfeasible(model.get())) return Nothing();
+  IlpResult result;
+  const double* values = Cbc_bestSolution(model.get());
+  if (values == nullptr) return result;
+  result.solution = Solution{0, Choices(program, values)};
+  result.proven = Cbc_isProvenOptimal(model.get()) != 0;
+  result.bound = std::max(0.0, Cbc_getBestPossibleObjValue(model.get()));
+  return result;
+}
+
 }  // namespace
 
 bool HasIlp() { return true; }
 
 IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
-  Reduced reduced = Reduce(problem, options.weights);
-  if (reduced.least == kForbidden) return Nothing();
   if (options.memory_limit && *options.memory_limit <= 0) {
     ThrowInput("a limit of {} bytes of memory", *options.memory_limit);
   }
+  if (problem.unary.empty()) return {Solution{}, true, 0};
+  Reduced reduced = Reduce(problem, options.weights);
+  if (reduced.least == kForbidden) return Nothing();
   IntegerProgram program = Formulate(problem, reduced, options);
-  IlpResult result;
-  if (!program.choices.empty()) {
-    CbcModel model = Load(program, options.seconds);
-    Cbc_solve(model.get());
-    const double* values = Cbc_bestSolution(model.get());
-    result.proven = Cbc_isProvenOptimal(model.get()) != 0;
-    if (Cbc_isProvenInfeasible(model.get())) {
-      result = Nothing();
-    } else {
-      double bound = Cbc_getBestPossibleObjValue(model.get());
-      result.bound = reduced.least + std::max(0.0, bound) * Unit(reduced);
-      if (values != nullptr) result.solution = Solution{0, Choices(program, values)};
-    }
-  } else {
-    result = {Solution{}, true, 0};
-  }
+  IlpResult result = Solve(program, options.seconds);
+  if (result.bound < kForbidden) result.bound = reduced.least + result.bound * Unit(reduced);
   if (result.solution) {
-    result.solution->objective =
-        Evaluate(problem, result.solution->choice).Weighted(options.weights);
-    HEDDLE_CHECK(result.solution->objective < kForbidden, "CBC chose what is forbidden");
+    Solution& found = *result.solution;
+    found.objective = Evaluate(problem, found.choice).Weighted(options.weights);
+    HEDDLE_CHECK(found.objective < kForbidden, "CBC chose what is forbidden");
+    result.bound = std::min(result.bound, found.objective);
   }
   result.columns = static_cast<int64_t>(program.costs.size());
   result.rows = static_cast<int64_t>(program.row_lower.size());

@@ -20,7 +20,7 @@ namespace heddle {
 struct IlpOptions {
   Weights weights = {};
   std::optional<double> memory_limit = {};  // bytes of all choices together, to a millionth
-  double seconds = 600;                     // that CBC may take, of the clock
+  double seconds = 600;                     // of the clock; CBC looks at it between relaxations
 };
 
 struct IlpResult {
