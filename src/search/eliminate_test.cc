@@ -5,7 +5,7 @@
 #include "search/brute.h"
 #include "search/chain_runs.h"
 #include "search/powers.h"
-#include "search/random_problems_test.h"
+#include "search/random_problem.h"
 
 namespace heddle {
 namespace {

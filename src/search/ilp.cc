@@ -209,7 +209,7 @@ IlpResult Solve(const IntegerProgram& program, double seconds) {
   IlpResult result;
   const double* values = Cbc_bestSolution(model.get());
   if (values == nullptr) return result;
-  result.solution = Solution{0, Choices(program, values)};
+  result.solution = Solution{0, {}, Choices(program, values)};
   result.proven = Cbc_isProvenOptimal(model.get()) != 0;
   result.bound = std::max(0.0, Cbc_getBestPossibleObjValue(model.get()));
   return result;
@@ -223,6 +223,9 @@ IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
   if (options.memory_limit && *options.memory_limit <= 0) {
     ThrowInput("a limit of {} bytes of memory", *options.memory_limit);
   }
+  for (const VariableChain& chain : problem.chains) {
+    HEDDLE_CHECK(chain.unspelled == 0, "copies that are not spelled out have no variables");
+  }
   if (problem.unary.empty()) return {Solution{}, true, 0};
   Reduced reduced = Reduce(problem, options.weights);
   if (reduced.least == kForbidden) return Nothing();
@@ -231,7 +234,8 @@ IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
   if (result.bound < kForbidden) result.bound = reduced.least + result.bound * Unit(reduced);
   if (result.solution) {
     Solution& found = *result.solution;
-    found.objective = Evaluate(problem, found.choice).Weighted(options.weights);
+    found.cost = Evaluate(problem, found.choice);
+    found.objective = found.cost.Weighted(options.weights);
     HEDDLE_CHECK(found.objective < kForbidden, "CBC chose what is forbidden");
     result.bound = std::min(result.bound, found.objective);
   }

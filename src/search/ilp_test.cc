@@ -9,19 +9,20 @@
 
 #include "base/error.h"
 #include "search/brute.h"
-#include "search/random_problems_test.h"
+#include "search/random_problem.h"
 
 namespace heddle {
 namespace {
 
 // The best within a limit on bytes, by trying everything.
 Solution BestWithin(const Problem& problem, const Weights& weights, double limit) {
-  Solution best{kForbidden, {}};
+  Solution best;
+  best.objective = kForbidden;
   std::vector<int> choice(problem.unary.size(), 0);
   while (true) {
     Cost cost = Evaluate(problem, choice);
     double objective = cost.Weighted(weights);
-    if (cost.bytes <= limit && objective < best.objective) best = {objective, choice};
+    if (cost.bytes <= limit && objective < best.objective) best = {objective, cost, choice};
     size_t v = 0;
     while (v < choice.size() && static_cast<size_t>(++choice[v]) == problem.unary[v]->size()) {
       choice[v++] = 0;

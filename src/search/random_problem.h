@@ -1,7 +1,6 @@
-// Small additive problems, for tests: any shape, and chains of equal copies.
+// Random additive problems for the tests of solvers. Costs lie in [0, 1.003); one in twelve pairs is forbidden.
 #pragma once
 
-#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
