@@ -24,6 +24,20 @@ else()
   message(STATUS "hwloc not found (libhwloc-dev): building without it")
 endif()
 
+# CBC solves integer programs: a baseline of the search, which does without it.
+set(heddle_cbc "")
+find_path(CBC_INCLUDE_DIR Cbc_C_Interface.h PATH_SUFFIXES coin coin-or)
+find_library(CBC_LIBRARY CbcSolver)
+if(CBC_INCLUDE_DIR AND CBC_LIBRARY)
+  add_library(heddle_cbc INTERFACE)
+  target_include_directories(heddle_cbc SYSTEM INTERFACE "${CBC_INCLUDE_DIR}")
+  target_link_libraries(heddle_cbc INTERFACE "${CBC_LIBRARY}")
+  target_compile_definitions(heddle_cbc INTERFACE HEDDLE_WITH_CBC=1)
+  set(heddle_cbc heddle_cbc)
+else()
+  message(STATUS "CBC not found (coinor-libcbc-dev): building without integer programs")
+endif()
+
 # ONNX. The whole libprotobuf is linked although the generated code needs only its lite half:
 # Debian's libtorch loads the whole one, and two copies in one process would clash.
 set(heddle_with_onnx OFF)

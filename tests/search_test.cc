@@ -15,6 +15,7 @@
 #include "program/verify.h"
 #include "search/chain_runs.h"
 #include "search/eliminate.h"
+#include "search/ilp.h"
 #include "search/stage_problem.h"
 
 namespace heddle {
@@ -100,6 +101,19 @@ TEST(Search, ValuesThatEveryBlockReads) {
   std::optional<Solution> whole = SolveWhole(stage.problem), folded = SolveFolded(stage.problem);
   ASSERT_TRUE(whole.has_value() && folded.has_value());
   EXPECT_NEAR(folded->objective, whole->objective, 1e-12 * whole->objective);
+}
+
+TEST(Search, EqualsTheIntegerProgram) {
+  if (!HasIlp()) GTEST_SKIP() << "built without CBC";
+  Model model = Analyse(BuildModel("gpt:layers=2,hidden=64,heads=4,seq=16,vocab=128,batch=8"));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  StageCosts costs(model, cluster, Mesh{0, {{"x", 2}, {"y", 2}}}, {});
+  StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
+  std::optional<Solution> folded = SolveFolded(stage.problem);
+  IlpResult ilp = SolveIlp(stage.problem);
+  ASSERT_TRUE(folded.has_value() && ilp.solution.has_value());
+  EXPECT_TRUE(ilp.proven);
+  EXPECT_NEAR(ilp.solution->objective, folded->objective, 1e-9 * folded->objective);
 }
 
 // Printed, not asserted: machines differ.

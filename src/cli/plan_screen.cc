@@ -120,6 +120,9 @@ std::string StageOf(const Plan& plan, int64_t device) {
 
 // Why a plan is not the one that was chosen.
 std::string Lost(const JudgedPlan& judged, const SearchResult& result) {
+  if (!judged.simulated) {
+    return fmt::format("parameters alone need {} on a device", Size(judged.least_bytes));
+  }
   if (!judged.fits) {
     return fmt::format("{} needs {}, {} more than may be used",
                        StageOf(judged.plan, judged.result.worst_device), Size(judged.reserved()),
@@ -194,8 +197,9 @@ std::string Screen(const PlanReport& report) {
   if (result.judged.size() > 1) text += "\n  what lost\n";
   for (size_t i = 1; i < result.judged.size(); ++i) {
     const JudgedPlan& other = result.judged[i];
-    text += fmt::format("  {:<62} {:>9}  {}\n", other.from, Time(other.result.step_seconds),
-                        Lost(other, result));
+    text +=
+        fmt::format("  {:<66} {:>9}  {}\n", other.from,
+                    other.simulated ? Time(other.result.step_seconds) : "", Lost(other, result));
   }
   text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
                       Time(result.seconds), result.stopped ? ", stopped by --budget" : "");
@@ -258,12 +262,13 @@ Json ToJson(const PlanReport& report) {
   json["alternatives"] = Json::array();
   for (size_t i = 1; i < result.judged.size(); ++i) {
     const JudgedPlan& other = result.judged[i];
-    json["alternatives"].push_back({{"from", other.from},
-                                    {"degrees", DegreesJson(report.model, other.plan)},
-                                    {"step_seconds", other.result.step_seconds},
-                                    {"reserved_memory_bytes", other.reserved()},
-                                    {"fits", other.fits},
-                                    {"why", Lost(other, result)}});
+    json["alternatives"].push_back(
+        {{"from", other.from},
+         {"degrees", DegreesJson(report.model, other.plan)},
+         {"step_seconds", other.simulated ? Json(other.result.step_seconds) : Json()},
+         {"reserved_memory_bytes", other.reserved()},
+         {"fits", other.fits},
+         {"why", Lost(other, result)}});
   }
   if (!report.output.empty()) json["plan"] = report.output;
   return json;

@@ -282,6 +282,22 @@ double Elements(const Shape& shape) {
   return elements;
 }
 
+// Elements of a step on the wire, of a device that holds so many before it.
+double OnWire(const Mesh& mesh, StepKind kind, AxisMask axes, double held) {
+  double ranks = static_cast<double>(GroupSize(mesh, axes));
+  switch (kind) {
+    case StepKind::kAllReduce:
+      return 2 * (ranks - 1) / ranks * held;
+    case StepKind::kAllGather:
+      return (ranks - 1) * held;
+    case StepKind::kReduceScatter:
+    case StepKind::kAllToAll:
+      return (ranks - 1) / ranks * held;
+    default:
+      return 0;
+  }
+}
+
 struct Reached {
   double wire = 0;
   int steps = 0;
@@ -328,19 +344,7 @@ CollectiveKind ToCollective(StepKind kind) {
 }
 
 double WireElements(const Mesh& mesh, const ReshardStep& step) {
-  double ranks = static_cast<double>(GroupSize(mesh, step.axes));
-  double held = Elements(PaddedShape(mesh, step.before));
-  switch (step.kind) {
-    case StepKind::kAllReduce:
-      return 2 * (ranks - 1) / ranks * held;
-    case StepKind::kAllGather:
-      return (ranks - 1) * held;
-    case StepKind::kReduceScatter:
-    case StepKind::kAllToAll:
-      return (ranks - 1) / ranks * held;
-    default:
-      return 0;
-  }
+  return OnWire(mesh, step.kind, step.axes, Elements(PaddedShape(mesh, step.before)));
 }
 
 double WireElements(const Mesh& mesh, const std::vector<ReshardStep>& steps) {
@@ -376,9 +380,10 @@ std::vector<ReshardStep> Reshard(const Mesh& mesh, const Sharding& from, const S
     }
     double wire = at.wire;
     int steps = at.steps + 1;
+    double held = Elements(PaddedShape(mesh, space.ToSharding(state)));
     for (const Move& move : Moves(mesh, space, state)) {
-      ReshardStep step = ToStep(space, move, state);
-      Reached next{wire + WireElements(mesh, step), steps, state, move, false};
+      double moved = OnWire(mesh, move.kind, move.axes, held);
+      Reached next{wire + moved, steps, state, move, false};
       auto [found, fresh] = reached.try_emplace(move.to, next);
       if (!fresh && !found->second.done && Before(next, found->second)) found->second = next;
     }

@@ -78,6 +78,38 @@ Proposals ProposeExpert(const SearchProblem& problem) {
 
 }  // namespace
 
+std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& plan) {
+  Degrees degrees = Start(problem);
+  const Stage& first = plan.stages.front();
+  degrees.recompute = first.recompute.front();
+  for (const Stage& stage : plan.stages) {
+    for (RecomputePolicy policy : stage.recompute) {
+      if (policy != degrees.recompute) return std::nullopt;
+    }
+  }
+  for (const MeshAxis& axis : first.mesh.axes) {
+    if (axis.name == "dp") {
+      degrees.dp = axis.size;
+    } else if (axis.name == "tp") {
+      degrees.tp = axis.size;
+    } else {
+      return std::nullopt;
+    }
+  }
+  degrees.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  degrees.chunks = plan.chunks;
+  degrees.schedule = plan.schedule;
+  degrees.microbatches = plan.microbatches;
+  degrees.zero = plan.zero.level;
+  degrees.sp = degrees.tp > 1;
+  for (bool sp : {degrees.sp, false}) {
+    degrees.sp = sp;
+    std::vector<Proposal> plans = One(problem, degrees, "expert at these degrees").plans;
+    if (!plans.empty()) return std::move(plans.front());
+  }
+  return std::nullopt;
+}
+
 SearcherDef DataSearcher() { return {"data", "data parallelism over all devices", ProposeData}; }
 SearcherDef ExpertSearcher() {
   return {"expert", "Megatron's rules: tensor parallelism inside a node, data across",

@@ -1,6 +1,7 @@
 #include "search/eliminate.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/check.h"
 #include "search/chain_runs.h"
@@ -100,20 +101,24 @@ class RunSolver {
     std::vector<int> one = choice;  // as seen from the first copy
     const std::vector<int>& first = run_.chain->copies[run_.first];
     size_t step = 0;
-    auto next = [&] {
+    std::map<std::pair<int, int>, std::vector<int>> known;  // between two states
+    auto next = [&]() -> const std::vector<int>& {
       int state = states[step++];
+      std::vector<int>& copy = known[{from, state}];
       SetState(before_, from, one);
       SetState(ends_, state, one);
-      block_.Recover(one);
       from = state;
-      std::vector<int> copy;
-      for (int v : first) copy.push_back(one[static_cast<size_t>(v)]);
+      if (copy.empty()) {
+        block_.Recover(one);
+        for (int v : first) copy.push_back(one[static_cast<size_t>(v)]);
+      }
+      for (size_t i = 0; i < first.size(); ++i) one[static_cast<size_t>(first[i])] = copy[i];
       return copy;
     };
     size_t chain = static_cast<size_t>(run_.chain - problem_.chains.data());
     for (size_t c = run_.first; c < run_.last; ++c) {
       const std::vector<int>& here = run_.chain->copies[c];
-      std::vector<int> copy = next();
+      const std::vector<int>& copy = next();
       for (size_t i = 0; i < here.size(); ++i) choice[static_cast<size_t>(here[i])] = copy[i];
       if (c != run_.chain->repeated) continue;
       for (int64_t i = 0; i < run_.unspelled; ++i) {

@@ -52,6 +52,14 @@ void ForEach(const std::vector<size_t>& domains, const std::vector<int>& over,
   }
 }
 
+void AddTo(double* sum, const double* row, size_t width) {
+  for (size_t y = 0; y < width; ++y) sum[y] += row[y];
+}
+
+void KeepLeast(double* least, const double* row, size_t width) {
+  for (size_t y = 0; y < width; ++y) least[y] = row[y] < least[y] ? row[y] : least[y];
+}
+
 // The table with its scope in another order.
 Table Reordered(const std::vector<size_t>& domains, const FactorTable& factor,
                 const std::vector<int>& order) {
@@ -122,44 +130,75 @@ bool Elimination::Run(const std::vector<bool>& eliminated) {
   return true;
 }
 
-void Elimination::Eliminate(int variable) {
-  size_t domain = domains_[static_cast<size_t>(variable)];
+// The tables that have the variable, gone from the factors. The variable, then the last of the scope are innermost.
+Elimination::Step Elimination::Take(int variable) {
   Step step;
   step.variable = variable;
   step.scope = Neighbours(variable);
-  // Every table with the variable last, so that its choices lie together.
-  std::vector<Table> tables;
-  std::vector<std::vector<size_t>> strides;
+  int last = step.scope.empty() ? -1 : step.scope.back();
   std::vector<int> gone = touched_[static_cast<size_t>(variable)];
   for (int f : gone) {
     FactorTable& factor = factors_[static_cast<size_t>(f)];
     std::vector<int> order = factor.scope;
     order.erase(std::find(order.begin(), order.end(), variable));
-    order.push_back(variable);
-    tables.push_back(Reordered(domains_, factor, order));
-    strides.push_back(Strides(domains_, order, step.scope));
+    bool has_last = !order.empty() && order.back() == last;
+    order.insert(has_last ? order.end() - 1 : order.end(), variable);
+    Operand operand;
+    operand.values = order == factor.scope
+                         ? factor.values
+                         : std::make_shared<Table>(Reordered(domains_, factor, order));
+    operand.strides = Strides(domains_, order, step.scope);
+    operand.own = has_last ? domains_[static_cast<size_t>(last)] : 1;
     for (int v : factor.scope) {
       std::vector<int>& touched = touched_[static_cast<size_t>(v)];
       touched.erase(std::find(touched.begin(), touched.end(), f));
     }
     factor.values = nullptr;
-  }
-  auto made = std::make_shared<Table>();
-  size_t entries = SizeOf(domains_, step.scope);
-  made->reserve(entries);
-  step.best.reserve(entries);
-  std::vector<double> sums(domain);
-  ForEach(domains_, step.scope, strides, [&](const std::vector<size_t>& at) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (size_t f = 0; f < tables.size(); ++f) {
-      const double* row = tables[f].data() + at[f];
-      for (size_t x = 0; x < domain; ++x) sums[x] += row[x];
+    step.operands.push_back(std::move(operand));
+    // Kept in order on both sides.
+    if (!has_last) {
+      auto at = step.operands.begin() + static_cast<std::ptrdiff_t>(step.without_last++);
+      std::rotate(at, step.operands.end() - 1, step.operands.end());
     }
-    auto least = std::min_element(sums.begin(), sums.end());
-    step.best.push_back(static_cast<int32_t>(least - sums.begin()));
-    made->push_back(*least);
+  }
+  return step;
+}
+
+// Row by row of the last of the scope: what does not have it is summed up once a row.
+TableRef Elimination::Minimise(const Step& step) const {
+  size_t domain = domains_[static_cast<size_t>(step.variable)];
+  size_t width = step.scope.empty() ? 1 : domains_[static_cast<size_t>(step.scope.back())];
+  std::vector<int> prefix = step.scope;
+  if (!prefix.empty()) prefix.pop_back();
+  std::vector<std::vector<size_t>> strides;
+  for (const Operand& operand : step.operands) {
+    strides.emplace_back(operand.strides.begin(),
+                         operand.strides.begin() + static_cast<std::ptrdiff_t>(prefix.size()));
+  }
+  auto made = std::make_shared<Table>(SizeOf(domains_, step.scope), kForbidden);
+  double* row = made->data();
+  std::vector<double> sum(width);
+  ForEach(domains_, prefix, strides, [&](const std::vector<size_t>& at) {
+    for (size_t x = 0; x < domain; ++x) {
+      double base = 0;
+      for (size_t f = 0; f < step.without_last; ++f) {
+        base += (*step.operands[f].values)[at[f] + x];
+      }
+      if (base == kForbidden) continue;
+      std::fill(sum.begin(), sum.end(), base);
+      for (size_t f = step.without_last; f < step.operands.size(); ++f) {
+        AddTo(sum.data(), step.operands[f].values->data() + at[f] + x * width, width);
+      }
+      KeepLeast(row, sum.data(), width);
+    }
+    row += width;
   });
-  FactorTable factor{step.scope, std::move(made)};
+  return made;
+}
+
+void Elimination::Eliminate(int variable) {
+  Step step = Take(variable);
+  FactorTable factor{step.scope, Minimise(step)};
   for (int v : step.scope) {
     touched_[static_cast<size_t>(v)].push_back(static_cast<int>(factors_.size()));
   }
@@ -191,12 +230,16 @@ Table Elimination::Rest(const std::vector<int>& scope) const {
 void Elimination::Recover(std::vector<int>& choice) const {
   for (size_t s = steps_.size(); s-- > 0;) {
     const Step& step = steps_[s];
-    size_t at = 0;
-    for (int v : step.scope) {
-      at = at * domains_[static_cast<size_t>(v)] +
-           static_cast<size_t>(choice[static_cast<size_t>(v)]);
+    std::vector<double> sums(domains_[static_cast<size_t>(step.variable)], 0);
+    for (const Operand& operand : step.operands) {
+      size_t at = 0;
+      for (size_t i = 0; i < step.scope.size(); ++i) {
+        at += operand.strides[i] * static_cast<size_t>(choice[static_cast<size_t>(step.scope[i])]);
+      }
+      for (size_t x = 0; x < sums.size(); ++x) sums[x] += (*operand.values)[at + x * operand.own];
     }
-    choice[static_cast<size_t>(step.variable)] = step.best[at];
+    auto least = std::min_element(sums.begin(), sums.end());
+    choice[static_cast<size_t>(step.variable)] = static_cast<int>(least - sums.begin());
   }
 }
 

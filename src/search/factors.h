@@ -1,9 +1,9 @@
 // Variable elimination: the exact minimum of a sum of tables, variable by variable.
 //
-//   min over x of f(x,a) + g(x,b) + u(x)  is a table over (a, b):  x is gone, and which x was best is remembered
+//   min over x of f(x,a) + g(x,b) + u(x)  is a table over (a, b):  x is gone, and f, g and u are remembered
 //
-// What is left when all variables are gone is the minimum; going back through the remembered choices in reverse gives
-// an arg-min. The order is greedy: the variable whose elimination makes the smallest table, of equal ones the lowest.
+// What is left when all variables are gone is the minimum; going back through the tables in reverse, taking the best x
+// for the choices there are by then, gives an arg-min. The order is greedy: the variable whose elimination makes the smallest table, of equal ones the lowest.
 // Time and memory are exponential in the width of the graph only (Bertelè and Brioschi, 1972): a chain of nodes with
 // residual connections has width 2 or 3. Of equal choices the lowest is taken, so results do not depend on anything
 // but the input.
@@ -44,15 +44,24 @@ class Elimination {
   void Recover(std::vector<int>& choice) const;
 
  private:
+  // A table that was summed up in a step.
+  struct Operand {
+    TableRef values;
+    std::vector<size_t> strides;  // by variable of the step's scope
+    size_t own = 1;               // of the variable that is eliminated
+  };
   struct Step {
     int variable = 0;
     std::vector<int> scope;
-    std::vector<int32_t> best;  // by assignment of the scope
+    std::vector<Operand> operands;  // those that do not have the last of the scope come first
+    size_t without_last = 0;        // how many these are
   };
 
   int64_t TableSize(int variable) const;
   std::vector<int> Neighbours(int variable) const;
+  Step Take(int variable);
   void Eliminate(int variable);
+  TableRef Minimise(const Step& step) const;
 
   std::vector<size_t> domains_;
   std::vector<FactorTable> factors_;       // eliminated ones have no values

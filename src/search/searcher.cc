@@ -1,6 +1,7 @@
 #include "search/searcher.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "cluster/topology.h"
@@ -56,6 +57,41 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, size_t 
 
 }  // namespace
 
+int64_t LeastBytes(const Model& model, const Plan& plan) {
+  auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
+  const Precision& precision = plan.precision;
+  double state = 2 * size(precision.moments);
+  if (precision.master != precision.compute) state += size(precision.master);
+  double worst = 0;
+  for (const Stage& stage : plan.stages) {
+    double ranks = 1;
+    for (const MeshAxis& axis : stage.mesh.axes) {
+      auto named = std::find(plan.zero.axes.begin(), plan.zero.axes.end(), axis.name);
+      if (named != plan.zero.axes.end()) ranks *= static_cast<double>(axis.size);
+    }
+    double bytes = 0;
+    std::set<ValueId> seen;
+    for (NodeId id : NodesOf(model, stage)) {
+      const Node& node = model.graph.node(id);
+      for (size_t o = 0; o < node.operands.size(); ++o) {
+        if (model.graph.value(node.operands[o]).kind != ValueKind::kParameter) continue;
+        if (!model.flow.needed[node.operands[o].index()]) continue;
+        if (!seen.insert(node.operands[o]).second) continue;
+        double elements = 1;
+        Sharding sharding =
+            OperandSharding(stage.mesh, model.rules[id.index()], stage.strategies[id.index()], o);
+        for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
+          elements *= static_cast<double>(n);
+        }
+        bytes += elements * (size(precision.compute) / (plan.zero.level == 3 ? ranks : 1) +
+                             state / (plan.zero.level > 0 ? ranks : 1));
+      }
+    }
+    worst = std::max(worst, bytes);
+  }
+  return static_cast<int64_t>(worst);
+}
+
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
   JudgedPlan judged;
   judged.plan = std::move(proposal.plan);
@@ -63,6 +99,9 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit)
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
+  judged.least_bytes = LeastBytes(problem.model, judged.plan);
+  judged.simulated = judged.least_bytes <= limit || problem.simulate_all;
+  if (!judged.simulated) return judged;
   judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
   judged.fits = judged.reserved() <= limit;
   for (const DeviceResult& device : judged.result.devices) {
@@ -121,6 +160,13 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     for (Proposal& proposal : other.propose(problem).plans) {
       if (!IsThere(plans, proposal.plan)) always.push_back(std::move(proposal));
     }
+  }
+  // Megatron's rules at the degrees that were found.
+  for (size_t i = 0; i < plans.size() && most > 2; ++i) {
+    std::optional<Proposal> same = ExpertLike(problem, plans[i].plan);
+    if (!same) continue;
+    if (!IsThere(plans, same->plan)) always.push_back(std::move(*same));
+    break;
   }
   JudgeAll(problem, std::move(plans), most, out);
   size_t count = always.size();

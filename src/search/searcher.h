@@ -48,7 +48,8 @@ struct SearchProblem {
   double reserve = 0.06;                // of that: contexts, libraries, what is not simulated
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
   SimOptions sim = {};
-  size_t judged = 0;  // the most plans to simulate; 0: as many as a second or so allows
+  bool simulate_all = false;  // plans whose parameters do not fit, too
+  size_t judged = 0;          // the most plans to simulate; 0: as many as a second or so allows
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<void(const std::string& what)> progress = nullptr;
 
@@ -79,11 +80,13 @@ struct Proposals {
 struct JudgedPlan {
   Plan plan;
   std::string from;
+  bool simulated = true;  // false: its parameters alone do not fit
   bool fits = false;
+  int64_t least_bytes = 0;  // of parameters, on the device that has most
   double estimate = 0, estimated_bytes = 0, bound = 0;
   SimResult result;
   MemoryKinds memory;  // of the worst device
-  int64_t reserved() const { return result.reserved_memory_bytes; }
+  int64_t reserved() const { return simulated ? result.reserved_memory_bytes : least_bytes; }
 };
 
 struct SearchResult {

@@ -1,0 +1,86 @@
+// How solving a stage grows with depth: GPT of 12 to 768 layers on two meshes, seconds to solve the problem with runs
+// of equal blocks as powers of a matrix (SolveFolded) and with every block on its own (SolveWhole), and both against
+// what 24 layers take (the columns without a unit). The best of several, in seconds of the processor; making the problem is shown apart.
+//
+//   build/bench/depth
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "cluster/load.h"
+#include "frontend/families/built_in.h"
+#include "search/eliminate.h"
+#include "search/stage_problem.h"
+
+namespace heddle {
+namespace {
+
+double Now() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The best of at least three, and of half a second.
+template <class Solve>
+double Seconds(const Solve& solve, std::optional<Solution>& solution) {
+  double best = 0, all = 0;
+  for (int round = 0; round < 3 || all < 0.5; ++round) {
+    double start = Now();
+    solution = solve();
+    double took = Now() - start;
+    best = round == 0 ? took : std::min(best, took);
+    all += took;
+  }
+  return best;
+}
+
+struct Row {
+  int layers = 0;
+  size_t variables = 0;
+  double make = 0, folded = 0, whole = 0;
+  std::optional<Solution> ours, unfolded;
+};
+
+Row Measure(const Mesh& mesh, int layers) {
+  Row row;
+  row.layers = layers;
+  double start = Now();
+  Model model = Analyse(BuildModel(
+      fmt::format("gpt:layers={},hidden=1024,heads=16,seq=1024,vocab=50304,batch=32", layers)));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  StageCosts costs(model, cluster, mesh, {});
+  StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
+  row.make = Now() - start;
+  row.variables = stage.problem.unary.size();
+  row.folded = Seconds([&] { return SolveFolded(stage.problem); }, row.ours);
+  row.whole = Seconds([&] { return SolveWhole(stage.problem); }, row.unfolded);
+  return row;
+}
+
+void Report(const Mesh& mesh, std::string_view name) {
+  std::vector<Row> rows;
+  for (int layers : {12, 24, 48, 96, 192, 384, 768}) rows.push_back(Measure(mesh, layers));
+  const Row& against = rows[1];
+  for (const Row& row : rows) {
+    std::string differ = "too large";
+    if (row.ours && row.unfolded) {
+      differ = fmt::format("{:.0e}", row.ours->objective / row.unfolded->objective - 1);
+    }
+    fmt::print("{:<5} {:>6} {:>9} {:>8.2f} {:>10.3f} {:>10.3f} {:>8.2f} {:>8.2f} {:>10}\n", name,
+               row.layers, row.variables, row.make, 1e3 * row.folded, 1e3 * row.whole,
+               row.folded / against.folded, row.whole / against.whole, differ);
+  }
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main() {
+  fmt::print("{:<5} {:>6} {:>9} {:>8} {:>10} {:>10} {:>8} {:>8} {:>10}\n", "mesh", "layers",
+             "variables", "make s", "folded ms", "whole ms", "folded", "whole", "differ by");
+  heddle::Report({0, {{"x", 8}}}, "8");
+  heddle::Report({0, {{"x", 2}, {"y", 4}}}, "2x4");
+  return 0;
+}

@@ -1,0 +1,189 @@
+// The exact solver inside a stage beside an integer program in Alpa's formulation, solved by CBC (search/ilp.h): the
+// same problems, the same costs, one thread each, in one run. T5 of growing depth, a GPT, and ResNet-50 with a growing
+// head, on one and on two nodes of eight GPUs.
+//
+//   variables, pairs, choices   of the problem; choices are those of all variables together
+//   make       seconds to make the problem, which both sides need and neither is charged for
+//   cbc        seconds to write down the program and solve it
+//   folded     SolveFolded: runs of equal blocks are powers of a matrix; the best of several
+//   whole      SolveWhole: every block on its own; the best of several
+//   cbc worse  what CBC's choice costs above ours, under our costs; negative is a bug of ours
+//
+// Seconds are of the processor. Where CBC reached its limit, the ratio is at least what is shown, and what CBC found by
+// then may be worse, or nothing. Ends with 1 where CBC found something better than we did.
+//
+//   build/bench/vs_ilp [--seconds 120] [--only t5] [--json]
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <ctime>
+
+#include "base/json.h"
+#include "cluster/load.h"
+#include "frontend/families/built_in.h"
+#include "search/eliminate.h"
+#include "search/ilp.h"
+#include "search/stage_problem.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kBetter = 1e-6;  // relative
+
+double Now() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+struct Case {
+  std::string name, model;
+  int64_t nodes = 1;
+};
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (int64_t nodes : {1, 2}) {
+    for (int layers : {2, 4, 8, 16, 24}) {
+      cases.push_back(
+          {fmt::format("t5, {} layers", layers), fmt::format("t5:layers={}", layers), nodes});
+    }
+    cases.push_back({"gpt, 12 layers",
+                     "gpt:layers=12,hidden=768,heads=12,seq=1024,vocab=50257,batch=32", nodes});
+    for (int classes : {1000, 10000, 100000}) {
+      cases.push_back({fmt::format("resnet-50, {} classes", classes),
+                       fmt::format("resnet:depth=50,batch=256,classes={}", classes), nodes});
+    }
+  }
+  return cases;
+}
+
+Mesh MeshOf(int64_t nodes) {
+  if (nodes == 1) return {0, {{"x", 8}}};
+  return {0, {{"x", nodes}, {"y", 8}}};
+}
+
+// The best of at least three, and of half a second.
+template <class Solve>
+double Seconds(const Solve& solve, std::optional<Solution>& solution) {
+  double best = 0, all = 0;
+  for (int round = 0; round < 3 || all < 0.5; ++round) {
+    double start = Now();
+    solution = solve();
+    double took = Now() - start;
+    best = round == 0 ? took : std::min(best, took);
+    all += took;
+  }
+  return best;
+}
+
+struct Row {
+  Case at;
+  size_t variables = 0, pairs = 0, choices = 0;
+  double make = 0, cbc = 0, folded = 0, whole = 0;
+  std::optional<Solution> ours, unfolded;
+  IlpResult ilp;
+
+  double ratio() const { return cbc / folded; }
+  std::optional<double> worse() const {
+    if (!ours || !ilp.solution) return std::nullopt;
+    return (ilp.solution->objective - ours->objective) / ours->objective;
+  }
+  bool wrong() const { return worse() && *worse() < -kBetter; }
+};
+
+Row Measure(const Case& at, double seconds) {
+  Row row;
+  row.at = at;
+  double start = Now();
+  Model model = Analyse(BuildModel(at.model));
+  Cluster cluster = LoadCluster(fmt::format("dgx-h100:{}", at.nodes));
+  StageCosts costs(model, cluster, MeshOf(at.nodes), {});
+  StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
+  row.make = Now() - start;
+  const Problem& problem = stage.problem;
+  row.variables = problem.unary.size();
+  row.pairs = problem.pairs.size();
+  for (const UnaryRef& unary : problem.unary) row.choices += unary->size();
+  row.folded = Seconds([&] { return SolveFolded(problem); }, row.ours);
+  row.whole = Seconds([&] { return SolveWhole(problem); }, row.unfolded);
+  start = Now();
+  row.ilp = SolveIlp(problem, {.seconds = seconds});
+  row.cbc = Now() - start;
+  return row;
+}
+
+void Print(const Row& row) {
+  std::string mesh = row.at.nodes == 1 ? "8" : fmt::format("{}x8", row.at.nodes);
+  std::string worse = "nothing found";
+  if (row.worse()) worse = fmt::format("{:+.1e}", *row.worse());
+  if (!row.ours) worse = "no table fits";
+  if (row.wrong()) worse += " WRONG";
+  fmt::print(
+      "{:<25} {:>4} {:>9} {:>6} {:>7} {:>8} {:>6.2f} {:>9.3f} {:>10.6f} {:>10.6f} {:>9} {:>10}\n",
+      row.at.name, mesh, row.variables, row.pairs, row.choices, row.ilp.columns, row.make, row.cbc,
+      row.folded, row.whole, fmt::format("{}{:.0f}", row.ilp.proven ? "" : ">= ", row.ratio()),
+      worse);
+  std::fflush(stdout);
+}
+
+Json ToJson(const Row& row) {
+  Json json = {
+      {"model", row.at.model},        {"nodes", row.at.nodes},      {"variables", row.variables},
+      {"pairs", row.pairs},           {"choices", row.choices},     {"columns", row.ilp.columns},
+      {"make_seconds", row.make},     {"cbc_seconds", row.cbc},     {"cbc_proven", row.ilp.proven},
+      {"folded_seconds", row.folded}, {"whole_seconds", row.whole}, {"ratio", row.ratio()}};
+  json["objective"] = row.ours ? Json(row.ours->objective) : Json();
+  json["cbc_objective"] = row.ilp.solution ? Json(row.ilp.solution->objective) : Json();
+  json["cbc_worse"] = row.worse() ? Json(*row.worse()) : Json();
+  return json;
+}
+
+int Run(double seconds, const std::string& only, bool json) {
+  if (!json) {
+    fmt::print("{:<25} {:>4} {:>9} {:>6} {:>7} {:>8} {:>6} {:>9} {:>10} {:>10} {:>9} {:>10}\n", "",
+               "mesh", "variables", "pairs", "choices", "columns", "make s", "cbc s", "folded s",
+               "whole s", "ratio", "cbc worse");
+  }
+  Json rows = Json::array();
+  double least = kForbidden;
+  bool wrong = false;
+  for (const Case& at : Cases()) {
+    if (at.name.find(only) == std::string::npos) continue;
+    Row row = Measure(at, seconds);
+    least = std::min(least, row.ratio());
+    wrong = wrong || row.wrong();
+    if (json) {
+      rows.push_back(ToJson(row));
+    } else {
+      Print(row);
+    }
+  }
+  if (json) {
+    fmt::print("{}\n", Json{{"limit_seconds", seconds}, {"cases", rows}}.dump(2));
+  } else if (least < kForbidden) {
+    fmt::print("the least ratio: {:.0f}\n", least);
+  }
+  return wrong ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  double seconds = 120;
+  std::string only;
+  bool json = false;
+  CLI::App app("The exact solver inside a stage beside an integer program");
+  app.add_option("--seconds", seconds, "that CBC may take for a problem");
+  app.add_option("--only", only, "part of the names of the problems to solve");
+  app.add_flag("--json", json, "one JSON object");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return heddle::Run(seconds, only, json);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,263 @@
+#include "search/ilp.h"
+
+#include "base/error.h"
+
+#ifdef HEDDLE_WITH_CBC
+
+#include <Cbc_C_Interface.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+// CBC's tolerances are absolute, some 1e-6: the least that everything could cost becomes this.
+constexpr double kScaledObjective = 1e5;
+constexpr double kScaledMemory = 1e3;
+
+// Less its least entry, which is returned; kForbidden where all are.
+double TakeLeast(Table& table) {
+  double least = *std::min_element(table.begin(), table.end());
+  if (least == kForbidden) return kForbidden;
+  for (double& entry : table) entry -= least;
+  return least;
+}
+
+bool IsZero(const Table& table) {
+  return std::all_of(table.begin(), table.end(), [](double entry) { return entry == 0; });
+}
+
+// Costs with the least of every table taken out, and pairs of the same two variables as one.
+struct Reduced {
+  std::vector<Table> unary;
+  std::map<std::pair<int, int>, Table> pairs;  // (a, b) with a < b
+  double least = 0;  // of all tables; kForbidden where one of them allows nothing
+};
+
+Reduced Reduce(const Problem& problem, const Weights& weights) {
+  Reduced reduced;
+  for (const UnaryRef& unary : problem.unary) {
+    reduced.unary.push_back(*Weighted(*unary, weights));
+    reduced.least += TakeLeast(reduced.unary.back());
+  }
+  for (const PairCost& pair : problem.pairs) {
+    TableRef costs = Weighted(pair, weights);
+    size_t rows = problem.domain(pair.a), columns = problem.domain(pair.b);
+    bool in_order = pair.a < pair.b;
+    Table& sum = reduced.pairs[std::minmax(pair.a, pair.b)];
+    sum.resize(rows * columns, 0);
+    for (size_t x = 0; x < rows; ++x) {
+      for (size_t y = 0; y < columns; ++y) {
+        sum[in_order ? x * columns + y : y * rows + x] += (*costs)[x * columns + y];
+      }
+    }
+  }
+  for (auto& [variables, table] : reduced.pairs) reduced.least += TakeLeast(table);
+  std::erase_if(reduced.pairs, [](const auto& pair) { return IsZero(pair.second); });
+  return reduced;
+}
+
+// What costs are divided by.
+double Unit(const Reduced& reduced) {
+  if (reduced.least > 0) return reduced.least / kScaledObjective;
+  double largest = 0;
+  auto look = [&](const Table& table) {
+    for (double entry : table) {
+      if (entry != kForbidden) largest = std::max(largest, entry);
+    }
+  };
+  for (const Table& table : reduced.unary) look(table);
+  for (const auto& [variables, table] : reduced.pairs) look(table);
+  return largest > 0 ? largest / kScaledObjective : 1;
+}
+
+// A program in columns. Columns of choices come first.
+struct IntegerProgram {
+  std::vector<int> starts = {0}, rows;
+  std::vector<double> entries, costs, uppers;
+  std::vector<double> row_lower, row_upper;
+  int binaries = 0;
+  std::vector<std::vector<int>> choices;  // the column of every choice; -1: forbidden
+
+  int AddRow(double lower, double upper) {
+    row_lower.push_back(lower);
+    row_upper.push_back(upper);
+    return static_cast<int>(row_lower.size()) - 1;
+  }
+  void Put(int row, double entry) {
+    rows.push_back(row);
+    entries.push_back(entry);
+  }
+  int EndColumn(double cost) {
+    costs.push_back(cost);
+    uppers.push_back(1);
+    starts.push_back(static_cast<int>(rows.size()));
+    return static_cast<int>(costs.size()) - 1;
+  }
+};
+
+// The rows that say what choices the entries of e_ab sum up to.
+struct PairRows {
+  std::vector<int> of_a, of_b;  // by choice
+};
+
+IntegerProgram Formulate(const Problem& problem, const Reduced& reduced,
+                         const IlpOptions& options) {
+  IntegerProgram program;
+  double unit = Unit(reduced);
+  std::vector<PairRows> pair_rows;
+  std::vector<std::vector<const std::vector<int>*>> rows_with(problem.unary.size());
+  pair_rows.reserve(reduced.pairs.size());
+  for (const auto& [variables, table] : reduced.pairs) {
+    auto [a, b] = variables;
+    PairRows& rows = pair_rows.emplace_back();
+    for (size_t x = 0; x < problem.domain(a); ++x) rows.of_a.push_back(program.AddRow(0, 0));
+    for (size_t y = 0; y < problem.domain(b); ++y) rows.of_b.push_back(program.AddRow(0, 0));
+    rows_with[static_cast<size_t>(a)].push_back(&rows.of_a);
+    rows_with[static_cast<size_t>(b)].push_back(&rows.of_b);
+  }
+  int memory = options.memory_limit
+                   ? program.AddRow(std::numeric_limits<double>::lowest(), kScaledMemory)
+                   : -1;
+  for (size_t v = 0; v < problem.unary.size(); ++v) {
+    int one = program.AddRow(1, 1);
+    std::vector<int>& columns = program.choices.emplace_back();
+    for (size_t x = 0; x < reduced.unary[v].size(); ++x) {
+      columns.push_back(-1);
+      if (reduced.unary[v][x] == kForbidden) continue;
+      program.Put(one, 1);
+      for (const std::vector<int>* rows : rows_with[v]) program.Put((*rows)[x], -1);
+      double bytes = problem.unary[v]->bytes[x];
+      if (memory >= 0 && bytes != 0) {
+        program.Put(memory, kScaledMemory * bytes / *options.memory_limit);
+      }
+      columns.back() = program.EndColumn(reduced.unary[v][x] / unit);
+    }
+  }
+  program.binaries = static_cast<int>(program.costs.size());
+  size_t p = 0;
+  for (const auto& [variables, table] : reduced.pairs) {
+    const std::vector<int>&of_a = program.choices[static_cast<size_t>(variables.first)],
+          &of_b = program.choices[static_cast<size_t>(variables.second)];
+    for (size_t i = 0; i < table.size(); ++i) {
+      size_t x = i / of_b.size(), y = i % of_b.size();
+      if (table[i] == kForbidden || of_a[x] < 0 || of_b[y] < 0) continue;
+      program.Put(pair_rows[p].of_a[x], 1);
+      program.Put(pair_rows[p].of_b[y], 1);
+      program.EndColumn(table[i] / unit);
+    }
+    ++p;
+  }
+  return program;
+}
+
+struct Deleter {
+  void operator()(Cbc_Model* model) const { Cbc_deleteModel(model); }
+};
+using CbcModel = std::unique_ptr<Cbc_Model, Deleter>;
+
+CbcModel Load(const IntegerProgram& program, double seconds) {
+  CbcModel model(Cbc_newModel());
+  Cbc_setLogLevel(model.get(), 0);
+  std::vector<double> lower(program.costs.size(), 0);
+  Cbc_loadProblem(model.get(), static_cast<int>(program.costs.size()),
+                  static_cast<int>(program.row_lower.size()), program.starts.data(),
+                  program.rows.data(), program.entries.data(), lower.data(), program.uppers.data(),
+                  program.costs.data(), program.row_lower.data(), program.row_upper.data());
+  for (int c = 0; c < program.binaries; ++c) Cbc_setInteger(model.get(), c);
+  Cbc_setObjSense(model.get(), 1);
+  Cbc_setParameter(model.get(), "timeMode", "elapsed");
+  Cbc_setParameter(model.get(), "seconds", fmt::format("{}", seconds).c_str());
+  Cbc_setParameter(model.get(), "ratioGap", "0");
+  Cbc_setParameter(model.get(), "allowableGap", "1e-9");
+  return model;
+}
+
+std::vector<int> Choices(const IntegerProgram& program, const double* values) {
+  std::vector<int> choice;
+  for (const std::vector<int>& columns : program.choices) {
+    int best = -1;
+    double most = -1;
+    for (size_t x = 0; x < columns.size(); ++x) {
+      if (columns[x] < 0 || values[columns[x]] <= most) continue;
+      most = values[columns[x]];
+      best = static_cast<int>(x);
+    }
+    choice.push_back(best);
+  }
+  return choice;
+}
+
+IlpResult Nothing() { return {std::nullopt, true, kForbidden}; }
+
+// The bound in units of the program; the objective is not filled in.
+IlpResult Solve(const IntegerProgram& program, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start = Clock::now();
+  CbcModel model = Load(program, seconds);
+  Cbc_solve(model.get());
+  // Out of time inside the first relaxation, CBC calls a program infeasible.
+  bool in_time = std::chrono::duration<double>(Clock::now() - start).count() < seconds;
+  if (in_time && Cbc_isProvenInfeasible(model.get())) return Nothing();
+  IlpResult result;
+  const double* values = Cbc_bestSolution(model.get());
+  if (values == nullptr) return result;
+  result.solution = Solution{0, {}, Choices(program, values)};
+  result.proven = Cbc_isProvenOptimal(model.get()) != 0;
+  result.bound = std::max(0.0, Cbc_getBestPossibleObjValue(model.get()));
+  return result;
+}
+
+}  // namespace
+
+bool HasIlp() { return true; }
+
+IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
+  if (options.memory_limit && *options.memory_limit <= 0) {
+    ThrowInput("a limit of {} bytes of memory", *options.memory_limit);
+  }
+  for (const VariableChain& chain : problem.chains) {
+    HEDDLE_CHECK(chain.unspelled == 0, "copies that are not spelled out have no variables");
+  }
+  if (problem.unary.empty()) return {Solution{}, true, 0};
+  Reduced reduced = Reduce(problem, options.weights);
+  if (reduced.least == kForbidden) return Nothing();
+  IntegerProgram program = Formulate(problem, reduced, options);
+  IlpResult result = Solve(program, options.seconds);
+  if (result.bound < kForbidden) result.bound = reduced.least + result.bound * Unit(reduced);
+  if (result.solution) {
+    Solution& found = *result.solution;
+    found.cost = Evaluate(problem, found.choice);
+    found.objective = found.cost.Weighted(options.weights);
+    HEDDLE_CHECK(found.objective < kForbidden, "CBC chose what is forbidden");
+    result.bound = std::min(result.bound, found.objective);
+  }
+  result.columns = static_cast<int64_t>(program.costs.size());
+  result.rows = static_cast<int64_t>(program.row_lower.size());
+  return result;
+}
+
+}  // namespace heddle
+
+#else
+
+namespace heddle {
+
+bool HasIlp() { return false; }
+
+IlpResult SolveIlp(const Problem&, const IlpOptions&) {
+  throw InputError(
+      "heddle was built without CBC; install it (Debian: coinor-libcbc-dev), configure and build "
+      "again");
+}
+
+}  // namespace heddle
+
+#endif
