@@ -70,23 +70,32 @@ class Explorer {
     }
     considered_ += all.size();
     InParallel(all.size(), [&](size_t i) {
-      if (!problem_.Over()) all[i].floor = estimator_.Floor(all[i].configuration);
+      if (!problem_.Over()) all[i].floor = estimator_.TimeFloor(all[i].configuration);
     });
     std::stable_sort(all.begin(), all.end(),
                      [](const Weighed& a, const Weighed& b) { return a.floor < b.floor; });
-    bound_ = all.empty() ? 0 : all.front().floor;
-    constexpr size_t kBatch = 32;
+    bound_ = kForbidden;
+    constexpr size_t kBatch = 16;
     for (size_t first = 0; first < all.size(); first += kBatch) {
       size_t last = std::min(all.size(), first + kBatch);
-      if (best_.size() == kProposed && all[first].floor >= best_.back().estimate.seconds) break;
-      if (problem_.Over() && !best_.empty()) break;
+      double worst = best_.size() == kProposed ? best_.back().estimate.seconds : kForbidden;
+      bool over = problem_.Over() && !best_.empty();
+      if (all[first].floor >= worst || over) {
+        bound_ = std::min(bound_, all[first].floor);
+        break;
+      }
       InParallel(last - first, [&](size_t i) {
         Weighed& at = all[first + i];
-        if (at.floor < kForbidden) at.estimate = estimator_.Of(at.configuration);
+        if (at.floor < kForbidden) at.floor = estimator_.Floor(at.configuration);
+        if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
       });
-      for (size_t i = first; i < last; ++i) Take(all[i]);
+      for (size_t i = first; i < last; ++i) {
+        bound_ = std::min(bound_, all[i].floor);
+        Take(all[i]);
+      }
       if (problem_.progress) problem_.progress("weighing configurations");
     }
+    if (bound_ == kForbidden) bound_ = 0;
   }
 
   void Take(const Weighed& weighed) {

@@ -95,7 +95,10 @@ StageCosts::StageCosts(const Model& model, const Cluster& cluster, const Mesh& m
       options_(std::move(options)),
       rules_(options_.parts == 1 ? model.rules : MicroRules(model, options_.parts)),
       compute_(KindsOf(cluster, mesh, options_)),
-      links_(cluster, WithNeighbours(cluster, mesh), options_.sim),
+      own_network_(options_.network != nullptr
+                       ? nullptr
+                       : std::make_unique<Network>(cluster, LinkEfficiency(cluster, options_.sim))),
+      links_(own_network_ ? *own_network_ : *options_.network, WithNeighbours(cluster, mesh)),
       outer_axes_(WithNeighbours(cluster, mesh).axes.size() - mesh.axes.size()) {
   FindMoves();
 }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -31,6 +32,8 @@ struct CostOptions {
   RecomputePolicy recompute = RecomputePolicy::kNone;  // of all blocks
   Precision precision = {};  // of the model as it is: WithComputeType is the caller's
   SimOptions sim = {};
+  const Network* network =
+      nullptr;  // of the cluster with the efficiencies of `sim`, made where it is missing
   bool tied_alike =
       false;  // parameters that several blocks read, all of them want alike: stages may part them
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
@@ -116,7 +119,8 @@ class StageCosts {
   Mesh mesh_;
   CostOptions options_;
   std::vector<Rule> rules_;
-  std::vector<ComputeCost> compute_;  // by kind of device
+  std::vector<ComputeCost> compute_;            // by kind of device
+  std::unique_ptr<const Network> own_network_;  // where none was given
   MeshLinks links_;
   size_t outer_axes_ = 0;          // of the mesh that links_ knows, before those of mesh_
   std::vector<bool> has_kernels_;  // per node

@@ -97,7 +97,7 @@ PriceKey Estimator::KeyOf(const Configuration& c, RecomputePolicy recompute) con
 const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute, int thrift) {
   constexpr std::array<double, kThrifts> kLevels = {1.0 / 128, 0.25, 4};
   PriceKey key = KeyOf(c, recompute);
-  const Least* least = prices_.LeastOf(key);
+  const LeastTime* least = prices_.LeastTimeOf(key);
   if (least == nullptr) return nullptr;
   auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
   double stages = static_cast<double>(c.pp);
@@ -142,19 +142,21 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
   return sums.get();
 }
 
+double Estimator::TimeFloor(const Configuration& c) {
+  RecomputePolicy least = problem_.fixed.recompute.value_or(RecomputePolicy::kNone);
+  FloorProblem problem;
+  problem.times[static_cast<size_t>(least)] = prices_.LeastTimeOf(KeyOf(c, least));
+  if (problem.times[static_cast<size_t>(least)] == nullptr) return kForbidden;
+  problem.host = compute_.Host().total();
+  problem.limit = kForbidden;
+  return FloorOf(c, problem);
+}
+
 double Estimator::Floor(const Configuration& c) {
   FloorProblem problem;
   Context context;
   context.configuration = &c;
   SetEnd(context);
-  bool any = false;
-  for (RecomputePolicy policy : kPolicies) {
-    if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
-    const Least* least = prices_.LeastOf(KeyOf(c, policy));
-    problem.least[static_cast<size_t>(policy)] = least;
-    any = any || least != nullptr;
-  }
-  if (!any) return kForbidden;
   const Precision& precision = prices_.options().precision;
   double gradient = static_cast<double>(SizeOf(precision.gradients));
   problem.update = context.update;
@@ -167,11 +169,27 @@ double Estimator::Floor(const Configuration& c) {
                   : context.reduce + context.gather;
   problem.host = compute_.Host().total();
   problem.limit = limit_;
-  return FloorOf(c, problem);
+  // Recomputation only adds: it counts where memory does not suffice without.
+  double floor = kForbidden, free = 0;
+  for (RecomputePolicy policy : kPolicies) {
+    if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
+    size_t r = static_cast<size_t>(policy);
+    problem.times[r] = prices_.LeastTimeOf(KeyOf(c, policy));
+    problem.rooms[r] = prices_.LeastRoomOf(KeyOf(c, policy));
+    if (problem.times[r] == nullptr || problem.rooms[r] == nullptr) return kForbidden;
+    floor = FloorOf(c, problem);
+    if (free == 0) {
+      FloorProblem roomy = problem;
+      roomy.limit = kForbidden;
+      free = FloorOf(c, roomy);
+    }
+    if (floor <= free * (1 + 1e-9)) break;
+  }
+  return floor;
 }
 
 // What a step has beside its micro-batches.
-void Estimator::SetEnd(Context& context) const {
+void Estimator::SetEnd(Context& context) {
   const Configuration& c = *context.configuration;
   const Precision& precision = prices_.options().precision;
   double ranks = static_cast<double>(c.dp);
@@ -180,22 +198,34 @@ void Estimator::SetEnd(Context& context) const {
   context.update = update.total() / (c.zero > 0 ? ranks : 1);
   context.bytes_per_parameter = BytesPerParameter(precision, c.zero, ranks, c.microbatches == 1);
   if (c.dp == 1) return;
+  const Traffic& traffic = TrafficOf(c);
+  context.reduce = c.zero == 0 ? traffic.reduce : traffic.scatter;
+  context.gather = c.zero == 0 ? 0 : traffic.gather;
+}
+
+// Of the data axis, once per mesh.
+const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
+  std::vector<int64_t> key = c.axes;
+  key.push_back(c.dp);
+  std::lock_guard lock(mutex_);
+  auto [at, fresh] = traffic_.try_emplace(key);
+  Traffic& traffic = at->second;
+  if (!fresh) return traffic;
   Mesh mesh;
   mesh.axes.push_back({"dp", c.dp});
   for (int64_t size : c.axes) mesh.axes.push_back({"", size});
-  MeshLinks links(prices_.cluster(), mesh, problem_.sim);
-  constexpr double kMany = 1 << 30;
+  MeshLinks links(prices_.network(), mesh);
+  const Precision& precision = prices_.options().precision;
   double gradient = static_cast<double>(SizeOf(precision.gradients));
   double weight = static_cast<double>(SizeOf(precision.compute));
+  constexpr double kMany = 1 << 30;
   auto seconds = [&](CollectiveKind kind, double bytes) {
     return links.BandwidthSeconds(kind, AxisSet(0), bytes * kMany) / kMany;
   };
-  if (c.zero == 0) {
-    context.reduce = seconds(CollectiveKind::kAllReduce, gradient);
-  } else {
-    context.reduce = seconds(CollectiveKind::kReduceScatter, gradient);
-    context.gather = seconds(CollectiveKind::kAllGather, weight / ranks);
-  }
+  traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
+  traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);
+  traffic.gather = seconds(CollectiveKind::kAllGather, weight / static_cast<double>(c.dp));
+  return traffic;
 }
 
 // Bytes but for what is there for a moment.
@@ -364,25 +394,26 @@ std::vector<double> Estimator::Rooms(const Context& context, const std::vector<i
 }
 
 Estimate Estimator::Of(const Configuration& c) {
-  Estimate best;
-  for (int thrift = 0; thrift < kThrifts; ++thrift) {
-    Estimate estimate = WithThrift(c, thrift);
+  bool free = !problem_.fixed.recompute;
+  Estimate best = WithThrift(c, 0, !free);
+  for (int thrift = free ? 0 : 1; thrift < kThrifts && !(best.fits && best.plain); ++thrift) {
+    Estimate estimate = WithThrift(c, thrift, true);
     bool better = estimate.fits != best.fits ? estimate.fits
                   : estimate.fits            ? estimate.seconds < best.seconds
                                              : best.bytes == 0 || estimate.bytes < best.bytes;
     if (better) best = std::move(estimate);
-    if (best.fits && best.plain) break;  // nothing was done to save memory
   }
   return best;
 }
 
-Estimate Estimator::WithThrift(const Configuration& c, int thrift) {
+Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {
   Estimate out;
   out.thrift = thrift;
   Context context;
   context.configuration = &c;
   for (RecomputePolicy policy : kPolicies) {
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
+    if (!recompute && policy != RecomputePolicy::kNone) continue;
     context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, thrift);
     if (context.sums[static_cast<size_t>(policy)] == nullptr) return out;
   }

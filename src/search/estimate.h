@@ -39,7 +39,8 @@ class Estimator {
   Estimator(const SearchProblem& problem, Prices& prices);
   ~Estimator();
 
-  // No step of the configuration is faster (floor.h).
+  // No step of the configuration is faster (floor.h); TimeFloor does not mind memory, and is cheap.
+  double TimeFloor(const Configuration& configuration);
   double Floor(const Configuration& configuration);
 
   Estimate Of(const Configuration& configuration);
@@ -56,8 +57,12 @@ class Estimator {
   struct Sums;  // over blocks, from the first
   struct Context;
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
-  Estimate WithThrift(const Configuration& configuration, int thrift);
-  void SetEnd(Context& context) const;
+  Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
+  void SetEnd(Context& context);
+  struct Traffic {
+    double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
+  };
+  const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
   std::vector<double> Rooms(const Context& context, const std::vector<int>& ends) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
@@ -73,8 +78,7 @@ class Estimator {
   double limit_ = 0;
   std::mutex mutex_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
-  std::map<std::vector<int64_t>, std::pair<double, double>>
-      links_;  // by dp and axes: seconds per byte
+  std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
 };
 
 }  // namespace heddle

@@ -44,15 +44,16 @@ class Bound {
     shape_.chunks = c.chunks;
     shape_.microbatches = static_cast<int>(c.microbatches);
     for (size_t r = 0; r < 3; ++r) {
-      allowed_[r] = problem.least[r] != nullptr;
+      allowed_[r] = problem.times[r] != nullptr;
       if (!allowed_[r]) continue;
-      if (any_ == nullptr || problem.least[r]->seconds.total() < any_->seconds.total()) {
-        any_ = problem.least[r];
+      if (any_ == nullptr || problem.times[r]->seconds.total() < any_->seconds.total()) {
+        any_ = problem.times[r];
+        room_ = problem.rooms[r];
       }
     }
     microbatches_ = static_cast<double>(c.microbatches);
     stages_ = static_cast<double>(c.pp);
-    layers_ = static_cast<double>(any_->seconds.layers.size());
+    layers_ = any_->seconds.count;
     // Of a stage's time with a micro-batch: what its neighbours wait for. The gradients of parameters are at most a third
     // of a layer's products, and nobody waits for them where they come apart.
     constexpr double kWithoutWeights = 0.6;
@@ -81,7 +82,7 @@ class Bound {
   double Even() const {
     double cuts = (stages_ * c_.chunks - 1) * any_->seam;
     double busy = microbatches_ * (any_->seconds.total() - cuts) / stages_;
-    double held = any_->parameters.total() / stages_;
+    double held = room_ != nullptr ? room_->parameters.total() / stages_ : 0;
     // A micro-batch passes all stages and comes back; the others' backwards, at least half of their time, follow it at
     // the slowest stage.
     double once = any_->seconds.total() - cuts;
@@ -96,9 +97,10 @@ class Bound {
     double least = kForbidden;
     for (size_t r = 0; r < 3; ++r) {
       if (!allowed_[r]) continue;
-      least =
-          std::min(least, problem_.least[r]->activations.total() +
-                              problem_.bytes_per_parameter * problem_.least[r]->parameters.total());
+      const LeastRoom* room = problem_.rooms[r];
+      if (room == nullptr) return true;
+      least = std::min(least, room->activations.total() +
+                                  problem_.bytes_per_parameter * room->parameters.total());
     }
     return least / stages_ <= problem_.limit;
   }
@@ -124,19 +126,23 @@ class Bound {
     double bytes = problem_.limit, fixed = 0;
     for (size_t r = 0; r < 3; ++r) {
       if (!allowed_[r]) continue;
-      const Least& least = *problem_.least[r];
-      kinds[r] = {microbatches_ * least.seconds.mean() + problem_.update * least.parameters.mean(),
-                  in_flight * least.activations.mean() +
-                      problem_.bytes_per_parameter * least.parameters.mean()};
+      kinds[r].seconds = microbatches_ * problem_.times[r]->seconds.mean();
+      if (problem_.rooms[r] == nullptr) continue;
+      const LeastRoom& room = *problem_.rooms[r];
+      kinds[r].seconds += problem_.update * room.parameters.mean();
+      kinds[r].bytes = in_flight * room.activations.mean() +
+                       problem_.bytes_per_parameter * room.parameters.mean();
     }
-    auto ends = [&](const Least::Part& part) {
-      return (stage == 0 ? part.before : 0) + (last ? part.after : 0);
+    auto ends = [&](const LayerSums& sums) {
+      return (stage == 0 ? sums.before : 0) + (last ? sums.after : 0);
     };
     fixed = microbatches_ *
-                (ends(any_->seconds) - c_.chunks * any_->seam + 2 * problem_.host * c_.chunks) +
-            problem_.update * ends(any_->parameters);
-    bytes -=
-        in_flight * ends(any_->activations) + problem_.bytes_per_parameter * ends(any_->parameters);
+            (ends(any_->seconds) - c_.chunks * any_->seam + 2 * problem_.host * c_.chunks);
+    if (room_ != nullptr) {
+      fixed += problem_.update * ends(room_->parameters);
+      bytes -= in_flight * ends(room_->activations) +
+               problem_.bytes_per_parameter * ends(room_->parameters);
+    }
     return MostLayers(kinds, allowed_, seconds - fixed, bytes);
   }
 
@@ -149,7 +155,7 @@ class Bound {
     double taken = 0, before = 0;  // layers; seconds of a micro-batch in the stages before
     double fastest = kForbidden;
     for (size_t r = 0; r < 3; ++r) {
-      if (allowed_[r]) fastest = std::min(fastest, problem_.least[r]->seconds.mean());
+      if (allowed_[r]) fastest = std::min(fastest, problem_.times[r]->seconds.mean());
     }
     for (int s = 0; s < static_cast<int>(c_.pp); ++s) {
       double most = Layers(s, bound - fill_ * before, s + 1 == static_cast<int>(c_.pp));
@@ -168,7 +174,8 @@ class Bound {
   const ScheduleDef* schedule_;
   PipelineShape shape_;
   std::array<bool, 3> allowed_ = {};
-  const Least* any_ = nullptr;  // of the fastest policy
+  const LeastTime* any_ = nullptr;   // of the fastest policy
+  const LeastRoom* room_ = nullptr;  // likewise
   double microbatches_ = 1, stages_ = 1, layers_ = 0, way_ = 1, fill_ = 0;
 };
 

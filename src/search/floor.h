@@ -2,7 +2,7 @@
 //
 // A device of stage i computes and waits for m micro-batches of its layers and then updates its parameters; before its
 // first forward and after its last backward the stages before it do theirs. Its memory holds its parameters' state and
-// the activations of the micro-batches in flight. Per layer no strategy does with less than Least (prices.h) says, under
+// the activations of the micro-batches in flight. Per layer no strategy does with less than LeastTime and LeastRoom (prices.h) say, under
 // one of the policies of recomputation. So a bound X holds exactly if stages that take as many whole layers as X and
 // memory allow cannot take them all; and X is bisected. Taking as many as possible early is never wrong: one layer more
 // leaves each stage after it at most one layer less in all.
@@ -16,12 +16,14 @@
 namespace heddle {
 
 struct FloorProblem {
-  std::array<const Least*, 3> least = {};  // by policy of recomputation; null: not allowed
-  double update = 0;                       // seconds per parameter
-  double bytes_per_parameter = 0;          // that are there while activations are
-  double traffic = 0;                      // seconds of a step per parameter, over the data axis
-  double host = 0;                         // seconds per micro-batch and stage
-  double limit = 0;                        // bytes
+  // By policy of recomputation; null: not allowed. Without `rooms` memory does not count.
+  std::array<const LeastTime*, 3> times = {};
+  std::array<const LeastRoom*, 3> rooms = {};
+  double update = 0;               // seconds per parameter
+  double bytes_per_parameter = 0;  // that are there while activations are
+  double traffic = 0;              // seconds of a step per parameter, over the data axis
+  double host = 0;                 // seconds per micro-batch and stage
+  double limit = 0;                // bytes
 };
 
 // kForbidden where memory does not suffice whatever is done.

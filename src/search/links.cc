@@ -5,8 +5,7 @@
 
 namespace heddle {
 
-MeshLinks::MeshLinks(const Cluster& cluster, const Mesh& mesh, const SimOptions& options)
-    : mesh_(mesh), network_(cluster, LinkEfficiency(cluster, options)) {}
+MeshLinks::MeshLinks(const Network& network, const Mesh& mesh) : mesh_(mesh), network_(network) {}
 
 const MeshLinks::Traffic& MeshLinks::TrafficOf(AxisMask axes, bool all_to_all) {
   auto [at, fresh] = traffic_.try_emplace({axes, all_to_all});

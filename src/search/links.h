@@ -14,7 +14,8 @@ namespace heddle {
 
 class MeshLinks {
  public:
-  MeshLinks(const Cluster& cluster, const Mesh& mesh, const SimOptions& options);
+  // The network must outlive it.
+  MeshLinks(const Network& network, const Mesh& mesh);
 
   // `bytes` is what a member gives (plan/collective.h). Nothing for groups of one.
   double Seconds(CollectiveKind kind, AxisMask axes, double bytes);
@@ -30,7 +31,7 @@ class MeshLinks {
   CollectiveCost CostOf(CollectiveKind kind, const Traffic& traffic, double bytes) const;
 
   Mesh mesh_;
-  Network network_;
+  const Network& network_;
   std::map<std::pair<AxisMask, bool>, Traffic> traffic_;
 };
 

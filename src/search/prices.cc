@@ -1,6 +1,7 @@
 #include "search/prices.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "search/eliminate.h"
@@ -28,58 +29,62 @@ Mesh MeshOf(const std::vector<int64_t>& axes) {
   return mesh;
 }
 
+// What is made for a key, once; made outside the lock.
+template <typename Map, typename Make>
+auto* Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make) {
+  {
+    std::lock_guard lock(mutex);
+    auto found = map.find(key);
+    if (found != map.end()) return found->second.get();
+  }
+  auto made = make();
+  std::lock_guard lock(mutex);
+  return map.try_emplace(key, std::move(made)).first->second.get();
+}
+
 }  // namespace
-
-double Least::Part::total() const {
-  double sum = before + after;
-  for (double layer : layers) sum += layer;
-  return sum;
-}
-
-double Least::Part::mean() const {
-  return layers.empty() ? 0 : (total() - before - after) / static_cast<double>(layers.size());
-}
 
 Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
     : model_(model),
       cluster_(cluster),
       options_(std::move(options)),
-      small_(options_.solver ? Unshortened(model) : Shorten(model)) {
-  has_once_ = std::find(model.once.begin(), model.once.end(), true) != model.once.end();
+      small_(options_.solver ? Unshortened(model) : Shorten(model)),
+      network_(cluster, LinkEfficiency(cluster, options_.sim)) {
+  for (size_t n = 0; n < model.once.size(); ++n) {
+    for (ValueId result : model.graph.nodes[n].results) {
+      has_once_ = has_once_ || (model.once[n] && model.flow.needed[result.index()]);
+    }
+  }
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
     has_tied_ = has_tied_ || model.readers[id.index()].size() > 1;
   }
 }
 
 PriceKey Prices::Normal(PriceKey key) const {
-  if (!has_once_) key.microbatches = 1;
+  // Of many micro-batches what is done once is next to nothing.
+  constexpr double kMany = 8;
+  if (!has_once_ || key.microbatches >= kMany) {
+    key.microbatches = std::numeric_limits<double>::infinity();
+  }
   if (!has_tied_) key.stages = false;
   return key;
 }
 
 const Priced* Prices::Of(PriceKey key) {
   key = Normal(key);
-  {
-    std::lock_guard lock(mutex_);
-    auto found = made_.find(key);
-    if (found != made_.end()) return found->second.get();
-  }
-  std::unique_ptr<Priced> priced = Make(key);
-  std::lock_guard lock(mutex_);
-  return made_.try_emplace(key, std::move(priced)).first->second.get();
+  return Cached(mutex_, made_, key, [&] { return Make(key); });
 }
 
-const Least* Prices::LeastOf(PriceKey key) {
+const LeastTime* Prices::LeastTimeOf(PriceKey key) {
   key = Normal(key);
   key.per_byte = key.per_parameter = 0;
-  {
-    std::lock_guard lock(mutex_);
-    auto found = least_.find(key);
-    if (found != least_.end()) return found->second.get();
-  }
-  std::unique_ptr<Least> least = MakeLeast(key);
-  std::lock_guard lock(mutex_);
-  return least_.try_emplace(key, std::move(least)).first->second.get();
+  return Cached(mutex_, times_, key, [&] { return MakeLeastTime(key); });
+}
+
+const LeastRoom* Prices::LeastRoomOf(PriceKey key) {
+  key = Normal(key);
+  key.per_byte = key.per_parameter = 0;
+  return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key); });
 }
 
 std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
@@ -101,6 +106,7 @@ std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) const
   options.recompute = key.recompute;
   options.precision = options_.precision;
   options.sim = options_.sim;
+  options.network = &network_;
   options.tied_alike = key.stages;
   options.whole = options_.whole;
   StageCosts costs(small_.model, cluster_, MeshOf(key.axes), options);
@@ -155,37 +161,28 @@ std::vector<ChoiceCost> Prices::BlocksOf(const StageProblem& stage,
   return blocks;
 }
 
-// Each of the three by itself.
-std::unique_ptr<Least> Prices::MakeLeast(const PriceKey& key) {
-  auto least = std::make_unique<Least>();
-  std::shared_ptr<const StageProblem> stage = StageFor(key);
-  auto solve = [&](const StageScale& scale, const Weights& weights) {
-    return Solve(Weighed(*stage, scale), weights);
-  };
-  StageScale seconds{key.microbatches, 0, 0, 0, 0}, activations{key.microbatches, 1, 0, 0, 0},
-      parameters{key.microbatches, 0, 1, 0, 0};
-  std::optional<Solution> fast = solve(seconds, {1, 0, 0});
-  std::optional<Solution> light = solve(activations, {0, 0, 1});
-  std::optional<Solution> small = solve(parameters, {0, 0, 1});
-  if (!fast || !light || !small) return nullptr;
-  std::vector<ChoiceCost> a = BlocksOf(*stage, *fast), b = BlocksOf(*stage, *light),
-                          c = BlocksOf(*stage, *small);
-  const Model& model = model_;
-  auto add = [&](std::vector<double>& layers, double& before, double& after, size_t block,
-                 double amount) {
-    if (model.blocks[block].chain >= 0) {
-      layers.push_back(amount);
+LayerSums Prices::SumsOf(const StageProblem& stage, const Solution& solution,
+                         double (*number)(const ChoiceCost&)) const {
+  LayerSums sums;
+  std::vector<ChoiceCost> blocks = BlocksOf(stage, solution);
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    double amount = number(blocks[b]);
+    if (model_.blocks[b].chain >= 0) {
+      sums.layers += amount;
+      sums.count += 1;
     } else {
-      (layers.empty() ? before : after) += amount;
+      (sums.count == 0 ? sums.before : sums.after) += amount;
     }
-  };
-  for (size_t i = 0; i < a.size(); ++i) {
-    add(least->seconds.layers, least->seconds.before, least->seconds.after, i, a[i].seconds());
-    add(least->activations.layers, least->activations.before, least->activations.after, i,
-        b[i].activations);
-    add(least->parameters.layers, least->parameters.before, least->parameters.after, i,
-        c[i].parameters);
   }
+  return sums;
+}
+
+std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
+  std::shared_ptr<const StageProblem> stage = StageFor(key);
+  std::optional<Solution> fast = Solve(Weighed(*stage, {key.microbatches, 0, 0, 0, 0}), {1, 0, 0});
+  if (!fast) return nullptr;
+  auto least = std::make_unique<LeastTime>();
+  least->seconds = SumsOf(*stage, *fast, [](const ChoiceCost& cost) { return cost.seconds(); });
   // Where stages are cut strategies need not agree: what passes between layers is then saved.
   for (const VariableChain& chain : stage->problem.chains) {
     if (chain.copies.size() < 2) continue;
@@ -200,6 +197,19 @@ std::unique_ptr<Least> Prices::MakeLeast(const PriceKey& key) {
       least->seam = std::max(least->seam, most);
     }
   }
+  return least;
+}
+
+std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key) {
+  std::shared_ptr<const StageProblem> stage = StageFor(key);
+  std::optional<Solution> light = Solve(Weighed(*stage, {key.microbatches, 1, 0, 0, 0}), {0, 0, 1});
+  std::optional<Solution> small = Solve(Weighed(*stage, {key.microbatches, 0, 1, 0, 0}), {0, 0, 1});
+  if (!light || !small) return nullptr;
+  auto least = std::make_unique<LeastRoom>();
+  least->activations =
+      SumsOf(*stage, *light, [](const ChoiceCost& cost) { return cost.activations; });
+  least->parameters =
+      SumsOf(*stage, *small, [](const ChoiceCost& cost) { return cost.parameters; });
   return least;
 }
 

@@ -25,7 +25,7 @@ namespace heddle {
 struct PriceKey {
   std::vector<int64_t> axes;  // sizes, outer first; at most two, none of 1
   int64_t samples = 1;        // of a micro-batch, on all of these devices
-  double microbatches = 1;    // of a step; left at 1 where nothing is done once per step
+  double microbatches = 1;    // of a step: what is made once counts as that share (with 8 and more as nothing)
   RecomputePolicy recompute = RecomputePolicy::kNone;
   bool stages =
       false;  // blocks may be on several: parameters that some of them share are stored alike
@@ -42,17 +42,21 @@ struct Priced {
   ChoiceCost total;
 };
 
-// What no strategies go below: seconds computed and waited for, bytes kept, parameters held, each by itself. Of layers
-// the mean counts: they may differ, their sum is the least.
-struct Least {
-  struct Part {
-    double before = 0, after = 0;  // of the layers
-    std::vector<double> layers;
-    double mean() const;
-    double total() const;
-  };
-  Part seconds, activations, parameters;
-  double seam = 0;  // seconds that a cut between layers may save
+// Numbers of blocks added up: of the layers, and of what is before and after them.
+struct LayerSums {
+  double before = 0, after = 0;
+  double layers = 0, count = 0;
+  double mean() const { return count > 0 ? layers / count : 0; }
+  double total() const { return before + layers + after; }
+};
+
+// What no strategies go below, each by itself. Layers may differ; their sum is the least.
+struct LeastTime {
+  LayerSums seconds;  // computed and waited for
+  double seam = 0;    // that a cut between layers may save
+};
+struct LeastRoom {
+  LayerSums activations, parameters;  // bytes kept, elements held
 };
 
 // Solves a problem; nothing where it cannot.
@@ -75,11 +79,13 @@ class Prices {
   const Priced* Of(PriceKey key);
 
   // Whatever a byte is worth.
-  const Least* LeastOf(PriceKey key);
+  const LeastTime* LeastTimeOf(PriceKey key);
+  const LeastRoom* LeastRoomOf(PriceKey key);
 
   const Model& model() const { return model_; }
   const Cluster& cluster() const { return cluster_; }
   const PriceOptions& options() const { return options_; }
+  const Network& network() const { return network_; }
   bool HasOnce() const { return has_once_; }
 
   // Per node of the whole model: what it does with the axes of the key's mesh.
@@ -91,18 +97,23 @@ class Prices {
   std::shared_ptr<const StageProblem> MakeStage(const PriceKey& key) const;
   std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;
   std::unique_ptr<Priced> Make(const PriceKey& key);
-  std::unique_ptr<Least> MakeLeast(const PriceKey& key);
+  std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
+  std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key);
+  LayerSums SumsOf(const StageProblem& stage, const Solution& solution,
+                   double (*number)(const ChoiceCost&)) const;
   std::vector<ChoiceCost> BlocksOf(const StageProblem& stage, const Solution& solution) const;
 
   const Model& model_;
   const Cluster& cluster_;
   PriceOptions options_;
   ShortModel small_;
+  Network network_;
   bool has_once_ = false, has_tied_ = false;
   std::mutex mutex_;
   std::map<PriceKey, std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
-  std::map<PriceKey, std::unique_ptr<Least>> least_;
+  std::map<PriceKey, std::unique_ptr<LeastTime>> times_;
+  std::map<PriceKey, std::unique_ptr<LeastRoom>> rooms_;
 };
 
 }  // namespace heddle
