@@ -19,11 +19,9 @@ int BatchFactor(const Model& model, size_t n) {
   return kReplicate;
 }
 
-}  // namespace
-
-Plan StartPlan(const SearchProblem& problem) {
+Plan StartPlan(const SearchProblem& problem, uint64_t hash) {
   Plan plan;
-  plan.model.hash = StableHash(problem.model.graph);
+  plan.model.hash = hash;
   plan.cluster = problem.cluster;
   plan.batch = std::max<int64_t>(1, BatchSize(problem.model));
   plan.precision.compute = problem.precision;
@@ -33,10 +31,12 @@ Plan StartPlan(const SearchProblem& problem) {
   return plan;
 }
 
-Plan Assemble(const SearchProblem& problem, Prices& prices, Estimator& estimator,
+}  // namespace
+
+Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estimator& estimator,
               const Configuration& c, const Estimate& estimate) {
   const Model& model = problem.model;
-  Plan plan = StartPlan(problem);
+  Plan plan = StartPlan(problem, hash);
   plan.microbatches = c.microbatches;
   plan.schedule = c.schedule;
   plan.chunks = c.chunks;

@@ -6,11 +6,9 @@
 namespace heddle {
 
 // Sound (plan/verify.h) but for the model's source, which is the caller's to fill in.
-Plan Assemble(const SearchProblem& problem, Prices& prices, Estimator& estimator,
+// `hash` is the graph's StableHash.
+Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estimator& estimator,
               const Configuration& configuration, const Estimate& estimate);
-
-// What a plan without strategies needs to know of a problem: cluster, batch, precision.
-Plan StartPlan(const SearchProblem& problem);
 
 // The degrees of the plan's heaviest block, by what its axes split there.
 struct PlanDegrees {

@@ -52,7 +52,8 @@ class Explorer {
  private:
   void Propose() {
     for (const Weighed& weighed : best_) {
-      Plan plan = Assemble(problem_, prices_, estimator_, weighed.configuration, weighed.estimate);
+      Plan plan =
+          Assemble(problem_, hash_, prices_, estimator_, weighed.configuration, weighed.estimate);
       bool there = std::any_of(proposed_.begin(), proposed_.end(),
                                [&](const Proposal& other) { return other.plan == plan; });
       if (there) continue;
@@ -116,6 +117,7 @@ class Explorer {
   const SearchProblem& problem_;
   Prices& prices_;
   Estimator estimator_;
+  uint64_t hash_ = StableHash(problem_.model.graph);
   bool wide_ = false;
   std::vector<Weighed> best_;
   std::vector<Proposal> proposed_;

@@ -28,8 +28,7 @@ namespace heddle {
 struct CostOptions {
   int64_t parts =
       1;  // the batch is computed in so many: by micro-batches, and by axes outside the mesh
-  double microbatches = 1;  // of a step: what is done once per step counts as this share
-  RecomputePolicy recompute = RecomputePolicy::kNone;  // of all blocks
+  double microbatches = 1;   // of a step: what is done once per step counts as this share
   Precision precision = {};  // of the model as it is: WithComputeType is the caller's
   SimOptions sim = {};
   const Network* network =

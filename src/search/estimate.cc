@@ -88,7 +88,6 @@ PriceKey Estimator::KeyOf(const Configuration& c, RecomputePolicy recompute) con
   key.samples = batch / (c.dp * c.microbatches);
   key.microbatches = static_cast<double>(c.microbatches);
   key.recompute = recompute;
-  key.stages = c.pp > 1;
   return key;
 }
 
@@ -235,7 +234,7 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
   // Between B and W what backward made is kept as well, and what was recomputed.
-  constexpr double kPending = 1.5;
+  constexpr double kPending = 1.8;
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
   in_flight /= context.shape.chunks;
   std::array<PolicyCost, 3> costs;

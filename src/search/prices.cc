@@ -55,10 +55,18 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       has_once_ = has_once_ || (model.once[n] && model.flow.needed[result.index()]);
     }
   }
-  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
-    has_tied_ = has_tied_ || model.readers[id.index()].size() > 1;
-  }
 }
+
+// Ways between shardings and choices of nodes do not depend on the policy.
+struct Prices::Workshop {
+  Workshop(const Model& model, const Cluster& cluster, const Mesh& mesh, CostOptions options)
+      : costs(model, cluster, mesh, std::move(options)), maker(costs) {}
+  std::mutex mutex;
+  StageCosts costs;
+  ProblemMaker maker;
+};
+
+Prices::~Prices() = default;
 
 PriceKey Prices::Normal(PriceKey key) const {
   // Of many micro-batches what is done once is next to nothing.
@@ -66,7 +74,6 @@ PriceKey Prices::Normal(PriceKey key) const {
   if (!has_once_ || key.microbatches >= kMany) {
     key.microbatches = std::numeric_limits<double>::infinity();
   }
-  if (!has_tied_) key.stages = false;
   return key;
 }
 
@@ -99,19 +106,23 @@ std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
   return stages_.try_emplace(key, std::move(stage)).first->second;
 }
 
-std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) const {
-  CostOptions options;
-  options.parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
-  options.microbatches = key.microbatches;
-  options.recompute = key.recompute;
-  options.precision = options_.precision;
-  options.sim = options_.sim;
-  options.network = &network_;
-  options.tied_alike = key.stages;
-  options.whole = options_.whole;
-  StageCosts costs(small_.model, cluster_, MeshOf(key.axes), options);
+std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) {
+  PriceKey place = key;
+  place.recompute = RecomputePolicy::kNone;
+  Workshop* workshop = Cached(mutex_, workshops_, place, [&] {
+    CostOptions options;
+    options.parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
+    options.microbatches = key.microbatches;
+    options.precision = options_.precision;
+    options.sim = options_.sim;
+    options.network = &network_;
+    options.tied_alike = true;
+    options.whole = options_.whole;
+    return std::make_unique<Workshop>(small_.model, cluster_, MeshOf(key.axes), options);
+  });
+  std::lock_guard lock(workshop->mutex);
   auto stage = std::make_shared<StageProblem>(
-      MakeStageProblem(costs, 0, static_cast<int>(small_.model.blocks.size())));
+      workshop->maker.Of(0, static_cast<int>(small_.model.blocks.size()), key.recompute));
   for (VariableChain& chain : stage->problem.chains) {
     // Problems have chains in the order of the model's, but for those that are too short.
     const Model& small = small_.model;

@@ -6,7 +6,8 @@
 //   priced->blocks[b].seconds(), priced->Strategies(...)
 //
 // The mesh is what is left of a stage's mesh without its data axis: along that every node splits the batch, or does the
-// same everywhere. The data axis and the number of stages are therefore no part of a key.
+// same everywhere. The data axis and the number of stages are therefore no part of a key. Parameters that several blocks
+// read are stored as all of them want: stages may part these blocks.
 #pragma once
 
 #include <functional>
@@ -25,10 +26,9 @@ namespace heddle {
 struct PriceKey {
   std::vector<int64_t> axes;  // sizes, outer first; at most two, none of 1
   int64_t samples = 1;        // of a micro-batch, on all of these devices
-  double microbatches = 1;    // of a step: what is made once counts as that share (with 8 and more as nothing)
+  double microbatches =
+      1;  // of a step: what is made once counts as that share (with 8 and more as nothing)
   RecomputePolicy recompute = RecomputePolicy::kNone;
-  bool stages =
-      false;  // blocks may be on several: parameters that some of them share are stored alike
   // Seconds of a micro-batch that a byte it keeps, and a parameter on a device, are worth.
   double per_byte = 0, per_parameter = 0;
   auto operator<=>(const PriceKey&) const = default;
@@ -74,6 +74,9 @@ class Prices {
  public:
   // Model and cluster must outlive it.
   Prices(const Model& model, const Cluster& cluster, PriceOptions options);
+  ~Prices();
+  Prices(const Prices&) = delete;
+  Prices& operator=(const Prices&) = delete;
 
   // From any thread. Null where there is no solution: a table too large.
   const Priced* Of(PriceKey key);
@@ -94,7 +97,7 @@ class Prices {
  private:
   PriceKey Normal(PriceKey key) const;
   std::shared_ptr<const StageProblem> StageFor(PriceKey key);
-  std::shared_ptr<const StageProblem> MakeStage(const PriceKey& key) const;
+  std::shared_ptr<const StageProblem> MakeStage(const PriceKey& key);
   std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;
   std::unique_ptr<Priced> Make(const PriceKey& key);
   std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
@@ -108,8 +111,10 @@ class Prices {
   PriceOptions options_;
   ShortModel small_;
   Network network_;
-  bool has_once_ = false, has_tied_ = false;
+  bool has_once_ = false;
   std::mutex mutex_;
+  struct Workshop;                                           // for the stages of all policies
+  std::map<PriceKey, std::unique_ptr<Workshop>> workshops_;  // by keys without policy and worth
   std::map<PriceKey, std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
   std::map<PriceKey, std::unique_ptr<LeastTime>> times_;

@@ -151,7 +151,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   out.proposals.plans.clear();
   size_t most = problem.judged;
   if (most == 0) {
-    constexpr double kWork = 400'000;
+    constexpr double kWork = 200'000;
     double size = plans.empty() ? 1 : SizeOf(problem, plans.front().plan);
     most = static_cast<size_t>(std::clamp(kWork / size, 2.0, 8.0));
   }

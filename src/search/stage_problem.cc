@@ -31,11 +31,12 @@ struct UseAt {
 class Maker {
  public:
   Maker(StageCosts& costs, ChoiceMaker& choices, TableMaker& tables, int first_block,
-        int last_block)
+        int last_block, RecomputePolicy recompute)
       : costs_(costs),
         model_(costs.model()),
         choices_(choices),
         tables_(tables),
+        recompute_(recompute),
         uses_(model_.graph.values.size()),
         supplies_(model_.graph.values.size()),
         sole_(model_.graph.nodes.size()),
@@ -105,8 +106,7 @@ class Maker {
   }
 
   bool IsRecomputed(NodeId id) const {
-    return model_.block_of[id.index()] >= 0 &&
-           heddle::IsRecomputed(model_, id, costs_.options().recompute);
+    return model_.block_of[id.index()] >= 0 && heddle::IsRecomputed(model_, id, recompute_);
   }
 
   void FindUses() {
@@ -398,6 +398,7 @@ class Maker {
   const Model& model_;
   ChoiceMaker& choices_;
   TableMaker& tables_;
+  RecomputePolicy recompute_;
   std::vector<NodeId> nodes_;        // ascending
   std::vector<int> kernels_before_;  // per node; -1: of no block of the stage
   std::vector<std::vector<UseAt>> uses_;
@@ -424,12 +425,14 @@ ProblemMaker::ProblemMaker(StageCosts& costs) : parts_(std::make_unique<Parts>(c
 ProblemMaker::~ProblemMaker() = default;
 StageCosts& ProblemMaker::costs() { return parts_->costs; }
 
-StageProblem ProblemMaker::Of(int first_block, int last_block) {
-  return Maker(parts_->costs, parts_->choices, parts_->tables, first_block, last_block).Run();
+StageProblem ProblemMaker::Of(int first_block, int last_block, RecomputePolicy recompute) {
+  return Maker(parts_->costs, parts_->choices, parts_->tables, first_block, last_block, recompute)
+      .Run();
 }
 
-StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block) {
-  return ProblemMaker(costs).Of(first_block, last_block);
+StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block,
+                              RecomputePolicy recompute) {
+  return ProblemMaker(costs).Of(first_block, last_block, recompute);
 }
 
 Cost Weighed(const ChoiceCost& cost, const StageScale& scale) {

@@ -49,21 +49,22 @@ struct StageProblem {
   std::vector<NodeVariable> nodes;  // per node of the graph
 };
 
-// Blocks [first, last) and the side nodes they read. What is alike is made once for all problems of a maker.
+// Blocks [first, last) and the side nodes they read, all blocks under one policy. What is alike is made once for all problems of a maker.
 class ProblemMaker {
  public:
   explicit ProblemMaker(StageCosts& costs);
   ~ProblemMaker();
   ProblemMaker(const ProblemMaker&) = delete;
   ProblemMaker& operator=(const ProblemMaker&) = delete;
-  StageProblem Of(int first_block, int last_block);
+  StageProblem Of(int first_block, int last_block, RecomputePolicy recompute);
   StageCosts& costs();
 
  private:
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
-StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block);
+StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block,
+                              RecomputePolicy recompute = RecomputePolicy::kNone);
 
 // How a micro-batch's costs add up on a device.
 struct StageScale {
