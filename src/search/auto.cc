@@ -96,7 +96,25 @@ class Explorer {
       }
       if (problem_.progress) problem_.progress("weighing configurations");
     }
+    CloseBound(all);
     if (bound_ == kForbidden) bound_ = 0;
+  }
+
+  // The lowest floors decide the bound: they are looked at closely, the lowest first.
+  void CloseBound(std::vector<Weighed>& all) {
+    constexpr int kLooks = 48;
+    if (best_.empty()) return;
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Weighed& a, const Weighed& b) { return a.floor < b.floor; });
+    size_t looked = 0;
+    double least = kForbidden;  // of those looked at
+    while (looked < all.size() && looked < kLooks && !problem_.Over()) {
+      if (all[looked].floor >= std::min(least, best_.front().estimate.seconds)) break;
+      double close = estimator_.CloseFloor(all[looked].configuration);
+      all[looked].floor = std::max(all[looked].floor, close);
+      least = std::min(least, all[looked++].floor);
+    }
+    bound_ = std::min(least, looked < all.size() ? all[looked].floor : kForbidden);
   }
 
   void Take(const Weighed& weighed) {

@@ -151,7 +151,7 @@ double Estimator::TimeFloor(const Configuration& c) {
   return FloorOf(c, problem);
 }
 
-double Estimator::Floor(const Configuration& c) {
+FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   FloorProblem problem;
   Context context;
   context.configuration = &c;
@@ -168,6 +168,50 @@ double Estimator::Floor(const Configuration& c) {
                   : context.reduce + context.gather;
   problem.host = compute_.Host().total();
   problem.limit = limit_;
+  return problem;
+}
+
+double Estimator::CloseFloor(const Configuration& c) {
+  FloorProblem problem = FloorProblemOf(c);
+  auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
+  std::vector<RecomputePolicy> policies(kPolicies.begin(), kPolicies.end());
+  if (problem_.fixed.recompute) policies = {*problem_.fixed.recompute};
+  for (RecomputePolicy policy : policies) {
+    size_t r = static_cast<size_t>(policy);
+    problem.times[r] = prices_.LeastTimeOf(KeyOf(c, policy));
+    problem.rooms[r] = prices_.LeastRoomOf(KeyOf(c, policy));
+    if (problem.times[r] == nullptr || problem.rooms[r] == nullptr) return kForbidden;
+  }
+  double seconds = problem.times[static_cast<size_t>(policies[0])]->seconds.total();
+  double around =
+      seconds / static_cast<double>(c.pp) / limit_;  // a device's memory as all its work
+  for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
+    // Powers of two, rounded down where that takes from what is counted.
+    double per_parameter = power(level * around * problem.bytes_per_parameter);
+    MemoryWorth worth;
+    worth.per_byte = per_parameter / problem.bytes_per_parameter;
+    for (int device = 0; device < static_cast<int>(c.pp); ++device) {
+      LayerSums least;
+      for (RecomputePolicy policy : policies) {
+        PriceKey key = KeyOf(c, policy);
+        key.per_byte = power(worth.per_byte * LeastInFlight(c, device) / c.chunks);
+        key.per_parameter = per_parameter;
+        const LayerSums* sums = prices_.LeastWorthOf(key);
+        if (sums == nullptr) return 0;
+        if (policy == policies[0]) least = *sums;
+        least.before = std::min(least.before, sums->before);
+        least.layers = std::min(least.layers, sums->layers);
+        least.after = std::min(least.after, sums->after);
+      }
+      worth.least.push_back(least);
+    }
+    problem.worths.push_back(std::move(worth));
+  }
+  return FloorOf(c, problem);
+}
+
+double Estimator::Floor(const Configuration& c) {
+  FloorProblem problem = FloorProblemOf(c);
   // Recomputation only adds: it counts where memory does not suffice without.
   double floor = kForbidden, free = 0;
   for (RecomputePolicy policy : kPolicies) {
@@ -234,7 +278,7 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
   // Between B and W what backward made is kept as well, and what was recomputed.
-  constexpr double kPending = 1.8;
+  constexpr double kPending = 2.3;
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
   in_flight /= context.shape.chunks;
   std::array<PolicyCost, 3> costs;

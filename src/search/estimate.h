@@ -9,6 +9,7 @@
 
 #include "schedule/schedule.h"
 #include "search/configuration.h"
+#include "search/floor.h"
 #include "search/mix.h"
 #include "search/prices.h"
 
@@ -42,6 +43,8 @@ class Estimator {
   // No step of the configuration is faster (floor.h); TimeFloor does not mind memory, and is cheap.
   double TimeFloor(const Configuration& configuration);
   double Floor(const Configuration& configuration);
+  // Closer, with time and memory taken together; dearer.
+  double CloseFloor(const Configuration& configuration);
 
   Estimate Of(const Configuration& configuration);
 
@@ -53,6 +56,7 @@ class Estimator {
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
 
  private:
+  FloorProblem FloorProblemOf(const Configuration& configuration);
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
   struct Sums;  // over blocks, from the first
   struct Context;

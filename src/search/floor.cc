@@ -40,9 +40,6 @@ class Bound {
  public:
   Bound(const Configuration& c, const FloorProblem& problem)
       : c_(c), problem_(problem), schedule_(FindSchedule(c.schedule)) {
-    shape_.devices = static_cast<int>(c.pp);
-    shape_.chunks = c.chunks;
-    shape_.microbatches = static_cast<int>(c.microbatches);
     for (size_t r = 0; r < 3; ++r) {
       allowed_[r] = problem.times[r] != nullptr;
       if (!allowed_[r]) continue;
@@ -143,13 +140,18 @@ class Bound {
       bytes -= in_flight * ends(room_->activations) +
                problem_.bytes_per_parameter * ends(room_->parameters);
     }
-    return MostLayers(kinds, allowed_, seconds - fixed, bytes);
+    double most = MostLayers(kinds, allowed_, seconds - fixed, bytes);
+    // Per micro-batch, without updates and the host.
+    double budget = seconds / microbatches_ + c_.chunks * any_->seam;
+    for (const MemoryWorth& worth : problem_.worths) {
+      const LayerSums& least = worth.least[static_cast<size_t>(stage)];
+      double rest = budget + worth.per_byte * problem_.limit - ends(least);
+      most = std::min(most, rest < 0 ? -1 : rest / least.mean());
+    }
+    return most;
   }
 
-  double InFlight(int stage) const {
-    if (!schedule_->splits_backward) return schedule_->peak_in_flight(shape_, stage);
-    return std::min(microbatches_, stages_ - stage);
-  }
+  double InFlight(int stage) const { return LeastInFlight(c_, stage); }
 
   bool Holds(double bound) const {
     double taken = 0, before = 0;  // layers; seconds of a micro-batch in the stages before
@@ -172,7 +174,6 @@ class Bound {
   const Configuration& c_;
   const FloorProblem& problem_;
   const ScheduleDef* schedule_;
-  PipelineShape shape_;
   std::array<bool, 3> allowed_ = {};
   const LeastTime* any_ = nullptr;   // of the fastest policy
   const LeastRoom* room_ = nullptr;  // likewise
@@ -180,6 +181,19 @@ class Bound {
 };
 
 }  // namespace
+
+double LeastInFlight(const Configuration& c, int device) {
+  const ScheduleDef* schedule = FindSchedule(c.schedule);
+  double microbatches = static_cast<double>(c.microbatches);
+  if (schedule->splits_backward) {
+    return std::min(microbatches, static_cast<double>(c.pp - device));
+  }
+  PipelineShape shape;
+  shape.devices = static_cast<int>(c.pp);
+  shape.chunks = c.chunks;
+  shape.microbatches = static_cast<int>(c.microbatches);
+  return schedule->peak_in_flight(shape, device);
+}
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem) {
   return Bound(configuration, problem).Run();

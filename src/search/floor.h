@@ -15,6 +15,13 @@
 
 namespace heddle {
 
+// Time and memory together, where memory is worth something: a stage of n layers takes at least the worth of n layers
+// less that of a device's memory (Lagrange), per micro-batch.
+struct MemoryWorth {
+  double per_byte = 0;                // seconds of a micro-batch
+  std::vector<LayerSums> least = {};  // per device of the pipeline; the least of all policies
+};
+
 struct FloorProblem {
   // By policy of recomputation; null: not allowed. Without `rooms` memory does not count.
   std::array<const LeastTime*, 3> times = {};
@@ -24,7 +31,11 @@ struct FloorProblem {
   double traffic = 0;              // seconds of a step per parameter, over the data axis
   double host = 0;                 // seconds per micro-batch and stage
   double limit = 0;                // bytes
+  std::vector<MemoryWorth> worths = {};
 };
+
+// Micro-batches in flight on a device of the pipeline, at least.
+double LeastInFlight(const Configuration& configuration, int device);
 
 // kForbidden where memory does not suffice whatever is done.
 double FloorOf(const Configuration& configuration, const FloorProblem& problem);

@@ -94,6 +94,11 @@ const LeastRoom* Prices::LeastRoomOf(PriceKey key) {
   return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key); });
 }
 
+const LayerSums* Prices::LeastWorthOf(PriceKey key) {
+  key = Normal(key);
+  return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key); });
+}
+
 std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
   key.per_byte = key.per_parameter = 0;
   {
@@ -173,7 +178,7 @@ std::vector<ChoiceCost> Prices::BlocksOf(const StageProblem& stage,
 }
 
 LayerSums Prices::SumsOf(const StageProblem& stage, const Solution& solution,
-                         double (*number)(const ChoiceCost&)) const {
+                         const std::function<double(const ChoiceCost&)>& number) const {
   LayerSums sums;
   std::vector<ChoiceCost> blocks = BlocksOf(stage, solution);
   for (size_t b = 0; b < blocks.size(); ++b) {
@@ -190,7 +195,8 @@ LayerSums Prices::SumsOf(const StageProblem& stage, const Solution& solution,
 
 std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
   std::shared_ptr<const StageProblem> stage = StageFor(key);
-  std::optional<Solution> fast = Solve(Weighed(*stage, {key.microbatches, 0, 0, 0, 0}), {1, 0, 0});
+  std::optional<Solution> fast =
+      Solve(Weighed(*stage, {key.microbatches, 0, 0, 0, 0, 0}), {1, 0, 0});
   if (!fast) return nullptr;
   auto least = std::make_unique<LeastTime>();
   least->seconds = SumsOf(*stage, *fast, [](const ChoiceCost& cost) { return cost.seconds(); });
@@ -213,8 +219,10 @@ std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
 
 std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key) {
   std::shared_ptr<const StageProblem> stage = StageFor(key);
-  std::optional<Solution> light = Solve(Weighed(*stage, {key.microbatches, 1, 0, 0, 0}), {0, 0, 1});
-  std::optional<Solution> small = Solve(Weighed(*stage, {key.microbatches, 0, 1, 0, 0}), {0, 0, 1});
+  std::optional<Solution> light =
+      Solve(Weighed(*stage, {key.microbatches, 1, 0, 0, 0, 0}), {0, 0, 1});
+  std::optional<Solution> small =
+      Solve(Weighed(*stage, {key.microbatches, 0, 1, 0, 0, 0}), {0, 0, 1});
   if (!light || !small) return nullptr;
   auto least = std::make_unique<LeastRoom>();
   least->activations =
@@ -222,6 +230,16 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key) {
   least->parameters =
       SumsOf(*stage, *small, [](const ChoiceCost& cost) { return cost.parameters; });
   return least;
+}
+
+std::unique_ptr<LayerSums> Prices::MakeLeastWorth(const PriceKey& key) {
+  std::shared_ptr<const StageProblem> stage = StageFor(key);
+  StageScale scale{key.microbatches, key.per_byte, key.per_parameter, 0, 0, 0};
+  std::optional<Solution> least = Solve(Weighed(*stage, scale), {1, 0, 1});
+  if (!least) return nullptr;
+  return std::make_unique<LayerSums>(SumsOf(*stage, *least, [&](const ChoiceCost& cost) {
+    return cost.seconds() + key.per_byte * cost.activations + key.per_parameter * cost.parameters;
+  }));
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {

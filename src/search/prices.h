@@ -84,6 +84,8 @@ class Prices {
   // Whatever a byte is worth.
   const LeastTime* LeastTimeOf(PriceKey key);
   const LeastRoom* LeastRoomOf(PriceKey key);
+  // Seconds computed and waited for, and what the key says bytes and parameters are worth, together.
+  const LayerSums* LeastWorthOf(PriceKey key);
 
   const Model& model() const { return model_; }
   const Cluster& cluster() const { return cluster_; }
@@ -102,8 +104,9 @@ class Prices {
   std::unique_ptr<Priced> Make(const PriceKey& key);
   std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
   std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key);
+  std::unique_ptr<LayerSums> MakeLeastWorth(const PriceKey& key);
   LayerSums SumsOf(const StageProblem& stage, const Solution& solution,
-                   double (*number)(const ChoiceCost&)) const;
+                   const std::function<double(const ChoiceCost&)>& number) const;
   std::vector<ChoiceCost> BlocksOf(const StageProblem& stage, const Solution& solution) const;
 
   const Model& model_;
@@ -119,6 +122,7 @@ class Prices {
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
   std::map<PriceKey, std::unique_ptr<LeastTime>> times_;
   std::map<PriceKey, std::unique_ptr<LeastRoom>> rooms_;
+  std::map<PriceKey, std::unique_ptr<LayerSums>> worths_;
 };
 
 }  // namespace heddle

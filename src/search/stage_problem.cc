@@ -437,10 +437,10 @@ StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block
 
 Cost Weighed(const ChoiceCost& cost, const StageScale& scale) {
   double step = 1 / scale.microbatches;
-  return {
-      cost.seconds() + step * scale.seconds_per_parameter * cost.parameters,
-      cost.queued + step * (cost.step_queued + scale.queued_per_parameter * cost.parameters),
-      scale.in_flight * cost.activations + cost.held + scale.bytes_per_parameter * cost.parameters};
+  return {cost.seconds() + step * scale.seconds_per_parameter * cost.parameters,
+          cost.queued + step * (cost.step_queued + scale.queued_per_parameter * cost.parameters),
+          scale.in_flight * cost.activations + scale.held * cost.held +
+              scale.bytes_per_parameter * cost.parameters};
 }
 
 Problem Weighed(const StageProblem& stage, const StageScale& scale) {

@@ -72,6 +72,7 @@ struct StageScale {
   double in_flight = 1;            // micro-batches whose activations are kept at a time
   double bytes_per_parameter = 0;  // weight, gradient and optimizer state
   double seconds_per_parameter = 0, queued_per_parameter = 0;  // of a step: update, reduction
+  double held = 1;                                             // of what is there throughout
 };
 Cost Weighed(const ChoiceCost& cost, const StageScale& scale);
 Problem Weighed(const StageProblem& stage, const StageScale& scale);
