@@ -225,6 +225,94 @@ TEST(Cli, SimulateMistakesAreOneLine) {
   ExpectRefused(simulate + "--colour", {"--colour"});
 }
 
+TEST(Cli, ExplainPrintsTablesAndOneJsonObject) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster dgx-h100 --dp 2 --tp 2 --pp 2 --microbatches 2 --sp -o " +
+                      folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("explain " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (std::string text : {"NOT THE FASTEST", "dp 2 x tp 2 x pp 2", "layers 0..", "columns", "rows", "sequence",
+                           "all-gather over tp", "the critical path", "the plan that is better"}) {
+    EXPECT_NE(run.out.find(text), std::string::npos) << text << "\n" << run.out;
+  }
+  EXPECT_EQ(run.out.find(" \n"), std::string::npos) << "blanks at the end of a line";
+
+  Json json = ParseJson(RunHeddle("explain " + folder / "plan.json" + " --json").out, "output");
+  EXPECT_EQ(json["is_beaten"], true);
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_LT(json["runner_up"]["step_seconds"].get<double>(), json["step_seconds"].get<double>());
+  EXPECT_EQ(json["runner_up"]["break_even"].size(), 4u);
+  double critical = 0;
+  for (const auto& [name, seconds] : json["critical"].items()) critical += seconds.get<double>();
+  EXPECT_NEAR(critical, json["step_seconds"].get<double>(), 1e-9);
+  EXPECT_GT(json["groups"].size(), 1u);
+  EXPECT_EQ(json["groups"][0]["nodes"][0]["splits"]["dp"], "batch");
+}
+
+TEST(Cli, ExplainOfTheBestPlanNamesARunnerUp) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster dgx-h100 -o " + folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("explain " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out.find("NOT THE FASTEST"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("the runner-up"), std::string::npos) << run.out;
+  EXPECT_NE(RunHeddle("explain --help").out.find("Example:"), std::string::npos);
+}
+
+TEST(Cli, ExplainMistakesAreOneLine) {
+  TempFolder folder;
+  WriteText(folder / "bad.json", "{\"heddle_plan\": 1}");
+  WriteText(folder / "text.json", "no plan");
+  ExpectRefused("explain", {"PLAN"});
+  ExpectRefused("explain " + folder / "none.json", {"none.json", "no such file"});
+  ExpectRefused("explain " + folder / "bad.json", {"bad.json"});
+  ExpectRefused("explain " + folder / "text.json", {"text.json"});
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster local:2 -o " + folder / "plan.json").status, 0);
+  ExpectRefused("explain " + folder / "plan.json --model nowhere.onnx", {"nowhere.onnx"});
+}
+
+TEST(Cli, SpaceIsATableInOrder) {
+  TempFolder folder;
+  std::string arguments = "space " + kGpt + " --cluster local:4 --pp 1 ";
+  RunOutput run = RunHeddle(arguments);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out.substr(0, run.out.find('\n')),
+            "dp,tp,pp,microbatches,schedule,chunks,zero,recompute,fits,step_seconds,estimate_seconds,floor_seconds,"
+            "reserved_bytes,estimated_bytes,bubble,exposed_communication,mfu");
+  EXPECT_NE(run.err.find("rank correlation"), std::string::npos) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  RunOutput file = RunHeddle(arguments + "-o " + folder / "space.csv");
+  ASSERT_EQ(file.status, 0) << file.err;
+  EXPECT_EQ(file.out, "");
+  EXPECT_EQ(Slurp(folder / "space.csv"), run.out);
+
+  Json json = ParseJson(RunHeddle(arguments + "--json").out, "output");
+  EXPECT_EQ(json["rows"].size(), json["configurations"]);
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), json["configurations"].get<int64_t>() + 1);
+  double before = 0;
+  for (const Json& row : json["rows"]) {
+    EXPECT_GE(row["step_seconds"].get<double>(), before);
+    before = row["step_seconds"].get<double>();
+  }
+  EXPECT_EQ(ParseJson(RunHeddle(arguments + "--format json").out, "output"), json);
+  Json summary = ParseJson(RunHeddle(arguments + "--json -o " + folder / "space.json").out, "output");
+  EXPECT_EQ(summary["output"], folder / "space.json");
+  EXPECT_EQ(ParseJson(Slurp(folder / "space.json"), "space.json"), json);
+}
+
+TEST(Cli, SpaceMistakesAreOneLine) {
+  std::string space = "space " + kGpt + " --cluster local:4 ";
+  ExpectRefused("space " + kGpt, {"--cluster"});
+  ExpectRefused("space nowhere.onnx --cluster local:4", {"nowhere.onnx"});
+  ExpectRefused(space + "--format xml", {"--format xml", "csv, json"});
+  ExpectRefused(space + "--limit 3", {"--limit 3", "--pp 1", "--recompute none"});
+  ExpectRefused(space + "--sp", {"--sp", "expert"});
+  ExpectRefused(space + "--dp 8", {"dp 8", "the 4 of the cluster"});
+  ExpectRefused(space + "--pp 1 -o /nowhere/space.csv", {"/nowhere/space.csv"});
+  EXPECT_NE(RunHeddle("space --help").out.find("Example:"), std::string::npos);
+}
+
 TEST(Cli, ValidateListsPublishedRuns) {
   TempFolder folder;
   std::ofstream(folder / "runs.json") << R"({"runs": [
