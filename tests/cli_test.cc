@@ -60,7 +60,8 @@ TEST(Cli, ClusterFilesRoundTripAndMistakesAreOneLine) {
 
 TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
   TempFolder folder;
-  std::string arguments = "plan " + kGpt + " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1";
+  std::string arguments =
+      "plan " + kGpt + " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1 --searcher expert";
   RunOutput run = RunHeddle(arguments + " -o " + folder / "plan.json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("dp 2  tp 2  pp 2  cp 1  ep 1  sp off"), std::string::npos) << run.out;
@@ -80,10 +81,11 @@ TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
   EXPECT_NE(RunHeddle("plan --help").out.find("Examples:"), std::string::npos);
 }
 
-TEST(Cli, PlanWithoutDegreesIsDataParallel) {
-  Json json = ParseJson(RunHeddle("plan " + kGpt + " --cluster local:3 --json").out, "output");
+TEST(Cli, TheExpertWithoutDegreesIsDataParallel) {
+  std::string plan = "plan " + kGpt + " --searcher expert --json --cluster ";
+  Json json = ParseJson(RunHeddle(plan + "local:3").out, "output");
   EXPECT_EQ(json["degrees"]["dp"], 2);  // of a batch of 4
-  json = ParseJson(RunHeddle("plan " + kGpt + " --cluster local:8 --tp 2 --json").out, "output");
+  json = ParseJson(RunHeddle(plan + "local:8 --tp 2").out, "output");
   EXPECT_EQ(json["degrees"]["dp"], 4);
   EXPECT_EQ(json["devices"], 8);
 }
@@ -108,7 +110,7 @@ TEST(Cli, PlansAreTheSameEveryTimeAndReadBack) {
 
 TEST(Cli, PlansSayTheirPrecision) {
   for (std::string precision : {"f32", "bf16", "f16", "fp8"}) {
-    RunOutput run = RunHeddle("plan " + kGpt + " --cluster local:4 --json --precision " + precision);
+    RunOutput run = RunHeddle("plan " + kGpt + " --cluster dgx-h100 --json --precision " + precision);
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(ParseJson(run.out, "output")["precision"], precision);
   }
@@ -118,8 +120,8 @@ TEST(Cli, PlanMistakesAreOneLine) {
   std::string plan = "plan " + kGpt + " --cluster local:4 ";
   ExpectRefused("plan " + kGpt, {"--cluster"});
   ExpectRefused("plan " + kGpt + " --cluster nowhere", {"nowhere"});
-  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are expert"});
-  ExpectRefused(plan + "--tp 3 --dp 2", {"dp 2 x cp 1 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
+  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are auto", "expert"});
+  ExpectRefused(plan + "--tp 3 --dp 2", {"dp 2 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
   ExpectRefused(plan + "--tp 0", {"tp 0", "at least 1"});
   ExpectRefused(plan + "--tp two", {"--tp"});
   ExpectRefused(plan + "--microbatches 3", {"4", "3 micro-batches", "try 2"});
@@ -127,7 +129,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--chunks 2", {"chunks"});
   ExpectRefused(plan + "--recompute all", {"--recompute all", "none, selective, full"});
   ExpectRefused(plan + "--precision f64", {"--precision f64"});
-  ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4", {"16 stages", "9 blocks", "at most 2"});
+  ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4", {"16 stages", "3 repeated layers", "at most 3"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
 }
 
@@ -199,7 +201,7 @@ TEST(Cli, SimulateNamesWhatIsSlow) {
 
 TEST(Cli, SimulateSaysWhenAPlanDoesNotFit) {
   TempFolder folder;
-  ASSERT_EQ(RunHeddle("plan gpt3-175b --cluster dgx-h100 --tp 8 -o " + folder / "plan.json").status, 0);
+  ASSERT_EQ(RunHeddle("plan gpt3-175b --cluster dgx-h100 --tp 8 --searcher expert -o " + folder / "plan.json").status, 0);
   RunOutput run = RunHeddle("simulate " + folder / "plan.json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("DOES NOT FIT: 8 of 8 devices have too little memory"), std::string::npos) << run.out;
