@@ -105,13 +105,13 @@ class Pricer {
     cost.volume = chosen.volume;
   }
 
-  // The main segments at the ends of a stage's micro-batch carry what the host does for it.
-  bool IsEnd(const StageProgram& on, int index) const {
-    if (on.segments[static_cast<size_t>(index)].phase != Phase::kMain) return false;
-    for (int before = 0; before < index; ++before) {
-      if (on.segments[static_cast<size_t>(before)].phase == Phase::kMain) return false;
-    }
-    return true;
+  // The first main segment of a stage, and the last whose backward runs, carry what the host does for a micro-batch.
+  bool IsEnd(const StageProgram& on, const Instruction& at) const {
+    auto counts = [&](const Segment& segment) {
+      return segment.phase == Phase::kMain && (at.half == Half::kF || segment.has_backward);
+    };
+    if (!counts(on.segments[static_cast<size_t>(at.index)])) return false;
+    return std::none_of(on.segments.begin(), on.segments.begin() + at.index, counts);
   }
 
   void Run(const Instruction& at, TaskCost& cost) const {
@@ -124,7 +124,7 @@ class Pricer {
       if (at.half == Half::kB || at.half == Half::kBW) Add(kernels.backward, joins, cost);
       if (at.half == Half::kW || at.half == Half::kBW) Add(kernels.weight, false, cost);
     }
-    if (IsEnd(on, at.index) && !at.recompute) cost.terms += compute_.Host();
+    if (IsEnd(on, at) && !at.recompute) cost.terms += compute_.Host();
   }
 
   void Add(const std::vector<Kernel>& kernels, bool joins, TaskCost& cost) const {
