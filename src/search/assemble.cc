@@ -65,7 +65,10 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
     stage.mesh = mesh;
     stage.mesh.first = static_cast<int64_t>(s) % c.pp * mesh.size();
     stage.recompute = at.recompute;
-    stage.times = {at.times.forward, at.times.backward, at.times.weight};
+    // A stage without parameters has no weights' half; times of plans are positive.
+    constexpr double kLeast = 1e-9;
+    stage.times = {std::max(at.times.forward, kLeast), std::max(at.times.backward, kLeast),
+                   std::max(at.times.weight, kLeast)};
     stage.strategies.resize(model.graph.nodes.size());
     std::vector<NodeId> nodes;
     for (int b = at.first_block; b < at.last_block; ++b) {

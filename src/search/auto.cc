@@ -80,7 +80,8 @@ class Explorer {
     for (size_t first = 0; first < all.size(); first += kBatch) {
       size_t last = std::min(all.size(), first + kBatch);
       double worst = best_.size() == kProposed ? best_.back().estimate.seconds : kForbidden;
-      bool over = problem_.Over() && !best_.empty();
+      // Without a solver of its own it is quick enough to go on to a first plan.
+      bool over = problem_.Over() && (!best_.empty() || prices_.options().solver);
       if (all[first].floor >= worst || over) {
         bound_ = std::min(bound_, all[first].floor);
         break;
@@ -143,17 +144,20 @@ class Explorer {
   double least_bytes_ = 0, bound_ = 0;
 };
 
-Proposals Propose(const SearchProblem& problem) {
+Proposals Propose(const SearchProblem& problem) { return ProposeExact(problem, nullptr); }
+
+}  // namespace
+
+Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
   Precision precision;
   precision.compute = problem.precision;
   precision.gradients = problem.gradients;
   precision.products = problem.products;
   Model model = WithComputeType(problem.model, problem.precision);
-  Prices prices(model, problem.cluster, {precision, problem.sim, problem.whole, nullptr});
+  Prices prices(model, problem.cluster,
+                {precision, problem.sim, problem.whole, std::move(solver)});
   return Explorer(problem, prices).Run();
 }
-
-}  // namespace
 
 SearcherDef AutoSearcher() {
   return {"auto", "the exact search over meshes, stages, micro-batches and strategies", Propose};

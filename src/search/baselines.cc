@@ -36,12 +36,36 @@ bool SetData(const SearchProblem& problem, Degrees& degrees) {
   return false;
 }
 
+// Of the parameters that are not to be split.
+bool SplitsWhole(const SearchProblem& problem, const Plan& plan) {
+  const Model& model = problem.model;
+  auto whole = [&](ValueId id) {
+    const Value& value = model.graph.value(id);
+    return value.kind == ValueKind::kParameter &&
+           std::find(problem.whole.begin(), problem.whole.end(), value.name) != problem.whole.end();
+  };
+  if (problem.whole.empty()) return false;
+  for (const Stage& stage : plan.stages) {
+    for (size_t n = 0; n < stage.strategies.size(); ++n) {
+      if (stage.strategies[n].empty()) continue;
+      const std::vector<ValueId>& operands = model.graph.nodes[n].operands;
+      for (size_t o = 0; o < operands.size(); ++o) {
+        if (!whole(operands[o])) continue;
+        Sharding stored = OperandSharding(stage.mesh, model.rules[n], stage.strategies[n], o);
+        if (stored.split_axes() != 0) return true;
+      }
+    }
+  }
+  return false;
+}
+
 Proposals One(const SearchProblem& problem, const Degrees& degrees, std::string_view name) {
   Proposals out;
   out.considered = 1;
   try {
-    out.plans.push_back(
-        {ExpertPlan(problem.model, problem.cluster, degrees), std::string(name), 0, 0, 0});
+    Plan plan = ExpertPlan(problem.model, problem.cluster, degrees);
+    if (SplitsWhole(problem, plan)) return out;
+    out.plans.push_back({std::move(plan), std::string(name), 0, 0, 0});
   } catch (const InputError&) {
     // Not for this model.
   }
@@ -60,8 +84,11 @@ Proposals ProposeData(const SearchProblem& problem) {
 Proposals ProposeExpert(const SearchProblem& problem) {
   Degrees degrees = Start(problem);
   int64_t node = NodeOf(problem.cluster, DeviceId{0}).count;
-  degrees.tp = problem.fixed.tp.value_or(std::min<int64_t>(8, node));
   degrees.pp = problem.fixed.pp.value_or(1);
+  int64_t left = DeviceCount(problem.cluster) / (degrees.pp * problem.fixed.dp.value_or(1));
+  degrees.tp = std::max<int64_t>(1, std::min({int64_t{8}, node, left}));
+  while (node % degrees.tp != 0) --degrees.tp;
+  degrees.tp = problem.fixed.tp.value_or(degrees.tp);
   degrees.sp = degrees.tp > 1;
   degrees.zero = problem.fixed.zero.value_or(1);
   degrees.recompute = problem.fixed.recompute.value_or(RecomputePolicy::kSelective);

@@ -110,7 +110,7 @@ class Enumerator {
     for (int64_t size : sizes) {
       axes.push_back(size == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{size});
     }
-    if (!wide_) return axes;
+    if (!wide_ || fixed_.tp) return axes;
     for (int64_t inner : sizes) {
       if (inner == 1 || inner > node_) continue;
       for (int64_t outer = 2; outer * inner <= most; outer *= 2) axes.push_back({outer, inner});

@@ -212,6 +212,12 @@ double StageCosts::RouteSeconds(ShardingId given, const std::vector<Use>& uses,
   return least;
 }
 
+bool StageCosts::HasGradient(NodeId id) const {
+  const std::vector<ValueId>& results = model_.graph.node(id).results;
+  return std::any_of(results.begin(), results.end(),
+                     [&](ValueId result) { return model_.flow.needed[result.index()]; });
+}
+
 double StageCosts::Repeats(NodeId node) const {
   return model_.once[node.index()] ? 1 / options_.microbatches : 1;
 }
@@ -293,8 +299,10 @@ ChoiceCost StageCosts::OfNode(NodeId id, const Strategy& strategy, const KeptPar
                         : KernelSeconds(model_.graph, model_.flow, node, rule, strategy);
   double repeats = Repeats(id);
   cost.forward = repeats * times.forward;
-  cost.backward = repeats * times.backward;
-  cost.weight = repeats * times.weight;
+  if (HasGradient(id)) {  // lowering runs no backward otherwise
+    cost.backward = repeats * times.backward;
+    cost.weight = repeats * times.weight;
+  }
   cost.queued *= repeats;
   if (kept.recomputed) cost.backward += cost.forward;
   auto bytes = [&](const Sharding& sharding, ValueId value) {

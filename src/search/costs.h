@@ -103,6 +103,7 @@ class StageCosts {
   double Repeats(NodeId node)
       const;  // how often a micro-batch does it: 1, or a share of what is done once per step
   bool HasKernels(NodeId node) const { return has_kernels_[node.index()]; }
+  bool HasGradient(NodeId id) const;  // of one of its results
 
  private:
   HalfTimes KernelSeconds(const Graph& graph, const GradientFlow& flow, const Node& node,

@@ -146,6 +146,7 @@ double Estimator::TimeFloor(const Configuration& c) {
   FloorProblem problem;
   problem.times[static_cast<size_t>(least)] = prices_.LeastTimeOf(KeyOf(c, least));
   if (problem.times[static_cast<size_t>(least)] == nullptr) return kForbidden;
+  problem.plain = prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone));
   problem.host = compute_.Host().total();
   problem.limit = kForbidden;
   return FloorOf(c, problem);
@@ -166,6 +167,7 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.traffic =
       c.zero == 3 ? static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce)
                   : context.reduce + context.gather;
+  problem.plain = prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone));
   problem.host = compute_.Host().total();
   problem.limit = limit_;
   return problem;

@@ -82,12 +82,15 @@ class Bound {
     double held = room_ != nullptr ? room_->parameters.total() / stages_ : 0;
     // A micro-batch passes all stages and comes back; the others' backwards, at least half of their time, follow it at
     // the slowest stage.
-    double once = any_->seconds.total() - cuts;
+    double once = plain().seconds.total() - cuts;
     double path = way_ * once;
     if (c_.chunks == 1 && !schedule_->splits_backward)
       path += (microbatches_ - 1) * once / stages_ / 2;
     return std::max({busy + problem_.update * held, problem_.traffic * held, path});
   }
+
+  // What neighbours wait for: a device recomputes while it waits for gradients.
+  const LeastTime& plain() const { return problem_.plain != nullptr ? *problem_.plain : *any_; }
 
   // Without layers to count: of all policies the least of everything.
   bool HasRoom() const {
@@ -134,7 +137,7 @@ class Bound {
       return (stage == 0 ? sums.before : 0) + (last ? sums.after : 0);
     };
     fixed = microbatches_ *
-            (ends(any_->seconds) - c_.chunks * any_->seam + 2 * problem_.host * c_.chunks);
+            (ends(any_->seconds) - c_.chunks * any_->seam + problem_.host * c_.chunks);
     if (room_ != nullptr) {
       fixed += problem_.update * ends(room_->parameters);
       bytes -= in_flight * ends(room_->activations) +
@@ -155,7 +158,7 @@ class Bound {
 
   bool Holds(double bound) const {
     double taken = 0, before = 0;  // layers; seconds of a micro-batch in the stages before
-    double fastest = kForbidden;
+    double fastest = plain().seconds.mean();
     for (size_t r = 0; r < 3; ++r) {
       if (allowed_[r]) fastest = std::min(fastest, problem_.times[r]->seconds.mean());
     }
@@ -165,7 +168,7 @@ class Bound {
       most = std::floor(most + 1e-9);
       taken += most;
       if (taken >= layers_) return true;
-      before += most * fastest + (s == 0 ? any_->seconds.before : 0);
+      before += most * fastest + (s == 0 ? plain().seconds.before : 0);
       before = std::max(0.0, before - any_->seam);
     }
     return false;

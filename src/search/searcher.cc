@@ -122,7 +122,8 @@ double SearchResult::step_gap() const {
 }
 
 std::span<const SearcherDef> AllSearchers() {
-  static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(), ExpertSearcher()};
+  static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(), ExpertSearcher(),
+                                               IlpSearcher(), BruteSearcher()};
   return all;
 }
 

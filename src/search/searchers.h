@@ -1,6 +1,7 @@
 // The searchers there are.
 #pragma once
 
+#include "search/prices.h"
 #include "search/searcher.h"
 
 namespace heddle {
@@ -8,6 +9,12 @@ namespace heddle {
 SearcherDef AutoSearcher();
 SearcherDef DataSearcher();
 SearcherDef ExpertSearcher();
+SearcherDef IlpSearcher();
+SearcherDef BruteSearcher();
+
+// What `auto` proposes, every stage problem solved by `solver`, on the model as it is; null: as `auto` does. With a
+// solver no configuration is weighed once the deadline has passed.
+Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver);
 
 // The expert's plan at the degrees of another: with one axis beside the data axis, and one policy. Nothing where there is
 // none.

@@ -104,9 +104,11 @@ class Maker {
     return scale;
   }
 
-  bool IsRecomputed(NodeId id) const {
+  bool IsInUnit(NodeId id) const {
     return model_.block_of[id.index()] >= 0 && heddle::IsRecomputed(model_, id, recompute_);
   }
+  // What gives no gradient may be left out of what runs again; it is not charged for it.
+  bool IsRecomputed(NodeId id) const { return IsInUnit(id) && costs_.HasGradient(id); }
 
   void FindUses() {
     for (NodeId id : nodes_) {
@@ -155,8 +157,8 @@ class Maker {
     for (ValueId operand : at.operands) {
       NodeId producer = value(operand).producer;
       if (!producer.valid() || model_.once[producer.index()]) continue;
-      bool together = model_.block_of[producer.index()] == model_.block_of[id.index()] &&
-                      IsRecomputed(producer);
+      bool together =
+          model_.block_of[producer.index()] == model_.block_of[id.index()] && IsInUnit(producer);
       if (!together) kept.push_back(operand);
     }
     return kept;

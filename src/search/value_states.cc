@@ -61,9 +61,12 @@ class Filler {
 
  private:
   void Add(Entry& entry, const StageCosts::Way& way, double repeats) const {
+    if (way.traffic == kForbidden) {  // however rarely
+      entry.seconds = kForbidden;
+      return;
+    }
     entry.seconds += repeats * way.local;
-    bool forbidden = way.traffic == kForbidden;
-    (scale_.waited || forbidden ? entry.seconds : entry.queued) += repeats * way.traffic;
+    (scale_.waited ? entry.seconds : entry.queued) += repeats * way.traffic;
   }
 
   Scale scale_;

@@ -1,0 +1,260 @@
+// What the search claims about plans, against the simulator: its additive optimum is what trying everything finds, and
+// no lower bound exceeds the optimum or the simulated step of any plan.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/load.h"
+#include "floor_check.h"
+#include "frontend/families/built_in.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "random_plan.h"
+#include "search/brute.h"
+#include "search/eliminate.h"
+#include "search/limited.h"
+#include "search/queue_bound.h"
+#include "search/random_model.h"
+#include "search/stage_problem.h"
+#include "sim/simulate.h"
+
+namespace heddle {
+namespace {
+
+// Bytes as a device has them: activations of a micro-batch, what is there throughout, sixteen for a parameter.
+Problem WithBytes(const StageProblem& stage, double microbatches) {
+  StageScale scale;
+  scale.microbatches = microbatches;
+  scale.bytes_per_parameter = 16;
+  return Weighed(stage, scale);
+}
+
+struct RandomStage {
+  Model model;
+  Mesh mesh;
+  int64_t microbatches = 1;
+  RecomputePolicy recompute = RecomputePolicy::kNone;
+};
+
+// `more`: nodes that may be added; meshes of two axes have few.
+RandomStage MakeStage(Random& rng, int round, size_t more) {
+  static const std::vector<std::vector<int64_t>> kMeshes = {{2}, {4}, {3}, {2, 2}, {8}, {2}};
+  size_t m = static_cast<size_t>(round) % kMeshes.size();
+  size_t nodes = static_cast<size_t>(3 + Below(rng, m == 3 ? 3 : more));
+  RandomStage made{RandomModel(rng, nodes, static_cast<int>(2 * Below(rng, 8))),
+                   MeshOfSizes(kMeshes[m])};
+  int64_t microbatches = int64_t{1} << Below(rng, 5);
+  if (BatchSize(made.model) >= microbatches) made.microbatches = microbatches;
+  made.recompute = static_cast<RecomputePolicy>(Below(rng, 3));
+  return made;
+}
+
+CostOptions OptionsOf(const RandomStage& at) {
+  CostOptions options;
+  options.parts = at.microbatches;
+  options.microbatches = static_cast<double>(at.microbatches);
+  return options;
+}
+
+// The additive optimum under a limit, before anything is simulated.
+TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
+  Random rng(5);
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  int solved = 0, binding = 0, infeasible = 0;
+  for (int round = 0; round < 3000 && solved < 400; ++round) {
+    RandomStage at = MakeStage(rng, round, 4);
+    StageCosts costs(at.model, cluster, at.mesh, OptionsOf(at));
+    StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(at.model.blocks.size()),
+                                          at.recompute);
+    Problem problem = WithBytes(stage, static_cast<double>(at.microbatches));
+    if (Assignments(problem) > 300'000) continue;
+    SCOPED_TRACE(round);
+    ++solved;
+    Solution cheapest = Brute(problem);
+    ASSERT_LT(cheapest.objective, kForbidden);
+    double most = Evaluate(problem, cheapest.choice).bytes;
+    double least = Evaluate(problem, Brute(problem, {0, 0, 1}).choice).bytes;
+    double limit = kForbidden;
+    if (solved % 2 == 0) {  // between the two, and sometimes below both
+      limit = least + (most - least) * static_cast<double>(Below(rng, 1000)) / 1000;
+      if (solved % 16 == 0) limit = 0.9 * least;
+    }
+    std::optional<Solution> want = BruteLimited(problem, {1, 1, 0}, limit);
+    LimitedSolution got = SolveLimited(problem, {.limit = limit});
+    QueueBounds queues = QueueBound(problem, limit);
+    EXPECT_TRUE(got.proven);
+    ASSERT_EQ(got.best.has_value(), want.has_value());
+    if (!want) {
+      ++infeasible;
+      EXPECT_EQ(got.lower_bound, kForbidden);
+      EXPECT_EQ(queues.lower_bound, kForbidden);
+      continue;
+    }
+    binding += want->objective > cheapest.objective * (1 + 1e-12) ? 1 : 0;
+    EXPECT_NEAR(got.best->objective, want->objective, 1e-9 * want->objective);
+    EXPECT_LE(Evaluate(problem, got.best->choice).bytes, limit);
+    EXPECT_LE(got.lower_bound, want->objective * (1 + 1e-9));
+    std::optional<Solution> longest = BruteLongest(problem, limit);
+    ASSERT_TRUE(longest.has_value());
+    EXPECT_LE(queues.lower_bound, longest->objective * (1 + 1e-9));
+    EXPECT_LE(queues.lower_bound, want->objective * (1 + 1e-9));
+  }
+  fmt::print("{} problems, {} with a limit that binds, {} without a choice that fits\n", solved,
+             binding, infeasible);
+  EXPECT_GE(solved, 300);
+  EXPECT_GE(binding, 60);
+  EXPECT_GE(infeasible, 10);
+}
+
+Plan OneStage(const RandomStage& at, const Cluster& cluster, std::vector<Strategy> strategies) {
+  Plan plan;
+  plan.model.hash = StableHash(at.model.graph);
+  plan.cluster = cluster;
+  plan.batch = std::max<int64_t>(1, BatchSize(at.model));
+  plan.microbatches = at.microbatches;
+  Stage stage;
+  stage.last_block = static_cast<int>(at.model.blocks.size());
+  stage.mesh = at.mesh;
+  stage.strategies = std::move(strategies);
+  stage.recompute.assign(at.model.blocks.size(), at.recompute);
+  stage.times = {1, 1, 1};
+  plan.stages.push_back(std::move(stage));
+  return plan;
+}
+
+// Computation and waiting of a stage, whatever its strategies: the simulator is never faster. Of every plan by itself
+// too, with its copies as cheap as can be.
+TEST(Bounds, NoPlanIsSimulatedFaster) {
+  Random rng(6);
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  int graphs = 0, plans = 0, known = 0;
+  double closest = 0, closest_own = 0;
+  for (int round = 0; round < 1200 && graphs < 500; ++round) {
+    RandomStage at = MakeStage(rng, round, 14);
+    StageCosts costs(at.model, cluster, at.mesh, OptionsOf(at));
+    StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(at.model.blocks.size()),
+                                          at.recompute);
+    std::optional<Solution> fastest = SolveFolded(stage.problem, {1, 0, 0});
+    std::optional<Solution> best = SolveFolded(stage.problem);
+    if (!fastest || !best) continue;
+    ++graphs;
+    double m = static_cast<double>(at.microbatches);
+    double bound = m * fastest->objective;
+    std::vector<std::vector<Strategy>> all = {StrategiesOf(stage, fastest->choice),
+                                              StrategiesOf(stage, best->choice)};
+    for (int i = 0; i < 3; ++i) {
+      std::vector<int> choice;
+      for (size_t v = 0; v < stage.costs.size(); ++v) {
+        choice.push_back(static_cast<int>(Below(rng, stage.costs[v]->size())));
+      }
+      all.push_back(StrategiesOf(stage, choice));
+    }
+    for (int i = 0; i < 2; ++i) {  // those that were not worth considering, too
+      std::vector<Strategy>& any = all.emplace_back();
+      for (size_t n = 0; n < at.model.graph.nodes.size(); ++n) {
+        bool here = stage.nodes[n].variable >= 0;
+        bool expand = at.model.block_of[n] >= 0;
+        any.push_back(here ? RandomStrategy(at.model.graph.nodes[n].op, at.model.rules[n], at.mesh,
+                                            expand, rng)
+                           : Strategy());
+      }
+    }
+    for (size_t i = 0; i < all.size(); ++i) {
+      Plan plan = OneStage(at, cluster, all[i]);
+      ASSERT_THAT(Verify(plan, at.model), testing::IsEmpty()) << round;
+      double step = Simulate(Lower(at.model, plan), cluster, {}).step_seconds;
+      ++plans;
+      EXPECT_LE(bound, step * (1 + 1e-9)) << "round " << round << " plan " << i;
+      closest = std::max(closest, bound / step);
+      std::optional<std::vector<int>> fixed = ChoicesOf(costs, stage, all[i]);
+      if (!fixed) continue;
+      std::optional<Solution> own = SolveWhole(Restrict(stage.problem, *fixed), {1, 0, 0});
+      if (!own || own->objective == kForbidden) continue;
+      ++known;
+      EXPECT_LE(m * own->objective, step * (1 + 1e-9)) << "round " << round << " plan " << i;
+      closest_own = std::max(closest_own, m * own->objective / step);
+    }
+  }
+  fmt::print("{} graphs, {} plans, {} of strategies considered; closest {:.4f}, own {:.4f}\n",
+             graphs, plans, known, closest, closest_own);
+  EXPECT_GE(graphs, 300);
+}
+
+// The floors of configurations, of built-in models: at the plan that the search makes of them, and at the expert's of the
+// same degrees.
+std::vector<FixedDegrees> SomeDegrees(bool two_nodes) {
+  std::vector<FixedDegrees> all;
+  auto add = [&](int64_t dp, int64_t tp, int64_t pp, int64_t microbatches,
+                 std::optional<int> zero = {}, std::optional<RecomputePolicy> recompute = {}) {
+    FixedDegrees fixed;
+    fixed.dp = dp, fixed.tp = tp, fixed.pp = pp, fixed.microbatches = microbatches;
+    fixed.zero = zero, fixed.recompute = recompute;
+    all.push_back(fixed);
+  };
+  if (two_nodes) {
+    add(2, 8, 1, 2);
+    add(2, 4, 2, 4, 1);
+    add(4, 1, 4, 4, 0, RecomputePolicy::kFull);
+    add(16, 1, 1, 1);
+    return all;
+  }
+  add(1, 8, 1, 1);
+  add(8, 1, 1, 2);
+  add(2, 4, 1, 2, {}, RecomputePolicy::kSelective);
+  add(1, 2, 4, 8);
+  add(2, 2, 2, 4, 1, RecomputePolicy::kFull);
+  add(1, 1, 1, 16);
+  return all;
+}
+
+class Floors : public testing::TestWithParam<const char*> {};
+
+TEST_P(Floors, HoldForEveryPlan) {
+  Model model = Analyse(BuildModel(GetParam()));
+  CheckedFloors checked;
+  for (const char* name : {"dgx-h100:1", "dgx-h100:2"}) {
+    Cluster cluster = LoadCluster(name);
+    for (const FixedDegrees& fixed : SomeDegrees(name[9] == '2')) {
+      SearchProblem problem{.model = model, .cluster = cluster, .fixed = fixed};
+      checked.Add(problem);
+    }
+  }
+  fmt::print("{} plans, closest {:.4f}\n", checked.plans, checked.closest);
+  EXPECT_GE(checked.plans, 30);
+}
+
+// Where memory binds the floors count recomputation and thrift; what fits is still no faster.
+TEST_P(Floors, HoldWhereMemoryBinds) {
+  Model model = Analyse(BuildModel(GetParam()));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  CheckedFloors checked;
+  for (const FixedDegrees& fixed : SomeDegrees(false)) {
+    SearchProblem problem{.model = model, .cluster = cluster, .fixed = fixed};
+    problem.fixed.recompute.reset();
+    SearchResult roomy = Search(*FindSearcher("auto"), problem);
+    if (!roomy.feasible()) continue;
+    for (double share : {0.5, 0.7, 0.9}) {
+      problem.memory_limit =
+          static_cast<int64_t>(share * static_cast<double>(roomy.judged[0].reserved()) / 0.94);
+      checked.Add(problem);
+    }
+  }
+  fmt::print("{} plans fit, closest {:.4f}\n", checked.plans, checked.closest);
+  EXPECT_GE(checked.plans, 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Floors,
+    testing::Values("gpt:layers=4,hidden=1024,heads=16,seq=512,vocab=8192,batch=16",
+                    "gpt:layers=4,hidden=128,heads=8,seq=64,vocab=512,batch=16",
+                    "llama:layers=4,hidden=1024,heads=16,kv_heads=4,seq=512,vocab=8192,batch=16",
+                    "moe:layers=4,hidden=512,heads=8,experts=8,seq=256,vocab=4096,batch=16",
+                    "t5:layers=4,hidden=512,heads=8,seq=256,vocab=4096,batch=16",
+                    "bert:layers=4,hidden=512,heads=8,seq=256,vocab=4096,batch=16"),
+    [](const auto& info) {
+      std::string text = info.param;
+      return text.substr(0, text.find(':')) + std::to_string(info.index);
+    });
+
+}  // namespace
+}  // namespace heddle
