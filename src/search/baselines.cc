@@ -42,6 +42,7 @@ Proposals One(const SearchProblem& problem, const Degrees& degrees, std::string_
   try {
     out.plans.push_back(
         {ExpertPlan(problem.model, problem.cluster, degrees), std::string(name), 0, 0, 0});
+    out.plans.back().plan.bucket_bytes = problem.bucket_bytes;
   } catch (const InputError&) {
     // Not for this model.
   }
