@@ -72,6 +72,7 @@ void Fill(const PublishedRun& run, PlanComparison& out) {
   if (result.judged.empty()) return;
   const JudgedPlan& best = result.judged.front();
   out.found = DegreesInWords(best.plan);
+  out.from = best.from;
   out.found_step = best.result.step_seconds;
   out.found_bytes = static_cast<double>(best.reserved());
 }
@@ -149,6 +150,7 @@ Json ToJson(const PublishedPlanReport& report) {
                             {"memory_limit_bytes", std::max(run.limit, run.published_bytes)},
                             {"memory_limit_raised", run.raised()},
                             {"found", run.found},
+                            {"from", run.from},
                             {"found_step_seconds", run.found_step},
                             {"found_memory_bytes", run.found_bytes},
                             {"speedup", run.speedup()},

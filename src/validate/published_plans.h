@@ -23,7 +23,8 @@ struct PlanComparison {
   std::string published;                   // its degrees, "dp 8 x tp 8 x pp 16, ..."
   double published_step = 0;               // seconds, simulated
   double published_bytes = 0, limit = 0;   // of a device: needed, and what a plan may use otherwise
-  std::string found;                       // degrees, or the rule that made the plan
+  std::string found;                       // its degrees
+  std::string from;                        // who proposed it (search/searcher.h)
   double found_step = 0, found_bytes = 0;  // likewise
   bool fits = false;                       // the found plan does
   double search_seconds = 0;
