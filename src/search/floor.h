@@ -25,7 +25,8 @@ struct MemoryWorth {
 struct FloorProblem {
   // By policy of recomputation; null: not allowed. Without `rooms` memory does not count.
   std::array<const LeastTime*, 3> times = {};
-  const LeastTime* plain = nullptr;  // with nothing recomputed, allowed or not; null: the fastest of `times`
+  const LeastTime* plain =
+      nullptr;  // with nothing recomputed, allowed or not; null: the fastest of `times`
   std::array<const LeastRoom*, 3> rooms = {};
   double update = 0;               // seconds per parameter
   double bytes_per_parameter = 0;  // that are there while activations are
@@ -33,7 +34,7 @@ struct FloorProblem {
   // Seconds per micro-batch and stage. Of its forward: the simulator charges the first segment of a stage, which, where it
   // does nothing but prepare labels, has no backward.
   double host = 0;
-  double limit = 0;                // bytes
+  double limit = 0;  // bytes
   std::vector<MemoryWorth> worths = {};
 };
 
