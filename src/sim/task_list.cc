@@ -38,12 +38,34 @@ class Builder {
     size_t count = run_.instructions.size();
     list_.tasks.resize(count);
     list_.predecessors.assign(count, 0);
-    for (size_t i = 0; i < count; ++i) AddTask(static_cast<int>(i));
+    for (size_t i = 0; i < count; ++i) {
+      const Instruction& at = run_.instructions[i];
+      if (IsPutOff(at)) {
+        put_off_.push_back(static_cast<int>(i));
+        continue;
+      }
+      if (EndsStep(at)) AddPutOff();
+      AddTask(static_cast<int>(i));
+    }
+    AddPutOff();
     Link();
     return std::move(list_);
   }
 
  private:
+  // A stack that does not reduce gradients beside backward does so after it: what other stages wait for is sent first.
+  bool IsPutOff(const Instruction& at) const {
+    return at.op == Opcode::kReduceGradients && at.microbatch < 0 && !stack_.overlap_gradients;
+  }
+  static bool EndsStep(const Instruction& at) {
+    return at.op == Opcode::kReduceShards || at.op == Opcode::kSyncTied ||
+           at.op == Opcode::kReport || at.op == Opcode::kUpdate;
+  }
+  void AddPutOff() {
+    for (int i : put_off_) AddTask(i);
+    put_off_.clear();
+  }
+
   void AddTask(int i) {
     const Instruction& at = run_.instructions[static_cast<size_t>(i)];
     SimTask& task = list_.tasks[static_cast<size_t>(i)];
@@ -126,6 +148,7 @@ class Builder {
   std::vector<int> last_;
   std::vector<std::pair<int, int>> edges_;
   std::map<int, Queue> queue_;  // by channel
+  std::vector<int> put_off_;
   int copy_ = -1, compute_ = -1, before_compute_ = -1;
 };
 
