@@ -28,6 +28,7 @@ Plan StartPlan(const SearchProblem& problem, uint64_t hash) {
   plan.precision.gradients = problem.gradients;
   plan.precision.products = problem.products;
   plan.local_batch_statistics = problem.local_batch_statistics;
+  plan.bucket_bytes = problem.bucket_bytes;
   return plan;
 }
 

@@ -139,10 +139,10 @@ class Enumerator {
     if (fixed_.microbatches) return {samples / *fixed_.microbatches};
     std::vector<int64_t> sizes;
     int64_t most = pp > 1 ? std::max<int64_t>(1, std::min<int64_t>(16, samples / 2)) : samples;
-    for (int64_t size = 1; size <= most; size *= 2) {
-      if (samples % size == 0) sizes.push_back(size);
+    for (int64_t size : DivisorsUpTo(samples, most)) {
+      // Without a pipeline those between powers of two as well: what just fits matters.
+      if (pp == 1 || (size & (size - 1)) == 0) sizes.push_back(size);
     }
-    if (pp == 1 && (sizes.empty() || sizes.back() != samples)) sizes.push_back(samples);
     constexpr size_t kMost = 6;  // the largest: others only take longer
     if (sizes.size() > kMost) sizes.erase(sizes.begin(), sizes.end() - kMost);
     return sizes;
@@ -188,7 +188,7 @@ class Enumerator {
         schedules.push_back({std::string(def.name), *fixed_.chunks});
         continue;
       }
-      for (int chunks : {2, 3, 4, 6, 8}) {
+      for (int chunks : {2, 3, 4, 5, 6, 8, 10}) {
         if (layers_ % (at.pp * chunks) == 0 && layers_ > 0) {
           schedules.push_back({std::string(def.name), chunks});
         }
@@ -239,8 +239,8 @@ std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
 std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
-      "whole layers, micro-batches of powers of two, schedules 1f1b, interleaved and zero-bubble, "
-      "ZeRO 0, 1 and 3, recomputation by layer",
+      "whole layers, micro-batches of powers of two, of any divisor without stages, schedules "
+      "1f1b, interleaved and zero-bubble, ZeRO 0, 1 and 3, recomputation by layer",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }
 

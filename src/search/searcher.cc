@@ -171,6 +171,12 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   JudgeAll(problem, std::move(plans), most, out);
   size_t count = always.size();
   JudgeAll(problem, std::move(always), count, out);
+  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  if (!out.judged.empty()) {
+    std::vector<Proposal> context = ContextPlans(problem, out.judged.front().plan);
+    count = context.size();
+    JudgeAll(problem, std::move(context), count, out);
+  }
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.seconds = Since(begin);

@@ -44,7 +44,8 @@ struct SearchProblem {
   DType gradients = DType::kF32;
   Products products = Products::kAsCompute;
   bool local_batch_statistics = false;
-  int64_t memory_limit = 0;             // bytes a device may use; 0: what it has
+  int64_t bucket_bytes = Plan{}.bucket_bytes;  // of gradients reduced together
+  int64_t memory_limit = 0;                    // bytes a device may use; 0: what it has
   double reserve = 0.06;                // of that: contexts, libraries, what is not simulated
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
   SimOptions sim = {};
