@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "cli/commands.h"
 #include "validate/case_studies.h"
+#include "validate/published_plans.h"
 #include "validate/report.h"
 
 namespace heddle {
@@ -20,6 +21,7 @@ struct ValidateArgs {
   std::string markdown;
   std::string case_studies;
   bool json = false;
+  bool plans = false;
 };
 
 std::vector<PublishedRun> LoadRuns(const ValidateArgs& args) {
@@ -42,12 +44,30 @@ std::vector<Prediction> PredictWithProgress(const std::vector<PublishedRun>& run
                     [&](size_t done) { progress.Update(static_cast<int64_t>(done)); });
 }
 
+void RunPlans(const ValidateArgs& args) {
+  std::vector<PublishedRun> runs = LoadRuns(args);
+  std::erase_if(runs, [](const PublishedRun& run) { return !IsComplete(run); });
+  PublishedPlanReport report;
+  {
+    Progress progress("planning published runs", static_cast<int64_t>(runs.size()));
+    report = MakePlanReport(
+        CompareAll(runs, [&](size_t done) { progress.Update(static_cast<int64_t>(done)); }));
+  }
+  if (!args.markdown.empty()) WriteFileAtomically(args.markdown, ToMarkdown(report));
+  if (args.json) {
+    PrintJson(ToJson(report));
+  } else {
+    fmt::print("{}", ToText(report));
+  }
+}
+
 void RunValidate(const ValidateArgs& args) {
   if (!args.case_studies.empty()) {
     WriteFileAtomically(args.case_studies, CaseStudiesPage());
     fmt::print("written to {}\n", args.case_studies);
     return;
   }
+  if (args.plans) return RunPlans(args);
   ValidationReport report = MakeReport(PredictWithProgress(LoadRuns(args)));
   if (!args.markdown.empty()) WriteFileAtomically(args.markdown, ToMarkdown(report));
   if (args.json) {
@@ -68,6 +88,8 @@ void AddValidate(CLI::App& app) {
   command->add_option("--markdown", args->markdown, "also write the tables as a page");
   command->add_option("--case-studies", args->case_studies,
                       "write the page of case studies instead");
+  command->add_flag("--plans", args->plans,
+                    "for every complete run the plan that the search finds, beside the published");
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(
       "Runs are configured as published, lowered and simulated like any plan. \"left out\" is the "
@@ -75,6 +97,7 @@ void AddValidate(CLI::App& app) {
       "Examples:\n"
       "  heddle validate\n"
       "  heddle validate --only korthikanti2022-table5\n"
+      "  heddle validate --plans --only bloom\n"
       "  heddle validate my_runs.json --json");
   command->callback([args] { RunValidate(*args); });
 }
