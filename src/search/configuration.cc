@@ -247,9 +247,8 @@ std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
 std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
-      "whole layers, micro-batches of powers of two (without stages of any divisor), schedules "
-      "1f1b, interleaved and zero-bubble, "
-      "ZeRO 0, 1 and 3, recomputation by layer",
+      "whole layers, micro-batches of powers of two, of any divisor without stages, schedules "
+      "1f1b, interleaved and zero-bubble, ZeRO 0, 1 and 3, recomputation by layer",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }
 

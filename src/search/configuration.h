@@ -26,9 +26,9 @@ struct Configuration {
 std::string ToString(const Configuration& configuration);
 
 // All that the problem allows and that make sense, in a fixed order: as many devices as divide the batch; micro-batches
-// of 1, 2, 4, ... samples on a data rank, without a pipeline of any divisor; 1f1b, interleaved and zero-bubble schedules; ZeRO 0, 1 and, without a pipeline,
-// 3. `wide`: two free axes as well, and axes beyond a node. Throws InputError where the fixed degrees contradict each
-// other, with the nearest that do not.
+// of 1, 2, 4, ... samples on a data rank, and of any divisor where there is no pipeline; 1f1b, interleaved and
+// zero-bubble schedules; ZeRO 0, 1 and, without a pipeline, 3. `wide`: two free axes as well, and axes beyond a node.
+// Throws InputError where the fixed degrees contradict each other, with the nearest that do not.
 std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide);
 
 // In words, for the certificate.
