@@ -154,13 +154,15 @@ TEST_F(VerifyPlan, ParametersOfStagesWithoutAxes) {
       << problems[0];
 }
 
+// No op is like that: one is made so.
 TEST_F(VerifyPlan, ExpandedFactorsWhereTheOpHasNoExpansion) {
-  Model model = model_;
-  model.rules[Node("view_2")].factors[0].kind = FactorKind::kExpanded;
   At(plan_, "view_2")[0] = 0;
-  std::vector<std::string> problems = Verify(plan_, model);
-  ASSERT_FALSE(problems.empty());
-  EXPECT_NE(problems[0].find("Linear 'view_2' cannot split factor"), std::string::npos);
+  model_.rules[Node("view_2")].factors[0].kind = FactorKind::kExpanded;
+  std::vector<std::string> problems = Verify(plan_, model_);
+  bool found = std::any_of(problems.begin(), problems.end(), [](const std::string& line) {
+    return line.find("'view_2' cannot split factor") != std::string::npos;
+  });
+  EXPECT_TRUE(found) << fmt::format("{}", fmt::join(problems, "\n"));
 }
 
 TEST_F(VerifyPlan, TheRest) {
