@@ -60,7 +60,8 @@ TEST(Cli, ClusterFilesRoundTripAndMistakesAreOneLine) {
 
 TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
   TempFolder folder;
-  std::string arguments = "plan " + kGpt + " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1";
+  std::string arguments =
+      "plan " + kGpt + " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1 --searcher expert";
   RunOutput run = RunHeddle(arguments + " -o " + folder / "plan.json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("dp 2  tp 2  pp 2  cp 1  ep 1  sp off"), std::string::npos) << run.out;
@@ -80,10 +81,11 @@ TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
   EXPECT_NE(RunHeddle("plan --help").out.find("Examples:"), std::string::npos);
 }
 
-TEST(Cli, PlanWithoutDegreesIsDataParallel) {
-  Json json = ParseJson(RunHeddle("plan " + kGpt + " --cluster local:3 --json").out, "output");
+TEST(Cli, TheExpertWithoutDegreesIsDataParallel) {
+  std::string plan = "plan " + kGpt + " --searcher expert --json --cluster ";
+  Json json = ParseJson(RunHeddle(plan + "local:3").out, "output");
   EXPECT_EQ(json["degrees"]["dp"], 2);  // of a batch of 4
-  json = ParseJson(RunHeddle("plan " + kGpt + " --cluster local:8 --tp 2 --json").out, "output");
+  json = ParseJson(RunHeddle(plan + "local:8 --tp 2").out, "output");
   EXPECT_EQ(json["degrees"]["dp"], 4);
   EXPECT_EQ(json["devices"], 8);
 }
@@ -108,7 +110,7 @@ TEST(Cli, PlansAreTheSameEveryTimeAndReadBack) {
 
 TEST(Cli, PlansSayTheirPrecision) {
   for (std::string precision : {"f32", "bf16", "f16", "fp8"}) {
-    RunOutput run = RunHeddle("plan " + kGpt + " --cluster local:4 --json --precision " + precision);
+    RunOutput run = RunHeddle("plan " + kGpt + " --cluster dgx-h100 --json --precision " + precision);
     ASSERT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(ParseJson(run.out, "output")["precision"], precision);
   }
@@ -118,8 +120,8 @@ TEST(Cli, PlanMistakesAreOneLine) {
   std::string plan = "plan " + kGpt + " --cluster local:4 ";
   ExpectRefused("plan " + kGpt, {"--cluster"});
   ExpectRefused("plan " + kGpt + " --cluster nowhere", {"nowhere"});
-  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are expert"});
-  ExpectRefused(plan + "--tp 3 --dp 2", {"dp 2 x cp 1 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
+  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are auto", "expert"});
+  ExpectRefused(plan + "--tp 3 --dp 2", {"dp 2 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
   ExpectRefused(plan + "--tp 0", {"tp 0", "at least 1"});
   ExpectRefused(plan + "--tp two", {"--tp"});
   ExpectRefused(plan + "--microbatches 3", {"4", "3 micro-batches", "try 2"});
@@ -127,7 +129,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--chunks 2", {"chunks"});
   ExpectRefused(plan + "--recompute all", {"--recompute all", "none, selective, full"});
   ExpectRefused(plan + "--precision f64", {"--precision f64"});
-  ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4", {"16 stages", "9 blocks", "at most 2"});
+  ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4", {"16 stages", "3 repeated layers", "at most 3"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
 }
 
@@ -199,7 +201,7 @@ TEST(Cli, SimulateNamesWhatIsSlow) {
 
 TEST(Cli, SimulateSaysWhenAPlanDoesNotFit) {
   TempFolder folder;
-  ASSERT_EQ(RunHeddle("plan gpt3-175b --cluster dgx-h100 --tp 8 -o " + folder / "plan.json").status, 0);
+  ASSERT_EQ(RunHeddle("plan gpt3-175b --cluster dgx-h100 --tp 8 --searcher expert -o " + folder / "plan.json").status, 0);
   RunOutput run = RunHeddle("simulate " + folder / "plan.json");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("DOES NOT FIT: 8 of 8 devices have too little memory"), std::string::npos) << run.out;
@@ -223,6 +225,94 @@ TEST(Cli, SimulateMistakesAreOneLine) {
   ExpectRefused(simulate + "--trace-devices 0", {"--trace-devices 0", "at least 1"});
   ExpectRefused(simulate + "--model " + kMlp, {"plan.json"});
   ExpectRefused(simulate + "--colour", {"--colour"});
+}
+
+TEST(Cli, ExplainPrintsTablesAndOneJsonObject) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster dgx-h100 --dp 2 --tp 2 --pp 2 --microbatches 2 --sp -o " +
+                      folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("explain " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  for (std::string text : {"NOT THE FASTEST", "dp 2 x tp 2 x pp 2", "layers 0..", "columns", "rows", "sequence",
+                           "all-gather over tp", "the critical path", "the plan that is better"}) {
+    EXPECT_NE(run.out.find(text), std::string::npos) << text << "\n" << run.out;
+  }
+  EXPECT_EQ(run.out.find(" \n"), std::string::npos) << "blanks at the end of a line";
+
+  Json json = ParseJson(RunHeddle("explain " + folder / "plan.json" + " --json").out, "output");
+  EXPECT_EQ(json["is_beaten"], true);
+  EXPECT_EQ(json["fits"], true);
+  EXPECT_LT(json["runner_up"]["step_seconds"].get<double>(), json["step_seconds"].get<double>());
+  EXPECT_EQ(json["runner_up"]["break_even"].size(), 4u);
+  double critical = 0;
+  for (const auto& [name, seconds] : json["critical"].items()) critical += seconds.get<double>();
+  EXPECT_NEAR(critical, json["step_seconds"].get<double>(), 1e-9);
+  EXPECT_GT(json["groups"].size(), 1u);
+  EXPECT_EQ(json["groups"][0]["nodes"][0]["splits"]["dp"], "batch");
+}
+
+TEST(Cli, ExplainOfTheBestPlanNamesARunnerUp) {
+  TempFolder folder;
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster dgx-h100 -o " + folder / "plan.json").status, 0);
+  RunOutput run = RunHeddle("explain " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out.find("NOT THE FASTEST"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("the runner-up"), std::string::npos) << run.out;
+  EXPECT_NE(RunHeddle("explain --help").out.find("Example:"), std::string::npos);
+}
+
+TEST(Cli, ExplainMistakesAreOneLine) {
+  TempFolder folder;
+  WriteText(folder / "bad.json", "{\"heddle_plan\": 1}");
+  WriteText(folder / "text.json", "no plan");
+  ExpectRefused("explain", {"PLAN"});
+  ExpectRefused("explain " + folder / "none.json", {"none.json", "no such file"});
+  ExpectRefused("explain " + folder / "bad.json", {"bad.json"});
+  ExpectRefused("explain " + folder / "text.json", {"text.json"});
+  ASSERT_EQ(RunHeddle("plan " + kGpt + " --cluster local:2 -o " + folder / "plan.json").status, 0);
+  ExpectRefused("explain " + folder / "plan.json --model nowhere.onnx", {"nowhere.onnx"});
+}
+
+TEST(Cli, SpaceIsATableInOrder) {
+  TempFolder folder;
+  std::string arguments = "space " + kGpt + " --cluster local:4 --pp 1 ";
+  RunOutput run = RunHeddle(arguments);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out.substr(0, run.out.find('\n')),
+            "dp,tp,pp,microbatches,schedule,chunks,zero,recompute,fits,step_seconds,estimate_seconds,floor_seconds,"
+            "reserved_bytes,estimated_bytes,bubble,exposed_communication,mfu");
+  EXPECT_NE(run.err.find("rank correlation"), std::string::npos) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  RunOutput file = RunHeddle(arguments + "-o " + folder / "space.csv");
+  ASSERT_EQ(file.status, 0) << file.err;
+  EXPECT_EQ(file.out, "");
+  EXPECT_EQ(Slurp(folder / "space.csv"), run.out);
+
+  Json json = ParseJson(RunHeddle(arguments + "--json").out, "output");
+  EXPECT_EQ(json["rows"].size(), json["configurations"]);
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), json["configurations"].get<int64_t>() + 1);
+  double before = 0;
+  for (const Json& row : json["rows"]) {
+    EXPECT_GE(row["step_seconds"].get<double>(), before);
+    before = row["step_seconds"].get<double>();
+  }
+  EXPECT_EQ(ParseJson(RunHeddle(arguments + "--format json").out, "output"), json);
+  Json summary = ParseJson(RunHeddle(arguments + "--json -o " + folder / "space.json").out, "output");
+  EXPECT_EQ(summary["output"], folder / "space.json");
+  EXPECT_EQ(ParseJson(Slurp(folder / "space.json"), "space.json"), json);
+}
+
+TEST(Cli, SpaceMistakesAreOneLine) {
+  std::string space = "space " + kGpt + " --cluster local:4 ";
+  ExpectRefused("space " + kGpt, {"--cluster"});
+  ExpectRefused("space nowhere.onnx --cluster local:4", {"nowhere.onnx"});
+  ExpectRefused(space + "--format xml", {"--format xml", "csv, json"});
+  ExpectRefused(space + "--limit 3", {"--limit 3", "--pp 1", "--recompute none"});
+  ExpectRefused(space + "--sp", {"--sp", "expert"});
+  ExpectRefused(space + "--dp 8", {"dp 8", "the 4 of the cluster"});
+  ExpectRefused(space + "--pp 1 -o /nowhere/space.csv", {"/nowhere/space.csv"});
+  EXPECT_NE(RunHeddle("space --help").out.find("Example:"), std::string::npos);
 }
 
 TEST(Cli, ValidateListsPublishedRuns) {

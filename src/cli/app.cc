@@ -101,7 +101,8 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,   AddCluster, AddPlan,
+  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,   AddCluster,
+                                                   AddPlan,     AddExplain,  AddSpace,
                                                    AddSimulate, AddValidate, AddExport};
   return commands;
 }

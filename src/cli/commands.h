@@ -14,11 +14,13 @@
 namespace heddle {
 
 void AddInspect(CLI::App& app);
+void AddExplain(CLI::App& app);
 void AddExport(CLI::App& app);
 void AddCluster(CLI::App& app);
 void AddModels(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddSimulate(CLI::App& app);
+void AddSpace(CLI::App& app);
 void AddValidate(CLI::App& app);
 
 // Those that need libtorch, in src/cli/torch/.

@@ -173,22 +173,22 @@ void SearchArgs::Add(CLI::App& command) {
   command.add_option("--budget", budget, "seconds the search may take")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
+  command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
+  AddLimits(command);
+}
+
+void SearchArgs::AddLimits(CLI::App& command) {
   command.add_option("--memory-limit", memory_limit, "memory a device may use, such as 40GiB");
   command.add_option("--reserve", reserve,
                      "of that, kept free: a share or an amount (default 0.06)");
-  command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
       ->allow_extra_args(false);
 }
 
 bool SearchArgs::SearcherGiven() const { return searcher_ != nullptr && searcher_->count() > 0; }
 
-SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
-                      const Cluster& cluster, std::string* searcher) {
-  const SearcherDef* def = FindSearcher(search.searcher);
-  if (def == nullptr) {
-    ThrowInput("--searcher {}: {}", search.searcher, DidYouMean(search.searcher, SearcherNames()));
-  }
+SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
+                        const Cluster& cluster) {
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.fixed = degrees.Fixed();
   NamedPrecision precision = degrees.PrecisionFor(cluster);
@@ -201,6 +201,16 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   if (!search.reserve.empty()) problem.reserve = ParseReserve(search.reserve, problem);
   if (!search.stages.empty()) problem.fixed.layers_per_stage = ParseStages(search.stages);
   problem.whole = Matching(search.keep_whole, model);
+  return problem;
+}
+
+SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
+                      const Cluster& cluster, std::string* searcher) {
+  const SearcherDef* def = FindSearcher(search.searcher);
+  if (def == nullptr) {
+    ThrowInput("--searcher {}: {}", search.searcher, DidYouMean(search.searcher, SearcherNames()));
+  }
+  SearchProblem problem = ProblemOf(search, degrees, model, cluster);
   std::string of_expert = degrees.FirstOfExpert();
   bool expert = search.searcher == "expert" || (!of_expert.empty() && !search.SearcherGiven());
   if (!expert && !of_expert.empty()) {

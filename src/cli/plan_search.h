@@ -17,11 +17,17 @@ struct SearchArgs {
 
   // --searcher, --budget, --memory-limit, --reserve, --stages, --keep-whole.
   void Add(CLI::App& command);
+  // --memory-limit, --reserve and --keep-whole alone.
+  void AddLimits(CLI::App& command);
   bool SearcherGiven() const;
 
  private:
   CLI::Option* searcher_ = nullptr;
 };
+
+// What is asked for, without a deadline; model and cluster must outlive it. Throws InputError for bad options.
+SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
+                        const Cluster& cluster);
 
 // The plan, judged, with those that lost behind it; its model is named by the caller. Where degrees are given that are
 // the expert's alone (--cp, --ep, --sp), or with `--searcher expert`, it is the expert's at those degrees. Throws

@@ -51,25 +51,6 @@ std::string Head(const SimulationReport& r) {
   return text + "\n";
 }
 
-std::string Critical(const SimulationReport& r) {
-  constexpr double kBar = 50;
-  std::vector<size_t> order(kTermCount);
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto& seconds = r.result.critical.seconds;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
-  std::string text = "\n  the critical path, from the first instruction to the last\n";
-  for (size_t t : order) {
-    double share = r.result.step_seconds > 0 ? seconds[t] / r.result.step_seconds : 0;
-    if (share < 0.0005) continue;
-    std::string bar(static_cast<size_t>(kBar * std::clamp(share, 0.0, 1.0) + 0.5), '#');
-    std::string line = fmt::format("  {:<16} {:>9} {:>8}  {}", kTermNames[t], Time(seconds[t]),
-                                   Percent(share), bar);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 std::string Memory(const SimulationReport& r) {
   const MemoryKinds& kinds = r.worst.memory;
   int64_t allocated = r.result.peak_memory_bytes, reserved = r.result.reserved_memory_bytes;
@@ -146,6 +127,25 @@ double SimulationReport::hfu() const {
   return most > 0 ? (size.flops + result.recomputed_flops) / most : 0;
 }
 
+std::string CriticalPath(const SimResult& result) {
+  constexpr double kBar = 50;
+  std::vector<size_t> order(kTermCount);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto& seconds = result.critical.seconds;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return seconds[a] > seconds[b]; });
+  std::string text = "\n  the critical path, from the first instruction to the last\n";
+  for (size_t t : order) {
+    double share = result.step_seconds > 0 ? seconds[t] / result.step_seconds : 0;
+    if (share < 0.0005) continue;
+    std::string bar(static_cast<size_t>(kBar * std::clamp(share, 0.0, 1.0) + 0.5), '#');
+    std::string line = fmt::format("  {:<16} {:>9} {:>8}  {}", kTermNames[t], Time(seconds[t]),
+                                   Percent(share), bar);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
 SimulationReport MakeReport(const Model& model, const Plan& plan, const Program& program,
                             const Simulation& simulation, const SimOptions& options) {
   SimulationReport r;
@@ -173,7 +173,7 @@ SimulationReport MakeReport(const Model& model, const Plan& plan, const Program&
 }
 
 std::string Screen(const SimulationReport& r) {
-  std::string text = Head(r) + Critical(r) + Memory(r) + ClassTable(r);
+  std::string text = Head(r) + CriticalPath(r.result) + Memory(r) + ClassTable(r);
   text += "\n  who does what when\n" + Indented(r.timetable);
   text += fmt::format("\n  {} events of {} kinds of devices in {}; lowered in {}\n",
                       FormatCount(static_cast<double>(r.result.events)), r.result.devices.size(),

@@ -44,6 +44,9 @@ struct SimulationReport {
 SimulationReport MakeReport(const Model& model, const Plan& plan, const Program& program,
                             const Simulation& simulation, const SimOptions& options);
 
+// The terms of the critical path, longest first, a line and a bar each.
+std::string CriticalPath(const SimResult& result);
+
 // About 60 lines of at most 110 columns.
 std::string Screen(const SimulationReport& report);
 Json ToJson(const SimulationReport& report);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/checked_math.h"
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "schedule/schedule.h"
@@ -57,17 +58,24 @@ class Enumerator {
     degrees.pp = pp;
     degrees.microbatches = fixed_.microbatches.value_or(1);
     if (int64_t used = DevicesOf(degrees); used > devices_) {
-      ThrowInput(
-          "dp {} x tp {} x pp {} = {} devices, more than the {} of the cluster: leave one of "
-          "them out, or use at most dp {}",
-          dp, tp, pp, used, devices_, std::max<int64_t>(1, devices_ / (tp * pp)));
+      std::vector<std::string> fewer;
+      for (auto [name, value] : {std::pair("dp", dp), std::pair("tp", tp), std::pair("pp", pp)}) {
+        int64_t others = used / value;
+        if (value > 1 && others <= devices_) {
+          fewer.push_back(fmt::format("{} {}", name, devices_ / others));
+        }
+      }
+      if (fewer.empty()) fewer.push_back("two of them left out");
+      ThrowInput("dp {} x tp {} x pp {} = {} devices, more than the {} of the cluster: try {}", dp,
+                 tp, pp, used, devices_, fmt::join(fewer, " or "));
     }
+    int64_t chunks = fixed_.chunks.value_or(1);
+    int64_t stages = CheckedMul(pp, chunks, "the number of stages");
     int64_t blocks = static_cast<int64_t>(problem_.model.blocks.size());
     int64_t most = layers_ > 0 ? layers_ : blocks;
-    if (pp * fixed_.chunks.value_or(1) > most) {
-      ThrowInput("pp {} x {} chunks, and the model has {} {}: pp can be at most {}", pp,
-                 fixed_.chunks.value_or(1), most, layers_ > 0 ? "repeated layers" : "blocks",
-                 std::max<int64_t>(1, most / fixed_.chunks.value_or(1)));
+    if (stages > most) {
+      ThrowInput("pp {} x {} chunks = {} stages, and the model has {} {}: use at most {} stages",
+                 pp, chunks, stages, most, layers_ > 0 ? "repeated layers" : "blocks", most);
     }
     if (BatchSize(problem_.model) == 0 && dp * fixed_.microbatches.value_or(1) > 1) {
       ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
@@ -79,8 +87,8 @@ class Enumerator {
       while (batch_ % below != 0) --below;
       while (above < batch_ && batch_ % above != 0) ++above;
       ThrowInput(
-          "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: the "
-          "nearest that divide it are {} and {}",
+          "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: try {} or {}, "
+          "or another batch",
           batch_, dp, fixed_.microbatches.value_or(1), parts, below, above);
     }
     if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {

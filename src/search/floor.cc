@@ -134,7 +134,7 @@ class Bound {
       return (stage == 0 ? sums.before : 0) + (last ? sums.after : 0);
     };
     fixed = microbatches_ *
-            (ends(any_->seconds) - c_.chunks * any_->seam + problem_.host * c_.chunks);
+            (ends(any_->seconds) - c_.chunks * any_->seam + 2 * problem_.host * c_.chunks);
     if (room_ != nullptr) {
       fixed += problem_.update * ends(room_->parameters);
       bytes -= in_flight * ends(room_->activations) +

@@ -9,6 +9,9 @@
 namespace heddle {
 namespace {
 
+// Of the activations that rules say are kept, what surely is: views of one storage may be kept once.
+constexpr double kSureToKeep = 0.9;
+
 // As a short model with nothing left out.
 ShortModel Unshortened(const Model& model) {
   ShortModel same;
@@ -247,7 +250,7 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key) {
   if (!light || !small) return nullptr;
   auto least = std::make_unique<LeastRoom>();
   least->activations =
-      SumsOf(*stage, *light, [](const ChoiceCost& cost) { return cost.activations; });
+      SumsOf(*stage, *light, [](const ChoiceCost& cost) { return kSureToKeep * cost.activations; });
   least->parameters =
       SumsOf(*stage, *small, [](const ChoiceCost& cost) { return cost.parameters; });
   return least;
@@ -255,11 +258,12 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key) {
 
 std::unique_ptr<LayerSums> Prices::MakeLeastWorth(const PriceKey& key) {
   std::shared_ptr<const StageProblem> stage = StageFor(key);
-  StageScale scale{key.microbatches, key.per_byte, key.per_parameter, 0, 0, 0};
+  StageScale scale{key.microbatches, kSureToKeep * key.per_byte, key.per_parameter, 0, 0, 0};
   std::optional<Solution> least = Solve(Weighed(*stage, scale), {1, 0, 1});
   if (!least) return nullptr;
   return std::make_unique<LayerSums>(SumsOf(*stage, *least, [&](const ChoiceCost& cost) {
-    return cost.seconds() + key.per_byte * cost.activations + key.per_parameter * cost.parameters;
+    return cost.seconds() + key.per_byte * kSureToKeep * cost.activations +
+           key.per_parameter * cost.parameters;
   }));
 }
 

@@ -37,13 +37,13 @@ bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
 // Two at a time, in order, until so many fit.
 void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, size_t most,
               SearchResult& out) {
-  constexpr size_t kTogether = 2;
+  size_t together = std::min<size_t>(2, most);
   size_t fitting = 0;
-  for (size_t first = 0; first < plans.size() && fitting < most; first += kTogether) {
+  for (size_t first = 0; first < plans.size() && fitting < most; first += together) {
     out.stopped = out.stopped || (!out.judged.empty() && problem.Over());
     if (out.stopped) return;
     if (problem.progress) problem.progress("simulating " + plans[first].from);
-    size_t count = std::min(kTogether, plans.size() - first);
+    size_t count = std::min(together, plans.size() - first);
     std::vector<JudgedPlan> judged(count);
     InParallel(count, [&](size_t i) {
       judged[i] = Judge(problem, std::move(plans[first + i]), out.memory_limit);
@@ -154,7 +154,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   if (most == 0) {
     constexpr double kWork = 200'000;
     double size = plans.empty() ? 1 : SizeOf(problem, plans.front().plan);
-    most = static_cast<size_t>(std::clamp(kWork / size, 2.0, 8.0));
+    most = static_cast<size_t>(std::clamp(kWork / size, 1.0, 8.0));
   }
   std::vector<Proposal> always;
   for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {

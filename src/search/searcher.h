@@ -29,10 +29,10 @@ namespace heddle {
 
 // What a user has decided; none: free.
 struct FixedDegrees {
-  std::optional<int64_t> dp, tp, pp, microbatches;
-  std::optional<int> zero, chunks;
-  std::optional<RecomputePolicy> recompute;
-  std::optional<std::string> schedule;
+  std::optional<int64_t> dp = {}, tp = {}, pp = {}, microbatches = {};
+  std::optional<int> zero = {}, chunks = {};
+  std::optional<RecomputePolicy> recompute = {};
+  std::optional<std::string> schedule = {};
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
 

@@ -96,12 +96,11 @@ class Maker {
   }
 
   Scale ScaleOf(ValueId id, NodeId reader) const {
-    Scale scale{ElementBytes(id), Repeats(id), Repeats(id), IsWaited(id, reader), false};
+    Scale scale{ElementBytes(id), Repeats(id), Repeats(id), IsWaited(id, reader), false, false};
     bool activation = value(id).kind == ValueKind::kActivation && !model_.once[reader.index()];
     if (!activation) return scale;
-    bool again = IsRecomputed(reader);
-    if (again) scale.forward *= 2;
-    scale.again = !again && model_.flow.needed[id.index()];
+    scale.recomputed = IsRecomputed(reader);
+    scale.regathered = !scale.recomputed && model_.flow.needed[id.index()];
     return scale;
   }
 

@@ -42,7 +42,12 @@ class Filler {
   };
   void Forward(Entry& entry, const StageCosts::Way& way) const {
     Add(entry, way, scale_.forward);
-    if (scale_.again && way.gathered > 0) entry.queued += way.gathered;
+    if (scale_.regathered) entry.queued += way.gathered;
+    // Where a unit is recomputed its first pieces may be there already.
+    if (scale_.recomputed && way.traffic < kForbidden) {
+      entry.seconds += way.local;
+      entry.queued += way.traffic;
+    }
   }
   void Backward(Entry& entry, const StageCosts::Way& way) const {
     Add(entry, way, scale_.backward);
@@ -96,7 +101,8 @@ Tables& TableMaker::Find(int kind, const std::vector<ShardingId>& given,
                               std::bit_cast<int64_t>(scale.forward),
                               std::bit_cast<int64_t>(scale.backward),
                               scale.waited,
-                              scale.again,
+                              scale.regathered,
+                              scale.recomputed,
                               static_cast<int64_t>(given.size())};
   key.insert(key.end(), given.begin(), given.end());
   key.insert(key.end(), sums.begin(), sums.end());

@@ -33,7 +33,8 @@ struct Scale {
   int64_t element_bytes = 4;
   double forward = 1, backward = 1;
   bool waited = false;
-  bool again = false;  // what was gathered is gathered again for backward
+  bool regathered = false;  // what was gathered is gathered again for backward
+  bool recomputed = false;  // all of forward is done again
 };
 
 struct Tables {

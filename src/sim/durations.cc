@@ -11,6 +11,31 @@ int64_t Elements(const Shape& shape) {
   return elements;
 }
 
+// Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
+bool Join(const Graph& graph, const Node& node, const Rule& rule, std::span<const Block> blocks,
+          const StackCosts& stack, std::vector<bool>& moves, NodeKernels& kernels) {
+  if (!stack.fused_elementwise) return false;
+  bool view = kernels.forward.empty();
+  bool traffic = !view && kernels.forward[0].kind == KernelKind::kTraffic;
+  bool joins = false;
+  if (stack.fused_loss && !rule.scratch.empty()) {
+    double once = 2 * ScratchBytes(rule, blocks);  // written and read
+    for (Kernel& kernel : kernels.forward) kernel.bytes -= once;
+    for (Kernel& kernel : kernels.backward) kernel.bytes -= 2 * once;
+  }
+  for (size_t o = 0; o < node.operands.size(); ++o) {
+    if (!moves[node.operands[o].index()]) continue;
+    joins = true;
+    if (!traffic) continue;
+    double bytes = OperandBytes(graph, node, rule, blocks, o);
+    for (std::vector<Kernel>* half : {&kernels.forward, &kernels.backward}) {
+      for (Kernel& kernel : *half) kernel.bytes = std::max(0.0, kernel.bytes - bytes);
+    }
+  }
+  for (ValueId result : node.results) moves[result.index()] = traffic || (view && joins);
+  return joins && traffic;
+}
+
 class Pricer {
  public:
   Pricer(const Program& program, const Classes& classes, int device_class,
@@ -80,59 +105,26 @@ class Pricer {
     cost.volume = chosen.volume;
   }
 
-  // The main segments at the ends of a stage's micro-batch carry what the host does for it.
-  bool IsEnd(const StageProgram& on, int index) const {
-    if (on.segments[static_cast<size_t>(index)].phase != Phase::kMain) return false;
-    for (int before = 0; before < index; ++before) {
-      if (on.segments[static_cast<size_t>(before)].phase == Phase::kMain) return false;
-    }
-    return true;
+  // The first main segment of a stage, and the last whose backward runs, carry what the host does for a micro-batch.
+  bool IsEnd(const StageProgram& on, const Instruction& at) const {
+    auto counts = [&](const Segment& segment) {
+      return segment.phase == Phase::kMain && (at.half == Half::kF || segment.has_backward);
+    };
+    if (!counts(on.segments[static_cast<size_t>(at.index)])) return false;
+    return std::none_of(on.segments.begin(), on.segments.begin() + at.index, counts);
   }
 
   void Run(const Instruction& at, TaskCost& cost) const {
     const StageProgram& on = stage(at.stage);
     const Segment& segment = on.segments[static_cast<size_t>(at.index)];
-    Position position = PositionIn(on, device_);
-    const Model& model = program_.model;
-    std::vector<bool> moves(model.graph.values.size(), false);  // made here by moving memory
-    for (NodeId id : segment.nodes) {
-      size_t n = id.index();
-      const Node& node = model.graph.nodes[n];
-      const Rule& rule = program_.micro_rules[n];
-      std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[n], position);
-      NodeKernels kernels =
-          KernelsOf(model.graph, model.flow, node, rule, blocks, program_.precision.gradients);
-      bool joins = Join(node, rule, blocks, moves, kernels);
+    std::vector<SegmentKernels> nodes =
+        KernelsOfSegment(program_, on, segment, PositionIn(on, device_), compute_.stack());
+    for (const auto& [kernels, joins] : nodes) {
       if (at.half == Half::kF) Add(kernels.forward, joins, cost);
       if (at.half == Half::kB || at.half == Half::kBW) Add(kernels.backward, joins, cost);
       if (at.half == Half::kW || at.half == Half::kBW) Add(kernels.weight, false, cost);
     }
-    if (IsEnd(on, at.index) && !at.recompute) cost.terms += compute_.Host();
-  }
-
-  // Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
-  bool Join(const Node& node, const Rule& rule, std::span<const Block> blocks,
-            std::vector<bool>& moves, NodeKernels& kernels) const {
-    if (!compute_.stack().fused_elementwise) return false;
-    bool view = kernels.forward.empty();
-    bool traffic = !view && kernels.forward[0].kind == KernelKind::kTraffic;
-    bool joins = false;
-    if (compute_.stack().fused_loss && !rule.scratch.empty()) {
-      double once = 2 * ScratchBytes(rule, blocks);  // written and read
-      for (Kernel& kernel : kernels.forward) kernel.bytes -= once;
-      for (Kernel& kernel : kernels.backward) kernel.bytes -= 2 * once;
-    }
-    for (size_t o = 0; o < node.operands.size(); ++o) {
-      if (!moves[node.operands[o].index()]) continue;
-      joins = true;
-      if (!traffic) continue;
-      double bytes = OperandBytes(program_.model.graph, node, rule, blocks, o);
-      for (std::vector<Kernel>* half : {&kernels.forward, &kernels.backward}) {
-        for (Kernel& kernel : *half) kernel.bytes = std::max(0.0, kernel.bytes - bytes);
-      }
-    }
-    for (ValueId result : node.results) moves[result.index()] = traffic || (view && joins);
-    return joins && traffic;
+    if (IsEnd(on, at) && !at.recompute) cost.terms += compute_.Host();
   }
 
   void Add(const std::vector<Kernel>& kernels, bool joins, TaskCost& cost) const {
@@ -150,6 +142,27 @@ class Pricer {
 };
 
 }  // namespace
+
+std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const StageProgram& stage,
+                                             const Segment& segment, const Position& position,
+                                             const StackCosts& stack) {
+  const Model& model = program.model;
+  std::vector<bool> moves(model.graph.values.size(), false);  // made here by moving memory
+  std::vector<SegmentKernels> out;
+  out.reserve(segment.nodes.size());
+  for (NodeId id : segment.nodes) {
+    size_t n = id.index();
+    const Node& node = model.graph.nodes[n];
+    const Rule& rule = program.micro_rules[n];
+    std::vector<Block> blocks = LocalBlocks(stage.mesh, rule, stage.strategies[n], position);
+    SegmentKernels at;
+    at.kernels =
+        KernelsOf(model.graph, model.flow, node, rule, blocks, program.precision.gradients);
+    at.joins = Join(model.graph, node, rule, blocks, stack, moves, at.kernels);
+    out.push_back(std::move(at));
+  }
+  return out;
+}
 
 std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
                                 const TaskList& tasks, const Classes& classes, int device_class,

@@ -19,6 +19,17 @@ struct TaskCost {
   double flops = 0;    // contractions, of a Run; recomputed ones among them
 };
 
+// A node of a segment as a device runs it. `joins`: forward and backward are part of the kernel of a neighbour.
+struct SegmentKernels {
+  NodeKernels kernels;
+  bool joins = false;
+};
+
+// Per node of the segment, for the device at `position`.
+std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const StageProgram& stage,
+                                             const Segment& segment, const Position& position,
+                                             const StackCosts& stack);
+
 // Per TaskList::keys.
 std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
                                 const TaskList& tasks, const Classes& classes, int device_class,

@@ -21,8 +21,9 @@ int64_t ElementsOf(const Shape& shape) {
 // A half being written down: storages and how many hold each.
 class Recorder {
  public:
+  void BeginNode(size_t node) { node_ = static_cast<int>(node); }
   StorageRef Make(int64_t bytes) {
-    half_.made.push_back({bytes, 0});
+    half_.made.push_back({bytes, 0, node_});
     half_.events.push_back({HalfEvent::Kind::kMake, static_cast<int>(half_.made.size()) - 1});
     return static_cast<StorageRef>(half_.made.size()) - 1;
   }
@@ -48,6 +49,7 @@ class Recorder {
 
  private:
   HalfMemory half_;
+  int node_ = -1;
 };
 
 // What all segments of a stage share.
@@ -159,6 +161,7 @@ class ForwardTrace {
   // `keepers`: per entry of what is kept. Says of the outputs whether they are row-major.
   HalfMemory Run(std::vector<Keeper>* keepers, std::vector<bool>* row_major) {
     for (size_t n = 0; n < view_.size(); ++n) {
+      recorder_.BeginNode(n);
       StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
       AddResults(n);
       if (keeps_) Keep(n, keepers);

@@ -27,6 +27,7 @@ using StorageRef = int;
 struct MadeStorage {
   int64_t bytes = 0;
   int holders = 0;  // among the results and what is kept; 0: it is gone when the half ends
+  int node = -1;    // of the segment, that makes it; known of forward halves
 };
 
 struct HalfEvent {

@@ -13,10 +13,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/plan_args.h"
+#include "cli/plan_search.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/train_screen.h"
@@ -89,15 +91,31 @@ bool IsPlanFile(const std::string& path) {
   return json.is_object() && json.contains("heddle_plan");
 }
 
-// By degrees, or data parallel over the ranks asked for.
+// The search's, for so many ranks. Every rank finds the same: no clock stops it.
+Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& cluster) {
+  SearchArgs search;
+  search.budget = 1e6;
+  std::string searcher;
+  SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
+  Plan plan = std::move(result.judged.front().plan);
+  if (int64_t used = DeviceCount(plan); used < DeviceCount(cluster)) {
+    LogInfo("the batch of {} is best trained by {} of {} ranks", plan.batch, used,
+            DeviceCount(cluster));
+  }
+  return plan;
+}
+
+// By degrees; without them searched for.
 Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   bool given = args.degrees.Given();
   int64_t devices = args.np;
   if (devices == 0) devices = given ? DevicesOf(args.degrees.degrees) : 1;
   std::string cluster = args.cluster.empty() ? fmt::format("local:{}", devices) : args.cluster;
   Cluster loaded = LoadCluster(cluster);
+  bool several = args.np > 1 || (args.np == 0 && DeviceCount(loaded) > 1);
+  bool expert = given || !args.degrees.FirstOfExpert().empty();
+  if (several && !expert) return SearchedPlan(args, model, loaded);
   Degrees degrees = args.degrees.Resolve(model, loaded);
-  if (!given && args.np > 0) degrees.dp = args.np;
   if (args.np > 0 && DevicesOf(degrees) != args.np) {
     ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp,
                degrees.tp, degrees.pp, degrees.cp, DevicesOf(degrees));
@@ -381,7 +399,9 @@ void AddTrain(CLI::App& app) {
       "a model as for 'heddle plan', or the plan itself (a .json file)");
   command->add_option("--model", args->plan_model,
                       "with a plan: the model, where it is not where the plan says");
-  command->add_option("--np", args->np, "number of ranks; without degrees they are data parallel")
+  command
+      ->add_option("--np", args->np,
+                   "number of ranks; without degrees a plan for them is searched for")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command
       ->add_option(

@@ -1,0 +1,97 @@
+#include "report/break_even.h"
+
+#include <cmath>
+
+#include "search/parallel.h"
+#include "sim/engine.h"
+
+namespace heddle {
+namespace {
+
+void ScaleLinks(Cluster& cluster, bool inner, double factor) {
+  for (Group& group : cluster.groups) {
+    if (IsInside(group.kind) == inner) group.link.bandwidth *= factor;
+    // A group's uplink is part of the network around it.
+    if ((group.kind == GroupKind::kPart) == inner) {
+      group.uplink.bandwidth *= factor;
+      group.uplink.per_device *= factor;
+    }
+  }
+}
+
+class Race {
+ public:
+  Race(Knob knob, const Program& a, const Program& b, const Cluster& cluster,
+       const SimOptions& options)
+      : knob_(knob), programs_{&a, &b}, cluster_(cluster), options_(options) {}
+
+  // Seconds by which b is slower.
+  double Lead(double factor) const {
+    Cluster scaled = Scaled(cluster_, knob_, factor);
+    std::array<double, 2> seconds = {};
+    InParallel(seconds.size(), [&](size_t i) {
+      seconds[i] = Execute(Prepare(*programs_[i], scaled, options_)).seconds;
+    });
+    return seconds[1] - seconds[0];
+  }
+
+ private:
+  Knob knob_;
+  std::array<const Program*, 2> programs_;
+  const Cluster& cluster_;
+  const SimOptions& options_;
+};
+
+// The first power of two away from 1, up or down, by which the order has changed, and what lies before it.
+std::optional<std::pair<double, double>> FindBracket(const Race& race, bool first_leads, bool up) {
+  double before = 1;
+  for (double factor = 2; factor <= kMostScaled; factor *= 2) {
+    double at = up ? factor : 1 / factor;
+    if ((race.Lead(at) > 0) != first_leads) return std::pair(before, at);
+    before = at;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Cluster Scaled(Cluster cluster, Knob knob, double factor) {
+  switch (knob) {
+    case Knob::kInnerLinks:
+    case Knob::kOuterLinks:
+      ScaleLinks(cluster, knob == Knob::kInnerLinks, factor);
+      break;
+    case Knob::kProducts:
+      for (DeviceType& type : cluster.device_types) {
+        for (const RateName& rate : kRateNames) type.peak.*rate.rate *= factor;
+      }
+      break;
+    case Knob::kMemory:
+      for (DeviceType& type : cluster.device_types) type.memory_bandwidth *= factor;
+      break;
+  }
+  return cluster;
+}
+
+std::optional<double> FindFlip(Knob knob, const Program& a, const Program& b,
+                               const Cluster& cluster, const SimOptions& options) {
+  Race race(knob, a, b, cluster, options);
+  double lead = race.Lead(1);
+  // A knob that neither of the two feels.
+  if (race.Lead(kMostScaled) == lead && race.Lead(1 / kMostScaled) == lead) return std::nullopt;
+  bool first_leads = lead > 0;
+  std::optional<double> nearest;
+  for (bool up : {true, false}) {
+    auto bracket = FindBracket(race, first_leads, up);
+    if (!bracket) continue;
+    auto [kept, changed] = *bracket;
+    while (std::abs(std::log(changed / kept)) > 0.01) {
+      double middle = std::sqrt(kept * changed);
+      ((race.Lead(middle) > 0) == first_leads ? kept : changed) = middle;
+    }
+    if (!nearest || std::abs(std::log(changed)) < std::abs(std::log(*nearest))) nearest = changed;
+  }
+  return nearest;
+}
+
+}  // namespace heddle
