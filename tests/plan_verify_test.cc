@@ -84,6 +84,9 @@ TEST_F(VerifyPlan, StagesAndMeshes) {
          for (std::string name : {"a", "b"}) p.stages[0].mesh.axes.push_back({name, 1});
        }},
       {"axis 'DP': a name is", [](Plan& p) { p.stages[0].mesh.axes[0].name = "DP"; }},
+      {"axis '': a name is 1 to 16", [](Plan& p) { p.stages[0].mesh.axes[0].name = ""; }},
+      {"axis 'abcdefghijklmnopq': a name is",
+       [](Plan& p) { p.stages[0].mesh.axes[0].name = "abcdefghijklmnopq"; }},
       {"axis 'tp' is there twice", [](Plan& p) { p.stages[0].mesh.axes[0].name = "tp"; }},
       {"axis tp has size 0", [](Plan& p) { p.stages[0].mesh.axes[1].size = 0; }},
       {"4 devices from device 14 on are not within the cluster's 16",
@@ -118,13 +121,48 @@ TEST_F(VerifyPlan, StrategiesAndTheirLikes) {
        }},
       {"strategies for 3 nodes", [](Plan& p) { p.stages[1].strategies.resize(3); }},
       {"recompute has", [](Plan& p) { p.stages[1].recompute.pop_back(); }},
+      {"the forward time is inf, must be positive and finite",
+       [](Plan& p) { p.stages[1].times.forward = std::numeric_limits<double>::infinity(); }},
       {"the backward time is 0", [](Plan& p) { p.stages[1].times.backward = 0; }},
       {"the weight time is nan", [](Plan& p) { p.stages[1].times.weight = kNan; }},
       {"parameter 'm.lm_head.weight' is stored as [256/tp,64] on stage 0 (Gather 'embedding') and "
        "as [256,64] "
        "on stage 3 (Linear 'linear')",
        [&](Plan& p) { At(p, "linear")[1] = kReplicate; }},
+      {"is stored as [256/tp,64] on stage 0 (Gather 'embedding') and as [256/xp,64] on stage 3",
+       [](Plan& p) { p.stages[3].mesh.axes[1].name = "xp"; }},
   });
+}
+
+// Where a stage has no axes its nodes have nothing to choose, and are its own all the same.
+TEST_F(VerifyPlan, ParametersOfStagesWithoutAxes) {
+  Plan plan = ExpertPlan(model_, LoadCluster("local:3"), {.pp = 2});
+  for (Stage& stage : plan.stages) {
+    stage.mesh.axes.clear();
+    for (Strategy& strategy : stage.strategies) strategy.clear();
+  }
+  ASSERT_EQ(Verify(plan, model_), std::vector<std::string>());
+  Stage& last = plan.stages[1];
+  last.mesh.axes = {{"tp", 2}};
+  std::vector<NodeId> nodes = NodesOf(model_, last), side = SideNodesOf(model_, nodes);
+  nodes.insert(nodes.end(), side.begin(), side.end());
+  for (NodeId id : nodes) last.strategies[id.index()] = {kReplicate};
+  std::vector<std::string> problems = Verify(plan, model_);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("parameter 'm.lm_head.weight' is stored as [256,64] on stage 0"),
+            std::string::npos)
+      << problems[0];
+}
+
+// No op is like that: one is made so.
+TEST_F(VerifyPlan, ExpandedFactorsWhereTheOpHasNoExpansion) {
+  At(plan_, "view_2")[0] = 0;
+  model_.rules[Node("view_2")].factors[0].kind = FactorKind::kExpanded;
+  std::vector<std::string> problems = Verify(plan_, model_);
+  bool found = std::any_of(problems.begin(), problems.end(), [](const std::string& line) {
+    return line.find("'view_2' cannot split factor") != std::string::npos;
+  });
+  EXPECT_TRUE(found) << fmt::format("{}", fmt::join(problems, "\n"));
 }
 
 TEST_F(VerifyPlan, TheRest) {
@@ -134,10 +172,15 @@ TEST_F(VerifyPlan, TheRest) {
       {"precision of compute is f64, must be f32, bf16 or f16",
        [](Plan& p) { p.precision.compute = DType::kF64; }},
       {"precision of gradients is i8", [](Plan& p) { p.precision.gradients = DType::kI8; }},
+      {"precision of gradients is f64, must be f32, bf16 or f16",
+       [](Plan& p) { p.precision.gradients = DType::kF64; }},
+      {"precision of master is f16, must be f32 or bf16",
+       [](Plan& p) { p.precision.master = DType::kF16; }},
       {"precision of moments is f16", [](Plan& p) { p.precision.moments = DType::kF16; }},
       {"products of fp8 are made of bf16 or f16",
        [](Plan& p) { p.precision.products = Products::kFp8; }},
       {"zero level is 4", [](Plan& p) { p.zero.level = 4; }},
+      {"zero level is -1, must be 0 to 3", [](Plan& p) { p.zero.level = -1; }},
       {"zero names axis 'xp', which no mesh has", [](Plan& p) { p.zero.axes = {"xp"}; }},
       {"zero names axis 'dp' twice",
        [](Plan& p) {
@@ -145,6 +188,7 @@ TEST_F(VerifyPlan, TheRest) {
        }},
       {"bucket_bytes is 0", [](Plan& p) { p.bucket_bytes = 0; }},
       {"prefetch is 65, must be 0 to 64", [](Plan& p) { p.prefetch = 65; }},
+      {"prefetch is -1", [](Plan& p) { p.prefetch = -1; }},
   });
 }
 

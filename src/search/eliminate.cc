@@ -249,7 +249,7 @@ std::optional<Solution> SolveFolded(const Problem& problem, const Weights& weigh
     int64_t there = static_cast<int64_t>(solution.unspelled[c].size());
     if (there != problem.chains[c].unspelled) return std::nullopt;
   }
-  solution.cost += Evaluate(problem, solution.choice);
+  solution.cost += EvaluateSpelled(problem, solution);
   solution.objective = solution.cost.Weighted(weights);
   return solution;
 }

@@ -51,11 +51,7 @@ class Bound {
     microbatches_ = static_cast<double>(c.microbatches);
     stages_ = static_cast<double>(c.pp);
     layers_ = any_->seconds.count;
-    // Of a stage's time with a micro-batch: what its neighbours wait for. The gradients of parameters are at most a third
-    // of a layer's products, and nobody waits for them where they come apart.
-    constexpr double kWithoutWeights = 0.6;
-    way_ = schedule_->splits_backward ? kWithoutWeights : 1;
-    fill_ = way_ / c.chunks;
+    fill_ = 1.0 / c.chunks;
   }
 
   double Run() {
@@ -83,7 +79,8 @@ class Bound {
     // A micro-batch passes all stages and comes back; the others' backwards, at least half of their time, follow it at
     // the slowest stage.
     double once = plain().seconds.total() - cuts;
-    double path = way_ * once;
+    double path = once;
+    if (schedule_->splits_backward) path = plain().without_weights.total();
     if (c_.chunks == 1 && !schedule_->splits_backward)
       path += (microbatches_ - 1) * once / stages_ / 2;
     return std::max({busy + problem_.update * held, problem_.traffic * held, path});
@@ -168,6 +165,11 @@ class Bound {
       most = std::floor(most + 1e-9);
       taken += most;
       if (taken >= layers_) return true;
+      // Gradients of parameters that come apart fill a device's wait at the end: only the start is sure.
+      if (schedule_->splits_backward) {
+        before += most * plain().forward.mean() + (s == 0 ? plain().forward.before : 0);
+        continue;
+      }
       before += most * fastest + (s == 0 ? plain().seconds.before : 0);
       before = std::max(0.0, before - any_->seam);
     }
@@ -180,7 +182,8 @@ class Bound {
   std::array<bool, 3> allowed_ = {};
   const LeastTime* any_ = nullptr;   // of the fastest policy
   const LeastRoom* room_ = nullptr;  // likewise
-  double microbatches_ = 1, stages_ = 1, layers_ = 0, way_ = 1, fill_ = 0;
+  double microbatches_ = 1, stages_ = 1, layers_ = 0;
+  double fill_ = 1;  // of the time before a device that it waits: with chunks, for one of them
 };
 
 }  // namespace

@@ -182,18 +182,36 @@ std::vector<ChoiceCost> Prices::BlocksOf(const StageProblem& stage,
 
 LayerSums Prices::SumsOf(const StageProblem& stage, const Solution& solution,
                          const std::function<double(const ChoiceCost&)>& number) const {
+  std::vector<double> blocks;
+  for (const ChoiceCost& cost : BlocksOf(stage, solution)) blocks.push_back(number(cost));
+  return Summed(blocks);
+}
+
+LayerSums Prices::Summed(const std::vector<double>& blocks) const {
   LayerSums sums;
-  std::vector<ChoiceCost> blocks = BlocksOf(stage, solution);
   for (size_t b = 0; b < blocks.size(); ++b) {
-    double amount = number(blocks[b]);
     if (model_.blocks[b].chain >= 0) {
-      sums.layers += amount;
+      sums.layers += blocks[b];
       sums.count += 1;
     } else {
-      (sums.count == 0 ? sums.before : sums.after) += amount;
+      (sums.count == 0 ? sums.before : sums.after) += blocks[b];
     }
   }
   return sums;
+}
+
+// Whatever strategies of neighbours fit together.
+LayerSums Prices::LeastOfNodes(const StageProblem& stage,
+                               const std::function<double(const ChoiceCost&)>& number) const {
+  std::vector<double> spelled(small_.model.blocks.size(), 0), blocks;
+  for (size_t v = 0; v < stage.costs.size(); ++v) {
+    double least = kForbidden;
+    for (const ChoiceCost& cost : *stage.costs[v]) least = std::min(least, number(cost));
+    spelled[static_cast<size_t>(
+        std::max(0, small_.model.block_of[stage.makers[v].index()]))] += least;
+  }
+  for (const ShortNode& at : small_.blocks) blocks.push_back(spelled[at.node.index()]);
+  return Summed(blocks);
 }
 
 std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
@@ -203,6 +221,9 @@ std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
   if (!fast) return nullptr;
   auto least = std::make_unique<LeastTime>();
   least->seconds = SumsOf(*stage, *fast, [](const ChoiceCost& cost) { return cost.seconds(); });
+  least->forward = LeastOfNodes(*stage, [](const ChoiceCost& cost) { return cost.forward; });
+  least->without_weights =
+      LeastOfNodes(*stage, [](const ChoiceCost& cost) { return cost.forward + cost.backward; });
   // Where stages are cut strategies need not agree: what passes between layers is then saved.
   for (const VariableChain& chain : stage->problem.chains) {
     if (chain.copies.size() < 2) continue;

@@ -54,6 +54,8 @@ struct LayerSums {
 struct LeastTime {
   LayerSums seconds;  // computed and waited for
   double seam = 0;    // that a cut between layers may save
+  // Of the nodes' own work, every node as fast as it can be: forward; and without the gradients of parameters.
+  LayerSums forward, without_weights;
 };
 struct LeastRoom {
   LayerSums activations, parameters;  // bytes kept, elements held
@@ -107,6 +109,9 @@ class Prices {
   std::unique_ptr<LayerSums> MakeLeastWorth(const PriceKey& key);
   LayerSums SumsOf(const StageProblem& stage, const Solution& solution,
                    const std::function<double(const ChoiceCost&)>& number) const;
+  LayerSums LeastOfNodes(const StageProblem& stage,
+                         const std::function<double(const ChoiceCost&)>& number) const;
+  LayerSums Summed(const std::vector<double>& blocks) const;
   std::vector<ChoiceCost> BlocksOf(const StageProblem& stage, const Solution& solution) const;
 
   const Model& model_;

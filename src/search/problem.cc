@@ -84,6 +84,44 @@ Cost Evaluate(const Problem& problem, const std::vector<int>& choice) {
   return cost;
 }
 
+PairEntries::PairEntries(const Problem& problem, const Solution& solution)
+    : problem_(problem), solution_(solution) {
+  for (size_t c = 0; c < solution.unspelled.size(); ++c) {
+    const VariableChain& chain = problem.chains[c];
+    if (solution.unspelled[c].empty() || chain.repeated + 1 >= chain.copies.size()) continue;
+    const std::vector<int>& followed = chain.copies[chain.repeated];
+    for (size_t i = 0; i < followed.size(); ++i) {
+      last_[followed[i]] = {c, solution.unspelled[c].back()[i]};
+    }
+    for (int v : chain.copies[chain.repeated + 1]) next_[v] = c;
+  }
+}
+
+size_t PairEntries::Of(const PairCost& pair) const {
+  auto chosen = [&](int variable, int other) {
+    auto last = last_.find(variable);
+    auto next = next_.find(other);
+    bool between = last != last_.end() && next != next_.end() && last->second.chain == next->second;
+    return static_cast<size_t>(between ? last->second.choice
+                                       : solution_.choice[static_cast<size_t>(variable)]);
+  };
+  return chosen(pair.a, pair.b) * problem_.domain(pair.b) + chosen(pair.b, pair.a);
+}
+
+Cost EvaluateSpelled(const Problem& problem, const Solution& solution) {
+  Cost cost;
+  for (size_t v = 0; v < problem.unary.size(); ++v) {
+    cost += problem.unary[v]->At(static_cast<size_t>(solution.choice[v]));
+  }
+  PairEntries entries(problem, solution);
+  for (const PairCost& pair : problem.pairs) {
+    size_t entry = entries.Of(pair);
+    cost.seconds += (*pair.seconds)[entry];
+    if (pair.queued) cost.queued += (*pair.queued)[entry];
+  }
+  return cost;
+}
+
 Problem Restrict(const Problem& problem, const std::vector<int>& fixed) {
   Problem restricted = problem;
   for (size_t v = 0; v < fixed.size(); ++v) {

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -82,6 +83,28 @@ TableRef Weighted(const PairCost& pair, const Weights& weights);
 
 // Nothing unspelled. What a choice for every variable costs, term by term in the order of the problem.
 Cost Evaluate(const Problem& problem, const std::vector<int>& choice);
+
+// Where the tables of a pair have what was chosen. Between the copy that others, not spelled out, follow and the next one
+// that is, the choices of the last of those count.
+class PairEntries {
+ public:
+  // Both must outlive it.
+  PairEntries(const Problem& problem, const Solution& solution);
+  size_t Of(const PairCost& pair) const;
+
+ private:
+  const Problem& problem_;
+  const Solution& solution_;
+  struct Last {
+    size_t chain;
+    int choice;
+  };
+  std::map<int, Last> last_;    // by variable of the copy that is followed
+  std::map<int, size_t> next_;  // by variable of the next copy: the chain
+};
+
+// The same with the variables as a solution has them, without what is not spelled out.
+Cost EvaluateSpelled(const Problem& problem, const Solution& solution);
 
 // The problem with the variables whose `fixed` is not -1 left that one choice (number 0 of theirs then).
 Problem Restrict(const Problem& problem, const std::vector<int>& fixed);

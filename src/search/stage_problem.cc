@@ -467,9 +467,7 @@ BlockCosts CostsByBlock(const Model& model, const StageProblem& stage, const Sol
     return static_cast<size_t>(
         std::max(0, model.block_of[stage.makers[static_cast<size_t>(variable)].index()]));
   };
-  auto pass = [&](const PairCost& pair, int row, int column, ChoiceCost& to, double share) {
-    size_t entry = static_cast<size_t>(row) * stage.costs[static_cast<size_t>(pair.b)]->size() +
-                   static_cast<size_t>(column);
+  auto pass = [&](const PairCost& pair, size_t entry, ChoiceCost& to, double share) {
     to.waited += share * (*pair.seconds)[entry];
     if (pair.queued) to.queued += share * (*pair.queued)[entry];
   };
@@ -483,9 +481,9 @@ BlockCosts CostsByBlock(const Model& model, const StageProblem& stage, const Sol
     const ChoiceCosts& of = *stage.costs[static_cast<size_t>(v)];
     out.blocks[block(v)] += of[static_cast<size_t>(chosen(v))];
   }
+  PairEntries entries(stage.problem, solution);
   for (const PairCost& pair : stage.problem.pairs) {
-    pass(pair, chosen(pair.a), chosen(pair.b), out.blocks[std::max(block(pair.a), block(pair.b))],
-         1);
+    pass(pair, entries.Of(pair), out.blocks[std::max(block(pair.a), block(pair.b))], 1);
   }
   for (size_t c = 0; c < solution.unspelled.size(); ++c) {
     const VariableChain& chain = stage.problem.chains[c];
@@ -522,7 +520,9 @@ BlockCosts CostsByBlock(const Model& model, const StageProblem& stage, const Sol
       }
       for (const PairCost* pair : pairs) {
         ChoiceCost& to = out.unspelled[here.count(pair->b) ? block(pair->b) : block(pair->a)];
-        pass(*pair, choice(pair->a), choice(pair->b), to, share);
+        size_t entry = static_cast<size_t>(choice(pair->a)) * stage.problem.domain(pair->b) +
+                       static_cast<size_t>(choice(pair->b));
+        pass(*pair, entry, to, share);
       }
     }
   }
