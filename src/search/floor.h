@@ -25,14 +25,13 @@ struct MemoryWorth {
 struct FloorProblem {
   // By policy of recomputation; null: not allowed. Without `rooms` memory does not count.
   std::array<const LeastTime*, 3> times = {};
-  const LeastTime* plain = nullptr;  // with nothing recomputed, allowed or not; null: the fastest of `times`
+  const LeastTime* plain =
+      nullptr;  // with nothing recomputed, allowed or not; null: the fastest of `times`
   std::array<const LeastRoom*, 3> rooms = {};
   double update = 0;               // seconds per parameter
   double bytes_per_parameter = 0;  // that are there while activations are
   double traffic = 0;              // seconds of a step per parameter, over the data axis
-  // Seconds per micro-batch and stage. Of its forward: the simulator charges the first segment of a stage, which, where it
-  // does nothing but prepare labels, has no backward.
-  double host = 0;
+  double host = 0;                 // seconds per forward, and per backward, of a micro-batch and stage
   double limit = 0;                // bytes
   std::vector<MemoryWorth> worths = {};
 };
