@@ -31,10 +31,8 @@ struct FloorProblem {
   double update = 0;               // seconds per parameter
   double bytes_per_parameter = 0;  // that are there while activations are
   double traffic = 0;              // seconds of a step per parameter, over the data axis
-  // Seconds per micro-batch and stage. Of its forward: the simulator charges the first segment of a stage, which, where it
-  // does nothing but prepare labels, has no backward.
-  double host = 0;
-  double limit = 0;  // bytes
+  double host = 0;                 // seconds per forward, and per backward, of a micro-batch and stage
+  double limit = 0;                // bytes
   std::vector<MemoryWorth> worths = {};
 };
 

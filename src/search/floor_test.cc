@@ -93,7 +93,7 @@ double Tried(const Case& at) {
                     (stage + 1 == stages ? time.seconds.after : 0);
       double own = LayersSeconds(at, stage, n);
       if (own == kForbidden) continue;
-      own += ends - (stages > 1 ? time.seam : 0) + at.problem.host;
+      own += ends - (stages > 1 ? time.seam : 0) + 2 * at.problem.host;
       double first = stage == 0 ? time.seconds.before : 0;
       double next = std::max(0.0, before + n * time.seconds.mean() + first - time.seam);
       give(stage + 1, left - n, next, std::max(worst, before + m * own));
