@@ -24,13 +24,15 @@ class Explorer {
       : problem_(problem), prices_(prices), estimator_(problem, prices) {}
 
   Proposals Run() {
-    // Estimates of memory may be wrong: some plans are made with room to spare.
-    double spare = 0.12 * static_cast<double>(MemoryLimit(problem_));
+    // Estimates of memory may be wrong: where the best plan is near the limit, others are made with room to spare.
+    constexpr double kSpare = 0.12, kSafe = 0.88;
+    double limit = static_cast<double>(MemoryLimit(problem_)), spare = kSpare * limit;
     for (bool wide : {false, true}) {
       for (double reserve : {0.0, spare}) {
         estimator_.SetReserve(reserve);
         Explore(wide);
         Propose();
+        if (!best_.empty() && best_.front().estimate.bytes < kSafe * limit) break;
       }
       if (!proposed_.empty()) break;
     }
