@@ -154,8 +154,7 @@ Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
   precision.gradients = problem.gradients;
   precision.products = problem.products;
   Model model = WithComputeType(problem.model, problem.precision);
-  Prices prices(model, problem.cluster,
-                {precision, problem.sim, problem.whole, std::move(solver)});
+  Prices prices(model, problem.cluster, {precision, problem.sim, problem.whole, std::move(solver)});
   return Explorer(problem, prices).Run();
 }
 
