@@ -20,8 +20,8 @@ TEST_P(AllFloors, Hold) {
       SearchProblem problem{.model = model, .cluster = cluster};
       problem.memory_limit = static_cast<int64_t>(share * 80e9);
       checked.Add(problem);
-      fmt::print("{}, {} of the memory: {} plans fit, closest {:.4f}\n", name, share,
-                 checked.plans, checked.closest);
+      fmt::print("{}, {} of the memory: {} plans fit, closest {:.4f}\n", name, share, checked.plans,
+                 checked.closest);
     }
   }
 }

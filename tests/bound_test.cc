@@ -64,8 +64,8 @@ TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
   for (int round = 0; round < 3000 && solved < 400; ++round) {
     RandomStage at = MakeStage(rng, round, 4);
     StageCosts costs(at.model, cluster, at.mesh, OptionsOf(at));
-    StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(at.model.blocks.size()),
-                                          at.recompute);
+    StageProblem stage =
+        MakeStageProblem(costs, 0, static_cast<int>(at.model.blocks.size()), at.recompute);
     Problem problem = WithBytes(stage, static_cast<double>(at.microbatches));
     if (Assignments(problem) > 300'000) continue;
     SCOPED_TRACE(round);
@@ -132,8 +132,8 @@ TEST(Bounds, NoPlanIsSimulatedFaster) {
   for (int round = 0; round < 1200 && graphs < 500; ++round) {
     RandomStage at = MakeStage(rng, round, 14);
     StageCosts costs(at.model, cluster, at.mesh, OptionsOf(at));
-    StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(at.model.blocks.size()),
-                                          at.recompute);
+    StageProblem stage =
+        MakeStageProblem(costs, 0, static_cast<int>(at.model.blocks.size()), at.recompute);
     std::optional<Solution> fastest = SolveFolded(stage.problem, {1, 0, 0});
     std::optional<Solution> best = SolveFolded(stage.problem);
     if (!fastest || !best) continue;

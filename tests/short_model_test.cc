@@ -22,8 +22,7 @@ class ShortModels : public testing::TestWithParam<Shortened> {};
 TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
   Model model = Analyse(BuildModel(GetParam().model));
   Cluster cluster = LoadCluster("dgx-h100:1");
-  EXPECT_EQ(Shorten(model).model.graph.nodes.size() < model.graph.nodes.size(),
-            GetParam().shorter);
+  EXPECT_EQ(Shorten(model).model.graph.nodes.size() < model.graph.nodes.size(), GetParam().shorter);
   ProblemSolver solver = [](const Problem& problem, const Weights& weights) {
     return SolveFolded(problem, weights);
   };

@@ -31,8 +31,8 @@ struct FloorProblem {
   double update = 0;               // seconds per parameter
   double bytes_per_parameter = 0;  // that are there while activations are
   double traffic = 0;              // seconds of a step per parameter, over the data axis
-  double host = 0;                 // seconds per forward, and per backward, of a micro-batch and stage
-  double limit = 0;                // bytes
+  double host = 0;   // seconds per forward, and per backward, of a micro-batch and stage
+  double limit = 0;  // bytes
   std::vector<MemoryWorth> worths = {};
 };
 

@@ -89,8 +89,8 @@ double Tried(const Case& at) {
       return;
     }
     for (int n = 0; n <= left; ++n) {
-      double ends = (stage == 0 ? time.seconds.before : 0) +
-                    (stage + 1 == stages ? time.seconds.after : 0);
+      double ends =
+          (stage == 0 ? time.seconds.before : 0) + (stage + 1 == stages ? time.seconds.after : 0);
       double own = LayersSeconds(at, stage, n);
       if (own == kForbidden) continue;
       own += ends - (stages > 1 ? time.seam : 0) + 2 * at.problem.host;

@@ -32,9 +32,8 @@ TEST(Mix, EqualsTryingEverything) {
     std::array<PolicyCost, 3> costs;
     for (PolicyCost& cost : costs) cost = {rng() % 5 != 0, uniform(), uniform()};
     if (round % 2 == 0) {  // as policies are: more recomputed, slower and smaller
-      std::sort(costs.begin(), costs.end(), [](const PolicyCost& a, const PolicyCost& b) {
-        return a.seconds < b.seconds;
-      });
+      std::sort(costs.begin(), costs.end(),
+                [](const PolicyCost& a, const PolicyCost& b) { return a.seconds < b.seconds; });
       std::array<double, 3> bytes = {costs[0].bytes, costs[1].bytes, costs[2].bytes};
       std::sort(bytes.rbegin(), bytes.rend());
       for (size_t i = 0; i < 3; ++i) costs[i].bytes = bytes[i];

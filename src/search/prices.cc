@@ -207,8 +207,8 @@ LayerSums Prices::LeastOfNodes(const StageProblem& stage,
   for (size_t v = 0; v < stage.costs.size(); ++v) {
     double least = kForbidden;
     for (const ChoiceCost& cost : *stage.costs[v]) least = std::min(least, number(cost));
-    spelled[static_cast<size_t>(
-        std::max(0, small_.model.block_of[stage.makers[v].index()]))] += least;
+    spelled[static_cast<size_t>(std::max(0, small_.model.block_of[stage.makers[v].index()]))] +=
+        least;
   }
   for (const ShortNode& at : small_.blocks) blocks.push_back(spelled[at.node.index()]);
   return Summed(blocks);
