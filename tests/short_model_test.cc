@@ -49,7 +49,7 @@ TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
     CostOptions options;
     options.parts = batch / key.samples;
     // Where nothing is done once, micro-batches do not matter (prices.cc).
-    options.microbatches = small.HasOnce() ? key.microbatches : kForbidden;
+    options.microbatches = key.microbatches;
     options.tied_alike = true;
     StageCosts costs(model, cluster, got->mesh, options);
     StageProblem stage =

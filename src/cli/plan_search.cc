@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <csignal>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -152,6 +154,7 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
     other.reserve = problem.reserve;
     other.judged = 1;
     other.deadline = problem.deadline;
+    other.stop = problem.stop;
     if (other.Over()) break;
     SearchResult result = Search(searcher, other);
     if (result.feasible()) {
@@ -161,6 +164,27 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
   }
   return "take devices with more memory";
 }
+
+// While it lives, an interrupt stops the search, which then has what it found so far; a second one ends the program.
+class StopOnInterrupt {
+ public:
+  StopOnInterrupt() {
+    stop_ = false;
+    before_ = std::signal(SIGINT, [](int) {
+      stop_ = true;
+      std::signal(SIGINT, SIG_DFL);
+    });
+  }
+  ~StopOnInterrupt() { std::signal(SIGINT, before_); }
+  StopOnInterrupt(const StopOnInterrupt&) = delete;
+  StopOnInterrupt& operator=(const StopOnInterrupt&) = delete;
+
+  const std::atomic<bool>* stop() const { return &stop_; }
+
+ private:
+  static inline std::atomic<bool> stop_ = false;
+  void (*before_)(int) = SIG_DFL;
+};
 
 }  // namespace
 
@@ -225,6 +249,8 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
   problem.progress = [&](const std::string& what) { phases.Rename(what); };
   if (expert) return Expert(degrees, problem);
+  StopOnInterrupt interrupt;
+  problem.stop = interrupt.stop();
   SearchResult result = Search(*def, problem);
   if (result.feasible()) return result;
   std::string remedy = Remedy(*def, problem);

@@ -143,6 +143,16 @@ PlanDegrees DegreesOf(const Model& model, const Plan& plan) {
       degrees.tp *= size;
     }
   }
+  // What the tensor axis leaves whole elsewhere in the block may be split by sequence.
+  int block = model.block_of[node.index()];
+  if (degrees.tp == 1 || sequence.factors.empty() || block < 0) return degrees;
+  for (NodeId id : model.blocks[static_cast<size_t>(block)].nodes) {
+    const Strategy& other = heaviest->strategies[id.index()];
+    for (size_t a = 0; a < other.size(); ++a) {
+      if (heaviest->mesh.axes[a].name != "tp" || other[a] < 0) continue;
+      degrees.sp |= sequence.factors[id.index()][static_cast<size_t>(other[a])].has_value();
+    }
+  }
   return degrees;
 }
 

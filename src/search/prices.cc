@@ -52,13 +52,7 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       cluster_(cluster),
       options_(std::move(options)),
       small_(options_.solver ? Unshortened(model) : Shorten(model)),
-      network_(cluster, LinkEfficiency(cluster, options_.sim)) {
-  for (size_t n = 0; n < model.once.size(); ++n) {
-    for (ValueId result : model.graph.nodes[n].results) {
-      has_once_ = has_once_ || (model.once[n] && model.flow.needed[result.index()]);
-    }
-  }
-}
+      network_(cluster, LinkEfficiency(cluster, options_.sim)) {}
 
 // Ways between shardings and choices of nodes do not depend on the policy.
 struct Prices::Workshop {
@@ -74,7 +68,7 @@ Prices::~Prices() = default;
 PriceKey Prices::Normal(PriceKey key) const {
   // Of many micro-batches what is done once is next to nothing.
   constexpr double kMany = 8;
-  if (!has_once_ || key.microbatches >= kMany) {
+  if (key.microbatches >= kMany) {
     key.microbatches = std::numeric_limits<double>::infinity();
   }
   return key;

@@ -93,7 +93,6 @@ class Prices {
   const Cluster& cluster() const { return cluster_; }
   const PriceOptions& options() const { return options_; }
   const Network& network() const { return network_; }
-  bool HasOnce() const { return has_once_; }
 
   // Per node of the whole model: what it does with the axes of the key's mesh.
   std::vector<Strategy> StrategiesOf(const Priced& priced) const;
@@ -119,7 +118,6 @@ class Prices {
   PriceOptions options_;
   ShortModel small_;
   Network network_;
-  bool has_once_ = false;
   std::mutex mutex_;
   struct Workshop;                                           // for the stages of all policies
   std::map<PriceKey, std::unique_ptr<Workshop>> workshops_;  // by keys without policy and worth

@@ -13,6 +13,7 @@
 // function that returns its SearcherDef, declared in searchers.h and listed in searcher.cc.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -52,9 +53,12 @@ struct SearchProblem {
   bool simulate_all = false;  // plans whose parameters do not fit, too
   size_t judged = 0;          // the most plans to simulate; 0: as many as a second or so allows
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had come
   std::function<void(const std::string& what)> progress = nullptr;
 
-  bool Over() const { return std::chrono::steady_clock::now() >= deadline; }
+  bool Over() const {
+    return (stop != nullptr && *stop) || std::chrono::steady_clock::now() >= deadline;
+  }
 };
 
 // The bytes a device may reserve, by the smallest.
