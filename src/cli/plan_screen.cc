@@ -175,8 +175,13 @@ std::string Screen(const PlanReport& report) {
       fmt::format("  policies     {}, ZeRO {}, recompute {}\n",
                   PrecisionName(plan.precision.compute, plan.precision.products), plan.zero.level,
                   d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed");
-  text += fmt::format("  step         {} (simulated{}), MFU {}\n", Time(best.result.step_seconds),
-                      Nominal(plan), Percent(Mfu(best, size)));
+  std::string part;
+  if (best.simulated_microbatches < plan.microbatches) {
+    part =
+        fmt::format(" over {} of {} micro-batches", best.simulated_microbatches, plan.microbatches);
+  }
+  text += fmt::format("  step         {} (simulated{}{}), MFU {}\n", Time(best.result.step_seconds),
+                      part, Nominal(plan), Percent(Mfu(best, size)));
   text += fmt::format("  waiting      bubble {}, exposed communication {}\n",
                       Percent(best.result.bubble), Percent(best.result.exposed_communication));
   text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
@@ -216,6 +221,7 @@ Json ToJson(const PlanReport& report) {
   Json json = {{"feasible", best.fits},
                {"searcher", report.searcher},
                {"simulated", true},
+               {"simulated_microbatches", best.simulated_microbatches},
                {"step_seconds", step},
                {"search_seconds", result.seconds},
                {"stopped", result.stopped},

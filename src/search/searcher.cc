@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "ops/rebatch.h"
 #include "program/lower.h"
 #include "search/judge.h"
 #include "search/parallel.h"
@@ -92,6 +93,36 @@ int64_t LeastBytes(const Model& model, const Plan& plan) {
   return static_cast<int64_t>(worst);
 }
 
+// The step of a plan with a great many micro-batches, from one with as many as fill its pipeline four times: the rest is
+// added at the pace of the slowest device. Nothing where all of them can be simulated, or the batch cannot change.
+std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan, int64_t* few) {
+  constexpr double kMany = 150'000;
+  int64_t all = plan.microbatches, stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  *few = 4 * stages;
+  if (SizeOf(problem, plan) < kMany || all < 2 * *few) return std::nullopt;
+  Plan shorter = plan;
+  shorter.microbatches = *few;
+  shorter.batch = plan.batch / all * *few;
+  Model model;
+  try {
+    model = Analyse(Rebatch(problem.model.graph, shorter.batch));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  SimResult result = Simulate(Lower(model, shorter), problem.cluster, problem.sim);
+  double pace = 0, share = static_cast<double>(*few);
+  for (const DeviceResult& device : result.devices) {
+    double update = device.kinds.seconds[static_cast<size_t>(Opcode::kUpdate)];
+    pace = std::max(pace, (device.compute + device.exposed - update) / share);
+  }
+  double step = result.step_seconds + pace * static_cast<double>(all - *few);
+  result.bubble *= result.step_seconds / step;
+  result.flops *= static_cast<double>(all) / share;
+  result.recomputed_flops *= static_cast<double>(all) / share;
+  result.step_seconds = step;
+  return result;
+}
+
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
   JudgedPlan judged;
   judged.plan = std::move(proposal.plan);
@@ -102,7 +133,14 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit)
   judged.least_bytes = LeastBytes(problem.model, judged.plan);
   judged.simulated = judged.least_bytes <= limit || problem.simulate_all;
   if (!judged.simulated) return judged;
-  judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+  int64_t few = 0;
+  if (std::optional<SimResult> result = FromFew(problem, judged.plan, &few)) {
+    judged.result = std::move(*result);
+    judged.simulated_microbatches = few;
+  } else {
+    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+    judged.simulated_microbatches = judged.plan.microbatches;
+  }
   judged.fits = judged.reserved() <= limit;
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
@@ -153,7 +191,8 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   size_t most = problem.judged;
   if (most == 0) {
     constexpr double kWork = 200'000;
-    double size = plans.empty() ? 1 : SizeOf(problem, plans.front().plan);
+    double size = 1;
+    for (const Proposal& proposal : plans) size = std::max(size, SizeOf(problem, proposal.plan));
     most = static_cast<size_t>(std::clamp(kWork / size, 1.0, 8.0));
   }
   std::vector<Proposal> always;

@@ -87,7 +87,8 @@ struct JudgedPlan {
   std::string from;
   bool simulated = true;  // false: its parameters alone do not fit
   bool fits = false;
-  int64_t least_bytes = 0;  // of parameters, on the device that has most
+  int64_t least_bytes = 0;             // of parameters, on the device that has most
+  int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
   double estimate = 0, estimated_bytes = 0, bound = 0;
   SimResult result;
   MemoryKinds memory;  // of the worst device
