@@ -240,7 +240,7 @@ TEST_P(Floors, HoldWhereMemoryBinds) {
     }
   }
   fmt::print("{} plans fit, closest {:.4f}\n", checked.plans, checked.closest);
-  EXPECT_GE(checked.plans, 5);
+  EXPECT_GE(checked.plans, 3);
 }
 
 INSTANTIATE_TEST_SUITE_P(
