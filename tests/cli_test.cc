@@ -116,6 +116,17 @@ TEST(Cli, PlansSayTheirPrecision) {
   }
 }
 
+TEST(Cli, PlansKeepToWhatIsFixed) {
+  std::string plan = "plan " + kGpt + " --cluster local:4 --json ";
+  Json json = ParseJson(RunHeddle(plan + "--pp 2 --stages 1,2").out, "output");
+  EXPECT_EQ(json["degrees"]["pp"], 2);
+  ASSERT_EQ(json["stages"].size(), 2u);
+  int64_t first = json["stages"][0]["blocks"][1].get<int64_t>();
+  EXPECT_EQ(json["stages"][1]["blocks"][0], first + 1);
+  EXPECT_EQ(RunHeddle(plan + "--memory-limit 1MiB").status, 3);
+  EXPECT_EQ(ParseJson(RunHeddle(plan + "--budget 0").out, "output")["stopped"], true);
+}
+
 TEST(Cli, PlanMistakesAreOneLine) {
   std::string plan = "plan " + kGpt + " --cluster local:4 ";
   ExpectRefused("plan " + kGpt, {"--cluster"});

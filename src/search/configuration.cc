@@ -161,6 +161,8 @@ class Enumerator {
     for (const auto& [schedule, chunks] : Schedules(at)) {
       at.schedule = schedule;
       at.chunks = chunks;
+      size_t layered = fixed_.layers_per_stage.size();
+      if (layered > 0 && static_cast<size_t>(at.stages()) != layered) continue;
       for (int zero : Zeros(at)) {
         at.zero = zero;
         all_.push_back(at);
