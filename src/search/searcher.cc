@@ -99,7 +99,8 @@ std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan,
   constexpr double kMany = 150'000;
   int64_t all = plan.microbatches, stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   *few = 4 * stages;
-  if (SizeOf(problem, plan) < kMany || all < 2 * *few) return std::nullopt;
+  bool whole = problem.every_microbatch || SizeOf(problem, plan) < kMany || all < 2 * *few;
+  if (whole) return std::nullopt;
   Plan shorter = plan;
   shorter.microbatches = *few;
   shorter.batch = plan.batch / all * *few;

@@ -50,8 +50,9 @@ struct SearchProblem {
   double reserve = 0.06;                // of that: contexts, libraries, what is not simulated
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
   SimOptions sim = {};
-  bool simulate_all = false;  // plans whose parameters do not fit, too
-  size_t judged = 0;          // the most plans to simulate; 0: as many as a second or so allows
+  bool every_microbatch = false;  // simulate steps whole, however long that takes
+  bool simulate_all = false;      // plans whose parameters do not fit, too
+  size_t judged = 0;              // the most plans to simulate; 0: as many as a second or so allows
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had come
   std::function<void(const std::string& what)> progress = nullptr;

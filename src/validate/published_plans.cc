@@ -54,6 +54,8 @@ void Fill(const PublishedRun& run, PlanComparison& out) {
   problem.products = setup.plan.precision.products;
   problem.bucket_bytes = setup.plan.bucket_bytes;
   problem.sim.stack = FindStackCosts(setup.stack);
+  problem.every_microbatch = true;
+  problem.judged = 6;
   out.published = DegreesInWords(setup.plan);
   SimResult published = Simulate(Lower(setup.model, setup.plan), cluster, problem.sim);
   out.published_step = published.step_seconds;
