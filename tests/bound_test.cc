@@ -13,7 +13,6 @@
 #include "search/brute.h"
 #include "search/eliminate.h"
 #include "search/limited.h"
-#include "search/queue_bound.h"
 #include "search/random_model.h"
 #include "search/stage_problem.h"
 #include "sim/simulate.h"
@@ -81,23 +80,17 @@ TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
     }
     std::optional<Solution> want = BruteLimited(problem, {1, 1, 0}, limit);
     LimitedSolution got = SolveLimited(problem, {.limit = limit});
-    QueueBounds queues = QueueBound(problem, limit);
     EXPECT_TRUE(got.proven);
     ASSERT_EQ(got.best.has_value(), want.has_value());
     if (!want) {
       ++infeasible;
       EXPECT_EQ(got.lower_bound, kForbidden);
-      EXPECT_EQ(queues.lower_bound, kForbidden);
       continue;
     }
     binding += want->objective > cheapest.objective * (1 + 1e-12) ? 1 : 0;
     EXPECT_NEAR(got.best->objective, want->objective, 1e-9 * want->objective);
     EXPECT_LE(Evaluate(problem, got.best->choice).bytes, limit);
     EXPECT_LE(got.lower_bound, want->objective * (1 + 1e-9));
-    std::optional<Solution> longest = BruteLongest(problem, limit);
-    ASSERT_TRUE(longest.has_value());
-    EXPECT_LE(queues.lower_bound, longest->objective * (1 + 1e-9));
-    EXPECT_LE(queues.lower_bound, want->objective * (1 + 1e-9));
   }
   fmt::print("{} problems, {} with a limit that binds, {} without a choice that fits\n", solved,
              binding, infeasible);

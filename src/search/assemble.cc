@@ -34,6 +34,13 @@ Plan StartPlan(const SearchProblem& problem, uint64_t hash) {
 
 }  // namespace
 
+std::vector<Strategy> WithDataAxis(const Model& model, std::vector<Strategy> strategies) {
+  for (size_t n = 0; n < strategies.size(); ++n) {
+    strategies[n].insert(strategies[n].begin(), BatchFactor(model, n));
+  }
+  return strategies;
+}
+
 Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estimator& estimator,
               const Configuration& c, const Estimate& estimate) {
   const Model& model = problem.model;
@@ -55,8 +62,7 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
     if (strategies.begin()->first == policy) {
       mesh.axes.insert(mesh.axes.end(), priced->mesh.axes.begin(), priced->mesh.axes.end());
     }
-    if (c.dp == 1) continue;
-    for (size_t n = 0; n < of.size(); ++n) of[n].insert(of[n].begin(), BatchFactor(model, n));
+    if (c.dp > 1) of = WithDataAxis(model, std::move(of));
   }
   for (size_t s = 0; s < estimate.stages.size(); ++s) {
     const StageEstimate& at = estimate.stages[s];

@@ -5,6 +5,7 @@
 #include "plan/precision.h"
 #include "search/assemble.h"
 #include "search/parallel.h"
+#include "search/refine.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -41,27 +42,41 @@ class Explorer {
     out.space = SpaceInWords(wide_);
     out.least_bytes = least_bytes_;
     out.lower_bound = bound_;
+    std::stable_sort(proposed_.begin(), proposed_.end(),
+                     [](const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; });
     if (!proposed_.empty()) {
       out.additive = proposed_.front().estimate;
       out.additive_bound = std::min(out.additive, bound_);
     }
-    std::stable_sort(proposed_.begin(), proposed_.end(),
-                     [](const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; });
     out.plans = std::move(proposed_);
     return out;
   }
 
  private:
   void Propose() {
-    for (const Weighed& weighed : best_) {
-      Plan plan =
-          Assemble(problem_, hash_, prices_, estimator_, weighed.configuration, weighed.estimate);
-      bool there = std::any_of(proposed_.begin(), proposed_.end(),
-                               [&](const Proposal& other) { return other.plan == plan; });
-      if (there) continue;
-      proposed_.push_back({std::move(plan), ToString(weighed.configuration),
-                           weighed.estimate.seconds, weighed.estimate.bytes, weighed.floor});
+    for (const Weighed& at : best_) {
+      Plan plan = Assemble(problem_, hash_, prices_, estimator_, at.configuration, at.estimate);
+      if (&at == &best_.front()) ProposeRefined(at, plan);
+      Propose(at, std::move(plan), at.estimate.seconds, "");
     }
+  }
+
+  // Estimates of memory are low by some hundredths at times: the exact plan, and one with that much room left.
+  void ProposeRefined(const Weighed& at, const Plan& plan) {
+    if (prices_.options().solver) return;  // such searches compare solvers
+    for (double share : {1.0, 0.93}) {
+      std::optional<Refined> refined =
+          Refine(problem_, prices_, at.configuration, at.estimate, plan, share);
+      if (refined) Propose(at, std::move(refined->plan), refined->seconds, ", made to fit");
+    }
+  }
+
+  void Propose(const Weighed& weighed, Plan plan, double seconds, const char* how) {
+    bool there = std::any_of(proposed_.begin(), proposed_.end(),
+                             [&](const Proposal& other) { return other.plan == plan; });
+    if (there) return;
+    proposed_.push_back({std::move(plan), ToString(weighed.configuration) + how, seconds,
+                         weighed.estimate.bytes, weighed.floor});
   }
 
   void Explore(bool wide) {

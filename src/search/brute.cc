@@ -93,9 +93,4 @@ std::optional<Solution> BruteLimited(const Problem& problem, const Weights& weig
   return IfAny(LeastOf(problem, limit, [&](const Cost& cost) { return cost.Weighted(weights); }));
 }
 
-std::optional<Solution> BruteLongest(const Problem& problem, double limit) {
-  return IfAny(LeastOf(problem, limit,
-                       [](const Cost& cost) { return std::max(cost.seconds, cost.queued); }));
-}
-
 }  // namespace heddle

@@ -20,7 +20,4 @@ Solution Brute(const Problem& problem, const Weights& weights = {});
 // The same with at most so many bytes in all, as Evaluate adds them up; nothing where none is allowed and fits.
 std::optional<Solution> BruteLimited(const Problem& problem, const Weights& weights, double limit);
 
-// The same for the longer of seconds and queued seconds.
-std::optional<Solution> BruteLongest(const Problem& problem, double limit);
-
 }  // namespace heddle

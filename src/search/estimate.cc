@@ -307,6 +307,7 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
   out.last_block = last;
   out.fits = mix.fits;
   out.bytes = mix.bytes;
+  out.room = limit;
   auto strict_layers = static_cast<int64_t>(std::llround(mix.share * layers));
   for (int b = first; b < last; ++b) {
     bool layer = prices_.model().blocks[static_cast<size_t>(b)].chain >= 0;
@@ -321,6 +322,7 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
   };
   double host = compute_.Host().total();
   out.parameters = mixed(&Sums::parameters);
+  out.work = mixed(&Sums::forward) + mixed(&Sums::backward) + mixed(&Sums::weight);
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
   if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
     // Beside computation; but what computation waits for waits for them.
@@ -472,6 +474,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   double transient = 0.02 * limit_ + reserve_ + context.kept->most_activations;
   context.room = limit_ - transient;
   SetEnd(context);
+  out.bytes_per_parameter = context.bytes_per_parameter;
   std::vector<int> ends = Cut(context);
   std::vector<double> rooms = Rooms(context, ends);
   std::vector<double> used(static_cast<size_t>(c.pp), transient);  // by device

@@ -23,6 +23,8 @@ struct StageEstimate {
   StageTimes times;
   bool fits = false;
   double bytes = 0;       // but for what is there for a moment
+  double room = 0;        // what these may be
+  double work = 0;        // seconds of a micro-batch, but for the host and gathered weights
   double parameters = 0;  // on a device
 };
 
@@ -32,6 +34,7 @@ struct Estimate {
   double bytes = 0;             // of the device that needs most
   int thrift = 0;               // how much memory was minded in choosing strategies
   bool plain = true;            // nothing is recomputed
+  double bytes_per_parameter = 0;
   std::vector<StageEstimate> stages;
 };
 

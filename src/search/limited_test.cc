@@ -9,7 +9,6 @@
 #include "search/dual.h"
 #include "search/eliminate.h"
 #include "search/narrow.h"
-#include "search/queue_bound.h"
 #include "search/random_problem.h"
 
 namespace heddle {
@@ -247,43 +246,6 @@ TEST(Narrow, KeepsWhatIsAllowed) {
       EXPECT_EQ(narrowed.FromOriginal(v, choice[v]), got.choice[v]);
     }
   }
-}
-
-TEST(QueueBound, NeverAboveTheMinimum) {
-  Random rng(5);
-  double tightness = 0, first = 0, reached = 0;
-  int count = 0, infeasible = 0;
-  for (int round = 0; round < 400; ++round) {
-    LimitedCase made = RandomCase(rng, round);
-    // Traffic is on the pairs of a chain too, and now less, now more than what is waited for.
-    for (PairCost& pair : made.problem.pairs) {
-      if (!pair.queued) pair.queued = RandomFinite(rng, pair.seconds->size());
-    }
-    double limit = round % 5 == 0 ? kForbidden : made.limit;
-    std::optional<Solution> want = BruteLongest(made.problem, limit);
-    QueueBounds got = QueueBound(made.problem, limit);
-    QueueBounds few = QueueBound(made.problem, limit, 1);
-    if (!want) {
-      ++infeasible;
-      EXPECT_EQ(got.lower_bound, kForbidden);
-      EXPECT_FALSE(got.best.has_value());
-      continue;
-    }
-    EXPECT_LE(got.lower_bound, want->objective * (1 + kClose)) << round;
-    EXPECT_LE(few.lower_bound, got.lower_bound);
-    ASSERT_TRUE(got.best.has_value());
-    Cost cost = Evaluate(made.problem, got.best->choice);
-    EXPECT_LE(cost.bytes, limit);
-    EXPECT_EQ(std::max(cost.seconds, cost.queued), got.best->objective);
-    EXPECT_GE(got.best->objective, want->objective * (1 - kClose));
-    tightness += got.lower_bound / want->objective;
-    first += few.lower_bound / want->objective;
-    reached += got.best->objective / want->objective;
-    ++count;
-  }
-  fmt::print("bound {:.4f} of the minimum ({:.4f} in one round), met {:.4f} of it; {} infeasible\n",
-             tightness / count, first / count, reached / count, infeasible);
-  EXPECT_GT(tightness / count, 0.8);
 }
 
 }  // namespace

@@ -24,14 +24,6 @@ ShortModel Unshortened(const Model& model) {
   return same;
 }
 
-Mesh MeshOf(const std::vector<int64_t>& axes) {
-  Mesh mesh;
-  for (size_t a = 0; a < axes.size(); ++a) {
-    mesh.axes.push_back({a + 1 == axes.size() ? "tp" : "xp", axes[a]});
-  }
-  return mesh;
-}
-
 // What is made for a key, once; made outside the lock.
 template <typename Map, typename Make>
 auto* Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make) {
@@ -46,6 +38,14 @@ auto* Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make)
 }
 
 }  // namespace
+
+Mesh MeshOf(const std::vector<int64_t>& axes) {
+  Mesh mesh;
+  for (size_t a = 0; a < axes.size(); ++a) {
+    mesh.axes.push_back({a + 1 == axes.size() ? "tp" : "xp", axes[a]});
+  }
+  return mesh;
+}
 
 Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
     : model_(model),
@@ -108,19 +108,25 @@ std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
   return stages_.try_emplace(key, std::move(stage)).first->second;
 }
 
+CostOptions Prices::CostsFor(int64_t parts, double microbatches) const {
+  CostOptions options;
+  options.parts = parts;
+  options.microbatches = microbatches;
+  options.precision = options_.precision;
+  options.sim = options_.sim;
+  options.network = &network_;
+  options.tied_alike = true;
+  options.whole = options_.whole;
+  return options;
+}
+
 std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) {
   PriceKey place = key;
   place.recompute = RecomputePolicy::kNone;
   Workshop* workshop = Cached(mutex_, workshops_, place, [&] {
-    CostOptions options;
-    options.parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
-    options.microbatches = key.microbatches;
-    options.precision = options_.precision;
-    options.sim = options_.sim;
-    options.network = &network_;
-    options.tied_alike = true;
-    options.whole = options_.whole;
-    return std::make_unique<Workshop>(small_.model, cluster_, MeshOf(key.axes), options);
+    int64_t parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
+    return std::make_unique<Workshop>(small_.model, cluster_, MeshOf(key.axes),
+                                      CostsFor(parts, key.microbatches));
   });
   std::lock_guard lock(workshop->mutex);
   auto stage = std::make_shared<StageProblem>(

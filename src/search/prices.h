@@ -72,6 +72,9 @@ struct PriceOptions {
   ProblemSolver solver = nullptr;  // default: SolveFolded, on the shortened model
 };
 
+// Of a key's axes.
+Mesh MeshOf(const std::vector<int64_t>& axes);
+
 class Prices {
  public:
   // Model and cluster must outlive it.
@@ -93,6 +96,9 @@ class Prices {
   const Cluster& cluster() const { return cluster_; }
   const PriceOptions& options() const { return options_; }
   const Network& network() const { return network_; }
+
+  // How the costs of a batch in so many parts are found.
+  CostOptions CostsFor(int64_t parts, double microbatches) const;
 
   // Per node of the whole model: what it does with the axes of the key's mesh.
   std::vector<Strategy> StrategiesOf(const Priced& priced) const;
