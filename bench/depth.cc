@@ -11,36 +11,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
+#include <tuple>
 
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
 #include "search/eliminate.h"
 #include "search/prices.h"
 #include "search/stage_problem.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
-
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// The best of at least three, and of half a second.
-template <class Solve>
-double Seconds(const Solve& solve, std::optional<Solution>& solution) {
-  double best = 0, all = 0;
-  for (int round = 0; round < 3 || all < 0.5; ++round) {
-    double start = Now();
-    solution = solve();
-    double took = Now() - start;
-    best = round == 0 ? took : std::min(best, took);
-    all += took;
-  }
-  return best;
-}
 
 struct Row {
   int layers = 0;
@@ -55,32 +36,30 @@ Row Measure(const std::vector<int64_t>& axes, int layers) {
   Model model = Analyse(BuildModel(
       fmt::format("gpt:layers={},hidden=1024,heads=16,seq=1024,vocab=50304,batch=32", layers)));
   Cluster cluster = LoadCluster("dgx-h100:1");
-  double start = Now();
+  double start = CpuSeconds();
   Shorten(model);
-  row.shorten = Now() - start;
+  row.shorten = CpuSeconds() - start;
   PriceKey key{axes, 32, 1, RecomputePolicy::kNone, 0, 0};
   double best = 0;
   for (int round = 0; round < 15; ++round) {
     Prices prices(model, cluster, {});
-    start = Now();
+    start = CpuSeconds();
     const Priced* priced = prices.Of(key);
-    double took = Now() - start;
+    double took = CpuSeconds() - start;
     best = round == 0 ? took : std::min(best, took);
     if (priced != nullptr) row.ours = priced->solution;
   }
   row.folded = best;
   Mesh mesh;
   for (int64_t size : axes) mesh.axes.push_back({fmt::format("x{}", size), size});
-  row.whole = Seconds(
-      [&] {
-        CostOptions options;
-        options.tied_alike = true;
-        StageCosts costs(model, cluster, mesh, options);
-        StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
-        row.variables = stage.problem.unary.size();
-        return SolveWhole(stage.problem);
-      },
-      row.unfolded);
+  std::tie(row.whole, row.unfolded) = BestOf(3, 0.5, [&] {
+    CostOptions options;
+    options.tied_alike = true;
+    StageCosts costs(model, cluster, mesh, options);
+    StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
+    row.variables = stage.problem.unary.size();
+    return SolveWhole(stage.problem);
+  });
   return row;
 }
 

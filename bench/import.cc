@@ -5,10 +5,11 @@
 // else runs on the machine nor when it does decides between them.
 //
 //   build/bench/import [tests/data/models/gpt2.onnx.gz]
+#include "frontend/onnx/import.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 #include <map>
 #include <span>
 #include <string>
@@ -19,9 +20,9 @@
 #include "fold/fold.h"
 #include "frontend/fuse.h"
 #include "frontend/gzip.h"
-#include "frontend/onnx/import.h"
 #include "frontend/onnx/onnx_subset.pb.h"
 #include "ops/analysis.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
@@ -104,8 +105,6 @@ ModelProto Deepen(const ModelProto& model, int layers) {
   return deep;
 }
 
-double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
 struct Depth {
   int layers;
   std::string bytes = {};
@@ -147,8 +146,8 @@ void Run(const std::string& path) {
   for (int round = 0; round < kRounds; ++round) {
     for (Depth& depth : depths) Measure(depth);
   }
-  fmt::print("{:>7} {:>10} {:>10} {:>12} {:>12} {:>14}\n", "layers", "onnx nodes", "blocks", "import",
-             "fold", "us per node");
+  fmt::print("{:>7} {:>10} {:>10} {:>12} {:>12} {:>14}\n", "layers", "onnx nodes", "blocks",
+             "import", "fold", "us per node");
   for (const Depth& depth : depths) {
     fmt::print("{:>7} {:>10} {:>10} {:>10.1f}ms {:>10.2f}ms {:>14.2f}\n", depth.layers,
                depth.onnx_nodes, depth.blocks, 1e3 * depth.import, 1e3 * depth.fold,

@@ -6,22 +6,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <ctime>
-
 #include "cluster/load.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
-
-// Of the processor, so that what else runs does not decide.
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 void MeasureLowering(int64_t layers, int64_t pp, int64_t microbatches) {
   Model model = Analyse(
@@ -29,16 +20,9 @@ void MeasureLowering(int64_t layers, int64_t pp, int64_t microbatches) {
                             layers, 8 * microbatches)));
   Plan plan = ExpertPlan(model, LoadCluster(fmt::format("dgx-h100:{}", 8 * pp)),
                          {.dp = 8, .tp = 8, .pp = pp, .sp = true, .microbatches = microbatches});
-  double seconds = 0;
+  auto [seconds, program] = BestOf(3, [&] { return Lower(model, plan); });
   size_t instructions = 0;
-  for (int round = 0; round < 3; ++round) {
-    double start = Now();
-    Program program = Lower(model, plan);
-    double took = Now() - start;
-    seconds = round == 0 ? took : std::min(seconds, took);
-    instructions = 0;
-    for (const DeviceProgram& run : program.runs) instructions += run.instructions.size();
-  }
+  for (const DeviceProgram& run : program.runs) instructions += run.instructions.size();
   fmt::print("{:>7} {:>8} {:>13} {:>13} {:>9.1f} ms {:>8.2f} us each\n", layers, 64 * pp,
              microbatches, instructions, 1e3 * seconds,
              1e6 * seconds / static_cast<double>(instructions));

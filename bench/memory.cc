@@ -6,9 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <ctime>
-#include <functional>
 #include <random>
 
 #include "base/units.h"
@@ -17,24 +14,10 @@
 #include "plan/expert.h"
 #include "program/lower.h"
 #include "sim/allocator.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
-
-// Of the processor, so that what else runs does not decide; the best of three.
-double Seconds(const std::function<void()>& work) {
-  double best = 0;
-  for (int round = 0; round < 3; ++round) {
-    timespec begin{}, end{};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    work();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
-    double took = static_cast<double>(end.tv_sec - begin.tv_sec) +
-                  1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
-    best = round == 0 ? took : std::min(best, took);
-  }
-  return best;
-}
 
 std::string Gigabytes(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
 
@@ -46,13 +29,13 @@ void MeasurePrograms() {
   Program program = Lower(model, plan);
   MemoryModel memory(program);
   for (bool allocator : {false, true}) {
-    size_t instructions = 0;
-    double seconds = Seconds([&] {
-      instructions = 0;
+    auto [seconds, instructions] = BestOf(3, [&] {
+      size_t count = 0;
       for (const DeviceProgram& run : program.runs) {
         Replay(memory, run.first_device, {.allocator = allocator});
-        instructions += run.instructions.size();
+        count += run.instructions.size();
       }
+      return count;
     });
     fmt::print("gpt3-175b, {} stages{}: {} instructions in {:.1f} ms, {:.2f} us each\n",
                program.runs.size(), allocator ? " with allocator" : "", instructions, 1e3 * seconds,
@@ -72,7 +55,7 @@ void MeasurePrograms() {
 
 void MeasureAllocator() {
   constexpr int kOperations = 1'000'000;
-  double seconds = Seconds([] {
+  auto work = [] {
     std::mt19937_64 rng(1);
     CachingAllocator allocator;
     std::vector<CachingAllocator::Handle> live;
@@ -86,7 +69,9 @@ void MeasureAllocator() {
         live.pop_back();
       }
     }
-  });
+    return live.size();
+  };
+  double seconds = BestOf(3, work).first;
   fmt::print("allocator: {} operations in {:.1f} ms\n", kOperations, 1e3 * seconds);
 }
 

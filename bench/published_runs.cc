@@ -3,34 +3,26 @@
 //   build/bench/published_runs [part of an id]
 #include <fmt/format.h>
 
-#include <ctime>
-
 #include "program/lower.h"
 #include "program/verify.h"
+#include "timing.h"
 #include "validate/configure.h"
 
 namespace heddle {
 namespace {
 
-// Of the processor, so that what else runs does not decide.
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 void Print(const PublishedRun& run) {
-  double start = Now();
+  double start = CpuSeconds();
   RunSetup setup = Configure(run);
   if (!setup.reason.empty()) {
     fmt::print("{:<60} {}\n", run.id, setup.reason);
     return;
   }
-  double planned = Now();
+  double planned = CpuSeconds();
   Program program = Lower(setup.model, setup.plan);
-  double lowered = Now();
+  double lowered = CpuSeconds();
   size_t findings = Verify(program).size();
-  double verified = Now();
+  double verified = CpuSeconds();
   size_t instructions = 0;
   for (const DeviceProgram& list : program.runs) instructions += list.instructions.size();
   fmt::print("{:<60} {:>6} {:>6} {:>5} {:>10} {:>8.2f} {:>8.2f} {:>8.2f}{}\n", run.id, run.gpus,

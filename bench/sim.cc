@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "cluster/load.h"
 #include "frontend/load.h"
@@ -16,16 +15,10 @@
 #include "plan/expert.h"
 #include "program/lower.h"
 #include "sim/simulate.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
-
-// Of the processor, so that what else runs does not decide.
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 struct Case {
   std::string model = "gpt3-175b";
@@ -38,15 +31,15 @@ struct Took {
 };
 
 Took Measure(const Program& program, const Cluster& cluster, int64_t& classes, int64_t& events) {
-  double begin = Now();
+  double begin = CpuSeconds();
   Prepared prepared = Prepare(program, cluster, {});
-  double ready = Now();
+  double ready = CpuSeconds();
   Timeline timeline = Execute(prepared);
-  double ran = Now();
+  double ran = CpuSeconds();
   classes = static_cast<int64_t>(prepared.classes.devices.size());
   events = timeline.events;
   SimResult result = Simulate(program, cluster, {});
-  double whole = Now() - ran;
+  double whole = CpuSeconds() - ran;
   return {ready - begin, ran - ready, std::max(0.0, whole - (ran - begin))};
 }
 
@@ -60,9 +53,9 @@ void Report(std::string_view what, const Case& at) {
                           .sp = true,
                           .microbatches = at.microbatches,
                           .precision = DType::kBF16});
-  double begin = Now();
+  double begin = CpuSeconds();
   Program program = Lower(model, plan);
-  double lowering = Now() - begin;
+  double lowering = CpuSeconds() - begin;
   Took best;
   int64_t classes = 0, events = 0;
   for (int round = 0; round < 3; ++round) {

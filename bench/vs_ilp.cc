@@ -17,7 +17,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <ctime>
+#include <tuple>
 
 #include "base/json.h"
 #include "cluster/load.h"
@@ -25,17 +25,12 @@
 #include "search/eliminate.h"
 #include "search/ilp.h"
 #include "search/stage_problem.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kBetter = 1e-6;  // relative
-
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 struct Case {
   std::string name, model;
@@ -64,20 +59,6 @@ Mesh MeshOf(int64_t nodes) {
   return {0, {{"x", nodes}, {"y", 8}}};
 }
 
-// The best of at least three, and of half a second.
-template <class Solve>
-double Seconds(const Solve& solve, std::optional<Solution>& solution) {
-  double best = 0, all = 0;
-  for (int round = 0; round < 3 || all < 0.5; ++round) {
-    double start = Now();
-    solution = solve();
-    double took = Now() - start;
-    best = round == 0 ? took : std::min(best, took);
-    all += took;
-  }
-  return best;
-}
-
 struct Row {
   Case at;
   size_t variables = 0, pairs = 0, choices = 0;
@@ -96,21 +77,21 @@ struct Row {
 Row Measure(const Case& at, double seconds) {
   Row row;
   row.at = at;
-  double start = Now();
+  double start = CpuSeconds();
   Model model = Analyse(BuildModel(at.model));
   Cluster cluster = LoadCluster(fmt::format("dgx-h100:{}", at.nodes));
   StageCosts costs(model, cluster, MeshOf(at.nodes), {});
   StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
-  row.make = Now() - start;
+  row.make = CpuSeconds() - start;
   const Problem& problem = stage.problem;
   row.variables = problem.unary.size();
   row.pairs = problem.pairs.size();
   for (const UnaryRef& unary : problem.unary) row.choices += unary->size();
-  row.folded = Seconds([&] { return SolveFolded(problem); }, row.ours);
-  row.whole = Seconds([&] { return SolveWhole(problem); }, row.unfolded);
-  start = Now();
+  std::tie(row.folded, row.ours) = BestOf(3, 0.5, [&] { return SolveFolded(problem); });
+  std::tie(row.whole, row.unfolded) = BestOf(3, 0.5, [&] { return SolveWhole(problem); });
+  start = CpuSeconds();
   row.ilp = SolveIlp(problem, {.seconds = seconds});
-  row.cbc = Now() - start;
+  row.cbc = CpuSeconds() - start;
   return row;
 }
 

@@ -68,16 +68,18 @@ TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
     Problem problem = WithBytes(stage, static_cast<double>(at.microbatches));
     if (Assignments(problem) > 300'000) continue;
     SCOPED_TRACE(round);
-    ++solved;
     Solution cheapest = Brute(problem);
     ASSERT_LT(cheapest.objective, kForbidden);
     double most = Evaluate(problem, cheapest.choice).bytes;
     double least = Evaluate(problem, Brute(problem, {0, 0, 1}).choice).bytes;
     double limit = kForbidden;
-    if (solved % 2 == 0) {  // between the two, and sometimes below both
+    if (solved % 4 != 0) {  // between the two, now and then as little as can be, or too little
+      if (least == most) continue;  // no limit would bind
       limit = least + (most - least) * static_cast<double>(Below(rng, 1000)) / 1000;
-      if (solved % 16 == 0) limit = 0.9 * least;
+      if (solved % 16 == 1) limit = least;
+      if (solved % 16 == 2) limit = 0.9 * least;
     }
+    ++solved;
     std::optional<Solution> want = BruteLimited(problem, {1, 1, 0}, limit);
     LimitedSolution got = SolveLimited(problem, {.limit = limit});
     EXPECT_TRUE(got.proven);
@@ -95,7 +97,7 @@ TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
   fmt::print("{} problems, {} with a limit that binds, {} without a choice that fits\n", solved,
              binding, infeasible);
   EXPECT_GE(solved, 300);
-  EXPECT_GE(binding, 60);
+  EXPECT_GE(2 * binding, solved);
   EXPECT_GE(infeasible, 10);
 }
 

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cluster/topology.h"
-#include "search/floor.h"
+#include "search/estimate_internal.h"
 #include "search/links.h"
-#include "search/mix.h"
 
 namespace heddle {
 namespace {
-
-constexpr std::array<RecomputePolicy, 3> kPolicies = {
-    RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
 
 // Bytes on a device for every parameter that is trained (sim/memory.h).
 double BytesPerParameter(const Precision& precision, int zero, double ranks, bool once) {
@@ -35,31 +30,6 @@ double BytesPerParameter(const Precision& precision, int zero, double ranks, boo
 }
 
 }  // namespace
-
-// [b] is the sum over blocks before b.
-struct Estimator::Sums {
-  std::vector<double> forward, backward, weight, activations, held, parameters, layers;
-  double most_activations = 0;  // of one block
-
-  double Seconds(int first, int last) const {
-    return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);
-  }
-  static double Of(const std::vector<double>& sums, int first, int last) {
-    return sums[static_cast<size_t>(last)] - sums[static_cast<size_t>(first)];
-  }
-};
-
-struct Estimator::Context {
-  const Configuration* configuration = nullptr;
-  std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
-  const ScheduleDef* schedule = nullptr;
-  PipelineShape shape;
-  double bytes_per_parameter = 0;
-  double update = 0;              // seconds of a step per parameter
-  double reduce = 0, gather = 0;  // likewise
-  const Sums* kept = nullptr;     // with nothing recomputed
-  double room = 0;                // bytes, less what is there for a moment
-};
 
 Estimator::Estimator(const SearchProblem& problem, Prices& prices)
     : problem_(problem),
@@ -139,98 +109,6 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
     push();
   }
   return sums.get();
-}
-
-double Estimator::TimeFloor(const Configuration& c) {
-  RecomputePolicy least = problem_.fixed.recompute.value_or(RecomputePolicy::kNone);
-  FloorProblem problem;
-  problem.times[static_cast<size_t>(least)] = prices_.LeastTimeOf(KeyOf(c, least));
-  if (problem.times[static_cast<size_t>(least)] == nullptr) return kForbidden;
-  problem.plain = prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone));
-  problem.host = compute_.Host().total();
-  problem.limit = kForbidden;
-  return FloorOf(c, problem);
-}
-
-FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
-  FloorProblem problem;
-  Context context;
-  context.configuration = &c;
-  SetEnd(context);
-  const Precision& precision = prices_.options().precision;
-  double gradient = static_cast<double>(SizeOf(precision.gradients));
-  problem.update = context.update;
-  problem.bytes_per_parameter = context.bytes_per_parameter;
-  if (c.microbatches == 1) {  // gradients come as activations go
-    problem.bytes_per_parameter -= c.zero == 0 ? gradient : gradient / static_cast<double>(c.dp);
-  }
-  problem.traffic =
-      c.zero == 3 ? static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce)
-                  : context.reduce + context.gather;
-  problem.plain = prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone));
-  problem.host = compute_.Host().total();
-  problem.limit = limit_;
-  return problem;
-}
-
-double Estimator::CloseFloor(const Configuration& c) {
-  FloorProblem problem = FloorProblemOf(c);
-  auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
-  std::vector<RecomputePolicy> policies(kPolicies.begin(), kPolicies.end());
-  if (problem_.fixed.recompute) policies = {*problem_.fixed.recompute};
-  for (RecomputePolicy policy : policies) {
-    size_t r = static_cast<size_t>(policy);
-    problem.times[r] = prices_.LeastTimeOf(KeyOf(c, policy));
-    problem.rooms[r] = prices_.LeastRoomOf(KeyOf(c, policy));
-    if (problem.times[r] == nullptr || problem.rooms[r] == nullptr) return kForbidden;
-  }
-  double seconds = problem.times[static_cast<size_t>(policies[0])]->seconds.total();
-  double around =
-      seconds / static_cast<double>(c.pp) / limit_;  // a device's memory as all its work
-  for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
-    // Powers of two, rounded down where that takes from what is counted.
-    double per_parameter = power(level * around * problem.bytes_per_parameter);
-    MemoryWorth worth;
-    worth.per_byte = per_parameter / problem.bytes_per_parameter;
-    for (int device = 0; device < static_cast<int>(c.pp); ++device) {
-      LayerSums least;
-      for (RecomputePolicy policy : policies) {
-        PriceKey key = KeyOf(c, policy);
-        key.per_byte = power(worth.per_byte * LeastInFlight(c, device) / c.chunks);
-        key.per_parameter = per_parameter;
-        const LayerSums* sums = prices_.LeastWorthOf(key);
-        if (sums == nullptr) return 0;
-        if (policy == policies[0]) least = *sums;
-        least.before = std::min(least.before, sums->before);
-        least.layers = std::min(least.layers, sums->layers);
-        least.after = std::min(least.after, sums->after);
-      }
-      worth.least.push_back(least);
-    }
-    problem.worths.push_back(std::move(worth));
-  }
-  return FloorOf(c, problem);
-}
-
-double Estimator::Floor(const Configuration& c) {
-  FloorProblem problem = FloorProblemOf(c);
-  // Recomputation only adds: it counts where memory does not suffice without.
-  double floor = kForbidden, free = 0;
-  for (RecomputePolicy policy : kPolicies) {
-    if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
-    size_t r = static_cast<size_t>(policy);
-    problem.times[r] = prices_.LeastTimeOf(KeyOf(c, policy));
-    problem.rooms[r] = prices_.LeastRoomOf(KeyOf(c, policy));
-    if (problem.times[r] == nullptr || problem.rooms[r] == nullptr) return kForbidden;
-    floor = FloorOf(c, problem);
-    if (free == 0) {
-      FloorProblem roomy = problem;
-      roomy.limit = kForbidden;
-      free = FloorOf(c, roomy);
-    }
-    if (floor <= free * (1 + 1e-9)) break;
-  }
-  return floor;
 }
 
 // What a step has beside its micro-batches.
@@ -334,110 +212,6 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
         waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
   return out;
-}
-
-double Estimator::Linear(const Context& context, int stage, int first, int last) const {
-  // Chunks share their device: what does not fit is seen when all are there.
-  StageEstimate at =
-      StageOf(context, stage, first, last, context.shape.chunks > 1 ? kForbidden : context.room);
-  if (!at.fits) return kForbidden;
-  return at.times.forward + at.times.backward + at.times.weight;
-}
-
-// Where stages end: the slowest as fast as it can be. Stages take as many blocks as they may of a bound on their time,
-// which is bisected; where memory does not suffice, stages of equal work.
-std::vector<int> Estimator::Cut(const Context& context) const {
-  int blocks = static_cast<int>(prices_.model().blocks.size());
-  int stages = context.configuration->stages();
-  if (stages == 1) return {blocks};
-  if (!problem_.fixed.layers_per_stage.empty()) {
-    return StageEnds(prices_.model(), problem_.fixed.layers_per_stage, static_cast<size_t>(stages));
-  }
-  std::vector<int> seams = seams_;
-  seams.push_back(blocks);
-  int count = static_cast<int>(seams.size());
-  // With so many seams left over for the stages after.
-  auto fill = [&](double bound, std::vector<int>& ends) {
-    ends.clear();
-    int first = 0, from = 0;
-    for (int s = 0; s < stages; ++s) {
-      int most = count - (stages - 1 - s), least = from + 1;
-      if (s + 1 == stages) least = most = count;
-      if (least > most) return false;
-      auto fits = [&](int k) {
-        return Linear(context, s, first, seams[static_cast<size_t>(k - 1)]) <= bound;
-      };
-      if (!fits(least)) return false;
-      int low = least, high = most;
-      while (low < high) {
-        int middle = (low + high + 1) / 2;
-        if (fits(middle)) {
-          low = middle;
-        } else {
-          high = middle - 1;
-        }
-      }
-      from = low;
-      first = seams[static_cast<size_t>(low - 1)];
-      ends.push_back(first);
-    }
-    return true;
-  };
-  const Sums* any = nullptr;
-  for (const Sums* sums : context.sums) any = any == nullptr ? sums : any;
-  double total = any->Seconds(0, blocks);
-  double low = total / stages * 0.5, high = total * 4 + 1;
-  std::vector<int> best, ends;
-  if (!fill(high, best)) {
-    best.clear();  // nothing fits: as evenly as it goes
-    for (int s = 1; s <= stages; ++s) {
-      best.push_back(seams[static_cast<size_t>(static_cast<int64_t>(s) * count / stages - 1)]);
-    }
-    return best;
-  }
-  high = 0;
-  for (int s = 0, first = 0; s < stages; first = best[static_cast<size_t>(s++)]) {
-    high = std::max(high, Linear(context, s, first, best[static_cast<size_t>(s)]));
-  }
-  for (int i = 0; i < 16 && high - low > 1e-4 * high; ++i) {
-    double middle = (low + high) / 2;
-    if (!fill(middle, ends)) {
-      low = middle;
-      continue;
-    }
-    best = ends;
-    double slowest = 0;
-    for (int s = 0, first = 0; s < stages; first = ends[static_cast<size_t>(s++)]) {
-      slowest = std::max(slowest, Linear(context, s, first, ends[static_cast<size_t>(s)]));
-    }
-    high = std::min(middle, slowest);
-  }
-  return best;
-}
-
-// What each stage may use: with chunks, what is too much on a device is saved by its layers alike.
-std::vector<double> Estimator::Rooms(const Context& context, const std::vector<int>& ends) const {
-  std::vector<double> rooms(ends.size(), context.room);
-  int devices = context.shape.devices;
-  if (context.shape.chunks == 1) return rooms;
-  for (int d = 0; d < devices; ++d) {
-    std::vector<double> bytes(ends.size(), 0);
-    double sum = 0, layers = 0;
-    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
-      int first = s == 0 ? 0 : ends[s - 1];
-      StageEstimate most = StageOf(context, static_cast<int>(s), first, ends[s], kForbidden);
-      bytes[s] = most.bytes;
-      sum += bytes[s];
-      layers += Sums::Of(context.kept->layers, first, ends[s]);
-    }
-    double excess = std::max(0.0, sum - context.room);
-    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
-      int first = s == 0 ? 0 : ends[s - 1];
-      double share = layers > 0 ? Sums::Of(context.kept->layers, first, ends[s]) / layers : 1;
-      rooms[s] = bytes[s] - share * excess;
-    }
-  }
-  return rooms;
 }
 
 Estimate Estimator::Of(const Configuration& c) {

@@ -1,0 +1,39 @@
+// What the files of the estimator share, and nobody else includes.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "search/estimate.h"
+
+namespace heddle {
+
+constexpr std::array<RecomputePolicy, 3> kPolicies = {
+    RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
+
+// [b] is the sum over blocks before b.
+struct Estimator::Sums {
+  std::vector<double> forward, backward, weight, activations, held, parameters, layers;
+  double most_activations = 0;  // of one block
+
+  double Seconds(int first, int last) const {
+    return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);
+  }
+  static double Of(const std::vector<double>& sums, int first, int last) {
+    return sums[static_cast<size_t>(last)] - sums[static_cast<size_t>(first)];
+  }
+};
+
+struct Estimator::Context {
+  const Configuration* configuration = nullptr;
+  std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
+  const ScheduleDef* schedule = nullptr;
+  PipelineShape shape;
+  double bytes_per_parameter = 0;
+  double update = 0;              // seconds of a step per parameter
+  double reduce = 0, gather = 0;  // likewise
+  const Sums* kept = nullptr;     // with nothing recomputed
+  double room = 0;                // bytes, less what is there for a moment
+};
+
+}  // namespace heddle

@@ -1,0 +1,112 @@
+// Where the stages of a configuration end, and what memory each of them may use.
+#include <algorithm>
+
+#include "search/estimate_internal.h"
+
+namespace heddle {
+
+double Estimator::Linear(const Context& context, int stage, int first, int last) const {
+  // Chunks share their device: what does not fit is seen when all are there.
+  StageEstimate at =
+      StageOf(context, stage, first, last, context.shape.chunks > 1 ? kForbidden : context.room);
+  if (!at.fits) return kForbidden;
+  return at.times.forward + at.times.backward + at.times.weight;
+}
+
+// Where stages end: the slowest as fast as it can be. Stages take as many blocks as they may of a bound on their time,
+// which is bisected; where memory does not suffice, stages of equal work.
+std::vector<int> Estimator::Cut(const Context& context) const {
+  int blocks = static_cast<int>(prices_.model().blocks.size());
+  int stages = context.configuration->stages();
+  if (stages == 1) return {blocks};
+  if (!problem_.fixed.layers_per_stage.empty()) {
+    return StageEnds(prices_.model(), problem_.fixed.layers_per_stage, static_cast<size_t>(stages));
+  }
+  std::vector<int> seams = seams_;
+  seams.push_back(blocks);
+  int count = static_cast<int>(seams.size());
+  // With so many seams left over for the stages after.
+  auto fill = [&](double bound, std::vector<int>& ends) {
+    ends.clear();
+    int first = 0, from = 0;
+    for (int s = 0; s < stages; ++s) {
+      int most = count - (stages - 1 - s), least = from + 1;
+      if (s + 1 == stages) least = most = count;
+      if (least > most) return false;
+      auto fits = [&](int k) {
+        return Linear(context, s, first, seams[static_cast<size_t>(k - 1)]) <= bound;
+      };
+      if (!fits(least)) return false;
+      int low = least, high = most;
+      while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (fits(middle)) {
+          low = middle;
+        } else {
+          high = middle - 1;
+        }
+      }
+      from = low;
+      first = seams[static_cast<size_t>(low - 1)];
+      ends.push_back(first);
+    }
+    return true;
+  };
+  const Sums* any = nullptr;
+  for (const Sums* sums : context.sums) any = any == nullptr ? sums : any;
+  double total = any->Seconds(0, blocks);
+  double low = total / stages * 0.5, high = total * 4 + 1;
+  std::vector<int> best, ends;
+  if (!fill(high, best)) {
+    best.clear();  // nothing fits: as evenly as it goes
+    for (int s = 1; s <= stages; ++s) {
+      best.push_back(seams[static_cast<size_t>(static_cast<int64_t>(s) * count / stages - 1)]);
+    }
+    return best;
+  }
+  high = 0;
+  for (int s = 0, first = 0; s < stages; first = best[static_cast<size_t>(s++)]) {
+    high = std::max(high, Linear(context, s, first, best[static_cast<size_t>(s)]));
+  }
+  for (int i = 0; i < 16 && high - low > 1e-4 * high; ++i) {
+    double middle = (low + high) / 2;
+    if (!fill(middle, ends)) {
+      low = middle;
+      continue;
+    }
+    best = ends;
+    double slowest = 0;
+    for (int s = 0, first = 0; s < stages; first = ends[static_cast<size_t>(s++)]) {
+      slowest = std::max(slowest, Linear(context, s, first, ends[static_cast<size_t>(s)]));
+    }
+    high = std::min(middle, slowest);
+  }
+  return best;
+}
+
+// What each stage may use: with chunks, what is too much on a device is saved by its layers alike.
+std::vector<double> Estimator::Rooms(const Context& context, const std::vector<int>& ends) const {
+  std::vector<double> rooms(ends.size(), context.room);
+  int devices = context.shape.devices;
+  if (context.shape.chunks == 1) return rooms;
+  for (int d = 0; d < devices; ++d) {
+    std::vector<double> bytes(ends.size(), 0);
+    double sum = 0, layers = 0;
+    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
+      int first = s == 0 ? 0 : ends[s - 1];
+      StageEstimate most = StageOf(context, static_cast<int>(s), first, ends[s], kForbidden);
+      bytes[s] = most.bytes;
+      sum += bytes[s];
+      layers += Sums::Of(context.kept->layers, first, ends[s]);
+    }
+    double excess = std::max(0.0, sum - context.room);
+    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
+      int first = s == 0 ? 0 : ends[s - 1];
+      double share = layers > 0 ? Sums::Of(context.kept->layers, first, ends[s]) / layers : 1;
+      rooms[s] = bytes[s] - share * excess;
+    }
+  }
+  return rooms;
+}
+
+}  // namespace heddle
