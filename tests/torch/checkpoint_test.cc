@@ -102,7 +102,9 @@ TEST(Checkpoints, GoOnUnderAnyPlan) {
         worst = std::max(worst, std::abs(losses[i] - want) / want);
         EXPECT_NEAR(losses[i], want, 1e-4 * want);
         // The same plan repeats itself bit for bit.
-        if (other == 0) EXPECT_EQ(losses[i], same[static_cast<size_t>(kHalf) + i]);
+        if (other == 0) {
+          EXPECT_EQ(losses[i], same[static_cast<size_t>(kHalf) + i]);
+        }
       }
       ++pairs;
     }
@@ -188,9 +190,9 @@ TEST(Checkpoints, ASaveThatFailsDoesNotEndTraining) {
 TEST(Checkpoints, TheCommandListsVerifiesAndExports) {
   TempFolder folder;
   std::string model = "gpt:layers=1,hidden=24,heads=4,seq=8,vocab=50,batch=12";
-  std::string train = "train " + model + " --steps 4 --transport threads --dp 2 --checkpoint " +
+  std::string train = "train " + model + " --transport threads --dp 2 --checkpoint " +
                       folder / "run" + " --checkpoint-every 2";
-  RunOutput run = RunHeddle(train);
+  RunOutput run = RunHeddle(train + " --steps 4");
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, testing::HasSubstr("2 checkpoints, one every 2 steps"));
   ExpectRefused(train, {"up to step 4", "--resume"});
