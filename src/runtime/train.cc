@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "runtime/kernel_threads.h"
+#include "runtime/supervisor/rank_table.h"
 
 namespace heddle {
 namespace {
@@ -108,6 +109,7 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.measure_norm = true;
   executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
   executor.trace = options.trace;
+  executor.slot = options.slot;
   return executor;
 }
 
@@ -129,6 +131,7 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
   }
+  if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
   if (summary.steps.empty()) return summary;
   // One and the same step on all devices: the first one's.
   int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;

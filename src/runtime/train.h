@@ -24,6 +24,7 @@ struct TrainOptions {
   double clip_norm = 0;  // 0: gradients as they are
   bool trace = false;
   int threads = 1;  // for the kernels of a device
+  RankSlot* slot = nullptr;  // signs of life for a supervisor; null: there is none
 };
 
 struct TrainInputs {
