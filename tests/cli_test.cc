@@ -127,6 +127,15 @@ TEST(Cli, PlansKeepToWhatIsFixed) {
   EXPECT_EQ(ParseJson(RunHeddle(plan + "--budget 0").out, "output")["stopped"], true);
 }
 
+TEST(Cli, PlansSayThatTheirSearchWasStopped) {
+  TempFolder folder;
+  std::string plan = "plan " + kGpt + " --cluster local:4 -o ";
+  ASSERT_EQ(RunHeddle(plan + folder / "cut.json --budget 0").status, 0);
+  EXPECT_TRUE(LoadPlan(folder / "cut.json").plan.search_stopped);
+  ASSERT_EQ(RunHeddle(plan + folder / "whole.json").status, 0);
+  EXPECT_EQ(Slurp(folder / "whole.json").find("search_stopped"), std::string::npos);
+}
+
 TEST(Cli, PlanMistakesAreOneLine) {
   std::string plan = "plan " + kGpt + " --cluster local:4 ";
   ExpectRefused("plan " + kGpt, {"--cluster"});

@@ -97,6 +97,18 @@ TEST_F(PlanFile, PrecisionsReadBack) {
   }
 }
 
+TEST_F(PlanFile, AStoppedSearchReadsBack) {
+  EXPECT_FALSE(json_.contains("search_stopped"));
+  plan_.search_stopped = true;
+  Json json = ParseJson(ToJson(plan_, model_), "plan.json");
+  EXPECT_EQ(json["search_stopped"], true);
+  Plan again = FromJson(json, model_, "plan.json");
+  EXPECT_EQ(again, plan_);
+  EXPECT_EQ(ToJson(again, model_), ToJson(plan_, model_));
+  EXPECT_EQ(Refusal("/search_stopped", "budget"),
+            "plan.json: search_stopped: \"budget\": expected true or false");
+}
+
 TEST_F(PlanFile, HeaderNamesTheModel) {
   PlanHeader header = ReadPlanHeader(json_, "plan.json");
   EXPECT_EQ(header.model.source, "tiny-gpt2.onnx");

@@ -260,6 +260,27 @@ TEST_P(Conformance, WhatDoesNotFitIsSaid) {
 INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(AllSearchers()),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// Though all that was proposed is judged.
+TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
+  static std::atomic<bool> stop;
+  SearcherDef def{"interrupted", "", [](const SearchProblem& problem) {
+                    stop = problem.stop != nullptr;
+                    Proposals out = FindSearcher("data")->propose(problem);
+                    for (Proposal& plan : FindSearcher("expert")->propose(problem).plans) {
+                      out.plans.push_back(std::move(plan));
+                    }
+                    return out;
+                  }};
+  Cluster cluster = LoadCluster("local:1");
+  SearchProblem problem{.model = Mlp(), .cluster = cluster, .judged = 2};
+  SearchResult whole = Search(def, problem);
+  EXPECT_FALSE(whole.stopped);
+  problem.stop = &stop;
+  SearchResult cut = Search(def, problem);
+  EXPECT_TRUE(cut.stopped);
+  EXPECT_EQ(cut.judged.size(), whole.judged.size());
+}
+
 // Configurations keep to what is fixed before anything is weighed.
 TEST(Configurations, KeepToWhatIsFixed) {
   Cluster cluster = LoadCluster("dgx-h100:2");

@@ -39,7 +39,8 @@ SearchProblem ProblemOf(const LoadedPlan& loaded, const Cluster& cluster, double
   return problem;
 }
 
-// In what it does: neither how the model is named nor what orders a schedule, nor a plan that simulates the same.
+// In what it does: neither how the model is named, what orders a schedule or how a search ended, nor a plan that
+// simulates the same.
 bool Differs(const Plan& plan, const SimResult& result, const JudgedPlan& other) {
   if (other.result.step_seconds == result.step_seconds &&
       other.reserved() == result.reserved_memory_bytes) {
@@ -47,6 +48,7 @@ bool Differs(const Plan& plan, const SimResult& result, const JudgedPlan& other)
   }
   Plan same = other.plan;
   same.model = plan.model;
+  same.search_stopped = plan.search_stopped;
   for (size_t s = 0; s < std::min(plan.stages.size(), same.stages.size()); ++s) {
     same.stages[s].times = plan.stages[s].times;
   }

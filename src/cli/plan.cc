@@ -30,6 +30,7 @@ void RunPlan(const PlanArgs& args) {
   uint64_t hash = plan.model.hash;
   plan.model = RefOf(args.model, args.output);
   plan.model.hash = hash;
+  plan.search_stopped = result.stopped;
   RequireSound(plan, model, args.model.model);
   if (!args.output.empty()) WriteFileAtomically(args.output, ToJson(plan, model));
   PlanReport report{model, result, searcher, args.output};

@@ -90,6 +90,7 @@ struct Plan {
   int64_t bucket_bytes = int64_t{32} << 20;  // of gradients reduced together
   int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3)
   bool local_batch_statistics = false;
+  bool search_stopped = false;  // not a choice: --budget or an interrupt came first
 
   bool operator==(const Plan&) const = default;
 };

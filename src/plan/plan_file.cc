@@ -17,8 +17,9 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 constexpr std::string_view kPlanKeys[] = {
-    "heddle_plan", "model",     "batch", "microbatches", "batch_statistics", "schedule", "chunks",
-    "precision",   "optimizer", "zero",  "bucket_bytes", "prefetch",         "stages",   "cluster"};
+    "heddle_plan",  "model",    "batch",          "microbatches", "batch_statistics",
+    "schedule",     "chunks",   "precision",      "optimizer",    "zero",
+    "bucket_bytes", "prefetch", "search_stopped", "stages",       "cluster"};
 constexpr std::string_view kModelKeys[] = {"source", "hash", "fused", "dims", "frozen"};
 constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master", "moments",
                                                "products"};
@@ -221,6 +222,7 @@ std::string ToJson(const Plan& plan, const Model& model) {
   json["zero"] = {{"level", plan.zero.level}, {"axes", plan.zero.axes}};
   json["bucket_bytes"] = plan.bucket_bytes;
   json["prefetch"] = plan.prefetch;
+  if (plan.search_stopped) json["search_stopped"] = true;
   json["stages"] = Json::array();
   StrategyWriter strategies(model);
   for (const Stage& stage : plan.stages) json["stages"].push_back(StageToJson(stage, strategies));
@@ -254,6 +256,7 @@ Plan FromJson(const Json& json, const Model& model, std::string_view file) {
   plan.zero = ReadZero(fields.At("zero"), file);
   plan.bucket_bytes = fields.Int("bucket_bytes", 1, INT64_MAX);
   plan.prefetch = static_cast<int>(fields.Int("prefetch", 0, kMaxPrefetch));
+  if (fields.Has("search_stopped")) plan.search_stopped = fields.Bool("search_stopped");
   plan.stages = ReadStages(fields, model);
   RequireSound(plan, model, std::string(file));
   return plan;

@@ -6,6 +6,7 @@
 //    "schedule": "1f1b", "chunks": 1,
 //    "precision": {"compute": "bf16", "gradients": "f32", "master": "f32", "moments": "f32", "products": "fp8"},
 //    "optimizer": "adamw", "zero": {"level": 1, "axes": ["dp"]}, "bucket_bytes": 33554432, "prefetch": 1,
+//    "search_stopped": true,
 //    "stages": [
 //      {"blocks": [0, 7], "devices": [0, 7], "mesh": {"dp": 2, "tp": 4}, "recompute": "none",
 //       "times": {"forward": 1.0, "backward": 1.0, "weight": 1.0},
@@ -19,7 +20,8 @@
 // its block (fold/fold.h), for all copies of it in the stage; "as stage 2" repeats what that stage says of the
 // chain. Other nodes of the stage, and side nodes it reads, are named by their first result; so are nodes of a
 // copy that differ. Bytes outside printable ASCII, and backslashes, are \xNN in names. `recompute` is a word, or a
-// list of one per block. `products` is there where matrix products are not as compute is. The cluster is in the schema of cluster files (docs/clusters.md).
+// list of one per block. `products` is there where matrix products are not as compute is, `search_stopped` where
+// `--budget` or an interrupt ended the search. The cluster is in the schema of cluster files (docs/clusters.md).
 #pragma once
 
 #include <string>

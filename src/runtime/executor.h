@@ -22,6 +22,7 @@
 #include "program/step_record.h"
 #include "program/trace.h"
 #include "runtime/allocation_meter.h"
+#include "runtime/checkpoint/reader.h"
 #include "runtime/parameter_store.h"
 #include "runtime/single_device.h"
 #include "runtime/transport/transport.h"
@@ -56,6 +57,13 @@ class Executor {
   // What this device holds of the weights, and of the last step's gradients.
   std::vector<ParameterPart> Weights();
   const std::vector<ParameterPart>& Gradients() const { return gradients_; }
+
+  // What this device answers for of weights and moments: views, good until the next step.
+  std::vector<StatePart> State();
+  int64_t updates() const;  // of the optimizer so far
+  // Goes on from a checkpoint; weights are what the constructor was given. Throws InputError where it lacks what the
+  // optimizer needs.
+  void Restore(CheckpointReader& from);
 
   // With `trace`: one event per instruction of every step so far, in the order in which they were started, and the
   // bytes of tensors at their ends; seconds since construction.

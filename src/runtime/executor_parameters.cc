@@ -212,4 +212,40 @@ std::vector<ParameterPart> Executor::Weights() {
   return parts;
 }
 
+std::vector<StatePart> Executor::State() {
+  std::vector<StatePart> parts;
+  for (auto& [key, held] : stores_) {
+    for (StatePart& part : held->State()) parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+int64_t Executor::updates() const {
+  int64_t most = 0;
+  for (const auto& [key, held] : stores_) most = std::max(most, held->updates());
+  return most;
+}
+
+void Executor::Restore(CheckpointReader& from) {
+  const Json& run = from.manifest().run;
+  int64_t updates = run.value("updates", int64_t{0});
+  const std::string& name = options_.optimizer.name;
+  auto source = [&](StateKind kind, bool needed) -> WeightSource {
+    if (!needed) return nullptr;
+    return [&from, kind, &name](const std::string& parameter) {
+      at::Tensor whole = from.Whole(kind, parameter);
+      if (!whole.defined()) {
+        ThrowInput("{}: it was trained by another optimizer: no {} moments of '{}', which {} needs",
+                   from.path(), kStateNames[static_cast<size_t>(kind)], parameter, name);
+      }
+      return whole;
+    };
+  };
+  bool adam = name == "adam" || name == "adamw";
+  for (auto& [key, held] : stores_) {
+    held->Restore(updates, source(StateKind::kFirst, name != "sgd"),
+                  source(StateKind::kSecond, adam));
+  }
+}
+
 }  // namespace heddle

@@ -51,19 +51,19 @@ at::Tensor Piece(const at::Tensor& tensor, int64_t begin, int64_t size) {
 void Optimizer::Step(std::vector<at::Tensor>& parameters,
                      const std::vector<at::Tensor>& gradients) {
   at::NoGradGuard no_grad;
-  ++steps_;
+  ++state_.steps;
   bool adam = options_.name == "adam" || options_.name == "adamw";
   for (size_t p = 0; p < parameters.size(); ++p) {
-    if (first_.size() <= p) {
-      first_.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(parameters[p]));
-      second_.push_back(adam ? at::zeros_like(parameters[p]) : at::Tensor());
+    if (state_.first.size() <= p) {
+      state_.first.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(parameters[p]));
+      state_.second.push_back(adam ? at::zeros_like(parameters[p]) : at::Tensor());
     }
     at::Tensor gradient = gradients[p].contiguous();
     int64_t elements = parameters[p].numel();
     // A device has its own caches and would rather have few kernels.
     int64_t step = parameters[p].is_cuda() ? std::max<int64_t>(1, elements) : kCached;
     if (!parameters[p].is_contiguous()) {
-      Update(parameters[p], gradient, first_[p], second_[p]);
+      Update(parameters[p], gradient, state_.first[p], state_.second[p]);
       continue;
     }
     int64_t pieces = (elements + step - 1) / step;
@@ -71,8 +71,8 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters,
       for (int64_t piece = first; piece < last; ++piece) {
         int64_t begin = piece * step, size = std::min(step, elements - begin);
         at::Tensor weights = Piece(parameters[p].detach(), begin, size);
-        Update(weights, Piece(gradient, begin, size), Piece(first_[p], begin, size),
-               Piece(second_[p], begin, size));
+        Update(weights, Piece(gradient, begin, size), Piece(state_.first[p], begin, size),
+               Piece(state_.second[p], begin, size));
       }
     });
   }
@@ -87,8 +87,8 @@ void Optimizer::Update(at::Tensor weights, at::Tensor gradient, at::Tensor first
     gradient = gradient.add(weights, options_.weight_decay);
   }
   if (second.defined()) {
-    double correction1 = 1 - std::pow(b1, static_cast<double>(steps_));
-    double correction2 = std::sqrt(1 - std::pow(b2, static_cast<double>(steps_)));
+    double correction1 = 1 - std::pow(b1, static_cast<double>(state_.steps));
+    double correction2 = std::sqrt(1 - std::pow(b2, static_cast<double>(state_.steps)));
     first.mul_(b1).add_(gradient, 1 - b1);
     second.mul_(b2).addcmul_(gradient, gradient, 1 - b2);
     at::Tensor scale = second.sqrt().div_(correction2).add_(options_.eps);

@@ -30,13 +30,21 @@ class Optimizer {
   // Updates parameters in place. The same parameters must be given each time.
   void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients);
 
+  // What it has kept: as many steps, and moments (undefined: none) for the parameters in the order they were given.
+  struct State {
+    int64_t steps = 0;
+    std::vector<at::Tensor> first, second;
+  };
+  const State& state() const { return state_; }
+  // To go on from; moments for the parameters that will be given.
+  void Restore(State state) { state_ = std::move(state); }
+
  private:
-  // Some elements, at step steps_; moments the optimizer has none of are undefined.
+  // Some elements, at this step; moments the optimizer has none of are undefined.
   void Update(at::Tensor weights, at::Tensor gradient, at::Tensor first, at::Tensor second) const;
 
   OptimizerOptions options_;
-  int64_t steps_ = 0;
-  std::vector<at::Tensor> first_, second_;  // moments
+  State state_;
 };
 
 }  // namespace heddle

@@ -145,6 +145,7 @@ void GroupStore::Update(const at::Tensor& reduced, double scale, double lr) {
 }
 
 void GroupStore::UpdateFromAdded(double scale, double lr) {
+  KeepMomentsBySlot();
   std::vector<at::Tensor> weights, gradients;
   for (size_t s = 0; s < slots_.size(); ++s) {
     weights.push_back(master_.narrow(0, slots_[s].offset, slots_[s].elements));
@@ -170,6 +171,72 @@ void GroupStore::Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> g
   } else {
     flat_.narrow(0, begin_, chunk_).copy_(master_);
   }
+}
+
+// A chunk's worth of what a source has of the slots' parameters.
+at::Tensor GroupStore::ChunkOf(const WeightSource& source) const {
+  at::Tensor flat = at::zeros({flat_elements_}, at::kFloat);
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    const Slot& slot = slots_[s];
+    at::Tensor part = TakeTile(source(names_[s]), slot.tile);
+    flat.narrow(0, slot.offset, slot.elements).copy_(part.reshape({-1}));
+  }
+  return flat.narrow(0, begin_, chunk_).clone().to(flat_.device());
+}
+
+void GroupStore::Restore(int64_t updates, const WeightSource& first, const WeightSource& second) {
+  if (!group_.trained) return;
+  Optimizer::State state;
+  state.steps = updates;
+  if (updates > 0) {
+    state.first.push_back(first ? ChunkOf(first) : at::Tensor());
+    state.second.push_back(second ? ChunkOf(second) : at::Tensor());
+  }
+  optimizer_->Restore(std::move(state));
+  by_slot_ = false;
+}
+
+// Those restored are one for the chunk.
+void GroupStore::KeepMomentsBySlot() {
+  if (by_slot_) return;
+  by_slot_ = true;
+  Optimizer::State state = optimizer_->state();
+  if (state.first.empty()) return;
+  Optimizer::State split{state.steps, {}, {}};
+  for (const Slot& slot : slots_) {
+    auto part = [&](const at::Tensor& moments) {
+      return moments.defined() ? moments.narrow(0, slot.offset, slot.elements) : at::Tensor();
+    };
+    split.first.push_back(part(state.first[0]));
+    split.second.push_back(part(state.second[0]));
+  }
+  optimizer_->Restore(std::move(split));
+}
+
+at::Tensor GroupStore::Moment(const std::vector<at::Tensor>& moments, size_t slot,
+                              Block flat) const {
+  if (moments.empty()) return {};
+  const at::Tensor& of = by_slot_ ? moments[slot] : moments[0];
+  int64_t start = by_slot_ ? slots_[slot].offset : begin_;
+  return of.defined() ? of.view({-1}).narrow(0, flat.begin - start, flat.size()) : at::Tensor();
+}
+
+std::vector<StatePart> GroupStore::State() const {
+  std::vector<StatePart> parts;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    const Slot& slot = slots_[s];
+    Block flat{std::max(slot.offset, begin_),
+               std::min(slot.offset + slot.elements, begin_ + chunk_)};
+    if (!slot.counts || flat.begin >= flat.end) continue;
+    const Optimizer::State& state = optimizer_->state();
+    parts.push_back({names_[s],
+                     shapes_[s],
+                     slot.tile,
+                     {flat.begin - slot.offset, flat.end - slot.offset},
+                     {master_.narrow(0, flat.begin - begin_, flat.size()).detach(),
+                      Moment(state.first, s, flat), Moment(state.second, s, flat)}});
+  }
+  return parts;
 }
 
 at::Tensor GroupStore::Chunk() const {

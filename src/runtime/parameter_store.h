@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/checkpoint/state.h"
 #include "runtime/optimizer.h"
 #include "runtime/weights.h"
 
@@ -65,6 +66,12 @@ class GroupStore {
 
   bool trained() const { return group_.trained; }
 
+  // What this device answers for of weights and moments: views, good until the next update.
+  std::vector<StatePart> State() const;
+  int64_t updates() const { return optimizer_->state().steps; }
+  // Goes on from moments saved earlier; weights are what the constructor was given. Sources may be null: none.
+  void Restore(int64_t updates, const WeightSource& first, const WeightSource& second);
+
  private:
   struct Slot {
     int64_t offset = 0, elements = 0;
@@ -73,6 +80,9 @@ class GroupStore {
     bool counts = true;  // in the norm: no other device holds the same
   };
 
+  at::Tensor ChunkOf(const WeightSource& source) const;
+  at::Tensor Moment(const std::vector<at::Tensor>& moments, size_t slot, Block flat) const;
+  void KeepMomentsBySlot();
   void Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients, double scale,
             double lr);
 
@@ -91,6 +101,7 @@ class GroupStore {
   std::vector<at::Tensor> added_;
   std::vector<bool> owned_;
   std::unique_ptr<Optimizer> optimizer_;
+  bool by_slot_ = false;  // its moments are per slot, not one of the chunk
 };
 
 }  // namespace heddle

@@ -116,21 +116,42 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
                    const std::function<void(const StepRecord&)>& on_step) {
   SetKernelThreads(options.threads);
-  Executor executor(inputs.program, transport, ToExecutor(options), inputs.weights,
-                    inputs.constants,
+  RunCheckpoints checkpoints(options.checkpoint, inputs.run, transport);
+  CheckpointReader* from = checkpoints.resumed();
+  if (from != nullptr) from->RequireModel(inputs.program.model.graph);
+  WeightSource weights = inputs.weights;
+  if (from != nullptr) {
+    weights = [from](const std::string& name) { return from->Whole(StateKind::kWeights, name); };
+  }
+  Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
                     [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
+  if (from != nullptr) executor.Restore(*from);
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   GroupHandle all = transport.AddGroup(ranks);
   TrainSummary summary;
   int64_t peak_memory = 0;
-  for (int64_t step = 0; step < options.steps; ++step) {
+  summary.first_step = checkpoints.first_step();
+  RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
+  if (options.slot != nullptr) options.slot->step.store(summary.first_step);
+  for (int64_t step = summary.first_step; step < options.steps; ++step) {
     StepRecord record = executor.RunStep(step);
     record.process_bytes = PeakProcessBytes();
     peak_memory = std::max(peak_memory, record.peak_memory_bytes);
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
+    SavingScope saving(saver);
+    checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps, executor.updates(),
+                          [&] { return executor.State(); });
   }
+  {
+    SavingScope saving(saver);
+    checkpoints.Finish();
+  }
+  summary.saves = checkpoints.saves();
+  summary.save_every = checkpoints.every();
+  summary.save_seconds = checkpoints.save_seconds();
+  summary.advised_interval = checkpoints.interval();
   if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
   if (summary.steps.empty()) return summary;
   // One and the same step on all devices: the first one's.

@@ -8,6 +8,7 @@
 #include "program/program.h"
 #include "program/step_record.h"
 #include "program/trace.h"
+#include "runtime/checkpoint/run_checkpoints.h"
 #include "runtime/data/data_source.h"
 #include "runtime/executor.h"
 #include "runtime/lr_schedule.h"
@@ -17,13 +18,14 @@
 namespace heddle {
 
 struct TrainOptions {
-  int64_t steps = 10;
+  int64_t steps = 10;  // of the whole run, those of checkpoints it goes on from included
   uint64_t seed = 0;
   OptimizerOptions optimizer;
   LrSchedule lr;
   double clip_norm = 0;  // 0: gradients as they are
   bool trace = false;
   int threads = 1;  // for the kernels of a device
+  CheckpointOptions checkpoint;
   RankSlot* slot = nullptr;  // signs of life for a supervisor; null: there is none
 };
 
@@ -32,6 +34,7 @@ struct TrainInputs {
   WeightSource weights;
   ConstantSource constants;
   const DataSource& data;
+  Json run = Json::object();  // what checkpoints say of the run
 };
 
 // What was measured of one device.
@@ -41,12 +44,16 @@ struct DeviceMeasurement {
 };
 
 struct TrainSummary {
+  int64_t first_step = 0;         // not 0 where a checkpoint was gone on from
   std::vector<StepRecord> steps;  // as this device measured them
   size_t median_step = 0;         // of `steps`, by the first device's time
   std::vector<DeviceMeasurement> devices;
   int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
   int64_t peak_process_bytes = 0;  // resident, of the process that used most; its ranks may be many
   Trace trace;                     // of all devices; on the first one only
+  int64_t saves = 0, save_every = 0;  // checkpoints, and steps from one to the next
+  double save_seconds = 0;            // that saving held training up
+  double advised_interval = 0;        // seconds; 0: it was given in steps
 };
 
 // The step with the median of the times, the later of two; 0 where there is none.

@@ -187,6 +187,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   SearchResult out;
   out.memory_limit = MemoryLimit(problem);
   out.proposals = searcher.propose(problem);
+  bool over = problem.Over();
   std::vector<Proposal> plans = std::move(out.proposals.plans);
   out.proposals.plans.clear();
   size_t most = problem.judged;
@@ -220,6 +221,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   }
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  out.stopped = out.stopped || over;
   out.seconds = Since(begin);
   return out;
 }

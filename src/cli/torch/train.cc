@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
+#include "cli/torch/checkpoint_args.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/train_screen.h"
@@ -46,6 +47,7 @@ struct TrainArgs {
   std::string init = "file";
   MetricsOptions metrics;
   RankOptions ranks;
+  CheckpointArgs checkpoint;
   int64_t seed = 0;
   int64_t np = 0;         // 0: not given
   int64_t log_every = 0;  // 0: as suits the number of steps
@@ -159,6 +161,7 @@ TrainOptions OptionsOf(const TrainArgs& args) {
   options.lr.lr = options.optimizer.lr;
   options.lr.total_steps = options.steps;
   options.trace = !args.trace.empty();
+  options.checkpoint = args.checkpoint.Resolve();
   Optimizer checked(options.optimizer);
   CheckSchedule(options.lr);
   if (!(options.clip_norm >= 0))
@@ -261,6 +264,13 @@ class Screen {
 
   void Finish(const TrainSummary& summary) {
     progress_.reset();
+    if (summary.steps.empty()) {
+      LogInfo("the checkpoint in {} is of step {} of {}: nothing is left to do",
+              args_.checkpoint.options.folder, summary.first_step, prepared_.options.steps);
+      if (args_.model.json)
+        PrintJson({{"losses", Json::array()}, {"first_step", summary.first_step}});
+      return;
+    }
     if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
     if (!args_.model.json) {
       PrintSummary(summary, size_);
@@ -278,6 +288,13 @@ class Screen {
     AddPrediction(json, prediction_, summary);
     json["tokens_per_second"] = size_.tokens / seconds;
     json["ranks"] = size_.devices;
+    json["first_step"] = summary.first_step;
+    if (summary.saves > 0) {
+      json["checkpoint"] = {{"saves", summary.saves},
+                            {"every_steps", summary.save_every},
+                            {"advised_interval_seconds", summary.advised_interval},
+                            {"held_up_seconds", summary.save_seconds}};
+    }
     if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
     PrintJson(json);
   }
@@ -308,7 +325,9 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   MeterAllocations();
   return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
-    TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
+    TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data,
+                       RunJson(*prepared.model, prepared.plan, prepared.options, args.model.model,
+                               args.data, *prepared.data)};
     std::unique_ptr<Screen> screen;
     if (transport.rank() == 0) screen = std::make_unique<Screen>(args, prepared);
     TrainSummary summary = TrainDevice(inputs, prepared.options, transport,
@@ -421,6 +440,7 @@ void AddTrain(CLI::App& app) {
   args->degrees.Add(*command);
   AddStart(*command, *args);
   AddOptimizer(*command, *args);
+  args->checkpoint.Add(*command);
   AddOutput(*command, *args);
   command->footer(
       "Examples:\n  heddle train tiny-gpt2.onnx --data batch.safetensors --steps 20\n"

@@ -35,7 +35,8 @@ StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr)
   metrics.grad_norm = record.grad_norm;
   metrics.tokens_per_second = size.tokens / record.seconds;
   metrics.tflops = size.flops / record.seconds / 1e12;
-  if (size.peak_flops > 0 && !size.nominal) metrics.mfu = size.flops / record.seconds / size.peak_flops;
+  if (size.peak_flops > 0 && !size.nominal)
+    metrics.mfu = size.flops / record.seconds / size.peak_flops;
   metrics.memory_bytes = record.process_bytes;
   return metrics;
 }
@@ -78,6 +79,13 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
              losses.front(), losses.back(), losses.size(), losses.size() == 1 ? "" : "s",
              FormatSeconds(Seconds{seconds}), FormatCount(size.tokens / seconds),
              size.is_tokens ? "tokens" : "samples", size.devices, size.devices == 1 ? "" : "s");
+  if (summary.saves == 0) return;
+  fmt::print("{} checkpoint{}, one every {} step{}", summary.saves, summary.saves == 1 ? "" : "s",
+             summary.save_every, summary.save_every == 1 ? "" : "s");
+  if (summary.advised_interval > 0) {
+    fmt::print(" ({}, as Young advises)", FormatSeconds(Seconds{summary.advised_interval}));
+  }
+  fmt::print(": training was held up for {}\n", FormatSeconds(Seconds{summary.save_seconds}));
 }
 
 }  // namespace heddle

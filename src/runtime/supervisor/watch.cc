@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTickMilliseconds = 20;
 constexpr double kLongestTick = 0.25;  // seconds; where we slept longer the ranks may have, too
+constexpr double kSaveSeconds = 600;   // to write a checkpoint
 constexpr double kEndSeconds = 10;     // from the last word of a rank to the end of its process
 
 class Watcher {
@@ -90,7 +91,7 @@ class Watcher {
       seen_[rank].silent = beats == seen_[rank].beats ? seen_[rank].silent + passed : 0;
       seen_[rank].beats = beats;
     }
-    if (!training_ && slot(0).phase.load() == RankPhase::kTraining) {
+    if (!training_ && slot(0).phase.load() >= RankPhase::kTraining) {
       training_ = true;
       if (options_.on_training) options_.on_training(slot(0).step.load());
     }
@@ -105,9 +106,13 @@ class Watcher {
     return true;
   }
 
-  double DeadlineOf(RankPhase phase) const {
-    bool starting = phase == RankPhase::kAbsent || phase == RankPhase::kStarting;
-    return starting ? options_.start_seconds : options_.timeout_seconds;
+  // Between two signs of life. A rank that starts or saves gives few of them.
+  double DeadlineOf(size_t rank) const {
+    bool starting = slot(rank).phase.load() <= RankPhase::kStarting;
+    bool saving = slot(rank).phase.load() == RankPhase::kSaving;
+    if ((starting || saving) && StateOf(rank) != 'T')
+      return options_.timeout_seconds + (starting ? options_.start_seconds : kSaveSeconds);
+    return options_.timeout_seconds;
   }
 
   RankFailure FailureOf(RankFailure::Kind kind, size_t rank) const {
@@ -130,7 +135,8 @@ class Watcher {
       return slot(rank).phase.load() != RankPhase::kDone && !slot(rank).HasFailed();
     };
     for (size_t rank = 0; rank < seen_.size(); ++rank) {
-      if (!is_working(rank) || seen_[rank].silent < DeadlineOf(slot(rank).phase.load())) continue;
+      if (!is_working(rank) || seen_[rank].silent < options_.timeout_seconds) continue;
+      if (seen_[rank].silent < DeadlineOf(rank)) continue;
       if (!hung || seen_[rank].silent > seen_[*hung].silent) hung = rank;
     }
     if (!hung) return std::nullopt;

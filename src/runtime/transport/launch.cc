@@ -103,8 +103,18 @@ std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> a
   }
   // Containers often forbid reading another process's memory, and Open MPI says so for every rank.
   command.insert(command.end(),
-                 {"OMPI_MCA_btl_vader_single_copy_mechanism=none", "mpirun", "--quiet", "--oversubscribe",
-                  "--bind-to", "none", "-np", std::to_string(ranks)});
+                 {"OMPI_MCA_btl_vader_single_copy_mechanism=none", "mpirun", "--oversubscribe", "--bind-to",
+                  "none"});
+  // Shared memory alone, so that no rank listens for others. When a rank dies the others follow at once, not after a
+  // second. Ranks are started by mpirun's main thread, whose end is theirs.
+  for (const char* setting : {"pml ob1", "btl self,vader", "odls_base_sigkill_timeout 0",
+                              "odls_base_num_threads 0"}) {
+    std::string_view words = setting;
+    size_t space = words.find(' ');
+    command.insert(command.end(), {"--mca", std::string(words.substr(0, space)),
+                                   std::string(words.substr(space + 1))});
+  }
+  command.insert(command.end(), {"-np", std::to_string(ranks)});
   command.insert(command.end(), argv.begin(), argv.end());
   return command;
 }

@@ -1,0 +1,66 @@
+// What a checkpoint says of itself: manifest.json beside its shards.
+//
+//   {"heddle_checkpoint": 1, "step": 400, "ranks": 2,
+//    "run": {"model": {...}, "seed": 1, "optimizer": {...}, "lr_schedule": {...}, "data": {...}, "plan": {...}},
+//    "files": {"rank-00000.safetensors": {"bytes": 1234, "xxh64": "0123456789abcdef"}, ...},
+//    "tensors": {"wte.weight": {"shape": [64, 16], "pieces": [
+//        {"file": "rank-00000.safetensors", "tile": [[[0, 32]], [[0, 16]]], "elements": [0, 512]}, ...]}}}
+//
+// A piece is a range of the elements of a tile, in the tile's own order (ZeRO cuts anywhere). In its file the piece is
+// weights/NAME, and first/NAME and second/NAME for the optimizer's moments. `run` is what a run needs to go on, and is
+// for the runtime to read; nothing here looks into it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "graph/tensor.h"
+#include "plan/exchange.h"
+
+namespace heddle {
+
+constexpr int kCheckpointVersion = 1;
+constexpr std::string_view kManifestName = "manifest.json";
+// Of hundreds of ranks with thousands of parameters each.
+constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 30;
+
+struct CheckpointPiece {
+  std::string file;
+  Tile tile;       // of the whole tensor
+  Block elements;  // of the tile's
+  bool operator==(const CheckpointPiece&) const = default;
+};
+
+struct CheckpointTensor {
+  Shape shape;
+  std::vector<CheckpointPiece> pieces;  // they cover it, each element once
+  bool operator==(const CheckpointTensor&) const = default;
+};
+
+struct CheckpointFile {
+  int64_t bytes = 0;
+  std::string hash;  // XXH64 in hex
+  bool operator==(const CheckpointFile&) const = default;
+};
+
+struct Manifest {
+  int64_t step = 0;  // steps done
+  int64_t ranks = 1;
+  Json run = Json::object();
+  std::map<std::string, CheckpointFile> files;
+  std::map<std::string, CheckpointTensor> tensors;
+};
+
+Json ToJson(const Manifest& manifest);
+// Throws InputError "what: field: value: remedy" for what is not a manifest: files outside the folder, tiles outside
+// their tensors, pieces that leave elements out among them.
+Manifest ManifestFromJson(const Json& json, std::string_view what);
+
+// The tensors of one rank's shard as they stand in a manifest, for the rank that joins them.
+Json PiecesToJson(const std::map<std::string, CheckpointTensor>& tensors);
+std::map<std::string, CheckpointTensor> PiecesFromJson(const Json& json, std::string_view what);
+
+}  // namespace heddle

@@ -1,0 +1,41 @@
+// The tensors of a checkpoint, whichever plan saved them.
+//
+//   FoundCheckpoint found = ...;                                  // folder.h
+//   CheckpointReader reader(found.path, found.manifest);
+//   at::Tensor wte = reader.Whole(StateKind::kWeights, "wte.weight");
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "graph/graph.h"
+#include "graph/safetensors.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/state.h"
+
+namespace heddle {
+
+class CheckpointReader {
+ public:
+  // Sizes and hashes are the caller's to check (folder.h).
+  CheckpointReader(std::string path, Manifest manifest);
+
+  const Manifest& manifest() const { return manifest_; }
+  const std::string& path() const { return path_; }
+
+  // A parameter, in fp32 on the CPU; undefined where the checkpoint has none of that kind. InputError where pieces are
+  // not in their files as the manifest says. One thread at a time.
+  at::Tensor Whole(StateKind kind, const std::string& name);
+
+  // Throws InputError with the tensors that differ.
+  void RequireModel(const Graph& graph) const;
+
+ private:
+  const SafetensorsFile& File(const std::string& name);
+
+  std::string path_;
+  Manifest manifest_;
+  std::map<std::string, SafetensorsFile> files_;
+};
+
+}  // namespace heddle

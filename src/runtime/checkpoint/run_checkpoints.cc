@@ -1,0 +1,111 @@
+#include "runtime/checkpoint/run_checkpoints.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "runtime/checkpoint/folder.h"
+
+namespace heddle {
+namespace {
+
+// So many steps are done before their pace is taken for what it will be.
+constexpr int64_t kPaceSteps = 3;
+
+int64_t RandomId() {
+  std::random_device device;
+  uint64_t bits = (static_cast<uint64_t>(device()) << 32) | device();
+  return static_cast<int64_t>(bits >> 1);
+}
+
+}  // namespace
+
+double YoungInterval(double save_seconds, double mtbf_seconds) {
+  return std::sqrt(2 * save_seconds * mtbf_seconds);
+}
+
+void RequireUsable(const CheckpointOptions& options) {
+  if (options.folder.empty()) {
+    if (options.resume) ThrowInput("--resume: give the folder with --checkpoint");
+    return;
+  }
+  std::vector<int64_t> there = ListCheckpoints(options.folder);
+  if (options.resume || there.empty()) return;
+  ThrowInput(
+      "--checkpoint {}: it holds checkpoints up to step {}: go on from them with --resume, or use "
+      "another folder",
+      options.folder, there.back());
+}
+
+RunCheckpoints::RunCheckpoints(CheckpointOptions options, Json run, Transport& transport)
+    : options_(std::move(options)), run_(std::move(run)), transport_(transport) {
+  std::vector<int> ranks(static_cast<size_t>(transport.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  all_ = transport.AddGroup(ranks);
+  if (options_.folder.empty()) return;
+  bool first = transport.rank() == 0;
+  int64_t step = -1;
+  if (first) {
+    lock_ = std::make_unique<FolderLock>(options_.folder);
+    RemoveLeftovers(options_.folder);
+    if (options_.resume) {
+      auto passed_over = [](const std::string& why) { LogWarn("{}; an earlier one is used", why); };
+      std::optional<FoundCheckpoint> found = LastGoodCheckpoint(options_.folder, passed_over);
+      if (found) step = found->step;
+    }
+  }
+  step = Largest(step);
+  int64_t id = Largest(first ? RandomId() : 0);
+  if (step >= 0) {
+    std::string path = CheckpointPath(options_.folder, step);
+    reader_ = std::make_unique<CheckpointReader>(path, OpenCheckpoint(path));
+    first_step_ = step;
+  }
+  CheckpointWriterOptions writer;
+  writer.folder = options_.folder;
+  writer.keep = options_.keep;
+  writer.rank = transport.rank();
+  writer.ranks = transport.size();
+  writer.run_id = static_cast<uint64_t>(id);
+  writer_ = std::make_unique<CheckpointWriter>(writer);
+  every_ = options_.every;
+}
+
+RunCheckpoints::~RunCheckpoints() = default;
+
+int64_t RunCheckpoints::Largest(int64_t mine) {
+  at::Tensor largest = at::tensor({mine}, at::kLong);
+  Ticket ticket =
+      transport_.Start(CollectiveKind::kAllReduce, Reduction::kMax, all_, largest, largest);
+  transport_.Wait(ticket);
+  return largest[0].item<int64_t>();
+}
+
+void RunCheckpoints::AfterStep(int64_t step, double seconds, bool last, int64_t updates,
+                               const StateFn& state) {
+  if (!writer_) return;
+  if (every_ == 0 && (step - first_step_ + 1 == kPaceSteps || last)) {
+    constexpr double kNanos = 1e9;
+    auto slowest = [&](double mine) {
+      return static_cast<double>(Largest(static_cast<int64_t>(mine * kNanos))) / kNanos;
+    };
+    double save = slowest(writer_->Rehearse(state())), pace = slowest(seconds);
+    interval_ = YoungInterval(save, options_.mtbf);
+    every_ = std::max<int64_t>(1, static_cast<int64_t>(interval_ / std::max(pace, 1e-9)));
+  }
+  bool due = every_ > 0 && (step + 1) % every_ == 0;
+  if (!due && !last) return;
+  Json run = run_;
+  run["updates"] = updates;
+  saving_ += writer_->Save(step + 1, state(), run);
+  ++saves_;
+}
+
+void RunCheckpoints::Finish() {
+  if (writer_) writer_->Finish();
+}
+
+}  // namespace heddle

@@ -1,0 +1,63 @@
+// The checkpoints of one training run: where it goes on from, when it saves, and what that costs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/writer.h"
+#include "runtime/transport/transport.h"
+
+namespace heddle {
+
+struct CheckpointOptions {
+  std::string folder;      // empty: nothing is saved
+  int64_t every = 0;       // steps from one to the next; 0: as Young advises
+  int64_t keep = 3;        // the last so many
+  double mtbf = 3 * 3600;  // seconds between failures: 16,384 H100s had one in three hours
+  bool resume = false;     // from the last good one; from the start where there is none
+};
+
+// Young, 1974: the interval at which saving and doing steps again cost least together.
+double YoungInterval(double save_seconds, double mtbf_seconds);
+
+// InputError where the folder holds checkpoints and is not to be resumed from.
+void RequireUsable(const CheckpointOptions& options);
+
+class RunCheckpoints {
+ public:
+  // All ranks together. `run` is the manifest's.
+  RunCheckpoints(CheckpointOptions options, Json run, Transport& transport);
+  ~RunCheckpoints();
+
+  // What to go on from; null: from the start.
+  CheckpointReader* resumed() { return reader_.get(); }
+  int64_t first_step() const { return first_step_; }
+
+  // After a step, all ranks together: saves where it is time to. `state` is asked for only then.
+  using StateFn = std::function<std::vector<StatePart>()>;
+  void AfterStep(int64_t step, double seconds, bool last, int64_t updates, const StateFn& state);
+  void Finish();
+
+  int64_t every() const { return every_; }         // 0: not known yet
+  double interval() const { return interval_; }    // seconds, as advised; 0: was given in steps
+  double save_seconds() const { return saving_; }  // that training was held up, by all saves so far
+  int64_t saves() const { return saves_; }
+
+ private:
+  int64_t Largest(int64_t mine);
+
+  CheckpointOptions options_;
+  Json run_;
+  Transport& transport_;
+  GroupHandle all_;
+  std::unique_ptr<FolderLock> lock_;  // of the first rank
+  std::unique_ptr<CheckpointReader> reader_;
+  std::unique_ptr<CheckpointWriter> writer_;
+  int64_t first_step_ = 0, every_ = 0, saves_ = 0;
+  double interval_ = 0, saving_ = 0;
+};
+
+}  // namespace heddle

@@ -1,0 +1,28 @@
+// What training goes on from: weights and the optimizer's moments, in parts as devices hold them.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "graph/tensor.h"
+#include "plan/exchange.h"
+
+namespace heddle {
+
+enum class StateKind { kWeights, kFirst, kSecond };
+// As tensors of shards are named: "first/wte.weight".
+constexpr std::array<std::string_view, 3> kStateNames = {"weights", "first", "second"};
+
+// A range of the elements of a tile of a parameter, in fp32; on one device of all that hold it.
+struct StatePart {
+  std::string name;
+  Shape shape;  // of the whole
+  Tile tile;
+  Block elements;                    // of the tile's, in its order
+  std::array<at::Tensor, 3> values;  // by kind, flat; undefined: the optimizer has none
+};
+
+}  // namespace heddle
