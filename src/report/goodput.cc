@@ -65,9 +65,9 @@ Goodput GoodputOf(double start, double end, const std::vector<AttemptTimes>& att
 
 std::string Describe(const Goodput& goodput) {
   auto time = [](double seconds) { return FormatSeconds(Seconds{seconds}); };
-  std::string text =
-      fmt::format("goodput {:.1f} %: steps {} of {}; start {}", 100 * goodput.fraction(),
-                  time(goodput.step_seconds), time(goodput.wall_seconds), time(goodput.start_seconds));
+  std::string text = fmt::format("goodput {:.1f} %: steps {} of {}; start {}",
+                                 100 * goodput.fraction(), time(goodput.step_seconds),
+                                 time(goodput.wall_seconds), time(goodput.start_seconds));
   if (goodput.saving_seconds > 0) text += fmt::format(", saving {}", time(goodput.saving_seconds));
   if (goodput.restarts == 0) return text;
   return text + fmt::format("; {} restart{}: detection {}, restart {}, {} step{} done again {}",

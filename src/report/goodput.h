@@ -26,10 +26,10 @@ std::vector<DoneStep> ReadDoneSteps(std::string_view text);
 
 // The ranks from one start to the next. Times are seconds of the steady clock; 0: it did not come to that.
 struct AttemptTimes {
-  double training = 0;         // the first instruction
-  double failed = 0;           // the last sign of life of the rank that failed
-  double detected = 0;         // the failure was known
-  double saving_seconds = 0;   // checkpoints
+  double training = 0;        // the first instruction
+  double failed = 0;          // the last sign of life of the rank that failed
+  double detected = 0;        // the failure was known
+  double saving_seconds = 0;  // checkpoints
 };
 
 struct Goodput {

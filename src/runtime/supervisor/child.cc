@@ -27,7 +27,6 @@
 namespace heddle {
 namespace {
 
-
 std::string FindProgram(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -116,22 +115,13 @@ std::vector<std::string> Environment(const std::vector<std::string>& more) {
   return all;
 }
 
-// Signals to every child there is, of any thread.
-void SignalChildren(int signal) {
-  std::error_code error;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream children(task.path() / "children");
-    for (pid_t pid = 0; children >> pid;) kill(pid, signal);
-  }
-}
-
-// Name, state and parent, after the name, which may hold anything.
+// State, parent and so on: what comes after the name, which may hold anything.
 std::string StatOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
   size_t name_end = text.rfind(')');
   return name_end == std::string::npos || name_end + 2 > text.size() ? ""
-                                                                      : text.substr(name_end + 2);
+                                                                     : text.substr(name_end + 2);
 }
 
 }  // namespace
@@ -171,7 +161,10 @@ Child::Child(const ChildOptions& options) {
   close(errors[1]);
   close(news[1]);
   errors_ = errors[0];
-  if (pid_ > 0 && read(news[0], &error, sizeof(error)) != 0) waitpid(pid_, nullptr, 0);
+  ssize_t told = 0;
+  while (pid_ > 0 && (told = read(news[0], &error, sizeof(error))) < 0 && errno == EINTR) {
+  }
+  if (told > 0) waitpid(pid_, nullptr, 0);
   close(news[0]);
   if (error != 0) {
     close(errors_);
@@ -201,8 +194,28 @@ bool Child::Kill() {
       if (gone == pid_) ended_ = true, status_ = status;
     }
     if (gone < 0) return true;  // no child is left
-    SignalChildren(SIGKILL);    // those of a child that has just ended are ours now
+    // Those of a child that has just ended are ours now.
+    for (pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return false;
+}
+
+std::vector<pid_t> ChildrenOf(pid_t pid) {
+  std::vector<pid_t> all;
+  std::error_code error;
+  std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
+    std::ifstream children(task.path() / "children");
+    for (pid_t child = 0; children >> child;) all.push_back(child);
+  }
+  return all;
+}
+
+bool HasVariable(pid_t pid, const std::string& variable) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+  for (std::string word; std::getline(file, word, '\0');) {
+    if (word == variable) return true;
   }
   return false;
 }

@@ -16,7 +16,8 @@ struct ChildOptions {
 };
 
 // Runs in a process group of its own, without standard input; standard error comes through a pipe. It is killed when
-// the thread that started it ends. What it leaves behind when it ends becomes a child of this process.
+// the thread that started it ends. What it leaves behind when it ends becomes a child of this process, which must have
+// no other children: ending one ends them all.
 class Child {
  public:
   // InputError where there is no such program, RunError where it cannot be started.
@@ -25,6 +26,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  pid_t pid() const { return pid_; }
   int errors() const { return errors_; }  // the pipe: does not block
   bool has_private_network() const { return private_network_; }
 
@@ -48,5 +50,8 @@ class Child {
 char ProcessState(pid_t pid);
 // 0 where there is none.
 pid_t ParentOf(pid_t pid);
+std::vector<pid_t> ChildrenOf(pid_t pid);
+// Whether it was started with NAME=VALUE in its environment.
+bool HasVariable(pid_t pid, const std::string& variable);
 
 }  // namespace heddle

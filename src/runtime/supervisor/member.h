@@ -12,8 +12,9 @@ namespace heddle {
 // The supervisor's folder, by this name in the environment of ranks, and what lies in it.
 inline constexpr const char* kSupervisorVariable = "HEDDLE_SUPERVISOR";
 inline constexpr const char* kTableFile = "ranks";
-inline constexpr const char* kPlanFile = "plan.json";      // what is to be run
-inline constexpr const char* kStepsFile = "steps";         // what the first rank has done: report/goodput.h
+inline constexpr const char* kPlanFile = "plan.json";  // what is to be run
+inline constexpr const char* kStepsFile =
+    "steps";  // what the first rank has done: report/goodput.h
 inline constexpr const char* kResultFile = "result.json";  // what it would print with --json
 
 struct Membership {

@@ -8,7 +8,7 @@ namespace heddle {
 namespace {
 
 constexpr size_t kDashes = 74;
-constexpr size_t kLongestBlock = 60;         // lines
+constexpr size_t kLongestBlock = 60;          // lines
 constexpr size_t kLongestLine = 1024 * 1024;  // bytes that wait for their end
 
 bool IsDashes(const std::string& line) {

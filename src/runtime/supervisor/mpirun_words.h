@@ -34,7 +34,8 @@ class MpirunWords {
   bool IsAboutAnEnd();
 
   std::string partial_;
-  std::vector<std::string> block_;  // between dashes, the first line of them included; empty: outside
+  std::vector<std::string>
+      block_;  // between dashes, the first line of them included; empty: outside
   std::optional<RankEnd> end_;
 };
 

@@ -93,9 +93,7 @@ RankTable RankTable::Create(const std::string& path, Header header) {
 }
 
 RankTable RankTable::Open(const std::string& path) {
-  auto refuse = [&](const char* why) {
-    ThrowInput("{}: {}; unset HEDDLE_SUPERVISOR", path, why);
-  };
+  auto refuse = [&](const char* why) { ThrowInput("{}: {}; unset HEDDLE_SUPERVISOR", path, why); };
   int file = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (file < 0) refuse(std::strerror(errno));
   struct stat status {};

@@ -43,9 +43,7 @@ struct alignas(64) RankSlot {
   std::atomic<RankError> error;             // these two are complete once it has
   char text[1024];
 
-  void Beat() {
-    beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
+  void Beat() { beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void At(int64_t at_step, size_t at_instruction) {
     step.store(at_step, std::memory_order_relaxed);
     instruction.store(static_cast<int64_t>(at_instruction), std::memory_order_relaxed);

@@ -151,8 +151,14 @@ class Watcher {
   }
 
   char StateOf(size_t rank) const {
-    int64_t pid = slot(rank).pid.load();
-    return pid == 0 ? 'X' : ProcessState(static_cast<pid_t>(pid));
+    if (int64_t pid = slot(rank).pid.load(); pid != 0) return ProcessState(static_cast<pid_t>(pid));
+    if (!options_.mpirun) return ProcessState(child_.pid());
+    // It has not come to its slot yet; mpirun told it who it is.
+    std::string name = fmt::format("OMPI_COMM_WORLD_RANK={}", rank);
+    for (pid_t pid : ChildrenOf(child_.pid())) {
+      if (HasVariable(pid, name)) return ProcessState(pid);
+    }
+    return 'X';
   }
 
   // The first rank to say that it failed, at least so long ago.
@@ -190,9 +196,9 @@ class Watcher {
       launcher.code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
       return launcher;
     }
-    RankFailure failure = FailureOf(
-        end->signal != 0 ? RankFailure::Kind::kKilled : RankFailure::Kind::kExited,
-        static_cast<size_t>(end->rank));
+    RankFailure failure =
+        FailureOf(end->signal != 0 ? RankFailure::Kind::kKilled : RankFailure::Kind::kExited,
+                  static_cast<size_t>(end->rank));
     failure.code = end->signal != 0 ? end->signal : end->exit_code;
     return failure;
   }

@@ -221,8 +221,7 @@ class MpiTransport : public Transport {
     char word = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     auto poll = [&](int member) {
-      Poll(request, deadline,
-           fmt::format("rank {} to add the group {}", member, JoinRanks(ranks)));
+      Poll(request, deadline, fmt::format("rank {} to add the group {}", member, JoinRanks(ranks)));
     };
     if (rank() != ranks.front()) {
       Try("MPI_Isend", MPI_Isend(list.data(), static_cast<int>(list.size()), MPI_INT, ranks.front(),

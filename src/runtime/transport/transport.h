@@ -163,7 +163,7 @@ class Transport {
   [[noreturn]] void Fail(const std::string& cause);
   const TransportFailure& failure() const { return *failure_; }
   double deadline_seconds() const { return options_.deadline_seconds; }
-  void Beat() const;  // in every turn of a loop that waits
+  void Beat() const;                   // in every turn of a loop that waits
   Clock::time_point Deadline() const;  // from now
 
  private:
