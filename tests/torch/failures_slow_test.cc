@@ -1,4 +1,6 @@
 // Many failures: any rank, any moment. The run must name each and come to what an undisturbed one comes to.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <random>
 

@@ -61,14 +61,13 @@ class PrivateFolder {
     if (mkdtemp(path_.data()) == nullptr)
       ThrowInput("{}: {}; set TMPDIR to a folder that can be written", parent, strerror(errno));
   }
-  ~PrivateFolder() { Remove(); }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-
-  void Remove() {
+  ~PrivateFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+
   const std::string& path() const { return path_; }
   std::string operator/(const char* file) const { return path_ + "/" + file; }
 
@@ -85,7 +84,10 @@ class Interrupts {
   Interrupts() {
     struct sigaction action {};
     action.sa_handler = &OnInterrupt;
-    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &before_[i]);
+    for (size_t i = 0; i < kSignals.size(); ++i) {
+      sigaction(kSignals[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kSignals[i], &action, nullptr);  // nohup
+    }
   }
   ~Interrupts() {
     for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
@@ -124,8 +126,6 @@ class Supervisor {
     }
   }
 
-  void RemoveFolder() { folder_.Remove(); }
-
  private:
   int64_t ranks() const { return run_.plan.program->device_count(); }
 
@@ -144,6 +144,7 @@ class Supervisor {
     ChildOptions child;
     child.command = command_;
     child.private_network = mpirun;
+    child.remedy = ": install Open MPI, or use --transport threads";
     if (mpirun) {
       MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks()), command_,
                                           {.root = geteuid() == 0, .folder = folder_ / kMpiFolder});
@@ -182,7 +183,7 @@ class Supervisor {
     std::optional<RankFailure> failure = Watch(child, table, watch);
     times.saving_seconds = 1e-9 * static_cast<double>(table.slot(0).saving_nanoseconds.load());
     if (failure) {
-      times.detected = detected_ = SteadySeconds();
+      times.detected = SteadySeconds();
       times.failed = times.detected - failure->silent_seconds;
     }
     attempts_.push_back(times);
@@ -245,7 +246,6 @@ class Supervisor {
   PrivateFolder folder_;
   int64_t attempt_ = 0, restarts_ = 0;
   bool shrunk_ = false;
-  double detected_ = 0;
   std::vector<AttemptTimes> attempts_;
 };
 

@@ -525,7 +525,7 @@ void AddTrain(CLI::App& app) {
           "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
-  command->add_option("--timeout", args->ranks.deadline_seconds, "seconds a rank waits for another")
+  command->add_option("--timeout", args->ranks.deadline_seconds, "seconds without a sign of life after which a rank counts as lost")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");

@@ -130,7 +130,7 @@ Child::Child(const ChildOptions& options) {
   std::vector<std::string> command = options.command;
   HEDDLE_CHECK(!command.empty());
   std::string program = FindProgram(command[0]);
-  if (program.empty()) ThrowInput("{} is not installed", command[0]);
+  if (program.empty()) ThrowInput("{} is not installed{}", command[0], options.remedy);
   std::vector<std::string> environment = Environment(options.environment);
   std::vector<char*> argv = Pointers(command), envp = Pointers(environment);
   IdentityMap user(getuid()), group(getgid());

@@ -1,4 +1,5 @@
 // The parts of the supervisor, with shells in place of ranks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
