@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 
 namespace heddle {
 
+void AddCheckpoint(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddExplain(CLI::App& app);
 void AddExport(CLI::App& app);

@@ -30,10 +30,12 @@ std::vector<NamedTensor> Tensors(const Graph& graph) {
 }
 
 // One file may not be written over another that the command reads or writes.
-void RequireApart(std::string_view a, const std::string& path, std::string_view b, const std::string& other) {
+void RequireApart(std::string_view a, const std::string& path, std::string_view b,
+                  const std::string& other) {
   std::error_code error;
   if (path.empty() || other.empty()) return;
-  if (std::filesystem::weakly_canonical(path, error) == std::filesystem::weakly_canonical(other, error)) {
+  if (std::filesystem::weakly_canonical(path, error) ==
+      std::filesystem::weakly_canonical(other, error)) {
     ThrowInput("{} and {} are the same file {}; choose another", a, b, path);
   }
 }
@@ -71,7 +73,8 @@ void AddExport(CLI::App& app) {
   auto args = std::make_shared<ExportArgs>();
   args->model.Add(*command);
   command->add_option("-o,--output", args->output, "the graph as text, a .heddle file")->required();
-  command->add_option("--weights", args->weights, "its weights and large constants, as safetensors");
+  command->add_option("--weights", args->weights,
+                      "its weights and large constants, as safetensors");
   command->footer("Example:\n  heddle export gpt2.onnx -o gpt2.heddle --weights gpt2.safetensors");
   command->callback([args] { Export(*args); });
 }

@@ -27,9 +27,10 @@ void AddForwarded(CLI::App& app) {
     CLI::App* added = app.add_subcommand(std::string(command.name), std::string(command.summary));
     added->allow_extras();
     added->callback([command] {
-      ThrowInput("{}: this heddle was built without libtorch (no heddle-torch beside it); build with "
-                 "-DHEDDLE_TORCH=ON",
-                 command.name);
+      ThrowInput(
+          "{}: this heddle was built without libtorch (no heddle-torch beside it); build with "
+          "-DHEDDLE_TORCH=ON",
+          command.name);
     });
   }
 }

@@ -189,8 +189,9 @@ void PrintSizes(const Report& report) {
   const ModelSize& size = report.size;
   fmt::print("{}\n", report.name);
   for (const std::string& input : report.inputs) fmt::print("  input        {}\n", input);
-  fmt::print("  parameters   {} ({}) in {} tensors\n", FormatCount(static_cast<double>(size.parameters)),
-             size.parameters, size.parameter_tensors);
+  fmt::print("  parameters   {} ({}) in {} tensors\n",
+             FormatCount(static_cast<double>(size.parameters)), size.parameters,
+             size.parameter_tensors);
   fmt::print("  nodes        {}\n", size.nodes);
   fmt::print("  forward      {} ({} in matrix products and convolutions)\n",
              AsFlops(size.work.forward.flops), AsFlops(size.work.forward.contraction_flops));
@@ -201,14 +202,15 @@ void PrintSizes(const Report& report) {
 
 void PrintBlocks(const Report& report) {
   if (report.blocks.empty()) return;
-  fmt::print("\n  {:<20} {:>7} {:>12} {:>14} {:>10} {:>12}\n", "repeated blocks", "nodes", "parameters",
-             "forward", "share", "crossing");
+  fmt::print("\n  {:<20} {:>7} {:>12} {:>14} {:>10} {:>12}\n", "repeated blocks", "nodes",
+             "parameters", "forward", "share", "crossing");
   for (const BlockRow& row : report.blocks) {
     double share = static_cast<double>(row.count) * row.forward_flops /
                    std::max(1.0, report.size.work.forward.flops);
     fmt::print("  {:<20} {:>7} {:>12} {:>14} {:>9.1f}% {:>12}\n", fmt::format("{} x", row.count),
-               row.nodes, FormatCount(static_cast<double>(row.parameters)), AsFlops(row.forward_flops),
-               100 * share, AsBytes(static_cast<double>(row.crossing_bytes)));
+               row.nodes, FormatCount(static_cast<double>(row.parameters)),
+               AsFlops(row.forward_flops), 100 * share,
+               AsBytes(static_cast<double>(row.crossing_bytes)));
   }
 }
 

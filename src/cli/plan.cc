@@ -6,6 +6,7 @@
 #include "cli/plan_args.h"
 #include "cli/plan_screen.h"
 #include "cli/plan_search.h"
+#include "cli/quantity_args.h"
 #include "cluster/load.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
@@ -19,9 +20,11 @@ struct PlanArgs {
   SearchArgs search;
   std::string cluster;
   std::string output;
+  std::string mtbf;
 };
 
 void RunPlan(const PlanArgs& args) {
+  double mtbf = args.mtbf.empty() ? 0 : ParseSeconds("--mtbf", args.mtbf);
   Cluster cluster = LoadCluster(args.cluster);
   Model model = Analyse(args.model.Load());
   std::string searcher;
@@ -33,7 +36,7 @@ void RunPlan(const PlanArgs& args) {
   plan.search_stopped = result.stopped;
   RequireSound(plan, model, args.model.model);
   if (!args.output.empty()) WriteFileAtomically(args.output, ToJson(plan, model));
-  PlanReport report{model, result, searcher, args.output};
+  PlanReport report{model, result, searcher, args.output, mtbf};
   if (args.model.json) {
     PrintJson(ToJson(report));
   } else {
@@ -52,6 +55,8 @@ void AddPlan(CLI::App& app) {
   args->search.Add(*command);
   args->degrees.Add(*command);
   command->add_option("-o,--output", args->output, "the plan as a JSON file");
+  command->add_option("--mtbf", args->mtbf,
+                      "mean time between failures, as 12h: how often to save is printed");
   command->footer(
       "Degrees that are not given are searched for. With --cp, --ep or --sp the plan is the "
       "expert's,\nat just these degrees.\n\n"

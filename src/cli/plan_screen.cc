@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <limits>
 #include <set>
 
 #include "base/units.h"
 #include "cluster/topology.h"
 #include "plan/precision.h"
+#include "plan/save_interval.h"
 #include "report/step_size.h"
 #include "search/assemble.h"
 
@@ -137,6 +140,41 @@ std::string Nominal(const Plan& plan) {
   return type.empty() ? "" : fmt::format(", uncalibrated: the rates of {} are nominal", type);
 }
 
+// How often to save: training stands still while a device's state is copied to the host.
+struct SaveAdvice {
+  int64_t bytes = 0;
+  double seconds = 0;   // of one save
+  double interval = 0;  // seconds, by Young; 0: devices have no link to the host
+};
+
+SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf) {
+  const Precision& precision = best.plan.precision;
+  SaveAdvice advice;
+  advice.bytes = best.memory.optimizer;
+  if (precision.master == precision.compute) advice.bytes += best.memory.weights;
+  double bandwidth = std::numeric_limits<double>::infinity();
+  for (const DeviceType& type : best.plan.cluster.device_types) {
+    bandwidth = std::min(bandwidth, type.host.bandwidth);
+  }
+  if (!(bandwidth > 0)) return advice;
+  advice.seconds = static_cast<double>(advice.bytes) / bandwidth;
+  advice.interval = YoungInterval(advice.seconds, mtbf);
+  return advice;
+}
+
+std::string SaveText(const JudgedPlan& best, double mtbf) {
+  SaveAdvice advice = AdviceOf(best, mtbf);
+  if (advice.interval == 0) {
+    return "  checkpoints  the cluster gives no link to the host: what a save costs is not known\n";
+  }
+  return fmt::format(
+      "  checkpoints  every {} ({:.0f} steps) with a failure every {}: a save holds training up "
+      "for "
+      "{} ({} to the host)\n",
+      Time(advice.interval), std::max(1.0, advice.interval / best.result.step_seconds), Time(mtbf),
+      Time(advice.seconds), Size(advice.bytes));
+}
+
 }  // namespace
 
 Json DegreesJson(const Model& model, const Plan& plan) {
@@ -198,6 +236,7 @@ std::string Screen(const PlanReport& report) {
                         Time(result.proposals.lower_bound), Percent(result.gap()),
                         Percent(result.step_gap()));
   }
+  if (report.mtbf > 0) text += SaveText(best, report.mtbf);
   text += Stages(report.model, plan);
   if (result.judged.size() > 1) text += "\n  what lost\n";
   for (size_t i = 1; i < result.judged.size(); ++i) {
@@ -207,7 +246,7 @@ std::string Screen(const PlanReport& report) {
                     other.simulated ? Time(other.result.step_seconds) : "", Lost(other, result));
   }
   text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
-                      Time(result.seconds), result.stopped ? ", stopped by --budget" : "");
+                      Time(result.seconds), result.stopped ? ", stopped before its end" : "");
   if (!report.output.empty()) text += fmt::format("  written to {}\n", report.output);
   return text;
 }
@@ -240,6 +279,13 @@ Json ToJson(const PlanReport& report) {
                     {"optimizer", m.optimizer},
                     {"activations", m.activations},
                     {"buffers", m.buffers}};
+  if (report.mtbf > 0) {
+    SaveAdvice advice = AdviceOf(best, report.mtbf);
+    json["checkpoint"] = {{"mtbf_seconds", report.mtbf},
+                          {"bytes", advice.bytes},
+                          {"save_seconds", advice.seconds},
+                          {"interval_seconds", advice.interval}};
+  }
   json["degrees"] = DegreesJson(report.model, plan);
   json["mfu"] = Mfu(best, size);
   json["bubble"] = best.result.bubble;

@@ -13,6 +13,7 @@ struct PlanReport {
   const SearchResult& result;
   std::string searcher;
   std::string output;  // the file the plan was written to, or empty
+  double mtbf = 0;     // seconds between failures; 0: not given
 };
 
 std::string Screen(const PlanReport& report);

@@ -12,6 +12,7 @@
 #include "base/nearest.h"
 #include "base/units.h"
 #include "cli/phases.h"
+#include "cli/quantity_args.h"
 #include "cluster/load.h"
 #include "cluster/quantity.h"
 #include "cluster/topology.h"
@@ -28,16 +29,6 @@ std::vector<std::string_view> SearcherNames() {
   std::vector<std::string_view> names;
   for (const SearcherDef& def : AllSearchers()) names.push_back(def.name);
   return names;
-}
-
-int64_t ParseBytes(std::string_view option, const std::string& text) {
-  std::variant<double, QuantityError> parsed = ParseQuantity(text, Unit::kMemory);
-  if (const QuantityError* error = std::get_if<QuantityError>(&parsed)) {
-    ThrowInput("{} {}: {}", option, text, error->remedy);
-  }
-  double bytes = std::get<double>(parsed);
-  if (bytes < 1) ThrowInput("{} {}: expected at least 1 B", option, text);
-  return static_cast<int64_t>(bytes);
 }
 
 // A share such as 0.1, or an amount such as 4GiB of what the smallest device has.
@@ -253,6 +244,12 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   problem.stop = interrupt.stop();
   SearchResult result = Search(*def, problem);
   if (result.feasible()) return result;
+  if (result.stopped) {
+    throw Infeasible(fmt::format(
+        "the search for {} on {} was stopped after {} before it found a plan that fits: give it a "
+        "longer --budget, or fix degrees",
+        model.graph.name, cluster.name, FormatSeconds(Seconds{result.seconds})));
+  }
   std::string remedy = Remedy(*def, problem);
   if (result.judged.empty()) {
     throw Infeasible(

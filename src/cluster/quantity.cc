@@ -51,8 +51,13 @@ constexpr std::array<Scale, 16> kBandwidthScales = {{{"B/s", 0, 1, true},
                                                      {"Mb/s", 6, kBit},
                                                      {"Gb/s", 9, kBit},
                                                      {"Tb/s", 12, kBit}}};
-constexpr std::array<Scale, 4> kTimeScales = {
-    {{"ns", -9, 1, true}, {"us", -6, 1, true}, {"ms", -3, 1, true}, {"s", 0, 1, true}}};
+constexpr std::array<Scale, 7> kTimeScales = {{{"ns", -9, 1, true},
+                                               {"us", -6, 1, true},
+                                               {"ms", -3, 1, true},
+                                               {"s", 0, 1, true},
+                                               {"min", 0, 60},
+                                               {"h", 0, 3600},
+                                               {"d", 0, 86400}}};
 constexpr std::array<Scale, 7> kRateScales = {{{"FLOP/s", 0, 1, true},
                                                {"KFLOP/s", 3, 1, true},
                                                {"MFLOP/s", 6, 1, true},

@@ -5,7 +5,7 @@
 //
 //   memory      B, KB, MB, GB, TB, PB (thousands); KiB, MiB, GiB, TiB, PiB (1024)
 //   bandwidth   bytes: B/s, KB/s ... PB/s, KiB/s ... PiB/s; bits: b/s, Kb/s, Mb/s, Gb/s, Tb/s
-//   time        ns, us, ms, s
+//   time        ns, us, ms, s, min, h, d
 //   rate        FLOP/s, KFLOP/s, MFLOP/s, GFLOP/s, TFLOP/s, PFLOP/s, EFLOP/s
 // Upper and lower case matter: Gb is bits, GB is bytes. The space is optional.
 #pragma once

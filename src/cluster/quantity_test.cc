@@ -34,6 +34,7 @@ TEST(Quantity, ReadsNumbersWithUnits) {
   EXPECT_EQ(Value("5 us", Unit::kTime), 5e-6);
   EXPECT_EQ(Value("1.5e3 ns", Unit::kTime), 1.5e-6);
   EXPECT_EQ(Value("0 s", Unit::kTime), 0);
+  EXPECT_EQ(Value("1.5h", Unit::kTime), 5400);
   EXPECT_EQ(Value("66.9 TFLOP/s", Unit::kRate), 66.9e12);  // the nearest double
   EXPECT_EQ(Value("1 EFLOP/s", Unit::kRate), 1e18);
 }
@@ -48,9 +49,9 @@ TEST(Quantity, SaysWhatToWriteInstead) {
   EXPECT_EQ(Remedy("-1 us", Unit::kTime), "must not be negative");
   EXPECT_EQ(Remedy("1e999 s", Unit::kTime), "the number is out of range");
   EXPECT_EQ(Remedy("1e307 TFLOP/s", Unit::kRate), "the number is out of range");
-  EXPECT_EQ(Remedy("5 sec", Unit::kTime), "unknown unit; units are ns, us, ms, s");
-  EXPECT_EQ(Remedy("5 us ", Unit::kTime), "unknown unit; units are ns, us, ms, s");
-  EXPECT_EQ(Remedy("0x10 s", Unit::kTime), "unknown unit; units are ns, us, ms, s");
+  EXPECT_EQ(Remedy("5 sec", Unit::kTime), "unknown unit; units are ns, us, ms, s, min, h, d");
+  EXPECT_EQ(Remedy("5 us ", Unit::kTime), "unknown unit; units are ns, us, ms, s, min, h, d");
+  EXPECT_EQ(Remedy("0x10 s", Unit::kTime), "unknown unit; units are ns, us, ms, s, min, h, d");
 }
 
 TEST(Quantity, PrintsTheShortestThatReadsBack) {

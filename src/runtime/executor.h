@@ -22,7 +22,7 @@
 #include "program/step_record.h"
 #include "program/trace.h"
 #include "runtime/allocation_meter.h"
-#include "runtime/checkpoint/reader.h"
+#include "checkpoint/reader.h"
 #include "runtime/parameter_store.h"
 #include "runtime/single_device.h"
 #include "runtime/transport/transport.h"

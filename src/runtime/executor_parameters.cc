@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/executor_internal.h"
+#include "runtime/tensor.h"
 
 namespace heddle {
 
@@ -233,12 +234,12 @@ void Executor::Restore(CheckpointReader& from) {
   auto source = [&](StateKind kind, bool needed) -> WeightSource {
     if (!needed) return nullptr;
     return [&from, kind, &name](const std::string& parameter) {
-      at::Tensor whole = from.Whole(kind, parameter);
-      if (!whole.defined()) {
+      std::optional<HostTensor> whole = from.Whole(kind, parameter);
+      if (!whole) {
         ThrowInput("{}: it was trained by another optimizer: no {} moments of '{}', which {} needs",
                    from.path(), kStateNames[static_cast<size_t>(kind)], parameter, name);
       }
-      return whole;
+      return ToTorchTensor(*whole);
     };
   };
   bool adam = name == "adam" || name == "adamw";

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "runtime/kernel_threads.h"
 #include "runtime/supervisor/rank_table.h"
+#include "runtime/tensor.h"
 
 namespace heddle {
 namespace {
@@ -121,7 +122,9 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   if (from != nullptr) from->RequireModel(inputs.program.model.graph);
   WeightSource weights = inputs.weights;
   if (from != nullptr) {
-    weights = [from](const std::string& name) { return from->Whole(StateKind::kWeights, name); };
+    weights = [from](const std::string& name) {
+      return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
+    };
   }
   Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
                     [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });

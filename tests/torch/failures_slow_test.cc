@@ -114,7 +114,7 @@ TEST(Failures, OneRankAloneGoesOnToo) {
 
 TEST(Failures, ElasticGoesOnWithThoseLeft) {
   TempFolder folder;
-  std::string train = kFailingModel + " --dp 4 --steps 120 --json";
+  std::string train = kFailingModel + " --dp 4 --steps 60 --json";
   RunOutput calm = RunHeddle("train " + train);
   ASSERT_EQ(calm.status, 0) << calm.err;
   FailingRun run(train + " --elastic --min-ranks 3 --checkpoint " + folder / "c" +

@@ -18,9 +18,6 @@ struct CheckpointArgs {
   CheckpointOptions Resolve() const;
 };
 
-// "90 s", "30m", "12h", "7d" or plain seconds. Throws InputError naming `flag`.
-double ParseDuration(const std::string& text, std::string_view flag);
-
 // What a run needs to go on, beside its tensors.
 Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
              const std::string& source, const std::string& data_path, const DataSource& data);

@@ -1,13 +1,13 @@
 #include "runtime/checkpoint/run_checkpoints.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <random>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "runtime/checkpoint/folder.h"
+#include "checkpoint/folder.h"
+#include "plan/save_interval.h"
 
 namespace heddle {
 namespace {
@@ -22,10 +22,6 @@ int64_t RandomId() {
 }
 
 }  // namespace
-
-double YoungInterval(double save_seconds, double mtbf_seconds) {
-  return std::sqrt(2 * save_seconds * mtbf_seconds);
-}
 
 void RequireUsable(const CheckpointOptions& options) {
   if (options.folder.empty()) {

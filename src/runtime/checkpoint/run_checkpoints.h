@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "runtime/checkpoint/reader.h"
+#include "checkpoint/reader.h"
 #include "runtime/checkpoint/writer.h"
 #include "runtime/transport/transport.h"
 
@@ -19,9 +19,6 @@ struct CheckpointOptions {
   double mtbf = 3 * 3600;  // seconds between failures: 16,384 H100s had one in three hours
   bool resume = false;     // from the last good one; from the start where there is none
 };
-
-// Young, 1974: the interval at which saving and doing steps again cost least together.
-double YoungInterval(double save_seconds, double mtbf_seconds);
 
 // InputError where the folder holds checkpoints and is not to be resumed from.
 void RequireUsable(const CheckpointOptions& options);

@@ -5,16 +5,12 @@
 
 #include <array>
 #include <string>
-#include <string_view>
 
+#include "checkpoint/manifest.h"
 #include "graph/tensor.h"
 #include "plan/exchange.h"
 
 namespace heddle {
-
-enum class StateKind { kWeights, kFirst, kSecond };
-// As tensors of shards are named: "first/wte.weight".
-constexpr std::array<std::string_view, 3> kStateNames = {"weights", "first", "second"};
 
 // A range of the elements of a tile of a parameter, in fp32; on one device of all that hold it.
 struct StatePart {

@@ -12,8 +12,8 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "checkpoint/folder.h"
 #include "graph/safetensors.h"
-#include "runtime/checkpoint/folder.h"
 
 namespace heddle {
 namespace {

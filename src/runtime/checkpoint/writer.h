@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/json.h"
+#include "checkpoint/manifest.h"
 #include "graph/tensor.h"
-#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/state.h"
 
 namespace heddle {

@@ -11,6 +11,7 @@
 // for the runtime to read; nothing here looks into it.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,6 +27,9 @@ constexpr int kCheckpointVersion = 1;
 constexpr std::string_view kManifestName = "manifest.json";
 // Of hundreds of ranks with thousands of parameters each.
 constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 30;
+
+enum class StateKind { kWeights, kFirst, kSecond };
+constexpr std::array<std::string_view, 3> kStateNames = {"weights", "first", "second"};
 
 struct CheckpointPiece {
   std::string file;

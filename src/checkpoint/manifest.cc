@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/checkpoint/manifest.h"
+#include "checkpoint/manifest.h"
 
 namespace heddle {
 

@@ -2,16 +2,16 @@
 //
 //   FoundCheckpoint found = ...;                                  // folder.h
 //   CheckpointReader reader(found.path, found.manifest);
-//   at::Tensor wte = reader.Whole(StateKind::kWeights, "wte.weight");
+//   std::optional<HostTensor> wte = reader.Whole(StateKind::kWeights, "wte.weight");
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
+#include "checkpoint/manifest.h"
 #include "graph/graph.h"
 #include "graph/safetensors.h"
-#include "runtime/checkpoint/manifest.h"
-#include "runtime/checkpoint/state.h"
 
 namespace heddle {
 
@@ -23,9 +23,9 @@ class CheckpointReader {
   const Manifest& manifest() const { return manifest_; }
   const std::string& path() const { return path_; }
 
-  // A parameter, in fp32 on the CPU; undefined where the checkpoint has none of that kind. InputError where pieces are
-  // not in their files as the manifest says. One thread at a time.
-  at::Tensor Whole(StateKind kind, const std::string& name);
+  // A parameter, in fp32; nothing where the checkpoint has none of that kind. InputError where pieces are not in their
+  // files as the manifest says, and where it has no weights of that name. One thread at a time.
+  std::optional<HostTensor> Whole(StateKind kind, const std::string& name);
 
   // Throws InputError with the tensors that differ.
   void RequireModel(const Graph& graph) const;

@@ -1,11 +1,42 @@
-#include "runtime/checkpoint/reader.h"
+#include "checkpoint/reader.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "base/error.h"
-#include "runtime/tiles.h"
 
 namespace heddle {
+namespace {
+
+struct TileData {
+  const Tile* tile;
+  std::vector<float> values;  // of its pieces together
+};
+
+// The elements of a tile, in its order, to where they are in a tensor of this shape. `to` is where the dimensions before
+// `dim` point.
+void Put(const Tile& tile, const Shape& shape, size_t dim, float* to, const float*& from) {
+  if (dim == tile.size()) {
+    *to = *from++;
+    return;
+  }
+  int64_t stride = 1;
+  for (size_t d = dim + 1; d < shape.size(); ++d) stride *= shape[d];
+  bool innermost = dim + 1 == tile.size();
+  for (Block range : tile[dim]) {
+    if (innermost) {
+      std::copy_n(from, range.size(), to + range.begin);
+      from += range.size();
+      continue;
+    }
+    for (int64_t i = range.begin; i < range.end; ++i)
+      Put(tile, shape, dim + 1, to + i * stride, from);
+  }
+}
+
+}  // namespace
 
 CheckpointReader::CheckpointReader(std::string path, Manifest manifest)
     : path_(std::move(path)), manifest_(std::move(manifest)) {}
@@ -18,39 +49,40 @@ const SafetensorsFile& CheckpointReader::File(const std::string& name) {
   return found->second;
 }
 
-at::Tensor CheckpointReader::Whole(StateKind kind, const std::string& name) {
+std::optional<HostTensor> CheckpointReader::Whole(StateKind kind, const std::string& name) {
   auto found = manifest_.tensors.find(name);
   if (found == manifest_.tensors.end()) {
     ThrowInput("{}: no parameter '{}': it is a checkpoint of another model", path_, name);
   }
   const CheckpointTensor& tensor = found->second;
   std::string key = fmt::format("{}/{}", kStateNames[static_cast<size_t>(kind)], name);
-  at::Tensor whole = at::zeros(tensor.shape, at::kFloat);
-  // Tiles that several pieces make up.
-  std::vector<std::pair<Tile, at::Tensor>> tiles;
+  HostTensor whole(DType::kF32, tensor.shape);
+  std::vector<TileData> tiles;
   for (const CheckpointPiece& piece : tensor.pieces) {
     if (piece.elements.size() == 0) continue;
     const SafetensorsFile& file = File(piece.file);
     const SafetensorsEntry* entry = file.Find(key);
     if (entry == nullptr) {
-      if (kind != StateKind::kWeights) return {};
+      if (kind != StateKind::kWeights) return std::nullopt;
       ThrowInput("{}: tensor '{}' is missing", file.path(), key);
     }
     if (entry->type != TensorType{DType::kF32, {piece.elements.size()}}) {
       ThrowInput("{}: tensor '{}' is {}, the manifest says f32[{}]", file.path(), key,
                  ToString(entry->type), piece.elements.size());
     }
-    auto at = tiles.begin();
-    while (at != tiles.end() && at->first != piece.tile) ++at;
+    auto at = std::find_if(tiles.begin(), tiles.end(),
+                           [&](const TileData& data) { return *data.tile == piece.tile; });
     if (at == tiles.end()) {
-      int64_t elements = ElementCount(ShapeOf(piece.tile), name);
-      at = tiles.insert(at, {piece.tile, at::zeros({elements}, at::kFloat)});
+      size_t elements = static_cast<size_t>(ElementCount(ShapeOf(piece.tile), name));
+      at = tiles.insert(at, {&piece.tile, std::vector<float>(elements)});
     }
     std::span<const std::byte> bytes = file.Bytes(key);
-    std::copy(bytes.begin(), bytes.end(),
-              reinterpret_cast<std::byte*>(at->second.data_ptr<float>() + piece.elements.begin));
+    std::memcpy(at->values.data() + piece.elements.begin, bytes.data(), bytes.size());
   }
-  for (auto& [tile, values] : tiles) PutTile(whole, tile, values.view(ShapeOf(tile)));
+  for (const TileData& data : tiles) {
+    const float* from = data.values.data();
+    Put(*data.tile, tensor.shape, 0, whole.as<float>().data(), from);
+  }
   return whole;
 }
 

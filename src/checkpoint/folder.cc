@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/folder.h"
+#include "checkpoint/folder.h"
 
 #include <fcntl.h>
 #include <unistd.h>
