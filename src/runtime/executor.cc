@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "program/text.h"
 #include "runtime/executor_internal.h"
+#include "runtime/supervisor/rank_table.h"
 #include "runtime/tiles.h"
 #include "runtime/torch_compat.h"
 
@@ -95,6 +96,7 @@ StepRecord Executor::RunStep(int64_t step) {
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
     const Instruction& instruction = run_.instructions[i];
     running_ = instruction.op;
+    if (options_.slot != nullptr) options_.slot->At(step, i);
     if (options_.trace) OpenEvent(instruction);
     size_t event = trace_.events.size() - 1;
     FinishOperands(instruction);

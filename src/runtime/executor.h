@@ -38,6 +38,7 @@ struct ExecutorOptions {
   at::Device device = at::kCPU;
   bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
   bool trace = false;
+  RankSlot* slot = nullptr;  // where to say which instruction it is at; null: nowhere
 };
 
 // Rows of the batch of a step, by input.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "runtime/kernel_threads.h"
+#include "runtime/supervisor/rank_table.h"
 #include "runtime/tensor.h"
 
 namespace heddle {
@@ -109,6 +110,7 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.measure_norm = true;
   executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
   executor.trace = options.trace;
+  executor.slot = options.slot;
   return executor;
 }
 
@@ -133,20 +135,27 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   TrainSummary summary;
   int64_t peak_memory = 0;
   summary.first_step = checkpoints.first_step();
+  RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
+  if (options.slot != nullptr) options.slot->step.store(summary.first_step);
   for (int64_t step = summary.first_step; step < options.steps; ++step) {
     StepRecord record = executor.RunStep(step);
     record.process_bytes = PeakProcessBytes();
     peak_memory = std::max(peak_memory, record.peak_memory_bytes);
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
+    SavingScope saving(saver);
     checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps, executor.updates(),
                           [&] { return executor.State(); });
   }
-  checkpoints.Finish();
+  {
+    SavingScope saving(saver);
+    checkpoints.Finish();
+  }
   summary.saves = checkpoints.saves();
   summary.save_every = checkpoints.every();
   summary.save_seconds = checkpoints.save_seconds();
   summary.advised_interval = checkpoints.interval();
+  if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
   if (summary.steps.empty()) return summary;
   // One and the same step on all devices: the first one's.
   int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;

@@ -26,6 +26,7 @@ struct TrainOptions {
   bool trace = false;
   int threads = 1;  // for the kernels of a device
   CheckpointOptions checkpoint;
+  RankSlot* slot = nullptr;  // signs of life for a supervisor; null: there is none
 };
 
 struct TrainInputs {

@@ -1,34 +1,34 @@
 #include "cli/torch/ranks.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <iterator>
-#include <vector>
+#include <cstdio>
 
 #include "base/error.h"
+#include "runtime/supervisor/rank_table.h"
 #include "runtime/transport/mpi.h"
 #include "runtime/transport/threads.h"
 
 namespace heddle {
 namespace {
 
-// The command line of this process.
-std::vector<std::string> CommandLine() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  std::vector<std::string> words;
-  for (size_t at = 0; at < text.size();) {
-    size_t end = text.find('\0', at);
-    words.push_back(text.substr(at, end - at));
-    at = end == std::string::npos ? text.size() : end + 1;
+// Left where the supervisor finds it: it alone speaks.
+[[noreturn]] void FailSupervised(RankSlot& slot) {
+  int code = 1;
+  try {
+    throw;
+  } catch (const InputError& error) {
+    slot.Fail(RankError::kInput, error.what());
+    code = 2;
+  } catch (const CommonRunError& error) {
+    slot.Fail(RankError::kCommon, error.what());
+  } catch (const std::exception& error) {
+    slot.Fail(RankError::kRun, error.what());
+  } catch (...) {
+    slot.Fail(RankError::kRun, "an exception of unknown type");
   }
-  std::vector<char> self(4096);
-  ssize_t length = readlink("/proc/self/exe", self.data(), self.size());
-  if (length > 0 && !words.empty())
-    words[0] = std::string(self.data(), static_cast<size_t>(length));
-  return words;
+  std::fflush(stdout);
+  _exit(code);  // mpirun ends the other ranks
 }
 
 }  // namespace
@@ -53,43 +53,41 @@ RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& tran
   return RankMode::kLaunched;
 }
 
-int LaunchRanks(int64_t ranks) {
-  std::vector<std::string> command = MpirunCommand(static_cast<int>(ranks), CommandLine());
-  std::vector<char*> words;
-  for (std::string& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-  pid_t child = fork();
-  if (child == 0) {
-    execvp(words[0], words.data());
-    _exit(127);
+void ReportTo(RankSlot* slot, const std::function<void()>& body) {
+  if (slot == nullptr) return body();
+  try {
+    body();
+  } catch (...) {
+    FailSupervised(*slot);
   }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) ThrowRun("mpirun could not be started");
-  if (WIFSIGNALED(status)) ThrowRun("mpirun was ended by signal {}", WTERMSIG(status));
-  if (WEXITSTATUS(status) == 127)
-    ThrowInput("mpirun is not installed: install Open MPI, or use --transport threads");
-  return WEXITSTATUS(status);
 }
 
 int RunRanksHere(RankMode mode, int64_t ranks, const RankOptions& options,
                  const std::function<void(Transport&)>& body) {
-  TransportOptions transport{.deadline_seconds = options.deadline_seconds};
+  TransportOptions transport{.deadline_seconds = options.deadline_seconds, .slot = options.slot};
+  int status = 0;
   if (mode == RankMode::kHere) {
     RunRanks(static_cast<int>(ranks), body, transport);
-    return 0;
+  } else {
+    // The supervisor, who sees all ranks, is to be the first to speak.
+    if (options.slot != nullptr) transport.deadline_seconds += 2;
+    int session = RunMpi(
+        [&](Transport& rank) {
+          try {
+            ReportTo(options.slot, [&] { body(rank); });
+          } catch (const CommonRunError& error) {
+            if (rank.rank() == 0) std::fprintf(stderr, "heddle: %s\n", error.what());
+            status = 1;
+          }
+          std::fflush(stdout);
+          if (options.slot != nullptr) options.slot->Enter(RankPhase::kDone);
+        },
+        transport);
+    if (session != 0) return session;
   }
-  int status = 0;
-  int session = RunMpi(
-      [&](Transport& rank) {
-        try {
-          body(rank);
-        } catch (const CommonRunError& error) {
-          if (rank.rank() == 0) std::fprintf(stderr, "heddle: %s\n", error.what());
-          status = 1;
-        }
-      },
-      transport);
-  return session != 0 ? session : status;
+  std::fflush(stdout);
+  if (options.slot != nullptr) options.slot->Enter(RankPhase::kDone);
+  return status;
 }
 
 }  // namespace heddle

@@ -12,6 +12,7 @@ namespace heddle {
 struct RankOptions {
   std::string transport = "mpi";  // mpi, threads
   double deadline_seconds = 1800;
+  RankSlot* slot = nullptr;  // of a rank with a supervisor
 };
 
 // Who runs the ranks of this process.
@@ -20,8 +21,8 @@ enum class RankMode : uint8_t { kHere, kLaunch, kLaunched };
 // InputError where a launcher started another number of ranks, or one that does not speak MPI.
 RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& transport);
 
-// Starts this program again under mpirun and returns its exit status.
-int LaunchRanks(int64_t ranks);
+// Where `slot` is given an error of `body` is left there and ends the process.
+void ReportTo(RankSlot* slot, const std::function<void()>& body);
 
 // Runs `body` as the rank (or ranks) of this process. An error that comes up on every rank alike is reported by the
 // first alone.

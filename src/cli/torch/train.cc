@@ -22,6 +22,7 @@
 #include "cli/torch/checkpoint_args.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
+#include "cli/torch/supervise.h"
 #include "cli/torch/train_screen.h"
 #include "cluster/load.h"
 #include "cluster/topology.h"
@@ -33,7 +34,9 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "report/chrome_trace.h"
+#include "report/goodput.h"
 #include "runtime/allocation_meter.h"
+#include "runtime/supervisor/member.h"
 
 namespace heddle {
 namespace {
@@ -48,6 +51,7 @@ struct TrainArgs {
   MetricsOptions metrics;
   RankOptions ranks;
   CheckpointArgs checkpoint;
+  SuperviseArgs supervise;
   int64_t seed = 0;
   int64_t np = 0;         // 0: not given
   int64_t log_every = 0;  // 0: as suits the number of steps
@@ -127,7 +131,8 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   return plan;
 }
 
-void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
+// A rank runs the plan of its supervisor, who has looked at everything.
+void LoadPlanOrModel(const TrainArgs& args, const Membership* member, Prepared& prepared) {
   prepared.model = std::make_unique<Model>();
   if (IsPlanFile(args.model.model)) {
     if (std::string given = args.degrees.FirstGiven(); !given.empty()) {
@@ -148,7 +153,11 @@ void LoadPlanOrModel(const TrainArgs& args, Prepared& prepared) {
     }
   } else {
     *prepared.model = Analyse(args.model.Load());
-    prepared.plan = PlanByDegrees(args, *prepared.model);
+    if (member == nullptr) prepared.plan = PlanByDegrees(args, *prepared.model);
+  }
+  if (member != nullptr) {
+    std::string file = *member / kPlanFile;
+    prepared.plan = FromJson(ParseJson(ReadFile(file, kMaxJsonBytes), file), *prepared.model, file);
   }
   if (!args.weights.empty()) LoadWeights(prepared.model->graph, args.weights);
 }
@@ -177,10 +186,10 @@ void RequireRunnable(const Precision& precision) {
              half ? Name(DType::kF16) : PrecisionName(precision.compute, precision.products));
 }
 
-Prepared Prepare(const TrainArgs& args) {
+Prepared Prepare(const TrainArgs& args, const Membership* member) {
   Prepared prepared;
   prepared.options = OptionsOf(args);
-  LoadPlanOrModel(args, prepared);
+  LoadPlanOrModel(args, member, prepared);
   RequireRunnable(prepared.plan.precision);
   const Model& model = *prepared.model;
   if (args.optimizer->count() == 0) {
@@ -230,12 +239,16 @@ void RequireMemory(const Program& program, const std::string& optimizer) {
 
 class Screen {
  public:
-  Screen(const TrainArgs& args, const Prepared& prepared)
+  // `began`: when the command did.
+  Screen(const TrainArgs& args, const Prepared& prepared, const Membership* member, double began)
       : args_(args),
         prepared_(prepared),
+        member_(member),
+        began_(began),
         size_(SizeOfStep(*prepared.model, prepared.plan)),
         prediction_(Predict(prepared.program, prepared.plan)),
         writer_(args.metrics) {
+    if (member != nullptr) steps_file_.emplace(*member / kStepsFile);
     if (!args.model.json) {
       PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
     }
@@ -244,6 +257,7 @@ class Screen {
   void Step(const StepRecord& record) {
     StepMetrics metrics = MetricsOf(record, size_, prepared_.options.lr.At(record.step));
     writer_.Write(metrics);
+    Count({record.step, record.loss, record.seconds, SteadySeconds()});
     size_t at = static_cast<size_t>(record.step);
     double beside = at < prepared_.reference.size() ? prepared_.reference[at] : std::nan("");
     if (at < prepared_.reference.size()) {
@@ -268,7 +282,7 @@ class Screen {
       LogInfo("the checkpoint in {} is of step {} of {}: nothing is left to do",
               args_.checkpoint.options.folder, summary.first_step, prepared_.options.steps);
       if (args_.model.json)
-        PrintJson({{"losses", Json::array()}, {"first_step", summary.first_step}});
+        Give({{"losses", Json::array()}, {"first_step", summary.first_step}}, summary);
       return;
     }
     if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
@@ -276,6 +290,7 @@ class Screen {
       PrintSummary(summary, size_);
       if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
       fmt::print("{}", BesideMeasured(prediction_, summary));
+      if (member_ == nullptr) fmt::print("{}\n", Describe(GoodputSoFar(summary)));
       return;
     }
     double seconds = summary.steps[summary.median_step].seconds;
@@ -296,55 +311,137 @@ class Screen {
                             {"held_up_seconds", summary.save_seconds}};
     }
     if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
-    PrintJson(json);
+    Give(std::move(json), summary);
   }
 
  private:
+  // A supervisor knows of other attempts, and speaks for all of them.
+  void Count(const DoneStep& step) {
+    if (steps_file_) {
+      steps_file_->Write(ToLine(step));
+    } else {
+      steps_.push_back(step);
+    }
+  }
+
+  Goodput GoodputSoFar(const TrainSummary& summary) const {
+    AttemptTimes times;
+    if (!steps_.empty()) times.training = steps_.front().end - steps_.front().seconds;
+    times.saving_seconds = summary.save_seconds;
+    return GoodputOf(began_, SteadySeconds(), {times}, steps_);
+  }
+
+  void Give(Json json, const TrainSummary& summary) const {
+    if (member_ != nullptr) {
+      WriteFileAtomically(*member_ / kResultFile, json.dump());
+      return;
+    }
+    AddGoodput(json, GoodputSoFar(summary));
+    PrintJson(json);
+  }
+
   const TrainArgs& args_;
   const Prepared& prepared_;
+  const Membership* member_;
+  double began_;
   StepSize size_;
   StepPrediction prediction_;
   MetricsWriter writer_;
+  std::optional<AppendFile> steps_file_;
+  std::vector<DoneStep> steps_;  // where there is no file of them
   std::optional<Progress> progress_;
   double worst_ = 0;
 };
 
-int Run(const TrainArgs& args, const LaunchInfo& launch) {
-  Prepared prepared = Prepare(args);
+RankPlan ForRanks(const Plan& plan, const Model& model, const Program& program) {
+  return {ToJson(plan, model), DescribePlan(plan), std::make_shared<Program>(program),
+          DeviceCount(plan)};
+}
+
+// The best plan for so many devices of this machine, at the same batch and precision.
+RankPlan PlanAgain(const TrainArgs& args, const Prepared& prepared, int64_t devices) {
+  SearchArgs search;
+  search.budget = 5;
+  DegreeArgs degrees;
+  degrees.precision =
+      PrecisionName(prepared.plan.precision.compute, prepared.plan.precision.products);
+  degrees.statistics = args.degrees.statistics;
+  std::string searcher;
+  Cluster cluster = LoadCluster(fmt::format("local:{}", devices));
+  SearchResult result = FindPlan(search, degrees, *prepared.model, cluster, &searcher);
+  Plan plan = std::move(result.judged.front().plan);
+  plan.optimizer = prepared.plan.optimizer;
+  RankPlan ranks = ForRanks(plan, *prepared.model, Lower(*prepared.model, plan));
+  ranks.devices = devices;
+  if (std::string given = args.degrees.FirstGiven(); !given.empty())
+    ranks.words += fmt::format("; {} and other degrees that were given no longer hold", given);
+  return ranks;
+}
+
+int SuperviseRun(const TrainArgs& args, const Prepared& prepared, double began) {
+  MetricsWriter checked(
+      args.metrics);  // a place that cannot be written is known before anything starts
+  SupervisedRun run;
+  run.plan = ForRanks(prepared.plan, *prepared.model, prepared.program);
+  run.replan = [&](int64_t devices) { return PlanAgain(args, prepared, devices); };
+  run.transport = args.ranks.transport;
+  run.timeout_seconds = args.ranks.deadline_seconds;
+  run.began = began;
+  run.prepare_seconds = SteadySeconds() - began;
+  run.json = args.model.json;
+  return Supervise(args.supervise, std::move(run));
+}
+
+int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* member) {
+  double began = SteadySeconds();
+  args.supervise.Check(!args.checkpoint.options.folder.empty());
+  Prepared prepared = Prepare(args, member);
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
   if (mode != RankMode::kLaunched) RequireMemory(prepared.program, prepared.plan.optimizer);
-  if (mode == RankMode::kLaunch) {
-    MetricsWriter checked(
-        args.metrics);  // a place that cannot be written is known before anything starts
-    return LaunchRanks(ranks);
+  if (member == nullptr && args.supervise.Given() && mode == RankMode::kLaunched) {
+    ThrowInput(
+        "--restarts and --elastic under {}: heddle then starts the ranks itself, give --np {}",
+        launch.launcher, ranks);
   }
+  if (member == nullptr && (mode == RankMode::kLaunch || args.supervise.Given()))
+    return SuperviseRun(args, prepared, began);
   int64_t here = mode == RankMode::kHere ? ranks : std::max(1, launch.size);
   int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency());
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   MeterAllocations();
-  return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
+  RankOptions rank_options = args.ranks;
+  if (member != nullptr) rank_options.slot = member->slot;
+  return RunRanksHere(mode, ranks, rank_options, [&](Transport& transport) {
     TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data,
                        RunJson(*prepared.model, prepared.plan, prepared.options, args.model.model,
                                args.data, *prepared.data)};
+    bool first = transport.rank() == 0;
+    TrainOptions options = prepared.options;
+    // Of ranks that are threads the first gives the signs of life.
+    if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<Screen> screen;
-    if (transport.rank() == 0) screen = std::make_unique<Screen>(args, prepared);
-    TrainSummary summary = TrainDevice(inputs, prepared.options, transport,
+    if (first) screen = std::make_unique<Screen>(args, prepared, member, began);
+    TrainSummary summary = TrainDevice(inputs, options, transport,
                                        [&](const StepRecord& record) { screen->Step(record); });
     if (screen) screen->Finish(summary);
   });
 }
 
-void Train(const TrainArgs& args) {
+void Train(TrainArgs args) {
   LaunchInfo launch = ReadLaunch();
+  int status = 0;
   try {
-    int status = Run(args, launch);
-    if (status != 0) std::exit(status);
+    std::optional<Membership> member = JoinSupervisor(launch);
+    if (member && member->table.header().attempt > 0) args.checkpoint.options.resume = true;
+    ReportTo(member ? member->slot : nullptr,
+             [&] { status = Run(args, launch, member ? &*member : nullptr); });
   } catch (const InputError&) {
     if (launch.rank != 0) std::exit(2);  // every rank sees the same input; the first reports it
     throw;
   }
+  if (status != 0) std::exit(status);
 }
 
 void AddStart(CLI::App& command, TrainArgs& args) {
@@ -428,7 +525,7 @@ void AddTrain(CLI::App& app) {
           "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
-  command->add_option("--timeout", args->ranks.deadline_seconds, "seconds a rank waits for another")
+  command->add_option("--timeout", args->ranks.deadline_seconds, "seconds without a sign of life after which a rank counts as lost")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
@@ -441,6 +538,7 @@ void AddTrain(CLI::App& app) {
   AddStart(*command, *args);
   AddOptimizer(*command, *args);
   args->checkpoint.Add(*command);
+  args->supervise.Add(*command);
   AddOutput(*command, *args);
   command->footer(
       "Examples:\n  heddle train tiny-gpt2.onnx --data batch.safetensors --steps 20\n"

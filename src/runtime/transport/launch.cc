@@ -1,12 +1,13 @@
 #include "runtime/transport/launch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -93,24 +94,35 @@ LaunchInfo ReadLaunch() {
   return ReadLaunch([](const char* name) -> const char* { return std::getenv(name); });
 }
 
-std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> argv,
-                                       const MpirunOptions& options) {
+MpirunLaunch MpirunCommand(int ranks, std::span<const std::string> argv,
+                           const MpirunOptions& options) {
   HEDDLE_CHECK_GT(ranks, 0);
   HEDDLE_CHECK(!argv.empty());
-  std::vector<std::string> command = {"env"};
-  if (options.root) {
-    command.insert(command.end(), {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
-  }
+  MpirunLaunch launch;
   // Containers often forbid reading another process's memory, and Open MPI says so for every rank.
-  command.insert(command.end(),
-                 {"OMPI_MCA_btl_vader_single_copy_mechanism=none", "mpirun", "--quiet", "--oversubscribe",
-                  "--bind-to", "none", "-np", std::to_string(ranks)});
-  command.insert(command.end(), argv.begin(), argv.end());
-  return command;
-}
-
-std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> argv) {
-  return MpirunCommand(ranks, argv, {.root = geteuid() == 0});
+  launch.environment = {"OMPI_MCA_btl_vader_single_copy_mechanism=none"};
+  if (options.root) {
+    launch.environment.insert(launch.environment.end(),
+                              {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  }
+  launch.command = {"mpirun", "--oversubscribe", "--bind-to", "none"};
+  // Shared memory alone, so that no rank listens for others. When a rank dies the others follow at once, not after a
+  // second. Ranks are started by mpirun's main thread, whose end is theirs.
+  constexpr std::array<std::pair<const char*, const char*>, 4> kSettings = {
+      {{"pml", "ob1"},
+       {"btl", "self,vader"},
+       {"odls_base_sigkill_timeout", "0"},
+       {"odls_base_num_threads", "0"}}};
+  for (const auto& [name, value] : kSettings)
+    launch.command.insert(launch.command.end(), {"--mca", name, value});
+  if (!options.folder.empty()) {
+    launch.command.insert(launch.command.end(),
+                          {"--mca", "orte_tmpdir_base", options.folder, "--mca",
+                           "btl_vader_backing_directory", options.folder});
+  }
+  launch.command.insert(launch.command.end(), {"-np", std::to_string(ranks)});
+  launch.command.insert(launch.command.end(), argv.begin(), argv.end());
+  return launch;
 }
 
 }  // namespace heddle

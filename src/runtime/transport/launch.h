@@ -35,14 +35,16 @@ LaunchInfo ReadLaunch(const EnvironmentLookup& lookup);
 LaunchInfo ReadLaunch();  // of this process
 
 struct MpirunOptions {
-  bool root = false;  // Open MPI refuses to run as root unless told twice
+  bool root = false;   // Open MPI refuses to run as root unless told twice
+  std::string folder;  // for what Open MPI leaves behind when it is killed; empty: where it likes
 };
 
-// The command, `env` first, that runs `argv` as so many ranks on this machine. Ranks are not bound to cores:
-// kernels have threads of their own.
-std::vector<std::string> MpirunCommand(int ranks, std::span<const std::string> argv,
-                                       const MpirunOptions& options);
-std::vector<std::string> MpirunCommand(int ranks,
-                                       std::span<const std::string> argv);  // for this user
+// What runs `argv` as so many ranks on this machine. Ranks are not bound to cores: kernels have threads of their own.
+struct MpirunLaunch {
+  std::vector<std::string> command;
+  std::vector<std::string> environment;  // NAME=VALUE
+};
+MpirunLaunch MpirunCommand(int ranks, std::span<const std::string> argv,
+                           const MpirunOptions& options);
 
 }  // namespace heddle

@@ -87,13 +87,33 @@ TEST(Launch, RefusesContradictions) {
 
 TEST(Launch, BuildsTheCommandOfMpirun) {
   const std::vector<std::string> argv = {"heddle", "train", "a b.json"};
-  EXPECT_EQ(MpirunCommand(4, argv, {.root = false}),
-            (std::vector<std::string>{"env", "OMPI_MCA_btl_vader_single_copy_mechanism=none",
-                                      "mpirun", "--quiet", "--oversubscribe", "--bind-to", "none", "-np", "4",
-                                      "heddle", "train", "a b.json"}));
-  std::vector<std::string> root = MpirunCommand(1, argv, {.root = true});
-  EXPECT_EQ(root[1], "OMPI_ALLOW_RUN_AS_ROOT=1");
-  EXPECT_EQ(root[2], "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+  MpirunLaunch launch = MpirunCommand(4, argv, {.root = false});
+  EXPECT_EQ(launch.environment,
+            std::vector<std::string>{"OMPI_MCA_btl_vader_single_copy_mechanism=none"});
+  EXPECT_EQ(launch.command, (std::vector<std::string>{"mpirun",
+                                                      "--oversubscribe",
+                                                      "--bind-to",
+                                                      "none",
+                                                      "--mca",
+                                                      "pml",
+                                                      "ob1",
+                                                      "--mca",
+                                                      "btl",
+                                                      "self,vader",
+                                                      "--mca",
+                                                      "odls_base_sigkill_timeout",
+                                                      "0",
+                                                      "--mca",
+                                                      "odls_base_num_threads",
+                                                      "0",
+                                                      "-np",
+                                                      "4",
+                                                      "heddle",
+                                                      "train",
+                                                      "a b.json"}));
+  launch = MpirunCommand(1, argv, {.root = true});
+  EXPECT_EQ(launch.environment[1], "OMPI_ALLOW_RUN_AS_ROOT=1");
+  EXPECT_EQ(launch.environment[2], "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
 }
 
 }  // namespace

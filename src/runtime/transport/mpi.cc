@@ -87,7 +87,9 @@ class MpiTransport : public Transport {
       : Transport(session.rank(), session.size(), options, std::make_shared<TransportFailure>()),
         session_(session) {
     for (MPI_Comm* comm : {&control_, &messages_}) {
-      Try("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, comm));
+      MPI_Request request = MPI_REQUEST_NULL;
+      Try("MPI_Comm_idup", MPI_Comm_idup(MPI_COMM_WORLD, comm, &request));
+      Poll(request, Deadline(), "all ranks to start");
       Try("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN));
     }
     Try("MPI_Op_create", MPI_Op_create(&MaxOf<float>, 1, &float_max_));
@@ -184,6 +186,7 @@ class MpiTransport : public Transport {
     Patience patience;
     while (!Progress(transfer)) {
       if (Clock::now() >= deadline) return false;
+      Beat();
       patience.Pause();
     }
     return true;
@@ -217,19 +220,22 @@ class MpiTransport : public Transport {
     const Clock::time_point deadline = Deadline();
     char word = 0;
     MPI_Request request = MPI_REQUEST_NULL;
+    auto poll = [&](int member) {
+      Poll(request, deadline, fmt::format("rank {} to add the group {}", member, JoinRanks(ranks)));
+    };
     if (rank() != ranks.front()) {
       Try("MPI_Isend", MPI_Isend(list.data(), static_cast<int>(list.size()), MPI_INT, ranks.front(),
                                  kListTag, control_, &request));
-      Poll(request, deadline, ranks, ranks.front());
+      poll(ranks.front());
       Try("MPI_Irecv", MPI_Irecv(&word, 1, MPI_CHAR, ranks.front(), kReadyTag, control_, &request));
-      Poll(request, deadline, ranks, ranks.front());
+      poll(ranks.front());
       return;
     }
     for (int member : ranks.subspan(1)) {
       std::vector<int> theirs(static_cast<size_t>(size()), -1);
       Try("MPI_Irecv",
           MPI_Irecv(theirs.data(), size(), MPI_INT, member, kListTag, control_, &request));
-      Poll(request, deadline, ranks, member);
+      poll(member);
       theirs.erase(std::find(theirs.begin(), theirs.end(), -1), theirs.end());
       if (theirs != list) {
         Fail(fmt::format("ranks disagree: rank {} adds the group {}, rank {} the group {}", rank(),
@@ -238,21 +244,19 @@ class MpiTransport : public Transport {
     }
     for (int member : ranks.subspan(1)) {
       Try("MPI_Isend", MPI_Isend(&word, 1, MPI_CHAR, member, kReadyTag, control_, &request));
-      Poll(request, deadline, ranks, member);
+      poll(member);
     }
   }
 
-  void Poll(MPI_Request& request, Clock::time_point deadline, std::span<const int> ranks,
-            int member) {
+  void Poll(MPI_Request& request, Clock::time_point deadline, std::string_view what) {
     Patience patience;
     int done = 0;
     while (true) {
       Try("MPI_Test", MPI_Test(&request, &done, MPI_STATUS_IGNORE));
       if (done) return;
-      if (Clock::now() >= deadline) {
-        Fail(fmt::format("rank {} waited {:g} s for rank {} to add the group {}", rank(),
-                         deadline_seconds(), member, JoinRanks(ranks)));
-      }
+      if (Clock::now() >= deadline)
+        Fail(fmt::format("rank {} waited {:g} s for {}", rank(), deadline_seconds(), what));
+      Beat();
       patience.Pause();
     }
   }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "runtime/supervisor/rank_table.h"
 
 namespace heddle {
 namespace {
@@ -247,6 +248,10 @@ void Transport::Fail(const std::string& cause) {
   WakeOthers();
   failure_->ThrowIfSet();
   HEDDLE_CHECK(false, "a failure that is set throws");
+}
+
+void Transport::Beat() const {
+  if (options_.slot != nullptr) options_.slot->Beat();
 }
 
 Transport::Clock::time_point Transport::Deadline() const {

@@ -50,6 +50,8 @@
 
 namespace heddle {
 
+struct RankSlot;  // supervisor/rank_table.h
+
 struct TransportGroupTag {
   static constexpr std::string_view kPrefix = "group ";
 };
@@ -57,6 +59,7 @@ using GroupHandle = StrongId<TransportGroupTag>;  // of one rank; another rank's
 
 struct TransportOptions {
   double deadline_seconds = 60;  // for one Wait or Barrier
+  RankSlot* slot = nullptr;      // where a rank that waits leaves signs of life; null: nowhere
 };
 
 // What this rank has handed over so far, counted when started. Of a collective that is what it gives, so that only
@@ -160,6 +163,7 @@ class Transport {
   [[noreturn]] void Fail(const std::string& cause);
   const TransportFailure& failure() const { return *failure_; }
   double deadline_seconds() const { return options_.deadline_seconds; }
+  void Beat() const;                   // in every turn of a loop that waits
   Clock::time_point Deadline() const;  // from now
 
  private:

@@ -1,0 +1,52 @@
+// Goodput: of the time a run took, the part spent on steps that count.
+//
+//   goodput 81.2 %: steps 13.0 s of 16.0 s; start 1.2 s, detection 0.1 s, restarts 1.7 s, steps done again 0.4 s
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+namespace heddle {
+
+// A step that was finished. Times are seconds of the steady clock.
+struct DoneStep {
+  int64_t step = 0;
+  double loss = 0;
+  double seconds = 0;
+  double end = 0;
+};
+
+// A line of a file of steps, and such a file read; a last line without its end is left out.
+std::string ToLine(const DoneStep& step);
+std::vector<DoneStep> ReadDoneSteps(std::string_view text);
+
+// The ranks from one start to the next. Times are seconds of the steady clock; 0: it did not come to that.
+struct AttemptTimes {
+  double training = 0;        // the first instruction
+  double failed = 0;          // the last sign of life of the rank that failed
+  double detected = 0;        // the failure was known
+  double saving_seconds = 0;  // checkpoints
+};
+
+struct Goodput {
+  double wall_seconds = 0;
+  double step_seconds = 0;  // of steps that count: the last time each was done
+  double start_seconds = 0, detection_seconds = 0, restart_seconds = 0, again_seconds = 0,
+         saving_seconds = 0;
+  int64_t restarts = 0;
+  int64_t lost_steps = 0;  // finished, and done again
+
+  double fraction() const { return wall_seconds > 0 ? step_seconds / wall_seconds : 0; }
+};
+
+Goodput GoodputOf(double start, double end, const std::vector<AttemptTimes>& attempts,
+                  const std::vector<DoneStep>& steps);
+
+std::string Describe(const Goodput& goodput);
+void AddGoodput(Json& json, const Goodput& goodput);
+
+}  // namespace heddle

@@ -1,0 +1,32 @@
+// A rank's side of its supervisor.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/supervisor/rank_table.h"
+#include "runtime/transport/launch.h"
+
+namespace heddle {
+
+// The supervisor's folder, by this name in the environment of ranks, and what lies in it.
+inline constexpr const char* kSupervisorVariable = "HEDDLE_SUPERVISOR";
+inline constexpr const char* kTableFile = "ranks";
+inline constexpr const char* kPlanFile = "plan.json";  // what is to be run
+inline constexpr const char* kStepsFile =
+    "steps";  // what the first rank has done: report/goodput.h
+inline constexpr const char* kResultFile = "result.json";  // what it would print with --json
+
+struct Membership {
+  std::string folder;
+  RankTable table;
+  RankSlot* slot = nullptr;  // of this process's first rank
+
+  std::string operator/(const char* file) const { return folder + "/" + file; }
+};
+
+// Nothing where this process has no supervisor. From here on it dies when whoever started it dies. Throws InputError
+// for a folder that is none, RunError where the supervisor is gone.
+std::optional<Membership> JoinSupervisor(const LaunchInfo& launch);
+
+}  // namespace heddle

@@ -1,0 +1,168 @@
+// The parts of the supervisor, with shells in place of ranks.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/supervisor/mpirun_words.h"
+#include "runtime/supervisor/watch.h"
+
+namespace heddle {
+namespace {
+
+const std::string kDashes(74, '-');
+
+std::string Block(const std::string& words) {
+  return kDashes + "\n" + words + "\n" + kDashes + "\n";
+}
+
+TEST(MpirunWords, KnowsWhoWasKilled) {
+  MpirunWords words;
+  EXPECT_EQ(
+      words.Take("a line of a rank\n" +
+                 Block("Primary job  terminated normally, but 1 process returned\n"
+                       "a non-zero exit code. Per user-direction, the job has been aborted.") +
+                 Block("mpirun noticed that process rank 3 with PID 0 on node vm exited on "
+                       "signal 9 (Killed).")),
+      "a line of a rank\n");
+  EXPECT_EQ(words.end(), (RankEnd{.rank = 3, .signal = 9}));
+}
+
+TEST(MpirunWords, KnowsWhoExited) {
+  MpirunWords words;
+  std::string text = Block(
+      "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+      "the job to be terminated. The first process to do so was:\n\n"
+      "  Process name: [[25101,1],1]\n  Exit code:    7");
+  std::string shown;
+  for (char byte : text) shown += words.Take(std::string(1, byte));
+  EXPECT_EQ(shown + words.TakeRest(), "");
+  EXPECT_EQ(words.end(), (RankEnd{.rank = 1, .exit_code = 7}));
+}
+
+TEST(MpirunWords, PassesOnWhatElseItSays) {
+  MpirunWords words;
+  std::string refused = Block("There are not enough slots available in the system");
+  EXPECT_EQ(words.Take(refused + "half a l"), refused);
+  EXPECT_EQ(words.Take("ine\n" + kDashes + "\nnever closed\n"), "half a line\n");
+  EXPECT_EQ(words.TakeRest(), kDashes + "\nnever closed\n");
+  EXPECT_EQ(words.end(), std::nullopt);
+}
+
+class SupervisorTest : public testing::Test {
+ protected:
+  SupervisorTest() : folder_((std::filesystem::temp_directory_path() / "heddle-XXXXXX").string()) {
+    mkdtemp(folder_.data());
+  }
+  ~SupervisorTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path() const { return folder_ + "/ranks"; }
+
+  // Watches one shell that stands for a rank.
+  std::optional<RankFailure> WatchShell(const std::string& script, RankTable& table,
+                                        double timeout = 30) {
+    Child child({.command = {"sh", "-c", script}});
+    return Watch(child, table, {.timeout_seconds = timeout, .start_seconds = timeout});
+  }
+
+  std::string folder_;
+};
+
+std::string Words(const RankFailure& failure) {
+  return Describe(failure, [](int rank, int64_t instruction) {
+    return fmt::format("{} of 9 (rank {})", instruction, rank);
+  });
+}
+
+TEST_F(SupervisorTest, ATableIsSharedAndRefusesOthers) {
+  RankTable table = RankTable::Create(Path(), {.ranks = 3, .attempt = 2});
+  RankTable mine = RankTable::Open(Path());
+  EXPECT_EQ(mine.ranks(), 3);
+  EXPECT_EQ(mine.header().attempt, 2);
+  EXPECT_EQ(mine.header().supervisor, getpid());
+  mine.slot(2).At(7, 5);
+  EXPECT_EQ(table.slot(2).step.load(), 7);
+  EXPECT_EQ(table.slot(2).instruction.load(), 5);
+  EXPECT_EQ(table.slot(2).phase.load(), RankPhase::kTraining);
+  EXPECT_EQ(table.slot(1).beats.load(), 0);
+  mine.slot(0).Fail(RankError::kInput, std::string(5000, 'x') + "\n");
+  EXPECT_TRUE(table.slot(0).HasFailed());
+  EXPECT_EQ(table.slot(0).ErrorText(), std::string(1023, 'x'));
+  EXPECT_THROW(RankTable::Create(Path(), {.ranks = 1}), RunError);
+  EXPECT_THROW(RankTable::Open(folder_ + "/none"), InputError);
+  std::filesystem::resize_file(Path(), std::filesystem::file_size(Path()) - 64);
+  EXPECT_THROW(RankTable::Open(Path()), InputError);
+  std::ofstream(folder_ + "/other") << std::string(8000, 'x');
+  EXPECT_THROW(RankTable::Open(folder_ + "/other"), InputError);
+}
+
+TEST_F(SupervisorTest, SaysHowAProcessEnded) {
+  RankTable table = RankTable::Create(Path(), {.ranks = 1});
+  EXPECT_EQ(WatchShell("exit 0", table), std::nullopt);
+  std::optional<RankFailure> failure = WatchShell("kill -9 $$", table);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(Words(*failure), "rank 0 was killed by signal 9 (Killed) while starting");
+  table.slot(0).At(12, 4);
+  failure = WatchShell("exit 7", table);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(Words(*failure),
+            "rank 0 ended with exit code 7 in step 12, at instruction 4 of 9 (rank 0)");
+  table.slot(0).Fail(RankError::kRun, "the disk is full");
+  failure = WatchShell("exit 1", table);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(Words(*failure),
+            "rank 0 failed in step 12, at instruction 4 of 9 (rank 0): the disk is full");
+  table.slot(0).Fail(RankError::kInput, "data.txt: too short");
+  EXPECT_EQ(Words(*WatchShell("exit 2", table)), "data.txt: too short");
+}
+
+TEST_F(SupervisorTest, NoticesAStoppedProcessAndLeavesNothingBehind) {
+  RankTable table = RankTable::Create(Path(), {.ranks = 1});
+  std::string child_file = folder_ + "/pid";
+  std::thread rank([&] {
+    while (!std::filesystem::exists(child_file) || std::filesystem::file_size(child_file) == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pid_t pid = 0;
+    std::ifstream(child_file) >> pid;
+    table.slot(0).pid.store(pid);
+    table.slot(0).At(3, 1);
+    kill(pid, SIGSTOP);
+  });
+  // A child that would outlive its parent, which waits for it.
+  std::optional<RankFailure> failure =
+      WatchShell("sleep 100 & echo $! > " + child_file + ".new; mv " + child_file + ".new " +
+                     child_file + "; wait",
+                 table, 0.4);
+  rank.join();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->kind, RankFailure::Kind::kHung);
+  EXPECT_EQ(failure->state, 'T');
+  EXPECT_GE(failure->silent_seconds, 0.4);
+  EXPECT_EQ(kill(static_cast<pid_t>(table.slot(0).pid.load()), 0), -1);
+}
+
+TEST_F(SupervisorTest, WhatIsNotThereIsNotStarted) {
+  EXPECT_THROW(Child({.command = {"no-such-program-of-heddle"}}), InputError);
+  EXPECT_THROW(Child({.command = {folder_ + "/none"}}), RunError);
+}
+
+TEST_F(SupervisorTest, APrivateNetworkHasNothingButLoopback) {
+  RankTable table = RankTable::Create(Path(), {.ranks = 1});
+  std::string out = folder_ + "/interfaces";
+  Child child({.command = {"sh", "-c", "tail -n +3 /proc/net/dev | cut -d: -f1 > " + out},
+               .private_network = true});
+  EXPECT_EQ(Watch(child, table, {.timeout_seconds = 30, .start_seconds = 30}), std::nullopt);
+  if (!child.has_private_network()) GTEST_SKIP() << "this system allows none";
+  std::string name;
+  std::ifstream(out) >> name;
+  EXPECT_EQ(name, "lo");
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,95 @@
+// `heddle train` in the background, whose ranks can be killed and stopped.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../run_binary.h"
+#include "runtime/supervisor/child.h"
+
+namespace heddle {
+
+inline const std::string kFailingModel = "gpt:layers=2,hidden=64,heads=4,seq=32,vocab=128,batch=12";
+
+class FailingRun {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `arguments` after `train`; they go through the shell.
+  explicit FailingRun(const std::string& arguments) {
+    std::string command = "exec " HEDDLE_BINARY " train " + arguments + " >'" + folder_ / "out" +
+                          "' 2>'" + folder_ / "err" + "' </dev/null";
+    pid_ = fork();
+    if (pid_ == 0) {
+      execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      _exit(127);
+    }
+  }
+  ~FailingRun() {
+    if (pid_ > 0) kill(pid_, SIGKILL);
+    Wait();
+  }
+  FailingRun(const FailingRun&) = delete;
+  FailingRun& operator=(const FailingRun&) = delete;
+
+  pid_t pid() const { return pid_; }
+  std::string err() const { return Slurp(folder_ / "err"); }
+  std::string out() const { return Slurp(folder_ / "out"); }
+
+  // The processes of its ranks that are there now, by rank.
+  std::map<int, pid_t> Ranks() const {
+    std::map<int, pid_t> ranks;
+    for (pid_t launcher : ChildrenOf(pid_)) {
+      for (pid_t pid : ChildrenOf(launcher)) {
+        for (int rank = 0; rank < 8; ++rank) {
+          if (HasVariable(pid, "OMPI_COMM_WORLD_RANK=" + std::to_string(rank))) ranks[rank] = pid;
+        }
+      }
+    }
+    return ranks;
+  }
+
+  template <class Condition>
+  bool WaitUntil(const Condition& condition, double seconds = 60) {
+    Clock::time_point until = Clock::now() + std::chrono::milliseconds(int(1000 * seconds));
+    while (!condition()) {
+      if (Clock::now() >= until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+
+  bool HasEnded() {
+    int status = 0;
+    if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = -1;
+      status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+    return pid_ < 0;
+  }
+  // Its exit code; 128 + signal where it was killed.
+  int Wait() {
+    EXPECT_TRUE(WaitUntil([&] { return HasEnded(); }, 300));
+    return status_;
+  }
+
+ private:
+  TempFolder folder_;
+  pid_t pid_ = -1;
+  int status_ = -1;
+};
+
+inline bool IsGone(pid_t pid) { return ProcessState(pid) == 'X' || ProcessState(pid) == 'Z'; }
+
+inline int64_t Lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace heddle

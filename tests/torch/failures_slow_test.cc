@@ -1,0 +1,152 @@
+// Many failures: any rank, any moment. The run must name each and come to what an undisturbed one comes to.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <random>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "failing_run.h"
+
+namespace heddle {
+namespace {
+
+std::vector<double> LossesOf(const std::string& out) {
+  return ParseJson(out, "output")["losses"].get<std::vector<double>>();
+}
+
+// Hashes of the shards of the checkpoint of the last step: weights and moments.
+Json LastFiles(const std::string& folder, int64_t step) {
+  std::string path = fmt::format("{}/step-{:08d}/manifest.json", folder, step);
+  return ParseJson(ReadFile(path, 1 << 24), path)["files"];
+}
+
+// `kills` and `stops` in random order, each at a random time of a random rank's life.
+void Disturb(const std::string& how, int ranks, int kills, int stops, uint64_t seed) {
+  constexpr double kTimeout = 1;
+  constexpr int64_t kSteps = 400;
+  TempFolder folder;
+  std::string train = kFailingModel + " " + how + " --json --steps " + std::to_string(kSteps) +
+                      " --checkpoint-every 3 --checkpoint ";
+  RunOutput calm = RunHeddle("train " + train + folder / "calm");
+  ASSERT_EQ(calm.status, 0) << calm.err;
+  FailingRun run(train + folder / "c" + " --timeout 1 --restarts " + std::to_string(kills + stops));
+  std::mt19937_64 random(seed);
+  std::map<int, pid_t> before;
+  double slowest_kill = 0, slowest_stop = 0;
+  while (kills + stops > 0) {
+    std::map<int, pid_t> now;
+    ASSERT_TRUE(run.WaitUntil([&] {
+      now = run.Ranks();
+      return run.HasEnded() || (std::ssize(now) == ranks && now != before);
+    })) << run.err();
+    ASSERT_FALSE(run.HasEnded()) << kills << " kills and " << stops << " stops to go; "
+                                 << run.err();
+    before = now;
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 2500));
+    int rank = static_cast<int>(random() % static_cast<uint64_t>(ranks));
+    bool stop = static_cast<int>(random() % static_cast<uint64_t>(kills + stops)) < stops;
+    size_t said = run.err().size();
+    auto began = FailingRun::Clock::now();
+    kill(now[rank], stop ? SIGSTOP : SIGKILL);
+    std::string word = stop ? fmt::format("rank {} has not moved for 1.", rank)
+                            : fmt::format("rank {} was killed by signal 9 (Killed)", rank);
+    ASSERT_TRUE(run.WaitUntil([&] { return run.err().find(word, said) != std::string::npos; }, 10))
+        << word << "\n"
+        << run.err().substr(said);
+    double took = std::chrono::duration<double>(FailingRun::Clock::now() - began).count();
+    (stop ? slowest_stop : slowest_kill) = std::max(stop ? slowest_stop : slowest_kill, took);
+    --(stop ? stops : kills);
+  }
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  std::string err = run.err();
+  EXPECT_EQ(err.find("an earlier one is used"), std::string::npos) << err;
+  EXPECT_EQ(LossesOf(run.out()), LossesOf(calm.out));
+  EXPECT_EQ(LastFiles(folder / "c", kSteps), LastFiles(folder / "calm", kSteps));
+  EXPECT_LT(slowest_kill, 5);
+  EXPECT_LT(slowest_stop, kTimeout + 2);
+  Json json = ParseJson(run.out(), "output");
+  fmt::print(
+      "{}: named after at most {:.2f} s (killed), {:.2f} s (stopped); goodput {:.3f}, {} "
+      "restarts\n",
+      how, slowest_kill, slowest_stop, json["goodput"].get<double>(),
+      json["restarts"].get<int64_t>());
+}
+
+TEST(Failures, FiftyKillsAndTwentyStopsChangeNothing) {
+  Disturb("--dp 2", 2, 30, 12, 1);
+  Disturb("--tp 2 --pp 2 --microbatches 2", 4, 20, 8, 2);
+}
+
+TEST(Failures, TheRanksEndWithTheirSupervisor) {
+  for (int signal : {SIGINT, SIGTERM, SIGKILL}) {
+    SCOPED_TRACE(signal);
+    TempFolder folder;
+    FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json --metrics " + folder / "m");
+    ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 3; })) << run.err();
+    std::map<int, pid_t> ranks = run.Ranks();
+    ASSERT_EQ(ranks.size(), 2u);
+    kill(ranks[1], SIGSTOP);
+    kill(run.pid(), signal);
+    EXPECT_EQ(run.Wait(), 128 + signal);
+    EXPECT_EQ(run.err(), "");
+    for (auto [rank, pid] : ranks)
+      EXPECT_TRUE(run.WaitUntil([&, gone = pid] { return IsGone(gone); }, 5)) << rank;
+  }
+}
+
+TEST(Failures, OneRankAloneGoesOnToo) {
+  TempFolder folder;
+  std::string train = kFailingModel + " --steps 60 --json";
+  RunOutput calm = RunHeddle("train " + train);
+  ASSERT_EQ(calm.status, 0) << calm.err;
+  FailingRun run(train + " --restarts 2 --timeout 1 --checkpoint " + folder / "c" +
+                 " --checkpoint-every 4 --metrics " + folder / "m");
+  for (int signal : {SIGKILL, SIGSTOP}) {
+    int64_t lines = Lines(Slurp(folder / "m"));
+    ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= lines + 5; }))
+        << run.err();
+    for (pid_t pid : ChildrenOf(run.pid())) kill(pid, signal);
+  }
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_EQ(LossesOf(run.out()), LossesOf(calm.out));
+}
+
+TEST(Failures, ElasticGoesOnWithThoseLeft) {
+  TempFolder folder;
+  std::string train = kFailingModel + " --dp 4 --steps 60 --json";
+  RunOutput calm = RunHeddle("train " + train);
+  ASSERT_EQ(calm.status, 0) << calm.err;
+  FailingRun run(train + " --elastic --min-ranks 3 --checkpoint " + folder / "c" +
+                 " --checkpoint-every 5 --metrics " + folder / "m");
+  ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 20; })) << run.err();
+  auto began = FailingRun::Clock::now();
+  kill(run.Ranks()[2], SIGKILL);
+  ASSERT_TRUE(run.WaitUntil(
+      [&] { return run.err().find("goes on with 3 ranks from step") != std::string::npos; }, 10))
+      << run.err();
+  double took = std::chrono::duration<double>(FailingRun::Clock::now() - began).count();
+  ASSERT_EQ(run.Wait(), 0) << run.err();
+  EXPECT_EQ(ParseJson(run.out(), "output")["ranks"], 3);
+  std::vector<double> got = LossesOf(run.out()), expected = LossesOf(calm.out);
+  ASSERT_EQ(got.size(), expected.size());
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i)
+    worst = std::max(worst, std::abs(got[i] - expected[i]) / expected[i]);
+  EXPECT_LT(worst, 1e-4);
+  fmt::print("3 ranks went on {:.1f} s after the kill; losses differ by at most {:.1e}\n", took,
+             worst);
+}
+
+TEST(Failures, ElasticSaysWhereTooFewAreLeft) {
+  TempFolder folder;
+  FailingRun run(kFailingModel + " --dp 2 --steps 100000 --elastic --min-ranks 2 --checkpoint " +
+                 folder / "c" + " --metrics " + folder / "m");
+  ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 3; })) << run.err();
+  kill(run.Ranks()[0], SIGKILL);
+  EXPECT_EQ(run.Wait(), 3);
+  EXPECT_NE(run.err().find("1 device is left: --min-ranks is 2"), std::string::npos) << run.err();
+}
+
+}  // namespace
+}  // namespace heddle
