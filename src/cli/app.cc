@@ -101,7 +101,7 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,   AddCluster,
+  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,   AddCluster,  AddDiscover,
                                                    AddPlan,     AddExplain,  AddSpace,
                                                    AddSimulate, AddValidate, AddExport};
   return commands;

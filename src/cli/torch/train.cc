@@ -19,10 +19,12 @@
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
+#include "cli/profile_args.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/train_screen.h"
 #include "cluster/load.h"
+#include "cluster/machine.h"
 #include "cluster/topology.h"
 #include "frontend/load.h"
 #include "graph/safetensors.h"
@@ -33,6 +35,8 @@
 #include "program/verify.h"
 #include "report/chrome_trace.h"
 #include "runtime/allocation_meter.h"
+#include "runtime/calibrate/calibrate.h"
+#include "runtime/torch_compat.h"
 
 namespace heddle {
 namespace {
@@ -46,6 +50,7 @@ struct TrainArgs {
   std::string init = "file";
   MetricsOptions metrics;
   RankOptions ranks;
+  ProfileArgs profile;
   int64_t seed = 0;
   int64_t np = 0;         // 0: not given
   int64_t log_every = 0;  // 0: as suits the number of steps
@@ -63,6 +68,7 @@ struct Prepared {
   ConstantSource constants;
   std::vector<double> reference;
   TrainOptions options;
+  SimOptions prediction;
 };
 
 // Losses to print beside ours, from a safetensors file.
@@ -95,6 +101,7 @@ bool IsPlanFile(const std::string& path) {
 Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& cluster) {
   SearchArgs search;
   search.budget = 1e6;
+  search.profile = args.profile;
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
@@ -179,6 +186,9 @@ Prepared Prepare(const TrainArgs& args) {
   prepared.options = OptionsOf(args);
   LoadPlanOrModel(args, prepared);
   RequireRunnable(prepared.plan.precision);
+  prepared.prediction.fused_attention = kHasFusedAttention;
+  prepared.prediction.fused_norms = false;
+  args.profile.ApplyTo(prepared.prediction, prepared.plan.cluster);
   const Model& model = *prepared.model;
   if (args.optimizer->count() == 0) {
     prepared.options.optimizer.name = prepared.plan.optimizer;
@@ -231,7 +241,7 @@ class Screen {
       : args_(args),
         prepared_(prepared),
         size_(SizeOfStep(*prepared.model, prepared.plan)),
-        prediction_(Predict(prepared.program, prepared.plan)),
+        prediction_(Predict(prepared.program, prepared.plan, prepared.prediction)),
         writer_(args.metrics) {
     if (!args.model.json) {
       PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
@@ -306,6 +316,11 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
   int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency());
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
+  MachineFacts facts = ThisMachine();
+  for (const auto& [key, value] : SoftwareFacts(prepared.options.threads)) facts[key] = value;
+  if (ranks > 1) facts["transport"] = mode == RankMode::kHere ? "threads" : "mpi";
+  for (const auto& profile : prepared.prediction.profiles)
+    RequireSameMachine(*profile, facts, "--profile");
   MeterAllocations();
   return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
     TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
@@ -418,6 +433,7 @@ void AddTrain(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--threads", args->train.threads,
                       "threads per rank (default: cores over ranks)");
+  args->profile.Add(*command);
   args->degrees.Add(*command);
   AddStart(*command, *args);
   AddOptimizer(*command, *args);
