@@ -17,6 +17,7 @@ void AddInspect(CLI::App& app);
 void AddExplain(CLI::App& app);
 void AddExport(CLI::App& app);
 void AddCluster(CLI::App& app);
+void AddDiscover(CLI::App& app);
 void AddModels(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddSimulate(CLI::App& app);
@@ -25,6 +26,7 @@ void AddValidate(CLI::App& app);
 
 // Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);
+void AddCalibrate(CLI::App& app);
 
 // The MODEL argument and the flags that go with it, the same for every command.
 struct ModelArgs {

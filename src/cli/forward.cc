@@ -16,8 +16,9 @@ struct Forwarded {
   std::string_view summary;
 };
 
-constexpr std::array<Forwarded, 1> kForwarded = {{
+constexpr std::array<Forwarded, 2> kForwarded = {{
     {"train", "train a model"},
+    {"calibrate", "measure this machine's kernels and links, as a profile"},
 }};
 
 }  // namespace

@@ -4,6 +4,7 @@ int main(int argc, char** argv) {
   std::vector<heddle::AddCommand> commands = heddle::CoreCommands();
 #ifdef HEDDLE_WITH_TORCH
   commands.push_back(heddle::AddTrain);
+  commands.push_back(heddle::AddCalibrate);
 #else
   heddle::ForwardToTorch(argc, argv);
   commands.push_back(heddle::AddForwarded);

@@ -143,6 +143,7 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
     other.products = problem.products;
     other.memory_limit = problem.memory_limit;
     other.reserve = problem.reserve;
+    other.sim = problem.sim;
     other.judged = 1;
     other.deadline = problem.deadline;
     other.stop = problem.stop;
@@ -198,6 +199,7 @@ void SearchArgs::AddLimits(CLI::App& command) {
                      "of that, kept free: a share or an amount (default 0.06)");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
       ->allow_extra_args(false);
+  profile.Add(command);
 }
 
 bool SearchArgs::SearcherGiven() const { return searcher_ != nullptr && searcher_->count() > 0; }
@@ -216,6 +218,7 @@ SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, con
   if (!search.reserve.empty()) problem.reserve = ParseReserve(search.reserve, problem);
   if (!search.stages.empty()) problem.fixed.layers_per_stage = ParseStages(search.stages);
   problem.whole = Matching(search.keep_whole, model);
+  search.profile.ApplyTo(problem.sim, cluster);
   return problem;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/plan_args.h"
+#include "cli/profile_args.h"
 #include "search/searcher.h"
 
 namespace heddle {
@@ -14,10 +15,11 @@ struct SearchArgs {
   double budget = 30;  // seconds
   std::string memory_limit, reserve, stages;
   std::vector<std::string> keep_whole;
+  ProfileArgs profile;
 
-  // --searcher, --budget, --memory-limit, --reserve, --stages, --keep-whole.
+  // --searcher, --budget, --memory-limit, --reserve, --stages, --keep-whole, --profile.
   void Add(CLI::App& command);
-  // --memory-limit, --reserve and --keep-whole alone.
+  // --memory-limit, --reserve, --keep-whole and --profile alone.
   void AddLimits(CLI::App& command);
   bool SearcherGiven() const;
 

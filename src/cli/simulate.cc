@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/phases.h"
 #include "cli/plan_args.h"
+#include "cli/profile_args.h"
 #include "program/lower.h"
 #include "report/chrome_trace.h"
 #include "report/simulation.h"
@@ -23,7 +24,7 @@ struct SimulateArgs {
   int64_t trace_devices = 1;
   std::string stack{kDefaultStack};
   std::vector<std::string> slow;
-  std::vector<std::string> profiles;
+  ProfileArgs profile;
   bool no_fold = false;
   bool json = false;
 };
@@ -45,9 +46,6 @@ SimOptions OptionsOf(const SimulateArgs& args) {
   SimOptions options;
   options.stack = FindStackCosts(args.stack);
   for (const std::string& text : args.slow) options.slow.push_back(ParseSlow(text));
-  for (const std::string& path : args.profiles) {
-    options.profiles.push_back(ProfileFromJson(ReadFile(path, kMaxJsonBytes), path));
-  }
   options.fold = !args.no_fold;
   return options;
 }
@@ -66,6 +64,7 @@ SimulationReport Run(const SimulateArgs& args) {
   auto clock = std::chrono::steady_clock::now();
   phases.Begin("reading the plan and its model");
   LoadedPlan loaded = LoadPlan(args.plan, args.model);
+  args.profile.ApplyTo(options, loaded.plan.cluster);
   double load_seconds = Lap(clock);
   phases.Begin("lowering");
   Program program = Lower(loaded.model, loaded.plan);
@@ -85,7 +84,7 @@ SimulationReport Run(const SimulateArgs& args) {
     phases.Begin("writing the trace");
     TraceOptions shown;
     shown.per_class = args.trace_devices;
-    MemoryModel memory(program, options.stack.frees_after_b);
+    MemoryModel memory(program, HabitsOf(options));
     WriteChromeTrace(ToTrace(memory, simulation.prepared, simulation.timeline, shown), args.trace);
     report.trace = args.trace;
   }
@@ -113,10 +112,7 @@ void AddSimulate(CLI::App& app) {
                    fmt::format("the software whose habits and speed are assumed: {}",
                                fmt::join(StackNames(), ", ")))
       ->capture_default_str();
-  command
-      ->add_option("--profile", args->profiles,
-                   "what a device was measured to give, in place of what is assumed (JSON)")
-      ->type_name("FILE");
+  args->profile.Add(*command);
   command
       ->add_option("--slow", args->slow,
                    "a device that computes slower (device=3,factor=1.5), or whose links are slower "

@@ -1,8 +1,10 @@
 #include "cluster/profile.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
+#include "cluster/profile_loads.h"
 
 namespace heddle {
 namespace {
@@ -19,6 +21,16 @@ std::optional<double>* NumberNamed(Profile& profile, std::string_view name) {
     if (number.name == name) return &(profile.*number.value);
   }
   return nullptr;
+}
+
+MachineFacts FactsOf(const Json& json, std::string_view what) {
+  if (!json.is_object()) ThrowInput("{}: machine: expected an object of texts", what);
+  MachineFacts facts;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) ThrowInput("{}: machine.{}: expected text", what, key);
+    facts[key] = value.get<std::string>();
+  }
+  return facts;
 }
 
 }  // namespace
@@ -38,6 +50,20 @@ Profile ProfileFromJson(std::string_view text, std::string_view what) {
   profile.measured_on = TextOf(json, what, "measured_on");
   for (const auto& [key, value] : json.items()) {
     if (key == "heddle_profile" || key == "device" || key == "measured_on") continue;
+    if (key == "machine") {
+      profile.machine = FactsOf(value, what);
+      continue;
+    }
+    if (key == "overlap" || key == "fused_attention") {
+      if (!value.is_boolean())
+        ThrowInput("{}: {}: {}: expected true or false", what, key, value.dump());
+      (key == "overlap" ? profile.overlap : profile.fused_attention) = value.get<bool>();
+      continue;
+    }
+    if (key == "loads") {
+      profile.loads = LoadsFromJson(value, what);
+      continue;
+    }
     std::optional<double>* number = NumberNamed(profile, key);
     if (number == nullptr) ThrowInput("{}: {}: not a number of a profile", what, key);
     double read = value.is_number() ? value.get<double>() : NAN;
@@ -53,10 +79,35 @@ Json ToJson(const Profile& profile) {
   Json json = {{"heddle_profile", kProfileVersion},
                {"device", profile.device},
                {"measured_on", profile.measured_on}};
+  if (!profile.machine.empty()) {
+    Json& machine = json["machine"] = Json::object();
+    for (const auto& [key, value] : profile.machine) machine[key] = value;
+  }
   for (const ProfileNumber& number : kProfileNumbers) {
     if (profile.*number.value) json[std::string(number.name)] = *(profile.*number.value);
   }
+  if (!profile.overlap) json["overlap"] = false;
+  if (!profile.fused_attention) json["fused_attention"] = false;
+  if (!profile.loads.empty()) json["loads"] = ToJson(profile.loads);
   return json;
+}
+
+const LoadTimes* LoadFor(const Profile& profile, int64_t ranks) {
+  const LoadTimes* best = nullptr;
+  for (const LoadTimes& load : profile.loads) {
+    if (best == nullptr || std::abs(load.ranks - ranks) < std::abs(best->ranks - ranks))
+      best = &load;
+  }
+  return best;
+}
+
+void RequireSameMachine(const Profile& profile, const MachineFacts& here, std::string_view what) {
+  for (const auto& [key, value] : profile.machine) {
+    auto found = here.find(key);
+    if (found == here.end() || found->second == value) continue;
+    ThrowInput("{}: machine.{}: '{}', but here it is '{}': run 'heddle calibrate' here", what, key,
+               value, found->second);
+  }
 }
 
 }  // namespace heddle

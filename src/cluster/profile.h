@@ -1,27 +1,39 @@
-// What a kind of device and its links were measured to give, in place of what the cost model assumes of it
-// (cost/constants.h has the meaning of every number).
+// What a kind of device and its links were measured to give, in place of what the cost model assumes of it: shares of
+// its data sheet (cost/constants.h has the meaning of every one), or what `heddle calibrate` measured (measured_times.h).
 //
 //   {"heddle_profile": 1, "device": "a100-sxm-80gb", "measured_on": "...", "products": 0.78, "traffic": 0.85}
+//   {"heddle_profile": 1, "device": "cpu-core", "measured_on": "...", "machine": {"processor": "...", ...},
+//    "overlap": false, "fused_attention": false, "loads": [...]}
 //
-// A number that is left out stays as it is.
+// A number that is left out stays as it is. docs/calibration.md explains the rest.
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/json.h"
+#include "cluster/measured_times.h"
 
 namespace heddle {
 
 constexpr int kProfileVersion = 1;
 
+// What tells machines and their software apart, by name: "processor", "cores", "libtorch".
+using MachineFacts = std::map<std::string, std::string, std::less<>>;
+
 struct Profile {
   std::string device;       // the name of a device type, as clusters have it
   std::string measured_on;  // in words
+  MachineFacts machine;     // empty: not known
   // Shares of the peak rates and bandwidths, above 0 and at most 1; seconds between kernels, at most 1.
   std::optional<double> products, fp8, attention, traffic, near, far, launch;
+  bool overlap = true;           // communication goes on while the device computes
+  bool fused_attention = true;   // in a kernel that keeps no scores
+  std::vector<LoadTimes> loads;  // by rising number of ranks
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
@@ -41,5 +53,11 @@ constexpr std::array<ProfileNumber, 7> kProfileNumbers = {{{"products", &Profile
 // Throws InputError "what: field: value: remedy".
 Profile ProfileFromJson(std::string_view text, std::string_view what);
 Json ToJson(const Profile& profile);
+
+// What was measured with so many ranks at work, or with the number nearest to it; null where nothing was.
+const LoadTimes* LoadFor(const Profile& profile, int64_t ranks);
+
+// Throws InputError, naming the fact, where the profile says something else than `here` of what both know.
+void RequireSameMachine(const Profile& profile, const MachineFacts& here, std::string_view what);
 
 }  // namespace heddle

@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::string text = json.dump(-1, ' ', false, heddle::Json::error_handler_t::replace);
     heddle::Profile again = heddle::ProfileFromJson(text, "again");
     if (again.products != profile.products || again.launch != profile.launch) std::abort();
+    if (again.loads != profile.loads) std::abort();
   } catch (const heddle::InputError&) {
   }
   return 0;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/error.h"
 
 namespace heddle {
@@ -35,6 +37,97 @@ TEST(ProfileTest, WhatIsWrongIsNamed) {
             "p.json: products: 2: expected a number above 0 and at most 1");
   EXPECT_EQ(error(start + R"("products": "fast"})"),
             "p.json: products: \"fast\": expected a number above 0 and at most 1");
+}
+
+LoadTimes SomeTimes(int64_t ranks) {
+  LoadTimes load;
+  load.ranks = ranks;
+  load.launch = 2e-6;
+  load.copy = {{{1024, 1e-6}, {1 << 20, 1e-3}}};
+  load.update = {{{100, 1e-6}}};
+  load.transfers["all-reduce"] = {{{1024, 1e-5}}};
+  KernelTimes& kernels = load.kernels["f32"];
+  kernels.tables[0] = {{8, 64}, {8}, {8, 64}, {1e9, 2e9, 3e9, 4e9}};
+  kernels.ops["Gelu"] = {{{{4096, 1e-5}}}, {{{4096, 3e-5}}}};
+  return load;
+}
+
+Profile Calibrated() {
+  Profile profile;
+  profile.device = "cpu-core";
+  profile.measured_on = "a machine";
+  profile.machine = {{"processor", "Z80"}, {"cores", "2"}};
+  profile.overlap = profile.fused_attention = false;
+  profile.loads = {SomeTimes(1), SomeTimes(4)};
+  return profile;
+}
+
+TEST(ProfileTest, WhatWasCalibratedReadsBack) {
+  EXPECT_EQ(ProfileFromJson(ToJson(Calibrated()).dump(), "p.json"), Calibrated());
+}
+
+TEST(ProfileTest, TheLoadNearestToTheRanksCounts) {
+  Profile profile = Calibrated();
+  EXPECT_EQ(LoadFor(profile, 1)->ranks, 1);
+  EXPECT_EQ(LoadFor(profile, 2)->ranks, 1);
+  EXPECT_EQ(LoadFor(profile, 8)->ranks, 4);
+  EXPECT_EQ(LoadFor(Profile{}, 1), nullptr);
+}
+
+TEST(ProfileTest, AnotherMachineIsRefused) {
+  Profile profile = Calibrated();
+  RequireSameMachine(profile, {{"processor", "Z80"}, {"more", "is fine"}}, "p.json");
+  try {
+    RequireSameMachine(profile, {{"processor", "6502"}}, "p.json");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "p.json: machine.processor: 'Z80', but here it is '6502': run 'heddle calibrate' here");
+  }
+}
+
+TEST(ProfileTest, WhatIsWrongWithTimesIsNamed) {
+  auto error = [](auto&& change) -> std::string {
+    Json json = ToJson(Calibrated());
+    change(json["loads"]);
+    try {
+      ProfileFromJson(json.dump(), "p.json");
+    } catch (const InputError& caught) {
+      return caught.what();
+    }
+    return "nothing";
+  };
+  EXPECT_EQ(error([](Json& loads) { loads = 3; }),
+            "p.json: loads: 3: expected a list of at most 4096");
+  EXPECT_EQ(error([](Json& loads) { loads[1]["ranks"] = 1; }).substr(0, 16), "p.json: loads[1]");
+  EXPECT_EQ(error([](Json& loads) { loads[0]["ranks"] = 1.5; }),
+            "p.json: loads[0].ranks: 1.5: expected a number of ranks");
+  EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][1][0] = 4; }),
+            "p.json: loads[0].copy[1]: [4,0.001]: sizes must rise");
+  EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][0][1] = -1; }),
+            "p.json: loads[0].copy[0][1]: -1: expected a number above 0");
+  EXPECT_EQ(error([](Json& loads) { loads[0]["speed"] = 1; }),
+            "p.json: loads[0].speed: 1: no field of a profile is called so");
+  std::string grid = error([](Json& loads) { loads[0]["kernels"]["f32"]["product"]["m"] = {8}; });
+  EXPECT_NE(grid.find("4 rates for 2 places of the grid m x n x k"), std::string::npos) << grid;
+}
+
+TEST(MeasuredTimesTest, BetweenPointsThereIsAPowerLaw) {
+  Curve curve{{{100, 1}, {10000, 100}}};
+  EXPECT_EQ(curve.SecondsAt(1), 1);
+  EXPECT_NEAR(curve.SecondsAt(1000), 10, 1e-12);
+  EXPECT_EQ(curve.SecondsAt(20000), 200);
+}
+
+TEST(MeasuredTimesTest, RatesAreLinearInLogarithms) {
+  RateTable table{{1, 100}, {1}, {1, 100}, {1, 10, 100, 1000}};
+  EXPECT_NEAR(table.RateAt(1, 5, 1), 1, 1e-12);
+  EXPECT_NEAR(table.RateAt(100, 1, 100), 1000, 1e-9);
+  EXPECT_NEAR(table.RateAt(10, 1, 1), 10, 1e-12);
+  EXPECT_NEAR(table.RateAt(10, 1, 10), 10 * std::sqrt(10), 1e-9);
+  EXPECT_NEAR(table.RateAt(1e9, 1, 1e9), 1000, 1e-9);
+  EXPECT_NEAR(table.RateAt(0.1, 1, 0.1), 1, 1e-12);
 }
 
 }  // namespace

@@ -42,6 +42,62 @@ ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& consta
     ThrowInput("device '{}' has no rate for {}: choose another --precision", device.name,
                Name(precision.compute));
   }
+  if (constants_.measured && !constants_.measured->kernels.contains(Name(precision.compute))) {
+    ThrowInput("the profile of device '{}' has nothing measured in {}: calibrate with --precision {}",
+               device.name, Name(precision.compute), Name(precision.compute));
+  }
+}
+
+const KernelTimes& ComputeCost::TimesOf(DType dtype) const {
+  const auto& kernels = constants_.measured->kernels;
+  auto found = kernels.find(Name(dtype));
+  return found != kernels.end() ? found->second : kernels.find(Name(precision_.compute))->second;
+}
+
+Terms ComputeCost::Measured(const Kernel& kernel) const {
+  const LoadTimes& load = *constants_.measured;
+  const KernelTimes& times = TimesOf(kernel.dtype);
+  auto curve = [&](std::string_view op) -> const Curve* {
+    auto found = times.ops.find(op);
+    if (found == times.ops.end()) return nullptr;
+    const Curve& half = kernel.backward ? found->second.backward : found->second.forward;
+    return half.empty() ? nullptr : &half;
+  };
+  auto rated = [&](TimeTable which, double flops) {
+    const RateTable& table = times.table(which);
+    if (table.empty()) {
+      ThrowInput("the profile of device '{}' has no rates of {}: calibrate again", device_.name,
+                 kTimeTableNames[static_cast<size_t>(which)]);
+    }
+    return flops / table.RateAt(kernel.m, kernel.n, kernel.k);
+  };
+  const Curve* own = curve(kernel.op);
+  Terms terms;
+  switch (kernel.kind) {
+    case KernelKind::kTraffic:
+      if (own == nullptr) own = curve("Mul");
+      terms[Term::kTraffic] =
+          own != nullptr ? own->SecondsAt(kernel.moved) : load.copy.SecondsAt(kernel.bytes);
+      break;
+    case KernelKind::kProduct:
+      terms[Term::kLaunch] = own != nullptr ? 0 : load.launch;
+      terms[Term::kProducts] =
+          own != nullptr ? own->SecondsAt(kernel.flops) : rated(TimeTable::kProduct, kernel.flops);
+      break;
+    case KernelKind::kAttention: {
+      double flops = 4 * kernel.b * kernel.m * kernel.n * kernel.k;
+      if (kernel.backward) {
+        TimeTable table = kernel.causal ? TimeTable::kCausalBackward : TimeTable::kAttentionBackward;
+        terms[Term::kAttention] = rated(table, 2 * flops);
+      } else {
+        TimeTable table = kernel.causal ? TimeTable::kCausal : TimeTable::kAttention;
+        terms[Term::kAttention] = rated(table, flops);
+      }
+      break;
+    }
+  }
+  for (double& seconds : terms.seconds) seconds *= slow_;
+  return terms;
 }
 
 double ComputeCost::RateOf(DType dtype, bool fp8) const {
@@ -49,6 +105,7 @@ double ComputeCost::RateOf(DType dtype, bool fp8) const {
 }
 
 Terms ComputeCost::Of(const Kernel& kernel) const {
+  if (constants_.measured) return Measured(kernel);
   double traffic = kernel.bytes / (device_.memory_bandwidth * constants_.traffic) * stack_.traffic;
   Terms terms;
   terms[Term::kLaunch] = constants_.launch;
@@ -88,7 +145,10 @@ Terms ComputeCost::Joined(const Kernel& kernel) const {
 Terms ComputeCost::Traffic(double bytes) const {
   Kernel kernel;
   kernel.bytes = bytes;
-  return Of(kernel);
+  if (!constants_.measured) return Of(kernel);
+  Terms terms;
+  terms[Term::kTraffic] = slow_ * constants_.measured->copy.SecondsAt(bytes);
+  return terms;
 }
 
 // Reads the gradient; reads and writes master weight and two moments; writes the weight compute uses.
@@ -100,6 +160,10 @@ Terms ComputeCost::Update(double elements, const Precision& precision) const {
     bytes += static_cast<double>(SizeOf(precision.compute));
   }
   Terms terms;
+  if (constants_.measured && !constants_.measured->update.empty()) {
+    terms[Term::kOptimizer] = slow_ * constants_.measured->update.SecondsAt(elements);
+    return terms;
+  }
   terms[Term::kOptimizer] =
       slow_ * elements * bytes / (device_.memory_bandwidth * constants_.traffic) * stack_.traffic;
   terms[Term::kLaunch] = slow_ * constants_.launch;
@@ -108,8 +172,29 @@ Terms ComputeCost::Update(double elements, const Precision& precision) const {
 
 Terms ComputeCost::Host() const {
   Terms terms;
-  terms[Term::kHost] = slow_ * stack_.host;
+  if (!constants_.measured) terms[Term::kHost] = slow_ * stack_.host;
   return terms;
+}
+
+Terms ComputeCost::Autograd() const {
+  Terms terms;
+  if (constants_.measured) {
+    terms[Term::kHost] = slow_ * constants_.measured->backward;
+  }
+  return terms;
+}
+
+Terms ComputeCost::View() const {
+  Terms terms;
+  if (constants_.measured) terms[Term::kLaunch] = slow_ * constants_.measured->launch;
+  return terms;
+}
+
+std::optional<double> ComputeCost::Transfer(std::string_view kind, double bytes) const {
+  if (!constants_.measured) return std::nullopt;
+  auto found = constants_.measured->transfers.find(kind);
+  if (found == constants_.measured->transfers.end()) return std::nullopt;
+  return slow_ * found->second.SecondsAt(bytes);
 }
 
 }  // namespace heddle

@@ -5,8 +5,15 @@
 //               the sum over k has started up; or its bytes / bandwidth, if that is longer
 //   attention   flops / (peak rate x attention), or its bytes / bandwidth
 //   traffic     bytes / (memory bandwidth x traffic)
-// and for each a launch.
+// and for each a launch. Where the device was calibrated (cluster/measured_times.h), what was measured instead:
+//
+//   product     flops / the rate measured at m x n x k, and a launch; of a convolution by its flops
+//   attention   flops / the rate measured at that many positions and that width
+//   traffic     the time of that half of that op, by the bytes it moves; of an op that was not measured that of a Mul
 #pragma once
+
+#include <optional>
+#include <string_view>
 
 #include "cost/constants.h"
 #include "cost/kernel.h"
@@ -29,11 +36,20 @@ class ComputeCost {
   Terms Traffic(double bytes) const;                                // a kernel that moves this much
   Terms Update(double elements, const Precision& precision) const;  // of the optimizer, Adam
   Terms Host() const;  // of a forward or backward of a micro-batch
+  // Where they were measured, otherwise in Host: a call of autograd, and a node that only looks at memory.
+  Terms Autograd() const;
+  Terms View() const;
+  // Of a transfer on one machine; nothing where that was not measured. `kind` as in
+  // LoadTimes::transfers.
+  std::optional<double> Transfer(std::string_view kind, double bytes) const;
 
   const StackCosts& stack() const { return stack_; }
+  bool calibrated() const { return constants_.measured != nullptr; }
 
  private:
   double RateOf(DType dtype, bool fp8) const;
+  Terms Measured(const Kernel& kernel) const;
+  const KernelTimes& TimesOf(DType dtype) const;
 
   DeviceType device_;
   DeviceConstants constants_;

@@ -144,5 +144,54 @@ TEST(ComputeTest, ATypeWithoutARateIsRefused) {
   EXPECT_THROW(ComputeCost(A100(), ConstantsOf(A100()), StackCosts{}, fp8), InputError);
 }
 
+// A device on which a product of any size runs at 1 GFLOP/s, attention at 2, and a Gelu moves 1 GB/s.
+DeviceConstants Calibrated() {
+  auto profile = std::make_shared<Profile>();
+  LoadTimes load;
+  load.launch = 1e-6;
+  load.backward = 5e-6;
+  load.copy = {{{1e3, 1e-6}, {1e9, 1}}};
+  load.update = {{{1, 1e-8}}};
+  load.transfers["all-reduce"] = {{{1e6, 1e-3}}};
+  KernelTimes& kernels = load.kernels["bf16"];
+  for (RateTable& table : kernels.tables) table = {{1}, {1}, {1}, {2e9}};
+  kernels.tables[0].rates = {1e9};
+  kernels.ops["Gelu"] = {{{{1e3, 1e-6}, {1e6, 1e-3}}}, {{{1e3, 2e-6}, {1e6, 2e-3}}}};
+  kernels.ops["Mul"] = {{{{1e3, 1e-7}}}, {{{1e3, 1e-7}}}};
+  profile->loads = {load};
+  return WithProfile(DeviceConstants{}, profile, 8);
+}
+
+TEST(ComputeTest, WhatWasMeasuredCounts) {
+  ComputeCost cost(A100(), Calibrated(), StackCosts{}, Bf16());
+  ASSERT_TRUE(cost.calibrated());
+  Kernel kernel{.kind = KernelKind::kProduct, .dtype = DType::kBF16};
+  kernel.op = "Linear";
+  kernel.flops = 1e6;
+  EXPECT_NEAR(cost.Of(kernel).total(), 1e-3 + 1e-6, 1e-12);
+  kernel.kind = KernelKind::kAttention;
+  kernel.b = 10, kernel.m = kernel.n = 10, kernel.k = 5;
+  EXPECT_NEAR(cost.Of(kernel).total(), 4 * 5000 / 2e9, 1e-12);
+  kernel.backward = true;
+  EXPECT_NEAR(cost.Of(kernel).total(), 8 * 5000 / 2e9, 1e-12);
+  kernel.kind = KernelKind::kTraffic;
+  kernel.op = "Gelu";
+  kernel.moved = 1e5;
+  EXPECT_NEAR(cost.Of(kernel).total(), 2e-4, 1e-12);
+  kernel.op = "Never";  // as a Mul
+  EXPECT_NEAR(cost.Of(kernel).total(), 1e-5, 1e-12);
+  EXPECT_NEAR(cost.Update(1000, Bf16()).total(), 1e-5, 1e-12);
+  EXPECT_NEAR(cost.Autograd().total(), 5e-6, 1e-12);
+  EXPECT_EQ(cost.Host().total(), 0);
+  EXPECT_NEAR(*cost.Transfer("all-reduce", 2e6), 2e-3, 1e-12);
+  EXPECT_EQ(cost.Transfer("message", 1), std::nullopt);
+}
+
+TEST(ComputeTest, WhatWasNotMeasuredInATypeIsRefused) {
+  Precision precision;
+  precision.compute = DType::kF32;
+  EXPECT_THROW(ComputeCost(A100(), Calibrated(), StackCosts{}, precision), InputError);
+}
+
 }  // namespace
 }  // namespace heddle

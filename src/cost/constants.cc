@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-constexpr DeviceConstants kDevices[] = {
+const DeviceConstants kDevices[] = {
     {.prefix = "", .processors = 64},
     {.prefix = "cpu", .processors = 1, .products = 0.7, .launch = 2e-6},
     {.prefix = "v100", .processors = 80, .products = 0.646, .traffic = 0.776, .near = 0.78},
@@ -156,7 +156,9 @@ const DeviceConstants& ConstantsOf(const DeviceType& device) {
   return *best;
 }
 
-DeviceConstants WithProfile(DeviceConstants constants, const Profile& profile) {
+DeviceConstants WithProfile(DeviceConstants constants, const std::shared_ptr<const Profile>& given,
+                            int64_t ranks) {
+  const Profile& profile = *given;
   constants.products = profile.products.value_or(constants.products);
   constants.fp8 = profile.fp8.value_or(constants.fp8);
   constants.attention = profile.attention.value_or(constants.attention);
@@ -164,6 +166,7 @@ DeviceConstants WithProfile(DeviceConstants constants, const Profile& profile) {
   constants.near = profile.near.value_or(constants.near);
   constants.far = profile.far.value_or(constants.far);
   constants.launch = profile.launch.value_or(constants.launch);
+  if (const LoadTimes* load = LoadFor(profile, ranks)) constants.measured = {given, load};
   return constants;
 }
 

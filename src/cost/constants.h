@@ -2,6 +2,7 @@
 // software stack; none belongs to a run. `heddle validate` prints how many there are and what they were fitted on.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,7 @@ struct DeviceConstants {
   double launch = 4e-6;    // seconds between two kernels
   double near = 0.8;       // of the bandwidth of links inside a node
   double far = 0.8;        // of the bandwidth of links between nodes
+  std::shared_ptr<const LoadTimes> measured = nullptr;  // by `heddle calibrate`: in place of all but near and far
 };
 
 // What communication a stack hides behind compute, and how its kernels differ from the best ones.
@@ -50,8 +52,9 @@ std::span<const StackCosts> AllStackCosts();
 
 // The entry with the longest prefix of the name; one for all others where none is.
 const DeviceConstants& ConstantsOf(const DeviceType& device);
-// The same with what was measured in place of it.
-DeviceConstants WithProfile(DeviceConstants constants, const Profile& profile);
+// The same with what was measured in place of it, with so many ranks at work.
+DeviceConstants WithProfile(DeviceConstants constants, const std::shared_ptr<const Profile>& profile,
+                            int64_t ranks);
 // Throws InputError naming those there are.
 const StackCosts& FindStackCosts(std::string_view name);
 constexpr std::string_view kDefaultStack = "heddle";

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "graph/dtype.h"
+#include "ops/moved_bytes.h"
+#include "ops/spec.h"
 
 namespace heddle {
 namespace {
@@ -21,11 +23,6 @@ double TermBytes(const std::vector<KeepTerm>& terms, std::span<const Block> bloc
     bytes += points;
   }
   return bytes;
-}
-
-// Reads or writes only as much of operand 0 as there is in the result.
-bool ReadsRows(std::string_view op) {
-  return op == "Gather" || op == "GatherElements" || op == "GatherND" || op == "Slice";
 }
 
 class NodeWorker {
@@ -92,7 +89,19 @@ class NodeWorker {
     kernel.dtype = type(node_.results[0]);
     kernel.flops = flops;
     kernel.bytes = bytes;
+    kernel.op = node_.op;
+    if (kind == KernelKind::kTraffic) kernel.moved = MovedBytes(graph_, node_, rule_, blocks_, false);
     return kernel;
+  }
+  Kernel MakeBackward(KernelKind kind, double flops, double bytes) const {
+    Kernel kernel = Make(kind, flops, bytes);
+    kernel.backward = true;
+    if (kind == KernelKind::kTraffic) kernel.moved = MovedBytes(graph_, node_, rule_, blocks_, true);
+    return kernel;
+  }
+  double FactorSize(std::string_view name) const {
+    int factor = FindFactor(rule_, name);
+    return factor < 0 ? 1 : static_cast<double>(blocks_[static_cast<size_t>(factor)].size());
   }
 
   // Flash attention: scores are made again in backward, which then is five products instead of four, and what a
@@ -102,10 +111,23 @@ class NodeWorker {
     double seen = IntAttr(node_.attributes, "causal", 0) != 0 ? 0.5 : 1;
     kernels.forward = {Make(KernelKind::kAttention, seen * work.forward.contraction_flops,
                             AllOperands() + AllResults())};
-    if (work.backward.flops == 0) return;
-    kernels.backward = {Make(KernelKind::kAttention,
-                             seen * kBackwardAgain * work.backward.contraction_flops,
-                             2 * (AllOperands() + AllResults()))};
+    if (work.backward.flops > 0) {
+      kernels.backward = {MakeBackward(KernelKind::kAttention,
+                                       seen * kBackwardAgain * work.backward.contraction_flops,
+                                       2 * (AllOperands() + AllResults()))};
+    }
+    double width = FactorSize("d"), queries = FactorSize("i"), keys = FactorSize("j");
+    double results = Elements(rule_, rule_.results[0], blocks_);
+    double heads = results / (queries * FactorSize("e"));
+    for (std::vector<Kernel>* half : {&kernels.forward, &kernels.backward}) {
+      for (Kernel& kernel : *half) {
+        kernel.causal = seen < 1;
+        kernel.b = heads;
+        kernel.m = queries;
+        kernel.n = keys;
+        kernel.k = width;
+      }
+    }
   }
 
   // b are the factors of all three tensors; k follows from the work, n from what operand 1 holds, m from the rest.
@@ -145,6 +167,7 @@ class NodeWorker {
                  static_cast<double>(SizeOf(gradients_));
       }
       Kernel kernel = o == 0 ? product(flops, m, k, n, bytes) : product(flops, k, n, m, bytes);
+      kernel.backward = true;
       (weight ? kernels.weight : kernels.backward).push_back(kernel);
     }
   }
@@ -178,7 +201,7 @@ class NodeWorker {
         if (Needs(o) && broadcast) bytes += AllResults() + OperandBytes(o);
       }
     }
-    if (bytes > 0) kernels.backward = {Make(KernelKind::kTraffic, 0, bytes)};
+    if (bytes > 0) kernels.backward = {MakeBackward(KernelKind::kTraffic, 0, bytes)};
   }
 
   // All operands together, as a sum is: its gradients are those of the result.

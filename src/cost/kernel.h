@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "ops/analysis.h"
@@ -23,7 +24,13 @@ struct Kernel {
   bool with_parameter = false;        // a product with a parameter: what a plan may multiply in fp8
   double flops = 0;                   // of a product or attention
   double bytes = 0;                   // read and written
-  double b = 1, m = 1, n = 1, k = 1;  // of a product: b independent ones, m x n x k each
+  // Of a product: b independent ones, m x n x k each. Of attention: m queries by n keys by the width k of a head.
+  double b = 1, m = 1, n = 1, k = 1;
+  // By what measured times are found (cluster/measured_times.h): the op, what its half moves, which half.
+  std::string_view op = {};
+  double moved = 0;
+  bool backward = false;
+  bool causal = false;
   bool operator==(const Kernel&) const = default;
 };
 
@@ -31,7 +38,8 @@ struct NodeKernels {
   std::vector<Kernel> forward, backward, weight;
 };
 
-// The kernels of a node's halves for the part given by `blocks`; a view has none. The graph gives the element types.
+// The kernels of a node's halves for the part given by `blocks`; a view has none. The graph gives the element types
+// and must outlive them.
 // Gradients of parameters are added to what is there in `gradients`.
 NodeKernels KernelsOf(const Graph& graph, const GradientFlow& flow, const Node& node,
                       const Rule& rule, std::span<const Block> blocks, DType gradients);

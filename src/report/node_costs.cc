@@ -108,8 +108,8 @@ class Reader {
       const DeviceType& type =
           cluster.type(TypeOf(cluster, DeviceId{static_cast<int>(stage.mesh.first)}));
       double slow = simulation.prepared.classes.devices[ClassOf(stage)].slow;
-      compute_.emplace_back(type, ConstantsFor(type, options), options.stack, program.precision,
-                            slow);
+      compute_.emplace_back(type, ConstantsFor(type, options, program.device_count()),
+                            options.stack, program.precision, slow);
       accounts_.emplace_back(program, stage);
     }
   }

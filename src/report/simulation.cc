@@ -166,7 +166,7 @@ SimulationReport MakeReport(const Model& model, const Plan& plan, const Program&
   const DeviceType& type = TypeAt(plan.cluster, r.result.worst_device);
   r.worst_type = type.name;
   r.capacity = type.memory.value;
-  r.memory = MemoryOverTime(MemoryModel(program, options.stack.frees_after_b), simulation.prepared,
+  r.memory = MemoryOverTime(MemoryModel(program, HabitsOf(options)), simulation.prepared,
                             simulation.timeline, r.result.worst_device);
   r.timetable = TimetableOf(program, simulation.prepared, simulation.timeline);
   return r;

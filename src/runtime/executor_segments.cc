@@ -1,5 +1,6 @@
 // Halves of segments: kernels forward, autograd backward.
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -8,6 +9,17 @@
 #include "runtime/torch_compat.h"
 
 namespace heddle {
+namespace {
+
+// Where backward begins for a value of forward; does not keep the value, which may be summed over devices and gone.
+at::Tensor WithoutData(const at::Tensor& value) {
+  if (value.is_leaf()) return value;
+  at::Tensor handle = at::empty({1}, value.options()).expand(value.sizes());
+  torch::autograd::impl::set_gradient_edge(handle, torch::autograd::impl::gradient_edge(value));
+  return handle;
+}
+
+}  // namespace
 
 Executor::~Executor() = default;
 
@@ -118,7 +130,7 @@ void Executor::RunForward(const Instruction& i) {
       At(i.writes[o]) = made.detach();
       if (keeps) {
         saved.outputs.resize(at.outputs.size());
-        saved.outputs[o] = made;
+        saved.outputs[o] = WithoutData(made);
       }
     }
     for (ValueId id : run.last_uses[n]) scratch_[id.index()].reset();

@@ -49,7 +49,8 @@ std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
   std::vector<ComputeCost> kinds;
   for (DeviceTypeId id : types) {
     const DeviceType& type = cluster.type(id);
-    kinds.emplace_back(type, ConstantsFor(type, options.sim), options.sim.stack, options.precision);
+    kinds.emplace_back(type, ConstantsFor(type, options.sim, DeviceCount(cluster)),
+                       options.sim.stack, options.precision);
   }
   return kinds;
 }

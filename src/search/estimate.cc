@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cluster/topology.h"
 #include "search/estimate_internal.h"
 #include "search/links.h"
 
@@ -35,7 +36,9 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
     : problem_(problem),
       prices_(prices),
       compute_(problem.cluster.device_types.front(),
-               ConstantsFor(problem.cluster.device_types.front(), problem.sim), problem.sim.stack,
+               ConstantsFor(problem.cluster.device_types.front(), problem.sim,
+                            DeviceCount(problem.cluster)),
+               problem.sim.stack,
                prices.options().precision),
       limit_(static_cast<double>(MemoryLimit(problem))) {
   const Model& model = prices.model();

@@ -1,6 +1,9 @@
 #include "sim/durations.h"
 
 #include <algorithm>
+#include <optional>
+
+#include "ops/moved_bytes.h"
 
 namespace heddle {
 namespace {
@@ -39,12 +42,13 @@ bool Join(const Graph& graph, const Node& node, const Rule& rule, std::span<cons
 class Pricer {
  public:
   Pricer(const Program& program, const Classes& classes, int device_class,
-         const ComputeCost& compute)
+         const ComputeCost& compute, int inner_level)
       : program_(program),
         classes_(classes),
         class_(static_cast<size_t>(device_class)),
         device_(classes.devices[class_].device),
-        compute_(compute) {}
+        compute_(compute),
+        inner_level_(inner_level) {}
 
   TaskCost Of(const Instruction& at, const SimTask& task) const {
     if (task.kind == TaskKind::kSend || task.kind == TaskKind::kRecv) return {};
@@ -99,10 +103,27 @@ class Pricer {
     const GroupClass& group = classes_.groups[static_cast<size_t>(
         classes_.group_of[class_][static_cast<size_t>(task.channel)])];
     Payload payload = CollectiveOf(program_, at, device_);
+    if (std::optional<double> measured = Measured(at, payload, group)) {
+      cost.latency = *measured;
+      return;
+    }
     CollectiveCost chosen = Choose(payload.kind, group.pattern, static_cast<double>(payload.bytes),
                                    group.seconds_per_byte);
     cost.latency = chosen.latency;
     cost.volume = chosen.volume;
+  }
+
+  // On a machine that was calibrated: the transfer and the copies around it.
+  std::optional<double> Measured(const Instruction& at, const Payload& payload,
+                                 const GroupClass& group) const {
+    double given = static_cast<double>(payload.bytes);
+    std::optional<double> seconds = compute_.Transfer(Name(payload.kind), given);
+    if (!seconds || group.level < inner_level_) return std::nullopt;
+    if (at.op == Opcode::kReport) return *seconds;
+    bool gathers = payload.kind == CollectiveKind::kAllGather;
+    double members = static_cast<double>(group.pattern.members);
+    double copied = gathers ? (1 + members) * given : given;
+    return *seconds + compute_.Traffic(2 * copied).total();
   }
 
   // The first main segment of a stage, and the last whose backward runs, carry what the host does for a micro-batch.
@@ -119,12 +140,45 @@ class Pricer {
     const Segment& segment = on.segments[static_cast<size_t>(at.index)];
     std::vector<SegmentKernels> nodes =
         KernelsOfSegment(program_, on, segment, PositionIn(on, device_), compute_.stack());
+    if (at.half != Half::kF) cost.terms += compute_.Autograd();
     for (const auto& [kernels, joins] : nodes) {
+      if (kernels.forward.empty() && at.half != Half::kW) cost.terms += compute_.View();
       if (at.half == Half::kF) Add(kernels.forward, joins, cost);
       if (at.half == Half::kB || at.half == Half::kBW) Add(kernels.backward, joins, cost);
       if (at.half == Half::kW || at.half == Half::kBW) Add(kernels.weight, false, cost);
     }
+    if (compute_.calibrated() && (at.half == Half::kW || at.half == Half::kBW)) {
+      AddGradients(on, segment, cost);
+    }
     if (IsEnd(on, at) && !at.recompute) cost.terms += compute_.Host();
+  }
+
+  // What is not a kernel of a node: sums that are gradients of biases, and adding up gradients over micro-batches.
+  void AddGradients(const StageProgram& on, const Segment& segment, TaskCost& cost) const {
+    Position position = PositionIn(on, device_);
+    for (NodeId id : segment.nodes) {
+      const Node& node = program_.model.graph.node(id);
+      if (node.op != "Linear" || node.operands.size() < 3) continue;
+      if (!program_.model.flow.needed[node.operands[2].index()]) continue;
+      const Rule& rule = program_.micro_rules[id.index()];
+      std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[id.index()], position);
+      Kernel sum;
+      sum.op = kBiasGradient;
+      sum.moved = sum.bytes = static_cast<double>(Elements(LocalShape(rule, rule.results[0], blocks)) *
+                                                  SizeOf(rule.result_dtypes[0]));
+      cost.terms += compute_.Of(sum);
+    }
+    if (program_.microbatches == 1 || segment.phase != Phase::kMain) return;
+    double again = 1 - 1 / static_cast<double>(program_.microbatches);
+    for (const SegmentInput& input : segment.inputs) {
+      if (!input.trained) continue;
+      const Local& local = on.locals[static_cast<size_t>(input.local)];
+      double elements =
+          static_cast<double>(Elements(LocalShape(on.mesh, local.sharding, position)));
+      Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
+      for (double& seconds : added.seconds) seconds *= again;
+      cost.terms += added;
+    }
   }
 
   void Add(const std::vector<Kernel>& kernels, bool joins, TaskCost& cost) const {
@@ -139,6 +193,7 @@ class Pricer {
   size_t class_;
   int64_t device_;
   const ComputeCost& compute_;
+  int inner_level_;
 };
 
 }  // namespace
@@ -166,8 +221,8 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
 
 std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
                                 const TaskList& tasks, const Classes& classes, int device_class,
-                                const ComputeCost& compute) {
-  Pricer pricer(program, classes, device_class, compute);
+                                const ComputeCost& compute, int inner_level) {
+  Pricer pricer(program, classes, device_class, compute, inner_level);
   std::vector<TaskCost> costs;
   costs.reserve(tasks.keys.size());
   for (int i : tasks.keys) {

@@ -30,9 +30,9 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
                                              const Segment& segment, const Position& position,
                                              const StackCosts& stack);
 
-// Per TaskList::keys.
+// Per TaskList::keys. Links of `inner_level` and deeper lie inside a node.
 std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
                                 const TaskList& tasks, const Classes& classes, int device_class,
-                                const ComputeCost& compute);
+                                const ComputeCost& compute, int inner_level);
 
 }  // namespace heddle

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "ops/analysis.h"
+#include "ops/spec.h"
 
 namespace heddle {
 namespace {
@@ -57,6 +58,7 @@ struct StageView {
   const Program& program;
   const StageProgram& stage;
   const Position& position;
+  const MemoryHabits& habits;
   std::vector<bool> row_major;  // per Local, as far as segments have made them
 
   const Graph& graph() const { return program.model.graph; }
@@ -91,8 +93,27 @@ class SegmentView {
            SizeOf(rule(n).result_dtypes[r]);
   }
   // Kept by the node in no value, and needed by each half while it runs.
-  int64_t ExtraBytes(size_t n) const { return BytesOf(n, rule(n).keep.extra); }
-  int64_t ScratchBytes(size_t n) const { return BytesOf(n, rule(n).scratch); }
+  int64_t ExtraBytes(size_t n) const {
+    int64_t bytes = BytesOf(n, rule(n).keep.extra);
+    if (KeepsScores(n)) bytes += ScoreBytes(n);
+    if (IsEager(n, "RMSNorm")) bytes += OperandBytes(n, 0);  // before it is scaled
+    return bytes;
+  }
+  int64_t ForwardScratch(size_t n) const {
+    return KeepsScores(n) ? ScoreBytes(n) : BytesOf(n, rule(n).scratch);
+  }
+  // Two storages: the first is gone when gradients of operands are made, the second when they are done.
+  std::pair<int64_t, int64_t> BackwardScratch(size_t n) const {
+    if (KeepsScores(n)) return {ScoreBytes(n), ScoreBytes(n)};
+    if (IsEager(n, "RMSNorm")) return {OperandBytes(n, 0), OperandBytes(n, 0)};
+    int64_t scratch = BytesOf(n, rule(n).scratch);
+    // The gradient of the logarithms, and from it that of the logits (before it is narrowed).
+    if (scratch == 0 && IsEager(n, "CrossEntropy")) return {0, OperandBytes(n, 0)};
+    return {scratch, scratch};
+  }
+  bool KeepsScores(size_t n) const {
+    return at_.habits.keeps_scores && node(n).op == "Attention";
+  }
 
   int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
     double bytes = 0;
@@ -128,6 +149,15 @@ class SegmentView {
 
  private:
   const Rule& rule(NodeId id) const { return at_.program.micro_rules[id.index()]; }
+  bool IsEager(size_t n, std::string_view op) const {
+    return at_.habits.eager && node(n).op == op;
+  }
+  // Of all heads: queries by keys. Rule::keep.extra has four bytes for each query.
+  int64_t ScoreBytes(size_t n) const {
+    int keys = FindFactor(rule(n), "j");
+    int64_t seen = keys < 0 ? 1 : blocks_[n][static_cast<size_t>(keys)].size();
+    return BytesOf(n, rule(n).keep.extra) / 4 * seen * SizeOf(rule(n).result_dtypes[0]);
+  }
 
   const StageView& at_;
   const Segment& segment_;
@@ -162,7 +192,7 @@ class ForwardTrace {
   HalfMemory Run(std::vector<Keeper>* keepers, std::vector<bool>* row_major) {
     for (size_t n = 0; n < view_.size(); ++n) {
       recorder_.BeginNode(n);
-      StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
+      StorageRef scratch = recorder_.MakeScratch(view_.ForwardScratch(n));
       AddResults(n);
       if (keeps_) Keep(n, keepers);
       recorder_.Drop(scratch);
@@ -205,6 +235,7 @@ class ForwardTrace {
       auto operand = std::find(node.operands.begin(), node.operands.end(), id);
       Placed at;
       if (operand == node.operands.end()) {
+        if (view_.KeepsScores(n)) continue;
         at = values_.at(id);
       } else {
         size_t o = static_cast<size_t>(operand - node.operands.begin());
@@ -311,9 +342,9 @@ class BackwardTrace {
 
   void PassNode(size_t n) {
     const Node& node = view_.node(n);
-    // The gradient of the logarithms, and from it that of the logits before it is narrowed.
-    StorageRef first = recorder_.MakeScratch(view_.ScratchBytes(n));
-    StorageRef scratch = recorder_.MakeScratch(view_.ScratchBytes(n));
+    auto [first_bytes, scratch_bytes] = view_.BackwardScratch(n);
+    StorageRef first = recorder_.MakeScratch(first_bytes);
+    StorageRef scratch = recorder_.MakeScratch(scratch_bytes);
     recorder_.Drop(first);
     for (size_t o = 0; o < node.operands.size(); ++o) {
       if (!view_.Wants(n, o)) continue;
@@ -422,8 +453,8 @@ HalfMemory WeightTrace(const SegmentView& view) {
 
 std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
                                             const Position& position, bool split,
-                                            bool frees_after_b) {
-  StageView at{program, stage, position, std::vector<bool>(stage.locals.size(), true)};
+                                            const MemoryHabits& habits) {
+  StageView at{program, stage, position, habits, std::vector<bool>(stage.locals.size(), true)};
   std::vector<SegmentMemory> all;
   all.reserve(stage.segments.size());
   for (const Segment& segment : stage.segments) {
@@ -435,7 +466,7 @@ std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageP
       memory.keeping = ForwardTrace(view, true).Run(&keepers, &at.row_major);
       memory.backward = BackwardTrace(view, keepers, Half::kBW, false).Run();
       if (split) {
-        memory.inputs = BackwardTrace(view, keepers, Half::kB, frees_after_b).Run();
+        memory.inputs = BackwardTrace(view, keepers, Half::kB, habits.frees_after_b).Run();
         memory.weights = WeightTrace(view);
       }
     }

@@ -56,10 +56,17 @@ struct SegmentMemory {
   HalfMemory weights;   // W
 };
 
+// What the kernels of a stack keep and need besides what the rules of ops say.
+struct MemoryHabits {
+  bool frees_after_b = false;  // B lets go of what W does not need
+  bool keeps_scores = false;   // attention is no kernel of its own: softmax of the scores is kept, not the result
+  bool eager = false;          // nor are RMS norms and losses: values between their kernels are kept and needed
+};
+
 // The segments of a stage for the device at `position`. What a segment without backward would keep, and with
-// `split` false the halves B and W, are left empty. `frees_after_b`: B lets go of what W does not need.
+// `split` false the halves B and W, are left empty.
 std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
                                             const Position& position, bool split,
-                                            bool frees_after_b = false);
+                                            const MemoryHabits& habits = {});
 
 }  // namespace heddle

@@ -54,8 +54,8 @@ StageMemory::Group GroupOf(const Program& program, const StageProgram& stage, in
 
 }  // namespace
 
-MemoryModel::MemoryModel(const Program& program, bool frees_after_b)
-    : program_(program), frees_after_b_(frees_after_b) {
+MemoryModel::MemoryModel(const Program& program, MemoryHabits habits)
+    : program_(program), habits_(habits) {
   for (const DeviceProgram& run : program.runs) {
     for (const Instruction& instruction : run.instructions) {
       if (instruction.op != Opcode::kRun || instruction.half == Half::kF) continue;
@@ -83,7 +83,7 @@ StageMemory MemoryModel::Of(int stage_index, int64_t device) const {
   for (size_t g = 0; g < stage.groups.size(); ++g) {
     memory.groups.push_back(GroupOf(program_, stage, stage_index, static_cast<int>(g), device));
   }
-  memory.segments = MemoryOfSegments(program_, stage, position, split_, frees_after_b_);
+  memory.segments = MemoryOfSegments(program_, stage, position, split_, habits_);
   return memory;
 }
 

@@ -59,7 +59,7 @@ struct StageMemory {
 // stage) and is the same for devices that hold equal blocks.
 class MemoryModel {
  public:
-  explicit MemoryModel(const Program& program, bool frees_after_b = false);
+  explicit MemoryModel(const Program& program, MemoryHabits habits = {});
 
   const Program& program() const { return program_; }
   StageMemory Of(int stage, int64_t device) const;
@@ -69,7 +69,7 @@ class MemoryModel {
  private:
   const Program& program_;
   bool split_ = false;  // some backward is B and W
-  bool frees_after_b_;  // B lets go of what W does not need; autograd, asked twice, does not
+  MemoryHabits habits_;
 };
 
 struct ReplayOptions {

@@ -8,17 +8,32 @@
 
 namespace heddle {
 
-DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options) {
-  for (const Profile& profile : options.profiles) {
-    if (profile.device == type.name) return WithProfile(ConstantsOf(type), profile);
+DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options, int64_t ranks) {
+  for (const std::shared_ptr<const Profile>& profile : options.profiles) {
+    if (profile->device == type.name) return WithProfile(ConstantsOf(type), profile, ranks);
   }
   return ConstantsOf(type);
+}
+
+MemoryHabits HabitsOf(const SimOptions& options) {
+  return {options.stack.frees_after_b, !options.fused_attention, !options.fused_norms};
+}
+
+void AddProfile(SimOptions& options, Profile profile) {
+  options.fused_attention = profile.fused_attention;
+  if (!profile.loads.empty()) options.fused_norms = false;  // as heddle's own runtime has them
+  if (!profile.overlap) {
+    options.stack.overlap_gradients = false;
+    options.stack.overlap_weights = false;
+    options.stack.overlap_transfers = false;
+  }
+  options.profiles.push_back(std::make_shared<const Profile>(std::move(profile)));
 }
 
 bool IsInside(GroupKind kind) { return kind == GroupKind::kNode || kind == GroupKind::kPart; }
 
 std::vector<double> LinkEfficiency(const Cluster& cluster, const SimOptions& options) {
-  DeviceConstants constants = ConstantsFor(cluster.type(TypeOf(cluster, DeviceId{0})), options);
+  DeviceConstants constants = ConstantsFor(cluster.type(TypeOf(cluster, DeviceId{0})), options, 1);
   std::vector<double> efficiency;
   for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
     bool inside = IsInside(cluster.group(span.group).kind);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cost/constants.h"
+#include "sim/kept.h"
 
 namespace heddle {
 
@@ -20,12 +22,22 @@ struct Slow {
 struct SimOptions {
   StackCosts stack = FindStackCosts(kDefaultStack);
   std::vector<Slow> slow;
-  std::vector<Profile> profiles;  // of kinds of devices, in place of the constants they have
+  // Of kinds of devices, in place of the constants they have.
+  std::vector<std::shared_ptr<const Profile>> profiles;
+  bool fused_attention = true;    // see MemoryHabits
+  bool fused_norms = true;        // and losses
   bool fold = true;               // simulate one device of each class of devices that are alike
 };
 
-// The constants of a device: of its profile, where there is one, in place of what kinds like it have.
-DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options);
+// The constants of a device: of its profile, where there is one, in place of what kinds like it have; as measured with
+// `ranks` of them at work on a machine.
+DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options, int64_t ranks);
+
+// What these stacks and kernels keep and need in memory.
+MemoryHabits HabitsOf(const SimOptions& options);
+
+// Gives the options a profile: what the device cannot do beside computing is not hidden behind it.
+void AddProfile(SimOptions& options, Profile profile);
 
 // Groups whose links count as those inside a node.
 bool IsInside(GroupKind kind);

@@ -12,18 +12,18 @@ std::vector<ComputeCost> ComputeCosts(const Program& program, const Cluster& clu
   std::vector<ComputeCost> costs;
   for (const DeviceClass& at : classes.devices) {
     const DeviceType& type = cluster.type(TypeOf(cluster, DeviceId{static_cast<int>(at.device)}));
-    costs.emplace_back(type, ConstantsFor(type, options), options.stack, program.precision,
-                       at.slow);
+    costs.emplace_back(type, ConstantsFor(type, options, program.device_count()), options.stack,
+                       program.precision, at.slow);
   }
   return costs;
 }
 
 void CheckProfiles(const SimOptions& options, const Cluster& cluster) {
-  for (const Profile& profile : options.profiles) {
+  for (const std::shared_ptr<const Profile>& profile : options.profiles) {
     bool there = std::any_of(cluster.device_types.begin(), cluster.device_types.end(),
-                             [&](const DeviceType& type) { return type.name == profile.device; });
+                             [&](const DeviceType& type) { return type.name == profile->device; });
     if (there) continue;
-    ThrowInput("the profile is of device '{}', and the plan's cluster has '{}'", profile.device,
+    ThrowInput("the profile is of device '{}', and the plan's cluster has '{}'", profile->device,
                cluster.device_types.front().name);
   }
 }
@@ -59,6 +59,18 @@ void FindSingles(const Program& program, const Fabric& fabric, Prepared& out) {
   }
 }
 
+// Messages inside a machine that was calibrated take what was measured, whatever else is on its links.
+void UseMeasured(const std::vector<ComputeCost>& compute, Prepared& out) {
+  for (MessageClass& message : out.classes.messages) {
+    if (message.loads.empty() || message.level < out.inner_level) continue;
+    std::optional<double> seconds =
+        compute[static_cast<size_t>(message.sender)].Transfer("message", message.bytes);
+    if (!seconds) continue;
+    message.latency = *seconds;
+    message.loads.clear();
+  }
+}
+
 }  // namespace
 
 Prepared Prepare(const Program& program, const Cluster& cluster, const SimOptions& options) {
@@ -88,10 +100,11 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
   }
   FindSingles(program, fabric, out);
   std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options);
+  UseMeasured(compute, out);
   for (size_t c = 0; c < out.classes.devices.size(); ++c) {
     size_t run = static_cast<size_t>(out.classes.devices[c].run);
     out.costs.push_back(FindCosts(program, program.runs[run], out.lists[run], out.classes,
-                                  static_cast<int>(c), compute[c]));
+                                  static_cast<int>(c), compute[c], out.inner_level));
   }
   return out;
 }

@@ -121,8 +121,8 @@ class Summary {
 };
 
 // Devices of a class hold the same at the same instructions.
-void AddMemory(const Program& program, bool frees_after_b, SimResult& result) {
-  MemoryModel model(program, frees_after_b);
+void AddMemory(const Program& program, const MemoryHabits& habits, SimResult& result) {
+  MemoryModel model(program, habits);
   ReplayOptions options;
   options.timeline = false;
   for (DeviceResult& device : result.devices) {
@@ -155,7 +155,7 @@ Simulation RunSimulation(const Program& program, const Cluster& cluster,
   double ready = Now();
   out.timeline = Execute(out.prepared);
   out.result = Summarise(program, out.prepared, out.timeline);
-  AddMemory(program, options.stack.frees_after_b, out.result);
+  AddMemory(program, HabitsOf(options), out.result);
   out.result.prepare_seconds = ready - begin;
   out.result.simulate_seconds = Now() - begin;
   return out;

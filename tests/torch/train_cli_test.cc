@@ -272,5 +272,35 @@ TEST(TrainCli, WeightsThatDoNotFitAreAllNamed) {
   refused({"nobody", "nothing"});
 }
 
+TEST(CalibrateCli, AProfileIsUsedHereAndRefusedElsewhere) {
+  TempFolder folder;
+  std::string path = folder / "p.json";
+  RunOutput run = RunHeddle("calibrate --small --ranks 1 --seconds 1 --json -o " + path);
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json measured = ParseJson(run.out, "output")["measured"];
+  EXPECT_EQ(measured, ParseJson(Slurp(path), path));
+  EXPECT_EQ(measured["loads"].size(), 1u);
+  EXPECT_GT(measured["loads"][0]["kernels"]["f32"]["ops"].size(), 5u);
+
+  std::string gpt = "train gpt:layers=1,hidden=32,heads=2,seq=16,vocab=50,batch=2 --steps 2 ";
+  RunOutput trained = RunHeddle(gpt + "--np 1 --threads 1 --json --profile " + path);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(ParseJson(trained.out, "output")["prediction"]["calibrated"], true);
+
+  ExpectRefused(gpt + "--np 1 --threads 2 --profile " + path, {"machine.threads", "'1'", "'2'"});
+  std::string plan = "plan gpt:layers=2,hidden=64,heads=2,seq=16,vocab=50,batch=8 --profile " + path;
+  ExpectRefused(plan + " --cluster dgx-h100:1", {"cpu-core", "h100-sxm"});
+  measured["machine"]["processor"] = "Z80";
+  WriteFileAtomically(path, measured.dump());
+  ExpectRefused(plan + " --cluster local:2", {path, "machine.processor", "Z80", "heddle calibrate"});
+  WriteFileAtomically(path, measured.dump().substr(0, 200));
+  ExpectRefused(plan + " --cluster local:2", {path});
+}
+
+TEST(CalibrateCli, WhereNothingCanBeWrittenNothingIsMeasured) {
+  ExpectRefused("calibrate --small --ranks 1 -o /nowhere/p.json", {"/nowhere/p.json"});
+  ExpectRefused("calibrate --small --ranks 1 --device cuda", {"--device cuda"});
+}
+
 }  // namespace
 }  // namespace heddle

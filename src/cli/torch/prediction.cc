@@ -16,8 +16,8 @@ std::string Size(int64_t bytes) { return bytes == 0 ? "-" : FormatBytes(Bytes{by
 
 }  // namespace
 
-StepPrediction Predict(const Program& program, const Plan& plan) {
-  SimResult result = Simulate(program, plan.cluster, {});
+StepPrediction Predict(const Program& program, const Plan& plan, const SimOptions& options) {
+  SimResult result = Simulate(program, plan.cluster, options);
   const DeviceResult& busiest = *std::max_element(
       result.devices.begin(), result.devices.end(),
       [](const DeviceResult& a, const DeviceResult& b) { return a.compute < b.compute; });
@@ -29,7 +29,7 @@ StepPrediction Predict(const Program& program, const Plan& plan) {
   prediction.kind_seconds = busiest.kinds.seconds;
   for (const Instruction& instruction : program.RunOf(busiest.device).instructions)
     ++prediction.kind_count[static_cast<size_t>(instruction.op)];
-  prediction.uncalibrated = NominalDevice(plan);
+  if (options.profiles.empty()) prediction.uncalibrated = NominalDevice(plan);
   return prediction;
 }
 

@@ -17,6 +17,7 @@
 #include "plan/plan.h"
 #include "program/program.h"
 #include "runtime/train.h"
+#include "sim/options.h"
 
 namespace heddle {
 
@@ -31,7 +32,7 @@ struct StepPrediction {
 };
 
 // Simulates a step. Throws InputError where the cluster cannot run the program.
-StepPrediction Predict(const Program& program, const Plan& plan);
+StepPrediction Predict(const Program& program, const Plan& plan, const SimOptions& options = {});
 
 // A table for people, and `predicted_*`, `prediction` and `instructions` of the command's JSON.
 std::string BesideMeasured(const StepPrediction& prediction, const TrainSummary& summary);

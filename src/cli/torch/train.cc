@@ -19,12 +19,14 @@
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
+#include "cli/profile_args.h"
 #include "cli/torch/checkpoint_args.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/train_screen.h"
 #include "cluster/load.h"
+#include "cluster/machine.h"
 #include "cluster/topology.h"
 #include "frontend/load.h"
 #include "graph/safetensors.h"
@@ -36,7 +38,9 @@
 #include "report/chrome_trace.h"
 #include "report/goodput.h"
 #include "runtime/allocation_meter.h"
+#include "runtime/calibrate/calibrate.h"
 #include "runtime/supervisor/member.h"
+#include "runtime/torch_compat.h"
 
 namespace heddle {
 namespace {
@@ -52,6 +56,7 @@ struct TrainArgs {
   RankOptions ranks;
   CheckpointArgs checkpoint;
   SuperviseArgs supervise;
+  ProfileArgs profile;
   int64_t seed = 0;
   int64_t np = 0;         // 0: not given
   int64_t log_every = 0;  // 0: as suits the number of steps
@@ -69,6 +74,7 @@ struct Prepared {
   ConstantSource constants;
   std::vector<double> reference;
   TrainOptions options;
+  SimOptions prediction;
 };
 
 // Losses to print beside ours, from a safetensors file.
@@ -101,6 +107,7 @@ bool IsPlanFile(const std::string& path) {
 Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& cluster) {
   SearchArgs search;
   search.budget = 1e6;
+  search.profile = args.profile;
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
@@ -191,6 +198,9 @@ Prepared Prepare(const TrainArgs& args, const Membership* member) {
   prepared.options = OptionsOf(args);
   LoadPlanOrModel(args, member, prepared);
   RequireRunnable(prepared.plan.precision);
+  prepared.prediction.fused_attention = kHasFusedAttention;
+  prepared.prediction.fused_norms = false;
+  args.profile.ApplyTo(prepared.prediction, prepared.plan.cluster);
   const Model& model = *prepared.model;
   if (args.optimizer->count() == 0) {
     prepared.options.optimizer.name = prepared.plan.optimizer;
@@ -246,7 +256,7 @@ class Screen {
         member_(member),
         began_(began),
         size_(SizeOfStep(*prepared.model, prepared.plan)),
-        prediction_(Predict(prepared.program, prepared.plan)),
+        prediction_(Predict(prepared.program, prepared.plan, prepared.prediction)),
         writer_(args.metrics) {
     if (member != nullptr) steps_file_.emplace(*member / kStepsFile);
     if (!args.model.json) {
@@ -410,6 +420,11 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency());
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
+  MachineFacts facts = ThisMachine();
+  for (const auto& [key, value] : SoftwareFacts(prepared.options.threads)) facts[key] = value;
+  if (ranks > 1) facts["transport"] = mode == RankMode::kHere ? "threads" : "mpi";
+  for (const auto& profile : prepared.prediction.profiles)
+    RequireSameMachine(*profile, facts, "--profile");
   MeterAllocations();
   RankOptions rank_options = args.ranks;
   if (member != nullptr) rank_options.slot = member->slot;
@@ -525,7 +540,9 @@ void AddTrain(CLI::App& app) {
           "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
-  command->add_option("--timeout", args->ranks.deadline_seconds, "seconds without a sign of life after which a rank counts as lost")
+  command
+      ->add_option("--timeout", args->ranks.deadline_seconds,
+                   "seconds without a sign of life after which a rank counts as lost")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
@@ -534,6 +551,7 @@ void AddTrain(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--threads", args->train.threads,
                       "threads per rank (default: cores over ranks)");
+  args->profile.Add(*command);
   args->degrees.Add(*command);
   AddStart(*command, *args);
   AddOptimizer(*command, *args);

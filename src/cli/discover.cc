@@ -1,0 +1,58 @@
+#include "cluster/discover.h"
+
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "cluster/picture.h"
+#include "cluster/yaml.h"
+
+namespace heddle {
+namespace {
+
+struct DiscoverArgs {
+  std::string out;
+  int64_t ranks = 0;
+  bool json = false;
+};
+
+void RunDiscover(const DiscoverArgs& args) {
+  Discovery found = Discover(args.ranks);
+  std::string text;
+  for (const std::string& remark : found.remarks) text += fmt::format("# {}\n", remark);
+  text += ToYaml(found.cluster);
+  if (!args.out.empty()) WriteFileAtomically(args.out, text);
+  if (args.json) {
+    PrintJson({{"cluster", ToJson(found.cluster)},
+               {"remarks", found.remarks},
+               {"file", args.out.empty() ? Json(nullptr) : Json(args.out)}});
+  } else if (args.out.empty()) {
+    fmt::print("{}", text);
+  } else {
+    fmt::print("{}", DrawCluster(found.cluster));
+    for (const std::string& remark : found.remarks) fmt::print("{}\n", remark);
+    fmt::print("written to {}: give it to plan and train as --cluster {}\n", args.out, args.out);
+  }
+}
+
+}  // namespace
+
+void AddDiscover(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("discover", "this machine as a cluster file");
+  auto args = std::make_shared<DiscoverArgs>();
+  command->add_option("-o,--output", args->out, "the file to write (default: standard output)");
+  command
+      ->add_option("--ranks", args->ranks,
+                   "ranks that share it (default: one for every core, or for every GPU)")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  command->footer(
+      "Example:\n"
+      "  heddle discover --ranks 2 -o here.yaml\n"
+      "  heddle calibrate --ranks 2 --cluster here.yaml -o here.json\n"
+      "  heddle plan gpt2 --cluster here.yaml --profile here.json");
+  command->callback([args] { RunDiscover(*args); });
+}
+
+}  // namespace heddle

@@ -1,0 +1,233 @@
+#include "runtime/calibrate/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/torch/ranks.h"
+#include "cluster/load.h"
+#include "cluster/machine.h"
+#include "cluster/profile.h"
+#include "frontend/load.h"
+#include "ops/op.h"
+#include "plan/model.h"
+#include "plan/precision.h"
+#include "runtime/torch_compat.h"
+
+namespace heddle {
+namespace {
+
+struct CalibrateArgs {
+  int64_t ranks = 0;  // 0: two, where there are cores for them
+  std::string cluster, out = "profile.json", device = "cpu";
+  std::vector<std::string> precisions = {"f32"};
+  CalibrateOptions options;
+  RankOptions transport;
+  bool json = false;
+};
+
+// Whose nodes are measured: of every family a layer, in sizes that small models on few devices have.
+std::vector<std::string> Models(bool small) {
+  if (small) return {"gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=2"};
+  std::vector<std::string> models;
+  struct Size {
+    int hidden, heads, seq, vocab, batch;
+  };
+  for (const Size& s :
+       {Size{64, 2, 32, 512, 2}, Size{256, 4, 128, 2048, 4}, Size{512, 8, 256, 8192, 4}}) {
+    for (const char* family : {"gpt", "llama", "bert", "t5", "moe"}) {
+      models.push_back(fmt::format("{}:layers=1,hidden={},heads={},seq={},vocab={},batch={}{}",
+                                   family, s.hidden, s.heads, s.seq, s.vocab, s.batch,
+                                   family == std::string_view("moe") ? ",experts=4" : ""));
+    }
+  }
+  for (int image : {32, 64}) {
+    models.push_back(
+        fmt::format("resnet:depth=18,channels={},image={},classes=10,batch=4", image / 2, image));
+  }
+  return models;
+}
+
+// A loss whose classes are split over ranks.
+Graph SplitLoss(int64_t rows, int64_t classes) {
+  Attributes attributes = {{"reduction", std::string("sum")}};
+  std::vector<TensorType> types = {{DType::kF32, {rows, classes}}, {DType::kI64, {rows}}};
+  Graph graph = FindOp("CrossEntropy")->expansion({attributes, types});
+  graph.values[graph.ValuesOf(ValueKind::kInput).front().index()].kind = ValueKind::kParameter;
+  return graph;
+}
+
+std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
+
+void PrintTable(const Profile& profile) {
+  fmt::print("{} on {}\n", profile.device, profile.measured_on);
+  fmt::print("{:<34}", "ranks at work");
+  for (const LoadTimes& load : profile.loads) fmt::print("{:>14}", load.ranks);
+  auto row = [&](const std::string& name, auto&& cell) {
+    fmt::print("\n{:<34}", name);
+    for (const LoadTimes& load : profile.loads) fmt::print("{:>14}", cell(load));
+  };
+  auto rate = [](const LoadTimes& load, TimeTable which, double m, double n, double k) {
+    const RateTable& table = load.kernels.begin()->second.table(which);
+    return fmt::format("{:.3g} GFLOP/s", table.RateAt(m, n, k) / 1e9);
+  };
+  for (double size : {64, 256, 1024}) {
+    row(fmt::format("product of {0} x {0} x {0}", size),
+        [&](const LoadTimes& load) { return rate(load, TimeTable::kProduct, size, size, size); });
+  }
+  row("attention, 128 positions of 64",
+      [&](const LoadTimes& load) { return rate(load, TimeTable::kCausal, 128, 1, 64); });
+  row("attention backward",
+      [&](const LoadTimes& load) { return rate(load, TimeTable::kCausalBackward, 128, 1, 64); });
+  for (double bytes : {1 << 20, 1 << 25}) {
+    row(fmt::format("copy, {} moved", FormatBytes(Bytes{static_cast<int64_t>(bytes)})),
+        [&](const LoadTimes& load) {
+          return fmt::format("{:.3g} GB/s", bytes / load.copy.SecondsAt(bytes) / 1e9);
+        });
+  }
+  row("a kernel's launch", [&](const LoadTimes& load) { return Time(load.launch); });
+  row("a call of autograd", [&](const LoadTimes& load) { return Time(load.backward); });
+  row("update of 1 M parameters",
+      [&](const LoadTimes& load) { return Time(load.update.SecondsAt(1 << 20)); });
+  for (const char* kind : {"all-reduce", "message"}) {
+    for (double bytes : {1 << 10, 1 << 22}) {
+      row(fmt::format("{} of {}", kind, FormatBytes(Bytes{static_cast<int64_t>(bytes)})),
+          [&](const LoadTimes& load) -> std::string {
+            auto found = load.transfers.find(kind);
+            return found == load.transfers.end() ? "-" : Time(found->second.SecondsAt(bytes));
+          });
+    }
+  }
+  row("ops measured", [&](const LoadTimes& load) {
+    return std::to_string(load.kernels.begin()->second.ops.size());
+  });
+  fmt::print("\n");
+}
+
+Profile Describe(const CalibrateArgs& args, const Cluster& cluster) {
+  Profile profile;
+  profile.device = cluster.device_types.front().name;
+  profile.machine = ThisMachine();
+  for (const auto& [key, value] : SoftwareFacts(args.options.threads)) profile.machine[key] = value;
+  if (args.ranks > 1) profile.machine["transport"] = args.transport.transport;
+  profile.measured_on = fmt::format("{}, {} cores, {} rank{} of {} thread{}", ThisProcessor().name,
+                                    ThisProcessor().cores, args.ranks, args.ranks == 1 ? "" : "s",
+                                    args.options.threads, args.options.threads == 1 ? "" : "s");
+  profile.overlap = args.options.device.is_cuda();
+  profile.fused_attention = kHasFusedAttention;
+  return profile;
+}
+
+std::vector<Graph> LoadGraphs(const CalibrateOptions& options) {
+  std::vector<Graph> graphs = {SplitLoss(64, 64)};
+  if (!options.small) {
+    graphs.push_back(SplitLoss(256, 1024));
+    graphs.push_back(SplitLoss(1024, 4096));
+  }
+  for (DType dtype : options.dtypes) {
+    for (const std::string& name : Models(options.small)) {
+      Model model = Analyse(LoadModel(name));
+      if (dtype != DType::kF32) model = WithComputeType(std::move(model), dtype);
+      graphs.push_back(std::move(model.graph));
+    }
+  }
+  return graphs;
+}
+
+int Run(CalibrateArgs args, const LaunchInfo& launch) {
+  if (args.ranks == 0)
+    args.ranks = launch.size > 1 ? launch.size
+                                 : std::min(2u, std::max(1u, std::thread::hardware_concurrency()));
+  Cluster cluster =
+      LoadCluster(args.cluster.empty() ? fmt::format("local:{}", args.ranks) : args.cluster);
+  args.options.dtypes.clear();
+  for (const std::string& name : args.precisions) {
+    for (const NamedPrecision& known : kPrecisions) {
+      if (known.name == name) args.options.dtypes.push_back(known.compute);
+    }
+  }
+  args.options.device = at::Device(args.device);
+  if (args.options.device.is_cuda() && !at::hasCUDA())
+    ThrowInput("--device {}: this libtorch has no CUDA device here; use --device cpu", args.device);
+  RankMode mode = ModeOf(launch, args.ranks, args.transport.transport);
+  if (mode != RankMode::kLaunched) AtomicFile checked(args.out);  // a place that cannot be written is known first
+  if (mode == RankMode::kLaunch) return LaunchRanks(args.ranks);
+  std::vector<Graph> graphs = LoadGraphs(args.options);
+  return RunRanksHere(mode, args.ranks, args.transport, [&](Transport& transport) {
+    std::optional<Progress> progress;
+    std::vector<LoadTimes> loads = Calibrate(args.options, graphs, transport,
+                                             [&](int64_t done, int64_t all, std::string_view what) {
+                                               if (!progress) progress.emplace("calibrating", all);
+                                               progress->Update(done, what);
+                                             });
+    progress.reset();
+    if (transport.rank() != 0) return;
+    Profile profile = Describe(args, cluster);
+    profile.loads = std::move(loads);
+    Json json = ToJson(profile);
+    WriteFileAtomically(args.out, json.dump() + "\n");
+    if (args.json) return PrintJson({{"profile", args.out}, {"measured", json}});
+    PrintTable(profile);
+    fmt::print("written to {}: give it to plan, simulate and train as --profile {}\n", args.out,
+               args.out);
+  });
+}
+
+void RunCalibrate(const CalibrateArgs& args) {
+  LaunchInfo launch = ReadLaunch();
+  try {
+    int status = Run(args, launch);
+    if (status != 0) std::exit(status);
+  } catch (const InputError&) {
+    if (launch.rank != 0) std::exit(2);  // every rank sees the same input; the first reports it
+    throw;
+  }
+}
+
+}  // namespace
+
+void AddCalibrate(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("calibrate", "measure this machine's kernels and links, as a profile");
+  auto args = std::make_shared<CalibrateArgs>();
+  command->add_option("-o,--output", args->out, "the file to write")->capture_default_str();
+  command
+      ->add_option("--ranks", args->ranks,
+                   "how many ranks train here at once (default: 2, or 1 where there is one core)")
+      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+  command->add_option("--threads", args->options.threads, "threads per rank, as for 'train'")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--seconds", args->options.seconds, "how long it may take")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  command->add_option("--device", args->device, "what computes")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--precision", args->precisions, "what plans compute in, one or several")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
+  command->add_option("--cluster", args->cluster,
+                      "whose first kind of device this is (default: local:RANKS)");
+  command->add_option("--transport", args->transport.transport, "how ranks talk, as for 'train'")
+      ->check(CLI::IsMember({"mpi", "threads"}))
+      ->capture_default_str();
+  command->add_flag("--small", args->options.small, "a few small sizes only: quick, for tests");
+  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  command->footer(
+      "Leave the machine alone meanwhile. The profile says what it was measured on and is refused "
+      "elsewhere.\n\n"
+      "Examples:\n"
+      "  heddle calibrate --ranks 2 -o here.json\n"
+      "  heddle train gpt2 --tp 2 --threads 1 --profile here.json");
+  command->callback([args] { RunCalibrate(*args); });
+}
+
+}  // namespace heddle

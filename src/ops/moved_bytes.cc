@@ -1,0 +1,33 @@
+#include "ops/moved_bytes.h"
+
+#include <algorithm>
+
+namespace heddle {
+namespace {
+
+double BytesOf(const Graph& graph, ValueId id, const Rule& rule, const Dims& dims,
+               std::span<const Block> blocks) {
+  double bytes = static_cast<double>(SizeOf(graph.value(id).type.dtype));
+  for (int64_t size : LocalShape(rule, dims, blocks)) bytes *= static_cast<double>(size);
+  return bytes;
+}
+
+}  // namespace
+
+bool ReadsRows(std::string_view op) {
+  return op == "Gather" || op == "GatherElements" || op == "GatherND" || op == "Slice";
+}
+
+double MovedBytes(const Graph& graph, const Node& node, const Rule& rule,
+                  std::span<const Block> blocks, bool backward) {
+  double results = 0, operands = 0;
+  for (size_t r = 0; r < node.results.size(); ++r)
+    results += BytesOf(graph, node.results[r], rule, rule.results[r], blocks);
+  for (size_t o = 0; o < node.operands.size(); ++o) {
+    double bytes = BytesOf(graph, node.operands[o], rule, rule.operands[o], blocks);
+    operands += o == 0 && !backward && ReadsRows(node.op) ? std::min(bytes, results) : bytes;
+  }
+  return operands + results;
+}
+
+}  // namespace heddle

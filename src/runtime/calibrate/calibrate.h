@@ -1,0 +1,47 @@
+// Measures what the kernels, the optimizer and the transport of this machine take, as every rank sees it.
+//
+//   Calibration calibration(options, graphs, transport);
+//   std::vector<LoadTimes> loads = calibration.Run([](int64_t done, int64_t all, std::string_view what) { ... });
+//
+// Everything is measured with one rank at work while the others sleep, and with all of them at once: ranks of one
+// machine share its cores, caches and memory. A sweep measures every sample once; sweeps go on until the time is up
+// (one at least, for each number of ranks), and the median of a sample's times over the sweeps counts, so that a moment
+// in which somebody else used the machine does not. Ranks then take the mean of theirs.
+//
+// Kernels are those that training runs (runtime/kernels), called with the operands that nodes of `graphs` have:
+// forward with autograd recording, and backward from random gradients. Products and attention are measured on a grid
+// of shapes instead.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "cluster/measured_times.h"
+#include "graph/dtype.h"
+#include "graph/graph.h"
+#include "runtime/transport/transport.h"
+
+namespace heddle {
+
+struct CalibrateOptions {
+  double seconds = 60;  // for all of it; one sweep of each is done in any case
+  int threads = 1;      // for the kernels of a rank
+  at::Device device = at::kCPU;
+  std::vector<DType> dtypes = {DType::kF32};
+  bool small = false;  // a few small sizes, for tests
+};
+
+using CalibrateProgress = std::function<void(int64_t done, int64_t all, std::string_view what)>;
+
+// The same call on every rank; all return the same. `progress` is called on the first rank only. The graphs' inputs
+// are made up. Throws InputError where a graph cannot be run.
+std::vector<LoadTimes> Calibrate(const CalibrateOptions& options, const std::vector<Graph>& graphs,
+                                 Transport& transport, const CalibrateProgress& progress);
+
+// What of the software decides how long kernels take: "libtorch", "blas", "threads".
+std::map<std::string, std::string, std::less<>> SoftwareFacts(int threads);
+
+}  // namespace heddle
