@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "runtime/kernel_threads.h"
 
 namespace heddle {
@@ -108,6 +109,8 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.measure_norm = true;
   executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
   executor.trace = options.trace;
+  executor.device = options.device;
+  executor.capture = options.capture;
   return executor;
 }
 
@@ -122,13 +125,21 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   GroupHandle all = transport.AddGroup(ranks);
   TrainSummary summary;
   int64_t peak_memory = 0;
+  if (options.kernels) summary.kernel_steps = std::min<int64_t>(options.steps, 3);
   for (int64_t step = 0; step < options.steps; ++step) {
+    if (options.kernels && step == options.steps - summary.kernel_steps) StartKernelTimes();
     StepRecord record = executor.RunStep(step);
     record.process_bytes = PeakProcessBytes();
     peak_memory = std::max(peak_memory, record.peak_memory_bytes);
+    if (record.skipped && transport.rank() == 0) {
+      LogInfo("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}", step,
+              record.loss_scale);
+    }
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
   }
+  if (options.kernels) summary.kernels = StopKernelTimes();
+  summary.not_captured = executor.not_captured();
   if (summary.steps.empty()) return summary;
   // One and the same step on all devices: the first one's.
   int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;

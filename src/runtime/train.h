@@ -24,6 +24,9 @@ struct TrainOptions {
   double clip_norm = 0;  // 0: gradients as they are
   bool trace = false;
   int threads = 1;  // for the kernels of a device
+  at::Device device = at::kCPU;
+  bool capture = true;   // see ExecutorOptions
+  bool kernels = false;  // on CUDA: measure kernels in the last steps
 };
 
 struct TrainInputs {
@@ -46,6 +49,9 @@ struct TrainSummary {
   int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
   int64_t peak_process_bytes = 0;  // resident, of the process that used most; its ranks may be many
   Trace trace;                     // of all devices; on the first one only
+  std::vector<KernelTime> kernels;  // of `kernel_steps` steps, of this process
+  int64_t kernel_steps = 0;
+  std::string not_captured;  // why steps were not repeated as a graph
 };
 
 // The step with the median of the times, the later of two; 0 where there is none.

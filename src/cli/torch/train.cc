@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
+#include "cli/torch/kernel_table.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/train_screen.h"
@@ -32,6 +33,7 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "report/chrome_trace.h"
+#include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
 
 namespace heddle {
@@ -43,7 +45,8 @@ struct TrainArgs {
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
   std::string plan_model, cluster, data, weights, reference, trace;
-  std::string init = "file";
+  std::string init = "file", device = "cpu";
+  bool eager = false, kernels = false;
   MetricsOptions metrics;
   RankOptions ranks;
   int64_t seed = 0;
@@ -159,6 +162,8 @@ TrainOptions OptionsOf(const TrainArgs& args) {
   options.lr.lr = options.optimizer.lr;
   options.lr.total_steps = options.steps;
   options.trace = !args.trace.empty();
+  options.capture = !args.eager;
+  options.kernels = args.kernels;
   Optimizer checked(options.optimizer);
   CheckSchedule(options.lr);
   if (!(options.clip_norm >= 0))
@@ -168,10 +173,9 @@ TrainOptions OptionsOf(const TrainArgs& args) {
 
 // What plans may say and the kernels here do not do.
 void RequireRunnable(const Precision& precision) {
-  bool half = precision.compute == DType::kF16 || precision.gradients == DType::kF16;
-  if (!half && precision.products == Products::kAsCompute) return;
-  ThrowInput("precision {}: such a plan can be simulated but not run yet; use f32 or bf16",
-             half ? Name(DType::kF16) : PrecisionName(precision.compute, precision.products));
+  if (precision.products == Products::kAsCompute) return;
+  ThrowInput("precision {}: such a plan can be simulated but not run yet; use f32, bf16 or f16",
+             PrecisionName(precision.compute, precision.products));
 }
 
 Prepared Prepare(const TrainArgs& args) {
@@ -266,6 +270,10 @@ class Screen {
       PrintSummary(summary, size_);
       if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
       fmt::print("{}", BesideMeasured(prediction_, summary));
+      if (args_.kernels) {
+        fmt::print("{}", KernelTable(summary.kernels, summary.kernel_steps,
+                                     summary.steps[summary.median_step].seconds));
+      }
       return;
     }
     double seconds = summary.steps[summary.median_step].seconds;
@@ -278,6 +286,8 @@ class Screen {
     AddPrediction(json, prediction_, summary);
     json["tokens_per_second"] = size_.tokens / seconds;
     json["ranks"] = size_.devices;
+    json["captured"] = summary.not_captured.empty();
+    if (args_.kernels) json["kernels"] = KernelJson(summary.kernels, summary.kernel_steps);
     if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
     PrintJson(json);
   }
@@ -308,10 +318,14 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   MeterAllocations();
   return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
+    TrainOptions options = prepared.options;
+    // Ranks that are threads share this process's first device and those after it.
+    options.device =
+        ChooseDevice(args.device, mode == RankMode::kHere ? transport.rank() : launch.local_rank);
     TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
     std::unique_ptr<Screen> screen;
     if (transport.rank() == 0) screen = std::make_unique<Screen>(args, prepared);
-    TrainSummary summary = TrainDevice(inputs, prepared.options, transport,
+    TrainSummary summary = TrainDevice(inputs, options, transport,
                                        [&](const StepRecord& record) { screen->Step(record); });
     if (screen) screen->Finish(summary);
   });
@@ -384,6 +398,8 @@ void AddOutput(CLI::App& command, TrainArgs& args) {
                      "TensorBoard event files in this folder");
   command.add_option("--trace", args.trace,
                      "what ran when, as a Chrome trace (ui.perfetto.dev opens it)");
+  command.add_flag("--kernels", args.kernels,
+                   "on CUDA: where the time of the last steps went, kernel by kernel");
   command.add_option("--reference", args.reference,
                      "safetensors with a tensor 'losses' to print beside ours");
 }
@@ -412,6 +428,13 @@ void AddTrain(CLI::App& app) {
   command->add_option("--timeout", args->ranks.deadline_seconds, "seconds a rank waits for another")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  command
+      ->add_option("--device", args->device,
+                   "what ranks compute on; auto: CUDA where there is a device")
+      ->check(CLI::IsMember(DeviceNames()))
+      ->capture_default_str();
+  command->add_flag("--eager", args->eager,
+                    "on CUDA: every step instruction by instruction, not captured as a graph");
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))

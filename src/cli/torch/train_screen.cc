@@ -35,7 +35,8 @@ StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr)
   metrics.grad_norm = record.grad_norm;
   metrics.tokens_per_second = size.tokens / record.seconds;
   metrics.tflops = size.flops / record.seconds / 1e12;
-  if (size.peak_flops > 0 && !size.nominal) metrics.mfu = size.flops / record.seconds / size.peak_flops;
+  if (size.peak_flops > 0 && !size.nominal)
+    metrics.mfu = size.flops / record.seconds / size.peak_flops;
   metrics.memory_bytes = record.process_bytes;
   return metrics;
 }
