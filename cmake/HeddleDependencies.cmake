@@ -74,7 +74,9 @@ if(HEDDLE_TORCH)
   endif()
   # Every torch header is a system header to us, and the flags of the package come along.
   add_library(heddle_torch INTERFACE)
-  target_link_libraries(heddle_torch INTERFACE ${TORCH_LIBRARIES})
+  # Upstream libtorch exports parts of an older libstdc++ (std::filesystem among them) that crash when called from
+  # outside: the compiler's own must be found first.
+  target_link_libraries(heddle_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
   target_include_directories(heddle_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
   # Upstream libtorch ships the headers of its own fmt, which come before the system's and do not match its
   # library: there, code beside torch takes fmt from the headers alone.
@@ -84,5 +86,6 @@ if(HEDDLE_TORCH)
       break()
     endif()
   endforeach()
+  include(HeddleCuda)
   message(STATUS "libtorch ${Torch_VERSION}: ${TORCH_LIBRARY}")
 endif()

@@ -36,9 +36,11 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
       buffers_(run_.buffers.size()),
       pending_by_buffer_(run_.buffers.size(), kNothing),
       scratch_(program.model.graph.values.size()),
+      stream_(NewStream(options_.device)),
       origin_(MonotonicSeconds()) {
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
   AllocationMeter::Scope metered(meter_);
+  StreamScope streamed(stream_);
   OpenGroups();
   for (int s : run_.stages) {
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {
@@ -49,6 +51,13 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   }
   LoadConstants(constants);
   PrepareSegments();
+  at::TensorOptions number = at::TensorOptions(at::kDouble).device(options_.device);
+  factors_.lr = at::zeros({}, number);
+  if (program.precision.compute == DType::kF16 || program.precision.gradients == DType::kF16)
+    loss_scale_.emplace(options_.device);
+  if (stream_)
+    inputs_ = std::make_unique<StepInputs>(program, run_, device_, options_.device, data_);
+  not_captured_ = WhyNotCaptured();
 }
 
 // Every device opens the groups it is in, in the order of their members.
@@ -87,12 +96,26 @@ void Executor::LoadConstants(const ConstantSource& constants) {
 
 StepRecord Executor::RunStep(int64_t step) {
   AllocationMeter::Scope metered(meter_);
+  StreamScope streamed(stream_);
   step_ = step;
   batches_.clear();
   gradients_.clear();
   meter_.ResetPeak();
+  if (stream_) ResetPeakMemory(options_.device);
   kind_seconds_.fill(0);
   double start = charged_until_ = MonotonicSeconds();
+  factors_.lr.fill_(options_.lr ? options_.lr(step_) : options_.optimizer.lr);
+  if (inputs_) inputs_->Begin(step);
+  RunOrReplay();
+  StepRecord record = ReadReport();
+  record.step = step;
+  record.seconds = charged_until_ - start;
+  record.peak_memory_bytes = stream_ ? MemoryOf(options_.device).peak : meter_.peak();
+  record.kind_seconds.assign(kind_seconds_.begin(), kind_seconds_.end());
+  return record;
+}
+
+void Executor::RunInstructions() {
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
     const Instruction& instruction = run_.instructions[i];
     running_ = instruction.op;
@@ -109,14 +132,6 @@ StepRecord Executor::RunStep(int64_t step) {
   }
   FinishAll();
   if (options_.trace) SampleMemory();
-  StepRecord record;
-  record.step = step;
-  record.loss = loss_;
-  record.grad_norm = std::sqrt(squared_norm_);
-  record.seconds = charged_until_ - start;
-  record.peak_memory_bytes = meter_.peak();
-  record.kind_seconds.assign(kind_seconds_.begin(), kind_seconds_.end());
-  return record;
 }
 
 // What has passed since the last call was spent on instructions of this kind.

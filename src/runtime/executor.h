@@ -18,13 +18,16 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/reader.h"
 #include "program/program.h"
 #include "program/step_record.h"
 #include "program/trace.h"
+#include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
-#include "checkpoint/reader.h"
+#include "runtime/loss_scale.h"
 #include "runtime/parameter_store.h"
 #include "runtime/single_device.h"
+#include "runtime/step_inputs.h"
 #include "runtime/transport/transport.h"
 
 namespace heddle {
@@ -39,10 +42,8 @@ struct ExecutorOptions {
   bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
   bool trace = false;
   RankSlot* slot = nullptr;  // where to say which instruction it is at; null: nowhere
+  bool capture = true;       // on CUDA: repeat a step as one graph, where that is possible
 };
-
-// Rows of the batch of a step, by input.
-using DataFn = std::function<Batch(int64_t step, Block rows)>;
 
 class Executor {
  public:
@@ -54,13 +55,16 @@ class Executor {
   // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
   StepRecord RunStep(int64_t step);
 
+  // Why steps are not repeated as a graph; empty where they are, or will be.
+  const std::string& not_captured() const { return not_captured_; }
+  LossScale* loss_scale() { return loss_scale_ ? &*loss_scale_ : nullptr; }
+
   // What this device holds of the weights, and of the last step's gradients.
   std::vector<ParameterPart> Weights();
   const std::vector<ParameterPart>& Gradients() const { return gradients_; }
 
   // What this device answers for of weights and moments: views, good until the next step.
-  std::vector<StatePart> State();
-  int64_t updates() const;  // of the optimizer so far
+  TrainState State();
   // Goes on from a checkpoint; weights are what the constructor was given. Throws InputError where it lacks what the
   // optimizer needs.
   void Restore(CheckpointReader& from);
@@ -77,6 +81,13 @@ class Executor {
   void OpenGroups();
   void PrepareSegments();
   void LoadConstants(const ConstantSource& constants);
+
+  void RunInstructions();
+  void RunOrReplay();
+  std::string WhyNotCaptured() const;
+  void FinishReport(const at::Tensor& sums);
+  StepRecord ReadReport();
+  void DropAll();
 
   void FinishOperands(const Instruction& i);
   void Execute(size_t index);
@@ -150,7 +161,16 @@ class Executor {
   std::vector<Sent> sends_;
   std::vector<at::Tensor> scratch_;  // per value
   std::map<int, Batch> batches_;     // by micro-batch: rows at hand
-  double loss_ = 0, squared_norm_ = 0;
+  double loss_ = 0;
+  std::optional<c10::Stream> stream_;   // where all work of a device but the CPU goes
+  std::unique_ptr<StepInputs> inputs_;  // of such a device
+  std::unique_ptr<StepGraph> graph_;    // of a steady step
+  std::string not_captured_;
+  int64_t eager_steps_ = 0;
+  bool look_closer_ = false;  // a step is run again to find out what is not finite
+  std::optional<LossScale> loss_scale_;
+  UpdateFactors factors_;
+  at::Tensor report_;  // f64: loss, norm, whether the update was skipped
   std::vector<ParameterPart> gradients_;
   AllocationMeter meter_;
   std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step

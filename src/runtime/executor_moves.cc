@@ -6,19 +6,12 @@
 namespace heddle {
 
 void Executor::Load(const Instruction& i) {
-  const StageProgram& at = stage(i.stage);
-  const Local& local = at.locals[static_cast<size_t>(i.index)];
-  const Value& value = program_.model.graph.value(local.value);
-  int64_t rows = value.type.shape[0] / program_.microbatches;
-  if (!batches_.count(i.microbatch)) {
-    batches_[i.microbatch] = data_(step_, {i.microbatch * rows, (i.microbatch + 1) * rows});
+  if (inputs_) {
+    At(i.writes[0]) = inputs_->at(i);
+    return;
   }
-  Position position = PositionIn(at, device_);
-  Tile tile;
-  for (const ShardedDim& dim : local.sharding.dims)
-    tile.push_back(HeldRanges(at.mesh, dim, position));
-  at::Tensor part = TakeTile(batches_[i.microbatch].at(value.name), tile);
-  At(i.writes[0]) = part.to(options_.device, ToTorch(local.dtype)).contiguous();
+  if (!batches_.count(i.microbatch)) batches_[i.microbatch] = data_(step_, RowsOf(program_, i));
+  At(i.writes[0]) = LoadedPart(program_, i, device_, batches_[i.microbatch]);
 }
 
 void Executor::Reshard(const Instruction& i, size_t index) {

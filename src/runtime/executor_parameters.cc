@@ -39,9 +39,11 @@ at::Tensor Executor::FinalGradients(BufferId id) {
   return At(id);
 }
 
-// Gradients that nothing has reduced or looked at stay as they were added.
+// Gradients that nothing has reduced or looked at stay as they were added. An accelerator takes them flat: a few
+// kernels rather than some for every parameter.
 bool Executor::IsAsAdded(BufferId id) {
-  return run_.buffers[id.index()].kind == BufferKind::kWeightGradients && !At(id).defined() &&
+  return options_.device.is_cpu() &&
+         run_.buffers[id.index()].kind == BufferKind::kWeightGradients && !At(id).defined() &&
          !options_.keep_gradients;
 }
 
@@ -84,7 +86,9 @@ void Executor::SyncTied(const Instruction& i, size_t index) {
 }
 
 void Executor::Report(const Instruction& i, size_t index) {
-  double loss = 0, squares = 0;
+  at::TensorOptions number = at::TensorOptions(at::kDouble).device(options_.device);
+  at::Tensor sums = at::zeros({2}, number);  // of the loss, and of the squares of gradients
+  at::Tensor loss = sums[0], squares = sums[1];
   for (BufferId id : i.reads) {
     const Buffer& buffer = run_.buffers[id.index()];
     const StageProgram& at = stage(buffer.stage);
@@ -95,18 +99,37 @@ void Executor::Report(const Instruction& i, size_t index) {
       for (size_t a = 0; a < position.size(); ++a) {
         counts = counts && (position[a] == 0 || local.sharding.partial[a] == PartialState::kSum);
       }
-      if (counts) loss += At(id).item<double>();
-    } else if (options_.measure_norm || options_.clip_norm > 0) {
+      if (counts) loss.add_(At(id));
+    } else if (options_.measure_norm || options_.clip_norm > 0 || loss_scale_) {
       GroupStore& group = store(buffer.stage, buffer.index);
-      squares += IsAsAdded(id) ? group.SquaredNormOfAdded() : group.SquaredNorm(FinalGradients(id));
+      squares.add_(IsAsAdded(id) ? group.SquaredNormOfAdded()
+                                 : group.SquaredNorm(FinalGradients(id)));
     }
   }
-  at::Tensor sums = at::tensor({loss, squares}, at::kDouble);
-  StartCollective(index, i, Reduction::kSum, sums, sums, [this, sums] {
-    loss_ = sums[0].item<double>();
-    squared_norm_ = sums[1].item<double>();
-    if (!std::isfinite(loss_)) StopNotFinite();
-  });
+  StartCollective(index, i, Reduction::kSum, sums, sums, [this, sums] { FinishReport(sums); });
+}
+
+// What the update needs to know of the whole step. The host looks at it here only where it holds it anyway.
+void Executor::FinishReport(const at::Tensor& sums) {
+  at::Tensor loss = sums[0], norm = sums[1].sqrt();
+  at::Tensor stop = at::isfinite(loss).logical_not(), skip = stop;
+  factors_.scale = at::ones_like(loss);
+  if (loss_scale_) {
+    at::Tensor overflow = at::isfinite(norm).logical_not();
+    skip = at::logical_or(stop, overflow);
+    norm = norm / loss_scale_->value();
+    factors_.scale = loss_scale_->value().reciprocal();
+    if (!look_closer_) loss_scale_->Update(overflow);
+  }
+  if (options_.clip_norm > 0) {
+    at::Tensor clipped = factors_.scale * options_.clip_norm / (norm + 1e-6);
+    factors_.scale = at::where(norm > options_.clip_norm, clipped, factors_.scale);
+  }
+  factors_.skip = skip.to(at::kDouble);
+  report_ = at::stack({loss, norm, factors_.skip});
+  if (!sums.is_cpu() && !look_closer_) return;
+  loss_ = loss.item<double>();
+  if (!std::isfinite(loss_)) StopNotFinite();
 }
 
 // All devices come here together: the first parameter, in the model's order, of which any of them holds a number
@@ -159,15 +182,11 @@ void Executor::StopNotFinite() {
 }
 
 void Executor::Update(const Instruction& i) {
-  double norm = std::sqrt(squared_norm_);
-  double scale =
-      options_.clip_norm > 0 && norm > options_.clip_norm ? options_.clip_norm / (norm + 1e-6) : 1;
-  double lr = options_.lr ? options_.lr(step_) : options_.optimizer.lr;
   GroupStore& group = store(i.stage, i.index);
-  if (IsAsAdded(i.reads[0])) return group.UpdateFromAdded(scale, lr);
+  if (IsAsAdded(i.reads[0])) return group.UpdateFromAdded(factors_);
   at::Tensor reduced = FinalGradients(i.reads[0]);
   if (options_.keep_gradients) KeepGradients(i, reduced);
-  group.Update(reduced, scale, lr);
+  group.Update(reduced, factors_);
 }
 
 void Executor::GatherWeights(const Instruction& i, size_t index) {
@@ -213,23 +232,36 @@ std::vector<ParameterPart> Executor::Weights() {
   return parts;
 }
 
-std::vector<StatePart> Executor::State() {
-  std::vector<StatePart> parts;
+TrainState Executor::State() {
+  TrainState state;
+  int64_t updates = 0;
   for (auto& [key, held] : stores_) {
-    for (StatePart& part : held->State()) parts.push_back(std::move(part));
+    for (StatePart& part : held->State()) state.parts.push_back(std::move(part));
+    updates = std::max(updates, held->updates());
   }
-  return parts;
-}
-
-int64_t Executor::updates() const {
-  int64_t most = 0;
-  for (const auto& [key, held] : stores_) most = std::max(most, held->updates());
-  return most;
+  state.numbers["updates"] = updates;
+  if (loss_scale_) {
+    LossScale::State scale = loss_scale_->state();
+    state.numbers["loss_scale"] = {{"scale", scale.scale}, {"good_steps", scale.good_steps}};
+  }
+  return state;
 }
 
 void Executor::Restore(CheckpointReader& from) {
-  const Json& run = from.manifest().run;
-  int64_t updates = run.value("updates", int64_t{0});
+  Json numbers = from.manifest().run.value("state", Json::object());
+  auto number = [&](const Json& json, const char* key) {
+    auto found = json.is_object() ? json.find(key) : json.end();
+    if (!json.is_object() || found == json.end() || !found->is_number()) {
+      ThrowInput("{}: {}: run: {} is missing", from.path(), kManifestName, key);
+    }
+    return found->get<double>();
+  };
+  auto updates = static_cast<int64_t>(number(numbers, "updates"));
+  if (loss_scale_ && numbers.contains("loss_scale")) {
+    const Json& scale = numbers["loss_scale"];
+    loss_scale_->set_state(
+        {number(scale, "scale"), static_cast<int64_t>(number(scale, "good_steps"))});
+  }
   const std::string& name = options_.optimizer.name;
   auto source = [&](StateKind kind, bool needed) -> WeightSource {
     if (!needed) return nullptr;

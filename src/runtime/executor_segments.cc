@@ -117,8 +117,18 @@ void Executor::RunForward(const Instruction& i) {
     std::vector<Block> blocks = BlocksOf(run, n, i.microbatch);
     RandomState random{options_.seed, static_cast<uint64_t>(step_),
                        static_cast<uint64_t>(program_.origin[index].value)};
+    const Rule& rule = program_.model.rules[index];
+    // libtorch has few kernels of f16 on the CPU: there it is how results are kept, not how they are computed.
+    bool widens = options_.device.is_cpu() && program_.precision.compute == DType::kF16;
+    if (widens) {
+      for (at::Tensor& operand : operands) {
+        if (operand.scalar_type() == at::kHalf) operand = operand.to(at::kFloat);
+      }
+    }
     std::vector<at::Tensor> results =
-        run.kernels[n]({node.attributes, program_.model.rules[index], blocks, operands, random});
+        run.kernels[n]({node.attributes, rule, blocks, operands, random});
+    for (size_t r = 0; widens && r < results.size(); ++r)
+      results[r] = results[r].to(ToTorch(rule.result_dtypes[r]));
     if (keeps && run.late[n]) saved.late_results.push_back(results);
     for (size_t r = 0; r < results.size(); ++r)
       scratch_[node.results[r].index()] = std::move(results[r]);
@@ -196,8 +206,14 @@ void Executor::RunBackward(const Instruction& i) {
     if (at.outputs[o].gradient < 0 || !saved.outputs[o].requires_grad()) continue;
     const at::Tensor& made = saved.outputs[o];
     outputs.push_back(made);
-    seeds.push_back(i.reads[o].valid() ? At(i.reads[o]).to(made.scalar_type())
-                                       : at::ones_like(made));
+    at::Tensor seed;
+    if (i.reads[o].valid()) {
+      seed = At(i.reads[o]).to(made.scalar_type());
+    } else {
+      seed = loss_scale_ ? loss_scale_->value().to(made.scalar_type()).expand_as(made)
+                         : at::ones_like(made);
+    }
+    seeds.push_back(seed);
   }
   bool split = i.half == Half::kB;
   std::vector<at::Tensor> wanted;

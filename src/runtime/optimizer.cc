@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "runtime/torch_compat.h"
 
 namespace heddle {
 namespace {
@@ -52,12 +53,8 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters,
                      const std::vector<at::Tensor>& gradients) {
   at::NoGradGuard no_grad;
   ++state_.steps;
-  bool adam = options_.name == "adam" || options_.name == "adamw";
+  MakeMoments(parameters);
   for (size_t p = 0; p < parameters.size(); ++p) {
-    if (state_.first.size() <= p) {
-      state_.first.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(parameters[p]));
-      state_.second.push_back(adam ? at::zeros_like(parameters[p]) : at::Tensor());
-    }
     at::Tensor gradient = gradients[p].contiguous();
     int64_t elements = parameters[p].numel();
     // A device has its own caches and would rather have few kernels.
@@ -75,6 +72,80 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters,
                Piece(state_.second[p], begin, size));
       }
     });
+  }
+}
+
+Optimizer::State Optimizer::state() const {
+  State state = state_;
+  if (device_steps_.defined()) state.steps = std::llround(device_steps_.item<double>());
+  return state;
+}
+
+void Optimizer::Restore(State state) {
+  state_ = std::move(state);
+  device_steps_.reset();
+}
+
+void Optimizer::MakeMoments(const std::vector<at::Tensor>& parameters) {
+  bool adam = options_.name == "adam" || options_.name == "adamw";
+  for (size_t p = state_.first.size(); p < parameters.size(); ++p) {
+    state_.first.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(parameters[p]));
+    state_.second.push_back(adam ? at::zeros_like(parameters[p]) : at::Tensor());
+  }
+}
+
+void Optimizer::Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                     const UpdateFactors& factors) {
+  if (parameters.empty()) return;
+  if (!parameters.front().is_cpu()) return StepOnDevice(parameters, gradients, factors);
+  if (factors.skip.item<double>() != 0) return;
+  at::NoGradGuard no_grad;
+  options_.lr = factors.lr.item<double>();
+  double scale = factors.scale.item<double>();
+  if (scale == 1) return Step(parameters, gradients);
+  std::vector<at::Tensor> scaled;
+  for (const at::Tensor& gradient : gradients) scaled.push_back(gradient * scale);
+  Step(parameters, scaled);
+}
+
+// Steps that are skipped do not count, and where a gradient is not finite nothing of it may reach the weights.
+void Optimizer::StepOnDevice(std::vector<at::Tensor>& parameters,
+                             const std::vector<at::Tensor>& gradients,
+                             const UpdateFactors& factors) {
+  at::NoGradGuard no_grad;
+  MakeMoments(parameters);
+  at::Tensor lr = factors.lr.to(at::kFloat), scale = factors.scale.to(at::kFloat);
+  at::Tensor skip = factors.skip.to(at::kFloat);
+  if (!device_steps_.defined()) {
+    device_steps_ = at::full({}, static_cast<double>(state_.steps), lr.options());
+  }
+  device_steps_.add_(1 - skip);
+  if (state_.second.front().defined()) {
+    return FusedAdam({.parameters = parameters,
+                      .gradients = gradients,
+                      .first = state_.first,
+                      .second = state_.second,
+                      .step = device_steps_,
+                      .lr = lr,
+                      .beta1 = options_.betas[0],
+                      .beta2 = options_.betas[1],
+                      .weight_decay = options_.weight_decay,
+                      .eps = options_.eps,
+                      .decoupled = options_.name == "adamw",
+                      .inverse_scale = scale.reciprocal(),
+                      .skip = skip});
+  }
+  at::Tensor skips = skip != 0;
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    at::Tensor change = gradients[p] * scale;
+    if (options_.weight_decay != 0) change = change.add(parameters[p], options_.weight_decay);
+    change = at::where(skips, at::zeros({}, change.options()), change);
+    if (state_.first[p].defined()) {
+      state_.first[p].copy_(
+          at::where(skips, state_.first[p], state_.first[p] * options_.momentum + change));
+      change = at::where(skips, change, state_.first[p]);
+    }
+    parameters[p].sub_(change * lr);
   }
 }
 

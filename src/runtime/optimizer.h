@@ -21,30 +21,45 @@ struct OptimizerOptions {
 // The names `name` may have.
 const std::vector<std::string>& OptimizerNames();
 
+// What an update depends on and a step may find out on its device: f64 tensors of one number, where the parameters are.
+struct UpdateFactors {
+  at::Tensor lr;
+  at::Tensor scale;  // gradients are multiplied by it
+  at::Tensor skip;   // not 0: parameters and moments stay as they are
+};
+
 class Optimizer {
  public:
   // Throws InputError for unknown names and numbers out of range.
   explicit Optimizer(OptimizerOptions options);
 
-  void set_lr(double lr) { options_.lr = lr; }
   // Updates parameters in place. The same parameters must be given each time.
   void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients);
+  // The same with the factors, the host waiting for nothing where parameters are on another device. Gradients may be
+  // overwritten.
+  void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+            const UpdateFactors& factors);
 
   // What it has kept: as many steps, and moments (undefined: none) for the parameters in the order they were given.
   struct State {
     int64_t steps = 0;
     std::vector<at::Tensor> first, second;
   };
-  const State& state() const { return state_; }
+  State state() const;  // waits for the device the parameters are on
   // To go on from; moments for the parameters that will be given.
-  void Restore(State state) { state_ = std::move(state); }
+  void Restore(State state);
 
  private:
+  void MakeMoments(const std::vector<at::Tensor>& parameters);
+  void StepOnDevice(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
+                    const UpdateFactors& factors);
   // Some elements, at this step; moments the optimizer has none of are undefined.
   void Update(at::Tensor weights, at::Tensor gradient, at::Tensor first, at::Tensor second) const;
 
   OptimizerOptions options_;
   State state_;
+  at::Tensor
+      device_steps_;  // f32, where the parameters are on another device: state_.steps does not go on
 };
 
 }  // namespace heddle

@@ -39,8 +39,12 @@ double Expected(const std::string& name) {
 
 TEST(Optimizer, FollowsItsFormula) {
   for (const std::string& name : OptimizerNames()) {
-    Optimizer optimizer({.name = name, .lr = kLr, .betas = {kB1, kB2}, .eps = kEps,
-                         .weight_decay = kDecay, .momentum = kMomentum});
+    Optimizer optimizer({.name = name,
+                         .lr = kLr,
+                         .betas = {kB1, kB2},
+                         .eps = kEps,
+                         .weight_decay = kDecay,
+                         .momentum = kMomentum});
     std::vector<at::Tensor> weights = {at::full({1}, 1.5, at::kDouble)};
     for (double g : kGradients) optimizer.Step(weights, {at::full({1}, g, at::kDouble)});
     EXPECT_NEAR(weights[0].item<double>(), Expected(name), 1e-12) << name;

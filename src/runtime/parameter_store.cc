@@ -91,40 +91,57 @@ void GroupStore::AddGradient(size_t slot, const at::Tensor& gradient) {
 at::Tensor GroupStore::TakeGradients() {
   at::Tensor flat =
       at::empty({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
+  std::vector<at::Tensor> to, from;
   int64_t end = 0;
   for (size_t s = 0; s < slots_.size(); ++s) {
     at::Tensor part = flat.narrow(0, slots_[s].offset, slots_[s].elements).view(slots_[s].local);
-    if (added_[s].defined()) {
-      part.copy_(added_[s]);
-    } else {
-      part.zero_();
-    }
-    added_[s].reset();
     end = slots_[s].offset + slots_[s].elements;
+    if (!added_[s].defined()) {
+      part.zero_();
+      continue;
+    }
+    to.push_back(part);
+    from.push_back(std::move(added_[s]));
+    added_[s].reset();
   }
+  CopyEach(to, from);
   if (end < flat_elements_) flat.narrow(0, end, flat_elements_ - end).zero_();
   return flat;
 }
 
-double GroupStore::SquaredNormOfAdded() const {
-  double sum = 0;
+namespace {
+
+// Longer sums of fp32 lose digits; these are added up in f64.
+constexpr int64_t kLongestDot = int64_t{1} << 24;
+
+void AddSquares(at::Tensor& sum, const at::Tensor& flat) {
+  for (int64_t at = 0; at < flat.numel(); at += kLongestDot) {
+    at::Tensor part = flat.narrow(0, at, std::min(kLongestDot, flat.numel() - at));
+    sum.add_(part.dot(part));
+  }
+}
+
+}  // namespace
+
+at::Tensor GroupStore::SquaredNormOfAdded() const {
+  at::Tensor sum = at::zeros({}, flat_.options().dtype(at::kDouble));
   for (size_t s = 0; s < slots_.size(); ++s) {
     if (!slots_[s].counts || !added_[s].defined()) continue;
-    at::Tensor flat = added_[s].reshape({-1}).to(at::kFloat);
-    sum += flat.dot(flat).item<double>();
+    AddSquares(sum, added_[s].reshape({-1}).to(at::kFloat));
   }
   return sum;
 }
 
-double GroupStore::SquaredNorm(const at::Tensor& reduced) const {
-  double sum = 0;
-  for (const Slot& slot : slots_) {
-    if (!slot.counts) continue;
-    int64_t from = std::max(slot.offset, begin_);
-    int64_t to = std::min(slot.offset + slot.elements, begin_ + chunk_);
-    if (from >= to) continue;
-    at::Tensor part = reduced.narrow(0, from - begin_, to - from);
-    sum += part.dot(part).item<double>();
+at::Tensor GroupStore::SquaredNorm(const at::Tensor& reduced) const {
+  at::Tensor sum = at::zeros({}, flat_.options().dtype(at::kDouble));
+  for (size_t s = 0; s < slots_.size();) {
+    // Neighbours that count alike, together.
+    size_t next = s + 1;
+    while (next < slots_.size() && slots_[next].counts == slots_[s].counts) ++next;
+    int64_t from = std::max(slots_[s].offset, begin_);
+    int64_t to = std::min(slots_[next - 1].offset + slots_[next - 1].elements, begin_ + chunk_);
+    if (slots_[s].counts && from < to) AddSquares(sum, reduced.narrow(0, from - begin_, to - from));
+    s = next;
   }
   return sum;
 }
@@ -140,11 +157,11 @@ bool GroupStore::IsFiniteAsAdded(size_t slot) const {
   return !added_[slot].defined() || at::isfinite(added_[slot]).all().item<bool>();
 }
 
-void GroupStore::Update(const at::Tensor& reduced, double scale, double lr) {
-  Step({master_}, {reduced}, scale, lr);
+void GroupStore::Update(const at::Tensor& reduced, const UpdateFactors& factors) {
+  Step({master_}, {reduced}, factors);
 }
 
-void GroupStore::UpdateFromAdded(double scale, double lr) {
+void GroupStore::UpdateFromAdded(const UpdateFactors& factors) {
   KeepMomentsBySlot();
   std::vector<at::Tensor> weights, gradients;
   for (size_t s = 0; s < slots_.size(); ++s) {
@@ -154,17 +171,13 @@ void GroupStore::UpdateFromAdded(double scale, double lr) {
                               : at::zeros_like(weights[s]));
     added_[s].reset();
   }
-  Step(std::move(weights), std::move(gradients), scale, lr);
+  Step(std::move(weights), std::move(gradients), factors);
 }
 
 void GroupStore::Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients,
-                      double scale, double lr) {
+                      const UpdateFactors& factors) {
   at::NoGradGuard no_grad;
-  if (scale != 1) {
-    for (at::Tensor& gradient : gradients) gradient = gradient * scale;
-  }
-  optimizer_->set_lr(lr);
-  optimizer_->Step(weights, gradients);
+  optimizer_->Step(weights, gradients, factors);
   if (same_) return;
   if (group_.zero == 3) {
     shard_.copy_(master_);
@@ -223,12 +236,12 @@ at::Tensor GroupStore::Moment(const std::vector<at::Tensor>& moments, size_t slo
 
 std::vector<StatePart> GroupStore::State() const {
   std::vector<StatePart> parts;
+  Optimizer::State state = optimizer_->state();
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
     Block flat{std::max(slot.offset, begin_),
                std::min(slot.offset + slot.elements, begin_ + chunk_)};
     if (!slot.counts || flat.begin >= flat.end) continue;
-    const Optimizer::State& state = optimizer_->state();
     parts.push_back({names_[s],
                      shapes_[s],
                      slot.tile,

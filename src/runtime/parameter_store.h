@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -39,17 +40,19 @@ class GroupStore {
   void AddGradient(size_t slot, const at::Tensor& gradient);
   // Everything added since the last call, flat; slots that nothing was added to are zero.
   at::Tensor TakeGradients();
+  void DropGradients() { std::fill(added_.begin(), added_.end(), at::Tensor()); }
 
   // What the transport sums, and where the result goes: the chunk this device updates.
   int64_t chunk_elements() const { return chunk_; }
   int64_t flat_elements() const { return flat_elements_; }
 
   // The sum of squares of a reduced gradient, of those elements that this device answers for.
-  double SquaredNorm(const at::Tensor& reduced) const;
-  void Update(const at::Tensor& reduced, double scale, double lr);
+  // An f64 tensor of one number, on the device.
+  at::Tensor SquaredNorm(const at::Tensor& reduced) const;
+  void Update(const at::Tensor& reduced, const UpdateFactors& factors);
   // The same for gradients that need no reduction: as they were added, without a flat copy.
-  double SquaredNormOfAdded() const;
-  void UpdateFromAdded(double scale, double lr);
+  at::Tensor SquaredNormOfAdded() const;
+  void UpdateFromAdded(const UpdateFactors& factors);
 
   // ZeRO: this device's chunk of the weights; a whole flat tensor to fill; and afterwards.
   at::Tensor Chunk() const;
@@ -83,8 +86,8 @@ class GroupStore {
   at::Tensor ChunkOf(const WeightSource& source) const;
   at::Tensor Moment(const std::vector<at::Tensor>& moments, size_t slot, Block flat) const;
   void KeepMomentsBySlot();
-  void Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients, double scale,
-            double lr);
+  void Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients,
+            const UpdateFactors& factors);
 
   const ParameterGroup& group_;
   std::vector<std::string> names_;

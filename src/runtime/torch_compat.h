@@ -6,6 +6,7 @@
 #include <torch/version.h>
 
 #include <optional>
+#include <vector>
 
 #define HEDDLE_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) ||         \
@@ -49,6 +50,41 @@ inline void MoveStorage(const at::Tensor& from, const at::Tensor& to) {
   target->set_data_ptr_noswap(source->set_data_ptr({}));
   target->set_nbytes(bytes);
   source->set_nbytes(0);
+}
+
+// Copies each tensor to its partner of the same shape, which may be of another type: in few kernels, where there are.
+inline void CopyEach(std::vector<at::Tensor> to, const std::vector<at::Tensor>& from) {
+#if HEDDLE_TORCH_AT_LEAST(2, 1)
+  if (!to.empty() && to.front().is_cuda()) return at::_foreach_copy_(to, from);
+#endif
+  for (size_t t = 0; t < to.size(); ++t) to[t].copy_(from[t]);
+}
+
+// One step of Adam on a device, every number that changes between steps being there.
+struct AdamStep {
+  std::vector<at::Tensor> parameters, gradients, first, second;
+  at::Tensor step;  // the number of this step, from 1
+  at::Tensor lr;
+  double beta1 = 0, beta2 = 0, weight_decay = 0, eps = 0;
+  bool decoupled = true;     // decay of the weights, as in AdamW
+  at::Tensor inverse_scale;  // gradients are divided by it
+  at::Tensor skip;           // 1: nothing changes
+};
+inline void FusedAdam([[maybe_unused]] AdamStep s) {
+#if HEDDLE_TORCH_AT_LEAST(2, 3)
+  std::vector<at::Tensor> steps(s.parameters.size(), s.step);
+  if (s.decoupled) {
+    at::_fused_adamw_(s.parameters, s.gradients, s.first, s.second, {}, steps, s.lr, s.beta1,
+                      s.beta2, s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false,
+                      s.inverse_scale, s.skip);
+  } else {
+    at::_fused_adam_(s.parameters, s.gradients, s.first, s.second, {}, steps, s.lr, s.beta1,
+                     s.beta2, s.weight_decay, s.eps, /*amsgrad=*/false, /*maximize=*/false,
+                     s.inverse_scale, s.skip);
+  }
+#else
+  TORCH_CHECK(false, "Adam on a device needs libtorch 2.3 or newer");
+#endif
 }
 
 // Whether FusedAttention ever answers: preparing its operands costs copies.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "runtime/kernel_threads.h"
 #include "runtime/supervisor/rank_table.h"
 #include "runtime/tensor.h"
@@ -111,6 +112,8 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
   executor.trace = options.trace;
   executor.slot = options.slot;
+  executor.device = options.device;
+  executor.capture = options.capture;
   return executor;
 }
 
@@ -137,16 +140,26 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   summary.first_step = checkpoints.first_step();
   RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
   if (options.slot != nullptr) options.slot->step.store(summary.first_step);
+  if (options.kernels) {
+    summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, 3);
+  }
   for (int64_t step = summary.first_step; step < options.steps; ++step) {
+    if (options.kernels && step == options.steps - summary.kernel_steps) StartKernelTimes();
     StepRecord record = executor.RunStep(step);
     record.process_bytes = PeakProcessBytes();
     peak_memory = std::max(peak_memory, record.peak_memory_bytes);
+    if (record.skipped && transport.rank() == 0) {
+      LogInfo("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}", step,
+              record.loss_scale);
+    }
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
     SavingScope saving(saver);
-    checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps, executor.updates(),
+    checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps,
                           [&] { return executor.State(); });
   }
+  if (options.kernels) summary.kernels = StopKernelTimes();
+  summary.not_captured = executor.not_captured();
   {
     SavingScope saving(saver);
     checkpoints.Finish();

@@ -27,6 +27,9 @@ struct TrainOptions {
   int threads = 1;  // for the kernels of a device
   CheckpointOptions checkpoint;
   RankSlot* slot = nullptr;  // signs of life for a supervisor; null: there is none
+  at::Device device = at::kCPU;
+  bool capture = true;   // see ExecutorOptions
+  bool kernels = false;  // on CUDA: measure kernels in the last steps
 };
 
 struct TrainInputs {
@@ -54,6 +57,9 @@ struct TrainSummary {
   int64_t saves = 0, save_every = 0;  // checkpoints, and steps from one to the next
   double save_seconds = 0;            // that saving held training up
   double advised_interval = 0;        // seconds; 0: it was given in steps
+  std::vector<KernelTime> kernels;    // of `kernel_steps` steps, of this process
+  int64_t kernel_steps = 0;
+  std::string not_captured;  // why steps were not repeated as a graph
 };
 
 // The step with the median of the times, the later of two; 0 where there is none.

@@ -123,7 +123,7 @@ TEST(Checkpoints, OptimizersGoOn) {
   CheckpointReader reader(path, OpenCheckpoint(path));
   reader.RequireModel(trainer.graph());
   EXPECT_EQ(reader.manifest().ranks, 2);
-  EXPECT_EQ(reader.manifest().run["updates"], kHalf);
+  EXPECT_EQ(reader.manifest().run["state"]["updates"], kHalf);
   for (const auto& [name, tensor] : reader.manifest().tensors) {
     for (StateKind kind : {StateKind::kWeights, StateKind::kFirst, StateKind::kSecond}) {
       ASSERT_TRUE(reader.Whole(kind, name).has_value()) << name;

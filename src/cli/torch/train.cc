@@ -21,6 +21,7 @@
 #include "cli/plan_search.h"
 #include "cli/profile_args.h"
 #include "cli/torch/checkpoint_args.h"
+#include "cli/torch/kernel_table.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
@@ -37,6 +38,7 @@
 #include "program/verify.h"
 #include "report/chrome_trace.h"
 #include "report/goodput.h"
+#include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
 #include "runtime/calibrate/calibrate.h"
 #include "runtime/supervisor/member.h"
@@ -51,7 +53,8 @@ struct TrainArgs {
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
   std::string plan_model, cluster, data, weights, reference, trace;
-  std::string init = "file";
+  std::string init = "file", device = "cpu";
+  bool eager = false, kernels = false;
   MetricsOptions metrics;
   RankOptions ranks;
   CheckpointArgs checkpoint;
@@ -178,6 +181,8 @@ TrainOptions OptionsOf(const TrainArgs& args) {
   options.lr.total_steps = options.steps;
   options.trace = !args.trace.empty();
   options.checkpoint = args.checkpoint.Resolve();
+  options.capture = !args.eager;
+  options.kernels = args.kernels;
   Optimizer checked(options.optimizer);
   CheckSchedule(options.lr);
   if (!(options.clip_norm >= 0))
@@ -187,10 +192,9 @@ TrainOptions OptionsOf(const TrainArgs& args) {
 
 // What plans may say and the kernels here do not do.
 void RequireRunnable(const Precision& precision) {
-  bool half = precision.compute == DType::kF16 || precision.gradients == DType::kF16;
-  if (!half && precision.products == Products::kAsCompute) return;
-  ThrowInput("precision {}: such a plan can be simulated but not run yet; use f32 or bf16",
-             half ? Name(DType::kF16) : PrecisionName(precision.compute, precision.products));
+  if (precision.products == Products::kAsCompute) return;
+  ThrowInput("precision {}: such a plan can be simulated but not run yet; use f32, bf16 or f16",
+             PrecisionName(precision.compute, precision.products));
 }
 
 Prepared Prepare(const TrainArgs& args, const Membership* member) {
@@ -301,6 +305,10 @@ class Screen {
       if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
       fmt::print("{}", BesideMeasured(prediction_, summary));
       if (member_ == nullptr) fmt::print("{}\n", Describe(GoodputSoFar(summary)));
+      if (args_.kernels) {
+        fmt::print("{}", KernelTable(summary.kernels, summary.kernel_steps,
+                                     summary.steps[summary.median_step].seconds));
+      }
       return;
     }
     double seconds = summary.steps[summary.median_step].seconds;
@@ -320,6 +328,8 @@ class Screen {
                             {"advised_interval_seconds", summary.advised_interval},
                             {"held_up_seconds", summary.save_seconds}};
     }
+    json["captured"] = summary.not_captured.empty();
+    if (args_.kernels) json["kernels"] = KernelJson(summary.kernels, summary.kernel_steps);
     if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
     Give(std::move(json), summary);
   }
@@ -434,6 +444,9 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
                                args.data, *prepared.data)};
     bool first = transport.rank() == 0;
     TrainOptions options = prepared.options;
+    // Ranks that are threads share this process's first device and those after it.
+    options.device =
+        ChooseDevice(args.device, mode == RankMode::kHere ? transport.rank() : launch.local_rank);
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<Screen> screen;
@@ -515,6 +528,8 @@ void AddOutput(CLI::App& command, TrainArgs& args) {
                      "TensorBoard event files in this folder");
   command.add_option("--trace", args.trace,
                      "what ran when, as a Chrome trace (ui.perfetto.dev opens it)");
+  command.add_flag("--kernels", args.kernels,
+                   "on CUDA: where the time of the last steps went, kernel by kernel");
   command.add_option("--reference", args.reference,
                      "safetensors with a tensor 'losses' to print beside ours");
 }
@@ -545,6 +560,13 @@ void AddTrain(CLI::App& app) {
                    "seconds without a sign of life after which a rank counts as lost")
       ->check(CLI::Range(1.0, 1e6))
       ->capture_default_str();
+  command
+      ->add_option("--device", args->device,
+                   "what ranks compute on; auto: CUDA where there is a device")
+      ->check(CLI::IsMember(DeviceNames()))
+      ->capture_default_str();
+  command->add_flag("--eager", args->eager,
+                    "on CUDA: every step instruction by instruction, not captured as a graph");
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))

@@ -80,23 +80,23 @@ int64_t RunCheckpoints::Largest(int64_t mine) {
   return largest[0].item<int64_t>();
 }
 
-void RunCheckpoints::AfterStep(int64_t step, double seconds, bool last, int64_t updates,
-                               const StateFn& state) {
+void RunCheckpoints::AfterStep(int64_t step, double seconds, bool last, const StateFn& state) {
   if (!writer_) return;
   if (every_ == 0 && (step - first_step_ + 1 == kPaceSteps || last)) {
     constexpr double kNanos = 1e9;
     auto slowest = [&](double mine) {
       return static_cast<double>(Largest(static_cast<int64_t>(mine * kNanos))) / kNanos;
     };
-    double save = slowest(writer_->Rehearse(state())), pace = slowest(seconds);
+    double save = slowest(writer_->Rehearse(state().parts)), pace = slowest(seconds);
     interval_ = YoungInterval(save, options_.mtbf);
     every_ = std::max<int64_t>(1, static_cast<int64_t>(interval_ / std::max(pace, 1e-9)));
   }
   bool due = every_ > 0 && (step + 1) % every_ == 0;
   if (!due && !last) return;
+  TrainState now = state();
   Json run = run_;
-  run["updates"] = updates;
-  saving_ += writer_->Save(step + 1, state(), run);
+  run["state"] = now.numbers;
+  saving_ += writer_->Save(step + 1, now.parts, run);
   ++saves_;
 }
 

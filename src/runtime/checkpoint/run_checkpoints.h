@@ -34,8 +34,8 @@ class RunCheckpoints {
   int64_t first_step() const { return first_step_; }
 
   // After a step, all ranks together: saves where it is time to. `state` is asked for only then.
-  using StateFn = std::function<std::vector<StatePart>()>;
-  void AfterStep(int64_t step, double seconds, bool last, int64_t updates, const StateFn& state);
+  using StateFn = std::function<TrainState()>;
+  void AfterStep(int64_t step, double seconds, bool last, const StateFn& state);
   void Finish();
 
   int64_t every() const { return every_; }         // 0: not known yet

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
+#include "base/json.h"
 #include "checkpoint/manifest.h"
 #include "graph/tensor.h"
 #include "plan/exchange.h"
@@ -19,6 +21,13 @@ struct StatePart {
   Tile tile;
   Block elements;                    // of the tile's, in its order
   std::array<at::Tensor, 3> values;  // by kind, flat; undefined: the optimizer has none
+};
+
+// What a device goes on from.
+struct TrainState {
+  std::vector<StatePart> parts;
+  Json
+      numbers;  // the same on all devices: "updates" of the optimizer, "loss_scale" where there is one
 };
 
 }  // namespace heddle

@@ -1,9 +1,11 @@
 // Matrix products and attention. A contracted dimension that is split leaves each rank a term of
 // the sum: the product of its blocks, with the bias in the first rank's term only.
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/kernels/fused.h"
 #include "runtime/kernels/kernel_util.h"
 #include "runtime/torch_compat.h"
 
@@ -16,6 +18,10 @@ Tensors Linear(const KernelCall& call) {
   const bool rows_are_outputs = IntAttr(call.attributes, "transpose_weight", 0) != 0;
   const at::Tensor& w = Operand(call, 1);
   const at::Tensor bias = AddedOnce(call, OptionalOperand(call, 2));
+  if (!bias.defined()) {
+    std::optional<at::Tensor> made = AlignedProduct(Operand(call, 0), w, rows_are_outputs);
+    if (made) return {*made};
+  }
   return {at::linear(Operand(call, 0), rows_are_outputs ? w : w.t(), bias)};
 }
 

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "runtime/kernels/fused.h"
 #include "runtime/kernels/kernel_util.h"
 
 namespace heddle {
@@ -138,26 +140,38 @@ Tensors CumSum(const KernelCall& call) {
 
 constexpr int64_t kDefaultIgnored = -100;
 
-// -logp[label] of labels that are not `ignored`, reduced as the op says: a mean is the sum over
-// this rank's labels divided by the count of all.
-at::Tensor Nll(const KernelCall& call, const at::Tensor& logp, const at::Tensor& labels,
-               int64_t ignored) {
+// Losses reduced as the op says: `how` gives them apart or summed; a mean is the sum over this rank's labels divided
+// by the count of all.
+at::Tensor Reduced(const KernelCall& call,
+                   const std::function<at::Tensor(at::Reduction::Reduction)>& how) {
   const std::string reduction = StringAttr(call.attributes, "reduction", "mean");
   const at::ScalarType dtype = ToTorch(call.rule.result_dtypes[0]);
-  if (reduction == "none") {
-    return at::nll_loss_nd(logp, labels, {}, at::Reduction::None, ignored).to(dtype);
-  }
-  const at::Tensor sum = at::nll_loss_nd(logp, labels, {}, at::Reduction::Sum, ignored);
+  if (reduction == "none") return how(at::Reduction::None).to(dtype);
+  const at::Tensor sum = how(at::Reduction::Sum);
   if (reduction == "sum") return sum.to(dtype);
   return (sum / Operand(call, 2).reshape({})).to(dtype);
+}
+
+// -logp[label] of labels that are not `ignored`.
+at::Tensor Nll(const KernelCall& call, const at::Tensor& logp, const at::Tensor& labels,
+               int64_t ignored) {
+  return Reduced(call, [&](at::Reduction::Reduction how) {
+    return at::nll_loss_nd(logp, labels, {}, how, ignored);
+  });
 }
 
 Tensors CrossEntropy(const KernelCall& call) {
   if (Operand(call, 0).numel() == 0) return {EmptyResult(call)};
   const at::Tensor& logits = Operand(call, 0);
+  const at::Tensor labels = Operand(call, 1).to(at::kLong);
+  const int64_t ignored = IntAttr(call.attributes, "ignore_index", kDefaultIgnored);
+  if (std::optional<at::Tensor> rows = FusedRowLosses(logits, labels, ignored)) {
+    return {Reduced(call, [&](at::Reduction::Reduction how) {
+      return how == at::Reduction::None ? *rows : rows->sum();
+    })};
+  }
   const at::ScalarType wide = IsNarrow(logits.scalar_type()) ? at::kFloat : logits.scalar_type();
-  return {Nll(call, at::log_softmax(logits, 1, wide), Operand(call, 1).to(at::kLong),
-              IntAttr(call.attributes, "ignore_index", kDefaultIgnored))};
+  return {Nll(call, at::log_softmax(logits, 1, wide), labels, ignored)};
 }
 
 // Labels of classes held elsewhere are ignored here.

@@ -1,0 +1,47 @@
+#include "runtime/accelerator.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "base/error.h"
+
+namespace heddle {
+
+const std::vector<std::string>& DeviceNames() {
+  static const std::vector<std::string> names = {"cpu", "cuda", "auto"};
+  return names;
+}
+
+at::Device ChooseDevice(const std::string& name, int local_rank) {
+  if (name == "cpu") return at::kCPU;
+  int devices = CudaDevices();
+  if (devices > 0) {
+    return {at::kCUDA, static_cast<c10::DeviceIndex>(std::max(0, local_rank) % devices)};
+  }
+  if (name == "auto") return at::kCPU;
+  ThrowInput(
+      "--device {}: there is no CUDA device, or this heddle was built against a libtorch without "
+      "CUDA; use --device cpu",
+      name);
+}
+
+std::optional<c10::Stream> NewStream(at::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+
+void WaitFor(const c10::Stream& stream) {
+  c10::impl::VirtualGuardImpl(stream.device_type()).synchronizeStream(stream);
+}
+
+StreamScope::StreamScope(const std::optional<c10::Stream>& stream) {
+  if (!stream) return;
+  c10::impl::VirtualGuardImpl guard(stream->device_type());
+  guard.setDevice(stream->device());
+  before_ = guard.exchangeStream(*stream);
+}
+
+StreamScope::~StreamScope() {
+  if (before_) c10::impl::VirtualGuardImpl(before_->device_type()).exchangeStream(*before_);
+}
+
+}  // namespace heddle

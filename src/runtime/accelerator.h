@@ -1,0 +1,79 @@
+// What the runtime asks of an accelerator beyond tensors and kernels. `cuda/` implements the second half of it where
+// libtorch has CUDA, `no_cuda/` where it has not: there is no accelerator then.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heddle {
+
+// "cpu", "cuda", or "auto": cuda where there is one. Ranks of one machine take its accelerators in turn. Throws
+// InputError where the one that is asked for is not there.
+at::Device ChooseDevice(const std::string& name, int local_rank);
+const std::vector<std::string>& DeviceNames();
+
+// A stream of its own on an accelerator; nothing on the CPU.
+std::optional<c10::Stream> NewStream(at::Device device);
+// Waits until all that was started on the stream is done.
+void WaitFor(const c10::Stream& stream);
+
+// While it lives, what this thread starts goes to the stream, where there is one.
+class StreamScope {
+ public:
+  explicit StreamScope(const std::optional<c10::Stream>& stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  std::optional<c10::Stream> before_;
+};
+
+// --- The half that differs.
+
+int CudaDevices();  // 0 where there is no CUDA, no driver or no device
+std::string CudaDeviceName(int index);
+
+// The bytes of tensors on a CUDA device now, and at most since the last reset; what the allocator took for them.
+struct DeviceMemory {
+  int64_t bytes = 0, peak = 0, reserved = 0;
+};
+DeviceMemory MemoryOf(at::Device device);
+void ResetPeakMemory(at::Device device);
+
+// The work of a step on a CUDA device, to be repeated with one call. Shapes, addresses and numbers that the host
+// passes to kernels are those of the capture.
+class StepGraph {
+ public:
+  StepGraph();
+  ~StepGraph();
+
+  // Records what `work` starts on the current stream, which must not be the default one; nothing is executed.
+  // Returns why where that was not possible; what `work` has made is then good for nothing.
+  std::optional<std::string> Capture(const std::function<void()>& work);
+  void Replay();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// How long kernels ran on CUDA devices, by name, in the order of their time together.
+struct KernelTime {
+  std::string name;
+  int64_t count = 0;
+  double seconds = 0;
+};
+// From one call to the next. Throws RunError where this build or machine cannot tell.
+void StartKernelTimes();
+std::vector<KernelTime> StopKernelTimes();
+
+}  // namespace heddle

@@ -1,0 +1,64 @@
+// CUDA devices: memory, and steps captured as graphs.
+#include "runtime/accelerator.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+
+#include "base/error.h"
+
+namespace heddle {
+
+int CudaDevices() { return static_cast<int>(c10::cuda::device_count()); }
+
+std::string CudaDeviceName(int index) {
+  return at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(index))->name;
+}
+
+DeviceMemory MemoryOf(at::Device device) {
+  auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
+  return {stats.allocated_bytes[0].current, stats.allocated_bytes[0].peak,
+          stats.reserved_bytes[0].peak};
+}
+
+void ResetPeakMemory(at::Device device) {
+  c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+}
+
+struct StepGraph::State {
+  at::cuda::CUDAGraph graph;
+};
+
+StepGraph::StepGraph() : state_(std::make_unique<State>()) {}
+StepGraph::~StepGraph() = default;
+
+std::optional<std::string> StepGraph::Capture(const std::function<void()>& work) {
+  try {
+    // Threads of autograd work for the capture, too; calls that would wait are errors in any of them.
+    state_->graph.capture_begin();
+    work();
+    state_->graph.capture_end();
+    return std::nullopt;
+  } catch (const std::exception& error) {
+    std::string why = OneLine(error.what());
+    // The stream must leave the capture, which has failed anyway.
+    cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(stream, &status);
+    if (status != cudaStreamCaptureStatusNone) {
+      try {
+        state_->graph.capture_end();
+      } catch (const std::exception&) {
+      }
+    }
+    static_cast<void>(cudaGetLastError());
+    return why;
+  }
+}
+
+void StepGraph::Replay() { state_->graph.replay(); }
+
+}  // namespace heddle

@@ -1,0 +1,32 @@
+// libtorch without CUDA: there is no accelerator, so nothing here is ever asked for one.
+#include "runtime/accelerator.h"
+
+#include "base/check.h"
+#include "base/error.h"
+
+namespace heddle {
+
+int CudaDevices() { return 0; }
+
+std::string CudaDeviceName(int index) {
+  HEDDLE_CHECK(false, "CUDA device {} of none", index);
+  return "";
+}
+
+DeviceMemory MemoryOf(at::Device device) {
+  HEDDLE_CHECK(false, "memory of {}", device.str());
+  return {};
+}
+
+void ResetPeakMemory(at::Device device) { HEDDLE_CHECK(false, "memory of {}", device.str()); }
+
+struct StepGraph::State {};
+StepGraph::StepGraph() { HEDDLE_CHECK(false, "a graph without CUDA"); }
+StepGraph::~StepGraph() = default;
+std::optional<std::string> StepGraph::Capture(const std::function<void()>&) { return "no CUDA"; }
+void StepGraph::Replay() {}
+
+void StartKernelTimes() { ThrowRun("kernel times need a libtorch with CUDA"); }
+std::vector<KernelTime> StopKernelTimes() { return {}; }
+
+}  // namespace heddle

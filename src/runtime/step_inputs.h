@@ -1,0 +1,56 @@
+// The inputs of a step on an accelerator, brought there one step ahead: rows are cut on the host, pinned, and copied
+// on a stream of their own while the device computes.
+//
+//   StepInputs inputs(program, run, device, on, data);
+//   inputs.Begin(step);          the current stream waits for them, the host does not
+//   inputs.at(instruction)       the tensor of a Load: the same one in every step
+//   inputs.Ahead(step + 1);
+#pragma once
+
+#include <ATen/ATen.h>
+#include <c10/core/Event.h>
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "program/program.h"
+#include "runtime/accelerator.h"
+#include "runtime/single_device.h"
+
+namespace heddle {
+
+// Rows of the batch of a step, by input.
+using DataFn = std::function<Batch(int64_t step, Block rows)>;
+
+// What a Load reads of the rows of its micro-batch.
+at::Tensor LoadedPart(const Program& program, const Instruction& load, int64_t device,
+                      const Batch& rows);
+Block RowsOf(const Program& program, const Instruction& load);
+
+class StepInputs {
+ public:
+  StepInputs(const Program& program, const DeviceProgram& run, int64_t device, at::Device on,
+             DataFn data);
+
+  void Begin(int64_t step);
+  void Ahead(int64_t step);
+  const at::Tensor& at(const Instruction& load) const { return held_.at(&load).ready; }
+
+ private:
+  struct Held {
+    at::Tensor staged, ready;
+  };
+  void Bring(int64_t step);
+
+  const Program& program_;
+  const DeviceProgram& run_;
+  int64_t device_;
+  DataFn data_;
+  c10::Stream copies_;
+  c10::Event arrived_, taken_;
+  std::map<const Instruction*, Held> held_;
+  int64_t staged_step_ = -1;
+};
+
+}  // namespace heddle
