@@ -35,7 +35,7 @@ class FailingRun {
     }
   }
   ~FailingRun() {
-    if (pid_ > 0) kill(pid_, SIGKILL);
+    if (pid_ > 0) kill(pid_, SIGTERM);
     Wait();
   }
   FailingRun(const FailingRun&) = delete;

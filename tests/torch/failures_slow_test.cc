@@ -23,14 +23,14 @@ Json LastFiles(const std::string& folder, int64_t step) {
 
 // `kills` and `stops` in random order, each at a random time of a random rank's life.
 void Disturb(const std::string& how, int ranks, int kills, int stops, uint64_t seed) {
-  constexpr double kTimeout = 1;
+  constexpr double kTimeout = 2;
   constexpr int64_t kSteps = 400;
   TempFolder folder;
   std::string train = kFailingModel + " " + how + " --json --steps " + std::to_string(kSteps) +
                       " --checkpoint-every 3 --checkpoint ";
   RunOutput calm = RunHeddle("train " + train + folder / "calm");
   ASSERT_EQ(calm.status, 0) << calm.err;
-  FailingRun run(train + folder / "c" + " --timeout 1 --restarts " + std::to_string(kills + stops));
+  FailingRun run(train + folder / "c" + " --timeout 2 --restarts " + std::to_string(kills + stops));
   std::mt19937_64 random(seed);
   std::map<int, pid_t> before;
   double slowest_kill = 0, slowest_stop = 0;
@@ -49,7 +49,7 @@ void Disturb(const std::string& how, int ranks, int kills, int stops, uint64_t s
     size_t said = run.err().size();
     auto began = FailingRun::Clock::now();
     kill(now[rank], stop ? SIGSTOP : SIGKILL);
-    std::string word = stop ? fmt::format("rank {} has not moved for 1.", rank)
+    std::string word = stop ? fmt::format("rank {} has not moved for ", rank)
                             : fmt::format("rank {} was killed by signal 9 (Killed)", rank);
     ASSERT_TRUE(run.WaitUntil([&] { return run.err().find(word, said) != std::string::npos; }, 10))
         << word << "\n"
@@ -100,7 +100,7 @@ TEST(Failures, OneRankAloneGoesOnToo) {
   std::string train = kFailingModel + " --steps 60 --json";
   RunOutput calm = RunHeddle("train " + train);
   ASSERT_EQ(calm.status, 0) << calm.err;
-  FailingRun run(train + " --restarts 2 --timeout 1 --checkpoint " + folder / "c" +
+  FailingRun run(train + " --restarts 2 --timeout 2 --checkpoint " + folder / "c" +
                  " --checkpoint-every 4 --metrics " + folder / "m");
   for (int signal : {SIGKILL, SIGSTOP}) {
     int64_t lines = Lines(Slurp(folder / "m"));

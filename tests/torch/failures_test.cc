@@ -31,7 +31,7 @@ TEST(Failures, AKilledRankIsNamedAndTheRunGoesOnToTheSameLosses) {
 
 TEST(Failures, AStoppedRankIsNamedAfterTheDeadline) {
   TempFolder folder;
-  FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json --timeout 1 --metrics " +
+  FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json --timeout 2 --metrics " +
                  folder / "m");
   ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 3; })) << run.err();
   std::map<int, pid_t> ranks = run.Ranks();
@@ -40,7 +40,7 @@ TEST(Failures, AStoppedRankIsNamedAfterTheDeadline) {
   ASSERT_EQ(run.Wait(), 1) << run.err();
   std::string err = run.err();
   EXPECT_EQ(Lines(err), 1) << err;
-  EXPECT_NE(err.find("heddle: rank 0 has not moved for 1."), std::string::npos) << err;
+  EXPECT_NE(err.find("heddle: rank 0 has not moved for 2."), std::string::npos) << err;
   EXPECT_NE(err.find("stopped"), std::string::npos) << err;
   EXPECT_EQ(run.out(), "");
   for (auto [rank, pid] : ranks) EXPECT_TRUE(IsGone(pid)) << rank;

@@ -1,8 +1,11 @@
 #include "cli/torch/supervise.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,7 +52,7 @@ std::vector<std::string> CommandLine() {
 }
 
 // A folder that nobody else can enter, removed at the end; in memory where it can be, for ranks write to it all the
-// time.
+// time. It is locked as long as it is used, so that what a killed supervisor left is known, and goes with the next.
 class PrivateFolder {
  public:
   PrivateFolder() {
@@ -57,13 +60,16 @@ class PrivateFolder {
     std::string parent = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm"
                          : given != nullptr                   ? given
                                                               : "/tmp";
-    path_ = parent + "/heddle-XXXXXX";
+    RemoveLeftovers(parent);
+    path_ = parent + "/" + kPrefix + "XXXXXX";
     if (mkdtemp(path_.data()) == nullptr)
       ThrowInput("{}: {}; set TMPDIR to a folder that can be written", parent, strerror(errno));
+    lock_ = Lock(path_);
   }
   ~PrivateFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
+    close(lock_);
   }
   PrivateFolder(const PrivateFolder&) = delete;
   PrivateFolder& operator=(const PrivateFolder&) = delete;
@@ -72,7 +78,34 @@ class PrivateFolder {
   std::string operator/(const char* file) const { return path_ + "/" + file; }
 
  private:
+  static constexpr const char* kPrefix = "heddle-run-";
+  static constexpr time_t kOldSeconds = 60;  // younger ones may not be locked yet
+
+  // -1 where somebody has it.
+  static int Lock(const std::string& path) {
+    int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
+    close(folder);
+    return -1;
+  }
+
+  static void RemoveLeftovers(const std::string& parent) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
+      struct stat status {};
+      const std::string& path = entry.path();
+      if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+      if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) continue;
+      if (status.st_uid != geteuid() || status.st_mtime + kOldSeconds > time(nullptr)) continue;
+      int lock = Lock(path);
+      if (lock < 0) continue;
+      std::filesystem::remove_all(path, error);
+      close(lock);
+    }
+  }
+
   std::string path_;
+  int lock_ = -1;
 };
 
 volatile int interrupted = 0;  // the signal that asked us to end

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -14,15 +13,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/progress.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
 #include "cli/profile_args.h"
 #include "cli/torch/checkpoint_args.h"
-#include "cli/torch/kernel_table.h"
-#include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/train_screen.h"
@@ -36,8 +32,6 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
-#include "report/chrome_trace.h"
-#include "report/goodput.h"
 #include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
 #include "runtime/calibrate/calibrate.h"
@@ -251,128 +245,6 @@ void RequireMemory(const Program& program, const std::string& optimizer) {
       FormatBytes(Bytes{static_cast<int64_t>(memory)}));
 }
 
-class Screen {
- public:
-  // `began`: when the command did.
-  Screen(const TrainArgs& args, const Prepared& prepared, const Membership* member, double began)
-      : args_(args),
-        prepared_(prepared),
-        member_(member),
-        began_(began),
-        size_(SizeOfStep(*prepared.model, prepared.plan)),
-        prediction_(Predict(prepared.program, prepared.plan, prepared.prediction)),
-        writer_(args.metrics) {
-    if (member != nullptr) steps_file_.emplace(*member / kStepsFile);
-    if (!args.model.json) {
-      PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
-    }
-  }
-
-  void Step(const StepRecord& record) {
-    StepMetrics metrics = MetricsOf(record, size_, prepared_.options.lr.At(record.step));
-    writer_.Write(metrics);
-    Count({record.step, record.loss, record.seconds, SteadySeconds()});
-    size_t at = static_cast<size_t>(record.step);
-    double beside = at < prepared_.reference.size() ? prepared_.reference[at] : std::nan("");
-    if (at < prepared_.reference.size()) {
-      worst_ = std::max(worst_, std::abs(record.loss - beside) / std::max(1e-12, std::abs(beside)));
-    }
-    bool last = record.step + 1 == prepared_.options.steps;
-    // Where nothing is said, all of a few steps or some twenty of many.
-    int64_t steps = prepared_.options.steps;
-    int64_t every = args_.log_every > 0 ? args_.log_every : steps <= 40 ? 1 : steps / 20;
-    if (args_.model.json || (record.step % every != 0 && !last)) {
-      if (!progress_) progress_.emplace("training", steps);
-      progress_->Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
-      return;
-    }
-    progress_.reset();  // off the screen, for the next line of the table
-    PrintStep(metrics, beside, !prepared_.reference.empty());
-  }
-
-  void Finish(const TrainSummary& summary) {
-    progress_.reset();
-    if (summary.steps.empty()) {
-      LogInfo("the checkpoint in {} is of step {} of {}: nothing is left to do",
-              args_.checkpoint.options.folder, summary.first_step, prepared_.options.steps);
-      if (args_.model.json)
-        Give({{"losses", Json::array()}, {"first_step", summary.first_step}}, summary);
-      return;
-    }
-    if (!args_.trace.empty()) WriteChromeTrace(summary.trace, args_.trace);
-    if (!args_.model.json) {
-      PrintSummary(summary, size_);
-      if (!prepared_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
-      fmt::print("{}", BesideMeasured(prediction_, summary));
-      if (member_ == nullptr) fmt::print("{}\n", Describe(GoodputSoFar(summary)));
-      if (args_.kernels) {
-        fmt::print("{}", KernelTable(summary.kernels, summary.kernel_steps,
-                                     summary.steps[summary.median_step].seconds));
-      }
-      return;
-    }
-    double seconds = summary.steps[summary.median_step].seconds;
-    Json json;
-    json["losses"] = Json::array();
-    for (const StepRecord& step : summary.steps) json["losses"].push_back(step.loss);
-    json["step_seconds"] = seconds;
-    json["peak_memory_bytes"] = summary.peak_memory_bytes;
-    json["peak_rss_bytes"] = summary.peak_process_bytes;
-    AddPrediction(json, prediction_, summary);
-    json["tokens_per_second"] = size_.tokens / seconds;
-    json["ranks"] = size_.devices;
-    json["first_step"] = summary.first_step;
-    if (summary.saves > 0) {
-      json["checkpoint"] = {{"saves", summary.saves},
-                            {"every_steps", summary.save_every},
-                            {"advised_interval_seconds", summary.advised_interval},
-                            {"held_up_seconds", summary.save_seconds}};
-    }
-    json["captured"] = summary.not_captured.empty();
-    if (args_.kernels) json["kernels"] = KernelJson(summary.kernels, summary.kernel_steps);
-    if (!prepared_.reference.empty()) json["max_relative_difference"] = worst_;
-    Give(std::move(json), summary);
-  }
-
- private:
-  // A supervisor knows of other attempts, and speaks for all of them.
-  void Count(const DoneStep& step) {
-    if (steps_file_) {
-      steps_file_->Write(ToLine(step));
-    } else {
-      steps_.push_back(step);
-    }
-  }
-
-  Goodput GoodputSoFar(const TrainSummary& summary) const {
-    AttemptTimes times;
-    if (!steps_.empty()) times.training = steps_.front().end - steps_.front().seconds;
-    times.saving_seconds = summary.save_seconds;
-    return GoodputOf(began_, SteadySeconds(), {times}, steps_);
-  }
-
-  void Give(Json json, const TrainSummary& summary) const {
-    if (member_ != nullptr) {
-      WriteFileAtomically(*member_ / kResultFile, json.dump());
-      return;
-    }
-    AddGoodput(json, GoodputSoFar(summary));
-    PrintJson(json);
-  }
-
-  const TrainArgs& args_;
-  const Prepared& prepared_;
-  const Membership* member_;
-  double began_;
-  StepSize size_;
-  StepPrediction prediction_;
-  MetricsWriter writer_;
-  std::optional<AppendFile> steps_file_;
-  std::vector<DoneStep> steps_;  // where there is no file of them
-  std::optional<Progress> progress_;
-  double worst_ = 0;
-};
-
 RankPlan ForRanks(const Plan& plan, const Model& model, const Program& program) {
   return {ToJson(plan, model), DescribePlan(plan), std::make_shared<Program>(program),
           DeviceCount(plan)};
@@ -396,6 +268,23 @@ RankPlan PlanAgain(const TrainArgs& args, const Prepared& prepared, int64_t devi
   if (std::string given = args.degrees.FirstGiven(); !given.empty())
     ranks.words += fmt::format("; {} and other degrees that were given no longer hold", given);
   return ranks;
+}
+
+ScreenOptions ScreenOf(const TrainArgs& args, const Prepared& prepared, const Membership* member,
+                       double began) {
+  return {.model = *prepared.model,
+          .plan = prepared.plan,
+          .program = prepared.program,
+          .prediction = prepared.prediction,
+          .data = *prepared.data,
+          .train = prepared.options,
+          .reference = prepared.reference,
+          .metrics = args.metrics,
+          .trace = args.trace,
+          .log_every = args.log_every,
+          .json = args.model.json,
+          .member = member,
+          .began = began};
 }
 
 int SuperviseRun(const TrainArgs& args, const Prepared& prepared, double began) {
@@ -449,8 +338,8 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
         ChooseDevice(args.device, mode == RankMode::kHere ? transport.rank() : launch.local_rank);
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
-    std::unique_ptr<Screen> screen;
-    if (first) screen = std::make_unique<Screen>(args, prepared, member, began);
+    std::unique_ptr<TrainScreen> screen;
+    if (first) screen = std::make_unique<TrainScreen>(ScreenOf(args, prepared, member, began));
     TrainSummary summary = TrainDevice(inputs, options, transport,
                                        [&](const StepRecord& record) { screen->Step(record); });
     if (screen) screen->Finish(summary);

@@ -6,7 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.h"
 #include "base/units.h"
+#include "cli/commands.h"
+#include "cli/torch/kernel_table.h"
+#include "cli/torch/supervise.h"
+#include "report/chrome_trace.h"
 #include "report/curve.h"
 
 namespace heddle {
@@ -18,12 +23,6 @@ double Elements(const Shape& shape) {
   double elements = 1;
   for (int64_t size : shape) elements *= static_cast<double>(size);
   return elements;
-}
-
-}  // namespace
-
-double HostMemoryBytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
 }
 
 StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr) {
@@ -86,6 +85,115 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
     fmt::print(" ({}, as Young advises)", FormatSeconds(Seconds{summary.advised_interval}));
   }
   fmt::print(": training was held up for {}\n", FormatSeconds(Seconds{summary.save_seconds}));
+}
+
+}  // namespace
+
+double HostMemoryBytes() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+}
+
+TrainScreen::TrainScreen(const ScreenOptions& options)
+    : options_(options),
+      size_(SizeOfStep(options.model, options.plan)),
+      prediction_(Predict(options.program, options.plan, options.prediction)),
+      writer_(options.metrics) {
+  if (options.member != nullptr) steps_file_.emplace(*options.member / kStepsFile);
+  if (!options.json)
+    PrintHeader(options.model, options.plan, options.data, !options.reference.empty());
+}
+
+void TrainScreen::Step(const StepRecord& record) {
+  StepMetrics metrics = MetricsOf(record, size_, options_.train.lr.At(record.step));
+  writer_.Write(metrics);
+  Count({record.step, record.loss, record.seconds, SteadySeconds()});
+  size_t at = static_cast<size_t>(record.step);
+  double beside = at < options_.reference.size() ? options_.reference[at] : std::nan("");
+  if (at < options_.reference.size()) {
+    worst_ = std::max(worst_, std::abs(record.loss - beside) / std::max(1e-12, std::abs(beside)));
+  }
+  bool last = record.step + 1 == options_.train.steps;
+  // Where nothing is said, all of a few steps or some twenty of many.
+  int64_t steps = options_.train.steps;
+  int64_t every = options_.log_every > 0 ? options_.log_every : steps <= 40 ? 1 : steps / 20;
+  if (options_.json || (record.step % every != 0 && !last)) {
+    if (!progress_) progress_.emplace("training", steps);
+    progress_->Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
+    return;
+  }
+  progress_.reset();  // off the screen, for the next line of the table
+  PrintStep(metrics, beside, !options_.reference.empty());
+}
+
+void TrainScreen::Finish(const TrainSummary& summary) {
+  progress_.reset();
+  if (summary.steps.empty()) {
+    LogInfo("the checkpoint in {} is of step {} of {}: nothing is left to do",
+            options_.train.checkpoint.folder, summary.first_step, options_.train.steps);
+    if (options_.json)
+      Give({{"losses", Json::array()}, {"first_step", summary.first_step}}, summary);
+    return;
+  }
+  if (!options_.trace.empty()) WriteChromeTrace(summary.trace, options_.trace);
+  if (!options_.json) {
+    PrintSummary(summary, size_);
+    if (!options_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
+    fmt::print("{}", BesideMeasured(prediction_, summary));
+    if (options_.member == nullptr) fmt::print("{}\n", Describe(GoodputSoFar(summary)));
+    if (options_.train.kernels) {
+      fmt::print("{}", KernelTable(summary.kernels, summary.kernel_steps,
+                                   summary.steps[summary.median_step].seconds));
+    }
+    return;
+  }
+  double seconds = summary.steps[summary.median_step].seconds;
+  Json json;
+  json["losses"] = Json::array();
+  for (const StepRecord& step : summary.steps) json["losses"].push_back(step.loss);
+  json["step_seconds"] = seconds;
+  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  json["peak_rss_bytes"] = summary.peak_process_bytes;
+  AddPrediction(json, prediction_, summary);
+  json["tokens_per_second"] = size_.tokens / seconds;
+  json["ranks"] = size_.devices;
+  json["first_step"] = summary.first_step;
+  if (summary.saves > 0) {
+    json["checkpoint"] = {{"saves", summary.saves},
+                          {"every_steps", summary.save_every},
+                          {"advised_interval_seconds", summary.advised_interval},
+                          {"held_up_seconds", summary.save_seconds}};
+  }
+  json["captured"] = summary.not_captured.empty();
+  if (options_.train.kernels) {
+    json["kernels"] = KernelJson(summary.kernels, summary.kernel_steps);
+  }
+  if (!options_.reference.empty()) json["max_relative_difference"] = worst_;
+  Give(std::move(json), summary);
+}
+
+// A supervisor knows of other attempts, and speaks for all of them.
+void TrainScreen::Count(const DoneStep& step) {
+  if (steps_file_) {
+    steps_file_->Write(ToLine(step));
+  } else {
+    steps_.push_back(step);
+  }
+}
+
+Goodput TrainScreen::GoodputSoFar(const TrainSummary& summary) const {
+  AttemptTimes times;
+  if (!steps_.empty()) times.training = steps_.front().end - steps_.front().seconds;
+  times.saving_seconds = summary.save_seconds;
+  return GoodputOf(options_.began, SteadySeconds(), {times}, steps_);
+}
+
+void TrainScreen::Give(Json json, const TrainSummary& summary) const {
+  if (options_.member != nullptr) {
+    WriteFileAtomically(*options_.member / kResultFile, json.dump());
+    return;
+  }
+  AddGoodput(json, GoodputSoFar(summary));
+  PrintJson(json);
 }
 
 }  // namespace heddle

@@ -1,25 +1,62 @@
 // What `heddle train` shows: a header, a line per step in torchtitan's vocabulary, a summary.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/progress.h"
+#include "cli/torch/prediction.h"
 #include "plan/plan.h"
 #include "program/step_record.h"
+#include "report/goodput.h"
 #include "report/step_size.h"
 #include "runtime/metrics/metrics.h"
+#include "runtime/supervisor/member.h"
 #include "runtime/train.h"
 
 namespace heddle {
 
 double HostMemoryBytes();
 
-StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr);
+struct ScreenOptions {
+  const Model& model;
+  const Plan& plan;
+  const Program& program;
+  const SimOptions& prediction;  // how the simulator is to predict it
+  const DataSource& data;
+  const TrainOptions& train;
+  const std::vector<double>& reference;  // losses to print beside ours
+  MetricsOptions metrics;
+  std::string trace;      // the file; empty: none
+  int64_t log_every = 0;  // steps from one line to the next; 0: as suits their number
+  bool json = false;
+  const Membership* member = nullptr;  // of a supervisor, who then speaks at the end
+  double began = 0;                    // when the command did, seconds of the steady clock
+};
 
-void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, bool reference);
-// `beside` is a loss to compare with, or NaN.
-void PrintStep(const StepMetrics& metrics, double beside, bool reference);
-void PrintSummary(const TrainSummary& summary, const StepSize& size);
+// Of the first rank.
+class TrainScreen {
+ public:
+  explicit TrainScreen(const ScreenOptions& options);  // prints the header
+  void Step(const StepRecord& record);
+  void Finish(const TrainSummary& summary);
+
+ private:
+  void Count(const DoneStep& step);
+  Goodput GoodputSoFar(const TrainSummary& summary) const;
+  void Give(Json json, const TrainSummary& summary) const;
+
+  ScreenOptions options_;
+  StepSize size_;
+  StepPrediction prediction_;
+  MetricsWriter writer_;
+  std::optional<AppendFile> steps_file_;
+  std::vector<DoneStep> steps_;  // where there is no file of them
+  std::optional<Progress> progress_;
+  double worst_ = 0;
+};
 
 }  // namespace heddle
