@@ -19,6 +19,7 @@
 #include "cli/commands.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
+#include "cli/torch/devices.h"
 #include "cli/torch/kernel_table.h"
 #include "cli/torch/prediction.h"
 #include "cli/torch/ranks.h"
@@ -35,6 +36,7 @@
 #include "report/chrome_trace.h"
 #include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
+#include "runtime/transport/nccl.h"
 
 namespace heddle {
 namespace {
@@ -113,8 +115,8 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   bool given = args.degrees.Given();
   int64_t devices = args.np;
   if (devices == 0) devices = given ? DevicesOf(args.degrees.degrees) : 1;
-  std::string cluster = args.cluster.empty() ? fmt::format("local:{}", devices) : args.cluster;
-  Cluster loaded = LoadCluster(cluster);
+  Cluster loaded =
+      args.cluster.empty() ? ClusterHere(args.device, devices) : LoadCluster(args.cluster);
   bool several = args.np > 1 || (args.np == 0 && DeviceCount(loaded) > 1);
   bool expert = given || !args.degrees.FirstOfExpert().empty();
   if (several && !expert) return SearchedPlan(args, model, loaded);
@@ -238,7 +240,8 @@ class Screen {
         prediction_(Predict(prepared.program, prepared.plan)),
         writer_(args.metrics) {
     if (!args.model.json) {
-      PrintHeader(*prepared.model, prepared.plan, *prepared.data, !prepared.reference.empty());
+      PrintHeader(*prepared.model, prepared.plan, *prepared.data, DescribeDevice(args.device),
+                  !prepared.reference.empty());
     }
   }
 
@@ -306,7 +309,9 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
   Prepared prepared = Prepare(args);
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
-  if (mode != RankMode::kLaunched) RequireMemory(prepared.program, prepared.plan.optimizer);
+  if (mode != RankMode::kLaunched && ChooseDevice(args.device, 0).is_cpu())
+    RequireMemory(prepared.program, prepared.plan.optimizer);
+  if (args.ranks.transport == "nccl") RequireNccl(args.device);
   if (mode == RankMode::kLaunch) {
     MetricsWriter checked(
         args.metrics);  // a place that cannot be written is known before anything starts
@@ -317,11 +322,16 @@ int Run(const TrainArgs& args, const LaunchInfo& launch) {
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   MeterAllocations();
-  return RunRanksHere(mode, ranks, args.ranks, [&](Transport& transport) {
+  return RunRanksHere(mode, ranks, args.ranks, [&](Transport& host) {
     TrainOptions options = prepared.options;
     // Ranks that are threads share this process's first device and those after it.
     options.device =
-        ChooseDevice(args.device, mode == RankMode::kHere ? transport.rank() : launch.local_rank);
+        ChooseDevice(args.device, mode == RankMode::kHere ? host.rank() : launch.local_rank);
+    std::unique_ptr<Transport> nccl;
+    if (args.ranks.transport == "nccl")
+      nccl = MakeNcclTransport(host, options.device,
+                               {.deadline_seconds = args.ranks.deadline_seconds});
+    Transport& transport = nccl ? *nccl : host;
     TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data};
     std::unique_ptr<Screen> screen;
     if (transport.rank() == 0) screen = std::make_unique<Screen>(args, prepared);
@@ -422,8 +432,9 @@ void AddTrain(CLI::App& app) {
   command
       ->add_option(
           "--transport", args->ranks.transport,
-          "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
-      ->check(CLI::IsMember({"mpi", "threads"}))
+          "how ranks talk: mpi (processes, started with mpirun), nccl (the same, with a GPU each), "
+          "threads (of this process)")
+      ->check(CLI::IsMember({"mpi", "nccl", "threads"}))
       ->capture_default_str();
   command->add_option("--timeout", args->ranks.deadline_seconds, "seconds a rank waits for another")
       ->check(CLI::Range(1.0, 1e6))

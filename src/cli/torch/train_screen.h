@@ -17,7 +17,8 @@ double HostMemoryBytes();
 
 StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr);
 
-void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, bool reference);
+void PrintHeader(const Model& model, const Plan& plan, const DataSource& data,
+                 const std::string& device, bool reference);
 // `beside` is a loss to compare with, or NaN.
 void PrintStep(const StepMetrics& metrics, double beside, bool reference);
 void PrintSummary(const TrainSummary& summary, const StepSize& size);
