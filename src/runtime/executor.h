@@ -169,6 +169,7 @@ class Executor {
   int64_t eager_steps_ = 0;
   bool look_closer_ = false;  // a step is run again to find out what is not finite
   std::optional<LossScale> loss_scale_;
+  at::Tensor unscale_;  // of the gradients of this step, with a loss scale
   UpdateFactors factors_;
   at::Tensor report_;  // f64: loss, norm, whether the update was skipped
   std::vector<ParameterPart> gradients_;

@@ -118,7 +118,7 @@ void Executor::FinishReport(const at::Tensor& sums) {
     at::Tensor overflow = at::isfinite(norm).logical_not();
     skip = at::logical_or(stop, overflow);
     norm = norm / loss_scale_->value();
-    factors_.scale = loss_scale_->value().reciprocal();
+    factors_.scale = unscale_ = loss_scale_->value().reciprocal();
     if (!look_closer_) loss_scale_->Update(overflow);
   }
   if (options_.clip_norm > 0) {
@@ -198,14 +198,15 @@ void Executor::GatherWeights(const Instruction& i, size_t index) {
 void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
   GroupStore& group = store(i.stage, i.index);
   const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
-  at::Tensor whole = reduced;
+  at::Tensor whole = loss_scale_ ? reduced * unscale_ : reduced;
   if (at.zero > 0) {
+    at::Tensor chunk = whole;
     whole = at::empty({group.flat_elements()}, reduced.options());
     Instruction gather = i;
     gather.op = Opcode::kGatherWeights;
     Ticket ticket =
         transport_.Start(CollectiveKind::kAllGather, Reduction::kSum,
-                         GroupOf(CollectiveOf(program_, gather, device_).ranks), reduced, whole);
+                         GroupOf(CollectiveOf(program_, gather, device_).ranks), chunk, whole);
     transport_.Wait(ticket);
   }
   for (ParameterPart& part : group.Parts(whole)) gradients_.push_back(std::move(part));

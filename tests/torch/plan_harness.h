@@ -26,6 +26,7 @@ struct CurveOptions {
   double clip_norm = 0;
   uint64_t seed = 3;
   OptimizerOptions optimizer;
+  at::Device device = at::kCPU;  // of the plan's ranks; the meaning is always the CPU's
 };
 
 // The meaning: one device, the whole batch.

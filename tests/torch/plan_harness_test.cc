@@ -16,7 +16,8 @@ namespace {
 
 void Place(std::map<std::string, at::Tensor>& into, std::map<std::string, at::Tensor>& seen,
            const std::vector<ParameterPart>& parts) {
-  for (const ParameterPart& part : parts) {
+  for (ParameterPart part : parts) {
+    part.values = part.values.cpu();
     if (!into.count(part.name)) {
       into[part.name] = at::zeros(part.shape);
       seen[part.name] = at::zeros(part.shape);
@@ -127,6 +128,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
     run.optimizer = options.optimizer;
     run.clip_norm = options.clip_norm;
     run.keep_gradients = true;
+    run.device = options.device;
     Executor executor(program, transport, run, weights, constants, data);
     std::vector<double> losses;
     for (int64_t step = 0; step < options.steps; ++step) {
@@ -144,7 +146,9 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
   // Once more without looking at gradients: the bytes are the program's.
   RunRanks(static_cast<int>(program.device_count()), [&](Transport& transport) {
     SetKernelThreads(1);
-    Executor executor(program, transport, {}, weights, constants, data);
+    ExecutorOptions run;
+    run.device = options.device;
+    Executor executor(program, transport, run, weights, constants, data);
     executor.RunStep(0);
     std::lock_guard<std::mutex> lock(mutex);
     EXPECT_EQ(Counted(transport.traffic()), step_bytes[static_cast<size_t>(transport.rank())]);

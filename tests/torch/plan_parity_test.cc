@@ -9,6 +9,7 @@
 #include "plan/verify.h"
 #include "plan_harness.h"
 #include "program/lower.h"
+#include "runtime/accelerator.h"
 #include "runtime/data/batch.h"
 
 namespace heddle {
@@ -164,6 +165,39 @@ TEST(NarrowPlans, Bf16FollowsFp32) {
       Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
       ExpectSame(OnThreads(model, plan, batch, options), expected, 5e-2);
     }
+  }
+}
+
+// f16 rounds less than bf16, and its gradients pass through a loss scale.
+TEST(NarrowPlans, F16FollowsFp32) {
+  Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=4,vocab=50,seq=16,batch=4"));
+  Batch batch = SyntheticBatch(model.graph, 5);
+  Curve expected = OneDevice(model.graph, batch, {});
+  for (Degrees degrees : {Degrees{}, Degrees{.dp = 2, .zero = 3},
+                          Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}}) {
+    degrees.precision = DType::kF16;
+    Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
+    ExpectSame(OnThreads(model, plan, batch, {}), expected, 1e-2);
+  }
+}
+
+// Ranks on one GPU, through pinned memory.
+TEST(CudaPlans, MatchOneDeviceOnTheCpu) {
+  if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
+  Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=4,vocab=51,seq=16,batch=4"));
+  Batch batch = SyntheticBatch(model.graph, 5);
+  CurveOptions options;
+  options.clip_norm = 1;
+  Curve expected = OneDevice(model.graph, batch, options);
+  options.device = at::Device(at::kCUDA, 0);
+  for (const Degrees& degrees :
+       {Degrees{}, Degrees{.dp = 2}, Degrees{.tp = 2}, Degrees{.pp = 2, .microbatches = 2},
+        Degrees{.dp = 2, .zero = 3}, Degrees{.cp = 2}, Degrees{.tp = 2, .sp = true},
+        Degrees{.microbatches = 2, .recompute = kFull},
+        Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}}) {
+    SCOPED_TRACE(testing::PrintToString(Case{"gpt", degrees}));
+    ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, options),
+               expected);
   }
 }
 

@@ -10,7 +10,7 @@
 namespace heddle {
 
 struct RankOptions {
-  std::string transport = "mpi";  // mpi, threads
+  std::string transport = "mpi";  // mpi, nccl, threads
   double deadline_seconds = 1800;
   RankSlot* slot = nullptr;  // of a rank with a supervisor
 };

@@ -19,6 +19,7 @@
 #include "cli/plan_search.h"
 #include "cli/profile_args.h"
 #include "cli/torch/checkpoint_args.h"
+#include "cli/torch/devices.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/train_screen.h"
@@ -37,6 +38,7 @@
 #include "runtime/calibrate/calibrate.h"
 #include "runtime/supervisor/member.h"
 #include "runtime/torch_compat.h"
+#include "runtime/transport/nccl.h"
 
 namespace heddle {
 namespace {
@@ -120,8 +122,8 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   bool given = args.degrees.Given();
   int64_t devices = args.np;
   if (devices == 0) devices = given ? DevicesOf(args.degrees.degrees) : 1;
-  std::string cluster = args.cluster.empty() ? fmt::format("local:{}", devices) : args.cluster;
-  Cluster loaded = LoadCluster(cluster);
+  Cluster loaded =
+      args.cluster.empty() ? ClusterHere(args.device, devices) : LoadCluster(args.cluster);
   bool several = args.np > 1 || (args.np == 0 && DeviceCount(loaded) > 1);
   bool expert = given || !args.degrees.FirstOfExpert().empty();
   if (several && !expert) return SearchedPlan(args, model, loaded);
@@ -280,6 +282,7 @@ ScreenOptions ScreenOf(const TrainArgs& args, const Prepared& prepared, const Me
           .train = prepared.options,
           .reference = prepared.reference,
           .metrics = args.metrics,
+          .device = DescribeDevice(args.device),
           .trace = args.trace,
           .log_every = args.log_every,
           .json = args.model.json,
@@ -307,7 +310,9 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   Prepared prepared = Prepare(args, member);
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
-  if (mode != RankMode::kLaunched) RequireMemory(prepared.program, prepared.plan.optimizer);
+  if (mode != RankMode::kLaunched && ChooseDevice(args.device, 0).is_cpu())
+    RequireMemory(prepared.program, prepared.plan.optimizer);
+  if (args.ranks.transport == "nccl") RequireNccl(args.device);
   if (member == nullptr && args.supervise.Given() && mode == RankMode::kLaunched) {
     ThrowInput(
         "--restarts and --elastic under {}: heddle then starts the ranks itself, give --np {}",
@@ -327,15 +332,22 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   MeterAllocations();
   RankOptions rank_options = args.ranks;
   if (member != nullptr) rank_options.slot = member->slot;
-  return RunRanksHere(mode, ranks, rank_options, [&](Transport& transport) {
-    TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data,
-                       RunJson(*prepared.model, prepared.plan, prepared.options, args.model.model,
-                               args.data, *prepared.data)};
-    bool first = transport.rank() == 0;
+  return RunRanksHere(mode, ranks, rank_options, [&](Transport& host) {
+    bool first = host.rank() == 0;
     TrainOptions options = prepared.options;
     // Ranks that are threads share this process's first device and those after it.
     options.device =
-        ChooseDevice(args.device, mode == RankMode::kHere ? transport.rank() : launch.local_rank);
+        ChooseDevice(args.device, mode == RankMode::kHere ? host.rank() : launch.local_rank);
+    std::unique_ptr<Transport> nccl;
+    if (args.ranks.transport == "nccl") {
+      nccl = MakeNcclTransport(
+          host, options.device,
+          {.deadline_seconds = rank_options.deadline_seconds, .slot = rank_options.slot});
+    }
+    Transport& transport = nccl ? *nccl : host;
+    TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data,
+                       RunJson(*prepared.model, prepared.plan, prepared.options, args.model.model,
+                               args.data, *prepared.data)};
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<TrainScreen> screen;
@@ -441,8 +453,9 @@ void AddTrain(CLI::App& app) {
   command
       ->add_option(
           "--transport", args->ranks.transport,
-          "how ranks talk: mpi (processes, started with mpirun), threads (of this process)")
-      ->check(CLI::IsMember({"mpi", "threads"}))
+          "how ranks talk: mpi (processes, started with mpirun), nccl (the same, with a GPU each), "
+          "threads (of this process)")
+      ->check(CLI::IsMember({"mpi", "nccl", "threads"}))
       ->capture_default_str();
   command
       ->add_option("--timeout", args->ranks.deadline_seconds,

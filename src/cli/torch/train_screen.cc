@@ -40,7 +40,8 @@ StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr)
   return metrics;
 }
 
-void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, bool reference) {
+void PrintHeader(const Model& model, const Plan& plan, const DataSource& data,
+                 const std::string& device, bool reference) {
   double parameters = 0;
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter))
     parameters += Elements(model.graph.value(id).type.shape);
@@ -48,6 +49,7 @@ void PrintHeader(const Model& model, const Plan& plan, const DataSource& data, b
              plan.batch);
   fmt::print("plan: {}\n", DescribePlan(plan));
   fmt::print("data: {}\n", data.Describe());
+  if (!device.empty()) fmt::print("device: {}\n", device);
   std::string beside = reference ? fmt::format("{:>12} {:>9} ", "reference", "relative") : "";
   fmt::print("{:>6} {:>12} {}{:>10} {:>16} {:>10} {:>9} {:>7} {:>10}\n", "step", "loss", beside,
              "grad_norm", "peak RSS", "tps", "tflops", "mfu", "time");
@@ -100,7 +102,8 @@ TrainScreen::TrainScreen(const ScreenOptions& options)
       writer_(options.metrics) {
   if (options.member != nullptr) steps_file_.emplace(*options.member / kStepsFile);
   if (!options.json)
-    PrintHeader(options.model, options.plan, options.data, !options.reference.empty());
+    PrintHeader(options.model, options.plan, options.data, options.device,
+                !options.reference.empty());
 }
 
 void TrainScreen::Step(const StepRecord& record) {

@@ -30,6 +30,7 @@ struct ScreenOptions {
   const TrainOptions& train;
   const std::vector<double>& reference;  // losses to print beside ours
   MetricsOptions metrics;
+  std::string device;     // what it computes on; empty: this machine's cores
   std::string trace;      // the file; empty: none
   int64_t log_every = 0;  // steps from one line to the next; 0: as suits their number
   bool json = false;

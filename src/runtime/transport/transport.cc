@@ -2,14 +2,17 @@
 // memory for device tensors, deadlines.
 #include "runtime/transport/transport.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "runtime/accelerator.h"
 #include "runtime/supervisor/rank_table.h"
 
 namespace heddle {
@@ -142,7 +145,7 @@ GroupHandle Transport::AddGroup(std::span<const int> ranks) {
   GroupHandle group = GroupHandle::FromIndex(groups_.size());
   groups_.emplace_back(ranks.begin(), ranks.end());
   traffic_.groups.emplace_back();
-  if (ranks.size() > 1) OpenGroup(group);
+  if (ranks.size() > 1 || lone_groups_) OpenGroup(group);
   return group;
 }
 
@@ -154,7 +157,7 @@ Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle gr
   CheckTensors(kind, static_cast<int64_t>(ranks.size()), gives ? give : get, get);
   Add(traffic_.groups[group.index()][static_cast<size_t>(kind)], gives ? give : at::Tensor());
 
-  if (ranks.size() == 1) {
+  if (ranks.size() == 1 && !lone_groups_) {
     CopyFlat(give, get);
     return nullptr;
   }
@@ -163,7 +166,9 @@ Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle gr
   ticket->kind = kind;
   if (Reduces(kind)) ticket->reduction = reduction;
   ticket->group = group;
-  return Launch(std::move(ticket), gives ? give : at::Tensor(), get);
+  ticket = Launch(std::move(ticket), gives ? give : at::Tensor(), get);
+  if (ranks.size() == 1) Wait(ticket);
+  return ticket;
 }
 
 Ticket Transport::Send(int peer, int tag, const at::Tensor& give) {
@@ -192,21 +197,63 @@ Ticket Transport::StartMessage(Transfer::Role role, int peer, int tag, const at:
 Ticket Transport::Launch(Ticket ticket, const at::Tensor& give, const at::Tensor& get) {
   ticket->give = give;
   ticket->get = get;
-  if (give.defined() && !give.device().is_cpu()) {
-    ticket->give = PinnedLike(give);
-    CopyFlat(give, ticket->give);
-  }
-  if (get.defined() && !get.device().is_cpu()) {
+  if (give.defined() && !give.device().is_cpu() && !device_tensors_) CopyToHost(*ticket, give);
+  if (get.defined() && !get.device().is_cpu() && !device_tensors_) {
     bool in_place = give.defined() && give.data_ptr() == get.data_ptr();
     ticket->get = in_place ? ticket->give : PinnedLike(get);
     ticket->device_get = get;
   }
-  Begin(ticket);
+  waiting_.push_back(ticket);
+  BeginCopied();
   return ticket;
 }
 
+void Transport::CopyToHost(Transfer& transfer, const at::Tensor& give) {
+  c10::impl::VirtualGuardImpl guard(give.device().type());
+  c10::Stream current = guard.getStream(give.device());
+  if (!copies_) copies_ = guard.getStreamFromGlobalPool(give.device());
+  transfer.give = PinnedLike(give);
+  transfer.device_give = give;
+  c10::Event made(give.device().type());
+  made.record(current);
+  made.block(*copies_);
+  StreamScope copying(copies_);
+  at::NoGradGuard no_grad;
+  transfer.give.view({-1}).copy_(give.view({-1}), /*non_blocking=*/true);
+  transfer.copied = std::make_unique<c10::Event>(give.device().type());
+  transfer.copied->record(*copies_);
+}
+
+// In the order in which they were started: the library underneath matches collectives by it.
+void Transport::BeginCopied() {
+  while (!waiting_.empty() && (!waiting_.front()->copied || waiting_.front()->copied->query())) {
+    Ticket ticket = std::move(waiting_.front());
+    waiting_.pop_front();
+    ticket->copied.reset();
+    ticket->device_give.reset();
+    ticket->begun = true;
+    Begin(ticket);
+  }
+}
+
+// Waits for copies of this rank's device alone, never for other ranks.
+void Transport::BeginAll() {
+  const Clock::time_point deadline = Deadline();
+  for (BeginCopied(); !waiting_.empty(); BeginCopied()) {
+    if (Clock::now() >= deadline) {
+      Fail(fmt::format("rank {} waited {:g} s for its device to give {}", rank_,
+                       options_.deadline_seconds, Describe(*waiting_.front())));
+    }
+    std::this_thread::yield();
+  }
+}
+
 void Transport::Finish(Transfer& transfer) {
-  if (transfer.device_get.defined()) CopyFlat(transfer.get, transfer.device_get);
+  if (transfer.device_get.defined()) {
+    at::NoGradGuard no_grad;
+    // Later work of the current stream comes after it; pinned memory is kept until it has passed.
+    transfer.device_get.view({-1}).copy_(transfer.get.view({-1}), /*non_blocking=*/true);
+  }
   transfer.give = transfer.get = transfer.device_get = at::Tensor();
   transfer.done = true;
 }
@@ -214,7 +261,8 @@ void Transport::Finish(Transfer& transfer) {
 bool Transport::Done(Ticket& ticket) {
   if (ticket == nullptr || ticket->done) return true;
   failure_->ThrowIfSet();
-  if (!Progress(*ticket)) return false;
+  BeginCopied();
+  if (!ticket->begun || !Progress(*ticket)) return false;
   Finish(*ticket);
   return true;
 }
@@ -222,6 +270,8 @@ bool Transport::Done(Ticket& ticket) {
 void Transport::Wait(Ticket& ticket) {
   if (ticket == nullptr || ticket->done) return;
   failure_->ThrowIfSet();
+  // Others may wait for what was started after this one.
+  BeginAll();
   if (!ProgressUntil(*ticket, Deadline())) {
     failure_->ThrowIfSet();
     Fail(fmt::format("rank {} waited {:g} s for {}{}", rank_, options_.deadline_seconds,
@@ -233,8 +283,7 @@ void Transport::Wait(Ticket& ticket) {
 void Transport::Barrier() {
   failure_->ThrowIfSet();
   if (size_ == 1) return;
-  Ticket ticket = NewTransfer();
-  Begin(ticket);
+  Ticket ticket = Launch(NewTransfer(), {}, {});
   Wait(ticket);
 }
 

@@ -25,21 +25,26 @@
 // Determinism: every member gets the same bits, and gets them again in the next run; the order of summation may
 //   depend on the transport and the size, never on arrival. Sums of bf16 and f16 are taken in f32 and rounded once.
 //   Integers wrap; the sum of bool is `or`; a maximum with a NaN is NaN.
-// Cost: Start, Send and Recv return at once for host memory; for device memory they first copy `give` to pinned
-//   host memory, and Wait copies back. Work may be done in Done and Wait only.
+// Cost: Start, Send and Recv return at once. `give` in device memory is copied to pinned host memory on a stream of its
+//   own, behind what the current stream was given before, and Wait copies back without waiting for that. Work may be
+//   done in Done and Wait only.
 // Failure: a wait past the deadline, a rank that aborts, or an error of the library underneath makes the transport
 //   dead: every later call throws a RunError with that first cause. Tensors of unfinished transfers then hold
 //   anything, and are kept alive as long as someone may still write to them.
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,11 +89,14 @@ struct Transfer {
   Role role = Role::kBarrier;
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;
-  GroupHandle group;      // of a collective
-  int peer = -1;          // of a message
-  int tag = 0;            // of a message
-  at::Tensor give, get;   // what to work on; undefined where there is none
-  at::Tensor device_get;  // where the base class copies `get` to at the end
+  GroupHandle group;                   // of a collective
+  int peer = -1;                       // of a message
+  int tag = 0;                         // of a message
+  at::Tensor give, get;                // what to work on; undefined where there is none
+  at::Tensor device_get;               // where the base class copies `get` to at the end
+  at::Tensor device_give;              // what it is copying to `give`
+  std::unique_ptr<c10::Event> copied;  // passes when `give` is there; none: it is
+  bool begun = false;
   bool done = false;
 };
 
@@ -144,8 +152,8 @@ class Transport {
   Transport(int rank, int size, const TransportOptions& options,
             std::shared_ptr<TransportFailure> failure);
 
-  // The implementation. Tensors in a Transfer are contiguous, of matching sizes, and on the host. Errors are
-  // thrown as RunError.
+  // The implementation. Tensors in a Transfer are contiguous, of matching sizes, and on the host unless
+  // `device_tensors_`. Errors are thrown as RunError.
   virtual void OpenGroup(GroupHandle group) = 0;  // of two or more; members(group) is known
   virtual Ticket NewTransfer() const = 0;
   virtual void Begin(const Ticket& ticket) = 0;
@@ -166,9 +174,17 @@ class Transport {
   void Beat() const;                   // in every turn of a loop that waits
   Clock::time_point Deadline() const;  // from now
 
+  // Set by the constructor of an implementation:
+  bool device_tensors_ = false;  // it takes them as they are
+  bool lone_groups_ =
+      false;  // it is given the collectives of groups of one, too; Start waits for them
+
  private:
   Ticket StartMessage(Transfer::Role role, int peer, int tag, const at::Tensor& tensor);
   Ticket Launch(Ticket ticket, const at::Tensor& give, const at::Tensor& get);
+  void CopyToHost(Transfer& transfer, const at::Tensor& give);
+  void BeginCopied();
+  void BeginAll();
   void Finish(Transfer& transfer);
 
   int rank_;
@@ -177,6 +193,8 @@ class Transport {
   std::shared_ptr<TransportFailure> failure_;
   std::vector<std::vector<int>> groups_;
   TrafficCount traffic_;
+  std::optional<c10::Stream> copies_;  // from a device to the host; made when first needed
+  std::deque<Ticket> waiting_;         // to be begun, in this order
 };
 
 // What a transfer moves, as both sides must see it: the elements each member gives (the whole of a message).

@@ -29,6 +29,15 @@ void Expect(bool condition, fmt::format_string<Args...> format, Args&&... args) 
   if (!condition) throw std::logic_error(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// Where the tensors of the bodies lie; of the calling thread.
+inline at::Device& TestDevice() {
+  static thread_local at::Device device = at::kCPU;
+  return device;
+}
+inline at::TensorOptions Of(at::ScalarType type) {
+  return at::TensorOptions(type).device(TestDevice());
+}
+
 inline std::vector<int> AllRanks(const Transport& transport) {
   std::vector<int> ranks;
   for (int r = 0; r < transport.size(); ++r) ranks.push_back(r);
@@ -38,7 +47,7 @@ inline std::vector<int> AllRanks(const Transport& transport) {
 // `salt` makes calls differ.
 inline at::Tensor Values(int rank, int64_t elements, at::ScalarType type, int64_t salt = 0) {
   at::Tensor values =
-      at::arange(elements, at::kLong).mul(3).add(7 * rank + 5 * salt).remainder(11).sub(3);
+      at::arange(elements, Of(at::kLong)).mul(3).add(7 * rank + 5 * salt).remainder(11).sub(3);
   return type == at::kBool ? values.gt(4) : values.to(type);
 }
 
@@ -226,15 +235,15 @@ inline void Rounding(Transport& transport) {
   GroupHandle group = transport.AddGroup(AllRanks(transport));
   for (at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const double large = type == at::kBFloat16 ? 256 : 2048;
-    at::Tensor x = at::full({33}, transport.rank() == 0 ? large : 1, type);
+    at::Tensor x = at::full({33}, transport.rank() == 0 ? large : 1, Of(type));
     Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, group, x, x);
     transport.Wait(ticket);
-    Expect(at::equal(x, at::full({33}, large + transport.size() - 1, at::kDouble).to(type)),
+    Expect(at::equal(x, at::full({33}, large + transport.size() - 1, Of(at::kDouble)).to(type)),
            "{} and ones sum to {}", large, x[0].item<double>());
   }
   for (at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (int who = 0; who < transport.size(); ++who) {
-      at::Tensor x = at::full({3}, transport.rank(), type);
+      at::Tensor x = at::full({3}, transport.rank(), Of(type));
       if (who == transport.rank()) x[1] = std::numeric_limits<double>::quiet_NaN();
       Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kMax, group, x, x);
       transport.Wait(ticket);
@@ -249,9 +258,9 @@ inline void SameBits(Transport& transport) {
   GroupHandle group = transport.AddGroup(AllRanks(transport));
   const auto members = static_cast<int64_t>(transport.size());
   for (int64_t elements : {5, 70'000}) {
-    at::Tensor give =
-        at::sin(at::arange(elements, at::kDouble).add(1000.0 * transport.rank())).to(at::kFloat);
-    at::Tensor get = at::empty_like(give), all = at::empty({2 * members, elements});
+    at::Tensor give = at::sin(at::arange(elements, Of(at::kDouble)).add(1000.0 * transport.rank()))
+                          .to(at::kFloat);
+    at::Tensor get = at::empty_like(give), all = at::empty({2 * members, elements}, Of(at::kFloat));
     for (int64_t time = 0; time < 2; ++time) {
       Ticket sum = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, group, give, get);
       transport.Wait(sum);
@@ -264,9 +273,9 @@ inline void SameBits(Transport& transport) {
       Expect(at::equal(all[row], all[0]), "the sum of rank {} differs from that of rank 0",
              row % members);
     }
-    at::Tensor want = at::zeros({elements}, at::kDouble);
+    at::Tensor want = at::zeros({elements}, Of(at::kDouble));
     for (int64_t r = 0; r < members; ++r) {
-      want += at::sin(at::arange(elements, at::kDouble).add(1000.0 * static_cast<double>(r)));
+      want += at::sin(at::arange(elements, Of(at::kDouble)).add(1000.0 * static_cast<double>(r)));
     }
     Expect(at::allclose(all[0].to(at::kDouble), want, 1e-5, 1e-5), "the sum of {} floats is off",
            elements);
@@ -315,7 +324,7 @@ inline void Messages(Transport& transport) {
 inline void ProgressElsewhere(Transport& transport) {
   GroupHandle group = transport.AddGroup(AllRanks(transport));
   Running sum(transport, group, {.elements = 70'001});
-  at::Tensor word = at::ones({1});
+  at::Tensor word = at::ones({1}, Of(at::kFloat));
   if (transport.rank() == 0) {
     for (int peer = 1; peer < transport.size(); ++peer) {
       Ticket ticket = transport.Recv(peer, 0, word);
@@ -354,7 +363,7 @@ inline void CountsTraffic(Transport& transport) {
   }
   const int next = (transport.rank() + 1) % transport.size();
   const int previous = (transport.rank() + transport.size() - 1) % transport.size();
-  at::Tensor give = at::ones({6}, at::kDouble), get = at::zeros({6}, at::kDouble);
+  at::Tensor give = at::ones({6}, Of(at::kDouble)), get = at::zeros({6}, Of(at::kDouble));
   Ticket send = transport.Send(next, 1, give), receive = transport.Recv(previous, 1, get);
   transport.Wait(send);
   transport.Wait(receive);
