@@ -249,7 +249,7 @@ void RequireMemory(const Program& program, const std::string& optimizer) {
 
 RankPlan ForRanks(const Plan& plan, const Model& model, const Program& program) {
   return {ToJson(plan, model), DescribePlan(plan), std::make_shared<Program>(program),
-          DeviceCount(plan)};
+          DeviceCount(plan.cluster)};
 }
 
 // The best plan for so many devices of this machine, at the same batch and precision.
@@ -266,7 +266,6 @@ RankPlan PlanAgain(const TrainArgs& args, const Prepared& prepared, int64_t devi
   Plan plan = std::move(result.judged.front().plan);
   plan.optimizer = prepared.plan.optimizer;
   RankPlan ranks = ForRanks(plan, *prepared.model, Lower(*prepared.model, plan));
-  ranks.devices = devices;
   if (std::string given = args.degrees.FirstGiven(); !given.empty())
     ranks.words += fmt::format("; {} and other degrees that were given no longer hold", given);
   return ranks;
