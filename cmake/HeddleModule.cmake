@@ -23,6 +23,13 @@ function(heddle_add_test target library prefix label shards)
                                           GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE HEDDLE_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(label STREQUAL "slow")  # built by `make check-slow` alone
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    if(NOT TARGET slow_tests)
+      add_custom_target(slow_tests)
+    endif()
+    add_dependencies(slow_tests ${target})
+  endif()
   if(shards EQUAL 0)
     gtest_discover_tests(${target}
       TEST_PREFIX "${prefix}."
@@ -215,6 +222,10 @@ function(heddle_program)
     add_library(heddle_cli_torch STATIC ${sources})
     target_link_libraries(heddle_cli_torch PUBLIC heddle_cli heddle_runtime heddle_learn
                                            PRIVATE heddle_flags)
+    target_precompile_headers(heddle_cli_torch REUSE_FROM heddle_runtime)
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(heddle_cli_torch PRIVATE -fpch-preprocess)
+    endif()
     add_executable(heddle-torch "${main}")
     target_link_libraries(heddle-torch PRIVATE heddle_cli_torch heddle_flags)
     target_compile_definitions(heddle-torch PRIVATE HEDDLE_VERSION="${PROJECT_VERSION}"
