@@ -66,6 +66,21 @@ class StepGraph {
   std::unique_ptr<State> state_;
 };
 
+// When the current stream passed some marks of a step. They may be captured: a graph passes them again in every replay.
+class StepClock {
+ public:
+  explicit StepClock(size_t marks);
+  ~StepClock();
+
+  void Mark(size_t mark);
+  // From the first mark to each, once the stream has passed them all.
+  std::vector<double> Seconds() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 // How long kernels ran on CUDA devices, by name, in the order of their time together.
 struct KernelTime {
   std::string name;

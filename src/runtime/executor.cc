@@ -55,8 +55,10 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   factors_.lr = at::zeros({}, number);
   if (program.precision.compute == DType::kF16 || program.precision.gradients == DType::kF16)
     loss_scale_.emplace(options_.device);
-  if (stream_)
+  if (stream_) {
     inputs_ = std::make_unique<StepInputs>(program, run_, device_, options_.device, data_);
+    clock_ = std::make_unique<StepClock>(run_.instructions.size() + 1);
+  }
   not_captured_ = WhyNotCaptured();
 }
 
@@ -103,19 +105,22 @@ StepRecord Executor::RunStep(int64_t step) {
   meter_.ResetPeak();
   if (stream_) ResetPeakMemory(options_.device);
   kind_seconds_.fill(0);
-  double start = charged_until_ = MonotonicSeconds();
+  double start = step_start_ = charged_until_ = MonotonicSeconds();
+  first_event_ = trace_.events.size();
   factors_.lr.fill_(options_.lr ? options_.lr(step_) : options_.optimizer.lr);
   if (inputs_) inputs_->Begin(step);
   RunOrReplay();
   StepRecord record = ReadReport();
   record.step = step;
   record.seconds = charged_until_ - start;
+  if (clock_) ReadClock();
   record.peak_memory_bytes = stream_ ? MemoryOf(options_.device).peak : meter_.peak();
   record.kind_seconds.assign(kind_seconds_.begin(), kind_seconds_.end());
   return record;
 }
 
 void Executor::RunInstructions() {
+  if (clock_) clock_->Mark(0);
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
     const Instruction& instruction = run_.instructions[i];
     running_ = instruction.op;
@@ -126,6 +131,7 @@ void Executor::RunInstructions() {
     double begin = charged_until_;
     Execute(i);
     Charge(instruction.op);
+    if (clock_) clock_->Mark(i + 1);
     if (!options_.trace) continue;
     if (!IsInFlight(i)) CloseEvent(event, begin);
     SampleMemory();
@@ -173,7 +179,7 @@ bool Executor::IsInFlight(size_t instruction) const {
 
 // Changes that nobody would see are left out.
 void Executor::SampleMemory() {
-  double bytes = static_cast<double>(meter_.bytes());
+  double bytes = static_cast<double>(stream_ ? MemoryOf(options_.device).bytes : meter_.bytes());
   most_bytes_ = std::max(most_bytes_, bytes);
   if (std::abs(bytes - sampled_bytes_) * kMemorySteps <= most_bytes_) return;
   sampled_bytes_ = bytes;

@@ -87,6 +87,7 @@ class Executor {
   std::string WhyNotCaptured() const;
   void FinishReport(const at::Tensor& sums);
   StepRecord ReadReport();
+  void ReadClock();
   void DropAll();
 
   void FinishOperands(const Instruction& i);
@@ -164,7 +165,10 @@ class Executor {
   double loss_ = 0;
   std::optional<c10::Stream> stream_;   // where all work of a device but the CPU goes
   std::unique_ptr<StepInputs> inputs_;  // of such a device
-  std::unique_ptr<StepGraph> graph_;    // of a steady step
+  std::unique_ptr<StepClock> clock_;    // of such a device: its time, not the host's
+  size_t first_event_ = 0;              // of this step in the trace
+  double step_start_ = 0;
+  std::unique_ptr<StepGraph> graph_;  // of a steady step
   std::string not_captured_;
   int64_t eager_steps_ = 0;
   bool look_closer_ = false;  // a step is run again to find out what is not finite

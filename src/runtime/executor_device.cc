@@ -81,4 +81,20 @@ StepRecord Executor::ReadReport() {
   return record;
 }
 
+// The host only starts what the device does: how long that took, and when, is the device's to say. What is left of the
+// step was spent on bringing inputs, starting the work and reading the report.
+void Executor::ReadClock() {
+  std::vector<double> marks = clock_->Seconds();
+  double all = charged_until_ - step_start_;
+  kind_seconds_.fill(0);
+  for (size_t i = 0; i < run_.instructions.size(); ++i) {
+    kind_seconds_[static_cast<size_t>(run_.instructions[i].op)] += marks[i + 1] - marks[i];
+    if (!options_.trace) continue;
+    TraceEvent& event = trace_.events[first_event_ + i];
+    event.start = step_start_ - origin_ + marks[i];
+    event.end = step_start_ - origin_ + marks[i + 1];
+  }
+  kind_seconds_[static_cast<size_t>(Opcode::kReport)] += std::max(0.0, all - marks.back());
+}
+
 }  // namespace heddle

@@ -61,4 +61,45 @@ std::optional<std::string> StepGraph::Capture(const std::function<void()>& work)
 
 void StepGraph::Replay() { state_->graph.replay(); }
 
+struct StepClock::State {
+  std::vector<cudaEvent_t> events;
+};
+
+namespace {
+
+void Try(cudaError_t error) {
+  if (error != cudaSuccess) ThrowRun("CUDA: {}", cudaGetErrorString(error));
+}
+
+}  // namespace
+
+StepClock::StepClock(size_t marks) : state_(std::make_unique<State>()) {
+  state_->events.resize(marks);
+  for (cudaEvent_t& event : state_->events) Try(cudaEventCreate(&event));
+}
+
+StepClock::~StepClock() {
+  for (cudaEvent_t event : state_->events) cudaEventDestroy(event);
+}
+
+void StepClock::Mark(size_t mark) {
+  cudaStream_t stream = c10::cuda::getCurrentCUDAStream().stream();
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  Try(cudaStreamIsCapturing(stream, &status));
+  // Captured events are the graph's own unless they are said to be of use outside.
+  unsigned flags =
+      status == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+  Try(cudaEventRecordWithFlags(state_->events[mark], stream, flags));
+}
+
+std::vector<double> StepClock::Seconds() const {
+  std::vector<double> seconds;
+  for (cudaEvent_t event : state_->events) {
+    float milliseconds = 0;
+    Try(cudaEventElapsedTime(&milliseconds, state_->events.front(), event));
+    seconds.push_back(1e-3 * static_cast<double>(milliseconds));
+  }
+  return seconds;
+}
+
 }  // namespace heddle

@@ -26,6 +26,12 @@ StepGraph::~StepGraph() = default;
 std::optional<std::string> StepGraph::Capture(const std::function<void()>&) { return "no CUDA"; }
 void StepGraph::Replay() {}
 
+struct StepClock::State {};
+StepClock::StepClock(size_t) { HEDDLE_CHECK(false, "a clock without CUDA"); }
+StepClock::~StepClock() = default;
+void StepClock::Mark(size_t) {}
+std::vector<double> StepClock::Seconds() const { return {}; }
+
 void StartKernelTimes() { ThrowRun("kernel times need a libtorch with CUDA"); }
 std::vector<KernelTime> StopKernelTimes() { return {}; }
 
