@@ -108,6 +108,7 @@ StepRecord Executor::RunStep(int64_t step) {
   double start = step_start_ = charged_until_ = MonotonicSeconds();
   first_event_ = trace_.events.size();
   factors_.lr.fill_(options_.lr ? options_.lr(step_) : options_.optimizer.lr);
+  if (options_.slot != nullptr) options_.slot->At(step, 0);
   if (inputs_) inputs_->Begin(step);
   RunOrReplay();
   StepRecord record = ReadReport();
@@ -124,7 +125,7 @@ void Executor::RunInstructions() {
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
     const Instruction& instruction = run_.instructions[i];
     running_ = instruction.op;
-    if (options_.slot != nullptr) options_.slot->At(step, i);
+    if (options_.slot != nullptr) options_.slot->At(step_, i);
     if (options_.trace) OpenEvent(instruction);
     size_t event = trace_.events.size() - 1;
     FinishOperands(instruction);
