@@ -96,8 +96,10 @@ void Disturb(const std::string& how, int ranks, int64_t steps, int kills, int st
       json["lost_steps"].get<int64_t>());
 }
 
-TEST(Failures, FiftyKillsAndTwentyStopsChangeNothing) {
-  Disturb("--dp 2", 2, 1000, 30, 12, 1);
+// Fifty kills and twenty stops in all.
+TEST(Failures, KillsAndStopsOfTwoRanksChangeNothing) { Disturb("--dp 2", 2, 1000, 30, 12, 1); }
+
+TEST(Failures, KillsAndStopsOfFourRanksChangeNothing) {
   Disturb("--tp 2 --pp 2 --microbatches 2", 4, 400, 20, 8, 2);
 }
 
