@@ -14,7 +14,7 @@ namespace {
 // Where backward begins for a value of forward; does not keep the value, which may be summed over devices and gone.
 at::Tensor WithoutData(const at::Tensor& value) {
   if (value.is_leaf()) return value;
-  at::Tensor handle = at::empty({1}, value.options()).expand(value.sizes());
+  at::Tensor handle = at::empty({}, value.options()).expand(value.sizes());
   torch::autograd::impl::set_gradient_edge(handle, torch::autograd::impl::gradient_edge(value));
   return handle;
 }
@@ -119,7 +119,11 @@ void Executor::RunForward(const Instruction& i) {
                        static_cast<uint64_t>(program_.origin[index].value)};
     std::vector<at::Tensor> results =
         run.kernels[n]({node.attributes, program_.model.rules[index], blocks, operands, random});
-    if (keeps && run.late[n]) saved.late_results.push_back(results);
+    if (keeps && run.late[n]) {
+      saved.late_results.emplace_back();
+      for (const at::Tensor& result : results)
+        saved.late_results.back().push_back(WithoutData(result));
+    }
     for (size_t r = 0; r < results.size(); ++r)
       scratch_[node.results[r].index()] = std::move(results[r]);
     for (size_t o = 0; o < at.outputs.size(); ++o) {
