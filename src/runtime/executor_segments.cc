@@ -14,7 +14,7 @@ namespace {
 // Where backward begins for a value of forward; does not keep the value, which may be summed over devices and gone.
 at::Tensor WithoutData(const at::Tensor& value) {
   if (value.is_leaf()) return value;
-  at::Tensor handle = at::empty({1}, value.options()).expand(value.sizes());
+  at::Tensor handle = at::empty({}, value.options()).expand(value.sizes());
   torch::autograd::impl::set_gradient_edge(handle, torch::autograd::impl::gradient_edge(value));
   return handle;
 }
@@ -129,7 +129,11 @@ void Executor::RunForward(const Instruction& i) {
         run.kernels[n]({node.attributes, rule, blocks, operands, random});
     for (size_t r = 0; widens && r < results.size(); ++r)
       results[r] = results[r].to(ToTorch(rule.result_dtypes[r]));
-    if (keeps && run.late[n]) saved.late_results.push_back(results);
+    if (keeps && run.late[n]) {
+      saved.late_results.emplace_back();
+      for (const at::Tensor& result : results)
+        saved.late_results.back().push_back(WithoutData(result));
+    }
     for (size_t r = 0; r < results.size(); ++r)
       scratch_[node.results[r].index()] = std::move(results[r]);
     for (size_t o = 0; o < at.outputs.size(); ++o) {

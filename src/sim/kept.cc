@@ -449,6 +449,19 @@ HalfMemory WeightTrace(const SegmentView& view) {
   return recorder.Finish();
 }
 
+std::vector<std::pair<int, int64_t>> GradientsOf(const SegmentView& view) {
+  std::vector<std::pair<int, int64_t>> gradients;
+  const StageView& at = view.stage();
+  for (const SegmentInput& input : view.segment().inputs) {
+    if (!input.trained) continue;
+    const Local& local = at.local(input.local);
+    int64_t bytes = ElementsOf(LocalShape(at.stage.mesh, local.sharding, at.position)) *
+                    SizeOf(local.dtype);
+    gradients.push_back({local.source.from, bytes});
+  }
+  return gradients;
+}
+
 }  // namespace
 
 std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
@@ -469,6 +482,7 @@ std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageP
         memory.inputs = BackwardTrace(view, keepers, Half::kB, habits.frees_after_b).Run();
         memory.weights = WeightTrace(view);
       }
+      if (habits.eager) memory.gradients = GradientsOf(view);
     }
     all.push_back(std::move(memory));
   }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -54,13 +55,17 @@ struct SegmentMemory {
   HalfMemory backward;  // BW
   HalfMemory inputs;    // B; kept: the gradients from which W goes on
   HalfMemory weights;   // W
+  // Where gradients of weights stay as autograd gives them (MemoryHabits::eager): by group, the bytes of those that
+  // backward makes.
+  std::vector<std::pair<int, int64_t>> gradients;
 };
 
 // What the kernels of a stack keep and need besides what the rules of ops say.
 struct MemoryHabits {
   bool frees_after_b = false;  // B lets go of what W does not need
   bool keeps_scores = false;   // attention is no kernel of its own: softmax of the scores is kept, not the result
-  bool eager = false;          // nor are RMS norms and losses: values between their kernels are kept and needed
+  bool eager = false;          // nor are RMS norms and losses: values between their kernels are kept and
+                               // needed; and gradients of weights come one by one
 };
 
 // The segments of a stage for the device at `position`. What a segment without backward would keep, and with

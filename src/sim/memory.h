@@ -62,6 +62,7 @@ class MemoryModel {
   explicit MemoryModel(const Program& program, MemoryHabits habits = {});
 
   const Program& program() const { return program_; }
+  const MemoryHabits& habits() const { return habits_; }
   StageMemory Of(int stage, int64_t device) const;
   // What a send or receive needs besides what it reads or writes.
   int64_t MessageBytes(const Instruction& instruction, int64_t device) const;

@@ -1,6 +1,7 @@
 // The list of a device gone through once, storages counted.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 #include "sim/allocator.h"
@@ -171,12 +172,36 @@ class Player {
   void Begin(BufferId id, bool persistent = false) {
     if (StorageOf(id) != kNone) return;
     auto [bytes, kind] = SizeOfBuffer(run_.buffers[id.index()]);
+    if (GrowsInPieces(id)) bytes = 0;
     if (persistent && kind == MemoryKind::kActivations) kind = MemoryKind::kBuffers;
     StorageOf(id) = ledger_.New(bytes, kind, 1);
   }
 
+  bool GrowsInPieces(BufferId id) const {
+    return model_.habits().eager && run_.buffers[id.index()].kind == BufferKind::kWeightGradients;
+  }
+
+  // Gradients that stay as they were made; those of later micro-batches are added to them.
+  void AddPiece(const Instruction& at, int group, int64_t bytes) {
+    for (BufferId id : at.adds) {
+      const Buffer& buffer = run_.buffers[id.index()];
+      if (!id.valid() || !GrowsInPieces(id) || buffer.stage != at.stage || buffer.index != group)
+        continue;
+      Pieces& pieces = pieces_[id.index()];
+      int key = at.op == Opcode::kRun ? at.index : ~at.index;
+      if (pieces.from.count(key) != 0 && pieces.by != &at) continue;
+      pieces.from.insert(key);
+      pieces.by = &at;
+      pieces.storages.push_back(ledger_.New(bytes, MemoryKind::kGradients, 1));
+    }
+  }
+
   void End(BufferId id) {
     int& storage = StorageOf(id);
+    if (auto pieces = pieces_.find(id.index()); pieces != pieces_.end()) {
+      for (int piece : pieces->second.storages) ledger_.Drop(piece);
+      pieces_.erase(pieces);
+    }
     if (run_.buffers[id.index()].kind == BufferKind::kSaved) {
       for (int held : saved_[static_cast<size_t>(storage)]) {
         if (held != kNone) ledger_.Drop(held);
@@ -230,6 +255,9 @@ class Player {
     }
     for (BufferId id : at.writes) Begin(id);
     for (BufferId id : at.adds) Begin(id);
+    if (at.op != Opcode::kAddGradient) return;
+    for (BufferId id : at.adds)
+      AddPiece(at, run_.buffers[id.index()].index, stage(at.stage).locals[index]);
   }
 
   void Share(BufferId id, int storage) {
@@ -254,8 +282,12 @@ class Player {
     for (BufferId id : at.reads) {
       if (id.valid() && IsSaved(id)) saved = id;
     }
-    if (at.half == Half::kBW) return Play(at, segment.backward, saved);
-    Play(at, at.half == Half::kB ? segment.inputs : segment.weights, saved);
+    Play(at,
+         at.half == Half::kBW  ? segment.backward
+         : at.half == Half::kB ? segment.inputs
+                               : segment.weights,
+         saved);
+    for (const auto& [group, bytes] : segment.gradients) AddPiece(at, group, bytes);
   }
 
   bool IsSaved(BufferId id) const { return run_.buffers[id.index()].kind == BufferKind::kSaved; }
@@ -320,6 +352,12 @@ class Player {
   std::vector<std::vector<int>> saved_;  // storages held
   std::vector<int> free_saved_;
   std::vector<int> made_;
+  struct Pieces {
+    std::set<int> from;               // segments that have given theirs, and gradients added
+    const Instruction* by = nullptr;  // the last that did
+    std::vector<int> storages;
+  };
+  std::map<size_t, Pieces> pieces_;  // by buffer
   int in_flight_ = kNone;
   std::map<std::pair<Opcode, int>, int64_t> messages_;
 };
