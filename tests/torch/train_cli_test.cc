@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "graph/safetensors.h"
+#include "runtime/accelerator.h"
 
 namespace heddle {
 namespace {
@@ -119,6 +120,10 @@ TEST(TrainCli, BadInputIsOneLine) {
   ExpectRefused("train " + model + "--betas 0.9,1.5", {"1.5"});
   ExpectRefused("train " + model + "--steps 0", {"--steps"});
   ExpectRefused("train " + model + "--np 0", {"--np"});
+  ExpectRefused("train " + model + "--device tpu", {"--device", "auto"});
+  ExpectRefused("train " + model + "--transport nccl", {"--transport nccl", "--device cuda"});
+  if (CudaDevices() == 0)
+    ExpectRefused("train " + model + "--device cuda", {"--device cuda", "--device cpu"});
   ExpectRefused("train " + model + "--np x", {"--np"});
   ExpectRefused("train " + model + "--data none.safetensors", {"none.safetensors"});
   ExpectRefused("train " + model + "--data " + kData + "tiny-mlp.ref.safetensors",
