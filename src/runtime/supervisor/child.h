@@ -10,10 +10,10 @@ namespace heddle {
 
 struct ChildOptions {
   std::vector<std::string> command;      // looked for in PATH
-  std::vector<std::string> environment;  // NAME=VALUE, beside what this process has
+  std::vector<std::string> environment = {};  // NAME=VALUE, beside what this process has
   // A network of its own, with nothing but the loopback interface: mpirun listens on every interface it sees.
   bool private_network = false;
-  std::string remedy;  // said where there is no such program
+  std::string remedy = {};  // said where there is no such program
 };
 
 // Runs in a process group of its own, without standard input; standard error comes through a pipe. It is killed when
