@@ -224,7 +224,9 @@ function(heddle_program)
                                            PRIVATE heddle_flags)
     target_precompile_headers(heddle_cli_torch REUSE_FROM heddle_runtime)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      target_compile_options(heddle_cli_torch PRIVATE -fpch-preprocess)
+      # As above: false alarms.
+      target_compile_options(heddle_cli_torch PRIVATE -fpch-preprocess -Wno-array-bounds
+        -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict -Wno-maybe-uninitialized)
     endif()
     add_executable(heddle-torch "${main}")
     target_link_libraries(heddle-torch PRIVATE heddle_cli_torch heddle_flags)

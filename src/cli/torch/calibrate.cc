@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/torch/ranks.h"
+#include "cli/torch/supervise.h"
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/profile.h"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -321,6 +322,26 @@ int Supervise(const SuperviseArgs& args, SupervisedRun run) {
   }
   if (interrupted != 0) raise(interrupted);  // as it would have ended us
   return status;
+}
+
+int LaunchRanks(int64_t ranks) {
+  MpirunLaunch launch =
+      MpirunCommand(static_cast<int>(ranks), CommandLine(), {.root = geteuid() == 0});
+  std::vector<char*> words;
+  for (std::string& word : launch.command) words.push_back(word.data());
+  words.push_back(nullptr);
+  pid_t child = fork();
+  if (child == 0) {
+    for (std::string& variable : launch.environment) putenv(variable.data());
+    execvp(words[0], words.data());
+    _exit(127);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) ThrowRun("mpirun could not be started");
+  if (WIFSIGNALED(status)) ThrowRun("mpirun was ended by signal {}", WTERMSIG(status));
+  if (WEXITSTATUS(status) == 127)
+    ThrowInput("mpirun is not installed: install Open MPI, or use --transport threads");
+  return WEXITSTATUS(status);
 }
 
 }  // namespace heddle

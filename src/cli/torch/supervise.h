@@ -48,6 +48,9 @@ struct SupervisedRun {
 // standard error for every failure. Throws Infeasible where too few devices are left.
 int Supervise(const SuperviseArgs& args, SupervisedRun run);
 
+// The same without a watch, for work that is short: a rank that fails ends it. Returns mpirun's exit status.
+int LaunchRanks(int64_t ranks);
+
 double SteadySeconds();
 
 }  // namespace heddle

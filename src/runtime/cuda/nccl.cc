@@ -77,7 +77,8 @@ struct NcclTransfer : Transfer {
 class NcclTransport : public Transport {
  public:
   NcclTransport(Transport& host, at::Device device, const NcclOptions& options)
-      : Transport(host.rank(), host.size(), {.deadline_seconds = options.deadline_seconds},
+      : Transport(host.rank(), host.size(),
+                  {.deadline_seconds = options.deadline_seconds, .slot = options.slot},
                   std::make_shared<TransportFailure>()),
         host_(host),
         device_(device) {

@@ -9,7 +9,7 @@
 namespace heddle {
 
 struct ChildOptions {
-  std::vector<std::string> command;      // looked for in PATH
+  std::vector<std::string> command;           // looked for in PATH
   std::vector<std::string> environment = {};  // NAME=VALUE, beside what this process has
   // A network of its own, with nothing but the loopback interface: mpirun listens on every interface it sees.
   bool private_network = false;

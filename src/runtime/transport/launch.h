@@ -35,8 +35,9 @@ LaunchInfo ReadLaunch(const EnvironmentLookup& lookup);
 LaunchInfo ReadLaunch();  // of this process
 
 struct MpirunOptions {
-  bool root = false;   // Open MPI refuses to run as root unless told twice
-  std::string folder;  // for what Open MPI leaves behind when it is killed; empty: where it likes
+  bool root = false;  // Open MPI refuses to run as root unless told twice
+  std::string folder =
+      {};  // for what Open MPI leaves behind when it is killed; empty: where it likes
 };
 
 // What runs `argv` as so many ranks on this machine. Ranks are not bound to cores: kernels have threads of their own.

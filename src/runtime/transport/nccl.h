@@ -19,6 +19,7 @@ namespace heddle {
 
 struct NcclOptions {
   double deadline_seconds = 60;
+  RankSlot* slot = nullptr;  // see TransportOptions
   // Groups of one rank use NCCL, too, and wait for it: a test on a machine with one GPU.
   bool lone_groups = false;
 };
