@@ -101,9 +101,9 @@ void PrintJson(const Json& json) {
 }
 
 const std::vector<AddCommand>& CoreCommands() {
-  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,   AddCluster,  AddDiscover,
-                                                   AddPlan,     AddExplain,  AddSpace,
-                                                   AddSimulate, AddValidate, AddExport};
+  static const std::vector<AddCommand> commands = {AddInspect,  AddModels,  AddCluster, AddDiscover,
+                                                   AddPlan,     AddExplain, AddSpace,   AddSimulate,
+                                                   AddValidate, AddExport};
   return commands;
 }
 

@@ -156,7 +156,8 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
   if (args.options.device.is_cuda() && !at::hasCUDA())
     ThrowInput("--device {}: this libtorch has no CUDA device here; use --device cpu", args.device);
   RankMode mode = ModeOf(launch, args.ranks, args.transport.transport);
-  if (mode != RankMode::kLaunched) AtomicFile checked(args.out);  // a place that cannot be written is known first
+  if (mode != RankMode::kLaunched)
+    AtomicFile checked(args.out);  // a place that cannot be written is known first
   if (mode == RankMode::kLaunch) return LaunchRanks(args.ranks);
   std::vector<Graph> graphs = LoadGraphs(args.options);
   return RunRanksHere(mode, args.ranks, args.transport, [&](Transport& transport) {
