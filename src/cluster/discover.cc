@@ -10,6 +10,7 @@
 #include <array>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -117,8 +118,9 @@ DeviceType UnknownGpu(const GpuInfo& gpu, std::vector<std::string>& remarks) {
 }
 
 DeviceType TypeOf(const GpuInfo& gpu, std::vector<std::string>& remarks) {
-  const DeviceType* known = KnownGpu(gpu);
-  DeviceType type = known != nullptr ? *known : UnknownGpu(gpu, remarks);
+  // A known name stands for the data sheet, in every cluster file.
+  if (const DeviceType* known = KnownGpu(gpu)) return *known;
+  DeviceType type = UnknownGpu(gpu, remarks);
   type.memory = std::min(Bytes{gpu.memory_bytes}, kMaxMemory);
   type.host = PcieOf(gpu);
   return type;
@@ -170,6 +172,8 @@ Discovery ClusterOf(const Processor& processor, double bandwidth, const FoundGpu
   } else {
     if (ranks > processor.cores)
       ThrowInput("--ranks {}: this machine has {} cores", ranks, processor.cores);
+    bandwidth =
+        std::max(1e8, std::round(bandwidth / 1e8) * 1e8);  // no finer than it can be measured
     double share = static_cast<double>(processor.cores) / static_cast<double>(ranks);
     DeviceType core;
     core.name = "cpu-" + Slug(processor.name);

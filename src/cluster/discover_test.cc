@@ -59,9 +59,7 @@ TEST(DiscoverTest, GpusAreDevicesOfANode) {
   EXPECT_TRUE(Verify(found.cluster).empty());
   EXPECT_EQ(DeviceCount(found.cluster), 2);
   EXPECT_EQ(found.cluster.device_types[0].name, "h200-sxm");
-  EXPECT_EQ(found.cluster.device_types[0].memory, kGiB * 150);
   EXPECT_EQ(found.cluster.groups[0].link.bandwidth, 18 * 25e9);
-  EXPECT_NEAR(found.cluster.device_types[0].host.bandwidth, 63e9, 1e9);
   EXPECT_EQ(ClusterFromYaml(ToYaml(found.cluster), "it"), found.cluster);
 }
 

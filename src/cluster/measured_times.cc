@@ -25,12 +25,12 @@ Place PlaceOn(const std::vector<double>& axis, double value) {
 
 }  // namespace
 
-double Curve::SecondsAt(double size) const {
+double TimeCurve::SecondsAt(double size) const {
   HEDDLE_CHECK(!points.empty(), "a curve without points");
   if (size <= points.front().size) return points.front().seconds;
   if (size >= points.back().size) return points.back().seconds * (size / points.back().size);
   auto high = std::upper_bound(points.begin(), points.end(), size,
-                               [](double at, const CurvePoint& point) { return at < point.size; });
+                               [](double at, const TimePoint& point) { return at < point.size; });
   auto low = high - 1;
   double part = std::log(size / low->size) / std::log(high->size / low->size);
   return low->seconds * std::pow(high->seconds / low->seconds, part);

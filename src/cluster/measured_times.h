@@ -1,7 +1,7 @@
 // How long kernels and transfers were measured to take on a device, as plain tables, and what they say between the
 // sizes that were measured.
 //
-//   Curve copy{{{4096, 1e-6}, {1 << 20, 100e-6}}};
+//   TimeCurve copy{{{4096, 1e-6}, {1 << 20, 100e-6}}};
 //   copy.SecondsAt(65536)                // between two points a power law
 //   times.kernels.at("f32").tables[kProductTable].RateAt(512, 512, 128)
 //
@@ -18,20 +18,20 @@
 
 namespace heddle {
 
-struct CurvePoint {
+struct TimePoint {
   double size = 0, seconds = 0;
-  friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
+  friend bool operator==(const TimePoint&, const TimePoint&) = default;
 };
 
 // Seconds by size. Points rise in size; sizes and seconds are above 0.
-struct Curve {
-  std::vector<CurvePoint> points;
+struct TimeCurve {
+  std::vector<TimePoint> points;
 
   bool empty() const { return points.empty(); }
   // Between two points a power law; below the first its seconds, beyond the last its seconds per unit of size. The
   // curve must not be empty.
   double SecondsAt(double size) const;
-  friend bool operator==(const Curve&, const Curve&) = default;
+  friend bool operator==(const TimeCurve&, const TimeCurve&) = default;
 };
 
 // FLOP per second of a product of m x n x k, on a grid.
@@ -60,7 +60,7 @@ constexpr std::array<std::string_view, 5> kTimeTableNames = {
 // An op's halves by the bytes they move, of a convolution by its FLOP. Backward is of all operands that have a
 // gradient.
 struct OpTimes {
-  Curve forward, backward;
+  TimeCurve forward, backward;
   friend bool operator==(const OpTimes&, const OpTimes&) = default;
 };
 
@@ -78,9 +78,9 @@ struct LoadTimes {
   int64_t ranks = 1;
   double launch = 0;    // seconds of a kernel that does next to nothing
   double backward = 0;  // seconds of a call of autograd, beside its kernels
-  Curve copy;           // of a tensor, by bytes read and written
-  Curve update;         // of the optimizer (AdamW), by elements
-  std::map<std::string, Curve, std::less<>>
+  TimeCurve copy;       // of a tensor, by bytes read and written
+  TimeCurve update;     // of the optimizer (AdamW), by elements
+  std::map<std::string, TimeCurve, std::less<>>
       transfers;  // by kind of collective, and "message": bytes given
   std::map<std::string, KernelTimes, std::less<>> kernels;  // by element type
   friend bool operator==(const LoadTimes&, const LoadTimes&) = default;

@@ -70,8 +70,8 @@ class Reader {
   std::string path_;
 };
 
-Curve CurveOf(const Reader& at) {
-  Curve curve;
+TimeCurve CurveOf(const Reader& at) {
+  TimeCurve curve;
   at.EachOfList([&](const Reader& entry) {
     std::vector<double> pair = entry.Numbers();
     if (pair.size() != 2) entry.Fail("expected [size, seconds]");
@@ -165,9 +165,9 @@ LoadTimes LoadOf(const Reader& at) {
   return load;
 }
 
-Json ToJson(const Curve& curve) {
+Json ToJson(const TimeCurve& curve) {
   Json json = Json::array();
-  for (const CurvePoint& point : curve.points) json.push_back({point.size, point.seconds});
+  for (const TimePoint& point : curve.points) json.push_back({point.size, point.seconds});
   return json;
 }
 

@@ -114,7 +114,7 @@ TEST(ProfileTest, WhatIsWrongWithTimesIsNamed) {
 }
 
 TEST(MeasuredTimesTest, BetweenPointsThereIsAPowerLaw) {
-  Curve curve{{{100, 1}, {10000, 100}}};
+  TimeCurve curve{{{100, 1}, {10000, 100}}};
   EXPECT_EQ(curve.SecondsAt(1), 1);
   EXPECT_NEAR(curve.SecondsAt(1000), 10, 1e-12);
   EXPECT_EQ(curve.SecondsAt(20000), 200);

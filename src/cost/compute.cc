@@ -43,8 +43,9 @@ ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& consta
                Name(precision.compute));
   }
   if (constants_.measured && !constants_.measured->kernels.contains(Name(precision.compute))) {
-    ThrowInput("the profile of device '{}' has nothing measured in {}: calibrate with --precision {}",
-               device.name, Name(precision.compute), Name(precision.compute));
+    ThrowInput(
+        "the profile of device '{}' has nothing measured in {}: calibrate with --precision {}",
+        device.name, Name(precision.compute), Name(precision.compute));
   }
 }
 
@@ -57,10 +58,10 @@ const KernelTimes& ComputeCost::TimesOf(DType dtype) const {
 Terms ComputeCost::Measured(const Kernel& kernel) const {
   const LoadTimes& load = *constants_.measured;
   const KernelTimes& times = TimesOf(kernel.dtype);
-  auto curve = [&](std::string_view op) -> const Curve* {
+  auto curve = [&](std::string_view op) -> const TimeCurve* {
     auto found = times.ops.find(op);
     if (found == times.ops.end()) return nullptr;
-    const Curve& half = kernel.backward ? found->second.backward : found->second.forward;
+    const TimeCurve& half = kernel.backward ? found->second.backward : found->second.forward;
     return half.empty() ? nullptr : &half;
   };
   auto rated = [&](TimeTable which, double flops) {
@@ -71,7 +72,7 @@ Terms ComputeCost::Measured(const Kernel& kernel) const {
     }
     return flops / table.RateAt(kernel.m, kernel.n, kernel.k);
   };
-  const Curve* own = curve(kernel.op);
+  const TimeCurve* own = curve(kernel.op);
   Terms terms;
   switch (kernel.kind) {
     case KernelKind::kTraffic:
@@ -87,7 +88,8 @@ Terms ComputeCost::Measured(const Kernel& kernel) const {
     case KernelKind::kAttention: {
       double flops = 4 * kernel.b * kernel.m * kernel.n * kernel.k;
       if (kernel.backward) {
-        TimeTable table = kernel.causal ? TimeTable::kCausalBackward : TimeTable::kAttentionBackward;
+        TimeTable table =
+            kernel.causal ? TimeTable::kCausalBackward : TimeTable::kAttentionBackward;
         terms[Term::kAttention] = rated(table, 2 * flops);
       } else {
         TimeTable table = kernel.causal ? TimeTable::kCausal : TimeTable::kAttention;

@@ -90,13 +90,15 @@ class NodeWorker {
     kernel.flops = flops;
     kernel.bytes = bytes;
     kernel.op = node_.op;
-    if (kind == KernelKind::kTraffic) kernel.moved = MovedBytes(graph_, node_, rule_, blocks_, false);
+    if (kind == KernelKind::kTraffic)
+      kernel.moved = MovedBytes(graph_, node_, rule_, blocks_, false);
     return kernel;
   }
   Kernel MakeBackward(KernelKind kind, double flops, double bytes) const {
     Kernel kernel = Make(kind, flops, bytes);
     kernel.backward = true;
-    if (kind == KernelKind::kTraffic) kernel.moved = MovedBytes(graph_, node_, rule_, blocks_, true);
+    if (kind == KernelKind::kTraffic)
+      kernel.moved = MovedBytes(graph_, node_, rule_, blocks_, true);
     return kernel;
   }
   double FactorSize(std::string_view name) const {

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/check.h"
 #include "runtime/executor_internal.h"
@@ -17,6 +18,15 @@ at::Tensor WithoutData(const at::Tensor& value) {
   at::Tensor handle = at::empty({}, value.options()).expand(value.sizes());
   torch::autograd::impl::set_gradient_edge(handle, torch::autograd::impl::gradient_edge(value));
   return handle;
+}
+
+// The value as autograd is to see it, and the leaf its gradient goes to: a graph keeps its leaves, so the leaf has no
+// data, and the value lives only as long as some node keeps it.
+std::pair<at::Tensor, at::Tensor> AsInput(const at::Tensor& value) {
+  at::Tensor leaf = at::empty({}, value.options()).expand(value.sizes()).set_requires_grad(true);
+  at::Tensor seen = value.detach();
+  torch::autograd::impl::set_gradient_edge(seen, torch::autograd::impl::gradient_edge(leaf));
+  return {seen, leaf};
 }
 
 }  // namespace
@@ -94,13 +104,13 @@ void Executor::RunForward(const Instruction& i) {
     at::Tensor tensor =
         parameter ? store(i.stage, local.source.from).leaf(static_cast<size_t>(local.source.step))
                   : At(i.reads[n]);
-    if (!parameter && keeps && at.inputs[n].gradient >= 0)
-      tensor = tensor.detach().set_requires_grad(true);
+    at::Tensor leaf = tensor;
+    if (!parameter && keeps && at.inputs[n].gradient >= 0) std::tie(tensor, leaf) = AsInput(tensor);
     inputs.push_back(tensor);
     if (keeps && at.inputs[n].again) saved.gathered.push_back({at.inputs[n].local, tensor});
     if (keeps) {
       bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
-      saved.leaves.push_back(wanted ? tensor : at::Tensor());
+      saved.leaves.push_back(wanted ? leaf : at::Tensor());
     }
   }
   std::vector<at::Tensor> operands;

@@ -164,8 +164,8 @@ class Pricer {
       std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[id.index()], position);
       Kernel sum;
       sum.op = kBiasGradient;
-      sum.moved = sum.bytes = static_cast<double>(Elements(LocalShape(rule, rule.results[0], blocks)) *
-                                                  SizeOf(rule.result_dtypes[0]));
+      sum.moved = sum.bytes = static_cast<double>(
+          Elements(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
       cost.terms += compute_.Of(sum);
     }
     if (program_.microbatches == 1 || segment.phase != Phase::kMain) return;

@@ -111,9 +111,7 @@ class SegmentView {
     if (scratch == 0 && IsEager(n, "CrossEntropy")) return {0, OperandBytes(n, 0)};
     return {scratch, scratch};
   }
-  bool KeepsScores(size_t n) const {
-    return at_.habits.keeps_scores && node(n).op == "Attention";
-  }
+  bool KeepsScores(size_t n) const { return at_.habits.keeps_scores && node(n).op == "Attention"; }
 
   int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
     double bytes = 0;
@@ -149,9 +147,7 @@ class SegmentView {
 
  private:
   const Rule& rule(NodeId id) const { return at_.program.micro_rules[id.index()]; }
-  bool IsEager(size_t n, std::string_view op) const {
-    return at_.habits.eager && node(n).op == op;
-  }
+  bool IsEager(size_t n, std::string_view op) const { return at_.habits.eager && node(n).op == op; }
   // Of all heads: queries by keys. Rule::keep.extra has four bytes for each query.
   int64_t ScoreBytes(size_t n) const {
     int keys = FindFactor(rule(n), "j");
@@ -455,8 +451,8 @@ std::vector<std::pair<int, int64_t>> GradientsOf(const SegmentView& view) {
   for (const SegmentInput& input : view.segment().inputs) {
     if (!input.trained) continue;
     const Local& local = at.local(input.local);
-    int64_t bytes = ElementsOf(LocalShape(at.stage.mesh, local.sharding, at.position)) *
-                    SizeOf(local.dtype);
+    int64_t bytes =
+        ElementsOf(LocalShape(at.stage.mesh, local.sharding, at.position)) * SizeOf(local.dtype);
     gradients.push_back({local.source.from, bytes});
   }
   return gradients;

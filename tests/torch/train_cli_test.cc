@@ -277,6 +277,19 @@ TEST(TrainCli, WeightsThatDoNotFitAreAllNamed) {
   refused({"nobody", "nothing"});
 }
 
+TEST(TrainCli, PredictedMemoryIsWhatTensorsTake) {
+  std::string train = "train gpt:layers=3,hidden=64,heads=4,seq=64,vocab=500,batch=8 --steps 2 ";
+  for (std::string how : {"--dp 1", "--dp 2 --zero 1", "--tp 2", "--pp 2 --microbatches 2",
+                          "--dp 2 --zero 3", "--dp 2 --recompute full"}) {
+    SCOPED_TRACE(how);
+    RunOutput run = RunHeddle(train + how + " --transport threads --json");
+    ASSERT_EQ(run.status, 0) << run.err;
+    Json json = ParseJson(run.out, "output");
+    double measured = json["peak_memory_bytes"].get<double>();
+    EXPECT_NEAR(json["predicted_peak_memory_bytes"].get<double>(), measured, 0.08 * measured);
+  }
+}
+
 TEST(CalibrateCli, AProfileIsUsedHereAndRefusedElsewhere) {
   TempFolder folder;
   std::string path = folder / "p.json";
@@ -293,11 +306,13 @@ TEST(CalibrateCli, AProfileIsUsedHereAndRefusedElsewhere) {
   EXPECT_EQ(ParseJson(trained.out, "output")["prediction"]["calibrated"], true);
 
   ExpectRefused(gpt + "--np 1 --threads 2 --profile " + path, {"machine.threads", "'1'", "'2'"});
-  std::string plan = "plan gpt:layers=2,hidden=64,heads=2,seq=16,vocab=50,batch=8 --profile " + path;
+  std::string plan =
+      "plan gpt:layers=2,hidden=64,heads=2,seq=16,vocab=50,batch=8 --profile " + path;
   ExpectRefused(plan + " --cluster dgx-h100:1", {"cpu-core", "h100-sxm"});
   measured["machine"]["processor"] = "Z80";
   WriteFileAtomically(path, measured.dump());
-  ExpectRefused(plan + " --cluster local:2", {path, "machine.processor", "Z80", "heddle calibrate"});
+  ExpectRefused(plan + " --cluster local:2",
+                {path, "machine.processor", "Z80", "heddle calibrate"});
   WriteFileAtomically(path, measured.dump().substr(0, 200));
   ExpectRefused(plan + " --cluster local:2", {path});
 }

@@ -84,15 +84,16 @@ void AddBasicSamples(at::Device device, bool small, std::vector<Sample>& samples
   }
   for (int64_t rows : {64, 512, 2048}) {
     if (small && rows > 64) break;
-    samples.push_back({"sums",
-                       [=]() -> std::function<void()> {
-                         at::Tensor from = at::ones({rows, rows}, device);
-                         return [=] { from.sum(0); };
-                       },
-                       [=](RawTimes& times, double seconds) {
-                         OpTimes& sums = times.load.kernels["f32"].ops[std::string(kBiasGradient)];
-                         sums.forward.points.push_back({4 * static_cast<double>(rows * rows), seconds});
-                       }});
+    samples.push_back(
+        {"sums",
+         [=]() -> std::function<void()> {
+           at::Tensor from = at::ones({rows, rows}, device);
+           return [=] { from.sum(0); };
+         },
+         [=](RawTimes& times, double seconds) {
+           OpTimes& sums = times.load.kernels["f32"].ops[std::string(kBiasGradient)];
+           sums.forward.points.push_back({4 * static_cast<double>(rows * rows), seconds});
+         }});
   }
   for (int64_t elements :
        {int64_t{1} << 10, int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 23}) {

@@ -11,12 +11,12 @@ constexpr double kNear = 1.4;    // sizes that differ by less become one point
 constexpr double kLeast = 1e-9;  // seconds: nothing takes less
 
 // In the order of sizes, neighbours that are near merged to their geometric means.
-void Tidy(Curve& curve) {
-  std::vector<CurvePoint>& points = curve.points;
-  std::sort(points.begin(), points.end(), [](const CurvePoint& a, const CurvePoint& b) {
+void Tidy(TimeCurve& curve) {
+  std::vector<TimePoint>& points = curve.points;
+  std::sort(points.begin(), points.end(), [](const TimePoint& a, const TimePoint& b) {
     return std::pair(a.size, a.seconds) < std::pair(b.size, b.seconds);
   });
-  std::vector<CurvePoint> merged;
+  std::vector<TimePoint> merged;
   for (size_t i = 0; i < points.size();) {
     double size = 0, seconds = 0, count = 0;
     for (double first = points[i].size; i < points.size() && points[i].size < first * kNear; ++i) {
@@ -29,8 +29,8 @@ void Tidy(Curve& curve) {
   points = std::move(merged);
 }
 
-void Subtract(Curve& curve, double seconds, double least) {
-  for (CurvePoint& point : curve.points) point.seconds = std::max(least, point.seconds - seconds);
+void Subtract(TimeCurve& curve, double seconds, double least) {
+  for (TimePoint& point : curve.points) point.seconds = std::max(least, point.seconds - seconds);
 }
 
 // Leaves of a product's time what is not the call that makes it.
