@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
+#include "cli/torch/whole_step.h"
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/profile.h"
@@ -172,10 +173,18 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
     if (transport.rank() != 0) return;
     Profile profile = Describe(args, cluster);
     profile.loads = std::move(loads);
+    double whole = 1;
+    if (args.options.device.is_cpu() && !args.options.small &&
+        args.options.dtypes.front() == DType::kF32) {
+      whole = StepOverKernels(profile, cluster, args.options.threads);
+      for (LoadTimes& load : profile.loads) SlowDown(load, whole);
+    }
     Json json = ToJson(profile);
     WriteFileAtomically(args.out, json.dump() + "\n");
     if (args.json) return PrintJson({{"profile", args.out}, {"measured", json}});
     PrintTable(profile);
+    fmt::print("a step takes {:.3f} times what its kernels take alone: counted in the above\n",
+               whole);
     fmt::print("written to {}: give it to plan, simulate and train as --profile {}\n", args.out,
                args.out);
   });
