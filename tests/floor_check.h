@@ -31,10 +31,14 @@ struct CheckedFloors {
     Prices prices(model, problem.cluster, {precision, problem.sim, problem.whole, nullptr});
     Estimator estimator(problem, prices);
     uint64_t hash = StableHash(problem.model.graph);
-    for (const Configuration& at : Enumerate(problem, false)) {
+    std::vector<Configuration> all = Enumerate(problem, false);
+    for (size_t i = 0, count = all.size(); i < count; ++i) {
+      if (auto offloaded = Offloaded(problem, all[i])) all.push_back(*offloaded);
+    }
+    for (const Configuration& at : all) {
       SCOPED_TRACE(ToString(at));
       time_ = estimator.TimeFloor(at);
-      floor_ = estimator.Floor(at);
+      floor_ = estimator.Floor(at).floor;
       close_ = estimator.CloseFloor(at);
       Estimate estimate = estimator.Of(at);
       if (!estimate.stages.empty()) {
@@ -59,6 +63,7 @@ struct CheckedFloors {
     degrees.schedule = at.schedule;
     degrees.chunks = at.chunks;
     degrees.zero = at.zero;
+    degrees.offload = at.offload;
     degrees.precision = problem.precision;
     degrees.gradients = problem.gradients;
     degrees.recompute = problem.fixed.recompute.value_or(RecomputePolicy::kNone);

@@ -5,7 +5,9 @@
 
 #include <chrono>
 
+#include "base/error.h"
 #include "cluster/load.h"
+#include "cluster/topology.h"
 #include "frontend/families/built_in.h"
 #include "search/eliminate.h"
 #include "search/limited.h"
@@ -83,6 +85,78 @@ TEST(LimitedSearch, PlansMadeToFitWin) {
     won += best.from.find("made to fit") != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(won, 3);
+}
+
+// Memory is bought with time only where it is short.
+TEST(OffloadSearch, WhereNothingElseFits) {
+  Model model =
+      Analyse(BuildModel("gpt:layers=32,hidden=4096,heads=32,seq=2048,vocab=50304,batch=16"));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  SearchProblem problem{.model = model, .cluster = cluster};
+  auto search = [&](int64_t gib, std::optional<Offload> fixed) {
+    problem.memory_limit = gib << 30;
+    problem.fixed.offload = fixed;
+    return Search(*FindSearcher("auto"), problem);
+  };
+  SearchResult roomy = search(80, {}), without = search(80, Offload::kNone);
+  ASSERT_TRUE(roomy.feasible());
+  EXPECT_EQ(roomy.judged[0].plan, without.judged[0].plan);
+  EXPECT_EQ(roomy.judged[0].host_bytes, 0);
+
+  EXPECT_FALSE(search(12, Offload::kNone).feasible());
+  SearchResult tight = search(12, {});
+  ASSERT_TRUE(tight.feasible());
+  const JudgedPlan& best = tight.judged[0];
+  EXPECT_EQ(best.plan.offload, Offload::kOptimizer);
+  EXPECT_LE(best.reserved(), tight.memory_limit);
+  EXPECT_GT(best.result.step_seconds, roomy.judged[0].result.step_seconds);
+  EXPECT_LE(tight.proposals.lower_bound, best.result.step_seconds);
+  // Two moments and a master weight of 4 bytes each, for all parameters, on one machine.
+  double parameters = 0;
+  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
+    double elements = 1;
+    for (int64_t n : model.graph.value(id).type.shape) elements *= static_cast<double>(n);
+    parameters += elements;
+  }
+  EXPECT_NEAR(static_cast<double>(best.host_bytes), 12 * parameters, 0.01 * 12 * parameters);
+
+  // A host that is too small for it does not count.
+  for (Group& group : cluster.groups) {
+    if (group.host_memory != Bytes{0}) group.host_memory = Bytes{int64_t{1} << 30};
+  }
+  EXPECT_FALSE(search(12, {}).feasible());
+}
+
+// Devices that are cores: what they may not use is the host's, and nothing else.
+TEST(OffloadSearch, AMachineHasItsMemoryOnce) {
+  Model model = Analyse(BuildModel("gpt:layers=2,hidden=64,heads=4,seq=32,vocab=64,batch=8"));
+  Cluster cluster = LoadCluster("local:2");
+  SearchProblem problem{.model = model, .cluster = cluster};
+  int64_t has = cluster.group(NodeOf(cluster, DeviceId{0}).group).host_memory.value;
+  EXPECT_LT(*HostLimit(problem), 2);
+  problem.memory_limit = int64_t{1} << 30;
+  EXPECT_EQ(*HostLimit(problem), has - (int64_t{2} << 30));
+  Cluster gpus = LoadCluster("dgx-h100:1");
+  SearchProblem apart{.model = model, .cluster = gpus};
+  EXPECT_EQ(*HostLimit(apart), int64_t{2} << 40);
+}
+
+TEST(OffloadSearch, KeepsToWhatIsFixed) {
+  Model model = Analyse(BuildModel("gpt:layers=4,hidden=256,heads=4,seq=128,vocab=512,batch=8"));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  SearchProblem problem{.model = model, .cluster = cluster};
+  problem.fixed.offload = Offload::kOptimizer;
+  for (const SearcherDef& searcher : AllSearchers()) {
+    if (searcher.name == "ilp" || searcher.name == "brute") continue;  // as auto
+    for (const JudgedPlan& judged : Search(searcher, problem).judged) {
+      EXPECT_EQ(judged.plan.offload, Offload::kOptimizer) << searcher.name << " " << judged.from;
+    }
+  }
+  Cluster local = LoadCluster("local:2");
+  local.device_types[0].host = {};
+  SearchProblem nowhere{.model = model, .cluster = local};
+  nowhere.fixed.offload = Offload::kOptimizer;
+  EXPECT_THROW(Search(*FindSearcher("auto"), nowhere), InputError);
 }
 
 }  // namespace

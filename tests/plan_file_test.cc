@@ -109,6 +109,15 @@ TEST_F(PlanFile, AStoppedSearchReadsBack) {
             "plan.json: search_stopped: \"budget\": expected true or false");
 }
 
+TEST_F(PlanFile, OffloadReadsBack) {
+  EXPECT_FALSE(json_.contains("offload"));
+  plan_.offload = Offload::kOptimizer;
+  Json json = ParseJson(ToJson(plan_, model_), "plan.json");
+  EXPECT_EQ(json["offload"], "optimizer");
+  EXPECT_EQ(FromJson(json, model_, "plan.json"), plan_);
+  EXPECT_EQ(Refusal("/offload", "disk"), "plan.json: offload: \"disk\": there are none, optimizer");
+}
+
 TEST_F(PlanFile, HeaderNamesTheModel) {
   PlanHeader header = ReadPlanHeader(json_, "plan.json");
   EXPECT_EQ(header.model.source, "tiny-gpt2.onnx");

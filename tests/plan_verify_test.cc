@@ -179,6 +179,11 @@ TEST_F(VerifyPlan, TheRest) {
       {"precision of moments is f16", [](Plan& p) { p.precision.moments = DType::kF16; }},
       {"products of fp8 are made of bf16 or f16",
        [](Plan& p) { p.precision.products = Products::kFp8; }},
+      {"offload: device 'cpu-core' has no link to its host",
+       [](Plan& p) {
+         p.offload = Offload::kOptimizer;
+         p.cluster.device_types[0].host = {};
+       }},
       {"zero level is 4", [](Plan& p) { p.zero.level = 4; }},
       {"zero level is -1, must be 0 to 3", [](Plan& p) { p.zero.level = -1; }},
       {"zero names axis 'xp', which no mesh has", [](Plan& p) { p.zero.axes = {"xp"}; }},

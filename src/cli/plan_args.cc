@@ -79,6 +79,9 @@ void DegreeArgs::Add(CLI::App& command) {
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();
   command
+      .add_option("--offload", offload, "what lives on the host between updates: none, optimizer")
+      ->capture_default_str();
+  command
       .add_option(
           "--precision", precision,
           "of compute: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: bf16 "
@@ -158,6 +161,8 @@ FixedDegrees DegreeArgs::Fixed() const {
   if (IsGiven("--schedule") || IsGiven("--chunks")) CheckSchedule(degrees);
   size_t policy = Choice("--recompute", recompute, kRecomputeNames);
   if (IsGiven("--recompute")) fixed.recompute = static_cast<RecomputePolicy>(policy);
+  size_t offloaded = Choice("--offload", offload, kOffloadNames);
+  if (IsGiven("--offload")) fixed.offload = static_cast<Offload>(offloaded);
   return fixed;
 }
 
@@ -165,6 +170,7 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   Degrees resolved = degrees;
   resolved.recompute =
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
+  resolved.offload = static_cast<Offload>(Choice("--offload", offload, kOffloadNames));
   NamedPrecision chosen = PrecisionFor(cluster);
   resolved.precision = chosen.compute;
   resolved.products = chosen.products;

@@ -15,6 +15,7 @@ namespace heddle {
 struct DegreeArgs {
   Degrees degrees;
   std::string recompute = "none";
+  std::string offload = "none";
   std::string precision = "auto";
   std::string statistics = "global";
 

@@ -126,6 +126,10 @@ std::string Lost(const JudgedPlan& judged, const SearchResult& result) {
   if (!judged.simulated) {
     return fmt::format("parameters alone need {} on a device", Size(judged.least_bytes));
   }
+  if (!judged.fits_host()) {
+    return fmt::format("a host would hold {}, and has {}", Size(judged.host_bytes),
+                       Size(*judged.host_limit));
+  }
   if (!judged.fits) {
     return fmt::format("{} needs {}, {} more than may be used",
                        StageOf(judged.plan, judged.result.worst_device), Size(judged.reserved()),
@@ -151,6 +155,9 @@ SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf) {
   const Precision& precision = best.plan.precision;
   SaveAdvice advice;
   advice.bytes = best.memory.optimizer;
+  for (const DeviceResult& device : best.result.devices) {
+    advice.bytes = std::max(advice.bytes, device.host_memory);  // what is offloaded
+  }
   if (precision.master == precision.compute) advice.bytes += best.memory.weights;
   double bandwidth = std::numeric_limits<double>::infinity();
   for (const DeviceType& type : best.plan.cluster.device_types) {
@@ -186,6 +193,7 @@ Json DegreesJson(const Model& model, const Plan& plan) {
                {"ep", d.ep},
                {"sp", d.sp},
                {"zero", plan.zero.level},
+               {"offload", kOffloadNames[static_cast<size_t>(plan.offload)]},
                {"microbatches", plan.microbatches}};
   json["recompute"] =
       d.recompute ? Json(kRecomputeNames[static_cast<size_t>(*d.recompute)]) : Json();
@@ -210,9 +218,10 @@ std::string Screen(const PlanReport& report) {
   text += fmt::format("  pipeline     {}, {} stage{} per device\n", plan.schedule, plan.chunks,
                       plan.chunks == 1 ? "" : "s");
   text +=
-      fmt::format("  policies     {}, ZeRO {}, recompute {}\n",
+      fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
                   PrecisionName(plan.precision.compute, plan.precision.products), plan.zero.level,
-                  d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed");
+                  d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed",
+                  kOffloadNames[static_cast<size_t>(plan.offload)]);
   std::string part;
   if (best.simulated_microbatches < plan.microbatches) {
     part =
@@ -231,6 +240,11 @@ std::string Screen(const PlanReport& report) {
   text += fmt::format(
       "               weights {}, gradients {}, optimizer {}, activations {}, buffers {}\n",
       Size(m.weights), Size(m.gradients), Size(m.optimizer), Size(m.activations), Size(m.buffers));
+  if (best.host_bytes > 0) {
+    text +=
+        fmt::format("  host         {} of optimizer state on a machine{}\n", Size(best.host_bytes),
+                    best.host_limit ? " that has " + Size(*best.host_limit) + " for it" : "");
+  }
   if (result.proposals.lower_bound > 0) {
     text += fmt::format("  bound        no plan is faster than {}: gap {}, step gap {}\n",
                         Time(result.proposals.lower_bound), Percent(result.gap()),
@@ -274,11 +288,9 @@ Json ToJson(const PlanReport& report) {
   json["step_gap"] = bounded ? Json(result.step_gap()) : Json();
   json["space"] = result.proposals.space;
   const MemoryKinds& m = best.memory;
-  json["memory"] = {{"weights", m.weights},
-                    {"gradients", m.gradients},
-                    {"optimizer", m.optimizer},
-                    {"activations", m.activations},
-                    {"buffers", m.buffers}};
+  json["memory"] = {{"weights", m.weights},     {"gradients", m.gradients},
+                    {"optimizer", m.optimizer}, {"activations", m.activations},
+                    {"buffers", m.buffers},     {"host", best.host_bytes}};
   if (report.mtbf > 0) {
     SaveAdvice advice = AdviceOf(best, report.mtbf);
     json["checkpoint"] = {{"mtbf_seconds", report.mtbf},

@@ -124,6 +124,12 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
     SearchResult result = Search(searcher, other);
     if (result.feasible()) return "leave --recompute to the search, or use --recompute full";
   }
+  if (fixed.offload == Offload::kNone && CanOffload(problem.cluster)) {
+    SearchProblem other = problem;
+    other.fixed.offload.reset();
+    SearchResult result = Search(searcher, other);
+    if (result.feasible()) return "leave --offload to the search, or use --offload optimizer";
+  }
   bool free = !fixed.dp && !fixed.tp && !fixed.pp && !fixed.zero && !fixed.microbatches;
   if (!free) {
     SearchProblem other = problem;

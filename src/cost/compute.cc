@@ -172,6 +172,13 @@ Terms ComputeCost::Update(double elements, const Precision& precision) const {
   return terms;
 }
 
+Terms ComputeCost::HostCopy(double bytes) const {
+  Terms terms;
+  terms[Term::kLatency] = slow_ * device_.host.latency;
+  terms[Term::kNear] = slow_ * bytes / device_.host.bandwidth;
+  return terms;
+}
+
 Terms ComputeCost::Host() const {
   Terms terms;
   if (!constants_.measured) terms[Term::kHost] = slow_ * stack_.host;

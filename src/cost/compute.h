@@ -35,7 +35,8 @@ class ComputeCost {
   Terms Joined(const Kernel& kernel) const;
   Terms Traffic(double bytes) const;                                // a kernel that moves this much
   Terms Update(double elements, const Precision& precision) const;  // of the optimizer, Adam
-  Terms Host() const;  // of a forward or backward of a micro-batch
+  Terms HostCopy(double bytes) const;  // to or from the memory of the machine; pinned
+  Terms Host() const;                  // of a forward or backward of a micro-batch
   // Where they were measured, otherwise in Host: a call of autograd, and a node that only looks at memory.
   Terms Autograd() const;
   Terms View() const;

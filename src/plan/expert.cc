@@ -50,6 +50,7 @@ void CheckCluster(const Cluster& cluster, const Degrees& degrees) {
     ThrowInput("{} = {} devices, more than the {} of the cluster: {}", Listed(degrees), used,
                devices, Alternatives(degrees, devices));
   }
+  RequireHost(cluster, degrees.offload);
 }
 
 void CheckDegrees(const Degrees& degrees) {
@@ -279,6 +280,7 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
     if (axis.name == "tp" || (hybrid && axis.name == "dp")) continue;
     if (degrees.zero > 0) plan.zero.axes.push_back(axis.name);
   }
+  plan.offload = degrees.offload;
   plan.stages = MakeStages(model, degrees, mesh);
   std::vector<Strategy> strategies =
       ExpertStrategies(model, degrees, mesh, StageOf(model, plan.stages));

@@ -33,6 +33,7 @@ struct Degrees {
   std::string schedule = "1f1b";
   int zero = 0;
   RecomputePolicy recompute = RecomputePolicy::kNone;
+  Offload offload = Offload::kNone;
   DType precision = DType::kF32;  // of compute; master weights and moments are fp32
   bool local_batch_statistics = false;
   DType gradients = DType::kF32;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace heddle {
 
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage) {
@@ -12,6 +14,22 @@ std::vector<NodeId> NodesOf(const Model& model, const Stage& stage) {
   }
   std::sort(nodes.begin(), nodes.end());
   return nodes;
+}
+
+bool CanOffload(const Cluster& cluster) {
+  return std::all_of(cluster.device_types.begin(), cluster.device_types.end(),
+                     [](const DeviceType& type) { return type.host.exists(); });
+}
+
+void RequireHost(const Cluster& cluster, Offload offload) {
+  if (offload == Offload::kNone) return;
+  for (const DeviceType& type : cluster.device_types) {
+    if (type.host.exists()) continue;
+    ThrowInput(
+        "offload {}: device '{}' of cluster '{}' has no link to its host: use none, or give it one "
+        "in a cluster file (host: bandwidth and latency)",
+        kOffloadNames[static_cast<size_t>(offload)], type.name, cluster.name);
+  }
 }
 
 int64_t DeviceCount(const Plan& plan) {

@@ -4,7 +4,7 @@
 //   stages            ranges of the model's blocks (plan/model.h), each on a mesh; stages on the same devices are
 //                     the chunks of an interleaved pipeline
 //   strategies        what each node does with each axis of its stage's mesh (plan/sharding.h)
-//   everything else   batch, micro-batches, schedule, precision, ZeRO, recomputation, bucket sizes
+//   everything else   batch, micro-batches, schedule, precision, ZeRO, offload, recomputation, bucket sizes
 //
 // In memory a strategy stands at every node; the file states one per node of a unique block and the exceptions.
 #pragma once
@@ -28,6 +28,11 @@ constexpr int kPlanVersion = 1;
 
 enum class RecomputePolicy : uint8_t { kNone, kSelective, kFull };
 constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
+
+// What lives in the memory of the host between its uses: nothing, or moments and master weights, which are fetched
+// group by group for the update and go back after it.
+enum class Offload : uint8_t { kNone, kOptimizer };
+constexpr std::array<std::string_view, 2> kOffloadNames = {"none", "optimizer"};
 
 // Seconds, or any other unit, of a stage's halves for one micro-batch: what a schedule orders by.
 struct HalfTimes {
@@ -87,6 +92,7 @@ struct Plan {
   Precision precision;
   std::string optimizer = "adamw";
   Zero zero;
+  Offload offload = Offload::kNone;
   int64_t bucket_bytes = int64_t{32} << 20;  // of gradients reduced together
   int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3)
   bool local_batch_statistics = false;
@@ -97,6 +103,11 @@ struct Plan {
 
 // The nodes of a stage's blocks, in topological order; SideNodesOf gives those they read besides.
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
+
+// Has every device a link to the memory of its machine?
+bool CanOffload(const Cluster& cluster);
+// Throws InputError where something is to be offloaded and cannot.
+void RequireHost(const Cluster& cluster, Offload offload);
 
 // The devices a plan uses, from 0.
 int64_t DeviceCount(const Plan& plan);

@@ -17,9 +17,10 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 constexpr std::string_view kPlanKeys[] = {
-    "heddle_plan",  "model",    "batch",          "microbatches", "batch_statistics",
-    "schedule",     "chunks",   "precision",      "optimizer",    "zero",
-    "bucket_bytes", "prefetch", "search_stopped", "stages",       "cluster"};
+    "heddle_plan",      "model",          "batch",   "microbatches",
+    "batch_statistics", "schedule",       "chunks",  "precision",
+    "optimizer",        "zero",           "offload", "bucket_bytes",
+    "prefetch",         "search_stopped", "stages",  "cluster"};
 constexpr std::string_view kModelKeys[] = {"source", "hash", "fused", "dims", "frozen"};
 constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master", "moments",
                                                "products"};
@@ -220,6 +221,9 @@ std::string ToJson(const Plan& plan, const Model& model) {
   json["precision"] = PrecisionToJson(plan.precision);
   json["optimizer"] = plan.optimizer;
   json["zero"] = {{"level", plan.zero.level}, {"axes", plan.zero.axes}};
+  if (plan.offload != Offload::kNone) {
+    json["offload"] = kOffloadNames[static_cast<size_t>(plan.offload)];
+  }
   json["bucket_bytes"] = plan.bucket_bytes;
   json["prefetch"] = plan.prefetch;
   if (plan.search_stopped) json["search_stopped"] = true;
@@ -254,6 +258,9 @@ Plan FromJson(const Json& json, const Model& model, std::string_view file) {
   plan.precision = ReadPrecision(fields.At("precision"), file);
   plan.optimizer = fields.Text("optimizer");
   plan.zero = ReadZero(fields.At("zero"), file);
+  if (fields.Has("offload")) {
+    plan.offload = static_cast<Offload>(fields.Choice("offload", kOffloadNames));
+  }
   plan.bucket_bytes = fields.Int("bucket_bytes", 1, INT64_MAX);
   plan.prefetch = static_cast<int>(fields.Int("prefetch", 0, kMaxPrefetch));
   if (fields.Has("search_stopped")) plan.search_stopped = fields.Bool("search_stopped");

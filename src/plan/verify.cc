@@ -87,6 +87,11 @@ class PlanVerifier {
     if (plan_.zero.level < 0 || plan_.zero.level > 3) {
       Add("zero level is {}, must be 0 to 3", plan_.zero.level);
     }
+    if (plan_.offload != Offload::kNone) {
+      for (const DeviceType& type : plan_.cluster.device_types) {
+        if (!type.host.exists()) Add("offload: device '{}' has no link to its host", type.name);
+      }
+    }
     std::set<std::string> seen;
     for (const std::string& name : plan_.zero.axes) {
       bool known = std::any_of(plan_.stages.begin(), plan_.stages.end(), [&](const Stage& stage) {

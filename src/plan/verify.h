@@ -16,7 +16,8 @@
 //   times       finite and positive
 //   the rest    schedule and optimizer are named; compute and gradients are f32, bf16 or f16, master weights and
 //               moments f32 or bf16, products of fp8 come with a compute type of 16 bits; ZeRO's level is 0 to 3 and
-//               its axes are axes of a mesh; bucket_bytes is positive; prefetch 0 to 64
+//               its axes are axes of a mesh; what is offloaded is so by devices with a link to a host; bucket_bytes is
+//               positive; prefetch 0 to 64
 // Whether the schedule is known is not asked here. O(nodes x stages).
 #pragma once
 

@@ -40,7 +40,8 @@ class StepEnd {
     std::multimap<size_t, size_t> after;
     for (auto [buffer, i] : last) {
       size_t at = i;
-      while (at + 1 < run_.instructions.size() && run_.instructions[at + 1].op != Opcode::kRun) ++at;
+      while (at + 1 < run_.instructions.size() && run_.instructions[at + 1].op != Opcode::kRun)
+        ++at;
       after.insert({at, buffer});
     }
     std::vector<Instruction> instructions;
@@ -72,16 +73,47 @@ class StepEnd {
   }
 
   void EmitEnd() {
+    FindUpdates();
+    Fetch(0);
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) EmitShards(s, static_cast<int>(g));
     }
     for (size_t t = 0; t < program_.tied.size(); ++t) EmitTied(static_cast<int>(t));
     EmitReport();
+    // What is on the host comes while the group before is updated, and goes while the next is.
+    for (size_t u = 0; u < updates_.size(); ++u) {
+      Fetch(u + 1);
+      EmitUpdate(updates_[u].first, updates_[u].second);
+    }
+  }
+
+  void FindUpdates() {
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained) EmitUpdate(s, static_cast<int>(g));
+        if (stage(s).groups[g].trained) updates_.push_back({s, static_cast<int>(g)});
       }
     }
+  }
+
+  BufferId Optimizer(int s, int g) {
+    return Get({BufferKind::kOptimizer, s, g, -1, 0}, !group(s, g).offloaded);
+  }
+  BufferId OnHost(int s, int g) { return Get({BufferKind::kHostOptimizer, s, g, -1, 0}, true); }
+
+  void Fetch(size_t update) {
+    if (update >= updates_.size()) return;
+    auto [s, g] = updates_[update];
+    if (!group(s, g).offloaded) return;
+    Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, s, g, -1);
+    fetch.reads = {OnHost(s, g)};
+    fetch.adds = {Optimizer(s, g)};  // the update adds to it
+  }
+
+  void Evict(int s, int g) {
+    if (!group(s, g).offloaded) return;
+    Instruction& evict = Add(Opcode::kEvict, Stream::kCopy, s, g, -1);
+    evict.reads = {Optimizer(s, g)};
+    evict.adds = {OnHost(s, g)};
   }
 
   void EmitShards(int s, int g) {
@@ -128,7 +160,8 @@ class StepEnd {
     Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
     update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, run_.stages[0], 0, -1, 0})};
     BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
-    update.adds = {weights, Get({BufferKind::kOptimizer, s, g, -1, 0}, true)};
+    update.adds = {weights, Optimizer(s, g)};
+    Evict(s, g);
     int zero = group(s, g).zero;
     if (zero != 1 && zero != 2) return;
     Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
@@ -139,6 +172,7 @@ class StepEnd {
   const Program& program_;
   InstructionList& list_;
   DeviceProgram& run_;
+  std::vector<std::pair<int, int>> updates_;  // stage and group, in their order
 };
 
 }  // namespace

@@ -93,6 +93,7 @@ void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
     Local& local = stage.locals[static_cast<size_t>(stored.local)];
     ParameterGroup group;
     group.trained = stored.trained;
+    group.offloaded = stored.trained && context.plan.offload == Offload::kOptimizer;
     group.reduce_axes = stored.reduce_axes;
     group.zero_axes = context.plan.zero.level > 0 ? zero_axes & stored.reduce_axes : 0;
     group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;

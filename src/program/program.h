@@ -121,7 +121,8 @@ struct ParameterGroup {
   AxisMask zero_axes = 0;    // of them, those over which state is split
   int zero = 0;              // level; 0 where zero_axes is empty
   bool trained = true;
-  int tied = -1;  // of Program::tied: also held by other stages
+  int tied = -1;           // of Program::tied: also held by other stages
+  bool offloaded = false;  // moments and master weights live on the host between updates
   bool operator==(const ParameterGroup&) const = default;
 };
 
@@ -158,8 +159,9 @@ enum class BufferKind : uint8_t {
   kGathered,         // of a parameter group split by ZeRO 3: its whole weights for a while
   kWeightGradients,  // of a parameter group: what backward adds to
   kReduced,          // of a parameter group: what the update reads
-  kOptimizer,        // of a parameter group
-  kReport,           // loss and squared norm
+  kOptimizer,  // of a parameter group: moments, and master weights of another type than the weights
+  kHostOptimizer,  // the same in the memory of the host, between the updates of a group that is offloaded
+  kReport,         // loss and squared norm
 };
 
 struct Buffer {
@@ -185,11 +187,13 @@ enum class Opcode : uint8_t {
   kReport,           // loss and squared norm of the gradients, over all devices
   kUpdate,           // the optimizer's step on a group
   kGatherWeights,    // of a group that is split over zero_axes
+  kFetch,            // what a group has on the host
+  kEvict,            // and back
 };
-constexpr std::array<std::string_view, 13> kOpcodeNames = {
+constexpr std::array<std::string_view, 15> kOpcodeNames = {
     "load",   "run",    "reshard",          "sum",           "add-gradient",
     "send",   "recv",   "reduce-gradients", "reduce-shards", "sync-tied",
-    "report", "update", "gather-weights"};
+    "report", "update", "gather-weights",   "fetch",         "evict"};
 
 enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
 constexpr std::array<std::string_view, 3> kStreamNames = {"compute", "communication", "copy"};
@@ -205,7 +209,7 @@ struct Instruction {
   bool recompute = false;
   std::vector<BufferId>
       reads;  // a Run backward: per output of the segment, invalid where none comes; what was kept; whole weights
-      // (ZeRO 3) and what was gathered again, in the order of the inputs
+  // (ZeRO 3) and what was gathered again, in the order of the inputs
   std::vector<BufferId> writes;
   std::vector<BufferId> adds;   // written by adding to what is there (the first: by writing)
   std::vector<BufferId> frees;  // nobody reads these any more

@@ -42,6 +42,7 @@ struct SmallPlanOptions {
   std::string schedule = "1f1b";
   int zero = 0;
   RecomputePolicy recompute = RecomputePolicy::kNone;
+  Offload offload = Offload::kNone;
 };
 
 inline int FactorNamed(const Rule& rule, std::string_view name) {
@@ -71,6 +72,7 @@ inline Plan SmallPlan(const Model& model, const SmallPlanOptions& options = {}) 
   plan.microbatches = options.microbatches;
   plan.schedule = options.schedule;
   plan.zero = {options.zero, {"dp"}};
+  plan.offload = options.offload;
   int blocks = static_cast<int>(model.blocks.size());
   for (size_t s = 0; s < options.stages; ++s) {
     Stage stage;

@@ -103,7 +103,8 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
       return whole * SizeOf(precision.compute);
     case BufferKind::kReduced:
       return shard * SizeOf(precision.gradients);
-    case BufferKind::kOptimizer: {
+    case BufferKind::kOptimizer:
+    case BufferKind::kHostOptimizer: {
       int64_t master = precision.master == precision.compute ? 0 : SizeOf(precision.master);
       return shard * (2 * SizeOf(precision.moments) + master);
     }
@@ -226,6 +227,8 @@ std::string BufferName(const Program& program, const Buffer& buffer) {
       return of_group(buffer.version == 0 ? "reduced" : "wholly reduced");
     case BufferKind::kOptimizer:
       return of_group("optimizer");
+    case BufferKind::kHostOptimizer:
+      return of_group("optimizer on the host,");
     default:
       return "report";
   }

@@ -50,6 +50,9 @@ std::string Category(const Program& program, const Instruction& instruction) {
     case Opcode::kSend:
     case Opcode::kRecv:
       return "transfer";
+    case Opcode::kFetch:
+    case Opcode::kEvict:
+      return "host copy";
     case Opcode::kUpdate:
       return "optimizer";
     default:

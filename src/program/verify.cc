@@ -17,9 +17,12 @@ void Findings::Add(const Program& program, size_t r, size_t i, const std::string
 }
 
 bool IsPersistent(const Program& program, const Buffer& buffer) {
-  if (buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kOptimizer) return true;
-  if (buffer.kind != BufferKind::kLocal) return false;
+  if (buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kHostOptimizer) return true;
   const StageProgram& stage = program.stages[static_cast<size_t>(buffer.stage)];
+  if (buffer.kind == BufferKind::kOptimizer) {
+    return !stage.groups[static_cast<size_t>(buffer.index)].offloaded;
+  }
+  if (buffer.kind != BufferKind::kLocal) return false;
   const Local& local = stage.locals[static_cast<size_t>(buffer.index)];
   return local.source.kind == SourceKind::kConstant;
 }

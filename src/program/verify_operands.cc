@@ -86,6 +86,8 @@ class OperandCheck {
     Stream wanted = Stream::kCommunication;
     switch (now().op) {
       case Opcode::kLoad:
+      case Opcode::kFetch:
+      case Opcode::kEvict:
         wanted = Stream::kCopy;
         break;
       case Opcode::kReshard:
@@ -260,6 +262,10 @@ class OperandCheck {
       case Opcode::kUpdate:
         return Compare({{FinalGradients(program_, now().stage, now().index), false}, ReportOf()},
                        {}, {weights, Of(BufferKind::kOptimizer)});
+      case Opcode::kFetch:
+        return Compare({Of(BufferKind::kHostOptimizer)}, {}, {Of(BufferKind::kOptimizer)});
+      case Opcode::kEvict:
+        return Compare({Of(BufferKind::kOptimizer)}, {}, {Of(BufferKind::kHostOptimizer)});
       default: {
         Wanted gathered{Of(BufferKind::kGathered).buffer, true};
         if (zero == 3) return Compare({weights}, {gathered}, {});

@@ -143,6 +143,8 @@ class TrainingCheck {
       if (at.op == Opcode::kReport) ++reports_;
       if (at.op == Opcode::kSyncTied) ++syncs_[at.index];
       if (at.op == Opcode::kUpdate) ++updates_[key];
+      if (at.op == Opcode::kFetch && !updates_.count(key)) ++fetches_[key];
+      if (at.op == Opcode::kEvict && updates_.count(key)) ++evictions_[key];
       if (at.op == Opcode::kAddGradient) ++added_[key];
       if (at.op == Opcode::kReduceShards) ++shards_[key];
       if (at.op == Opcode::kReduceGradients) ++reductions_[{at.stage, at.index, at.microbatch}];
@@ -199,6 +201,8 @@ class TrainingCheck {
     times("reduced after it was scattered", shards_[{s, g}], rest ? 1 : 0);
     times("gathered after its update", gathers_[{s, g}],
           group.trained && (group.zero == 1 || group.zero == 2) ? 1 : 0);
+    times("fetched before its update", fetches_[{s, g}], group.offloaded ? 1 : 0);
+    times("evicted after its update", evictions_[{s, g}], group.offloaded ? 1 : 0);
     bool any = false;
     for (int m = -1; m < program_.microbatches; ++m) {
       bool there = gradients_.count({s, g, m}) != 0;
@@ -236,7 +240,7 @@ class TrainingCheck {
   Findings& findings_;
   int reports_ = 0;
   std::map<int, int> syncs_;
-  std::map<Key, int> updates_, added_, shards_, gathers_;
+  std::map<Key, int> updates_, added_, shards_, gathers_, fetches_, evictions_;
   std::map<std::tuple<int, int, int>, int> reductions_;
   std::set<std::tuple<int, int, int>> gradients_;  // stage, group, micro-batch that are added to
 };

@@ -297,6 +297,32 @@ std::vector<Mistake> Orders() {
        {.zero = 1},
        [](Program& p) { Erase(p.runs[0], Find(p.runs[0], {Opcode::kGatherWeights})); },
        "is gathered after its update 0 times, must be 1"},
+      {"MissingFetch",
+       {.offload = Offload::kOptimizer},
+       [](Program& p) { Erase(p.runs[0], Find(p.runs[0], {Opcode::kFetch})); },
+       "is fetched before its update 0 times, must be 1"},
+      {"MissingEvict",
+       {.offload = Offload::kOptimizer},
+       [](Program& p) { Erase(p.runs[0], Find(p.runs[0], {Opcode::kEvict})); },
+       "is evicted after its update 0 times, must be 1"},
+      {"EvictedTooEarly",
+       {.offload = Offload::kOptimizer},
+       [](Program& p) {
+         Move(p.runs[0], Find(p.runs[0], {Opcode::kEvict}), Find(p.runs[0], {Opcode::kUpdate}));
+       },
+       "is evicted after its update 0 times, must be 1"},
+      {"FetchedByCompute",
+       {.offload = Offload::kOptimizer},
+       [](Program& p) { At(p.runs[0], {Opcode::kFetch}).stream = Stream::kCompute; },
+       "is on the compute stream, must be on copy"},
+      {"FetchedFromNowhere",
+       {.offload = Offload::kOptimizer},
+       [](Program& p) { At(p.runs[0], {Opcode::kFetch}).reads.clear(); },
+       "(fetch group0): reads 0 buffers, must be 1"},
+      {"OffloadedAndUntouched",
+       {.offload = Offload::kOptimizer},
+       [](Program& p) { p.stages[0].groups[0].offloaded = false; },
+       "optimizer group0 is not persistent"},
       {"Untrained", kOneStage, [](Program& p) { p.stages[0].groups[0].trained = false; },
        "parameter w0 is in no trained group of stage 0"},
       {"MissingReport", kOneStage,
@@ -348,8 +374,11 @@ TEST(VerifyWholeProgramTest, EverySchedulePolicyAndLevelIsSound) {
                                    .schedule = std::string(schedule.name),
                                    .zero = zero,
                                    .recompute = recompute};
-          EXPECT_THAT(Verify(SmallProgram(options, 8)), IsEmpty())
-              << schedule.name << " stages " << stages << " zero " << zero;
+          for (Offload offload : {Offload::kNone, Offload::kOptimizer}) {
+            options.offload = offload;
+            EXPECT_THAT(Verify(SmallProgram(options, 8)), IsEmpty())
+                << schedule.name << " stages " << stages << " zero " << zero;
+          }
         }
       }
     }

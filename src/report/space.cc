@@ -48,7 +48,7 @@ class Evaluator {
     row.estimated_fits = estimate.fits;
     if (estimate.seconds < kForbidden) row.estimate_seconds = estimate.seconds;
     row.estimated_bytes = static_cast<int64_t>(estimate.bytes);
-    double floor = estimators_[p]->Floor(configuration);
+    double floor = estimators_[p]->Floor(configuration).floor;
     if (floor < kForbidden) row.floor_seconds = floor;
     try {
       Simulate(p, estimate, row);
@@ -162,6 +162,7 @@ std::vector<std::pair<std::string_view, Json>> Cells(const SpaceRow& row) {
           {"schedule", c.schedule},
           {"chunks", c.chunks},
           {"zero", c.zero},
+          {"offload", kOffloadNames[static_cast<size_t>(c.offload)]},
           {"recompute", kRecomputeNames[static_cast<size_t>(row.recompute)]},
           {"fits", row.fits},
           {"step_seconds", number(row.step_seconds)},
@@ -180,12 +181,16 @@ Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : 
 
 std::vector<std::pair<Configuration, RecomputePolicy>> SpaceOf(const SearchProblem& problem) {
   std::vector<std::pair<Configuration, RecomputePolicy>> all;
-  for (const Configuration& configuration : Enumerate(problem, false)) {
+  auto add = [&](const Configuration& configuration) {
     for (size_t p = 0; p < kPolicies; ++p) {
       RecomputePolicy policy = static_cast<RecomputePolicy>(p);
       if (problem.fixed.recompute && policy != *problem.fixed.recompute) continue;
       all.push_back({configuration, policy});
     }
+  };
+  for (const Configuration& configuration : Enumerate(problem, false)) {
+    add(configuration);
+    if (auto offloaded = Offloaded(problem, configuration)) add(*offloaded);
   }
   return all;
 }

@@ -84,6 +84,7 @@ std::string DescribePlan(const Plan& plan) {
   }
   if (plan.chunks > 1) text += fmt::format(" of {} stages a device", plan.chunks);
   if (plan.zero.level > 0) text += fmt::format(", ZeRO {}", plan.zero.level);
+  if (plan.offload == Offload::kOptimizer) text += ", optimizer on the host";
   std::string_view precision = PrecisionName(plan.precision.compute, plan.precision.products);
   if (precision != "f32") text += fmt::format(", {}", precision);
   std::string recompute = RecomputeName(plan);

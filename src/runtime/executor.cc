@@ -41,12 +41,13 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(stream_);
+  host_.copies = NewStream(options_.device);
   OpenGroups();
   for (int s : run_.stages) {
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {
       int group = static_cast<int>(g);
       stores_[{s, group}] = std::make_unique<GroupStore>(
-          program, s, group, device_, options_.device, options_.optimizer, weights);
+          program, s, group, device_, options_.device, options_.optimizer, weights, host_);
     }
   }
   LoadConstants(constants);
@@ -244,6 +245,12 @@ void Executor::Execute(size_t index) {
       break;
     case Opcode::kGatherWeights:
       GatherWeights(i, index);
+      break;
+    case Opcode::kFetch:
+      store(i.stage, i.index).Fetch();
+      break;
+    case Opcode::kEvict:
+      store(i.stage, i.index).Evict();
       break;
   }
   // MPI moves on inside its calls only: what is in flight gets a push after every piece of work.

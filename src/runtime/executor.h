@@ -142,6 +142,7 @@ class Executor {
   int64_t step_ = 0;
 
   std::map<std::vector<int64_t>, GroupHandle> groups_;
+  HostSide host_;  // for what is offloaded
   std::map<std::pair<int, int>, std::unique_ptr<GroupStore>> stores_;
   std::map<std::pair<int, int>, SegmentRun> segments_;  // by stage and segment
   std::set<std::pair<int, int>> again_;  // stage and Local: gathered again for backward

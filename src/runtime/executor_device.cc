@@ -20,6 +20,9 @@ std::string Executor::WhyNotCaptured() const {
   if (!options_.capture) return "not wanted";
   if (program_.device_count() > 1) return "ranks meet on the host during a step";
   if (options_.trace || options_.keep_gradients) return "instructions are looked at one by one";
+  for (const Instruction& i : run_.instructions) {
+    if (i.op == Opcode::kFetch) return "optimizer state comes from the host";
+  }
   for (const Node& node : program_.model.graph.nodes) {
     if (DrawsNumbers(node.op)) return "'" + node.op + "' draws other numbers in every step";
   }

@@ -213,6 +213,7 @@ void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
 }
 
 std::vector<ParameterPart> Executor::Weights() {
+  if (host_.copies) WaitFor(*host_.copies);
   std::vector<ParameterPart> parts;
   for (auto& [key, held] : stores_) {
     at::Tensor whole = held->MasterFlat();
@@ -234,6 +235,7 @@ std::vector<ParameterPart> Executor::Weights() {
 }
 
 TrainState Executor::State() {
+  if (host_.copies) WaitFor(*host_.copies);
   TrainState state;
   int64_t updates = 0;
   for (auto& [key, held] : stores_) {

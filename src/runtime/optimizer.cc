@@ -86,11 +86,20 @@ void Optimizer::Restore(State state) {
   device_steps_.reset();
 }
 
+int Optimizer::moments() const {
+  if (options_.name == "sgd") return 0;
+  return options_.name == "momentum" ? 1 : 2;
+}
+
+void Optimizer::UseMoments(std::vector<at::Tensor> first, std::vector<at::Tensor> second) {
+  state_.first = std::move(first);
+  state_.second = std::move(second);
+}
+
 void Optimizer::MakeMoments(const std::vector<at::Tensor>& parameters) {
-  bool adam = options_.name == "adam" || options_.name == "adamw";
   for (size_t p = state_.first.size(); p < parameters.size(); ++p) {
-    state_.first.push_back(options_.name == "sgd" ? at::Tensor() : at::zeros_like(parameters[p]));
-    state_.second.push_back(adam ? at::zeros_like(parameters[p]) : at::Tensor());
+    state_.first.push_back(moments() >= 1 ? at::zeros_like(parameters[p]) : at::Tensor());
+    state_.second.push_back(moments() == 2 ? at::zeros_like(parameters[p]) : at::Tensor());
   }
 }
 

@@ -46,6 +46,12 @@ class Optimizer {
     std::vector<at::Tensor> first, second;
   };
   State state() const;  // waits for the device the parameters are on
+  // How many moments it keeps of a parameter.
+  int moments() const;
+  const std::vector<at::Tensor>& first() const { return state_.first; }
+  const std::vector<at::Tensor>& second() const { return state_.second; }
+  // The same numbers, elsewhere or otherwise divided.
+  void UseMoments(std::vector<at::Tensor> first, std::vector<at::Tensor> second);
   // To go on from; moments for the parameters that will be given.
   void Restore(State state);
 

@@ -27,7 +27,7 @@ bool IsFirstAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
 
 GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device,
                        at::Device on, const OptimizerOptions& optimizer,
-                       const WeightSource& weights)
+                       const WeightSource& weights, const HostSide& host)
     : group_(program.stages[static_cast<size_t>(stage_index)].groups[static_cast<size_t>(group)]),
       compute_(ToTorch(program.precision.compute)) {
   const StageProgram& stage = program.stages[static_cast<size_t>(stage_index)];
@@ -73,6 +73,28 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
   added_.resize(slots_.size());
   owned_.assign(slots_.size(), false);
   optimizer_ = std::make_unique<Optimizer>(optimizer);
+  if (!group_.offloaded) return;
+  int64_t rows = optimizer_->moments() + (same_ ? 0 : 1);
+  rows_ = std::make_unique<HostRows>(rows, chunk_, on, host.copies, host.meter);
+  if (!same_) rows_->host()[0].copy_(master_);
+  UseRows(rows_->host());
+}
+
+// Master weights and moments are these from now on.
+void GroupStore::UseRows(const at::Tensor& rows) {
+  int64_t row = 0;
+  if (!same_) master_ = rows[row++];
+  std::array<std::vector<at::Tensor>, 2> moments;
+  for (int64_t m = 0; m < 2; ++m) {
+    moments[static_cast<size_t>(m)] = {m < optimizer_->moments() ? rows[row++] : at::Tensor()};
+  }
+  optimizer_->UseMoments(std::move(moments[0]), std::move(moments[1]));
+  by_slot_ = false;
+}
+
+void GroupStore::Evict() {
+  rows_->Evict();
+  UseRows(rows_->host());
 }
 
 void GroupStore::AddGradient(size_t slot, const at::Tensor& gradient) {
@@ -158,10 +180,12 @@ bool GroupStore::IsFiniteAsAdded(size_t slot) const {
 }
 
 void GroupStore::Update(const at::Tensor& reduced, const UpdateFactors& factors) {
+  if (rows_) UseRows(rows_->Arrived());
   Step({master_}, {reduced}, factors);
 }
 
 void GroupStore::UpdateFromAdded(const UpdateFactors& factors) {
+  if (rows_) UseRows(rows_->Arrived());
   KeepMomentsBySlot();
   std::vector<at::Tensor> weights, gradients;
   for (size_t s = 0; s < slots_.size(); ++s) {
@@ -205,25 +229,30 @@ void GroupStore::Restore(int64_t updates, const WeightSource& first, const Weigh
     state.first.push_back(first ? ChunkOf(first) : at::Tensor());
     state.second.push_back(second ? ChunkOf(second) : at::Tensor());
   }
-  optimizer_->Restore(std::move(state));
+  optimizer_->Restore(state);
   by_slot_ = false;
+  if (!rows_) return;
+  UseRows(rows_->host());
+  Optimizer::State held = optimizer_->state();
+  if (updates > 0 && first) held.first[0].copy_(state.first[0]);
+  if (updates > 0 && second) held.second[0].copy_(state.second[0]);
 }
 
 // Those restored are one for the chunk.
 void GroupStore::KeepMomentsBySlot() {
   if (by_slot_) return;
   by_slot_ = true;
-  Optimizer::State state = optimizer_->state();
-  if (state.first.empty()) return;
-  Optimizer::State split{state.steps, {}, {}};
+  const std::vector<at::Tensor>&first = optimizer_->first(), &second = optimizer_->second();
+  if (first.empty()) return;
+  std::array<std::vector<at::Tensor>, 2> split;
   for (const Slot& slot : slots_) {
     auto part = [&](const at::Tensor& moments) {
       return moments.defined() ? moments.narrow(0, slot.offset, slot.elements) : at::Tensor();
     };
-    split.first.push_back(part(state.first[0]));
-    split.second.push_back(part(state.second[0]));
+    split[0].push_back(part(first[0]));
+    split[1].push_back(part(second[0]));
   }
-  optimizer_->Restore(std::move(split));
+  optimizer_->UseMoments(std::move(split[0]), std::move(split[1]));
 }
 
 at::Tensor GroupStore::Moment(const std::vector<at::Tensor>& moments, size_t slot,

@@ -15,6 +15,7 @@
 
 #include "program/program.h"
 #include "runtime/checkpoint/state.h"
+#include "runtime/host_rows.h"
 #include "runtime/optimizer.h"
 #include "runtime/weights.h"
 
@@ -28,10 +29,17 @@ struct ParameterPart {
   at::Tensor values;
 };
 
+// Where what is offloaded goes: the stream of its copies, where the device has streams, and who counts its bytes.
+struct HostSide {
+  std::optional<c10::Stream> copies;
+  AllocationMeter meter;
+};
+
 class GroupStore {
  public:
+  // `host` outlives it.
   GroupStore(const Program& program, int stage, int group, int64_t device, at::Device on,
-             const OptimizerOptions& optimizer, const WeightSource& weights);
+             const OptimizerOptions& optimizer, const WeightSource& weights, const HostSide& host);
 
   // The leaf that nodes read as slot `slot`.
   const at::Tensor& leaf(size_t slot) const { return leaves_[slot]; }
@@ -53,6 +61,10 @@ class GroupStore {
   // The same for gradients that need no reduction: as they were added, without a flat copy.
   at::Tensor SquaredNormOfAdded() const;
   void UpdateFromAdded(const UpdateFactors& factors);
+
+  // Of a group that is offloaded: its moments and master weights come for an update, and go back.
+  void Fetch() { rows_->Fetch(); }
+  void Evict();
 
   // ZeRO: this device's chunk of the weights; a whole flat tensor to fill; and afterwards.
   at::Tensor Chunk() const;
@@ -86,6 +98,7 @@ class GroupStore {
   at::Tensor ChunkOf(const WeightSource& source) const;
   at::Tensor Moment(const std::vector<at::Tensor>& moments, size_t slot, Block flat) const;
   void KeepMomentsBySlot();
+  void UseRows(const at::Tensor& rows);
   void Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> gradients,
             const UpdateFactors& factors);
 
@@ -104,7 +117,8 @@ class GroupStore {
   std::vector<at::Tensor> added_;
   std::vector<bool> owned_;
   std::unique_ptr<Optimizer> optimizer_;
-  bool by_slot_ = false;  // its moments are per slot, not one of the chunk
+  bool by_slot_ = false;            // its moments are per slot, not one of the chunk
+  std::unique_ptr<HostRows> rows_;  // offloaded: master weights (unless `same_`), then moments
 };
 
 }  // namespace heddle

@@ -16,7 +16,8 @@ constexpr size_t kProposed = 8;
 struct Weighed {
   Configuration configuration;
   double floor = 0;
-  Estimate estimate;
+  double roomy = 0;  // the floor were memory not to count
+  Estimate estimate = {};
 };
 
 class Explorer {
@@ -84,7 +85,7 @@ class Explorer {
     best_.clear();
     std::vector<Weighed> all;
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
-      all.push_back({configuration, 0, {}});
+      all.push_back({configuration});
     }
     considered_ += all.size();
     InParallel(all.size(), [&](size_t i) {
@@ -92,6 +93,7 @@ class Explorer {
     });
     std::stable_sort(all.begin(), all.end(),
                      [](const Weighed& a, const Weighed& b) { return a.floor < b.floor; });
+    std::vector<Weighed> others;  // offloaded
     bound_ = kForbidden;
     constexpr size_t kBatch = 16;
     for (size_t first = 0; first < all.size(); first += kBatch) {
@@ -103,19 +105,45 @@ class Explorer {
         bound_ = std::min(bound_, all[first].floor);
         break;
       }
+      std::vector<std::optional<Weighed>> offloaded(last - first);
       InParallel(last - first, [&](size_t i) {
-        Weighed& at = all[first + i];
-        if (at.floor < kForbidden) at.floor = estimator_.Floor(at.configuration);
-        if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
+        Weigh(all[first + i], worst);
+        offloaded[i] = WeighOffloaded(all[first + i], worst);
       });
       for (size_t i = first; i < last; ++i) {
-        bound_ = std::min(bound_, all[i].floor);
         Take(all[i]);
+        if (!offloaded[i - first]) continue;
+        Take(*offloaded[i - first]);
+        others.push_back(std::move(*offloaded[i - first]));
       }
       if (problem_.progress) problem_.progress("weighing configurations");
     }
+    considered_ += others.size();
+    std::move(others.begin(), others.end(), std::back_inserter(all));
     CloseBound(all);
     if (bound_ == kForbidden) bound_ = 0;
+  }
+
+  void Weigh(Weighed& at, double worst) {
+    if (at.floor == kForbidden) {
+      at.roomy = kForbidden;
+      return;
+    }
+    Estimator::Floors floors = estimator_.Floor(at.configuration);
+    at.floor = floors.floor;
+    at.roomy = floors.roomy;
+    if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
+  }
+
+  // Memory that is not short is not bought with time; but who says so is the estimate, and the bound must hold all the
+  // same.
+  std::optional<Weighed> WeighOffloaded(const Weighed& at, double worst) {
+    std::optional<Configuration> offloaded = Offloaded(problem_, at.configuration);
+    if (!offloaded) return std::nullopt;
+    Weighed other{*offloaded, at.roomy, at.roomy};
+    bool short_of_memory = !at.estimate.fits || !at.estimate.plain || at.estimate.thrift > 0;
+    if (short_of_memory && at.roomy < worst) Weigh(other, worst);
+    return other;
   }
 
   // The lowest floors decide the bound: they are looked at closely, the lowest first.
@@ -137,6 +165,7 @@ class Explorer {
 
   void Take(const Weighed& weighed) {
     const Estimate& estimate = weighed.estimate;
+    bound_ = std::min(bound_, weighed.floor);
     if (!estimate.fits) {
       if (estimate.bytes > 0 && (least_bytes_ == 0 || estimate.bytes < least_bytes_)) {
         least_bytes_ = estimate.bytes;

@@ -16,6 +16,7 @@ Degrees Start(const SearchProblem& problem) {
   degrees.local_batch_statistics = problem.local_batch_statistics;
   degrees.zero = problem.fixed.zero.value_or(0);
   degrees.recompute = problem.fixed.recompute.value_or(RecomputePolicy::kNone);
+  degrees.offload = problem.fixed.offload.value_or(Offload::kNone);
   degrees.schedule = problem.fixed.schedule.value_or("1f1b");
   degrees.chunks = problem.fixed.chunks.value_or(1);
   degrees.layers_per_stage = problem.fixed.layers_per_stage;
@@ -130,6 +131,7 @@ std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& pla
   degrees.schedule = plan.schedule;
   degrees.microbatches = plan.microbatches;
   degrees.zero = plan.zero.level;
+  degrees.offload = plan.offload;
   degrees.sp = degrees.tp > 1;
   for (bool sp : {degrees.sp, false}) {
     degrees.sp = sp;

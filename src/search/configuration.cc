@@ -51,6 +51,7 @@ class Enumerator {
     positive("tp", fixed_.tp);
     positive("pp", fixed_.pp);
     positive("microbatches", fixed_.microbatches);
+    RequireHost(problem_.cluster, fixed_.offload.value_or(Offload::kNone));
     int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
     Degrees degrees;
     degrees.dp = dp;
@@ -165,6 +166,7 @@ class Enumerator {
       if (layered > 0 && static_cast<size_t>(at.stages()) != layered) continue;
       for (int zero : Zeros(at)) {
         at.zero = zero;
+        at.offload = fixed_.offload.value_or(Offload::kNone);
         all_.push_back(at);
       }
     }
@@ -239,7 +241,17 @@ std::string ToString(const Configuration& c) {
                       c.microbatches == 1 ? "" : "es");
   if (c.pp > 1) text += ", " + c.schedule;
   if (c.chunks > 1) text += fmt::format(" of {} chunks", c.chunks);
-  return text + fmt::format(", ZeRO {}", c.zero);
+  text += fmt::format(", ZeRO {}", c.zero);
+  if (c.offload == Offload::kOptimizer) text += ", optimizer on the host";
+  return text;
+}
+
+std::optional<Configuration> Offloaded(const SearchProblem& problem, const Configuration& c) {
+  bool free = !problem.fixed.offload && CanOffload(problem.cluster);
+  if (!free || c.offload != Offload::kNone) return std::nullopt;
+  Configuration offloaded = c;
+  offloaded.offload = Offload::kOptimizer;
+  return offloaded;
 }
 
 std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
@@ -250,7 +262,8 @@ std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
       "whole layers, micro-batches of powers of two, of any divisor without stages, schedules "
-      "1f1b, interleaved and zero-bubble, ZeRO 0, 1 and 3, recomputation by layer",
+      "1f1b, interleaved and zero-bubble, ZeRO 0, 1 and 3, recomputation by layer, "
+      "optimizer state on devices or hosts",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }
 

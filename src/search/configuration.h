@@ -1,6 +1,7 @@
 // A choice of everything but strategies, stages' ends and recomputation: what the search enumerates.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Configuration {
   std::string schedule = "1f1b";
   int chunks = 1;
   int zero = 0;
+  Offload offload = Offload::kNone;
   bool operator==(const Configuration&) const = default;
 
   int64_t inner() const;  // devices along the axes
@@ -30,6 +32,9 @@ std::string ToString(const Configuration& configuration);
 // zero-bubble schedules; ZeRO 0, 1 and, without a pipeline, 3. `wide`: two free axes as well, and axes beyond a node.
 // Throws InputError where the fixed degrees contradict each other, with the nearest that do not.
 std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide);
+
+// The same with the optimizer's state on the host, where that may be chosen: it never is faster, and needs less memory.
+std::optional<Configuration> Offloaded(const SearchProblem& problem, const Configuration& c);
 
 // In words, for the certificate.
 std::string SpaceInWords(bool wide);

@@ -10,12 +10,19 @@
 namespace heddle {
 namespace {
 
+// Of moments and master weights, per parameter.
+double StateBytes(const Precision& precision) {
+  double bytes = 2 * static_cast<double>(SizeOf(precision.moments));
+  if (precision.master != precision.compute) bytes += static_cast<double>(SizeOf(precision.master));
+  return bytes;
+}
+
 // Bytes on a device for every parameter that is trained (sim/memory.h).
-double BytesPerParameter(const Precision& precision, int zero, double ranks, bool once) {
+double BytesPerParameter(const Precision& precision, int zero, double ranks, bool once,
+                         Offload offload) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
   double weight = size(precision.compute), gradient = size(precision.gradients);
-  double state = 2 * size(precision.moments);
-  if (precision.master != precision.compute) state += size(precision.master);
+  double state = offload == Offload::kOptimizer ? 0 : StateBytes(precision);
   // What one micro-batch gives is reduced at once: nothing is added up.
   if (zero == 1 && once) zero = 2;
   switch (zero) {
@@ -38,8 +45,7 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
       compute_(problem.cluster.device_types.front(),
                ConstantsFor(problem.cluster.device_types.front(), problem.sim,
                             DeviceCount(problem.cluster)),
-               problem.sim.stack,
-               prices.options().precision),
+               problem.sim.stack, prices.options().precision),
       limit_(static_cast<double>(MemoryLimit(problem))) {
   const Model& model = prices.model();
   bool layered = LayersOf(model) > 0;
@@ -79,7 +85,8 @@ const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recomp
   key.per_byte = power(worth * in_flight);
   key.per_parameter =
       power(worth * BytesPerParameter(prices_.options().precision, c.zero,
-                                      static_cast<double>(c.dp), c.microbatches == 1));
+                                      static_cast<double>(c.dp), c.microbatches == 1,
+                                      Offload::kNone));  // so that those with it share
   return prices_.Of(key);
 }
 
@@ -121,8 +128,20 @@ void Estimator::SetEnd(Context& context) {
   double ranks = static_cast<double>(c.dp);
   Terms update = compute_.Update(1, precision);
   update[Term::kLaunch] = 0;
-  context.update = update.total() / (c.zero > 0 ? ranks : 1);
-  context.bytes_per_parameter = BytesPerParameter(precision, c.zero, ranks, c.microbatches == 1);
+  context.update = update.total();
+  if (c.offload == Offload::kOptimizer) {
+    // In, and out again.
+    context.host_bytes = StateBytes(precision);
+    context.host_copies =
+        2 * context.host_bytes / problem_.cluster.device_types.front().host.bandwidth;
+  }
+  if (c.zero > 0) {
+    context.update /= ranks;
+    context.host_copies /= ranks;
+    context.host_bytes /= ranks;
+  }
+  context.bytes_per_parameter =
+      BytesPerParameter(precision, c.zero, ranks, c.microbatches == 1, c.offload);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
   context.reduce = c.zero == 0 ? traffic.reduce : traffic.scatter;
@@ -189,13 +208,9 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
   out.fits = mix.fits;
   out.bytes = mix.bytes;
   out.room = limit;
-  auto strict_layers = static_cast<int64_t>(std::llround(mix.share * layers));
-  for (int b = first; b < last; ++b) {
-    bool layer = prices_.model().blocks[static_cast<size_t>(b)].chain >= 0;
-    bool more = layer && strict_layers > 0;
-    if (more) --strict_layers;
-    out.recompute.push_back(kPolicies[more ? mix.strict : mix.lax]);
-  }
+  out.lax = kPolicies[mix.lax];
+  out.strict = kPolicies[mix.strict];
+  out.strict_layers = std::llround(mix.share * layers);
   auto mixed = [&](auto member) {
     double x = Sums::Of(context.sums[mix.lax]->*member, first, last);
     double y = Sums::Of(context.sums[mix.strict]->*member, first, last);
@@ -217,6 +232,16 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
   return out;
 }
 
+void Estimator::SetPolicies(StageEstimate& stage) const {
+  int64_t strict_layers = stage.strict_layers;
+  for (int b = stage.first_block; b < stage.last_block; ++b) {
+    bool layer = prices_.model().blocks[static_cast<size_t>(b)].chain >= 0;
+    bool more = layer && strict_layers > 0;
+    if (more) --strict_layers;
+    stage.recompute.push_back(more ? stage.strict : stage.lax);
+  }
+}
+
 Estimate Estimator::Of(const Configuration& c) {
   bool free = !problem_.fixed.recompute;
   Estimate best = WithThrift(c, 0, !free);
@@ -228,6 +253,21 @@ Estimate Estimator::Of(const Configuration& c) {
     if (better) best = std::move(estimate);
   }
   return best;
+}
+
+// Of a node full of the devices that hold most.
+bool Estimator::HasHostRoom(const Context& context,
+                            const std::vector<StageEstimate>& stages) const {
+  if (context.host_bytes == 0) return true;
+  GroupSpan node = NodeOf(problem_.cluster, DeviceId{0});
+  std::optional<int64_t> has = HostLimit(problem_);
+  if (!has) return true;
+  std::vector<double> parameters(static_cast<size_t>(context.shape.devices), 0);  // by device
+  for (size_t s = 0; s < stages.size(); ++s) {
+    parameters[s % parameters.size()] += stages[s].parameters;
+  }
+  double most = *std::max_element(parameters.begin(), parameters.end());
+  return static_cast<double>(node.count) * most * context.host_bytes <= static_cast<double>(*has);
 }
 
 Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {
@@ -259,6 +299,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   for (size_t s = 0; s < ends.size(); ++s) {
     int first = s == 0 ? 0 : ends[s - 1];
     out.stages.push_back(StageOf(context, static_cast<int>(s), first, ends[s], rooms[s]));
+    SetPolicies(out.stages.back());
     used[s % used.size()] += out.stages.back().bytes;
     out.fits = out.fits && out.stages.back().fits;
     for (RecomputePolicy policy : out.stages.back().recompute) {
@@ -267,15 +308,16 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
     context.shape.times.push_back(out.stages.back().times);
   }
   out.bytes = *std::max_element(used.begin(), used.end());
-  double end = 0;
+  double end = 0, update = std::max(context.update, context.host_copies);
   for (const StageEstimate& stage : out.stages) {
     double reduce = c.zero == 3 ? 0 : stage.parameters * context.reduce;
     double gather = c.zero == 3 ? 0 : stage.parameters * context.gather;
     double beside =
         problem_.sim.stack.overlap_gradients ? stage.times.backward + stage.times.weight : 0;
-    end = std::max(end, c.chunks * (stage.parameters * context.update + gather +
-                                    std::max(0.0, reduce - beside)));
+    end = std::max(
+        end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
+  out.fits = out.fits && HasHostRoom(context, out.stages);
   out.seconds = context.schedule->lower_bound(context.shape) + end;
   return out;
 }

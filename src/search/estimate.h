@@ -19,6 +19,8 @@ constexpr int kThrifts = 3;
 
 struct StageEstimate {
   int first_block = 0, last_block = 0;
+  RecomputePolicy lax = RecomputePolicy::kNone, strict = RecomputePolicy::kNone;
+  int64_t strict_layers = 0;  // the first of them; the others, and what is no layer, are lax
   std::vector<RecomputePolicy> recompute;  // per block
   StageTimes times;
   bool fits = false;
@@ -45,7 +47,11 @@ class Estimator {
 
   // No step of the configuration is faster (floor.h); TimeFloor does not mind memory, and is cheap.
   double TimeFloor(const Configuration& configuration);
-  double Floor(const Configuration& configuration);
+  struct Floors {
+    double floor = kForbidden;
+    double roomy = 0;  // the same with as much memory as one likes
+  };
+  Floors Floor(const Configuration& configuration);
   // Closer, with time and memory taken together; dearer.
   double CloseFloor(const Configuration& configuration);
 
@@ -66,6 +72,7 @@ class Estimator {
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
   Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
   void SetEnd(Context& context);
+  bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
   };
@@ -75,6 +82,7 @@ class Estimator {
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
                                         int last) const;
   StageEstimate StageOf(const Context& context, int stage, int first, int last, double limit) const;
+  void SetPolicies(StageEstimate& stage) const;
   double Linear(const Context& context, int stage, int first, int last) const;
 
   const SearchProblem& problem_;

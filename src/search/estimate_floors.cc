@@ -24,7 +24,8 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   SetEnd(context);
   const Precision& precision = prices_.options().precision;
   double gradient = static_cast<double>(SizeOf(precision.gradients));
-  problem.update = context.update;
+  // What comes from the host may come before the last backward has ended; what goes back goes after it.
+  problem.update = std::max(context.update, context.host_copies / 2);
   problem.bytes_per_parameter = context.bytes_per_parameter;
   if (c.microbatches == 1) {  // gradients come as activations go
     problem.bytes_per_parameter -= c.zero == 0 ? gradient : gradient / static_cast<double>(c.dp);
@@ -77,25 +78,25 @@ double Estimator::CloseFloor(const Configuration& c) {
   return FloorOf(c, problem);
 }
 
-double Estimator::Floor(const Configuration& c) {
+Estimator::Floors Estimator::Floor(const Configuration& c) {
   FloorProblem problem = FloorProblemOf(c);
   // Recomputation only adds: it counts where memory does not suffice without.
-  double floor = kForbidden, free = 0;
+  Floors out;
   for (RecomputePolicy policy : kPolicies) {
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
     size_t r = static_cast<size_t>(policy);
     problem.times[r] = prices_.LeastTimeOf(KeyOf(c, policy));
     problem.rooms[r] = prices_.LeastRoomOf(KeyOf(c, policy));
-    if (problem.times[r] == nullptr || problem.rooms[r] == nullptr) return kForbidden;
-    floor = FloorOf(c, problem);
-    if (free == 0) {
+    if (problem.times[r] == nullptr || problem.rooms[r] == nullptr) return {kForbidden, kForbidden};
+    out.floor = FloorOf(c, problem);
+    if (out.roomy == 0) {
       FloorProblem roomy = problem;
       roomy.limit = kForbidden;
-      free = FloorOf(c, roomy);
+      out.roomy = FloorOf(c, roomy);
     }
-    if (floor <= free * (1 + 1e-9)) break;
+    if (out.floor <= out.roomy * (1 + 1e-9)) break;
   }
-  return floor;
+  return out;
 }
 
 }  // namespace heddle

@@ -63,6 +63,7 @@ int64_t LeastBytes(const Model& model, const Plan& plan) {
   const Precision& precision = plan.precision;
   double state = 2 * size(precision.moments);
   if (precision.master != precision.compute) state += size(precision.master);
+  if (plan.offload == Offload::kOptimizer) state = 0;
   double worst = 0;
   for (const Stage& stage : plan.stages) {
     double ranks = 1;
@@ -113,8 +114,10 @@ std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan,
   SimResult result = Simulate(Lower(model, shorter), problem.cluster, problem.sim);
   double pace = 0, share = static_cast<double>(*few);
   for (const DeviceResult& device : result.devices) {
-    double update = device.kinds.seconds[static_cast<size_t>(Opcode::kUpdate)];
-    pace = std::max(pace, (device.compute + device.exposed - update) / share);
+    auto seconds = [&](Opcode op) { return device.kinds.seconds[static_cast<size_t>(op)]; };
+    double copies = seconds(Opcode::kFetch) + seconds(Opcode::kEvict);
+    double end = std::max(seconds(Opcode::kUpdate), copies);
+    pace = std::max(pace, (device.compute + device.exposed - end) / share);
   }
   double step = result.step_seconds + pace * static_cast<double>(all - *few);
   result.bubble *= result.step_seconds / step;
@@ -122,6 +125,16 @@ std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan,
   result.recomputed_flops *= static_cast<double>(all) / share;
   result.step_seconds = step;
   return result;
+}
+
+// A node full of the devices that hold most.
+void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
+  if (judged.plan.offload == Offload::kNone) return;
+  GroupSpan node = NodeOf(problem.cluster, DeviceId{0});
+  for (const DeviceResult& device : judged.result.devices) {
+    judged.host_bytes = std::max(judged.host_bytes, node.count * device.host_memory);
+  }
+  judged.host_limit = HostLimit(problem);
 }
 
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
@@ -142,7 +155,8 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit)
     judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
     judged.simulated_microbatches = judged.plan.microbatches;
   }
-  judged.fits = judged.reserved() <= limit;
+  SetHost(problem, judged);
+  judged.fits = judged.reserved() <= limit && judged.fits_host();
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
   }
@@ -180,6 +194,18 @@ int64_t MemoryLimit(const SearchProblem& problem) {
   }
   if (problem.memory_limit > 0) least = std::min(problem.memory_limit, least);
   return static_cast<int64_t>((1 - problem.reserve) * static_cast<double>(least));
+}
+
+std::optional<int64_t> HostLimit(const SearchProblem& problem) {
+  GroupSpan node = NodeOf(problem.cluster, DeviceId{0});
+  int64_t has = problem.cluster.group(node.group).host_memory.value;
+  if (has == 0) return std::nullopt;
+  int64_t device = problem.cluster.type(TypeOf(problem.cluster, DeviceId{0})).memory.value;
+  // Devices whose memory is the machine's have a share of it each.
+  bool own = device != has / node.count;
+  if (own) return has;
+  int64_t used = problem.memory_limit > 0 ? std::min(problem.memory_limit, device) : device;
+  return has - node.count * used;
 }
 
 SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {

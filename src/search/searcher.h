@@ -33,6 +33,7 @@ struct FixedDegrees {
   std::optional<int64_t> dp = {}, tp = {}, pp = {}, microbatches = {};
   std::optional<int> zero = {}, chunks = {};
   std::optional<RecomputePolicy> recompute = {};
+  std::optional<Offload> offload = {};
   std::optional<std::string> schedule = {};
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
@@ -64,6 +65,9 @@ struct SearchProblem {
 
 // The bytes a device may reserve, by the smallest.
 int64_t MemoryLimit(const SearchProblem& problem);
+// What a machine has for what is offloaded: its memory, or where that is its devices' own what they may not use of it.
+// Nothing: not known.
+std::optional<int64_t> HostLimit(const SearchProblem& problem);
 
 struct Proposal {
   Plan plan;
@@ -92,7 +96,10 @@ struct JudgedPlan {
   int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
   double estimate = 0, estimated_bytes = 0, bound = 0;
   SimResult result;
-  MemoryKinds memory;  // of the worst device
+  MemoryKinds memory;                      // of the worst device
+  int64_t host_bytes = 0;                  // of what is offloaded, on the machine that holds most
+  std::optional<int64_t> host_limit = {};  // what it has for that; nothing: not known
+  bool fits_host() const { return !host_limit || host_bytes <= *host_limit; }
   int64_t reserved() const { return simulated ? result.reserved_memory_bytes : least_bytes; }
 };
 

@@ -23,7 +23,7 @@ class Tracer {
     }
     // What follows the last of compute: weights are gathered, others are waited for.
     TaskRef last = at_.last;
-    bool mine = last.device_class == class_ && task(last).kind != TaskKind::kLocal;
+    bool mine = last.device_class == class_ && !IsWork(task(last));
     Add(mine ? SliceKind::kExposed : SliceKind::kIdle, at_.seconds, mine ? last.task : -1);
     return std::move(slices_);
   }
@@ -37,6 +37,11 @@ class Tracer {
   }
   const TaskTimes& times(TaskRef at) const {
     return at_.times[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
+  }
+
+  // Copies are waited for as communication is.
+  static bool IsWork(const SimTask& task) {
+    return task.kind == TaskKind::kLocal && task.compute_queue;
   }
 
   // From where the last slice ended.
@@ -53,7 +58,7 @@ class Tracer {
     double until = to;
     for (TaskRef why = times(at).cause; why.task >= 0 && until > until_; why = times(why).cause) {
       const SimTask& reason = task(why);
-      if (reason.kind == TaskKind::kLocal) break;
+      if (IsWork(reason)) break;
       if (reason.kind == TaskKind::kRecv) continue;
       const TaskTimes& when = times(why);
       double begin = std::max(until_, when.start), end = std::min(until, when.end);

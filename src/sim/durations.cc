@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ops/moved_bytes.h"
+#include "program/text.h"
 
 namespace heddle {
 namespace {
@@ -63,6 +64,11 @@ class Pricer {
         break;
       case Opcode::kUpdate:
         cost.terms = compute_.Update(ShardElements(at), program_.precision);
+        break;
+      case Opcode::kFetch:
+      case Opcode::kEvict:
+        cost.terms = compute_.HostCopy(static_cast<double>(
+            BufferBytes(program_, {BufferKind::kOptimizer, at.stage, at.index}, device_)));
         break;
       case Opcode::kReshard:  // a slice or mask: read and written
       case Opcode::kLoad:

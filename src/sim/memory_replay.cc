@@ -163,6 +163,8 @@ class Player {
         return {at.groups[index].reduced, MemoryKind::kGradients};
       case BufferKind::kOptimizer:
         return {at.groups[index].optimizer, MemoryKind::kOptimizer};
+      case BufferKind::kHostOptimizer:
+        return {0, MemoryKind::kOptimizer};  // not on the device
       default:
         return {2 * SizeOf(DType::kF64), MemoryKind::kBuffers};
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "program/text.h"
 #include "sim/compute_stream.h"
 
 namespace heddle {
@@ -120,6 +121,16 @@ class Summary {
   const Timeline& at_;
 };
 
+int64_t HostBytes(const Program& program, int64_t device) {
+  const DeviceProgram& run = program.RunOf(device);
+  int64_t bytes = 0;
+  for (BufferId id : run.persistent) {
+    const Buffer& buffer = run.buffers[id.index()];
+    if (buffer.kind == BufferKind::kHostOptimizer) bytes += BufferBytes(program, buffer, device);
+  }
+  return bytes;
+}
+
 // Devices of a class hold the same at the same instructions.
 void AddMemory(const Program& program, const MemoryHabits& habits, SimResult& result) {
   MemoryModel model(program, habits);
@@ -129,6 +140,7 @@ void AddMemory(const Program& program, const MemoryHabits& habits, SimResult& re
     MemoryTimeline timeline = Replay(model, device.device, options);
     device.peak_memory = timeline.peak;
     device.memory = timeline.peak_kinds;
+    device.host_memory = HostBytes(program, device.device);
     if (timeline.peak <= result.peak_memory_bytes) continue;
     result.peak_memory_bytes = timeline.peak;
     result.worst_device = device.device;

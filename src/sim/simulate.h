@@ -30,6 +30,7 @@ struct DeviceResult {
   KindSeconds kinds;
   int64_t peak_memory = 0;  // bytes
   MemoryKinds memory;       // at the peak
+  int64_t host_memory = 0;  // of what is offloaded
 };
 
 struct SimResult {

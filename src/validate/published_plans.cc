@@ -28,6 +28,7 @@ std::string DegreesInWords(const Plan& plan) {
   if (pp > 1) text += ", " + plan.schedule;
   if (plan.chunks > 1) text += fmt::format(" of {} chunks", plan.chunks);
   text += fmt::format(", ZeRO {}", plan.zero.level);
+  if (plan.offload == Offload::kOptimizer) text += ", optimizer on the host";
   // Of layers: the most thorough.
   RecomputePolicy most = RecomputePolicy::kNone;
   bool mixed = false;

@@ -73,12 +73,18 @@ std::vector<Degrees> SomeDegrees() {
     degrees.microbatches = microbatches;
     return degrees;
   };
-  return {make(1, 1, 1, 0), make(2, 1, 1, 0),    make(3, 1, 1, 1),    make(2, 1, 1, 3),
-          make(1, 2, 1, 0), make(1, 1, 2, 0, 2), make(2, 2, 1, 1),    make(2, 1, 2, 2, 2),
-          make(1, 4, 1, 0), make(4, 1, 1, 3),    make(2, 2, 2, 1, 2), make(4, 2, 1, 3)};
+  Degrees offloaded = make(2, 1, 1, 1), wholly = make(1, 1, 1, 0);
+  offloaded.offload = wholly.offload = Offload::kOptimizer;
+  return {make(1, 1, 1, 0),    make(2, 1, 1, 0),
+          make(3, 1, 1, 1),    make(2, 1, 1, 3),
+          make(1, 2, 1, 0),    make(1, 1, 2, 0, 2),
+          make(2, 2, 1, 1),    make(2, 1, 2, 2, 2),
+          make(1, 4, 1, 0),    make(4, 1, 1, 3),
+          make(2, 2, 2, 1, 2), make(4, 2, 1, 3),
+          offloaded,           wholly};
 }
 
-// Tied weights (the head is the embedding), uneven splits, every level of ZeRO, 1 to 8 ranks.
+// Tied weights (the head is the embedding), uneven splits, every level of ZeRO, state on the host, 1 to 8 ranks.
 TEST(Checkpoints, GoOnUnderAnyPlan) {
   Trainer trainer("gpt:layers=2,hidden=24,heads=4,seq=8,vocab=50,batch=12");
   std::vector<Degrees> all = SomeDegrees();

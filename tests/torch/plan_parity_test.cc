@@ -24,7 +24,8 @@ void PrintTo(const Case& c, std::ostream* out) {
   const Degrees& d = c.degrees;
   *out << c.model << " dp" << d.dp << " tp" << d.tp << " pp" << d.pp << " cp" << d.cp << " ep"
        << d.ep << " sp" << d.sp << " m" << d.microbatches << " chunks" << d.chunks << " "
-       << d.schedule << " zero" << d.zero << " recompute" << static_cast<int>(d.recompute);
+       << d.schedule << " zero" << d.zero << " recompute" << static_cast<int>(d.recompute)
+       << " offload" << static_cast<int>(d.offload);
 }
 
 KnownModel Find(const std::string& name) {
@@ -126,6 +127,30 @@ TEST(SlicedPlanParity, MatchesOneDevice) {
   }
 }
 
+// Optimizer state that lives on the host changes nothing but where it lies: the same numbers, bit for bit.
+TEST(OffloadedPlans, AreTheSamePlans) {
+  for (const char* name : {"tiny-gpt2", "tiny-moe"}) {
+    KnownModel known = Find(name);
+    Model model = Analyse(LoadModel(known.path, {}));
+    Batch batch = ReadBatch(model.graph, known.reference);
+    for (DType precision : {DType::kF32, DType::kBF16}) {
+      for (Degrees degrees :
+           {Degrees{}, Degrees{.dp = 2}, Degrees{.dp = 2, .microbatches = 2, .zero = 1},
+            Degrees{.dp = 2, .tp = 2, .zero = 3}, Degrees{.pp = 2, .microbatches = 2}}) {
+        degrees.precision = precision;
+        CurveOptions options;
+        options.clip_norm = 1;
+        Curve expected =
+            OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, options);
+        degrees.offload = Offload::kOptimizer;
+        SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
+        Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
+        ExpectSame(OnThreads(model, plan, batch, options), expected, 0);
+      }
+    }
+  }
+}
+
 // Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
 TEST(FusedPlanParity, MatchesOneDevice) {
   Model model =
@@ -194,7 +219,9 @@ TEST(CudaPlans, MatchOneDeviceOnTheCpu) {
        {Degrees{}, Degrees{.dp = 2}, Degrees{.tp = 2}, Degrees{.pp = 2, .microbatches = 2},
         Degrees{.dp = 2, .zero = 3}, Degrees{.cp = 2}, Degrees{.tp = 2, .sp = true},
         Degrees{.microbatches = 2, .recompute = kFull},
-        Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}}) {
+        Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"},
+        Degrees{.offload = Offload::kOptimizer},
+        Degrees{.dp = 2, .zero = 1, .offload = Offload::kOptimizer}}) {
     SCOPED_TRACE(testing::PrintToString(Case{"gpt", degrees}));
     ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, options),
                expected);

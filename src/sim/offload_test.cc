@@ -1,0 +1,79 @@
+// What it costs to keep optimizer state on the host, against closed forms.
+#include <gtest/gtest.h>
+
+#include "cluster/load.h"
+#include "plan/expert.h"
+#include "program/lower.h"
+#include "sim/sim_test_models.h"
+#include "sim/simulate.h"
+
+namespace heddle {
+namespace {
+
+struct Compared {
+  Program program;
+  SimResult without, with;
+};
+
+Compared Compare(Degrees degrees, int64_t bucket_bytes) {
+  Model model = Analyse(Layers(8, 4));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  degrees.precision = DType::kBF16;
+  Plan plan = ExpertPlan(model, cluster, degrees);
+  plan.bucket_bytes = bucket_bytes;
+  Compared out;
+  out.without = Simulate(Lower(model, plan), cluster, {});
+  plan.offload = Offload::kOptimizer;
+  out.program = Lower(model, plan);
+  out.with = Simulate(out.program, cluster, {});
+  return out;
+}
+
+double Seconds(const SimResult& result, Opcode op) {
+  return result.devices[0].kinds.seconds[static_cast<size_t>(op)];
+}
+
+TEST(Offload, CopiesTakeWhatTheLinkTakes) {
+  const Link host = LoadCluster("dgx-h100:1").device_types[0].host;
+  for (const Degrees& degrees : {Degrees{}, Degrees{.dp = 2, .zero = 1}}) {
+    for (int64_t bucket : {int64_t{1}, int64_t{1} << 30}) {
+      Compared at = Compare(degrees, bucket);
+      const std::vector<ParameterGroup>& groups = at.program.stages[0].groups;
+      double elements = 0;
+      for (const ParameterGroup& group : groups) {
+        elements += static_cast<double>(
+            FlatElements(at.program.stages[0], group, PositionIn(at.program.stages[0], 0)));
+      }
+      double bytes = 12 * elements / static_cast<double>(degrees.dp);
+      double copy = bytes / host.bandwidth + static_cast<double>(groups.size()) * host.latency;
+      EXPECT_NEAR(Seconds(at.with, Opcode::kFetch), copy, 1e-9 * copy);
+      EXPECT_NEAR(Seconds(at.with, Opcode::kEvict), copy, 1e-9 * copy);
+      EXPECT_EQ(Seconds(at.without, Opcode::kFetch), 0);
+      EXPECT_NEAR(static_cast<double>(at.with.devices[0].host_memory), bytes, 1);
+      // What goes back goes after the step's work; what comes may have come before.
+      double longer = at.with.step_seconds - at.without.step_seconds;
+      EXPECT_GE(longer, copy - Seconds(at.without, Opcode::kUpdate));
+      EXPECT_LE(longer, 2 * copy);
+      EXPECT_NEAR(at.with.critical.total(), at.with.step_seconds, 1e-9 * at.with.step_seconds);
+    }
+  }
+}
+
+// Between updates none of it is on the device; during them that of two groups at most.
+TEST(Offload, LeavesTheDevice) {
+  Compared at = Compare({}, 1);
+  MemoryTimeline timeline = Replay(MemoryModel(at.program), 0, {.kinds = true});
+  EXPECT_EQ(timeline.held.optimizer, 0);
+  EXPECT_EQ(timeline.left, timeline.held);
+  int64_t most = 0, largest = 0;
+  for (const MemoryKinds& kinds : timeline.most_kinds) most = std::max(most, kinds.optimizer);
+  const StageMemory memory = MemoryModel(at.program).Of(0, 0);
+  for (const StageMemory::Group& group : memory.groups)
+    largest = std::max(largest, group.optimizer);
+  EXPECT_GE(most, largest);
+  EXPECT_LE(most, 2 * largest);
+  EXPECT_LT(at.with.peak_memory_bytes, at.without.peak_memory_bytes);
+}
+
+}  // namespace
+}  // namespace heddle
