@@ -73,7 +73,7 @@ TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
   Json json = ParseJson(RunHeddle(arguments + " --json").out, "output");
   EXPECT_EQ(json["feasible"], true);
   EXPECT_EQ(json["searcher"], "expert");
-  EXPECT_EQ(json["degrees"], ParseJson(R"({"dp": 2, "tp": 2, "pp": 2, "cp": 1, "ep": 1, "sp": false, "zero": 1,
+  EXPECT_EQ(json["degrees"], ParseJson(R"({"dp": 2, "tp": 2, "pp": 2, "cp": 1, "ep": 1, "sp": false, "zero": 1, "offload": "none",
                                            "microbatches": 2, "recompute": "none"})", "expected"));
   double share = 0;
   for (const Json& stage : json["stages"]) share += stage["flops_share"].get<double>();
@@ -300,7 +300,7 @@ TEST(Cli, SpaceIsATableInOrder) {
   RunOutput run = RunHeddle(arguments);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out.substr(0, run.out.find('\n')),
-            "dp,tp,pp,microbatches,schedule,chunks,zero,recompute,fits,step_seconds,estimate_seconds,floor_seconds,"
+            "dp,tp,pp,microbatches,schedule,chunks,zero,offload,recompute,fits,step_seconds,estimate_seconds,floor_seconds,"
             "reserved_bytes,estimated_bytes,bubble,exposed_communication,mfu");
   EXPECT_NE(run.err.find("rank correlation"), std::string::npos) << run.err;
   EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;

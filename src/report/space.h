@@ -1,5 +1,5 @@
-// A small search space, evaluated whole: every configuration the search enumerates (search/configuration.h) under every
-// policy of recomputation, with the best strategies for it, estimated and simulated.
+// A small search space, evaluated whole: every configuration the search enumerates (search/configuration.h), with and
+// without offload, under every policy of recomputation, with the best strategies for it, estimated and simulated.
 //
 //   Space space = EvaluateSpace(problem, progress);
 //   ToCsv(space), space.spearman, space.regret

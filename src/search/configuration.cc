@@ -247,7 +247,7 @@ std::string ToString(const Configuration& c) {
 }
 
 std::optional<Configuration> Offloaded(const SearchProblem& problem, const Configuration& c) {
-  bool free = !problem.fixed.offload && CanOffload(problem.cluster);
+  bool free = !problem.fixed.offload && CanOffload(problem.cluster) && HostLimit(problem) != 0;
   if (!free || c.offload != Offload::kNone) return std::nullopt;
   Configuration offloaded = c;
   offloaded.offload = Offload::kOptimizer;

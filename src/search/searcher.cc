@@ -204,8 +204,8 @@ std::optional<int64_t> HostLimit(const SearchProblem& problem) {
   // Devices whose memory is the machine's have a share of it each.
   bool own = device != has / node.count;
   if (own) return has;
-  int64_t used = problem.memory_limit > 0 ? std::min(problem.memory_limit, device) : device;
-  return has - node.count * used;
+  bool spare = problem.memory_limit > 0 && problem.memory_limit < device;
+  return spare ? has - node.count * problem.memory_limit : 0;
 }
 
 SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
