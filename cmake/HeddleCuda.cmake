@@ -11,6 +11,10 @@ enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 set(heddle_cuda_exclude no_cuda)
 
+# Each on its own: they repeat names of the other transports and devices.
+file(GLOB heddle_cuda_files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/runtime/cuda/*.cc")
+set_source_files_properties(${heddle_cuda_files} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
 # Kernels of our own know pointers and streams only, not libtorch: nvcc need not see its headers.
 add_library(heddle_cuda_kernels STATIC src/runtime/cuda/cross_entropy.cu)
 set_target_properties(heddle_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "80;90" CUDA_STANDARD 17

@@ -44,10 +44,12 @@ std::string Split(const Explained& at, const std::string& name, size_t axis) {
   return "no " + name;
 }
 
-constexpr const char* kGpt = "gpt2:layers=4,hidden=128,heads=4,seq=64,vocab=512,batch=16";
+constexpr const char* kGptOfFourLayers =
+    "gpt2:layers=4,hidden=128,heads=4,seq=64,vocab=512,batch=16";
 
 TEST(Explain, WordsOfMegatronsPlan) {
-  Explained at = Explain(kGpt, {.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 4});
+  Explained at =
+      Explain(kGptOfFourLayers, {.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 4});
   EXPECT_EQ(Split(at, "h.0.ln_1", 0), "batch");
   EXPECT_EQ(Split(at, "h.0.ln_1", 1), "sequence");
   EXPECT_EQ(Split(at, "attn.c_attn", 1), "columns");
@@ -59,7 +61,7 @@ TEST(Explain, WordsOfMegatronsPlan) {
 }
 
 TEST(Explain, LayersThatDoTheSameAreOneGroup) {
-  Explained at = Explain(kGpt, {.dp = 2, .pp = 2, .microbatches = 4});
+  Explained at = Explain(kGptOfFourLayers, {.dp = 2, .pp = 2, .microbatches = 4});
   std::vector<std::string> labels;
   for (const BlockGroup& group : GroupBlocks(at.model, at.plan, at.costs)) {
     labels.push_back(group.label());
@@ -86,7 +88,7 @@ TEST(Explain, ExpertsAreNamed) {
 }
 
 TEST(Explain, MegatronsCollectivesAreOnTheProductsThatNeedThem) {
-  Explained at = Explain(kGpt, {.dp = 2, .tp = 2, .microbatches = 4});
+  Explained at = Explain(kGptOfFourLayers, {.dp = 2, .tp = 2, .microbatches = 4});
   int counted = 0;
   for (const BlockGroup& group : GroupBlocks(at.model, at.plan, at.costs)) {
     if (group.first_layer < 0) continue;
@@ -138,7 +140,7 @@ TEST(Explain, SecondsOfNodesAddUpToTheSimulators) {
       {.dp = 2, .tp = 2, .microbatches = 2, .recompute = RecomputePolicy::kSelective},
   };
   for (const Degrees& degrees : plans) {
-    Explained at = Explain(kGpt, degrees);
+    Explained at = Explain(kGptOfFourLayers, degrees);
     double seconds = 0;
     for (const NodeCost& cost : at.costs) seconds += cost.compute();
     double expected = KernelSeconds(at) / static_cast<double>(degrees.microbatches);
@@ -155,7 +157,7 @@ TEST(Explain, BytesKeptAreTheSimulators) {
       {.dp = 4, .recompute = RecomputePolicy::kSelective},
   };
   for (const Degrees& degrees : plans) {
-    Explained at = Explain(kGpt, degrees);
+    Explained at = Explain(kGptOfFourLayers, degrees);
     double kept = 0;
     for (const NodeCost& cost : at.costs) kept += cost.kept;
     ReplayOptions options;

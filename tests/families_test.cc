@@ -38,7 +38,7 @@ const std::vector<Pair>& Pairs() {
   return pairs;
 }
 
-std::map<std::string, int> Histogram(const Graph& graph) {
+std::map<std::string, int> OpCounts(const Graph& graph) {
   std::map<std::string, int> counts;
   for (const Node& node : graph.nodes) ++counts[node.op];
   return counts;
@@ -68,7 +68,7 @@ TEST_P(FamilyAgainstFile, IsTheSameModel) {
   EXPECT_EQ(size.work.weight.flops, expected.work.weight.flops);
   EXPECT_EQ(size.activation_bytes, expected.activation_bytes);
 
-  EXPECT_EQ(Histogram(built), Histogram(file));
+  EXPECT_EQ(OpCounts(built), OpCounts(file));
 }
 
 // The same blocks as often.
@@ -82,8 +82,9 @@ TEST_P(FamilyAgainstFile, FoldsIntoTheSameBlocks) {
     }
     return found;
   };
-  EXPECT_EQ(chains(LoadModel(GetParam().expression)),
-            chains(LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz")));
+  EXPECT_EQ(
+      chains(LoadModel(GetParam().expression)),
+      chains(LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz")));
 }
 
 // Built at a batch is rebatched to it.

@@ -17,7 +17,7 @@
 namespace heddle {
 namespace {
 
-double SecondsSince(std::chrono::steady_clock::time_point start) {
+double Elapsed(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -40,7 +40,7 @@ TEST(LimitedSearch, GptWithinAThousandth) {
       double limit = part * most;
       auto start = std::chrono::steady_clock::now();
       LimitedSolution got = SolveLimited(problem, {.limit = limit, .gap = 1e-3, .max_nodes = 1});
-      double seconds = SecondsSince(start);
+      double seconds = Elapsed(start);
       ASSERT_EQ(got.best.has_value(), limit >= least);
       EXPECT_TRUE(got.proven);
       if (!got.best) continue;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kSamplesPerSampler = 40;
 constexpr double kTolerance = 1e-5;
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // Ops that are not folded: whole layers, losses, and random numbers, which are none.
@@ -182,9 +182,10 @@ TEST_P(ConstEvalKernels, AgreeOnTruthValues) { CompareSamples(DType::kBool); }
 
 // Ties, signed zeros, infinities and numbers that are none.
 TEST_P(ConstEvalKernels, AgreeOnSpecialNumbers) {
-  at::Tensor special = at::tensor(
-      {-kInf, -100.0f, -30.0f, -7.0f, -2.5f, -1.5f, -1.0f, -0.5f, -0.3f, -0.0f,  0.0f, 1e-30f, 0.3f,
-       0.5f,  0.6f,    1.0f,   1.5f,  2.5f,  3.5f,  7.0f,  30.0f, 88.0f, 100.0f, kInf, kNaN});
+  at::Tensor special =
+      at::tensor({-kFloatInf, -100.0f, -30.0f, -7.0f, -2.5f,  -1.5f,     -1.0f, -0.5f, -0.3f,
+                  -0.0f,      0.0f,    1e-30f, 0.3f,  0.5f,   0.6f,      1.0f,  1.5f,  2.5f,
+                  3.5f,       7.0f,    30.0f,  88.0f, 100.0f, kFloatInf, kNaN});
   SampleRng rng(GetParam());
   OpSample sample = sampler().draw(rng);
   Application a{sampler().op, sample.attributes, {special}};
@@ -236,7 +237,7 @@ at::Tensor Numbers(DType from, DType to) {
       numbers.push_back(tie);
       numbers.push_back(-tie);
     }
-    numbers.push_back(static_cast<double>(kInf));
+    numbers.push_back(static_cast<double>(kFloatInf));
     numbers.push_back(static_cast<double>(kNaN));
   }
   return at::tensor(numbers, at::kDouble).to(ToTorch(from));

@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kTolerance = 1e-5;
+constexpr double kFusedTolerance = 1e-5;
 
 Batch RandomInputs(const Graph& graph) {
   std::mt19937_64 rng(3);
@@ -61,12 +61,12 @@ TEST_P(FuseNumeric, LossAndGradientsStay) {
   Batch batch = RandomInputs(plain);
   Step want = RunModel(plain, batch), got = RunModel(fused, batch);
   ASSERT_TRUE(std::isfinite(want.loss));
-  EXPECT_LE(std::abs(got.loss - want.loss), kTolerance * std::max(1.0, std::abs(want.loss)));
+  EXPECT_LE(std::abs(got.loss - want.loss), kFusedTolerance * std::max(1.0, std::abs(want.loss)));
   ASSERT_EQ(got.gradients.size(), want.gradients.size());
   for (const auto& [name, gradient] : want.gradients) {
     ASSERT_TRUE(got.gradients.contains(name)) << name;
     EXPECT_GT(gradient.abs().max().item<double>(), 0) << name << " is not tested at all";
-    EXPECT_LE(RelativeError(got.gradients.at(name), gradient), kTolerance) << name;
+    EXPECT_LE(RelativeError(got.gradients.at(name), gradient), kFusedTolerance) << name;
   }
 }
 

@@ -19,15 +19,15 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t kSteps = 2;
+constexpr int64_t kRunSteps = 2;
 
-struct Case {
+struct OrderCase {
   std::string name;
   Degrees degrees;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const OrderCase& c, std::ostream* out) { *out << c.name; }
 
-std::vector<Case> Cases() {
+std::vector<OrderCase> OrderCases() {
   return {
       {"one", {}},
       {"dp", {.dp = 2}},
@@ -96,7 +96,7 @@ TrainSummary TrainForReal(const Model& model, const Program& program) {
   ConstantSource constants = MakeConstants(model.graph, {});
   std::unique_ptr<DataSource> data = OpenData(model.graph, {});
   TrainOptions options;
-  options.steps = kSteps;
+  options.steps = kRunSteps;
   options.lr.lr = 1e-3;
   options.trace = true;
   TrainSummary summary;
@@ -109,7 +109,7 @@ TrainSummary TrainForReal(const Model& model, const Program& program) {
   return summary;
 }
 
-class SameOrder : public testing::TestWithParam<Case> {
+class SameOrder : public testing::TestWithParam<OrderCase> {
  protected:
   SameOrder()
       : model_(Analyse(LoadModel("gpt:layers=4,hidden=32,heads=4,seq=16,vocab=50,batch=8"))),
@@ -150,7 +150,7 @@ TEST_P(SameOrder, RealAndSimulatedDevicesRunTheSame) {
                   static_cast<size_t>(prepared.classes.class_of[static_cast<size_t>(device)]));
     for (size_t s = 0; s < step.size(); ++s) {
       std::vector<std::string> all;
-      for (int64_t n = 0; n < kSteps; ++n) all.insert(all.end(), step[s].begin(), step[s].end());
+      for (int64_t n = 0; n < kRunSteps; ++n) all.insert(all.end(), step[s].begin(), step[s].end());
       EXPECT_EQ(real[static_cast<size_t>(device)][s], all) << kStreamNames[s];
     }
   }
@@ -191,7 +191,7 @@ TEST_P(SameOrder, TimeAndMemoryAreMeasured) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, SameOrder, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Plans, SameOrder, testing::ValuesIn(OrderCases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

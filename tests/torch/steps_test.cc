@@ -18,14 +18,14 @@ namespace {
 
 constexpr const char* kModel = "gpt:layers=2,hidden=32,heads=4,vocab=51,seq=16,batch=4";
 
-struct Outcome {
+struct Trained {
   std::vector<StepRecord> steps;
   std::string not_captured;
   std::vector<ParameterPart> weights;
 };
 
 // One device; `before` sees the executor before every step.
-Outcome Train(
+Trained Train(
     DType precision, ExecutorOptions options, int64_t steps,
     const std::function<void(Executor&, int64_t)>& before = [](Executor&, int64_t) {}) {
   Model model = Analyse(LoadModel(kModel));
@@ -35,7 +35,7 @@ Outcome Train(
   DataFn data = [&](int64_t step, Block rows) {
     return SyntheticRows(model.graph, 7 + static_cast<uint64_t>(step), rows);
   };
-  Outcome run;
+  Trained run;
   RunRanks(1, [&](Transport& transport) {
     options.measure_norm = true;
     options.lr = [](int64_t step) { return 1e-3 / static_cast<double>(1 + step); };
@@ -59,7 +59,7 @@ TEST(Steps, OverflowsSkipStepsAndHalveTheScale) {
       all += part.values.to(at::kDouble).abs().sum().item<double>();
     return all;
   };
-  Outcome run = Train(DType::kF16, {}, 8, [&](Executor& executor, int64_t step) {
+  Trained run = Train(DType::kF16, {}, 8, [&](Executor& executor, int64_t step) {
     if (step == 2) {
       executor.loss_scale()->set_state({0x1p40, 0});
       sum = sum_of(executor);
@@ -80,11 +80,11 @@ TEST(Steps, CapturedStepsGoOnAsTheOthers) {
   for (DType precision : {DType::kF32, DType::kBF16, DType::kF16}) {
     ExecutorOptions options;
     options.clip_norm = 0.5;
-    Outcome host = Train(DType::kF32, options, 10);
+    Trained host = Train(DType::kF32, options, 10);
     options.device = at::Device(at::kCUDA, 0);
-    Outcome captured = Train(precision, options, 10);
+    Trained captured = Train(precision, options, 10);
     options.capture = false;
-    Outcome eager = Train(precision, options, 10);
+    Trained eager = Train(precision, options, 10);
     EXPECT_EQ(captured.not_captured, "");
     double tolerance = precision == DType::kF32 ? 1e-4 : 2e-2;
     for (size_t s = 0; s < host.steps.size(); ++s) {
@@ -99,7 +99,7 @@ TEST(Steps, AnOverflowSkipsACapturedStep) {
   if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
   ExecutorOptions options;
   options.device = at::Device(at::kCUDA, 0);
-  Outcome run = Train(DType::kF16, options, 10, [](Executor& executor, int64_t step) {
+  Trained run = Train(DType::kF16, options, 10, [](Executor& executor, int64_t step) {
     if (step == 6) executor.loss_scale()->set_state({0x1p40, 0});
   });
   EXPECT_EQ(run.not_captured, "");

@@ -17,23 +17,23 @@ namespace heddle {
 namespace {
 
 // Words of what the driver calls a device, both of them, and what it is among the known ones; the first that fits.
-struct Kind {
+struct KnownDevice {
   std::string_view word, more, device;
 };
-constexpr std::array<Kind, 11> kKinds = {{{"H200", "", "h200-sxm"},
-                                          {"H100", "", "h100-sxm"},
-                                          {"B200", "", "b200-sxm"},
-                                          {"A100", "80GB", "a100-sxm-80gb"},
-                                          {"A100", "40GB", "a100-sxm-40gb"},
-                                          {"V100", "32GB", "v100-sxm2-32gb"},
-                                          {"V100", "16GB", "v100-sxm2-16gb"},
-                                          {"P100", "12GB", "p100-pcie-12gb"},
-                                          {"RTX 4090", "", "rtx-4090"},
-                                          {"RTX 3090", "", "rtx-3090"},
-                                          {"GTX 1080 Ti", "", "gtx-1080ti"}}};
+constexpr std::array<KnownDevice, 11> kKinds = {{{"H200", "", "h200-sxm"},
+                                                 {"H100", "", "h100-sxm"},
+                                                 {"B200", "", "b200-sxm"},
+                                                 {"A100", "80GB", "a100-sxm-80gb"},
+                                                 {"A100", "40GB", "a100-sxm-40gb"},
+                                                 {"V100", "32GB", "v100-sxm2-32gb"},
+                                                 {"V100", "16GB", "v100-sxm2-16gb"},
+                                                 {"P100", "12GB", "p100-pcie-12gb"},
+                                                 {"RTX 4090", "", "rtx-4090"},
+                                                 {"RTX 3090", "", "rtx-3090"},
+                                                 {"GTX 1080 Ti", "", "gtx-1080ti"}}};
 
 std::optional<Cluster> GpusLike(const std::string& name, int64_t ranks) {
-  for (const Kind& kind : kKinds) {
+  for (const KnownDevice& kind : kKinds) {
     if (name.find(kind.word) == std::string::npos || name.find(kind.more) == std::string::npos)
       continue;
     std::string link = "{name: pcie, bandwidth: 25 GB/s, latency: 10 us}";

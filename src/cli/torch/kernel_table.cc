@@ -10,14 +10,14 @@
 namespace heddle {
 namespace {
 
-struct Kind {
+struct KindOfKernel {
   std::string_view name;
   std::vector<std::string_view>
       words;  // any of these in a kernel's name; the first kind that has one
 };
 
-const std::vector<Kind>& Kinds() {
-  static const std::vector<Kind> kinds = {
+const std::vector<KindOfKernel>& Kinds() {
+  static const std::vector<KindOfKernel> kinds = {
       {"attention", {"flash", "fmha", "sdpa", "attention"}},
       {"matrix products", {"gemm", "nvjet", "cutlass", "cublas", "splitK", "xmma"}},
       {"normalisation", {"layer_norm", "LayerNorm", "GammaBeta", "rms_norm", "batch_norm"}},
@@ -32,7 +32,7 @@ const std::vector<Kind>& Kinds() {
 }
 
 std::string_view KindOf(const std::string& name) {
-  for (const Kind& kind : Kinds()) {
+  for (const KindOfKernel& kind : Kinds()) {
     for (std::string_view word : kind.words) {
       if (name.find(word) != std::string::npos) return kind.name;
     }

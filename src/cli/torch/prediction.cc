@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
+std::string TimeText(double seconds) { return FormatSeconds(Seconds{seconds}); }
 std::string Size(int64_t bytes) { return bytes == 0 ? "-" : FormatBytes(Bytes{bytes}); }
 
 }  // namespace
@@ -42,10 +42,10 @@ std::string BesideMeasured(const StepPrediction& prediction, const TrainSummary&
   for (size_t k = 0; k < kOpcodeNames.size(); ++k) {
     if (prediction.kind_count[k] == 0) continue;
     text += fmt::format("  {:<32}{:>7}{:>12}{:>12}\n", kOpcodeNames[k], prediction.kind_count[k],
-                        Time(prediction.kind_seconds[k]), Time(device.kind_seconds[k]));
+                        TimeText(prediction.kind_seconds[k]), TimeText(device.kind_seconds[k]));
   }
-  text += fmt::format("  {:<39}{:>12}{:>12}\n", "step", Time(prediction.step_seconds),
-                      Time(summary.steps[summary.median_step].seconds));
+  text += fmt::format("  {:<39}{:>12}{:>12}\n", "step", TimeText(prediction.step_seconds),
+                      TimeText(summary.steps[summary.median_step].seconds));
   text += fmt::format("  {:<39}{:>12}{:>12}\n", "tensors at most, any device",
                       Size(prediction.peak_memory_bytes), Size(summary.peak_memory_bytes));
   text += fmt::format("  {:<39}{:>12}{:>12}\n", "peak RSS, any process", "-",

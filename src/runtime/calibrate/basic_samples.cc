@@ -15,14 +15,14 @@ namespace {
 constexpr double kMoment = 1e-3;  // seconds of calls that one time is the mean of
 constexpr double kMostCalls = 500;
 
-at::Tensor Chain(at::Tensor at, int kernels) {
+at::Tensor KernelChain(at::Tensor at, int kernels) {
   for (int i = 0; i < kernels; ++i) at = at.neg();
   return at;
 }
 
 std::function<void()> BackwardOfChain(at::Device device, int kernels) {
   at::Tensor leaf = at::ones({1}, device).set_requires_grad(true);
-  at::Tensor end = Chain(leaf, kernels), seed = at::ones({1}, device);
+  at::Tensor end = KernelChain(leaf, kernels), seed = at::ones({1}, device);
   return [=] { torch::autograd::grad({end}, {leaf}, {seed}, /*retain_graph=*/true); };
 }
 
@@ -62,7 +62,7 @@ void AddBasicSamples(at::Device device, bool small, std::vector<Sample>& samples
   samples.push_back({"launches",
                      [=] {
                        at::Tensor leaf = at::ones({1}, device).set_requires_grad(true);
-                       return [=] { Chain(leaf, kChain); };
+                       return [=] { KernelChain(leaf, kChain); };
                      },
                      [](RawTimes& times, double seconds) { times.chain = seconds; }});
   samples.push_back({"autograd", [=] { return BackwardOfChain(device, 1); },

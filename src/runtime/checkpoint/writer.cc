@@ -19,10 +19,10 @@ namespace heddle {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-double Since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double Since(SteadyClock::time_point start) {
+  return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
 std::string ShardName(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
@@ -74,13 +74,13 @@ void CheckpointWriter::Copy(const std::vector<StatePart>& parts) {
 double CheckpointWriter::Rehearse(const std::vector<StatePart>& parts) {
   Finish();
   Copy(parts);
-  auto start = Clock::now();
+  auto start = SteadyClock::now();
   Copy(parts);
   return Since(start);
 }
 
 double CheckpointWriter::Save(int64_t step, const std::vector<StatePart>& parts, const Json& run) {
-  auto start = Clock::now();
+  auto start = SteadyClock::now();
   Finish();
   Copy(parts);
   thread_ = std::thread([this, step, run] { Write(step, run); });
@@ -137,7 +137,7 @@ void CheckpointWriter::Write(int64_t step, const Json& run) {
 }
 
 void CheckpointWriter::Join(int64_t step, const std::string& folder, const Json& run) const {
-  auto start = Clock::now();
+  auto start = SteadyClock::now();
   Manifest manifest;
   manifest.step = step;
   manifest.ranks = options_.ranks;

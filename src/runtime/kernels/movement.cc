@@ -97,7 +97,7 @@ Tensors Pad(const KernelCall& call) {
 }
 
 // The repetitions of a dimension are its outer factor, of which this rank has its block.
-Tensors Tile(const KernelCall& call) {
+Tensors TileOp(const KernelCall& call) {
   const at::Tensor& x = Operand(call);
   std::vector<int64_t> repeats = IntsAttr(call.attributes, "repeats");
   const Shape local = call.LocalResultShape();
@@ -125,7 +125,7 @@ std::vector<KernelDef> MovementKernels() {
   return {
       {"Reshape", Reshape}, {"Transpose", Transpose}, {"Expand", Expand},
       {"Concat", Concat},   {"Split", Split},         {"Slice", Slice},
-      {"Pad", Pad},         {"Tile", Tile},           {"Trilu", Trilu},
+      {"Pad", Pad},         {"Tile", TileOp},         {"Trilu", Trilu},
   };
 }
 

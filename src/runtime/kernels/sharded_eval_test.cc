@@ -43,7 +43,7 @@ std::vector<at::Tensor> Leaves(const Rule& rule, std::span<const at::Tensor> ope
 }
 
 // The position of a rank on each axis.
-std::vector<int64_t> Position(int64_t rank, std::span<const SplitAxis> axes) {
+std::vector<int64_t> PositionOf(int64_t rank, std::span<const SplitAxis> axes) {
   std::vector<int64_t> position;
   for (const SplitAxis& axis : axes) {
     position.push_back(rank % axis.ranks);
@@ -200,7 +200,7 @@ Evaluation EvaluateSplit(std::string_view op, const Attributes& attributes, cons
   split.gradients.resize(operands.size());
   std::vector<Recombine> results;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    std::vector<int64_t> position = Position(rank, axes);
+    std::vector<int64_t> position = PositionOf(rank, axes);
     std::vector<Block> blocks = BlocksAt(rule, axes, position);
     std::vector<at::Tensor> local;
     for (size_t o = 0; o < operands.size(); ++o) {

@@ -18,25 +18,25 @@ namespace {
 
 const std::string kDashes(74, '-');
 
-std::string Block(const std::string& words) {
+std::string MpirunBlock(const std::string& words) {
   return kDashes + "\n" + words + "\n" + kDashes + "\n";
 }
 
 TEST(MpirunWords, KnowsWhoWasKilled) {
   MpirunWords words;
-  EXPECT_EQ(
-      words.Take("a line of a rank\n" +
-                 Block("Primary job  terminated normally, but 1 process returned\n"
-                       "a non-zero exit code. Per user-direction, the job has been aborted.") +
-                 Block("mpirun noticed that process rank 3 with PID 0 on node vm exited on "
-                       "signal 9 (Killed).")),
-      "a line of a rank\n");
+  EXPECT_EQ(words.Take(
+                "a line of a rank\n" +
+                MpirunBlock("Primary job  terminated normally, but 1 process returned\n"
+                            "a non-zero exit code. Per user-direction, the job has been aborted.") +
+                MpirunBlock("mpirun noticed that process rank 3 with PID 0 on node vm exited on "
+                            "signal 9 (Killed).")),
+            "a line of a rank\n");
   EXPECT_EQ(words.end(), (RankEnd{.rank = 3, .signal = 9}));
 }
 
 TEST(MpirunWords, KnowsWhoExited) {
   MpirunWords words;
-  std::string text = Block(
+  std::string text = MpirunBlock(
       "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
       "the job to be terminated. The first process to do so was:\n\n"
       "  Process name: [[25101,1],1]\n  Exit code:    7");
@@ -48,7 +48,7 @@ TEST(MpirunWords, KnowsWhoExited) {
 
 TEST(MpirunWords, PassesOnWhatElseItSays) {
   MpirunWords words;
-  std::string refused = Block("There are not enough slots available in the system");
+  std::string refused = MpirunBlock("There are not enough slots available in the system");
   EXPECT_EQ(words.Take(refused + "half a l"), refused);
   EXPECT_EQ(words.Take("ine\n" + kDashes + "\nnever closed\n"), "half a line\n");
   EXPECT_EQ(words.TakeRest(), kDashes + "\nnever closed\n");

@@ -17,7 +17,7 @@
 namespace heddle {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kTickMilliseconds = 20;
 constexpr double kLongestTick = 0.25;  // seconds; where we slept longer the ranks may have, too
@@ -83,7 +83,7 @@ class Watcher {
   RankSlot& slot(size_t rank) const { return table_.slot(static_cast<int>(rank)); }
 
   void Look() {
-    Clock::time_point now = Clock::now();
+    SteadyClock::time_point now = SteadyClock::now();
     double passed = std::min(kLongestTick, std::chrono::duration<double>(now - looked_).count());
     looked_ = now;
     for (size_t rank = 0; rank < seen_.size(); ++rank) {
@@ -207,7 +207,7 @@ class Watcher {
   const RankTable& table_;
   const WatchOptions& options_;
   std::vector<Seen> seen_;
-  Clock::time_point looked_ = Clock::now();
+  SteadyClock::time_point looked_ = SteadyClock::now();
   MpirunWords words_;
   bool errors_open_ = true;
   bool training_ = false;
