@@ -95,23 +95,32 @@ class SegmentView {
   // Kept by the node in no value, and needed by each half while it runs.
   int64_t ExtraBytes(size_t n) const {
     int64_t bytes = BytesOf(n, rule(n).keep.extra);
+    if (IsFusedLoss(n)) return bytes / Classes(n);  // of every row the logarithm of a sum
     if (KeepsScores(n)) bytes += ScoreBytes(n);
     if (IsEager(n, "RMSNorm")) bytes += OperandBytes(n, 0);  // before it is scaled
+    if (KeepsWide(n)) bytes += WideBytes(n);
     return bytes;
   }
   int64_t ForwardScratch(size_t n) const {
+    if (IsFusedLoss(n)) return 0;
     return KeepsScores(n) ? ScoreBytes(n) : BytesOf(n, rule(n).scratch);
   }
   // Two storages: the first is gone when gradients of operands are made, the second when they are done.
   std::pair<int64_t, int64_t> BackwardScratch(size_t n) const {
     if (KeepsScores(n)) return {ScoreBytes(n), ScoreBytes(n)};
-    if (IsEager(n, "RMSNorm")) return {OperandBytes(n, 0), OperandBytes(n, 0)};
+    if (IsFusedLoss(n)) return {0, 0};
+    if (IsEager(n, "RMSNorm")) return {WideBytes(n), WideBytes(n)};
     int64_t scratch = BytesOf(n, rule(n).scratch);
     // The gradient of the logarithms, and from it that of the logits (before it is narrowed).
     if (scratch == 0 && IsEager(n, "CrossEntropy")) return {0, OperandBytes(n, 0)};
     return {scratch, scratch};
   }
   bool KeepsScores(size_t n) const { return at_.habits.keeps_scores && node(n).op == "Attention"; }
+  bool IsFusedLoss(size_t n) const { return at_.habits.fused_loss && node(n).op == "CrossEntropy"; }
+  // A norm of narrow values is computed from, and keeps, an fp32 copy of them.
+  bool KeepsWide(size_t n) const {
+    return IsEager(n, "RMSNorm") && WideBytes(n) > OperandBytes(n, 0);
+  }
 
   int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
     double bytes = 0;
@@ -148,6 +157,14 @@ class SegmentView {
  private:
   const Rule& rule(NodeId id) const { return at_.program.micro_rules[id.index()]; }
   bool IsEager(size_t n, std::string_view op) const { return at_.habits.eager && node(n).op == op; }
+  int64_t WideBytes(size_t n) const {
+    int64_t size = SizeOf(at_.graph().value(node(n).operands[0]).type.dtype);
+    return OperandBytes(n, 0) / size * std::max(size, SizeOf(DType::kF32));
+  }
+  int64_t Classes(size_t n) const {
+    int factor = FindFactor(rule(n), "c");
+    return factor < 0 ? 1 : std::max<int64_t>(1, blocks_[n][static_cast<size_t>(factor)].size());
+  }
   // Of all heads: queries by keys. Rule::keep.extra has four bytes for each query.
   int64_t ScoreBytes(size_t n) const {
     int keys = FindFactor(rule(n), "j");
@@ -227,6 +244,7 @@ class ForwardTrace {
   void Keep(size_t n, std::vector<Keeper>* keepers) {
     const Node& node = view_.node(n);
     NodeKept kept = KeptBy(node, view_.rule(n), view_.stage().program.model.flow);
+    if (kept.any && view_.IsFusedLoss(n)) kept.values.push_back(node.operands[0]);
     for (ValueId id : kept.values) {
       auto operand = std::find(node.operands.begin(), node.operands.end(), id);
       Placed at;
@@ -235,6 +253,7 @@ class ForwardTrace {
         at = values_.at(id);
       } else {
         size_t o = static_cast<size_t>(operand - node.operands.begin());
+        if (o == 0 && view_.KeepsWide(n)) continue;
         int input = view_.input(n, o);
         // Weights are there anyway; where ZeRO takes them away it does so though they are kept.
         if (input >= 0 && view_.stage().IsParameter(view_.input(input).local)) continue;

@@ -200,6 +200,8 @@ Prepared Prepare(const TrainArgs& args, const Membership* member) {
   RequireRunnable(prepared.plan.precision);
   prepared.prediction.fused_attention = kHasFusedAttention;
   prepared.prediction.fused_norms = false;
+  bool cuda = ChooseDevice(args.device, 0).is_cuda();
+  prepared.prediction.stack.fused_loss = prepared.prediction.fused_update = cuda;
   args.profile.ApplyTo(prepared.prediction, prepared.plan.cluster);
   const Model& model = *prepared.model;
   if (args.optimizer->count() == 0) {
@@ -324,7 +326,9 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   MachineFacts facts = ThisMachine();
-  for (const auto& [key, value] : SoftwareFacts(prepared.options.threads)) facts[key] = value;
+  for (const auto& [key, value] :
+       SoftwareFacts(prepared.options.threads, ChooseDevice(args.device, 0)))
+    facts[key] = value;
   if (ranks > 1) facts["transport"] = mode == RankMode::kHere ? "threads" : "mpi";
   for (const auto& profile : prepared.prediction.profiles)
     RequireSameMachine(*profile, facts, "--profile");
