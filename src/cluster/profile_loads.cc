@@ -150,6 +150,8 @@ LoadTimes LoadOf(const Reader& at) {
     } else if (key == "view") {
       load.view = field.NumberOrZero();
       view = true;
+    } else if (key == "host") {
+      load.host = field.NumberOrZero();
     } else if (key == "captured") {
       load.captured = field.Flag();
     } else if (key == "backward") {
@@ -220,6 +222,7 @@ Json ToJson(const std::vector<LoadTimes>& loads) {
                {"backward", load.backward},
                {"copy", ToJson(load.copy)}};
     if (load.captured) at["captured"] = true;
+    if (load.host > 0) at["host"] = load.host;
     if (!load.update.empty()) at["update"] = ToJson(load.update);
     if (!load.transfers.empty()) {
       Json& transfers = at["transfers"] = Json::object();

@@ -45,6 +45,7 @@ LoadTimes SomeTimes(int64_t ranks) {
   load.launch = 2e-6;
   load.view = 1e-6;
   load.captured = ranks == 1;
+  load.host = 2e-4;
   load.copy = {{{1024, 1e-6}, {1 << 20, 1e-3}}};
   load.update = {{{100, 1e-6}}};
   load.transfers["all-reduce"] = {{{1024, 1e-5}}};

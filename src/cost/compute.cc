@@ -192,6 +192,12 @@ Terms ComputeCost::Autograd() const {
   return terms;
 }
 
+Terms ComputeCost::Report() const {
+  Terms terms;
+  if (constants_.measured) terms[Term::kHost] = slow_ * constants_.measured->host;
+  return terms;
+}
+
 Terms ComputeCost::View() const {
   Terms terms;
   if (constants_.measured) terms[Term::kLaunch] = slow_ * constants_.measured->view;

@@ -150,6 +150,7 @@ DeviceConstants Calibrated() {
   LoadTimes load;
   load.launch = 1e-6;
   load.view = 3e-7;
+  load.host = 4e-4;
   load.backward = 5e-6;
   load.copy = {{{1e3, 1e-6}, {1e9, 1}}};
   load.update = {{{1, 1e-8}}};
@@ -184,6 +185,7 @@ TEST(ComputeTest, WhatWasMeasuredCounts) {
   // The update, and weights made narrow.
   EXPECT_NEAR(cost.Update(1000, Bf16()).total(), 1e-5 + 6e-6, 1e-12);
   EXPECT_NEAR(cost.View().total(), 3e-7, 1e-12);
+  EXPECT_NEAR(cost.Report().total(), 4e-4, 1e-12);
   EXPECT_NEAR(cost.Autograd().total(), 5e-6, 1e-12);
   EXPECT_EQ(cost.Host().total(), 0);
   EXPECT_NEAR(*cost.Transfer("all-reduce", 2e6), 2e-3, 1e-12);

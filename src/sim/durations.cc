@@ -64,6 +64,9 @@ class Pricer {
       case Opcode::kUpdate:
         cost.terms = compute_.Update(ShardElements(at), program_.precision);
         break;
+      case Opcode::kReport:
+        cost.terms = compute_.Report();
+        break;
       case Opcode::kReshard:  // a slice or mask: read and written
       case Opcode::kLoad:
         cost.terms = compute_.Traffic(2 * LocalBytes(at.stage, at.index));

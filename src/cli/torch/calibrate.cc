@@ -97,6 +97,8 @@ void PrintTable(const Profile& profile) {
         });
   }
   row("a kernel's launch", [&](const LoadTimes& load) { return Time(load.launch); });
+  if (profile.loads.front().captured)
+    row("the host, beside a step", [&](const LoadTimes& load) { return Time(load.host); });
   row("a call of autograd", [&](const LoadTimes& load) { return Time(load.backward); });
   row("update of 1 M parameters",
       [&](const LoadTimes& load) { return Time(load.update.SecondsAt(1 << 20)); });
@@ -177,16 +179,16 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
     if (transport.rank() != 0) return;
     Profile profile = Describe(args, cluster);
     profile.loads = std::move(loads);
-    StepFactors whole;
+    WholeSteps whole;
     if (!args.options.small) {
-      whole = StepsOverKernels(profile, cluster, args.options);
-      for (LoadTimes& load : profile.loads) SlowDown(load, whole);
+      whole = MeasureSteps(profile, cluster, args.options);
+      for (LoadTimes& load : profile.loads) Correct(load, whole);
     }
     Json json = ToJson(profile);
     WriteFileAtomically(args.out, json.dump() + "\n");
     if (args.json) return PrintJson({{"profile", args.out}, {"measured", json}});
     PrintTable(profile);
-    for (const auto& [dtype, factor] : whole)
+    for (const auto& [dtype, factor] : whole.factors)
       fmt::print("a step in {} takes {:.3f} times what its kernels take alone: counted above\n",
                  dtype, factor);
     fmt::print("written to {}: give it to plan, simulate and train as --profile {}\n", args.out,
