@@ -23,8 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kWindow =
-    2.5;  // seconds of steps after a save: it is written long before they end
+constexpr double kWindow = 2.5;  // seconds of steps after a save, at least
 
 struct Timed {
   std::vector<double> ends;  // of steps, seconds
@@ -67,7 +66,9 @@ int Main(const std::string& family, double mtbf, int64_t saves) {
       family, step, first.save_cost, first.advised_interval, first.save_every, mtbf);
 
   // A save is made after the last step of every pair of windows.
-  const size_t window = static_cast<size_t>(std::ceil(kWindow / step));
+  // The first save was waited for: so long they take.
+  const double seconds = std::max(kWindow, 2 * first.save_seconds);
+  const size_t window = static_cast<size_t>(std::ceil(seconds / step));
   options.every = static_cast<int64_t>(2 * window);
   Timed timed = Train(program, model, (saves + 1) * options.every, options);
   std::filesystem::remove_all(folder);

@@ -92,6 +92,6 @@ struct WrittenFile {
   uint64_t hash = 0;  // XXH64
 };
 WrittenFile WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+                             const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace heddle
