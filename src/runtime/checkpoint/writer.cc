@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -32,13 +30,6 @@ double ThreadSeconds() {
   timespec used{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
-
-// Training goes first, on processors and disks; where the system refuses, this thread is as any other.
-void StepBack() {
-  constexpr int kLeastNice = 19, kThisThread = 1, kBestEffort = 2 << 13, kLast = 7;
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kLeastNice);
-  syscall(SYS_ioprio_set, kThisThread, 0, kBestEffort | kLast);
 }
 
 std::string ShardName(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
@@ -99,7 +90,6 @@ double CheckpointWriter::Save(int64_t step, const std::vector<StatePart>& parts,
   Copy(parts);
   copy_seconds_ = Since(copying);
   thread_ = std::thread([this, step, run] {
-    StepBack();
     Write(step, run);
     write_seconds_ = ThreadSeconds();
   });

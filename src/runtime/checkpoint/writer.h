@@ -4,8 +4,9 @@
 //   writer.Save(step, parts, run);     // copies, and returns; a thread of its own does the rest
 //   writer.Finish();                   // at the end: the last one is on the disk
 //
-// Each byte is read once after the copy: hashed and written while it is in the cache. The thread has the least priority
-// there is, but where training uses every core it takes its processor time from training, and `cost` counts it.
+// Each byte is read once after the copy: hashed and written while it is in the cache. Where training uses every core the
+// thread takes its processor time from training, and `cost` counts it. It has no lower priority: a rank that is killed
+// ends only when its last thread does.
 //
 // Every rank writes its shard into DIR/step-N.tmp-RUN and says there what is in it; the first rank waits for all of
 // them, writes the manifest, and renames the folder. Ranks meet in the file system alone: training is not disturbed, and
