@@ -1,10 +1,13 @@
-// What saving costs: steps with checkpoints at the interval that Young advises beside steps without, in turns.
+// What saving costs at the interval that Young advises. Steps right after a save, which hold its copy and all its
+// writing, beside as many steps later on, in turns; what they take longer, over the interval.
 //
-//   build/bench/checkpoint [FAMILY] [MTBF in seconds] [rounds]
+//   build/bench/checkpoint [FAMILY] [MTBF in seconds] [saves]
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <vector>
 
 #include "base/file.h"
 #include "cluster/load.h"
@@ -20,13 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kWindow = 2.5;  // seconds of steps after a save, at least
+
 struct Timed {
-  double seconds = 0;  // of the steps after the first few
-  int64_t steps = 0;
+  std::vector<double> ends;  // of steps, seconds
   TrainSummary summary;
 };
-
-constexpr int64_t kWarm = 4;
 
 Timed Train(const Program& program, const Model& model, int64_t steps, CheckpointOptions options) {
   auto data = OpenData(model.graph, {});
@@ -37,18 +39,16 @@ Timed Train(const Program& program, const Model& model, int64_t steps, Checkpoin
     TrainOptions train;
     train.steps = steps;
     train.checkpoint = std::move(options);
-    Clock::time_point start;
-    timed.summary = TrainDevice(
-        {program, weights, constants, *data}, train, transport, [&](const StepRecord& r) {
-          if (r.step + 1 == kWarm) start = Clock::now();
-          timed.seconds = std::chrono::duration<double>(Clock::now() - start).count();
-          timed.steps = r.step + 1 - kWarm;
+    Clock::time_point start = Clock::now();
+    timed.summary =
+        TrainDevice({program, weights, constants, *data}, train, transport, [&](const StepRecord&) {
+          timed.ends.push_back(std::chrono::duration<double>(Clock::now() - start).count());
         });
   });
   return timed;
 }
 
-int Main(const std::string& family, double mtbf, int rounds) {
+int Main(const std::string& family, double mtbf, int64_t saves) {
   Model model = Analyse(BuildModel(family));
   Degrees one;
   Program program = Lower(model, ExpertPlan(model, LoadCluster("local:1"), one));
@@ -57,31 +57,37 @@ int Main(const std::string& family, double mtbf, int rounds) {
   CheckpointOptions options;
   options.folder = folder;
   options.mtbf = mtbf;
-  Timed first = Train(program, model, kWarm + 2, options);
+  TrainSummary first = Train(program, model, 12, options).summary;
   std::filesystem::remove_all(folder);
-  int64_t every = first.summary.save_every;
-  fmt::print("{}: step {:.3f} s; a save every {:.1f} s ({} steps) for a failure every {:.0f} s\n",
-             family, first.seconds / static_cast<double>(first.steps),
-             first.summary.advised_interval, every, mtbf);
-  options.every = every;
-  double with = 0, without = 0, held = 0;
-  int64_t saves = 0;
-  for (int round = 0; round < rounds; ++round) {
-    // One save, and as long after it as before.
-    int64_t steps = kWarm + 2 * every - 1;
-    Timed plain = Train(program, model, steps, {});
-    Timed saving = Train(program, model, steps, options);
-    std::filesystem::remove_all(folder);
-    without += plain.seconds;
-    with += saving.seconds;
-    held += saving.summary.save_seconds;
-    saves += saving.summary.saves;
-    fmt::print("  round {}: {:.3f} s without, {:.3f} s with {} save in {} steps: {:+.2f} %\n",
-               round, plain.seconds, saving.seconds, saving.summary.saves - 1, plain.steps,
-               100 * (saving.seconds / plain.seconds - 1));
+  double step = first.steps[first.median_step].seconds;
+  fmt::print(
+      "{}: step {:.4f} s; a save costs {:.3f} s, copy and writing, so one every {:.1f} s ({} "
+      "steps) for a failure every {:.0f} s\n",
+      family, step, first.save_cost, first.advised_interval, first.save_every, mtbf);
+
+  // A save is made after the last step of every pair of windows.
+  // The first save was waited for: so long they take.
+  const double seconds = std::max(kWindow, 2 * first.save_seconds);
+  const size_t window = static_cast<size_t>(std::ceil(seconds / step));
+  options.every = static_cast<int64_t>(2 * window);
+  Timed timed = Train(program, model, (saves + 1) * options.every, options);
+  std::filesystem::remove_all(folder);
+  double sum = 0, squares = 0;
+  for (size_t at = 2 * window - 1; at + 2 * window < timed.ends.size(); at += 2 * window) {
+    double with = timed.ends[at + window] - timed.ends[at];
+    double without = timed.ends[at + 2 * window] - timed.ends[at + window];
+    fmt::print("  {} steps: {:.3f} s after a save, {:.3f} s without: {:+.3f} s\n", window, with,
+               without, with - without);
+    sum += with - without;
+    squares += (with - without) * (with - without);
   }
-  fmt::print("saving costs {:+.2f} % of step time; a save holds training up for {:.4f} s\n",
-             100 * (with / without - 1), held / static_cast<double>(saves));
+  double n = static_cast<double>(saves), mean = sum / n;
+  double error = std::sqrt(std::max(0.0, squares / n - mean * mean) / n);
+  fmt::print(
+      "a save takes {:.3f} s from training (standard error {:.3f} s), {:.4f} s of it the copy\n",
+      mean, error, timed.summary.save_seconds / static_cast<double>(timed.summary.saves));
+  fmt::print("saving costs {:+.2f} % of step time (standard error {:.2f} %)\n",
+             100 * mean / first.advised_interval, 100 * error / first.advised_interval);
   return 0;
 }
 
@@ -92,5 +98,5 @@ int main(int argc, char** argv) {
   std::string family =
       argc > 1 ? argv[1] : "gpt:layers=4,hidden=256,heads=8,seq=64,vocab=4096,batch=8";
   double mtbf = argc > 2 ? std::stod(argv[2]) : 3600;
-  return heddle::Main(family, mtbf, argc > 3 ? std::stoi(argv[3]) : 4);
+  return heddle::Main(family, mtbf, argc > 3 ? std::stoi(argv[3]) : 12);
 }

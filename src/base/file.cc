@@ -187,17 +187,28 @@ class AtomicFile::Buffer : public std::streambuf {
     return c;
   }
   int sync() override {
-    const char* at = pbase();
-    while (error_ == 0 && at < pptr()) {
-      const ssize_t put = write(file_.get(), at, static_cast<std::size_t>(pptr() - at));
-      if (put < 0 && errno != EINTR) error_ = errno;
-      if (put > 0) at += put;
-    }
+    Put(pbase(), pptr());
     setp(bytes_.data(), bytes_.data() + bytes_.size());
     return error_ == 0 ? 0 : -1;
   }
+  // What is larger than the buffer goes past it.
+  std::streamsize xsputn(const char* from, std::streamsize count) override {
+    if (count < static_cast<std::streamsize>(bytes_.size()))
+      return std::streambuf::xsputn(from, count);
+    if (sync() != 0) return 0;
+    return Put(from, from + count) ? count : 0;
+  }
 
  private:
+  bool Put(const char* at, const char* end) {
+    while (error_ == 0 && at < end) {
+      const ssize_t put = write(file_.get(), at, static_cast<std::size_t>(end - at));
+      if (put < 0 && errno != EINTR) error_ = errno;
+      if (put > 0) at += put;
+    }
+    return error_ == 0;
+  }
+
   Descriptor file_;
   std::vector<char> bytes_;
   int error_ = 0;

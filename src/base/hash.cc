@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/hash_stream.h"
+
 namespace heddle {
 namespace {
 
@@ -31,25 +33,44 @@ std::uint64_t Merge(std::uint64_t hash, std::uint64_t lane) {
   return (hash ^ Round(0, lane)) * kPrime1 + kPrime4;
 }
 
-// Whole stripes of 32 bytes in four lanes.
-std::uint64_t HashStripes(const unsigned char*& at, const unsigned char* end, std::uint64_t seed) {
-  std::uint64_t lanes[4] = {seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1};
-  for (; end - at >= 32; at += 32) {
-    for (int i = 0; i < 4; ++i) lanes[i] = Round(lanes[i], Read<std::uint64_t>(at + 8 * i));
-  }
-  std::uint64_t hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
-                       std::rotl(lanes[3], 18);
-  for (std::uint64_t lane : lanes) hash = Merge(hash, lane);
-  return hash;
-}
-
 }  // namespace
 
-std::uint64_t HashBytes(const void* data, std::size_t size, std::uint64_t seed) {
+HashStream::HashStream(std::uint64_t seed)
+    : seed_(seed), lanes_{seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1} {}
+
+void HashStream::AddStripe(const unsigned char* at) {
+  for (std::size_t i = 0; i < lanes_.size(); ++i)
+    lanes_[i] = Round(lanes_[i], Read<std::uint64_t>(at + 8 * i));
+}
+
+void HashStream::Add(const void* data, std::size_t size) {
   const unsigned char* at = static_cast<const unsigned char*>(data);
-  const unsigned char* end = at + size;
-  std::uint64_t hash = size >= 32 ? HashStripes(at, end, seed) : seed + kPrime5;
-  hash += size;
+  const std::size_t held = size_ % kStripe;
+  size_ += size;
+  if (held + size < kStripe) {
+    if (size > 0) std::memcpy(rest_.data() + held, at, size);
+    return;
+  }
+  if (held > 0) {
+    std::memcpy(rest_.data() + held, at, kStripe - held);
+    AddStripe(rest_.data());
+    at += kStripe - held;
+    size -= kStripe - held;
+  }
+  for (; size >= kStripe; at += kStripe, size -= kStripe) AddStripe(at);
+  if (size > 0) std::memcpy(rest_.data(), at, size);
+}
+
+std::uint64_t HashStream::Finish() const {
+  std::uint64_t hash = seed_ + kPrime5;
+  if (size_ >= kStripe) {
+    hash = std::rotl(lanes_[0], 1) + std::rotl(lanes_[1], 7) + std::rotl(lanes_[2], 12) +
+           std::rotl(lanes_[3], 18);
+    for (std::uint64_t lane : lanes_) hash = Merge(hash, lane);
+  }
+  hash += size_;
+  const unsigned char* at = rest_.data();
+  const unsigned char* end = at + size_ % kStripe;
   for (; end - at >= 8; at += 8) {
     hash = std::rotl(hash ^ Round(0, Read<std::uint64_t>(at)), 27) * kPrime1 + kPrime4;
   }
@@ -61,6 +82,12 @@ std::uint64_t HashBytes(const void* data, std::size_t size, std::uint64_t seed) 
   hash = (hash ^ (hash >> 33)) * kPrime2;
   hash = (hash ^ (hash >> 29)) * kPrime3;
   return hash ^ (hash >> 32);
+}
+
+std::uint64_t HashBytes(const void* data, std::size_t size, std::uint64_t seed) {
+  HashStream stream(seed);
+  stream.Add(data, size);
+  return stream.Finish();
 }
 
 std::uint64_t HashString(std::string_view text, std::uint64_t seed) {

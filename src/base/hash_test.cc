@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 #if __has_include(<xxhash.h>)
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 #endif
+
+#include "base/hash_stream.h"
 
 namespace heddle {
 namespace {
@@ -28,6 +33,20 @@ TEST(HashTest, IsTheLibrarys) {
   }
 }
 #endif
+
+TEST(HashTest, PiecesMakeTheWhole) {
+  std::string text;
+  for (int i = 0; i < 150; ++i) text += static_cast<char>(i * 37 + 11);
+  for (size_t first = 0; first <= text.size(); ++first) {
+    for (size_t step : {size_t{1}, size_t{7}, size_t{31}, size_t{32}, size_t{100}}) {
+      HashStream stream(5);
+      stream.Add(text.data(), first);
+      for (size_t at = first; at < text.size(); at += step)
+        stream.Add(text.data() + at, std::min(step, text.size() - at));
+      EXPECT_EQ(stream.Finish(), HashString(text, 5)) << first << " " << step;
+    }
+  }
+}
 
 TEST(HashTest, SeedAndOrderMatter) {
   EXPECT_NE(HashString("a", 1), HashString("a", 2));

@@ -76,8 +76,12 @@ struct KernelTimes {
 // What a rank measured while `ranks` of them did the same on one machine: they share caches, memory and cores.
 struct LoadTimes {
   int64_t ranks = 1;
+  // Kernels were repeated by the device, as those of a captured step (docs/gpu.md).
+  bool captured = false;
   double launch = 0;    // seconds of a kernel that does next to nothing
+  double view = 0;      // seconds of an op that only looks at memory
   double backward = 0;  // seconds of a call of autograd, beside its kernels
+  double host = 0;      // seconds of a captured step in which the device waits for the host
   TimeCurve copy;       // of a tensor, by bytes read and written
   TimeCurve update;     // of the optimizer (AdamW), by elements
   std::map<std::string, TimeCurve, std::less<>>

@@ -23,6 +23,13 @@ std::optional<double>* NumberNamed(Profile& profile, std::string_view name) {
   return nullptr;
 }
 
+bool* FlagNamed(Profile& profile, std::string_view name) {
+  for (const ProfileFlag& flag : kProfileFlags) {
+    if (flag.name == name) return &(profile.*flag.value);
+  }
+  return nullptr;
+}
+
 MachineFacts FactsOf(const Json& json, std::string_view what) {
   if (!json.is_object()) ThrowInput("{}: machine: expected an object of texts", what);
   MachineFacts facts;
@@ -54,10 +61,10 @@ Profile ProfileFromJson(std::string_view text, std::string_view what) {
       profile.machine = FactsOf(value, what);
       continue;
     }
-    if (key == "overlap" || key == "fused_attention") {
+    if (bool* flag = FlagNamed(profile, key)) {
       if (!value.is_boolean())
         ThrowInput("{}: {}: {}: expected true or false", what, key, value.dump());
-      (key == "overlap" ? profile.overlap : profile.fused_attention) = value.get<bool>();
+      *flag = value.get<bool>();
       continue;
     }
     if (key == "loads") {
@@ -86,8 +93,10 @@ Json ToJson(const Profile& profile) {
   for (const ProfileNumber& number : kProfileNumbers) {
     if (profile.*number.value) json[std::string(number.name)] = *(profile.*number.value);
   }
-  if (!profile.overlap) json["overlap"] = false;
-  if (!profile.fused_attention) json["fused_attention"] = false;
+  for (const ProfileFlag& flag : kProfileFlags) {
+    bool value = profile.*flag.value;
+    if (value != Profile{}.*flag.value) json[std::string(flag.name)] = value;
+  }
   if (!profile.loads.empty()) json["loads"] = ToJson(profile.loads);
   return json;
 }

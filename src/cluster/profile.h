@@ -33,6 +33,8 @@ struct Profile {
   std::optional<double> products, fp8, attention, traffic, near, far, launch;
   bool overlap = true;           // communication goes on while the device computes
   bool fused_attention = true;   // in a kernel that keeps no scores
+  bool fused_loss = false;       // in a kernel that makes no fp32 copies of the logits
+  bool fused_update = false;     // gradients are made flat and updated by one kernel
   std::vector<LoadTimes> loads;  // by rising number of ranks
 
   friend bool operator==(const Profile&, const Profile&) = default;
@@ -49,6 +51,16 @@ constexpr std::array<ProfileNumber, 7> kProfileNumbers = {{{"products", &Profile
                                                            {"near", &Profile::near},
                                                            {"far", &Profile::far},
                                                            {"launch", &Profile::launch}}};
+
+struct ProfileFlag {
+  std::string_view name;
+  bool Profile::*value;
+};
+constexpr std::array<ProfileFlag, 4> kProfileFlags = {
+    {{"overlap", &Profile::overlap},
+     {"fused_attention", &Profile::fused_attention},
+     {"fused_loss", &Profile::fused_loss},
+     {"fused_update", &Profile::fused_update}}};
 
 // Throws InputError "what: field: value: remedy".
 Profile ProfileFromJson(std::string_view text, std::string_view what);

@@ -32,6 +32,10 @@ class Reader {
   double NumberOrZero() const {
     return json_.is_number() && json_.get<double>() == 0 ? 0 : Number();
   }
+  bool Flag() const {
+    if (!json_.is_boolean()) Fail("expected true or false");
+    return json_.get<bool>();
+  }
   // Calls use(reader, index) for every entry.
   template <typename Use>
   void EachOfList(Use&& use) const {
@@ -135,6 +139,7 @@ KernelTimes KernelsOf(const Reader& at) {
 LoadTimes LoadOf(const Reader& at) {
   LoadTimes load;
   load.ranks = 0;
+  bool view = false;
   at.EachField([&](const std::string& key, const Reader& field) {
     if (key == "ranks") {
       double ranks = field.Number();
@@ -142,6 +147,13 @@ LoadTimes LoadOf(const Reader& at) {
       load.ranks = static_cast<int64_t>(ranks);
     } else if (key == "launch") {
       load.launch = field.NumberOrZero();
+    } else if (key == "view") {
+      load.view = field.NumberOrZero();
+      view = true;
+    } else if (key == "host") {
+      load.host = field.NumberOrZero();
+    } else if (key == "captured") {
+      load.captured = field.Flag();
     } else if (key == "backward") {
       load.backward = field.NumberOrZero();
     } else if (key == "copy") {
@@ -162,6 +174,7 @@ LoadTimes LoadOf(const Reader& at) {
   });
   if (load.ranks == 0) at.Fail("ranks is missing");
   if (load.copy.empty()) at.Fail("copy is missing");
+  if (!view) at.Fail("view is missing: calibrate again");
   return load;
 }
 
@@ -205,8 +218,11 @@ Json ToJson(const std::vector<LoadTimes>& loads) {
   for (const LoadTimes& load : loads) {
     Json at = {{"ranks", load.ranks},
                {"launch", load.launch},
+               {"view", load.view},
                {"backward", load.backward},
                {"copy", ToJson(load.copy)}};
+    if (load.captured) at["captured"] = true;
+    if (load.host > 0) at["host"] = load.host;
     if (!load.update.empty()) at["update"] = ToJson(load.update);
     if (!load.transfers.empty()) {
       Json& transfers = at["transfers"] = Json::object();

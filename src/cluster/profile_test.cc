@@ -43,6 +43,9 @@ LoadTimes SomeTimes(int64_t ranks) {
   LoadTimes load;
   load.ranks = ranks;
   load.launch = 2e-6;
+  load.view = 1e-6;
+  load.captured = ranks == 1;
+  load.host = 2e-4;
   load.copy = {{{1024, 1e-6}, {1 << 20, 1e-3}}};
   load.update = {{{100, 1e-6}}};
   load.transfers["all-reduce"] = {{{1024, 1e-5}}};
@@ -58,6 +61,7 @@ Profile Calibrated() {
   profile.measured_on = "a machine";
   profile.machine = {{"processor", "Z80"}, {"cores", "2"}};
   profile.overlap = profile.fused_attention = false;
+  profile.fused_loss = profile.fused_update = true;
   profile.loads = {SomeTimes(1), SomeTimes(4)};
   return profile;
 }

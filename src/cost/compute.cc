@@ -163,7 +163,13 @@ Terms ComputeCost::Update(double elements, const Precision& precision) const {
   }
   Terms terms;
   if (constants_.measured && !constants_.measured->update.empty()) {
-    terms[Term::kOptimizer] = slow_ * constants_.measured->update.SecondsAt(elements);
+    const LoadTimes& load = *constants_.measured;
+    double seconds = load.update.SecondsAt(elements);
+    if (precision.master != precision.compute) {
+      double narrowed = elements * (master + static_cast<double>(SizeOf(precision.compute)));
+      seconds += load.copy.SecondsAt(narrowed);
+    }
+    terms[Term::kOptimizer] = slow_ * seconds;
     return terms;
   }
   terms[Term::kOptimizer] =
@@ -193,9 +199,15 @@ Terms ComputeCost::Autograd() const {
   return terms;
 }
 
+Terms ComputeCost::Report() const {
+  Terms terms;
+  if (constants_.measured) terms[Term::kHost] = slow_ * constants_.measured->host;
+  return terms;
+}
+
 Terms ComputeCost::View() const {
   Terms terms;
-  if (constants_.measured) terms[Term::kLaunch] = slow_ * constants_.measured->launch;
+  if (constants_.measured) terms[Term::kLaunch] = slow_ * constants_.measured->view;
   return terms;
 }
 

@@ -39,6 +39,7 @@ class ComputeCost {
   Terms Host() const;                  // of a forward or backward of a micro-batch
   // Where they were measured, otherwise in Host: a call of autograd, and a node that only looks at memory.
   Terms Autograd() const;
+  Terms Report() const;  // of a step: bringing inputs, starting it, reading the loss
   Terms View() const;
   // Of a transfer on one machine; nothing where that was not measured. `kind` as in
   // LoadTimes::transfers.

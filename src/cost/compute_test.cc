@@ -149,6 +149,8 @@ DeviceConstants Calibrated() {
   auto profile = std::make_shared<Profile>();
   LoadTimes load;
   load.launch = 1e-6;
+  load.view = 3e-7;
+  load.host = 4e-4;
   load.backward = 5e-6;
   load.copy = {{{1e3, 1e-6}, {1e9, 1}}};
   load.update = {{{1, 1e-8}}};
@@ -180,7 +182,10 @@ TEST(ComputeTest, WhatWasMeasuredCounts) {
   EXPECT_NEAR(cost.Of(kernel).total(), 2e-4, 1e-12);
   kernel.op = "Never";  // as a Mul
   EXPECT_NEAR(cost.Of(kernel).total(), 1e-5, 1e-12);
-  EXPECT_NEAR(cost.Update(1000, Bf16()).total(), 1e-5, 1e-12);
+  // The update, and weights made narrow.
+  EXPECT_NEAR(cost.Update(1000, Bf16()).total(), 1e-5 + 6e-6, 1e-12);
+  EXPECT_NEAR(cost.View().total(), 3e-7, 1e-12);
+  EXPECT_NEAR(cost.Report().total(), 4e-4, 1e-12);
   EXPECT_NEAR(cost.Autograd().total(), 5e-6, 1e-12);
   EXPECT_EQ(cost.Host().total(), 0);
   EXPECT_NEAR(*cost.Transfer("all-reduce", 2e6), 2e-3, 1e-12);

@@ -7,11 +7,14 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash_stream.h"
 #include "base/json.h"
 #include "graph/text.h"
 
 namespace heddle {
 namespace {
+
+constexpr size_t kPiece = size_t{1} << 18;  // hashed and then written, out of the cache
 
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
@@ -108,8 +111,8 @@ std::map<std::string, HostTensor> SafetensorsFile::LoadAll() const {
   return all;
 }
 
-void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                      const std::map<std::string, std::string>& metadata) {
+WrittenFile WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                             const std::map<std::string, std::string>& metadata) {
   if (static_cast<int64_t>(tensors.size()) > kMaxSafetensorsTensors) {
     ThrowInput("{}: cannot write {} tensors, at most {}", path, tensors.size(),
                kMaxSafetensorsTensors);
@@ -130,13 +133,23 @@ void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tens
                            [](const NamedTensor* item) { return SizeOf(item->tensor->dtype); });
 
   std::string header = MakeHeader(path, layout, metadata);
+  WrittenFile written;
+  HashStream hash;
   WriteFileAtomically(path, [&](std::ostream& out) {
-    out.write(header.data(), static_cast<std::streamsize>(header.size()));
+    auto put = [&](const char* at, size_t size) {
+      hash.Add(at, size);
+      out.write(at, static_cast<std::streamsize>(size));
+      written.bytes += static_cast<int64_t>(size);
+    };
+    put(header.data(), header.size());
     for (const NamedTensor* item : layout) {
-      out.write(reinterpret_cast<const char*>(item->tensor->data.data()),
-                static_cast<std::streamsize>(item->tensor->data.size()));
+      const char* data = reinterpret_cast<const char*>(item->tensor->data.data());
+      size_t size = item->tensor->data.size();
+      for (size_t at = 0; at < size; at += kPiece) put(data + at, std::min(kPiece, size - at));
     }
   });
+  written.hash = hash.Finish();
+  return written;
 }
 
 }  // namespace heddle

@@ -82,12 +82,17 @@ struct NamedTensor {
   const HostTensor* tensor = nullptr;
 };
 
+struct WrittenFile {
+  int64_t bytes = 0;
+  uint64_t hash = 0;  // XXH64
+};
+
 // Writes a file that either is whole or does not change what was there. The bytes depend on nothing
 // but the arguments: tensors are laid out by descending size of element, then by name, each aligned
 // to its element; their order in `tensors` does not matter. No copy of the data is made. Throws
 // InputError on names that repeat, are not UTF-8 or are "__metadata__", and where `path` cannot be
-// written.
-void WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+// written. Returns what the file holds: its hash is found while it is written.
+WrittenFile WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
+                             const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace heddle

@@ -41,6 +41,7 @@ class StreamScope {
 
 int CudaDevices();  // 0 where there is no CUDA, no driver or no device
 std::string CudaDeviceName(int index);
+std::string CudaVersion();  // of the runtime and what the driver can do: "13.0, driver 13.0"
 
 // The bytes of tensors on a CUDA device now, and at most since the last reset; what the allocator took for them.
 struct DeviceMemory {
@@ -57,8 +58,10 @@ class StepGraph {
   ~StepGraph();
 
   // Records what `work` starts on the current stream, which must not be the default one; nothing is executed.
-  // Returns why where that was not possible; what `work` has made is then good for nothing.
-  std::optional<std::string> Capture(const std::function<void()>& work);
+  // Returns why where that was not possible; what `work` has made is then good for nothing. With `other`, a graph that
+  // was captured and is never replayed at the same time, both use the same memory.
+  std::optional<std::string> Capture(const std::function<void()>& work,
+                                     const StepGraph* other = nullptr);
   void Replay();
 
  private:

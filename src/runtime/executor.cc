@@ -116,6 +116,7 @@ StepRecord Executor::RunStep(int64_t step) {
   record.step = step;
   record.seconds = charged_until_ - start;
   if (clock_) ReadClock();
+  record.host_seconds = host_seconds_;
   record.peak_memory_bytes = stream_ ? MemoryOf(options_.device).peak : meter_.peak();
   record.kind_seconds.assign(kind_seconds_.begin(), kind_seconds_.end());
   return record;

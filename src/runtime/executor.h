@@ -180,6 +180,7 @@ class Executor {
   std::vector<ParameterPart> gradients_;
   AllocationMeter meter_;
   std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
+  double host_seconds_ = 0;  // see StepRecord
   Opcode running_ = Opcode::kLoad;
   double charged_until_ = 0;  // every second of the step up to here is some kind's
   Trace trace_;

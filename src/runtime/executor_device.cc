@@ -97,7 +97,8 @@ void Executor::ReadClock() {
     event.start = step_start_ - origin_ + marks[i];
     event.end = step_start_ - origin_ + marks[i + 1];
   }
-  kind_seconds_[static_cast<size_t>(Opcode::kReport)] += std::max(0.0, all - marks.back());
+  host_seconds_ = std::max(0.0, all - marks.back());
+  kind_seconds_[static_cast<size_t>(Opcode::kReport)] += host_seconds_;
 }
 
 }  // namespace heddle

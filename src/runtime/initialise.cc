@@ -1,5 +1,8 @@
 #include "runtime/initialise.h"
 
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "base/hash.h"
@@ -56,16 +59,31 @@ Use FirstUse(const Graph& graph, ValueId value, const std::vector<Rule>& rules) 
 
 at::Tensor SeededUniform(const Shape& shape, uint64_t seed, uint64_t stream, uint64_t part,
                          int64_t first) {
-  at::Tensor indices = at::arange(first, first + ElementCount(shape), at::kLong).reshape(shape);
-  return RandomUniform(RandomKey({seed, 0, stream}, part), indices);
+  at::Tensor result = at::empty(shape, at::kFloat);
+  float* out = result.data_ptr<float>();
+  uint64_t key = RandomKey({seed, 0, stream}, part);
+  at::parallel_for(0, result.numel(), 1 << 14, [=](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) out[i] = RandomUniform(key, first + i);
+  });
+  return result;
 }
 
 }  // namespace
 
 at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream, int64_t first) {
-  at::Tensor radius = SeededUniform(shape, seed, stream, 0, first);
-  at::Tensor angle = SeededUniform(shape, seed, stream, 1, first);
-  return (-2 * (1 - radius).log()).sqrt().mul_((angle * (2 * M_PI)).cos_());
+  constexpr int64_t kPiece = 1 << 14;  // elements that stay in the cache
+  at::Tensor result = at::empty(shape, at::kFloat), flat = result.view({-1});
+  int64_t elements = flat.numel();
+  at::parallel_for(0, (elements + kPiece - 1) / kPiece, 1, [&](int64_t from, int64_t to) {
+    for (int64_t begin = from * kPiece; begin < std::min(to * kPiece, elements); begin += kPiece) {
+      Shape piece = {std::min(kPiece, elements - begin)};
+      at::Tensor radius = SeededUniform(piece, seed, stream, 0, first + begin);
+      at::Tensor angle = SeededUniform(piece, seed, stream, 1, first + begin);
+      radius = (-2 * (1 - radius).log()).sqrt().mul_((angle * (2 * M_PI)).cos_());
+      flat.narrow(0, begin, piece[0]).copy_(radius);
+    }
+  });
+  return result;
 }
 
 at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint64_t stream,

@@ -167,6 +167,7 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   summary.saves = checkpoints.saves();
   summary.save_every = checkpoints.every();
   summary.save_seconds = checkpoints.save_seconds();
+  summary.save_cost = checkpoints.save_cost();
   summary.advised_interval = checkpoints.interval();
   if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
   if (summary.steps.empty()) return summary;

@@ -56,6 +56,7 @@ struct TrainSummary {
   Trace trace;                     // of all devices; on the first one only
   int64_t saves = 0, save_every = 0;  // checkpoints, and steps from one to the next
   double save_seconds = 0;            // that saving held training up
+  double save_cost = 0;               // of one save, see RunCheckpoints; 0: its interval was given
   double advised_interval = 0;        // seconds; 0: it was given in steps
   std::vector<KernelTime> kernels;    // of `kernel_steps` steps, of this process
   int64_t kernel_steps = 0;

@@ -18,15 +18,15 @@ int64_t Elements(const Shape& shape) {
 // Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
 bool Join(const Graph& graph, const Node& node, const Rule& rule, std::span<const Block> blocks,
           const StackCosts& stack, std::vector<bool>& moves, NodeKernels& kernels) {
-  if (!stack.fused_elementwise) return false;
-  bool view = kernels.forward.empty();
-  bool traffic = !view && kernels.forward[0].kind == KernelKind::kTraffic;
-  bool joins = false;
   if (stack.fused_loss && !rule.scratch.empty()) {
     double once = 2 * ScratchBytes(rule, blocks);  // written and read
     for (Kernel& kernel : kernels.forward) kernel.bytes -= once;
     for (Kernel& kernel : kernels.backward) kernel.bytes -= 2 * once;
   }
+  if (!stack.fused_elementwise) return false;
+  bool view = kernels.forward.empty();
+  bool traffic = !view && kernels.forward[0].kind == KernelKind::kTraffic;
+  bool joins = false;
   for (size_t o = 0; o < node.operands.size(); ++o) {
     if (!moves[node.operands[o].index()]) continue;
     joins = true;
@@ -69,6 +69,9 @@ class Pricer {
       case Opcode::kEvict:
         cost.terms = compute_.HostCopy(static_cast<double>(
             BufferBytes(program_, {BufferKind::kOptimizer, at.stage, at.index}, device_)));
+        break;
+      case Opcode::kReport:
+        cost.terms = compute_.Report();
         break;
       case Opcode::kReshard:  // a slice or mask: read and written
       case Opcode::kLoad:

@@ -198,6 +198,18 @@ class Player {
     }
   }
 
+  // All of a buffer's pieces in one tensor, then dropped.
+  void MakeFlat(BufferId id) {
+    auto pieces = pieces_.find(id.index());
+    if (pieces == pieces_.end()) return;
+    auto [bytes, kind] = SizeOfBuffer(run_.buffers[id.index()]);
+    int flat = ledger_.New(bytes, kind, 1);
+    for (int piece : pieces->second.storages) ledger_.Drop(piece);
+    pieces_.erase(pieces);
+    ledger_.Drop(StorageOf(id));
+    StorageOf(id) = flat;
+  }
+
   void End(BufferId id) {
     int& storage = StorageOf(id);
     if (auto pieces = pieces_.find(id.index()); pieces != pieces_.end()) {
@@ -249,8 +261,14 @@ class Player {
       case Opcode::kGatherWeights:
         Fly(stage(at.stage).groups[index].chunk);
         break;
+      case Opcode::kReport:
+        if (model_.habits().fused_update) {
+          for (BufferId id : at.reads) MakeFlat(id);
+        }
+        break;
       case Opcode::kUpdate:
-        ledger_.Drop(ledger_.New(stage(at.stage).groups[index].update, MemoryKind::kBuffers, 1));
+        if (!model_.habits().fused_update)
+          ledger_.Drop(ledger_.New(stage(at.stage).groups[index].update, MemoryKind::kBuffers, 1));
         break;
       default:
         break;

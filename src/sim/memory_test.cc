@@ -12,9 +12,9 @@ namespace {
 constexpr int64_t kRows = 8, kWidth = 16, kValue = 4 * kRows * kWidth;  // f32[8,16]
 constexpr int64_t kLabels = 8 * kRows, kWeight = 4 * kWidth * kWidth;
 
-std::vector<SegmentMemory> SegmentsOf(const Program& program, bool split = false) {
+std::vector<SegmentMemory> SegmentsOf(const Program& program, const MemoryHabits& habits = {}) {
   const StageProgram& stage = program.stages[0];
-  return MemoryOfSegments(program, stage, PositionIn(stage, 0), split);
+  return MemoryOfSegments(program, stage, PositionIn(stage, 0), /*split=*/false, habits);
 }
 
 int64_t MadeAndKept(const HalfMemory& half) {
@@ -53,6 +53,13 @@ TEST(Kept, FollowsTheRules) {
   EXPECT_EQ(Most(at.keeping), 3 * kValue + 8);
 }
 
+// The logits, h1, are kept anyway; of every row the logarithm of a sum besides.
+TEST(Kept, AFusedLossMakesNoCopyOfTheLogits) {
+  Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
+  const SegmentMemory at = SegmentsOf(program, {.fused_loss = true})[0];
+  EXPECT_EQ(MadeAndKept(at.keeping), 2 * kValue + 4 * kRows);
+}
+
 TEST(Kept, BackwardLetsGoAsItGoes) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
   const SegmentMemory at = SegmentsOf(program)[0];
@@ -76,6 +83,23 @@ TEST(Memory, IsThatOfOneDeviceByHand) {
     EXPECT_EQ(timeline.kinds[i].activations, 4 * kValue + kLabels + 4);
   }
   EXPECT_EQ(timeline.peak_kinds.gradients, 2 * kWeight);
+}
+
+// Gradients come one by one and are flat before the update, which needs nothing besides.
+TEST(Memory, AnUpdateOfFlatGradients) {
+  Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
+  MemoryTimeline timeline =
+      Replay(MemoryModel(program, {.eager = true, .fused_update = true}), 0, {.kinds = true});
+  EXPECT_EQ(timeline.left, timeline.held);
+  const std::vector<Instruction>& list = program.runs[0].instructions;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].op == Opcode::kReport) {
+      EXPECT_EQ(timeline.kinds[i].gradients, 2 * kWeight);
+    }
+    if (list[i].op == Opcode::kUpdate) {
+      EXPECT_LT(timeline.most_kinds[i].buffers, kWeight);
+    }
+  }
 }
 
 // Four devices: values and weights split as the plan says.

@@ -16,11 +16,17 @@ DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options, 
 }
 
 MemoryHabits HabitsOf(const SimOptions& options) {
-  return {options.stack.frees_after_b, !options.fused_attention, !options.fused_norms};
+  return {.frees_after_b = options.stack.frees_after_b,
+          .keeps_scores = !options.fused_attention,
+          .eager = !options.fused_norms,
+          .fused_loss = options.stack.fused_loss,
+          .fused_update = options.fused_update};
 }
 
 void AddProfile(SimOptions& options, Profile profile) {
   options.fused_attention = profile.fused_attention;
+  options.stack.fused_loss = options.stack.fused_loss || profile.fused_loss;
+  options.fused_update = options.fused_update || profile.fused_update;
   if (!profile.loads.empty()) options.fused_norms = false;  // as heddle's own runtime has them
   if (!profile.overlap) {
     options.stack.overlap_gradients = false;

@@ -24,9 +24,10 @@ struct SimOptions {
   std::vector<Slow> slow;
   // Of kinds of devices, in place of the constants they have.
   std::vector<std::shared_ptr<const Profile>> profiles;
-  bool fused_attention = true;    // see MemoryHabits
-  bool fused_norms = true;        // and losses
-  bool fold = true;               // simulate one device of each class of devices that are alike
+  bool fused_attention = true;  // see MemoryHabits
+  bool fused_norms = true;      // and losses
+  bool fused_update = false;
+  bool fold = true;  // simulate one device of each class of devices that are alike
 };
 
 // The constants of a device: of its profile, where there is one, in place of what kinds like it have; as measured with

@@ -1,4 +1,11 @@
-// `heddle train` in the background, whose ranks can be killed and stopped.
+// `heddle train` in the background, whose ranks can be killed and stopped, and what an undisturbed run comes to.
+//
+//   std::vector<double> calm = CalmLosses(train);
+//   FailingRun run(train + " --restarts 1 --checkpoint " + folder / "c");
+//   ASSERT_TRUE(run.WaitForSteps(10)) << run.err();
+//   kill(run.Ranks()[1], SIGKILL);
+//   ASSERT_EQ(run.Wait(), 0) << run.err();
+//   EXPECT_EQ(LossesOf(run.out()), calm);
 #pragma once
 
 #include <fcntl.h>
@@ -14,11 +21,25 @@
 #include <vector>
 
 #include "../run_binary.h"
+#include "base/json.h"
 #include "runtime/supervisor/child.h"
 
 namespace heddle {
 
 inline const std::string kFailingModel = "gpt:layers=2,hidden=64,heads=4,seq=32,vocab=128,batch=12";
+
+inline int64_t Lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+inline std::vector<double> LossesOf(const std::string& out) {
+  return ParseJson(out, "output")["losses"].get<std::vector<double>>();
+}
+
+// Of `heddle train` with these arguments and --json, which nothing disturbs; empty where it fails.
+inline std::vector<double> CalmLosses(const std::string& arguments) {
+  RunOutput calm = RunHeddle("train " + arguments);
+  EXPECT_EQ(calm.status, 0) << calm.err;
+  return calm.status == 0 ? LossesOf(calm.out) : std::vector<double>();
+}
 
 class FailingRun {
  public:
@@ -26,8 +47,9 @@ class FailingRun {
 
   // `arguments` after `train`; they go through the shell.
   explicit FailingRun(const std::string& arguments) {
-    std::string command = "exec " HEDDLE_BINARY " train " + arguments + " >'" + folder_ / "out" +
-                          "' 2>'" + folder_ / "err" + "' </dev/null";
+    std::string command = "exec " HEDDLE_BINARY " train " + arguments + " --metrics '" +
+                          folder_ / "steps" + "' >'" + folder_ / "out" + "' 2>'" + folder_ / "err" +
+                          "' </dev/null";
     pid_ = fork();
     if (pid_ == 0) {
       execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
@@ -44,6 +66,7 @@ class FailingRun {
   pid_t pid() const { return pid_; }
   std::string err() const { return Slurp(folder_ / "err"); }
   std::string out() const { return Slurp(folder_ / "out"); }
+  int64_t steps() const { return Lines(Slurp(folder_ / "steps")); }  // done, those done again too
 
   // The processes of its ranks that are there now, by rank.
   std::map<int, pid_t> Ranks() const {
@@ -68,6 +91,10 @@ class FailingRun {
     return true;
   }
 
+  bool WaitForSteps(int64_t count) {
+    return WaitUntil([&] { return steps() >= count; });
+  }
+
   bool HasEnded() {
     int status = 0;
     if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
@@ -89,7 +116,5 @@ class FailingRun {
 };
 
 inline bool IsGone(pid_t pid) { return ProcessState(pid) == 'X' || ProcessState(pid) == 'Z'; }
-
-inline int64_t Lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 }  // namespace heddle

@@ -5,15 +5,10 @@
 #include <random>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "failing_run.h"
 
 namespace heddle {
 namespace {
-
-std::vector<double> LossesOf(const std::string& out) {
-  return ParseJson(out, "output")["losses"].get<std::vector<double>>();
-}
 
 // Hashes of the shards of the checkpoint of the last step: weights and moments.
 Json LastFiles(const std::string& folder, int64_t step) {
@@ -43,10 +38,8 @@ void Disturb(const std::string& how, int ranks, int64_t steps, int kills, int st
   TempFolder folder;
   std::string train = kFailingModel + " " + how + " --json --steps " + std::to_string(steps) +
                       " --checkpoint-every 2 --checkpoint ";
-  RunOutput calm = RunHeddle("train " + train + folder / "calm");
-  ASSERT_EQ(calm.status, 0) << calm.err;
-  FailingRun run(train + folder / "c" + " --timeout 2 --restarts " + std::to_string(kills + stops) +
-                 " --metrics " + folder / "m");
+  std::vector<double> calm = CalmLosses(train + folder / "calm");
+  FailingRun run(train + folder / "c" + " --timeout 2 --restarts " + std::to_string(kills + stops));
   std::mt19937_64 random(seed);
   std::map<int, pid_t> before;
   int64_t faults = kills + stops, training = 0, writing = 0;
@@ -59,8 +52,7 @@ void Disturb(const std::string& how, int ranks, int64_t steps, int kills, int st
     })) << run.err();
     before = now;
     bool starting = random() % 4 == 0;
-    int64_t lines = Lines(Slurp(folder / "m"));
-    if (!starting) run.WaitUntil([&] { return Lines(Slurp(folder / "m")) > lines; });
+    if (!starting) run.WaitForSteps(run.steps() + 1);
     ASSERT_FALSE(run.HasEnded()) << kills << " kills, " << stops << " stops to go; " << run.err();
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % (starting ? 1000 : 200)));
     int rank = static_cast<int>(random() % static_cast<uint64_t>(ranks));
@@ -83,7 +75,7 @@ void Disturb(const std::string& how, int ranks, int64_t steps, int kills, int st
   std::string err = run.err();
   EXPECT_EQ(Count(err, "was killed") + Count(err, "has not moved"), faults) << err;
   EXPECT_EQ(err.find("an earlier one is used"), std::string::npos) << err;
-  EXPECT_EQ(LossesOf(run.out()), LossesOf(calm.out));
+  EXPECT_EQ(LossesOf(run.out()), calm);
   EXPECT_EQ(LastFiles(folder / "c", steps), LastFiles(folder / "calm", steps));
   EXPECT_LT(slowest_kill, 5);
   EXPECT_LT(slowest_stop, kTimeout + 1);
@@ -106,9 +98,8 @@ TEST(Failures, KillsAndStopsOfFourRanksChangeNothing) {
 TEST(Failures, TheRanksEndWithTheirSupervisor) {
   for (int signal : {SIGINT, SIGTERM, SIGKILL}) {
     SCOPED_TRACE(signal);
-    TempFolder folder;
-    FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json --metrics " + folder / "m");
-    ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 3; })) << run.err();
+    FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json");
+    ASSERT_TRUE(run.WaitForSteps(3)) << run.err();
     std::map<int, pid_t> ranks = run.Ranks();
     ASSERT_EQ(ranks.size(), 2u);
     kill(ranks[1], SIGSTOP);
@@ -123,28 +114,41 @@ TEST(Failures, TheRanksEndWithTheirSupervisor) {
 TEST(Failures, OneRankAloneGoesOnToo) {
   TempFolder folder;
   std::string train = kFailingModel + " --steps 60 --json";
-  RunOutput calm = RunHeddle("train " + train);
-  ASSERT_EQ(calm.status, 0) << calm.err;
+  std::vector<double> calm = CalmLosses(train);
   FailingRun run(train + " --restarts 2 --timeout 2 --checkpoint " + folder / "c" +
-                 " --checkpoint-every 4 --metrics " + folder / "m");
+                 " --checkpoint-every 4");
   for (int signal : {SIGKILL, SIGSTOP}) {
-    int64_t lines = Lines(Slurp(folder / "m"));
-    ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= lines + 5; }))
-        << run.err();
+    ASSERT_TRUE(run.WaitForSteps(run.steps() + 5)) << run.err();
     for (pid_t pid : ChildrenOf(run.pid())) kill(pid, signal);
   }
   ASSERT_EQ(run.Wait(), 0) << run.err();
-  EXPECT_EQ(LossesOf(run.out()), LossesOf(calm.out));
+  EXPECT_EQ(LossesOf(run.out()), calm);
 }
 
+double FarthestApart(const std::vector<double>& a, const std::vector<double>& b) {
+  double apart = a.size() == b.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    apart = std::max(apart, std::abs(a[i] - b[i]) / b[i]);
+  return apart;
+}
+
+// Other batches, learning rates and dropped elements in every step: were any of these, or the moments, not gone on with
+// where they were, the loss would differ in the third digit at once. What may differ is rounding, by as much as between
+// undisturbed runs of other numbers of ranks. (Over one batch again and again rounding grows: such runs are 2e-4 apart
+// after 100 steps then.)
 TEST(Failures, ElasticGoesOnWithThoseLeft) {
   TempFolder folder;
-  std::string train = kFailingModel + " --dp 4 --steps 60 --json";
-  RunOutput calm = RunHeddle("train " + train);
-  ASSERT_EQ(calm.status, 0) << calm.err;
-  FailingRun run(train + " --elastic --min-ranks 3 --checkpoint " + folder / "c" +
-                 " --checkpoint-every 5 --metrics " + folder / "m");
-  ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 20; })) << run.err();
+  std::string text;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 50000; ++i) text += static_cast<char>(' ' + (i % 37 + random() % 23));
+  WriteFileAtomically(folder / "text", text);
+  std::string train = kFailingModel + ",dropout=0.1 --steps 150 --json --lr-schedule cosine " +
+                      "--warmup 20 --data " + folder / "text";
+  std::vector<double> calm = CalmLosses(train + " --dp 4");
+  double rounding = FarthestApart(CalmLosses(train + " --dp 3"), calm);
+  FailingRun run(train + " --dp 4 --elastic --min-ranks 3 --checkpoint " + folder / "c" +
+                 " --checkpoint-every 5");
+  ASSERT_TRUE(run.WaitForSteps(20)) << run.err();
   auto began = FailingRun::Clock::now();
   kill(run.Ranks()[2], SIGKILL);
   ASSERT_TRUE(run.WaitUntil(
@@ -153,21 +157,20 @@ TEST(Failures, ElasticGoesOnWithThoseLeft) {
   double took = std::chrono::duration<double>(FailingRun::Clock::now() - began).count();
   ASSERT_EQ(run.Wait(), 0) << run.err();
   EXPECT_EQ(ParseJson(run.out(), "output")["ranks"], 3);
-  std::vector<double> got = LossesOf(run.out()), expected = LossesOf(calm.out);
-  ASSERT_EQ(got.size(), expected.size());
-  double worst = 0;
-  for (size_t i = 0; i < got.size(); ++i)
-    worst = std::max(worst, std::abs(got[i] - expected[i]) / expected[i]);
-  EXPECT_LT(worst, 1e-4);
-  fmt::print("3 ranks went on {:.1f} s after the kill; losses differ by at most {:.1e}\n", took,
-             worst);
+  double apart = FarthestApart(LossesOf(run.out()), calm);
+  EXPECT_LT(rounding, 1e-5);
+  EXPECT_LT(apart, std::max(1e-6, 10 * rounding));
+  fmt::print(
+      "3 ranks went on {:.1f} s after the kill; losses differ by at most {:.1e}, those of 3 "
+      "undisturbed ranks by {:.1e}\n",
+      took, apart, rounding);
 }
 
 TEST(Failures, ElasticSaysWhereTooFewAreLeft) {
   TempFolder folder;
   FailingRun run(kFailingModel + " --dp 2 --steps 100000 --elastic --min-ranks 2 --checkpoint " +
-                 folder / "c" + " --metrics " + folder / "m");
-  ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 3; })) << run.err();
+                 folder / "c");
+  ASSERT_TRUE(run.WaitForSteps(3)) << run.err();
   kill(run.Ranks()[0], SIGKILL);
   EXPECT_EQ(run.Wait(), 3);
   EXPECT_NE(run.err().find("1 device is left: --min-ranks is 2"), std::string::npos) << run.err();

@@ -1,5 +1,4 @@
 // Ranks that die or hang under `heddle train`.
-#include "base/json.h"
 #include "failing_run.h"
 
 namespace heddle {
@@ -8,11 +7,9 @@ namespace {
 TEST(Failures, AKilledRankIsNamedAndTheRunGoesOnToTheSameLosses) {
   TempFolder folder;
   std::string train = kFailingModel + " --dp 2 --steps 60 --json";
-  RunOutput calm = RunHeddle("train " + train);
-  ASSERT_EQ(calm.status, 0) << calm.err;
-  FailingRun run(train + " --restarts 1 --checkpoint " + folder / "c" +
-                 " --checkpoint-every 4 --metrics " + folder / "m");
-  ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 10; })) << run.err();
+  std::vector<double> calm = CalmLosses(train);
+  FailingRun run(train + " --restarts 1 --checkpoint " + folder / "c" + " --checkpoint-every 4");
+  ASSERT_TRUE(run.WaitForSteps(10)) << run.err();
   std::map<int, pid_t> ranks = run.Ranks();
   ASSERT_EQ(ranks.size(), 2u);
   kill(ranks[1], SIGKILL);
@@ -22,7 +19,7 @@ TEST(Failures, AKilledRankIsNamedAndTheRunGoesOnToTheSameLosses) {
   EXPECT_NE(err.find("heddle: rank 1 was killed by signal 9 (Killed) "), std::string::npos) << err;
   EXPECT_NE(err.find("restart 1 of 1: goes on from step "), std::string::npos) << err;
   Json json = ParseJson(run.out(), "output");
-  EXPECT_EQ(json["losses"], ParseJson(calm.out, "output")["losses"]);
+  EXPECT_EQ(LossesOf(run.out()), calm);
   EXPECT_EQ(json["restarts"], 1);
   EXPECT_GT(json["goodput"].get<double>(), 0);
   EXPECT_LT(json["goodput"].get<double>(), 1);
@@ -30,10 +27,8 @@ TEST(Failures, AKilledRankIsNamedAndTheRunGoesOnToTheSameLosses) {
 }
 
 TEST(Failures, AStoppedRankIsNamedAfterTheDeadline) {
-  TempFolder folder;
-  FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json --timeout 2 --metrics " +
-                 folder / "m");
-  ASSERT_TRUE(run.WaitUntil([&] { return Lines(Slurp(folder / "m")) >= 3; })) << run.err();
+  FailingRun run(kFailingModel + " --dp 2 --steps 100000 --json --timeout 2");
+  ASSERT_TRUE(run.WaitForSteps(3)) << run.err();
   std::map<int, pid_t> ranks = run.Ranks();
   ASSERT_EQ(ranks.size(), 2u);
   kill(ranks[0], SIGSTOP);

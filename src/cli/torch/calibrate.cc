@@ -20,6 +20,7 @@
 #include "ops/op.h"
 #include "plan/model.h"
 #include "plan/precision.h"
+#include "runtime/accelerator.h"
 #include "runtime/torch_compat.h"
 
 namespace heddle {
@@ -34,15 +35,17 @@ struct CalibrateArgs {
   bool json = false;
 };
 
-// Whose nodes are measured: of every family a layer, in sizes that small models on few devices have.
-std::vector<std::string> Models(bool small) {
+// Whose nodes are measured: of every family a layer, in sizes that models have on a core or a GPU.
+std::vector<std::string> Models(at::Device device, bool small) {
   if (small) return {"gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=2"};
   std::vector<std::string> models;
   struct Size {
     int hidden, heads, seq, vocab, batch;
   };
-  for (const Size& s :
-       {Size{64, 2, 32, 512, 2}, Size{256, 4, 128, 2048, 4}, Size{512, 8, 256, 8192, 4}}) {
+  std::vector<Size> sizes = {{64, 2, 32, 512, 2}, {256, 4, 128, 2048, 4}, {512, 8, 256, 8192, 4}};
+  if (device.is_cuda())
+    sizes = {{256, 4, 128, 2048, 4}, {1024, 8, 512, 8192, 4}, {2048, 16, 512, 32768, 16}};
+  for (const Size& s : sizes) {
     for (const char* family : {"gpt", "llama", "bert", "t5", "moe"}) {
       models.push_back(fmt::format("{}:layers=1,hidden={},heads={},seq={},vocab={},batch={}{}",
                                    family, s.hidden, s.heads, s.seq, s.vocab, s.batch,
@@ -94,6 +97,8 @@ void PrintTable(const Profile& profile) {
         });
   }
   row("a kernel's launch", [&](const LoadTimes& load) { return Time(load.launch); });
+  if (profile.loads.front().captured)
+    row("the host, beside a step", [&](const LoadTimes& load) { return Time(load.host); });
   row("a call of autograd", [&](const LoadTimes& load) { return Time(load.backward); });
   row("update of 1 M parameters",
       [&](const LoadTimes& load) { return Time(load.update.SecondsAt(1 << 20)); });
@@ -116,12 +121,15 @@ Profile Describe(const CalibrateArgs& args, const Cluster& cluster) {
   Profile profile;
   profile.device = cluster.device_types.front().name;
   profile.machine = ThisMachine();
-  for (const auto& [key, value] : SoftwareFacts(args.options.threads)) profile.machine[key] = value;
+  const at::Device device = args.options.device;
+  for (const auto& [key, value] : SoftwareFacts(args.options.threads, device))
+    profile.machine[key] = value;
   if (args.ranks > 1) profile.machine["transport"] = args.transport.transport;
   profile.measured_on = fmt::format("{}, {} cores, {} rank{} of {} thread{}", ThisProcessor().name,
                                     ThisProcessor().cores, args.ranks, args.ranks == 1 ? "" : "s",
                                     args.options.threads, args.options.threads == 1 ? "" : "s");
-  profile.overlap = args.options.device.is_cuda();
+  if (device.is_cuda()) profile.measured_on = CudaDeviceName(0) + ", " + profile.measured_on;
+  profile.overlap = profile.fused_loss = profile.fused_update = device.is_cuda();
   profile.fused_attention = kHasFusedAttention;
   return profile;
 }
@@ -133,7 +141,7 @@ std::vector<Graph> LoadGraphs(const CalibrateOptions& options) {
     graphs.push_back(SplitLoss(1024, 4096));
   }
   for (DType dtype : options.dtypes) {
-    for (const std::string& name : Models(options.small)) {
+    for (const std::string& name : Models(options.device, options.small)) {
       Model model = Analyse(LoadModel(name));
       if (dtype != DType::kF32) model = WithComputeType(std::move(model), dtype);
       graphs.push_back(std::move(model.graph));
@@ -154,9 +162,7 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
       if (known.name == name) args.options.dtypes.push_back(known.compute);
     }
   }
-  args.options.device = at::Device(args.device);
-  if (args.options.device.is_cuda() && !at::hasCUDA())
-    ThrowInput("--device {}: this libtorch has no CUDA device here; use --device cpu", args.device);
+  args.options.device = ChooseDevice(args.device, launch.local_rank);
   RankMode mode = ModeOf(launch, args.ranks, args.transport.transport);
   if (mode != RankMode::kLaunched)
     AtomicFile checked(args.out);  // a place that cannot be written is known first
@@ -173,18 +179,18 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
     if (transport.rank() != 0) return;
     Profile profile = Describe(args, cluster);
     profile.loads = std::move(loads);
-    double whole = 1;
-    if (args.options.device.is_cpu() && !args.options.small &&
-        args.options.dtypes.front() == DType::kF32) {
-      whole = StepOverKernels(profile, cluster, args.options.threads);
-      for (LoadTimes& load : profile.loads) SlowDown(load, whole);
+    WholeSteps whole;
+    if (!args.options.small) {
+      whole = MeasureSteps(profile, cluster, args.options);
+      for (LoadTimes& load : profile.loads) Correct(load, whole);
     }
     Json json = ToJson(profile);
     WriteFileAtomically(args.out, json.dump() + "\n");
     if (args.json) return PrintJson({{"profile", args.out}, {"measured", json}});
     PrintTable(profile);
-    fmt::print("a step takes {:.3f} times what its kernels take alone: counted in the above\n",
-               whole);
+    for (const auto& [dtype, factor] : whole.factors)
+      fmt::print("a step in {} takes {:.3f} times what its kernels take alone: counted above\n",
+                 dtype, factor);
     fmt::print("written to {}: give it to plan, simulate and train as --profile {}\n", args.out,
                args.out);
   });

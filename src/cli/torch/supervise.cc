@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -35,6 +36,9 @@
 namespace heddle {
 namespace {
 
+constexpr const char* kMpirunRemedy = ": install Open MPI, or use --transport threads";
+constexpr const char* kNoPrivateNetwork =
+    "no private network is allowed here: mpirun listens on all interfaces";
 constexpr const char* kMpiFolder = "mpi";  // what Open MPI leaves behind
 constexpr size_t kMaxStepsBytes = size_t{1} << 32;
 
@@ -178,7 +182,7 @@ class Supervisor {
     ChildOptions child;
     child.command = command_;
     child.private_network = mpirun;
-    child.remedy = ": install Open MPI, or use --transport threads";
+    child.remedy = kMpirunRemedy;
     if (mpirun) {
       MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks()), command_,
                                           {.root = geteuid() == 0, .folder = folder_ / kMpiFolder});
@@ -199,8 +203,7 @@ class Supervisor {
     RankTable table = RankTable::Create(folder_ / kTableFile,
                                         {.ranks = mpirun ? ranks() : 1, .attempt = attempt_});
     Child child(Command(mpirun));
-    if (mpirun && !child.has_private_network() && attempt_ == 0)
-      LogWarn("no private network is allowed here: mpirun listens on all interfaces");
+    if (mpirun && !child.has_private_network() && attempt_ == 0) LogWarn("{}", kNoPrivateNetwork);
     AttemptTimes times;
     WatchOptions watch;
     watch.mpirun = mpirun;
@@ -325,22 +328,32 @@ int Supervise(const SuperviseArgs& args, SupervisedRun run) {
 }
 
 int LaunchRanks(int64_t ranks) {
-  MpirunLaunch launch =
-      MpirunCommand(static_cast<int>(ranks), CommandLine(), {.root = geteuid() == 0});
-  std::vector<char*> words;
-  for (std::string& word : launch.command) words.push_back(word.data());
-  words.push_back(nullptr);
-  pid_t child = fork();
-  if (child == 0) {
-    for (std::string& variable : launch.environment) putenv(variable.data());
-    execvp(words[0], words.data());
-    _exit(127);
-  }
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child) ThrowRun("mpirun could not be started");
+  {
+    Interrupts interrupts;
+    PrivateFolder folder;
+    MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks), CommandLine(),
+                                        {.root = geteuid() == 0, .folder = folder.path()});
+    Child child({.command = std::move(launch.command),
+                 .environment = std::move(launch.environment),
+                 .private_network = true,
+                 .remedy = kMpirunRemedy});
+    if (!child.has_private_network()) LogWarn("{}", kNoPrivateNetwork);
+    auto pass_on = [&] {
+      char words[4096];
+      for (ssize_t count; (count = read(child.errors(), words, sizeof(words))) > 0;)
+        std::fwrite(words, 1, static_cast<size_t>(count), stderr);
+    };
+    while (!child.HasEnded() && interrupted == 0) {
+      pollfd errors{child.errors(), POLLIN, 0};
+      poll(&errors, 1, /*milliseconds=*/20);
+      pass_on();
+    }
+    pass_on();
+    status = child.status();
+  }
+  if (interrupted != 0) raise(interrupted);  // as it would have ended us
   if (WIFSIGNALED(status)) ThrowRun("mpirun was ended by signal {}", WTERMSIG(status));
-  if (WEXITSTATUS(status) == 127)
-    ThrowInput("mpirun is not installed: install Open MPI, or use --transport threads");
   return WEXITSTATUS(status);
 }
 

@@ -3,249 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <thread>
 
-#include "base/check.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/log.h"
-#include "base/units.h"
 #include "cli/commands.h"
-#include "cli/plan_args.h"
 #include "cli/plan_search.h"
-#include "cli/profile_args.h"
-#include "cli/torch/checkpoint_args.h"
 #include "cli/torch/devices.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
+#include "cli/torch/train_prepare.h"
 #include "cli/torch/train_screen.h"
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/topology.h"
-#include "frontend/load.h"
-#include "graph/safetensors.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
-#include "plan/verify.h"
 #include "program/lower.h"
-#include "program/verify.h"
 #include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
 #include "runtime/calibrate/calibrate.h"
 #include "runtime/supervisor/member.h"
-#include "runtime/torch_compat.h"
 #include "runtime/transport/nccl.h"
 
 namespace heddle {
 namespace {
-
-struct TrainArgs {
-  ModelArgs model;
-  DegreeArgs degrees;
-  TrainOptions train;
-  std::vector<double> betas = {0.9, 0.95};
-  std::string plan_model, cluster, data, weights, reference, trace;
-  std::string init = "file", device = "cpu";
-  bool eager = false, kernels = false;
-  MetricsOptions metrics;
-  RankOptions ranks;
-  CheckpointArgs checkpoint;
-  SuperviseArgs supervise;
-  ProfileArgs profile;
-  int64_t seed = 0;
-  int64_t np = 0;         // 0: not given
-  int64_t log_every = 0;  // 0: as suits the number of steps
-  bool fill_constants = false;
-  const CLI::Option* optimizer = nullptr;
-};
-
-// A run made ready: everything that can be wrong with the input has been looked at.
-struct Prepared {
-  std::unique_ptr<Model> model;  // weights refer to it
-  Plan plan;
-  Program program;
-  std::unique_ptr<DataSource> data;
-  WeightSource weights;
-  ConstantSource constants;
-  std::vector<double> reference;
-  TrainOptions options;
-  SimOptions prediction;
-};
-
-// Losses to print beside ours, from a safetensors file.
-std::vector<double> ReadReference(const std::string& path, int64_t steps) {
-  SafetensorsFile file = SafetensorsFile::Open(path);
-  for (std::string_view name : {"losses", "adamw_losses"}) {
-    if (file.Find(name) == nullptr) continue;
-    HostTensor tensor = file.Load(name);
-    std::vector<double> losses;
-    for (int64_t i = 0; i < tensor.size(); ++i) losses.push_back(AsDouble(tensor, i));
-    bool finite =
-        std::all_of(losses.begin(), losses.end(), [](double x) { return std::isfinite(x); });
-    if (losses.empty() || !finite) ThrowInput("{}: tensor '{}' holds no finite losses", path, name);
-    if (static_cast<int64_t>(losses.size()) < steps) {
-      ThrowInput("{}: {} losses for {} steps; use --steps {}", path, losses.size(), steps,
-                 losses.size());
-    }
-    return losses;
-  }
-  ThrowInput("{}: no tensor 'losses' or 'adamw_losses'", path);
-}
-
-bool IsPlanFile(const std::string& path) {
-  if (!path.ends_with(".json")) return false;
-  Json json = ParseJson(ReadFile(path, kMaxJsonBytes), path);
-  return json.is_object() && json.contains("heddle_plan");
-}
-
-// The search's, for so many ranks. Every rank finds the same: no clock stops it.
-Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& cluster) {
-  SearchArgs search;
-  search.budget = 1e6;
-  search.profile = args.profile;
-  std::string searcher;
-  SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
-  Plan plan = std::move(result.judged.front().plan);
-  if (int64_t used = DeviceCount(plan); used < DeviceCount(cluster)) {
-    LogInfo("the batch of {} is best trained by {} of {} ranks", plan.batch, used,
-            DeviceCount(cluster));
-  }
-  return plan;
-}
-
-// By degrees; without them searched for.
-Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
-  bool given = args.degrees.Given();
-  int64_t devices = args.np;
-  if (devices == 0) devices = given ? DevicesOf(args.degrees.degrees) : 1;
-  Cluster loaded =
-      args.cluster.empty() ? ClusterHere(args.device, devices) : LoadCluster(args.cluster);
-  bool several = args.np > 1 || (args.np == 0 && DeviceCount(loaded) > 1);
-  bool expert = given || !args.degrees.FirstOfExpert().empty();
-  if (several && !expert) return SearchedPlan(args, model, loaded);
-  Degrees degrees = args.degrees.Resolve(model, loaded);
-  if (args.np > 0 && DevicesOf(degrees) != args.np) {
-    ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp,
-               degrees.tp, degrees.pp, degrees.cp, DevicesOf(degrees));
-  }
-  Plan plan = ExpertPlan(model, loaded, degrees);
-  Remark(loaded, degrees, plan.batch);
-  return plan;
-}
-
-// A rank runs the plan of its supervisor, who has looked at everything.
-void LoadPlanOrModel(const TrainArgs& args, const Membership* member, Prepared& prepared) {
-  prepared.model = std::make_unique<Model>();
-  if (IsPlanFile(args.model.model)) {
-    if (std::string given = args.degrees.FirstGiven(); !given.empty()) {
-      ThrowInput("{} is a plan: {} and other degrees are its own", args.model.model, given);
-    }
-    LoadedPlan loaded = LoadPlan(args.model.model, args.plan_model);
-    *prepared.model = std::move(loaded.model);
-    prepared.plan = std::move(loaded.plan);
-    RequireSound(prepared.plan, *prepared.model, args.model.model);
-    if (!args.cluster.empty() &&
-        StableHash(LoadCluster(args.cluster)) != StableHash(prepared.plan.cluster)) {
-      ThrowInput("{}: the plan is for the cluster {}, not for {}: plan again", args.model.model,
-                 prepared.plan.cluster.name, args.cluster);
-    }
-    int64_t devices = DeviceCount(prepared.plan);
-    if (args.np > 0 && args.np != devices) {
-      ThrowInput("{}: the plan is for {} ranks, --np is {}", args.model.model, devices, args.np);
-    }
-  } else {
-    *prepared.model = Analyse(args.model.Load());
-    if (member == nullptr) prepared.plan = PlanByDegrees(args, *prepared.model);
-  }
-  if (member != nullptr) {
-    std::string file = *member / kPlanFile;
-    prepared.plan = FromJson(ParseJson(ReadFile(file, kMaxJsonBytes), file), *prepared.model, file);
-  }
-  if (!args.weights.empty()) LoadWeights(prepared.model->graph, args.weights);
-}
-
-TrainOptions OptionsOf(const TrainArgs& args) {
-  TrainOptions options = args.train;
-  if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
-  options.optimizer.betas = {args.betas[0], args.betas[1]};
-  options.seed = static_cast<uint64_t>(args.seed);
-  options.lr.lr = options.optimizer.lr;
-  options.lr.total_steps = options.steps;
-  options.trace = !args.trace.empty();
-  options.checkpoint = args.checkpoint.Resolve();
-  options.capture = !args.eager;
-  options.kernels = args.kernels;
-  Optimizer checked(options.optimizer);
-  CheckSchedule(options.lr);
-  if (!(options.clip_norm >= 0))
-    ThrowInput("--clip-norm {}: it must not be negative", options.clip_norm);
-  return options;
-}
-
-// What plans may say and the kernels here do not do.
-void RequireRunnable(const Precision& precision) {
-  if (precision.products == Products::kAsCompute) return;
-  ThrowInput("precision {}: such a plan can be simulated but not run yet; use f32, bf16 or f16",
-             PrecisionName(precision.compute, precision.products));
-}
-
-Prepared Prepare(const TrainArgs& args, const Membership* member) {
-  Prepared prepared;
-  prepared.options = OptionsOf(args);
-  LoadPlanOrModel(args, member, prepared);
-  RequireRunnable(prepared.plan.precision);
-  prepared.prediction.fused_attention = kHasFusedAttention;
-  prepared.prediction.fused_norms = false;
-  args.profile.ApplyTo(prepared.prediction, prepared.plan.cluster);
-  const Model& model = *prepared.model;
-  if (args.optimizer->count() == 0) {
-    prepared.options.optimizer.name = prepared.plan.optimizer;
-    Optimizer checked(prepared.options.optimizer);
-  }
-  prepared.plan.optimizer = prepared.options.optimizer.name;
-  prepared.data = OpenData(model.graph, {.path = args.data, .seed = prepared.options.seed});
-  WeightOptions start{prepared.options.seed, args.init == "seeded", args.fill_constants};
-  prepared.constants = MakeConstants(model.graph, start);
-  prepared.weights = MakeWeights(model.graph, model.rules, start);
-  if (!model.flow.needed[model.graph.outputs.front().index()]) {
-    ThrowInput("the loss depends on no parameter: there is nothing to train");
-  }
-  if (!args.reference.empty())
-    prepared.reference = ReadReference(args.reference, prepared.options.steps);
-  prepared.program = Lower(model, prepared.plan);
-  std::vector<std::string> wrong = Verify(prepared.program);
-  HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
-  return prepared;
-}
-
-// Weights, gradients and moments of all ranks that run on this machine, against its memory.
-void RequireMemory(const Program& program, const std::string& optimizer) {
-  double bytes = 0;
-  double moments = optimizer == "sgd" ? 0 : optimizer == "momentum" ? 1 : 2;
-  for (const StageProgram& stage : program.stages) {
-    for (const ParameterGroup& group : stage.groups) {
-      double flat =
-          static_cast<double>(FlatElements(stage, group, Position(stage.mesh.axes.size(), 0)));
-      double shard = flat / static_cast<double>(GroupSize(stage.mesh, group.zero_axes));
-      double state = 4 * moments * shard + 4 * (group.zero >= 2 ? shard : flat);
-      state +=
-          static_cast<double>(SizeOf(program.precision.compute)) * (group.zero == 3 ? shard : flat);
-      bytes += state * static_cast<double>(stage.mesh.size());
-    }
-  }
-  double memory = HostMemoryBytes();
-  if (bytes <= memory) return;
-  ThrowInput(
-      "weights, gradients and optimizer state of {} ranks take {}, this machine has {}: use a "
-      "smaller model or "
-      "more machines (mpirun, srun)",
-      program.device_count(), FormatBytes(Bytes{static_cast<int64_t>(bytes)}),
-      FormatBytes(Bytes{static_cast<int64_t>(memory)}));
-}
 
 RankPlan ForRanks(const Plan& plan, const Model& model, const Program& program) {
   return {ToJson(plan, model), DescribePlan(plan), std::make_shared<Program>(program),
@@ -253,7 +36,7 @@ RankPlan ForRanks(const Plan& plan, const Model& model, const Program& program) 
 }
 
 // The best plan for so many devices of this machine, at the same batch and precision.
-RankPlan PlanAgain(const TrainArgs& args, const Prepared& prepared, int64_t devices) {
+RankPlan PlanAgain(const TrainArgs& args, const PreparedRun& prepared, int64_t devices) {
   SearchArgs search;
   search.budget = 5;
   DegreeArgs degrees;
@@ -271,7 +54,7 @@ RankPlan PlanAgain(const TrainArgs& args, const Prepared& prepared, int64_t devi
   return ranks;
 }
 
-ScreenOptions ScreenOf(const TrainArgs& args, const Prepared& prepared, const Membership* member,
+ScreenOptions ScreenOf(const TrainArgs& args, const PreparedRun& prepared, const Membership* member,
                        double began) {
   return {.model = *prepared.model,
           .plan = prepared.plan,
@@ -289,7 +72,7 @@ ScreenOptions ScreenOf(const TrainArgs& args, const Prepared& prepared, const Me
           .began = began};
 }
 
-int SuperviseRun(const TrainArgs& args, const Prepared& prepared, double began) {
+int SuperviseRun(const TrainArgs& args, const PreparedRun& prepared, double began) {
   MetricsWriter checked(
       args.metrics);  // a place that cannot be written is known before anything starts
   SupervisedRun run;
@@ -306,7 +89,7 @@ int SuperviseRun(const TrainArgs& args, const Prepared& prepared, double began) 
 int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* member) {
   double began = SteadySeconds();
   args.supervise.Check(!args.checkpoint.options.folder.empty());
-  Prepared prepared = Prepare(args, member);
+  PreparedRun prepared = Prepare(args, member);
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
   if (mode != RankMode::kLaunched && ChooseDevice(args.device, 0).is_cpu())
@@ -324,7 +107,9 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   if (prepared.options.threads == 0)
     prepared.options.threads = static_cast<int>(std::max<int64_t>(1, cores / here));
   MachineFacts facts = ThisMachine();
-  for (const auto& [key, value] : SoftwareFacts(prepared.options.threads)) facts[key] = value;
+  for (const auto& [key, value] :
+       SoftwareFacts(prepared.options.threads, ChooseDevice(args.device, 0)))
+    facts[key] = value;
   if (ranks > 1) facts["transport"] = mode == RankMode::kHere ? "threads" : "mpi";
   for (const auto& profile : prepared.prediction.profiles)
     RequireSameMachine(*profile, facts, "--profile");

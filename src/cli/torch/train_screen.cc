@@ -84,7 +84,9 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
   fmt::print("{} checkpoint{}, one every {} step{}", summary.saves, summary.saves == 1 ? "" : "s",
              summary.save_every, summary.save_every == 1 ? "" : "s");
   if (summary.advised_interval > 0) {
-    fmt::print(" ({}, as Young advises)", FormatSeconds(Seconds{summary.advised_interval}));
+    fmt::print(" ({}, as Young advises for a cost of {})",
+               FormatSeconds(Seconds{summary.advised_interval}),
+               FormatSeconds(Seconds{summary.save_cost}));
   }
   fmt::print(": training was held up for {}\n", FormatSeconds(Seconds{summary.save_seconds}));
 }
@@ -164,6 +166,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
     json["checkpoint"] = {{"saves", summary.saves},
                           {"every_steps", summary.save_every},
                           {"advised_interval_seconds", summary.advised_interval},
+                          {"cost_seconds", summary.save_cost},
                           {"held_up_seconds", summary.save_seconds}};
   }
   json["captured"] = summary.not_captured.empty();

@@ -14,61 +14,96 @@
 namespace heddle {
 namespace {
 
-constexpr int kSteps = 8;
+constexpr int kSteps = 12;
 
-// The shortest step, by the clock of this thread where all is done by it.
-double TimeOfStep(const Model& model, const Program& program, int threads) {
+// Sizes that are a step of some ten milliseconds.
+std::vector<std::string> Models(at::Device device) {
+  if (device.is_cuda()) {
+    return {"gpt:layers=6,hidden=1280,heads=10,seq=1024,vocab=20000,batch=8",
+            "llama:layers=6,hidden=1280,heads=10,ffn=3456,seq=1024,vocab=20000,batch=8"};
+  }
+  return {"gpt:layers=3,hidden=192,heads=4,seq=64,vocab=2000,batch=8",
+          "llama:layers=3,hidden=192,heads=4,ffn=512,seq=64,vocab=2000,batch=8"};
+}
+
+struct StepTime {
+  double seconds = std::numeric_limits<double>::infinity();  // of its instructions
+  double host = 0;                                           // besides
+};
+
+// Of the shortest step, by the clock of this thread where all is done by it.
+StepTime TimeOfStep(const Model& model, const Program& program, const CalibrateOptions& calibrate) {
   WeightOptions start{.seed = 0, .seeded = true, .fill_constants = true};
   std::unique_ptr<DataSource> data = OpenData(model.graph, {});
   TrainInputs inputs{program, MakeWeights(model.graph, model.rules, start),
                      MakeConstants(model.graph, start), *data};
   TrainOptions options;
   options.steps = kSteps;
-  options.threads = threads;
-  Clock clock = threads == 1 ? Clock::kThread : Clock::kWall;
-  std::vector<std::unique_ptr<Transport>> alone = MakeThreadTransports(1);
-  double best = std::numeric_limits<double>::infinity(), last = 0;
-  TrainDevice(inputs, options, *alone[0], [&](const StepRecord& record) {
-    double now = SecondsNow(clock);
-    if (record.step > 0) best = std::min(best, now - last);
-    last = SecondsNow(clock);
+  options.threads = calibrate.threads;
+  options.device = calibrate.device;
+  bool alone = calibrate.threads == 1 && calibrate.device.is_cpu();
+  std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(1);
+  StepTime best;
+  double last = 0;
+  TrainDevice(inputs, options, *transports[0], [&](const StepRecord& record) {
+    double took =
+        (alone ? SecondsNow(Clock::kThread) - last : record.seconds) - record.host_seconds;
+    if (record.step > 0 && took < best.seconds) best = {took, record.host_seconds};
+    last = SecondsNow(Clock::kThread);
   });
   return best;
 }
 
 }  // namespace
 
-double StepOverKernels(const Profile& profile, const Cluster& cluster, int threads) {
+WholeSteps MeasureSteps(const Profile& profile, const Cluster& cluster,
+                        const CalibrateOptions& calibrate) {
   SimOptions options;
   AddProfile(options, profile);
-  double logarithm = 0;
-  const char* models[] = {"gpt:layers=3,hidden=192,heads=4,seq=64,vocab=2000,batch=8",
-                          "llama:layers=3,hidden=192,heads=4,ffn=512,seq=64,vocab=2000,batch=8"};
-  for (const char* name : models) {
-    Model model = Analyse(LoadModel(name));
-    Plan plan = ExpertPlan(model, cluster, Degrees{});
-    Program program = Lower(model, plan);
-    double predicted = Predict(program, plan, options).step_seconds;
-    logarithm += std::log(TimeOfStep(model, program, threads) / predicted);
+  WholeSteps steps;
+  std::vector<std::string> models = Models(calibrate.device);
+  for (DType dtype : calibrate.dtypes) {
+    double logarithm = 0;
+    for (const std::string& name : models) {
+      Model model = Analyse(LoadModel(name));
+      Degrees degrees;
+      degrees.precision = dtype;
+      Plan plan = ExpertPlan(model, cluster, degrees);
+      Program program = Lower(model, plan);
+      double predicted = Predict(program, plan, options).step_seconds;
+      StepTime step = TimeOfStep(model, program, calibrate);
+      logarithm += std::log(step.seconds / predicted);
+      steps.host += step.host / static_cast<double>(models.size() * calibrate.dtypes.size());
+    }
+    steps.factors[std::string(Name(dtype))] =
+        std::exp(logarithm / static_cast<double>(models.size()));
   }
-  return std::exp(logarithm / static_cast<double>(std::size(models)));
+  return steps;
 }
 
-void SlowDown(LoadTimes& load, double factor) {
-  auto slow = [&](TimeCurve& curve) {
+void Correct(LoadTimes& load, const WholeSteps& steps) {
+  const std::map<std::string, double, std::less<>>& factors = steps.factors;
+  if (load.captured) load.host = steps.host;
+  auto slow = [](TimeCurve& curve, double factor) {
     for (TimePoint& point : curve.points) point.seconds *= factor;
   };
-  load.launch *= factor;
-  load.backward *= factor;
-  slow(load.copy);
-  slow(load.update);
+  double mean = 1;
+  for (const auto& [dtype, factor] : factors)
+    mean *= std::pow(factor, 1 / static_cast<double>(factors.size()));
+  load.launch *= mean;
+  load.view *= mean;
+  load.backward *= mean;
+  slow(load.copy, mean);
+  slow(load.update, mean);
   for (auto& [dtype, kernels] : load.kernels) {
+    auto found = factors.find(dtype);
+    double factor = found == factors.end() ? mean : found->second;
     for (RateTable& table : kernels.tables) {
       for (double& rate : table.rates) rate /= factor;
     }
     for (auto& [op, times] : kernels.ops) {
-      slow(times.forward);
-      slow(times.backward);
+      slow(times.forward, factor);
+      slow(times.backward, factor);
     }
   }
 }

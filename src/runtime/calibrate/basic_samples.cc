@@ -1,9 +1,6 @@
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/cuda.h>
 
-#include <algorithm>
-#include <cmath>
-#include <ctime>
+#include <memory>
 
 #include "ops/moved_bytes.h"
 #include "runtime/calibrate/sample.h"
@@ -12,66 +9,63 @@
 namespace heddle {
 namespace {
 
-constexpr double kMoment = 1e-3;  // seconds of calls that one time is the mean of
-constexpr double kMostCalls = 500;
+using Link = at::Tensor (*)(const at::Tensor&);
 
-at::Tensor KernelChain(at::Tensor at, int kernels) {
-  for (int i = 0; i < kernels; ++i) at = at.neg();
+at::Tensor Kernel(const at::Tensor& at) { return at.neg(); }
+at::Tensor View(const at::Tensor& at) { return at.t(); }
+
+at::Tensor Chain(at::Tensor at, Link link, int length) {
+  for (int i = 0; i < length; ++i) at = link(at);
   return at;
 }
 
-std::function<void()> BackwardOfChain(at::Device device, int kernels) {
-  at::Tensor leaf = at::ones({1}, device).set_requires_grad(true);
-  at::Tensor end = KernelChain(leaf, kernels), seed = at::ones({1}, device);
+at::Tensor Leaf(at::Device device) {
+  return at::ones({1, 1}, at::TensorOptions(device)).set_requires_grad(true);
+}
+
+std::function<void()> BackwardOfChain(at::Device device, Link link, int length) {
+  at::Tensor leaf = Leaf(device), end = Chain(leaf, link, length), seed = at::ones_like(end);
   return [=] { torch::autograd::grad({end}, {leaf}, {seed}, /*retain_graph=*/true); };
+}
+
+void AddChain(at::Device device, Link link, RawTimes::Chain RawTimes::*chain,
+              std::vector<Sample>& samples) {
+  constexpr int kChain = RawTimes::kChain;
+  samples.push_back({"launches",
+                     [=]() -> std::function<void()> {
+                       at::Tensor leaf = Leaf(device);
+                       return [=] { Chain(leaf, link, kChain); };
+                     },
+                     [=](RawTimes& times, double seconds) { (times.*chain).forward = seconds; }});
+  samples.push_back({"autograd", [=] { return BackwardOfChain(device, link, 1); },
+                     [=](RawTimes& times, double seconds) { (times.*chain).one = seconds; }});
+  samples.push_back({"autograd", [=] { return BackwardOfChain(device, link, 1 + kChain); },
+                     [=](RawTimes& times, double seconds) { (times.*chain).many = seconds; }});
+}
+
+// From the norm of the gradients to new weights. An accelerator takes gradients flat.
+std::function<void()> UpdateOf(at::Device device, int64_t elements) {
+  at::TensorOptions on(device);
+  auto optimizer = std::make_shared<Optimizer>(OptimizerOptions{});
+  std::vector<at::Tensor> weights = {at::ones({elements}, on)};
+  at::Tensor gradient = at::ones({elements}, on), flat = at::empty_like(gradient);
+  at::TensorOptions number = on.dtype(at::kDouble);
+  UpdateFactors factors{at::full({}, 1e-3, number), at::ones({}, number), at::zeros({}, number)};
+  return [=]() mutable {
+    at::Tensor used = device.is_cpu() ? gradient : flat.copy_(gradient);
+    used.dot(used);
+    optimizer->Step(weights, {used}, factors);
+  };
 }
 
 }  // namespace
 
-double SecondsNow(Clock clock) {
-  timespec now{};
-  clock_gettime(clock == Clock::kThread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-void Synchronise(at::Device device) {
-  if (device.is_cuda()) torch::cuda::synchronize();
-}
-
-double TimeOf(const std::function<void()>& body, at::Device device, Clock clock) {
-  auto time = [&](int calls) {
-    double begin = SecondsNow(clock);
-    for (int i = 0; i < calls; ++i) body();
-    Synchronise(device);
-    return (SecondsNow(clock) - begin) / calls;
-  };
-  body();
-  Synchronise(device);
-  double best = time(1);
-  int calls = static_cast<int>(std::clamp(kMoment / std::max(best, 1e-9), 1.0, kMostCalls));
-  int moments = best > 10 * kMoment ? 1 : 3;
-  for (int i = 0; i < moments; ++i) {
-    double mean = time(calls);
-    best = i == 0 ? mean : std::min(best, mean);
-  }
-  return best;
-}
-
 void AddBasicSamples(at::Device device, bool small, std::vector<Sample>& samples) {
-  constexpr int kChain = RawTimes::kChain;
-  samples.push_back({"launches",
-                     [=] {
-                       at::Tensor leaf = at::ones({1}, device).set_requires_grad(true);
-                       return [=] { KernelChain(leaf, kChain); };
-                     },
-                     [](RawTimes& times, double seconds) { times.chain = seconds; }});
-  samples.push_back({"autograd", [=] { return BackwardOfChain(device, 1); },
-                     [](RawTimes& times, double seconds) { times.one = seconds; }});
-  samples.push_back({"autograd", [=] { return BackwardOfChain(device, 1 + kChain); },
-                     [](RawTimes& times, double seconds) { times.many = seconds; }});
-  for (int64_t elements :
-       {int64_t{1} << 8, int64_t{1} << 14, int64_t{1} << 17, int64_t{1} << 20, int64_t{1} << 23}) {
-    if (small && elements > 1 << 17) break;
+  AddChain(device, Kernel, &RawTimes::kernels, samples);
+  AddChain(device, View, &RawTimes::views, samples);
+  for (int64_t elements : {int64_t{1} << 8, int64_t{1} << 14, int64_t{1} << 17, int64_t{1} << 20,
+                           int64_t{1} << 23, int64_t{1} << 26}) {
+    if (elements > (small ? 1 << 17 : device.is_cpu() ? 1 << 23 : 1 << 26)) break;
     samples.push_back(
         {"copies",
          [=]() -> std::function<void()> {
@@ -82,8 +76,8 @@ void AddBasicSamples(at::Device device, bool small, std::vector<Sample>& samples
            times.load.copy.points.push_back({8 * static_cast<double>(elements), seconds});
          }});
   }
-  for (int64_t rows : {64, 512, 2048}) {
-    if (small && rows > 64) break;
+  for (int64_t rows : {64, 512, 2048, 8192}) {
+    if (rows > (small ? 64 : device.is_cpu() ? 2048 : 8192)) break;
     samples.push_back(
         {"sums",
          [=]() -> std::function<void()> {
@@ -99,13 +93,7 @@ void AddBasicSamples(at::Device device, bool small, std::vector<Sample>& samples
        {int64_t{1} << 10, int64_t{1} << 16, int64_t{1} << 20, int64_t{1} << 23}) {
     if (small && elements > 1 << 16) break;
     samples.push_back(
-        {"updates",
-         [=]() -> std::function<void()> {
-           auto optimizer = std::make_shared<Optimizer>(OptimizerOptions{});
-           std::vector<at::Tensor> weights = {at::ones({elements}, device)};
-           at::Tensor gradient = at::ones({elements}, device);
-           return [=]() mutable { optimizer->Step(weights, {gradient}); };
-         },
+        {"updates", [=] { return UpdateOf(device, elements); },
          [=](RawTimes& times, double seconds) {
            times.load.update.points.push_back({static_cast<double>(elements), seconds});
          }});

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "runtime/calibrate/sample.h"
 #include "runtime/kernel_threads.h"
+#include "runtime/transport/mpi.h"
 
 namespace heddle {
 namespace {
@@ -30,8 +31,7 @@ class Calibrator {
       : options_(options),
         transport_(transport),
         progress_(progress),
-        // A kernel of one thread on the processor is where its thread is.
-        clock_(options.threads == 1 && options.device.is_cpu() ? Clock::kThread : Clock::kWall) {
+        stopwatch_(options.device, options.threads) {
     SetKernelThreads(options.threads);
     std::vector<int> ranks(static_cast<size_t>(transport.size()));
     std::iota(ranks.begin(), ranks.end(), 0);
@@ -39,7 +39,8 @@ class Calibrator {
     AddBasicSamples(options.device, options.small, kernels_);
     for (DType dtype : options.dtypes)
       AddProductSamples(options.device, dtype, options.small, kernels_);
-    for (const Graph& graph : graphs) AddOpSamples(options.device, graph, kernels_);
+    SeenOps seen;
+    for (const Graph& graph : graphs) AddOpSamples(options.device, graph, seen, kernels_);
     if (transport.size() > 1) AddTransfers();
   }
 
@@ -63,6 +64,7 @@ class Calibrator {
   // Sweeps until the deadline, as far as one more is likely to end before it.
   LoadTimes Measure(int ranks, double deadline) {
     bool works = transport_.rank() < ranks;
+    bool captured = options_.device.is_cuda() && ranks == 1;  // as steps are (docs/gpu.md)
     std::vector<Sample> samples = kernels_;
     if (ranks > 1) samples.insert(samples.end(), transfers_.begin(), transfers_.end());
     std::vector<std::vector<double>> times(samples.size());
@@ -71,7 +73,7 @@ class Calibrator {
       transport_.Barrier();
       for (size_t s = 0; works && s < samples.size(); ++s) {
         // Transfers are measured together; anything else goes its own pace.
-        double seconds = s < kernels_.size() ? TimeOf(samples[s].prepare(), options_.device, clock_)
+        double seconds = s < kernels_.size() ? stopwatch_.TimeOf(samples[s].prepare(), captured)
                                              : TimeTransfer(samples[s]);
         times[s].push_back(std::max(seconds, 1e-9));
         if (transport_.rank() == 0)
@@ -92,6 +94,7 @@ class Calibrator {
     Share(table);
     RawTimes raw;
     raw.load.ranks = ranks;
+    raw.load.captured = captured;
     for (size_t s = 0; s < samples.size(); ++s)
       samples[s].store(raw, table[static_cast<int64_t>(s)].item<double>());
     return Finish(std::move(raw));
@@ -167,7 +170,7 @@ class Calibrator {
   Transport& transport_;
   const CalibrateProgress& progress_;
   GroupHandle all_;
-  const Clock clock_;
+  Stopwatch stopwatch_;
   std::vector<Sample> kernels_, transfers_;
 };
 
@@ -182,9 +185,13 @@ std::vector<LoadTimes> Calibrate(const CalibrateOptions& options, const std::vec
   }
 }
 
-std::map<std::string, std::string, std::less<>> SoftwareFacts(int threads) {
-  std::map<std::string, std::string, std::less<>> facts = {{"libtorch", TORCH_VERSION},
-                                                           {"threads", std::to_string(threads)}};
+std::map<std::string, std::string, std::less<>> SoftwareFacts(int threads, at::Device device) {
+  std::map<std::string, std::string, std::less<>> facts = {
+      {"libtorch", TORCH_VERSION}, {"mpi", MpiVersion()}, {"threads", std::to_string(threads)}};
+  if (device.is_cuda()) {
+    facts["gpu"] = CudaDeviceName(0);
+    facts["cuda"] = CudaVersion();
+  }
   using Config = const char* (*)();
   auto config = reinterpret_cast<Config>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
   if (config != nullptr) facts["blas"] = config();

@@ -41,7 +41,8 @@ using CalibrateProgress = std::function<void(int64_t done, int64_t all, std::str
 std::vector<LoadTimes> Calibrate(const CalibrateOptions& options, const std::vector<Graph>& graphs,
                                  Transport& transport, const CalibrateProgress& progress);
 
-// What of the software decides how long kernels take: "libtorch", "blas", "threads".
-std::map<std::string, std::string, std::less<>> SoftwareFacts(int threads);
+// What beside the processor decides how long kernels and transfers take: "libtorch", "blas", "threads", "mpi"; of CUDA
+// "gpu" and "cuda".
+std::map<std::string, std::string, std::less<>> SoftwareFacts(int threads, at::Device device);
 
 }  // namespace heddle

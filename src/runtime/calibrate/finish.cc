@@ -51,9 +51,15 @@ void SubtractCall(RateTable& table, double seconds) {
 
 LoadTimes Finish(RawTimes raw) {
   LoadTimes load = std::move(raw.load);
-  double backward = std::max(kLeast, (raw.many - raw.one) / RawTimes::kChain);
-  load.launch = std::max(kLeast, (raw.chain / RawTimes::kChain + backward) / 2);
-  load.backward = std::max(0.0, raw.one - backward);
+  auto backward = [](const RawTimes::Chain& chain) {
+    return std::max(0.0, (chain.many - chain.one) / RawTimes::kChain);
+  };
+  auto either = [&](const RawTimes::Chain& chain) {
+    return (chain.forward / RawTimes::kChain + backward(chain)) / 2;
+  };
+  load.launch = std::max(kLeast, either(raw.kernels));
+  load.view = either(raw.views);
+  load.backward = std::max(0.0, raw.kernels.one - backward(raw.kernels));
   Tidy(load.copy);
   Tidy(load.update);
   for (auto& [kind, curve] : load.transfers) Tidy(curve);

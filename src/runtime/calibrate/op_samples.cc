@@ -30,13 +30,13 @@ std::shared_ptr<Captured> Capture(const Graph& graph, at::Device device) {
                                                   std::vector<at::Tensor>(graph.values.size())});
   WeightOptions start{.seed = 0, .seeded = true, .fill_constants = true};
   ConstantSource constants = MakeConstants(graph, start);
-  WeightSource weights = MakeWeights(graph, rules, start);
   Batch batch = OpenData(graph, {})->Rows(0, {0, BatchOf(graph)});
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
     at::Tensor tensor;
     if (value.kind == ValueKind::kConstant) tensor = constants(value);
-    if (value.kind == ValueKind::kParameter) tensor = weights(value.name);
+    if (value.kind == ValueKind::kParameter)
+      tensor = 0.02 * at::randn(value.type.shape, at::TensorOptions(device));
     if (value.kind == ValueKind::kInput) tensor = batch.at(value.name);
     if (tensor.defined()) made->values[v] = tensor.to(device, ToTorch(value.type.dtype));
   }
@@ -109,19 +109,20 @@ bool HandsOn(const Captured& in, size_t n) {
 
 }  // namespace
 
-void AddOpSamples(at::Device device, const Graph& graph, std::vector<Sample>& samples) {
+void AddOpSamples(at::Device device, const Graph& graph, SeenOps& seen,
+                  std::vector<Sample>& samples) {
   std::shared_ptr<Captured> in = Capture(graph, device);
-  std::set<std::pair<std::string, std::vector<Shape>>> seen;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     const Rule& rule = in->rules[n];
-    std::vector<Shape> shapes;
-    for (ValueId id : node.operands) shapes.push_back(graph.value(id).type.shape);
+    std::vector<std::pair<DType, Shape>> types;
+    for (ValueId id : node.operands)
+      types.emplace_back(graph.value(id).type.dtype, graph.value(id).type.shape);
     std::vector<Block> blocks = WholeBlocks(rule);
     Halves work = NodeWork(node, rule, in->flow, blocks);
     bool window = node.op.starts_with("Conv");
     bool product = work.forward.contraction_flops > 0 && !window;
-    if (rule.view || product || !seen.insert({node.op, shapes}).second) continue;
+    if (rule.view || product || !seen.insert({node.op, types}).second) continue;
     std::string dtype(Name(IsFloat(graph.value(node.results[0]).type.dtype)
                                ? graph.value(node.results[0]).type.dtype
                                : DType::kF32));

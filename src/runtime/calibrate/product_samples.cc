@@ -24,8 +24,8 @@ RateTable Grid(std::vector<double> m, std::vector<double> n, std::vector<double>
 }
 
 void AddProducts(at::Device device, DType dtype, bool small, std::vector<Sample>& samples) {
-  std::vector<double> sizes = {1, 8, 32, 128, 512};
-  if (!small) sizes.push_back(device.is_cuda() ? 4096 : 1536);
+  std::vector<double> sizes = {1, 8, 32, 128, 512, 1536};
+  if (device.is_cuda()) sizes = {1, 64, 512, 1024, 2048, 4096, 8192};
   if (small) sizes.resize(3);
   const RateTable grid = Grid(sizes, sizes, sizes);
   size_t cell = 0;
@@ -35,8 +35,9 @@ void AddProducts(at::Device device, DType dtype, bool small, std::vector<Sample>
         auto make = [=]() -> std::function<void()> {
           auto options = at::TensorOptions(ToTorch(dtype)).device(device);
           auto size = [](double x) { return static_cast<int64_t>(x); };
-          at::Tensor a = at::ones({size(m), size(k)}, options);
-          at::Tensor b = at::ones({size(n), size(k)}, options);
+          // Of numbers that differ: a GPU draws more power for them, and may slow down.
+          at::Tensor a = at::randn({size(m), size(k)}, options);
+          at::Tensor b = at::randn({size(n), size(k)}, options);
           return [=] { at::mm(a, b.t()); };
         };
         samples.push_back({"products", make, [=](RawTimes& times, double seconds) {

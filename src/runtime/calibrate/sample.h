@@ -5,19 +5,26 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cluster/measured_times.h"
 #include "graph/graph.h"
+#include "runtime/accelerator.h"
 
 namespace heddle {
 
 // What was measured, before it becomes tables: curves by name, in any order of sizes.
 struct RawTimes {
-  double chain = 0, one = 0,
-         many = 0;  // seconds of kChain kernels forward; of backward through 1, and 1 + kChain
+  // Seconds of kChain of them forward; of backward through 1, and 1 + kChain.
+  struct Chain {
+    double forward = 0, one = 0, many = 0;
+  };
+  Chain kernels, views;
   LoadTimes load;
 
   static constexpr int kChain = 20;
@@ -29,20 +36,40 @@ struct Sample {
   std::function<void(RawTimes& times, double seconds)> store;
 };
 
-// Kernels that do nothing, copies, updates.
+// Kernels and views that do nothing, copies, updates.
 void AddBasicSamples(at::Device device, bool small, std::vector<Sample>& samples);
 // Products and attention, on grids.
 void AddProductSamples(at::Device device, DType dtype, bool small, std::vector<Sample>& samples);
-// The ops of a graph, but for views, products and attention. The graph must outlive the samples.
-void AddOpSamples(at::Device device, const Graph& graph, std::vector<Sample>& samples);
+// The ops of a graph, but for views, products and attention, and those that were seen with such operands. The graph
+// must outlive the samples.
+using SeenOps = std::set<std::pair<std::string, std::vector<std::pair<DType, Shape>>>>;
+void AddOpSamples(at::Device device, const Graph& graph, SeenOps& seen,
+                  std::vector<Sample>& samples);
 
 enum class Clock { kWall, kThread };  // kThread: stands while another process has the core
 double SecondsNow(Clock clock);
-// Seconds of one call, after one that does not count: the mean of as many as fit into a moment, and of three moments
-// the shortest.
-double TimeOf(const std::function<void()>& body, at::Device device, Clock clock);
-// Waits for what has been given to the device.
-void Synchronise(at::Device device);
+
+// Times work on a device. Where it is `captured`, the device repeats the calls as one graph and says itself how long
+// it took: the host, which has nothing to do in a captured step, is not measured.
+class Stopwatch {
+ public:
+  Stopwatch(at::Device device, int threads);
+
+  // Seconds of one call, after one that does not count: the mean of as many as fit into a moment, and of three
+  // moments the shortest. What cannot be captured is called by the host all the same: a step with it is not captured.
+  double TimeOf(const std::function<void()>& body, bool captured);
+
+ private:
+  double TimeOfCalls(const std::function<void()>& body, int calls) const;
+  std::optional<double> TimeOfGraph(const std::function<void()>& body, int calls);
+  void Synchronise() const;
+
+  at::Device device_;
+  Clock clock_;
+  std::optional<c10::Stream> stream_;  // the default one cannot be captured
+  StreamScope scope_;
+  std::unique_ptr<StepGraph> memory_;  // that all graphs use
+};
 
 // Sorted, and points of nearly one size made one.
 LoadTimes Finish(RawTimes raw);

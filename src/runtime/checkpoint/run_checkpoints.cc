@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/run_checkpoints.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <random>
 
@@ -80,24 +81,37 @@ int64_t RunCheckpoints::Largest(int64_t mine) {
   return largest[0].item<int64_t>();
 }
 
+double RunCheckpoints::Slowest(double seconds) {
+  constexpr double kNanos = 1e9;
+  return static_cast<double>(Largest(static_cast<int64_t>(seconds * kNanos))) / kNanos;
+}
+
+void RunCheckpoints::Save(int64_t step, const TrainState& state) {
+  Json run = run_;
+  run["state"] = state.numbers;
+  saving_ += writer_->Save(step + 1, state.parts, run);
+  ++saves_;
+}
+
+// Waited for, and so it tells what one costs: the copy, and what the thread that writes would take from training.
+void RunCheckpoints::SaveFirst(int64_t step, double seconds, const TrainState& state) {
+  auto start = std::chrono::steady_clock::now();
+  writer_->Prepare(state.parts);
+  Save(step, state);
+  writer_->Finish();
+  saving_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  cost_ = Slowest(writer_->cost());
+  interval_ = YoungInterval(cost_, options_.mtbf);
+  every_ = std::max<int64_t>(1, static_cast<int64_t>(interval_ / std::max(Slowest(seconds), 1e-9)));
+}
+
 void RunCheckpoints::AfterStep(int64_t step, double seconds, bool last, const StateFn& state) {
   if (!writer_) return;
-  if (every_ == 0 && (step - first_step_ + 1 == kPaceSteps || last)) {
-    constexpr double kNanos = 1e9;
-    auto slowest = [&](double mine) {
-      return static_cast<double>(Largest(static_cast<int64_t>(mine * kNanos))) / kNanos;
-    };
-    double save = slowest(writer_->Rehearse(state().parts)), pace = slowest(seconds);
-    interval_ = YoungInterval(save, options_.mtbf);
-    every_ = std::max<int64_t>(1, static_cast<int64_t>(interval_ / std::max(pace, 1e-9)));
+  if (every_ == 0) {
+    if (step - first_step_ + 1 == kPaceSteps || last) SaveFirst(step, seconds, state());
+    return;
   }
-  bool due = every_ > 0 && (step + 1) % every_ == 0;
-  if (!due && !last) return;
-  TrainState now = state();
-  Json run = run_;
-  run["state"] = now.numbers;
-  saving_ += writer_->Save(step + 1, now.parts, run);
-  ++saves_;
+  if ((step + 1) % every_ == 0 || last) Save(step, state());
 }
 
 void RunCheckpoints::Finish() {

@@ -41,10 +41,14 @@ class RunCheckpoints {
   int64_t every() const { return every_; }         // 0: not known yet
   double interval() const { return interval_; }    // seconds, as advised; 0: was given in steps
   double save_seconds() const { return saving_; }  // that training was held up, by all saves so far
+  double save_cost() const { return cost_; }  // of one save, as Young was told; 0: was not asked
   int64_t saves() const { return saves_; }
 
  private:
   int64_t Largest(int64_t mine);
+  double Slowest(double seconds);
+  void Save(int64_t step, const TrainState& state);
+  void SaveFirst(int64_t step, double seconds, const TrainState& state);
 
   CheckpointOptions options_;
   Json run_;
@@ -54,7 +58,7 @@ class RunCheckpoints {
   std::unique_ptr<CheckpointReader> reader_;
   std::unique_ptr<CheckpointWriter> writer_;
   int64_t first_step_ = 0, every_ = 0, saves_ = 0;
-  double interval_ = 0, saving_ = 0;
+  double interval_ = 0, saving_ = 0, cost_ = 0;
 };
 
 }  // namespace heddle

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "base/error.h"
@@ -23,6 +24,12 @@ using SteadyClock = std::chrono::steady_clock;
 
 double Since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
+}
+
+double ThreadSeconds() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 std::string ShardName(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
@@ -71,19 +78,21 @@ void CheckpointWriter::Copy(const std::vector<StatePart>& parts) {
   }
 }
 
-double CheckpointWriter::Rehearse(const std::vector<StatePart>& parts) {
+void CheckpointWriter::Prepare(const std::vector<StatePart>& parts) {
   Finish();
   Copy(parts);
-  auto start = SteadyClock::now();
-  Copy(parts);
-  return Since(start);
 }
 
 double CheckpointWriter::Save(int64_t step, const std::vector<StatePart>& parts, const Json& run) {
   auto start = SteadyClock::now();
   Finish();
+  auto copying = SteadyClock::now();
   Copy(parts);
-  thread_ = std::thread([this, step, run] { Write(step, run); });
+  copy_seconds_ = Since(copying);
+  thread_ = std::thread([this, step, run] {
+    Write(step, run);
+    write_seconds_ = ThreadSeconds();
+  });
   return Since(start);
 }
 
@@ -99,8 +108,8 @@ CheckpointFile CheckpointWriter::WriteShard(
     tensor.shape = kept.shape;
     tensor.pieces.push_back({ShardName(options_.rank), kept.tile, kept.elements});
   }
-  WriteSafetensors(path, named);
-  return Fingerprint(path);
+  WrittenFile written = WriteSafetensors(path, named);
+  return {written.bytes, HashToHex(written.hash)};
 }
 
 void CheckpointWriter::Write(int64_t step, const Json& run) {
@@ -192,8 +201,8 @@ void CheckpointWriter::Publish(int64_t step, const std::string& folder) const {
   fs::rename(folder, path);
   SyncFolder(options_.folder);
   WriteFileAtomically(options_.folder + "/latest", CheckpointName(step) + "\n");
-  // Old ones go only when the new one is known to be readable.
-  VerifyCheckpoint(path, OpenCheckpoint(path));
+  // Old ones go only when the new one is there whole.
+  OpenCheckpoint(path);
   KeepLast(options_.folder, options_.keep);
 }
 

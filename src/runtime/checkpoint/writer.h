@@ -4,6 +4,10 @@
 //   writer.Save(step, parts, run);     // copies, and returns; a thread of its own does the rest
 //   writer.Finish();                   // at the end: the last one is on the disk
 //
+// Each byte is read once after the copy: hashed and written while it is in the cache. Where training uses every core the
+// thread takes its processor time from training, and `cost` counts it. It has no lower priority: a rank that is killed
+// ends only when its last thread does.
+//
 // Every rank writes its shard into DIR/step-N.tmp-RUN and says there what is in it; the first rank waits for all of
 // them, writes the manifest, and renames the folder. Ranks meet in the file system alone: training is not disturbed, and
 // whoever dies leaves a folder that nobody reads. A save that fails is a warning, and training goes on.
@@ -42,9 +46,11 @@ class CheckpointWriter {
   // Waits for the save before, if that is not done. `run` is the manifest's, of the first rank. Returns the seconds it
   // took of the caller's time.
   double Save(int64_t step, const std::vector<StatePart>& parts, const Json& run);
-  // Copies as Save does, and keeps the memory for it: what a save will cost. Returns the seconds it took.
-  double Rehearse(const std::vector<StatePart>& parts);
+  // Takes the memory that saves copy to.
+  void Prepare(const std::vector<StatePart>& parts);
   void Finish();
+  // Of the last save that was finished: the copy, and the processor time of the thread. Seconds.
+  double cost() const { return copy_seconds_ + write_seconds_; }
 
  private:
   struct Kept {
@@ -65,6 +71,7 @@ class CheckpointWriter {
   CheckpointWriterOptions options_;
   std::vector<Kept> kept_;
   std::thread thread_;
+  double copy_seconds_ = 0, write_seconds_ = 0;
   std::atomic<bool> give_up_ = false;
 };
 

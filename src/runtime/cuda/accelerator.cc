@@ -7,6 +7,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 
 #include "base/error.h"
 
@@ -16,6 +17,16 @@ int CudaDevices() { return static_cast<int>(c10::cuda::device_count()); }
 
 std::string CudaDeviceName(int index) {
   return at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(index))->name;
+}
+
+std::string CudaVersion() {
+  auto words = [](int version) {
+    return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  };
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  return fmt::format("{}, driver {}", words(runtime), words(driver));
 }
 
 DeviceMemory MemoryOf(at::Device device) {
@@ -35,10 +46,15 @@ struct StepGraph::State {
 StepGraph::StepGraph() : state_(std::make_unique<State>()) {}
 StepGraph::~StepGraph() = default;
 
-std::optional<std::string> StepGraph::Capture(const std::function<void()>& work) {
+std::optional<std::string> StepGraph::Capture(const std::function<void()>& work,
+                                              const StepGraph* other) {
   try {
     // Threads of autograd work for the capture, too; calls that would wait are errors in any of them.
-    state_->graph.capture_begin();
+    if (other != nullptr) {
+      state_->graph.capture_begin(other->state_->graph.pool());
+    } else {
+      state_->graph.capture_begin();
+    }
     work();
     state_->graph.capture_end();
     return std::nullopt;

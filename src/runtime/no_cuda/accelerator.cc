@@ -13,6 +13,11 @@ std::string CudaDeviceName(int index) {
   return "";
 }
 
+std::string CudaVersion() {
+  HEDDLE_CHECK(false, "the version of no CUDA");
+  return "";
+}
+
 DeviceMemory MemoryOf(at::Device device) {
   HEDDLE_CHECK(false, "memory of {}", device.str());
   return {};
@@ -23,7 +28,9 @@ void ResetPeakMemory(at::Device device) { HEDDLE_CHECK(false, "memory of {}", de
 struct StepGraph::State {};
 StepGraph::StepGraph() { HEDDLE_CHECK(false, "a graph without CUDA"); }
 StepGraph::~StepGraph() = default;
-std::optional<std::string> StepGraph::Capture(const std::function<void()>&) { return "no CUDA"; }
+std::optional<std::string> StepGraph::Capture(const std::function<void()>&, const StepGraph*) {
+  return "no CUDA";
+}
 void StepGraph::Replay() {}
 
 struct StepClock::State {};

@@ -58,7 +58,7 @@ TEST(MpirunWords, PassesOnWhatElseItSays) {
 class SupervisorTest : public testing::Test {
  protected:
   SupervisorTest() : folder_((std::filesystem::temp_directory_path() / "heddle-XXXXXX").string()) {
-    mkdtemp(folder_.data());
+    if (mkdtemp(folder_.data()) == nullptr) std::abort();
   }
   ~SupervisorTest() override { std::filesystem::remove_all(folder_); }
 

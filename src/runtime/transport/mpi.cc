@@ -333,6 +333,14 @@ MpiSession::MpiSession() : exceptions_(std::uncaught_exceptions()) {
     Abort("this MPI library does not allow calls from more than one thread");
 }
 
+std::string MpiVersion() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::string version(text, static_cast<size_t>(length));
+  return OneLine(version.substr(0, version.find(',')));
+}
+
 MpiSession::~MpiSession() {
   if (std::uncaught_exceptions() > exceptions_) Abort("failed");
   MPI_Finalize();

@@ -39,6 +39,9 @@ class MpiSession {
   int exceptions_;
 };
 
+// Of the library, as it says itself: "Open MPI v4.1.4".
+std::string MpiVersion();
+
 // All ranks call it, in one order. To be destroyed before the session.
 std::unique_ptr<Transport> MakeMpiTransport(const MpiSession& session,
                                             const TransportOptions& options = {});

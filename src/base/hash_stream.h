@@ -1,0 +1,31 @@
+// XXH64 of bytes that come piece by piece; the same as HashBytes of all of them.
+//
+//   HashStream stream;
+//   stream.Add(header.data(), header.size());
+//   stream.Add(body.data(), body.size());
+//   HashToHex(stream.Finish())
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace heddle {
+
+class HashStream {
+ public:
+  explicit HashStream(std::uint64_t seed = 0);
+  void Add(const void* data, std::size_t size);
+  std::uint64_t Finish() const;  // of what was added so far
+
+ private:
+  static constexpr std::size_t kStripe = 32;
+  void AddStripe(const unsigned char* at);
+
+  std::uint64_t seed_;
+  std::array<std::uint64_t, 4> lanes_;
+  std::array<unsigned char, kStripe> rest_ = {};  // less than a stripe
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace heddle

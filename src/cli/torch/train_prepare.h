@@ -1,0 +1,62 @@
+// A training run made ready from its command line: all that can be wrong with the input has been looked at.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/plan_args.h"
+#include "cli/profile_args.h"
+#include "cli/torch/checkpoint_args.h"
+#include "cli/torch/ranks.h"
+#include "cli/torch/supervise.h"
+#include "cli/torch/train_screen.h"
+#include "plan/model.h"
+#include "plan/plan.h"
+#include "program/program.h"
+#include "runtime/supervisor/member.h"
+#include "runtime/train.h"
+#include "sim/options.h"
+
+namespace heddle {
+
+struct TrainArgs {
+  ModelArgs model;
+  DegreeArgs degrees;
+  TrainOptions train;
+  std::vector<double> betas = {0.9, 0.95};
+  std::string plan_model, cluster, data, weights, reference, trace;
+  std::string init = "file", device = "cpu";
+  bool eager = false, kernels = false;
+  MetricsOptions metrics;
+  RankOptions ranks;
+  CheckpointArgs checkpoint;
+  SuperviseArgs supervise;
+  ProfileArgs profile;
+  int64_t seed = 0;
+  int64_t np = 0;         // 0: not given
+  int64_t log_every = 0;  // 0: as suits the number of steps
+  bool fill_constants = false;
+  const CLI::Option* optimizer = nullptr;
+};
+
+struct PreparedRun {
+  std::unique_ptr<Model> model;  // weights refer to it
+  Plan plan;
+  Program program;
+  std::unique_ptr<DataSource> data;
+  WeightSource weights;
+  ConstantSource constants;
+  std::vector<double> reference;
+  TrainOptions options;
+  SimOptions prediction;
+};
+
+// A rank (`member`) runs the plan of its supervisor. Throws InputError.
+PreparedRun Prepare(const TrainArgs& args, const Membership* member);
+
+// Weights, gradients and moments of all ranks that run on this machine, against its memory. Throws InputError.
+void RequireMemory(const Program& program, const std::string& optimizer);
+
+}  // namespace heddle
