@@ -99,21 +99,30 @@ AxisMask ReplicaAxes(const Mesh& mesh, const Sharding& sharding) {
   return all & ~sharding.split_axes();
 }
 
-// The replica that serves a receiver: receivers are spread over them.
-bool Serves(const MeshTransfer& transfer, int64_t sender, int64_t receiver) {
-  AxisMask replicas = ReplicaAxes(transfer.from_mesh, transfer.from);
-  std::vector<int64_t> members = AxisGroup(transfer.from_mesh, sender, replicas);
-  size_t wanted = static_cast<size_t>(receiver) % members.size();
-  return members[wanted] == sender;
-}
+// Of devices that hold the same one serves a receiver: receivers are spread over them.
+class Replicas {
+ public:
+  explicit Replicas(const MeshTransfer& transfer)
+      : mesh_(transfer.from_mesh),
+        axes_(ReplicaAxes(transfer.from_mesh, transfer.from)),
+        count_(GroupSize(mesh_, axes_)) {}
 
-// What goes from one device to another, if anything does.
-void AddMessage(const MeshTransfer& transfer, int64_t sender, int64_t receiver,
-                std::vector<Message>* messages) {
-  if (!Serves(transfer, sender, receiver)) return;
-  Coordinates held =
-      Held(transfer.from_mesh, transfer.from, PositionOf(transfer.from_mesh, sender));
-  Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
+  bool Serves(const Position& sender, int64_t receiver) const {
+    int64_t which = 0;
+    for (size_t a = 0; a < sender.size(); ++a) {
+      if (Contains(axes_, a)) which = which * mesh_.axes[a].size + sender[a];
+    }
+    return receiver % count_ == which;
+  }
+
+ private:
+  const Mesh& mesh_;
+  AxisMask axes_;
+  int64_t count_;
+};
+
+void AddMessage(int64_t sender, const Coordinates& held, int64_t receiver,
+                const Coordinates& wanted, std::vector<Message>* messages) {
   Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
   if (!IsEmpty(message.give)) messages->push_back(std::move(message));
 }
@@ -160,16 +169,27 @@ int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Positio
 
 std::vector<Message> MessagesFrom(const MeshTransfer& transfer, int64_t sender) {
   std::vector<Message> messages;
+  Replicas replicas(transfer);
+  Position position = PositionOf(transfer.from_mesh, sender);
+  Coordinates held = Held(transfer.from_mesh, transfer.from, position);
   for (int64_t receiver = 0; receiver < transfer.to_mesh.size(); ++receiver) {
-    AddMessage(transfer, sender, receiver, &messages);
+    if (!replicas.Serves(position, receiver)) continue;
+    AddMessage(sender, held, receiver,
+               Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver)),
+               &messages);
   }
   return messages;
 }
 
 std::vector<Message> MessagesTo(const MeshTransfer& transfer, int64_t receiver) {
   std::vector<Message> messages;
+  Replicas replicas(transfer);
+  Coordinates wanted = Held(transfer.to_mesh, transfer.to, PositionOf(transfer.to_mesh, receiver));
   for (int64_t sender = 0; sender < transfer.from_mesh.size(); ++sender) {
-    AddMessage(transfer, sender, receiver, &messages);
+    Position position = PositionOf(transfer.from_mesh, sender);
+    if (!replicas.Serves(position, receiver)) continue;
+    AddMessage(sender, Held(transfer.from_mesh, transfer.from, position), receiver, wanted,
+               &messages);
   }
   return messages;
 }

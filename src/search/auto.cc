@@ -129,10 +129,14 @@ class Explorer {
       at.roomy = kForbidden;
       return;
     }
+    SetFloor(at);
+    if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
+  }
+
+  void SetFloor(Weighed& at) {
     Estimator::Floors floors = estimator_.Floor(at.configuration);
     at.floor = floors.floor;
     at.roomy = floors.roomy;
-    if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
   }
 
   // Memory that is not short is not bought with time; but who says so is the estimate, and the bound must hold all the
@@ -141,8 +145,12 @@ class Explorer {
     std::optional<Configuration> offloaded = Offloaded(problem_, at.configuration);
     if (!offloaded) return std::nullopt;
     Weighed other{*offloaded, at.roomy, at.roomy};
+    bool binds = at.floor > at.roomy * (1 + 1e-9);
     bool short_of_memory = !at.estimate.fits || !at.estimate.plain || at.estimate.thrift > 0;
-    if (short_of_memory && at.roomy < worst) Weigh(other, worst);
+    if (at.roomy >= worst || !(binds || short_of_memory)) return other;
+    SetFloor(other);
+    bool promises = other.floor < worst && short_of_memory && estimator_.Relieves(*offloaded);
+    if (promises) other.estimate = estimator_.Of(*offloaded);
     return other;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "cluster/topology.h"
 #include "search/estimate_internal.h"
@@ -56,6 +57,37 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
     seen = seen || layer;
   }
   if (!layered && !seams_.empty()) seams_.erase(seams_.begin());
+  CountParameters();
+}
+
+void Estimator::CountParameters() {
+  const Graph& graph = prices_.model().graph;
+  auto elements = [&](ValueId id) {
+    double count = 1;
+    for (int64_t n : graph.value(id).type.shape) count *= static_cast<double>(n);
+    return count;
+  };
+  for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
+    parameters_ += elements(id);
+    largest_parameter_ = std::max(largest_parameter_, elements(id));
+  }
+  for (const ModelBlock& block : prices_.model().blocks) {
+    std::set<ValueId> read;
+    for (NodeId id : block.nodes) {
+      for (ValueId operand : graph.node(id).operands) {
+        if (graph.value(operand).kind == ValueKind::kParameter) read.insert(operand);
+      }
+    }
+    double sum = 0;
+    for (ValueId id : read) sum += elements(id);
+    largest_block_ = std::max(largest_block_, sum);
+  }
+}
+
+bool Estimator::Relieves(const Configuration& c) const {
+  constexpr double kWorth = 0.05;
+  double held = parameters_ / static_cast<double>(c.inner() * c.pp * (c.zero > 0 ? c.dp : 1));
+  return held * StateBytes(prices_.options().precision) >= kWorth * limit_;
 }
 
 Estimator::~Estimator() = default;
@@ -116,6 +148,8 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
     sum += priced->blocks[b];
     layers += prices_.model().blocks[b].chain >= 0 ? 1 : 0;
     sums->most_activations = std::max(sums->most_activations, priced->blocks[b].activations);
+    sums->most_parameters = std::max(sums->most_parameters, priced->blocks[b].parameters);
+    if (prices_.model().blocks[b].chain < 0) sums->loose_parameters += priced->blocks[b].parameters;
     push();
   }
   return sums.get();
@@ -270,6 +304,17 @@ bool Estimator::HasHostRoom(const Context& context,
   return static_cast<double>(node.count) * most * context.host_bytes <= static_cast<double>(*has);
 }
 
+// ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no
+// layer stays whole.
+double Estimator::GatheredBytes(const Configuration& c, const Sums& sums) const {
+  if (c.zero != 3 || c.dp == 1) return 0;
+  const Precision& precision = prices_.options().precision;
+  auto weight = static_cast<double>(SizeOf(precision.compute));
+  auto gradient = static_cast<double>(SizeOf(precision.gradients));
+  return (1 + Plan{}.prefetch) * weight * sums.most_parameters +
+         2 * gradient * sums.most_parameters + weight * sums.loose_parameters;
+}
+
 Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {
   Estimate out;
   out.thrift = thrift;
@@ -288,7 +333,8 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
   // Of a block at work: what its backward makes, and what was recomputed.
-  double transient = 0.02 * limit_ + reserve_ + context.kept->most_activations;
+  double transient =
+      0.02 * limit_ + reserve_ + context.kept->most_activations + GatheredBytes(c, *context.kept);
   context.room = limit_ - transient;
   SetEnd(context);
   out.bytes_per_parameter = context.bytes_per_parameter;

@@ -64,13 +64,19 @@ class Estimator {
   // The strategies an estimate is made of.
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
 
+  // Does the optimizer's state take a share of a device's memory worth speaking of?
+  bool Relieves(const Configuration& offloaded) const;
+
  private:
+  double LargestGroup(const Configuration& configuration) const;
   FloorProblem FloorProblemOf(const Configuration& configuration);
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
   struct Sums;  // over blocks, from the first
   struct Context;
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
   Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
+  void CountParameters();
+  double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
   void SetEnd(Context& context);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
@@ -91,6 +97,7 @@ class Estimator {
   std::vector<int> seams_;  // blocks at which a stage may begin
   double reserve_ = 0;
   double limit_ = 0;
+  double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   std::mutex mutex_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp

@@ -24,8 +24,9 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   SetEnd(context);
   const Precision& precision = prices_.options().precision;
   double gradient = static_cast<double>(SizeOf(precision.gradients));
-  // What comes from the host may come before the last backward has ended; what goes back goes after it.
-  problem.update = std::max(context.update, context.host_copies / 2);
+  // Of what comes from the host that of two groups may come before the last backward has ended.
+  problem.update = std::max(context.update, context.host_copies);
+  problem.early = context.host_copies * LargestGroup(c);
   problem.bytes_per_parameter = context.bytes_per_parameter;
   if (c.microbatches == 1) {  // gradients come as activations go
     problem.bytes_per_parameter -= c.zero == 0 ? gradient : gradient / static_cast<double>(c.dp);
@@ -37,6 +38,14 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.host = compute_.Host().total();
   problem.limit = limit_;
   return problem;
+}
+
+// Elements, at most, of parameters that are updated together (program/parameter_groups.h), were nothing split.
+double Estimator::LargestGroup(const Configuration& c) const {
+  double bucket = static_cast<double>(problem_.bucket_bytes) /
+                  static_cast<double>(SizeOf(prices_.options().precision.gradients));
+  return c.zero == 3 ? std::max(largest_block_, bucket + largest_parameter_)
+                     : bucket + largest_parameter_;
 }
 
 double Estimator::CloseFloor(const Configuration& c) {

@@ -14,7 +14,8 @@ constexpr std::array<RecomputePolicy, 3> kPolicies = {
 // [b] is the sum over blocks before b.
 struct Estimator::Sums {
   std::vector<double> forward, backward, weight, activations, held, parameters, layers;
-  double most_activations = 0;  // of one block
+  double most_activations = 0, most_parameters = 0;  // of one block
+  double loose_parameters = 0;                       // of what is no layer
 
   double Seconds(int first, int last) const {
     return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);

@@ -8,6 +8,9 @@
 namespace heddle {
 namespace {
 
+// How far below the bound that could be given the one given may be.
+constexpr double kExact = 1e-4;
+
 // What one layer takes of a stage's two budgets.
 struct Layer {
   double seconds = 0, bytes = 0;
@@ -63,7 +66,7 @@ class Bound {
     double low = 0, high = 2 * even + 1;
     for (int i = 0; i < 8 && !Holds(high); ++i) high *= 4;
     if (!Holds(high)) return kForbidden;
-    for (int i = 0; i < 40 && high - low > 1e-6 * high; ++i) {
+    for (int i = 0; i < 40 && high - low > kExact * high; ++i) {
       double middle = (low + high) / 2;
       (Holds(middle) ? high : low) = middle;
     }
@@ -109,7 +112,7 @@ class Bound {
     auto holds = [&](double x) { return Layers(0, x, true) >= layers_ * (1 - 1e-9); };
     for (int i = 0; i < 8 && !holds(high); ++i) high *= 4;
     if (!holds(high)) return kForbidden;
-    for (int i = 0; i < 40 && high - low > 1e-6 * high; ++i) {
+    for (int i = 0; i < 40 && high - low > kExact * high; ++i) {
       double middle = (low + high) / 2;
       (holds(middle) ? high : low) = middle;
     }
@@ -202,7 +205,8 @@ double LeastInFlight(const Configuration& c, int device) {
 }
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem) {
-  return Bound(configuration, problem).Run();
+  double floor = Bound(configuration, problem).Run();
+  return floor == kForbidden ? floor : std::max(0.0, floor - problem.early);
 }
 
 }  // namespace heddle

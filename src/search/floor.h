@@ -28,7 +28,8 @@ struct FloorProblem {
   const LeastTime* plain =
       nullptr;  // with nothing recomputed, allowed or not; null: the fastest of `times`
   std::array<const LeastRoom*, 3> rooms = {};
-  double update = 0;               // seconds per parameter
+  double update = 0;  // seconds per parameter
+  double early = 0;  // of the updates of a device, at most so many seconds beside the last backward
   double bytes_per_parameter = 0;  // that are there while activations are
   double traffic = 0;              // seconds of a step per parameter, over the data axis
   double host = 0;   // seconds per forward, and per backward, of a micro-batch and stage

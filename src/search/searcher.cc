@@ -9,6 +9,7 @@
 #include "program/lower.h"
 #include "search/judge.h"
 #include "search/parallel.h"
+#include "search/problem.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -35,16 +36,24 @@ bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
                      [&](const Proposal& other) { return other.plan == plan; });
 }
 
-// Two at a time, in order, until so many fit.
-void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, size_t most,
+struct Effort {
+  size_t most = SIZE_MAX;    // plans that fit
+  double work = kForbidden;  // of simulation, once one fits
+};
+
+// Two at a time, in order, until that is done.
+void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, const Effort& effort,
               SearchResult& out) {
-  size_t together = std::min<size_t>(2, most);
+  size_t together = std::min<size_t>(2, effort.most);
   size_t fitting = 0;
-  for (size_t first = 0; first < plans.size() && fitting < most; first += together) {
+  double work = 0;
+  for (size_t first = 0; first < plans.size() && fitting < effort.most; first += together) {
+    if (fitting > 0 && work >= effort.work) return;
     out.stopped = out.stopped || (!out.judged.empty() && problem.Over());
     if (out.stopped) return;
     if (problem.progress) problem.progress("simulating " + plans[first].from);
     size_t count = std::min(together, plans.size() - first);
+    for (size_t i = first; i < first + count; ++i) work += SizeOf(problem, plans[i].plan);
     std::vector<JudgedPlan> judged(count);
     InParallel(count, [&](size_t i) {
       judged[i] = Judge(problem, std::move(plans[first + i]), out.memory_limit);
@@ -216,13 +225,9 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   bool over = problem.Over();
   std::vector<Proposal> plans = std::move(out.proposals.plans);
   out.proposals.plans.clear();
-  size_t most = problem.judged;
-  if (most == 0) {
-    constexpr double kWork = 200'000;
-    double size = 1;
-    for (const Proposal& proposal : plans) size = std::max(size, SizeOf(problem, proposal.plan));
-    most = static_cast<size_t>(std::clamp(kWork / size, 1.0, 8.0));
-  }
+  constexpr double kWork = 150'000;  // some tenths of a second
+  Effort effort{8, kWork};
+  if (problem.judged > 0) effort = {problem.judged, kForbidden};
   std::vector<Proposal> always;
   for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
     for (Proposal& proposal : other.propose(problem).plans) {
@@ -230,20 +235,19 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     }
   }
   // Megatron's rules at the degrees that were found.
-  for (size_t i = 0; i < plans.size() && most > 2; ++i) {
+  for (size_t i = 0; i < plans.size() && problem.judged != 1; ++i) {
+    if (3 * SizeOf(problem, plans[i].plan) > kWork) continue;
     std::optional<Proposal> same = ExpertLike(problem, plans[i].plan);
     if (!same) continue;
     if (!IsThere(plans, same->plan)) always.push_back(std::move(*same));
     break;
   }
-  JudgeAll(problem, std::move(plans), most, out);
-  size_t count = always.size();
-  JudgeAll(problem, std::move(always), count, out);
+  JudgeAll(problem, std::move(plans), effort, out);
+  JudgeAll(problem, std::move(always), {}, out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   if (!out.judged.empty()) {
     std::vector<Proposal> context = ContextPlans(problem, out.judged.front().plan);
-    count = context.size();
-    JudgeAll(problem, std::move(context), count, out);
+    JudgeAll(problem, std::move(context), {}, out);
   }
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
