@@ -245,10 +245,18 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   JudgeAll(problem, std::move(plans), effort, out);
   JudgeAll(problem, std::move(always), {}, out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  if (!out.judged.empty()) {
-    std::vector<Proposal> context = ContextPlans(problem, out.judged.front().plan);
-    JudgeAll(problem, std::move(context), {}, out);
+  // Context parallelism beside what the best plan does, and the best of those with stages.
+  std::vector<Proposal> context;
+  auto staged = std::find_if(out.judged.begin(), out.judged.end(), [](const JudgedPlan& at) {
+    return static_cast<int>(at.plan.stages.size()) > at.plan.chunks;
+  });
+  for (auto at : {out.judged.begin(), staged}) {
+    if (at == out.judged.end()) continue;
+    for (Proposal& plan : ContextPlans(problem, at->plan)) {
+      if (!IsThere(context, plan.plan)) context.push_back(std::move(plan));
+    }
   }
+  JudgeAll(problem, std::move(context), {}, out);
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;
