@@ -32,7 +32,7 @@ void MeasurePrograms() {
     auto [seconds, instructions] = BestOf(3, [&] {
       size_t count = 0;
       for (const DeviceProgram& run : program.runs) {
-        Replay(memory, run.first_device, {.allocator = allocator});
+        Replay(memory, run.devices.front(), {.allocator = allocator});
         count += run.instructions.size();
       }
       return count;
@@ -43,7 +43,7 @@ void MeasurePrograms() {
   }
   for (size_t r : {size_t{0}, program.runs.size() / 2, program.runs.size() - 1}) {
     MemoryTimeline t =
-        Replay(memory, program.runs[r].first_device, {.timeline = false, .allocator = true});
+        Replay(memory, program.runs[r].devices.front(), {.timeline = false, .allocator = true});
     const MemoryKinds& k = t.peak_kinds;
     fmt::print(
         "  stage {:>2}: peak {} (weights {}, gradients {}, optimizer {}, activations {}, buffers "

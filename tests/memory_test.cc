@@ -238,8 +238,8 @@ TEST_P(ReplayTest, RandomPlansEndWhereTheyBegan) {
       continue;  // the model forbids micro-batches
     }
     for (const DeviceProgram& run : program.runs) {
-      ExpectClean(program, run.first_device);
-      ExpectClean(program, run.first_device + run.devices - 1);
+      ExpectClean(program, run.devices.front());
+      ExpectClean(program, run.devices.back());
     }
     ++lowered;
   }

@@ -109,6 +109,41 @@ TEST_F(PlanFile, AStoppedSearchReadsBack) {
             "plan.json: search_stopped: \"budget\": expected true or false");
 }
 
+TEST_F(PlanFile, SharesReadBack) {
+  SetLogLevel(LogLevel::kQuiet);
+  Plan plan = ExpertPlan(model_, LoadCluster("local:4"), {.dp = 2, .tp = 2, .shares = {3, 1}});
+  SetLogLevel(LogLevel::kInfo);
+  plan.model = plan_.model;
+  Json json = ParseJson(ToJson(plan, model_), "plan.json");
+  EXPECT_EQ(json["stages"][0]["mesh"]["dp"], Json::array({3, 1}));
+  EXPECT_EQ(FromJson(json, model_, "plan.json"), plan);
+  json["stages"][0]["mesh"]["dp"] = {3, "one"};
+  EXPECT_EQ(RefusalOf(json),
+            "plan.json: stages[0].mesh.dp: [3,\"one\"]: a share is a whole number of samples");
+  json["stages"][0]["mesh"]["dp"] = {1, 1, 1, 1, 1};
+  EXPECT_EQ(RefusalOf(json),
+            "plan.json: stages[0].mesh.dp: [1,1,1,1,1]: 5 shares for a stage of 4 devices");
+}
+
+TEST_F(PlanFile, NamedDevicesReadBack) {
+  SetLogLevel(LogLevel::kQuiet);
+  Plan plan = ExpertPlan(model_, LoadCluster("local:8"), {.dp = 2, .pp = 2});
+  SetLogLevel(LogLevel::kInfo);
+  plan.model = plan_.model;
+  Place(plan.stages[1].mesh, {1, 5});
+  Json json = ParseJson(ToJson(plan, model_), "plan.json");
+  EXPECT_EQ(json["stages"][1]["devices"], Json::parse("[[1, 1], [5, 5]]"));
+  EXPECT_EQ(FromJson(json, model_, "plan.json"), plan);
+  json["stages"][1]["devices"] = Json::parse("[[5, 5], [1, 1]]");
+  EXPECT_EQ(RefusalOf(json),
+            "plan.json: stages[1].devices: [[5,5],[1,1]]: ranges must ascend and have nothing in "
+            "common");
+  json["stages"][1]["devices"] = Json::parse("[[5, 5], 1]");
+  EXPECT_EQ(RefusalOf(json),
+            "plan.json: stages[1].devices: [[5,5],1]: expected ranges [first, last] within 0 to "
+            "1048575");
+}
+
 TEST_F(PlanFile, OffloadReadsBack) {
   EXPECT_FALSE(json_.contains("offload"));
   plan_.offload = Offload::kOptimizer;

@@ -96,13 +96,54 @@ TEST_F(VerifyPlan, StagesAndMeshes) {
        [](Plan& p) {
          for (MeshAxis& axis : p.stages[0].mesh.axes) axis.size = int64_t{1} << 62;
        }},
-      {"share some of their devices but not all", [](Plan& p) { p.stages[1].mesh.first = 2; }},
+      {"axis dp has 3 shares for 2 devices",
+       [](Plan& p) {
+         p.stages[0].mesh.axes[0].shares = {1, 1, 1};
+       }},
+      {"axis dp has a share of 0, must be 1 to the 2 samples of a micro-batch",
+       [](Plan& p) {
+         p.stages[0].mesh.axes[0].shares = {2, 0};
+       }},
+      {"axis dp has shares of 3 in all, which do not divide the 2 samples",
+       [](Plan& p) {
+         p.stages[0].mesh.axes[0].shares = {2, 1};
+       }},
+      {"over tp, whose unlike shares are of the batch",
+       [](Plan& p) {
+         p.stages[0].mesh.axes[1].shares = {1, 1};
+       }},
+      {"stages 0 and 1 are on some of the same devices: with 2 chunks stage i is on the devices of "
+       "stage i mod 2 and on no others",
+       [](Plan& p) { p.stages[1].mesh.first = 2; }},
+      {"5 devices from 0 on are named for a mesh of 4 from 0 on",
+       [](Plan& p) {
+         p.stages[0].mesh.named = {0, 1, 2, 3, 5};
+       }},
+      {"stage 0: the devices it names do not ascend",
+       [](Plan& p) {
+         p.stages[0].mesh.named = {0, 2, 1, 3};
+       }},
+      {"stage 0: devices 0..2, 16..16 are not within the cluster's 16",
+       [](Plan& p) {
+         p.stages[0].mesh.named = {0, 1, 2, 16};
+       }},
       {"3 chunks do not divide 4 stages", [](Plan& p) { p.chunks = 3; }},
       {"0 chunks do not divide", [](Plan& p) { p.chunks = 0; }},
-      {"stage 2 is on the devices of stage 0, must be on its own", [](Plan& p) { p.chunks = 1; }},
-      {"must be on those of stage 1",
+      {"stages 0 and 2 are on other devices: with 2 chunks",
        [](Plan& p) { std::swap(p.stages[2].mesh.first, p.stages[3].mesh.first); }},
   });
+}
+
+// With one chunk stages may share devices, those with a tied parameter all or none.
+TEST_F(VerifyPlan, StagesThatShareDevices) {
+  plan_.chunks = 1;
+  EXPECT_EQ(Verify(plan_, model_), std::vector<std::string>());
+  Place(plan_.stages[1].mesh, {1, 3, 5, 9});
+  EXPECT_EQ(Verify(plan_, model_), std::vector<std::string>());
+  Place(plan_.stages[3].mesh, {1, 3, 5, 9});
+  std::vector<std::string> problems = Verify(plan_, model_);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_NE(problems[0].find("which share some of their devices but not all"), std::string::npos);
 }
 
 TEST_F(VerifyPlan, StrategiesAndTheirLikes) {

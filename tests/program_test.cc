@@ -35,7 +35,7 @@ int64_t PayloadOf(const Program& program) {
   for (const DeviceProgram& run : program.runs) {
     for (const Instruction& at : run.instructions) {
       if (at.stream == Stream::kCommunication) {
-        bytes += PayloadBytes(program, at, run.first_device);
+        bytes += PayloadBytes(program, at, run.devices.front());
       }
     }
   }
@@ -113,8 +113,7 @@ TEST(ParameterGroupsTest, AreFilledSideBySide) {
   EXPECT_GT(groups({.dp = 2, .tp = 2}, int64_t{1} << 20).size(), 12u);
   // ZeRO 3: a group per layer and kind, however small the bucket.
   std::map<int, int> levels;
-  for (const ParameterGroup& group : groups({.dp = 2, .tp = 2, .zero = 3}, 1))
-    ++levels[group.zero];
+  for (const ParameterGroup& group : groups({.dp = 2, .tp = 2, .zero = 3}, 1)) ++levels[group.zero];
   EXPECT_EQ(levels[3], 12);
 }
 

@@ -79,6 +79,11 @@ void DegreeArgs::Add(CLI::App& command) {
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();
   command
+      .add_option(
+          "--shares", shares,
+          "samples of each data rank in proportion, such as 3,1 for --dp 2 (default: equal)")
+      ->delimiter(',');
+  command
       .add_option("--offload", offload, "what lives on the host between updates: none, optimizer")
       ->capture_default_str();
   command
@@ -119,7 +124,7 @@ bool DegreeArgs::IsGiven(std::string_view name) const {
 }
 
 std::string DegreeArgs::FirstOfExpert() const {
-  for (std::string_view name : {"--cp", "--ep", "--sp"}) {
+  for (std::string_view name : {"--cp", "--ep", "--sp", "--shares"}) {
     if (IsGiven(name)) return std::string(name);
   }
   return "";
@@ -170,6 +175,7 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   Degrees resolved = degrees;
   resolved.recompute =
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
+  resolved.shares = shares;
   resolved.offload = static_cast<Offload>(Choice("--offload", offload, kOffloadNames));
   NamedPrecision chosen = PrecisionFor(cluster);
   resolved.precision = chosen.compute;

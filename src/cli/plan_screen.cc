@@ -66,7 +66,7 @@ std::vector<StageRow> Rows(const Model& model, const Plan& plan) {
 
 std::string MeshText(const Mesh& mesh) {
   std::vector<std::string> axes;
-  for (const MeshAxis& axis : mesh.axes) axes.push_back(fmt::format("{} {}", axis.name, axis.size));
+  for (const MeshAxis& axis : mesh.axes) axes.push_back(ToString(axis));
   return axes.empty() ? "one device" : fmt::format("{}", fmt::join(axes, " x "));
 }
 
@@ -96,12 +96,11 @@ std::string Stages(const Model& model, const Plan& plan) {
       s = rows.size() - 1;
     }
     const Stage& stage = plan.stages[s];
-    text += fmt::format(
-        "  {:<7} {:>9} {:>11}  {:<22} {:>10} {:>10} {:>5.1f}%  {}\n", s,
-        fmt::format("{}..{}", stage.first_block, stage.last_block - 1),
-        fmt::format("{}..{}", stage.mesh.first, stage.mesh.first + stage.mesh.size() - 1),
-        MeshText(stage.mesh), FormatCount(rows[s].parameters), FormatCount(rows[s].local),
-        100 * rows[s].share, RecomputeText(stage));
+    text += fmt::format("  {:<7} {:>9} {:>11}  {:<22} {:>10} {:>10} {:>5.1f}%  {}\n", s,
+                        fmt::format("{}..{}", stage.first_block, stage.last_block - 1),
+                        DevicesText(DevicesOf(stage.mesh)), MeshText(stage.mesh),
+                        FormatCount(rows[s].parameters), FormatCount(rows[s].local),
+                        100 * rows[s].share, RecomputeText(stage));
   }
   return text;
 }
@@ -114,7 +113,7 @@ double Mfu(const JudgedPlan& judged, const StepSize& size) {
 std::string StageOf(const Plan& plan, int64_t device) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const Mesh& mesh = plan.stages[s].mesh;
-    if (device >= mesh.first && device < mesh.first + mesh.size()) {
+    if (IndexIn(mesh, device) >= 0) {
       return plan.stages.size() == 1 ? "it" : fmt::format("stage {}", s);
     }
   }
@@ -315,13 +314,12 @@ Json ToJson(const PlanReport& report) {
   std::vector<StageRow> rows = Rows(report.model, plan);
   for (size_t s = 0; s < rows.size(); ++s) {
     const Stage& stage = plan.stages[s];
-    json["stages"].push_back(
-        {{"blocks", {stage.first_block, stage.last_block - 1}},
-         {"devices", {stage.mesh.first, stage.mesh.first + stage.mesh.size() - 1}},
-         {"parameters", rows[s].parameters},
-         {"parameters_per_device", rows[s].local},
-         {"flops_share", rows[s].share},
-         {"recompute", RecomputeText(stage)}});
+    json["stages"].push_back({{"blocks", {stage.first_block, stage.last_block - 1}},
+                              {"devices", DevicesToJson(stage.mesh)},
+                              {"parameters", rows[s].parameters},
+                              {"parameters_per_device", rows[s].local},
+                              {"flops_share", rows[s].share},
+                              {"recompute", RecomputeText(stage)}});
   }
   json["alternatives"] = Json::array();
   for (size_t i = 1; i < result.judged.size(); ++i) {

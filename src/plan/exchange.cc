@@ -58,9 +58,9 @@ std::vector<Position> PositionsOf(const Mesh& mesh, const Position& position, Ax
   return positions;
 }
 
-Position WithFirst(Position position, AxisMask axes) {
+Position WithLargest(const Mesh& mesh, Position position, AxisMask axes) {
   for (size_t a = 0; a < position.size(); ++a) {
-    if (Contains(axes, a)) position[a] = 0;
+    if (Contains(axes, a)) position[a] = LargestOf(mesh.axes[a]);
   }
   return position;
 }
@@ -83,9 +83,9 @@ Shape ChunkOf(const Mesh& mesh, const ReshardStep& step, const Position& positio
   switch (step.kind) {
     case StepKind::kAllGather:
     case StepKind::kAllReduce:
-      return LocalShape(mesh, step.before, WithFirst(position, step.axes));
+      return LocalShape(mesh, step.before, WithLargest(mesh, position, step.axes));
     case StepKind::kReduceScatter:
-      return LocalShape(mesh, step.after, WithFirst(position, step.axes));
+      return LocalShape(mesh, step.after, WithLargest(mesh, position, step.axes));
     case StepKind::kAllToAll:
       return LargestTile(mesh, step, PositionsOf(mesh, position, step.axes));
     default:

@@ -98,6 +98,31 @@ int64_t DivisorUpTo(int64_t n, int64_t limit) {
   return 1;
 }
 
+void CheckShares(const Model& model, const Degrees& degrees) {
+  if (degrees.shares.empty()) return;
+  auto count = static_cast<int64_t>(degrees.shares.size());
+  if (count != degrees.dp) {
+    ThrowInput("{} shares for dp {}: give one for each data rank", count, degrees.dp);
+  }
+  if (degrees.ep > 1 || (degrees.zero_ranks > 0 && degrees.zero_ranks < degrees.dp)) {
+    ThrowInput("shares of the data ranks with ep {} and zero_ranks {}: they part the same axis",
+               degrees.ep, degrees.zero_ranks);
+  }
+  int64_t samples = std::max<int64_t>(1, BatchSize(model)) / degrees.microbatches, sum = 0;
+  for (int64_t share : degrees.shares) {
+    if (share < 1 || share > samples) {
+      ThrowInput("a share of {}: a data rank has 1 to the {} samples of a micro-batch", share,
+                 samples);
+    }
+    sum += share;
+  }
+  if (samples % sum != 0) {
+    ThrowInput(
+        "shares of {} in all do not divide a micro-batch of {} samples: let them add up to {}", sum,
+        samples, DivisorUpTo(samples, sum) >= count ? DivisorUpTo(samples, sum) : samples);
+  }
+}
+
 void CheckBatch(const Model& model, const Degrees& degrees) {
   int64_t batch = BatchSize(model);
   if (batch == 0) {
@@ -261,6 +286,7 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
   CheckDegrees(degrees);
   CheckZeroRanks(degrees);
   CheckBatch(model, degrees);
+  CheckShares(model, degrees);
   Plan plan;
   plan.model.hash = StableHash(model.graph);
   plan.cluster = cluster;

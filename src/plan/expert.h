@@ -43,6 +43,8 @@ struct Degrees {
   // the first is with the first stage, what comes after one with that one's stage; the first and the last stage may
   // have none. Empty: as suits the work.
   std::vector<int64_t> layers_per_stage = {};
+  // Of a micro-batch for each data rank, in proportion; they divide its samples. Empty: equal parts.
+  std::vector<int64_t> shares = {};
   bool operator==(const Degrees&) const = default;
 };
 

@@ -381,6 +381,7 @@ Mesh ExpertMesh(const Degrees& degrees) {
   int64_t shard = degrees.zero_ranks > 0 && degrees.zero > 0 ? degrees.zero_ranks : degrees.dp;
   bool hybrid = shard < degrees.dp;
   add("dp", degrees.dp / (apart ? degrees.ep : hybrid ? shard : 1));
+  if (!degrees.shares.empty() && degrees.dp > 1) mesh.axes.back().shares = degrees.shares;
   if (apart) add("ep", degrees.ep);
   if (hybrid) add("shard", shard);
   add("cp", degrees.cp);

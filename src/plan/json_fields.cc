@@ -153,19 +153,34 @@ size_t JsonFields::Choice(std::string_view key, std::span<const std::string_view
   return static_cast<size_t>(found - choices.begin());
 }
 
-std::array<int64_t, 2> JsonFields::Range(std::string_view key, int64_t high) const {
-  const Json& list = List(key);
+std::optional<std::array<int64_t, 2>> JsonFields::AsRange(const Json& list, int64_t high) {
+  if (!list.is_array() || list.size() != 2) return {};
   std::array<int64_t, 2> range = {0, 0};
-  bool fits = list.size() == 2;
-  for (size_t i = 0; fits && i < 2; ++i) {
-    fits = list[i].is_number_integer();
-    if (fits) range[i] = list[i].get<int64_t>();  // beyond 2^63 it is negative
-    fits = fits && range[i] >= 0 && range[i] <= high;
+  for (size_t i = 0; i < 2; ++i) {
+    if (!list[i].is_number_integer()) return {};
+    range[i] = list[i].get<int64_t>();  // beyond 2^63 it is negative
+    if (range[i] < 0 || range[i] > high) return {};
   }
-  if (!fits || range[0] > range[1]) {
-    Refuse(key, fmt::format("expected [first, last] within 0 to {}", high));
-  }
+  if (range[0] > range[1]) return {};
   return range;
+}
+
+std::array<int64_t, 2> JsonFields::Range(std::string_view key, int64_t high) const {
+  std::optional<std::array<int64_t, 2>> range = AsRange(List(key), high);
+  if (!range) Refuse(key, fmt::format("expected [first, last] within 0 to {}", high));
+  return *range;
+}
+
+std::vector<std::array<int64_t, 2>> JsonFields::Ranges(std::string_view key, int64_t high) const {
+  const Json& list = List(key);
+  if (list.empty() || !list[0].is_array()) return {Range(key, high)};
+  std::vector<std::array<int64_t, 2>> ranges;
+  for (const Json& item : list) {
+    std::optional<std::array<int64_t, 2>> range = AsRange(item, high);
+    if (!range) Refuse(key, fmt::format("expected ranges [first, last] within 0 to {}", high));
+    ranges.push_back(*range);
+  }
+  return ranges;
 }
 
 const Json& JsonFields::List(std::string_view key) const {

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,11 +38,15 @@ class JsonFields {
   size_t Choice(std::string_view key, std::span<const std::string_view> choices) const;
   std::array<int64_t, 2> Range(std::string_view key,
                                int64_t high) const;  // [first, last], both within 0..high
+  std::vector<std::array<int64_t, 2>> Ranges(std::string_view key,
+                                             int64_t high) const;  // one, or a list of them
   const Json& List(std::string_view key) const;
 
   [[noreturn]] void Refuse(std::string_view key, std::string_view remedy) const;
 
  private:
+  static std::optional<std::array<int64_t, 2>> AsRange(const Json& list, int64_t high);
+
   const Json& json_;
   std::string_view file_;
   std::string path_;

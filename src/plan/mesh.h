@@ -1,5 +1,5 @@
-// A mesh: a stage's devices, a consecutive run of the device order, laid out row-major over at most three
-// logical axes.
+// A mesh: a stage's devices, a consecutive run of the device order or some that are named, laid out row-major over at
+// most three logical axes.
 //
 //   Mesh mesh{.first = 8, .axes = {{"dp", 2}, {"tp", 4}}};     devices 8..15
 //   PositionOf(mesh, 5) == {1, 1}                                 device 13: dp 1, tp 1
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace heddle {
@@ -17,12 +18,16 @@ constexpr size_t kMaxAxes = 3;
 struct MeshAxis {
   std::string name;
   int64_t size = 1;
+  // Unlike parts for unlike devices: device i of the axis has shares[i] of their sum. Such an axis splits the batch and
+  // nothing else. Empty: equal parts.
+  std::vector<int64_t> shares = {};
   bool operator==(const MeshAxis&) const = default;
 };
 
 struct Mesh {
   int64_t first = 0;  // device
   std::vector<MeshAxis> axes;
+  std::vector<int64_t> named = {};  // devices, ascending; empty: those from `first` on
 
   int64_t size() const {
     int64_t size = 1;
@@ -31,6 +36,26 @@ struct Mesh {
   }
   bool operator==(const Mesh&) const = default;
 };
+
+// Devices of the cluster, and where they are counted from 0 within the mesh.
+int64_t DeviceAt(const Mesh& mesh, int64_t index);
+int64_t IndexIn(const Mesh& mesh, int64_t device);  // -1: not there
+std::vector<int64_t> DevicesOf(const Mesh& mesh);
+bool SameDevices(const Mesh& a, const Mesh& b);
+bool ShareDevices(const Mesh& a, const Mesh& b);  // at least one
+// Puts a mesh on these devices (ascending, as many as it has); a consecutive run is not named.
+void Place(Mesh& mesh, const std::vector<int64_t>& devices);
+
+// "0..7", "0..3, 8..11".
+std::string DevicesText(const std::vector<int64_t>& devices, std::string_view to = "..");
+
+// What must divide a size for an axis to split it without a rest: the sum of its shares, or its size.
+int64_t UnitsOf(const MeshAxis& axis);
+// The index that has most.
+int64_t LargestOf(const MeshAxis& axis);
+
+// "dp 2", "dp 2 (3:1)".
+std::string ToString(const MeshAxis& axis);
 
 // Where a device is on each axis.
 using Position = std::vector<int64_t>;

@@ -35,7 +35,7 @@ void RequireHost(const Cluster& cluster, Offload offload) {
 int64_t DeviceCount(const Plan& plan) {
   int64_t devices = 0;
   for (const Stage& stage : plan.stages)
-    devices = std::max(devices, stage.mesh.first + stage.mesh.size());
+    devices = std::max(devices, DeviceAt(stage.mesh, stage.mesh.size() - 1) + 1);
   return devices;
 }
 

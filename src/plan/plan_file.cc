@@ -64,9 +64,11 @@ Json RecomputeToJson(const std::vector<RecomputePolicy>& recompute) {
 Json StageToJson(const Stage& stage, StrategyWriter& strategies) {
   Json json;
   json["blocks"] = {stage.first_block, stage.last_block - 1};
-  json["devices"] = {stage.mesh.first, stage.mesh.first + stage.mesh.size() - 1};
+  json["devices"] = DevicesToJson(stage.mesh);
   json["mesh"] = Json::object();
-  for (const MeshAxis& axis : stage.mesh.axes) json["mesh"][axis.name] = axis.size;
+  for (const MeshAxis& axis : stage.mesh.axes) {
+    json["mesh"][axis.name] = axis.shares.empty() ? Json(axis.size) : Json(axis.shares);
+  }
   json["recompute"] = RecomputeToJson(stage.recompute);
   json["times"] = {{"forward", stage.times.forward},
                    {"backward", stage.times.backward},
@@ -116,21 +118,48 @@ Zero ReadZero(const Json& json, std::string_view file) {
   return {static_cast<int>(fields.Int("level", 0, 3)), fields.Texts("axes")};
 }
 
-// Of a mesh only the axes; where it begins and how large it must be say the devices.
+// An axis as the shares of its devices: [3, 1].
+MeshAxis ReadShares(const JsonFields& mesh, const std::string& name, int64_t count) {
+  MeshAxis axis{name, static_cast<int64_t>(mesh.At(name).size())};
+  if (axis.size < 1 || axis.size > count) {
+    mesh.Refuse(name, fmt::format("{} shares for a stage of {} devices", axis.size, count));
+  }
+  for (const Json& share : mesh.At(name)) {
+    if (!share.is_number_integer()) mesh.Refuse(name, "a share is a whole number of samples");
+    axis.shares.push_back(share.get<int64_t>());
+  }
+  return axis;
+}
+
+// [0, 7], or, where they are not one run, [[0, 3], [8, 11]].
+std::vector<int64_t> ReadDevices(const JsonFields& stage) {
+  std::vector<int64_t> devices;
+  for (const auto& [first, last] : stage.Ranges("devices", kMaxDevices - 1)) {
+    if (!devices.empty() && first <= devices.back()) {
+      stage.Refuse("devices", "ranges must ascend and have nothing in common");
+    }
+    for (int64_t device = first; device <= last; ++device) devices.push_back(device);
+  }
+  return devices;
+}
+
+// Of a mesh only the axes; where it is and how large it must be say the devices.
 Mesh ReadMesh(const JsonFields& stage) {
-  std::array<int64_t, 2> devices = stage.Range("devices", kMaxDevices - 1);
-  Mesh mesh{devices[0], {}};
+  std::vector<int64_t> devices = ReadDevices(stage);
+  Mesh mesh;
   JsonFields fields(stage.At("mesh"), stage.file(), stage.PathOf("mesh"), {});
   if (fields.json().size() > kMaxAxes) {
     stage.Refuse("mesh",
                  fmt::format("{} axes, at most {} are possible", fields.json().size(), kMaxAxes));
   }
-  int64_t count = devices[1] - devices[0] + 1, size = 1;
+  int64_t count = static_cast<int64_t>(devices.size()), size = 1;
   for (const auto& [name, value] : fields.json().items()) {
-    mesh.axes.push_back({name, fields.Int(name, 1, count)});
+    mesh.axes.push_back(value.is_array() ? ReadShares(fields, name, count)
+                                         : MeshAxis{name, fields.Int(name, 1, count)});
     size *= mesh.axes.back().size;  // at most (2^20)^3
   }
   if (size != count) stage.Refuse("mesh", fmt::format("has {} devices, the stage {}", size, count));
+  Place(mesh, devices);
   return mesh;
 }
 
@@ -208,6 +237,18 @@ void CheckVersion(const Json& json, std::string_view file) {
 }
 
 }  // namespace
+
+Json DevicesToJson(const Mesh& mesh) {
+  if (mesh.named.empty()) return {mesh.first, mesh.first + mesh.size() - 1};
+  Json ranges = Json::array();
+  for (size_t begin = 0, end = 0; begin < mesh.named.size(); begin = end) {
+    for (end = begin + 1; end < mesh.named.size() && mesh.named[end] == mesh.named[end - 1] + 1;) {
+      ++end;
+    }
+    ranges.push_back({mesh.named[begin], mesh.named[end - 1]});
+  }
+  return ranges;
+}
 
 std::string ToJson(const Plan& plan, const Model& model) {
   Json json;

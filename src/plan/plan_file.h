@@ -32,6 +32,9 @@
 
 namespace heddle {
 
+// [first, last], or a list of such ranges.
+Json DevicesToJson(const Mesh& mesh);
+
 // What one needs to load the model that the rest of the plan is about.
 struct PlanHeader {
   ModelRef model;

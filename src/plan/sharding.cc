@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -32,10 +33,16 @@ int64_t SizeOf(const ShardedDim& dim) {
 //   6/dp * 4       24/dp where dp divides 6
 //   2/dp * 6/tp    12/dp/tp where dp is 2: one index each, of which tp splits the rest
 bool Merge(const Mesh& mesh, const Part& outer, const Part& inner, Part* merged) {
-  int64_t outer_ranks = GroupSize(mesh, outer.axes);
+  int64_t outer_ranks = GroupSize(mesh, outer.axes), units = 1;
+  bool shared = false;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (!Contains(outer.axes, a)) continue;
+    units *= UnitsOf(mesh.axes[a]);
+    shared = shared || !mesh.axes[a].shares.empty();
+  }
   bool plain = outer.axes == 0 && inner.axes == 0;
-  bool even = outer.axes != 0 && inner.axes == 0 && outer.size % outer_ranks == 0;
-  bool in_turn = outer.axes != 0 && inner.axes != 0 && outer.size == outer_ranks &&
+  bool even = outer.axes != 0 && inner.axes == 0 && outer.size % units == 0;
+  bool in_turn = outer.axes != 0 && inner.axes != 0 && outer.size == outer_ranks && !shared &&
                  static_cast<int>(std::bit_width(outer.axes)) <= std::countr_zero(inner.axes);
   if (!plain && !even && !in_turn) return false;
   *merged = {outer.size * inner.size, outer.axes | inner.axes};
@@ -117,11 +124,19 @@ void Append(Ranges& ranges, Block block) {
   }
 }
 
+Block BlockAlong(const MeshAxis& axis, int64_t size, int64_t index) {
+  if (axis.shares.empty()) return FactorBlock(size, axis.size, index);
+  int64_t sum = UnitsOf(axis);
+  auto first = axis.shares.begin();
+  int64_t before = std::accumulate(first, first + index, int64_t{0});
+  return {size * before / sum, size * (before + first[index]) / sum};
+}
+
 Block BlockOf(const Mesh& mesh, const Part& part, const Position& position) {
   Block block{0, part.size};
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
     if (!Contains(part.axes, a)) continue;
-    Block inner = FactorBlock(block.size(), mesh.axes[a].size, position[a]);
+    Block inner = BlockAlong(mesh.axes[a], block.size(), position[a]);
     block = {block.begin + inner.begin, block.begin + inner.end};
   }
   return block;
@@ -260,8 +275,9 @@ Shape LocalShape(const Mesh& mesh, const Sharding& sharding, const Position& pos
 }
 
 Shape PaddedShape(const Mesh& mesh, const Sharding& sharding) {
-  return LocalShape(mesh, sharding,
-                    Position(mesh.axes.size(), 0));  // the first blocks are the largest
+  Position largest;
+  for (const MeshAxis& axis : mesh.axes) largest.push_back(LargestOf(axis));
+  return LocalShape(mesh, sharding, largest);
 }
 
 Shape GlobalShape(const Sharding& sharding) {

@@ -1,7 +1,8 @@
 // How a value lies on a mesh.
 //
 // A dimension is a concatenation of products of *parts*; mesh axes split parts, several axes on one part in
-// turn, outer first, into blocks of ceil(n/p). A device holds, of every dimension, the same concatenation of
+// turn, outer first, into blocks of ceil(n/p), or, along an axis of unlike shares, in
+// proportion to them. A device holds, of every dimension, the same concatenation of
 // products of its blocks; along axes that split nothing devices hold the same, or (partial) terms whose sum or
 // maximum over the axis is the value.
 //

@@ -161,10 +161,14 @@ class PlanVerifier {
           Add("stage {}: axis '{}' is there twice", s, axis.name);
         if (axis.size < 1)
           Add("stage {}: axis {} has size {}, must be at least 1", s, axis.name, axis.size);
+        CheckShares(s, axis);
         size = TryMul(size, std::max<int64_t>(1, axis.size)).value_or(kMaxDevices + 1);
         size = std::min(size, kMaxDevices + 1);
       }
-      if (mesh.first < 0 || (devices && (mesh.first >= *devices || size > *devices - mesh.first))) {
+      if (!mesh.named.empty()) {
+        CheckNamed(s, mesh, size, devices);
+      } else if (mesh.first < 0 ||
+                 (devices && (mesh.first >= *devices || size > *devices - mesh.first))) {
         Add("stage {}: {} devices from device {} on are not within the cluster's {}", s, size,
             mesh.first, devices.value_or(0));
       }
@@ -172,40 +176,70 @@ class PlanVerifier {
     return problems_.size() == before;
   }
 
-  static bool SameRun(const Mesh& a, const Mesh& b) {
-    return a.first == b.first && a.size() == b.size();
-  }
-  static bool Overlap(const Mesh& a, const Mesh& b) {
-    return a.first < b.first + b.size() && b.first < a.first + a.size();
+  void CheckNamed(size_t s, const Mesh& mesh, int64_t size, std::optional<int64_t> devices) {
+    if (static_cast<int64_t>(mesh.named.size()) != size || mesh.named.front() != mesh.first) {
+      Add("stage {}: {} devices from {} on are named for a mesh of {} from {} on", s,
+          mesh.named.size(), mesh.named.front(), size, mesh.first);
+    }
+    bool ascend = std::is_sorted(mesh.named.begin(), mesh.named.end(), std::less_equal<int64_t>());
+    if (!ascend) Add("stage {}: the devices it names do not ascend", s);
+    if (mesh.named.front() < 0 || (devices && mesh.named.back() >= *devices)) {
+      Add("stage {}: devices {} are not within the cluster's {}", s, DevicesText(mesh.named),
+          devices.value_or(0));
+    }
   }
 
-  // Runs are compared in the order of their first devices, so that neighbours suffice.
+  void CheckShares(size_t s, const MeshAxis& axis) {
+    if (axis.shares.empty()) return;
+    if (axis.shares.size() != static_cast<size_t>(axis.size)) {
+      Add("stage {}: axis {} has {} shares for {} devices", s, axis.name, axis.shares.size(),
+          axis.size);
+      return;
+    }
+    int64_t sum = 0, samples = plan_.batch / std::max<int64_t>(1, plan_.microbatches);
+    for (int64_t share : axis.shares) {
+      if (share < 1 || share > samples) {
+        Add("stage {}: axis {} has a share of {}, must be 1 to the {} samples of a micro-batch", s,
+            axis.name, share, samples);
+        return;
+      }
+      sum += share;
+    }
+    if (samples % sum != 0) {
+      Add("stage {}: axis {} has shares of {} in all, which do not divide the {} samples of a "
+          "micro-batch",
+          s, axis.name, sum, samples);
+    }
+  }
+
+  // Along an axis of unlike shares: the batch, or nothing.
+  bool SplitsBatch(size_t n, int choice) const {
+    if (choice < 0) return true;
+    if (!model_.batch) return false;
+    const std::optional<BatchPart>& part = model_.batch->factors[n][static_cast<size_t>(choice)];
+    return part && part->outer == 1;
+  }
+
+  // With chunks the stages are those of an interleaved pipeline; with one each may be anywhere.
   void CheckRuns() {
     auto stages = static_cast<int64_t>(plan_.stages.size());
-    std::vector<size_t> order(plan_.stages.size());
-    for (size_t s = 0; s < order.size(); ++s) order[s] = s;
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return plan_.stages[a].mesh.first < plan_.stages[b].mesh.first;
-    });
-    for (size_t i = 1; i < order.size(); ++i) {
-      const Mesh &a = plan_.stages[order[i - 1]].mesh, &b = plan_.stages[order[i]].mesh;
-      if (!SameRun(a, b) && Overlap(a, b)) {
-        Add("stages {} and {} share some of their devices but not all", order[i - 1], order[i]);
-      }
-    }
     if (plan_.chunks < 1 || stages % plan_.chunks != 0) {
       Add("{} chunks do not divide {} stages", plan_.chunks, stages);
       return;
     }
-    int64_t runs = stages / plan_.chunks;
-    std::map<int64_t, size_t> first_on;  // by first device, the first stage there
+    if (plan_.chunks == 1) return;
+    auto runs = static_cast<size_t>(stages / plan_.chunks);
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      size_t expected = s % static_cast<size_t>(runs);
-      size_t found = first_on.emplace(plan_.stages[s].mesh.first, s).first->second;
-      if (found != expected) {
-        Add("stage {} is on the devices of stage {}, must be {}: with {} chunks stage i is on "
-            "devices i mod {}",
-            s, found, expected == s ? "on its own" : fmt::format("on those of stage {}", expected),
+      for (size_t before = 0; before < std::min(s, runs); ++before) {
+        const Mesh &a = plan_.stages[before].mesh, &b = plan_.stages[s].mesh;
+        bool same = SameDevices(a, b);
+        if (same == (before == s % runs) && (same || !ShareDevices(a, b))) continue;
+        Add("stages {} and {} are on {} devices: with {} chunks stage i is on the devices of stage "
+            "i mod {} and on no others",
+            before, s,
+            same                 ? "the same"
+            : ShareDevices(a, b) ? "some of the same"
+                                 : "other",
             plan_.chunks, runs);
       }
     }
@@ -264,6 +298,10 @@ class PlanVerifier {
             mesh.axes[a].name, rule.factors.size());
         continue;
       }
+      if (!mesh.axes[a].shares.empty() && !SplitsBatch(n, choice)) {
+        Add("stage {}: {} splits factor {} over {}, whose unlike shares are of the batch", s,
+            NameOf(n), rule.factors[static_cast<size_t>(choice)].name, mesh.axes[a].name);
+      }
       const Factor& factor = rule.factors[static_cast<size_t>(choice)];
       const OpDef* op = FindOp(model_.graph.nodes[n].op);
       bool expands = op != nullptr && op->expansion != nullptr;
@@ -297,6 +335,12 @@ class PlanVerifier {
           Reading here{s, NameOf(n), stage.mesh.axes,
                        OperandSharding(stage.mesh, model_.rules[n], stage.strategies[n], o)};
           const Reading& there = first.emplace(node.operands[o], here).first->second;
+          const Mesh& first_mesh = plan_.stages[there.stage].mesh;
+          if (!SameDevices(first_mesh, stage.mesh) && ShareDevices(first_mesh, stage.mesh)) {
+            Add("parameter '{}' is on stages {} and {}, which share some of their devices but not "
+                "all",
+                value.name, there.stage, s);
+          }
           if (there.axes == here.axes && there.sharding == here.sharding) continue;
           Add("parameter '{}' is stored as {} on stage {} ({}) and as {} on stage {} ({})",
               value.name, ToString(plan_.stages[there.stage].mesh, there.sharding), there.stage,

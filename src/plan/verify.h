@@ -6,8 +6,11 @@
 //   batch       the model's; divisible into the micro-batches; no node forbids them (FindMicrobatchSums)
 //   stages      at least one; in order they cover all blocks of the model, each once
 //   meshes      at most three axes, with names of small letters and digits, each once, and sizes of at least 1;
-//               devices are the cluster's; two stages are on the same devices or on none in common
-//   chunks      at least 1, and divide the stages: stage i is on the devices of stage i mod (stages / chunks)
+//               unlike shares are one for each device, at least 1, and divide a micro-batch together; along such an
+//               axis nodes split the batch or nothing;
+//               devices are the cluster's, named ones ascend
+//   chunks      at least 1, and divide the stages; with several, stage i is on the devices of stage
+//               i mod (stages / chunks) and on no others; with one, stages may share devices
 //   strategies  every node of the stage and every side node it reads has one, others have none; one choice per
 //               axis: replicate, a factor of the node's rule that is not whole (expanded: where the op has an
 //               expansion), or a set of operands in which the op is linear

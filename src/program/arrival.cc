@@ -12,7 +12,7 @@ double Bandwidth(const Cluster& cluster, int64_t from, int64_t to) {
 
 // Between the mesh and its neighbour in the order of devices; 0 where it has none, or no links are known.
 double Outside(const Cluster& cluster, const Mesh& mesh) {
-  int64_t end = mesh.first + mesh.size();
+  int64_t end = DeviceAt(mesh, mesh.size() - 1) + 1;
   if (cluster.groups.empty() || DeviceCount(cluster) < end) return 0;
   if (mesh.first > 0) return Bandwidth(cluster, mesh.first - 1, mesh.first);
   return end < DeviceCount(cluster) ? Bandwidth(cluster, end - 1, end) : 0;
@@ -47,7 +47,7 @@ Sharding Arriving(const Cluster& cluster, const Mesh& mesh, const Sharding& want
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     stride /= mesh.axes[axis].size;
     bool replicated = mesh.axes[axis].size > 1 && !Contains(wanted.split_axes(), axis);
-    if (!replicated || Bandwidth(cluster, mesh.first, mesh.first + stride) <= outside) continue;
+    if (!replicated || Bandwidth(cluster, mesh.first, DeviceAt(mesh, stride)) <= outside) continue;
     Split(mesh, arriving, axis);
   }
   return Normalised(mesh, arriving);

@@ -13,15 +13,13 @@ namespace {
 class Emitter {
  public:
   Emitter(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
-          const std::vector<int>& stages)
+          const Run& run)
       : program_(program), builds_(builds), plan_(plan) {
-    const Mesh& mesh = program.stages[static_cast<size_t>(stages[0])].mesh;
-    out_.first_device = mesh.first;
-    out_.devices = mesh.size();
-    out_.stages = stages;
+    out_.devices = run.devices;
+    out_.stages = run.stages;
   }
 
-  DeviceProgram Run(const std::vector<Task>& tasks) {
+  DeviceProgram Emit(const std::vector<Task>& tasks) {
     for (int stage : out_.stages) EmitStart(stage);
     EmitTasks(tasks);
     for (size_t s = out_.stages.size(); s-- > 0;) EmitOnceBackward(out_.stages[s]);
@@ -419,8 +417,8 @@ class Emitter {
 }  // namespace
 
 DeviceProgram Emit(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
-                   const std::vector<int>& stages, const std::vector<Task>& tasks) {
-  return Emitter(program, builds, plan, stages).Run(tasks);
+                   const Run& run, const std::vector<Task>& tasks) {
+  return Emitter(program, builds, plan, run).Emit(tasks);
 }
 
 }  // namespace heddle

@@ -1,12 +1,13 @@
 // The instruction list of a run of devices, made from its stages and its row of the timetable.
 #pragma once
 
+#include "program/runs.h"
 #include "program/stage_builder.h"
 
 namespace heddle {
 
 DeviceProgram Emit(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
-                   const std::vector<int>& stages, const std::vector<Task>& tasks);
+                   const Run& run, const std::vector<Task>& tasks);
 
 // Fills in `frees` and `waits`.
 void FindLifetimes(DeviceProgram& run);

@@ -151,14 +151,14 @@ class StepEnd {
         if (stage(s).groups[g].trained) reads.push_back(FinalGradients(s, static_cast<int>(g)));
       }
     }
-    Instruction& report = Add(Opcode::kReport, Stream::kCommunication, run_.stages[0], 0, -1);
+    Instruction& report = Add(Opcode::kReport, Stream::kCommunication, run_.home(), 0, -1);
     report.reads = std::move(reads);
-    report.writes = {Get({BufferKind::kReport, run_.stages[0], 0, -1, 0})};
+    report.writes = {Get({BufferKind::kReport, run_.home(), 0, -1, 0})};
   }
 
   void EmitUpdate(int s, int g) {
     Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
-    update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, run_.stages[0], 0, -1, 0})};
+    update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, run_.home(), 0, -1, 0})};
     BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
     update.adds = {weights, Optimizer(s, g)};
     Evict(s, g);

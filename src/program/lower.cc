@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "base/error.h"
 #include "plan/precision.h"
 #include "program/emit.h"
+#include "program/runs.h"
 #include "program/stage_builder.h"
 
 namespace heddle {
@@ -88,37 +88,6 @@ void LinkTied(std::vector<StageBuild>& builds, Program& program) {
   }
 }
 
-// The stages of each run of devices.
-std::vector<std::vector<int>> FindRuns(const std::vector<Stage>& stages) {
-  std::vector<std::vector<int>> runs;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    auto same = std::find_if(runs.begin(), runs.end(), [&](const std::vector<int>& run) {
-      return stages[static_cast<size_t>(run[0])].mesh.first == stages[s].mesh.first;
-    });
-    if (same == runs.end()) same = runs.insert(runs.end(), std::vector<int>{});
-    same->push_back(static_cast<int>(s));
-  }
-  return runs;
-}
-
-Timetable TimetableOf(const Plan& plan, size_t runs) {
-  const ScheduleDef* schedule = FindSchedule(plan.schedule);
-  if (schedule == nullptr) {
-    std::string names;
-    for (const ScheduleDef& def : AllSchedules())
-      names += (names.empty() ? "" : ", ") + std::string(def.name);
-    ThrowInput("there is no schedule '{}'; there are {}", plan.schedule, names);
-  }
-  PipelineShape shape;
-  shape.devices = static_cast<int>(runs);
-  shape.chunks = static_cast<int>(plan.stages.size() / runs);
-  shape.microbatches = static_cast<int>(plan.microbatches);
-  for (const Stage& stage : plan.stages) {
-    shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
-  }
-  return MakeTimetable(*schedule, shape);
-}
-
 }  // namespace
 
 Program Lower(const Model& model, const Plan& plan) {
@@ -139,8 +108,8 @@ Program Lower(const Model& model, const Plan& plan) {
   program.microbatches = plan.microbatches;
   program.precision = plan.precision;
   for (const StageBuild& build : builds) program.stages.push_back(build.stage);
-  std::vector<std::vector<int>> runs = FindRuns(plan.stages);
-  Timetable timetable = TimetableOf(plan, runs.size());
+  std::vector<Run> runs = FindRuns(plan);
+  Timetable timetable = TimetableOf(plan, runs);
   for (size_t r = 0; r < runs.size(); ++r) {
     program.runs.push_back(Emit(program, builds, plan, runs[r], timetable[r]));
   }

@@ -14,8 +14,8 @@ int64_t Elements(const Shape& shape) {
 }
 
 std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask axes) {
-  std::vector<int64_t> ranks = AxisGroup(stage.mesh, device - stage.mesh.first, axes);
-  for (int64_t& rank : ranks) rank += stage.mesh.first;
+  std::vector<int64_t> ranks = AxisGroup(stage.mesh, IndexIn(stage.mesh, device), axes);
+  for (int64_t& rank : ranks) rank = DeviceAt(stage.mesh, rank);
   return ranks;
 }
 
@@ -23,7 +23,7 @@ std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask
 
 const DeviceProgram& Program::RunOf(int64_t device) const {
   for (const DeviceProgram& run : runs) {
-    if (device >= run.first_device && device < run.first_device + run.devices) return run;
+    if (std::binary_search(run.devices.begin(), run.devices.end(), device)) return run;
   }
   HEDDLE_CHECK(false, "device {} has no program", device);
   return runs.front();
@@ -31,12 +31,12 @@ const DeviceProgram& Program::RunOf(int64_t device) const {
 
 int64_t Program::device_count() const {
   int64_t count = 0;
-  for (const DeviceProgram& run : runs) count = std::max(count, run.first_device + run.devices);
+  for (const DeviceProgram& run : runs) count = std::max(count, run.devices.back() + 1);
   return count;
 }
 
 Position PositionIn(const StageProgram& stage, int64_t device) {
-  return PositionOf(stage.mesh, device - stage.mesh.first);
+  return PositionOf(stage.mesh, IndexIn(stage.mesh, device));
 }
 
 int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
@@ -106,7 +106,7 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
       const TiedGroup& tied = program.tied[index];
       for (const auto& [holder, held] : tied.holders) {
         int64_t rank =
-            program.stages[static_cast<size_t>(holder)].mesh.first + device - stage.mesh.first;
+            DeviceAt(program.stages[static_cast<size_t>(holder)].mesh, IndexIn(stage.mesh, device));
         if (std::find(payload.ranks.begin(), payload.ranks.end(), rank) == payload.ranks.end()) {
           payload.ranks.push_back(rank);
         }
@@ -133,12 +133,12 @@ std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& i
                      to.locals[static_cast<size_t>(transfer.to_local)].sharding};
   std::vector<PeerMessage> messages;
   if (instruction.op == Opcode::kSend) {
-    for (Message& message : MessagesFrom(moved, device - from.mesh.first)) {
-      messages.push_back({to.mesh.first + message.to, std::move(message)});
+    for (Message& message : MessagesFrom(moved, IndexIn(from.mesh, device))) {
+      messages.push_back({DeviceAt(to.mesh, message.to), std::move(message)});
     }
   } else {
-    for (Message& message : MessagesTo(moved, device - to.mesh.first)) {
-      messages.push_back({from.mesh.first + message.from, std::move(message)});
+    for (Message& message : MessagesTo(moved, IndexIn(to.mesh, device))) {
+      messages.push_back({DeviceAt(from.mesh, message.from), std::move(message)});
     }
   }
   return messages;

@@ -217,13 +217,16 @@ struct Instruction {
   bool operator==(const Instruction&) const = default;
 };
 
-// The instructions of a run of devices.
+// The instructions of devices that have the same stages: of a run of a pipeline, or of those that are in the meshes of
+// the same stages. Devices between others that have no stage have a program too: they report.
 struct DeviceProgram {
-  int64_t first_device = 0, devices = 1;
+  std::vector<int64_t> devices;  // ascending
   std::vector<int> stages;
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   std::vector<BufferId> persistent;  // live across steps
+
+  int home() const { return stages.empty() ? 0 : stages.front(); }  // whose its report is
 };
 
 struct Program {

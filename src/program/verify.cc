@@ -11,8 +11,7 @@ bool Findings::full() const { return lines_.size() >= kMaxFindings; }
 
 void Findings::Add(const Program& program, size_t r, size_t i, const std::string& what) {
   const DeviceProgram& run = program.runs[r];
-  Add(fmt::format("devices {}-{}, instruction {} ({}): {}", run.first_device,
-                  run.first_device + run.devices - 1, i,
+  Add(fmt::format("devices {}, instruction {} ({}): {}", DevicesText(run.devices, "-"), i,
                   InstructionName(program, run.instructions[i]), what));
 }
 

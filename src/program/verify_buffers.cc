@@ -22,8 +22,7 @@ class BufferCheck {
     for (BufferId id : run_.persistent) states_[id.index()].persistent = true;
     for (size_t b = 0; b < states_.size(); ++b) {
       if (states_[b].persistent == IsPersistent(program_, run_.buffers[b])) continue;
-      findings_.Add(fmt::format("devices {}-{}: {} is {}persistent", run_.first_device,
-                                run_.first_device + run_.devices - 1,
+      findings_.Add(fmt::format("devices {}: {} is {}persistent", DevicesText(run_.devices, "-"),
                                 BufferName(program_, run_.buffers[b]),
                                 states_[b].persistent ? "" : "not "));
     }
@@ -46,9 +45,7 @@ class BufferCheck {
     bool there() const { return written || added; }
   };
 
-  std::string Place() const {
-    return fmt::format("devices {}-{}: ", run_.first_device, run_.first_device + run_.devices - 1);
-  }
+  std::string Place() const { return fmt::format("devices {}: ", DevicesText(run_.devices, "-")); }
   void Wrong(BufferId id, std::string_view verb, std::string_view why) {
     findings_.Add(
         program_, r_, i_,

@@ -141,35 +141,42 @@ class IndexCheck {
   }
 
   void CheckRuns() {
-    std::vector<int> runs(program_.stages.size(), 0);
+    std::vector<int64_t> held(program_.stages.size(), 0), all;
     for (const DeviceProgram& run : program_.runs) {
       for (int s : run.stages) {
         if (!In(s, program_.stages)) {
           findings_.Add(fmt::format("a run has stage {}, which does not exist", s));
           continue;
         }
-        ++runs[static_cast<size_t>(s)];
         const Mesh& mesh = program_.stages[static_cast<size_t>(s)].mesh;
-        if (mesh.first != run.first_device || mesh.size() != run.devices) {
-          findings_.Add(fmt::format("stage {} is on other devices than its run", s));
+        for (int64_t device : run.devices) {
+          if (IndexIn(mesh, device) >= 0) {
+            ++held[static_cast<size_t>(s)];
+          } else {
+            findings_.Add(fmt::format("device {} runs stage {}, which is not on it", device, s));
+          }
         }
       }
-      if (run.stages.empty()) findings_.Add("a run has no stage");
+      if (run.devices.empty()) findings_.Add("a run has no devices");
+      all.insert(all.end(), run.devices.begin(), run.devices.end());
     }
-    for (size_t s = 0; s < runs.size(); ++s) {
-      if (runs[s] != 1) findings_.Add(fmt::format("stage {} is on {} runs, must be 1", s, runs[s]));
-    }
-    for (int64_t device = 0, next = 0; next < program_.device_count(); device = next) {
-      for (const DeviceProgram& run : program_.runs) {
-        if (run.first_device == device) next = device + run.devices;
+    for (size_t s = 0; s < held.size(); ++s) {
+      int64_t size = program_.stages[s].mesh.size();
+      if (held[s] != size) {
+        findings_.Add(fmt::format("stage {} is run by {} devices, must be {}", s, held[s], size));
       }
-      if (next != device) continue;
-      findings_.Add(fmt::format("device {} has no run", device));
+    }
+    std::sort(all.begin(), all.end());
+    for (size_t d = 0; d < all.size(); ++d) {
+      if (all[d] == static_cast<int64_t>(d)) continue;
+      findings_.Add(fmt::format("device {} has {}", d,
+                                all[d] < static_cast<int64_t>(d) ? "two runs" : "no run"));
       return;
     }
   }
 
   static bool Has(const DeviceProgram& run, int stage) {
+    if (run.stages.empty()) return stage == run.home();
     for (int s : run.stages) {
       if (s == stage) return true;
     }
@@ -194,9 +201,9 @@ class IndexCheck {
         if (grouped) known = In(at.index, stage.groups);
       }
       if (!known)
-        findings_.Add(fmt::format("device {}, buffer {}: out of range", run.first_device, b));
+        findings_.Add(fmt::format("device {}, buffer {}: out of range", run.devices.front(), b));
       if (!seen.insert({at.kind, at.stage, at.index, at.microbatch, at.version}).second) {
-        findings_.Add(fmt::format("device {}, buffer {}: there twice", run.first_device, b));
+        findings_.Add(fmt::format("device {}, buffer {}: there twice", run.devices.front(), b));
       }
     }
     for (BufferId id : run.persistent) {
@@ -208,7 +215,7 @@ class IndexCheck {
   void CheckInstruction(const DeviceProgram& run, size_t i) {
     const Instruction& at = run.instructions[i];
     auto wrong = [&](std::string_view what) {
-      findings_.Add(fmt::format("device {}, instruction {} ({}): {}", run.first_device, i,
+      findings_.Add(fmt::format("device {}, instruction {} ({}): {}", run.devices.front(), i,
                                 kOpcodeNames[static_cast<size_t>(at.op)], what));
     };
     if (!Has(run, at.stage)) return wrong(fmt::format("stage {} is not of this run", at.stage));

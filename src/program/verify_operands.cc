@@ -246,7 +246,7 @@ class OperandCheck {
     }
     Compare(reads, {ReportOf()}, {});
   }
-  Wanted ReportOf() const { return {Buffer{BufferKind::kReport, run_.stages[0], 0, -1, 0}, false}; }
+  Wanted ReportOf() const { return {Buffer{BufferKind::kReport, run_.home(), 0, -1, 0}, false}; }
 
   void CheckGroup() {
     Wanted weights = Of(BufferKind::kWeights), reduced = Of(BufferKind::kReduced);

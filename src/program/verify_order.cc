@@ -13,7 +13,7 @@ namespace heddle {
 namespace {
 
 std::string Devices(const DeviceProgram& run) {
-  return fmt::format("devices {}-{}", run.first_device, run.first_device + run.devices - 1);
+  return fmt::format("devices {}", DevicesText(run.devices, "-"));
 }
 
 // Where the halves of one segment at one micro-batch stand in the list.

@@ -86,16 +86,15 @@ class Together {
     for (size_t r = 0; r < program.runs.size(); ++r) {
       const DeviceProgram& run = program.runs[r];
       needs_.push_back(FindNeeds(run));
-      for (int64_t d = 0; d < (whole_ ? run.devices : 1); ++d) {
-        actors_.push_back(
-            {run.first_device + d, r, 0, -1, std::vector<int>(run.instructions.size(), 0)});
+      for (size_t d = 0; d < (whole_ ? run.devices.size() : 1); ++d) {
+        actors_.push_back({run.devices[d], r, 0, -1, std::vector<int>(run.instructions.size(), 0)});
       }
     }
     actor_of_.resize(static_cast<size_t>(program.device_count()));
     for (size_t r = 0, a = 0; r < program.runs.size(); ++r) {
       const DeviceProgram& run = program.runs[r];
-      for (int64_t d = 0; d < run.devices; ++d) {
-        actor_of_[static_cast<size_t>(run.first_device + d)] = whole_ ? a++ : a;
+      for (int64_t device : run.devices) {
+        actor_of_[static_cast<size_t>(device)] = whole_ ? a++ : a;
       }
       if (!whole_) ++a;
     }
@@ -181,10 +180,10 @@ class Together {
     const StageTransfer& transfer = program_.transfers[t];
     const Mesh& from = program_.stages[static_cast<size_t>(transfer.from_stage)].mesh;
     const StageProgram& to = program_.stages[static_cast<size_t>(transfer.to_stage)];
-    for (int64_t d = from.first; d < from.first + from.size(); ++d) {
+    for (int64_t d : DevicesOf(from)) {
       for (const PeerShape& at : PeersOf(send, d)) pairs[{d, at.peer}].first = at.shape;
     }
-    for (int64_t d = to.mesh.first; d < to.mesh.first + to.mesh.size(); ++d) {
+    for (int64_t d : DevicesOf(to.mesh)) {
       int64_t got = 0;
       for (const PeerShape& at : PeersOf(recv, d)) {
         pairs[{at.peer, d}].second = at.shape;

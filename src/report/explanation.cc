@@ -71,7 +71,7 @@ std::string GroupText(const BlockGroup& group, size_t stages, int64_t microbatch
                   group.first_layer >= 0 && group.blocks() > 1 ? ", one layer" : "");
   std::vector<std::string> axes, none;
   for (const MeshAxis& axis : group.mesh.axes) {
-    axes.push_back(fmt::format("{} {}", axis.name, axis.size));
+    axes.push_back(ToString(axis));
     none.push_back("");
   }
   text += RowText("op", "node", axes, {"forward", "backward", "links", "keeps"});

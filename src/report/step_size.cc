@@ -72,7 +72,7 @@ std::string NominalDevice(const Plan& plan) {
 std::string DescribePlan(const Plan& plan) {
   std::vector<std::string> parts;
   for (const MeshAxis& axis : plan.stages[0].mesh.axes) {
-    parts.push_back(fmt::format("{} {}", axis.name, axis.size));
+    parts.push_back(ToString(axis));
   }
   size_t runs = plan.stages.size() / static_cast<size_t>(plan.chunks);
   if (runs > 1) parts.push_back(fmt::format("pp {}", runs));

@@ -68,9 +68,8 @@ void Executor::OpenGroups() {
   std::set<std::vector<int64_t>> all;
   for (const DeviceProgram& run : program_.runs) {
     for (const Instruction& instruction : run.instructions) {
-      for (int64_t d = 0; d < run.devices; ++d) {
-        std::vector<int64_t> ranks =
-            CollectiveOf(program_, instruction, run.first_device + d).ranks;
+      for (int64_t device : run.devices) {
+        std::vector<int64_t> ranks = CollectiveOf(program_, instruction, device).ranks;
         if (std::find(ranks.begin(), ranks.end(), device_) != ranks.end())
           all.insert(std::move(ranks));
       }

@@ -198,8 +198,6 @@ class Explorer {
   double least_bytes_ = 0, bound_ = 0;
 };
 
-Proposals Propose(const SearchProblem& problem) { return ProposeExact(problem, nullptr); }
-
 }  // namespace
 
 Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
@@ -213,7 +211,10 @@ Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
 }
 
 SearcherDef AutoSearcher() {
-  return {"auto", "the exact search over meshes, stages, micro-batches and strategies", Propose};
+  return {"auto",
+          "the exact search over meshes, stages, micro-batches and strategies; with mcts where devices "
+          "or links differ",
+          ProposeAnywhere};
 }
 
 }  // namespace heddle

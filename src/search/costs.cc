@@ -42,7 +42,7 @@ bool IsPossible(const Sharding& from, const Sharding& to) {
 std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
                                  const CostOptions& options) {
   std::vector<DeviceTypeId> types;
-  for (int64_t d = mesh.first; d < mesh.first + mesh.size(); ++d) {
+  for (int64_t d : DevicesOf(mesh)) {
     DeviceTypeId type = TypeOf(cluster, DeviceId{static_cast<int32_t>(d)});
     if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
   }
@@ -59,8 +59,8 @@ std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
 Mesh WithNeighbours(const Cluster& cluster, const Mesh& mesh) {
   int64_t node = NodeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first)}).count;
   Mesh wide = mesh;
-  if (mesh.axes.size() < kMaxAxes && node % mesh.size() == 0 && node > mesh.size() &&
-      mesh.first % node == 0) {
+  if (mesh.named.empty() && mesh.axes.size() < kMaxAxes && node % mesh.size() == 0 &&
+      node > mesh.size() && mesh.first % node == 0) {
     wide.axes.insert(wide.axes.begin(), {"beside", node / mesh.size()});
   }
   return wide;

@@ -5,6 +5,6 @@
 
 namespace heddle {
 
-JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t memory_limit);
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal);
 
 }  // namespace heddle

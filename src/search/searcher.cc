@@ -56,7 +56,7 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, const E
     for (size_t i = first; i < first + count; ++i) work += SizeOf(problem, plans[i].plan);
     std::vector<JudgedPlan> judged(count);
     InParallel(count, [&](size_t i) {
-      judged[i] = Judge(problem, std::move(plans[first + i]), out.memory_limit);
+      judged[i] = Judge(problem, std::move(plans[first + i]));
     });
     for (JudgedPlan& plan : judged) {
       fitting += plan.fits ? 1 : 0;
@@ -67,40 +67,45 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, const E
 
 }  // namespace
 
-int64_t LeastBytes(const Model& model, const Plan& plan) {
+// Of parameters, on a device of a stage.
+int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
   const Precision& precision = plan.precision;
   double state = 2 * size(precision.moments);
   if (precision.master != precision.compute) state += size(precision.master);
   if (plan.offload == Offload::kOptimizer) state = 0;
-  double worst = 0;
-  for (const Stage& stage : plan.stages) {
-    double ranks = 1;
-    for (const MeshAxis& axis : stage.mesh.axes) {
-      auto named = std::find(plan.zero.axes.begin(), plan.zero.axes.end(), axis.name);
-      if (named != plan.zero.axes.end()) ranks *= static_cast<double>(axis.size);
-    }
-    double bytes = 0;
-    std::set<ValueId> seen;
-    for (NodeId id : NodesOf(model, stage)) {
-      const Node& node = model.graph.node(id);
-      for (size_t o = 0; o < node.operands.size(); ++o) {
-        if (model.graph.value(node.operands[o]).kind != ValueKind::kParameter) continue;
-        if (!model.flow.needed[node.operands[o].index()]) continue;
-        if (!seen.insert(node.operands[o]).second) continue;
-        double elements = 1;
-        Sharding sharding =
-            OperandSharding(stage.mesh, model.rules[id.index()], stage.strategies[id.index()], o);
-        for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
-          elements *= static_cast<double>(n);
-        }
-        bytes += elements * (size(precision.compute) / (plan.zero.level == 3 ? ranks : 1) +
-                             state / (plan.zero.level > 0 ? ranks : 1));
-      }
-    }
-    worst = std::max(worst, bytes);
+  double ranks = 1;
+  for (const MeshAxis& axis : stage.mesh.axes) {
+    auto named = std::find(plan.zero.axes.begin(), plan.zero.axes.end(), axis.name);
+    if (named != plan.zero.axes.end()) ranks *= static_cast<double>(axis.size);
   }
-  return static_cast<int64_t>(worst);
+  double bytes = 0;
+  std::set<ValueId> seen;
+  for (NodeId id : NodesOf(model, stage)) {
+    const Node& node = model.graph.node(id);
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (model.graph.value(node.operands[o]).kind != ValueKind::kParameter) continue;
+      if (!model.flow.needed[node.operands[o].index()]) continue;
+      if (!seen.insert(node.operands[o]).second) continue;
+      double elements = 1;
+      Sharding sharding =
+          OperandSharding(stage.mesh, model.rules[id.index()], stage.strategies[id.index()], o);
+      for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
+        elements *= static_cast<double>(n);
+      }
+      bytes += elements * (size(precision.compute) / (plan.zero.level == 3 ? ranks : 1) +
+                           state / (plan.zero.level > 0 ? ranks : 1));
+    }
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+// Of the smallest device of a mesh.
+int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
+  if (problem.cluster.device_types.size() == 1) return MemoryLimit(problem);
+  int64_t least = INT64_MAX;
+  for (int64_t device : DevicesOf(mesh)) least = std::min(least, MemoryLimit(problem, device));
+  return least;
 }
 
 // The step of a plan with a great many micro-batches, from one with as many as fill its pipeline four times: the rest is
@@ -146,15 +151,20 @@ void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
   judged.host_limit = HostLimit(problem);
 }
 
-JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit) {
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
   JudgedPlan judged;
   judged.plan = std::move(proposal.plan);
   judged.from = std::move(proposal.from);
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
-  judged.least_bytes = LeastBytes(problem.model, judged.plan);
-  judged.simulated = judged.least_bytes <= limit || problem.simulate_all;
+  bool roomy = true;
+  for (const Stage& stage : judged.plan.stages) {
+    int64_t bytes = LeastBytes(problem.model, judged.plan, stage);
+    judged.least_bytes = std::max(judged.least_bytes, bytes);
+    roomy = roomy && bytes <= LeastLimit(problem, stage.mesh);
+  }
+  judged.simulated = roomy || problem.simulate_all;
   if (!judged.simulated) return judged;
   int64_t few = 0;
   if (std::optional<SimResult> result = FromFew(problem, judged.plan, &few)) {
@@ -165,7 +175,8 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit)
     judged.simulated_microbatches = judged.plan.microbatches;
   }
   SetHost(problem, judged);
-  judged.fits = judged.reserved() <= limit && judged.fits_host();
+  judged.fits = judged.fits_host() &&
+                judged.reserved() <= MemoryLimit(problem, judged.result.worst_device);
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
   }
@@ -185,7 +196,7 @@ double SearchResult::step_gap() const {
 
 std::span<const SearcherDef> AllSearchers() {
   static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(), ExpertSearcher(),
-                                               IlpSearcher(), BruteSearcher()};
+                                               IlpSearcher(), BruteSearcher(), MctsSearcher()};
   return all;
 }
 
@@ -196,13 +207,27 @@ const SearcherDef* FindSearcher(std::string_view name) {
   return nullptr;
 }
 
+namespace {
+
+int64_t LimitOf(const SearchProblem& problem, const DeviceType& type) {
+  int64_t has = type.memory.value;
+  if (problem.memory_limit > 0) has = std::min(problem.memory_limit, has);
+  return static_cast<int64_t>((1 - problem.reserve) * static_cast<double>(has));
+}
+
+}  // namespace
+
 int64_t MemoryLimit(const SearchProblem& problem) {
   int64_t least = INT64_MAX;
   for (const DeviceType& type : problem.cluster.device_types) {
-    least = std::min(least, type.memory.value);
+    least = std::min(least, LimitOf(problem, type));
   }
-  if (problem.memory_limit > 0) least = std::min(problem.memory_limit, least);
-  return static_cast<int64_t>((1 - problem.reserve) * static_cast<double>(least));
+  return least;
+}
+
+int64_t MemoryLimit(const SearchProblem& problem, int64_t device) {
+  DeviceTypeId type = TypeOf(problem.cluster, DeviceId{static_cast<int32_t>(device)});
+  return LimitOf(problem, problem.cluster.type(type));
 }
 
 std::optional<int64_t> HostLimit(const SearchProblem& problem) {

@@ -38,6 +38,8 @@ struct FixedDegrees {
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
 
+class Prior;
+
 struct SearchProblem {
   const Model& model;
   const Cluster& cluster;
@@ -53,6 +55,8 @@ struct SearchProblem {
   SimOptions sim = {};
   bool every_microbatch = false;  // simulate steps whole, however long that takes
   bool simulate_all = false;      // plans whose parameters do not fit, too
+  Prior* prior = nullptr;         // of the tree search (search/prior.h); null: all alike
+  int64_t playouts = 0;           // of the tree search; 0: as many as it takes by itself
   size_t judged = 0;              // the most plans to simulate; 0: as many as a second or so allows
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had come
@@ -63,8 +67,9 @@ struct SearchProblem {
   }
 };
 
-// The bytes a device may reserve, by the smallest.
+// The bytes a device may reserve: by the smallest, and of one.
 int64_t MemoryLimit(const SearchProblem& problem);
+int64_t MemoryLimit(const SearchProblem& problem, int64_t device);
 // What a machine has for what is offloaded: its memory, or where that is its devices' own what they may not use of it.
 // Nothing: not known.
 std::optional<int64_t> HostLimit(const SearchProblem& problem);

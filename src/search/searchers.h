@@ -11,6 +11,10 @@ SearcherDef DataSearcher();
 SearcherDef ExpertSearcher();
 SearcherDef IlpSearcher();
 SearcherDef BruteSearcher();
+SearcherDef MctsSearcher();
+
+// The exact search, and where devices or links differ the tree search beside it.
+Proposals ProposeAnywhere(const SearchProblem& problem);
 
 // What `auto` proposes, every stage problem solved by `solver`, on the model as it is; null: as `auto` does. With a
 // solver no configuration is weighed once the deadline has passed.

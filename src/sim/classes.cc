@@ -32,6 +32,9 @@ bool Even(const Mesh& mesh, const Sharding& sharding) {
     for (const Parts& term : dim.terms) {
       for (const Part& part : term) {
         if (part.axes != 0 && part.size % GroupSize(mesh, part.axes) != 0) return false;
+        for (size_t a = 0; a < mesh.axes.size(); ++a) {
+          if (Contains(part.axes, a) && !mesh.axes[a].shares.empty()) return false;
+        }
       }
     }
   }
@@ -56,9 +59,9 @@ class Blocks {
     }
   }
 
-  uint64_t At(int64_t index) const {
+  uint64_t At(int64_t device) const {
     if (nodes_.empty() && shardings_.empty()) return 0;
-    Position position = PositionOf(stage_.mesh, index);
+    Position position = PositionIn(stage_, device);
     uint64_t hash = 1;
     for (size_t n : nodes_) {
       for (const Block& block :
@@ -81,7 +84,9 @@ class Blocks {
     for (size_t f = 0; f < rule.factors.size(); ++f) {
       int64_t parts = 1;
       for (size_t axis = 0; axis < strategy.size(); ++axis) {
-        if (strategy[axis] == static_cast<int>(f)) parts *= stage_.mesh.axes[axis].size;
+        if (strategy[axis] != static_cast<int>(f)) continue;
+        if (!stage_.mesh.axes[axis].shares.empty()) return false;
+        parts *= stage_.mesh.axes[axis].size;
       }
       if (rule.factors[f].size % parts != 0) return false;
     }
@@ -172,10 +177,10 @@ class Refiner {
       for (int s : run.stages) {
         blocks.emplace_back(program_, program_.stages[static_cast<size_t>(s)]);
       }
-      for (int64_t index = 0; index < run.devices; ++index) {
-        size_t d = static_cast<size_t>(run.first_device + index);
+      for (int64_t device : run.devices) {
+        size_t d = static_cast<size_t>(device);
         uint64_t hash = Mix(Mix(r + 1, kind[d]), Bits(slow_[d]));
-        for (const Blocks& of_stage : blocks) hash = Mix(hash, of_stage.At(index));
+        for (const Blocks& of_stage : blocks) hash = Mix(hash, of_stage.At(device));
         device_[d] = hash;
         run_[d] = static_cast<int>(r);
       }

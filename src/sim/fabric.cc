@@ -1,5 +1,6 @@
 #include "sim/fabric.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -88,7 +89,7 @@ class Finder {
     for (int64_t index = 0; index < mesh.size(); ++index) {
       std::vector<int64_t> members = AxisGroup(mesh, index, axes);
       if (members.front() != index) continue;
-      for (int64_t& member : members) member += mesh.first;
+      for (int64_t& member : members) member = DeviceAt(mesh, member);
       AddGroup(channel, std::move(members));
     }
     return table[slot] = channel;
@@ -110,14 +111,19 @@ class Finder {
     auto found = tied_.find(tied);
     if (found != tied_.end()) return found->second;
     const TiedGroup& group = program_.tied[static_cast<size_t>(tied)];
-    std::map<int64_t, int> firsts;
-    for (const auto& [holder, held] : group.holders) firsts[stage(holder).mesh.first] = holder;
+    std::map<std::vector<int64_t>, int> firsts;  // by devices
+    for (const auto& [holder, held] : group.holders) {
+      firsts[DevicesOf(stage(holder).mesh)] = holder;
+    }
     if (firsts.size() == 1) return tied_[tied] = -1;
     int channel = AddChannel({.tied = tied});
     int64_t size = stage(group.holders.front().first).mesh.size();
     for (int64_t index = 0; index < size; ++index) {
       std::vector<int64_t> members;
-      for (const auto& [first, holder] : firsts) members.push_back(first + index);
+      for (const auto& [devices, holder] : firsts) {
+        members.push_back(devices[static_cast<size_t>(index)]);
+      }
+      std::sort(members.begin(), members.end());
       AddGroup(channel, std::move(members));
     }
     return tied_[tied] = channel;
@@ -126,6 +132,8 @@ class Finder {
   // Stages of one shape exchange values of one sharding alike.
   const std::vector<MessageSize>& SizesOf(MeshTransfer transfer) {
     transfer.from_mesh.first = transfer.to_mesh.first = 0;
+    transfer.from_mesh.named.clear();
+    transfer.to_mesh.named.clear();
     for (const auto& [known, sizes] : sizes_) {
       if (known == transfer) return sizes;
     }
@@ -143,8 +151,8 @@ class Finder {
          SizesOf({from.mesh, to.mesh, local.sharding,
                   to.locals[static_cast<size_t>(transfer.to_local)].sharding})) {
       CommMessage sent{t,
-                       from.mesh.first + message.from,
-                       to.mesh.first + message.to,
+                       DeviceAt(from.mesh, message.from),
+                       DeviceAt(to.mesh, message.to),
                        size * static_cast<double>(message.elements),
                        {},
                        0};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "cluster/topology.h"
 #include "program/text.h"
 #include "sim/compute_stream.h"
 
@@ -132,8 +133,10 @@ int64_t HostBytes(const Program& program, int64_t device) {
 }
 
 // Devices of a class hold the same at the same instructions.
-void AddMemory(const Program& program, const MemoryHabits& habits, SimResult& result) {
+void AddMemory(const Program& program, const Cluster& cluster, const MemoryHabits& habits,
+               SimResult& result) {
   MemoryModel model(program, habits);
+  double most = -1;
   ReplayOptions options;
   options.timeline = false;
   for (DeviceResult& device : result.devices) {
@@ -141,7 +144,11 @@ void AddMemory(const Program& program, const MemoryHabits& habits, SimResult& re
     device.peak_memory = timeline.peak;
     device.memory = timeline.peak_kinds;
     device.host_memory = HostBytes(program, device.device);
-    if (timeline.peak <= result.peak_memory_bytes) continue;
+    DeviceTypeId type = TypeOf(cluster, DeviceId{static_cast<int32_t>(device.device)});
+    double share =
+        static_cast<double>(timeline.peak) / static_cast<double>(cluster.type(type).memory.value);
+    if (share <= most) continue;
+    most = share;
     result.peak_memory_bytes = timeline.peak;
     result.worst_device = device.device;
   }
@@ -167,7 +174,7 @@ Simulation RunSimulation(const Program& program, const Cluster& cluster,
   double ready = Now();
   out.timeline = Execute(out.prepared);
   out.result = Summarise(program, out.prepared, out.timeline);
-  AddMemory(program, HabitsOf(options), out.result);
+  AddMemory(program, cluster, HabitsOf(options), out.result);
   out.result.prepare_seconds = ready - begin;
   out.result.simulate_seconds = Now() - begin;
   return out;

@@ -42,7 +42,7 @@ struct SimResult {
   double flops = 0;
   double recomputed_flops = 0;        // of these, those of recomputation
   std::vector<DeviceResult> devices;  // per class
-  // Of the device that needs most: what it uses, and what PyTorch's allocator has then reserved.
+  // Of the device that needs most of what it has: what it uses, and what PyTorch's allocator has then reserved.
   int64_t worst_device = 0;
   int64_t peak_memory_bytes = 0, reserved_memory_bytes = 0;
   int64_t events = 0;

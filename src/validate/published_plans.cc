@@ -19,7 +19,7 @@ std::string DegreesInWords(const Plan& plan) {
   std::string text;
   const Stage& first = plan.stages.front();
   for (const MeshAxis& axis : first.mesh.axes) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : " x ", axis.name, axis.size);
+    text += fmt::format("{}{}", text.empty() ? "" : " x ", ToString(axis));
   }
   if (text.empty()) text = "dp 1";
   int64_t pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;

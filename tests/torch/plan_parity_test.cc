@@ -151,6 +151,61 @@ TEST(OffloadedPlans, AreTheSamePlans) {
   }
 }
 
+// Unlike parts of the batch for the data ranks: the loss and the gradients are those of one device.
+TEST(UnevenPlans, MatchOneDevice) {
+  for (const char* name : {"tiny-gpt2", "tiny-moe", "tiny-cnn"}) {
+    KnownModel known = Find(name);
+    Model model = Analyse(LoadModel(known.path, {}));
+    Batch batch = ReadBatch(model.graph, known.reference);
+    CurveOptions options;
+    options.clip_norm = 1;
+    Curve expected = OneDevice(model.graph, batch, options);
+    int64_t samples = BatchSize(model);
+    for (Degrees degrees :
+         {Degrees{.dp = 2, .shares = {1, samples - 1}}, Degrees{.dp = 2, .shares = {3, 1}},
+          Degrees{.dp = 3, .zero = 1, .shares = {1, samples - 2, 1}},
+          Degrees{.dp = 2, .tp = 2, .zero = 3, .shares = {1, 3}},
+          Degrees{.dp = 2, .pp = 2, .zero = 2, .recompute = kFull, .shares = {3, 1}}}) {
+      SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
+      Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
+      EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
+      ExpectSame(OnThreads(model, plan, batch, options), expected);
+    }
+  }
+}
+
+// Stages on devices that are named, share some of them, and leave others without work.
+TEST(PlacedPlans, MatchOneDevice) {
+  for (const char* name : {"tiny-gpt2", "tiny-t5", "tiny-cnn"}) {
+    KnownModel known = Find(name);
+    Model model = Analyse(LoadModel(known.path, {}));
+    Batch batch = ReadBatch(model.graph, known.reference);
+    CurveOptions options;
+    options.clip_norm = 1;
+    Curve expected = OneDevice(model.graph, batch, options);
+    int64_t samples = BatchSize(model);
+    for (Degrees degrees : {Degrees{.dp = 2, .pp = 3}, Degrees{.dp = 2, .pp = 3, .zero = 2},
+                            Degrees{.dp = 2, .pp = 3, .microbatches = 2},
+                            Degrees{.dp = 2, .tp = 2, .pp = 3, .recompute = kFull}}) {
+      SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
+      if (degrees.microbatches > 1 && std::string_view(name) == "tiny-cnn") continue;
+      Plan plan = ExpertPlan(model, LoadCluster("local:16"), degrees);
+      Mesh &first = plan.stages[0].mesh, &middle = plan.stages[1].mesh, &last = plan.stages[2].mesh;
+      if (degrees.tp == 2) {
+        Place(middle, {1, 2, 4, 7});
+        Place(last, {8, 9, 11, 12});
+      } else {
+        Place(first, {0, 4});
+        middle.axes[0] = {"dp", 3, {1, samples / degrees.microbatches - 2, 1}};
+        Place(middle, {0, 2, 5});
+        Place(last, {1, 6});
+      }
+      ASSERT_EQ(Verify(plan, model), std::vector<std::string>{});
+      ExpectSame(OnThreads(model, plan, batch, options), expected);
+    }
+  }
+}
+
 // Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
 TEST(FusedPlanParity, MatchesOneDevice) {
   Model model =

@@ -1,0 +1,53 @@
+// Unlike parts of the batch for unlike devices.
+#include <gtest/gtest.h>
+
+#include "cluster/yaml.h"
+#include "plan/expert.h"
+#include "program/lower.h"
+#include "sim/sim_test_models.h"
+#include "sim/simulate.h"
+
+namespace heddle {
+namespace {
+
+// Two machines of one device each; the first is four times as fast in everything.
+Cluster FastAndSlow() {
+  return ClusterFromYaml(
+      "device_types:\n"
+      "  - {name: fast, memory: 32 GiB, memory_bandwidth: 800 GB/s, fp32: 40 TFLOP/s}\n"
+      "  - {name: slow, memory: 32 GiB, memory_bandwidth: 200 GB/s, fp32: 10 TFLOP/s}\n"
+      "link: {name: wide, bandwidth: 1 TB/s, latency: 1 us}\n"
+      "nodes:\n"
+      "  - {name: a, count: 1, device: fast, devices: 1}\n"
+      "  - {name: b, count: 1, device: slow, devices: 1}\n",
+      "pair");
+}
+
+SimResult Step(const Model& model, std::vector<int64_t> shares) {
+  Cluster cluster = FastAndSlow();
+  Degrees degrees{.dp = 2, .shares = std::move(shares)};
+  return Simulate(Lower(model, ExpertPlan(model, cluster, degrees)), cluster, {});
+}
+
+TEST(UnevenShares, FollowTheSpeed) {
+  Model model = Analyse(Layers(4, 40, 4096));
+  SimResult even = Step(model, {}), same = Step(model, {20, 20}), fair = Step(model, {32, 8});
+  EXPECT_EQ(even.step_seconds, same.step_seconds);
+  ASSERT_EQ(fair.devices.size(), 2u);
+  // Work beside the update, which both do whole.
+  auto work = [](const DeviceResult& device) {
+    return device.kinds.seconds[static_cast<size_t>(Opcode::kRun)];
+  };
+  EXPECT_NEAR(work(even.devices[1]) / work(even.devices[0]), 4, 0.5);
+  EXPECT_NEAR(work(fair.devices[1]) / work(fair.devices[0]), 1, 0.25);
+  EXPECT_LT(fair.step_seconds, even.step_seconds);
+}
+
+// The same shares the other way round are worse than none.
+TEST(UnevenShares, OfTheSlowDeviceCount) {
+  Model model = Analyse(Layers(4, 40, 4096));
+  EXPECT_GT(Step(model, {8, 32}).step_seconds, Step(model, {}).step_seconds);
+}
+
+}  // namespace
+}  // namespace heddle
