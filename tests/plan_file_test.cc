@@ -130,13 +130,13 @@ TEST_F(PlanFile, NamedDevicesReadBack) {
   Plan plan = ExpertPlan(model_, LoadCluster("local:8"), {.dp = 2, .pp = 2});
   SetLogLevel(LogLevel::kInfo);
   plan.model = plan_.model;
-  Place(plan.stages[1].mesh, {1, 5});
+  Place(plan.stages[1].mesh, {3, 5});
   Json json = ParseJson(ToJson(plan, model_), "plan.json");
-  EXPECT_EQ(json["stages"][1]["devices"], Json::parse("[[1, 1], [5, 5]]"));
+  EXPECT_EQ(json["stages"][1]["devices"], Json::parse("[[3, 3], [5, 5]]"));
   EXPECT_EQ(FromJson(json, model_, "plan.json"), plan);
-  json["stages"][1]["devices"] = Json::parse("[[5, 5], [1, 1]]");
+  json["stages"][1]["devices"] = Json::parse("[[5, 5], [3, 3]]");
   EXPECT_EQ(RefusalOf(json),
-            "plan.json: stages[1].devices: [[5,5],[1,1]]: ranges must ascend and have nothing in "
+            "plan.json: stages[1].devices: [[5,5],[3,3]]: ranges must ascend and have nothing in "
             "common");
   json["stages"][1]["devices"] = Json::parse("[[5, 5], 1]");
   EXPECT_EQ(RefusalOf(json),

@@ -92,7 +92,7 @@ SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
   Remark(problem.cluster, degrees, proposal.plan.batch);
   result.memory_limit = MemoryLimit(problem);
-  result.judged.push_back(Judge(problem, std::move(proposal), result.memory_limit));
+  result.judged.push_back(Judge(problem, std::move(proposal)));
   result.proposals.considered = 1;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;

@@ -337,7 +337,7 @@ std::vector<Mistake> Orders() {
       {"UnknownBuffer", kOneStage, [](Program& p) { At(p.runs[0], {}).reads[0] = BufferId{9999}; },
        "there is no buffer 9999"},
       {"NoRun", kTwoStages, [](Program& p) { p.runs.pop_back(); },
-       "stage 1 is on 0 runs, must be 1"},
+       "stage 1 is run by 0 devices, must be 4"},
   };
 }
 

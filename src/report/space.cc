@@ -27,8 +27,7 @@ class Evaluator {
   explicit Evaluator(const SearchProblem& problem)
       : problem_(problem),
         model_(WithComputeType(problem.model, problem.precision)),
-        prices_(model_, problem.cluster, OptionsOf(problem)),
-        limit_(MemoryLimit(problem)) {
+        prices_(model_, problem.cluster, OptionsOf(problem)) {
     problems_.reserve(kPolicies);
     for (size_t p = 0; p < kPolicies; ++p) {
       problems_.push_back(problem);
@@ -60,10 +59,7 @@ class Evaluator {
 
  private:
   static PriceOptions OptionsOf(const SearchProblem& problem) {
-    Precision precision;
-    precision.compute = problem.precision;
-    precision.gradients = problem.gradients;
-    precision.products = problem.products;
+    Precision precision = PrecisionOf(problem);
     return {precision, problem.sim, problem.whole, nullptr};
   }
 
@@ -72,7 +68,7 @@ class Evaluator {
     proposal.plan =
         Assemble(problems_[p], hash_, prices_, *estimators_[p], row.configuration, estimate);
     StepSize size = SizeOfStep(problem_.model, proposal.plan);
-    JudgedPlan judged = Judge(problems_[p], std::move(proposal), limit_);
+    JudgedPlan judged = Judge(problems_[p], std::move(proposal));
     const SimResult& result = judged.result;
     row.fits = judged.fits;
     row.step_seconds = result.step_seconds;
@@ -85,7 +81,6 @@ class Evaluator {
   const SearchProblem& problem_;
   Model model_;
   Prices prices_;
-  int64_t limit_;
   uint64_t hash_ = StableHash(problem_.model.graph);
   std::vector<SearchProblem> problems_;
   std::vector<std::unique_ptr<Estimator>> estimators_;

@@ -24,9 +24,7 @@ Plan StartPlan(const SearchProblem& problem, uint64_t hash) {
   plan.model.hash = hash;
   plan.cluster = problem.cluster;
   plan.batch = std::max<int64_t>(1, BatchSize(problem.model));
-  plan.precision.compute = problem.precision;
-  plan.precision.gradients = problem.gradients;
-  plan.precision.products = problem.products;
+  plan.precision = PrecisionOf(problem);
   plan.local_batch_statistics = problem.local_batch_statistics;
   plan.bucket_bytes = problem.bucket_bytes;
   return plan;

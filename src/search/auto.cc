@@ -201,10 +201,7 @@ class Explorer {
 }  // namespace
 
 Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
-  Precision precision;
-  precision.compute = problem.precision;
-  precision.gradients = problem.gradients;
-  precision.products = problem.products;
+  Precision precision = PrecisionOf(problem);
   Model model = WithComputeType(problem.model, problem.precision);
   Prices prices(model, problem.cluster, {precision, problem.sim, problem.whole, std::move(solver)});
   return Explorer(problem, prices).Run();

@@ -27,10 +27,7 @@ int64_t DivisorUpTo(int64_t n, int64_t limit) {
 }  // namespace
 
 BlockTimes::BlockTimes(const SearchProblem& problem, const Model& model) {
-  Precision precision;
-  precision.compute = problem.precision;
-  precision.gradients = problem.gradients;
-  precision.products = problem.products;
+  Precision precision = PrecisionOf(problem);
   Network network(problem.cluster, LinkEfficiency(problem.cluster, problem.sim));
   int64_t batch = std::max<int64_t>(1, BatchSize(model));
   std::vector<int64_t> parts;

@@ -49,7 +49,6 @@ void Merge(std::vector<DeviceGroup>& groups, const Alike& alike) {
 }  // namespace
 
 std::vector<DeviceGroup> FindDeviceGroups(const Cluster& cluster, size_t most) {
-  
   std::vector<DeviceGroup> groups = Machines(cluster);
   if (groups.size() > most) {
     Merge(groups, [](const DeviceGroup& a, const DeviceGroup& b) {
@@ -85,6 +84,5 @@ std::vector<int64_t> DevicesIn(const std::vector<DeviceGroup>& groups, uint32_t 
   std::sort(devices.begin(), devices.end());
   return devices;
 }
-
 
 }  // namespace heddle

@@ -30,5 +30,4 @@ double BandwidthBetween(const Cluster& cluster, const DeviceGroup& a, const Devi
 // The devices of those groups that are in the set, ascending.
 std::vector<int64_t> DevicesIn(const std::vector<DeviceGroup>& groups, uint32_t set);
 
-
 }  // namespace heddle

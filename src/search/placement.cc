@@ -70,10 +70,9 @@ void Placements::CutUnits(const Model& model) {
         block.parameters += Elements(value.type.shape);
       }
       for (ValueId v : node.results) {
-        bool away = std::any_of(model.readers[v.index()].begin(), model.readers[v.index()].end(),
-                                [&](NodeId reader) {
-                                  return model.block_of[reader.index()] > static_cast<int>(b);
-                                });
+        bool away = std::any_of(
+            model.readers[v.index()].begin(), model.readers[v.index()].end(),
+            [&](NodeId reader) { return model.block_of[reader.index()] > static_cast<int>(b); });
         const TensorType& type = model.graph.value(v).type;
         if (away) block.handed_on += Elements(type.shape) * static_cast<double>(SizeOf(type.dtype));
       }

@@ -64,7 +64,9 @@ class Placements {
 
   const std::vector<DeviceGroup>& groups() const { return groups_; }
   const std::vector<Unit>& units() const { return units_; }
-  const std::vector<std::vector<int>>& decisions() const { return decisions_; }  // units, heaviest first
+  const std::vector<std::vector<int>>& decisions() const {
+    return decisions_;
+  }  // units, heaviest first
   const std::vector<Action>& actions() const { return actions_; }
   const BlockTimes& times() const { return times_; }
   const SearchProblem& problem() const { return problem_; }

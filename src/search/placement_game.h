@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "search/prior.h"
-#include "search/tree_search.h"
 
 namespace heddle {
 

@@ -100,8 +100,8 @@ bool Placements::SetData(const Part& part, int64_t samples, int64_t width, Mesh&
     }
   }
   auto seconds = [&](size_t rank, int64_t n) {
-    double each = times_.Seconds(type[rank], part.first_block, part.last_block,
-                                 static_cast<double>(n));
+    double each =
+        times_.Seconds(type[rank], part.first_block, part.last_block, static_cast<double>(n));
     return each > 0 ? each : static_cast<double>(n);
   };
   std::vector<int64_t> shares = ShareSamples(samples, type.size(), seconds);
@@ -128,10 +128,7 @@ std::vector<Strategy> Placements::TensorStrategies(const Part& part, int64_t sam
     std::lock_guard lock(mutex_);
     std::unique_ptr<Machine>& at = machines_[{group.type.value, width}];
     if (!at) {
-      Precision precision;
-      precision.compute = problem_.precision;
-      precision.gradients = problem_.gradients;
-      precision.products = problem_.products;
+      Precision precision = PrecisionOf(problem_);
       at = std::make_unique<Machine>();
       std::vector<int64_t> devices(group.devices.begin(), group.devices.begin() + width);
       at->cluster = Select(problem_.cluster, devices);
@@ -154,8 +151,7 @@ std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy)
   Stage stage;
   stage.first_block = part.first_block;
   stage.last_block = part.last_block;
-  stage.recompute.assign(static_cast<size_t>(part.last_block - part.first_block),
-                         policy.recompute);
+  stage.recompute.assign(static_cast<size_t>(part.last_block - part.first_block), policy.recompute);
   std::vector<Strategy> strategies(model_.graph.nodes.size());
   std::vector<int64_t> devices;
   if (part.way == Way::kDuplicate) {
@@ -198,9 +194,7 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
   plan.cluster = problem_.cluster;
   plan.batch = BatchSize(model_);
   plan.microbatches = policy.microbatches;
-  plan.precision.compute = problem_.precision;
-  plan.precision.gradients = problem_.gradients;
-  plan.precision.products = problem_.products;
+  plan.precision = PrecisionOf(problem_);
   plan.local_batch_statistics = problem_.local_batch_statistics;
   plan.bucket_bytes = problem_.bucket_bytes;
   plan.zero.level = policy.zero;

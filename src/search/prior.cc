@@ -72,8 +72,7 @@ PlacementGraph GraphOf(const Placements& space) {
     out.group_sizes.push_back(static_cast<float>(memory / size));
     out.group_sizes.push_back(static_cast<float>(groups[a].bandwidth / widest));
     for (size_t b = 0; b < groups.size(); ++b) {
-      double width =
-          a == b ? groups[a].bandwidth : BandwidthBetween(cluster, groups[a], groups[b]);
+      double width = a == b ? groups[a].bandwidth : BandwidthBetween(cluster, groups[a], groups[b]);
       out.links.push_back(static_cast<float>(width / widest));
     }
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "search/placement.h"
+#include "search/tree_search.h"
 
 namespace heddle {
 
@@ -33,8 +34,8 @@ struct PlacementGraph {
 
 struct PrefixState {
   Prefix prefix;
-  PlacementStrategy strategy;       // as the prefix is completed
-  std::vector<float> group_busy;    // share of the step each group's devices compute, of the busiest
+  PlacementStrategy strategy;     // as the prefix is completed
+  std::vector<float> group_busy;  // share of the step each group's devices compute, of the busiest
   std::vector<float> group_memory;  // peak over what there is
   float value = 0;                  // as the tree has it
 };

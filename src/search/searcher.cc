@@ -207,6 +207,14 @@ const SearcherDef* FindSearcher(std::string_view name) {
   return nullptr;
 }
 
+Precision PrecisionOf(const SearchProblem& problem) {
+  Precision precision;
+  precision.compute = problem.precision;
+  precision.gradients = problem.gradients;
+  precision.products = problem.products;
+  return precision;
+}
+
 namespace {
 
 int64_t LimitOf(const SearchProblem& problem, const DeviceType& type) {

@@ -67,6 +67,9 @@ struct SearchProblem {
   }
 };
 
+// What plans of the problem compute and reduce in.
+Precision PrecisionOf(const SearchProblem& problem);
+
 // The bytes a device may reserve: by the smallest, and of one.
 int64_t MemoryLimit(const SearchProblem& problem);
 int64_t MemoryLimit(const SearchProblem& problem, int64_t device);

@@ -63,8 +63,7 @@ class Tree {
       sum += draws.back();
     }
     for (size_t i = 0; i < draws.size(); ++i) {
-      root_.priors[i] =
-          (1 - options_.noise) * root_.priors[i] + options_.noise * draws[i] / sum;
+      root_.priors[i] = (1 - options_.noise) * root_.priors[i] + options_.noise * draws[i] / sum;
     }
   }
 
@@ -77,9 +76,9 @@ class Tree {
       const TreeNode::Child& child = node.children[i];
       int64_t n = child.visits + child.under_way;
       // Those under way count as lost.
-      double q = n == 0 ? node.own
-                        : (child.sum - static_cast<double>(child.under_way)) /
-                              static_cast<double>(n);
+      double q = n == 0
+                     ? node.own
+                     : (child.sum - static_cast<double>(child.under_way)) / static_cast<double>(n);
       double score = q + c * node.priors[i] * parent / (1 + static_cast<double>(n));
       if (score > most) {
         most = score;

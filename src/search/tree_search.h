@@ -39,9 +39,9 @@ struct TreeOptions {
 struct TreeResult {
   Prefix best;
   double value = 0;
-  int64_t playouts = 0;               // of them
-  int64_t found = 0;                  // the playout that found the best
-  std::vector<int64_t> root_visits;   // per action of the root
+  int64_t playouts = 0;              // of them
+  int64_t found = 0;                 // the playout that found the best
+  std::vector<int64_t> root_visits;  // per action of the root
 };
 
 TreeResult SearchTree(TreeGame& game, const TreeOptions& options);

@@ -30,8 +30,8 @@ SimResult Step(const Model& model, std::vector<int64_t> shares) {
 }
 
 TEST(UnevenShares, FollowTheSpeed) {
-  Model model = Analyse(Layers(4, 40, 4096));
-  SimResult even = Step(model, {}), same = Step(model, {20, 20}), fair = Step(model, {32, 8});
+  Model model = Analyse(Layers(4, 20000, 2048));
+  SimResult even = Step(model, {}), same = Step(model, {10000, 10000}), fair = Step(model, {16000, 4000});
   EXPECT_EQ(even.step_seconds, same.step_seconds);
   ASSERT_EQ(fair.devices.size(), 2u);
   // Work beside the update, which both do whole.
@@ -45,8 +45,8 @@ TEST(UnevenShares, FollowTheSpeed) {
 
 // The same shares the other way round are worse than none.
 TEST(UnevenShares, OfTheSlowDeviceCount) {
-  Model model = Analyse(Layers(4, 40, 4096));
-  EXPECT_GT(Step(model, {8, 32}).step_seconds, Step(model, {}).step_seconds);
+  Model model = Analyse(Layers(4, 20000, 2048));
+  EXPECT_GT(Step(model, {4000, 16000}).step_seconds, Step(model, {}).step_seconds);
 }
 
 }  // namespace
