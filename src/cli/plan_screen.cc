@@ -11,6 +11,7 @@
 #include "cluster/topology.h"
 #include "plan/precision.h"
 #include "plan/save_interval.h"
+#include "report/group_table.h"
 #include "report/step_size.h"
 #include "search/assemble.h"
 
@@ -132,7 +133,7 @@ std::string Lost(const JudgedPlan& judged, const SearchResult& result) {
   if (!judged.fits) {
     return fmt::format("{} needs {}, {} more than may be used",
                        StageOf(judged.plan, judged.result.worst_device), Size(judged.reserved()),
-                       Size(judged.reserved() - result.memory_limit));
+                       Size(judged.reserved() - judged.memory_limit));
   }
   double best = result.judged.front().result.step_seconds;
   return fmt::format("{} slower", Percent(judged.result.step_seconds / best - 1));
@@ -235,7 +236,7 @@ std::string Screen(const PlanReport& report) {
                       1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
   const MemoryKinds& m = best.memory;
   text += fmt::format("  memory       {} of the {} that may be used{}\n", Size(best.reserved()),
-                      Size(result.memory_limit), best.fits ? "" : ": it does not fit");
+                      Size(best.memory_limit), best.fits ? "" : ": it does not fit");
   text += fmt::format(
       "               weights {}, gradients {}, optimizer {}, activations {}, buffers {}\n",
       Size(m.weights), Size(m.gradients), Size(m.optimizer), Size(m.activations), Size(m.buffers));
@@ -251,6 +252,7 @@ std::string Screen(const PlanReport& report) {
   }
   if (report.mtbf > 0) text += SaveText(best, report.mtbf);
   text += Stages(report.model, plan);
+  text += GroupTable(result);
   if (result.judged.size() > 1) text += "\n  what lost\n";
   for (size_t i = 1; i < result.judged.size(); ++i) {
     const JudgedPlan& other = result.judged[i];
@@ -280,7 +282,7 @@ Json ToJson(const PlanReport& report) {
                {"considered", result.proposals.considered},
                {"peak_memory_bytes", best.result.peak_memory_bytes},
                {"reserved_memory_bytes", best.reserved()},
-               {"memory_limit_bytes", result.memory_limit}};
+               {"memory_limit_bytes", best.memory_limit}};
   bool bounded = result.proposals.lower_bound > 0;
   json["lower_bound_seconds"] = bounded ? Json(result.proposals.lower_bound) : Json();
   json["gap"] = bounded ? Json(result.gap()) : Json();
@@ -297,6 +299,7 @@ Json ToJson(const PlanReport& report) {
                           {"save_seconds", advice.seconds},
                           {"interval_seconds", advice.interval}};
   }
+  if (!IsHomogeneous(plan.cluster)) json["groups"] = GroupsJson(result);
   json["degrees"] = DegreesJson(report.model, plan);
   json["mfu"] = Mfu(best, size);
   json["bubble"] = best.result.bubble;

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "cluster/builder.h"
 #include "cluster/presets.h"
-#include "cluster/topology.h"
+#include "cluster/yaml.h"
 
 namespace heddle {
 namespace {
@@ -40,18 +40,13 @@ GroupId AddMachine(ClusterBuilder& builder, const DeviceType& type, int64_t card
 }  // namespace
 
 Cluster TagTestbed() {
-  ClusterBuilder builder;
-  Group whole;
-  whole.name = "tag-testbed";
-  whole.kind = GroupKind::kCluster;
-  whole.link = LinkOf("ethernet", kFar, 12e-6);
-  GroupId v100 = AddMachine(builder, Known("v100-sxm2-16gb"), 4, 20e9, kFar);
-  GroupId gtx = AddMachine(builder, Known("gtx-1080ti"), 2, 8e9, kFar);
-  GroupId p100 = AddMachine(builder, Known("p100-pcie-12gb"), 2, 8e9, kFar);
-  AddMembers(whole, {1, {}, v100});
-  AddMembers(whole, {4, {}, gtx});
-  AddMembers(whole, {2, {}, p100});
-  return std::move(builder).Finish(whole);
+  return ClusterFromYaml(
+      "link: {name: ethernet, bandwidth: 2.81 GB/s, latency: 12 us}\n"
+      "nodes:\n"
+      "  - {preset: v100x4, count: 1}\n"
+      "  - {preset: 1080tix2, count: 4}\n"
+      "  - {preset: p100x2, count: 2}\n",
+      "tag-testbed");
 }
 
 Cluster RandomTopology(uint64_t seed, double bytes) {

@@ -1,8 +1,7 @@
 // The tree search where devices or links differ. Plans on some of the types alone are proposed too, so that more devices
 // never make a plan worse.
 #include <algorithm>
-#include <bit>
-#include <set>
+#include <chrono>
 
 #include "cluster/select.h"
 #include "cluster/topology.h"
@@ -16,27 +15,6 @@ namespace {
 constexpr int64_t kPlayouts = 800;
 constexpr size_t kProposed = 4;  // of the tree
 constexpr size_t kMostTypes = 4;
-
-// The same problem on other devices.
-SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
-  SearchProblem part{.model = problem.model, .cluster = cluster};
-  part.fixed = problem.fixed;
-  part.precision = problem.precision;
-  part.gradients = problem.gradients;
-  part.products = problem.products;
-  part.local_batch_statistics = problem.local_batch_statistics;
-  part.bucket_bytes = problem.bucket_bytes;
-  part.memory_limit = problem.memory_limit;
-  part.reserve = problem.reserve;
-  part.whole = problem.whole;
-  part.sim = problem.sim;
-  part.every_microbatch = problem.every_microbatch;
-  part.deadline = problem.deadline;
-  part.stop = problem.stop;
-  part.prior = problem.prior;
-  part.playouts = problem.playouts;
-  return part;
-}
 
 // Devices of a part's plans as those of the whole.
 void Return(const SearchProblem& problem, const std::vector<int64_t>& devices, Plan& plan) {
@@ -56,6 +34,37 @@ bool IsFree(const SearchProblem& problem) {
          !fixed.offload && fixed.layers_per_stage.empty() && problem.whole.empty();
 }
 
+// Simulated as they may be, or estimated: what is judged first.
+bool Sooner(const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; }
+
+// Simulations of many devices take long.
+int64_t PlayoutsOf(const SearchProblem& problem) {
+  if (problem.playouts > 0) return problem.playouts;
+  constexpr int64_t kFew = 16, kLeast = 40;
+  return std::clamp(kPlayouts * kFew / DeviceCount(problem.cluster), kLeast, kPlayouts);
+}
+
+// The same problem on other devices.
+SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
+  SearchProblem part{.model = problem.model, .cluster = cluster};
+  part.fixed = problem.fixed;
+  part.precision = problem.precision;
+  part.gradients = problem.gradients;
+  part.products = problem.products;
+  part.local_batch_statistics = problem.local_batch_statistics;
+  part.bucket_bytes = problem.bucket_bytes;
+  part.memory_limit = problem.memory_limit;
+  part.reserve = problem.reserve;
+  part.whole = problem.whole;
+  part.sim = problem.sim;
+  part.every_microbatch = problem.every_microbatch;
+  part.deadline = problem.deadline;
+  part.stop = problem.stop;
+  part.prior = problem.prior;
+  part.playouts = std::max<int64_t>(8, PlayoutsOf(problem) / 4);
+  return part;
+}
+
 Proposals ProposeTree(const SearchProblem& problem) {
   Proposals out;
   Model model = WithComputeType(problem.model, problem.precision);
@@ -63,19 +72,28 @@ Proposals ProposeTree(const SearchProblem& problem) {
   std::unique_ptr<Prior> uniform = UniformPrior();
   PlacementGame game(space, problem.prior != nullptr ? *problem.prior : *uniform);
   TreeOptions options;
-  options.playouts = problem.playouts > 0 ? problem.playouts : kPlayouts;
+  options.playouts = PlayoutsOf(problem);
+  // Half of the time that is left, as what it finds is to be judged.
+  auto now = std::chrono::steady_clock::now();
+  bool endless = problem.deadline == std::chrono::steady_clock::time_point::max();
+  auto until = endless ? problem.deadline : now + (problem.deadline - now) / 2;
   options.over = [&] {
     if (problem.progress) problem.progress("searching placements");
-    return problem.Over();
+    return problem.Over() || std::chrono::steady_clock::now() >= until;
   };
   TreeResult found = SearchTree(game, options);
   out.considered = static_cast<size_t>(found.playouts);
-  for (const PlacementStrategy& strategy : game.Best(kProposed)) {
-    if (!problem.Over()) game.Polish(strategy);
+  std::vector<PlacementStrategy> best = game.Best(kProposed);
+  if (std::find(best.begin(), best.end(), space.Everywhere()) == best.end()) {
+    best.push_back(space.Everywhere());
+  }
+  for (const PlacementStrategy& strategy : best) {
+    if (!game.Of(strategy).possible) continue;
+    if (!options.over() && strategy != space.Everywhere()) game.Polish(strategy);
     const Evaluated& evaluated = game.Of(strategy);
     std::optional<Plan> plan = space.ToPlan(strategy, evaluated.policy);
-    std::string from = "tree search";
-    if (strategy == space.Everywhere()) from = "data in proportion to speed";
+    std::string from =
+        strategy == space.Everywhere() ? std::string(kProportional) : std::string("tree search");
     out.plans.push_back({std::move(*plan), std::move(from), evaluated.seconds, 0, 0});
   }
   return out;
@@ -87,6 +105,11 @@ void ProposeParts(const SearchProblem& problem, Proposals& out) {
   if (types < 2 || types > kMostTypes) return;
   for (uint32_t set = 1; set + 1 < uint32_t{1} << types; ++set) {
     if (problem.Over() && !out.plans.empty()) return;
+    std::string names;
+    for (size_t t = 0; t < types; ++t) {
+      if ((set >> t & 1) == 0) continue;
+      names += (names.empty() ? "" : " and ") + problem.cluster.device_types[t].name;
+    }
     std::vector<int64_t> devices;
     for (const DeviceRun& run : EqualRuns(problem.cluster)) {
       if ((set >> run.type.index() & 1) == 0) continue;
@@ -97,11 +120,12 @@ void ProposeParts(const SearchProblem& problem, Proposals& out) {
     SearchProblem part = On(problem, cluster);
     Proposals of = ProposeAnywhere(part);
     out.considered += of.considered;
+    std::stable_sort(of.plans.begin(), of.plans.end(), Sooner);
     if (of.plans.size() > 2) of.plans.resize(2);
     for (Proposal& proposal : of.plans) {
       Return(problem, devices, proposal.plan);
       proposal.bound = 0;
-      proposal.from += " on some types";
+      proposal.from += " on " + names;
       out.plans.push_back(std::move(proposal));
     }
   }
@@ -122,6 +146,7 @@ Proposals Propose(const SearchProblem& problem) {
   if (out.plans.size() > 2) out.plans.resize(2);
   ProposeParts(problem, out);
   Append(out, ProposeTree(problem));
+  std::stable_sort(out.plans.begin(), out.plans.end(), Sooner);
   out.space = "placements of units of the model on device groups, and the exact search's space";
   return out;
 }

@@ -130,7 +130,7 @@ Evaluated PlacementGame::Judged(Plan plan, const Policy& policy) const {
   return out;
 }
 
-// One micro-batch, or those that fill a pipeline; where that does not fit, with ZeRO 1, and recomputed.
+// One micro-batch, or those that fill a pipeline; where that does not fit, with ZeRO 1, recomputed, with ZeRO 3.
 Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
   const FixedDegrees& fixed = space_.problem().fixed;
   Policy policy{fixed.microbatches.value_or(1), fixed.zero.value_or(0),
@@ -154,10 +154,14 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
     piped.recompute = RecomputePolicy::kFull;
     consider(piped);
   }
+  if (!best.fits && !fixed.zero && HasData(*plan)) {
+    piped.zero = 3;
+    consider(piped);
+  }
   return best;
 }
 
-// Twice or half as many micro-batches, ZeRO 1 or none, as long as that is better.
+// Twice or half as many micro-batches, another ZeRO level, other recomputation, as long as that is better.
 void PlacementGame::Polish(const PlacementStrategy& strategy) {
   const FixedDegrees& fixed = space_.problem().fixed;
   Evaluated& best = known_.at(strategy);
@@ -171,9 +175,16 @@ void PlacementGame::Polish(const PlacementStrategy& strategy) {
       near.push_back(best.policy);
       near.back().microbatches = m / 2;
     }
-    if (!fixed.zero) {
+    for (int zero : {0, 1, 3}) {
+      if (fixed.zero || zero == best.policy.zero) continue;
       near.push_back(best.policy);
-      near.back().zero = 1 - best.policy.zero;
+      near.back().zero = zero;
+    }
+    for (RecomputePolicy policy :
+         {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+      if (fixed.recompute || policy == best.policy.recompute) continue;
+      near.push_back(best.policy);
+      near.back().recompute = policy;
     }
     std::vector<Evaluated> found(near.size());
     InParallel(near.size(), [&](size_t i) {

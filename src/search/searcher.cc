@@ -164,6 +164,7 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
     judged.least_bytes = std::max(judged.least_bytes, bytes);
     roomy = roomy && bytes <= LeastLimit(problem, stage.mesh);
   }
+  judged.memory_limit = MemoryLimit(problem);
   judged.simulated = roomy || problem.simulate_all;
   if (!judged.simulated) return judged;
   int64_t few = 0;
@@ -175,8 +176,8 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
     judged.simulated_microbatches = judged.plan.microbatches;
   }
   SetHost(problem, judged);
-  judged.fits = judged.fits_host() &&
-                judged.reserved() <= MemoryLimit(problem, judged.result.worst_device);
+  judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
+  judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
   }

@@ -105,7 +105,8 @@ struct JudgedPlan {
   int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
   double estimate = 0, estimated_bytes = 0, bound = 0;
   SimResult result;
-  MemoryKinds memory;                      // of the worst device
+  int64_t memory_limit = 0;                // what the worst device may use
+  MemoryKinds memory;                      // of it
   int64_t host_bytes = 0;                  // of what is offloaded, on the machine that holds most
   std::optional<int64_t> host_limit = {};  // what it has for that; nothing: not known
   bool fits_host() const { return !host_limit || host_bytes <= *host_limit; }

@@ -13,6 +13,9 @@ SearcherDef IlpSearcher();
 SearcherDef BruteSearcher();
 SearcherDef MctsSearcher();
 
+// What plans of data parallelism come from, and with shares by speed.
+constexpr std::string_view kProportional = "data in proportion to speed";
+
 // The exact search, and where devices or links differ the tree search beside it.
 Proposals ProposeAnywhere(const SearchProblem& problem);
 

@@ -117,6 +117,7 @@ class Refiner {
   Classes Run() {
     Gather();
     Start();
+    alone_ = device_;
     if (options_.fold) {
       size_t count = 0;
       for (size_t now = Count(); now != count; now = Count()) {
@@ -274,8 +275,10 @@ class Refiner {
     out.class_of = Numbered(device_, devices);
     std::vector<int> link_class = Numbered(link_, links);
     std::vector<int> who_class = Numbered(who_, whos);
+    std::map<uint64_t, int> alike;
     for (size_t d : devices) {
-      out.devices.push_back({static_cast<int64_t>(d), 0, run_[d], slow_[d]});
+      int first = alike.try_emplace(alone_[d], static_cast<int>(out.devices.size())).first->second;
+      out.devices.push_back({static_cast<int64_t>(d), 0, run_[d], slow_[d], first});
     }
     for (int c : out.class_of) ++out.devices[static_cast<size_t>(c)].count;
     for (size_t l : links) out.capacities.push_back(network_.capacity(links_[l]));
@@ -383,6 +386,7 @@ class Refiner {
   std::vector<std::vector<Use>> uses_;                      // per link in use
   std::vector<std::vector<std::pair<int, double>>> loads_;  // per group, then message
   std::vector<uint64_t> device_, link_, who_;               // colours
+  std::vector<uint64_t> alone_;                             // of devices, without neighbours
   std::vector<double> slow_;
   std::vector<int> run_;
 };

@@ -230,13 +230,16 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
 
 std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
                                 const TaskList& tasks, const Classes& classes, int device_class,
-                                const ComputeCost& compute, int inner_level) {
+                                const ComputeCost& compute, int inner_level,
+                                const std::vector<TaskCost>* alike) {
   Pricer pricer(program, classes, device_class, compute, inner_level);
   std::vector<TaskCost> costs;
   costs.reserve(tasks.keys.size());
   for (int i : tasks.keys) {
-    costs.push_back(
-        pricer.Of(run.instructions[static_cast<size_t>(i)], tasks.tasks[static_cast<size_t>(i)]));
+    const SimTask& task = tasks.tasks[static_cast<size_t>(i)];
+    bool known = alike != nullptr && task.kind == TaskKind::kLocal;
+    costs.push_back(known ? (*alike)[costs.size()]
+                          : pricer.Of(run.instructions[static_cast<size_t>(i)], task));
   }
   return costs;
 }

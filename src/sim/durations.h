@@ -30,9 +30,11 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
                                              const Segment& segment, const Position& position,
                                              const StackCosts& stack);
 
-// Per TaskList::keys. Links of `inner_level` and deeper lie inside a node.
+// Per TaskList::keys. Links of `inner_level` and deeper lie inside a node. `alike`: the costs of a class whose devices do
+// by themselves what these do, or null.
 std::vector<TaskCost> FindCosts(const Program& program, const DeviceProgram& run,
                                 const TaskList& tasks, const Classes& classes, int device_class,
-                                const ComputeCost& compute, int inner_level);
+                                const ComputeCost& compute, int inner_level,
+                                const std::vector<TaskCost>* alike);
 
 }  // namespace heddle

@@ -119,8 +119,10 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
   UseMeasured(compute, out);
   for (size_t c = 0; c < out.classes.devices.size(); ++c) {
     size_t run = static_cast<size_t>(out.classes.devices[c].run);
+    auto alike = static_cast<size_t>(out.classes.devices[c].alike);
+    const std::vector<TaskCost>* known = alike < c ? &out.costs[alike] : nullptr;
     out.costs.push_back(FindCosts(program, program.runs[run], out.lists[run], out.classes,
-                                  static_cast<int>(c), compute[c], out.inner_level));
+                                  static_cast<int>(c), compute[c], out.inner_level, known));
   }
   return out;
 }

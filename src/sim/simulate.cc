@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <tuple>
 
 #include "cluster/topology.h"
 #include "program/text.h"
@@ -132,15 +134,34 @@ int64_t HostBytes(const Program& program, int64_t device) {
   return bytes;
 }
 
-// Devices of a class hold the same at the same instructions.
-void AddMemory(const Program& program, const Cluster& cluster, const MemoryHabits& habits,
-               SimResult& result) {
+// Devices that do the same by themselves, and send and get as much in each transfer, hold the same.
+using Moved = std::tuple<int, std::vector<std::vector<double>>>;
+Moved MovedBy(const Classes& classes, size_t c) {
+  std::vector<std::vector<double>> bytes;
+  for (const auto* lists : {&classes.sends[c], &classes.receives[c]}) {
+    for (const std::vector<int>& messages : *lists) {
+      bytes.emplace_back();
+      for (int message : messages) {
+        bytes.back().push_back(classes.messages[static_cast<size_t>(message)].bytes);
+      }
+      std::sort(bytes.back().begin(), bytes.back().end());
+    }
+  }
+  return {classes.devices[c].alike, std::move(bytes)};
+}
+
+void AddMemory(const Program& program, const Cluster& cluster, const Classes& classes,
+               const MemoryHabits& habits, SimResult& result) {
   MemoryModel model(program, habits);
   double most = -1;
   ReplayOptions options;
   options.timeline = false;
-  for (DeviceResult& device : result.devices) {
-    MemoryTimeline timeline = Replay(model, device.device, options);
+  std::map<Moved, MemoryTimeline> known;
+  for (size_t c = 0; c < result.devices.size(); ++c) {
+    DeviceResult& device = result.devices[c];
+    auto [found, fresh] = known.try_emplace(MovedBy(classes, c));
+    if (fresh) found->second = Replay(model, device.device, options);
+    const MemoryTimeline& timeline = found->second;
     device.peak_memory = timeline.peak;
     device.memory = timeline.peak_kinds;
     device.host_memory = HostBytes(program, device.device);
@@ -174,7 +195,7 @@ Simulation RunSimulation(const Program& program, const Cluster& cluster,
   double ready = Now();
   out.timeline = Execute(out.prepared);
   out.result = Summarise(program, out.prepared, out.timeline);
-  AddMemory(program, cluster, HabitsOf(options), out.result);
+  AddMemory(program, cluster, out.prepared.classes, HabitsOf(options), out.result);
   out.result.prepare_seconds = ready - begin;
   out.result.simulate_seconds = Now() - begin;
   return out;

@@ -31,7 +31,8 @@ SimResult Step(const Model& model, std::vector<int64_t> shares) {
 
 TEST(UnevenShares, FollowTheSpeed) {
   Model model = Analyse(Layers(4, 20000, 2048));
-  SimResult even = Step(model, {}), same = Step(model, {10000, 10000}), fair = Step(model, {16000, 4000});
+  SimResult even = Step(model, {}), same = Step(model, {10000, 10000}),
+            fair = Step(model, {16000, 4000});
   EXPECT_EQ(even.step_seconds, same.step_seconds);
   ASSERT_EQ(fair.devices.size(), 2u);
   // Work beside the update, which both do whole.
