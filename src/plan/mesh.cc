@@ -71,7 +71,14 @@ int64_t LargestOf(const MeshAxis& axis) {
 
 std::string ToString(const MeshAxis& axis) {
   std::string text = fmt::format("{} {}", axis.name, axis.size);
-  return axis.shares.empty() ? text : fmt::format("{} ({})", text, fmt::join(axis.shares, ":"));
+  if (axis.shares.empty()) return text;
+  std::vector<std::string> runs;
+  for (size_t begin = 0, end = 0; begin < axis.shares.size(); begin = end) {
+    while (end < axis.shares.size() && axis.shares[end] == axis.shares[begin]) ++end;
+    runs.push_back(end - begin == 1 ? fmt::format("{}", axis.shares[begin])
+                                    : fmt::format("{}x{}", end - begin, axis.shares[begin]));
+  }
+  return fmt::format("{} ({})", text, fmt::join(runs, ":"));
 }
 
 Position PositionOf(const Mesh& mesh, int64_t index) {

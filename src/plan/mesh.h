@@ -54,7 +54,7 @@ int64_t UnitsOf(const MeshAxis& axis);
 // The index that has most.
 int64_t LargestOf(const MeshAxis& axis);
 
-// "dp 2", "dp 2 (3:1)".
+// "dp 2", "dp 2 (3:1)", "dp 6 (4x3:2x1)": four of 3 each, two of 1.
 std::string ToString(const MeshAxis& axis);
 
 // Where a device is on each axis.

@@ -1,6 +1,7 @@
 // The tree search where devices or links differ. Plans on some of the types alone are proposed too, so that more devices
 // never make a plan worse.
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 #include "cluster/select.h"
@@ -40,7 +41,7 @@ bool Sooner(const Proposal& a, const Proposal& b) { return a.estimate < b.estima
 // Simulations of many devices take long.
 int64_t PlayoutsOf(const SearchProblem& problem) {
   if (problem.playouts > 0) return problem.playouts;
-  constexpr int64_t kFew = 16, kLeast = 40;
+  constexpr int64_t kFew = 16, kLeast = 16;
   return std::clamp(kPlayouts * kFew / DeviceCount(problem.cluster), kLeast, kPlayouts);
 }
 
@@ -60,15 +61,16 @@ SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
   part.every_microbatch = problem.every_microbatch;
   part.deadline = problem.deadline;
   part.stop = problem.stop;
-  part.prior = problem.prior;
-  part.playouts = std::max<int64_t>(8, PlayoutsOf(problem) / 4);
   return part;
 }
 
-Proposals ProposeTree(const SearchProblem& problem) {
-  Proposals out;
-  Model model = WithComputeType(problem.model, problem.precision);
-  Placements space(problem, model);
+bool IsThere(const Proposals& proposals, const Plan& plan) {
+  return std::any_of(proposals.plans.begin(), proposals.plans.end(),
+                     [&](const Proposal& other) { return other.plan == plan; });
+}
+
+// What the tree finds, and data in proportion to speed.
+void ProposeTree(const SearchProblem& problem, const Placements& space, Proposals& out) {
   std::unique_ptr<Prior> uniform = UniformPrior();
   PlacementGame game(space, problem.prior != nullptr ? *problem.prior : *uniform);
   TreeOptions options;
@@ -82,58 +84,76 @@ Proposals ProposeTree(const SearchProblem& problem) {
     return problem.Over() || std::chrono::steady_clock::now() >= until;
   };
   TreeResult found = SearchTree(game, options);
-  out.considered = static_cast<size_t>(found.playouts);
+  out.considered += static_cast<size_t>(found.playouts);
   std::vector<PlacementStrategy> best = game.Best(kProposed);
   if (std::find(best.begin(), best.end(), space.Everywhere()) == best.end()) {
     best.push_back(space.Everywhere());
   }
   for (const PlacementStrategy& strategy : best) {
     if (!game.Of(strategy).possible) continue;
-    if (!options.over() && strategy != space.Everywhere()) game.Polish(strategy);
+    bool everywhere = strategy == space.Everywhere();
+    if (!everywhere && !options.over()) game.Polish(strategy);
     const Evaluated& evaluated = game.Of(strategy);
     std::optional<Plan> plan = space.ToPlan(strategy, evaluated.policy);
-    std::string from =
-        strategy == space.Everywhere() ? std::string(kProportional) : std::string("tree search");
+    if (!everywhere && IsThere(out, *plan)) continue;
+    std::string from(everywhere ? kProportional : "tree search");
     out.plans.push_back({std::move(*plan), std::move(from), evaluated.seconds, 0, 0});
   }
-  return out;
 }
 
-// Plans on the devices of each set of types but all.
-void ProposeParts(const SearchProblem& problem, Proposals& out) {
+std::string NamesOf(const Cluster& cluster, uint32_t types) {
+  std::string names;
+  for (size_t t = 0; t < cluster.device_types.size(); ++t) {
+    if ((types >> t & 1) == 0) continue;
+    names += (names.empty() ? "" : " and ") + cluster.device_types[t].name;
+  }
+  return names;
+}
+
+// The best plans on one type of device each, and the same over other types as well.
+void ProposeTypes(const SearchProblem& problem, const Placements& space, Proposals& out) {
   size_t types = problem.cluster.device_types.size();
   if (types < 2 || types > kMostTypes) return;
-  for (uint32_t set = 1; set + 1 < uint32_t{1} << types; ++set) {
+  for (size_t type = 0; type < types; ++type) {
     if (problem.Over() && !out.plans.empty()) return;
-    std::string names;
-    for (size_t t = 0; t < types; ++t) {
-      if ((set >> t & 1) == 0) continue;
-      names += (names.empty() ? "" : " and ") + problem.cluster.device_types[t].name;
-    }
     std::vector<int64_t> devices;
     for (const DeviceRun& run : EqualRuns(problem.cluster)) {
-      if ((set >> run.type.index() & 1) == 0) continue;
+      if (run.type.index() != type) continue;
       for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
     }
-    std::sort(devices.begin(), devices.end());
     Cluster cluster = Select(problem.cluster, devices);
-    SearchProblem part = On(problem, cluster);
-    Proposals of = ProposeAnywhere(part);
+    Proposals of = ProposeExact(On(problem, cluster), nullptr);
     out.considered += of.considered;
-    std::stable_sort(of.plans.begin(), of.plans.end(), Sooner);
-    if (of.plans.size() > 2) of.plans.resize(2);
+    if (of.plans.size() > 1) of.plans.resize(1);
     for (Proposal& proposal : of.plans) {
       Return(problem, devices, proposal.plan);
       proposal.bound = 0;
-      proposal.from += " on " + names;
-      out.plans.push_back(std::move(proposal));
+      std::string what = proposal.from;
+      proposal.from = what + " on " + NamesOf(problem.cluster, uint32_t{1} << type);
+      out.plans.push_back(proposal);
+      for (uint32_t set = 1; set < uint32_t{1} << types; ++set) {
+        if ((set >> type & 1) == 0 || std::has_single_bit(set)) continue;
+        uint32_t groups = 0;
+        for (size_t g = 0; g < space.groups().size(); ++g) {
+          if ((set >> space.groups()[g].type.index() & 1) != 0) groups |= uint32_t{1} << g;
+        }
+        // With all its devices as fast as these.
+        double share = static_cast<double>(devices.size()) /
+                       static_cast<double>(DevicesIn(space.groups(), groups).size());
+        // Fewer micro-batches have more samples to share.
+        Plan plan = proposal.plan;
+        for (int64_t divisor : {1, 2}) {
+          if (proposal.plan.microbatches % divisor != 0) continue;
+          plan.microbatches = proposal.plan.microbatches / divisor;
+          std::optional<Plan> wide = space.Widened(plan, groups);
+          if (!wide || IsThere(out, *wide)) continue;
+          out.plans.push_back({std::move(*wide),
+                               what + ", by speed on " + NamesOf(problem.cluster, set),
+                               proposal.estimate * share, 0, 0});
+        }
+      }
     }
   }
-}
-
-void Append(Proposals& out, Proposals more) {
-  out.considered += more.considered;
-  for (Proposal& proposal : more.plans) out.plans.push_back(std::move(proposal));
 }
 
 Proposals Propose(const SearchProblem& problem) {
@@ -144,8 +164,10 @@ Proposals Propose(const SearchProblem& problem) {
   out.additive = out.additive_bound = 0;
   out.judge_all = true;
   if (out.plans.size() > 2) out.plans.resize(2);
-  ProposeParts(problem, out);
-  Append(out, ProposeTree(problem));
+  Model model = WithComputeType(problem.model, problem.precision);
+  Placements space(problem, model);
+  ProposeTypes(problem, space, out);
+  ProposeTree(problem, space, out);
   std::stable_sort(out.plans.begin(), out.plans.end(), Sooner);
   out.space = "placements of units of the model on device groups, and the exact search's space";
   return out;

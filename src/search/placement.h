@@ -78,6 +78,10 @@ class Placements {
   // Sound, but for the model's source. Nothing where it cannot be: too few samples, a parameter stored in two ways.
   std::optional<Plan> ToPlan(const PlacementStrategy& strategy, const Policy& policy) const;
 
+  // A plan of one stage on some devices, its data axis over those of all these groups instead, with shares by speed.
+  // Nothing where it has more stages, or the groups cannot be cut into its data ranks.
+  std::optional<Plan> Widened(const Plan& plan, uint32_t groups) const;
+
  private:
   struct Part {  // of a plan, on its way to being a stage
     int first_block = 0, last_block = 0;

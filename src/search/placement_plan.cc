@@ -208,4 +208,27 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
   return plan;
 }
 
+std::optional<Plan> Placements::Widened(const Plan& plan, uint32_t groups) const {
+  if (plan.stages.size() != 1 || plan.chunks != 1) return std::nullopt;
+  const Stage& old = plan.stages.front();
+  if (old.mesh.axes.empty() || old.mesh.axes.front().name != "dp") return std::nullopt;
+  Part part{old.first_block, old.last_block, groups, Way::kReplicate, DevicesIn(groups_, groups)};
+  int64_t width = old.mesh.size() / old.mesh.axes.front().size;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if ((groups >> g & 1) == 0) continue;
+    if (groups_[g].size() / groups_[g].machines % width != 0) return std::nullopt;
+  }
+  Plan wide = plan;
+  Stage& stage = wide.stages.front();
+  stage.mesh = {};
+  std::vector<int64_t> devices;
+  int64_t samples = wide.batch / wide.microbatches;
+  if (!SetData(part, samples, width, stage.mesh, devices)) return std::nullopt;
+  if (stage.mesh.axes.empty()) return std::nullopt;
+  stage.mesh.axes.insert(stage.mesh.axes.end(), old.mesh.axes.begin() + 1, old.mesh.axes.end());
+  Place(stage.mesh, devices);
+  if (!Verify(wide, problem_.model).empty()) return std::nullopt;
+  return wide;
+}
+
 }  // namespace heddle
