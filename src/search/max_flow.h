@@ -10,13 +10,15 @@
 // the sums. Of several cheapest cuts that with the smallest source side. The order of Add decides nothing else.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace heddle {
 
 class MaxFlow {
  public:
-  explicit MaxFlow(int vertices);
+  explicit MaxFlow(int vertices) : vertices_(vertices) {}
+  int AddVertex() { return vertices_++; }
 
   // Capacities are at least 0; infinite ones may not make up a whole way from source to sink.
   void Add(int from, int to, double capacity);
@@ -28,18 +30,30 @@ class MaxFlow {
   const std::vector<bool>& source_side() const { return source_side_; }
 
  private:
+  struct Edge {
+    int from, to;
+    double capacity;
+  };
+  struct Arc {
+    double residual;
+    int head;
+    int back;  // the arc that leads back
+  };
+
   void Index();
   bool FindLevels();
   double PushAll();
-  int Tail(int arc) const { return heads_[static_cast<size_t>(arc ^ 1)]; }
+  double Push();
+  int NextArc(size_t from);
+  void FindSourceSide();
+  Arc& arc(int index) { return arcs_[static_cast<size_t>(index)]; }
 
-  int source_ = -1, sink_ = -1;
-  std::vector<int> heads_;        // per arc; arcs come in pairs, there (even) and back
-  std::vector<double> residual_;  // per arc
-  std::vector<int> starts_;       // per vertex, into arcs_
-  std::vector<int> arcs_;         // by vertex they leave
-  std::vector<int> levels_;       // steps from the source; -1: not reached, or of no use
-  std::vector<int> next_;         // per vertex, into arcs_: what was not tried yet
+  int vertices_ = 0, source_ = -1, sink_ = -1;
+  std::vector<Edge> edges_;
+  std::vector<Arc> arcs_;    // by vertex they leave
+  std::vector<int> starts_;  // per vertex, into arcs_; and the end
+  std::vector<int> levels_;  // steps to the sink; -1: no way there
+  std::vector<int> next_;    // per vertex, into arcs_: what was not tried yet
   std::vector<int> queue_, path_;
   std::vector<bool> source_side_;
 };
