@@ -153,6 +153,7 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal, int64_t limit)
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
+  judged.factors = proposal.factors;
   judged.least_bytes = LeastBytes(problem.model, judged.plan);
   judged.simulated = judged.least_bytes <= limit || problem.simulate_all;
   if (!judged.simulated) return judged;
@@ -257,6 +258,8 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     }
   }
   JudgeAll(problem, std::move(context), {}, out);
+  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  if (problem.judged != 1) JudgeAll(problem, FactoredPlans(problem, out.judged), {}, out);
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;

@@ -21,13 +21,6 @@ bool HasFactors(const Node& node, size_t operand) {
                    std::pair(std::string_view(node.op), operand)) != kFactored.end();
 }
 
-Strategy Without(Strategy strategy, AxisMask axes) {
-  for (size_t a = 0; a < strategy.size(); ++a) {
-    if (Contains(axes, a)) strategy[a] = kReplicate;
-  }
-  return strategy;
-}
-
 bool IsIn(const std::vector<int>& list, size_t index) {
   return std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();
 }
@@ -154,10 +147,11 @@ class CutMaker {
     ChoiceCost part = Cost(id, Given(id)), whole = Cost(id, WholeOf(id));
     bool forced = !MayBeWhole(id);
     double forward = whole.forward + whole.queued - part.forward - part.queued;
-    forward_[id.index()] = AddOperation({OperationKind::kForward, id}, forward + kAlpha, forced);
+    int self = AddOperation({OperationKind::kForward, id}, forward + kAlpha, forced);
+    forward_[id.index()] = self;
     bool gives = GivesGradient(id);
     if (gives) {
-      backward_[id.index()] = AddOperation({OperationKind::kBackward, id},
+      backward_[id.index()] = AddOperation({OperationKind::kBackward, id, 0, {}, self},
                                            whole.backward - part.backward + kAlpha, forced);
     }
     const Node& node = model_.graph.node(id);
@@ -169,7 +163,7 @@ class CutMaker {
       if (!IsProduct(id, o)) {
         linear = gives ? repeats_ * ReadSeconds(id, o) : whole.backward - part.backward;
       }
-      AddOperation({OperationKind::kWeight, id, o, node.operands[o]}, linear + kAlpha,
+      AddOperation({OperationKind::kWeight, id, o, node.operands[o], self}, linear + kAlpha,
                    at->second.elsewhere || (forced && !SendsFactors(at->second)));
     }
   }
@@ -227,6 +221,7 @@ class CutMaker {
         weights.push_back(static_cast<int>(i));
       }
     }
+    if (weights.size() < at.uses.size()) return;  // others read it once per step
     if (weights.size() == 1) {
       out_.problem.operations[static_cast<size_t>(weights[0])].linear -= saved;
       return;
@@ -359,11 +354,10 @@ class CutMaker {
     for (size_t i = 0; i < out_.operations.size(); ++i) {
       const StageOperation& at = out_.operations[i];
       int self = static_cast<int>(i);
-      if (at.kind != OperationKind::kBackward && at.kind != OperationKind::kWeight) continue;
-      int forward = forward_[at.node.index()];
-      implies(forward, self);
+      if (at.forward < 0) continue;
+      implies(at.forward, self);
       bool alone = at.kind == OperationKind::kWeight && SendsFactors(trained_.at(at.value));
-      if (!alone) implies(self, forward);
+      if (!alone) implies(self, at.forward);
     }
   }
 
@@ -381,6 +375,13 @@ class CutMaker {
 };
 
 }  // namespace
+
+Strategy Without(Strategy strategy, AxisMask axes) {
+  for (size_t a = 0; a < strategy.size(); ++a) {
+    if (Contains(axes, a)) strategy[a] = kReplicate;
+  }
+  return strategy;
+}
 
 std::vector<StageCut> StageCuts(StageCosts& costs, const Plan& plan, size_t stage, Whole what) {
   std::vector<StageCut> cuts;

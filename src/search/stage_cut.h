@@ -45,6 +45,7 @@ struct StageOperation {
   NodeId node = {};
   size_t operand = 0;
   ValueId value = {};  // of a sum; of W and of a parameter: that parameter
+  int forward = -1;    // of B and W: the operation that is F of the node
 };
 
 struct StageCut {
@@ -52,6 +53,9 @@ struct StageCut {
   CutProblem problem;
   std::vector<StageOperation> operations;  // of the problem's
 };
+
+// A strategy that does nothing along these axes.
+Strategy Without(Strategy strategy, AxisMask axes);
 
 // One for every set of axes over which gradients of parameters are partial; nothing under ZeRO 2 and 3. The costs are of
 // the stage's mesh and a micro-batch, of the model in the type the plan computes in.
