@@ -82,6 +82,12 @@ void DegreeArgs::Add(CLI::App& command) {
       .add_option("--offload", offload, "what lives on the host between updates: none, optimizer")
       ->capture_default_str();
   command
+      .add_option("--sync", sync,
+                  "gradients of replicas: reduce them; server: one of them updates for all and "
+                  "sends the weights; factors: gather what they are products of and compute them "
+                  "whole, where that is possible")
+      ->capture_default_str();
+  command
       .add_option(
           "--precision", precision,
           "of compute: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: bf16 "
@@ -119,7 +125,7 @@ bool DegreeArgs::IsGiven(std::string_view name) const {
 }
 
 std::string DegreeArgs::FirstOfExpert() const {
-  for (std::string_view name : {"--cp", "--ep", "--sp"}) {
+  for (std::string_view name : {"--cp", "--ep", "--sp", "--sync"}) {
     if (IsGiven(name)) return std::string(name);
   }
   return "";
@@ -171,6 +177,7 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   resolved.recompute =
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
   resolved.offload = static_cast<Offload>(Choice("--offload", offload, kOffloadNames));
+  resolved.sync = static_cast<GradientSync>(Choice("--sync", sync, kGradientSyncNames));
   NamedPrecision chosen = PrecisionFor(cluster);
   resolved.precision = chosen.compute;
   resolved.products = chosen.products;

@@ -16,6 +16,7 @@ struct DegreeArgs {
   Degrees degrees;
   std::string recompute = "none";
   std::string offload = "none";
+  std::string sync = "reduce";
   std::string precision = "auto";
   std::string statistics = "global";
 
@@ -27,7 +28,7 @@ struct DegreeArgs {
   // What was given, for a search over the rest. Throws InputError for names that are not known and for what no schedule
   // takes.
   FixedDegrees Fixed() const;
-  // The first of --cp, --ep and --sp that was given, or nothing: what the expert alone knows.
+  // The first of --cp, --ep, --sp and --sync that was given, or nothing: what the expert alone knows.
   std::string FirstOfExpert() const;
   // As asked for; `auto` is bf16 where every device is faster at that, else f32.
   NamedPrecision PrecisionFor(const Cluster& cluster) const;

@@ -43,6 +43,8 @@ struct Degrees {
   // the first is with the first stage, what comes after one with that one's stage; the first and the last stage may
   // have none. Empty: as suits the work.
   std::vector<int64_t> layers_per_stage = {};
+  // Of all parameters that can (plan/gradient_sync.h); the others are reduced.
+  GradientSync sync = GradientSync::kReduce;
   bool operator==(const Degrees&) const = default;
 };
 

@@ -53,11 +53,12 @@ class Blocks {
     for (const Local& local : stage.locals) add(local.sharding);
     for (const ParameterGroup& group : stage.groups) {
       for (const ParameterSlot& slot : group.slots) add(slot.sharding);
+      if (group.server >= 0) served_.push_back(&group);
     }
   }
 
   uint64_t At(int64_t index) const {
-    if (nodes_.empty() && shardings_.empty()) return 0;
+    if (nodes_.empty() && shardings_.empty() && served_.empty()) return 0;
     Position position = PositionOf(stage_.mesh, index);
     uint64_t hash = 1;
     for (size_t n : nodes_) {
@@ -71,6 +72,8 @@ class Blocks {
         hash = Mix(hash, static_cast<uint64_t>(size));
       }
     }
+    for (const ParameterGroup* group : served_)
+      hash = Mix(hash, Updates(stage_, *group, position) ? 1 : 0);
     return hash;
   }
 
@@ -92,6 +95,7 @@ class Blocks {
   const StageProgram& stage_;
   std::vector<size_t> nodes_;
   std::vector<Sharding> shardings_;
+  std::vector<const ParameterGroup*> served_;  // updated by one device of several
 };
 
 struct Use {  // of a link by a group or message
