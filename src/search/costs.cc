@@ -151,6 +151,16 @@ double StageCosts::Elements(const Sharding& sharding) const {
   return elements;
 }
 
+double StageCosts::FactorSeconds(NodeId id, const Strategy& strategy, size_t operand) const {
+  const Rule& rule = rules_[id.index()];
+  std::vector<Block> blocks = LocalBlocks(mesh_, rule, strategy, Position(mesh_.axes.size(), 0));
+  Kernel kernel = FactorKernel(model_.graph, model_.flow, model_.graph.node(id), rule, blocks,
+                               options_.precision.gradients, operand);
+  double longest = 0;
+  for (const ComputeCost& kind : compute_) longest = std::max(longest, kind.Of(kernel).total());
+  return longest;
+}
+
 double StageCosts::MoveSeconds(double bytes) const {
   double longest = 0;
   for (const ComputeCost& kind : compute_) {

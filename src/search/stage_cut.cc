@@ -1,25 +1,17 @@
 #include "search/stage_cut.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <string_view>
+#include <set>
 #include <tuple>
 
+#include "plan/gradient_sync.h"
 #include "program/stage_builder.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kAlpha = 1e-6;  // seconds
-
-// The operands whose gradients can be computed from gathered factors.
-bool HasFactors(const Node& node, size_t operand) {
-  static constexpr std::array<std::pair<std::string_view, size_t>, 6> kFactored = {
-      {{"MatMul", 1}, {"Linear", 1}, {"Linear", 2}, {"Conv", 1}, {"Conv", 2}, {"Gather", 0}}};
-  return std::find(kFactored.begin(), kFactored.end(),
-                   std::pair(std::string_view(node.op), operand)) != kFactored.end();
-}
 
 bool IsIn(const std::vector<int>& list, size_t index) {
   return std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();
@@ -29,7 +21,7 @@ bool IsIn(const std::vector<int>& list, size_t index) {
 struct Trained {
   std::vector<std::pair<NodeId, size_t>> uses;
   AxisMask partial = 0;
-  bool elsewhere = false;  // other stages read it
+  bool factors = false;  // it may be synced by them
 };
 
 std::vector<NodeId> StageNodes(const Model& model, const Stage& stage) {
@@ -47,25 +39,24 @@ AxisMask WideAxes(const Mesh& mesh) {
   return wide;
 }
 
-std::map<ValueId, Trained> FindTrained(const StageCosts& costs, const Stage& stage,
+std::map<ValueId, Trained> FindTrained(const StageCosts& costs, const Plan& plan, size_t index,
                                        const std::vector<NodeId>& nodes) {
   const Model& model = costs.model();
+  const Stage& stage = plan.stages[index];
+  SyncRules rules(model, plan.stages);
   std::map<ValueId, Trained> all;
   for (NodeId id : nodes) {
     const Node& node = model.graph.node(id);
     for (size_t o = 0; o < node.operands.size(); ++o) {
-      bool parameter = model.graph.value(node.operands[o]).kind == ValueKind::kParameter;
+      ValueId value = node.operands[o];
+      bool parameter = model.graph.value(value).kind == ValueKind::kParameter;
       if (!parameter || !WantsGradient(model, id, o)) continue;
-      Trained& at = all[node.operands[o]];
+      Trained& at = all[value];
       at.uses.push_back({id, o});
+      at.factors = rules.WhyNot(index, value, GradientSync::kFactors).empty();
       Sharding gradient =
           OperandGradient(stage.mesh, costs.rule(id), stage.strategies[id.index()], o);
       at.partial |= gradient.partial_axes() & WideAxes(stage.mesh);
-    }
-  }
-  for (auto& [value, at] : all) {
-    for (NodeId reader : model.readers[value.index()]) {
-      at.elsewhere = at.elsewhere || std::find(nodes.begin(), nodes.end(), reader) == nodes.end();
     }
   }
   return all;
@@ -129,9 +120,7 @@ class CutMaker {
     if ((WideAxes(mesh()) & ~out_.axes) != 0) return false;
     for (ValueId operand : model_.graph.node(id).operands) {
       auto at = trained_.find(operand);
-      if (at != trained_.end() && (at->second.partial != out_.axes || at->second.elsewhere)) {
-        return false;
-      }
+      if (at != trained_.end() && at->second.partial != out_.axes) return false;
     }
     return true;
   }
@@ -159,12 +148,11 @@ class CutMaker {
       auto at = trained_.find(node.operands[o]);
       if (at == trained_.end() || at->second.partial != out_.axes) continue;
       if (!WantsGradient(model_, id, o)) continue;
-      double linear = whole.weight - part.weight;
-      if (!IsProduct(id, o)) {
-        linear = gives ? repeats_ * ReadSeconds(id, o) : whole.backward - part.backward;
-      }
+      // What it takes now: a sum beside B is taken to be free, without B it is all of it.
+      double now = IsProduct(id, o) ? part.weight : gives ? 0 : part.backward;
+      double linear = repeats_ * costs_.FactorSeconds(id, WholeOf(id), o) - now;
       AddOperation({OperationKind::kWeight, id, o, node.operands[o], self}, linear + kAlpha,
-                   at->second.elsewhere || (forced && !SendsFactors(at->second)));
+                   forced && !at->second.factors);
     }
   }
 
@@ -174,24 +162,6 @@ class CutMaker {
     bool contraction = std::any_of(rule.work.begin(), rule.work.end(),
                                    [](const WorkTerm& term) { return term.contraction; });
     return contraction && IsIn(rule.keep.crossed, operand);
-  }
-
-  bool SendsFactors(const Trained& at) const {
-    return at.uses.size() == 1 && !at.elsewhere &&
-           HasFactors(model_.graph.node(at.uses[0].first), at.uses[0].second);
-  }
-
-  // Of a gradient that is a sum: all that it needs is read whole.
-  double ReadSeconds(NodeId id, size_t operand) {
-    const Node& node = model_.graph.node(id);
-    double bytes = 0;
-    for (size_t o : WeightReads(id, operand)) {
-      bytes += BytesOf(OperandSharding(mesh(), costs_.rule(id), WholeOf(id), o), node.operands[o]);
-    }
-    for (size_t r = 0; r < node.results.size(); ++r) {
-      bytes += BytesOf(ResultSharding(mesh(), costs_.rule(id), WholeOf(id), r), node.results[r]);
-    }
-    return costs_.MoveSeconds(bytes);
   }
 
   // Operands that the gradient of another one is made of.
@@ -226,7 +196,7 @@ class CutMaker {
       out_.problem.operations[static_cast<size_t>(weights[0])].linear -= saved;
       return;
     }
-    int all = AddOperation({OperationKind::kParameter, {}, 0, value}, -saved, at.elsewhere);
+    int all = AddOperation({OperationKind::kParameter, {}, 0, value}, -saved, false);
     for (int weight : weights) out_.problem.values.push_back({weight, kForbidden, {all}});
   }
 
@@ -356,7 +326,7 @@ class CutMaker {
       int self = static_cast<int>(i);
       if (at.forward < 0) continue;
       implies(at.forward, self);
-      bool alone = at.kind == OperationKind::kWeight && SendsFactors(trained_.at(at.value));
+      bool alone = at.kind == OperationKind::kWeight && trained_.at(at.value).factors;
       if (!alone) implies(self, at.forward);
     }
   }
@@ -387,11 +357,11 @@ std::vector<StageCut> StageCuts(StageCosts& costs, const Plan& plan, size_t stag
   std::vector<StageCut> cuts;
   if (plan.zero.level >= 2) return cuts;
   std::vector<NodeId> nodes = StageNodes(costs.model(), plan.stages[stage]);
-  std::map<ValueId, Trained> trained = FindTrained(costs, plan.stages[stage], nodes);
-  std::map<AxisMask, bool> sets;
-  for (const auto& [value, at] : trained) sets[at.partial] = true;
-  for (const auto& [axes, there] : sets) {
-    if (axes == 0) continue;
+  std::map<ValueId, Trained> trained = FindTrained(costs, plan, stage, nodes);
+  std::set<AxisMask> sets;
+  for (const auto& [value, at] : trained) sets.insert(at.partial);
+  sets.erase(0);
+  for (AxisMask axes : sets) {
     cuts.push_back(CutMaker(costs, plan, stage, nodes, trained, axes, what).Run());
   }
   return cuts;

@@ -11,7 +11,7 @@
 // Seconds are of the processor; making the problem is charged to neither. Ends with 1 where the two disagree, or where
 // paying once is worse than what is best with paying for every reader.
 //
-//   build/bench/factors [--data tests/data] [--only vgg] [--json]
+//   build/bench/factor_cut [--data tests/data] [--only vgg] [--json]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
