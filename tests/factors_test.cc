@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/json.h"
 #include "factor_check.h"
+#include "ops/op.h"
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
+#include "run_binary.h"
 #include "search/cbc.h"
 #include "search/searcher.h"
 #include "search/with_factors.h"
@@ -34,6 +37,49 @@ TEST(Factors, CutsOfModelsAreCbcs) {
     problems += CheckCuts(plan, Whole::kHalves) + CheckCuts(plan, Whole::kNodes);
   }
   EXPECT_GE(problems, 20);
+}
+
+// A chain of two products on four replicas: h of the first, and of the second dy, are gathered; the input is there.
+TEST(Factors, CostsAreTheClosedForms) {
+  Graph graph;
+  graph.name = "products";
+  ValueId x = graph.AddValue("x", {DType::kF32, {32, 64}}, ValueKind::kInput);
+  ValueId w0 = graph.AddValue("w0", {DType::kF32, {64, 128}}, ValueKind::kParameter);
+  ValueId w1 = graph.AddValue("w1", {DType::kF32, {128, 256}}, ValueKind::kParameter);
+  ValueId h = AddOp(graph, "MatMul", {}, {x, w0}, "h")[0];
+  ValueId y = AddOp(graph, "MatMul", {}, {h, w1}, "y")[0];
+  Attributes all = {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}};
+  graph.outputs = AddOp(graph, "ReduceSum", all, {AddOp(graph, "Exp", {}, {y}, "e")[0]}, "loss");
+  FactorPlan at{Analyse(std::move(graph)), {}};
+  at.plan = ExpertPlan(at.model, LoadCluster("v100x4:1"), {.dp = 4, .microbatches = 2});
+  CostOptions options;
+  options.parts = 2;
+  options.microbatches = 2;
+  StageCosts costs(at.model, at.plan.cluster, at.plan.stages[0].mesh, options);
+  std::vector<StageCut> cuts = StageCuts(costs, at.plan, 0, Whole::kGradients);
+  ASSERT_EQ(cuts.size(), 1u);
+  Network network(at.plan.cluster, LinkEfficiency(at.plan.cluster, {}));
+  MeshLinks links(network, at.plan.stages[0].mesh);
+  const CutProblem& problem = cuts[0].problem;
+  double reduce = links.BandwidthSeconds(CollectiveKind::kAllReduce, 1, 4 * 128 * 256);
+  for (size_t i = 0; i < problem.operations.size(); ++i) {
+    const StageOperation& operation = cuts[0].operations[i];
+    EXPECT_EQ(problem.operations[i].forced, operation.kind != OperationKind::kWeight);
+    if (operation.kind != OperationKind::kWeight || operation.value != w1) continue;
+    const Strategy& part = at.plan.stages[0].strategies[operation.node.index()];
+    double more = costs.FactorSeconds(operation.node, {kReplicate}, 1) -
+                  costs.FactorSeconds(operation.node, part, 1);
+    EXPECT_DOUBLE_EQ(problem.operations[i].linear, 2 * more + 1e-6 - reduce);
+    std::vector<double> paid;  // for what it reads
+    for (const CutValue& value : problem.values) {
+      if (std::count(value.readers.begin(), value.readers.end(), i) > 0) paid.push_back(value.cost);
+    }
+    auto gather = [&](double columns) {  // 4 rows of each replica, in each of 2 micro-batches
+      return 2 * links.Seconds(CollectiveKind::kAllGather, 1, 4 * 4 * columns);
+    };
+    EXPECT_THAT(paid, testing::UnorderedElementsAre(testing::DoubleEq(gather(128)),
+                                                    testing::DoubleEq(gather(256))));
+  }
 }
 
 TEST(Factors, PlansAreSoundAndFaster) {
@@ -95,6 +141,27 @@ TEST(Factors, TheSearchWeighsThem) {
   ASSERT_TRUE(best.factors);
   EXPECT_LT(best.result.step_seconds, best.factors->reduced_seconds);
   EXPECT_EQ(CountSync(best.plan, GradientSync::kFactors), best.factors->parameters);
+}
+
+TEST(Factors, CommandLine) {
+  TempFolder folder;
+  std::string plan = folder / "plan.json";
+  std::string model = "vgg19 --cluster 1080tix2:2 --batch 8 --dp 4 --precision f32 --sync ";
+  RunOutput run = RunHeddle("plan " + model + "auto --json -o " + plan);
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json planned = ParseJson(run.out, "plan");
+  EXPECT_GT(planned["factors"]["parameters"], 0);
+  EXPECT_LT(planned["step_seconds"], planned["factors"]["reduced_step_seconds"]);
+  run = RunHeddle("explain --json --budget 0.1 " + plan);
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json explained = ParseJson(run.out, "explain");
+  EXPECT_EQ(explained["factors"],
+            (Json{{"parameters", planned["factors"]["parameters"]},
+                  {"reduced_step_seconds", planned["factors"]["reduced_step_seconds"]}}));
+  run = RunHeddle("plan " + model + "reduce --json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(ParseJson(run.out, "plan")["factors"], Json());
+  ExpectRefused("plan " + model + "atuo", {"--sync atuo", "auto"});
 }
 
 }  // namespace

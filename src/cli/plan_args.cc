@@ -85,7 +85,7 @@ void DegreeArgs::Add(CLI::App& command) {
       .add_option("--sync", sync,
                   "gradients of replicas: reduce them; server: one of them updates for all and "
                   "sends the weights; factors: gather what they are products of and compute them "
-                  "whole, where that is possible")
+                  "whole, where that is possible; auto: where that is faster")
       ->capture_default_str();
   command
       .add_option(
@@ -177,7 +177,10 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   resolved.recompute =
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
   resolved.offload = static_cast<Offload>(Choice("--offload", offload, kOffloadNames));
-  resolved.sync = static_cast<GradientSync>(Choice("--sync", sync, kGradientSyncNames));
+  std::vector<std::string_view> syncs(kGradientSyncNames.begin(), kGradientSyncNames.end());
+  syncs.push_back("auto");  // ChoosesSync
+  size_t chosen_sync = Choice("--sync", sync, syncs);
+  if (!ChoosesSync()) resolved.sync = static_cast<GradientSync>(chosen_sync);
   NamedPrecision chosen = PrecisionFor(cluster);
   resolved.precision = chosen.compute;
   resolved.products = chosen.products;

@@ -33,6 +33,8 @@ struct DegreeArgs {
   // As asked for; `auto` is bf16 where every device is faster at that, else f32.
   NamedPrecision PrecisionFor(const Cluster& cluster) const;
   bool LocalStatistics() const;
+  // --sync auto: the caller's to choose (FasterSync of search/searchers.h).
+  bool ChoosesSync() const { return sync == "auto"; }
   // The degrees asked for. Without --dp: as many as the cluster has left and the micro-batches can be divided by.
   // Throws InputError for names that are not known and for what the schedule does not take.
   Degrees Resolve(const Model& model, const Cluster& cluster) const;

@@ -30,4 +30,7 @@ std::vector<Proposal> ContextPlans(const SearchProblem& problem, const Plan& bes
 std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
                                     const std::vector<JudgedPlan>& judged);
 
+// The faster of a plan and the same with gradients by factors, as simulated.
+Proposal FasterSync(const SearchProblem& problem, Proposal reduced);
+
 }  // namespace heddle

@@ -117,7 +117,8 @@ class CutMaker {
 
   bool MayBeWhole(NodeId id) const {
     if (what_ != Whole::kNodes) return what_ == Whole::kHalves;
-    if ((WideAxes(mesh()) & ~out_.axes) != 0) return false;
+    // Statistics of the replica's own samples would no longer be.
+    if ((WideAxes(mesh()) & ~out_.axes) != 0 || plan_.local_batch_statistics) return false;
     for (ValueId operand : model_.graph.node(id).operands) {
       auto at = trained_.find(operand);
       if (at != trained_.end() && at->second.partial != out_.axes) return false;
@@ -151,8 +152,9 @@ class CutMaker {
       // What it takes now: a sum beside B is taken to be free, without B it is all of it.
       double now = IsProduct(id, o) ? part.weight : gives ? 0 : part.backward;
       double linear = repeats_ * costs_.FactorSeconds(id, WholeOf(id), o) - now;
-      AddOperation({OperationKind::kWeight, id, o, node.operands[o], self}, linear + kAlpha,
-                   forced && !at->second.factors);
+      int weight = AddOperation({OperationKind::kWeight, id, o, node.operands[o], self},
+                                linear + kAlpha, forced && !at->second.factors);
+      weights_[node.operands[o]].push_back(weight);
     }
   }
 
@@ -184,13 +186,7 @@ class CutMaker {
   // What need not be reduced goes to W, or where there are several to what needs all of them.
   void AddParameter(ValueId value, const Trained& at) {
     double saved = Saved(value, at);
-    std::vector<int> weights;
-    for (size_t i = 0; i < out_.operations.size(); ++i) {
-      const StageOperation& operation = out_.operations[i];
-      if (operation.kind == OperationKind::kWeight && operation.value == value) {
-        weights.push_back(static_cast<int>(i));
-      }
-    }
+    const std::vector<int>& weights = weights_[value];
     if (weights.size() < at.uses.size()) return;  // others read it once per step
     if (weights.size() == 1) {
       out_.problem.operations[static_cast<size_t>(weights[0])].linear -= saved;
@@ -338,8 +334,9 @@ class CutMaker {
   const std::vector<NodeId>& nodes_;
   const std::map<ValueId, Trained>& trained_;
   Whole what_;
-  double repeats_;                              // micro-batches
-  std::vector<int> forward_, backward_, sums_;  // operations by node, and by value
+  double repeats_;                               // micro-batches
+  std::vector<int> forward_, backward_, sums_;   // operations by node, and by value
+  std::map<ValueId, std::vector<int>> weights_;  // W by parameter
   std::map<std::tuple<ValueId, int, ShardingId, ShardingId>, size_t> gathered_;
   StageCut out_;
 };

@@ -5,8 +5,10 @@
 #include <map>
 
 #include "base/check.h"
+#include "cluster/topology.h"
 #include "plan/precision.h"
 #include "program/stage_builder.h"
+#include "search/judge.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -45,11 +47,23 @@ struct Prospects {
   bool nodes = false;  // the mesh has replicas only
 };
 
+// Replicas never compare what each computed for itself: only like devices round alike.
+bool AreAlike(const Cluster& cluster, const Mesh& mesh) {
+  auto type = [&](int64_t device) {
+    return TypeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first + device)});
+  };
+  for (int64_t d = 1; d < mesh.size(); ++d) {
+    if (type(d) != type(0)) return false;
+  }
+  return true;
+}
+
 Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) {
   double gradient = static_cast<double>(SizeOf(plan.precision.gradients));
   double weight = static_cast<double>(SizeOf(plan.precision.compute));
   double per_byte = plan.zero.level > 0 ? (gradient + weight) / gradient : 2;
   Prospects prospects;
+  if (!AreAlike(plan.cluster, stage.mesh)) return prospects;
   for (NodeId id : NodesOf(model, stage)) {
     const Node& node = model.graph.node(id);
     const Rule& rule = model.rules[id.index()];
@@ -65,7 +79,8 @@ Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) 
     for (const auto& [axes, bytes] : reduced) {
       int64_t members = GroupSize(stage.mesh, axes);
       if (members == 1) continue;
-      prospects.nodes = prospects.nodes || members == stage.mesh.size();
+      bool only = members == stage.mesh.size() && !plan.local_batch_statistics;
+      prospects.nodes = prospects.nodes || only;
       Sharding part = ResultGradient(stage.mesh, rule, strategy, 0);
       Sharding whole = ResultGradient(stage.mesh, rule, Without(strategy, axes), 0);
       DType dtype = rule.result_dtypes[0];
@@ -136,6 +151,20 @@ std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
     }
   }
   return plans;
+}
+
+Proposal FasterSync(const SearchProblem& problem, Proposal reduced) {
+  std::optional<Factored> made =
+      WithFactors(problem.model, reduced.plan, problem.sim, Whole::kGradients);
+  if (!made) return reduced;
+  int64_t limit = MemoryLimit(problem);
+  JudgedPlan before = Judge(problem, reduced, limit);
+  Proposal factored{std::move(made->plan), reduced.from};
+  factored.factors = {made->parameters, made->nodes, before.result.step_seconds};
+  JudgedPlan after = Judge(problem, factored, limit);
+  bool faster = after.result.step_seconds < before.result.step_seconds;
+  bool better = before.simulated && after.simulated && (after.fits || !before.fits) && faster;
+  return better ? factored : reduced;
 }
 
 int64_t CountSync(const Plan& plan, GradientSync sync) {

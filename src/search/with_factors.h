@@ -18,7 +18,7 @@ struct Factored {
   double saved = 0;        // seconds of a step, in additive costs: the simulator may see less
 };
 
-// Nothing where nothing gains, and under ZeRO 2 and 3. What the plan says of other parameters stays. `what` is
+// Nothing where nothing gains, under ZeRO 2 and 3, and for stages on unlike devices. What the plan says of other parameters stays. `what` is
 // kGradients or kNodes.
 std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const SimOptions& sim,
                                     Whole what);
