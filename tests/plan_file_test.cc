@@ -134,9 +134,9 @@ TEST_F(PlanFile, SyncReadsBack) {
   }
   auto refusal = [&](const Json& sync) { return Refusal("/stages/0/sync", sync); };
   EXPECT_EQ(refusal({{"factor", Json::array()}}),
-            "plan.json: stages[0].sync.factor: []: did you mean 'factors'?");
+            "plan.json: stages[0].sync.factor: unknown key: did you mean 'factors'?");
   EXPECT_EQ(refusal({{"factors", "m.wpe"}}),
-            "plan.json: stages[0].sync.factors: \"m.wpe\": expected a list of names");
+            "plan.json: stages[0].sync.factors: \"m.wpe\": expected a list [...]");
   EXPECT_EQ(refusal({{"factors", {"xyz"}}}),
             "plan.json: stages[0].sync.factors: \"xyz\": the model has no parameter of this name");
   EXPECT_EQ(refusal({{"factors", {"m.lm_head.weigth"}}}),

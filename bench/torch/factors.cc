@@ -93,6 +93,8 @@ void Measure(Transport& transport, int64_t batch, int64_t width, int64_t layers,
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
   for (int r = 0; r < transport.size(); ++r) ranks[static_cast<size_t>(r)] = r;
   GroupHandle all = transport.AddGroup(ranks);
+  ExecutorOptions options;
+  options.optimizer.lr = 1e-5;  // slowly, so that losses can be compared
   std::vector<Run> runs;
   runs.reserve(kGradientSyncNames.size());
   for (GradientSync sync : {GradientSync::kReduce, GradientSync::kServer, GradientSync::kFactors}) {
@@ -101,7 +103,7 @@ void Measure(Transport& transport, int64_t batch, int64_t width, int64_t layers,
     Run& run = runs.emplace_back(Run{sync, Lower(model, plan), {}, 0, 0, {}, 0});
     for (const Instruction& at : run.program.RunOf(transport.rank()).instructions)
       run.predicted += PayloadBytes(run.program, at, transport.rank());
-    run.executor = std::make_unique<Executor>(run.program, transport, ExecutorOptions{},
+    run.executor = std::make_unique<Executor>(run.program, transport, options,
                                               MakeWeights(model.graph, model.rules, {}),
                                               MakeConstants(model.graph, {}), data);
   }
