@@ -228,6 +228,7 @@ TEST_P(ReplayTest, RandomPlansEndWhereTheyBegan) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Random rng(seed);
     Plan plan = RandomPlan(model, rng);
+    AddRandomSync(model, rng, plan);
     plan.cluster = LoadCluster("local:64");
     SCOPED_TRACE(fmt::format("seed {}: {}, {} micro-batches, zero {}", seed, plan.schedule,
                              plan.microbatches, plan.zero.level));

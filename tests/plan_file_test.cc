@@ -153,6 +153,38 @@ TEST_F(PlanFile, OffloadReadsBack) {
   EXPECT_EQ(Refusal("/offload", "disk"), "plan.json: offload: \"disk\": there are none, optimizer");
 }
 
+TEST_F(PlanFile, SyncReadsBack) {
+  EXPECT_FALSE(json_["stages"][0].contains("sync"));
+  for (GradientSync sync : {GradientSync::kServer, GradientSync::kFactors}) {
+    Plan plan = ExpertPlan(model_, LoadCluster("local:16"),
+                           {.dp = 2, .tp = 2, .pp = 3, .microbatches = 2, .sync = sync});
+    plan.model.source = "tiny-gpt2.onnx";
+    ASSERT_FALSE(plan.stages[1].sync.empty());
+    plan.stages[1].sync.erase(plan.stages[1].sync.begin());
+    Json json = ParseJson(ToJson(plan, model_), "plan.json");
+    EXPECT_EQ(json["stages"][1]["sync"].size(), 1u);
+    EXPECT_EQ(json["stages"][1]["sync"][kGradientSyncNames[static_cast<size_t>(sync)]].size(),
+              plan.stages[1].sync.size());
+    EXPECT_EQ(FromJson(json, model_, "plan.json"), plan);
+  }
+  auto refusal = [&](const Json& sync) { return Refusal("/stages/0/sync", sync); };
+  EXPECT_EQ(refusal({{"factor", Json::array()}}),
+            "plan.json: stages[0].sync.factor: unknown key: did you mean 'factors'?");
+  EXPECT_EQ(refusal({{"factors", "m.wpe"}}),
+            "plan.json: stages[0].sync.factors: \"m.wpe\": expected a list [...]");
+  EXPECT_EQ(refusal({{"factors", {"xyz"}}}),
+            "plan.json: stages[0].sync.factors: \"xyz\": the model has no parameter of this name");
+  EXPECT_EQ(refusal({{"factors", {"m.lm_head.weigth"}}}),
+            "plan.json: stages[0].sync.factors: \"m.lm_head.weigth\": did you mean "
+            "'m.lm_head.weight'?");
+  EXPECT_EQ(
+      refusal({{"factors", {"m.lm_head.weight"}}, {"server", {"m.lm_head.weight"}}}),
+      "plan.json: stages[0].sync.factors: \"m.lm_head.weight\": this parameter is named twice");
+  EXPECT_EQ(
+      refusal({{"server", {"m.lm_head.weight"}}}),
+      "plan.json: stage 0: 'm.lm_head.weight' cannot have sync server: stage 2 reads it, too");
+}
+
 TEST_F(PlanFile, HeaderNamesTheModel) {
   PlanHeader header = ReadPlanHeader(json_, "plan.json");
   EXPECT_EQ(header.model.source, "tiny-gpt2.onnx");

@@ -238,6 +238,52 @@ TEST_F(VerifyPlan, TheRest) {
   });
 }
 
+TEST_F(VerifyPlan, Sync) {
+  std::map<std::string, ValueId> named;
+  for (ValueId id : model_.graph.ValuesOf(ValueKind::kParameter))
+    named[model_.graph.value(id).name] = id;
+  ValueId tied = named.at("m.lm_head.weight"), norm, product;
+  size_t with_norm = 0, with_product = 0;
+  for (size_t n = 0; n < model_.graph.nodes.size(); ++n) {
+    const heddle::Node& node = model_.graph.nodes[n];
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      if (plan_.stages[s].strategies[n].empty() || node.operands.size() < 2) continue;
+      if (node.op == "LayerNorm") norm = node.operands[1], with_norm = s;
+      if (node.op == "Linear" && node.operands[1] != tied)
+        product = node.operands[1], with_product = s;
+    }
+  }
+  constexpr GradientSync kServer = GradientSync::kServer, kFactors = GradientSync::kFactors;
+  plan_.stages[with_product].sync[product] = kFactors;
+  plan_.stages[with_norm].sync[norm] = kServer;
+  Check({
+      {"sync names value 9999, which the model does not have",
+       [](Plan& p) { p.stages[0].sync[ValueId{9999}] = kFactors; }},
+      {"cannot have sync factors: it is no parameter that the stage reads",
+       [&](Plan& p) { p.stages[(with_product + 1) % 4].sync[product] = kFactors; }},
+      {"cannot have sync server: it is no parameter",
+       [&](Plan& p) { p.stages[0].sync[model_.graph.nodes[0].results[0]] = kServer; }},
+      {"cannot have sync factors: LayerNorm has no factors of the gradient of its operand 1",
+       [&](Plan& p) { p.stages[with_norm].sync[norm] = kFactors; }},
+      {"'m.lm_head.weight' cannot have sync server: stage 3 reads it, too",
+       [&](Plan& p) { p.stages[0].sync[tied] = kServer; }},
+      {"'m.lm_head.weight' cannot have sync factors: another stage that reads it has another",
+       [&](Plan& p) { p.stages[0].sync[tied] = kFactors; }},
+      {"ZeRO 2 shares out the gradients among the replicas: use 0 or 1",
+       [](Plan& p) { p.zero.level = 2; }},
+  });
+  Plan one = ExpertPlan(model_, LoadCluster("local:2"), {.dp = 2});
+  one.stages[0].sync[tied] = kFactors;
+  EXPECT_EQ(Verify(one, model_),
+            (std::vector<std::string>{"stage 0: 'm.lm_head.weight' cannot have sync factors: 2 "
+                                      "nodes read it, must be 1"}));
+  model_.flow.needed[product.index()] = false;
+  EXPECT_NE(Verify(plan_, model_)[0].find("cannot have sync factors: it is not trained"),
+            std::string::npos);
+  EXPECT_THROW(ExpertPlan(model_, LoadCluster("local:2"), {.dp = 2, .zero = 2, .sync = kFactors}),
+               InputError);
+}
+
 TEST_F(VerifyPlan, MicrobatchesWhereANodeTakesStatistics) {
   Model model = Analyse(LoadModel("resnet18"));
   Plan plan = ExpertPlan(model, LoadCluster("local:1"), {});

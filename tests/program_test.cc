@@ -44,6 +44,30 @@ int64_t PayloadOf(const Program& program) {
 
 class ProgramTest : public testing::TestWithParam<std::string> {};
 
+TEST_P(ProgramTest, PlansWithFactorsAndServersAreSound) {
+  const Model& model = Tiny(GetParam());
+  int lowered = 0;
+  for (Degrees degrees : ManyDegrees()) {
+    if (!Fits(GetParam(), degrees) || degrees.dp == 1) continue;
+    if (GetParam() == "tiny-cnn") degrees.local_batch_statistics = degrees.microbatches > 1;
+    degrees.zero = 0;
+    degrees.zero_ranks = 0;
+    for (GradientSync sync : {GradientSync::kServer, GradientSync::kFactors}) {
+      for (RecomputePolicy recompute : {RecomputePolicy::kNone, RecomputePolicy::kFull}) {
+        degrees.sync = sync;
+        degrees.recompute = recompute;
+        Plan plan = ExpertPlan(model, LoadCluster("local:16"), degrees);
+        EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
+        EXPECT_EQ(FirstLines(Verify(Lower(model, plan))), "")
+            << fmt::format("dp {} tp {} pp {} cp {} ep {} sp {}", degrees.dp, degrees.tp,
+                           degrees.pp, degrees.cp, degrees.ep, degrees.sp);
+        ++lowered;
+      }
+    }
+  }
+  EXPECT_GT(lowered, 10);
+}
+
 TEST_P(ProgramTest, ExpertPlansAreSound) {
   const Model& model = Tiny(GetParam());
   Cluster cluster = LoadCluster("local:16");
@@ -85,6 +109,7 @@ TEST_P(ProgramTest, RandomPlansAreSound) {
   for (uint64_t seed = 0; seed < 120; ++seed) {
     Random rng(seed);
     Plan plan = RandomPlan(model, rng);
+    AddRandomSync(model, rng, plan);
     plan.cluster = cluster;
     SCOPED_TRACE(fmt::format("seed {}: {} stages, {}, {} micro-batches, zero {}", seed,
                              plan.stages.size(), plan.schedule, plan.microbatches,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "plan/gradient_sync.h"
 #include "plan/plan.h"
 #include "schedule/schedule.h"
 
@@ -163,6 +164,21 @@ inline Plan RandomPlan(const Model& model, Random& rng, bool large = false) {
   if (Below(rng, 3) == 0) plan.precision.compute = DType::kBF16;
   plan.prefetch = static_cast<int>(Below(rng, 3));
   return plan;
+}
+
+// Any GradientSync for parameters that can have it, in every other plan that allows it.
+inline void AddRandomSync(const Model& model, Random& rng, Plan& plan) {
+  if (plan.zero.level >= kZeroWithoutSync || Below(rng, 2) == 0) return;
+  SyncRules rules(model, plan.stages);
+  std::vector<Stage> stages = plan.stages;
+  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
+    auto sync = static_cast<GradientSync>(Below(rng, kGradientSyncNames.size()));
+    for (size_t s = 0; s < stages.size(); ++s) {
+      if (sync != GradientSync::kReduce && rules.WhyNot(s, id, sync).empty())
+        stages[s].sync[id] = sync;
+    }
+  }
+  plan.stages = std::move(stages);
 }
 
 }  // namespace heddle

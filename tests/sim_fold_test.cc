@@ -47,6 +47,7 @@ TEST(SimFold, RandomPlansAreTheSameFoldedAndWhole) {
   for (uint64_t seed = 0; run < 150; ++seed) {
     Random rng(seed);
     Plan plan = RandomPlan(model, rng, seed % 3 == 0);
+    AddRandomSync(model, rng, plan);
     plan.cluster = ClusterFor(DeviceCount(plan), rng);
     if (plan.precision.compute == DType::kBF16 && plan.cluster.name.find("v100") == 4) continue;
     if (!Verify(plan, model).empty()) continue;

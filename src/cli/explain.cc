@@ -11,6 +11,7 @@
 #include "report/explanation.h"
 #include "report/step_size.h"
 #include "search/searcher.h"
+#include "search/with_factors.h"
 
 namespace heddle {
 namespace {
@@ -106,6 +107,18 @@ void FindRoomy(const LoadedPlan& loaded, const SearchProblem& problem, double bu
   out.missing_bytes = static_cast<int64_t>(needs) - least;
 }
 
+// The step in which gradients that come from factors are reduced.
+void FindReduced(const LoadedPlan& loaded, const SimOptions& options, Explanation& out) {
+  out.factor_parameters = CountSync(loaded.plan, GradientSync::kFactors);
+  if (out.factor_parameters == 0) return;
+  Plan reduced = loaded.plan;
+  for (Stage& stage : reduced.stages) {
+    std::erase_if(stage.sync, [](const auto& at) { return at.second == GradientSync::kFactors; });
+  }
+  out.reduced_seconds =
+      Simulate(Lower(loaded.model, reduced), reduced.cluster, options).step_seconds;
+}
+
 Explanation Explain(const ExplainArgs& args) {
   Phases phases("explaining", 4);
   phases.Begin("reading the plan and its model");
@@ -126,6 +139,7 @@ Explanation Explain(const ExplainArgs& args) {
   out.result = simulation.result;
   out.memory_limit = MemoryLimit(problem);
   out.fits = out.result.reserved_memory_bytes <= out.memory_limit;
+  FindReduced(loaded, options, out);
   out.groups = GroupBlocks(
       loaded.model, plan,
       CostsOfNodes(program, plan.cluster, simulation, options, loaded.model.graph.nodes.size()));

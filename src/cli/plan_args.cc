@@ -87,6 +87,12 @@ void DegreeArgs::Add(CLI::App& command) {
       .add_option("--offload", offload, "what lives on the host between updates: none, optimizer")
       ->capture_default_str();
   command
+      .add_option("--sync", sync,
+                  "gradients of replicas: reduce them; server: one of them updates for all and "
+                  "sends the weights; factors: gather what they are products of and compute them "
+                  "whole, where that is possible; auto: where that is faster")
+      ->capture_default_str();
+  command
       .add_option(
           "--precision", precision,
           "of compute: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: bf16 "
@@ -124,7 +130,7 @@ bool DegreeArgs::IsGiven(std::string_view name) const {
 }
 
 std::string DegreeArgs::FirstOfExpert() const {
-  for (std::string_view name : {"--cp", "--ep", "--sp", "--shares"}) {
+  for (std::string_view name : {"--cp", "--ep", "--sp", "--shares", "--sync"}) {
     if (IsGiven(name)) return std::string(name);
   }
   return "";
@@ -177,6 +183,10 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
       static_cast<RecomputePolicy>(Choice("--recompute", recompute, kRecomputeNames));
   resolved.shares = shares;
   resolved.offload = static_cast<Offload>(Choice("--offload", offload, kOffloadNames));
+  std::vector<std::string_view> syncs(kGradientSyncNames.begin(), kGradientSyncNames.end());
+  syncs.push_back("auto");  // ChoosesSync
+  size_t chosen_sync = Choice("--sync", sync, syncs);
+  if (!ChoosesSync()) resolved.sync = static_cast<GradientSync>(chosen_sync);
   NamedPrecision chosen = PrecisionFor(cluster);
   resolved.precision = chosen.compute;
   resolved.products = chosen.products;

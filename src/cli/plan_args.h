@@ -17,6 +17,7 @@ struct DegreeArgs {
   std::string recompute = "none";
   std::string offload = "none";
   std::vector<int64_t> shares;
+  std::string sync = "reduce";
   std::string precision = "auto";
   std::string statistics = "global";
 
@@ -28,11 +29,13 @@ struct DegreeArgs {
   // What was given, for a search over the rest. Throws InputError for names that are not known and for what no schedule
   // takes.
   FixedDegrees Fixed() const;
-  // The first of --cp, --ep, --sp and --shares that was given, or nothing: what the expert alone knows.
+  // The first of --cp, --ep, --sp, --shares and --sync that was given, or nothing: what the expert alone knows.
   std::string FirstOfExpert() const;
   // As asked for; `auto` is bf16 where every device is faster at that, else f32.
   NamedPrecision PrecisionFor(const Cluster& cluster) const;
   bool LocalStatistics() const;
+  // --sync auto: the caller's to choose (FasterSync of search/searchers.h).
+  bool ChoosesSync() const { return sync == "auto"; }
   // The degrees asked for. Without --dp: as many as the cluster has left and the micro-batches can be divided by.
   // Throws InputError for names that are not known and for what the schedule does not take.
   Degrees Resolve(const Model& model, const Cluster& cluster) const;

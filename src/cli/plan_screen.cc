@@ -231,6 +231,12 @@ std::string Screen(const PlanReport& report) {
                       part, Nominal(plan), Percent(Mfu(best, size)));
   text += fmt::format("  waiting      bubble {}, exposed communication {}\n",
                       Percent(best.result.bubble), Percent(best.result.exposed_communication));
+  if (best.factors) {
+    text += fmt::format(
+        "  replicas     gather the factors of {} gradients and compute {} nodes whole: {} if all "
+        "gradients were reduced\n",
+        best.factors->parameters, best.factors->nodes, Time(best.factors->reduced_seconds));
+  }
   text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
                       FormatCount(rate), size.is_tokens ? "tokens" : "samples",
                       1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
@@ -302,6 +308,12 @@ Json ToJson(const PlanReport& report) {
   if (!IsHomogeneous(plan.cluster)) json["groups"] = GroupsJson(result);
   json["degrees"] = DegreesJson(report.model, plan);
   json["mfu"] = Mfu(best, size);
+  json["factors"] = Json();
+  if (best.factors) {
+    json["factors"] = {{"parameters", best.factors->parameters},
+                       {"nodes", best.factors->nodes},
+                       {"reduced_step_seconds", best.factors->reduced_seconds}};
+  }
   json["bubble"] = best.result.bubble;
   json["exposed_communication"] = best.result.exposed_communication;
   json[size.is_tokens ? "tokens_per_second" : "samples_per_second"] = rate;

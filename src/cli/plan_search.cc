@@ -21,6 +21,7 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "search/judge.h"
+#include "search/searchers.h"
 
 namespace heddle {
 namespace {
@@ -90,6 +91,7 @@ SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   degrees.products = problem.products;
   degrees.layers_per_stage = problem.fixed.layers_per_stage;
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
+  if (args.ChoosesSync()) proposal = FasterSync(problem, std::move(proposal));
   Remark(problem.cluster, degrees, proposal.plan.batch);
   result.memory_limit = MemoryLimit(problem);
   result.judged.push_back(Judge(problem, std::move(proposal)));

@@ -26,6 +26,7 @@ double RingVolume(CollectiveKind kind, double p, double n) {
     case CollectiveKind::kReduceScatter:
       return (p - 1) / p * n;
     case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
     case CollectiveKind::kAllToAll:
       break;
   }

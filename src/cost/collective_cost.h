@@ -19,6 +19,7 @@
 //   all-gather      ring        (p-1) n        (p-1) a
 //   reduce-scatter  ring        (p-1)/p n      (p-1) a
 //   broadcast       ring        n              (p-1) a           piece by piece along the ring
+//   reduce          ring        n              (p-1) a           the same the other way
 //   all-to-all      direct      n              ceil((p-1)/8) a   kMessagesAtOnce = 8
 //
 // and every port carries the volume, of an all-to-all (p-1)/p of it. One member: nothing at all.

@@ -239,4 +239,23 @@ NodeKernels KernelsOf(const Graph& graph, const GradientFlow& flow, const Node& 
   return NodeWorker(graph, flow, node, rule, blocks, gradients).Run();
 }
 
+Kernel FactorKernel(const Graph& graph, const GradientFlow& flow, const Node& node,
+                    const Rule& rule, std::span<const Block> blocks, DType gradients,
+                    size_t operand) {
+  // Of a product with a weight there is one product in W: that of the weight among its first two operands.
+  NodeKernels kernels = KernelsOf(graph, flow, node, rule, blocks, gradients);
+  if (operand < 2 && !kernels.weight.empty()) return kernels.weight[0];
+  double result =
+      Elements(rule, rule.results[0], blocks) * static_cast<double>(SizeOf(rule.result_dtypes[0]));
+  Kernel sum;
+  sum.dtype = rule.result_dtypes[0];
+  bool bias = node.op == "Linear" && operand == 2;
+  sum.op = bias ? kBiasGradient : std::string_view(node.op);
+  sum.backward = !bias;
+  sum.moved = bias ? result : MovedBytes(graph, node, rule, blocks, true);
+  sum.bytes = result + 2 * Elements(rule, rule.operands[operand], blocks) *
+                           static_cast<double>(SizeOf(gradients));
+  return sum;
+}
+
 }  // namespace heddle

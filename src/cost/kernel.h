@@ -44,6 +44,11 @@ struct NodeKernels {
 NodeKernels KernelsOf(const Graph& graph, const GradientFlow& flow, const Node& node,
                       const Rule& rule, std::span<const Block> blocks, DType gradients);
 
+// The gradient of one operand, a weight, from its factors (ops/gradient_factors.h), for the part given by `blocks`.
+Kernel FactorKernel(const Graph& graph, const GradientFlow& flow, const Node& node,
+                    const Rule& rule, std::span<const Block> blocks, DType gradients,
+                    size_t operand);
+
 // What the halves need for themselves (Rule::scratch), in bytes.
 double ScratchBytes(const Rule& rule, std::span<const Block> blocks);
 

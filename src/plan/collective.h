@@ -6,6 +6,7 @@
 //   reduce-scatter  p*n elements             n: member i gets the sums of [i*n, (i+1)*n)
 //   all-to-all      p*n elements             p*n: at [i*n, (i+1)*n) what member i had for it
 //   broadcast       n elements (the first)   member 0's n elements
+//   reduce          n elements               the first: the n sums (or maxima) over members; the others nothing
 //
 // What a member gives is the payload that transports count; what crosses the wire depends on the algorithm
 // and is priced elsewhere.
@@ -22,10 +23,11 @@ enum class CollectiveKind : uint8_t {
   kAllGather,
   kReduceScatter,
   kAllToAll,
-  kBroadcast
+  kBroadcast,
+  kReduce
 };
-constexpr std::array<std::string_view, 5> kCollectiveNames = {
-    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast"};
+constexpr std::array<std::string_view, 6> kCollectiveNames = {
+    "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce"};
 constexpr std::string_view Name(CollectiveKind kind) {
   return kCollectiveNames[static_cast<size_t>(kind)];
 }

@@ -92,6 +92,10 @@ class Expander {
       }
     }
     for (ValueId id : model_.graph.outputs) graph.outputs.push_back(moved_[id.index()]);
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      out_.stages[s].sync.clear();
+      for (auto [id, sync] : plan_.stages[s].sync) out_.stages[s].sync[moved_[id.index()]] = sync;
+    }
     Finish();
     return std::move(out_);
   }

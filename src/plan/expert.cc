@@ -11,6 +11,7 @@
 #include "cluster/topology.h"
 #include "plan/balance.h"
 #include "plan/expert_strategies.h"
+#include "plan/gradient_sync.h"
 
 namespace heddle {
 namespace {
@@ -70,6 +71,10 @@ void CheckDegrees(const Degrees& degrees) {
   };
   check("precision", degrees.precision);
   check("gradients", degrees.gradients);
+  if (degrees.sync != GradientSync::kReduce && degrees.zero >= kZeroWithoutSync) {
+    ThrowInput("sync {} with zero {}: there the replicas share out the gradients; use zero 0 or 1",
+               kGradientSyncNames[static_cast<size_t>(degrees.sync)], degrees.zero);
+  }
   if (degrees.products == Products::kFp8 && degrees.precision == DType::kF32) {
     ThrowInput("products of fp8 are made of bf16 or f16, not of f32: use one of them");
   }
@@ -311,6 +316,7 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
   std::vector<Strategy> strategies =
       ExpertStrategies(model, degrees, mesh, StageOf(model, plan.stages));
   for (Stage& stage : plan.stages) HandOut(model, strategies, stage);
+  SetSync(model, degrees.sync, plan.stages);
   return plan;
 }
 

@@ -45,6 +45,8 @@ struct Degrees {
   std::vector<int64_t> layers_per_stage = {};
   // Of a micro-batch for each data rank, in proportion; they divide its samples. Empty: equal parts.
   std::vector<int64_t> shares = {};
+  // Of all parameters that can (plan/gradient_sync.h); the others are reduced.
+  GradientSync sync = GradientSync::kReduce;
   bool operator==(const Degrees&) const = default;
 };
 

@@ -34,6 +34,11 @@ constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective"
 enum class Offload : uint8_t { kNone, kOptimizer };
 constexpr std::array<std::string_view, 2> kOffloadNames = {"none", "optimizer"};
 
+// How replicas agree on the gradient of a parameter: it is reduced; it goes to one of them, which updates for all and
+// sends the weights back; or what it is the product of is gathered, and all compute it whole.
+enum class GradientSync : uint8_t { kReduce, kServer, kFactors };
+constexpr std::array<std::string_view, 3> kGradientSyncNames = {"reduce", "server", "factors"};
+
 // Seconds, or any other unit, of a stage's halves for one micro-batch: what a schedule orders by.
 struct HalfTimes {
   double forward = 1, backward = 1, weight = 1;
@@ -47,6 +52,7 @@ struct Stage {
       strategies;  // per node of the graph; empty for nodes that are not the stage's
   std::vector<RecomputePolicy> recompute;  // per block of the stage
   HalfTimes times;
+  std::map<ValueId, GradientSync> sync;  // of parameters; those that are not there: kReduce
   bool operator==(const Stage&) const = default;
 };
 

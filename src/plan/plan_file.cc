@@ -26,8 +26,9 @@ constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master",
                                                "products"};
 constexpr std::string_view kZeroKeys[] = {"level", "axes"};
 constexpr std::string_view kTimesKeys[] = {"forward", "backward", "weight"};
-constexpr std::string_view kStageKeys[] = {"blocks",    "devices", "mesh",
-                                           "recompute", "times",   "strategies"};
+constexpr std::string_view kStageKeys[] = {"blocks", "devices",    "mesh", "recompute",
+                                           "times",  "strategies", "sync"};
+constexpr std::string_view kSyncKeys[] = {"server", "factors"};
 constexpr std::string_view kStatistics[] = {"global", "local"};
 constexpr std::string_view kTypeNames[] = {"f32", "bf16", "f16"};
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
@@ -61,7 +62,18 @@ Json RecomputeToJson(const std::vector<RecomputePolicy>& recompute) {
   return same ? list[0] : list;
 }
 
-Json StageToJson(const Stage& stage, StrategyWriter& strategies) {
+// The names of the parameters of each kind; those that are reduced are not named.
+Json SyncToJson(const Stage& stage, const Model& model) {
+  Json json = Json::object();
+  for (auto [id, sync] : stage.sync) {
+    if (sync == GradientSync::kReduce) continue;
+    json[std::string(kGradientSyncNames[static_cast<size_t>(sync)])].push_back(
+        model.graph.value(id).name);
+  }
+  return json;
+}
+
+Json StageToJson(const Stage& stage, const Model& model, StrategyWriter& strategies) {
   Json json;
   json["blocks"] = {stage.first_block, stage.last_block - 1};
   json["devices"] = DevicesToJson(stage.mesh);
@@ -73,6 +85,8 @@ Json StageToJson(const Stage& stage, StrategyWriter& strategies) {
   json["times"] = {{"forward", stage.times.forward},
                    {"backward", stage.times.backward},
                    {"weight", stage.times.weight}};
+  Json sync = SyncToJson(stage, model);
+  if (!sync.empty()) json["sync"] = std::move(sync);
   json["strategies"] = strategies.Write(stage);
   return json;
 }
@@ -181,6 +195,31 @@ std::vector<RecomputePolicy> ReadRecompute(const JsonFields& stage, size_t block
   return recompute;
 }
 
+std::map<ValueId, GradientSync> ReadSync(const JsonFields& stage, const Model& model) {
+  std::map<ValueId, GradientSync> sync;
+  JsonFields fields(stage.At("sync"), stage.file(), stage.PathOf("sync"), kSyncKeys);
+  std::map<std::string_view, ValueId> parameters;
+  for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter))
+    parameters[model.graph.value(id).name] = id;
+  for (GradientSync kind : {GradientSync::kServer, GradientSync::kFactors}) {
+    std::string_view key = kGradientSyncNames[static_cast<size_t>(kind)];
+    if (!fields.Has(key)) continue;
+    for (const std::string& name : fields.Texts(key)) {
+      auto found = parameters.find(name);
+      if (found == parameters.end()) {
+        std::vector<std::string_view> names;
+        for (const auto& [known, id] : parameters) names.push_back(known);
+        bool near = !Nearest(name, names).empty();
+        RefuseJson(fields.file(), fields.PathOf(key), name,
+                   near ? DidYouMean(name, names) : "the model has no parameter of this name");
+      }
+      if (!sync.emplace(found->second, kind).second)
+        RefuseJson(fields.file(), fields.PathOf(key), name, "this parameter is named twice");
+    }
+  }
+  return sync;
+}
+
 // `first` is the block the stage must begin with.
 Stage ReadStage(const Json& stages, size_t index, const Model& model, int first,
                 std::string_view file) {
@@ -199,6 +238,7 @@ Stage ReadStage(const Json& stages, size_t index, const Model& model, int first,
       ReadRecompute(fields, static_cast<size_t>(stage.last_block - stage.first_block));
   JsonFields times(fields.At("times"), file, fields.PathOf("times"), kTimesKeys);
   stage.times = {times.Number("forward"), times.Number("backward"), times.Number("weight")};
+  if (fields.Has("sync")) stage.sync = ReadSync(fields, model);
   ReadStrategies(fields.At("strategies"), model, stages, file, fields.PathOf("strategies"), stage);
   return stage;
 }
@@ -270,7 +310,8 @@ std::string ToJson(const Plan& plan, const Model& model) {
   if (plan.search_stopped) json["search_stopped"] = true;
   json["stages"] = Json::array();
   StrategyWriter strategies(model);
-  for (const Stage& stage : plan.stages) json["stages"].push_back(StageToJson(stage, strategies));
+  for (const Stage& stage : plan.stages)
+    json["stages"].push_back(StageToJson(stage, model, strategies));
   json["cluster"] = ToJson(plan.cluster);
   return PrettyJson(json);
 }

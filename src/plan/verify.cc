@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "cluster/topology.h"
 #include "ops/op.h"
+#include "plan/gradient_sync.h"
 
 namespace heddle {
 namespace {
@@ -38,6 +39,7 @@ class PlanVerifier {
     if (meshes) CheckRuns();
     for (size_t s = 0; s < plan_.stages.size(); ++s) CheckStage(s, covered);
     if (meshes && problems_.empty()) CheckParameters();
+    if (problems_.empty()) CheckSync();
     return std::move(problems_);
   }
 
@@ -346,6 +348,27 @@ class PlanVerifier {
               value.name, ToString(plan_.stages[there.stage].mesh, there.sharding), there.stage,
               there.node, ToString(stage.mesh, here.sharding), s, here.node);
         }
+      }
+    }
+  }
+
+  void CheckSync() {
+    SyncRules rules(model_, plan_.stages);
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      for (auto [id, sync] : plan_.stages[s].sync) {
+        if (id.value < 0 || id.index() >= model_.graph.values.size()) {
+          Add("stage {}: sync names value {}, which the model does not have", s, id.value);
+          continue;
+        }
+        std::string why = rules.WhyNot(s, id, sync);
+        if (why.empty() && !rules.Agree(id)) why = "another stage that reads it has another";
+        if (why.empty() && sync != GradientSync::kReduce && plan_.zero.level >= kZeroWithoutSync) {
+          why = fmt::format("ZeRO {} shares out the gradients among the replicas: use 0 or 1",
+                            plan_.zero.level);
+        }
+        if (why.empty()) continue;
+        Add("stage {}: '{}' cannot have sync {}: {}", s, model_.graph.value(id).name,
+            kGradientSyncNames[static_cast<size_t>(sync)], why);
       }
     }
   }

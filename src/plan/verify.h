@@ -16,6 +16,7 @@
 //               expansion), or a set of operands in which the op is linear
 //   parameters  one that several stages read is stored alike on each: axes of the mesh and sharding are the same
 //   recompute   a choice per block
+//   sync        as SyncRules has it (plan/gradient_sync.h); nothing but kReduce with ZeRO 2 and 3
 //   times       finite and positive
 //   the rest    schedule and optimizer are named; compute and gradients are f32, bf16 or f16, master weights and
 //               moments f32 or bf16, products of fp8 come with a compute type of 16 bits; ZeRO's level is 0 to 3 and

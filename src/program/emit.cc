@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/check.h"
@@ -247,6 +248,38 @@ class Emitter {
     return Get({BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0});
   }
 
+  // ---- Gradients from factors.
+
+  // A segment's factors are on their way while its backward runs, and what is computed from them comes after the
+  // backward of the next.
+  struct WaitingFactors {
+    int stage = 0, segment = 0, microbatch = 0;
+  };
+
+  // Brings the factors of a segment's gradients, and computes these, too.
+  void EmitFactors(const WaitingFactors& at, bool computes) {
+    int unit = segment(at.stage, at.segment).unit;
+    const std::vector<FactorGradient>& all = stage(at.stage).factor_gradients;
+    for (size_t f = 0; f < all.size(); ++f) {
+      if (all[f].segment != at.segment) continue;
+      std::vector<BufferId> factors;
+      for (int l : all[f].factors)
+        factors.push_back(Provide(at.stage, l, {at.microbatch, unit, unit >= 0}));
+      if (!computes) continue;
+      int g = local(at.stage, all[f].parameter).source.from;
+      BufferId gradients = GradientsOf(at.stage, g, at.microbatch);
+      Instruction& compute = Add(Opcode::kFactorGradient, Stream::kCompute, at.stage,
+                                 static_cast<int>(f), at.microbatch);
+      compute.reads = std::move(factors);
+      compute.adds = {gradients};
+    }
+  }
+
+  void EmitWaiting() {
+    if (waiting_) EmitFactors(*waiting_, true);
+    waiting_.reset();
+  }
+
   bool HasLate(const Segment& at) const {
     return std::any_of(at.inputs.begin(), at.inputs.end(),
                        [](const SegmentInput& input) { return input.late; });
@@ -356,8 +389,13 @@ class Emitter {
       const Segment& at = segment(task.stage, static_cast<int>(g));
       if (at.phase != Phase::kMain || !at.has_backward) continue;
       if (at.unit >= 0 && recomputed.insert(at.unit).second) EmitRecompute(task, at.unit);
+      WaitingFactors factors{task.stage, static_cast<int>(g), task.microbatch};
+      if (task.half == Half::kBW) EmitFactors(factors, false);
       EmitBackward(task.stage, static_cast<int>(g), task.half, task.microbatch);
+      EmitWaiting();
+      if (task.half == Half::kBW) waiting_ = factors;
     }
+    EmitWaiting();
     for (const auto& [id, crossing] : builds_[static_cast<size_t>(task.stage)].received) {
       for (const auto& [other, gradient] : crossing.gradients) EmitSend(task, gradient);
     }
@@ -374,9 +412,14 @@ class Emitter {
   void EmitWeightTask(const Task& task) {
     for (size_t g = stage(task.stage).segments.size(); g-- > 0;) {
       const Segment& at = segment(task.stage, static_cast<int>(g));
-      if (at.phase != Phase::kMain || !at.has_backward || !HasLate(at)) continue;
-      EmitBackward(task.stage, static_cast<int>(g), Half::kW, task.microbatch);
+      if (at.phase != Phase::kMain || !at.has_backward) continue;
+      WaitingFactors factors{task.stage, static_cast<int>(g), task.microbatch};
+      EmitFactors(factors, false);
+      if (HasLate(at)) EmitBackward(task.stage, static_cast<int>(g), Half::kW, task.microbatch);
+      EmitWaiting();
+      waiting_ = factors;
     }
+    EmitWaiting();
   }
 
   void EmitOnceBackward(int s) {
@@ -412,6 +455,7 @@ class Emitter {
   std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
   std::vector<int> gather_order_;
   int next_gather_ = 0;
+  std::optional<WaitingFactors> waiting_;
 };
 
 }  // namespace

@@ -162,8 +162,8 @@ class StepEnd {
     BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
     update.adds = {weights, Optimizer(s, g)};
     Evict(s, g);
-    int zero = group(s, g).zero;
-    if (zero != 1 && zero != 2) return;
+    const ParameterGroup& at = group(s, g);
+    if (at.zero != 1 && at.zero != 2 && at.server < 0) return;
     Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
     gather.reads = {weights};
     gather.adds = {weights};

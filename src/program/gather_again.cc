@@ -69,6 +69,9 @@ void MarkGatheredAgain(const LoweringContext& context, StageBuild& build) {
     for (int term : local.source.terms) forbid(term);
   }
   for (const auto& [id, crossing] : build.sent) forbid(crossing.local);
+  for (const FactorGradient& gradient : stage.factor_gradients) {
+    for (int factor : gradient.factors) forbid(factor);
+  }
   std::vector<std::vector<InputUse>> uses;
   for (const Segment& segment : stage.segments) {
     uses.push_back(UsesOf(context.expanded.model, stage, segment));

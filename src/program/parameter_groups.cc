@@ -49,6 +49,8 @@ std::vector<Stored> FindStored(const StageProgram& stage) {
     int at = index[static_cast<size_t>(local.source.from)];
     if (at >= 0) all[static_cast<size_t>(at)].plain = false;
   }
+  for (const FactorGradient& gradient : stage.factor_gradients)
+    all[static_cast<size_t>(index[static_cast<size_t>(gradient.parameter)])].trained = true;
   for (int gradient : stage.parameter_gradients) {
     const Local& local = stage.locals[static_cast<size_t>(gradient)];
     for (Stored& stored : all) {
@@ -76,7 +78,10 @@ int64_t ElementsOf(const Mesh& mesh, const Sharding& sharding) {
 
 }  // namespace
 
-void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
+void GroupParameters(const LoweringContext& context, int index, StageProgram& stage) {
+  const std::map<ValueId, GradientSync>& sync =
+      context.expanded.stages[static_cast<size_t>(index)].sync;
+  int64_t servers = 0;  // so far: they take turns
   std::vector<Stored> all = FindStored(stage);
   // Backward finishes the last segment first; what the once phase reads, last of all.
   std::stable_sort(all.begin(), all.end(),
@@ -88,14 +93,20 @@ void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
     int group = -1;
     int64_t bytes = 0;
   };
-  std::map<std::tuple<bool, AxisMask, AxisMask, int, int>, Open> open;
+  std::map<std::tuple<bool, AxisMask, AxisMask, int, int, bool>, Open> open;
   for (const Stored& stored : all) {
     Local& local = stage.locals[static_cast<size_t>(stored.local)];
     ParameterGroup group;
     group.trained = stored.trained;
     group.offloaded = stored.trained && context.plan.offload == Offload::kOptimizer;
     group.reduce_axes = stored.reduce_axes;
-    group.zero_axes = context.plan.zero.level > 0 ? zero_axes & stored.reduce_axes : 0;
+    auto chosen = sync.find(local.value);
+    bool served = stored.trained && chosen != sync.end() &&
+                  chosen->second == GradientSync::kServer &&
+                  GroupSize(stage.mesh, group.reduce_axes) > 1;
+    if (served) group.server = servers % GroupSize(stage.mesh, group.reduce_axes);
+    bool split = context.plan.zero.level > 0 && !served;
+    group.zero_axes = split ? zero_axes & stored.reduce_axes : 0;
     group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
     if (group.zero == 0) group.zero_axes = 0;
     bool tied = context.reader_stages[local.value.index()].size() > 1;
@@ -103,10 +114,11 @@ void GroupParameters(const LoweringContext& context, int, StageProgram& stage) {
     Open alone;
     Open& at = tied ? alone
                     : open[{group.trained, group.reduce_axes, group.zero_axes, group.zero,
-                            group.zero == 3 ? stored.block : -1}];
+                            group.zero == 3 ? stored.block : -1, served}];
     bool full = group.zero != 3 && at.bytes >= context.plan.bucket_bytes;
     if (at.group < 0 || full) {
       at = {static_cast<int>(stage.groups.size()), 0};
+      if (served) ++servers;
       stage.groups.push_back(std::move(group));
     }
     std::vector<ParameterSlot>& slots = stage.groups[static_cast<size_t>(at.group)].slots;

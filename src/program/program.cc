@@ -19,6 +19,15 @@ std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask
   return ranks;
 }
 
+// Replicas, the server first: what is reduced goes to the first of a group, what is broadcast comes from it.
+std::vector<int64_t> ServedRanks(const StageProgram& stage, int64_t device,
+                                 const ParameterGroup& group) {
+  std::vector<int64_t> ranks = RanksOf(stage, device, group.reduce_axes);
+  auto server = ranks.begin() + static_cast<std::ptrdiff_t>(group.server);
+  std::rotate(ranks.begin(), server, server + 1);
+  return ranks;
+}
+
 }  // namespace
 
 const DeviceProgram& Program::RunOf(int64_t device) const {
@@ -37,6 +46,41 @@ int64_t Program::device_count() const {
 
 Position PositionIn(const StageProgram& stage, int64_t device) {
   return PositionOf(stage.mesh, IndexIn(stage.mesh, device));
+}
+
+int64_t PlaceAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
+  int64_t index = 0;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (Contains(axes, a)) index = index * mesh.axes[a].size + position[a];
+  }
+  return index;
+}
+
+bool Updates(const StageProgram& stage, const ParameterGroup& group, const Position& position) {
+  return group.server < 0 || PlaceAlong(stage.mesh, position, group.reduce_axes) == group.server;
+}
+
+Strategy FactorStrategy(const StageProgram& stage, const FactorGradient& gradient) {
+  Strategy strategy = stage.strategies[gradient.node.index()];
+  for (size_t a = 0; a < strategy.size(); ++a) {
+    if (Contains(gradient.axes, a)) strategy[a] = kReplicate;
+  }
+  return strategy;
+}
+
+const FactorGradient* FindFactorGradient(const StageProgram& stage, NodeId node, size_t operand) {
+  for (const FactorGradient& at : stage.factor_gradients) {
+    if (at.node == node && at.operand == operand) return &at;
+  }
+  return nullptr;
+}
+
+GradientFlow SegmentFlow(const Program& program, const StageProgram& stage) {
+  GradientFlow flow = program.model.flow;
+  for (const FactorGradient& at : stage.factor_gradients) {
+    flow.needed[program.model.graph.node(at.node).operands[at.operand].index()] = false;
+  }
+  return flow;
 }
 
 int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
@@ -82,6 +126,8 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
     case Opcode::kReduceGradients: {
       const ParameterGroup& group = stage.groups[index];
       int64_t bytes = FlatElements(stage, group, position) * gradient_bytes;
+      if (group.server >= 0)
+        return {CollectiveKind::kReduce, ServedRanks(stage, device, group), bytes};
       // Scattered over the axes that split the state, the rest is reduced as a whole.
       if (group.zero == 0)
         return {CollectiveKind::kAllReduce, RanksOf(stage, device, group.reduce_axes), bytes};
@@ -96,6 +142,10 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
     }
     case Opcode::kGatherWeights: {
       const ParameterGroup& group = stage.groups[index];
+      if (group.server >= 0) {
+        return {CollectiveKind::kBroadcast, ServedRanks(stage, device, group),
+                FlatElements(stage, group, position) * SizeOf(program.precision.compute)};
+      }
       int64_t bytes = FlatElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * SizeOf(program.precision.compute);
       return {CollectiveKind::kAllGather, RanksOf(stage, device, group.zero_axes), bytes};

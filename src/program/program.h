@@ -12,6 +12,9 @@
 //
 // An input that an all-gather made is not kept but gathered again for backward (gather_again.h).
 //
+// A parameter whose gradient replicas compute whole, each from factors gathered over the samples, gets none from its
+// segment: a FactorGradient takes the place of that part of W.
+//
 // Values that do not depend on the samples (parameters, constants, what follows from them) are *once* values:
 // resharded and computed before the first micro-batch. Their gradients are added up over the micro-batches and go
 // back after the last.
@@ -123,7 +126,21 @@ struct ParameterGroup {
   bool trained = true;
   int tied = -1;           // of Program::tied: also held by other stages
   bool offloaded = false;  // moments and master weights live on the host between updates
+  // The place along reduce_axes of the device that alone has the state, and updates for all; -1: all update.
+  int64_t server = -1;
   bool operator==(const ParameterGroup&) const = default;
+};
+
+// The gradient of a parameter, from its node's operands and the gradient of its result (ops/gradient_factors.h), both
+// gathered over `axes`: those along which the node's own gradient would be partial. Every device has it complete.
+struct FactorGradient {
+  NodeId node;
+  size_t operand = 0;  // the parameter
+  AxisMask axes = 0;
+  int segment = -1;          // of the node
+  int parameter = -1;        // the Local it is stored as
+  std::vector<int> factors;  // Locals: of the operands, then of the gradient of the result
+  bool operator==(const FactorGradient&) const = default;
 };
 
 struct StageProgram {
@@ -135,7 +152,8 @@ struct StageProgram {
   std::vector<ParameterGroup> groups;
   std::vector<int>
       parameter_gradients;  // Locals: gradients of parameters that are read otherwise than stored
-  int loss = -1;            // the Local of the loss: a term per micro-batch
+  std::vector<FactorGradient> factor_gradients;
+  int loss = -1;  // the Local of the loss: a term per micro-batch
   bool operator==(const StageProgram&) const = default;
 };
 
@@ -174,26 +192,39 @@ struct Buffer {
 };
 
 enum class Opcode : uint8_t {
-  kLoad,         // writes a part of an input
-  kRun,          // a half of a segment
-  kReshard,      // one step of a chain
-  kSum,          // adds up what it reads, Local by Local or over micro-batches
-  kAddGradient,  // a Local to the gradient of its parameter
+  kLoad,            // writes a part of an input
+  kRun,             // a half of a segment
+  kReshard,         // one step of a chain
+  kSum,             // adds up what it reads, Local by Local or over micro-batches
+  kAddGradient,     // a Local to the gradient of its parameter
+  kFactorGradient,  // computes one, and adds it
   kSend,
   kRecv,             // a transfer
-  kReduceGradients,  // of a group, over its reduce_axes: summed, or summed and scattered
+  kReduceGradients,  // of a group, over reduce_axes: summed (to its server), or scattered
   kReduceShards,     // what was scattered, over the reduce_axes that split no state
   kSyncTied,         // gradients of a tied group, over the stages that hold it
   kReport,           // loss and squared norm of the gradients, over all devices
   kUpdate,           // the optimizer's step on a group
-  kGatherWeights,    // of a group that is split over zero_axes
+  kGatherWeights,    // of a group that is split over zero_axes, or from its server
   kFetch,            // what a group has on the host
   kEvict,            // and back
 };
-constexpr std::array<std::string_view, 15> kOpcodeNames = {
-    "load",   "run",    "reshard",          "sum",           "add-gradient",
-    "send",   "recv",   "reduce-gradients", "reduce-shards", "sync-tied",
-    "report", "update", "gather-weights",   "fetch",         "evict"};
+constexpr std::array<std::string_view, 16> kOpcodeNames = {"load",
+                                                           "run",
+                                                           "reshard",
+                                                           "sum",
+                                                           "add-gradient",
+                                                           "factor-gradient",
+                                                           "send",
+                                                           "recv",
+                                                           "reduce-gradients",
+                                                           "reduce-shards",
+                                                           "sync-tied",
+                                                           "report",
+                                                           "update",
+                                                           "gather-weights",
+                                                           "fetch",
+                                                           "evict"};
 
 enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
 constexpr std::array<std::string_view, 3> kStreamNames = {"compute", "communication", "copy"};
@@ -203,7 +234,7 @@ struct Instruction {
   Stream stream = Stream::kCompute;
   int stage = 0;
   int index =
-      0;  // Segment (run), transfer (send, recv), group, tied group, or the Local written (or added)
+      0;  // Segment (run), transfer (send, recv), group, tied group, factor gradient, or the Local written (or added)
   int microbatch = -1;
   Half half = Half::kF;
   bool recompute = false;
@@ -248,7 +279,10 @@ struct Program {
 struct Payload {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::vector<int64_t> ranks;  // the group, the device among them; empty: nothing is handed over
-  int64_t bytes = 0;
+  int64_t bytes = 0;           // what each member gives; of a broadcast, the first alone
+  int64_t GivenBy(int64_t device) const {
+    return kind == CollectiveKind::kBroadcast && ranks.front() != device ? 0 : bytes;
+  }
 };
 Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device);
 
@@ -268,5 +302,17 @@ int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
 
 // Where a device stands in the mesh of a stage it runs.
 Position PositionIn(const StageProgram& stage, int64_t device);
+// Which of the devices along some axes it is.
+int64_t PlaceAlong(const Mesh& mesh, const Position& position, AxisMask axes);
+
+// Does a device have the state of a group, or a part of it, and update that?
+bool Updates(const StageProgram& stage, const ParameterGroup& group, const Position& position);
+
+// What a node does where it computes a gradient from factors: nothing along the axes they are gathered over.
+Strategy FactorStrategy(const StageProgram& stage, const FactorGradient& gradient);
+// That of an operand of a node; null where its gradient is the segment's.
+const FactorGradient* FindFactorGradient(const StageProgram& stage, NodeId node, size_t operand);
+// The flow of gradients inside the segments of a stage: without those of parameters that come from factors.
+GradientFlow SegmentFlow(const Program& program, const StageProgram& stage);
 
 }  // namespace heddle

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "base/check.h"
+#include "ops/gradient_factors.h"
+#include "program/factor_gradients.h"
 #include "program/recomputed.h"
 #include "program/stage_builder.h"
 
@@ -16,7 +18,14 @@ class Splitter {
       : context_(context),
         model_(context.expanded.model),
         stage_(context.expanded.stages[static_cast<size_t>(stage)]),
-        segment_of_(model_.graph.nodes.size(), -1) {}
+        segment_of_(model_.graph.nodes.size(), -1) {
+    for (const FactorGradient& gradient : FindFactorGradients(context, stage)) {
+      const Node& node = model_.graph.node(gradient.node);
+      ends_.insert(gradient.node);
+      for (size_t o : FindGradientFactors(node, gradient.operand)->operands)
+        factors_.insert(node.operands[o]);
+    }
+  }
 
   SegmentLayout Run() {
     std::vector<NodeId> main = NodesOf(model_, stage_);
@@ -120,7 +129,7 @@ class Splitter {
       for (size_t o = 0; o < node.operands.size() && !cut; ++o) {
         NodeId producer = model_.graph.value(node.operands[o]).producer;
         bool here = producer.valid() && segment_of_[producer.index()] == Last();
-        cut = here && !IsDirect(id, o);
+        cut = here && (!IsDirect(id, o) || ends_.count(producer) != 0);
       }
       if (cut) Open(phase, at);
       open = true;
@@ -186,7 +195,8 @@ class Splitter {
           bool summed = segment.phase == Phase::kFirst && context_.sums.first[result.index()];
           bool used = segment.phase != Phase::kFirst && IsUsed(result, segment.phase);
           bool in_first = segment.phase == Phase::kFirst && IsUsed(result, Phase::kFirst);
-          if (away || loss || summed || used || in_first)
+          bool factor = segment.phase != Phase::kFirst && factors_.count(result) != 0;
+          if (away || loss || summed || used || in_first || factor)
             out_.produced[s].push_back({result, Given(result)});
         }
       }
@@ -207,6 +217,10 @@ class Splitter {
   const Model& model_;
   const Stage& stage_;
   std::vector<int> segment_of_;
+  // Nodes whose gradients are computed from factors: those of their results must come from outside their segment, and
+  // the operands among the factors must leave it.
+  std::set<NodeId> ends_;
+  std::set<ValueId> factors_;
   SegmentLayout out_;
 };
 

@@ -2,7 +2,7 @@
 //
 // A segment ends where a reader needs communication before it can go on: its operand in another sharding than the
 // producer gives, or a gradient in another than the producer wants; at the boundaries of folded blocks; and where
-// what is recomputed begins and ends.
+// what is recomputed begins and ends; and after a node one of whose gradients is computed from factors.
 #pragma once
 
 #include <map>
@@ -32,7 +32,7 @@ struct SegmentLayout {
   std::vector<Segment>
       segments;  // once, first, main; inputs have no Locals yet, outputs are not there
   std::vector<std::vector<ProducedValue>>
-      produced;  // per segment: what others read of it, or the loss
+      produced;  // per segment: what others read of it, factors of gradients, or the loss
   std::map<ValueId, std::vector<SegmentUse>> uses;  // in the order of the segments
 };
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "base/check.h"
 #include "program/arrival.h"
 #include "program/copies.h"
+#include "program/factor_gradients.h"
 #include "program/gather_again.h"
 #include "program/parameter_groups.h"
 #include "program/segments.h"
@@ -23,6 +25,9 @@ class Builder {
     out_.stage.mesh = context.expanded.stages[static_cast<size_t>(stage)].mesh;
     out_.stage.strategies = context.expanded.stages[static_cast<size_t>(stage)].strategies;
     out_.stage.segments = layout_.segments;
+    out_.stage.factor_gradients = FindFactorGradients(context, stage);
+    for (const FactorGradient& at : out_.stage.factor_gradients)
+      from_factors_.insert(model_.graph.node(at.node).operands[at.operand]);
   }
 
   StageBuild Run() {
@@ -30,6 +35,7 @@ class Builder {
     ChooseStorage();
     for (ValueId value : ValuesRead()) Connect(value);
     AddLoss();
+    ConnectFactorGradients(context_, out_.stage);
     for (Segment& segment : out_.stage.segments) {
       SetBackward(segment);
       SetLate(segment);
@@ -55,19 +61,8 @@ class Builder {
   }
   const Local& local(int index) const { return out_.stage.locals[static_cast<size_t>(index)]; }
 
-  // The Locals along a chain; the last is what it leads to.
-  int AddChain(int from, const std::vector<ReshardStep>& steps) {
-    for (const ReshardStep& step : steps) {
-      out_.stage.steps.push_back(step);
-      const Local source = local(from);
-      from =
-          AddLocal(source.value, step.after, source.gradient, source.once,
-                   {SourceKind::kReshard, from, static_cast<int>(out_.stage.steps.size()) - 1, {}});
-    }
-    return from;
-  }
   int AddChain(int from, const Sharding& to, ReshardEnd end = ReshardEnd::kExact) {
-    return AddChain(from, Reshard(mesh(), local(from).sharding, to, end));
+    return heddle::AddChain(out_.stage, from, to, end);
   }
 
   // ---- Outputs of segments.
@@ -291,6 +286,7 @@ class Builder {
     std::optional<int> copy_local;
     if (parameter) copy_local = from;
     ConnectForward(from, copy, uses, &copy_local);
+    if (parameter && from_factors_.count(id) != 0) return;
     std::vector<SegmentUse> others;
     for (const SegmentUse& use : uses) {
       if (!use.gradient) continue;
@@ -409,6 +405,7 @@ class Builder {
   std::map<std::pair<ValueId, bool>, OutputRef>
       outputs_;  // by value and whether the first phase makes it
   std::map<ValueId, int> stored_;
+  std::set<ValueId> from_factors_;  // parameters whose gradients are
 };
 
 }  // namespace
@@ -423,6 +420,19 @@ bool WantsGradient(const Model& model, NodeId id, size_t operand) {
   }
   return std::any_of(node.results.begin(), node.results.end(),
                      [&](ValueId result) { return model.flow.needed[result.index()]; });
+}
+
+int AddChain(StageProgram& stage, int from, const Sharding& to, ReshardEnd end) {
+  for (const ReshardStep& step :
+       Reshard(stage.mesh, stage.locals[static_cast<size_t>(from)].sharding, to, end)) {
+    stage.steps.push_back(step);
+    Local next = stage.locals[static_cast<size_t>(from)];
+    next.sharding = step.after;
+    next.source = {SourceKind::kReshard, from, static_cast<int>(stage.steps.size()) - 1, {}};
+    stage.locals.push_back(std::move(next));
+    from = static_cast<int>(stage.locals.size()) - 1;
+  }
+  return from;
 }
 
 StageBuild BuildStage(const LoweringContext& context, int stage) {

@@ -41,6 +41,10 @@ struct LoweringContext {
 // Does a gradient go from this operand of a node back to what made it?
 bool WantsGradient(const Model& model, NodeId node, size_t operand);
 
+// Adds the Locals along the chain that brings one to a sharding; returns the last.
+int AddChain(StageProgram& stage, int from, const Sharding& to,
+             ReshardEnd end = ReshardEnd::kExact);
+
 StageBuild BuildStage(const LoweringContext& context, int stage);
 
 }  // namespace heddle

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/op.h"
+#include "plan/gradient_sync.h"
 #include "plan/plan.h"
 #include "program/lower.h"
 
@@ -43,6 +44,7 @@ struct SmallPlanOptions {
   int zero = 0;
   RecomputePolicy recompute = RecomputePolicy::kNone;
   Offload offload = Offload::kNone;
+  GradientSync sync = GradientSync::kReduce;
 };
 
 inline int FactorNamed(const Rule& rule, std::string_view name) {
@@ -88,6 +90,7 @@ inline Plan SmallPlan(const Model& model, const SmallPlanOptions& options = {}) 
     for (NodeId id : nodes) stage.strategies[id.index()] = SmallStrategy(model, id);
     plan.stages.push_back(std::move(stage));
   }
+  SetSync(model, options.sync, plan.stages);
   return plan;
 }
 

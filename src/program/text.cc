@@ -71,6 +71,13 @@ std::string NameWithoutMicrobatch(const Program& program, const Instruction& ins
     case Opcode::kAddGradient:
       return fmt::format(
           "{} {}", op, ValueName(program, LocalOf(program, instruction.stage, instruction.index)));
+    case Opcode::kFactorGradient: {
+      const StageProgram& stage = StageOf(program, instruction.stage);
+      const FactorGradient& gradient =
+          stage.factor_gradients[static_cast<size_t>(instruction.index)];
+      return fmt::format(
+          "{} {}", op, ValueName(program, LocalOf(program, instruction.stage, gradient.parameter)));
+    }
     case Opcode::kSend:
     case Opcode::kRecv:
       return fmt::format("{} {}", op, TransferName(program, instruction));
@@ -94,8 +101,10 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
   const StageProgram& stage = StageOf(program, buffer.stage);
   const ParameterGroup& group = stage.groups[static_cast<size_t>(buffer.index)];
   const Precision& precision = program.precision;
-  int64_t whole = FlatElements(stage, group, PositionIn(stage, device));
-  int64_t shard = whole / GroupSize(stage.mesh, group.zero_axes);
+  Position position = PositionIn(stage, device);
+  int64_t whole = FlatElements(stage, group, position);
+  int64_t shard =
+      Updates(stage, group, position) ? whole / GroupSize(stage.mesh, group.zero_axes) : 0;
   switch (buffer.kind) {
     case BufferKind::kWeights:
       return (group.zero == 3 ? shard : whole) * SizeOf(precision.compute);
@@ -247,7 +256,8 @@ int64_t BufferBytes(const Program& program, const Buffer& buffer, int64_t device
 int64_t PayloadBytes(const Program& program, const Instruction& instruction, int64_t device) {
   bool sends = instruction.op == Opcode::kSend;
   if (!sends && instruction.op != Opcode::kRecv) {
-    return CollectiveOf(program, instruction, device).bytes;
+    Payload payload = CollectiveOf(program, instruction, device);
+    return payload.ranks.empty() ? 0 : payload.GivenBy(device);
   }
   const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
   int64_t elements = 0;

@@ -37,6 +37,8 @@ std::string Category(const Program& program, const Instruction& instruction) {
     case Opcode::kRun:
       if (instruction.recompute) return "recompute";
       return instruction.half == Half::kF ? "forward" : "backward";
+    case Opcode::kFactorGradient:
+      return "backward";
     case Opcode::kReshard: {
       const StageProgram& stage = program.stages[static_cast<size_t>(instruction.stage)];
       const Local& local = stage.locals[static_cast<size_t>(instruction.index)];

@@ -10,7 +10,8 @@
 //   layouts     a reshard step starts from the layout of its source and ends in that of its Local: what every device
 //               holds, and the partial states; and it does what its kind says along its axes. The ends of a transfer
 //               are complete. Terms of a sum, and what the stages hold of a tied parameter, lie alike. Inputs and outputs of a segment, and their gradients, lie as
-//               the strategies of the nodes that read and make them say
+//               the strategies of the nodes that read and make them say; and so do the factors of gradients, with nothing
+//               split along the axes they are gathered over. A gradient is a segment's, or computed from factors
 //   operands    every instruction reads, writes and adds to the buffers that its segment, Local, transfer or group
 //               names, at its micro-batch
 //   buffers     each is written, or added to, before it is read; written once, or added to and never written (in
@@ -20,10 +21,11 @@
 //   order       every segment runs forward once per micro-batch (or once), is recomputed once after that where it is
 //               in a unit that has a backward, then runs BW once, or B once and W once (W where something waits for
 //               it)
-//   training    a parameter that a gradient reaches is in a trained group of every stage that reads it. What each
-//               micro-batch adds to a group's gradients is reduced, over all its axes and over the stages that hold
-//               it, reported, and the group is updated once. Gradients are reduced over at least the axes along which
-//               they are partial; nothing a group holds is split along these
+//   training    a parameter that a gradient reaches is in a trained group of every stage that reads it. Gradients from
+//               factors are computed once per micro-batch. What each micro-batch adds to a group's gradients is reduced,
+//               over all its axes and over the stages that hold it, reported, and the group is updated once. Gradients
+//               are reduced over at least the axes along which they are partial; nothing a group holds is split along
+//               these
 //   messages    every message that is sent is received, and posted once: (from, to, transfer, micro-batch, shape)
 //   together    all devices are run in step. Communication is issued without waiting; an instruction waits for what
 //               it touches. The n-th collective of a group is the same on all its members, with the same kind and

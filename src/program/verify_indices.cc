@@ -49,11 +49,16 @@ class IndexCheck {
     for (size_t g = 0; g < stage.groups.size(); ++g) {
       const ParameterGroup& group = stage.groups[g];
       bool known = group.tied == -1 || In(group.tied, program_.tied);
+      known = known && group.server < GroupSize(stage.mesh, group.reduce_axes);
       for (const ParameterSlot& slot : group.slots) {
         known = known && In(slot.parameter.value, program_.model.graph.values);
       }
       if (!known || group.slots.empty())
-        wrong("group", g, "a parameter or its tied group is out of range");
+        wrong("group", g, "a parameter, its tied group or its server is out of range");
+    }
+    for (size_t f = 0; f < stage.factor_gradients.size(); ++f) {
+      if (!IsSound(stage, stage.factor_gradients[f]))
+        wrong("factor gradient", f, "a node, Local or segment is out of range");
     }
     for (int gradient : stage.parameter_gradients) {
       if (!In(gradient, stage.locals))
@@ -89,6 +94,18 @@ class IndexCheck {
       default:
         return true;
     }
+  }
+
+  bool IsSound(const StageProgram& stage, const FactorGradient& gradient) const {
+    if (!In(gradient.node.value, program_.model.graph.nodes)) return false;
+    if (!In(gradient.node.value, stage.strategies)) return false;
+    if (gradient.operand >= program_.model.graph.node(gradient.node).operands.size()) return false;
+    for (int factor : gradient.factors) {
+      if (!In(factor, stage.locals)) return false;
+    }
+    return In(gradient.segment, stage.segments) && In(gradient.parameter, stage.locals) &&
+           stage.locals[static_cast<size_t>(gradient.parameter)].source.kind ==
+               SourceKind::kParameter;
   }
 
   bool IsSound(size_t s, const Segment& segment) const {
@@ -247,6 +264,8 @@ class IndexCheck {
       case Opcode::kSum:
       case Opcode::kAddGradient:
         return In(at.index, stage.locals);
+      case Opcode::kFactorGradient:
+        return In(at.index, stage.factor_gradients);
       case Opcode::kSend:
       case Opcode::kRecv: {
         if (!In(at.index, program_.transfers)) return false;

@@ -150,6 +150,8 @@ class LayoutCheck {
     if ((group.zero_axes & ~group.reduce_axes) != 0)
       wrong("state is split along an axis that is not reduced");
     if ((group.zero == 0) != (group.zero_axes == 0)) wrong("its ZeRO level and axes do not agree");
+    if (group.server >= 0 && (group.zero > 0 || group.tied >= 0 || !group.trained))
+      wrong("it has a server, and its state is split, tied or not trained");
     if (group.offloaded && !group.trained) wrong("it is offloaded and not trained");
     if (group.tied >= 0 && group.slots.size() != 1)
       wrong("a tied parameter is not alone in its group");

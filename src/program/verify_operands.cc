@@ -97,6 +97,7 @@ class OperandCheck {
       case Opcode::kRun:
       case Opcode::kSum:
       case Opcode::kAddGradient:
+      case Opcode::kFactorGradient:
       case Opcode::kUpdate:
         wanted = Stream::kCompute;
         break;
@@ -123,6 +124,8 @@ class OperandCheck {
         return CheckSum();
       case Opcode::kAddGradient:
         return CheckAddGradient();
+      case Opcode::kFactorGradient:
+        return CheckFactorGradient();
       case Opcode::kSend:
         return Compare({At(program_.transfers[static_cast<size_t>(now().index)].from_local)}, {},
                        {});
@@ -218,6 +221,14 @@ class OperandCheck {
     Wrong("adds the gradient of what is no parameter");
   }
 
+  void CheckFactorGradient() {
+    const FactorGradient& gradient = stage().factor_gradients[static_cast<size_t>(now().index)];
+    WantedList reads;
+    for (int factor : gradient.factors) reads.push_back(At(factor));
+    int group = local(gradient.parameter).source.from;
+    Compare(reads, {}, {GradientsOf(now().stage, group, now().microbatch)});
+  }
+
   bool IsHere(int s) const {
     return std::find(run_.stages.begin(), run_.stages.end(), s) != run_.stages.end();
   }
@@ -269,7 +280,7 @@ class OperandCheck {
       default: {
         Wanted gathered{Of(BufferKind::kGathered).buffer, true};
         if (zero == 3) return Compare({weights}, {gathered}, {});
-        if (zero == 0) Wrong("gathers weights that are not split");
+        if (zero == 0 && group(now().index).server < 0) Wrong("gathers weights that are not split");
         return Compare({weights}, {}, {weights});
       }
     }

@@ -119,6 +119,8 @@ class TrainingCheck {
       for (size_t g = 0; g < stage.groups.size(); ++g)
         CheckGroup(s, static_cast<int>(g), stage.groups[g]);
       for (int gradient : stage.parameter_gradients) CheckParameterGradient(s, gradient);
+      for (size_t f = 0; f < stage.factor_gradients.size(); ++f)
+        CheckFactorGradient(s, static_cast<int>(f));
     }
     for (size_t t = 0; t < program_.tied.size(); ++t) {
       bool here = false;
@@ -146,6 +148,7 @@ class TrainingCheck {
       if (at.op == Opcode::kFetch && !updates_.count(key)) ++fetches_[key];
       if (at.op == Opcode::kEvict && updates_.count(key)) ++evictions_[key];
       if (at.op == Opcode::kAddGradient) ++added_[key];
+      if (at.op == Opcode::kFactorGradient) ++computed_[{at.stage, at.index, at.microbatch}];
       if (at.op == Opcode::kReduceShards) ++shards_[key];
       if (at.op == Opcode::kReduceGradients) ++reductions_[{at.stage, at.index, at.microbatch}];
       // Weights of ZeRO 1 and 2 must be whole again at the end.
@@ -200,7 +203,7 @@ class TrainingCheck {
                 GroupSize(stage.mesh, group.reduce_axes & ~group.zero_axes) > 1;
     times("reduced after it was scattered", shards_[{s, g}], rest ? 1 : 0);
     times("gathered after its update", gathers_[{s, g}],
-          group.trained && (group.zero == 1 || group.zero == 2) ? 1 : 0);
+          group.trained && (group.zero == 1 || group.zero == 2 || group.server >= 0) ? 1 : 0);
     times("fetched before its update", fetches_[{s, g}], group.offloaded ? 1 : 0);
     times("evicted after its update", evictions_[{s, g}], group.offloaded ? 1 : 0);
     bool any = false;
@@ -212,6 +215,17 @@ class TrainingCheck {
     }
     if (group.trained && !any)
       Wrong(fmt::format("nothing adds to the gradients of group {} of stage {}", g, s));
+  }
+
+  void CheckFactorGradient(int s, int f) {
+    for (int m = -1; m < program_.microbatches; ++m) {
+      int times = computed_[{s, f, m}], wanted = m < 0 ? 0 : 1;
+      if (times == wanted) continue;
+      Wrong(
+          fmt::format("factor gradient {} of stage {}, micro-batch {}, is computed {} times, "
+                      "must be {}",
+                      f, s, m, times, wanted));
+    }
   }
 
   void CheckParameterGradient(int s, int l) {
@@ -241,7 +255,7 @@ class TrainingCheck {
   int reports_ = 0;
   std::map<int, int> syncs_;
   std::map<Key, int> updates_, added_, shards_, gathers_, fetches_, evictions_;
-  std::map<std::tuple<int, int, int>, int> reductions_;
+  std::map<std::tuple<int, int, int>, int> reductions_, computed_;
   std::set<std::tuple<int, int, int>> gradients_;  // stage, group, micro-batch that are added to
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "ops/gradient_factors.h"
 #include "program/stage_builder.h"
 #include "program/verify_parts.h"
 
@@ -52,7 +53,8 @@ class SegmentCheck {
   void CheckOperand(NodeId id, size_t o, int input) {
     ValueId value = program_.model.graph.node(id).operands[o];
     Sharding wanted = OperandSharding(stage_.mesh, rule(id), strategy(id), o);
-    bool back = segment_.phase != Phase::kFirst && WantsGradient(program_.model, id, o);
+    bool back = segment_.phase != Phase::kFirst && WantsGradient(program_.model, id, o) &&
+                FindFactorGradient(stage_, id, o) == nullptr;
     Sharding gradient = OperandGradient(stage_.mesh, rule(id), strategy(id), o);
     if (input < 0) return CheckInside(value, wanted, back ? &gradient : nullptr);
     const SegmentInput& at = segment_.inputs[static_cast<size_t>(input)];
@@ -119,12 +121,71 @@ class SegmentCheck {
   std::map<ValueId, Made> made_;
 };
 
+// A gradient from factors against the strategy of its node without the axes they are gathered over.
+class FactorCheck {
+ public:
+  FactorCheck(const Program& program, size_t stage, size_t gradient, Findings& findings)
+      : stage_(program.stages[stage]),
+        at_(stage_.factor_gradients[gradient]),
+        node_(program.model.graph.node(at_.node)),
+        rule_(program.micro_rules[at_.node.index()]),
+        strategy_(FactorStrategy(stage_, at_)),
+        findings_(findings),
+        place_(fmt::format("stage {}, factor gradient {}", stage, gradient)) {}
+
+  void Run() {
+    const Segment& segment = stage_.segments[static_cast<size_t>(at_.segment)];
+    bool runs = segment.phase == Phase::kMain &&
+                std::count(segment.nodes.begin(), segment.nodes.end(), at_.node) == 1;
+    if (!runs) Wrong("its segment does not run its node");
+    const GradientFactors* known = FindGradientFactors(node_, at_.operand);
+    if (known == nullptr || at_.factors.size() != known->operands.size() + 1)
+      return Wrong("these are not the factors of the operand's gradient");
+    for (size_t f = 0; f < known->operands.size(); ++f) {
+      size_t o = known->operands[f];
+      Compare(at_.factors[f], node_.operands[o], false,
+              OperandSharding(stage_.mesh, rule_, strategy_, o));
+    }
+    Compare(at_.factors.back(), node_.results[0], true,
+            ResultGradient(stage_.mesh, rule_, strategy_, 0));
+    Compare(at_.parameter, node_.operands[at_.operand], false,
+            OperandSharding(stage_.mesh, rule_, strategy_, at_.operand));
+    AxisMask partial = OperandGradient(stage_.mesh, rule_, strategy_, at_.operand).partial_axes();
+    if (GroupSize(stage_.mesh, partial) > 1) Wrong("it is partial although it is gathered");
+    const Source& source = stage_.locals[static_cast<size_t>(at_.parameter)].source;
+    AxisMask reduced = stage_.groups[static_cast<size_t>(source.from)].reduce_axes;
+    if (GroupSize(stage_.mesh, reduced) > 1) Wrong("its group is reduced although it is complete");
+  }
+
+ private:
+  void Wrong(std::string_view why) { findings_.Add(fmt::format("{}: {}", place_, why)); }
+
+  void Compare(int index, ValueId value, bool gradient, const Sharding& wanted) {
+    const Local& local = stage_.locals[static_cast<size_t>(index)];
+    if (local.value != value || local.gradient != gradient)
+      return Wrong("a Local is of another value");
+    if (SameLayout(stage_.mesh, local.sharding, wanted)) return;
+    Wrong(fmt::format("a Local is in {}, must be in {}", ToString(stage_.mesh, local.sharding),
+                      ToString(stage_.mesh, wanted)));
+  }
+
+  const StageProgram& stage_;
+  const FactorGradient& at_;
+  const Node& node_;
+  const Rule& rule_;
+  const Strategy strategy_;
+  Findings& findings_;
+  std::string place_;
+};
+
 }  // namespace
 
 void CheckSegments(const Program& program, Findings& findings) {
   for (size_t s = 0; s < program.stages.size(); ++s) {
     for (size_t g = 0; g < program.stages[s].segments.size(); ++g)
       SegmentCheck(program, s, g, findings).Run();
+    for (size_t f = 0; f < program.stages[s].factor_gradients.size(); ++f)
+      FactorCheck(program, s, f, findings).Run();
   }
 }
 

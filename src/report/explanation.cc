@@ -273,6 +273,12 @@ std::string Screen(const Explanation& e) {
   text += fmt::format("  memory       {} of the {} that may be used\n",
                       Size(static_cast<double>(e.result.reserved_memory_bytes)),
                       Size(static_cast<double>(e.memory_limit)));
+  if (e.factor_parameters > 0) {
+    text += fmt::format(
+        "  gradients    {} parameters from gathered factors: {} if they were reduced, {} saved\n",
+        e.factor_parameters, Time(e.reduced_seconds),
+        Percent(1 - e.result.step_seconds / e.reduced_seconds));
+  }
   size_t stages = 0;
   for (const BlockGroup& group : e.groups) {
     stages = std::max(stages, static_cast<size_t>(group.last_stage) + 1);
@@ -297,6 +303,11 @@ Json ToJson(const Explanation& e) {
                {"is_beaten", e.is_beaten()},
                {"considered", e.considered},
                {"critical", TermsJson(e.result.critical)}};
+  json["factors"] = Json();
+  if (e.factor_parameters > 0) {
+    json["factors"] = {{"parameters", e.factor_parameters},
+                       {"reduced_step_seconds", e.reduced_seconds}};
+  }
   json["groups"] = Json::array();
   for (const BlockGroup& group : e.groups) json["groups"].push_back(GroupJson(group));
   json["traffic"] = Json::array();

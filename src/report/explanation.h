@@ -28,6 +28,8 @@ struct Explanation {
   bool fits = false;
   int64_t memory_limit = 0;  // bytes a device may use
   std::vector<BlockGroup> groups;
+  int64_t factor_parameters = 0;  // whose gradients come from gathered factors
+  double reduced_seconds = 0;     // a step in which they are reduced
   int64_t traffic_device = 0;
   std::vector<StepTraffic> traffic;  // of that device, besides that of nodes
 

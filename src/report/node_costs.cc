@@ -137,6 +137,11 @@ class Reader {
     const Instruction& at = run.instructions[i];
     const StageProgram& stage = program_.stages[static_cast<size_t>(at.stage)];
     if (at.op == Opcode::kRun) AddRun(at, stage);
+    if (at.op == Opcode::kFactorGradient) {
+      const TaskTimes& when = simulation_.timeline.times[ClassOf(stage)][i];
+      Cost(stage.factor_gradients[static_cast<size_t>(at.index)].node).backward +=
+          share_ * (when.end - when.start);
+    }
     if (at.op != Opcode::kReshard && at.op != Opcode::kSum) return;
     NodeId node = accounts_[static_cast<size_t>(at.stage)].Of(at.index);
     if (!node.valid()) return;

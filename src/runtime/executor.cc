@@ -222,6 +222,9 @@ void Executor::Execute(size_t index) {
     case Opcode::kAddGradient:
       AddGradient(i);
       break;
+    case Opcode::kFactorGradient:
+      ComputeFactorGradient(i);
+      break;
     case Opcode::kSend:
       Send(i);
       break;
@@ -254,7 +257,8 @@ void Executor::Execute(size_t index) {
       break;
   }
   // MPI moves on inside its calls only: what is in flight gets a push after every piece of work.
-  if (i.op == Opcode::kRun && !(pending_.empty() && sends_.empty())) {
+  bool worked = i.op == Opcode::kRun || i.op == Opcode::kFactorGradient;
+  if (worked && !(pending_.empty() && sends_.empty())) {
     Charge(i.op);
     for (auto& [at, pending] : pending_) {
       if (pending.ticket) transport_.Done(pending.ticket);

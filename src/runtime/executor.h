@@ -115,6 +115,7 @@ class Executor {
   void Reshard(const Instruction& i, size_t index);
   void Sum(const Instruction& i);
   void AddGradient(const Instruction& i);
+  void ComputeFactorGradient(const Instruction& i);
   void Send(const Instruction& i);
   void Recv(const Instruction& i, size_t index);
   void ReduceGradients(const Instruction& i, size_t index);
@@ -180,7 +181,7 @@ class Executor {
   std::vector<ParameterPart> gradients_;
   AllocationMeter meter_;
   std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
-  double host_seconds_ = 0;  // see StepRecord
+  double host_seconds_ = 0;                                    // see StepRecord
   Opcode running_ = Opcode::kLoad;
   double charged_until_ = 0;  // every second of the step up to here is some kind's
   Trace trace_;

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/executor_internal.h"
+#include "runtime/kernels/factor_kernels.h"
 #include "runtime/tensor.h"
 
 namespace heddle {
@@ -28,6 +29,31 @@ void Executor::AddGradient(const Instruction& i) {
   }
   HEDDLE_CHECK(false, "the parameter '{}' is in no group",
                program_.model.graph.value(local.value).name);
+}
+
+void Executor::ComputeFactorGradient(const Instruction& i) {
+  const StageProgram& at = stage(i.stage);
+  const FactorGradient& gradient = at.factor_gradients[static_cast<size_t>(i.index)];
+  size_t node = gradient.node.index();
+  const Node& of = program_.model.graph.nodes[node];
+  FactorKernelFn kernel = FindFactorKernel(of.op, gradient.operand);
+  HEDDLE_CHECK(kernel != nullptr, "{} has no kernel for factors of operand {}", of.op,
+               gradient.operand);
+  std::vector<at::Tensor> factors;
+  for (BufferId id : i.reads) {
+    at::Tensor factor = At(id);
+    if (factor.is_cpu() && factor.scalar_type() == at::kHalf) factor = factor.to(at::kFloat);
+    factors.push_back(std::move(factor));
+  }
+  at::Tensor dy = std::move(factors.back());
+  factors.pop_back();
+  std::vector<Block> blocks = LocalBlocks(at.mesh, program_.micro_rules[node],
+                                          FactorStrategy(at, gradient), PositionIn(at, device_));
+  at::NoGradGuard no_grad;
+  const Source& stored = at.locals[static_cast<size_t>(gradient.parameter)].source;
+  store(i.stage, stored.from)
+      .AddGradient(static_cast<size_t>(stored.step),
+                   kernel({of.attributes, program_.model.rules[node], blocks, factors, {}}, dy));
 }
 
 // What the update reads: reduced, or as backward left it.
@@ -53,8 +79,10 @@ void Executor::ReduceGradients(const Instruction& i, size_t index) {
   at::Tensor give = group.TakeGradients().to(ToTorch(program_.precision.gradients));
   if (at.zero == 0) {
     BufferId made = i.writes[0];
-    return StartCollective(index, i, Reduction::kSum, give, give,
-                           [this, made, give] { At(made) = give.to(at::kFloat); });
+    int64_t elements = group.chunk_elements();  // none where the server is another
+    return StartCollective(index, i, Reduction::kSum, give, give, [this, made, give, elements] {
+      At(made) = give.narrow(0, 0, elements).to(at::kFloat);
+    });
   }
   at::Tensor got = at::empty({group.chunk_elements()}, give.options());
   bool adds = !i.adds.empty();
@@ -192,12 +220,14 @@ void Executor::Update(const Instruction& i) {
 void Executor::GatherWeights(const Instruction& i, size_t index) {
   GroupStore& group = store(i.stage, i.index);
   at::Tensor whole = group.WholeToFill();
-  StartCollective(index, i, Reduction::kSum, group.Chunk(), whole, {});
+  bool served = stage(i.stage).groups[static_cast<size_t>(i.index)].server >= 0;
+  StartCollective(index, i, Reduction::kSum, served ? whole : group.Chunk(), whole, {});
 }
 
 void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
   GroupStore& group = store(i.stage, i.index);
   const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
+  if (group.chunk_elements() == 0) return;
   at::Tensor whole = loss_scale_ ? reduced * unscale_ : reduced;
   if (at.zero > 0) {
     at::Tensor chunk = whole;
@@ -216,7 +246,8 @@ std::vector<ParameterPart> Executor::Weights() {
   if (host_.copies) WaitFor(*host_.copies);
   std::vector<ParameterPart> parts;
   for (auto& [key, held] : stores_) {
-    at::Tensor whole = held->MasterFlat();
+    at::Tensor whole = held->HeldFlat();
+    if (whole.numel() == 0) continue;  // its server has them
     const ParameterGroup& at = stage(key.first).groups[static_cast<size_t>(key.second)];
     if (at.zero > 0) {
       whole = at::empty({held->flat_elements()}, held->MasterFlat().options());

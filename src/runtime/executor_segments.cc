@@ -13,7 +13,9 @@ namespace heddle {
 namespace {
 
 // Where backward begins for a value of forward; does not keep the value, which may be summed over devices and gone.
+// Undefined where no gradient passes.
 at::Tensor WithoutData(const at::Tensor& value) {
+  if (!value.requires_grad()) return {};
   if (value.is_leaf()) return value;
   at::Tensor handle = at::empty({}, value.options()).expand(value.sizes());
   torch::autograd::impl::set_gradient_edge(handle, torch::autograd::impl::gradient_edge(value));
@@ -104,14 +106,14 @@ void Executor::RunForward(const Instruction& i) {
     at::Tensor tensor =
         parameter ? store(i.stage, local.source.from).leaf(static_cast<size_t>(local.source.step))
                   : At(i.reads[n]);
+    bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
+    // Autograd keeps nothing for a gradient that is computed elsewhere.
+    if (parameter && !wanted) tensor = tensor.detach();
     at::Tensor leaf = tensor;
     if (!parameter && keeps && at.inputs[n].gradient >= 0) std::tie(tensor, leaf) = AsInput(tensor);
     inputs.push_back(tensor);
     if (keeps && at.inputs[n].again) saved.gathered.push_back({at.inputs[n].local, tensor});
-    if (keeps) {
-      bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
-      saved.leaves.push_back(wanted ? leaf : at::Tensor());
-    }
+    if (keeps) saved.leaves.push_back(wanted ? leaf : at::Tensor());
   }
   std::vector<at::Tensor> operands;
   std::vector<bool> is_output(at.outputs.size(), false);

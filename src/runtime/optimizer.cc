@@ -129,6 +129,7 @@ void Optimizer::StepOnDevice(std::vector<at::Tensor>& parameters,
     device_steps_ = at::full({}, static_cast<double>(state_.steps), lr.options());
   }
   device_steps_.add_(1 - skip);
+  if (parameters.front().numel() == 0) return;  // the only one, of a device that updates nothing
   if (state_.second.front().defined()) {
     return FusedAdam({.parameters = parameters,
                       .gradients = gradients,

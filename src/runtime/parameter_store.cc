@@ -10,17 +10,8 @@
 namespace heddle {
 namespace {
 
-// Which of the ranks along some axes a device is.
-int64_t IndexAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
-  int64_t index = 0;
-  for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (Contains(axes, a)) index = index * mesh.axes[a].size + position[a];
-  }
-  return index;
-}
-
 bool IsFirstAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
-  return IndexAlong(mesh, position, axes) == 0;
+  return PlaceAlong(mesh, position, axes) == 0;
 }
 
 }  // namespace
@@ -36,8 +27,10 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
       group_.tied < 0 ||
       program.tied[static_cast<size_t>(group_.tied)].holders.front().first == stage_index;
   flat_elements_ = FlatElements(stage, group_, position);
-  chunk_ = flat_elements_ / GroupSize(stage.mesh, group_.zero_axes);
-  begin_ = chunk_ * IndexAlong(stage.mesh, position, group_.zero_axes);
+  // Where another device updates for all, this one's chunk is empty.
+  bool updates = Updates(stage, group_, position);
+  chunk_ = updates ? flat_elements_ / GroupSize(stage.mesh, group_.zero_axes) : 0;
+  begin_ = chunk_ * PlaceAlong(stage.mesh, position, group_.zero_axes);
   at::Tensor whole = at::zeros({flat_elements_}, at::TensorOptions(at::kFloat).device(on));
   AxisMask all = AxisSet(stage.mesh.axes.size()) - 1;
   int64_t offset = 0;
@@ -50,6 +43,7 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
     for (const ShardedDim& dim : held.sharding.dims)
       slot.tile.push_back(HeldRanges(stage.mesh, dim, position));
     AxisMask copies = all & ~held.sharding.split_axes() & ~group_.zero_axes;
+    if (group_.server >= 0) copies &= ~group_.reduce_axes;
     slot.counts = first_holder && IsFirstAlong(stage.mesh, position, copies);
     at::Tensor part = TakeTile(weights(value.name), slot.tile);
     whole.narrow(0, offset, slot.elements).copy_(part.reshape({-1}));
@@ -289,6 +283,10 @@ at::Tensor GroupStore::WholeToFill() {
   if (group_.zero == 3) ResizeStorage(flat_, flat_elements_);
   // What autograd saved of the weights must not look changed: the same numbers come back.
   return flat_.variable_data();
+}
+
+at::Tensor GroupStore::HeldFlat() const {
+  return chunk_ == 0 && same_ ? flat_.detach() : master_;
 }
 
 void GroupStore::ReleaseWhole() { ResizeStorage(flat_, 0); }

@@ -2,7 +2,7 @@
 //
 // A group's parameters lie one after the other in one flat tensor; what nodes read are views of it, leaves of
 // autograd. With ZeRO the state is a chunk of that tensor: 1 and 2 keep whole weights, 3 keeps a chunk of them and
-// fills the whole for a while.
+// fills the whole for a while. Where a server has the state, the chunk is all of it there and empty elsewhere.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -74,6 +74,8 @@ class GroupStore {
   // What this device holds of each parameter, in fp32 (the master weights, of chunks too).
   std::vector<ParameterPart> Parts(const at::Tensor& whole_flat) const;
   at::Tensor MasterFlat() const { return master_; }
+  // The master weights; where the server has them, the weights that it sent, or nothing if they are narrower.
+  at::Tensor HeldFlat() const;
 
   // Is what a flat tensor (whole, or this device's chunk) holds of a slot finite?
   bool IsFinite(size_t slot, const at::Tensor& flat) const;

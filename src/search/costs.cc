@@ -151,15 +151,35 @@ double StageCosts::Elements(const Sharding& sharding) const {
   return elements;
 }
 
+double StageCosts::FactorSeconds(NodeId id, const Strategy& strategy, size_t operand) const {
+  const Rule& rule = rules_[id.index()];
+  std::vector<Block> blocks = LocalBlocks(mesh_, rule, strategy, Position(mesh_.axes.size(), 0));
+  Kernel kernel = FactorKernel(model_.graph, model_.flow, model_.graph.node(id), rule, blocks,
+                               options_.precision.gradients, operand);
+  double longest = 0;
+  for (const ComputeCost& kind : compute_) longest = std::max(longest, kind.Of(kernel).total());
+  return longest;
+}
+
+double StageCosts::MoveSeconds(double bytes) const {
+  double longest = 0;
+  for (const ComputeCost& kind : compute_) {
+    longest = std::max(longest, kind.Traffic(bytes).total());
+  }
+  return longest;
+}
+
+double StageCosts::UpdateSeconds(double elements) const {
+  double longest = 0;
+  for (const ComputeCost& kind : compute_) {
+    longest = std::max(longest, kind.Update(elements, options_.precision).total());
+  }
+  return longest;
+}
+
 double StageCosts::StepSeconds(const ReshardStep& step, int64_t element_bytes) {
   double bytes = static_cast<double>(element_bytes);
-  if (IsLocal(step.kind)) {
-    double longest = 0;
-    for (const ComputeCost& kind : compute_) {
-      longest = std::max(longest, kind.Traffic(2 * bytes * Elements(step.after)).total());
-    }
-    return longest;
-  }
+  if (IsLocal(step.kind)) return MoveSeconds(2 * bytes * Elements(step.after));
   double given = Elements(step.before);
   double padded = static_cast<double>(GroupSize(mesh_, step.axes)) * Elements(step.after);
   if (step.kind == StepKind::kReduceScatter) given = padded;

@@ -100,6 +100,10 @@ class StageCosts {
 
   ChoiceCost OfNode(NodeId node, const Strategy& strategy, const KeptParts& kept);
   ChoiceCost OfParameter(ValueId value, ShardingId stored, AxisMask reduced);
+  // At the slowest kind of device: the gradient of an operand, a weight, from its factors (cost/kernel.h); a kernel that moves this much, and the optimizer's step on these elements.
+  double FactorSeconds(NodeId node, const Strategy& strategy, size_t operand) const;
+  double MoveSeconds(double bytes) const;
+  double UpdateSeconds(double elements) const;
   double Repeats(NodeId node)
       const;  // how often a micro-batch does it: 1, or a share of what is done once per step
   bool HasKernels(NodeId node) const { return has_kernels_[node.index()]; }

@@ -1,19 +1,12 @@
 #include "search/ilp.h"
 
-#include "base/error.h"
-
-#ifdef HEDDLE_WITH_CBC
-
-#include <Cbc_C_Interface.h>
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <map>
-#include <memory>
 
 #include "base/check.h"
+#include "base/error.h"
+#include "search/cbc.h"
 
 namespace heddle {
 namespace {
@@ -78,29 +71,9 @@ double Unit(const Reduced& reduced) {
   return largest > 0 ? largest / kScaledObjective : 1;
 }
 
-// A program in columns. Columns of choices come first.
-struct IntegerProgram {
-  std::vector<int> starts = {0}, rows;
-  std::vector<double> entries, costs, uppers;
-  std::vector<double> row_lower, row_upper;
-  int binaries = 0;
+// Columns of choices come first.
+struct ChoiceProgram : IntegerProgram {
   std::vector<std::vector<int>> choices;  // the column of every choice; -1: forbidden
-
-  int AddRow(double lower, double upper) {
-    row_lower.push_back(lower);
-    row_upper.push_back(upper);
-    return static_cast<int>(row_lower.size()) - 1;
-  }
-  void Put(int row, double entry) {
-    rows.push_back(row);
-    entries.push_back(entry);
-  }
-  int EndColumn(double cost) {
-    costs.push_back(cost);
-    uppers.push_back(1);
-    starts.push_back(static_cast<int>(rows.size()));
-    return static_cast<int>(costs.size()) - 1;
-  }
 };
 
 // The rows that say what choices the entries of e_ab sum up to.
@@ -108,9 +81,8 @@ struct PairRows {
   std::vector<int> of_a, of_b;  // by choice
 };
 
-IntegerProgram Formulate(const Problem& problem, const Reduced& reduced,
-                         const IlpOptions& options) {
-  IntegerProgram program;
+ChoiceProgram Formulate(const Problem& problem, const Reduced& reduced, const IlpOptions& options) {
+  ChoiceProgram program;
   double unit = Unit(reduced);
   std::vector<PairRows> pair_rows;
   std::vector<std::vector<const std::vector<int>*>> rows_with(problem.unary.size());
@@ -158,36 +130,14 @@ IntegerProgram Formulate(const Problem& problem, const Reduced& reduced,
   return program;
 }
 
-struct Deleter {
-  void operator()(Cbc_Model* model) const { Cbc_deleteModel(model); }
-};
-using CbcModel = std::unique_ptr<Cbc_Model, Deleter>;
-
-CbcModel Load(const IntegerProgram& program, double seconds) {
-  CbcModel model(Cbc_newModel());
-  Cbc_setLogLevel(model.get(), 0);
-  std::vector<double> lower(program.costs.size(), 0);
-  Cbc_loadProblem(model.get(), static_cast<int>(program.costs.size()),
-                  static_cast<int>(program.row_lower.size()), program.starts.data(),
-                  program.rows.data(), program.entries.data(), lower.data(), program.uppers.data(),
-                  program.costs.data(), program.row_lower.data(), program.row_upper.data());
-  for (int c = 0; c < program.binaries; ++c) Cbc_setInteger(model.get(), c);
-  Cbc_setObjSense(model.get(), 1);
-  Cbc_setParameter(model.get(), "timeMode", "elapsed");
-  Cbc_setParameter(model.get(), "seconds", fmt::format("{}", seconds).c_str());
-  Cbc_setParameter(model.get(), "ratioGap", "0");
-  Cbc_setParameter(model.get(), "allowableGap", "1e-9");
-  return model;
-}
-
-std::vector<int> Choices(const IntegerProgram& program, const double* values) {
+std::vector<int> Choices(const ChoiceProgram& program, const std::vector<double>& values) {
   std::vector<int> choice;
   for (const std::vector<int>& columns : program.choices) {
     int best = -1;
     double most = -1;
     for (size_t x = 0; x < columns.size(); ++x) {
-      if (columns[x] < 0 || values[columns[x]] <= most) continue;
-      most = values[columns[x]];
+      if (columns[x] < 0 || values[static_cast<size_t>(columns[x])] <= most) continue;
+      most = values[static_cast<size_t>(columns[x])];
       best = static_cast<int>(x);
     }
     choice.push_back(best);
@@ -198,28 +148,23 @@ std::vector<int> Choices(const IntegerProgram& program, const double* values) {
 IlpResult Nothing() { return {std::nullopt, true, kForbidden}; }
 
 // The bound in units of the program; the objective is not filled in.
-IlpResult Solve(const IntegerProgram& program, double seconds) {
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start = Clock::now();
-  CbcModel model = Load(program, seconds);
-  Cbc_solve(model.get());
-  // Out of time inside the first relaxation, CBC calls a program infeasible.
-  bool in_time = std::chrono::duration<double>(Clock::now() - start).count() < seconds;
-  if (in_time && Cbc_isProvenInfeasible(model.get())) return Nothing();
+IlpResult Solve(const ChoiceProgram& program, double seconds) {
+  CbcResult found = SolveCbc(program, seconds);
+  if (found.infeasible) return Nothing();
   IlpResult result;
-  const double* values = Cbc_bestSolution(model.get());
-  if (values == nullptr) return result;
-  result.solution = Solution{0, {}, Choices(program, values)};
-  result.proven = Cbc_isProvenOptimal(model.get()) != 0;
-  result.bound = std::max(0.0, Cbc_getBestPossibleObjValue(model.get()));
+  if (found.values.empty()) return result;
+  result.solution = Solution{0, {}, Choices(program, found.values)};
+  result.proven = found.proven;
+  result.bound = std::max(0.0, found.bound);
   return result;
 }
 
 }  // namespace
 
-bool HasIlp() { return true; }
+bool HasIlp() { return HasCbc(); }
 
 IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
+  RequireCbc();
   if (options.memory_limit && *options.memory_limit <= 0) {
     ThrowInput("a limit of {} bytes of memory", *options.memory_limit);
   }
@@ -229,7 +174,7 @@ IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
   if (problem.unary.empty()) return {Solution{}, true, 0};
   Reduced reduced = Reduce(problem, options.weights);
   if (reduced.least == kForbidden) return Nothing();
-  IntegerProgram program = Formulate(problem, reduced, options);
+  ChoiceProgram program = Formulate(problem, reduced, options);
   IlpResult result = Solve(program, options.seconds);
   if (result.bound < kForbidden) result.bound = reduced.least + result.bound * Unit(reduced);
   if (result.solution) {
@@ -245,19 +190,3 @@ IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
 }
 
 }  // namespace heddle
-
-#else
-
-namespace heddle {
-
-bool HasIlp() { return false; }
-
-IlpResult SolveIlp(const Problem&, const IlpOptions&) {
-  throw InputError(
-      "heddle was built without CBC; install it (Debian: coinor-libcbc-dev), configure and build "
-      "again");
-}
-
-}  // namespace heddle
-
-#endif

@@ -135,11 +135,13 @@ void Placements::FindDecisions(const Model& model) {
 void Placements::FindActions() {
   for (uint32_t set : SetsOf(groups_)) {
     int64_t devices = 0, size = 0;
-    bool equal = true;
+    bool equal = true, alike = true;
+    DeviceTypeId type = groups_[static_cast<size_t>(std::countr_zero(set))].type;
     for (size_t g = 0; g < groups_.size(); ++g) {
       if ((set >> g & 1) == 0) continue;
       int64_t machine = groups_[g].size() / groups_[g].machines;
       equal = equal && (size == 0 || machine == size);
+      alike = alike && groups_[g].type == type;
       size = machine;
       devices += groups_[g].size();
     }
@@ -148,7 +150,8 @@ void Placements::FindActions() {
     actions_.push_back({set, Way::kServer});
     if (equal && size > 1) actions_.push_back({set, Way::kTensor});
     actions_.push_back({set, Way::kPipeline});
-    actions_.push_back({set, Way::kDuplicate});
+    // Replicas never compare what each computed for itself: only like devices round alike.
+    if (alike) actions_.push_back({set, Way::kDuplicate});
   }
 }
 

@@ -95,6 +95,8 @@ class Placements {
   std::vector<Part> PartsOf(const PlacementStrategy& strategy) const;
   void AddPipeline(const Part& part, std::vector<Part>& parts) const;
   std::optional<Stage> StageOf(const Part& part, const Policy& policy) const;
+  bool SetServers(const std::vector<Part>& parts, const Policy& policy,
+                  std::vector<Stage>& stages) const;
   bool SetData(const Part& part, int64_t samples, int64_t width, Mesh& mesh,
                std::vector<int64_t>& devices) const;
   std::vector<Strategy> TensorStrategies(const Part& part, int64_t samples, int64_t width) const;

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "cluster/select.h"
+#include "plan/gradient_sync.h"
 #include "plan/verify.h"
 #include "search/assemble.h"
 #include "search/placement.h"
@@ -187,6 +188,24 @@ std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy)
   return stage;
 }
 
+// Nothing is served under ZeRO 2 and 3.
+bool Placements::SetServers(const std::vector<Part>& parts, const Policy& policy,
+                            std::vector<Stage>& stages) const {
+  bool any = std::any_of(parts.begin(), parts.end(),
+                         [](const Part& part) { return part.way == Way::kServer; });
+  if (!any) return true;
+  if (policy.zero >= kZeroWithoutSync) return false;
+  SyncRules rules(model_, stages);
+  for (size_t s = 0; s < stages.size(); ++s) {
+    if (parts[s].way != Way::kServer) continue;
+    for (ValueId parameter : rules.ParametersOf(s)) {
+      if (!rules.WhyNot(s, parameter, GradientSync::kServer).empty()) continue;
+      stages[s].sync[parameter] = GradientSync::kServer;
+    }
+  }
+  return true;
+}
+
 std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
                                        const Policy& policy) const {
   Plan plan;
@@ -199,11 +218,13 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
   plan.bucket_bytes = problem_.bucket_bytes;
   plan.zero.level = policy.zero;
   if (policy.zero > 0) plan.zero.axes = {"dp"};
-  for (const Part& part : PartsOf(strategy)) {
+  std::vector<Part> parts = PartsOf(strategy);
+  for (const Part& part : parts) {
     std::optional<Stage> stage = StageOf(part, policy);
     if (!stage) return std::nullopt;
     plan.stages.push_back(std::move(*stage));
   }
+  if (!SetServers(parts, policy, plan.stages)) return std::nullopt;
   if (!Verify(plan, problem_.model).empty()) return std::nullopt;
   return plan;
 }

@@ -158,6 +158,7 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
+  judged.factors = proposal.factors;
   bool roomy = true;
   for (const Stage& stage : judged.plan.stages) {
     int64_t bytes = LeastBytes(problem.model, judged.plan, stage);
@@ -292,6 +293,8 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     }
   }
   JudgeAll(problem, std::move(context), {}, out);
+  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  if (problem.judged != 1) JudgeAll(problem, FactoredPlans(problem, out.judged), {}, out);
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;

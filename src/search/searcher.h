@@ -6,7 +6,8 @@
 //
 // A searcher proposes plans; Search judges them, all alike: lowered and simulated, their memory against what devices
 // have. What it returns is ordered: plans that fit first, fastest first, then by how much is missing. The plan of data
-// parallelism and the expert's are always judged, so that no searcher is worse.
+// parallelism and the expert's are always judged, so that no searcher is worse; and the best ones again with what their
+// replicas had better compute whole than reduce.
 //
 // A searcher must be deterministic, must propose sound plans only (plan/verify.h), best guesses first, and must return
 // soon after `problem.deadline` has passed. It may be called from any thread, once at a time. A new one is a file with a
@@ -77,12 +78,19 @@ int64_t MemoryLimit(const SearchProblem& problem, int64_t device);
 // Nothing: not known.
 std::optional<int64_t> HostLimit(const SearchProblem& problem);
 
+// What replicas compute whole in place of reducing it (search/with_factors.h).
+struct FactorUse {
+  int64_t parameters = 0, nodes = 0;
+  double reduced_seconds = 0;  // a step of the same plan without that
+};
+
 struct Proposal {
   Plan plan;
   std::string from;     // which searcher, or rule
   double estimate = 0;  // additive seconds; 0: not known
   double bytes = 0;     // likewise, of the device that needs most
   double bound = 0;     // no plan of its degrees is faster; 0: not known
+  std::optional<FactorUse> factors = {};
 };
 
 struct Proposals {
@@ -104,6 +112,7 @@ struct JudgedPlan {
   int64_t least_bytes = 0;             // of parameters, on the device that has most
   int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
   double estimate = 0, estimated_bytes = 0, bound = 0;
+  std::optional<FactorUse> factors = {};
   SimResult result;
   int64_t memory_limit = 0;                // what the worst device may use
   MemoryKinds memory;                      // of it

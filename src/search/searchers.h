@@ -32,4 +32,12 @@ std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& pla
 // though a micro-batch is one sample. Nothing where degrees are fixed.
 std::vector<Proposal> ContextPlans(const SearchProblem& problem, const Plan& best);
 
+// The best of the plans judged, with what their replicas had better compute whole than reduce (with_factors.h): gradients
+// alone, and nodes too. Nothing of plans that wait for no traffic.
+std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
+                                    const std::vector<JudgedPlan>& judged);
+
+// The faster of a plan and the same with gradients by factors, as simulated.
+Proposal FasterSync(const SearchProblem& problem, Proposal reduced);
+
 }  // namespace heddle

@@ -56,11 +56,12 @@ class Blocks {
     for (const Local& local : stage.locals) add(local.sharding);
     for (const ParameterGroup& group : stage.groups) {
       for (const ParameterSlot& slot : group.slots) add(slot.sharding);
+      if (group.server >= 0) served_.push_back(&group);
     }
   }
 
   uint64_t At(int64_t device) const {
-    if (nodes_.empty() && shardings_.empty()) return 0;
+    if (nodes_.empty() && shardings_.empty() && served_.empty()) return 0;
     Position position = PositionIn(stage_, device);
     uint64_t hash = 1;
     for (size_t n : nodes_) {
@@ -74,6 +75,8 @@ class Blocks {
         hash = Mix(hash, static_cast<uint64_t>(size));
       }
     }
+    for (const ParameterGroup* group : served_)
+      hash = Mix(hash, Updates(stage_, *group, position) ? 1 : 0);
     return hash;
   }
 
@@ -97,6 +100,7 @@ class Blocks {
   const StageProgram& stage_;
   std::vector<size_t> nodes_;
   std::vector<Sharding> shardings_;
+  std::vector<const ParameterGroup*> served_;  // updated by one device of several
 };
 
 struct Use {  // of a link by a group or message

@@ -62,7 +62,11 @@ class Pricer {
       case Opcode::kRun:
         Run(at, cost);
         break;
+      case Opcode::kFactorGradient:
+        ComputeGradient(at, cost);
+        break;
       case Opcode::kUpdate:
+        if (ShardElements(at) == 0) break;  // its server does
         cost.terms = compute_.Update(ShardElements(at), program_.precision);
         break;
       case Opcode::kFetch:
@@ -104,7 +108,9 @@ class Pricer {
   double ShardElements(const Instruction& at) const {
     const StageProgram& on = stage(at.stage);
     const ParameterGroup& group = on.groups[static_cast<size_t>(at.index)];
-    return static_cast<double>(FlatElements(on, group, PositionIn(on, device_)) /
+    Position position = PositionIn(on, device_);
+    if (!Updates(on, group, position)) return 0;
+    return static_cast<double>(FlatElements(on, group, position) /
                                GroupSize(on.mesh, group.zero_axes));
   }
 
@@ -162,13 +168,27 @@ class Pricer {
     if (IsEnd(on, at) && !at.recompute) cost.terms += compute_.Host();
   }
 
+  void ComputeGradient(const Instruction& at, TaskCost& cost) const {
+    const StageProgram& on = stage(at.stage);
+    const FactorGradient& gradient = on.factor_gradients[static_cast<size_t>(at.index)];
+    const Node& node = program_.model.graph.node(gradient.node);
+    const Rule& rule = program_.micro_rules[gradient.node.index()];
+    std::vector<Block> blocks =
+        LocalBlocks(on.mesh, rule, FactorStrategy(on, gradient), PositionIn(on, device_));
+    Add({FactorKernel(program_.model.graph, program_.model.flow, node, rule, blocks,
+                      program_.precision.gradients, gradient.operand)},
+        false, cost);
+    if (compute_.calibrated()) AddAgain(on, gradient.parameter, cost);
+  }
+
   // What is not a kernel of a node: sums that are gradients of biases, and adding up gradients over micro-batches.
   void AddGradients(const StageProgram& on, const Segment& segment, TaskCost& cost) const {
     Position position = PositionIn(on, device_);
+    GradientFlow flow = SegmentFlow(program_, on);
     for (NodeId id : segment.nodes) {
       const Node& node = program_.model.graph.node(id);
       if (node.op != "Linear" || node.operands.size() < 3) continue;
-      if (!program_.model.flow.needed[node.operands[2].index()]) continue;
+      if (!flow.needed[node.operands[2].index()]) continue;
       const Rule& rule = program_.micro_rules[id.index()];
       std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[id.index()], position);
       Kernel sum;
@@ -177,17 +197,22 @@ class Pricer {
           Elements(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
       cost.terms += compute_.Of(sum);
     }
-    if (program_.microbatches == 1 || segment.phase != Phase::kMain) return;
-    double again = 1 - 1 / static_cast<double>(program_.microbatches);
+    if (segment.phase != Phase::kMain) return;
     for (const SegmentInput& input : segment.inputs) {
-      if (!input.trained) continue;
-      const Local& local = on.locals[static_cast<size_t>(input.local)];
-      double elements =
-          static_cast<double>(Elements(LocalShape(on.mesh, local.sharding, position)));
-      Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
-      for (double& seconds : added.seconds) seconds *= again;
-      cost.terms += added;
+      if (input.trained) AddAgain(on, input.local, cost);
     }
+  }
+
+  // The gradient of a parameter, in all micro-batches but the first, to what is there.
+  void AddAgain(const StageProgram& on, int parameter, TaskCost& cost) const {
+    if (program_.microbatches == 1) return;
+    double again = 1 - 1 / static_cast<double>(program_.microbatches);
+    const Local& local = on.locals[static_cast<size_t>(parameter)];
+    double elements =
+        static_cast<double>(Elements(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
+    Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
+    for (double& seconds : added.seconds) seconds *= again;
+    cost.terms += added;
   }
 
   void Add(const std::vector<Kernel>& kernels, bool joins, TaskCost& cost) const {
@@ -211,6 +236,7 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
                                              const Segment& segment, const Position& position,
                                              const StackCosts& stack) {
   const Model& model = program.model;
+  GradientFlow flow = SegmentFlow(program, stage);
   std::vector<bool> moves(model.graph.values.size(), false);  // made here by moving memory
   std::vector<SegmentKernels> out;
   out.reserve(segment.nodes.size());
@@ -220,8 +246,7 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
     const Rule& rule = program.micro_rules[n];
     std::vector<Block> blocks = LocalBlocks(stage.mesh, rule, stage.strategies[n], position);
     SegmentKernels at;
-    at.kernels =
-        KernelsOf(model.graph, model.flow, node, rule, blocks, program.precision.gradients);
+    at.kernels = KernelsOf(model.graph, flow, node, rule, blocks, program.precision.gradients);
     at.joins = Join(model.graph, node, rule, blocks, stack, moves, at.kernels);
     out.push_back(std::move(at));
   }

@@ -49,9 +49,10 @@ class Finder {
         const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
         return AxesChannel(at.stage, group.reduce_axes & ~group.zero_axes, false);
       }
-      case Opcode::kGatherWeights:
-        return AxesChannel(at.stage,
-                           stage(at.stage).groups[static_cast<size_t>(at.index)].zero_axes, false);
+      case Opcode::kGatherWeights: {
+        const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
+        return AxesChannel(at.stage, group.zero == 0 ? group.reduce_axes : group.zero_axes, false);
+      }
       default:
         return -1;
     }

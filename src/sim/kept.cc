@@ -24,7 +24,12 @@ std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageP
                                             const Position& position, bool split,
                                             const MemoryHabits& habits) {
   using namespace kept;
-  StageView at{program, stage, position, habits, std::vector<bool>(stage.locals.size(), true)};
+  StageView at{program,
+               stage,
+               position,
+               habits,
+               std::vector<bool>(stage.locals.size(), true),
+               SegmentFlow(program, stage)};
   std::vector<SegmentMemory> all;
   all.reserve(stage.segments.size());
   for (const Segment& segment : stage.segments) {

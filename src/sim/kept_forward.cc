@@ -58,7 +58,7 @@ class ForwardTrace {
 
   void Keep(size_t n, std::vector<Keeper>* keepers) {
     const Node& node = view_.node(n);
-    NodeKept kept = KeptBy(node, view_.rule(n), view_.stage().program.model.flow);
+    NodeKept kept = KeptBy(node, view_.rule(n), view_.stage().flow);
     if (kept.any && view_.IsFusedLoss(n)) kept.values.push_back(node.operands[0]);
     for (ValueId id : kept.values) {
       auto operand = std::find(node.operands.begin(), node.operands.end(), id);

@@ -62,6 +62,7 @@ struct StageView {
   const Position& position;
   const MemoryHabits& habits;
   std::vector<bool> row_major;  // per Local, as far as segments have made them
+  GradientFlow flow;            // inside segments
 
   const Graph& graph() const { return program.model.graph; }
   const Local& local(int l) const { return stage.locals[static_cast<size_t>(l)]; }
@@ -145,7 +146,7 @@ class SegmentView {
 
   // Does a gradient come back through the node, to operand o?
   bool Wants(size_t n, size_t o) const {
-    const std::vector<bool>& needed = at_.program.model.flow.needed;
+    const std::vector<bool>& needed = at_.flow.needed;
     const std::vector<int>& differentiable = rule(n).differentiable;
     if (!needed[node(n).operands[o].index()]) return false;
     if (std::find(differentiable.begin(), differentiable.end(), static_cast<int>(o)) ==

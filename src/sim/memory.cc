@@ -43,12 +43,14 @@ StageMemory::Group GroupOf(const Program& program, const StageProgram& stage, in
   memory.reduced = bytes(BufferKind::kReduced);
   memory.optimizer = bytes(BufferKind::kOptimizer);
   int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
-  int64_t whole = FlatElements(stage, group, PositionIn(stage, device));
-  // Without ZeRO the flat copy becomes what is reduced; with it the chunk is another tensor.
-  if (group.zero > 0) memory.flat = whole * SizeOf(program.precision.gradients);
+  Position position = PositionIn(stage, device);
+  int64_t whole = FlatElements(stage, group, position);
+  bool updates = Updates(stage, group, position);
+  // Without ZeRO the flat copy becomes what is reduced, but for a server's; with it the chunk is another tensor.
+  if (group.zero > 0 || !updates) memory.flat = whole * SizeOf(program.precision.gradients);
   if (group.zero == 1 || group.zero == 2)
     memory.chunk = whole / ranks * SizeOf(program.precision.compute);
-  memory.update = whole / ranks * SizeOf(program.precision.moments);
+  memory.update = updates ? whole / ranks * SizeOf(program.precision.moments) : 0;
   return memory;
 }
 

@@ -190,7 +190,7 @@ class Player {
       if (!id.valid() || !GrowsInPieces(id) || buffer.stage != at.stage || buffer.index != group)
         continue;
       Pieces& pieces = pieces_[id.index()];
-      int key = at.op == Opcode::kRun ? at.index : ~at.index;
+      std::pair<Opcode, int> key{at.op, at.index};
       if (pieces.from.count(key) != 0 && pieces.by != &at) continue;
       pieces.from.insert(key);
       pieces.by = &at;
@@ -275,9 +275,19 @@ class Player {
     }
     for (BufferId id : at.writes) Begin(id);
     for (BufferId id : at.adds) Begin(id);
-    if (at.op != Opcode::kAddGradient) return;
-    for (BufferId id : at.adds)
-      AddPiece(at, run_.buffers[id.index()].index, stage(at.stage).locals[index]);
+    if (at.op != Opcode::kAddGradient && at.op != Opcode::kFactorGradient) return;
+    int64_t bytes = GradientBytes(at);
+    if (at.op == Opcode::kFactorGradient)  // made, and added to what is there
+      ledger_.Drop(ledger_.New(bytes, MemoryKind::kBuffers, 1));
+    for (BufferId id : at.adds) AddPiece(at, run_.buffers[id.index()].index, bytes);
+  }
+
+  int64_t GradientBytes(const Instruction& at) const {
+    const StageProgram& on = model_.program().stages[static_cast<size_t>(at.stage)];
+    size_t index = static_cast<size_t>(at.index);
+    if (at.op == Opcode::kFactorGradient)
+      index = static_cast<size_t>(on.factor_gradients[index].parameter);
+    return stage(at.stage).locals[index];
   }
 
   void Share(BufferId id, int storage) {
@@ -373,8 +383,8 @@ class Player {
   std::vector<int> free_saved_;
   std::vector<int> made_;
   struct Pieces {
-    std::set<int> from;               // segments that have given theirs, and gradients added
-    const Instruction* by = nullptr;  // the last that did
+    std::set<std::pair<Opcode, int>> from;  // segments that have given theirs, and gradients added
+    const Instruction* by = nullptr;        // the last that did
     std::vector<int> storages;
   };
   std::map<size_t, Pieces> pieces_;  // by buffer

@@ -34,6 +34,8 @@ std::vector<Case> Cases() {
       {"tiny-mlp", {.dp = 2}},
       {"tiny-cnn", {.dp = 2}},
       {"tiny-gpt2", {.dp = 2, .zero = 3}},
+      {"tiny-gpt2", {.dp = 2, .sync = GradientSync::kFactors}},
+      {"tiny-cnn", {.dp = 2, .sync = GradientSync::kServer}},
       {"tiny-llama", {.tp = 2, .sp = true}},
       {"tiny-t5", {.pp = 2, .microbatches = 2}},
       {"tiny-gpt2", {.cp = 2}},
@@ -42,6 +44,8 @@ std::vector<Case> Cases() {
       {"tiny-llama", {.tp = 2, .pp = 2, .microbatches = 4, .schedule = "zb", .recompute = kFull}},
       {"tiny-t5", {.dp = 2, .tp = 2, .zero = 1}},
       {"tiny-moe", {.dp = 4, .ep = 2}},
+      {"tiny-t5", {.dp = 2, .pp = 2, .microbatches = 2, .sync = GradientSync::kFactors}},
+      {"tiny-moe", {.dp = 2, .tp = 2, .sync = GradientSync::kServer}},
       {"tiny-cnn", {.dp = 2, .pp = 2}},
       {"tiny-gpt2", {.dp = 2, .tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1", .zero = 1}},
       {"tiny-llama", {.dp = 2, .pp = 4, .microbatches = 2, .schedule = "gpipe"}},
@@ -80,14 +84,12 @@ void Compare(const Executor& executor, const Expected& expected) {
   }
 }
 
-void RunCase(Transport& transport, const Case& at, const std::string& data) {
-  std::string path = data + "/pytorch/" + at.model;
-  Model model = Analyse(LoadModel(path + ".onnx", {}));
-  Plan plan = ExpertPlan(model, LoadCluster(fmt::format("local:{}", transport.size())), at.degrees);
-  RequireSound(plan, model, at.model);
+// The losses under the plan of these degrees; gradients of the first step are compared on the way.
+std::vector<double> Train(Transport& transport, const Model& model, const Degrees& degrees,
+                          const Batch& batch, const Expected& expected) {
+  Plan plan = ExpertPlan(model, LoadCluster(fmt::format("local:{}", transport.size())), degrees);
+  RequireSound(plan, model, model.graph.name);
   Program program = Lower(model, plan);
-  Batch batch = ReadBatch(model.graph, path + ".ref.safetensors");
-  Expected expected = OneDevice(model.graph, batch);
   ExecutorOptions options;
   options.keep_gradients = true;
   Executor executor(program, transport, options, MakeWeights(model.graph, model.rules, {}),
@@ -97,13 +99,34 @@ void RunCase(Transport& transport, const Case& at, const std::string& data) {
                         part[name] = tensor.narrow(0, rows.begin, rows.size());
                       return part;
                     });
+  std::vector<double> losses;
   for (int64_t step = 0; step < kSteps; ++step) {
-    double loss = executor.RunStep(step).loss, wanted = expected.losses[static_cast<size_t>(step)];
-    if (!(std::abs(loss - wanted) <= kTolerance * std::abs(wanted))) {
-      ThrowRun("{}: loss {} at step {}, one device has {}", at.model, loss, step, wanted);
-    }
+    losses.push_back(executor.RunStep(step).loss);
     if (step == 0) Compare(executor, expected);
   }
+  return losses;
+}
+
+void ExpectLosses(const std::vector<double>& losses, const std::vector<double>& wanted,
+                  double tolerance, std::string_view what) {
+  for (size_t step = 0; step < losses.size(); ++step) {
+    if (std::abs(losses[step] - wanted[step]) <= tolerance * std::abs(wanted[step])) continue;
+    ThrowRun("loss {} at step {}, {} has {}", losses[step], step, what, wanted[step]);
+  }
+}
+
+void RunCase(Transport& transport, const Case& at, const std::string& data) {
+  std::string path = data + "/pytorch/" + at.model;
+  Model model = Analyse(LoadModel(path + ".onnx", {}));
+  Batch batch = ReadBatch(model.graph, path + ".ref.safetensors");
+  Expected expected = OneDevice(model.graph, batch);
+  std::vector<double> losses = Train(transport, model, at.degrees, batch, expected);
+  ExpectLosses(losses, expected.losses, kTolerance, "one device");
+  if (at.degrees.sync == GradientSync::kReduce) return;
+  Degrees reduced = at.degrees;
+  reduced.sync = GradientSync::kReduce;
+  ExpectLosses(losses, Train(transport, model, reduced, batch, expected), 1e-6,
+               "the plan that reduces gradients");
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ std::vector<std::map<std::string, int64_t>> StepBytes(const Program& program) {
         continue;
       }
       Payload payload = CollectiveOf(program, i, device);
-      if (!payload.ranks.empty() && payload.bytes)
-        bytes[std::string(Name(payload.kind))] += payload.bytes;
+      int64_t given = payload.ranks.empty() ? 0 : payload.GivenBy(device);
+      if (given) bytes[std::string(Name(payload.kind))] += given;
     }
     all.push_back(std::move(bytes));
   }

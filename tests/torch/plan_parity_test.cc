@@ -9,6 +9,7 @@
 #include "plan/verify.h"
 #include "plan_harness.h"
 #include "program/lower.h"
+#include "program/verify.h"
 #include "runtime/accelerator.h"
 #include "runtime/data/batch.h"
 
@@ -25,7 +26,8 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.model << " dp" << d.dp << " tp" << d.tp << " pp" << d.pp << " cp" << d.cp << " ep"
        << d.ep << " sp" << d.sp << " m" << d.microbatches << " chunks" << d.chunks << " "
        << d.schedule << " zero" << d.zero << " recompute" << static_cast<int>(d.recompute)
-       << " offload" << static_cast<int>(d.offload);
+       << " offload" << static_cast<int>(d.offload) << " sync"
+       << kGradientSyncNames[static_cast<size_t>(d.sync)];
 }
 
 KnownModel Find(const std::string& name) {
@@ -206,6 +208,64 @@ TEST(PlacedPlans, MatchOneDevice) {
   }
 }
 
+// Factors and servers in place of reductions: the losses of the reduced run, the gradients of one device, and bytes as
+// the program has them.
+class SyncParity : public testing::TestWithParam<Case> {};
+
+TEST_P(SyncParity, MatchesReducedGradients) {
+  KnownModel known = Find(GetParam().model);
+  Model model = Analyse(LoadModel(known.path, {}));
+  Degrees degrees = GetParam().degrees;
+  if (GetParam().model == "tiny-cnn") degrees.local_batch_statistics = degrees.microbatches > 1;
+  Batch batch = ReadBatch(model.graph, known.reference);
+  CurveOptions options;
+  options.steps = 5;
+  options.clip_norm = 1;
+  Cluster cluster = LoadCluster("local:8");
+  Plan plan = ExpertPlan(model, cluster, degrees);
+  EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
+  EXPECT_EQ(Verify(Lower(model, plan)), std::vector<std::string>{});
+  size_t chosen = 0;
+  for (const Stage& stage : plan.stages) chosen += stage.sync.size();
+  EXPECT_GT(chosen, 0u);
+  Curve got = OnThreads(model, plan, batch, options);
+  degrees.sync = GradientSync::kReduce;
+  Curve reduced = OnThreads(model, ExpertPlan(model, cluster, degrees), batch, options);
+  for (size_t s = 0; s < reduced.losses.size(); ++s)
+    EXPECT_NEAR(got.losses[s], reduced.losses[s], 1e-6 * std::abs(reduced.losses[s])) << s;
+  if (!degrees.local_batch_statistics) ExpectSame(got, OneDevice(model.graph, batch, options));
+}
+
+std::vector<Case> SyncCases() {
+  constexpr GradientSync kFactors = GradientSync::kFactors, kServer = GradientSync::kServer;
+  return {
+      {"tiny-mlp", {.dp = 2, .sync = kFactors}},
+      {"tiny-cnn", {.dp = 2, .sync = kFactors}},
+      {"tiny-moe", {.dp = 2, .tp = 2, .sync = kFactors}},
+      {"tiny-t5", {.dp = 2, .microbatches = 2, .sync = kFactors}},
+      {"tiny-gpt2", {.dp = 3, .sync = kFactors}},
+      {"tiny-gpt2", {.dp = 2, .tp = 2, .sp = true, .microbatches = 2, .zero = 1, .sync = kFactors}},
+      {"tiny-gpt2", {.dp = 2, .cp = 2, .sync = kFactors}},
+      {"tiny-llama", {.dp = 2, .pp = 2, .microbatches = 2, .recompute = kFull, .sync = kFactors}},
+      {"tiny-llama", {.dp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1", .sync = kFactors}},
+      {"tiny-moe", {.dp = 4, .ep = 2, .sync = kFactors}},
+      {"tiny-cnn", {.dp = 2, .microbatches = 2, .sync = kFactors}},
+      {"tiny-mlp", {.dp = 3, .sync = kServer}},
+      {"tiny-llama", {.dp = 2, .zero = 1, .sync = kServer}},
+      {"tiny-moe", {.dp = 4, .ep = 2, .sync = kServer}},
+      {"tiny-gpt2",
+       {.dp = 2,
+        .tp = 2,
+        .pp = 2,
+        .microbatches = 2,
+        .offload = Offload::kOptimizer,
+        .sync = kServer}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Matrix, SyncParity, testing::ValuesIn(SyncCases()),
+                         [](const auto& info) { return "plan" + std::to_string(info.index); });
+
 // Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
 TEST(FusedPlanParity, MatchesOneDevice) {
   Model model =
@@ -230,6 +290,8 @@ TEST(NarrowPlans, Bf16FollowsFp32) {
   const std::vector<Degrees> kPlans = {{},
                                        {.dp = 2, .zero = 3},
                                        {.dp = 2, .tp = 2, .microbatches = 2, .zero = 1},
+                                       {.dp = 2, .sync = GradientSync::kFactors},
+                                       {.dp = 2, .sync = GradientSync::kServer},
                                        {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}};
   CurveOptions options;
   for (const char* name : {"tiny-gpt2", "tiny-llama", "tiny-cnn"}) {
@@ -253,8 +315,10 @@ TEST(NarrowPlans, F16FollowsFp32) {
   Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=4,vocab=50,seq=16,batch=4"));
   Batch batch = SyntheticBatch(model.graph, 5);
   Curve expected = OneDevice(model.graph, batch, {});
-  for (Degrees degrees : {Degrees{}, Degrees{.dp = 2, .zero = 3},
-                          Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}}) {
+  for (Degrees degrees :
+       {Degrees{}, Degrees{.dp = 2, .zero = 3}, Degrees{.dp = 2, .sync = GradientSync::kFactors},
+        Degrees{.dp = 2, .sync = GradientSync::kServer},
+        Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}}) {
     degrees.precision = DType::kF16;
     Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
     ExpectSame(OnThreads(model, plan, batch, {}), expected, 1e-2);
@@ -275,7 +339,8 @@ TEST(CudaPlans, MatchOneDeviceOnTheCpu) {
         Degrees{.dp = 2, .zero = 3}, Degrees{.cp = 2}, Degrees{.tp = 2, .sp = true},
         Degrees{.microbatches = 2, .recompute = kFull},
         Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"},
-        Degrees{.offload = Offload::kOptimizer},
+        Degrees{.offload = Offload::kOptimizer}, Degrees{.dp = 2, .sync = GradientSync::kFactors},
+        Degrees{.dp = 2, .sync = GradientSync::kServer},
         Degrees{.dp = 2, .zero = 1, .offload = Offload::kOptimizer}}) {
     SCOPED_TRACE(testing::PrintToString(Case{"gpt", degrees}));
     ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, options),

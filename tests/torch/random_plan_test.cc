@@ -50,6 +50,7 @@ TEST(RandomPlans, TwoHundredMatchOneDevice) {
     Random rng(seed);
     const Subject& subject = subjects[seed % subjects.size()];
     Plan plan = RandomPlan(subject.model, rng);
+    AddRandomSync(subject.model, rng, plan);
     plan.precision = {};
     plan.local_batch_statistics = false;
     plan.cluster = LoadCluster(seed % 2 == 0 ? "local:32" : "dgx-a100:4");

@@ -7,12 +7,15 @@
 
 #include "../known_models.h"
 #include "cluster/load.h"
+#include "cluster/yaml.h"
 #include "frontend/load.h"
+#include "plan/expert.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "plan_harness.h"
 #include "runtime/data/batch.h"
 #include "search/searcher.h"
+#include "search/with_factors.h"
 
 namespace heddle {
 namespace {
@@ -61,6 +64,35 @@ TEST_P(SearchedPlan, TrainsLikeOneDevice) {
   }
   fmt::print("{}: {} plans found were trained\n", known.name, trained.size());
   EXPECT_GE(trained.size(), 4u);
+}
+
+// Over links so slow that replicas compute whole what they can.
+TEST_P(SearchedPlan, TrainsLikeOneDeviceWithFactors) {
+  KnownModel known;
+  for (const KnownModel& model : KnownModels()) {
+    if (model.name == GetParam()) known = model;
+  }
+  Model model = Analyse(LoadModel(known.path, {}));
+  Batch batch = ReadBatch(model.graph, known.reference);
+  Cluster cluster = ClusterFromYaml(
+      "link: {name: slow, bandwidth: 10 MB/s, latency: 1 us}\n"
+      "nodes:\n  - {name: one, count: 4, device: cpu-core, devices: 1}\n",
+      "slow");
+  Curve expected = OneDevice(model.graph, batch, {});
+  int trained = 0;
+  for (const Degrees& degrees : {Degrees{.dp = 2}, Degrees{.dp = 2, .pp = 2, .microbatches = 2}}) {
+    Plan plan = ExpertPlan(model, cluster, degrees);
+    for (Whole what : {Whole::kGradients, Whole::kNodes}) {
+      std::optional<Factored> made = WithFactors(model, plan, {}, what);
+      if (!made) continue;
+      SCOPED_TRACE(
+          fmt::format("pp {}: {} parameters, {} nodes", degrees.pp, made->parameters, made->nodes));
+      EXPECT_THAT(Verify(made->plan, model), testing::IsEmpty());
+      ExpectSame(OnThreads(model, made->plan, batch, {}), expected);
+      ++trained;
+    }
+  }
+  EXPECT_GE(trained, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, SearchedPlan,

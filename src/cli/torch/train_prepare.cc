@@ -22,6 +22,7 @@
 #include "program/verify.h"
 #include "runtime/accelerator.h"
 #include "runtime/torch_compat.h"
+#include "search/searchers.h"
 
 namespace heddle {
 namespace {
@@ -84,7 +85,10 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   }
   Plan plan = ExpertPlan(model, loaded, degrees);
   Remark(loaded, degrees, plan.batch);
-  return plan;
+  if (!args.degrees.ChoosesSync()) return plan;
+  SearchProblem problem{.model = model, .cluster = loaded};
+  problem.precision = degrees.precision;
+  return FasterSync(problem, {std::move(plan), "expert"}).plan;
 }
 
 // A rank runs the plan of its supervisor, who has looked at everything.

@@ -121,7 +121,7 @@ class Calibrator {
       if (options_.small && bytes > 1 << 17) break;
       for (CollectiveKind kind :
            {CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-            CollectiveKind::kAllToAll, CollectiveKind::kBroadcast}) {
+            CollectiveKind::kAllToAll, CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
         AddTransfer(Name(kind), bytes, [=, this] { return CollectiveBody(kind, bytes); });
       }
       AddTransfer("message", bytes, [=, this] { return MessageBody(bytes); });

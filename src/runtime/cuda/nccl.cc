@@ -189,7 +189,8 @@ class NcclTransport : public Transport {
     transfer.completed = std::make_unique<c10::Event>(device_.type());
     const cudaStream_t stream = c10::cuda::CUDAStream(*group.stream).stream();
     if (transfer.kind == CollectiveKind::kAllReduce ||
-        transfer.kind == CollectiveKind::kReduceScatter) {
+        transfer.kind == CollectiveKind::kReduceScatter ||
+        transfer.kind == CollectiveKind::kReduce) {
       Reduce(transfer, group.comm, stream);
     } else {
       Move(transfer, group.comm, stream);
@@ -205,13 +206,17 @@ class NcclTransport : public Transport {
     if (type == at::kBFloat16 || type == at::kHalf) in = in.to(at::kFloat);
     if (ordered) in = ToOrdered(in);
     if (either) in = in.to(at::kByte);
-    at::Tensor out = transfer.get.detach().view({-1});
-    const bool direct = in.scalar_type() == type;
+    const bool gets = transfer.get.defined();  // of a reduce, the first member alone
+    at::Tensor out = gets ? transfer.get.detach().view({-1}) : in;
+    const bool direct = in.scalar_type() == type || !gets;
     if (!direct) out = at::empty({out.numel()}, in.options());
     const ncclRedOp_t op = transfer.reduction == Reduction::kMax || either ? ncclMax : ncclSum;
     const auto count = static_cast<size_t>(out.numel());
     const std::string what = Describe(transfer);
-    if (transfer.kind == CollectiveKind::kAllReduce) {
+    if (transfer.kind == CollectiveKind::kReduce) {
+      Try(what.c_str(), ncclReduce(in.data_ptr(), out.data_ptr(), count,
+                                   TypeToReduce(in.scalar_type()), op, 0, comm, stream));
+    } else if (transfer.kind == CollectiveKind::kAllReduce) {
       Try(what.c_str(), ncclAllReduce(in.data_ptr(), out.data_ptr(), count,
                                       TypeToReduce(in.scalar_type()), op, comm, stream));
     } else {

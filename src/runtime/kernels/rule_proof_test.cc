@@ -10,7 +10,9 @@
 
 #include <set>
 
+#include "ops/gradient_factors.h"
 #include "ops/op.h"
+#include "runtime/kernels/factor_kernels.h"
 #include "runtime/kernels/op_case.h"
 
 namespace heddle {
@@ -112,8 +114,7 @@ TEST_P(RuleProof, ExpansionsComputeTheSame) {
     ASSERT_EQ(Verify(graph), std::vector<std::string>{});
     std::vector<int> unsplit(one.operands.size(), -1);
     std::string what = Describe(one.op, one.rule) + "\nexpanded";
-    ExpectSame(one.Expand(graph, unsplit, 1), one.whole,
-               what);
+    ExpectSame(one.Expand(graph, unsplit, 1), one.whole, what);
     for (size_t f = 0; f < one.rule.factors.size(); ++f) {
       if (one.rule.factors[f].kind == FactorKind::kWhole) continue;
       std::vector<int> dims;
@@ -130,6 +131,57 @@ TEST_P(RuleProof, ExpansionsComputeTheSame) {
       }
     }
   });
+}
+
+// The gradient of a weight from factors, of the part that these blocks of the factors hold.
+void ExpectFactors(const OpCase& one, size_t operand, const std::vector<Block>& blocks,
+                   const std::string& what) {
+  Node node;
+  node.op = one.op;
+  node.attributes = one.attributes;
+  node.operands.resize(one.operands.size());
+  const GradientFactors* known = FindGradientFactors(node, operand);
+  if (known == nullptr || !one.whole.gradients[operand].defined()) return;
+  auto part = [&](const at::Tensor& whole, const Dims& dims) {
+    return Take(whole, Coordinates(one.rule, dims, blocks)).detach();
+  };
+  std::vector<at::Tensor> factors;
+  for (size_t o : known->operands) factors.push_back(part(one.operands[o], one.rule.operands[o]));
+  FactorKernelFn kernel = FindFactorKernel(one.op, operand);
+  ASSERT_NE(kernel, nullptr) << what;
+  ExpectClose(kernel({one.attributes, one.rule, blocks, factors, {}},
+                     part(one.result_gradients[0], one.rule.results[0])),
+              part(one.whole.gradients[operand], one.rule.operands[operand]),
+              what + ", operand " + std::to_string(operand));
+}
+
+TEST_P(RuleProof, GradientsFollowFromFactors) {
+  const auto known = AllGradientFactors();
+  if (std::none_of(known.begin(), known.end(),
+                   [&](const auto& at) { return at.op == sampler().op; }))
+    return;
+  ForCases([](const OpCase& one, SampleRng&) {
+    for (size_t o = 0; o < one.operands.size(); ++o) {
+      ExpectFactors(one, o, WholeBlocks(one.rule), Describe(one.op, one.rule));
+      for (size_t f = 0; f < one.rule.factors.size(); ++f) {
+        const Factor& factor = one.rule.factors[f];
+        if (!CanSplit(factor) || !Has(one.rule.operands[o], static_cast<int>(f))) continue;
+        for (int64_t rank = 0; rank < 3; ++rank) {
+          std::vector<Block> blocks = WholeBlocks(one.rule);
+          blocks[f] = FactorBlock(factor.size, 3, rank);
+          ExpectFactors(one, o, blocks,
+                        Describe(one.op, one.rule) + "\nblock " + std::to_string(rank) +
+                            " of 3 of " + factor.name);
+        }
+      }
+    }
+  });
+}
+
+TEST(RuleProofCoverage, EveryDeclaredGradientHasAKernelForItsFactors) {
+  for (const GradientFactors& at : AllGradientFactors()) {
+    EXPECT_NE(FindFactorKernel(at.op, at.operand), nullptr) << at.op << " " << at.operand;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, RuleProof, testing::Range(size_t{0}, AllSamplers().size()),

@@ -5,9 +5,11 @@
 // its own idea of ceil_mode. Where a call says something else, the operand is padded (or cropped)
 // first so that the windows of the result fit it exactly; the result's size is the rule's.
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "runtime/kernels/factor_kernels.h"
 #include "runtime/kernels/kernel_util.h"
 
 namespace heddle {
@@ -66,6 +68,26 @@ Tensors Conv(const KernelCall& call) {
                           window.PadsAlike() ? window.pad_begin : none, window.dilations, false,
                           none, LocalGroups(call))};
 }
+
+}  // namespace
+
+at::Tensor ConvWeightGradient(const KernelCall& call, const at::Tensor& gradient) {
+  const Shape shape = LocalShape(call.rule, call.rule.operands[1], call.blocks);
+  const Window window = ReadWindow(call.attributes, SpatialOf(shape));
+  const Ints none(window.rank(), 0);
+  at::Tensor x = Operand(call, 0);
+  if (x.numel() == 0 || gradient.numel() == 0) return at::zeros(shape, gradient.options());
+  if (!window.PadsAlike()) x = PadSpatial(x, window.pad_begin, window.pad_end, 0);
+  // Replicas must get the same bits (factors.cc).
+  if (gradient.is_cuda()) at::globalContext().setDeterministicCuDNN(true);
+  const at::Tensor weight = at::empty(shape, gradient.options());  // only its shape counts
+  return std::get<1>(
+      at::convolution_backward(gradient, x, weight, at::OptionalIntArrayRef(), window.strides,
+                               window.PadsAlike() ? window.pad_begin : none, window.dilations,
+                               false, none, LocalGroups(call), {false, true, false}));
+}
+
+namespace {
 
 // The unpadded result, cropped by the pads and grown by the output padding.
 Tensors ConvTranspose(const KernelCall& call) {

@@ -150,7 +150,8 @@ class MpiTransport : public Transport {
         break;
       case Transfer::Role::kCollective:
         if (transfer.kind == CollectiveKind::kAllReduce ||
-            transfer.kind == CollectiveKind::kReduceScatter) {
+            transfer.kind == CollectiveKind::kReduceScatter ||
+            transfer.kind == CollectiveKind::kReduce) {
           BeginReduction(transfer);
         } else {
           BeginMovement(transfer);
@@ -272,13 +273,15 @@ class MpiTransport : public Transport {
     at::Tensor give = transfer.give, get = transfer.get;
     if (give.scalar_type() == at::kBFloat16 || give.scalar_type() == at::kHalf) {
       give = transfer.wide_give = give.detach().view({give.numel()}).to(at::kFloat);
-      get = transfer.wide_get = transfer.kind == CollectiveKind::kAllReduce
-                                    ? give
-                                    : at::empty({get.numel()}, give.options());
+      if (get.defined()) {
+        bool scatters = transfer.kind == CollectiveKind::kReduceScatter;
+        get = transfer.wide_get = scatters ? at::empty({get.numel()}, give.options()) : give;
+      }
     }
     const MPI_Comm comm = comms_[transfer.group.index()];
     const MPI_Datatype type = TypeToReduce(give.scalar_type());
     const MPI_Op op = OpFor(transfer.reduction, give.scalar_type());
+    if (transfer.kind == CollectiveKind::kReduce) return BeginReduce(transfer, give, get);
     const int count = Count(transfer, get.numel());
     const void* from = give.data_ptr() == get.data_ptr() ? MPI_IN_PLACE : give.data_ptr();
     if (transfer.kind == CollectiveKind::kAllReduce) {
@@ -287,6 +290,16 @@ class MpiTransport : public Transport {
       Try(transfer, MPI_Ireduce_scatter_block(give.data_ptr(), get.data_ptr(), count, type, op,
                                               comm, &transfer.request));
     }
+  }
+
+  // To the first member; `get` is its alone.
+  void BeginReduce(MpiTransfer& transfer, const at::Tensor& give, const at::Tensor& get) {
+    bool in_place = get.defined() && give.data_ptr() == get.data_ptr();
+    Try(transfer,
+        MPI_Ireduce(in_place ? MPI_IN_PLACE : give.data_ptr(),
+                    get.defined() ? get.data_ptr() : nullptr, Count(transfer, give.numel()),
+                    TypeToReduce(give.scalar_type()), OpFor(transfer.reduction, give.scalar_type()),
+                    0, comms_[transfer.group.index()], &transfer.request));
   }
 
   void BeginMovement(MpiTransfer& transfer) {

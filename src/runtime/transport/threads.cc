@@ -124,6 +124,9 @@ void Work(const Meeting& meeting, int64_t begin, int64_t end) {
     case CollectiveKind::kAllReduce:
       Reduce(meeting, begin, end, parts, begin);
       return;
+    case CollectiveKind::kReduce:
+      Reduce(meeting, begin, end, parts.first(1), begin);
+      return;
     case CollectiveKind::kReduceScatter:
       ForShares(meeting, begin, end, [&](int64_t member, int64_t from, int64_t to, int64_t share) {
         Reduce(meeting, from, to, parts.subspan(static_cast<size_t>(member), 1),

@@ -26,7 +26,13 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
 }
 
 bool Reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter;
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
+         kind == CollectiveKind::kReduce;
+}
+
+bool CanBeInPlace(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast ||
+         kind == CollectiveKind::kReduce;
 }
 
 bool CanReduce(at::ScalarType type) {
@@ -49,6 +55,7 @@ void CheckSizes(CollectiveKind kind, int64_t members, int64_t give, int64_t get)
   switch (kind) {
     case CollectiveKind::kAllReduce:
     case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
       HEDDLE_CHECK_EQ(give, get);
       return;
     case CollectiveKind::kAllGather:
@@ -71,8 +78,7 @@ void CheckTensors(CollectiveKind kind, int64_t members, const at::Tensor& give,
   HEDDLE_CHECK(!Reduces(kind) || CanReduce(give.scalar_type()), "{} of {}", Name(kind),
                c10::toString(give.scalar_type()));
   CheckSizes(kind, members, give.numel(), get.numel());
-  bool same = give.data_ptr() == get.data_ptr() &&
-              (kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast);
+  bool same = give.data_ptr() == get.data_ptr() && CanBeInPlace(kind);
   HEDDLE_CHECK(same || !Overlap(give, get), "give and get of {} overlap", Name(kind));
 }
 
@@ -154,7 +160,8 @@ Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle gr
   failure_->ThrowIfSet();
   std::span<const int> ranks = members(group);
   bool gives = kind != CollectiveKind::kBroadcast || ranks.front() == rank_;
-  CheckTensors(kind, static_cast<int64_t>(ranks.size()), gives ? give : get, get);
+  bool gets = kind != CollectiveKind::kReduce || ranks.front() == rank_;
+  CheckTensors(kind, static_cast<int64_t>(ranks.size()), gives ? give : get, gets ? get : give);
   Add(traffic_.groups[group.index()][static_cast<size_t>(kind)], gives ? give : at::Tensor());
 
   if (ranks.size() == 1 && !lone_groups_) {
@@ -166,7 +173,8 @@ Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle gr
   ticket->kind = kind;
   if (Reduces(kind)) ticket->reduction = reduction;
   ticket->group = group;
-  ticket = Launch(std::move(ticket), gives ? give : at::Tensor(), get);
+  ticket =
+      Launch(std::move(ticket), gives ? give : at::Tensor(), gets ? std::move(get) : at::Tensor());
   if (ranks.size() == 1) Wait(ticket);
   return ticket;
 }

@@ -11,8 +11,8 @@
 //   start the collectives of a group in one order, with the same kind, reduction, dtype and sizes; different
 //   groups are independent. A message meets the receive that its peer posted with the same tag, in order; dtype
 //   and size agree. Tensors are contiguous, all on one device, and neither touched nor resized until waited for.
-//   `get` is as large as plan/collective.h says and does not overlap `give`, except that all-reduce and broadcast
-//   take one tensor as both. Breaking what one rank can see is a bug (HEDDLE_CHECK); what only two ranks together
+//   `get` is as large as plan/collective.h says and does not overlap `give`, except that all-reduce, reduce and
+//   broadcast take one tensor as both. Breaking what one rank can see is a bug (HEDDLE_CHECK); what only two ranks together
 //   can see ends in a RunError where the transport notices, at the latest with the deadline.
 //
 // What an implementer does
@@ -130,7 +130,8 @@ class Transport {
   GroupHandle AddGroup(std::span<const int> ranks);
   std::span<const int> members(GroupHandle group) const { return groups_.at(group.index()); }
 
-  // `reduction` is ignored where nothing is reduced; so is `give` of a broadcast, except the first member's.
+  // `reduction` is ignored where nothing is reduced; so is `give` of a broadcast, and `get` of a reduce, except the first
+  // member's.
   Ticket Start(CollectiveKind kind, Reduction reduction, GroupHandle group, const at::Tensor& give,
                at::Tensor get);
   // Tags are not negative. The wait for a Send may last until the peer has posted the Recv.

@@ -96,6 +96,8 @@ struct Case {
         return Reduced(ranks);
       case CollectiveKind::kReduceScatter:
         return Reduced(ranks).slice(0, place * elements, (place + 1) * elements);
+      case CollectiveKind::kReduce:
+        return place == 0 ? Reduced(ranks) : Get(members);  // the others' stays as it is
       case CollectiveKind::kBroadcast:
         return Give(ranks[0], members);
       case CollectiveKind::kAllGather:
@@ -141,9 +143,9 @@ struct Running {
   Ticket ticket;
 };
 
-constexpr std::array kKinds = {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+constexpr std::array kKinds = {CollectiveKind::kAllReduce,     CollectiveKind::kAllGather,
                                CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll,
-                               CollectiveKind::kBroadcast};
+                               CollectiveKind::kBroadcast,     CollectiveKind::kReduce};
 
 inline void EveryKindSizeAndType(Transport& transport) {
   std::vector<int> ranks = AllRanks(transport);
@@ -158,7 +160,7 @@ inline void EveryKindSizeAndType(Transport& transport) {
         if (elements * transport.size() > 300'000 && kind != CollectiveKind::kAllReduce) continue;
         for (Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
           if (reduction == Reduction::kMax && kind != CollectiveKind::kAllReduce &&
-              kind != CollectiveKind::kReduceScatter) {
+              kind != CollectiveKind::kReduceScatter && kind != CollectiveKind::kReduce) {
             continue;
           }
           Running(transport, group, {kind, reduction, elements, type}).Finish(transport);
@@ -215,14 +217,17 @@ inline void InPlace(Transport& transport) {
   GroupHandle group = transport.AddGroup(ranks);
   GroupHandle alone = transport.AddGroup(std::vector<int>{transport.rank()});
   for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kLong}) {
-    for (CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast}) {
+    for (CollectiveKind kind :
+         {CollectiveKind::kAllReduce, CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
       const Case what = {.kind = kind, .elements = 40'001, .type = type};
       at::Tensor x = what.Give(transport.rank(), transport.size()).view({1, -1, 1});
       Ticket ticket = transport.Start(kind, Reduction::kSum, group, x, x);
       transport.Wait(ticket);
       transport.Wait(ticket);  // again is harmless
-      Expect(at::equal(x.view({-1}), what.Want(ranks, transport.rank())), "{} in place",
-             what.Text());
+      const bool keeps = kind == CollectiveKind::kReduce && transport.rank() != ranks[0];
+      Expect(at::equal(x.view({-1}), keeps ? what.Give(transport.rank(), transport.size())
+                                           : what.Want(ranks, transport.rank())),
+             "{} in place", what.Text());
       at::Tensor before = x.clone();
       ticket = transport.Start(kind, Reduction::kSum, alone, x, x);
       Expect(transport.Done(ticket) && at::equal(x, before), "{} in place, alone", what.Text());

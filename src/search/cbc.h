@@ -1,0 +1,49 @@
+// COIN-OR's CBC, an optional library (Debian: coinor-libcbc-dev): integer programs in columns, minimised. What the exact
+// solvers of this module are compared with.
+#pragma once
+
+#include <vector>
+
+namespace heddle {
+
+// Minimise costs . x over 0 <= x <= 1 with row_lower <= A x <= row_upper. Rows first, then column after column:
+//
+//   int row = program.AddRow(1, 1);
+//   program.Put(row, 1);  program.EndColumn(cost);
+struct IntegerProgram {
+  std::vector<int> starts = {0}, rows;
+  std::vector<double> entries, costs;
+  std::vector<double> row_lower, row_upper;
+  int binaries = 0;  // the first columns are 0 or 1, the others anything between
+
+  int AddRow(double lower, double upper) {
+    row_lower.push_back(lower);
+    row_upper.push_back(upper);
+    return static_cast<int>(row_lower.size()) - 1;
+  }
+  void Put(int row, double entry) {
+    rows.push_back(row);
+    entries.push_back(entry);
+  }
+  int EndColumn(double cost) {
+    costs.push_back(cost);
+    starts.push_back(static_cast<int>(rows.size()));
+    return static_cast<int>(costs.size()) - 1;
+  }
+};
+
+struct CbcResult {
+  bool infeasible = false;     // proven to be
+  bool proven = false;         // that `values` are the best
+  std::vector<double> values;  // per column; empty where nothing was found
+  double bound = 0;            // nothing costs less
+};
+
+bool HasCbc();
+// Throws InputError where heddle was built without CBC.
+void RequireCbc();
+
+// `seconds` of the clock; CBC looks at it between relaxations. As RequireCbc.
+CbcResult SolveCbc(const IntegerProgram& program, double seconds);
+
+}  // namespace heddle

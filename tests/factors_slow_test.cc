@@ -1,0 +1,24 @@
+// All plans of search/factor_cases.h, every way of computing whole, against CBC.
+#include <gtest/gtest.h>
+
+#include "factor_check.h"
+#include "search/cbc.h"
+
+namespace heddle {
+namespace {
+
+TEST(FactorsSlow, CutsOfAllModelsAreCbcs) {
+  if (!HasCbc()) GTEST_SKIP() << "built without CBC";
+  int problems = 0;
+  for (const FactorCase& at : FactorCases()) {
+    SCOPED_TRACE(at.model + " on " + at.cluster);
+    FactorPlan plan = PlanOf(at);
+    for (Whole what : {Whole::kGradients, Whole::kNodes, Whole::kHalves}) {
+      problems += CheckCuts(plan, what);
+    }
+  }
+  EXPECT_GE(problems, 60);
+}
+
+}  // namespace
+}  // namespace heddle

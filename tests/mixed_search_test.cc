@@ -1,0 +1,158 @@
+// Plans for unlike devices and links.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cluster/random_topology.h"
+#include "cluster/select.h"
+#include "cluster/topology.h"
+#include "cluster/yaml.h"
+#include "frontend/families/built_in.h"
+#include "plan/precision.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "program/verify.h"
+#include "search/judge.h"
+#include "search/placement_game.h"
+#include "search/searchers.h"
+
+namespace heddle {
+namespace {
+
+constexpr const char* kTiny = "gpt:layers=4,hidden=128,heads=4,seq=32,vocab=1000,batch=24";
+constexpr const char* kConvolutions = "vgg:depth=11,image=32,classes=100,batch=24";
+
+SearchProblem ProblemOf(const Model& model, const Cluster& cluster) {
+  SearchProblem problem{.model = model, .cluster = cluster};
+  problem.precision = DType::kF32;
+  problem.local_batch_statistics = true;
+  problem.playouts = 60;
+  return problem;
+}
+
+// Whatever the tree may choose is a plan that can be run: sound, lowered to a sound program, simulated.
+TEST(Placements, AnyStrategyIsASoundPlan) {
+  std::mt19937_64 rng(1);
+  size_t made = 0, shared = 0;
+  for (const char* expression : {kTiny, kConvolutions}) {
+    Model model = Analyse(BuildModel(expression));
+    for (uint64_t seed : {3, 4, 5}) {
+      Cluster cluster = RandomTopology(seed, 1e9);
+      SearchProblem problem = ProblemOf(model, cluster);
+      Model computed = WithComputeType(model, problem.precision);
+      Placements space(problem, computed);
+      for (int i = 0; i < 12; ++i) {
+        std::vector<int> some(1 + rng() % 3);
+        for (int& action : some) action = static_cast<int>(rng() % space.actions().size());
+        PlacementStrategy strategy;
+        for (size_t d = 0; d < space.decisions().size(); ++d) {
+          strategy.push_back(some[rng() % some.size()]);
+        }
+        Policy policy;
+        policy.microbatches = i % 3 == 0 ? 2 : 1;
+        std::optional<Plan> plan = space.ToPlan(strategy, policy);
+        if (!plan) continue;
+        ++made;
+        EXPECT_EQ(Verify(*plan, model), std::vector<std::string>());
+        Program program = Lower(model, *plan);
+        EXPECT_EQ(Verify(program), std::vector<std::string>());
+        EXPECT_GT(Simulate(program, cluster, {}).step_seconds, 0);
+        for (size_t s = 1; s < plan->stages.size(); ++s) {
+          const Mesh &a = plan->stages[s - 1].mesh, &b = plan->stages[s].mesh;
+          shared += ShareDevices(a, b) && !SameDevices(a, b) ? 1 : 0;
+        }
+      }
+    }
+  }
+  EXPECT_GT(made, 50u);
+  EXPECT_GT(shared, 10u);  // stages that share some of their devices were among them
+}
+
+TEST(Placements, SharesFollowSpeed) {
+  Model model = Analyse(BuildModel("gpt:layers=2,hidden=1024,heads=8,seq=256,vocab=1000,batch=48"));
+  Cluster cluster = ClusterFromYaml(
+      "device_types:\n"
+      "  - {name: fast, memory: 32 GiB, memory_bandwidth: 800 GB/s, fp32: 40 TFLOP/s}\n"
+      "  - {name: slow, memory: 32 GiB, memory_bandwidth: 200 GB/s, fp32: 10 TFLOP/s}\n"
+      "link: {name: wide, bandwidth: 1 TB/s, latency: 1 us}\n"
+      "nodes:\n"
+      "  - {name: a, count: 1, device: fast, devices: 1}\n"
+      "  - {name: b, count: 1, device: slow, devices: 1}\n",
+      "pair");
+  SearchProblem problem = ProblemOf(model, cluster);
+  Model computed = WithComputeType(model, problem.precision);
+  Placements space(problem, computed);
+  std::optional<Plan> plan = space.ToPlan(space.Everywhere(), {});
+  ASSERT_TRUE(plan);
+  const MeshAxis& axis = plan->stages.at(0).mesh.axes.at(0);
+  ASSERT_EQ(axis.shares.size(), 2u);
+  EXPECT_EQ(axis.shares[0] + axis.shares[1], 48);
+  double ratio = static_cast<double>(axis.shares[0]) / static_cast<double>(axis.shares[1]);
+  EXPECT_NEAR(ratio, 4, 0.5);
+}
+
+// The greedy shares are the best there are, by trying all.
+TEST(Placements, GreedySharesAreOptimal) {
+  std::mt19937_64 rng(2);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<double> fixed, each;
+    for (int d = 0; d < 3; ++d) {
+      fixed.push_back(static_cast<double>(rng() % 100));
+      each.push_back(1 + static_cast<double>(rng() % 100));
+    }
+    auto seconds = [&](size_t d, int64_t n) {
+      return n == 0 ? 0 : fixed[d] + each[d] * static_cast<double>(n);
+    };
+    auto longest = [&](const std::vector<int64_t>& shares) {
+      double most = 0;
+      for (size_t d = 0; d < 3; ++d) most = std::max(most, seconds(d, shares[d]));
+      return most;
+    };
+    double least = 1e30;
+    for (int64_t a = 0; a <= 12; ++a) {
+      for (int64_t b = 0; a + b <= 12; ++b) least = std::min(least, longest({a, b, 12 - a - b}));
+    }
+    EXPECT_EQ(longest(ShareSamples(12, 3, seconds)), least);
+  }
+}
+
+TEST(MixedSearch, NeverSlowerThanDataAndTheSameEachTime) {
+  Model model = Analyse(BuildModel(kConvolutions));
+  for (uint64_t seed : {1, 2}) {
+    Cluster cluster = RandomTopology(seed, 1e9);
+    if (IsHomogeneous(cluster)) continue;
+    SearchProblem problem = ProblemOf(model, cluster);
+    SearchResult found = Search(MctsSearcher(), problem);
+    ASSERT_TRUE(found.feasible());
+    double step = found.judged.front().result.step_seconds;
+    size_t proportional = 0;
+    for (const JudgedPlan& judged : found.judged) {
+      if (judged.fits) EXPECT_LE(step, judged.result.step_seconds);
+      proportional += judged.from == kProportional ? 1 : 0;
+    }
+    EXPECT_EQ(proportional, 1u);
+    SearchResult again = Search(MctsSearcher(), problem);
+    EXPECT_EQ(again.judged.front().plan, found.judged.front().plan);
+  }
+}
+
+// More types never make it worse.
+TEST(MixedSearch, AtLeastAsGoodAsAnyOneType) {
+  Model model = Analyse(BuildModel(kTiny));
+  Cluster cluster = TagTestbed();
+  SearchProblem problem = ProblemOf(model, cluster);
+  double all = Search(AutoSearcher(), problem).judged.front().result.step_seconds;
+  for (const DeviceRun& run : EqualRuns(cluster)) {
+    std::vector<int64_t> devices;
+    for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
+    Cluster part = Select(cluster, devices);
+    SearchProblem alone = ProblemOf(model, part);
+    SearchResult found = Search(AutoSearcher(), alone);
+    if (found.feasible()) {
+      EXPECT_LE(all, found.judged.front().result.step_seconds * (1 + 1e-9));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heddle
