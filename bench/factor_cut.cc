@@ -93,7 +93,7 @@ void Print(const Row& row) {
     return fmt::format("{:.3f}", -1e3 * solver.by_cut.objective);
   };
   fmt::print(
-      "{:<52} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8.4f} {:>9.6f} {:>6.0f} "
+      "{:<56} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8.4f} {:>9.6f} {:>6.0f} "
       "{:>8.4f} {:>9.6f} {:>6.0f}{}\n",
       row.at.model, row.at.cluster, row.at.dp, row.operations, row.values, row.per_reader.whole(),
       row.once.whole(), milliseconds(row.per_reader), milliseconds(row.once), row.per_reader.cbc,
@@ -124,10 +124,10 @@ Json ToJson(const Row& row) {
 
 int Run(const std::string& data, const std::string& only, bool json) {
   if (!json) {
-    fmt::print("{:<52} {:<10} {:>3} {:>6} {:>6} {:>11} {:>21} {:>25} {:>25}\n", "", "", "",
+    fmt::print("{:<56} {:<10} {:>3} {:>6} {:>6} {:>11} {:>21} {:>25} {:>25}\n", "", "", "",
                "opera-", "", "whole", "saved ms", "per reader, s", "once, s");
     fmt::print(
-        "{:<52} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8} {:>9} {:>6} {:>8} {:>9} "
+        "{:<56} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8} {:>9} {:>6} {:>8} {:>9} "
         "{:>6}\n",
         "model", "cluster", "dp", "tions", "values", "", "once", "", "once", "cbc", "cut", "ratio",
         "cbc", "cut", "ratio");

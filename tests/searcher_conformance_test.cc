@@ -164,8 +164,9 @@ TEST_P(Conformance, SoundNeverSlowerThanDataAndTheSameEachTime) {
       if (judged.from != "data" || !judged.fits) continue;
       EXPECT_LE(result->judged[0].result.step_seconds, judged.result.step_seconds);
     }
-    // What is claimed holds: no plan judged is faster than the bound.
+    // What is claimed holds: no plan judged is faster than the bound, which is for those that reduce all gradients.
     for (const JudgedPlan& judged : result->judged) {
+      if (judged.factors) continue;
       EXPECT_LE(result->proposals.lower_bound, judged.result.step_seconds * (1 + 1e-9));
     }
     if (IsSlow() && model != &Mlp()) continue;

@@ -252,7 +252,8 @@ std::string Screen(const PlanReport& report) {
                     best.host_limit ? " that has " + Size(*best.host_limit) + " for it" : "");
   }
   if (result.proposals.lower_bound > 0) {
-    text += fmt::format("  bound        no plan is faster than {}: gap {}, step gap {}\n",
+    text += fmt::format("  bound        no plan{} is faster than {}: gap {}, step gap {}\n",
+                        best.factors ? " that reduces all gradients" : "",
                         Time(result.proposals.lower_bound), Percent(result.gap()),
                         Percent(result.step_gap()));
   }

@@ -263,7 +263,7 @@ std::string SpaceInWords(bool wide) {
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
       "whole layers, micro-batches of powers of two, of any divisor without stages, schedules "
       "1f1b, interleaved and zero-bubble, ZeRO 0, 1 and 3, recomputation by layer, "
-      "optimizer state on devices or hosts",
+      "optimizer state on devices or hosts, all gradients reduced",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }
 

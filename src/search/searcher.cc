@@ -192,7 +192,10 @@ double SearchResult::gap() const {
 
 double SearchResult::step_gap() const {
   if (!feasible() || proposals.lower_bound <= 0) return 1;
-  double step = judged.front().result.step_seconds;
+  // Where the best has factors, the plan it was made from comes after it.
+  auto reduces = std::find_if(judged.begin(), judged.end(),
+                              [](const JudgedPlan& plan) { return !plan.factors; });
+  double step = reduces->result.step_seconds;
   return (step - proposals.lower_bound) / step;
 }
 

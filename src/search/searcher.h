@@ -131,7 +131,8 @@ struct SearchResult {
 
   bool feasible() const { return !judged.empty() && judged.front().fits; }
   double gap() const;       // of the additive objective
-  double step_gap() const;  // of the simulated step
+  // Of the simulated step of the best plan that reduces all its gradients, as those do that the bound is for.
+  double step_gap() const;
 };
 
 struct SearcherDef {

@@ -21,7 +21,8 @@ bool IsIn(const std::vector<int>& list, size_t index) {
 struct Trained {
   std::vector<std::pair<NodeId, size_t>> uses;
   AxisMask partial = 0;
-  bool factors = false;  // it may be synced by them
+  bool factors =
+      false;  // it may be synced by them; not where other stages, which would have to as well, read it
 };
 
 std::vector<NodeId> StageNodes(const Model& model, const Stage& stage) {
@@ -44,6 +45,7 @@ std::map<ValueId, Trained> FindTrained(const StageCosts& costs, const Plan& plan
   const Model& model = costs.model();
   const Stage& stage = plan.stages[index];
   SyncRules rules(model, plan.stages);
+  std::set<NodeId> inside(nodes.begin(), nodes.end());
   std::map<ValueId, Trained> all;
   for (NodeId id : nodes) {
     const Node& node = model.graph.node(id);
@@ -53,7 +55,10 @@ std::map<ValueId, Trained> FindTrained(const StageCosts& costs, const Plan& plan
       if (!parameter || !WantsGradient(model, id, o)) continue;
       Trained& at = all[value];
       at.uses.push_back({id, o});
-      at.factors = rules.WhyNot(index, value, GradientSync::kFactors).empty();
+      const std::vector<NodeId>& readers = model.readers[value.index()];
+      bool here = std::all_of(readers.begin(), readers.end(),
+                              [&](NodeId reader) { return inside.count(reader) != 0; });
+      at.factors = here && rules.WhyNot(index, value, GradientSync::kFactors).empty();
       Sharding gradient =
           OperandGradient(stage.mesh, costs.rule(id), stage.strategies[id.index()], o);
       at.partial |= gradient.partial_axes() & WideAxes(stage.mesh);
