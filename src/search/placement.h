@@ -70,6 +70,7 @@ class Placements {
   const std::vector<Action>& actions() const { return actions_; }
   const BlockTimes& times() const { return times_; }
   const SearchProblem& problem() const { return problem_; }
+  const Model& model() const { return model_; }
   std::string ToString(const Action& action) const;
 
   // All devices, replicated.

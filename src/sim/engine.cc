@@ -132,8 +132,10 @@ class Engine {
   TaskRef TaskOfMember(int group, int member, TaskRef at) const {
     const GroupClass& of = in_.classes.groups[static_cast<size_t>(group)];
     int run = in_.classes.devices[static_cast<size_t>(member)].run;
-    int known = in_.channel_task[static_cast<size_t>(run)][static_cast<size_t>(of.channel)];
-    return {member, known >= 0 ? known : at.task};
+    const SimTask& task = list(at.device_class).tasks[static_cast<size_t>(at.task)];
+    if (task.order < 0) return {member, at.task};
+    return {member, in_.channel_tasks[static_cast<size_t>(run)][static_cast<size_t>(of.channel)]
+                                     [static_cast<size_t>(task.order)]};
   }
 
   void Arrive(TaskRef at, const SimTask& task) {

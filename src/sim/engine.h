@@ -23,10 +23,11 @@ struct Prepared {
   Classes classes;
   std::vector<TaskList> lists;               // per run
   std::vector<std::vector<TaskCost>> costs;  // per class of devices
-  // Per run: the task of a receive by transfer and micro-batch (transfer * microbatches + microbatch), of tied groups
-  // and of the report; -1 where it has none.
+  // Per run: the task of a receive by transfer and micro-batch (transfer * microbatches + microbatch); -1 where it has
+  // none.
   std::vector<std::vector<int>> receive_task;
-  std::vector<std::vector<int>> channel_task;  // by channel, of those that occur once in a step
+  // Per run, by channel, of those that several runs take part in: their tasks on it, in order.
+  std::vector<std::vector<std::vector<int>>> channel_tasks;
   int64_t microbatches = 1;
   int inner_level = 0;  // links of this level, and deeper, lie inside a node
 };

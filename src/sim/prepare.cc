@@ -37,25 +37,40 @@ void CheckSlow(const SimOptions& options, int64_t devices) {
   }
 }
 
-void FindSingles(const Program& program, const Fabric& fabric, Prepared& out) {
-  for (size_t r = 0; r < program.runs.size(); ++r) {
-    const DeviceProgram& run = program.runs[r];
+void FindReceives(const Program& program, Prepared& out) {
+  for (const DeviceProgram& run : program.runs) {
     std::vector<int> receive(program.transfers.size() * static_cast<size_t>(program.microbatches),
                              -1);
-    std::vector<int> single(fabric.channels.size(), -1);
     for (size_t i = 0; i < run.instructions.size(); ++i) {
       const Instruction& at = run.instructions[i];
-      if (at.op == Opcode::kRecv) {
-        receive[static_cast<size_t>(at.index * program.microbatches + at.microbatch)] =
-            static_cast<int>(i);
-      }
-      int channel = fabric.channel_of[r][i];
-      if (channel < 0) continue;
-      const Channel& on = fabric.channels[static_cast<size_t>(channel)];
-      if (on.report || on.tied >= 0) single[static_cast<size_t>(channel)] = static_cast<int>(i);
+      if (at.op != Opcode::kRecv) continue;
+      receive[static_cast<size_t>(at.index * program.microbatches + at.microbatch)] =
+          static_cast<int>(i);
     }
     out.receive_task.push_back(std::move(receive));
-    out.channel_task.push_back(std::move(single));
+  }
+}
+
+// The n-th of one run is the n-th of the others.
+void FindShared(const Fabric& fabric, Prepared& out) {
+  std::vector<int> runs(fabric.channels.size(), 0), last(fabric.channels.size(), -1);
+  for (size_t r = 0; r < fabric.channel_of.size(); ++r) {
+    for (int channel : fabric.channel_of[r]) {
+      if (channel < 0 || last[static_cast<size_t>(channel)] == static_cast<int>(r)) continue;
+      last[static_cast<size_t>(channel)] = static_cast<int>(r);
+      ++runs[static_cast<size_t>(channel)];
+    }
+  }
+  for (size_t r = 0; r < fabric.channel_of.size(); ++r) {
+    std::vector<std::vector<int>> tasks(fabric.channels.size());
+    for (size_t i = 0; i < fabric.channel_of[r].size(); ++i) {
+      int channel = fabric.channel_of[r][i];
+      if (channel < 0 || runs[static_cast<size_t>(channel)] < 2) continue;
+      std::vector<int>& of = tasks[static_cast<size_t>(channel)];
+      out.lists[r].tasks[i].order = static_cast<int>(of.size());
+      of.push_back(static_cast<int>(i));
+    }
+    out.channel_tasks.push_back(std::move(tasks));
   }
 }
 
@@ -98,7 +113,8 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
       }
     }
   }
-  FindSingles(program, fabric, out);
+  FindReceives(program, out);
+  FindShared(fabric, out);
   std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options);
   UseMeasured(compute, out);
   for (size_t c = 0; c < out.classes.devices.size(); ++c) {

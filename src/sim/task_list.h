@@ -22,6 +22,7 @@ struct SimTask {
   TaskKind kind = TaskKind::kLocal;
   bool compute_queue = false;
   int channel = -1;  // of Channels (collectives), or the transfer
+  int order = -1;    // among the tasks of a channel that several runs take part in
   int cost = 0;      // of TaskList::keys
   int microbatch = -1;
 };
