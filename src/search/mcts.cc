@@ -14,7 +14,7 @@ namespace heddle {
 namespace {
 
 constexpr int64_t kPlayouts = 800;
-constexpr size_t kProposed = 6;
+constexpr size_t kProposed = 4;  // of the tree
 constexpr size_t kMostTypes = 4;
 
 // The same problem on other devices.
@@ -71,6 +71,7 @@ Proposals ProposeTree(const SearchProblem& problem) {
   TreeResult found = SearchTree(game, options);
   out.considered = static_cast<size_t>(found.playouts);
   for (const PlacementStrategy& strategy : game.Best(kProposed)) {
+    if (!problem.Over()) game.Polish(strategy);
     const Evaluated& evaluated = game.Of(strategy);
     std::optional<Plan> plan = space.ToPlan(strategy, evaluated.policy);
     std::string from = "tree search";
@@ -117,6 +118,7 @@ Proposals Propose(const SearchProblem& problem) {
   if (!known || !IsFree(problem) || DeviceCount(problem.cluster) < 2) return out;
   out.lower_bound = 0;  // of the exact search's space, with all devices as slow as the slowest
   out.additive = out.additive_bound = 0;
+  out.judge_all = true;
   if (out.plans.size() > 2) out.plans.resize(2);
   ProposeParts(problem, out);
   Append(out, ProposeTree(problem));

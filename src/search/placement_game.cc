@@ -11,9 +11,10 @@
 namespace heddle {
 namespace {
 
-// Micro-batches that fill a pipeline four times, of those that divide the batch; 1 where stages are not on devices of
-// their own.
+// Micro-batches that fill a pipeline twice, of those that divide the batch and at most eight, as steps of many take long
+// to simulate; 1 where stages are not on devices of their own.
 int64_t PipelineMicrobatches(const Plan& plan) {
+  constexpr int64_t kMost = 8;
   size_t apart = 0;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     bool shares = false;
@@ -23,11 +24,17 @@ int64_t PipelineMicrobatches(const Plan& plan) {
     apart += shares ? 0 : 1;
   }
   if (apart < 2) return 1;
-  int64_t wanted = static_cast<int64_t>(4 * apart);
+  int64_t wanted = std::min(kMost, static_cast<int64_t>(2 * apart));
   for (int64_t m = std::min(plan.batch, wanted); m > 1; --m) {
     if (plan.batch % m == 0) return m;
   }
   return 1;
+}
+
+void KeepBetter(Evaluated now, Evaluated& best) {
+  bool better = now.possible &&
+                ((now.fits && !best.fits) || (now.fits == best.fits && now.seconds < best.seconds));
+  if (better) best = std::move(now);
 }
 
 bool HasData(const Plan& plan) {
@@ -93,12 +100,9 @@ void PlacementGame::Evaluate(const std::vector<PlacementStrategy>& strategies) {
   for (size_t i = 0; i < list.size(); ++i) known_.emplace(list[i], std::move(made[i]));
 }
 
-std::optional<Evaluated> PlacementGame::Simulated(const PlacementStrategy& strategy,
-                                                  const Policy& policy) const {
-  std::optional<Plan> plan = space_.ToPlan(strategy, policy);
-  if (!plan) return std::nullopt;
+Evaluated PlacementGame::Judged(Plan plan, const Policy& policy) const {
   const SearchProblem& problem = space_.problem();
-  JudgedPlan judged = Judge(problem, {std::move(*plan), "", 0, 0, 0});
+  JudgedPlan judged = Judge(problem, {std::move(plan), "", 0, 0, 0});
   Evaluated out;
   out.possible = true;
   out.policy = policy;
@@ -131,17 +135,13 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
   const FixedDegrees& fixed = space_.problem().fixed;
   Policy policy{fixed.microbatches.value_or(1), fixed.zero.value_or(0),
                 fixed.recompute.value_or(RecomputePolicy::kNone)};
-  Evaluated best;
-  auto consider = [&](const Policy& with) {
-    std::optional<Evaluated> now = Simulated(strategy, with);
-    if (!now) return;
-    bool better = !best.possible || (now->fits && !best.fits) ||
-                  (now->fits == best.fits && now->seconds < best.seconds);
-    if (better) best = std::move(*now);
-  };
-  consider(policy);
   std::optional<Plan> plan = space_.ToPlan(strategy, policy);
-  if (!plan) return best;
+  if (!plan) return {};
+  Evaluated best = Judged(*plan, policy);
+  auto consider = [&](const Policy& with) {
+    std::optional<Plan> other = space_.ToPlan(strategy, with);
+    if (other) KeepBetter(Judged(std::move(*other), with), best);
+  };
   int64_t many = fixed.microbatches ? policy.microbatches : PipelineMicrobatches(*plan);
   Policy piped = policy;
   piped.microbatches = many;
@@ -155,6 +155,33 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
     consider(piped);
   }
   return best;
+}
+
+// Twice or half as many micro-batches, ZeRO 1 or none, as long as that is better.
+void PlacementGame::Polish(const PlacementStrategy& strategy) {
+  const FixedDegrees& fixed = space_.problem().fixed;
+  Evaluated& best = known_.at(strategy);
+  for (double before = 0; best.seconds != before;) {
+    before = best.seconds;
+    std::vector<Policy> near;
+    int64_t m = best.policy.microbatches, batch = BatchSize(space_.problem().model);
+    if (!fixed.microbatches && batch % (2 * m) == 0) near.push_back(best.policy);
+    if (!near.empty()) near.back().microbatches = 2 * m;
+    if (!fixed.microbatches && m % 2 == 0) {
+      near.push_back(best.policy);
+      near.back().microbatches = m / 2;
+    }
+    if (!fixed.zero) {
+      near.push_back(best.policy);
+      near.back().zero = 1 - best.policy.zero;
+    }
+    std::vector<Evaluated> found(near.size());
+    InParallel(near.size(), [&](size_t i) {
+      std::optional<Plan> plan = space_.ToPlan(strategy, near[i]);
+      if (plan) found[i] = Judged(std::move(*plan), near[i]);
+    });
+    for (Evaluated& other : found) KeepBetter(std::move(other), best);
+  }
 }
 
 std::vector<PlacementStrategy> PlacementGame::Best(size_t most) const {

@@ -38,13 +38,16 @@ class PlacementGame : public TreeGame {
   const PlacementGraph& graph() const { return graph_; }
   PrefixState StateOf(const Prefix& prefix) const;  // one that was valued
 
+  // Looks for a better policy for a strategy that was valued.
+  void Polish(const PlacementStrategy& strategy);
+
   // Strategies that fit, the fastest first.
   std::vector<PlacementStrategy> Best(size_t most) const;
 
  private:
   void Evaluate(const std::vector<PlacementStrategy>& strategies);
   Evaluated Simulated(const PlacementStrategy& strategy) const;
-  std::optional<Evaluated> Simulated(const PlacementStrategy& strategy, const Policy& policy) const;
+  Evaluated Judged(Plan plan, const Policy& policy) const;
 
   const Placements& space_;
   Prior& prior_;

@@ -261,6 +261,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   constexpr double kWork = 150'000;  // some tenths of a second
   Effort effort{8, kWork};
   if (problem.judged > 0) effort = {problem.judged, kForbidden};
+  if (out.proposals.judge_all) effort = {};
   std::vector<Proposal> always;
   for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
     for (Proposal& proposal : other.propose(problem).plans) {

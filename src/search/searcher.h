@@ -93,6 +93,7 @@ struct Proposals {
          additive_bound = 0;  // the best additive objective and what it cannot be below
   double least_bytes = 0;     // the least any choice was estimated to need, where none fits
   std::string space;          // what was searched, in words
+  bool judge_all = false;     // none of the plans is to be left out
 };
 
 struct JudgedPlan {
