@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "../timing.h"
 #include "cluster/random_topology.h"
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
 #include "learn/contest.h"
 #include "learn/file.h"
 #include "runtime/kernel_threads.h"
-#include "../timing.h"
 
 namespace heddle {
 namespace {
@@ -49,8 +49,8 @@ int Main(const std::string& file, int64_t pairs, int64_t playouts) {
   std::unique_ptr<Prior> uniform = UniformPrior();
   double log_network = 0, log_uniform = 0, network_seconds = 0, uniform_seconds = 0;
   int64_t done = 0;
-  fmt::print("playouts until within 1 % of the best known\n{:<66} {:>8} {:>8} {:>8} {:>8}  {}\n", "",
-             "actions", "network", "uniform", "ratio", "best against data parallelism");
+  fmt::print("playouts until within 1 % of the best known\n{:<66} {:>8} {:>8} {:>8} {:>8}  {}\n",
+             "", "actions", "network", "uniform", "ratio", "best against data parallelism");
   for (uint64_t seed = kFirstTopology; done < pairs; ++seed) {
     for (const char* name : kModels) {
       if (done == pairs) break;

@@ -43,7 +43,8 @@ void ForwardToTorch(int argc, char** argv) {
   arguments = argv;
   bool wanted = false;
   for (const Forwarded& command : kForwarded) wanted |= argc > 1 && argv[1] == command.name;
-  if (wanted) BecomeTorch();  // comes back only where there is no such program; the command then says so
+  if (wanted)
+    BecomeTorch();  // comes back only where there is no such program; the command then says so
 }
 
 void BecomeTorch() {

@@ -16,7 +16,8 @@ class Contest::Changing : public Prior {
   Prior* now = nullptr;
 };
 
-Contest::Contest(const Lesson& lesson) : problem_{.model = lesson.model, .cluster = lesson.cluster} {
+Contest::Contest(const Lesson& lesson)
+    : problem_{.model = lesson.model, .cluster = lesson.cluster} {
   problem_.precision = DType::kF32;
   problem_.local_batch_statistics = true;
   computed_ = WithComputeType(lesson.model, problem_.precision);

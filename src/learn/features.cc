@@ -86,7 +86,9 @@ RoughPrices::RoughPrices(const PlacementGraph& graph) : graph_(graph) {
 
 double RoughPrices::SyncOf(size_t unit, const Action& action, const OfSet& of) const {
   double bytes = Parameters(graph_, unit);
-  auto ring = [&](double devices, double link) { return 2 * (devices - 1) / devices * bytes / link; };
+  auto ring = [&](double devices, double link) {
+    return 2 * (devices - 1) / devices * bytes / link;
+  };
   switch (action.way) {
     case Way::kReplicate:
     case Way::kServer:
@@ -129,8 +131,8 @@ RoughCost RoughPrices::Of(const PlacementStrategy& strategy) const {
   RoughCost cost;
   std::vector<double> work(graph_.groups, 0), memory(graph_.groups, 0);
   auto action_of = [&](size_t unit) -> const Action& {
-    return graph_.actions[static_cast<size_t>(
-        strategy[static_cast<size_t>(graph_.decision_of[unit])])];
+    return graph_
+        .actions[static_cast<size_t>(strategy[static_cast<size_t>(graph_.decision_of[unit])])];
   };
   for (size_t u = 0; u < graph_.units; ++u) {
     const Action& action = action_of(u);
@@ -149,10 +151,9 @@ RoughCost RoughPrices::Of(const PlacementStrategy& strategy) const {
       if (bytes == 0 || reader == action) continue;
       // Shards that lie where they are read do not move.
       double moved = reader.groups == action.groups ? 0.25 : 1;
-      auto parallel = static_cast<double>(std::max(
-          1, std::min(std::popcount(reader.groups), std::popcount(action.groups))));
-      cost.transfer +=
-          2 * moved * bytes / SlowestLink(reader.groups | action.groups) / parallel;
+      auto parallel = static_cast<double>(
+          std::max(1, std::min(std::popcount(reader.groups), std::popcount(action.groups))));
+      cost.transfer += 2 * moved * bytes / SlowestLink(reader.groups | action.groups) / parallel;
     }
   }
   cost.longest = *std::max_element(work.begin(), work.end());
@@ -193,8 +194,8 @@ void AddUnits(const PlacementGraph& graph, const PrefixState& state, Features& o
     }
     for (size_t g = 0; g < graph.groups; ++g) {
       for (size_t f = 0; f < PlacementGraph::kPlaceFeatures; ++f) {
-        out.place.push_back(Scaled(
-            graph.places[(u * graph.groups + g) * PlacementGraph::kPlaceFeatures + f]));
+        out.place.push_back(
+            Scaled(graph.places[(u * graph.groups + g) * PlacementGraph::kPlaceFeatures + f]));
       }
       out.place.push_back(Has(action.groups, g) ? 1 : 0);
     }

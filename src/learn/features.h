@@ -21,7 +21,8 @@ struct RoughCost {
   double longest = 0;   // work of the group that has most
   double sync = 0;      // gradients
   double transfer = 0;  // activations between units on other devices, and back
-  double memory = 0;    // of parameters and their state, of the group that has least room, over what it has
+  double memory =
+      0;  // of parameters and their state, of the group that has least room, over what it has
 };
 
 class RoughPrices {

@@ -21,7 +21,7 @@ constexpr std::array<size_t, 5> kEdgeFeatures = {Features::kFlow, Features::kFlo
 struct Grid {
   size_t rows = 0, columns = 0, inner = 0;
 };
-at::Tensor Padded(const std::vector<const Features*>& all, std::vector<float> Features::* field,
+at::Tensor Padded(const std::vector<const Features*>& all, std::vector<float> Features::*field,
                   const std::function<Grid(const Features&)>& grid_of, bool flat) {
   Grid most;
   for (const Features* features : all) {
@@ -29,7 +29,8 @@ at::Tensor Padded(const std::vector<const Features*>& all, std::vector<float> Fe
     most = {std::max(most.rows, grid.rows), std::max(most.columns, grid.columns), grid.inner};
   }
   auto size = [](size_t n) { return static_cast<int64_t>(n); };
-  at::Tensor out = at::zeros({size(all.size()), size(most.rows), size(most.columns), size(most.inner)});
+  at::Tensor out =
+      at::zeros({size(all.size()), size(most.rows), size(most.columns), size(most.inner)});
   auto* to = out.data_ptr<float>();
   for (size_t b = 0; b < all.size(); ++b) {
     Grid grid = grid_of(*all[b]);
@@ -44,7 +45,7 @@ at::Tensor Padded(const std::vector<const Features*>& all, std::vector<float> Fe
   return flat ? out.squeeze(3) : out;
 }
 
-at::Tensor MaskOf(const std::vector<const Features*>& all, size_t Features::* count) {
+at::Tensor MaskOf(const std::vector<const Features*>& all, size_t Features::*count) {
   size_t most = 0;
   for (const Features* features : all) most = std::max(most, features->*count);
   at::Tensor out = at::zeros({static_cast<int64_t>(all.size()), static_cast<int64_t>(most)});
@@ -59,25 +60,51 @@ at::Tensor MaskOf(const std::vector<const Features*>& all, size_t Features::* co
 NetworkBatch BatchOf(const std::vector<const Features*>& all) {
   using F = Features;
   NetworkBatch out;
-  auto rows = [](size_t F::* count, size_t inner) {
+  auto rows = [](size_t F::*count, size_t inner) {
     return [=](const F& f) { return Grid{f.*count, 1, inner}; };
   };
   out.unit = Padded(all, &F::unit, rows(&F::units, F::kUnit), false).squeeze(2);
   out.group = Padded(all, &F::group, rows(&F::groups, F::kGroup), false).squeeze(2);
   out.action = Padded(all, &F::action, rows(&F::actions, F::kAction), false).squeeze(2);
   out.next = Padded(all, &F::next, rows(&F::units, 1), true).squeeze(2);
-  out.flow = Padded(all, &F::flow, [](const F& f) { return Grid{f.units, f.units, F::kFlow}; }, false);
-  out.flows = Padded(all, &F::flows, [](const F& f) { return Grid{f.units, f.units, 1}; }, true);
-  out.link = Padded(all, &F::link, [](const F& f) { return Grid{f.groups, f.groups, F::kLink}; }, false);
-  out.place = Padded(all, &F::place, [](const F& f) { return Grid{f.units, f.groups, F::kPlace}; }, false);
-  out.member = Padded(all, &F::member, [](const F& f) { return Grid{f.actions, f.groups, 1}; }, true);
+  out.flow = Padded(
+      all, &F::flow,
+      [](const F& f) {
+        return Grid{f.units, f.units, F::kFlow};
+      },
+      false);
+  out.flows = Padded(
+      all, &F::flows,
+      [](const F& f) {
+        return Grid{f.units, f.units, 1};
+      },
+      true);
+  out.link = Padded(
+      all, &F::link,
+      [](const F& f) {
+        return Grid{f.groups, f.groups, F::kLink};
+      },
+      false);
+  out.place = Padded(
+      all, &F::place,
+      [](const F& f) {
+        return Grid{f.units, f.groups, F::kPlace};
+      },
+      false);
+  out.member = Padded(
+      all, &F::member,
+      [](const F& f) {
+        return Grid{f.actions, f.groups, 1};
+      },
+      true);
   out.unit_mask = MaskOf(all, &F::units);
   out.group_mask = MaskOf(all, &F::groups);
   out.action_mask = MaskOf(all, &F::actions);
   return out;
 }
 
-void PriorNetwork::Visit(const std::function<void(const std::string& name, at::Tensor& weight)>& function) {
+void PriorNetwork::Visit(
+    const std::function<void(const std::string& name, at::Tensor& weight)>& function) {
   auto linear = [&](const std::string& name, Linear& at) {
     function(name + ".weight", at.weight);
     function(name + ".bias", at.bias);
@@ -100,7 +127,7 @@ void PriorNetwork::Visit(const std::function<void(const std::string& name, at::T
   function("set", set_);
   function("to_decide", to_decide_);
   linear("action", action_);
-  linear("score", score_);
+  function("score", score_);
   function("shortcut", shortcut_);
 }
 
@@ -146,14 +173,14 @@ PriorNetwork::PriorNetwork(const NetworkSizes& sizes, uint64_t seed) : sizes_(si
   set_ = draw({h, h}, width);
   to_decide_ = draw({h, h}, width);
   action_ = linear(Features::kAction, h);
-  score_ = linear(hidden, 1);
-  score_.weight.mul_(0.1);  // near uniform at first
+  score_ = draw({h, 1}, width).mul_(0.1);  // near uniform at first
   shortcut_ = draw({static_cast<int64_t>(Features::kAction), 1}, Features::kAction).mul_(0.1);
 }
 
 // source: states x S x hidden; target: states x D x hidden; edge: states x D x S x features; mask: states x D x S.
-at::Tensor PriorNetwork::Attend(const Attention& by, const at::Tensor& source, const at::Tensor& target,
-                           const at::Tensor& edge, const at::Tensor& mask) const {
+at::Tensor PriorNetwork::Attend(const Attention& by, const at::Tensor& source,
+                                const at::Tensor& target, const at::Tensor& edge,
+                                const at::Tensor& mask) const {
   int64_t states = source.size(0), from = source.size(1), to = target.size(1);
   at::Tensor score = at::matmul(source, by.source).unsqueeze(1) + at::matmul(edge, by.edge) +
                      at::matmul(target, by.target).unsqueeze(2);
@@ -176,12 +203,13 @@ at::Tensor PriorNetwork::LogPriors(const NetworkBatch& in) const {
   at::Tensor serve = in.place, place = in.place.transpose(1, 2);
   for (size_t l = 0; l < layers_.size(); ++l) {
     const std::array<Attention, 5>& by = layers_[l].types;
-    at::Tensor units = (Attend(by[0], unit, unit, back, backs) +
-                        Attend(by[1], unit, unit, in.flow, in.flows) +
-                        Attend(by[2], group, unit, serve, to_unit)) /
-                       3;
+    at::Tensor units =
+        (Attend(by[0], unit, unit, back, backs) + Attend(by[1], unit, unit, in.flow, in.flows) +
+         Attend(by[2], group, unit, serve, to_unit)) /
+        3;
     at::Tensor groups =
-        (Attend(by[3], group, group, in.link, both) + Attend(by[4], unit, group, place, to_group)) / 2;
+        (Attend(by[3], group, group, in.link, both) + Attend(by[4], unit, group, place, to_group)) /
+        2;
     bool last = l + 1 == layers_.size();
     unit = unit + (last ? units : at::elu(units));
     group = group + (last ? groups : at::elu(groups));
@@ -195,9 +223,9 @@ at::Tensor PriorNetwork::LogPriors(const NetworkBatch& in) const {
   at::Tensor count = in.group_mask.sum(1).view({-1, 1, 1});
   at::Tensor set = (at::matmul(in.member, inside - out) + out.sum(1, true)) / count;
   at::Tensor deciding = at::matmul(in.next.unsqueeze(1), unit);  // states x 1 x hidden
-  at::Tensor hidden = at::tanh(at::matmul(set, set_) + at::matmul(deciding, to_decide_) +
-                               action_(in.action));
-  at::Tensor scores = (score_(hidden) + at::matmul(in.action, shortcut_)).squeeze(2);
+  at::Tensor hidden =
+      at::tanh(at::matmul(set, set_) + at::matmul(deciding, to_decide_) + action_(in.action));
+  at::Tensor scores = (at::matmul(hidden, score_) + at::matmul(in.action, shortcut_)).squeeze(2);
   return at::log_softmax(scores + (in.action_mask - 1) * kHidden, 1);
 }
 

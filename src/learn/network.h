@@ -56,9 +56,9 @@ class PriorNetwork {
     at::Tensor operator()(const at::Tensor& x) const { return at::matmul(x, weight) + bias; }
   };
   struct Attention {
-    Linear value;                         // of the source
-    at::Tensor source, edge, target;      // scores per head
-    at::Tensor edge_value;                // edge features x heads x hidden / heads
+    Linear value;                     // of the source
+    at::Tensor source, edge, target;  // scores per head
+    at::Tensor edge_value;            // edge features x heads x hidden / heads
   };
   struct Layer {
     std::array<Attention, 5> types;  // prev, next, serve, link, place
@@ -72,7 +72,8 @@ class PriorNetwork {
   std::vector<Layer> layers_;
   Linear member1_, member2_;
   at::Tensor set_, to_decide_;  // hidden x hidden each
-  Linear action_, score_;
+  Linear action_;
+  at::Tensor score_;     // hidden x 1
   at::Tensor shortcut_;  // features of an action x 1
 };
 

@@ -93,8 +93,8 @@ std::vector<Example> Play(const Lesson& lesson, const PriorNetwork& network,
   RoughPrices prices(game.graph());
   std::vector<Example> examples;
   for (const auto& [prefix, at] : seen) {
-    examples.push_back({FeaturesOf(game.graph(), prices, game.StateOf(prefix)),
-                        TargetOf(game, known, at)});
+    examples.push_back(
+        {FeaturesOf(game.graph(), prices, game.StateOf(prefix)), TargetOf(game, known, at)});
   }
   return examples;
 }
@@ -150,8 +150,7 @@ PriorNetwork LearnPrior(const LessonMaker& lesson, const LearnOptions& options) 
   for (int64_t round = 0; round < options.rounds; ++round) {
     std::vector<std::vector<Example>> played(options.games);
     InParallel(options.games, [&](size_t g) {
-      uint64_t seed = RandomBits(options.seed, 3,
-                                 static_cast<uint64_t>(round) * options.games + g);
+      uint64_t seed = RandomBits(options.seed, 3, static_cast<uint64_t>(round) * options.games + g);
       played[g] = Play(lesson(seed), network, options, seed);
     });
     for (std::vector<Example>& examples : played) {

@@ -25,9 +25,9 @@ struct Example {
 };
 
 struct RoundReport {
-  int64_t round = 0;    // done
+  int64_t round = 0;     // done
   int64_t examples = 0;  // seen so far
-  double loss = 0;      // mean of the round, less what no prior could be below
+  double loss = 0;       // mean of the round, less what no prior could be below
 };
 
 struct LearnOptions {

@@ -28,7 +28,8 @@ struct LearnArgs {
   bool json = false;
 };
 
-constexpr uint64_t kLessons = uint64_t{1} << 63;  // seeds of topologies from here on; benches and tests have small ones
+constexpr uint64_t kLessons =
+    uint64_t{1} << 63;  // seeds of topologies from here on; benches and tests have small ones
 constexpr uint64_t kHeldOut = uint64_t{1} << 62;
 constexpr size_t kHeldOutLessons = 8;
 constexpr int64_t kHeldOutPlayouts = 200;
@@ -104,8 +105,8 @@ class HeldOut {
     for (size_t c = 0; c < contests_.size(); ++c) {
       TreeResult found = contests_[c]->Run(*prior, kHeldOutPlayouts);
       auto log = [&](const TreeResult& result) {
-        return std::log(static_cast<double>(
-            contests_[c]->PlayoutsToBest(result, 0.01, kHeldOutPlayouts)));
+        return std::log(
+            static_cast<double>(contests_[c]->PlayoutsToBest(result, 0.01, kHeldOutPlayouts)));
       };
       log_network += log(found);
       log_uniform += log(plain_[c]);
@@ -153,11 +154,13 @@ void RunLearn(const LearnArgs& args) {
   options.rounds = args.rounds > 0 ? args.rounds : INT64_MAX;
   options.after = [&](const RoundReport& report, PriorNetwork& network) {
     last = report;
-    progress->Update(report.round, fmt::format("{} examples, loss {:.3f}", report.examples, report.loss));
+    progress->Update(report.round,
+                     fmt::format("{} examples, loss {:.3f}", report.examples, report.loss));
     if (report.round % args.every == 0) measure(network);
     return args.rounds > 0 || minutes() < args.minutes;
   };
-  PriorNetwork network = LearnPrior([](uint64_t seed) { return LessonOf(seed | kLessons); }, options);
+  PriorNetwork network =
+      LearnPrior([](uint64_t seed) { return LessonOf(seed | kLessons); }, options);
   progress.reset();
   if (last.round % args.every != 0) measure(network);
   if (args.json) {
@@ -196,7 +199,8 @@ void AddLearn(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(
-      "Plays on random models and clusters of unlike machines. Now and then it is measured on some\n"
+      "Plays on random models and clusters of unlike machines. Now and then it is measured on "
+      "some\n"
       "it does not learn from: playouts of the tree search until a plan is within 1 % of the best\n"
       "known, in the geometric mean.\n\n"
       "Examples:\n"
