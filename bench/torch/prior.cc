@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -52,30 +53,28 @@ int Main(const std::string& file, int64_t pairs, int64_t playouts) {
   fmt::print("playouts until within 1 % of the best known\n{:<66} {:>8} {:>8} {:>8} {:>8}  {}\n",
              "", "actions", "network", "uniform", "ratio", "best against data parallelism");
   for (uint64_t seed = kFirstTopology; done < pairs; ++seed) {
-    for (const char* name : kModels) {
-      if (done == pairs) break;
-      Graph graph = BuildModel(name);
-      Cluster cluster = RandomTopology(seed, ParameterBytes(graph));
-      if (IsHomogeneous(cluster)) continue;
-      Lesson lesson{Analyse(std::move(graph)), std::move(cluster)};
-      Contest contest(lesson);
-      if (!contest.IsOpen()) continue;
-      double begin = CpuSeconds();
-      TreeResult plain = contest.Run(*uniform, playouts);
-      double middle = CpuSeconds();
-      TreeResult guided = contest.Run(*network, playouts);
-      uniform_seconds += middle - begin;
-      network_seconds += CpuSeconds() - middle;
-      auto mine = static_cast<double>(contest.PlayoutsToBest(guided, 0.01, kMost));
-      auto theirs = static_cast<double>(contest.PlayoutsToBest(plain, 0.01, kMost));
-      log_network += std::log(mine);
-      log_uniform += std::log(theirs);
-      ++done;
-      fmt::print("{:<66} {:>8} {:>8.0f} {:>8.0f} {:>8.2f}  {:.2f}x on topology {}\n", name,
-                 contest.game().actions(), mine, theirs, mine / theirs,
-                 contest.game().baseline() / contest.BestSeconds(), seed);
-      std::fflush(stdout);
-    }
+    const char* name = kModels[seed % std::size(kModels)];
+    Graph graph = BuildModel(name);
+    Cluster cluster = RandomTopology(seed, ParameterBytes(graph));
+    if (IsHomogeneous(cluster)) continue;
+    Lesson lesson{Analyse(std::move(graph)), std::move(cluster)};
+    Contest contest(lesson);
+    if (!contest.IsOpen()) continue;
+    double begin = CpuSeconds();
+    TreeResult plain = contest.Run(*uniform, playouts);
+    double middle = CpuSeconds();
+    TreeResult guided = contest.Run(*network, playouts);
+    uniform_seconds += middle - begin;
+    network_seconds += CpuSeconds() - middle;
+    auto mine = static_cast<double>(contest.PlayoutsToBest(guided, 0.01, kMost));
+    auto theirs = static_cast<double>(contest.PlayoutsToBest(plain, 0.01, kMost));
+    log_network += std::log(mine);
+    log_uniform += std::log(theirs);
+    ++done;
+    fmt::print("{:<66} {:>8} {:>8.0f} {:>8.0f} {:>8.2f}  {:.2f}x on topology {}\n", name,
+               contest.game().actions(), mine, theirs, mine / theirs,
+               contest.game().baseline() / contest.BestSeconds(), seed);
+    std::fflush(stdout);
   }
   auto count = static_cast<double>(done);
   double mine = std::exp(log_network / count), theirs = std::exp(log_uniform / count);

@@ -189,7 +189,7 @@ class StopOnInterrupt {
 PriorLoader load_prior = nullptr;
 
 // The prior of the tree search; null: all actions alike, or there is no tree search.
-std::unique_ptr<Prior> PriorFor(const SearchArgs& search, const Cluster& cluster) {
+std::shared_ptr<Prior> PriorFor(const SearchArgs& search, const Cluster& cluster) {
   bool tree = search.searcher == "auto" || search.searcher == "mcts";
   if (search.prior == "uniform" || !tree || IsHomogeneous(cluster)) return nullptr;
   if (load_prior == nullptr) BecomeTorch();
@@ -267,7 +267,7 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
                search.searcher);
   }
   *searcher = expert ? "expert" : search.searcher;
-  std::unique_ptr<Prior> prior = expert ? nullptr : PriorFor(search, cluster);
+  std::shared_ptr<Prior> prior = expert ? nullptr : PriorFor(search, cluster);
   problem.prior = prior.get();
   Phases phases("planning", 1);
   phases.Begin("reading the model");

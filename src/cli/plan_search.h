@@ -7,7 +7,6 @@
 
 #include "cli/plan_args.h"
 #include "cli/profile_args.h"
-#include "search/prior.h"
 #include "search/searcher.h"
 
 namespace heddle {
@@ -32,7 +31,7 @@ struct SearchArgs {
 
 // Makes the prior of the tree search: of the network that comes with heddle ("network"), or of a file. The program with
 // libtorch sets it at its start.
-using PriorLoader = std::unique_ptr<Prior> (*)(const std::string& name);
+using PriorLoader = std::shared_ptr<Prior> (*)(const std::string& name);
 void SetPriorLoader(PriorLoader loader);
 
 // What is asked for, without a deadline; model and cluster must outlive it. Throws InputError for bad options.

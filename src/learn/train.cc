@@ -15,7 +15,8 @@ namespace heddle {
 namespace {
 
 constexpr double kClip = 1.0;    // norm of all gradients
-constexpr double kSharp = 0.03;  // a strategy slower by this part is less likely by e
+constexpr double kSharp = 0.02;  // a strategy slower by this part is less likely by e
+constexpr double kVisits = 0.3;  // of the target; the rest is what the strategies simulated say
 
 class NetworkView : public Prior {
  public:
@@ -29,7 +30,7 @@ class NetworkView : public Prior {
   const PriorNetwork& network_;
 };
 
-// Half visits, half what the strategies simulated say.
+// Visits, and which actions lead to the best strategies simulated.
 std::vector<float> TargetOf(const PlacementGame& game, const std::vector<PlacementStrategy>& known,
                             const PrefixVisits& at) {
   size_t next = at.prefix.size();
@@ -48,7 +49,8 @@ std::vector<float> TargetOf(const PlacementGame& game, const std::vector<Placeme
   std::vector<float> target;
   for (size_t a = 0; a < leads.size(); ++a) {
     double visited = static_cast<double>(at.visits[a]) / visits;
-    target.push_back(static_cast<float>(sum > 0 ? (visited + leads[a] / sum) / 2 : visited));
+    target.push_back(
+        static_cast<float>(sum > 0 ? kVisits * visited + (1 - kVisits) * leads[a] / sum : visited));
   }
   return target;
 }

@@ -1,9 +1,9 @@
 // Learning by play, after AlphaZero: search with the network, then make the network say at once what the search found.
 //
 // A round: games on fresh models and clusters, each a few tree searches with noise at the root, the root stepping down by
-// what was visited; then some steps of Adam on what was seen lately. What the network should say of a prefix is half of
-// it how often the search visited each action, half of it which actions lead to the best strategies simulated in that
-// game (a few percent slower: much less likely). The same options give the same weights, bit for bit, on one machine,
+// what was visited; then some steps of Adam on what was seen lately. What the network should say of a prefix is in part
+// how often the search visited each action, and for the most part which actions lead to the best strategies simulated in
+// that game (a few percent slower: much less likely). The same options give the same weights, bit for bit, on one machine,
 // where no clock is asked.
 #pragma once
 
@@ -34,10 +34,10 @@ struct LearnOptions {
   NetworkSizes sizes = {};
   uint64_t seed = 0;
   int64_t rounds = 100;
-  size_t games = 8;        // of a round
+  size_t games = 16;       // of a round
   int64_t playouts = 160;  // of a game's first search; half of it for those after
   int searches = 3;
-  int updates = 24;  // of a round
+  int updates = 48;  // of a round
   size_t batch = 48;
   size_t kept = 6000;  // examples
   double lr = 2e-3;    // over the root of 1 + updates / 400

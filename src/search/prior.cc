@@ -51,7 +51,7 @@ std::unique_ptr<Prior> UniformPrior() { return std::make_unique<Uniform>(); }
 
 PlacementGraph GraphOf(const Placements& space) {
   const std::vector<DeviceGroup>& groups = space.groups();
-  const std::vector<Unit>& units = space.units();
+  const std::vector<PlacementUnit>& units = space.units();
   const Cluster& cluster = space.problem().cluster;
   auto batch = static_cast<double>(BatchSize(space.problem().model));
   PlacementGraph out;
@@ -61,7 +61,7 @@ PlacementGraph GraphOf(const Placements& space) {
   out.actions = space.actions();
   std::vector<double> places;  // seconds
   double norm = 0;
-  for (const Unit& unit : units) {
+  for (const PlacementUnit& unit : units) {
     double mean = 0;
     for (const DeviceGroup& group : groups) {
       for (double part : {1.0, 2.0, 4.0, 8.0}) {

@@ -6,7 +6,7 @@
 namespace heddle {
 
 void UseNetworkPrior() {
-  SetPriorLoader([](const std::string& name) {
+  SetPriorLoader([](const std::string& name) -> std::shared_ptr<Prior> {
     SetKernelThreads(1);  // so that the same search finds the same plan
     return name == "network" ? BundledPrior() : LoadPrior(name);
   });
