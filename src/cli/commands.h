@@ -27,6 +27,9 @@ void AddValidate(CLI::App& app);
 // Those that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);
 void AddCalibrate(CLI::App& app);
+void AddLearn(CLI::App& app);
+// Lets plans be searched for with the network (cli/plan_search.h).
+void UseNetworkPrior();
 
 // The MODEL argument and the flags that go with it, the same for every command.
 struct ModelArgs {
@@ -66,5 +69,7 @@ const std::vector<AddCommand>& CoreCommands();
 // this program; says what is missing when it does not.
 void AddForwarded(CLI::App& app);
 void ForwardToTorch(int argc, char** argv);
+// Becomes `heddle-torch` with the arguments that ForwardToTorch was given; comes back where there is none.
+void BecomeTorch();
 
 }  // namespace heddle

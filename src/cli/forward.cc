@@ -16,10 +16,13 @@ struct Forwarded {
   std::string_view summary;
 };
 
-constexpr std::array<Forwarded, 2> kForwarded = {{
+constexpr std::array<Forwarded, 3> kForwarded = {{
     {"train", "train a model"},
     {"calibrate", "measure this machine's kernels and links, as a profile"},
+    {"learn", "teach the network that guides the search where devices or links differ"},
 }};
+
+char** arguments = nullptr;  // of this program
 
 }  // namespace
 
@@ -37,16 +40,21 @@ void AddForwarded(CLI::App& app) {
 }
 
 void ForwardToTorch(int argc, char** argv) {
+  arguments = argv;
   bool wanted = false;
   for (const Forwarded& command : kForwarded) wanted |= argc > 1 && argv[1] == command.name;
-  if (!wanted) return;
+  if (wanted)
+    BecomeTorch();  // comes back only where there is no such program; the command then says so
+}
+
+void BecomeTorch() {
+  if (arguments == nullptr) return;
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   std::string program = (self.parent_path() / "heddle-torch").string();
   // Threads of OpenMP that spin while they wait take the core from those of BLAS; read when the program starts.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
-  // Comes back only where there is no such program; the command then says so.
-  execv(program.c_str(), argv);
+  execv(program.c_str(), arguments);
 }
 
 }  // namespace heddle

@@ -5,6 +5,8 @@ int main(int argc, char** argv) {
 #ifdef HEDDLE_WITH_TORCH
   commands.push_back(heddle::AddTrain);
   commands.push_back(heddle::AddCalibrate);
+  commands.push_back(heddle::AddLearn);
+  heddle::UseNetworkPrior();
 #else
   heddle::ForwardToTorch(argc, argv);
   commands.push_back(heddle::AddForwarded);

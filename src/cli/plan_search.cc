@@ -9,8 +9,10 @@
 #include <csignal>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/nearest.h"
 #include "base/units.h"
+#include "cli/commands.h"
 #include "cli/phases.h"
 #include "cli/quantity_args.h"
 #include "cluster/load.h"
@@ -186,7 +188,27 @@ class StopOnInterrupt {
   void (*before_)(int) = SIG_DFL;
 };
 
+PriorLoader load_prior = nullptr;
+
+// The prior of the tree search; null: all actions alike, or there is no tree search.
+std::shared_ptr<Prior> PriorFor(const SearchArgs& search, const Cluster& cluster) {
+  bool tree = search.searcher == "auto" || search.searcher == "mcts";
+  if (search.prior == "uniform" || !tree || IsHomogeneous(cluster)) return nullptr;
+  if (load_prior == nullptr) BecomeTorch();
+  if (load_prior != nullptr) return load_prior(search.prior.empty() ? "network" : search.prior);
+  if (!search.prior.empty()) {
+    ThrowInput(
+        "--prior {}: this heddle was built without libtorch (no heddle-torch beside it); use "
+        "--prior uniform, or build with -DHEDDLE_TORCH=ON",
+        search.prior);
+  }
+  LogInfo("no heddle-torch beside this heddle: the tree search takes all actions to be alike");
+  return nullptr;
+}
+
 }  // namespace
+
+void SetPriorLoader(PriorLoader loader) { load_prior = loader; }
 
 void SearchArgs::Add(CLI::App& command) {
   searcher_ =
@@ -194,6 +216,9 @@ void SearchArgs::Add(CLI::App& command) {
           .add_option("--searcher", searcher,
                       fmt::format("who makes the plan: {}", fmt::join(SearcherNames(), ", ")))
           ->capture_default_str();
+  command.add_option("--prior", prior,
+                     "what guides the search where devices or links differ: network (default), "
+                     "uniform, or a file of 'heddle learn'");
   command.add_option("--budget", budget, "seconds the search may take")
       ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
@@ -244,6 +269,8 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
                search.searcher);
   }
   *searcher = expert ? "expert" : search.searcher;
+  std::shared_ptr<Prior> prior = expert ? nullptr : PriorFor(search, cluster);
+  problem.prior = prior.get();
   Phases phases("planning", 1);
   phases.Begin("reading the model");
   auto budget = std::chrono::duration<double>(search.budget);

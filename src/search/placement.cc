@@ -55,11 +55,11 @@ Placements::Placements(const SearchProblem& problem, const Model& model)
 
 // Blocks in a row, until they have their share of the flops and parameters of all.
 void Placements::CutUnits(const Model& model) {
-  std::vector<Unit> blocks;
-  Unit total;
+  std::vector<PlacementUnit> blocks;
+  PlacementUnit total;
   std::set<ValueId> seen;
   for (size_t b = 0; b < model.blocks.size(); ++b) {
-    Unit block{static_cast<int>(b), static_cast<int>(b) + 1};
+    PlacementUnit block{static_cast<int>(b), static_cast<int>(b) + 1};
     for (NodeId id : model.blocks[b].nodes) {
       const Node& node = model.graph.node(id);
       const Rule& rule = model.rules[id.index()];
@@ -81,18 +81,18 @@ void Placements::CutUnits(const Model& model) {
     total.parameters += block.parameters;
     blocks.push_back(block);
   }
-  auto weight = [&](const Unit& unit) {
+  auto weight = [&](const PlacementUnit& unit) {
     return unit.flops / std::max(1.0, total.flops) +
            unit.parameters / std::max(1.0, total.parameters);
   };
   double full = 2 / kMostUnits;
-  for (const Unit& block : blocks) {
+  for (const PlacementUnit& block : blocks) {
     bool joins = !units_.empty() && weight(units_.back()) + weight(block) / 2 < full;
     if (!joins) {
       units_.push_back(block);
       continue;
     }
-    Unit& unit = units_.back();
+    PlacementUnit& unit = units_.back();
     unit.last_block = block.last_block;
     unit.flops += block.flops;
     unit.parameters += block.parameters;

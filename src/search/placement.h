@@ -39,7 +39,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-struct Unit {
+struct PlacementUnit {
   int first_block = 0, last_block = 0;  // [first, last)
   int decision = 0;
   double flops = 0;       // of forward
@@ -63,13 +63,14 @@ class Placements {
   Placements(const SearchProblem& problem, const Model& model);
 
   const std::vector<DeviceGroup>& groups() const { return groups_; }
-  const std::vector<Unit>& units() const { return units_; }
+  const std::vector<PlacementUnit>& units() const { return units_; }
   const std::vector<std::vector<int>>& decisions() const {
     return decisions_;
   }  // units, heaviest first
   const std::vector<Action>& actions() const { return actions_; }
   const BlockTimes& times() const { return times_; }
   const SearchProblem& problem() const { return problem_; }
+  const Model& model() const { return model_; }
   std::string ToString(const Action& action) const;
 
   // All devices, replicated.
@@ -106,7 +107,7 @@ class Placements {
   uint64_t hash_ = 0;
   BlockTimes times_;
   std::vector<DeviceGroup> groups_;
-  std::vector<Unit> units_;
+  std::vector<PlacementUnit> units_;
   std::vector<std::vector<int>> decisions_;
   std::vector<Action> actions_;
 

@@ -23,7 +23,7 @@ int64_t DivisorUpTo(int64_t n, int64_t limit) {
 std::vector<Placements::Part> Placements::PartsOf(const PlacementStrategy& strategy) const {
   std::vector<Part> parts;
   const Action* last = nullptr;
-  for (const Unit& unit : units_) {
+  for (const PlacementUnit& unit : units_) {
     const Action& action =
         actions_[static_cast<size_t>(strategy[static_cast<size_t>(unit.decision)])];
     if (last != nullptr && *last == action) {

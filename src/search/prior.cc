@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace heddle {
 namespace {
@@ -16,13 +17,41 @@ class Uniform : public Prior {
   }
 };
 
+// Bytes of what a unit makes that a later one reads, for each two.
+std::vector<double> FlowsOf(const Placements& space) {
+  const Model& model = space.model();
+  size_t units = space.units().size();
+  std::vector<size_t> unit_of(model.blocks.size(), 0);
+  for (size_t u = 0; u < units; ++u) {
+    for (int b = space.units()[u].first_block; b < space.units()[u].last_block; ++b) {
+      unit_of[static_cast<size_t>(b)] = u;
+    }
+  }
+  std::vector<double> flows(units * units, 0);
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    if (model.block_of[n] < 0) continue;
+    size_t from = unit_of[static_cast<size_t>(model.block_of[n])];
+    for (ValueId v : model.graph.nodes[n].results) {
+      std::set<size_t> readers;
+      for (NodeId reader : model.readers[v.index()]) {
+        int block = model.block_of[reader.index()];
+        if (block >= 0) readers.insert(unit_of[static_cast<size_t>(block)]);
+      }
+      const TensorType& type = model.graph.value(v).type;
+      auto bytes = static_cast<double>(ByteCount(type));
+      for (size_t to : readers) flows[from * units + to] += to > from ? bytes : 0;
+    }
+  }
+  return flows;
+}
+
 }  // namespace
 
 std::unique_ptr<Prior> UniformPrior() { return std::make_unique<Uniform>(); }
 
 PlacementGraph GraphOf(const Placements& space) {
   const std::vector<DeviceGroup>& groups = space.groups();
-  const std::vector<Unit>& units = space.units();
+  const std::vector<PlacementUnit>& units = space.units();
   const Cluster& cluster = space.problem().cluster;
   auto batch = static_cast<double>(BatchSize(space.problem().model));
   PlacementGraph out;
@@ -32,7 +61,7 @@ PlacementGraph GraphOf(const Placements& space) {
   out.actions = space.actions();
   std::vector<double> places;  // seconds
   double norm = 0;
-  for (const Unit& unit : units) {
+  for (const PlacementUnit& unit : units) {
     double mean = 0;
     for (const DeviceGroup& group : groups) {
       for (double part : {1.0, 2.0, 4.0, 8.0}) {
@@ -52,6 +81,7 @@ PlacementGraph GraphOf(const Placements& space) {
     }
   }
   double size = norm * widest;
+  for (double bytes : FlowsOf(space)) out.flows.push_back(static_cast<float>(bytes / size));
   for (double seconds : places) out.places.push_back(static_cast<float>(seconds / norm));
   for (size_t u = 0; u < units.size(); ++u) {
     for (size_t p = 0; p < 4; ++p) {

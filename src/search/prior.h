@@ -28,6 +28,7 @@ struct PlacementGraph {
   std::vector<float> group_sizes;  // groups x 3
   std::vector<float> links;        // groups x groups: bandwidth
   std::vector<float> places;       // units x groups x 4
+  std::vector<float> flows;        // units x units: bytes the column reads of what the row makes
   std::vector<int> decision_of;    // per unit
   std::vector<Action> actions;
 };

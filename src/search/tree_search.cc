@@ -28,6 +28,7 @@ class Tree {
   TreeResult Run() {
     out_.best = options_.root;
     out_.value = game_.Values({options_.root})[0];
+    out_.improvements.push_back({0, out_.value});
     root_.own = out_.value;
     Expand(root_, options_.root.size() < game_.decisions() ? game_.Priors({options_.root})[0]
                                                            : std::vector<double>{});
@@ -37,6 +38,7 @@ class Tree {
       Play();
     }
     for (const TreeNode::Child& child : root_.children) out_.root_visits.push_back(child.visits);
+    if (options_.record > 0) Record(root_, options_.root);
     return std::move(out_);
   }
 
@@ -138,7 +140,22 @@ class Tree {
         out_.value = values[l];
         out_.best = leaves[l].prefix;
         out_.found = out_.playouts;
+        out_.improvements.push_back({out_.playouts, values[l]});
       }
+    }
+  }
+
+  void Record(const TreeNode& node, const Prefix& prefix) {
+    if (node.children.empty() || node.visits < options_.record) return;
+    PrefixVisits at{prefix, {}};
+    for (const TreeNode::Child& child : node.children) at.visits.push_back(child.visits);
+    out_.recorded.push_back(std::move(at));
+    Prefix below = prefix;
+    below.push_back(0);
+    for (size_t i = 0; i < node.children.size(); ++i) {
+      if (!node.children[i].node) continue;
+      below.back() = static_cast<int>(i);
+      Record(*node.children[i].node, below);
     }
   }
 

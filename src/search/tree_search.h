@@ -34,6 +34,14 @@ struct TreeOptions {
   double noise = 0;  // share of a random prior mixed into the root's: for learning
   uint64_t seed = 0;
   std::function<bool()> over = nullptr;  // true: end now
+  int64_t record =
+      0;  // of prefixes with so many visits below them, say how these were spread; 0: of none
+};
+
+// How often each action of the decision after a prefix was taken.
+struct PrefixVisits {
+  Prefix prefix;
+  std::vector<int64_t> visits;
 };
 
 struct TreeResult {
@@ -42,6 +50,13 @@ struct TreeResult {
   int64_t playouts = 0;              // of them
   int64_t found = 0;                 // the playout that found the best
   std::vector<int64_t> root_visits;  // per action of the root
+  std::vector<PrefixVisits> recorded;
+  struct Improvement {
+    int64_t playout = 0;
+    double value = 0;
+  };
+  std::vector<Improvement>
+      improvements;  // of the best, in order; playout 0 is the root's own value
 };
 
 TreeResult SearchTree(TreeGame& game, const TreeOptions& options);

@@ -127,5 +127,27 @@ TEST(TreeSearch, GoesOnBelowAPrefix) {
   EXPECT_EQ(found.root_visits.size(), 4u);
 }
 
+TEST(TreeSearch, SaysWhereItWentAndHowItImproved) {
+  TableGame game(5, 4, 5);
+  TreeOptions options;
+  options.playouts = 400;
+  options.record = 40;
+  TreeResult found = SearchTree(game, options);
+  ASSERT_GE(found.recorded.size(), 2u);
+  EXPECT_EQ(found.recorded.front().prefix, Prefix{});
+  EXPECT_EQ(found.recorded.front().visits, found.root_visits);
+  for (const PrefixVisits& at : found.recorded) {
+    int64_t sum = 0;
+    for (int64_t visits : at.visits) sum += visits;
+    EXPECT_GE(sum, options.record);
+    EXPECT_LT(at.prefix.size(), game.decisions());
+  }
+  ASSERT_FALSE(found.improvements.empty());
+  EXPECT_EQ(found.improvements.front().playout, 0);
+  EXPECT_EQ(found.improvements.front().value, game.Value({}));
+  EXPECT_EQ(found.improvements.back().playout, found.found);
+  EXPECT_EQ(found.improvements.back().value, found.value);
+}
+
 }  // namespace
 }  // namespace heddle

@@ -1,0 +1,75 @@
+// What the network sees of a state of the tree search, as plain numbers: both graphs, what is decided, what the simulator
+// said, and for every action what a rough price of the strategy it leads to amounts to.
+//
+//   Features features = FeaturesOf(graph, state);      // for the network
+//   RoughCost cost = RoughPrices(graph).Of(strategy);  // a microsecond, where simulating takes milliseconds
+//
+// Both see the device groups as a set: other orders of the groups give the same numbers in that order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "search/prior.h"
+
+namespace heddle {
+
+// In the units of PlacementGraph: seconds over CL2.
+struct RoughCost {
+  double serial = 0;    // work of all units, one after the other
+  double longest = 0;   // work of the group that has most
+  double sync = 0;      // gradients
+  double transfer = 0;  // activations between units on other devices, and back
+  double memory =
+      0;  // of parameters and their state, of the group that has least room, over what it has
+};
+
+class RoughPrices {
+ public:
+  // The graph must outlive it. O(sets of groups x units x groups).
+  explicit RoughPrices(const PlacementGraph& graph);
+
+  RoughCost Of(const PlacementStrategy& strategy) const;
+
+ private:
+  struct OfSet {
+    double devices = 0, slowest_link = 0;
+    std::vector<double> seconds;        // per unit, shares in proportion to speed
+    std::vector<double> whole_seconds;  // per unit, the whole batch on the slowest device
+    std::vector<double> speed;          // per group: its part of the speed of all
+  };
+  double SlowestLink(uint32_t set) const;
+  double SyncOf(size_t unit, const Action& action, const OfSet& of) const;
+  double MemoryOf(size_t unit, const Action& action, const OfSet& of, size_t group) const;
+
+  const PlacementGraph& graph_;
+  std::map<uint32_t, OfSet> sets_;
+};
+
+struct Features {
+  static constexpr size_t kUnit = PlacementGraph::kUnitFeatures + PlacementGraph::kSizeFeatures +
+                                  3 + kWayNames.size() + 1;  // decided, next, first; way; value
+  static constexpr size_t kGroup = PlacementGraph::kGroupFeatures + 3;  // busy, memory, value
+  static constexpr size_t kFlow = 2;                                    // bytes; the same action
+  static constexpr size_t kLink = 2;                                    // bandwidth, twice scaled
+  static constexpr size_t kPlace = PlacementGraph::kPlaceFeatures + 1;  // placed there
+  static constexpr size_t kAction = kWayNames.size() + 5 + 8;           // likeness, rough prices
+
+  size_t units = 0, groups = 0, actions = 0;
+  std::vector<float> unit;    // units x kUnit
+  std::vector<float> group;   // groups x kGroup
+  std::vector<float> flow;    // units x units x kFlow: what the row's unit hands to the column's
+  std::vector<float> flows;   // units x units: 1 where it does
+  std::vector<float> link;    // groups x groups x kLink
+  std::vector<float> place;   // units x groups x kPlace
+  std::vector<float> next;    // units: parts of the next decision, sum 1
+  std::vector<float> member;  // actions x groups: 1 where the group is in the set
+  std::vector<float> action;  // actions x kAction
+};
+
+// The state's prefix must not be whole.
+Features FeaturesOf(const PlacementGraph& graph, const RoughPrices& prices,
+                    const PrefixState& state);
+
+}  // namespace heddle
