@@ -178,7 +178,7 @@ TEST(UnevenPlans, MatchOneDevice) {
 
 // Stages on devices that are named, share some of them, and leave others without work.
 TEST(PlacedPlans, MatchOneDevice) {
-  for (const char* name : {"tiny-gpt2", "tiny-t5", "tiny-cnn"}) {
+  for (const char* name : {"tiny-gpt2", "tiny-moe", "tiny-cnn"}) {
     KnownModel known = Find(name);
     Model model = Analyse(LoadModel(known.path, {}));
     Batch batch = ReadBatch(model.graph, known.reference);
@@ -188,6 +188,8 @@ TEST(PlacedPlans, MatchOneDevice) {
     int64_t samples = BatchSize(model);
     for (Degrees degrees : {Degrees{.dp = 2, .pp = 3}, Degrees{.dp = 2, .pp = 3, .zero = 2},
                             Degrees{.dp = 2, .pp = 3, .microbatches = 2},
+                            Degrees{.dp = 2, .pp = 3, .sync = GradientSync::kFactors},
+                            Degrees{.dp = 2, .pp = 3, .sync = GradientSync::kServer},
                             Degrees{.dp = 2, .tp = 2, .pp = 3, .recompute = kFull}}) {
       SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
       if (degrees.microbatches > 1 && std::string_view(name) == "tiny-cnn") continue;
@@ -198,8 +200,9 @@ TEST(PlacedPlans, MatchOneDevice) {
         Place(last, {8, 9, 11, 12});
       } else {
         Place(first, {0, 4});
-        middle.axes[0] = {"dp", 3, {1, samples / degrees.microbatches - 2, 1}};
-        Place(middle, {0, 2, 5});
+        if (degrees.microbatches == 1) middle.axes[0] = {"dp", 3, {1, samples - 2, 1}};
+        Place(middle, degrees.microbatches == 1 ? std::vector<int64_t>{0, 2, 5}
+                                                : std::vector<int64_t>{0, 5});
         Place(last, {1, 6});
       }
       ASSERT_EQ(Verify(plan, model), std::vector<std::string>{});
@@ -250,7 +253,9 @@ std::vector<Case> SyncCases() {
       {"tiny-llama", {.dp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1", .sync = kFactors}},
       {"tiny-moe", {.dp = 4, .ep = 2, .sync = kFactors}},
       {"tiny-cnn", {.dp = 2, .microbatches = 2, .sync = kFactors}},
+      {"tiny-gpt2", {.dp = 2, .shares = {1, 3}, .sync = kFactors}},
       {"tiny-mlp", {.dp = 3, .sync = kServer}},
+      {"tiny-moe", {.dp = 2, .shares = {3, 1}, .sync = kServer}},
       {"tiny-llama", {.dp = 2, .zero = 1, .sync = kServer}},
       {"tiny-moe", {.dp = 4, .ep = 2, .sync = kServer}},
       {"tiny-gpt2",
