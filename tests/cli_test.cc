@@ -81,6 +81,21 @@ TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
   EXPECT_NE(RunHeddle("plan --help").out.find("Examples:"), std::string::npos);
 }
 
+TEST(Cli, SyncIsAPolicyOfTheExpert) {
+  TempFolder folder;
+  std::string plan = "plan " + kGpt + " --cluster local:2 --dp 2 --sync ";
+  for (std::string sync : {"factors", "server"}) {
+    RunOutput run = RunHeddle(plan + sync + " -o " + folder / "plan.json");
+    ASSERT_EQ(run.status, 0) << run.err;
+    Json stage = ParseJson(Slurp(folder / "plan.json"), "plan.json")["stages"][0];
+    EXPECT_GT(stage["sync"][sync].size(), 2u);
+    EXPECT_EQ(RunHeddle("simulate " + folder / "plan.json").status, 0);
+  }
+  ExpectRefused(plan + "factor", {"--sync factor", "did you mean 'factors'?"});
+  ExpectRefused(plan + "factors --zero 2", {"sync factors with zero 2", "use zero 0 or 1"});
+  ExpectRefused(plan + "factors --searcher auto", {"--sync", "expert"});
+}
+
 TEST(Cli, TheExpertWithoutDegreesIsDataParallel) {
   std::string plan = "plan " + kGpt + " --searcher expert --json --cluster ";
   Json json = ParseJson(RunHeddle(plan + "local:3").out, "output");

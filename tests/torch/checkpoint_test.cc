@@ -75,13 +75,16 @@ std::vector<Degrees> SomeDegrees() {
   };
   Degrees offloaded = make(2, 1, 1, 1), wholly = make(1, 1, 1, 0);
   offloaded.offload = wholly.offload = Offload::kOptimizer;
+  Degrees served = make(3, 1, 1, 0);
+  served.sync = GradientSync::kServer;
   return {make(1, 1, 1, 0),    make(2, 1, 1, 0),
           make(3, 1, 1, 1),    make(2, 1, 1, 3),
           make(1, 2, 1, 0),    make(1, 1, 2, 0, 2),
           make(2, 2, 1, 1),    make(2, 1, 2, 2, 2),
           make(1, 4, 1, 0),    make(4, 1, 1, 3),
           make(2, 2, 2, 1, 2), make(4, 2, 1, 3),
-          offloaded,           wholly};
+          offloaded,           wholly,
+          served};
 }
 
 // Tied weights (the head is the embedding), uneven splits, every level of ZeRO, state on the host, 1 to 8 ranks.
