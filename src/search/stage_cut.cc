@@ -79,6 +79,9 @@ class CutMaker {
         trained_(trained),
         what_(what),
         repeats_(static_cast<double>(plan.microbatches)),
+        // Statistics of a replica's own samples would no longer be.
+        replicas_(what == Whole::kNodes && HasOnlyReplicas(model_, stage_) &&
+                  !plan.local_batch_statistics),
         forward_(model_.graph.nodes.size(), -1),
         backward_(forward_),
         sums_(model_.graph.values.size(), -1) {
@@ -122,8 +125,7 @@ class CutMaker {
 
   bool MayBeWhole(NodeId id) const {
     if (what_ != Whole::kNodes) return what_ == Whole::kHalves;
-    // Statistics of the replica's own samples would no longer be.
-    if ((WideAxes(mesh()) & ~out_.axes) != 0 || plan_.local_batch_statistics) return false;
+    if (!replicas_) return false;
     for (ValueId operand : model_.graph.node(id).operands) {
       auto at = trained_.find(operand);
       if (at != trained_.end() && at->second.partial != out_.axes) return false;
@@ -340,6 +342,7 @@ class CutMaker {
   const std::map<ValueId, Trained>& trained_;
   Whole what_;
   double repeats_;                               // micro-batches
+  bool replicas_;                                // nodes may be whole
   std::vector<int> forward_, backward_, sums_;   // operations by node, and by value
   std::map<ValueId, std::vector<int>> weights_;  // W by parameter
   std::map<std::tuple<ValueId, int, ShardingId, ShardingId>, size_t> gathered_;
@@ -353,6 +356,22 @@ Strategy Without(Strategy strategy, AxisMask axes) {
     if (Contains(axes, a)) strategy[a] = kReplicate;
   }
   return strategy;
+}
+
+bool HasOnlyReplicas(const Model& model, const Stage& stage) {
+  AxisMask wide = WideAxes(stage.mesh);
+  for (NodeId id : StageNodes(model, stage)) {
+    const Node& node = model.graph.node(id);
+    const Strategy& strategy = stage.strategies[id.index()];
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (model.graph.value(node.operands[o]).kind != ValueKind::kParameter) continue;
+      Sharding gradient = OperandGradient(stage.mesh, model.rules[id.index()], strategy, o);
+      AxisMask partial = gradient.partial_axes() & wide;
+      bool all = partial == wide || (partial == 0 && model.once[id.index()]);
+      if ((gradient.split_axes() & wide) != 0 || !all) return false;
+    }
+  }
+  return wide != 0;
 }
 
 std::vector<StageCut> StageCuts(StageCosts& costs, const Plan& plan, size_t stage, Whole what) {

@@ -28,7 +28,7 @@ namespace heddle {
 // What may be computed whole.
 enum class Whole : uint8_t {
   kGradients,  // W of parameters whose factors can be gathered
-  kNodes,  // and nodes, all their halves: their strategies without the data axes, where a mesh has no others
+  kNodes,  // and nodes, all their halves: their strategies without the data axes, where a mesh has only replicas
   kHalves,  // every half by itself, as in TAG; no plan can say that
 };
 
@@ -56,6 +56,10 @@ struct StageCut {
 
 // A strategy that does nothing along these axes.
 Strategy Without(Strategy strategy, AxisMask axes);
+
+// No parameter is split along an axis of the stage's mesh, and all gradients are partial over all of them, or over none
+// where they come once per step: what the mesh has are replicas.
+bool HasOnlyReplicas(const Model& model, const Stage& stage);
 
 // One for every set of axes over which gradients of parameters are partial; nothing under ZeRO 2 and 3. The costs are of
 // the stage's mesh and a micro-batch, of the model in the type the plan computes in.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/check.h"
@@ -44,7 +45,8 @@ struct Prospects {
   // For some node fewer bytes cross to gather dy, which all its gradients need, than to reduce these: 2 (M-1)/M of them.
   // Over the same group both take the same time per byte.
   bool factors = false;
-  bool nodes = false;  // the mesh has replicas only
+  bool nodes = false;  // there are only replicas
+  bool Allow(Whole what) const { return factors || (nodes && what == Whole::kNodes); }
 };
 
 // Replicas never compare what each computed for itself: only like devices round alike.
@@ -64,6 +66,7 @@ Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) 
   double per_byte = plan.zero.level > 0 ? (gradient + weight) / gradient : 2;
   Prospects prospects;
   if (!AreAlike(plan.cluster, stage.mesh)) return prospects;
+  prospects.nodes = HasOnlyReplicas(model, stage) && !plan.local_batch_statistics;
   for (NodeId id : NodesOf(model, stage)) {
     const Node& node = model.graph.node(id);
     const Rule& rule = model.rules[id.index()];
@@ -79,11 +82,10 @@ Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) 
     for (const auto& [axes, bytes] : reduced) {
       int64_t members = GroupSize(stage.mesh, axes);
       if (members == 1) continue;
-      bool only = members == stage.mesh.size() && !plan.local_batch_statistics;
-      prospects.nodes = prospects.nodes || only;
       Sharding part = ResultGradient(stage.mesh, rule, strategy, 0);
       Sharding whole = ResultGradient(stage.mesh, rule, Without(strategy, axes), 0);
-      DType dtype = rule.result_dtypes[0];
+      DType dtype =
+          rule.result_dtypes[0] == DType::kF32 ? plan.precision.compute : rule.result_dtypes[0];
       double gathered = BytesOf(stage.mesh, whole, dtype) - BytesOf(stage.mesh, part, dtype);
       double share = 1 - 1 / static_cast<double>(members);
       prospects.factors = prospects.factors || gathered < share * bytes;
@@ -92,56 +94,85 @@ Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) 
   return prospects;
 }
 
-// `model` computes in the plan's type.
-std::optional<Factored> Solve(const Model& model, const Plan& plan, const SimOptions& sim,
-                              const Network& network, Whole what) {
-  CostOptions options;
-  options.parts = plan.microbatches;
-  options.microbatches = static_cast<double>(plan.microbatches);
-  options.precision = plan.precision;
-  options.sim = sim;
-  options.network = &network;
-  Factored out;
-  out.plan = plan;
-  size_t runs = plan.stages.size() / static_cast<size_t>(plan.chunks);
-  for (size_t run = 0; run < runs; ++run) {  // chunks have the mesh of their run
+// Plans of one model. What prices take is made where one may gain.
+class Factoring {
+ public:
+  // Both must outlive it.
+  Factoring(const Model& model, const SimOptions& sim) : model_(model), sim_(sim) {}
+
+  // All of one cluster, computing in one type.
+  void SetPlan(const Plan& plan) {
+    plan_ = &plan;
+    prospects_.clear();
+    for (const Stage& stage : plan.stages) prospects_.push_back(ProspectsOf(model_, plan, stage));
+  }
+
+  std::optional<Factored> Solve(Whole what) {
+    bool any = std::any_of(prospects_.begin(), prospects_.end(),
+                           [&](const Prospects& at) { return at.Allow(what); });
+    if (!any || plan_->zero.level >= 2) return std::nullopt;
+    if (!network_) {
+      computed_ = WithComputeType(model_, plan_->precision.compute);
+      network_.emplace(plan_->cluster, LinkEfficiency(plan_->cluster, sim_));
+    }
+    Factored out;
+    out.plan = *plan_;
+    size_t runs = plan_->stages.size() / static_cast<size_t>(plan_->chunks);
+    for (size_t run = 0; run < runs; ++run) SolveRun(run, runs, what, out);
+    if (out.parameters + out.nodes == 0) return std::nullopt;
+    return out;
+  }
+
+ private:
+  // The chunks of a run have one mesh.
+  void SolveRun(size_t run, size_t runs, Whole what, Factored& out) {
+    CostOptions options;
+    options.parts = plan_->microbatches;
+    options.microbatches = static_cast<double>(plan_->microbatches);
+    options.precision = plan_->precision;
+    options.sim = sim_;
+    options.network = &*network_;
     std::optional<StageCosts> costs;
-    for (size_t s = run; s < plan.stages.size(); s += runs) {
-      Prospects prospects = ProspectsOf(model, plan, plan.stages[s]);
-      if (!prospects.factors && !(what == Whole::kNodes && prospects.nodes)) continue;
-      if (!costs) costs.emplace(model, plan.cluster, plan.stages[s].mesh, options);
-      for (const StageCut& at : StageCuts(*costs, plan, s, what)) {
+    for (size_t s = run; s < plan_->stages.size(); s += runs) {
+      if (!prospects_[s].Allow(what)) continue;
+      if (!costs) costs.emplace(*computed_, plan_->cluster, plan_->stages[s].mesh, options);
+      for (const StageCut& at : StageCuts(*costs, *plan_, s, what)) {
         Apply(at, SolveByCut(at.problem, Payment::kOnce), out.plan.stages[s], out);
       }
     }
   }
-  if (out.parameters + out.nodes == 0) return std::nullopt;
-  return out;
-}
+
+  const Model& model_;
+  const SimOptions& sim_;
+  const Plan* plan_ = nullptr;
+  std::vector<Prospects> prospects_;  // per stage
+  std::optional<Model> computed_;     // in the plan's type
+  std::optional<Network> network_;
+};
 
 }  // namespace
 
 std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const SimOptions& sim,
                                     Whole what) {
   HEDDLE_CHECK(what != Whole::kHalves, "no plan can say that");
-  if (plan.zero.level >= 2) return std::nullopt;
-  Network network(plan.cluster, LinkEfficiency(plan.cluster, sim));
-  return Solve(WithComputeType(model, plan.precision.compute), plan, sim, network, what);
+  Factoring factoring(model, sim);
+  factoring.SetPlan(plan);
+  return factoring.Solve(what);
 }
 
 std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
                                     const std::vector<JudgedPlan>& judged) {
   constexpr int kTried = 2;
   std::vector<Proposal> plans;
-  Model model = WithComputeType(problem.model, problem.precision);
-  Network network(problem.cluster, LinkEfficiency(problem.cluster, problem.sim));
+  Factoring factoring(problem.model, problem.sim);
   int tried = 0;
   for (const JudgedPlan& at : judged) {
     bool waits = at.simulated && at.result.exposed_communication > 0;
     if (!at.fits || !waits || at.plan.zero.level >= 2) continue;
     if (tried++ == kTried || problem.Over()) break;
+    factoring.SetPlan(at.plan);
     for (Whole what : {Whole::kGradients, Whole::kNodes}) {
-      std::optional<Factored> made = Solve(model, at.plan, problem.sim, network, what);
+      std::optional<Factored> made = factoring.Solve(what);
       if (!made || (!plans.empty() && plans.back().plan == made->plan)) continue;
       Proposal proposal{std::move(made->plan), at.from, 0, 0, 0};
       if (made->parameters > 0) proposal.from += fmt::format(", {} by factors", made->parameters);
