@@ -2,7 +2,8 @@
 // alike, on models and topologies that it was not learned from. Both trees start from data parallelism. The best known is
 // the best of long runs of both; one that is not reached within 800 playouts counts as 800.
 //
-//   build/bench/prior [FILE|network] [pairs] [playouts of the long runs]      (default: network, 56, 1000)
+//   build/bench/prior [FILE|network] [pairs] [playouts of the long runs] [first topology]
+//                                                                             (default: network, 56, 1000, 100)
 #include <fmt/format.h>
 
 #include <cmath>
@@ -34,7 +35,6 @@ constexpr const char* kModels[] = {
     "vit:layers=4,hidden=640,heads=10,image=160,classes=5000,batch=80",
 };
 constexpr int64_t kMost = 800;
-constexpr uint64_t kFirstTopology = 100;
 
 // What asking takes.
 class Timed : public Prior {
@@ -62,7 +62,7 @@ double ParameterBytes(const Graph& graph) {
   return bytes;
 }
 
-int Main(const std::string& file, int64_t pairs, int64_t playouts) {
+int Main(const std::string& file, int64_t pairs, int64_t playouts, uint64_t first) {
   SetKernelThreads(1);
   Timed network(file == "network" ? BundledPrior() : LoadPrior(file));
   std::unique_ptr<Prior> uniform = UniformPrior();
@@ -70,7 +70,7 @@ int Main(const std::string& file, int64_t pairs, int64_t playouts) {
   int64_t done = 0;
   fmt::print("playouts until within 1 % of the best known\n{:<66} {:>8} {:>8} {:>8} {:>8}  {}\n",
              "", "actions", "network", "uniform", "ratio", "best against data parallelism");
-  for (uint64_t seed = kFirstTopology; done < pairs; ++seed) {
+  for (uint64_t seed = first; done < pairs; ++seed) {
     const char* name = kModels[seed % std::size(kModels)];
     Graph graph = BuildModel(name);
     Cluster cluster = RandomTopology(seed, ParameterBytes(graph));
@@ -110,5 +110,6 @@ int main(int count, char** arguments) {
   std::string file = count > 1 ? arguments[1] : "network";
   int64_t pairs = count > 2 ? std::atoll(arguments[2]) : 56;
   int64_t playouts = count > 3 ? std::atoll(arguments[3]) : 1000;
-  return heddle::Main(file, pairs, playouts);
+  uint64_t first = count > 4 ? std::strtoull(arguments[4], nullptr, 10) : 100;
+  return heddle::Main(file, pairs, playouts, first);
 }

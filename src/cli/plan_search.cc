@@ -192,8 +192,12 @@ PriorLoader load_prior = nullptr;
 
 // The prior of the tree search; null: all actions alike, or there is no tree search.
 std::shared_ptr<Prior> PriorFor(const SearchArgs& search, const Cluster& cluster) {
-  bool tree = search.searcher == "auto" || search.searcher == "mcts";
-  if (search.prior == "uniform" || !tree || IsHomogeneous(cluster)) return nullptr;
+  bool tree = search.searcher == "mcts" || (search.searcher == "auto" && !IsHomogeneous(cluster));
+  if (!tree) {
+    if (!search.prior.empty()) LogInfo("--prior {}: no tree is searched here", search.prior);
+    return nullptr;
+  }
+  if (search.prior == "uniform") return nullptr;
   if (load_prior == nullptr) BecomeTorch();
   if (load_prior != nullptr) return load_prior(search.prior.empty() ? "network" : search.prior);
   if (!search.prior.empty()) {

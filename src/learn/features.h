@@ -2,7 +2,7 @@
 // said, and for every action what a rough price of the strategy it leads to amounts to.
 //
 //   Features features = FeaturesOf(graph, state);      // for the network
-//   RoughCost cost = RoughPrices(graph).Of(strategy);  // a microsecond, where simulating takes milliseconds
+//   RoughCost cost = RoughPrices(graph).Of(strategy);  // no simulation
 //
 // Both see the device groups as a set: other orders of the groups give the same numbers in that order.
 #pragma once

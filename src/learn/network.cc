@@ -17,32 +17,29 @@ constexpr std::array<const char*, 5> kEdgeNames = {"prev", "next", "serve", "lin
 constexpr std::array<size_t, 5> kEdgeFeatures = {Features::kFlow, Features::kFlow, Features::kPlace,
                                                  Features::kLink, Features::kPlace};
 
-// Rows of `from`, each of `inner` numbers in a grid of at most two dimensions, into a larger grid.
-struct Grid {
-  size_t rows = 0, columns = 0, inner = 0;
-};
+// A field of each as states x rows x columns x inner, with zeros where one has fewer. Without columns there is one.
 at::Tensor Padded(const std::vector<const Features*>& all, std::vector<float> Features::*field,
-                  const std::function<Grid(const Features&)>& grid_of, bool flat) {
-  Grid most;
+                  size_t Features::*rows, size_t Features::*columns, size_t inner) {
+  auto columns_of = [&](const Features& features) {
+    return columns == nullptr ? size_t{1} : features.*columns;
+  };
+  size_t most_rows = 0, most_columns = 0;
   for (const Features* features : all) {
-    Grid grid = grid_of(*features);
-    most = {std::max(most.rows, grid.rows), std::max(most.columns, grid.columns), grid.inner};
+    most_rows = std::max(most_rows, features->*rows);
+    most_columns = std::max(most_columns, columns_of(*features));
   }
   auto size = [](size_t n) { return static_cast<int64_t>(n); };
-  at::Tensor out =
-      at::zeros({size(all.size()), size(most.rows), size(most.columns), size(most.inner)});
-  auto* to = out.data_ptr<float>();
+  at::Tensor out = at::zeros({size(all.size()), size(most_rows), size(most_columns), size(inner)});
   for (size_t b = 0; b < all.size(); ++b) {
-    Grid grid = grid_of(*all[b]);
     const std::vector<float>& from = all[b]->*field;
-    HEDDLE_CHECK_EQ(from.size(), grid.rows * grid.columns * grid.inner);
-    size_t row = grid.columns * grid.inner;
-    for (size_t r = 0; r < grid.rows && row > 0; ++r) {
-      std::memcpy(to + (b * most.rows + r) * most.columns * most.inner, &from[r * row],
-                  row * sizeof(float));
+    size_t row = columns_of(*all[b]) * inner;
+    HEDDLE_CHECK_EQ(from.size(), all[b]->*rows * row);
+    for (size_t r = 0; r < all[b]->*rows; ++r) {
+      float* to = out.data_ptr<float>() + (b * most_rows + r) * most_columns * inner;
+      std::memcpy(to, from.data() + r * row, row * sizeof(float));
     }
   }
-  return flat ? out.squeeze(3) : out;
+  return out;
 }
 
 at::Tensor MaskOf(const std::vector<const Features*>& all, size_t Features::*count) {
@@ -60,43 +57,15 @@ at::Tensor MaskOf(const std::vector<const Features*>& all, size_t Features::*cou
 NetworkBatch BatchOf(const std::vector<const Features*>& all) {
   using F = Features;
   NetworkBatch out;
-  auto rows = [](size_t F::*count, size_t inner) {
-    return [=](const F& f) { return Grid{f.*count, 1, inner}; };
-  };
-  out.unit = Padded(all, &F::unit, rows(&F::units, F::kUnit), false).squeeze(2);
-  out.group = Padded(all, &F::group, rows(&F::groups, F::kGroup), false).squeeze(2);
-  out.action = Padded(all, &F::action, rows(&F::actions, F::kAction), false).squeeze(2);
-  out.next = Padded(all, &F::next, rows(&F::units, 1), true).squeeze(2);
-  out.flow = Padded(
-      all, &F::flow,
-      [](const F& f) {
-        return Grid{f.units, f.units, F::kFlow};
-      },
-      false);
-  out.flows = Padded(
-      all, &F::flows,
-      [](const F& f) {
-        return Grid{f.units, f.units, 1};
-      },
-      true);
-  out.link = Padded(
-      all, &F::link,
-      [](const F& f) {
-        return Grid{f.groups, f.groups, F::kLink};
-      },
-      false);
-  out.place = Padded(
-      all, &F::place,
-      [](const F& f) {
-        return Grid{f.units, f.groups, F::kPlace};
-      },
-      false);
-  out.member = Padded(
-      all, &F::member,
-      [](const F& f) {
-        return Grid{f.actions, f.groups, 1};
-      },
-      true);
+  out.unit = Padded(all, &F::unit, &F::units, nullptr, F::kUnit).squeeze(2);
+  out.group = Padded(all, &F::group, &F::groups, nullptr, F::kGroup).squeeze(2);
+  out.action = Padded(all, &F::action, &F::actions, nullptr, F::kAction).squeeze(2);
+  out.next = Padded(all, &F::next, &F::units, nullptr, 1).squeeze(3).squeeze(2);
+  out.flow = Padded(all, &F::flow, &F::units, &F::units, F::kFlow);
+  out.flows = Padded(all, &F::flows, &F::units, &F::units, 1).squeeze(3);
+  out.link = Padded(all, &F::link, &F::groups, &F::groups, F::kLink);
+  out.place = Padded(all, &F::place, &F::units, &F::groups, F::kPlace);
+  out.member = Padded(all, &F::member, &F::actions, &F::groups, 1).squeeze(3);
   out.unit_mask = MaskOf(all, &F::units);
   out.group_mask = MaskOf(all, &F::groups);
   out.action_mask = MaskOf(all, &F::actions);

@@ -3,8 +3,8 @@
 
 #include <fstream>
 
-#include "base/json.h"
 #include "../run_binary.h"
+#include "base/json.h"
 
 namespace heddle {
 namespace {

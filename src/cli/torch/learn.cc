@@ -23,7 +23,7 @@ struct LearnArgs {
   std::string output = "prior.safetensors";
   uint64_t seed = 0;
   int64_t rounds = 0;
-  double minutes = 40;
+  double minutes = 20;
   int64_t every = 10;
   bool json = false;
 };
@@ -204,7 +204,7 @@ void AddLearn(CLI::App& app) {
       "it does not learn from: playouts of the tree search until a plan is within 1 % of the best\n"
       "known, in the geometric mean.\n\n"
       "Examples:\n"
-      "  heddle learn --minutes 40 -o mine.safetensors\n"
+      "  heddle learn --minutes 20 -o mine.safetensors\n"
       "  heddle plan vgg19 --cluster mixed.yaml --batch 120 --prior mine.safetensors");
   command->callback([args] { RunLearn(*args); });
 }
