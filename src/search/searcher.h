@@ -130,7 +130,7 @@ struct SearchResult {
   double seconds = 0;
 
   bool feasible() const { return !judged.empty() && judged.front().fits; }
-  double gap() const;       // of the additive objective
+  double gap() const;  // of the additive objective
   // Of the simulated step of the best plan that reduces all its gradients, as those do that the bound is for.
   double step_gap() const;
 };
