@@ -127,7 +127,9 @@ TEST(MixedSearch, NeverSlowerThanDataAndTheSameEachTime) {
     double step = found.judged.front().result.step_seconds;
     size_t proportional = 0;
     for (const JudgedPlan& judged : found.judged) {
-      if (judged.fits) EXPECT_LE(step, judged.result.step_seconds);
+      if (judged.fits) {
+        EXPECT_LE(step, judged.result.step_seconds);
+      }
       proportional += judged.from == kProportional ? 1 : 0;
     }
     EXPECT_EQ(proportional, 1u);
