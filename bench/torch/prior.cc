@@ -23,7 +23,7 @@
 namespace heddle {
 namespace {
 
-// None of these sizes is among those that 'heddle learn' draws.
+// Families that 'heddle learn' draws from, in sizes that it does not draw; vgg19 differs in its batch alone.
 constexpr const char* kModels[] = {
     "vgg19:batch=100",
     "resnet:depth=18,channels=80,image=192,classes=50000,batch=90",
