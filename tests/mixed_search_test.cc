@@ -20,7 +20,7 @@ namespace heddle {
 namespace {
 
 constexpr const char* kTiny = "gpt:layers=4,hidden=128,heads=4,seq=32,vocab=1000,batch=24";
-constexpr const char* kConvolutions = "vgg:depth=11,image=32,classes=100,batch=24";
+constexpr const char* kConvolutions = "vgg:depth=11,ffn=256,classes=100,batch=24";
 
 SearchProblem ProblemOf(const Model& model, const Cluster& cluster) {
   SearchProblem problem{.model = model, .cluster = cluster};

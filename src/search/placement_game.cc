@@ -49,6 +49,16 @@ PlacementGame::PlacementGame(const Placements& space, Prior& prior)
     : space_(space), prior_(prior), graph_(GraphOf(space)) {
   Evaluate({space_.Everywhere()});
   baseline_ = Of(space_.Everywhere()).seconds;
+  if (baseline_ > 0) return;
+  // Its parameters alone do not fit, and it was not simulated: what the slowest devices would compute.
+  double devices = 0, samples = static_cast<double>(BatchSize(space_.problem().model));
+  for (const DeviceGroup& group : space_.groups()) devices += static_cast<double>(group.size());
+  int blocks = space_.units().back().last_block;
+  for (const DeviceGroup& group : space_.groups()) {
+    double seconds =
+        space_.times().Seconds(group.type, 0, blocks, std::max(1.0, samples / devices));
+    baseline_ = std::max(baseline_, seconds);
+  }
 }
 
 PlacementStrategy PlacementGame::Completed(const Prefix& prefix) const {

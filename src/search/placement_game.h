@@ -34,7 +34,9 @@ class PlacementGame : public TreeGame {
   PlacementStrategy Completed(const Prefix& prefix) const;
   const Evaluated& Of(const PlacementStrategy& strategy) const { return known_.at(strategy); }
   double ValueOf(const Evaluated& evaluated) const;
-  double baseline() const { return baseline_; }  // seconds of Everywhere()
+  double baseline() const {
+    return baseline_;
+  }  // seconds of Everywhere(), or about what it would take
   const PlacementGraph& graph() const { return graph_; }
   PrefixState StateOf(const Prefix& prefix) const;  // one that was valued
 
