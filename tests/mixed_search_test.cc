@@ -13,6 +13,7 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "search/judge.h"
+#include "search/links.h"
 #include "search/placement_game.h"
 #include "search/searchers.h"
 
@@ -139,6 +140,21 @@ TEST(MixedSearch, NeverSlowerThanDataAndTheSameEachTime) {
     EXPECT_EQ(again.judged.front().plan, found.judged.front().plan);
   }
   EXPECT_EQ(mixed, 2u);
+}
+
+// Prices of collectives are of the devices that a stage names.
+TEST(MixedSearch, LinksAreOfNamedDevices) {
+  Cluster cluster = TagTestbed();
+  Network network(cluster);
+  Mesh near, far;
+  near.axes = far.axes = {{"dp", 2}};
+  Place(near, {14, 15});  // of one machine
+  Place(far, {0, 15});
+  double bytes = 1e9;
+  double inside = MeshLinks(network, near).Seconds(CollectiveKind::kAllReduce, 1, bytes);
+  double between = MeshLinks(network, far).Seconds(CollectiveKind::kAllReduce, 1, bytes);
+  EXPECT_NEAR(between, bytes / 2.81e9, 0.01 * between);  // 2 (n - 1) / n of them
+  EXPECT_LT(inside, between);
 }
 
 // More types never make it worse.

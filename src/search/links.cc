@@ -17,7 +17,7 @@ const MeshLinks::Traffic& MeshLinks::TrafficOf(AxisMask axes, bool all_to_all) {
     if (group.front() != index) continue;
     std::vector<DeviceId> members;
     for (int64_t member : group) {
-      members.push_back(DeviceId{static_cast<int32_t>(mesh_.first + member)});
+      members.push_back(DeviceId{static_cast<int32_t>(DeviceAt(mesh_, member))});
     }
     Pattern pattern =
         all_to_all ? AllToAllPattern(network_, members) : RingPattern(network_, members);
