@@ -12,10 +12,12 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
+#include "search/eliminate.h"
 #include "search/judge.h"
 #include "search/links.h"
 #include "search/placement_game.h"
 #include "search/searchers.h"
+#include "search/stage_problem.h"
 
 namespace heddle {
 namespace {
@@ -155,6 +157,25 @@ TEST(MixedSearch, LinksAreOfNamedDevices) {
   double between = MeshLinks(network, far).Seconds(CollectiveKind::kAllReduce, 1, bytes);
   EXPECT_NEAR(between, bytes / 2.81e9, 0.01 * between);  // 2 (n - 1) / n of them
   EXPECT_LT(inside, between);
+}
+
+// Machines of unlike sizes: a stage in the middle of one, at a number that its size divides.
+TEST(MixedSearch, StagesInsideMachinesOfAnySize) {
+  Model model = Analyse(BuildModel(kTiny));
+  Cluster cluster = ClusterFromYaml(
+      "link: {name: wide, bandwidth: 3 GB/s, latency: 9 us}\n"
+      "nodes:\n"
+      "  - {name: four, count: 1, device: gtx-1080ti, devices: 4, link: {name: in, bandwidth: 8 "
+      "GB/s, latency: 1 us}}\n"
+      "  - {name: six, count: 1, device: gtx-1080ti, devices: 6, link: {name: in, bandwidth: 8 "
+      "GB/s, latency: 1 us}}\n",
+      "sizes");
+  Mesh mesh;
+  mesh.first = 6;
+  mesh.axes = {{"tp", 2}};
+  StageCosts costs(model, cluster, mesh, {});
+  StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));
+  EXPECT_LT(SolveFolded(stage.problem, {})->objective, kForbidden);
 }
 
 // More types never make it worse.

@@ -57,11 +57,11 @@ std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
 
 // Parts of a node beside the mesh do the same on the same links.
 Mesh WithNeighbours(const Cluster& cluster, const Mesh& mesh) {
-  int64_t node = NodeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first)}).count;
+  GroupSpan node = NodeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first)});
   Mesh wide = mesh;
-  if (mesh.named.empty() && mesh.axes.size() < kMaxAxes && node % mesh.size() == 0 &&
-      node > mesh.size() && mesh.first % node == 0) {
-    wide.axes.insert(wide.axes.begin(), {"beside", node / mesh.size()});
+  if (mesh.named.empty() && mesh.axes.size() < kMaxAxes && node.count % mesh.size() == 0 &&
+      node.count > mesh.size() && mesh.first == node.first.value) {
+    wide.axes.insert(wide.axes.begin(), {"beside", node.count / mesh.size()});
   }
   return wide;
 }
