@@ -208,10 +208,11 @@ Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
 }
 
 SearcherDef AutoSearcher() {
-  return {"auto",
-          "the exact search over meshes, stages, micro-batches and strategies; with mcts where devices "
-          "or links differ",
-          ProposeAnywhere};
+  return {
+      "auto",
+      "the exact search over meshes, stages, micro-batches and strategies; with mcts where devices "
+      "or links differ",
+      ProposeAnywhere};
 }
 
 }  // namespace heddle

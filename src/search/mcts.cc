@@ -1,12 +1,10 @@
-// The tree search where devices or links differ. Plans on some of the types alone are proposed too, so that more devices
-// never make a plan worse.
+// The tree search where devices or links differ.
 #include <algorithm>
-#include <bit>
 #include <chrono>
 
-#include "cluster/select.h"
 #include "cluster/topology.h"
 #include "plan/precision.h"
+#include "search/by_type.h"
 #include "search/placement_game.h"
 #include "search/searchers.h"
 
@@ -15,19 +13,6 @@ namespace {
 
 constexpr int64_t kPlayouts = 800;
 constexpr size_t kProposed = 4;  // of the tree
-constexpr size_t kMostTypes = 4;
-
-// Devices of a part's plans as those of the whole.
-void Return(const SearchProblem& problem, const std::vector<int64_t>& devices, Plan& plan) {
-  plan.cluster = problem.cluster;
-  for (Stage& stage : plan.stages) {
-    std::vector<int64_t> places;
-    for (int64_t device : DevicesOf(stage.mesh)) {
-      places.push_back(devices[static_cast<size_t>(device)]);
-    }
-    Place(stage.mesh, places);
-  }
-}
 
 bool IsFree(const SearchProblem& problem) {
   const FixedDegrees& fixed = problem.fixed;
@@ -43,25 +28,6 @@ int64_t PlayoutsOf(const SearchProblem& problem) {
   if (problem.playouts > 0) return problem.playouts;
   constexpr int64_t kFew = 16, kLeast = 16;
   return std::clamp(kPlayouts * kFew / DeviceCount(problem.cluster), kLeast, kPlayouts);
-}
-
-// The same problem on other devices.
-SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
-  SearchProblem part{.model = problem.model, .cluster = cluster};
-  part.fixed = problem.fixed;
-  part.precision = problem.precision;
-  part.gradients = problem.gradients;
-  part.products = problem.products;
-  part.local_batch_statistics = problem.local_batch_statistics;
-  part.bucket_bytes = problem.bucket_bytes;
-  part.memory_limit = problem.memory_limit;
-  part.reserve = problem.reserve;
-  part.whole = problem.whole;
-  part.sim = problem.sim;
-  part.every_microbatch = problem.every_microbatch;
-  part.deadline = problem.deadline;
-  part.stop = problem.stop;
-  return part;
 }
 
 bool IsThere(const Proposals& proposals, const Plan& plan) {
@@ -85,74 +51,17 @@ void ProposeTree(const SearchProblem& problem, const Placements& space, Proposal
   };
   TreeResult found = SearchTree(game, options);
   out.considered += static_cast<size_t>(found.playouts);
-  std::vector<PlacementStrategy> best = game.Best(kProposed);
-  if (std::find(best.begin(), best.end(), space.Everywhere()) == best.end()) {
-    best.push_back(space.Everywhere());
-  }
-  for (const PlacementStrategy& strategy : best) {
-    if (!game.Of(strategy).possible) continue;
-    bool everywhere = strategy == space.Everywhere();
-    if (!everywhere && !options.over()) game.Polish(strategy);
+  auto add = [&](const PlacementStrategy& strategy, std::string_view from) {
     const Evaluated& evaluated = game.Of(strategy);
     std::optional<Plan> plan = space.ToPlan(strategy, evaluated.policy);
-    if (!everywhere && IsThere(out, *plan)) continue;
-    std::string from(everywhere ? kProportional : "tree search");
-    out.plans.push_back({std::move(*plan), std::move(from), evaluated.seconds, 0, 0});
-  }
-}
-
-std::string NamesOf(const Cluster& cluster, uint32_t types) {
-  std::string names;
-  for (size_t t = 0; t < cluster.device_types.size(); ++t) {
-    if ((types >> t & 1) == 0) continue;
-    names += (names.empty() ? "" : " and ") + cluster.device_types[t].name;
-  }
-  return names;
-}
-
-// The best plans on one type of device each, and the same over other types as well.
-void ProposeTypes(const SearchProblem& problem, const Placements& space, Proposals& out) {
-  size_t types = problem.cluster.device_types.size();
-  if (types < 2 || types > kMostTypes) return;
-  for (size_t type = 0; type < types; ++type) {
-    if (problem.Over() && !out.plans.empty()) return;
-    std::vector<int64_t> devices;
-    for (const DeviceRun& run : EqualRuns(problem.cluster)) {
-      if (run.type.index() != type) continue;
-      for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
-    }
-    Cluster cluster = Select(problem.cluster, devices);
-    Proposals of = ProposeExact(On(problem, cluster), nullptr);
-    out.considered += of.considered;
-    if (of.plans.size() > 1) of.plans.resize(1);
-    for (Proposal& proposal : of.plans) {
-      Return(problem, devices, proposal.plan);
-      proposal.bound = 0;
-      std::string what = proposal.from;
-      proposal.from = what + " on " + NamesOf(problem.cluster, uint32_t{1} << type);
-      out.plans.push_back(proposal);
-      for (uint32_t set = 1; set < uint32_t{1} << types; ++set) {
-        if ((set >> type & 1) == 0 || std::has_single_bit(set)) continue;
-        uint32_t groups = 0;
-        for (size_t g = 0; g < space.groups().size(); ++g) {
-          if ((set >> space.groups()[g].type.index() & 1) != 0) groups |= uint32_t{1} << g;
-        }
-        // With all its devices as fast as these.
-        double share = static_cast<double>(devices.size()) /
-                       static_cast<double>(DevicesIn(space.groups(), groups).size());
-        // Fewer micro-batches have more samples to share.
-        Plan plan = proposal.plan;
-        for (int64_t divisor : {1, 2}) {
-          if (proposal.plan.microbatches % divisor != 0) continue;
-          plan.microbatches = proposal.plan.microbatches / divisor;
-          std::optional<Plan> wide = space.Widened(plan, groups);
-          if (!wide || IsThere(out, *wide)) continue;
-          out.plans.push_back({std::move(*wide),
-                               what + ", by speed on " + NamesOf(problem.cluster, set),
-                               proposal.estimate * share, 0, 0});
-        }
-      }
-    }
+    if (from != kProportional && IsThere(out, *plan)) return;
+    out.plans.push_back({std::move(*plan), std::string(from), evaluated.seconds, 0, 0});
+  };
+  if (game.Of(space.Everywhere()).possible) add(space.Everywhere(), kProportional);
+  int64_t polishing = options.playouts / 2;
+  for (const PlacementStrategy& strategy : game.Best(kProposed)) {
+    if (!options.over()) polishing -= game.Polish(strategy, polishing);
+    add(strategy, "tree search");
   }
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 constexpr double kMostUnits = 12;
 constexpr size_t kMostSets = 48;
+// Devices to one server: beyond these its link takes many times as long as an all-reduce.
+constexpr int64_t kMostServed = 64;
 
 double Elements(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), 1.0,
@@ -147,7 +149,7 @@ void Placements::FindActions() {
     }
     actions_.push_back({set, Way::kReplicate});
     if (devices == 1) continue;
-    actions_.push_back({set, Way::kServer});
+    if (devices <= kMostServed) actions_.push_back({set, Way::kServer});
     if (equal && size > 1) actions_.push_back({set, Way::kTensor});
     actions_.push_back({set, Way::kPipeline});
     // Replicas never compare what each computed for itself: only like devices round alike.

@@ -172,9 +172,10 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
 }
 
 // Twice or half as many micro-batches, another ZeRO level, other recomputation, as long as that is better.
-void PlacementGame::Polish(const PlacementStrategy& strategy) {
+int64_t PlacementGame::Polish(const PlacementStrategy& strategy, int64_t most) {
   const FixedDegrees& fixed = space_.problem().fixed;
   Evaluated& best = known_.at(strategy);
+  int64_t simulated = 0;
   for (double before = 0; best.seconds != before;) {
     before = best.seconds;
     std::vector<Policy> near;
@@ -196,6 +197,8 @@ void PlacementGame::Polish(const PlacementStrategy& strategy) {
       near.push_back(best.policy);
       near.back().recompute = policy;
     }
+    near.resize(std::min(near.size(), static_cast<size_t>(most - simulated)));
+    simulated += static_cast<int64_t>(near.size());
     std::vector<Evaluated> found(near.size());
     InParallel(near.size(), [&](size_t i) {
       std::optional<Plan> plan = space_.ToPlan(strategy, near[i]);
@@ -203,6 +206,7 @@ void PlacementGame::Polish(const PlacementStrategy& strategy) {
     });
     for (Evaluated& other : found) KeepBetter(std::move(other), best);
   }
+  return simulated;
 }
 
 std::vector<PlacementStrategy> PlacementGame::Best(size_t most) const {

@@ -40,8 +40,8 @@ class PlacementGame : public TreeGame {
   const PlacementGraph& graph() const { return graph_; }
   PrefixState StateOf(const Prefix& prefix) const;  // one that was valued
 
-  // Looks for a better policy for a strategy that was valued.
-  void Polish(const PlacementStrategy& strategy);
+  // Looks for a better policy for a strategy that was valued. Simulates no more than `most` plans, and says how many.
+  int64_t Polish(const PlacementStrategy& strategy, int64_t most);
 
   // Strategies that fit, the fastest first.
   std::vector<PlacementStrategy> Best(size_t most) const;

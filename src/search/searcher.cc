@@ -55,9 +55,7 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, const E
     size_t count = std::min(together, plans.size() - first);
     for (size_t i = first; i < first + count; ++i) work += SizeOf(problem, plans[i].plan);
     std::vector<JudgedPlan> judged(count);
-    InParallel(count, [&](size_t i) {
-      judged[i] = Judge(problem, std::move(plans[first + i]));
-    });
+    InParallel(count, [&](size_t i) { judged[i] = Judge(problem, std::move(plans[first + i])); });
     for (JudgedPlan& plan : judged) {
       fitting += plan.fits ? 1 : 0;
       out.judged.push_back(std::move(plan));
@@ -152,6 +150,7 @@ void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
 }
 
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
+  if (proposal.judged) return *proposal.judged;
   JudgedPlan judged;
   judged.plan = std::move(proposal.plan);
   judged.from = std::move(proposal.from);
@@ -200,8 +199,8 @@ double SearchResult::step_gap() const {
 }
 
 std::span<const SearcherDef> AllSearchers() {
-  static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(), ExpertSearcher(),
-                                               IlpSearcher(), BruteSearcher(), MctsSearcher()};
+  static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(),  ExpertSearcher(),
+                                               IlpSearcher(),  BruteSearcher(), MctsSearcher()};
   return all;
 }
 

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -84,6 +85,8 @@ struct FactorUse {
   double reduced_seconds = 0;  // a step of the same plan without that
 };
 
+struct JudgedPlan;
+
 struct Proposal {
   Plan plan;
   std::string from;     // which searcher, or rule
@@ -91,6 +94,7 @@ struct Proposal {
   double bytes = 0;     // likewise, of the device that needs most
   double bound = 0;     // no plan of its degrees is faster; 0: not known
   std::optional<FactorUse> factors = {};
+  std::shared_ptr<const JudgedPlan> judged = nullptr;  // where that was done on the way
 };
 
 struct Proposals {

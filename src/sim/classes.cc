@@ -44,15 +44,23 @@ bool Even(const Mesh& mesh, const Sharding& sharding) {
 // What tells the devices of a stage's mesh apart: the sizes of blocks that are not all equal.
 class Blocks {
  public:
-  Blocks(const Program& program, const StageProgram& stage) : program_(program), stage_(stage) {
-    for (size_t n = 0; n < stage.strategies.size(); ++n) {
-      if (!stage.strategies[n].empty() && !EvenNode(n)) nodes_.push_back(n);
-    }
+  Blocks(const Program& program, const StageProgram& stage) : stage_(stage) {
     auto add = [&](const Sharding& sharding) {
       bool known = Even(stage.mesh, sharding) ||
                    std::find(shardings_.begin(), shardings_.end(), sharding) != shardings_.end();
       if (!known) shardings_.push_back(sharding);
     };
+    for (size_t n = 0; n < stage.strategies.size(); ++n) {
+      const Strategy& strategy = stage.strategies[n];
+      for (size_t a = 0; a < strategy.size(); ++a) {
+        if (strategy[a] < 0) continue;
+        Part part{program.micro_rules[n].factors[static_cast<size_t>(strategy[a])].size, 0};
+        for (size_t b = 0; b < strategy.size(); ++b) {
+          if (strategy[b] == strategy[a]) part.axes |= AxisSet(b);
+        }
+        add({.dims = {{{{part}}}}});
+      }
+    }
     for (const Local& local : stage.locals) add(local.sharding);
     for (const ParameterGroup& group : stage.groups) {
       for (const ParameterSlot& slot : group.slots) add(slot.sharding);
@@ -61,44 +69,22 @@ class Blocks {
   }
 
   uint64_t At(int64_t device) const {
-    if (nodes_.empty() && shardings_.empty() && served_.empty()) return 0;
+    if (shardings_.empty() && served_.empty()) return 0;
     Position position = PositionIn(stage_, device);
     uint64_t hash = 1;
-    for (size_t n : nodes_) {
-      for (const Block& block :
-           LocalBlocks(stage_.mesh, program_.micro_rules[n], stage_.strategies[n], position)) {
-        hash = Mix(hash, static_cast<uint64_t>(block.size()));
-      }
-    }
     for (const Sharding& sharding : shardings_) {
       for (int64_t size : LocalShape(stage_.mesh, sharding, position)) {
         hash = Mix(hash, static_cast<uint64_t>(size));
       }
     }
-    for (const ParameterGroup* group : served_)
+    for (const ParameterGroup* group : served_) {
       hash = Mix(hash, Updates(stage_, *group, position) ? 1 : 0);
+    }
     return hash;
   }
 
  private:
-  bool EvenNode(size_t n) const {
-    const Rule& rule = program_.micro_rules[n];
-    const Strategy& strategy = stage_.strategies[n];
-    for (size_t f = 0; f < rule.factors.size(); ++f) {
-      int64_t parts = 1;
-      for (size_t axis = 0; axis < strategy.size(); ++axis) {
-        if (strategy[axis] != static_cast<int>(f)) continue;
-        if (!stage_.mesh.axes[axis].shares.empty()) return false;
-        parts *= stage_.mesh.axes[axis].size;
-      }
-      if (rule.factors[f].size % parts != 0) return false;
-    }
-    return true;
-  }
-
-  const Program& program_;
   const StageProgram& stage_;
-  std::vector<size_t> nodes_;
   std::vector<Sharding> shardings_;
   std::vector<const ParameterGroup*> served_;  // updated by one device of several
 };

@@ -1,6 +1,7 @@
 #include "sim/durations.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "ops/moved_bytes.h"
@@ -51,7 +52,7 @@ class Pricer {
         compute_(compute),
         inner_level_(inner_level) {}
 
-  TaskCost Of(const Instruction& at, const SimTask& task) const {
+  TaskCost Of(const Instruction& at, const SimTask& task) {
     if (task.kind == TaskKind::kSend || task.kind == TaskKind::kRecv) return {};
     TaskCost cost;
     if (task.kind == TaskKind::kCollective) {
@@ -150,11 +151,21 @@ class Pricer {
     return std::none_of(on.segments.begin(), on.segments.begin() + at.index, counts);
   }
 
-  void Run(const Instruction& at, TaskCost& cost) const {
+  // Of all its halves.
+  const std::vector<SegmentKernels>& KernelsFor(int s, int segment) {
+    auto [at, fresh] = kernels_.try_emplace({s, segment});
+    if (fresh) {
+      at->second =
+          KernelsOfSegment(program_, stage(s), stage(s).segments[static_cast<size_t>(segment)],
+                           PositionIn(stage(s), device_), compute_.stack());
+    }
+    return at->second;
+  }
+
+  void Run(const Instruction& at, TaskCost& cost) {
     const StageProgram& on = stage(at.stage);
     const Segment& segment = on.segments[static_cast<size_t>(at.index)];
-    std::vector<SegmentKernels> nodes =
-        KernelsOfSegment(program_, on, segment, PositionIn(on, device_), compute_.stack());
+    const std::vector<SegmentKernels>& nodes = KernelsFor(at.stage, at.index);
     if (at.half != Half::kF) cost.terms += compute_.Autograd();
     for (const auto& [kernels, joins] : nodes) {
       if (kernels.forward.empty() && at.half != Half::kW) cost.terms += compute_.View();
@@ -228,6 +239,7 @@ class Pricer {
   int64_t device_;
   const ComputeCost& compute_;
   int inner_level_;
+  std::map<std::pair<int, int>, std::vector<SegmentKernels>> kernels_;  // by stage and segment
 };
 
 }  // namespace
