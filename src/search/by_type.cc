@@ -1,5 +1,8 @@
 #include "search/by_type.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -55,10 +58,19 @@ std::string NamesOf(const Cluster& cluster, uint32_t types) {
   return names;
 }
 
+std::vector<std::string> Degrees(const Mesh& mesh) {
+  std::vector<std::string> degrees;
+  for (const MeshAxis& axis : mesh.axes)
+    degrees.push_back(fmt::format("{} {}", axis.name, axis.size));
+  return degrees;
+}
+
 // A plan over several types.
 struct Wide {
   Proposal proposal;
-  size_t base = 0;  // those of one number differ in what they recompute alone
+  uint32_t groups = 0;
+  size_t base = 0;                 // those of one number differ in what they recompute alone
+  std::vector<int64_t> most = {};  // samples of a micro-batch for a rank of each type
 };
 
 // What recomputing makes of a step, roughly: a third of it is forward.
@@ -143,10 +155,19 @@ class ByType {
         std::fill(all.begin(), all.end(), policy);
         if (IsThere(*wide)) continue;
         double estimate = alone.estimate * PartOf(type, groups) * StepWith(policy) / StepWith(now);
-        std::string from = alone.from + ", by speed on " + NamesOf(problem_.cluster, set);
-        wide_.push_back({{*wide, std::move(from), estimate, 0, 0}, bases_});
+        std::string from = FromOf(wide->stages.front().mesh, number, policy, set);
+        wide_.push_back({{*wide, std::move(from), estimate, 0, 0}, groups, bases_});
       }
     }
+  }
+
+  std::string FromOf(const Mesh& mesh, int64_t microbatches, RecomputePolicy policy,
+                     uint32_t set) const {
+    std::string text = fmt::format("{}, {} micro-batch{}", fmt::join(Degrees(mesh), " x "),
+                                   microbatches, microbatches == 1 ? "" : "es");
+    if (policy == RecomputePolicy::kSelective) text += ", some recomputed";
+    if (policy == RecomputePolicy::kFull) text += ", recomputed";
+    return text + ", by speed on " + NamesOf(problem_.cluster, set);
   }
 
   bool IsThere(const Plan& plan) const {
@@ -154,7 +175,8 @@ class ByType {
                        [&](const Wide& other) { return other.proposal.plan == plan; });
   }
 
-  // By their estimates, two at a time, until these are above what was found.
+  // By their estimates, two at a time, until these are above what was found. What does not fit is tried again with fewer
+  // samples where memory is short.
   void JudgeWide() {
     std::stable_sort(wide_.begin(), wide_.end(), [](const Wide& a, const Wide& b) {
       return a.proposal.estimate < b.proposal.estimate;
@@ -162,20 +184,50 @@ class ByType {
     std::vector<bool> done(bases_ + 1, false);  // one fits, and others of it recompute more
     size_t judged = 0;
     for (size_t next = 0; judged < kMostWide && !problem_.Over();) {
-      std::vector<const Wide*> now;
+      std::vector<Wide> now;
       for (; next < wide_.size() && now.size() < 2; ++next) {
-        if (!done[wide_[next].base]) now.push_back(&wide_[next]);
+        if (!done[wide_[next].base]) now.push_back(wide_[next]);
       }
-      if (now.empty() || (found_ > 0 && now.front()->proposal.estimate >= found_)) return;
+      if (now.empty() || (found_ > 0 && now.front().proposal.estimate >= found_)) return;
       std::vector<JudgedPlan> results(now.size());
-      if (problem_.progress) problem_.progress("simulating " + now.front()->proposal.from);
-      InParallel(now.size(), [&](size_t i) { results[i] = Judge(problem_, now[i]->proposal); });
+      if (problem_.progress) problem_.progress("simulating " + now.front().proposal.from);
+      InParallel(now.size(), [&](size_t i) { results[i] = Judge(problem_, now[i].proposal); });
       for (size_t i = 0; i < now.size(); ++i) {
-        done[now[i]->base] = done[now[i]->base] || results[i].fits;
-        Keep(std::move(results[i]), now[i]->proposal);
+        done[now[i].base] = done[now[i].base] || results[i].fits;
+        std::optional<Wide> less = WithLess(now[i], results[i]);
+        if (less) wide_.insert(wide_.begin() + static_cast<std::ptrdiff_t>(next), std::move(*less));
+        Keep(std::move(results[i]), std::move(now[i].proposal));
       }
       judged += now.size();
     }
+  }
+
+  // The samples that fit by what these need, for types on which they do not.
+  std::optional<Wide> WithLess(const Wide& wide, const JudgedPlan& judged) const {
+    if (judged.fits || !judged.simulated) return std::nullopt;
+    const Plan& plan = wide.proposal.plan;
+    const MeshAxis& data = plan.stages.front().mesh.axes.front();
+    int64_t width = plan.stages.front().mesh.size() / data.size;
+    Wide less = wide;
+    less.most.resize(problem_.cluster.device_types.size(), INT64_MAX);
+    double slack = static_cast<double>(judged.result.reserved_memory_bytes) /
+                   static_cast<double>(judged.result.peak_memory_bytes);
+    for (const DeviceResult& device : judged.result.devices) {
+      double needs = static_cast<double>(device.peak_memory) * slack;
+      auto has = static_cast<double>(MemoryLimit(problem_, device.device));
+      int64_t index = IndexIn(plan.stages.front().mesh, device.device);
+      if (needs <= has || index < 0) continue;
+      int64_t share = data.shares.empty() ? 1 : data.shares[static_cast<size_t>(index / width)];
+      int64_t samples = plan.batch / plan.microbatches * share / UnitsOf(data);
+      DeviceTypeId type = TypeOf(problem_.cluster, DeviceId{static_cast<int32_t>(device.device)});
+      auto fitting = static_cast<int64_t>(static_cast<double>(samples) * has / needs);
+      int64_t& most = less.most[type.index()];
+      most = std::min({most, samples - 1, fitting});
+    }
+    std::optional<Plan> made = space_.Widened(plan, wide.groups, less.most);
+    if (!made || *made == plan || IsThere(*made)) return std::nullopt;
+    less.proposal.plan = std::move(*made);
+    return less;
   }
 
   void Keep(JudgedPlan judged, Proposal proposal) {

@@ -80,8 +80,10 @@ class Placements {
   std::optional<Plan> ToPlan(const PlacementStrategy& strategy, const Policy& policy) const;
 
   // A plan of one stage on some devices, its data axis over those of all these groups instead, with shares by speed.
-  // Nothing where it has more stages, or the groups cannot be cut into its data ranks.
-  std::optional<Plan> Widened(const Plan& plan, uint32_t groups) const;
+  // Nothing where it has more stages, or the groups cannot be cut into its data ranks. `most`: samples of a micro-batch
+  // that a rank of each type may have; empty: any.
+  std::optional<Plan> Widened(const Plan& plan, uint32_t groups,
+                              const std::vector<int64_t>& most = {}) const;
 
  private:
   struct Part {  // of a plan, on its way to being a stage
@@ -95,11 +97,12 @@ class Placements {
   void FindActions();
   std::vector<Part> PartsOf(const PlacementStrategy& strategy) const;
   void AddPipeline(const Part& part, std::vector<Part>& parts) const;
+  void SetTimes(const Part& part, int64_t samples, int64_t devices, Stage& stage) const;
   std::optional<Stage> StageOf(const Part& part, const Policy& policy) const;
   bool SetServers(const std::vector<Part>& parts, const Policy& policy,
                   std::vector<Stage>& stages) const;
-  bool SetData(const Part& part, int64_t samples, int64_t width, Mesh& mesh,
-               std::vector<int64_t>& devices) const;
+  bool SetData(const Part& part, int64_t samples, int64_t width, const std::vector<int64_t>& most,
+               Mesh& mesh, std::vector<int64_t>& devices) const;
   std::vector<Strategy> TensorStrategies(const Part& part, int64_t samples, int64_t width) const;
 
   const SearchProblem& problem_;

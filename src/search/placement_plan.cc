@@ -90,7 +90,8 @@ void Placements::AddPipeline(const Part& part, std::vector<Part>& parts) const {
 }
 
 // The data axis of a stage whose ranks are `width` devices each. Ranks without a sample are left out.
-bool Placements::SetData(const Part& part, int64_t samples, int64_t width, Mesh& mesh,
+bool Placements::SetData(const Part& part, int64_t samples, int64_t width,
+                         const std::vector<int64_t>& most, Mesh& mesh,
                          std::vector<int64_t>& devices) const {
   std::vector<DeviceTypeId> type;
   for (size_t d = 0; d < part.devices.size(); d += static_cast<size_t>(width)) {
@@ -100,10 +101,12 @@ bool Placements::SetData(const Part& part, int64_t samples, int64_t width, Mesh&
       }
     }
   }
+  constexpr double kTooMany = 1e9;  // such samples go elsewhere first
   auto seconds = [&](size_t rank, int64_t n) {
     double each =
         times_.Seconds(type[rank], part.first_block, part.last_block, static_cast<double>(n));
-    return each > 0 ? each : static_cast<double>(n);
+    bool allowed = most.empty() || n <= most[type[rank].index()];
+    return (each > 0 ? each : static_cast<double>(n)) * (allowed ? 1 : kTooMany);
   };
   std::vector<int64_t> shares = ShareSamples(samples, type.size(), seconds);
   MeshAxis axis{"dp", 0};
@@ -147,6 +150,16 @@ std::vector<Strategy> Placements::TensorStrategies(const Part& part, int64_t sam
   return machine->prices->StrategiesOf(*priced);
 }
 
+// Of a micro-batch, as if all its devices were like those of the first group.
+void Placements::SetTimes(const Part& part, int64_t samples, int64_t devices, Stage& stage) const {
+  constexpr double kLeast = 1e-9;
+  DeviceTypeId type = groups_[static_cast<size_t>(std::countr_zero(part.groups))].type;
+  double each = static_cast<double>(samples) / static_cast<double>(devices);
+  double third =
+      std::max(kLeast, times_.Seconds(type, part.first_block, part.last_block, each) / 3);
+  stage.times = {third, third, third};
+}
+
 std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy) const {
   int64_t samples = BatchSize(model_) / policy.microbatches;
   Stage stage;
@@ -167,19 +180,12 @@ std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy)
       strategies = TensorStrategies(part, samples, width);
       if (strategies.empty()) return std::nullopt;
     }
-    if (!SetData(part, samples, width, stage.mesh, devices)) return std::nullopt;
+    if (!SetData(part, samples, width, {}, stage.mesh, devices)) return std::nullopt;
     if (!stage.mesh.axes.empty()) strategies = WithDataAxis(model_, std::move(strategies));
     if (width > 1) stage.mesh.axes.push_back({"tp", width});
   }
   Place(stage.mesh, devices);
-  double third =
-      times_.Seconds(groups_[static_cast<size_t>(std::countr_zero(part.groups))].type,
-                     part.first_block, part.last_block,
-                     static_cast<double>(samples) / static_cast<double>(devices.size())) /
-      3;
-  constexpr double kLeast = 1e-9;
-  third = std::max(third, kLeast);
-  stage.times = {third, third, third};
+  SetTimes(part, samples, static_cast<int64_t>(devices.size()), stage);
   stage.strategies.resize(model_.graph.nodes.size());
   std::vector<NodeId> nodes = NodesOf(model_, stage);
   std::vector<NodeId> side = SideNodesOf(model_, nodes);
@@ -229,7 +235,8 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
   return plan;
 }
 
-std::optional<Plan> Placements::Widened(const Plan& plan, uint32_t groups) const {
+std::optional<Plan> Placements::Widened(const Plan& plan, uint32_t groups,
+                                        const std::vector<int64_t>& most) const {
   if (plan.stages.size() != 1 || plan.chunks != 1) return std::nullopt;
   const Stage& old = plan.stages.front();
   if (old.mesh.axes.empty() || old.mesh.axes.front().name != "dp") return std::nullopt;
@@ -244,10 +251,11 @@ std::optional<Plan> Placements::Widened(const Plan& plan, uint32_t groups) const
   stage.mesh = {};
   std::vector<int64_t> devices;
   int64_t samples = wide.batch / wide.microbatches;
-  if (!SetData(part, samples, width, stage.mesh, devices)) return std::nullopt;
+  if (!SetData(part, samples, width, most, stage.mesh, devices)) return std::nullopt;
   if (stage.mesh.axes.empty()) return std::nullopt;
   stage.mesh.axes.insert(stage.mesh.axes.end(), old.mesh.axes.begin() + 1, old.mesh.axes.end());
   Place(stage.mesh, devices);
+  SetTimes(part, samples, static_cast<int64_t>(devices.size()), stage);
   if (!Verify(wide, problem_.model).empty()) return std::nullopt;
   return wide;
 }
