@@ -1,6 +1,7 @@
 // Plans for unlike devices and links.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <random>
 
 #include "cluster/random_topology.h"
@@ -12,6 +13,7 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
+#include "run_binary.h"
 #include "search/eliminate.h"
 #include "search/judge.h"
 #include "search/links.h"
@@ -92,6 +94,10 @@ TEST(Placements, SharesFollowSpeed) {
   EXPECT_EQ(axis.shares[0] + axis.shares[1], 48);
   double ratio = static_cast<double>(axis.shares[0]) / static_cast<double>(axis.shares[1]);
   EXPECT_NEAR(ratio, 4, 0.5);
+  // Where memory is short on the fast one, the slow one has the rest.
+  std::optional<Plan> less = space.Widened(*plan, 3, {20, INT64_MAX});
+  ASSERT_TRUE(less);
+  EXPECT_EQ(less->stages.at(0).mesh.axes.at(0).shares, (std::vector<int64_t>{20, 28}));
 }
 
 // The greedy shares are the best there are, by trying all.
@@ -194,6 +200,24 @@ TEST(MixedSearch, AtLeastAsGoodAsAnyOneType) {
       EXPECT_LE(all, found.judged.front().result.step_seconds * (1 + 1e-9));
     }
   }
+}
+
+TEST(MixedSearch, MistakesAreOneLine) {
+  TempFolder folder;
+  auto refused = [&](const std::string& cluster, const std::string& options,
+                     const std::vector<std::string>& parts) {
+    std::ofstream(folder / "mixed.yaml") << cluster;
+    ExpectRefused("plan gpt2 --batch 16 " + options + " --cluster " + folder / "mixed.yaml", parts);
+  };
+  std::string link = "link: {name: eth, bandwidth: 1 GB/s, latency: 5 us}\n";
+  std::string two = "nodes: [{preset: dgx-h100, count: 1}, {preset: dgx-a100, count: 1}]\n";
+  refused(two, "", {"mixed.yaml:1: link: missing: 2 members are not connected"});
+  refused(link + "device_types: [{name: slow, memory: 16 GB, memory_bandwidth: 1 TB/s}]\n" +
+              "nodes: [{preset: dgx-h100, count: 1}, {device: slow, devices: 2, count: 1}]\n",
+          "", {"mixed.yaml:2: device_types[0]: no rate above 0"});
+  refused(link + two, "--dp 16 --shares 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0",
+          {"a share of 0: a data rank has 1 to the 16 samples"});
+  refused(link + two, "--dp 16 --shares 100,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", {"a share of 100"});
 }
 
 }  // namespace
