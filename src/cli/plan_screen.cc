@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "cluster/topology.h"
+#include "plan/plan_file.h"
 #include "plan/precision.h"
 #include "plan/save_interval.h"
 #include "report/group_table.h"

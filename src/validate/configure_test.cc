@@ -84,9 +84,11 @@ TEST(ConfigureTest, TheSourceIsTheModel) {
   }
 }
 
+// One of every source; the slow tests lower all.
 TEST(ConfigureTest, SmallRunsLowerToSoundPrograms) {
+  std::set<std::string> sources;
   for (const PublishedRun& run : BundledRuns()) {
-    if (!IsComplete(run) || run.gpus > 64) continue;
+    if (!IsComplete(run) || run.gpus > 64 || !sources.insert(run.source_id).second) continue;
     SCOPED_TRACE(run.id);
     RunSetup setup = Configure(run);
     ASSERT_EQ(setup.reason, "");
