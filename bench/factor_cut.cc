@@ -14,13 +14,12 @@
 //   build/bench/factor_cut [--data tests/data] [--only vgg] [--json]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <tuple>
 
-#include "base/json.h"
 #include "cluster/load.h"
+#include "comparison.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
 #include "plan/expert.h"
@@ -88,18 +87,17 @@ Row Measure(const FactorCase& at, const std::string& data) {
   return row;
 }
 
-void Print(const Row& row) {
+std::string Line(const Row& row) {
   auto milliseconds = [](const Solver& solver) {
     return fmt::format("{:.3f}", -1e3 * solver.by_cut.objective);
   };
-  fmt::print(
+  return fmt::format(
       "{:<56} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8.4f} {:>9.6f} {:>6.0f} "
-      "{:>8.4f} {:>9.6f} {:>6.0f}{}\n",
+      "{:>8.4f} {:>9.6f} {:>6.0f}{}",
       row.at.model, row.at.cluster, row.at.dp, row.operations, row.values, row.per_reader.whole(),
       row.once.whole(), milliseconds(row.per_reader), milliseconds(row.once), row.per_reader.cbc,
       row.per_reader.cut, row.per_reader.ratio(), row.once.cbc, row.once.cut, row.once.ratio(),
       row.wrong() ? " WRONG" : "");
-  std::fflush(stdout);
 }
 
 Json ToJson(const Solver& solver) {
@@ -122,53 +120,32 @@ Json ToJson(const Row& row) {
           {"once", ToJson(row.once)}};
 }
 
-int Run(const std::string& data, const std::string& only, bool json) {
-  if (!json) {
-    fmt::print("{:<56} {:<10} {:>3} {:>6} {:>6} {:>11} {:>21} {:>25} {:>25}\n", "", "", "",
-               "opera-", "", "whole", "saved ms", "per reader, s", "once, s");
-    fmt::print(
-        "{:<56} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8} {:>9} {:>6} {:>8} {:>9} "
-        "{:>6}\n",
-        "model", "cluster", "dp", "tions", "values", "", "once", "", "once", "cbc", "cut", "ratio",
-        "cbc", "cut", "ratio");
-  }
-  Json rows = Json::array();
-  double least = kForbidden;
-  bool wrong = false;
-  for (const FactorCase& at : FactorCases()) {
-    if (at.model.find(only) == std::string::npos) continue;
-    Row row = Measure(at, data);
-    least = std::min(least, row.ratio());
-    wrong = wrong || row.wrong();
-    if (json) {
-      rows.push_back(ToJson(row));
-    } else {
-      Print(row);
-    }
-  }
-  if (json) {
-    fmt::print("{}\n", Json{{"cases", rows}}.dump(2));
-  } else if (least < kForbidden) {
-    fmt::print("the least ratio: {:.0f}\n", least);
-  }
-  return wrong ? 1 : 0;
+std::string TableHead() {
+  return fmt::format("{:<56} {:<10} {:>3} {:>6} {:>6} {:>11} {:>21} {:>25} {:>25}\n", "", "", "",
+                     "opera-", "", "whole", "saved ms", "per reader, s", "once, s") +
+         fmt::format(
+             "{:<56} {:<10} {:>3} {:>6} {:>6} {:>5} {:>5} {:>10} {:>10} {:>8} {:>9} {:>6} {:>8} "
+             "{:>9} {:>6}\n",
+             "model", "cluster", "dp", "tions", "values", "", "once", "", "once", "cbc", "cut",
+             "ratio", "cbc", "cut", "ratio");
 }
 
 }  // namespace
 }  // namespace heddle
 
 int main(int argc, char** argv) {
+  using namespace heddle;
   std::string data = "tests/data", only;
   bool json = false;
   CLI::App app("What replicas compute whole: a minimum cut beside an integer program");
   app.add_option("--data", data, "the folder of the models of test data");
   app.add_option("--only", only, "part of the names of the models");
   app.add_flag("--json", json, "one JSON object");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return heddle::Run(data, only, json);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
+  return ParseAndRun(app, argc, argv, [&] {
+    std::vector<FactorCase> cases = FactorCases();
+    std::erase_if(cases,
+                  [&](const FactorCase& at) { return at.model.find(only) == std::string::npos; });
+    return Compare(cases, json, TableHead(),
+                   [&](const FactorCase& at) { return Measure(at, data); });
+  });
 }

@@ -15,12 +15,11 @@
 //   build/bench/vs_ilp [--seconds 120] [--only t5] [--json]
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <tuple>
 
-#include "base/json.h"
 #include "cluster/load.h"
+#include "comparison.h"
 #include "frontend/families/built_in.h"
 #include "search/eliminate.h"
 #include "search/ilp.h"
@@ -95,18 +94,17 @@ Row Measure(const Case& at, double seconds) {
   return row;
 }
 
-void Print(const Row& row) {
+std::string Line(const Row& row) {
   std::string mesh = row.at.nodes == 1 ? "8" : fmt::format("{}x8", row.at.nodes);
   std::string worse = "nothing found";
   if (row.worse()) worse = fmt::format("{:+.1e}", *row.worse());
   if (!row.ours) worse = "no table fits";
   if (row.wrong()) worse += " WRONG";
-  fmt::print(
-      "{:<25} {:>4} {:>9} {:>6} {:>7} {:>8} {:>6.2f} {:>9.3f} {:>10.6f} {:>10.6f} {:>9} {:>10}\n",
+  return fmt::format(
+      "{:<25} {:>4} {:>9} {:>6} {:>7} {:>8} {:>6.2f} {:>9.3f} {:>10.6f} {:>10.6f} {:>9} {:>10}",
       row.at.name, mesh, row.variables, row.pairs, row.choices, row.ilp.columns, row.make, row.cbc,
       row.folded, row.whole, fmt::format("{}{:.0f}", row.ilp.proven ? "" : ">= ", row.ratio()),
       worse);
-  std::fflush(stdout);
 }
 
 Json ToJson(const Row& row) {
@@ -121,38 +119,18 @@ Json ToJson(const Row& row) {
   return json;
 }
 
-int Run(double seconds, const std::string& only, bool json) {
-  if (!json) {
-    fmt::print("{:<25} {:>4} {:>9} {:>6} {:>7} {:>8} {:>6} {:>9} {:>10} {:>10} {:>9} {:>10}\n", "",
-               "mesh", "variables", "pairs", "choices", "columns", "make s", "cbc s", "folded s",
-               "whole s", "ratio", "cbc worse");
-  }
-  Json rows = Json::array();
-  double least = kForbidden;
-  bool wrong = false;
-  for (const Case& at : Cases()) {
-    if (at.name.find(only) == std::string::npos) continue;
-    Row row = Measure(at, seconds);
-    least = std::min(least, row.ratio());
-    wrong = wrong || row.wrong();
-    if (json) {
-      rows.push_back(ToJson(row));
-    } else {
-      Print(row);
-    }
-  }
-  if (json) {
-    fmt::print("{}\n", Json{{"limit_seconds", seconds}, {"cases", rows}}.dump(2));
-  } else if (least < kForbidden) {
-    fmt::print("the least ratio: {:.0f}\n", least);
-  }
-  return wrong ? 1 : 0;
+std::string TableHead() {
+  return fmt::format(
+      "{:<25} {:>4} {:>9} {:>6} {:>7} {:>8} {:>6} {:>9} {:>10} {:>10} {:>9} {:>10}\n", "", "mesh",
+      "variables", "pairs", "choices", "columns", "make s", "cbc s", "folded s", "whole s", "ratio",
+      "cbc worse");
 }
 
 }  // namespace
 }  // namespace heddle
 
 int main(int argc, char** argv) {
+  using namespace heddle;
   double seconds = 120;
   std::string only;
   bool json = false;
@@ -160,11 +138,10 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", seconds, "that CBC may take for a problem");
   app.add_option("--only", only, "part of the names of the problems to solve");
   app.add_flag("--json", json, "one JSON object");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return heddle::Run(seconds, only, json);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 2;
-  }
+  return ParseAndRun(app, argc, argv, [&] {
+    std::vector<Case> cases = Cases();
+    std::erase_if(cases, [&](const Case& at) { return at.name.find(only) == std::string::npos; });
+    return Compare(cases, json, TableHead(), [&](const Case& at) { return Measure(at, seconds); },
+                   {{"limit_seconds", seconds}});
+  });
 }

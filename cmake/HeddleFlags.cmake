@@ -23,6 +23,10 @@ target_compile_options(heddle_flags INTERFACE
   "-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(heddle_flags INTERFACE -Werror)
+  if(HEDDLE_UNITY)
+    # A class that a file keeps to itself may hold types of its unnamed namespace; included, GCC takes it for a header's.
+    target_compile_options(heddle_flags INTERFACE -Wno-subobject-linkage)
+  endif()
   if(HEDDLE_SANITIZE)
     # Instrumented code confuses these two.
     target_compile_options(heddle_flags INTERFACE -Wno-maybe-uninitialized -Wno-tsan)

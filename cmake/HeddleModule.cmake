@@ -68,12 +68,6 @@ function(heddle_header target owner)
   endif()
 endfunction()
 
-# Files whose time goes into the templates of a library, the same ones for each, are compiled eight at a time. Names
-# in their unnamed namespaces must then differ within the target.
-function(heddle_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HEDDLE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
-endfunction()
-
 set(HEDDLE_PLAIN_HEADERS
   <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <set> <string> <string_view> <vector>
   <fmt/format.h> <nlohmann/json.hpp>)
@@ -89,7 +83,6 @@ endfunction()
 
 function(heddle_torch_header target)
   heddle_header(${target} heddle_runtime <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <torch/types.h>)
-  heddle_unity(${target})
 endfunction()
 
 function(heddle_module name)
@@ -144,9 +137,6 @@ function(heddle_module name)
     heddle_torch_header(${library})
   elseif(sources)
     heddle_plain_header(${library})
-  endif()
-  if(name STREQUAL "cli")
-    heddle_unity(${library})
   endif()
 
   if(BUILD_TESTING)
@@ -307,6 +297,9 @@ function(heddle_whole_tests)
     if(torch AND quick)
       list(APPEND quick ${shared})
     endif()
+    if(torch AND slow)
+      list(APPEND slow "${CMAKE_SOURCE_DIR}/${folder}/plan_harness_test.cc")  # without tests of its own, too
+    endif()
     set(targets)
     if(quick)
       heddle_add_test(heddle_${name}_test ${library} ${name} ${name} ${shards} ${quick})
@@ -323,7 +316,6 @@ function(heddle_whole_tests)
         heddle_torch_header(${target})
       else()
         heddle_test_header(${target})
-        heddle_unity(${target})
       endif()
     endforeach()
   endforeach()

@@ -6,6 +6,7 @@
 
 #include "cluster/random_topology.h"
 #include "cluster/select.h"
+#include "cluster/testing.h"
 #include "cluster/topology.h"
 #include "cluster/yaml.h"
 #include "frontend/families/built_in.h"
@@ -75,15 +76,7 @@ TEST(Placements, AnyStrategyIsASoundPlan) {
 
 TEST(Placements, SharesFollowSpeed) {
   Model model = Analyse(BuildModel("gpt:layers=2,hidden=1024,heads=8,seq=256,vocab=1000,batch=48"));
-  Cluster cluster = ClusterFromYaml(
-      "device_types:\n"
-      "  - {name: fast, memory: 32 GiB, memory_bandwidth: 800 GB/s, fp32: 40 TFLOP/s}\n"
-      "  - {name: slow, memory: 32 GiB, memory_bandwidth: 200 GB/s, fp32: 10 TFLOP/s}\n"
-      "link: {name: wide, bandwidth: 1 TB/s, latency: 1 us}\n"
-      "nodes:\n"
-      "  - {name: a, count: 1, device: fast, devices: 1}\n"
-      "  - {name: b, count: 1, device: slow, devices: 1}\n",
-      "pair");
+  Cluster cluster = FastAndSlow();
   SearchProblem problem = ProblemOf(model, cluster);
   Model computed = WithComputeType(model, problem.precision);
   Placements space(problem, computed);

@@ -84,12 +84,7 @@ void Measure(Transport& transport, int64_t batch, int64_t width, int64_t layers,
   Model model = Mlp(batch, width, layers);
   Cluster cluster = LoadCluster(fmt::format("local:{}", transport.size()));
   Batch samples = SyntheticBatch(model.graph, 1);
-  auto data = [&](int64_t, Block rows) {
-    Batch part;
-    for (const auto& [name, tensor] : samples)
-      part[name] = tensor.narrow(0, rows.begin, rows.size());
-    return part;
-  };
+  auto data = [&](int64_t, Block rows) { return RowsOf(samples, rows); };
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
   for (int r = 0; r < transport.size(); ++r) ranks[static_cast<size_t>(r)] = r;
   GroupHandle all = transport.AddGroup(ranks);

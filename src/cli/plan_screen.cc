@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "cluster/topology.h"
+#include "plan/plan_file.h"
 #include "plan/precision.h"
 #include "plan/save_interval.h"
 #include "report/group_table.h"
@@ -37,9 +38,7 @@ double Count(const Shape& shape) {
 StageRow Describe(const Model& model, const Stage& stage) {
   StageRow row;
   std::set<ValueId> seen;
-  std::vector<NodeId> nodes = NodesOf(model, stage);
-  for (NodeId id : SideNodesOf(model, nodes)) nodes.push_back(id);
-  for (NodeId id : nodes) {
+  for (NodeId id : NodesAndSideNodesOf(model, stage)) {
     const Node& node = model.graph.node(id);
     for (size_t o = 0; o < node.operands.size(); ++o) {
       const Value& value = model.graph.value(node.operands[o]);

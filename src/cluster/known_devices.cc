@@ -17,7 +17,7 @@ const Link kPcie5 = {"pcie5", 63e9, 5e-6};
 // Power9 to V100: two NVLink 2 bricks of 25 GB/s.
 const Link kNvlinkHost = {"nvlink2-host", 50e9, 5e-6};
 
-std::vector<DeviceType> Table() {
+std::vector<DeviceType> DeviceTable() {
   const auto gib = [](std::int64_t count) { return kGiB * count; };
   return {
       // Tesla P100 data sheet, PCIe with 12 GB: 9.3 fp32, 18.7 fp16 TFLOPS; 549 GB/s.
@@ -103,7 +103,7 @@ std::vector<DeviceType> Table() {
 }  // namespace
 
 std::span<const DeviceType> KnownDevices() {
-  static const std::vector<DeviceType> table = Table();
+  static const std::vector<DeviceType> table = DeviceTable();
   return table;
 }
 

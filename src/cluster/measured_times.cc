@@ -9,12 +9,12 @@ namespace heddle {
 namespace {
 
 // Where a value lies on a rising axis: between entries `low` and `low + 1`, at `part` of the way.
-struct Place {
+struct GridPlace {
   size_t low = 0;
   double part = 0;
 };
 
-Place PlaceOn(const std::vector<double>& axis, double value) {
+GridPlace PlaceOn(const std::vector<double>& axis, double value) {
   if (value <= axis.front() || axis.size() == 1) return {0, 0};
   if (value >= axis.back()) return {axis.size() - 2, 1};
   size_t high =
@@ -38,11 +38,11 @@ double TimeCurve::SecondsAt(double size) const {
 
 double RateTable::RateAt(double at_m, double at_n, double at_k) const {
   HEDDLE_CHECK(!rates.empty(), "a table without rates");
-  const Place pm = PlaceOn(m, at_m), pn = PlaceOn(n, at_n), pk = PlaceOn(k, at_k);
+  const GridPlace pm = PlaceOn(m, at_m), pn = PlaceOn(n, at_n), pk = PlaceOn(k, at_k);
   double sum = 0;
   for (size_t corner = 0; corner < 8; ++corner) {
     double weight = 1;
-    auto index = [&](const Place& place, size_t bit) {
+    auto index = [&](const GridPlace& place, size_t bit) {
       bool high = (corner >> bit & 1) != 0;
       weight *= high ? place.part : 1 - place.part;
       return place.low + (high && place.part > 0 ? 1 : 0);

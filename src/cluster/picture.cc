@@ -91,8 +91,8 @@ class Drawing {
 };
 
 // Rows of cells; `left` columns stand to the left, the others to the right.
-std::string Table(const std::vector<std::vector<std::string>>& rows,
-                  const std::vector<std::size_t>& left) {
+std::string TableText(const std::vector<std::vector<std::string>>& rows,
+                      const std::vector<std::size_t>& left) {
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -134,7 +134,7 @@ std::string DeviceTable(const Cluster& cluster) {
       rows.back().push_back(value > 0 ? fmt::format("{:.4g}", value / 1e12) : "-");
     }
   }
-  return Table(rows, {0});
+  return TableText(rows, {0});
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ std::string DrawPresets() {
                     link(preset.link), link(preset.network),
                     preset.uplink.bandwidth > 0 ? Bandwidth(preset.uplink.bandwidth) : "-"});
   }
-  return Table(rows, {0, 2, 4, 5});
+  return TableText(rows, {0, 2, 4, 5});
 }
 
 }  // namespace heddle

@@ -11,7 +11,7 @@ Link Infiniband(double gbit_per_second) { return {"infiniband", gbit_per_second 
 Link Ethernet(double gbit_per_second) { return {"ethernet", gbit_per_second * kGbit, 30e-6}; }
 Link Efa(double gbit_per_second) { return {"efa", gbit_per_second * kGbit, 15e-6}; }
 
-std::vector<Preset> Table() {
+std::vector<Preset> PresetTable() {
   const auto gib = [](std::int64_t count) { return kGiB * count; };
   std::vector<Preset> table;
 
@@ -211,7 +211,7 @@ std::vector<Preset> Table() {
 }  // namespace
 
 std::span<const Preset> Presets() {
-  static const std::vector<Preset> table = Table();
+  static const std::vector<Preset> table = PresetTable();
   return table;
 }
 

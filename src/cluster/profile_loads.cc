@@ -13,9 +13,9 @@ namespace {
 constexpr double kMaxNumber = 1e30;
 
 // Reads one value and knows where it stands.
-class Reader {
+class JsonReader {
  public:
-  Reader(const Json& json, std::string_view what, std::string path)
+  JsonReader(const Json& json, std::string_view what, std::string path)
       : json_(json), what_(what), path_(std::move(path)) {}
 
   [[noreturn]] void Fail(std::string_view remedy) const {
@@ -42,7 +42,7 @@ class Reader {
     if (!json_.is_array() || json_.size() > kMaxProfileEntries)
       Fail(fmt::format("expected a list of at most {}", kMaxProfileEntries));
     for (size_t i = 0; i < json_.size(); ++i)
-      use(Reader(json_[i], what_, fmt::format("{}[{}]", path_, i)));
+      use(JsonReader(json_[i], what_, fmt::format("{}[{}]", path_, i)));
   }
   // Calls use(key, reader) for every field.
   template <typename Use>
@@ -50,12 +50,12 @@ class Reader {
     if (!json_.is_object() || json_.size() > kMaxProfileEntries)
       Fail(fmt::format("expected an object of at most {} fields", kMaxProfileEntries));
     for (const auto& [key, value] : json_.items())
-      use(key, Reader(value, what_, fmt::format("{}.{}", path_, key)));
+      use(key, JsonReader(value, what_, fmt::format("{}.{}", path_, key)));
   }
   std::vector<double> Numbers() const {
     std::vector<double> numbers;
     if (json_.is_array() && json_.size() <= kMaxProfileEntries) numbers.reserve(json_.size());
-    EachOfList([&](const Reader& at) { numbers.push_back(at.Number()); });
+    EachOfList([&](const JsonReader& at) { numbers.push_back(at.Number()); });
     return numbers;
   }
   std::vector<double> Rising() const {
@@ -74,9 +74,9 @@ class Reader {
   std::string path_;
 };
 
-TimeCurve CurveOf(const Reader& at) {
+TimeCurve CurveOf(const JsonReader& at) {
   TimeCurve curve;
-  at.EachOfList([&](const Reader& entry) {
+  at.EachOfList([&](const JsonReader& entry) {
     std::vector<double> pair = entry.Numbers();
     if (pair.size() != 2) entry.Fail("expected [size, seconds]");
     if (!curve.empty() && pair[0] <= curve.points.back().size) entry.Fail("sizes must rise");
@@ -86,9 +86,9 @@ TimeCurve CurveOf(const Reader& at) {
   return curve;
 }
 
-RateTable TableOf(const Reader& at) {
+RateTable TableOf(const JsonReader& at) {
   RateTable table;
-  at.EachField([&](const std::string& key, const Reader& field) {
+  at.EachField([&](const std::string& key, const JsonReader& field) {
     if (key == "m") {
       table.m = field.Rising();
     } else if (key == "n") {
@@ -107,9 +107,9 @@ RateTable TableOf(const Reader& at) {
   return table;
 }
 
-OpTimes OpOf(const Reader& at) {
+OpTimes OpOf(const JsonReader& at) {
   OpTimes times;
-  at.EachField([&](const std::string& key, const Reader& field) {
+  at.EachField([&](const std::string& key, const JsonReader& field) {
     if (key == "forward") {
       times.forward = CurveOf(field);
     } else if (key == "backward") {
@@ -121,12 +121,12 @@ OpTimes OpOf(const Reader& at) {
   return times;
 }
 
-KernelTimes KernelsOf(const Reader& at) {
+KernelTimes KernelsOf(const JsonReader& at) {
   KernelTimes kernels;
-  at.EachField([&](const std::string& key, const Reader& field) {
+  at.EachField([&](const std::string& key, const JsonReader& field) {
     if (key == "ops") {
       field.EachField(
-          [&](const std::string& op, const Reader& entry) { kernels.ops[op] = OpOf(entry); });
+          [&](const std::string& op, const JsonReader& entry) { kernels.ops[op] = OpOf(entry); });
       return;
     }
     auto found = std::find(kTimeTableNames.begin(), kTimeTableNames.end(), key);
@@ -136,11 +136,11 @@ KernelTimes KernelsOf(const Reader& at) {
   return kernels;
 }
 
-LoadTimes LoadOf(const Reader& at) {
+LoadTimes LoadOf(const JsonReader& at) {
   LoadTimes load;
   load.ranks = 0;
   bool view = false;
-  at.EachField([&](const std::string& key, const Reader& field) {
+  at.EachField([&](const std::string& key, const JsonReader& field) {
     if (key == "ranks") {
       double ranks = field.Number();
       if (ranks != std::floor(ranks) || ranks > 1 << 20) field.Fail("expected a number of ranks");
@@ -161,11 +161,11 @@ LoadTimes LoadOf(const Reader& at) {
     } else if (key == "update") {
       load.update = CurveOf(field);
     } else if (key == "transfers") {
-      field.EachField([&](const std::string& kind, const Reader& entry) {
+      field.EachField([&](const std::string& kind, const JsonReader& entry) {
         load.transfers[kind] = CurveOf(entry);
       });
     } else if (key == "kernels") {
-      field.EachField([&](const std::string& dtype, const Reader& entry) {
+      field.EachField([&](const std::string& dtype, const JsonReader& entry) {
         load.kernels[dtype] = KernelsOf(entry);
       });
     } else {
@@ -205,7 +205,7 @@ Json ToJson(const KernelTimes& kernels) {
 
 std::vector<LoadTimes> LoadsFromJson(const Json& json, std::string_view what) {
   std::vector<LoadTimes> loads;
-  Reader(json, what, "loads").EachOfList([&](const Reader& at) {
+  JsonReader(json, what, "loads").EachOfList([&](const JsonReader& at) {
     loads.push_back(LoadOf(at));
     if (loads.size() > 1 && loads.back().ranks <= loads[loads.size() - 2].ranks)
       at.Fail("numbers of ranks must rise");

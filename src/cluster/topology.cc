@@ -29,14 +29,14 @@ std::vector<std::int64_t> GroupSizes(const Cluster& cluster) {
 DeviceId Device(std::int64_t number) { return DeviceId{static_cast<std::int32_t>(number)}; }
 
 // Where a device stands in a group that holds it.
-struct Place {
+struct MemberPlace {
   const Members* members = nullptr;
   std::int64_t member = 0;  // index among all members of the group
   std::int64_t first = 0;   // first device of that member
 };
 
-Place Find(const Group& group, const std::vector<std::int64_t>& sizes, std::int64_t first,
-           std::int64_t device) {
+MemberPlace FindMember(const Group& group, const std::vector<std::int64_t>& sizes,
+                       std::int64_t first, std::int64_t device) {
   std::int64_t member = 0;
   for (const Members& members : group.members) {
     const std::int64_t each = DevicesOf(sizes, members);
@@ -53,7 +53,7 @@ Place Find(const Group& group, const std::vector<std::int64_t>& sizes, std::int6
 // One step of the way from the whole cluster down to a device.
 struct Step {
   GroupSpan span;
-  Place place;
+  MemberPlace place;
 };
 
 std::vector<Step> StepsTo(const Cluster& cluster, DeviceId device) {
@@ -63,7 +63,7 @@ std::vector<Step> StepsTo(const Cluster& cluster, DeviceId device) {
   GroupId id = cluster.root();
   std::int64_t first = 0;
   while (id.valid()) {
-    const Place place = Find(cluster.group(id), sizes, first, device.value);
+    const MemberPlace place = FindMember(cluster.group(id), sizes, first, device.value);
     steps.push_back({{id, Device(first), sizes[id.index()]}, place});
     id = place.members->group;
     first = place.first;

@@ -27,9 +27,9 @@ const Keys kPartKeys = {"name",   "count",  "topology", "dims", "link",
 const Keys kDeviceKeys = {
     "name", "fp32", "tf32", "fp16", "bf16", "fp8", "memory", "memory_bandwidth", "host"};
 
-class Reader {
+class ClusterReader {
  public:
-  explicit Reader(std::string_view file) : file_(file) {}
+  explicit ClusterReader(std::string_view file) : file_(file) {}
 
   Cluster Read(const YamlValue& root) {
     const YamlFields top(root, file_, "", kTopKeys);
@@ -269,7 +269,7 @@ class Reader {
 
 Cluster ClusterFromYaml(std::string_view text, std::string_view what) {
   const YamlValue root = ParseYaml(text, what);
-  return Reader(what).Read(root);
+  return ClusterReader(what).Read(root);
 }
 
 }  // namespace heddle

@@ -21,8 +21,6 @@ constexpr double kInner = 3e-6, kOuter = 5e-6;   // seconds a hop
 constexpr double kBytes = 1e6 + 1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-DeviceId D(std::int64_t i) { return DeviceId{static_cast<std::int32_t>(i)}; }
-
 std::vector<DeviceId> Range(std::int64_t count, std::int64_t first = 0, std::int64_t step = 1) {
   std::vector<DeviceId> devices;
   for (std::int64_t i = 0; i < count; ++i) devices.push_back(D(first + i * step));

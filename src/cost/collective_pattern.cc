@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-struct Part {
+struct MemberRun {
   std::size_t begin = 0, end = 0;  // of the sorted members
   std::int32_t spot = -1;          // -1: a device
 
@@ -55,7 +55,7 @@ class Weaver {
     pattern_.groups = 1;
     if (members_.size() == 1) return std::move(pattern_);
     std::int32_t top = 0;
-    std::vector<Part> parts = Split(top, 0, members_.size());
+    std::vector<MemberRun> parts = Split(top, 0, members_.size());
     while (parts.size() == 1) {
       top = parts[0].spot;
       parts = Split(top, 0, members_.size());
@@ -81,10 +81,10 @@ class Weaver {
   }
 
   // The parts of members [begin, end), all in one spot.
-  std::vector<Part> Split(std::int32_t at, std::size_t begin, std::size_t end) const {
-    std::vector<Part> parts;
+  std::vector<MemberRun> Split(std::int32_t at, std::size_t begin, std::size_t end) const {
+    std::vector<MemberRun> parts;
     while (begin < end) {
-      Part part{begin, begin + 1, -1};
+      MemberRun part{begin, begin + 1, -1};
       std::int32_t inner = network_.LeafOf(members_[begin]);
       if (inner != at) {
         while (spot(inner).parent != at) inner = spot(inner).parent;
@@ -99,13 +99,13 @@ class Weaver {
   }
 
   Latencies Visit(std::int32_t at, std::size_t begin, std::size_t end) {
-    const std::vector<Part> parts = Split(at, begin, end);
+    const std::vector<MemberRun> parts = Split(at, begin, end);
     const auto g = static_cast<std::int64_t>(end - begin);
     Latencies own;
     if (parts.size() > 1) own = Level(at, parts, g);
     if (at != top_) Uplinks(at, begin, end);
     Latencies inside;
-    for (const Part& part : parts) {
+    for (const MemberRun& part : parts) {
       Latencies inner;
       if (part.spot >= 0) inner = Visit(part.spot, part.begin, part.end);
       if (own.direct > 0) {
@@ -139,10 +139,10 @@ class Weaver {
 
   // The links between the parts of a group. Latencies are those of this level alone; `direct` is
   // that of one message.
-  Latencies Level(std::int32_t at, const std::vector<Part>& parts, std::int64_t g) {
+  Latencies Level(std::int32_t at, const std::vector<MemberRun>& parts, std::int64_t g) {
     const Group& group = network_.cluster().group(spot(at).group);
     double beside = 0;  // on uplinks
-    for (const Part& part : parts) {
+    for (const MemberRun& part : parts) {
       beside = std::max(beside, 2 * network_.ExitLatency(at, members_[part.begin]));
     }
     const double hop = group.link.latency + beside;
@@ -167,9 +167,9 @@ class Weaver {
     return at == top_ ? 1 : Ratio(g - h, g);
   }
 
-  void Ports(std::int32_t at, const std::vector<Part>& parts, std::int64_t g) {
+  void Ports(std::int32_t at, const std::vector<MemberRun>& parts, std::int64_t g) {
     const Network::Spot& here = spot(at);
-    for (const Part& part : parts) {
+    for (const MemberRun& part : parts) {
       const std::int64_t h = part.size();
       double share = at == top_ ? Ratio(1, h) : Ratio(g - h, g * h);
       if (all_to_all_) share = Ratio(g - h, pattern_.members);
@@ -180,12 +180,12 @@ class Weaver {
     }
   }
 
-  void Mesh(std::int32_t at, const std::vector<Part>& parts, std::int64_t g) {
+  void Mesh(std::int32_t at, const std::vector<MemberRun>& parts, std::int64_t g) {
     const auto others = static_cast<double>(parts.size() - 1);
     std::vector<LinkId> hop;
-    for (const Part& from : parts) {
+    for (const MemberRun& from : parts) {
       const double passed = Passed(at, g, from.size()) / others;
-      for (const Part& to : parts) {
+      for (const MemberRun& to : parts) {
         if (&from == &to) continue;
         hop.clear();
         network_.AppendHops(spot(at), MemberOf(at, from), MemberOf(at, to), hop);
@@ -194,11 +194,12 @@ class Weaver {
     }
   }
 
-  Latencies Torus(std::int32_t at, const std::vector<Part>& parts, std::int64_t g, double beside) {
+  Latencies Torus(std::int32_t at, const std::vector<MemberRun>& parts, std::int64_t g,
+                  double beside) {
     const Group& group = network_.cluster().group(spot(at).group);
     std::vector<TorusPart> torus_parts;
     std::int64_t furthest = 0;
-    for (const Part& part : parts) {
+    for (const MemberRun& part : parts) {
       torus_parts.push_back({MemberOf(at, part), part.size(), Passed(at, g, part.size())});
       furthest =
           std::max(furthest, HopsBetween(group, torus_parts[0].member, torus_parts.back().member));
@@ -226,7 +227,7 @@ class Weaver {
     return sum - quickest;
   }
 
-  std::int64_t MemberOf(std::int32_t at, const Part& part) const {
+  std::int64_t MemberOf(std::int32_t at, const MemberRun& part) const {
     return network_.MemberOf(at, members_[part.begin]);
   }
 

@@ -20,14 +20,14 @@ std::int64_t WaysAlong(std::int64_t size) { return std::min<std::int64_t>(size -
 std::int64_t DimCount(const Group& group) {
   return group.topology == Topology::kRing ? 1 : static_cast<std::int64_t>(group.dims.size());
 }
-std::int64_t Dim(const Group& group, std::int64_t members, std::int64_t dim) {
+std::int64_t DimSize(const Group& group, std::int64_t members, std::int64_t dim) {
   return group.topology == Topology::kRing ? members : group.dims[static_cast<std::size_t>(dim)];
 }
 
 std::int64_t HopLinksPerMember(const Group& group, std::int64_t members) {
   if (group.topology == Topology::kMesh) return members - 1;
   std::int64_t ways = 0;
-  for (std::int64_t i = 0; i < DimCount(group); ++i) ways += WaysAlong(Dim(group, members, i));
+  for (std::int64_t i = 0; i < DimCount(group); ++i) ways += WaysAlong(DimSize(group, members, i));
   return ways;
 }
 
@@ -37,7 +37,7 @@ std::int64_t Neighbour(const Group& group, std::int64_t members, std::int64_t fr
   if (group.topology == Topology::kMesh) return way < from ? way : way + 1;
   std::int64_t stride = 1;
   for (std::int64_t i = DimCount(group); i-- > 0;) {
-    const std::int64_t size = Dim(group, members, i);
+    const std::int64_t size = DimSize(group, members, i);
     if (way < WaysAlong(size)) {
       const std::int64_t at = from / stride % size;
       const std::int64_t next = (at + (way == 0 ? 1 : size - 1)) % size;
@@ -199,7 +199,7 @@ LinkId Network::Hop(const Spot& spot, std::int64_t member, std::size_t dim, bool
   const std::int64_t members = member_counts_[spot.group.index()];
   std::int64_t way = down ? 1 : 0;
   for (std::int64_t i = DimCount(group); i-- > static_cast<std::int64_t>(dim) + 1;) {
-    way += WaysAlong(Dim(group, members, i));
+    way += WaysAlong(DimSize(group, members, i));
   }
   return At(spot.hops + member * HopLinksPerMember(group, members) + way);
 }
@@ -216,7 +216,7 @@ void Network::AppendHops(const Spot& spot, std::int64_t from, std::int64_t to,
   std::int64_t stride = 1;
   std::int64_t way = 0;  // the first along this dimension
   for (std::int64_t i = DimCount(group); i-- > 0;) {
-    const std::int64_t size = Dim(group, members, i);
+    const std::int64_t size = DimSize(group, members, i);
     std::int64_t at = from / stride % size;
     const std::int64_t goal = to / stride % size;
     const std::int64_t up = (goal - at + size) % size;

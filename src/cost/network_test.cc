@@ -13,8 +13,6 @@
 namespace heddle {
 namespace {
 
-DeviceId D(std::int64_t i) { return DeviceId{static_cast<std::int32_t>(i)}; }
-
 std::vector<std::string> Names(const Network& net, DeviceId from, DeviceId to) {
   std::vector<std::string> names;
   for (const LinkId link : net.RouteBetween(from, to).links) names.push_back(net.Name(link));

@@ -11,6 +11,8 @@
 
 namespace heddle {
 
+inline DeviceId D(std::int64_t i) { return DeviceId{static_cast<std::int32_t>(i)}; }
+
 class RandomClusterMaker {
  public:
   explicit RandomClusterMaker(std::uint64_t seed) : seed_(seed) {}

@@ -11,7 +11,7 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-std::int64_t Product(std::span<const std::int64_t> numbers) {
+std::int64_t ProductOf(std::span<const std::int64_t> numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{1}, std::multiplies<>());
 }
 
@@ -118,7 +118,7 @@ Numbers LineLoads(std::span<const std::int64_t> from, std::span<const std::int64
 TorusSteps AppendRingTraffic(const Network& network, const Network::Spot& spot,
                              std::span<const TorusPart> parts, std::vector<LinkLoad>& loads) {
   const Numbers dims = network.Dims(spot);
-  Gather gather(network, spot, Product(dims));
+  Gather gather(network, spot, ProductOf(dims));
   TorusSteps steps;
   std::vector<Axis> axes;
   std::int64_t stride = 1, box = 1;
@@ -163,7 +163,7 @@ void AppendAllToAllTraffic(const Network& network, const Network::Spot& spot,
                            std::span<const TorusPart> parts, double bytes_each,
                            std::vector<LinkLoad>& loads) {
   const Numbers dims = network.Dims(spot);
-  const std::int64_t members = Product(dims);
+  const std::int64_t members = ProductOf(dims);
   Gather gather(network, spot, members);
   // The last dimension is passed first: along dimension d a message has its sender's coordinates in
   // the dimensions before d, its receiver's in those after.

@@ -23,9 +23,9 @@ constexpr int64_t kDefaultGroup =
     64;  // of tokens that share out the room of experts: small is cheap
 
 // Typed access to the keys of a config; errors name file and key.
-class Config {
+class ConfigFile {
  public:
-  Config(Json json, std::string path) : json_(std::move(json)), path_(std::move(path)) {
+  ConfigFile(Json json, std::string path) : json_(std::move(json)), path_(std::move(path)) {
     if (!json_.is_object()) Refuse("expected an object with a model's configuration");
   }
 
@@ -116,7 +116,8 @@ struct Translation {
 };
 
 // Activations under their names there; `gated` has a third matrix.
-const char* Activation(const Config& c, std::string_view key, const std::string& name, bool gated) {
+const char* Activation(const ConfigFile& c, std::string_view key, const std::string& name,
+                       bool gated) {
   if (name.find("gelu") != std::string::npos) return gated ? "geglu" : "gelu";
   if (name == "silu" || name == "swish") return gated ? "swiglu" : "silu";
   if (name == "relu" && !gated) return "relu";
@@ -127,7 +128,7 @@ const char* Activation(const Config& c, std::string_view key, const std::string&
 
 void SetSequence(Translation& t, int64_t longest) { t.Set("seq", std::min(longest, kDefaultSeq)); }
 
-Translation FromGpt2(const Config& c) {
+Translation FromGpt2(const ConfigFile& c) {
   int64_t hidden = c.Int("n_embd", 768), heads = c.Int("n_head", 12);
   c.RequireMultiple("n_embd", hidden, "n_head", heads);
   int64_t positions = c.Int("n_positions", 1024);
@@ -143,7 +144,7 @@ Translation FromGpt2(const Config& c) {
 }
 
 // llama, mistral, qwen2 and mixtral share their keys.
-Translation FromLlama(const Config& c, bool qkv_bias) {
+Translation FromLlama(const ConfigFile& c, bool qkv_bias) {
   int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
   int64_t kv_heads = c.Int("num_key_value_heads", heads);
   c.RequireMultiple("num_attention_heads", heads, "num_key_value_heads", kv_heads);
@@ -160,13 +161,13 @@ Translation FromLlama(const Config& c, bool qkv_bias) {
   return t;
 }
 
-Translation FromLlamaItself(const Config& c) {
+Translation FromLlamaItself(const ConfigFile& c) {
   return FromLlama(c, c.Flag("attention_bias", false));
 }
-Translation FromMistral(const Config& c) { return FromLlama(c, false); }
-Translation FromQwen2(const Config& c) { return FromLlama(c, true); }
+Translation FromMistral(const ConfigFile& c) { return FromLlama(c, false); }
+Translation FromQwen2(const ConfigFile& c) { return FromLlama(c, true); }
 
-Translation FromMixtral(const Config& c) {
+Translation FromMixtral(const ConfigFile& c) {
   Translation t = FromLlama(c, false);
   int64_t experts = c.Int("num_local_experts", 8), top_k = c.Int("num_experts_per_tok", 2);
   if (top_k > experts) {
@@ -176,7 +177,7 @@ Translation FromMixtral(const Config& c) {
   return t.Set("experts", experts).Set("top_k", top_k).Set("capacity_factor", int64_t{1});
 }
 
-Translation FromNeox(const Config& c) {
+Translation FromNeox(const ConfigFile& c) {
   int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
   c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   double share = c.Real("rotary_pct", 0.25);
@@ -196,7 +197,7 @@ Translation FromNeox(const Config& c) {
   return t;
 }
 
-Translation FromOpt(const Config& c) {
+Translation FromOpt(const ConfigFile& c) {
   int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
   c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   if (!c.Flag("do_layer_norm_before", true) || c.Int("word_embed_proj_dim", hidden) != hidden) {
@@ -216,7 +217,7 @@ Translation FromOpt(const Config& c) {
   return t;
 }
 
-Translation FromBert(const Config& c) {
+Translation FromBert(const ConfigFile& c) {
   int64_t hidden = c.Int("hidden_size", 768), heads = c.Int("num_attention_heads", 12);
   c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   int64_t positions = c.Int("max_position_embeddings", 512);
@@ -228,7 +229,7 @@ Translation FromBert(const Config& c) {
   return t;
 }
 
-Translation FromT5(const Config& c) {
+Translation FromT5(const ConfigFile& c) {
   std::string mlp = c.Text("feed_forward_proj", "relu");
   if (mlp != "relu" && mlp != "gated-gelu") {
     c.Refuse("feed_forward_proj", Json(mlp), "neither relu nor gated-gelu");
@@ -246,7 +247,7 @@ Translation FromT5(const Config& c) {
   return t;
 }
 
-Translation FromVit(const Config& c) {
+Translation FromVit(const ConfigFile& c) {
   int64_t hidden = c.Int("hidden_size", 768), heads = c.Int("num_attention_heads", 12);
   c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   int64_t image = c.Int("image_size", 224), patch = c.Int("patch_size", 16);
@@ -259,7 +260,7 @@ Translation FromVit(const Config& c) {
 
 struct ModelType {
   std::string name;
-  Translation (*translate)(const Config&);
+  Translation (*translate)(const ConfigFile&);
 };
 
 const std::vector<ModelType>& ModelTypes() {
@@ -272,7 +273,7 @@ const std::vector<ModelType>& ModelTypes() {
   return types;
 }
 
-Translation Translate(const Config& config) {
+Translation Translate(const ConfigFile& config) {
   std::string type = config.Text("model_type");
   std::vector<std::string> names;
   for (const ModelType& known : ModelTypes()) {
@@ -295,7 +296,7 @@ std::string GraphName(const std::string& path) {
 }  // namespace
 
 Graph ParseHfConfig(std::string_view text, const std::string& path, const ImportOptions& options) {
-  Config config(ParseJson(text, path), path);
+  ConfigFile config(ParseJson(text, path), path);
   Translation translation = Translate(config);
   translation.Set("batch", kDefaultBatch);
   for (const auto& [name, size] : options.dims) translation.Set(name, size);

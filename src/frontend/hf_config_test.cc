@@ -18,7 +18,7 @@ std::string Path(const std::string& name) {
   return HEDDLE_TEST_DATA "/hf/" + name + "/config.json";
 }
 
-std::string Error(const std::string& text) {
+std::string ConfigError(const std::string& text) {
   try {
     ParseHfConfig(text, "dir/config.json", {});
   } catch (const InputError& error) {
@@ -68,33 +68,34 @@ TEST(HfConfig, ParametersAreNamedAsInCheckpoints) {
 TEST(HfConfig, MistakesAreOneLineWithFileAndKey) {
   const std::string llama =
       R"("model_type":"llama","hidden_size":64,"num_hidden_layers":1,"intermediate_size":32,"vocab_size":9)";
-  EXPECT_EQ(Error("{}"), "dir/config.json: 'model_type' is missing");
-  EXPECT_EQ(Error("[]"), "dir/config.json: expected an object with a model's configuration");
-  EXPECT_THAT(Error("{"), HasSubstr("dir/config.json:"));
-  EXPECT_THAT(Error(R"({"model_type":"mamba"})"),
+  EXPECT_EQ(ConfigError("{}"), "dir/config.json: 'model_type' is missing");
+  EXPECT_EQ(ConfigError("[]"), "dir/config.json: expected an object with a model's configuration");
+  EXPECT_THAT(ConfigError("{"), HasSubstr("dir/config.json:"));
+  EXPECT_THAT(ConfigError(R"({"model_type":"mamba"})"),
               HasSubstr("'model_type' is 'mamba'; known are gpt2, llama, mistral, qwen2, mixtral, "
                         "gpt_neox, opt"));
-  EXPECT_EQ(Error(R"({"model_type":3})"), "dir/config.json: 'model_type' is 3, not a text");
-  EXPECT_EQ(Error("{" + llama + "}"), "dir/config.json: 'num_attention_heads' is missing");
-  EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":"4"})"),
+  EXPECT_EQ(ConfigError(R"({"model_type":3})"), "dir/config.json: 'model_type' is 3, not a text");
+  EXPECT_EQ(ConfigError("{" + llama + "}"), "dir/config.json: 'num_attention_heads' is missing");
+  EXPECT_EQ(ConfigError("{" + llama + R"(,"num_attention_heads":"4"})"),
             "dir/config.json: 'num_attention_heads' is \"4\", not a whole number");
   EXPECT_EQ(
-      Error("{" + llama + R"(,"num_attention_heads":5})"),
+      ConfigError("{" + llama + R"(,"num_attention_heads":5})"),
       "dir/config.json: 'hidden_size' is 64, not a multiple of 'num_attention_heads', which is 5");
-  EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":4,"num_key_value_heads":3})"),
+  EXPECT_EQ(ConfigError("{" + llama + R"(,"num_attention_heads":4,"num_key_value_heads":3})"),
             "dir/config.json: 'num_attention_heads' is 4, not a multiple of 'num_key_value_heads', "
             "which is 3");
   for (const char* value : {"0", "-4", "99999999999", "18446744073709551615"}) {
-    EXPECT_EQ(Error("{" + llama + R"(,"num_attention_heads":)" + value + "}"),
+    EXPECT_EQ(ConfigError("{" + llama + R"(,"num_attention_heads":)" + value + "}"),
               std::string("dir/config.json: 'num_attention_heads' is ") + value +
                   ", not from 1 to 1073741824");
   }
-  EXPECT_THAT(Error("{" + llama + R"(,"num_attention_heads":4,"hidden_act":"tanh"})"),
+  EXPECT_THAT(ConfigError("{" + llama + R"(,"num_attention_heads":4,"hidden_act":"tanh"})"),
               HasSubstr("'hidden_act' is \"tanh\""));
-  EXPECT_THAT(Error("{" + llama + R"(,"num_attention_heads":4,"tie_word_embeddings":1})"),
+  EXPECT_THAT(ConfigError("{" + llama + R"(,"num_attention_heads":4,"tie_word_embeddings":1})"),
               HasSubstr("'tie_word_embeddings' is 1"));
-  EXPECT_THAT(Error(R"({"model_type":"vit","patch_size":15})"), HasSubstr("'image_size' is 224"));
-  EXPECT_THAT(Error(R"({"model_type":"gpt2","n_layer":1000000})"),
+  EXPECT_THAT(ConfigError(R"({"model_type":"vit","patch_size":15})"),
+              HasSubstr("'image_size' is 224"));
+  EXPECT_THAT(ConfigError(R"({"model_type":"gpt2","n_layer":1000000})"),
               HasSubstr("dir/config.json: layers=1000000"));
 }
 

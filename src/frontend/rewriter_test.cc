@@ -27,7 +27,7 @@ std::vector<std::string> Ops(const Graph& graph) {
   for (const Node& node : graph.nodes) ops.push_back(node.op);
   return ops;
 }
-std::vector<std::string> Names(const Graph& graph) {
+std::vector<std::string> ValueNames(const Graph& graph) {
   std::vector<std::string> names;
   for (const Value& value : graph.values) names.push_back(value.name);
   return names;
@@ -49,7 +49,7 @@ Graph Chain() {
   graph.outputs = {Op(graph, "Neg", {b}, "c")};
   return graph;
 }
-ValueId Find(const Graph& graph, std::string_view name) {
+ValueId ValueNamed(const Graph& graph, std::string_view name) {
   for (size_t v = 0; v < graph.values.size(); ++v) {
     if (graph.values[v].name == name) return ValueId{static_cast<int32_t>(v)};
   }
@@ -70,13 +70,13 @@ TEST(Rewriter, WithoutChangesGivesTheSameGraph) {
 TEST(Rewriter, DropsWhatOutputsDoNotNeed) {
   Graph graph = Chain();
   Op(graph, "Sin", {Input(graph, "unread")}, "dead");
-  Op(graph, "Cos", {Find(graph, "a")}, "dead too");
+  Op(graph, "Cos", {ValueNamed(graph, "a")}, "dead too");
   graph.AddValue("w", kVector, ValueKind::kParameter);
   graph.AddValue("k", kVector, ValueKind::kConstant,
                  std::make_shared<const HostTensor>(DType::kF32, Shape{4}));
   Graph left = DropDead(graph);
   EXPECT_THAT(Verify(left), IsEmpty());
-  EXPECT_THAT(Names(left), ElementsAre("x", "a", "b", "c"));
+  EXPECT_THAT(ValueNames(left), ElementsAre("x", "a", "b", "c"));
 }
 
 TEST(Rewriter, KeepsUnreadResultsOfNeededNodes) {
@@ -87,7 +87,7 @@ TEST(Rewriter, KeepsUnreadResultsOfNeededNodes) {
   graph.outputs = {parts[1]};
   Graph left = DropDead(graph);
   EXPECT_THAT(Verify(left), IsEmpty());
-  EXPECT_THAT(Names(left), ElementsAre("x", "part.0", "part.1"));
+  EXPECT_THAT(ValueNames(left), ElementsAre("x", "part.0", "part.1"));
 }
 
 TEST(Rewriter, KeepsDataAndHashes) {
@@ -98,13 +98,13 @@ TEST(Rewriter, KeepsDataAndHashes) {
   graph.value(k).data_hash = 77;
   graph.outputs = {Op(graph, "Add", {w, k}, "y")};
   Graph left = DropDead(graph);
-  EXPECT_EQ(left.value(Find(left, "w")).data, data);
-  EXPECT_EQ(left.value(Find(left, "k")).data_hash, 77u);
+  EXPECT_EQ(left.value(ValueNamed(left, "w")).data, data);
+  EXPECT_EQ(left.value(ValueNamed(left, "k")).data_hash, 77u);
 }
 
 TEST(Rewriter, ReplacementTakesTheName) {
   Rewriter rw(Chain());
-  ValueId b = Find(rw.graph(), "b");
+  ValueId b = ValueNamed(rw.graph(), "b");
   ValueId made = rw.Add(NodeId{1}, "Silu", {}, {rw.Operand(NodeId{1}, 0)});
   rw.Replace(b, made);
   EXPECT_EQ(rw.replaced(), 1);
@@ -115,13 +115,13 @@ TEST(Rewriter, ReplacementTakesTheName) {
   EXPECT_FALSE(rw.Producer(b, "Tanh"));
   Graph graph = Finished(rw);
   EXPECT_THAT(Ops(graph), ElementsAre("Exp", "Silu", "Neg"));
-  EXPECT_THAT(Names(graph), ElementsAre("x", "a", "b", "c"));
+  EXPECT_THAT(ValueNames(graph), ElementsAre("x", "a", "b", "c"));
 }
 
 TEST(Rewriter, OutputsAreReplacedToo) {
   Rewriter rw(Chain());
-  ValueId c = Find(rw.graph(), "c");
-  rw.Replace(c, rw.Add(NodeId{2}, "Abs", {}, {Find(rw.graph(), "a")}));
+  ValueId c = ValueNamed(rw.graph(), "c");
+  rw.Replace(c, rw.Add(NodeId{2}, "Abs", {}, {ValueNamed(rw.graph(), "a")}));
   Graph graph = Finished(rw);
   EXPECT_THAT(Ops(graph), ElementsAre("Exp", "Abs"));
   EXPECT_EQ(graph.value(graph.outputs[0]).name, "c");
@@ -129,14 +129,15 @@ TEST(Rewriter, OutputsAreReplacedToo) {
 
 TEST(Rewriter, ReplacingByWhatHasANameKeepsIt) {
   Rewriter rw(Chain());
-  rw.Replace(Find(rw.graph(), "b"), Find(rw.graph(), "x"));
+  rw.Replace(ValueNamed(rw.graph(), "b"), ValueNamed(rw.graph(), "x"));
   Graph graph = Finished(rw);
-  EXPECT_THAT(Names(graph), ElementsAre("x", "c"));
+  EXPECT_THAT(ValueNames(graph), ElementsAre("x", "c"));
 }
 
 TEST(Rewriter, ReplacementsFollowEachOther) {
   Rewriter rw(Chain());
-  ValueId a = Find(rw.graph(), "a"), b = Find(rw.graph(), "b"), x = Find(rw.graph(), "x");
+  ValueId a = ValueNamed(rw.graph(), "a"), b = ValueNamed(rw.graph(), "b"),
+          x = ValueNamed(rw.graph(), "x");
   ValueId first = rw.Add(NodeId{1}, "Silu", {}, {a});
   rw.Replace(b, first);
   ValueId second = rw.Add(NodeId{1}, "Relu", {}, {b});  // reads what stands for b now
@@ -150,7 +151,7 @@ TEST(Rewriter, ReplacementsFollowEachOther) {
   EXPECT_EQ(rw.replaced(), 3);
   Graph graph = Finished(rw);
   EXPECT_THAT(Ops(graph), ElementsAre("Abs", "Neg"));
-  EXPECT_THAT(Names(graph), ElementsAre("x", "b", "c"));
+  EXPECT_THAT(ValueNames(graph), ElementsAre("x", "b", "c"));
 }
 
 TEST(Rewriter, TwoValuesMayBecomeOne) {
@@ -204,7 +205,7 @@ TEST(Rewriter, ReadersComeAfterALateReplacement) {
   rw.Replace(early, rw.Add(NodeId{2}, "Silu", {}, {late}));
   Graph left = Finished(rw);
   EXPECT_THAT(Ops(left), ElementsAre("Tanh", "Silu", "Neg", "Add"));
-  EXPECT_THAT(Names(left), ElementsAre("z", "late", "early", "reader", "y"));
+  EXPECT_THAT(ValueNames(left), ElementsAre("z", "late", "early", "reader", "y"));
 }
 
 TEST(Rewriter, NamesOfNewValuesAreNotTaken) {
@@ -219,8 +220,8 @@ TEST(Rewriter, NamesOfNewValuesAreNotTaken) {
   ValueId more = rw.Add(NodeId{1}, "Add", {}, {sum, other});
   rw.Replace(rw.graph().outputs[0], rw.Add(NodeId{1}, "Tanh", {}, {more}));
   Graph left = Finished(rw);
-  EXPECT_THAT(Names(left), UnorderedElementsAre("fused.0", "const.0", "const.1", "const.2",
-                                                "fused.1", "fused.2", "fused.3", "y"));
+  EXPECT_THAT(ValueNames(left), UnorderedElementsAre("fused.0", "const.0", "const.1", "const.2",
+                                                     "fused.1", "fused.2", "fused.3", "y"));
 }
 
 TEST(Rewriter, ClosedMeansNothingElseReadsTheInside) {
@@ -233,27 +234,27 @@ TEST(Rewriter, ClosedMeansNothingElseReadsTheInside) {
     EXPECT_FALSE(rw.Closed({NodeId{0}}, NodeId{2})) << "a is read by a node outside";
     EXPECT_FALSE(rw.Closed({NodeId{1}, NodeId{2}}, NodeId{1})) << "c is an output";
   }
-  Op(graph, "Sin", {Find(graph, "a")}, "other");
+  Op(graph, "Sin", {ValueNamed(graph, "a")}, "other");
   EXPECT_FALSE(Rewriter(graph).Closed({NodeId{0}, NodeId{1}}, NodeId{2}));
 }
 
 TEST(Rewriter, ClosedSeesReplacements) {
   Graph graph = Chain();
-  graph.outputs.push_back(Find(graph, "b"));
+  graph.outputs.push_back(ValueNamed(graph, "b"));
   Rewriter rw(std::move(graph));
-  ValueId made = rw.Add(NodeId{1}, "Silu", {}, {Find(rw.graph(), "a")});
+  ValueId made = rw.Add(NodeId{1}, "Silu", {}, {ValueNamed(rw.graph(), "a")});
   NodeId silu = *rw.Producer(made, "Silu");
   EXPECT_TRUE(rw.Closed({silu}, NodeId{2})) << "nothing reads it yet";
-  rw.Replace(Find(rw.graph(), "b"), made);
+  rw.Replace(ValueNamed(rw.graph(), "b"), made);
   EXPECT_FALSE(rw.Closed({silu}, NodeId{2})) << "it is an output now";
 }
 
 TEST(Rewriter, ClosedSeesReadersTakenOver) {
   Graph graph = Chain();
-  Op(graph, "Sin", {Find(graph, "b")}, "other");
+  Op(graph, "Sin", {ValueNamed(graph, "b")}, "other");
   Rewriter rw(std::move(graph));
-  ValueId made = rw.Add(NodeId{1}, "Silu", {}, {Find(rw.graph(), "a")});
-  rw.Replace(Find(rw.graph(), "b"), made);
+  ValueId made = rw.Add(NodeId{1}, "Silu", {}, {ValueNamed(rw.graph(), "a")});
+  rw.Replace(ValueNamed(rw.graph(), "b"), made);
   EXPECT_FALSE(rw.Closed({*rw.Producer(made, "Silu")}, NodeId{2}));
   EXPECT_TRUE(rw.Closed({*rw.Producer(made, "Silu"), NodeId{3}}, NodeId{2}));
 }

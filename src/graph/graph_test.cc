@@ -3,24 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
-#include "base/error.h"
+#include "base/testing.h"
 
 namespace heddle {
 namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 // x -> (MatMul w) -> y -> (Add y y) -> z
 struct Sample {

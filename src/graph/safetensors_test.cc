@@ -31,7 +31,7 @@ SafetensorsHeader Parse(const std::string& bytes) {
   return ParseSafetensors(std::as_bytes(std::span(bytes)), "w.safetensors");
 }
 
-std::string ErrorOf(const std::string& bytes) {
+std::string ParseError(const std::string& bytes) {
   try {
     Parse(bytes);
   } catch (const InputError& error) {
@@ -178,7 +178,7 @@ TEST_F(SafetensorsTest, FilesThatAreNone) {
 TEST_F(SafetensorsTest, AHeaderOf640BytesIsNoPickle) {
   std::string header = "{}";
   header.resize(640, ' ');  // its length begins with the bytes 0x80 0x02
-  EXPECT_EQ(ErrorOf(Pack(header, "")), "(no error)");
+  EXPECT_EQ(ParseError(Pack(header, "")), "(no error)");
 }
 
 TEST_F(SafetensorsTest, LoadRefuses) {
@@ -200,24 +200,24 @@ TEST_F(SafetensorsTest, LoadRefuses) {
 
 TEST_F(SafetensorsTest, BadLengths) {
   const std::string good = Pack(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "ab");
-  EXPECT_EQ(ErrorOf(good), "(no error)");
-  EXPECT_EQ(ErrorOf(good.substr(0, 30)),
+  EXPECT_EQ(ParseError(good), "(no error)");
+  EXPECT_EQ(ParseError(good.substr(0, 30)),
             "w.safetensors: claims a header of 53 bytes, but only 22 follow; is it cut off?");
-  EXPECT_EQ(ErrorOf(good.substr(0, good.size() - 1)),
+  EXPECT_EQ(ParseError(good.substr(0, good.size() - 1)),
             "w.safetensors: tensor 'x' ends at byte 2 of the data, but the file holds 1; is it cut "
             "off?");
-  EXPECT_EQ(ErrorOf(good + "c"),
+  EXPECT_EQ(ParseError(good + "c"),
             "w.safetensors: the tensors cover 2 bytes of data, but the file holds 3");
   EXPECT_EQ(
-      ErrorOf(std::string(8, '\xff') + "{}"),
+      ParseError(std::string(8, '\xff') + "{}"),
       "w.safetensors: claims a header of 18446744073709551615 bytes, above 100000000; is it a "
       "safetensors file?");
-  EXPECT_EQ(ErrorOf(Pack("", "")), "w.safetensors: the header does not begin with '{'");
-  EXPECT_EQ(ErrorOf(Pack(" {}", "")), "w.safetensors: the header does not begin with '{'");
+  EXPECT_EQ(ParseError(Pack("", "")), "w.safetensors: the header does not begin with '{'");
+  EXPECT_EQ(ParseError(Pack(" {}", "")), "w.safetensors: the header does not begin with '{'");
   for (const std::string& padding :
        {std::string("\n"), std::string("\t "), std::string(1, 0), std::string(" x")}) {
     EXPECT_EQ(
-        ErrorOf(Pack("{}" + padding, "")),
+        ParseError(Pack("{}" + padding, "")),
         "w.safetensors: the header does not end with '}' and spaces; other padding is refused");
   }
 }
@@ -233,7 +233,7 @@ struct BadHeader {
 class BadHeaderTest : public testing::TestWithParam<BadHeader> {};
 
 TEST_P(BadHeaderTest, SaysWhat) {
-  EXPECT_EQ(ErrorOf(Pack(GetParam().header, GetParam().data)),
+  EXPECT_EQ(ParseError(Pack(GetParam().header, GetParam().data)),
             "w.safetensors: " + GetParam().message);
 }
 
@@ -306,12 +306,12 @@ TEST_F(SafetensorsTest, RefusesTooManyTensors) {
     header +=
         fmt::format(R"({}"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", i ? "," : "", i);
   }
-  EXPECT_EQ(ErrorOf(Pack(header + "}", "")),
+  EXPECT_EQ(ParseError(Pack(header + "}", "")),
             "w.safetensors: the header names more than 100000 tensors");
 }
 
 TEST_F(SafetensorsTest, RefusesDeepNestingWithoutBuildingIt) {
-  EXPECT_EQ(ErrorOf(Pack("{\"x\":" + std::string(1'000'000, '[') + "}", "")),
+  EXPECT_EQ(ParseError(Pack("{\"x\":" + std::string(1'000'000, '[') + "}", "")),
             "w.safetensors: tensor 'x': expected an object, found a list");
 }
 
@@ -320,8 +320,8 @@ TEST_F(SafetensorsTest, CutsAnywhereAreRefused) {
   std::vector<NamedTensor> items = {{"x", &x}, {"y", &x}};
   WriteSafetensors(Path("a"), items);
   std::string whole = ReadFile(Path("a"), 1000);
-  EXPECT_EQ(ErrorOf(whole), "(no error)");
-  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NE(ErrorOf(whole.substr(0, i)), "(no error)");
+  EXPECT_EQ(ParseError(whole), "(no error)");
+  for (size_t i = 0; i < whole.size(); ++i) EXPECT_NE(ParseError(whole.substr(0, i)), "(no error)");
 }
 
 }  // namespace

@@ -3,22 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
-#include "base/error.h"
+#include "base/testing.h"
 
 namespace heddle {
 namespace {
-
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 TEST(TensorTest, CountsElementsAndBytes) {
   EXPECT_EQ(ElementCount({}), 1);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kMaxInlineElements = 64;
 
-bool IsWordChar(char c) {
+bool IsNameChar(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '.' || c == ':' || c == '/' || c == '-';
 }
@@ -179,7 +179,7 @@ std::string Quote(std::string_view text) {
 }
 
 bool IsPlainName(std::string_view name) {
-  return !name.empty() && name.back() != ':' && std::ranges::all_of(name, IsWordChar);
+  return !name.empty() && name.back() != ':' && std::ranges::all_of(name, IsNameChar);
 }
 
 bool IsPlainIdentifier(std::string_view name) {

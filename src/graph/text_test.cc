@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string ErrorOf(std::string_view text, const TextLimits& limits = {}) {
+std::string TextError(std::string_view text, const TextLimits& limits = {}) {
   try {
     FromText(text, "m.heddle", limits);
   } catch (const InputError& error) {
@@ -264,7 +264,7 @@ TEST(TextTest, DamagedTextsNeverDoHarm) {
   for (size_t i = 0; i < kEverything.size(); ++i) {
     std::string cut(kEverything.substr(0, i));
     if (i < kEverything.find("output %loss")) {
-      EXPECT_NE(ErrorOf(cut), "(no error)");
+      EXPECT_NE(TextError(cut), "(no error)");
     }
     for (int k = 0; k < 4; ++k) {
       std::string changed(kEverything);
@@ -289,7 +289,8 @@ struct BadText {
 class BadBodyTest : public testing::TestWithParam<BadText> {};
 
 TEST_P(BadBodyTest, SaysWhereAndWhat) {
-  EXPECT_EQ(ErrorOf("heddle 1\nmodel \"m\"\n" + GetParam().body), "m.heddle:" + GetParam().message);
+  EXPECT_EQ(TextError("heddle 1\nmodel \"m\"\n" + GetParam().body),
+            "m.heddle:" + GetParam().message);
 }
 
 const BadText kBadBodies[] = {
@@ -387,34 +388,34 @@ const BadText kBadBodies[] = {
 INSTANTIATE_TEST_SUITE_P(Texts, BadBodyTest, testing::ValuesIn(kBadBodies));
 
 TEST(TextTest, BadBeginnings) {
-  EXPECT_EQ(ErrorOf(""), "m.heddle:1:1: the file ends without its first line, \"heddle 1\"");
-  EXPECT_EQ(ErrorOf("PK\x03\x04"),
+  EXPECT_EQ(TextError(""), "m.heddle:1:1: the file ends without its first line, \"heddle 1\"");
+  EXPECT_EQ(TextError("PK\x03\x04"),
             "m.heddle:1:1: this is no heddle text: it begins with \"PK\", not \"heddle 1\"");
-  EXPECT_EQ(ErrorOf("heddle"),
+  EXPECT_EQ(TextError("heddle"),
             "m.heddle:1:7: expected the version after heddle, found the end of the line");
-  EXPECT_EQ(ErrorOf("heddle 2"),
+  EXPECT_EQ(TextError("heddle 2"),
             "m.heddle:1:8: version 2 of the text form is unknown; this program reads version 1");
-  EXPECT_EQ(ErrorOf("heddle 1 x"),
+  EXPECT_EQ(TextError("heddle 1 x"),
             "m.heddle:1:10: expected the end of the line after the version, found \"x\"; begin a "
             "new line");
-  EXPECT_EQ(ErrorOf("heddle 1\n"), "m.heddle:2:1: the file ends without a line model \"NAME\"");
-  EXPECT_EQ(ErrorOf("heddle 1\ninput %x: f32[]"),
+  EXPECT_EQ(TextError("heddle 1\n"), "m.heddle:2:1: the file ends without a line model \"NAME\"");
+  EXPECT_EQ(TextError("heddle 1\ninput %x: f32[]"),
             "m.heddle:2:1: expected model \"NAME\", found \"input\"");
-  EXPECT_EQ(ErrorOf("heddle 1\nmodel tiny"),
+  EXPECT_EQ(TextError("heddle 1\nmodel tiny"),
             "m.heddle:2:7: expected '\"' before a string, found \"tiny\"");
-  EXPECT_EQ(ErrorOf("heddle 1\nmodel \"" + std::string(1025, 'm') + "\""),
+  EXPECT_EQ(TextError("heddle 1\nmodel \"" + std::string(1025, 'm') + "\""),
             "m.heddle:2:7: the name of the model has 1025 bytes, above 1024; shorten it");
 }
 
 TEST(TextTest, Limits) {
   const std::string start = "heddle 1\nmodel \"m\"\n";
-  EXPECT_EQ(ErrorOf(start + "input %x: f32[]" + std::string(90, ' '), {.line_bytes = 100}),
+  EXPECT_EQ(TextError(start + "input %x: f32[]" + std::string(90, ' '), {.line_bytes = 100}),
             "m.heddle:3:1: the line has 105 bytes, above 100");
-  EXPECT_EQ(ErrorOf(start + "input %x: f32[]\ninput %y: f32[]\n", {.values = 1}),
+  EXPECT_EQ(TextError(start + "input %x: f32[]\ninput %y: f32[]\n", {.values = 1}),
             "m.heddle:4:7: the file has more than 1 values");
-  EXPECT_EQ(ErrorOf(start + "const %a: u8[8] = splat 1\nconst %b: u8[8] = splat 1\n"
-                            "const %c: u8[8] = splat 2\n",
-                    {.all_splat_bytes = 15}),
+  EXPECT_EQ(TextError(start + "const %a: u8[8] = splat 1\nconst %b: u8[8] = splat 1\n"
+                              "const %c: u8[8] = splat 2\n",
+                      {.all_splat_bytes = 15}),
             "m.heddle:5:25: the splats of this file have more than 15 bytes together; give them "
             "shapes that broadcast");
 }

@@ -51,7 +51,7 @@ class Builder {
   int next_ = 0;
 };
 
-Attribute Ints(std::vector<int64_t> values) { return values; }
+using Ints = std::vector<int64_t>;
 constexpr double m = 8, k = 16, h = 32, n = 4;  // sizes of the perceptrons below
 
 TEST(AnalysisTest, ALinearChainCostsTwiceForwardBackwardLessTheFirstLayer) {

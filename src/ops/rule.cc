@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-std::string ToString(const Rule& rule, const Dims& dims) {
+std::string DimsText(const Rule& rule, const Dims& dims) {
   std::vector<std::string> parts;
   for (const Dim& dim : dims) {
     std::vector<std::string> terms;
@@ -92,8 +92,8 @@ Work ForwardWork(const Rule& rule, std::span<const Block> blocks) {
 
 std::string ToString(const Rule& rule) {
   std::vector<std::string> operands, results, kinds;
-  for (const Dims& dims : rule.operands) operands.push_back(ToString(rule, dims));
-  for (const Dims& dims : rule.results) results.push_back(ToString(rule, dims));
+  for (const Dims& dims : rule.operands) operands.push_back(DimsText(rule, dims));
+  for (const Dims& dims : rule.results) results.push_back(DimsText(rule, dims));
   static constexpr std::string_view kNames[] = {"parallel", "summed", "maxed", "expanded", "whole"};
   for (size_t kind = 0; kind < std::size(kNames); ++kind) {
     std::vector<std::string_view> names;

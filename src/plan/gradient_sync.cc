@@ -11,10 +11,7 @@ namespace heddle {
 SyncRules::SyncRules(const Model& model, const std::vector<Stage>& stages)
     : model_(model), stages_(stages), readings_(stages.size()) {
   for (size_t s = 0; s < stages.size(); ++s) {
-    std::vector<NodeId> nodes = NodesOf(model, stages[s]);
-    std::vector<NodeId> side = SideNodesOf(model, nodes);
-    nodes.insert(nodes.end(), side.begin(), side.end());
-    for (NodeId id : nodes) {
+    for (NodeId id : NodesAndSideNodesOf(model, stages[s])) {
       const Node& node = model.graph.node(id);
       for (size_t o = 0; o < node.operands.size(); ++o) {
         bool parameter = model.graph.value(node.operands[o]).kind == ValueKind::kParameter;

@@ -16,6 +16,13 @@ std::vector<NodeId> NodesOf(const Model& model, const Stage& stage) {
   return nodes;
 }
 
+std::vector<NodeId> NodesAndSideNodesOf(const Model& model, const Stage& stage) {
+  std::vector<NodeId> nodes = NodesOf(model, stage);
+  std::vector<NodeId> side = SideNodesOf(model, nodes);
+  nodes.insert(nodes.end(), side.begin(), side.end());
+  return nodes;
+}
+
 bool CanOffload(const Cluster& cluster) {
   return std::all_of(cluster.device_types.begin(), cluster.device_types.end(),
                      [](const DeviceType& type) { return type.host.exists(); });

@@ -109,6 +109,8 @@ struct Plan {
 
 // The nodes of a stage's blocks, in topological order; SideNodesOf gives those they read besides.
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
+std::vector<NodeId> NodesAndSideNodesOf(const Model& model,
+                                        const Stage& stage);  // those of the blocks first
 
 // Has every device a link to the memory of its machine?
 bool CanOffload(const Cluster& cluster);

@@ -13,12 +13,6 @@ namespace {
 
 // ---- The common refinement of two readings of a dimension.
 
-int64_t SizeOf(const Parts& parts) {
-  int64_t size = 1;
-  for (const Part& part : parts) size *= part.size;
-  return size;
-}
-
 // The sizes of everything inside each cut of a product, 1 and the whole included.
 void AddCuts(const Parts& parts, std::set<int64_t>* cuts) {
   int64_t inner = 1;
@@ -91,12 +85,12 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const Parts& from, con
   return refined;
 }
 
-bool IsSplit(const ShardedDim& dim) { return WithoutAxes(dim) != dim; }
+bool IsSplitDim(const ShardedDim& dim) { return WithoutAxes(dim) != dim; }
 
 std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from,
                                         const ShardedDim& to) {
-  if (!IsSplit(from)) return Refined{WithoutAxes(to), to};
-  if (!IsSplit(to)) return Refined{from, WithoutAxes(from)};
+  if (!IsSplitDim(from)) return Refined{WithoutAxes(to), to};
+  if (!IsSplitDim(to)) return Refined{from, WithoutAxes(from)};
   if (from.terms.size() == 1 && to.terms.size() == 1) {
     return CommonRefinement(mesh, from.terms[0], to.terms[0]);
   }
@@ -175,7 +169,7 @@ class Space {
       if (state[a] < 0) continue;
       const Slot& slot = slots_[static_cast<size_t>(state[a])];
       ShardedDim& dim = sharding.dims[slot.dim];
-      if (slot.reading == 1 && !IsSplit(dim)) dim = readings_[slot.dim][1];
+      if (slot.reading == 1 && !IsSplitDim(dim)) dim = readings_[slot.dim][1];
       for (size_t t = 0; t < dim.terms.size(); ++t) dim.terms[t][slot.parts[t]].axes |= AxisSet(a);
     }
     return sharding;

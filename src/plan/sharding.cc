@@ -10,16 +10,17 @@
 #include "base/check.h"
 
 namespace heddle {
-namespace {
-
-bool IsSplit(const Parts& parts) {
-  return std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.axes != 0; });
-}
 
 int64_t SizeOf(const Parts& parts) {
   int64_t size = 1;
   for (const Part& part : parts) size *= part.size;
   return size;
+}
+
+namespace {
+
+bool IsSplit(const Parts& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const Part& part) { return part.axes != 0; });
 }
 
 int64_t SizeOf(const ShardedDim& dim) {

@@ -41,6 +41,7 @@ struct Part {
   bool operator==(const Part&) const = default;
 };
 using Parts = std::vector<Part>;  // a product, outermost first
+int64_t SizeOf(const Parts& parts);
 
 struct ShardedDim {
   std::vector<Parts> terms = {{}};  // a concatenation; an empty product has size 1

@@ -32,15 +32,15 @@ Instruction& First(Program& program, Opcode op) {
   return program.runs[0].instructions[Find(program.runs[0], op)];
 }
 
-struct Mistake {
+struct FactorMistake {
   std::string name;
   SmallPlanOptions options;
   std::function<void(Program&)> make;
   std::string message;  // part of a line
 };
-void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+void PrintTo(const FactorMistake& mistake, std::ostream* out) { *out << mistake.name; }
 
-std::vector<Mistake> FactorMistakes() {
+std::vector<FactorMistake> FactorMistakes() {
   auto first = [](Program& p) -> FactorGradient& { return p.stages[0].factor_gradients[0]; };
   return {
       {"UnknownNode", kFactors, [=](Program& p) { first(p).node = NodeId{99}; },
@@ -103,7 +103,7 @@ std::vector<Mistake> FactorMistakes() {
   };
 }
 
-class VerifyFactorsTest : public testing::TestWithParam<Mistake> {};
+class VerifyFactorsTest : public testing::TestWithParam<FactorMistake> {};
 
 TEST_P(VerifyFactorsTest, IsFound) {
   Program program = SmallProgram(GetParam().options);
@@ -140,7 +140,8 @@ TEST(FactorGradientsTest, EveryScheduleAndPolicyIsSound) {
 
 // An input is loaded whole, an activation gathered, and what comes back gathered once.
 TEST(FactorGradientsTest, ReadsAsExpected) {
-  EXPECT_EQ(ToText(SmallProgram({.tp = 1, .sync = GradientSync::kFactors}, 2), 0), R"(device 0: 17 instructions, stages 0
+  EXPECT_EQ(ToText(SmallProgram({.tp = 1, .sync = GradientSync::kFactors}, 2), 0),
+            R"(device 0: 17 instructions, stages 0
     0 copy           load labels mb0: -> labels mb0 i64[8/dp] 32 B
     1 copy           load x mb0: -> x mb0 f32[8/dp,16] 256 B
     2 compute        F seg0 mb0: LabelCount, MatMul; reads labels mb0, x mb0, weights group0 -> count mb0 f32[] sum(dp) 4 B, m0 mb0 f32[8/dp,16] 256 B, saved seg0 mb0; waits 0,1; frees x mb0
@@ -162,7 +163,8 @@ TEST(FactorGradientsTest, ReadsAsExpected) {
 }
 
 TEST(FactorGradientsTest, AServerReadsAsExpected) {
-  EXPECT_EQ(ToText(SmallProgram({.tp = 1, .sync = GradientSync::kServer}, 2), 0), R"(device 0: 11 instructions, stages 0
+  EXPECT_EQ(ToText(SmallProgram({.tp = 1, .sync = GradientSync::kServer}, 2), 0),
+            R"(device 0: 11 instructions, stages 0
     0 copy           load labels mb0: -> labels mb0 i64[8/dp] 32 B
     1 copy           load x mb0: -> x mb0 f32[8/dp,16] 256 B
     2 compute        F seg0 mb0: LabelCount, MatMul, Relu, MatMul and 1 more; reads labels mb0, x mb0, weights group0, weights group0 -> count mb0 f32[] sum(dp) 4 B, h1 mb0 f32[8/dp,16] 256 B, saved seg0 mb0; waits 0,1; frees x mb0

@@ -26,10 +26,7 @@ void FindReaders(LoweringContext& context) {
     for (NodeId id : NodesOf(model, stages[s])) stage_of[id.index()] = static_cast<int>(s);
   }
   for (size_t s = 0; s < stages.size(); ++s) {
-    std::vector<NodeId> nodes = NodesOf(model, stages[s]);
-    std::vector<NodeId> side = SideNodesOf(model, nodes);
-    nodes.insert(nodes.end(), side.begin(), side.end());
-    for (NodeId id : nodes) {
+    for (NodeId id : NodesAndSideNodesOf(model, stages[s])) {
       const Node& node = model.graph.node(id);
       for (size_t o = 0; o < node.operands.size(); ++o) {
         size_t v = node.operands[o].index();

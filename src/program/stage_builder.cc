@@ -10,6 +10,7 @@
 #include "program/factor_gradients.h"
 #include "program/gather_again.h"
 #include "program/parameter_groups.h"
+#include "program/segment_halves.h"
 #include "program/segments.h"
 
 namespace heddle {
@@ -36,10 +37,7 @@ class Builder {
     for (ValueId value : ValuesRead()) Connect(value);
     AddLoss();
     ConnectFactorGradients(context_, out_.stage);
-    for (Segment& segment : out_.stage.segments) {
-      SetBackward(segment);
-      SetLate(segment);
-    }
+    for (Segment& segment : out_.stage.segments) SetHalves(context_, out_.stage.locals, segment);
     MarkGatheredAgain(context_, out_);
     GroupParameters(context_, index_, out_.stage);
     return std::move(out_);
@@ -354,47 +352,6 @@ class Builder {
     out_.stage.segments[static_cast<size_t>(made->second.segment)]
         .outputs[made->second.output]
         .gradient = seed;
-  }
-
-  // Gradients of weights wait for W where they are products, or nothing else is asked of their node.
-  void SetLate(Segment& segment) const {
-    std::vector<bool> early(segment.inputs.size(), false);
-    std::vector<int> readers(segment.inputs.size(), 0);
-    for (size_t n = 0; n < segment.nodes.size(); ++n) {
-      const std::vector<WorkTerm>& work = context_.rules[segment.nodes[n].index()].work;
-      bool product = std::any_of(work.begin(), work.end(),
-                                 [](const WorkTerm& term) { return term.contraction; });
-      bool others = false;
-      for (size_t o = 0; o < segment.operands[n].size(); ++o) {
-        int input = segment.operands[n][o].input;
-        bool once = input >= 0 && local(segment.inputs[static_cast<size_t>(input)].local).once;
-        // Autograd from the second of two readers of a weight would pass through the first again.
-        if (input >= 0 && ++readers[static_cast<size_t>(input)] > 1)
-          early[static_cast<size_t>(input)] = true;
-        others = others || (!once && WantsGradient(model_, segment.nodes[n], o));
-      }
-      if (product || !others) continue;
-      for (const OperandRef& ref : segment.operands[n]) {
-        if (ref.input >= 0) early[static_cast<size_t>(ref.input)] = true;
-      }
-    }
-    for (size_t i = 0; i < early.size(); ++i) {
-      SegmentInput& input = segment.inputs[i];
-      bool wanted = input.trained || input.gradient >= 0;
-      input.late = wanted && local(input.local).once && !early[i];
-    }
-  }
-
-  static void SetBackward(Segment& segment) {
-    segment.has_backward =
-        std::any_of(segment.outputs.begin(), segment.outputs.end(),
-                    [](const SegmentOutput& output) { return output.gradient >= 0; });
-    HEDDLE_CHECK(segment.has_backward || segment.phase != Phase::kMain ||
-                     std::none_of(segment.inputs.begin(), segment.inputs.end(),
-                                  [](const SegmentInput& input) {
-                                    return input.gradient >= 0 || input.trained;
-                                  }),
-                 "gradients are wanted of a segment that gets none");
   }
 
   const LoweringContext& context_;

@@ -91,12 +91,6 @@ std::string NameWithoutMicrobatch(const Program& program, const Instruction& ins
   }
 }
 
-int64_t ElementsOf(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device) {
   const StageProgram& stage = StageOf(program, buffer.stage);
   const ParameterGroup& group = stage.groups[static_cast<size_t>(buffer.index)];
@@ -249,7 +243,7 @@ int64_t BufferBytes(const Program& program, const Buffer& buffer, int64_t device
   if (buffer.kind != BufferKind::kLocal) return GroupBytes(program, buffer, device);
   const StageProgram& stage = StageOf(program, buffer.stage);
   const Local& local = LocalOf(program, buffer.stage, buffer.index);
-  return ElementsOf(LocalShape(stage.mesh, local.sharding, PositionIn(stage, device))) *
+  return ElementCount(LocalShape(stage.mesh, local.sharding, PositionIn(stage, device))) *
          SizeOf(local.dtype);
 }
 
@@ -262,7 +256,7 @@ int64_t PayloadBytes(const Program& program, const Instruction& instruction, int
   const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
   int64_t elements = 0;
   for (const PeerMessage& message : MessagesOf(program, instruction, device)) {
-    elements += ElementsOf(ShapeOf(sends ? message.message.give : message.message.get));
+    elements += ElementCount(ShapeOf(sends ? message.message.give : message.message.get));
   }
   return elements * SizeOf(LocalOf(program, transfer.from_stage, transfer.from_local).dtype);
 }

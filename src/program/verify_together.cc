@@ -64,12 +64,6 @@ std::vector<std::vector<int>> FindNeeds(const DeviceProgram& run) {
   return needs;
 }
 
-int64_t ElementsOf(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // An actor is a device, or (in large programs) the first device of a run.
 struct Actor {
   int64_t device = 0;
@@ -187,10 +181,10 @@ class Together {
       int64_t got = 0;
       for (const PeerShape& at : PeersOf(recv, d)) {
         pairs[{at.peer, d}].second = at.shape;
-        got += ElementsOf(at.shape);
+        got += ElementCount(at.shape);
       }
       const Sharding& sharding = to.locals[static_cast<size_t>(transfer.to_local)].sharding;
-      int64_t wanted = ElementsOf(LocalShape(to.mesh, sharding, PositionIn(to, d)));
+      int64_t wanted = ElementCount(LocalShape(to.mesh, sharding, PositionIn(to, d)));
       if (got == wanted) continue;
       findings_.Add(
           fmt::format("transfer {}: device {} gets {} elements, must be {}", t, d, got, wanted));

@@ -7,6 +7,8 @@
 #include <limits>
 #include <vector>
 
+#include "report/picture.h"
+
 namespace heddle {
 namespace {
 
@@ -71,11 +73,6 @@ Scale ScaleOf(std::span<const double> values, size_t rows) {
 }
 
 std::string Label(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3g}", value); }
-
-void AddLine(std::string& picture, std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  picture += line + "\n";
-}
 
 }  // namespace
 

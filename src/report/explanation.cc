@@ -15,10 +15,10 @@ namespace {
 constexpr double kAlike = 1e-4;  // of a step: no difference
 
 std::string Size(double bytes) { return FormatBytes(Bytes{static_cast<int64_t>(bytes)}); }
-std::string Time(double seconds) {
+std::string TimeOrDash(double seconds) {
   return seconds > 0 ? FormatSeconds(Seconds{seconds}) : std::string("-");
 }
-std::string Percent(double share) {
+std::string FinePercent(double share) {
   return share < 0.01 ? fmt::format("{:.2f} %", 100 * share) : fmt::format("{:.1f} %", 100 * share);
 }
 
@@ -41,14 +41,14 @@ std::string RowText(const std::string& op, const std::string& name,
 }
 
 std::vector<std::string> Cells(const NodeCost& cost) {
-  return {Time(cost.forward), Time(cost.backward + cost.recomputed), Time(cost.traffic_seconds()),
-          cost.kept > 0 ? Size(cost.kept) : "-"};
+  return {TimeOrDash(cost.forward), TimeOrDash(cost.backward + cost.recomputed),
+          TimeOrDash(cost.traffic_seconds()), cost.kept > 0 ? Size(cost.kept) : "-"};
 }
 
 std::string TrafficText(const NodeTraffic& at, int blocks, int64_t microbatches) {
-  std::string text =
-      fmt::format("{:>16}{}: {} over {} of {}, {}", "", at.backward ? "backward" : "forward",
-                  Name(at.kind), at.axes, Size(static_cast<double>(at.bytes)), Time(at.seconds));
+  std::string text = fmt::format("{:>16}{}: {} over {} of {}, {}", "",
+                                 at.backward ? "backward" : "forward", Name(at.kind), at.axes,
+                                 Size(static_cast<double>(at.bytes)), TimeOrDash(at.seconds));
   double times = at.times * blocks;
   if (std::abs(at.times - 1) < 1e-6) return text + "\n";
   if (std::abs(at.times * static_cast<double>(microbatches) - 1) < 1e-6) {
@@ -93,7 +93,7 @@ std::string TrafficTable(const Explanation& e) {
       fmt::format("\n  besides, on the links of device {} in a step\n", e.traffic_device);
   for (const StepTraffic& at : e.traffic) {
     text += Trimmed(fmt::format("  {:<18} {:>5} x  {:>10}  {:>9}  {}", at.what, at.count,
-                                Size(at.bytes), Time(at.seconds),
+                                Size(at.bytes), TimeOrDash(at.seconds),
                                 at.axes.empty() ? "" : "over " + at.axes));
   }
   return text;
@@ -113,8 +113,8 @@ std::string Differences(const Terms& from, const Terms& to, double step) {
   if (all.size() > kShown) all.resize(kShown);
   std::vector<std::string> words;
   for (const auto& [more, t] : all) {
-    words.push_back(fmt::format("{} {} for {}", Time(std::abs(more)), more > 0 ? "more" : "less",
-                                kTermNames[t]));
+    words.push_back(fmt::format("{} {} for {}", TimeOrDash(std::abs(more)),
+                                more > 0 ? "more" : "less", kTermNames[t]));
   }
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -158,10 +158,12 @@ std::string RivalText(const Explanation& e) {
                                  e.is_beaten() ? "the plan that is better" : "the runner-up",
                                  e.considered, rival.plan);
   std::string differs = Differences(e.result.critical, rival.result.critical, ours);
-  std::string how = Alike(theirs, ours) ? "as fast"
-                                        : fmt::format("{} {}", Percent(std::abs(theirs / ours - 1)),
-                                                      theirs > ours ? "slower" : "less time");
-  text += fmt::format("    {}, {}{}{}\n", Time(theirs), how, differs.empty() ? "" : ": ", differs);
+  std::string how = Alike(theirs, ours)
+                        ? "as fast"
+                        : fmt::format("{} {}", FinePercent(std::abs(theirs / ours - 1)),
+                                      theirs > ours ? "slower" : "less time");
+  text += fmt::format("    {}, {}{}{}\n", TimeOrDash(theirs), how, differs.empty() ? "" : ": ",
+                      differs);
   if (!rival.fits) {
     double needs = static_cast<double>(rival.result.reserved_memory_bytes - e.memory_limit);
     text += fmt::format("    it does not fit: a device would need {} more than may be used\n",
@@ -178,9 +180,9 @@ std::string RoomyText(const Explanation& e) {
   if (e.rival && e.rival->fits) best = std::min(best, e.rival->result.step_seconds);
   std::string text =
       fmt::format("\n  with {} more memory per device {} would win: {}",
-                  Size(static_cast<double>(e.missing_bytes)), e.roomy->plan, Time(step));
+                  Size(static_cast<double>(e.missing_bytes)), e.roomy->plan, TimeOrDash(step));
   if (best == INFINITY) return text + ", and nothing fits without\n";
-  return text + fmt::format(", {} less than the best that fits\n", Percent(1 - step / best));
+  return text + fmt::format(", {} less than the best that fits\n", FinePercent(1 - step / best));
 }
 
 std::string Verdict(const Explanation& e) {
@@ -193,8 +195,8 @@ std::string Verdict(const Explanation& e) {
   if (!e.is_beaten()) return text;
   double faster = 1 - e.rival->result.step_seconds / e.result.step_seconds;
   if (faster <= 0) return text + fmt::format("  {} fits\n", e.rival->plan);
-  return text +
-         fmt::format("  NOT THE FASTEST: {} takes {} less time\n", e.rival->plan, Percent(faster));
+  return text + fmt::format("  NOT THE FASTEST: {} takes {} less time\n", e.rival->plan,
+                            FinePercent(faster));
 }
 
 Json CostJson(const NodeCost& cost) {
@@ -268,16 +270,16 @@ std::string Screen(const Explanation& e) {
   std::string text = fmt::format("{} on {}\n{}", e.model, e.cluster, Verdict(e));
   text += fmt::format("  plan         {}, batch {}\n", e.plan, e.batch);
   text += fmt::format("  step         {} (simulated), bubble {}, exposed communication {}\n",
-                      Time(e.result.step_seconds), Percent(e.result.bubble),
-                      Percent(e.result.exposed_communication));
+                      TimeOrDash(e.result.step_seconds), FinePercent(e.result.bubble),
+                      FinePercent(e.result.exposed_communication));
   text += fmt::format("  memory       {} of the {} that may be used\n",
                       Size(static_cast<double>(e.result.reserved_memory_bytes)),
                       Size(static_cast<double>(e.memory_limit)));
   if (e.factor_parameters > 0) {
     text += fmt::format(
         "  gradients    {} parameters from gathered factors: {} if they were reduced, {} saved\n",
-        e.factor_parameters, Time(e.reduced_seconds),
-        Percent(1 - e.result.step_seconds / e.reduced_seconds));
+        e.factor_parameters, TimeOrDash(e.reduced_seconds),
+        FinePercent(1 - e.result.step_seconds / e.reduced_seconds));
   }
   size_t stages = 0;
   for (const BlockGroup& group : e.groups) {

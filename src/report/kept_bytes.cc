@@ -7,12 +7,6 @@
 namespace heddle {
 namespace {
 
-double Elements(const Shape& shape) {
-  double elements = 1;
-  for (int64_t size : shape) elements *= static_cast<double>(size);
-  return elements;
-}
-
 class Keeping {
  public:
   Keeping(const Program& program, const StageProgram& stage,
@@ -90,7 +84,8 @@ class Keeping {
         if (outputs[o].local == index) Keep(from, HalfOf(from).results[o], reader);
       }
     } else if (locals_.insert(index).second) {
-      double elements = Elements(LocalShape(stage_.mesh, local.sharding, position_));
+      auto elements =
+          static_cast<double>(ElementCount(LocalShape(stage_.mesh, local.sharding, position_)));
       add_(reader, elements * static_cast<double>(SizeOf(local.dtype)));
     }
   }

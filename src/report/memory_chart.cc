@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "report/picture.h"
 
 namespace heddle {
 namespace {
@@ -39,11 +40,6 @@ char KindAt(const MemoryKinds& kinds, double bytes) {
     ++k;
   }
   return ' ';
-}
-
-void AddLine(std::string& picture, std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  picture += line + "\n";
 }
 
 }  // namespace

@@ -14,12 +14,6 @@ namespace {
 
 constexpr std::string_view kNominalDevice = "cpu-core";  // of the preset `local`
 
-double Elements(const Shape& shape) {
-  double elements = 1;
-  for (int64_t size : shape) elements *= static_cast<double>(size);
-  return elements;
-}
-
 // Of all blocks, where they agree.
 std::string RecomputeName(const Plan& plan) {
   RecomputePolicy first = RecomputePolicy::kNone;
@@ -43,7 +37,7 @@ StepSize SizeOfStep(const Model& model, const Plan& plan) {
     if (size.tokens == 0) size.tokens = type.shape.empty() ? 1 : static_cast<double>(type.shape[0]);
     if (IsFloat(type.dtype) || type.shape.size() != 2 || size.is_tokens) continue;
     size.is_tokens = true;
-    size.tokens = Elements(type.shape);
+    size.tokens = static_cast<double>(ElementCount(type.shape));
   }
   Halves work = Measure(model.graph, model.rules).work;
   size.flops = work.forward.contraction_flops + work.backward.contraction_flops +

@@ -19,7 +19,7 @@
 namespace heddle {
 namespace {
 
-Timetable Make(const PipelineShape& shape) {
+Timetable MakeGpipe(const PipelineShape& shape) {
   Timetable timetable(size_t(shape.devices));
   for (int d = 0; d < shape.devices; ++d) {
     std::vector<Task>& tasks = timetable[size_t(d)];
@@ -42,7 +42,7 @@ double StepTime(const PipelineShape& shape) {
          2 * (shape.devices - 1) * shape.transfer;
 }
 
-int Peak(const PipelineShape& shape, int) { return shape.microbatches; }
+int GpipePeak(const PipelineShape& shape, int) { return shape.microbatches; }
 
 }  // namespace
 
@@ -52,11 +52,11 @@ ScheduleDef GpipeSchedule() {
           .splits_backward = false,
           .takes_chunks = false,
           .full_rounds = false,
-          .make = Make,
+          .make = MakeGpipe,
           .lower_bound = StepTime,
           .bubble = FusedBubble,
-          .peak_in_flight = Peak,
-          .peak_weight_pending = Peak};
+          .peak_in_flight = GpipePeak,
+          .peak_weight_pending = GpipePeak};
 }
 
 }  // namespace heddle

@@ -31,7 +31,7 @@ int Warmup(const PipelineShape& shape, int device) {
   return 2 * (shape.devices - 1 - device) + (shape.chunks - 1) * shape.devices;
 }
 
-Timetable Make(const PipelineShape& shape) {
+Timetable MakeInterleaved(const PipelineShape& shape) {
   Timetable timetable;
   for (int d = 0; d < shape.devices; ++d) {
     std::vector<Task> forwards, backwards;
@@ -44,11 +44,11 @@ Timetable Make(const PipelineShape& shape) {
   return timetable;
 }
 
-double LowerBound(const PipelineShape& shape) {
+double InterleavedLowerBound(const PipelineShape& shape) {
   return InFlightBound(shape, InterleavedSchedule());
 }
 
-int Peak(const PipelineShape& shape, int device) {
+int InterleavedPeak(const PipelineShape& shape, int device) {
   return std::min(shape.microbatches * shape.chunks, Warmup(shape, device) + 1);
 }
 
@@ -60,11 +60,11 @@ ScheduleDef InterleavedSchedule() {
           .splits_backward = false,
           .takes_chunks = true,
           .full_rounds = true,
-          .make = Make,
-          .lower_bound = LowerBound,
+          .make = MakeInterleaved,
+          .lower_bound = InterleavedLowerBound,
           .bubble = FusedBubble,
-          .peak_in_flight = Peak,
-          .peak_weight_pending = Peak};
+          .peak_in_flight = InterleavedPeak,
+          .peak_weight_pending = InterleavedPeak};
 }
 
 }  // namespace heddle

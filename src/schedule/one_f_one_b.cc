@@ -16,7 +16,7 @@
 namespace heddle {
 namespace {
 
-Timetable Make(const PipelineShape& shape) {
+Timetable MakeOneFOneB(const PipelineShape& shape) {
   Timetable timetable;
   for (int d = 0; d < shape.devices; ++d) {
     std::vector<Task> forwards, backwards;
@@ -29,9 +29,11 @@ Timetable Make(const PipelineShape& shape) {
   return timetable;
 }
 
-double LowerBound(const PipelineShape& shape) { return InFlightBound(shape, OneFOneBSchedule()); }
+double OneFOneBLowerBound(const PipelineShape& shape) {
+  return InFlightBound(shape, OneFOneBSchedule());
+}
 
-int Peak(const PipelineShape& shape, int device) {
+int OneFOneBPeak(const PipelineShape& shape, int device) {
   return std::min(shape.microbatches, shape.devices - device);
 }
 
@@ -43,11 +45,11 @@ ScheduleDef OneFOneBSchedule() {
           .splits_backward = false,
           .takes_chunks = false,
           .full_rounds = false,
-          .make = Make,
-          .lower_bound = LowerBound,
+          .make = MakeOneFOneB,
+          .lower_bound = OneFOneBLowerBound,
           .bubble = FusedBubble,
-          .peak_in_flight = Peak,
-          .peak_weight_pending = Peak};
+          .peak_in_flight = OneFOneBPeak,
+          .peak_weight_pending = OneFOneBPeak};
 }
 
 }  // namespace heddle

@@ -11,9 +11,9 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kProposed = 8;
+constexpr size_t kMostProposed = 8;
 
-struct Weighed {
+struct WeighedConfiguration {
   Configuration configuration;
   double floor = 0;
   double roomy = 0;  // the floor were memory not to count
@@ -55,7 +55,7 @@ class Explorer {
 
  private:
   void Propose() {
-    for (const Weighed& at : best_) {
+    for (const WeighedConfiguration& at : best_) {
       Plan plan = Assemble(problem_, hash_, prices_, estimator_, at.configuration, at.estimate);
       if (&at == &best_.front()) ProposeRefined(at, plan);
       Propose(at, std::move(plan), at.estimate.seconds, "");
@@ -63,7 +63,7 @@ class Explorer {
   }
 
   // Estimates of memory are low by some hundredths at times: the exact plan, and one with that much room left.
-  void ProposeRefined(const Weighed& at, const Plan& plan) {
+  void ProposeRefined(const WeighedConfiguration& at, const Plan& plan) {
     if (prices_.options().solver) return;  // such searches compare solvers
     for (double share : {1.0, 0.93}) {
       std::optional<Refined> refined =
@@ -72,7 +72,7 @@ class Explorer {
     }
   }
 
-  void Propose(const Weighed& weighed, Plan plan, double seconds, const char* how) {
+  void Propose(const WeighedConfiguration& weighed, Plan plan, double seconds, const char* how) {
     bool there = std::any_of(proposed_.begin(), proposed_.end(),
                              [&](const Proposal& other) { return other.plan == plan; });
     if (there) return;
@@ -83,7 +83,7 @@ class Explorer {
   void Explore(bool wide) {
     wide_ = wide;
     best_.clear();
-    std::vector<Weighed> all;
+    std::vector<WeighedConfiguration> all;
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
       all.push_back({configuration});
     }
@@ -92,20 +92,22 @@ class Explorer {
       if (!problem_.Over()) all[i].floor = estimator_.TimeFloor(all[i].configuration);
     });
     std::stable_sort(all.begin(), all.end(),
-                     [](const Weighed& a, const Weighed& b) { return a.floor < b.floor; });
-    std::vector<Weighed> others;  // offloaded
+                     [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
+                       return a.floor < b.floor;
+                     });
+    std::vector<WeighedConfiguration> others;  // offloaded
     bound_ = kForbidden;
     constexpr size_t kBatch = 16;
     for (size_t first = 0; first < all.size(); first += kBatch) {
       size_t last = std::min(all.size(), first + kBatch);
-      double worst = best_.size() == kProposed ? best_.back().estimate.seconds : kForbidden;
+      double worst = best_.size() == kMostProposed ? best_.back().estimate.seconds : kForbidden;
       // Without a solver of its own it is quick enough to go on to a first plan.
       bool over = problem_.Over() && (!best_.empty() || prices_.options().solver);
       if (all[first].floor >= worst || over) {
         bound_ = std::min(bound_, all[first].floor);
         break;
       }
-      std::vector<std::optional<Weighed>> offloaded(last - first);
+      std::vector<std::optional<WeighedConfiguration>> offloaded(last - first);
       InParallel(last - first, [&](size_t i) {
         Weigh(all[first + i], worst);
         offloaded[i] = WeighOffloaded(all[first + i], worst);
@@ -124,7 +126,7 @@ class Explorer {
     if (bound_ == kForbidden) bound_ = 0;
   }
 
-  void Weigh(Weighed& at, double worst) {
+  void Weigh(WeighedConfiguration& at, double worst) {
     if (at.floor == kForbidden) {
       at.roomy = kForbidden;
       return;
@@ -133,7 +135,7 @@ class Explorer {
     if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
   }
 
-  void SetFloor(Weighed& at) {
+  void SetFloor(WeighedConfiguration& at) {
     Estimator::Floors floors = estimator_.Floor(at.configuration);
     at.floor = floors.floor;
     at.roomy = floors.roomy;
@@ -141,10 +143,10 @@ class Explorer {
 
   // Memory that is not short is not bought with time; but who says so is the estimate, and the bound must hold all the
   // same.
-  std::optional<Weighed> WeighOffloaded(const Weighed& at, double worst) {
+  std::optional<WeighedConfiguration> WeighOffloaded(const WeighedConfiguration& at, double worst) {
     std::optional<Configuration> offloaded = Offloaded(problem_, at.configuration);
     if (!offloaded) return std::nullopt;
-    Weighed other{*offloaded, at.roomy, at.roomy};
+    WeighedConfiguration other{*offloaded, at.roomy, at.roomy};
     bool binds = at.floor > at.roomy * (1 + 1e-9);
     bool short_of_memory = !at.estimate.fits || !at.estimate.plain || at.estimate.thrift > 0;
     if (at.roomy >= worst || !(binds || short_of_memory)) return other;
@@ -155,11 +157,13 @@ class Explorer {
   }
 
   // The lowest floors decide the bound: they are looked at closely, the lowest first.
-  void CloseBound(std::vector<Weighed>& all) {
+  void CloseBound(std::vector<WeighedConfiguration>& all) {
     constexpr int kLooks = 48;
     if (best_.empty()) return;
     std::stable_sort(all.begin(), all.end(),
-                     [](const Weighed& a, const Weighed& b) { return a.floor < b.floor; });
+                     [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
+                       return a.floor < b.floor;
+                     });
     size_t looked = 0;
     double least = kForbidden;  // of those looked at
     while (looked < all.size() && looked < kLooks && !problem_.Over()) {
@@ -171,7 +175,7 @@ class Explorer {
     bound_ = std::min(least, looked < all.size() ? all[looked].floor : kForbidden);
   }
 
-  void Take(const Weighed& weighed) {
+  void Take(const WeighedConfiguration& weighed) {
     const Estimate& estimate = weighed.estimate;
     bound_ = std::min(bound_, weighed.floor);
     if (!estimate.fits) {
@@ -180,11 +184,12 @@ class Explorer {
       }
       return;
     }
-    auto place = std::upper_bound(
-        best_.begin(), best_.end(), weighed,
-        [](const Weighed& a, const Weighed& b) { return a.estimate.seconds < b.estimate.seconds; });
+    auto place = std::upper_bound(best_.begin(), best_.end(), weighed,
+                                  [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
+                                    return a.estimate.seconds < b.estimate.seconds;
+                                  });
     best_.insert(place, weighed);
-    if (best_.size() > kProposed) best_.pop_back();
+    if (best_.size() > kMostProposed) best_.pop_back();
   }
 
   const SearchProblem& problem_;
@@ -192,7 +197,7 @@ class Explorer {
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
   bool wide_ = false;
-  std::vector<Weighed> best_;
+  std::vector<WeighedConfiguration> best_;
   std::vector<Proposal> proposed_;
   size_t considered_ = 0;
   double least_bytes_ = 0, bound_ = 0;

@@ -17,14 +17,14 @@ DeviceId FirstOf(const Cluster& cluster, DeviceTypeId type) {
   return DeviceId{0};
 }
 
+}  // namespace
+
 int64_t DivisorUpTo(int64_t n, int64_t limit) {
   for (int64_t d = std::min(n, limit); d > 1; --d) {
     if (n % d == 0) return d;
   }
   return 1;
 }
-
-}  // namespace
 
 BlockTimes::BlockTimes(const SearchProblem& problem, const Model& model) {
   Precision precision = PrecisionOf(problem);

@@ -2,11 +2,15 @@
 // are cut by.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "search/searcher.h"
 
 namespace heddle {
+
+int64_t DivisorUpTo(int64_t n,
+                    int64_t limit);  // the largest of n that is no larger than the limit, or 1
 
 class BlockTimes {
  public:

@@ -9,9 +9,9 @@ namespace {
 
 // `measure` of a Cost: what is minimised. It does not fall when a cost is added.
 template <class Measure>
-class Enumerator {
+class ChoiceEnumerator {
  public:
-  Enumerator(const Problem& problem, double limit, Measure measure)
+  ChoiceEnumerator(const Problem& problem, double limit, Measure measure)
       : problem_(problem), limit_(limit), measure_(std::move(measure)) {
     ending_.resize(problem.unary.size());
     for (const PairCost& pair : problem.pairs) {
@@ -66,7 +66,7 @@ class Enumerator {
 template <class Measure>
 Solution LeastOf(const Problem& problem, double limit, Measure measure) {
   HEDDLE_CHECK(Assignments(problem) <= kMaxBruteAssignments, "too many to try");
-  return Enumerator<Measure>(problem, limit, std::move(measure)).Run();
+  return ChoiceEnumerator<Measure>(problem, limit, std::move(measure)).Run();
 }
 
 std::optional<Solution> IfAny(Solution best) {

@@ -21,9 +21,9 @@ std::vector<int64_t> DivisorsUpTo(int64_t n, int64_t limit) {
   return divisors;
 }
 
-class Enumerator {
+class ConfigurationEnumerator {
  public:
-  Enumerator(const SearchProblem& problem, bool wide)
+  ConfigurationEnumerator(const SearchProblem& problem, bool wide)
       : problem_(problem),
         fixed_(problem.fixed),
         wide_(wide),
@@ -255,7 +255,7 @@ std::optional<Configuration> Offloaded(const SearchProblem& problem, const Confi
 }
 
 std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
-  return Enumerator(problem, wide).Run();
+  return ConfigurationEnumerator(problem, wide).Run();
 }
 
 std::string SpaceInWords(bool wide) {

@@ -16,7 +16,7 @@ struct Label {
 };
 
 // A table that a bucket adds up: where it has the choices of the bucket's scope and of its variable.
-struct Part {
+struct Addend {
   const Table* table = nullptr;
   std::vector<size_t> strides;  // by position in the scope
   size_t own = 0;               // of the variable
@@ -27,7 +27,7 @@ struct Part {
 struct Bucket {
   int variable = 0;
   std::vector<int> scope;  // ascending
-  std::vector<Part> parts;
+  std::vector<Addend> parts;
   TableRef message;  // the least Lagrangian of all below, by choice of the scope
   // For those that are live, once the way down is done:
   std::vector<double> around;            // the least Lagrangian of all else
@@ -144,8 +144,8 @@ class LabelSolver::Tree {
     return entries;
   }
 
-  Part PartOf(const Bucket& bucket, const Table* table, const std::vector<int>& scope) const {
-    Part part;
+  Addend AddendOf(const Bucket& bucket, const Table* table, const std::vector<int>& scope) const {
+    Addend part;
     part.table = table;
     part.strides.assign(bucket.scope.size(), 0);
     size_t stride = 1;
@@ -173,7 +173,7 @@ class LabelSolver::Tree {
     for (size_t p = 0; p < pairs_.size(); ++p) {
       std::vector<int> scope = {problem_.pairs[p].a, problem_.pairs[p].b};
       Bucket& bucket = buckets_[FirstOf(scope)];
-      bucket.parts.push_back(PartOf(bucket, pairs_[p].get(), scope));
+      bucket.parts.push_back(AddendOf(bucket, pairs_[p].get(), scope));
     }
     std::map<std::vector<uintptr_t>, TableRef> made;
     int64_t entries = 0;
@@ -186,7 +186,7 @@ class LabelSolver::Tree {
         key.push_back(domain(u));
         size *= static_cast<double>(domain(u));
       }
-      for (const Part& part : bucket.parts) {
+      for (const Addend& part : bucket.parts) {
         key.push_back(reinterpret_cast<uintptr_t>(part.table));
         key.push_back(part.own);
         key.insert(key.end(), part.strides.begin(), part.strides.end());
@@ -201,7 +201,7 @@ class LabelSolver::Tree {
       bucket.message = message;
       if (bucket.scope.empty()) continue;
       Bucket& parent = buckets_[FirstOf(bucket.scope)];
-      parent.parts.push_back(PartOf(parent, bucket.message.get(), bucket.scope));
+      parent.parts.push_back(AddendOf(parent, bucket.message.get(), bucket.scope));
       parent.parts.back().child = static_cast<int>(i);
     }
     return true;
@@ -268,7 +268,7 @@ class LabelSolver::Tree {
         bucket.place[s] = static_cast<int>(bucket.live.size());
         bucket.live.push_back(s);
       }
-      for (const Part& part : bucket.parts) {
+      for (const Addend& part : bucket.parts) {
         if (part.child < 0) continue;
         Bucket& child = buckets_[static_cast<size_t>(part.child)];
         child.around.assign(child.message->size(), kForbidden);
@@ -288,7 +288,7 @@ class LabelSolver::Tree {
       }
       if (!(sum < cut_)) continue;
       for (size_t p = 0; p < offsets.size(); ++p) {
-        const Part& part = bucket.parts[p];
+        const Addend& part = bucket.parts[p];
         if (part.child < 0) continue;
         double& at = buckets_[static_cast<size_t>(part.child)].around[offsets[p] + x * part.own];
         at = std::min(at, sum);
@@ -365,14 +365,14 @@ class LabelSolver::Tree {
     own.x = static_cast<int>(x);
     double rest = bucket.around[s];  // of what is not in the label yet
     for (size_t p = 0; p < offsets.size(); ++p) {
-      const Part& part = bucket.parts[p];
+      const Addend& part = bucket.parts[p];
       double value = (*part.table)[offsets[p] + x * part.own];
       (part.child < 0 ? own.cost : rest) += value;
     }
     if (!(own.cost + o_.multiplier * own.bytes + rest < cut_)) return true;
     labels = {Add(own)};
     for (size_t p = 0; p < offsets.size(); ++p) {
-      const Part& part = bucket.parts[p];
+      const Addend& part = bucket.parts[p];
       if (part.child < 0) continue;
       size_t entry = offsets[p] + x * part.own;
       const Bucket& child = buckets_[static_cast<size_t>(part.child)];

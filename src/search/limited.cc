@@ -15,7 +15,7 @@ namespace heddle {
 namespace {
 
 // A part of the choices, with what its parent knows: numbers of choices are the whole problem's.
-struct Node {
+struct OpenNode {
   double bound = -kForbidden;
   int64_t number = 0;
   std::vector<Allowed> allowed;
@@ -28,14 +28,14 @@ constexpr double kFirstStep = 1e-4, kStepGrowth = 1.7;
 constexpr int64_t kFirstLabels = 8;  // a part of those there may be
 
 struct Later {
-  bool operator()(const Node& a, const Node& b) const {
+  bool operator()(const OpenNode& a, const OpenNode& b) const {
     return a.bound != b.bound ? a.bound > b.bound : a.number > b.number;
   }
 };
 
-class Search {
+class BranchAndBound {
  public:
-  Search(const Problem& problem, const LimitOptions& options)
+  BranchAndBound(const Problem& problem, const LimitOptions& options)
       : problem_(problem), options_(options), start_(std::chrono::steady_clock::now()) {
     options_.weights.bytes = 0;
     stop_ = [this] { return OutOfTime(); };
@@ -46,7 +46,7 @@ class Search {
     double closed = kForbidden;  // the least bound of what was left out
     bool too_large = false;
     while (!open_.empty() && out_.nodes < options_.max_nodes && !OutOfTime() && !too_large) {
-      Node node = open_.top();
+      OpenNode node = open_.top();
       if (node.bound >= Cutoff()) break;
       open_.pop();
       ++out_.nodes;
@@ -89,7 +89,7 @@ class Search {
   }
 
   // The node's dual, from the lines of its parent that are still choices here.
-  bool Bound(const Narrowed& narrowed, Node& node) {
+  bool Bound(const Narrowed& narrowed, OpenNode& node) {
     DualOptions options;
     options.weights = options_.weights;
     options.limit = options_.limit;
@@ -120,13 +120,13 @@ class Search {
   }
 
   // From the two choices between which the node's dual ended. May raise the root's bound.
-  void Improve(Node& node) {
+  void Improve(OpenNode& node) {
     if (!node.over || !node.under) return;
     std::optional<PricedChoice> fits, exceeds;  // the best mixtures on either side of the limit
     auto price = [&](const PricedChoice& x) {
       return Objective(x) + node.multiplier * std::max(x.cost.bytes - options_.limit, 0.0);
     };
-    Mix(problem_, *node.under, *node.over, [&](PricedChoice x) {
+    MixChoices(problem_, *node.under, *node.over, [&](PricedChoice x) {
       std::optional<PricedChoice>& best = x.cost.bytes <= options_.limit ? fits : exceeds;
       if (!best || price(x) < price(*best)) best = std::move(x);
     });
@@ -156,7 +156,7 @@ class Search {
   }
 
   // By labels of what is below the bound and a little more; the little grows. True: no gap is left.
-  bool Close(LabelSolver& labels, int64_t max_labels, Node& root) {
+  bool Close(LabelSolver& labels, int64_t max_labels, OpenNode& root) {
     double from = root.bound, step = kFirstStep * std::abs(from);
     while (root.bound < Cutoff()) {
       // Rounding may make the step nothing.
@@ -176,7 +176,7 @@ class Search {
   }
 
   // Where the bytes of the two differ most, choices nearer the one from those nearer the other.
-  void Branch(const Narrowed& narrowed, Node node, double& closed) {
+  void Branch(const Narrowed& narrowed, OpenNode node, double& closed) {
     // Without `over` its minimum fits and is what the bound says.
     if (!node.over || !node.under || node.bound >= Cutoff()) {
       closed = std::min(closed, node.bound);
@@ -201,7 +201,7 @@ class Search {
       (above ? more : less).choices.push_back(static_cast<int>(x));
     }
     for (Allowed* part : {&more, &less}) {
-      Node child = node;
+      OpenNode child = node;
       child.number = ++made_;
       child.allowed.push_back(std::move(*part));
       open_.push(std::move(child));
@@ -225,7 +225,7 @@ class Search {
   std::chrono::steady_clock::time_point start_;
   std::function<bool()> stop_;
   std::optional<PricedChoice> best_;
-  std::priority_queue<Node, std::vector<Node>, Later> open_;
+  std::priority_queue<OpenNode, std::vector<OpenNode>, Later> open_;
   int64_t made_ = 0;
   LimitedSolution out_;
 };
@@ -255,7 +255,7 @@ LimitedSolution SolveLimited(const Problem& problem, const LimitOptions& options
     weights.bytes = 0;
     return SolveUnlimited(problem, weights);
   }
-  return Search(problem, options).Run();
+  return BranchAndBound(problem, options).Run();
 }
 
 }  // namespace heddle

@@ -6,20 +6,10 @@
 #include "plan/gradient_sync.h"
 #include "plan/verify.h"
 #include "search/assemble.h"
+#include "search/block_times.h"
 #include "search/placement.h"
 
 namespace heddle {
-namespace {
-
-int64_t DivisorUpTo(int64_t n, int64_t limit) {
-  for (int64_t d = std::min(n, limit); d > 1; --d) {
-    if (n % d == 0) return d;
-  }
-  return 1;
-}
-
-}  // namespace
-
 std::vector<Placements::Part> Placements::PartsOf(const PlacementStrategy& strategy) const {
   std::vector<Part> parts;
   const Action* last = nullptr;
@@ -187,10 +177,9 @@ std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy)
   Place(stage.mesh, devices);
   SetTimes(part, samples, static_cast<int64_t>(devices.size()), stage);
   stage.strategies.resize(model_.graph.nodes.size());
-  std::vector<NodeId> nodes = NodesOf(model_, stage);
-  std::vector<NodeId> side = SideNodesOf(model_, nodes);
-  nodes.insert(nodes.end(), side.begin(), side.end());
-  for (NodeId id : nodes) stage.strategies[id.index()] = strategies[id.index()];
+  for (NodeId id : NodesAndSideNodesOf(model_, stage)) {
+    stage.strategies[id.index()] = strategies[id.index()];
+  }
   return stage;
 }
 

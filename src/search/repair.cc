@@ -114,8 +114,8 @@ class Polisher {
 
 }  // namespace
 
-void Mix(const Problem& problem, const PricedChoice& one, const PricedChoice& other,
-         const std::function<void(PricedChoice)>& visit) {
+void MixChoices(const Problem& problem, const PricedChoice& one, const PricedChoice& other,
+                const std::function<void(PricedChoice)>& visit) {
   std::vector<const std::vector<int>*> copies = CopiesOf(problem);
   std::vector<int> loose = LooseOf(problem);
   for (const auto& [first, second] : {std::pair(&one, &other), std::pair(&other, &one)}) {

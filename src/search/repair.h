@@ -14,8 +14,8 @@
 namespace heddle {
 
 // Calls `visit` with every mixture, over the limit or not. 4 evaluations for every copy of a chain.
-void Mix(const Problem& problem, const PricedChoice& one, const PricedChoice& other,
-         const std::function<void(PricedChoice)>& visit);
+void MixChoices(const Problem& problem, const PricedChoice& one, const PricedChoice& other,
+                const std::function<void(PricedChoice)>& visit);
 
 // Improves single copies (and what is in no chain), one after the other, until none is. `start` need not fit; what is
 // returned does, or is `start`.

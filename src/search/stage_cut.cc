@@ -25,13 +25,6 @@ struct Trained {
       false;  // it may be synced by them; not where other stages, which would have to as well, read it
 };
 
-std::vector<NodeId> StageNodes(const Model& model, const Stage& stage) {
-  std::vector<NodeId> nodes = NodesOf(model, stage);
-  std::vector<NodeId> side = SideNodesOf(model, nodes);
-  nodes.insert(nodes.end(), side.begin(), side.end());
-  return nodes;
-}
-
 AxisMask WideAxes(const Mesh& mesh) {
   AxisMask wide = 0;
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
@@ -360,7 +353,7 @@ Strategy Without(Strategy strategy, AxisMask axes) {
 
 bool HasOnlyReplicas(const Model& model, const Stage& stage) {
   AxisMask wide = WideAxes(stage.mesh);
-  for (NodeId id : StageNodes(model, stage)) {
+  for (NodeId id : NodesAndSideNodesOf(model, stage)) {
     const Node& node = model.graph.node(id);
     const Strategy& strategy = stage.strategies[id.index()];
     for (size_t o = 0; o < node.operands.size(); ++o) {
@@ -377,7 +370,7 @@ bool HasOnlyReplicas(const Model& model, const Stage& stage) {
 std::vector<StageCut> StageCuts(StageCosts& costs, const Plan& plan, size_t stage, Whole what) {
   std::vector<StageCut> cuts;
   if (plan.zero.level >= 2) return cuts;
-  std::vector<NodeId> nodes = StageNodes(costs.model(), plan.stages[stage]);
+  std::vector<NodeId> nodes = NodesAndSideNodesOf(costs.model(), plan.stages[stage]);
   std::map<ValueId, Trained> trained = FindTrained(costs, plan, stage, nodes);
   std::set<AxisMask> sets;
   for (const auto& [value, at] : trained) sets.insert(at.partial);

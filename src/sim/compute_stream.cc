@@ -5,9 +5,9 @@
 namespace heddle {
 namespace {
 
-class Tracer {
+class StreamTracer {
  public:
-  Tracer(const Prepared& prepared, const Timeline& timeline, int device_class)
+  StreamTracer(const Prepared& prepared, const Timeline& timeline, int device_class)
       : in_(prepared), at_(timeline), class_(device_class) {}
 
   std::vector<Slice> Run() {
@@ -84,7 +84,7 @@ class Tracer {
 
 std::vector<Slice> ComputeStream(const Prepared& prepared, const Timeline& timeline,
                                  int device_class) {
-  return Tracer(prepared, timeline, device_class).Run();
+  return StreamTracer(prepared, timeline, device_class).Run();
 }
 
 }  // namespace heddle

@@ -13,7 +13,7 @@ namespace heddle {
 namespace {
 
 constexpr int kLayers = 4;
-constexpr int64_t kBatch = 8, kWidth = 512, kRanks = 4;
+constexpr int64_t kBatch = 8, kLayerWidth = 512, kRanks = 4;
 
 struct Simulated {
   Program program;
@@ -21,7 +21,7 @@ struct Simulated {
 };
 
 Simulated SimulateWith(GradientSync sync, const Cluster& cluster, int64_t bucket_bytes) {
-  Model model = Analyse(Layers(kLayers, kBatch, kWidth));
+  Model model = Analyse(Layers(kLayers, kBatch, kLayerWidth));
   Plan plan = ExpertPlan(model, cluster, {.dp = kRanks, .sync = sync});
   plan.bucket_bytes = bucket_bytes;
   Simulated out{Lower(model, plan), {}};
@@ -49,7 +49,7 @@ Cluster Slow() {
 TEST(Sync, FactorsAreWhatIsSent) {
   Simulated reduce = SimulateWith(GradientSync::kReduce, Slow(), 1);
   Simulated factors = SimulateWith(GradientSync::kFactors, Slow(), 1);
-  int64_t weight = 4 * kWidth * kWidth, factor = 4 * kBatch / kRanks * kWidth;
+  int64_t weight = 4 * kLayerWidth * kLayerWidth, factor = 4 * kBatch / kRanks * kLayerWidth;
   for (int64_t device = 0; device < kRanks; ++device) {
     EXPECT_EQ(GivenBytes(reduce.program, device, Opcode::kReduceGradients), kLayers * weight);
     EXPECT_EQ(GivenBytes(factors.program, device, Opcode::kReduceGradients), 0);
@@ -65,14 +65,14 @@ TEST(Sync, FactorsAreWhatIsSent) {
             0);
   // Gradients of the whole batch on every device: W is done by all of them.
   EXPECT_NEAR(factors.result.flops - reduce.result.flops,
-              (kRanks - 1) * 2.0 * kLayers * kBatch * kWidth * kWidth, 1);
+              (kRanks - 1) * 2.0 * kLayers * kBatch * kLayerWidth * kLayerWidth, 1);
 }
 
 // Each group's server has its state and updates it, and sends the weights; a device is the server of one group.
 TEST(Sync, ServersShareOutTheState) {
   Simulated reduce = SimulateWith(GradientSync::kReduce, Slow(), 1);
   Simulated server = SimulateWith(GradientSync::kServer, Slow(), 1);
-  int64_t weight = 4 * kWidth * kWidth;
+  int64_t weight = 4 * kLayerWidth * kLayerWidth;
   for (int64_t device = 0; device < kRanks; ++device) {
     EXPECT_EQ(GivenBytes(server.program, device, Opcode::kReduceGradients), kLayers * weight);
     EXPECT_EQ(GivenBytes(server.program, device, Opcode::kGatherWeights), weight);

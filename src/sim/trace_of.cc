@@ -11,9 +11,9 @@
 namespace heddle {
 namespace {
 
-class Tracer {
+class EventTracer {
  public:
-  Tracer(const Program& program, const Prepared& prepared, const Timeline& timeline)
+  EventTracer(const Program& program, const Prepared& prepared, const Timeline& timeline)
       : program_(program), in_(prepared), at_(timeline) {
     for (const DeviceProgram& run : program.runs) {
       std::vector<int> sends(program.transfers.size() * static_cast<size_t>(program.microbatches),
@@ -103,7 +103,7 @@ Trace ToTrace(const MemoryModel& memory, const Prepared& prepared, const Timelin
       devices.push_back(static_cast<int64_t>(d));
     }
   }
-  Tracer tracer(memory.program(), prepared, timeline);
+  EventTracer tracer(memory.program(), prepared, timeline);
   Trace trace;
   for (size_t c = 0; c < shown.size(); ++c) {
     Trace one;

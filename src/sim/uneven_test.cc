@@ -1,7 +1,7 @@
 // Unlike parts of the batch for unlike devices.
 #include <gtest/gtest.h>
 
-#include "cluster/yaml.h"
+#include "cluster/testing.h"
 #include "plan/expert.h"
 #include "program/lower.h"
 #include "sim/sim_test_models.h"
@@ -9,19 +9,6 @@
 
 namespace heddle {
 namespace {
-
-// Two machines of one device each; the first is four times as fast in everything.
-Cluster FastAndSlow() {
-  return ClusterFromYaml(
-      "device_types:\n"
-      "  - {name: fast, memory: 32 GiB, memory_bandwidth: 800 GB/s, fp32: 40 TFLOP/s}\n"
-      "  - {name: slow, memory: 32 GiB, memory_bandwidth: 200 GB/s, fp32: 10 TFLOP/s}\n"
-      "link: {name: wide, bandwidth: 1 TB/s, latency: 1 us}\n"
-      "nodes:\n"
-      "  - {name: a, count: 1, device: fast, devices: 1}\n"
-      "  - {name: b, count: 1, device: slow, devices: 1}\n",
-      "pair");
-}
 
 SimResult Step(const Model& model, std::vector<int64_t> shares) {
   Cluster cluster = FastAndSlow();

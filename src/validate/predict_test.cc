@@ -6,17 +6,10 @@
 
 #include "validate/configure.h"
 #include "validate/report.h"
+#include "validate/testing.h"
 
 namespace heddle {
 namespace {
-
-PublishedRun RunNamed(std::string_view id) {
-  for (const PublishedRun& run : BundledRuns()) {
-    if (run.id == id) return run;
-  }
-  ADD_FAILURE() << "no run " << id;
-  return {};
-}
 
 // A run decides by what it says how it is planned and priced, never by which run it is.
 TEST(PredictTest, NoConstantBelongsToARun) {

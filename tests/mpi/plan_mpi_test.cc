@@ -93,12 +93,8 @@ std::vector<double> Train(Transport& transport, const Model& model, const Degree
   ExecutorOptions options;
   options.keep_gradients = true;
   Executor executor(program, transport, options, MakeWeights(model.graph, model.rules, {}),
-                    MakeConstants(model.graph, {}), [&](int64_t, Block rows) {
-                      Batch part;
-                      for (const auto& [name, tensor] : batch)
-                        part[name] = tensor.narrow(0, rows.begin, rows.size());
-                      return part;
-                    });
+                    MakeConstants(model.graph, {}),
+                    [&](int64_t, Block rows) { return RowsOf(batch, rows); });
   std::vector<double> losses;
   for (int64_t step = 0; step < kSteps; ++step) {
     losses.push_back(executor.RunStep(step).loss);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "program/lower.h"
+#include "runtime/data/batch.h"
 #include "runtime/tensor.h"
 #include "runtime/kernel_threads.h"
 #include "runtime/tiles.h"
@@ -113,11 +114,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
   }
   WeightSource weights = [&](const std::string& name) { return initial.at(name); };
   ConstantSource constants = [](const Value& value) { return ToTorchTensor(*value.data); };
-  DataFn data = [&](int64_t, Block rows) {
-    Batch part;
-    for (const auto& [name, tensor] : batch) part[name] = tensor.narrow(0, rows.begin, rows.size());
-    return part;
-  };
+  DataFn data = [&](int64_t, Block rows) { return RowsOf(batch, rows); };
   Curve curve;
   std::map<std::string, at::Tensor> seen_gradients, seen_weights;
   std::mutex mutex;

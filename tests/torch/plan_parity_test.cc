@@ -30,12 +30,44 @@ void PrintTo(const Case& c, std::ostream* out) {
        << kGradientSyncNames[static_cast<size_t>(d.sync)];
 }
 
-KnownModel Find(const std::string& name) {
-  for (const KnownModel& model : KnownModels()) {
-    if (model.name == name) return model;
+struct Sample {
+  std::string name;
+  Model model;
+  Batch batch;
+};
+
+Sample Known(const std::string& name) {
+  for (const KnownModel& known : KnownModels()) {
+    if (known.name != name) continue;
+    Model model = Analyse(LoadModel(known.path, {}));
+    Batch batch = ReadBatch(model.graph, known.reference);
+    return {name, std::move(model), std::move(batch)};
   }
-  ADD_FAILURE() << name;
-  return {};
+  ThrowInput("there is no model {}", name);
+}
+
+Sample BuiltIn(const std::string& expression) {
+  Model model = Analyse(LoadModel(expression));
+  Batch batch = SyntheticBatch(model.graph, 5);
+  return {expression, std::move(model), std::move(batch)};
+}
+
+CurveOptions Clipped() {
+  CurveOptions options;
+  options.clip_norm = 1;
+  return options;
+}
+
+// The expert's plans of these degrees give the curve and the gradients of one device.
+void ExpectParity(const Sample& sample, const std::vector<Degrees>& plans,
+                  const CurveOptions& options, double tolerance = 1e-4) {
+  Curve expected = OneDevice(sample.model.graph, sample.batch, options);
+  for (const Degrees& degrees : plans) {
+    SCOPED_TRACE(testing::PrintToString(Case{sample.name, degrees}));
+    Plan plan = ExpertPlan(sample.model, LoadCluster("local:8"), degrees);
+    EXPECT_EQ(Verify(plan, sample.model), std::vector<std::string>{});
+    ExpectSame(OnThreads(sample.model, plan, sample.batch, options), expected, tolerance);
+  }
 }
 
 constexpr RecomputePolicy kFull = RecomputePolicy::kFull, kSelective = RecomputePolicy::kSelective;
@@ -89,16 +121,7 @@ std::vector<Case> Cases() {
 class PlanParity : public testing::TestWithParam<Case> {};
 
 TEST_P(PlanParity, MatchesOneDevice) {
-  KnownModel known = Find(GetParam().model);
-  Model model = Analyse(LoadModel(known.path, {}));
-  Degrees degrees = GetParam().degrees;
-  Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
-  EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
-  Batch batch = ReadBatch(model.graph, known.reference);
-  CurveOptions options;
-  options.clip_norm = 1;
-  Curve expected = OneDevice(model.graph, batch, options);
-  ExpectSame(OnThreads(model, plan, batch, options), expected);
+  ExpectParity(Known(GetParam().model), {GetParam().degrees}, Clipped());
 }
 
 // Between machines whose links are slow a value goes in slices, which the devices of the next stage gather.
@@ -109,9 +132,7 @@ TEST(SlicedPlanParity, MatchesOneDevice) {
       "link: {name: fast, bandwidth: 9 GB/s, latency: 1 us}}\n",
       "pairs");
   for (const char* name : {"tiny-gpt2", "tiny-llama"}) {
-    KnownModel known = Find(name);
-    Model model = Analyse(LoadModel(known.path, {}));
-    Batch batch = ReadBatch(model.graph, known.reference);
+    auto [_, model, batch] = Known(name);
     Curve expected = OneDevice(model.graph, batch, {});
     for (const Degrees& degrees :
          {Degrees{.tp = 2, .pp = 2, .microbatches = 2},
@@ -132,22 +153,18 @@ TEST(SlicedPlanParity, MatchesOneDevice) {
 // Optimizer state that lives on the host changes nothing but where it lies: the same numbers, bit for bit.
 TEST(OffloadedPlans, AreTheSamePlans) {
   for (const char* name : {"tiny-gpt2", "tiny-moe"}) {
-    KnownModel known = Find(name);
-    Model model = Analyse(LoadModel(known.path, {}));
-    Batch batch = ReadBatch(model.graph, known.reference);
+    auto [_, model, batch] = Known(name);
     for (DType precision : {DType::kF32, DType::kBF16}) {
       for (Degrees degrees :
            {Degrees{}, Degrees{.dp = 2}, Degrees{.dp = 2, .microbatches = 2, .zero = 1},
             Degrees{.dp = 2, .tp = 2, .zero = 3}, Degrees{.pp = 2, .microbatches = 2}}) {
         degrees.precision = precision;
-        CurveOptions options;
-        options.clip_norm = 1;
-        Curve expected =
-            OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, options);
+        Plan resident = ExpertPlan(model, LoadCluster("local:8"), degrees);
+        Curve expected = OnThreads(model, resident, batch, Clipped());
         degrees.offload = Offload::kOptimizer;
         SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
         Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
-        ExpectSame(OnThreads(model, plan, batch, options), expected, 1e-300);
+        ExpectSame(OnThreads(model, plan, batch, Clipped()), expected, 1e-300);
       }
     }
   }
@@ -156,35 +173,23 @@ TEST(OffloadedPlans, AreTheSamePlans) {
 // Unlike parts of the batch for the data ranks: the loss and the gradients are those of one device.
 TEST(UnevenPlans, MatchOneDevice) {
   for (const char* name : {"tiny-gpt2", "tiny-moe", "tiny-cnn"}) {
-    KnownModel known = Find(name);
-    Model model = Analyse(LoadModel(known.path, {}));
-    Batch batch = ReadBatch(model.graph, known.reference);
-    CurveOptions options;
-    options.clip_norm = 1;
-    Curve expected = OneDevice(model.graph, batch, options);
-    int64_t samples = BatchSize(model);
-    for (Degrees degrees :
-         {Degrees{.dp = 2, .shares = {1, samples - 1}}, Degrees{.dp = 2, .shares = {3, 1}},
-          Degrees{.dp = 3, .zero = 1, .shares = {1, samples - 2, 1}},
-          Degrees{.dp = 2, .tp = 2, .zero = 3, .shares = {1, 3}},
-          Degrees{.dp = 2, .pp = 2, .zero = 2, .recompute = kFull, .shares = {3, 1}}}) {
-      SCOPED_TRACE(testing::PrintToString(Case{name, degrees}));
-      Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
-      EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
-      ExpectSame(OnThreads(model, plan, batch, options), expected);
-    }
+    Sample sample = Known(name);
+    int64_t samples = BatchSize(sample.model);
+    ExpectParity(sample,
+                 {{.dp = 2, .shares = {1, samples - 1}},
+                  {.dp = 2, .shares = {3, 1}},
+                  {.dp = 3, .zero = 1, .shares = {1, samples - 2, 1}},
+                  {.dp = 2, .tp = 2, .zero = 3, .shares = {1, 3}},
+                  {.dp = 2, .pp = 2, .zero = 2, .recompute = kFull, .shares = {3, 1}}},
+                 Clipped());
   }
 }
 
 // Stages on devices that are named, share some of them, and leave others without work.
 TEST(PlacedPlans, MatchOneDevice) {
   for (const char* name : {"tiny-gpt2", "tiny-moe", "tiny-cnn"}) {
-    KnownModel known = Find(name);
-    Model model = Analyse(LoadModel(known.path, {}));
-    Batch batch = ReadBatch(model.graph, known.reference);
-    CurveOptions options;
-    options.clip_norm = 1;
-    Curve expected = OneDevice(model.graph, batch, options);
+    auto [_, model, batch] = Known(name);
+    Curve expected = OneDevice(model.graph, batch, Clipped());
     int64_t samples = BatchSize(model);
     for (Degrees degrees : {Degrees{.dp = 2, .pp = 3}, Degrees{.dp = 2, .pp = 3, .zero = 2},
                             Degrees{.dp = 2, .pp = 3, .microbatches = 2},
@@ -206,7 +211,7 @@ TEST(PlacedPlans, MatchOneDevice) {
         Place(last, {1, 6});
       }
       ASSERT_EQ(Verify(plan, model), std::vector<std::string>{});
-      ExpectSame(OnThreads(model, plan, batch, options), expected);
+      ExpectSame(OnThreads(model, plan, batch, Clipped()), expected);
     }
   }
 }
@@ -216,14 +221,11 @@ TEST(PlacedPlans, MatchOneDevice) {
 class SyncParity : public testing::TestWithParam<Case> {};
 
 TEST_P(SyncParity, MatchesReducedGradients) {
-  KnownModel known = Find(GetParam().model);
-  Model model = Analyse(LoadModel(known.path, {}));
+  auto [name, model, batch] = Known(GetParam().model);
   Degrees degrees = GetParam().degrees;
-  if (GetParam().model == "tiny-cnn") degrees.local_batch_statistics = degrees.microbatches > 1;
-  Batch batch = ReadBatch(model.graph, known.reference);
-  CurveOptions options;
+  if (name == "tiny-cnn") degrees.local_batch_statistics = degrees.microbatches > 1;
+  CurveOptions options = Clipped();
   options.steps = 5;
-  options.clip_norm = 1;
   Cluster cluster = LoadCluster("local:8");
   Plan plan = ExpertPlan(model, cluster, degrees);
   EXPECT_EQ(Verify(plan, model), std::vector<std::string>{});
@@ -273,18 +275,13 @@ INSTANTIATE_TEST_SUITE_P(Matrix, SyncParity, testing::ValuesIn(SyncCases()),
 
 // Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
 TEST(FusedPlanParity, MatchesOneDevice) {
-  Model model =
-      Analyse(LoadModel("gpt:layers=2,hidden=32,heads=8,kv_heads=2,vocab=50,seq=16,batch=4"));
-  Batch batch = SyntheticBatch(model.graph, 5);
-  Curve expected = OneDevice(model.graph, batch, {});
-  for (const Degrees& degrees :
-       {Degrees{.tp = 2}, Degrees{.tp = 3}, Degrees{.tp = 4, .sp = true},
-        Degrees{.dp = 2, .tp = 2, .zero = 3},
-        Degrees{.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 2, .zero = 1}}) {
-    SCOPED_TRACE(testing::PrintToString(Case{"fused", degrees}));
-    ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, {}),
-               expected);
-  }
+  ExpectParity(BuiltIn("gpt:layers=2,hidden=32,heads=8,kv_heads=2,vocab=50,seq=16,batch=4"),
+               {{.tp = 2},
+                {.tp = 3},
+                {.tp = 4, .sp = true},
+                {.dp = 2, .tp = 2, .zero = 3},
+                {.dp = 2, .tp = 2, .pp = 2, .sp = true, .microbatches = 2, .zero = 1}},
+               {});
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
@@ -292,65 +289,49 @@ INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
 
 // bf16 rounds: the curve stays near that of fp32, and plans near each other.
 TEST(NarrowPlans, Bf16FollowsFp32) {
-  const std::vector<Degrees> kPlans = {{},
-                                       {.dp = 2, .zero = 3},
-                                       {.dp = 2, .tp = 2, .microbatches = 2, .zero = 1},
-                                       {.dp = 2, .sync = GradientSync::kFactors},
-                                       {.dp = 2, .sync = GradientSync::kServer},
-                                       {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}};
-  CurveOptions options;
-  for (const char* name : {"tiny-gpt2", "tiny-llama", "tiny-cnn"}) {
-    KnownModel known = Find(name);
-    Model model = Analyse(LoadModel(known.path, {}));
-    Batch batch = ReadBatch(model.graph, known.reference);
-    Curve expected = OneDevice(model.graph, batch, options);
-    for (Degrees degrees : kPlans) {
-      if (std::string(name) == "tiny-cnn" && degrees.microbatches > 1)
-        continue;  // batch statistics
-      SCOPED_TRACE(name);
-      degrees.precision = DType::kBF16;
-      Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
-      ExpectSame(OnThreads(model, plan, batch, options), expected, 5e-2);
-    }
-  }
+  std::vector<Degrees> plans = {{},
+                                {.dp = 2, .zero = 3},
+                                {.dp = 2, .sync = GradientSync::kFactors},
+                                {.dp = 2, .sync = GradientSync::kServer},
+                                {.dp = 2, .tp = 2, .microbatches = 2, .zero = 1},
+                                {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}};
+  for (Degrees& degrees : plans) degrees.precision = DType::kBF16;
+  for (const char* name : {"tiny-gpt2", "tiny-llama"}) ExpectParity(Known(name), plans, {}, 5e-2);
+  std::erase_if(plans, [](const Degrees& degrees) { return degrees.microbatches > 1; });
+  ExpectParity(Known("tiny-cnn"), plans, {}, 5e-2);  // it takes statistics of the batch
 }
 
 // f16 rounds less than bf16, and its gradients pass through a loss scale.
 TEST(NarrowPlans, F16FollowsFp32) {
-  Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=4,vocab=50,seq=16,batch=4"));
-  Batch batch = SyntheticBatch(model.graph, 5);
-  Curve expected = OneDevice(model.graph, batch, {});
-  for (Degrees degrees :
-       {Degrees{}, Degrees{.dp = 2, .zero = 3}, Degrees{.dp = 2, .sync = GradientSync::kFactors},
-        Degrees{.dp = 2, .sync = GradientSync::kServer},
-        Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}}) {
-    degrees.precision = DType::kF16;
-    Plan plan = ExpertPlan(model, LoadCluster("local:8"), degrees);
-    ExpectSame(OnThreads(model, plan, batch, {}), expected, 1e-2);
-  }
+  std::vector<Degrees> plans = {{},
+                                {.dp = 2, .zero = 3},
+                                {.dp = 2, .sync = GradientSync::kFactors},
+                                {.dp = 2, .sync = GradientSync::kServer},
+                                {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}};
+  for (Degrees& degrees : plans) degrees.precision = DType::kF16;
+  ExpectParity(BuiltIn("gpt:layers=2,hidden=32,heads=4,vocab=50,seq=16,batch=4"), plans, {}, 1e-2);
 }
 
 // Ranks on one GPU, through pinned memory.
 TEST(CudaPlans, MatchOneDeviceOnTheCpu) {
   if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
-  Model model = Analyse(LoadModel("gpt:layers=2,hidden=32,heads=4,vocab=51,seq=16,batch=4"));
-  Batch batch = SyntheticBatch(model.graph, 5);
-  CurveOptions options;
-  options.clip_norm = 1;
-  Curve expected = OneDevice(model.graph, batch, options);
+  CurveOptions options = Clipped();
   options.device = at::Device(at::kCUDA, 0);
-  for (const Degrees& degrees :
-       {Degrees{}, Degrees{.dp = 2}, Degrees{.tp = 2}, Degrees{.pp = 2, .microbatches = 2},
-        Degrees{.dp = 2, .zero = 3}, Degrees{.cp = 2}, Degrees{.tp = 2, .sp = true},
-        Degrees{.microbatches = 2, .recompute = kFull},
-        Degrees{.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"},
-        Degrees{.offload = Offload::kOptimizer}, Degrees{.dp = 2, .sync = GradientSync::kFactors},
-        Degrees{.dp = 2, .sync = GradientSync::kServer},
-        Degrees{.dp = 2, .zero = 1, .offload = Offload::kOptimizer}}) {
-    SCOPED_TRACE(testing::PrintToString(Case{"gpt", degrees}));
-    ExpectSame(OnThreads(model, ExpertPlan(model, LoadCluster("local:8"), degrees), batch, options),
-               expected);
-  }
+  ExpectParity(BuiltIn("gpt:layers=2,hidden=32,heads=4,vocab=51,seq=16,batch=4"),
+               {{},
+                {.dp = 2},
+                {.tp = 2},
+                {.pp = 2, .microbatches = 2},
+                {.dp = 2, .zero = 3},
+                {.cp = 2},
+                {.tp = 2, .sp = true},
+                {.microbatches = 2, .recompute = kFull},
+                {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"},
+                {.offload = Offload::kOptimizer},
+                {.dp = 2, .sync = GradientSync::kFactors},
+                {.dp = 2, .sync = GradientSync::kServer},
+                {.dp = 2, .zero = 1, .offload = Offload::kOptimizer}},
+               options);
 }
 
 }  // namespace

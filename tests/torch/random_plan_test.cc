@@ -1,71 +1,10 @@
-// Plans nobody would write (random_plan.h): random strategies for every node on random meshes, stages cut anywhere,
-// any schedule. They too mean what one device means.
-#include "../random_plan.h"
-
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-
-#include "../known_models.h"
-#include "cluster/load.h"
-#include "frontend/load.h"
-#include "plan/verify.h"
-#include "plan_harness.h"
-#include "runtime/data/batch.h"
+// What random_plan_check.h says, for a few plans.
+#include "random_plan_check.h"
 
 namespace heddle {
 namespace {
 
-constexpr int64_t kMaxDevices = 8;
-
-struct Subject {
-  std::string name;
-  Model model;
-  Batch batch;
-  Curve expected;
-};
-
-std::vector<Subject> Subjects(const CurveOptions& options) {
-  std::vector<Subject> subjects;
-  for (const KnownModel& known : KnownModels()) {
-    if (known.reference.empty()) continue;
-    Model model = Analyse(LoadModel(known.path, {}));
-    Batch batch = ReadBatch(model.graph, known.reference);
-    Curve expected = OneDevice(model.graph, batch, options);
-    subjects.push_back({known.name, std::move(model), std::move(batch), std::move(expected)});
-  }
-  return subjects;
-}
-
-// HEDDLE_RANDOM_PLAN=17 runs the plan of one seed.
-TEST(RandomPlans, TwoHundredMatchOneDevice) {
-  CurveOptions options;
-  options.steps = 3;
-  options.clip_norm = 1;
-  std::vector<Subject> subjects = Subjects(options);
-  ASSERT_EQ(subjects.size(), 6u);
-  const char* only = std::getenv("HEDDLE_RANDOM_PLAN");
-  int done = 0, refused = 0;
-  for (uint64_t seed = only == nullptr ? 0 : std::strtoull(only, nullptr, 10); done < 200; ++seed) {
-    Random rng(seed);
-    const Subject& subject = subjects[seed % subjects.size()];
-    Plan plan = RandomPlan(subject.model, rng);
-    AddRandomSync(subject.model, rng, plan);
-    plan.precision = {};
-    plan.local_batch_statistics = false;
-    plan.cluster = LoadCluster(seed % 2 == 0 ? "local:32" : "dgx-a100:4");
-    if (DeviceCount(plan) > kMaxDevices) continue;
-    std::vector<std::string> wrong = Verify(plan, subject.model);
-    if (!wrong.empty()) {  // statistics over the batch, and micro-batches
-      ASSERT_LT(++refused, 200) << wrong[0];
-      continue;
-    }
-    SCOPED_TRACE("seed " + std::to_string(seed) + ": " + subject.name);
-    ExpectSame(OnThreads(subject.model, plan, subject.batch, options), subject.expected);
-    ++done;
-    if (HasFailure() || only != nullptr) break;
-  }
-}
+TEST(RandomPlans, EightyMatchOneDevice) { ExpectRandomPlansMatchOneDevice(0, 80); }
 
 }  // namespace
 }  // namespace heddle

@@ -11,31 +11,31 @@
 namespace heddle {
 namespace {
 
-constexpr double kEpsilon = 1e-12;
+constexpr double kBertEpsilon = 1e-12;
 
-struct Config {
+struct BertConfig {
   int64_t batch, seq, vocab, layers, hidden, heads, ffn, positions, token_types;
   double dropout;
 };
 
-Config Read(const Settings& s) {
-  Config c{s.Int("batch"),
-           s.Int("seq"),
-           s.Int("vocab"),
-           s.Int("layers"),
-           s.Int("hidden"),
-           s.Int("heads"),
-           0,
-           s.Int("positions"),
-           s.Int("token_types"),
-           s.Real("dropout")};
+BertConfig ReadBert(const Settings& s) {
+  BertConfig c{s.Int("batch"),
+               s.Int("seq"),
+               s.Int("vocab"),
+               s.Int("layers"),
+               s.Int("hidden"),
+               s.Int("heads"),
+               0,
+               s.Int("positions"),
+               s.Int("token_types"),
+               s.Real("dropout")};
   c.ffn = s.Int("ffn", 4 * c.hidden);
   RequireMultiple("hidden", c.hidden, "heads", c.heads);
   if (c.positions < c.seq) ThrowInput("seq={} is more than positions={}", c.seq, c.positions);
   return c;
 }
 
-ValueId Embed(ModelBuilder& b, const Config& c, ValueId tokens, ValueId ids) {
+ValueId EmbedBert(ModelBuilder& b, const BertConfig& c, ValueId tokens, ValueId ids) {
   auto scope = b.In("bert.embeddings");
   ValueId types =
       b.Op("Expand", {b.Range("token_type_ids", {1, 1})}, {{"shape", Shape{c.batch, c.seq}}});
@@ -44,36 +44,36 @@ ValueId Embed(ModelBuilder& b, const Config& c, ValueId tokens, ValueId ids) {
                            types));
   ValueId places = b.Parameter("position_embeddings.weight", {c.positions, c.hidden});
   x = b.Add(x, b.Embedding(places, b.Range("position_ids", {1, c.seq})));
-  return b.Dropout(b.LayerNorm(x, "LayerNorm", kEpsilon), c.dropout);
+  return b.Dropout(b.LayerNorm(x, "LayerNorm", kBertEpsilon), c.dropout);
 }
 
-ValueId Layer(ModelBuilder& b, const Config& c, ValueId x) {
+ValueId BertLayer(ModelBuilder& b, const BertConfig& c, ValueId x) {
   ValueId q = b.SplitHeads(b.Linear(x, c.hidden, "attention.self.query"), c.heads);
   ValueId k = b.SplitHeads(b.Linear(x, c.hidden, "attention.self.key"), c.heads);
   ValueId v = b.SplitHeads(b.Linear(x, c.hidden, "attention.self.value"), c.heads);
   double scale = 1 / std::sqrt(static_cast<double>(c.hidden / c.heads));
   ValueId attended = b.MergeHeads(b.Attention(q, k, v, {.scale = scale}));
   attended = b.Dropout(b.Linear(attended, c.hidden, "attention.output.dense"), c.dropout);
-  x = b.LayerNorm(b.Add(attended, x), "attention.output.LayerNorm", kEpsilon);
+  x = b.LayerNorm(b.Add(attended, x), "attention.output.LayerNorm", kBertEpsilon);
   ValueId inner = b.Gelu(b.Linear(x, c.ffn, "intermediate.dense"), "none");
   ValueId made = b.Dropout(b.Linear(inner, c.hidden, "output.dense"), c.dropout);
-  return b.LayerNorm(b.Add(made, x), "output.LayerNorm", kEpsilon);
+  return b.LayerNorm(b.Add(made, x), "output.LayerNorm", kBertEpsilon);
 }
 
-Graph Build(const Settings& settings, const std::string& name) {
-  Config c = Read(settings);
+Graph BuildBert(const Settings& settings, const std::string& name) {
+  BertConfig c = ReadBert(settings);
   ModelBuilder b(name);
   ValueId ids = b.Input("input_ids", DType::kI64, {c.batch, c.seq});
   ValueId labels = b.Input("labels", DType::kI64, {c.batch, c.seq});
   ValueId tokens = b.Parameter("bert.embeddings.word_embeddings.weight", {c.vocab, c.hidden});
-  ValueId x = Embed(b, c, tokens, ids);
+  ValueId x = EmbedBert(b, c, tokens, ids);
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     auto scope = b.In(fmt::format("bert.encoder.layer.{}", layer));
-    x = Layer(b, c, x);
+    x = BertLayer(b, c, x);
   }
   auto scope = b.In("cls.predictions");
   x = b.LayerNorm(b.Gelu(b.Linear(x, c.hidden, "transform.dense"), "none"), "transform.LayerNorm",
-                  kEpsilon);
+                  kBertEpsilon);
   ValueId logits = b.Op("Linear", {x, tokens, b.Parameter("bias", {c.vocab})},
                         {{"transpose_weight", int64_t{1}}});
   return b.Finish(b.CrossEntropy(logits, labels));
@@ -96,7 +96,7 @@ Family BertFamily() {
               IntKey("token_types", 2, "rows of the token type table"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
           },
-          Build};
+          BuildBert};
 }
 
 }  // namespace heddle

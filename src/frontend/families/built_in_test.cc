@@ -27,7 +27,7 @@ int64_t Parameters(const std::string& expression) {
   return count;
 }
 
-std::string Error(const std::string& expression) {
+std::string BuiltInError(const std::string& expression) {
   try {
     BuildModel(expression);
   } catch (const InputError& error) {
@@ -238,34 +238,37 @@ TEST(BuiltIn, NamesTakeKeysAndDims) {
 }
 
 TEST(BuiltIn, ImpossibleSizesAreRefused) {
-  EXPECT_EQ(Error("gpt:heads=7"), "gpt:heads=7: hidden=768 is not a multiple of heads=7");
-  EXPECT_EQ(Error("llama:kv_heads=5"),
+  EXPECT_EQ(BuiltInError("gpt:heads=7"), "gpt:heads=7: hidden=768 is not a multiple of heads=7");
+  EXPECT_EQ(BuiltInError("llama:kv_heads=5"),
             "llama:kv_heads=5: heads=32 is not a multiple of kv_heads=5");
-  EXPECT_THAT(Error("llama:kv_heads=64"), HasSubstr("heads=32 is not a multiple of kv_heads=64"));
-  EXPECT_THAT(Error("gpt:layers=0"), HasSubstr("layers=0 is not a whole number from 1"));
-  EXPECT_THAT(Error("gpt:layers=1000000"), HasSubstr("layers=1000000"));
-  EXPECT_THAT(Error("gpt:layer=2"), HasSubstr("did you mean 'layers'?"));
-  EXPECT_THAT(Error("gpt:batch=1073741824,seq=1048576,hidden=1048576,heads=16,vocab=10"),
+  EXPECT_THAT(BuiltInError("llama:kv_heads=64"),
+              HasSubstr("heads=32 is not a multiple of kv_heads=64"));
+  EXPECT_THAT(BuiltInError("gpt:layers=0"), HasSubstr("layers=0 is not a whole number from 1"));
+  EXPECT_THAT(BuiltInError("gpt:layers=1000000"), HasSubstr("layers=1000000"));
+  EXPECT_THAT(BuiltInError("gpt:layer=2"), HasSubstr("did you mean 'layers'?"));
+  EXPECT_THAT(BuiltInError("gpt:batch=1073741824,seq=1048576,hidden=1048576,heads=16,vocab=10"),
               HasSubstr("63 bits"));
-  EXPECT_THAT(Error("llama:seq=1073741824"), HasSubstr("smaller seq"));
-  EXPECT_THAT(Error("t5:seq=1048576"), HasSubstr("smaller seq"));
-  EXPECT_THAT(Error("gpt:seq=64,positions=32"), HasSubstr("seq=64 is more than positions=32"));
-  EXPECT_THAT(Error("gpt:position=rope,rotary_dim=7"), HasSubstr("rotary_dim=7"));
-  EXPECT_THAT(Error("gpt:position=rope,rotary_dim=66"), HasSubstr("more than head_dim=64"));
-  EXPECT_THAT(Error("gpt:qkv=interleaved,kv_heads=1"), HasSubstr("interleaved"));
-  EXPECT_THAT(Error("moe:top_k=17"), HasSubstr("top_k=17 is more than experts=16"));
-  EXPECT_THAT(Error("moe:group=100"), HasSubstr("seq=512 is not a multiple of group=100"));
-  EXPECT_THAT(Error("vit:patch=15"), HasSubstr("image=224 is not a multiple of patch=15"));
-  EXPECT_THAT(Error("vgg:image=225"), HasSubstr("image=225"));
-  EXPECT_THAT(Error("inception:image=20"), HasSubstr("window"));
-  EXPECT_THAT(Error("bert:seq=513"), HasSubstr("positions=512"));
-  EXPECT_THAT(Error("t5:buckets=6"), HasSubstr("buckets=6"));
+  EXPECT_THAT(BuiltInError("llama:seq=1073741824"), HasSubstr("smaller seq"));
+  EXPECT_THAT(BuiltInError("t5:seq=1048576"), HasSubstr("smaller seq"));
+  EXPECT_THAT(BuiltInError("gpt:seq=64,positions=32"),
+              HasSubstr("seq=64 is more than positions=32"));
+  EXPECT_THAT(BuiltInError("gpt:position=rope,rotary_dim=7"), HasSubstr("rotary_dim=7"));
+  EXPECT_THAT(BuiltInError("gpt:position=rope,rotary_dim=66"), HasSubstr("more than head_dim=64"));
+  EXPECT_THAT(BuiltInError("gpt:qkv=interleaved,kv_heads=1"), HasSubstr("interleaved"));
+  EXPECT_THAT(BuiltInError("moe:top_k=17"), HasSubstr("top_k=17 is more than experts=16"));
+  EXPECT_THAT(BuiltInError("moe:group=100"), HasSubstr("seq=512 is not a multiple of group=100"));
+  EXPECT_THAT(BuiltInError("vit:patch=15"), HasSubstr("image=224 is not a multiple of patch=15"));
+  EXPECT_THAT(BuiltInError("vgg:image=225"), HasSubstr("image=225"));
+  EXPECT_THAT(BuiltInError("inception:image=20"), HasSubstr("window"));
+  EXPECT_THAT(BuiltInError("bert:seq=513"), HasSubstr("positions=512"));
+  EXPECT_THAT(BuiltInError("t5:buckets=6"), HasSubstr("buckets=6"));
 }
 
 TEST(BuiltIn, UnknownNamesGetTheNearestOnes) {
-  EXPECT_THAT(Error("gtp2"), HasSubstr("did you mean 'gpt2'"));
-  EXPECT_THAT(Error("llama3-7b"), HasSubstr("did you mean 'llama-7b' or 'llama2-7b' or 'llama3-8b'?"));
-  EXPECT_THAT(Error("zzzzzzzzzzzz"),
+  EXPECT_THAT(BuiltInError("gtp2"), HasSubstr("did you mean 'gpt2'"));
+  EXPECT_THAT(BuiltInError("llama3-7b"),
+              HasSubstr("did you mean 'llama-7b' or 'llama2-7b' or 'llama3-8b'?"));
+  EXPECT_THAT(BuiltInError("zzzzzzzzzzzz"),
               StartsWith("zzzzzzzzzzzz: no built-in model 'zzzzzzzzzzzz' ("));
   EXPECT_FALSE(IsBuiltIn("gtp2"));
   EXPECT_FALSE(IsBuiltIn(""));

@@ -175,7 +175,7 @@ ValueId Mlp(ModelBuilder& b, const DecoderConfig& c, ValueId x, int64_t width) {
 
 namespace {
 
-ValueId Embed(ModelBuilder& b, const DecoderConfig& c, ValueId tokens, ValueId ids) {
+ValueId EmbedDecoder(ModelBuilder& b, const DecoderConfig& c, ValueId tokens, ValueId ids) {
   ValueId x = b.Embedding(tokens, ids);
   if (c.position == "learned") {
     int64_t first = c.names.first_position;
@@ -192,8 +192,8 @@ ValueId MlpOfLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables
   return mixture ? MixtureOfExperts(b, c, tables, x) : Mlp(b, c, x, c.ffn);
 }
 
-ValueId Layer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,
-              int64_t layer) {
+ValueId DecoderLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,
+                     int64_t layer) {
   auto scope = b.In(fmt::format("{}.{}", c.names.layers, layer));
   ValueId normed = Norm(b, c, x, c.names.attention_norm);
   ValueId attended = b.Dropout(SelfAttention(b, c, tables, normed), c.dropout);
@@ -218,8 +218,8 @@ Graph BuildDecoder(const DecoderConfig& c, const std::string& name) {
   Tables tables;
   AddAttentionTables(b, c, &tables);
   if (c.experts > 1) AddExpertTables(b, c, &tables);
-  ValueId x = Embed(b, c, tokens, ids);
-  for (int64_t layer = 0; layer < c.layers; ++layer) x = Layer(b, c, tables, x, layer);
+  ValueId x = EmbedDecoder(b, c, tokens, ids);
+  for (int64_t layer = 0; layer < c.layers; ++layer) x = DecoderLayer(b, c, tables, x, layer);
   x = Norm(b, c, x, c.names.final_norm);
   ValueId logits =
       c.tied ? b.TiedLinear(x, tokens) : b.Linear(x, c.vocab, c.names.head, {.bias = false});

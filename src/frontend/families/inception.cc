@@ -89,7 +89,7 @@ class Inception {
   ModelBuilder& b_;
 };
 
-Graph Build(const Settings& s, const std::string& name) {
+Graph BuildInception(const Settings& s, const std::string& name) {
   int64_t batch = s.Int("batch"), image = s.Int("image");
   ModelBuilder b(name);
   ValueId pixels = b.Input("pixels", DType::kF32, {batch, 3, image, image});
@@ -123,7 +123,7 @@ Family InceptionFamily() {
               IntKey("batch", 32, "images"),
               RealKey("dropout", "0.5", 0, 1, "before the classifier"),
           },
-          Build};
+          BuildInception};
 }
 
 }  // namespace heddle

@@ -28,7 +28,7 @@ int64_t Capacity(const DecoderConfig& c) {
 }
 
 // [..., k] indices as [..., k, n] ones and zeros.
-ValueId OneHot(ModelBuilder& b, ValueId indices, ValueId range) {
+ValueId OneHotOf(ModelBuilder& b, ValueId indices, ValueId range) {
   Shape shape = b.shape(indices);
   shape.push_back(1);
   ValueId equal = b.Op("Equal", {b.Reshape(indices, shape), range});
@@ -47,7 +47,7 @@ Routes Route(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, Valu
   ValueId chosen = b.Ops(
       "TopK", {scores},
       {{"k", c.top_k}, {"axis", int64_t{2}}, {"largest", int64_t{1}}, {"sorted", int64_t{1}}})[1];
-  ValueId mask = b.Op("ReduceSum", {b.Cast(OneHot(b, chosen, tables.experts), DType::kF32)},
+  ValueId mask = b.Op("ReduceSum", {b.Cast(OneHotOf(b, chosen, tables.experts), DType::kF32)},
                       {{"axes", std::vector<int64_t>{2}}, {"keepdims", int64_t{0}}});
   // The how-manieth token of its expert each one is, from 1; 0 where it was not chosen.
   ValueId place =
@@ -55,7 +55,7 @@ Routes Route(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, Valu
                  {{"axis", int64_t{1}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{0}}}),
             mask);
   place = b.Op("Clip", {b.Cast(place, DType::kI64)}, {{"max", static_cast<double>(capacity)}});
-  ValueId slot = b.Slice(OneHot(b, place, tables.places), 3, 1, capacity + 1);
+  ValueId slot = b.Slice(OneHotOf(b, place, tables.places), 3, 1, capacity + 1);
   ValueId dispatch = b.Mul(b.Cast(slot, DType::kF32), b.Reshape(mask, column));
   return {dispatch, b.Mul(dispatch, b.Reshape(b.Mul(scores, mask), column))};
 }

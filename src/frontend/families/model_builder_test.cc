@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<std::string> Names(const Graph& graph, ValueKind kind) {
+std::vector<std::string> NamesOfKind(const Graph& graph, ValueKind kind) {
   std::vector<std::string> names;
   for (ValueId id : graph.ValuesOf(kind)) names.push_back(graph.value(id).name);
   return names;
@@ -26,10 +26,10 @@ TEST(ModelBuilder, NamesFollowTheScopes) {
   }
   Graph graph = b.Finish(b.CrossEntropy(b.Linear(x, 3, "head", {.bias = false}), labels));
   EXPECT_THAT(
-      Names(graph, ValueKind::kParameter),
+      NamesOfKind(graph, ValueKind::kParameter),
       ElementsAre("a.0.up.weight", "a.0.up.bias", "a.1.up.weight", "a.1.up.bias", "head.weight"));
   EXPECT_THAT(
-      Names(graph, ValueKind::kActivation),
+      NamesOfKind(graph, ValueKind::kActivation),
       ElementsAre("a.0.up", "a.0.relu", "a.1.up", "a.1.relu", "head", "labelcount", "loss"));
   EXPECT_EQ(graph.value(graph.ValuesOf(ValueKind::kParameter)[4]).type.shape, (Shape{3, 6}));
 }

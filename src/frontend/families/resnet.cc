@@ -10,9 +10,9 @@
 namespace heddle {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
+constexpr double kResnetEpsilon = 1e-5;
 
-struct Config {
+struct ResnetConfig {
   int64_t batch, image, classes, channels, width;
   std::string depth;
 };
@@ -22,7 +22,7 @@ struct Depth {
   bool bottleneck;
 };
 
-const std::map<std::string, Depth>& Depths() {
+const std::map<std::string, Depth>& ResnetDepths() {
   static const std::map<std::string, Depth> depths = {
       {"18", {{2, 2, 2, 2}, false}},  {"34", {{3, 4, 6, 3}, false}},  {"50", {{3, 4, 6, 3}, true}},
       {"101", {{3, 4, 23, 3}, true}}, {"152", {{3, 8, 36, 3}, true}},
@@ -34,7 +34,7 @@ ValueId ConvNorm(ModelBuilder& b, ValueId x, int64_t out, int64_t kernel, int64_
                  std::string_view conv, std::string_view norm) {
   int64_t pad = kernel / 2;
   return b.BatchNorm(b.Conv(x, out, {kernel, kernel}, conv, {.stride = stride, .pads = {pad, pad}}),
-                     norm, kEpsilon);
+                     norm, kResnetEpsilon);
 }
 
 ValueId Block(ModelBuilder& b, ValueId x, int64_t inner, int64_t out, int64_t stride,
@@ -53,10 +53,10 @@ ValueId Block(ModelBuilder& b, ValueId x, int64_t inner, int64_t out, int64_t st
   return b.Op("Relu", {b.Add(y, past)});
 }
 
-Graph Build(const Settings& s, const std::string& name) {
-  Config c{s.Int("batch"),    s.Int("image"), s.Int("classes"),
-           s.Int("channels"), s.Int("width"), s.Choice("depth")};
-  const Depth& depth = Depths().at(c.depth);
+Graph BuildResnet(const Settings& s, const std::string& name) {
+  ResnetConfig c{s.Int("batch"),    s.Int("image"), s.Int("classes"),
+                 s.Int("channels"), s.Int("width"), s.Choice("depth")};
+  const Depth& depth = ResnetDepths().at(c.depth);
   ModelBuilder b(name);
   ValueId pixels = b.Input("pixels", DType::kF32, {c.batch, 3, c.image, c.image});
   ValueId labels = b.Input("labels", DType::kI64, {c.batch});
@@ -78,7 +78,7 @@ Graph Build(const Settings& s, const std::string& name) {
 
 Family Make(std::string name, std::string about, std::string depth, int64_t width) {
   std::vector<std::string> depths;
-  for (const auto& [key, value] : Depths()) depths.push_back(key);
+  for (const auto& [key, value] : ResnetDepths()) depths.push_back(key);
   return {std::move(name),
           std::move(about),
           {
@@ -90,7 +90,7 @@ Family Make(std::string name, std::string about, std::string depth, int64_t widt
               IntKey("classes", 1000, "classes"),
               IntKey("batch", 32, "images"),
           },
-          Build};
+          BuildResnet};
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ const std::vector<Key>& Keys() {
   return keys;
 }
 
-std::string Error(const std::string& text) {
+std::string SettingsError(const std::string& text) {
   try {
     Settings(Keys(), ParseExpression(text).values);
   } catch (const InputError& error) {
@@ -61,25 +61,27 @@ TEST(Settings, ExpressionsComeApart) {
 }
 
 TEST(Settings, MistakesAreNamed) {
-  EXPECT_EQ(Error("x:layer=2"), "unknown key 'layer'; did you mean 'layers'?");
-  EXPECT_EQ(Error("x:zzz=2"), "unknown key 'zzz'; there are layers, ffn, shared, dropout, tied, qkv_bias, mlp");
-  EXPECT_EQ(Error("x:layers=2,layers=2"), "layers is given twice");
+  EXPECT_EQ(SettingsError("x:layer=2"), "unknown key 'layer'; did you mean 'layers'?");
+  EXPECT_EQ(SettingsError("x:zzz=2"),
+            "unknown key 'zzz'; there are layers, ffn, shared, dropout, tied, qkv_bias, mlp");
+  EXPECT_EQ(SettingsError("x:layers=2,layers=2"), "layers is given twice");
   for (const char* value :
        {"0", "-1", "101", "2.5", "two", "99999999999999999999", "0x10", " 2", "2 "}) {
-    EXPECT_EQ(Error(std::string("x:layers=") + value),
+    EXPECT_EQ(SettingsError(std::string("x:layers=") + value),
               std::string("layers=") + value + " is not a whole number from 1 to 100");
   }
   for (const char* value : {"1", "-0.1", "nan", "inf", "1e400", "x"}) {
-    EXPECT_THAT(Error(std::string("x:dropout=") + value), HasSubstr("a number from 0 to below 1"));
+    EXPECT_THAT(SettingsError(std::string("x:dropout=") + value),
+                HasSubstr("a number from 0 to below 1"));
   }
-  EXPECT_EQ(Error("x:shared=-1"), "shared=-1 is not a whole number from 0 to 10");
-  EXPECT_EQ(Error("x:tied=yes"), "tied=yes is not 0 or 1");
-  EXPECT_EQ(Error("x:mlp=tanh"), "mlp=tanh is not one of gelu, relu");
+  EXPECT_EQ(SettingsError("x:shared=-1"), "shared=-1 is not a whole number from 0 to 10");
+  EXPECT_EQ(SettingsError("x:tied=yes"), "tied=yes is not 0 or 1");
+  EXPECT_EQ(SettingsError("x:mlp=tanh"), "mlp=tanh is not one of gelu, relu");
   for (const char* junk :
        {"x:", "x:,", "x:layers", "x:layers=", "x:=3", "x:layers=2,", "x:layers=2,,tied=1"}) {
-    EXPECT_THAT(Error(junk), HasSubstr("expected key=value")) << junk;
+    EXPECT_THAT(SettingsError(junk), HasSubstr("expected key=value")) << junk;
   }
-  EXPECT_THAT(Error("x:" + std::string(5000, 'a')), HasSubstr("longer than"));
+  EXPECT_THAT(SettingsError("x:" + std::string(5000, 'a')), HasSubstr("longer than"));
 }
 
 }  // namespace

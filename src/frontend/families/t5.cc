@@ -10,17 +10,17 @@
 namespace heddle {
 namespace {
 
-constexpr double kEpsilon = 1e-6;
+constexpr double kT5Epsilon = 1e-6;
 
-struct Config {
+struct T5Config {
   int64_t batch, seq, decoder_seq, vocab, layers, decoder_layers, hidden, heads, head_dim, ffn,
       buckets, distance;
   bool tied, gated;
   double dropout;
 };
 
-Config Read(const Settings& s) {
-  Config c{};
+T5Config ReadT5(const Settings& s) {
+  T5Config c{};
   for (auto [key, field] : {std::pair{"batch", &c.batch},
                             {"seq", &c.seq},
                             {"vocab", &c.vocab},
@@ -44,7 +44,7 @@ Config Read(const Settings& s) {
 
 // The bucket of every distance from query i to key j: near ones have their own, far ones share on a
 // logarithmic scale up to `distance`; an encoder has half of them for either direction.
-HostTensor Buckets(const Config& c, int64_t seq, bool both_ways) {
+HostTensor Buckets(const T5Config& c, int64_t seq, bool both_ways) {
   HostTensor table(DType::kI64, {seq, seq});
   auto values = table.as<int64_t>();
   int64_t count = both_ways ? c.buckets / 2 : c.buckets, exact = count / 2;
@@ -70,7 +70,7 @@ HostTensor Buckets(const Config& c, int64_t seq, bool both_ways) {
 
 // [1, heads, seq, seq], made once and read by every layer of its stack. Named as in its first
 // layer.
-ValueId PositionBias(ModelBuilder& b, const Config& c, int64_t seq, bool both_ways) {
+ValueId PositionBias(ModelBuilder& b, const T5Config& c, int64_t seq, bool both_ways) {
   auto scope = b.In("block.0.layer.0.SelfAttention");
   b.RequireConstant(seq, 8 * seq, "relative position buckets");
   ValueId buckets = b.Constant("buckets", Buckets(c, seq, both_ways));
@@ -79,7 +79,7 @@ ValueId PositionBias(ModelBuilder& b, const Config& c, int64_t seq, bool both_wa
   return b.Reshape(b.Transpose(bias, {2, 0, 1}), {1, c.heads, seq, seq});
 }
 
-ValueId Attend(ModelBuilder& b, const Config& c, ValueId x, ValueId memory,
+ValueId Attend(ModelBuilder& b, const T5Config& c, ValueId x, ValueId memory,
                AttentionOptions options) {
   LinearOptions plain{.bias = false};
   int64_t width = c.heads * c.head_dim;
@@ -90,7 +90,7 @@ ValueId Attend(ModelBuilder& b, const Config& c, ValueId x, ValueId memory,
   return b.Linear(attended, c.hidden, "o", plain);
 }
 
-ValueId FeedForward(ModelBuilder& b, const Config& c, ValueId x) {
+ValueId FeedForward(ModelBuilder& b, const T5Config& c, ValueId x) {
   LinearOptions plain{.bias = false};
   auto scope = b.In("DenseReluDense");
   ValueId inner;
@@ -105,17 +105,18 @@ ValueId FeedForward(ModelBuilder& b, const Config& c, ValueId x) {
 
 // x + part(norm(x)), part number `index` of a block.
 template <class Part>
-ValueId Residual(ModelBuilder& b, const Config& c, ValueId x, int index, std::string_view name,
+ValueId Residual(ModelBuilder& b, const T5Config& c, ValueId x, int index, std::string_view name,
                  Part part) {
   auto scope = b.In(fmt::format("layer.{}", index));
-  ValueId normed = b.RMSNorm(x, "layer_norm", kEpsilon);
+  ValueId normed = b.RMSNorm(x, "layer_norm", kT5Epsilon);
   if (name.empty()) return b.Add(x, b.Dropout(part(normed), c.dropout));
   auto inner = b.In(name);
   return b.Add(x, b.Dropout(part(normed), c.dropout));
 }
 
 // An encoder; with `memory`, a decoder that attends to it as well.
-ValueId Stack(ModelBuilder& b, const Config& c, std::string_view name, ValueId x, ValueId memory) {
+ValueId Stack(ModelBuilder& b, const T5Config& c, std::string_view name, ValueId x,
+              ValueId memory) {
   bool decoder = memory.valid();
   auto scope = b.In(name);
   x = b.Dropout(x, c.dropout);
@@ -132,11 +133,11 @@ ValueId Stack(ModelBuilder& b, const Config& c, std::string_view name, ValueId x
     }
     x = Residual(b, c, x, part, "", [&](ValueId y) { return FeedForward(b, c, y); });
   }
-  return b.Dropout(b.RMSNorm(x, "final_layer_norm", kEpsilon), c.dropout);
+  return b.Dropout(b.RMSNorm(x, "final_layer_norm", kT5Epsilon), c.dropout);
 }
 
-Graph Build(const Settings& settings, const std::string& name) {
-  Config c = Read(settings);
+Graph BuildT5(const Settings& settings, const std::string& name) {
+  T5Config c = ReadT5(settings);
   ModelBuilder b(name);
   ValueId ids = b.Input("input_ids", DType::kI64, {c.batch, c.seq});
   ValueId decoder_ids = b.Input("decoder_input_ids", DType::kI64, {c.batch, c.decoder_seq});
@@ -176,7 +177,7 @@ Family T5Family() {
               IntKey("distance", 128, "from here on, positions share the last bucket"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
           },
-          Build};
+          BuildT5};
 }
 
 }  // namespace heddle

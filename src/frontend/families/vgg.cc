@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kPooled = 7;  // the last stage is averaged to 7 x 7
 
 // Convolutions of the five stages, each of which ends in a pool.
-const std::map<std::string, std::vector<int64_t>>& Depths() {
+const std::map<std::string, std::vector<int64_t>>& VggDepths() {
   static const std::map<std::string, std::vector<int64_t>> depths = {{"11", {1, 1, 2, 2, 2}},
                                                                      {"13", {2, 2, 2, 2, 2}},
                                                                      {"16", {2, 2, 3, 3, 3}},
@@ -36,13 +36,13 @@ ValueId Features(ModelBuilder& b, const std::vector<int64_t>& stages, ValueId x)
   return x;
 }
 
-Graph Build(const Settings& s, const std::string& name) {
+Graph BuildVgg(const Settings& s, const std::string& name) {
   int64_t batch = s.Int("batch"), image = s.Int("image");
   RequireMultiple("image", image, "224", 32 * kPooled);
   ModelBuilder b(name);
   ValueId pixels = b.Input("pixels", DType::kF32, {batch, 3, image, image});
   ValueId labels = b.Input("labels", DType::kI64, {batch});
-  ValueId x = Features(b, Depths().at(s.Choice("depth")), pixels);
+  ValueId x = Features(b, VggDepths().at(s.Choice("depth")), pixels);
   int64_t window = b.dim(x, 2) / kPooled;
   x = b.AveragePool(x, window, window);
   x = b.Reshape(x, {batch, 512 * kPooled * kPooled});
@@ -57,7 +57,7 @@ Graph Build(const Settings& s, const std::string& name) {
 
 Family VggFamily() {
   std::vector<std::string> depths;
-  for (const auto& [key, value] : Depths()) depths.push_back(key);
+  for (const auto& [key, value] : VggDepths()) depths.push_back(key);
   return {"vgg",
           "plain convolution network with large dense layers",
           {
@@ -68,7 +68,7 @@ Family VggFamily() {
               IntKey("batch", 32, "images"),
               RealKey("dropout", "0.5", 0, 1, "after the dense layers"),
           },
-          Build};
+          BuildVgg};
 }
 
 }  // namespace heddle

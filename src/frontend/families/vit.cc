@@ -9,25 +9,25 @@
 namespace heddle {
 namespace {
 
-constexpr double kEpsilon = 1e-12;
+constexpr double kVitEpsilon = 1e-12;
 
-struct Config {
+struct VitConfig {
   int64_t batch, image, patch, channels, classes, layers, hidden, heads, ffn;
   double dropout;
 };
 
-Config Read(const Settings& s) {
-  Config c{s.Int("batch"),    s.Int("image"),   s.Int("patch"),
-           s.Int("channels"), s.Int("classes"), s.Int("layers"),
-           s.Int("hidden"),   s.Int("heads"),   0,
-           s.Real("dropout")};
+VitConfig ReadVit(const Settings& s) {
+  VitConfig c{s.Int("batch"),    s.Int("image"),   s.Int("patch"),
+              s.Int("channels"), s.Int("classes"), s.Int("layers"),
+              s.Int("hidden"),   s.Int("heads"),   0,
+              s.Real("dropout")};
   c.ffn = s.Int("ffn", 4 * c.hidden);
   RequireMultiple("hidden", c.hidden, "heads", c.heads);
   RequireMultiple("image", c.image, "patch", c.patch);
   return c;
 }
 
-ValueId Embed(ModelBuilder& b, const Config& c, ValueId pixels) {
+ValueId EmbedVit(ModelBuilder& b, const VitConfig& c, ValueId pixels) {
   auto scope = b.In("vit.embeddings");
   int64_t patches = (c.image / c.patch) * (c.image / c.patch);
   ValueId x = b.Conv(pixels, c.hidden, {c.patch, c.patch}, "patch_embeddings.projection",
@@ -40,8 +40,8 @@ ValueId Embed(ModelBuilder& b, const Config& c, ValueId pixels) {
                    c.dropout);
 }
 
-ValueId Layer(ModelBuilder& b, const Config& c, ValueId x) {
-  ValueId normed = b.LayerNorm(x, "layernorm_before", kEpsilon);
+ValueId VitLayer(ModelBuilder& b, const VitConfig& c, ValueId x) {
+  ValueId normed = b.LayerNorm(x, "layernorm_before", kVitEpsilon);
   ValueId q = b.SplitHeads(b.Linear(normed, c.hidden, "attention.q_proj"), c.heads);
   ValueId k = b.SplitHeads(b.Linear(normed, c.hidden, "attention.k_proj"), c.heads);
   ValueId v = b.SplitHeads(b.Linear(normed, c.hidden, "attention.v_proj"), c.heads);
@@ -49,21 +49,21 @@ ValueId Layer(ModelBuilder& b, const Config& c, ValueId x) {
   ValueId attended = b.MergeHeads(b.Attention(q, k, v, {.scale = scale}));
   x = b.Add(b.Dropout(b.Linear(attended, c.hidden, "attention.o_proj"), c.dropout), x);
   ValueId inner =
-      b.Gelu(b.Linear(b.LayerNorm(x, "layernorm_after", kEpsilon), c.ffn, "mlp.fc1"), "none");
+      b.Gelu(b.Linear(b.LayerNorm(x, "layernorm_after", kVitEpsilon), c.ffn, "mlp.fc1"), "none");
   return b.Add(b.Dropout(b.Linear(inner, c.hidden, "mlp.fc2"), c.dropout), x);
 }
 
-Graph Build(const Settings& settings, const std::string& name) {
-  Config c = Read(settings);
+Graph BuildVit(const Settings& settings, const std::string& name) {
+  VitConfig c = ReadVit(settings);
   ModelBuilder b(name);
   ValueId pixels = b.Input("pixels", DType::kF32, {c.batch, c.channels, c.image, c.image});
   ValueId labels = b.Input("labels", DType::kI64, {c.batch});
-  ValueId x = Embed(b, c, pixels);
+  ValueId x = EmbedVit(b, c, pixels);
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     auto scope = b.In(fmt::format("vit.layers.{}", layer));
-    x = Layer(b, c, x);
+    x = VitLayer(b, c, x);
   }
-  x = b.LayerNorm(x, "vit.layernorm", kEpsilon);
+  x = b.LayerNorm(x, "vit.layernorm", kVitEpsilon);
   ValueId first = b.Op("Gather", {x, b.Range("class_token", {})}, {{"axis", int64_t{1}}});
   return b.Finish(b.CrossEntropy(b.Linear(first, c.classes, "classifier"), labels));
 }
@@ -85,7 +85,7 @@ Family VitFamily() {
               IntKey("batch", 32, "images"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
           },
-          Build};
+          BuildVit};
 }
 
 }  // namespace heddle

@@ -27,6 +27,7 @@ struct Imported {
 
   const Shape& shape() const { return type.shape; }
   int64_t rank() const { return static_cast<int64_t>(type.shape.size()); }
+  bool is_zero() const { return constant && SplatValue(*constant) == 0.0; }
 };
 
 // Names given to it as a view are those of the file, which outlives it.

@@ -10,8 +10,6 @@
 namespace heddle {
 namespace {
 
-bool IsZero(const Imported& x) { return x.constant && SplatValue(*x.constant) == 0.0; }
-
 // Vectors become matrices, and the dimension of 1 that brings leaves again.
 void ImportMatMul(NodeImport& n) {
   Imported a = n.In(0), b = n.In(1);
@@ -37,7 +35,7 @@ void ImportGemm(NodeImport& n) {
     n.Fail("multiplies {} by {}, must be matrices", ToString(a.type), ToString(b.type));
   }
   const int64_t columns = b.shape()[trans_b ? 0 : 1];
-  const bool has_bias = n.Has(2) && !IsZero(n.In(2)) && beta != 0;
+  const bool has_bias = n.Has(2) && !n.In(2).is_zero() && beta != 0;
   const std::vector<int64_t> swap = {1, 0};
   const bool row_bias =
       has_bias && (n.shape(2) == Shape{columns} || n.shape(2) == Shape{1, columns});
@@ -102,7 +100,7 @@ std::string NormalisedEquation(NodeImport& n, std::string equation) {
 
 std::vector<Imported> WithBias(NodeImport& n) {
   std::vector<Imported> operands = {n.In(0), n.In(1)};
-  if (n.Has(2) && !IsZero(n.In(2))) operands.push_back(n.In(2));
+  if (n.Has(2) && !n.In(2).is_zero()) operands.push_back(n.In(2));
   return operands;
 }
 

@@ -4,7 +4,7 @@
 namespace heddle {
 namespace {
 
-std::string Reduction(NodeImport& n) {
+std::string ScatterReduction(NodeImport& n) {
   const std::string reduction = n.String("reduction", "none");
   if (reduction != "none" && reduction != "add") {
     n.Fail("reduction '{}' is not supported, must be none or add", reduction);
@@ -64,14 +64,14 @@ std::span<const OnnxOp> OnnxIndexingOps() {
        }},
       {"ScatterND", 3, 3,
        [](NodeImport& n) {
-         n.Return(n.Emit("ScatterND", {{"reduction", Reduction(n)}}, n.All()));
+         n.Return(n.Emit("ScatterND", {{"reduction", ScatterReduction(n)}}, n.All()));
        }},
       {"ScatterElements", 3, 3,
        [](NodeImport& n) {
-         n.Return(
-             n.Emit("ScatterElements",
-                    {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"reduction", Reduction(n)}},
-                    n.All()));
+         n.Return(n.Emit(
+             "ScatterElements",
+             {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"reduction", ScatterReduction(n)}},
+             n.All()));
        }},
       {"OneHot", 3, 3, ImportOneHot},
       {"TopK", 2, 2, ImportTopK},

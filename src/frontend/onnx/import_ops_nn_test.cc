@@ -72,7 +72,7 @@ TEST(OnnxOps, Convolutions) {
   m.Loss("y");
   const Graph graph = m.Import();
   EXPECT_EQ(Find(graph, "Conv").operands.size(), 2u);  // a bias of zeros is none
-  EXPECT_EQ(Ints(graph, "Conv", "pads"), (std::vector<int64_t>{1, 1, 2, 2}));
+  EXPECT_EQ(IntsOf(graph, "Conv", "pads"), (std::vector<int64_t>{1, 1, 2, 2}));
   EXPECT_EQ(ResultShape(graph, "Conv"), (Shape{1, 8, 5, 5}));
   TestModel up;
   up.Input("x", {1, 3, 4, 4});

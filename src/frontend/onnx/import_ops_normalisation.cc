@@ -5,8 +5,6 @@
 namespace heddle {
 namespace {
 
-bool IsZero(const Imported& x) { return x.constant && SplatValue(*x.constant) == 0.0; }
-
 // A heddle model is a training forward pass, so the statistics are those of the batch whatever the
 // file says (PyTorch writes training_mode only sometimes), unless the options ask otherwise.
 void ImportBatchNorm(NodeImport& n) {
@@ -34,7 +32,7 @@ void ImportLayerNorm(NodeImport& n) {
     n.Fail("scale or bias is {}, must be {}", ToString(x.shape()), ToString(normalised));
   };
   std::vector<Imported> operands = {n.In(0), spread(n.In(1))};
-  if (n.Has(2) && !IsZero(n.In(2))) operands.push_back(spread(n.In(2)));
+  if (n.Has(2) && !n.In(2).is_zero()) operands.push_back(spread(n.In(2)));
   n.Return(n.Emit("LayerNorm", {{"axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}}, operands));
 }
 

@@ -31,7 +31,7 @@ Reduced ReadReduction(NodeImport& n) {
   return reduced;
 }
 
-Imported Reduce(NodeImport& n, std::string_view op, const Imported& x, const Reduced& reduced) {
+Imported EmitReduce(NodeImport& n, std::string_view op, const Imported& x, const Reduced& reduced) {
   if (reduced.nothing || reduced.axes.empty()) return x;
   return n.Emit(op, {{"axes", reduced.axes}, {"keepdims", reduced.keepdims}}, {x});
 }
@@ -50,7 +50,7 @@ void ImportLogSumExp(NodeImport& n) {
   Reduced kept = reduced;
   kept.keepdims = 1;
   const Imported sum =
-      Reduce(n, "ReduceSum", n.Emit("Exp", {}, {n.Emit("Sub", {}, {x, top})}), kept);
+      EmitReduce(n, "ReduceSum", n.Emit("Exp", {}, {n.Emit("Sub", {}, {x, top})}), kept);
   Imported result = n.Emit("Add", {}, {n.Emit("Log", {}, {sum}), top});
   if (!reduced.keepdims) {
     Shape shape = result.shape();
@@ -63,7 +63,7 @@ void ImportLogSumExp(NodeImport& n) {
 }
 
 Imported SumOfSquares(NodeImport& n) {
-  return Reduce(n, "ReduceSum", n.Emit("Mul", {}, {n.In(0), n.In(0)}), ReadReduction(n));
+  return EmitReduce(n, "ReduceSum", n.Emit("Mul", {}, {n.In(0), n.In(0)}), ReadReduction(n));
 }
 
 void ImportArg(NodeImport& n, std::string_view op) {
@@ -78,24 +78,24 @@ void ImportArg(NodeImport& n, std::string_view op) {
 std::span<const OnnxOp> OnnxReductionOps() {
   static const OnnxOp ops[] = {
       {"ReduceSum", 1, 2,
-       [](NodeImport& n) { n.Return(Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
+       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
       {"ReduceMean", 1, 2,
-       [](NodeImport& n) { n.Return(Reduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
+       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
       {"ReduceMax", 1, 2,
-       [](NodeImport& n) { n.Return(Reduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
+       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
       {"ReduceMin", 1, 2,
-       [](NodeImport& n) { n.Return(Reduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
+       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
       {"ReduceProd", 1, 2,
-       [](NodeImport& n) { n.Return(Reduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
+       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
       {"ReduceL1", 1, 2,
        [](NodeImport& n) {
-         n.Return(Reduce(n, "ReduceSum", n.Emit("Abs", {}, {n.In(0)}), ReadReduction(n)));
+         n.Return(EmitReduce(n, "ReduceSum", n.Emit("Abs", {}, {n.In(0)}), ReadReduction(n)));
        }},
       {"ReduceL2", 1, 2, [](NodeImport& n) { n.Return(n.Emit("Sqrt", {}, {SumOfSquares(n)})); }},
       {"ReduceSumSquare", 1, 2, [](NodeImport& n) { n.Return(SumOfSquares(n)); }},
       {"ReduceLogSum", 1, 2,
        [](NodeImport& n) {
-         n.Return(n.Emit("Log", {}, {Reduce(n, "ReduceSum", n.In(0), ReadReduction(n))}));
+         n.Return(n.Emit("Log", {}, {EmitReduce(n, "ReduceSum", n.In(0), ReadReduction(n))}));
        }},
       {"ReduceLogSumExp", 1, 2, ImportLogSumExp},
       {"ArgMax", 1, 1, [](NodeImport& n) { ImportArg(n, "ArgMax"); }},

@@ -178,12 +178,12 @@ TEST(OnnxOps, SliceIsNormalised) {
     return m.Import();
   };
   const Graph forward = slice(-4, INT64_MAX, 1);
-  EXPECT_EQ(Ints(forward, "Slice", "starts"), (std::vector<int64_t>{6}));
-  EXPECT_EQ(Ints(forward, "Slice", "ends"), (std::vector<int64_t>{10}));
-  EXPECT_EQ(Ints(forward, "Slice", "axes"), (std::vector<int64_t>{0}));
+  EXPECT_EQ(IntsOf(forward, "Slice", "starts"), (std::vector<int64_t>{6}));
+  EXPECT_EQ(IntsOf(forward, "Slice", "ends"), (std::vector<int64_t>{10}));
+  EXPECT_EQ(IntsOf(forward, "Slice", "axes"), (std::vector<int64_t>{0}));
   const Graph backward = slice(INT64_MAX, INT64_MIN, -3);
-  EXPECT_EQ(Ints(backward, "Slice", "starts"), (std::vector<int64_t>{9}));
-  EXPECT_EQ(Ints(backward, "Slice", "ends"), (std::vector<int64_t>{-1}));
+  EXPECT_EQ(IntsOf(backward, "Slice", "starts"), (std::vector<int64_t>{9}));
+  EXPECT_EQ(IntsOf(backward, "Slice", "ends"), (std::vector<int64_t>{-1}));
   EXPECT_EQ(ResultShape(backward, "Slice"), (Shape{4}));
 }
 
@@ -193,12 +193,12 @@ TEST(OnnxOps, SplitForms) {
   m.Node("Split", {"x"}, {"a", "b", "c"}).Int("num_outputs", 3);
   m.Node("Concat", {"c", "a"}, {"y"}).Int("axis", 0);
   m.Loss("y");
-  EXPECT_EQ(Ints(m.Import(), "Split", "sizes"), (std::vector<int64_t>{3, 3, 1}));
+  EXPECT_EQ(IntsOf(m.Import(), "Split", "sizes"), (std::vector<int64_t>{3, 3, 1}));
   TestModel old(11);
   old.Input("x", {7, 2});
   old.Node("Split", {"x"}, {"a", "b"}).Ints("split", {2, 5});
   old.Loss("b");
-  EXPECT_EQ(Ints(old.Import(), "Split", "sizes"), (std::vector<int64_t>{2, 5}));
+  EXPECT_EQ(IntsOf(old.Import(), "Split", "sizes"), (std::vector<int64_t>{2, 5}));
 }
 
 TEST(OnnxOps, Sequences) {
@@ -214,7 +214,7 @@ TEST(OnnxOps, Sequences) {
   m.Loss("y");
   const Graph graph = m.Import();
   EXPECT_EQ(m.Ops(), "Split Concat ReduceSum");
-  EXPECT_EQ(Ints(graph, "Split", "sizes"), (std::vector<int64_t>{2, 2, 2}));
+  EXPECT_EQ(IntsOf(graph, "Split", "sizes"), (std::vector<int64_t>{2, 2, 2}));
   EXPECT_EQ(ResultShape(graph, "Concat"), (Shape{8, 2}));
 }
 
@@ -233,7 +233,7 @@ TEST(OnnxOps, PadTileTriluExpand) {
   m.Loss("y");
   const Graph graph = m.Import();
   EXPECT_EQ(m.Ops(), "Pad Tile Trilu Expand ReduceSum");
-  EXPECT_EQ(Ints(graph, "Pad", "pads"), (std::vector<int64_t>{0, 1, 0, 2}));
+  EXPECT_EQ(IntsOf(graph, "Pad", "pads"), (std::vector<int64_t>{0, 1, 0, 2}));
   EXPECT_EQ(ResultShape(graph, "Tile"), (Shape{4, 6}));
   EXPECT_EQ(ResultShape(graph, "Expand"), (Shape{5, 4, 6}));
 }

@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-const std::unordered_map<std::string_view, const OnnxOp*>& Index() {
+const std::unordered_map<std::string_view, const OnnxOp*>& OpsByName() {
   static const auto* index = [] {
     auto* map = new std::unordered_map<std::string_view, const OnnxOp*>;
     for (auto family :
@@ -28,13 +28,13 @@ const std::unordered_map<std::string_view, const OnnxOp*>& Index() {
 }  // namespace
 
 const OnnxOp* FindOnnxOp(std::string_view name) {
-  const auto it = Index().find(name);
-  return it == Index().end() ? nullptr : it->second;
+  const auto it = OpsByName().find(name);
+  return it == OpsByName().end() ? nullptr : it->second;
 }
 
 std::vector<std::string_view> AllOnnxOps() {
   std::vector<std::string_view> names;
-  for (const auto& [name, op] : Index()) names.push_back(name);
+  for (const auto& [name, op] : OpsByName()) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -15,7 +15,7 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kMaxListed = 12;  // names in one message
+constexpr size_t kMaxNodesListed = 12;  // names in one message
 
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 constexpr size_t kGiven = kNone - 1;
@@ -94,10 +94,11 @@ std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
   std::reverse(cycle.begin(), cycle.end());
   std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   std::string names;
-  for (size_t i = 0; i < std::min(cycle.size(), kMaxListed); ++i) {
+  for (size_t i = 0; i < std::min(cycle.size(), kMaxNodesListed); ++i) {
     names += fmt::format("'{}' -> ", model.nodes[cycle[i]].name);
   }
-  if (cycle.size() > kMaxListed) names += fmt::format("{} more -> ", cycle.size() - kMaxListed);
+  if (cycle.size() > kMaxNodesListed)
+    names += fmt::format("{} more -> ", cycle.size() - kMaxNodesListed);
   ThrowInput("{}: the graph has a cycle: {}'{}'; export it again", file, names,
              model.nodes[cycle.front()].name);
 }
@@ -148,8 +149,8 @@ void CheckOpsKnown(const OnnxModel& model, std::string_view file) {
   std::string list;
   size_t listed = 0;
   for (const auto& [op, count] : unknown) {
-    if (listed++ == 4 * kMaxListed) {
-      list += fmt::format(", and {} more", unknown.size() - 4 * kMaxListed);
+    if (listed++ == 4 * kMaxNodesListed) {
+      list += fmt::format(", and {} more", unknown.size() - 4 * kMaxNodesListed);
       break;
     }
     list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", op, count);

@@ -169,7 +169,7 @@ inline Shape ResultShape(const Graph& graph, std::string_view op) {
   return graph.value(Find(graph, op).results[0]).type.shape;
 }
 
-inline std::vector<int64_t> Ints(const Graph& graph, std::string_view op, std::string_view name) {
+inline std::vector<int64_t> IntsOf(const Graph& graph, std::string_view op, std::string_view name) {
   return IntsAttr(Find(graph, op).attributes, name);
 }
 

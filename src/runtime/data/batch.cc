@@ -56,6 +56,12 @@ Batch ReadBatch(const Graph& graph, const std::string& path) {
   return batch;
 }
 
+Batch RowsOf(const Batch& batch, Block rows) {
+  Batch part;
+  for (const auto& [name, tensor] : batch) part[name] = tensor.narrow(0, rows.begin, rows.size());
+  return part;
+}
+
 Batch SyntheticBatch(const Graph& graph, uint64_t seed) {
   Batch batch;
   for (ValueId id : graph.ValuesOf(ValueKind::kInput)) {

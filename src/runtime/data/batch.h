@@ -15,11 +15,14 @@ namespace heddle {
 // model cannot take.
 Batch ReadBatch(const Graph& graph, const std::string& path);
 
+// Rows [rows.begin, rows.end) of dimension 0 of every input: views, not copies.
+Batch RowsOf(const Batch& batch, Block rows);
+
 // Seeded numbers: normal for float inputs; for integers, below the size of the table they look up or the
 // number of classes they label.
 Batch SyntheticBatch(const Graph& graph, uint64_t seed);
 
-// Rows [rows.begin, rows.end) of dimension 0 of every input of the same batch, without the others.
+// Rows [rows.begin, rows.end) of dimension 0 of SyntheticBatch, without making the others.
 Batch SyntheticRows(const Graph& graph, uint64_t seed, Block rows);
 
 // What is wrong with the integers of an input ("'labels' holds 300, the model takes 0 to 255"), or nothing.

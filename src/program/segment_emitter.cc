@@ -1,0 +1,223 @@
+#include "program/segment_emitter.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+void AddUnique(std::vector<BufferId>& list, BufferId id) {
+  if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
+}
+
+}  // namespace
+
+// ---- Buffers.
+
+// Locals first made for a segment that is recomputed are made again with it; what is made outside is kept.
+int SegmentEmitter::VersionOf(int s, int l, const Context& context) {
+  auto [found, fresh] = owner_.try_emplace({s, l}, context.again ? -1 : context.unit);
+  return context.again && found->second == context.unit ? 1 : 0;
+}
+
+Buffer SegmentEmitter::LocalBuffer(int s, int l, const Context& context) {
+  const Local& at = local(s, l);
+  int version = at.once ? 0 : VersionOf(s, l, context);
+  return {BufferKind::kLocal, s, l, at.once ? -1 : context.microbatch, version};
+}
+
+BufferId SegmentEmitter::WeightsOf(int s, int g) {
+  if (group(s, g).zero < 3) return Get({BufferKind::kWeights, s, g, -1, 0}, true);
+  auto found = gathered_.find({s, g});
+  HEDDLE_CHECK(found != gathered_.end(), "the weights of group {} are not gathered", g);
+  return Get({BufferKind::kGathered, s, g, -1, found->second});
+}
+
+BufferId SegmentEmitter::Provide(int s, int l, const Context& context) {
+  const Local& at = local(s, l);
+  if (at.source.kind == SourceKind::kParameter) return WeightsOf(s, at.source.from);
+  if (at.source.kind == SourceKind::kConstant) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
+  if (!at.gradient && !owner_.count({s, l}) && at.source.kind == SourceKind::kLoad)
+    owner_[{s, l}] = -1;
+  Buffer buffer = LocalBuffer(s, l, context);
+  if (Exists(buffer)) return Get(buffer);
+  switch (at.source.kind) {
+    case SourceKind::kLoad: {
+      BufferId made = Get(buffer);
+      Add(Opcode::kLoad, Stream::kCopy, s, l, context.microbatch).writes = {made};
+      return made;
+    }
+    case SourceKind::kReshard: {
+      BufferId from = Provide(s, at.source.from, context);
+      BufferId made = Get(buffer);
+      bool near = IsLocal(stage(s).steps[static_cast<size_t>(at.source.step)].kind);
+      Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication, s,
+                              l, buffer.microbatch);
+      step.reads = {from};
+      step.writes = {made};
+      return made;
+    }
+    case SourceKind::kSum: {
+      std::vector<BufferId> terms;
+      for (int term : at.source.terms) terms.push_back(Provide(s, term, context));
+      return AddSum(s, l, buffer, std::move(terms));
+    }
+    case SourceKind::kMicrobatchSum: {
+      std::vector<BufferId> terms;
+      for (int64_t m = 0; m < program_.microbatches; ++m) {
+        terms.push_back(Provide(s, at.source.from, {static_cast<int>(m), -1, false}));
+      }
+      return AddSum(s, l, buffer, std::move(terms));
+    }
+    default:
+      HEDDLE_CHECK(false, "local {} of stage {} (value {}, source {}) is not there", l, s,
+                   at.value.value, static_cast<int>(at.source.kind));
+      return {};
+  }
+}
+
+BufferId SegmentEmitter::Arriving(int s, int l, int microbatch) {
+  owner_[{s, l}] = -1;
+  return Get(LocalBuffer(s, l, {microbatch, -1, false}));
+}
+
+BufferId SegmentEmitter::AddSum(int s, int l, const Buffer& buffer, std::vector<BufferId> terms) {
+  BufferId made = Get(buffer);
+  Instruction& sum = Add(Opcode::kSum, Stream::kCompute, s, l, buffer.microbatch);
+  sum.reads = std::move(terms);
+  sum.writes = {made};
+  return made;
+}
+
+// ---- Segments.
+
+void SegmentEmitter::GatherFor(int s, int g) {
+  // The groups in the order in which this pass needs them; the next ones are gathered ahead.
+  for (const SegmentInput& input : segment(s, g).inputs) {
+    const Source& source = local(s, input.local).source;
+    if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
+    auto at = std::find(gather_order_.begin(), gather_order_.end(), source.from);
+    for (int ahead = 0; ahead <= plan_.prefetch && at != gather_order_.end(); ++ahead, ++at) {
+      if (gathered_.count({s, *at})) continue;
+      gathered_[{s, *at}] = next_gather_;
+      Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, *at, -1);
+      gather.reads = {Get({BufferKind::kWeights, s, *at, -1, 0}, true)};
+      gather.writes = {Get({BufferKind::kGathered, s, *at, -1, next_gather_})};
+      ++next_gather_;
+    }
+  }
+}
+
+void SegmentEmitter::BeginPass(int s, bool forward) {
+  gathered_.clear();
+  gather_order_.clear();
+  for (const Segment& at : stage(s).segments) {
+    for (const SegmentInput& input : at.inputs) {
+      const Source& source = local(s, input.local).source;
+      if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
+      bool seen =
+          std::find(gather_order_.begin(), gather_order_.end(), source.from) != gather_order_.end();
+      if (!seen) gather_order_.push_back(source.from);
+    }
+  }
+  if (!forward) std::reverse(gather_order_.begin(), gather_order_.end());
+}
+
+void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
+  const Segment& at = segment(s, g);
+  GatherFor(s, g);
+  std::vector<BufferId> reads;
+  for (const SegmentInput& input : at.inputs) reads.push_back(Provide(s, input.local, context));
+  Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, context.microbatch);
+  run.recompute = context.again;
+  run.reads = std::move(reads);
+  for (const SegmentOutput& output : at.outputs) {
+    run.writes.push_back(Get(LocalBuffer(s, output.local, context)));
+  }
+  bool keeps = at.has_backward && (at.unit < 0 || context.again);
+  if (keeps) run.writes.push_back(Get(SavedBuffer(s, g, context.microbatch)));
+}
+
+void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
+  const Segment& at = segment(s, g);
+  GatherFor(s, g);
+  Context context{microbatch, -1, false};
+  std::vector<BufferId> reads;
+  for (const SegmentOutput& output : at.outputs) {
+    bool comes = output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
+    if (half == Half::kW) break;
+    reads.push_back(comes ? Provide(s, output.gradient, context) : BufferId{});
+  }
+  GatherAgain(s, g, microbatch);
+  if (half != Half::kW) GatherAgain(s, NextBackward(s, g), microbatch);  // while this one runs
+  reads.push_back(Get(SavedBuffer(s, g, microbatch)));
+  std::vector<BufferId> adds;
+  std::vector<BufferId> writes;
+  for (const SegmentInput& input : at.inputs) {
+    const Local& from = local(s, input.local);
+    if (from.source.kind == SourceKind::kParameter && group(s, from.source.from).zero == 3) {
+      reads.push_back(WeightsOf(s, from.source.from));
+    }
+    if (input.again) reads.push_back(Get({BufferKind::kLocal, s, input.local, microbatch, 1}));
+    bool mine = half == Half::kBW || (half == Half::kW) == input.late;
+    if (!mine) continue;
+    if (input.trained) AddUnique(adds, GradientsOf(s, from.source.from, microbatch));
+    if (input.gradient < 0) continue;
+    BufferId gradient = Get(LocalBuffer(s, input.gradient, context));
+    if (local(s, input.gradient).once) {
+      AddUnique(adds, gradient);
+    } else {
+      writes.push_back(gradient);
+    }
+  }
+  Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, microbatch);
+  run.half = half;
+  run.reads = std::move(reads);
+  run.writes = std::move(writes);
+  run.adds = std::move(adds);
+}
+
+// What a segment's backward needs and forward did not keep.
+void SegmentEmitter::GatherAgain(int s, int g, int microbatch) {
+  if (g < 0) return;
+  for (const SegmentInput& input : segment(s, g).inputs) {
+    Buffer buffer{BufferKind::kLocal, s, input.local, microbatch, 1};
+    if (!input.again || Exists(buffer)) continue;
+    BufferId from = Provide(s, local(s, input.local).source.from, {microbatch, -1, false});
+    Instruction& step = Add(Opcode::kReshard, Stream::kCommunication, s, input.local, microbatch);
+    step.reads = {from};
+    step.writes = {Get(buffer)};
+  }
+}
+
+int SegmentEmitter::NextBackward(int s, int g) const {
+  while (--g >= 0) {
+    const Segment& at = segment(s, g);
+    if (at.phase == Phase::kMain && at.has_backward) return g;
+  }
+  return -1;
+}
+
+BufferId SegmentEmitter::GradientsOf(int s, int g, int microbatch) {
+  bool each = group(s, g).zero >= 2;
+  return Get({BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0});
+}
+
+void SegmentEmitter::EmitFactors(int s, int g, int microbatch, bool computes) {
+  int unit = segment(s, g).unit;
+  const std::vector<FactorGradient>& all = stage(s).factor_gradients;
+  for (size_t f = 0; f < all.size(); ++f) {
+    if (all[f].segment != g) continue;
+    std::vector<BufferId> factors;
+    for (int l : all[f].factors) factors.push_back(Provide(s, l, {microbatch, unit, unit >= 0}));
+    if (!computes) continue;
+    BufferId gradients = GradientsOf(s, local(s, all[f].parameter).source.from, microbatch);
+    Instruction& compute =
+        Add(Opcode::kFactorGradient, Stream::kCompute, s, static_cast<int>(f), microbatch);
+    compute.reads = std::move(factors);
+    compute.adds = {gradients};
+  }
+}
+
+}  // namespace heddle

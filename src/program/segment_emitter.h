@@ -1,0 +1,74 @@
+// The instructions of segments, one after the other, with all that brings their operands: what emit.h puts in order.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "program/instruction_list.h"
+#include "program/program.h"
+
+namespace heddle {
+
+class SegmentEmitter {
+ public:
+  // A micro-batch (-1: none), and whether its segment, of a unit that is recomputed (-1: it is not), runs once more.
+  struct Context {
+    int microbatch = -1;
+    int unit = -1;
+    bool again = false;
+  };
+
+  // All arguments must outlive it.
+  SegmentEmitter(const Program& program, const Plan& plan, InstructionList& list)
+      : program_(program), plan_(plan), list_(list) {}
+
+  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  const Local& local(int s, int l) const { return stage(s).locals[static_cast<size_t>(l)]; }
+  const Segment& segment(int s, int g) const { return stage(s).segments[static_cast<size_t>(g)]; }
+
+  // Begins a pass over the segments of a stage, forward or backward.
+  void BeginPass(int s, bool forward);
+  void EmitForward(int s, int g, const Context& context);
+  void EmitBackward(int s, int g, Half half, int microbatch);
+  // Brings the factors of a segment's gradients, and computes these, too.
+  void EmitFactors(int s, int g, int microbatch, bool computes);
+
+  // The buffer of a Local, made now if nothing has made it yet.
+  BufferId Provide(int s, int l, const Context& context);
+  // That of a Local which comes from another stage, and is kept.
+  BufferId Arriving(int s, int l, int microbatch);
+  // Those of a parameter group: ZeRO 2 and 3 reduce what each micro-batch adds.
+  BufferId GradientsOf(int s, int g, int microbatch);
+
+ private:
+  const ParameterGroup& group(int s, int g) const {
+    return stage(s).groups[static_cast<size_t>(g)];
+  }
+  bool Exists(const Buffer& b) const { return list_.Exists(b); }
+  BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
+  Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
+    return list_.Add(op, stream, s, index, microbatch);
+  }
+
+  int VersionOf(int s, int l, const Context& context);
+  Buffer LocalBuffer(int s, int l, const Context& context);
+  Buffer SavedBuffer(int s, int g, int microbatch) const {
+    return {BufferKind::kSaved, s, g, microbatch, 0};
+  }
+  BufferId WeightsOf(int s, int g);
+  BufferId AddSum(int s, int l, const Buffer& buffer, std::vector<BufferId> terms);
+  void GatherFor(int s, int g);
+  void GatherAgain(int s, int g, int microbatch);
+  int NextBackward(int s, int g) const;
+
+  const Program& program_;
+  const Plan& plan_;
+  InstructionList& list_;
+  std::map<std::pair<int, int>, int> owner_;  // by stage and Local: its unit if recomputed, or -1
+  std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
+  std::vector<int> gather_order_;
+  int next_gather_ = 0;
+};
+
+}  // namespace heddle

@@ -1,0 +1,133 @@
+// heddle plan as a person meets it.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cli/plan_args.h"
+#include "cli_files.h"
+#include "run_binary.h"
+
+namespace heddle {
+namespace {
+
+TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
+  TempFolder folder;
+  std::string arguments =
+      "plan " + kGpt +
+      " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1 --searcher expert";
+  RunOutput run = RunHeddle(arguments + " -o " + folder / "plan.json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("dp 2  tp 2  pp 2  cp 1  ep 1  sp off"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("4..7  dp 2 x tp 2"), std::string::npos) << run.out;
+  Json plan = ParseJson(Slurp(folder / "plan.json"), "plan.json");
+  EXPECT_EQ(plan["heddle_plan"], 1);
+  EXPECT_EQ(plan["stages"].size(), 2u);
+
+  Json json = ParseJson(RunHeddle(arguments + " --json").out, "output");
+  EXPECT_EQ(json["feasible"], true);
+  EXPECT_EQ(json["searcher"], "expert");
+  EXPECT_EQ(
+      json["degrees"],
+      ParseJson(
+          R"({"dp": 2, "tp": 2, "pp": 2, "cp": 1, "ep": 1, "sp": false, "zero": 1, "offload": "none",
+                                           "microbatches": 2, "recompute": "none"})",
+          "expected"));
+  double share = 0;
+  for (const Json& stage : json["stages"]) share += stage["flops_share"].get<double>();
+  EXPECT_NEAR(share, 1, 1e-12);
+  EXPECT_NE(RunHeddle("plan --help").out.find("Examples:"), std::string::npos);
+}
+
+TEST(Cli, SyncIsAPolicyOfTheExpert) {
+  TempFolder folder;
+  std::string plan = "plan " + kGpt + " --cluster local:2 --dp 2 --sync ";
+  for (std::string sync : {"factors", "server"}) {
+    RunOutput run = RunHeddle(plan + sync + " -o " + folder / "plan.json");
+    ASSERT_EQ(run.status, 0) << run.err;
+    Json stage = ParseJson(Slurp(folder / "plan.json"), "plan.json")["stages"][0];
+    EXPECT_GT(stage["sync"][sync].size(), 2u);
+    EXPECT_EQ(RunHeddle("simulate " + folder / "plan.json").status, 0);
+  }
+  ExpectRefused(plan + "factor", {"--sync factor", "did you mean 'factors'?"});
+  ExpectRefused(plan + "factors --zero 2", {"sync factors with zero 2", "use zero 0 or 1"});
+  ExpectRefused(plan + "factors --searcher auto", {"--sync", "expert"});
+}
+
+TEST(Cli, TheExpertWithoutDegreesIsDataParallel) {
+  std::string plan = "plan " + kGpt + " --searcher expert --json --cluster ";
+  Json json = ParseJson(RunHeddle(plan + "local:3").out, "output");
+  EXPECT_EQ(json["degrees"]["dp"], 2);  // of a batch of 4
+  json = ParseJson(RunHeddle(plan + "local:8 --tp 2").out, "output");
+  EXPECT_EQ(json["degrees"]["dp"], 4);
+  EXPECT_EQ(json["devices"], 8);
+}
+
+TEST(Cli, PlansAreTheSameEveryTimeAndReadBack) {
+  TempFolder folder;
+  std::filesystem::create_directory(folder / "plans");
+  WriteText(folder / "copy.heddle", "");
+  ASSERT_EQ(RunHeddle("export " + kGpt + " --batch 8 -o " + folder / "copy.heddle").status, 0);
+  std::string arguments =
+      "plan " + folder / "copy.heddle" + " --cluster local:8 --tp 2 --pp 2 --batch 4 -o ";
+  ASSERT_EQ(RunHeddle(arguments + folder / "plans/a.json").status, 0);
+  ASSERT_EQ(RunHeddle(arguments + folder / "plans/b.json").status, 0);
+  EXPECT_EQ(Slurp(folder / "plans/a.json"), Slurp(folder / "plans/b.json"));
+
+  LoadedPlan loaded = LoadPlan(folder / "plans/a.json");
+  EXPECT_EQ(loaded.plan.model.source, "../copy.heddle");
+  EXPECT_EQ(BatchSize(loaded.model), 4);
+  EXPECT_EQ(loaded.plan.stages.size(), 2u);
+  EXPECT_THROW(LoadPlan(folder / "plans/a.json", kMlp), InputError);
+  EXPECT_THROW(LoadPlan(folder / "copy.heddle"), InputError);
+}
+
+TEST(Cli, PlansSayTheirPrecision) {
+  for (std::string precision : {"f32", "bf16", "f16", "fp8"}) {
+    RunOutput run =
+        RunHeddle("plan " + kGpt + " --cluster dgx-h100 --json --precision " + precision);
+    ASSERT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(ParseJson(run.out, "output")["precision"], precision);
+  }
+}
+
+TEST(Cli, PlansKeepToWhatIsFixed) {
+  std::string plan = "plan " + kGpt + " --cluster local:4 --json ";
+  Json json = ParseJson(RunHeddle(plan + "--pp 2 --stages 1,2").out, "output");
+  EXPECT_EQ(json["degrees"]["pp"], 2);
+  ASSERT_EQ(json["stages"].size(), 2u);
+  int64_t first = json["stages"][0]["blocks"][1].get<int64_t>();
+  EXPECT_EQ(json["stages"][1]["blocks"][0], first + 1);
+  EXPECT_EQ(RunHeddle(plan + "--memory-limit 1MiB").status, 3);
+  EXPECT_EQ(ParseJson(RunHeddle(plan + "--budget 0").out, "output")["stopped"], true);
+}
+
+TEST(Cli, PlansSayThatTheirSearchWasStopped) {
+  TempFolder folder;
+  std::string plan = "plan " + kGpt + " --cluster local:4 -o ";
+  ASSERT_EQ(RunHeddle(plan + folder / "cut.json --budget 0").status, 0);
+  EXPECT_TRUE(LoadPlan(folder / "cut.json").plan.search_stopped);
+  ASSERT_EQ(RunHeddle(plan + folder / "whole.json").status, 0);
+  EXPECT_EQ(Slurp(folder / "whole.json").find("search_stopped"), std::string::npos);
+}
+
+TEST(Cli, PlanMistakesAreOneLine) {
+  std::string plan = "plan " + kGpt + " --cluster local:4 ";
+  ExpectRefused("plan " + kGpt, {"--cluster"});
+  ExpectRefused("plan " + kGpt + " --cluster nowhere", {"nowhere"});
+  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are auto", "expert"});
+  ExpectRefused(plan + "--tp 3 --dp 2",
+                {"dp 2 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
+  ExpectRefused(plan + "--tp 0", {"tp 0", "at least 1"});
+  ExpectRefused(plan + "--tp two", {"--tp"});
+  ExpectRefused(plan + "--microbatches 3", {"4", "3 micro-batches", "try 2"});
+  ExpectRefused(plan + "--schedule 1f2b", {"--schedule 1f2b", "'1f1b'"});
+  ExpectRefused(plan + "--chunks 2", {"chunks"});
+  ExpectRefused(plan + "--recompute all", {"--recompute all", "none, selective, full"});
+  ExpectRefused(plan + "--precision f64", {"--precision f64"});
+  ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4",
+                {"16 stages", "3 repeated layers", "at most 3"});
+  ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
+}
+
+}  // namespace
+}  // namespace heddle
