@@ -120,10 +120,14 @@ void PrintTable(const Profile& profile, const std::vector<WholeSteps>& whole) {
   row("ops measured", [&](const LoadTimes& load) {
     return std::to_string(load.kernels.begin()->second.ops.size());
   });
-  row("a step, over its kernels alone", [&, l = size_t{0}](const LoadTimes&) mutable {
-    if (l >= whole.size()) return std::string("-");
-    return fmt::format("{:.3f}", whole[l++].factors.begin()->second);
-  });
+  if (!whole.empty()) {
+    for (const auto& [dtype, factor] : whole.front().factors) {
+      row(fmt::format("a step in {}, over its kernels", dtype),
+          [&, l = size_t{0}](const LoadTimes&) mutable {
+            return fmt::format("{:.3f}", whole[l++].factors.at(dtype));
+          });
+    }
+  }
   fmt::print("\n");
 }
 

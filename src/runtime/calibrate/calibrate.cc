@@ -49,7 +49,7 @@ class Calibrator {
     std::vector<std::vector<LoadTimes>> loads;
     for (size_t s = 0; s < shifts.size(); ++s) {
       double part = static_cast<double>(s + 1) / static_cast<double>(shifts.size());
-      Measure(shifts[s], begin_ + 0.95 * options_.seconds * part, loads);
+      Measure(shifts[s], begin_ + 0.85 * options_.seconds * part, loads);
     }
     return loads;
   }
