@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
+#include "cluster/machine.h"
+#include "cluster/quota.h"
 #include "runtime/calibrate/sample.h"
 #include "runtime/calibrate/together.h"
 #include "runtime/kernel_threads.h"
@@ -67,7 +70,7 @@ class Calibrator {
       times[s].push_back(stopwatch_.TimeOf(kernels_[s].prepare(), captured) / share);
     };
     transport_.Barrier();
-    const double share = works ? Share() : 1;
+    const double share = works ? Share(ranks) : 1;
     for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
       double begin = SecondsNow(Clock::kWall);
       transport_.Barrier();
@@ -134,11 +137,15 @@ class Calibrator {
                           ranks == 1 ? "one rank" : fmt::format("{} ranks", ranks), sweep + 1));
   }
 
-  // The clock of a thread stands while the thread does not run: what it gets of a core must be known. Of several
-  // threads, and of accelerators, the wall clock tells.
-  double Share() const {
+  // The clock of a thread stands while the thread does not run: what it gets of a core must be known, where a quota
+  // holds it down or ranks share cores. What others take from it for a while does not count. Of several threads, and of
+  // accelerators, the wall clock tells.
+  double Share(size_t ranks) const {
     if (ClockOf(options_.device, options_.threads) == Clock::kWall) return 1;
-    return ShareOfCore(options_.small ? 0.1 : 1.5);
+    std::optional<int64_t> before = TimesThrottled();
+    double share = ShareOfCore(options_.small ? 0.1 : 1.5);
+    bool crowded = static_cast<int64_t>(ranks) > ThisProcessor().cores;
+    return crowded || !before || TimesThrottled() != before ? share : 1;
   }
 
   // Every rank makes the same number of calls. The shortest counts: in any other a rank may have come late. A rank that

@@ -8,8 +8,8 @@
 // (one at least, for each number of ranks), and the median of a sample's times over the sweeps counts, so that a moment
 // in which somebody else used the machine does not. Ranks of a kind then take the mean of theirs.
 //
-// Where a rank's thread gets less than a core (a quota, more ranks than cores) the times of its clock are divided by the
-// share it gets, which is measured with the same ranks at work.
+// Where a rank's thread gets less than a core, because of a quota or of more ranks than cores, the times of its clock are
+// divided by the share it gets, which is measured with the same ranks at work.
 //
 // Kernels are those that training runs (runtime/kernels), called with the operands that nodes of `graphs` have:
 // forward with autograd recording, and backward from random gradients. Products and attention are measured on a grid
