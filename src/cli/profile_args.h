@@ -15,8 +15,9 @@ struct ProfileArgs {
   std::vector<std::string> files;
 
   void Add(CLI::App& command);
-  // Reads them into the options. Throws InputError where one cannot be read, is of a device the cluster does not have,
-  // or, where the cluster is this very machine (`local:N`), was measured on another.
+  // Reads them into the options. Throws InputError where one cannot be read, is of a device the cluster does not have or
+  // another has, too, or, where the cluster is this very machine (`local:N`), was measured on another; and where some
+  // kinds of devices were calibrated and others of the cluster have no profile.
   void ApplyTo(SimOptions& options, const Cluster& cluster) const;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "cluster/quota.h"
 #include "cluster/topology.h"
 #include "cluster/yaml.h"
 
@@ -101,6 +102,19 @@ TEST(MachineTest, TheProcessorsNameIsCleaned) {
   EXPECT_EQ(ProcessorName("nothing"), "unknown");
   EXPECT_EQ(ProcessorName("model name"), "unknown");
   EXPECT_EQ(ProcessorName("model name :\n"), "unknown");
+}
+
+TEST(MachineTest, QuotasAreThoseOfAllGroupsAProcessIsIn) {
+  using Files = std::vector<std::string>;
+  EXPECT_EQ(
+      QuotaFiles("4:memory:/m\n3:cpu,cpuacct:/a/b\n"),
+      (Files{"/sys/fs/cgroup/cpu/a/b/cpu.stat", "/sys/fs/cgroup/cpu/a/cpu.stat",
+             "/sys/fs/cgroup/cpu/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/a/b/cpu.stat",
+             "/sys/fs/cgroup/cpu,cpuacct/a/cpu.stat", "/sys/fs/cgroup/cpu,cpuacct/cpu.stat"}));
+  EXPECT_EQ(QuotaFiles("0::/"),
+            (Files{"/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/unified/cpu.stat"}));
+  EXPECT_EQ(QuotaFiles("3:cpuset:/a\nnothing\n::\n:"),
+            (Files{"/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/unified/cpu.stat"}));
 }
 
 }  // namespace

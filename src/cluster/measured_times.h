@@ -76,6 +76,9 @@ struct KernelTimes {
 // What a rank measured while `ranks` of them did the same on one machine: they share caches, memory and cores.
 struct LoadTimes {
   int64_t ranks = 1;
+  // Of a core, that the rank got while it was busy: below 1 where a quota holds it down, or where there are more ranks
+  // than cores. The times below have it in them.
+  double share = 1;
   // Kernels were repeated by the device, as those of a captured step (docs/gpu.md).
   bool captured = false;
   double launch = 0;    // seconds of a kernel that does next to nothing

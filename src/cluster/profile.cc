@@ -1,5 +1,7 @@
 #include "cluster/profile.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdlib>
 
@@ -40,23 +42,13 @@ MachineFacts FactsOf(const Json& json, std::string_view what) {
   return facts;
 }
 
-}  // namespace
-
-Profile ProfileFromJson(std::string_view text, std::string_view what) {
-  Json json = ParseJson(text, what);
-  if (!json.is_object() || !json.contains("heddle_profile")) {
-    ThrowInput("{}: not a profile: expected an object with \"heddle_profile\": {}", what,
-               kProfileVersion);
-  }
-  if (json["heddle_profile"] != kProfileVersion) {
-    ThrowInput("{}: heddle_profile: {}: this heddle reads version {}", what,
-               json["heddle_profile"].dump(), kProfileVersion);
-  }
+Profile ProfileOf(const Json& json, std::string_view what) {
+  if (!json.is_object()) ThrowInput("{}: expected an object", what);
   Profile profile;
   profile.device = TextOf(json, what, "device");
   profile.measured_on = TextOf(json, what, "measured_on");
   for (const auto& [key, value] : json.items()) {
-    if (key == "heddle_profile" || key == "device" || key == "measured_on") continue;
+    if (key == "device" || key == "measured_on") continue;
     if (key == "machine") {
       profile.machine = FactsOf(value, what);
       continue;
@@ -82,10 +74,8 @@ Profile ProfileFromJson(std::string_view text, std::string_view what) {
   return profile;
 }
 
-Json ToJson(const Profile& profile) {
-  Json json = {{"heddle_profile", kProfileVersion},
-               {"device", profile.device},
-               {"measured_on", profile.measured_on}};
+Json EntryOf(const Profile& profile) {
+  Json json = {{"device", profile.device}, {"measured_on", profile.measured_on}};
   if (!profile.machine.empty()) {
     Json& machine = json["machine"] = Json::object();
     for (const auto& [key, value] : profile.machine) machine[key] = value;
@@ -98,6 +88,47 @@ Json ToJson(const Profile& profile) {
     if (value != Profile{}.*flag.value) json[std::string(flag.name)] = value;
   }
   if (!profile.loads.empty()) json["loads"] = ToJson(profile.loads);
+  return json;
+}
+
+}  // namespace
+
+std::vector<Profile> ProfilesFromJson(std::string_view text, std::string_view what) {
+  Json json = ParseJson(text, what);
+  if (!json.is_object() || !json.contains("heddle_profile")) {
+    ThrowInput("{}: not a profile: expected an object with \"heddle_profile\": {}", what,
+               kProfileVersion);
+  }
+  const Json version = json["heddle_profile"];
+  json.erase("heddle_profile");
+  if (version == 1) return {ProfileOf(json, what)};
+  if (version != kProfileVersion) {
+    ThrowInput("{}: heddle_profile: {}: this heddle reads versions 1 to {}", what, version.dump(),
+               kProfileVersion);
+  }
+  for (const auto& [key, value] : json.items()) {
+    if (key != "devices") ThrowInput("{}: {}: expected \"devices\" and nothing else", what, key);
+  }
+  const Json devices = json.value("devices", Json::array());
+  if (!devices.is_array() || devices.empty() || devices.size() > kMaxProfileEntries) {
+    ThrowInput("{}: devices: expected a list of 1 to {} profiles", what, kMaxProfileEntries);
+  }
+  std::vector<Profile> profiles;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    std::string place = fmt::format("{}: devices[{}]", what, i);
+    Profile read = ProfileOf(devices[i], place);
+    for (const Profile& other : profiles) {
+      if (other.device == read.device)
+        ThrowInput("{}: device: '{}' is there twice: keep one", place, read.device);
+    }
+    profiles.push_back(std::move(read));
+  }
+  return profiles;
+}
+
+Json ToJson(const std::vector<Profile>& profiles) {
+  Json json = {{"heddle_profile", kProfileVersion}, {"devices", Json::array()}};
+  for (const Profile& profile : profiles) json["devices"].push_back(EntryOf(profile));
   return json;
 }
 

@@ -1,11 +1,14 @@
-// What a kind of device and its links were measured to give, in place of what the cost model assumes of it: shares of
-// its data sheet (cost/constants.h has the meaning of every one), or what `heddle calibrate` measured (measured_times.h).
+// What kinds of devices and their links were measured to give, in place of what the cost model assumes of them: shares
+// of a data sheet (cost/constants.h has the meaning of every one), or what `heddle calibrate` measured
+// (measured_times.h). A file has one Profile for each kind of device:
 //
-//   {"heddle_profile": 1, "device": "a100-sxm-80gb", "measured_on": "...", "products": 0.78, "traffic": 0.85}
-//   {"heddle_profile": 1, "device": "cpu-core", "measured_on": "...", "machine": {"processor": "...", ...},
-//    "overlap": false, "fused_attention": false, "loads": [...]}
+//   {"heddle_profile": 2, "devices": [
+//     {"device": "a100-sxm-80gb", "measured_on": "...", "products": 0.78, "traffic": 0.85},
+//     {"device": "cpu-core", "measured_on": "...", "machine": {"processor": "...", ...},
+//      "overlap": false, "fused_attention": false, "loads": [...]}]}
 //
-// A number that is left out stays as it is. docs/calibration.md explains the rest.
+// A number that is left out stays as it is. In version 1, which is read, too, the file itself is the one entry of the
+// list. docs/calibration.md explains the rest.
 #pragma once
 
 #include <array>
@@ -20,7 +23,7 @@
 
 namespace heddle {
 
-constexpr int kProfileVersion = 1;
+constexpr int kProfileVersion = 2;
 
 // What tells machines and their software apart, by name: "processor", "cores", "libtorch".
 using MachineFacts = std::map<std::string, std::string, std::less<>>;
@@ -62,9 +65,9 @@ constexpr std::array<ProfileFlag, 4> kProfileFlags = {
      {"fused_loss", &Profile::fused_loss},
      {"fused_update", &Profile::fused_update}}};
 
-// Throws InputError "what: field: value: remedy".
-Profile ProfileFromJson(std::string_view text, std::string_view what);
-Json ToJson(const Profile& profile);
+// At least one, of devices that differ. Throws InputError "what: field: value: remedy".
+std::vector<Profile> ProfilesFromJson(std::string_view text, std::string_view what);
+Json ToJson(const std::vector<Profile>& profiles);
 
 // What was measured with so many ranks at work, or with the number nearest to it; null where nothing was.
 const LoadTimes* LoadFor(const Profile& profile, int64_t ranks);

@@ -10,13 +10,17 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
-    heddle::Profile profile =
-        heddle::ProfileFromJson({reinterpret_cast<const char*>(data), size}, "fuzz");
-    heddle::Json json = heddle::ToJson(profile);
+    std::vector<heddle::Profile> profiles =
+        heddle::ProfilesFromJson({reinterpret_cast<const char*>(data), size}, "fuzz");
+    heddle::Json json = heddle::ToJson(profiles);
     std::string text = json.dump(-1, ' ', false, heddle::Json::error_handler_t::replace);
-    heddle::Profile again = heddle::ProfileFromJson(text, "again");
-    if (again.products != profile.products || again.launch != profile.launch) std::abort();
-    if (again.loads != profile.loads) std::abort();
+    std::vector<heddle::Profile> again = heddle::ProfilesFromJson(text, "again");
+    if (again.size() != profiles.size()) std::abort();
+    for (size_t i = 0; i < again.size(); ++i) {
+      if (again[i].products != profiles[i].products) std::abort();
+      if (again[i].launch != profiles[i].launch || again[i].loads != profiles[i].loads)
+        std::abort();
+    }
   } catch (const heddle::InputError&) {
   }
   return 0;

@@ -145,6 +145,9 @@ LoadTimes LoadOf(const JsonReader& at) {
       double ranks = field.Number();
       if (ranks != std::floor(ranks) || ranks > 1 << 20) field.Fail("expected a number of ranks");
       load.ranks = static_cast<int64_t>(ranks);
+    } else if (key == "share") {
+      load.share = field.Number();
+      if (load.share > 1) field.Fail("expected a number above 0 and at most 1");
     } else if (key == "launch") {
       load.launch = field.NumberOrZero();
     } else if (key == "view") {
@@ -221,6 +224,7 @@ Json ToJson(const std::vector<LoadTimes>& loads) {
                {"view", load.view},
                {"backward", load.backward},
                {"copy", ToJson(load.copy)}};
+    if (load.share < 1) at["share"] = load.share;
     if (load.captured) at["captured"] = true;
     if (load.host > 0) at["host"] = load.host;
     if (!load.update.empty()) at["update"] = ToJson(load.update);

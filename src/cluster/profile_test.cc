@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "base/error.h"
 
@@ -15,21 +16,45 @@ TEST(ProfileTest, ReadsBack) {
   profile.measured_on = "a machine";
   profile.products = 0.8;
   profile.launch = 3e-6;
-  EXPECT_EQ(ProfileFromJson(ToJson(profile).dump(), "p.json"), profile);
+  Profile other;
+  other.device = "cpu-core";
+  std::vector<Profile> both = {profile, other};
+  EXPECT_EQ(ProfilesFromJson(ToJson(both).dump(), "p.json"), both);
+}
+
+TEST(ProfileTest, VersionOneIsOfOneDevice) {
+  Profile profile;
+  profile.device = "d";
+  profile.measured_on = "m";
+  profile.traffic = 0.5;
+  EXPECT_EQ(ProfilesFromJson(
+                R"({"heddle_profile": 1, "device": "d", "measured_on": "m", "traffic": 0.5})", "p"),
+            std::vector<Profile>{profile});
 }
 
 TEST(ProfileTest, WhatIsWrongIsNamed) {
   auto error = [](std::string_view text) -> std::string {
     try {
-      ProfileFromJson(text, "p.json");
+      ProfilesFromJson(text, "p.json");
     } catch (const InputError& caught) {
       return caught.what();
     }
     return "nothing";
   };
-  EXPECT_EQ(error("[]"), "p.json: not a profile: expected an object with \"heddle_profile\": 1");
-  EXPECT_EQ(error(R"({"heddle_profile": 2})"),
-            "p.json: heddle_profile: 2: this heddle reads version 1");
+  EXPECT_EQ(error("[]"), "p.json: not a profile: expected an object with \"heddle_profile\": 2");
+  EXPECT_EQ(error(R"({"heddle_profile": 3})"),
+            "p.json: heddle_profile: 3: this heddle reads versions 1 to 2");
+  for (std::string devices : {"", R"(, "devices": [])", R"(, "devices": 3)"}) {
+    EXPECT_EQ(error(R"({"heddle_profile": 2)" + devices + "}"),
+              "p.json: devices: expected a list of 1 to 4096 profiles");
+  }
+  EXPECT_EQ(error(R"({"heddle_profile": 2, "device": "d"})"),
+            "p.json: device: expected \"devices\" and nothing else");
+  std::string one = R"({"device": "d", "measured_on": "m"})";
+  EXPECT_EQ(error(R"({"heddle_profile": 2, "devices": [)" + one + ", 3]}"),
+            "p.json: devices[1]: expected an object");
+  EXPECT_EQ(error(R"({"heddle_profile": 2, "devices": [)" + one + ", " + one + "]}"),
+            "p.json: devices[1]: device: 'd' is there twice: keep one");
   EXPECT_EQ(error(R"({"heddle_profile": 1})"), "p.json: device is missing");
   std::string start = R"({"heddle_profile": 1, "device": "d", "measured_on": "m", )";
   EXPECT_EQ(error(start + R"("speed": 1})"), "p.json: speed: not a number of a profile");
@@ -45,6 +70,7 @@ LoadTimes SomeTimes(int64_t ranks) {
   load.launch = 2e-6;
   load.view = 1e-6;
   load.captured = ranks == 1;
+  load.share = 1 / static_cast<double>(ranks);
   load.host = 2e-4;
   load.copy = {{{1024, 1e-6}, {1 << 20, 1e-3}}};
   load.update = {{{100, 1e-6}}};
@@ -67,7 +93,8 @@ Profile Calibrated() {
 }
 
 TEST(ProfileTest, WhatWasCalibratedReadsBack) {
-  EXPECT_EQ(ProfileFromJson(ToJson(Calibrated()).dump(), "p.json"), Calibrated());
+  std::vector<Profile> profiles = {Calibrated()};
+  EXPECT_EQ(ProfilesFromJson(ToJson(profiles).dump(), "p.json"), profiles);
 }
 
 TEST(ProfileTest, TheLoadNearestToTheRanksCounts) {
@@ -93,26 +120,29 @@ TEST(ProfileTest, AnotherMachineIsRefused) {
 
 TEST(ProfileTest, WhatIsWrongWithTimesIsNamed) {
   auto error = [](auto&& change) -> std::string {
-    Json json = ToJson(Calibrated());
-    change(json["loads"]);
+    Json json = ToJson(std::vector<Profile>{Calibrated()});
+    change(json["devices"][0]["loads"]);
     try {
-      ProfileFromJson(json.dump(), "p.json");
+      ProfilesFromJson(json.dump(), "p.json");
     } catch (const InputError& caught) {
       return caught.what();
     }
     return "nothing";
   };
   EXPECT_EQ(error([](Json& loads) { loads = 3; }),
-            "p.json: loads: 3: expected a list of at most 4096");
-  EXPECT_EQ(error([](Json& loads) { loads[1]["ranks"] = 1; }).substr(0, 16), "p.json: loads[1]");
+            "p.json: devices[0]: loads: 3: expected a list of at most 4096");
+  EXPECT_EQ(error([](Json& loads) { loads[1]["ranks"] = 1; }).substr(0, 28),
+            "p.json: devices[0]: loads[1]");
+  EXPECT_EQ(error([](Json& loads) { loads[0]["share"] = 1.5; }),
+            "p.json: devices[0]: loads[0].share: 1.5: expected a number above 0 and at most 1");
   EXPECT_EQ(error([](Json& loads) { loads[0]["ranks"] = 1.5; }),
-            "p.json: loads[0].ranks: 1.5: expected a number of ranks");
+            "p.json: devices[0]: loads[0].ranks: 1.5: expected a number of ranks");
   EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][1][0] = 4; }),
-            "p.json: loads[0].copy[1]: [4,0.001]: sizes must rise");
+            "p.json: devices[0]: loads[0].copy[1]: [4,0.001]: sizes must rise");
   EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][0][1] = -1; }),
-            "p.json: loads[0].copy[0][1]: -1: expected a number above 0");
+            "p.json: devices[0]: loads[0].copy[0][1]: -1: expected a number above 0");
   EXPECT_EQ(error([](Json& loads) { loads[0]["speed"] = 1; }),
-            "p.json: loads[0].speed: 1: no field of a profile is called so");
+            "p.json: devices[0]: loads[0].speed: 1: no field of a profile is called so");
   std::string grid = error([](Json& loads) { loads[0]["kernels"]["f32"]["product"]["m"] = {8}; });
   EXPECT_NE(grid.find("4 rates for 2 places of the grid m x n x k"), std::string::npos) << grid;
 }

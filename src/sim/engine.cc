@@ -143,6 +143,7 @@ class Engine {
         in_.classes
             .group_of[static_cast<size_t>(at.device_class)][static_cast<size_t>(task.channel)];
     const GroupClass& of = in_.classes.groups[static_cast<size_t>(group)];
+    double latency = CostOf(at, task).latency;
     if (of.members.size() > 1) {
       TaskRef first = TaskOfMember(group, of.members[0], at);
       uint64_t key = static_cast<uint64_t>(group) << 32 | static_cast<uint64_t>(first.task);
@@ -153,11 +154,12 @@ class Engine {
         TaskRef other = TaskOfMember(group, member, at);
         TaskTimes& when = times(other);
         when.start = now_;
+        const SimTask& theirs = list(member).tasks[static_cast<size_t>(other.task)];
+        latency = std::max(latency, CostOf(other, theirs).latency);  // until the slowest is done
         if (!(other == at)) when.cause = times(at).cause;
       }
     }
-    const TaskCost& cost = CostOf(at, task);
-    BeginFlight({group, -1, at, now_}, cost.latency);
+    BeginFlight({group, -1, at, now_}, latency);
   }
 
   void EndGroup(const Flight& flight) {

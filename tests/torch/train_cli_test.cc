@@ -297,8 +297,10 @@ TEST(CalibrateCli, AProfileIsUsedHereAndRefusedElsewhere) {
   ASSERT_EQ(run.status, 0) << run.err;
   Json measured = ParseJson(run.out, "output")["measured"];
   EXPECT_EQ(measured, ParseJson(Slurp(path), path));
-  EXPECT_EQ(measured["loads"].size(), 1u);
-  EXPECT_GT(measured["loads"][0]["kernels"]["f32"]["ops"].size(), 5u);
+  ASSERT_EQ(measured["devices"].size(), 1u);
+  Json& device = measured["devices"][0];
+  EXPECT_EQ(device["loads"].size(), 1u);
+  EXPECT_GT(device["loads"][0]["kernels"]["f32"]["ops"].size(), 5u);
 
   std::string gpt = "train gpt:layers=1,hidden=32,heads=2,seq=16,vocab=50,batch=2 --steps 2 ";
   RunOutput trained = RunHeddle(gpt + "--np 1 --threads 1 --json --profile " + path);
@@ -309,12 +311,51 @@ TEST(CalibrateCli, AProfileIsUsedHereAndRefusedElsewhere) {
   std::string plan =
       "plan gpt:layers=2,hidden=64,heads=2,seq=16,vocab=50,batch=8 --profile " + path;
   ExpectRefused(plan + " --cluster dgx-h100:1", {"cpu-core", "h100-sxm"});
-  measured["machine"]["processor"] = "Z80";
+  device["machine"]["processor"] = "Z80";
   WriteFileAtomically(path, measured.dump());
   ExpectRefused(plan + " --cluster local:2",
                 {path, "machine.processor", "Z80", "heddle calibrate"});
   WriteFileAtomically(path, measured.dump().substr(0, 200));
   ExpectRefused(plan + " --cluster local:2", {path});
+}
+
+TEST(CalibrateCli, EveryKindOfDeviceHasAProfile) {
+  TempFolder folder;
+  std::string path = folder / "p.json", cluster = folder / "mixed.yaml",
+              part = folder / "part.json";
+  WriteFileAtomically(cluster,
+                      "device_types:\n"
+                      "  - {name: fast, fp32: 9 GFLOP/s, memory: 4 GiB, memory_bandwidth: 9 GB/s}\n"
+                      "  - {name: slow, fp32: 9 GFLOP/s, memory: 4 GiB, memory_bandwidth: 9 GB/s}\n"
+                      "nodes:\n"
+                      "  - link: {bandwidth: 9 GB/s, latency: 1 us}\n"
+                      "    parts: [{device: fast}, {device: slow}]\n");
+  std::string calibrate =
+      "calibrate --small --seconds 1 --transport threads --cluster " + cluster + " -o " + path;
+  ExpectRefused(calibrate + " --ranks 3", {"--cluster", "2 devices", "--ranks 2"});
+  RunOutput run = RunHeddle(calibrate);
+  ASSERT_EQ(run.status, 0) << run.err;
+  Json profile = ParseJson(Slurp(path), path);
+  ASSERT_EQ(profile["devices"].size(), 2u);
+  for (size_t d : {0, 1}) {
+    EXPECT_EQ(profile["devices"][d]["device"], d == 0 ? "fast" : "slow");
+    ASSERT_EQ(profile["devices"][d]["loads"].size(), 2u);
+    EXPECT_EQ(profile["devices"][d]["loads"][0]["ranks"], 1);
+    EXPECT_EQ(profile["devices"][d]["loads"][1]["ranks"], 2);
+    EXPECT_EQ(profile["devices"][d]["loads"][1]["transfers"],
+              profile["devices"][0]["loads"][1]["transfers"]);
+  }
+  std::string plan = "plan gpt:layers=1,hidden=32,heads=2,seq=16,vocab=50,batch=8 --cluster " +
+                     cluster + " --profile " + path;
+  RunOutput planned = RunHeddle(plan);
+  EXPECT_EQ(planned.status, 0) << planned.err;
+
+  // Some devices measured, others not; one of them twice.
+  profile["devices"].erase(0);
+  WriteFileAtomically(part, profile.dump());
+  ExpectRefused(plan + " --profile " + part, {part, path, "'slow'"});
+  WriteFileAtomically(path, profile.dump());
+  ExpectRefused(plan, {path, "'fast'", "heddle calibrate"});
 }
 
 TEST(CalibrateCli, WhereNothingCanBeWrittenNothingIsMeasured) {

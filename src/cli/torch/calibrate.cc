@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -16,6 +17,7 @@
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/profile.h"
+#include "cluster/topology.h"
 #include "frontend/load.h"
 #include "ops/op.h"
 #include "plan/model.h"
@@ -70,7 +72,7 @@ Graph SplitLoss(int64_t rows, int64_t classes) {
 
 std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
 
-void PrintTable(const Profile& profile) {
+void PrintTable(const Profile& profile, const std::vector<WholeSteps>& whole) {
   fmt::print("{} on {}\n", profile.device, profile.measured_on);
   fmt::print("{:<34}", "ranks at work");
   for (const LoadTimes& load : profile.loads) fmt::print("{:>14}", load.ranks);
@@ -111,15 +113,27 @@ void PrintTable(const Profile& profile) {
           });
     }
   }
+  auto held = [](const LoadTimes& load) { return load.share < 1; };
+  if (std::any_of(profile.loads.begin(), profile.loads.end(), held))
+    row("of a core, while busy",
+        [](const LoadTimes& load) { return fmt::format("{:.1f} %", 100 * load.share); });
   row("ops measured", [&](const LoadTimes& load) {
     return std::to_string(load.kernels.begin()->second.ops.size());
   });
+  if (!whole.empty()) {
+    for (const auto& [dtype, factor] : whole.front().factors) {
+      row(fmt::format("a step in {}, over its kernels", dtype),
+          [&, l = size_t{0}](const LoadTimes&) mutable {
+            return fmt::format("{:.3f}", whole[l++].factors.at(dtype));
+          });
+    }
+  }
   fmt::print("\n");
 }
 
-Profile Describe(const CalibrateArgs& args, const Cluster& cluster) {
+Profile Describe(const CalibrateArgs& args, const std::string& device_name) {
   Profile profile;
-  profile.device = cluster.device_types.front().name;
+  profile.device = device_name;
   profile.machine = ThisMachine();
   const at::Device device = args.options.device;
   for (const auto& [key, value] : SoftwareFacts(args.options.threads, device))
@@ -150,12 +164,35 @@ std::vector<Graph> LoadGraphs(const CalibrateOptions& options) {
   return graphs;
 }
 
+// What each rank stands for: where devices differ, rank r for device r.
+std::vector<size_t> KindsOf(const Cluster& cluster, int64_t ranks) {
+  std::vector<size_t> kinds(static_cast<size_t>(ranks), 0);
+  if (cluster.device_types.size() == 1) return kinds;
+  if (DeviceCount(cluster) != ranks) {
+    ThrowInput(
+        "--cluster: its {} devices are of {} kinds, and {} rank{}: a rank stands for each device, "
+        "give --ranks {}",
+        DeviceCount(cluster), cluster.device_types.size(), ranks,
+        ranks == 1 ? " measures" : "s measure", DeviceCount(cluster));
+  }
+  for (size_t rank = 0; rank < kinds.size(); ++rank)
+    kinds[rank] = TypeOf(cluster, DeviceId::FromIndex(rank)).index();
+  return kinds;
+}
+
+Cluster ClusterOf(CalibrateArgs& args, const LaunchInfo& launch) {
+  std::optional<Cluster> given;
+  if (!args.cluster.empty()) given = LoadCluster(args.cluster);
+  if (args.ranks == 0 && launch.size > 1) args.ranks = launch.size;
+  if (args.ranks == 0 && given && given->device_types.size() > 1) args.ranks = DeviceCount(*given);
+  if (args.ranks == 0) args.ranks = std::min(2u, std::max(1u, std::thread::hardware_concurrency()));
+  Cluster cluster = given ? *given : LoadCluster(fmt::format("local:{}", args.ranks));
+  args.options.kinds = KindsOf(cluster, args.ranks);
+  return cluster;
+}
+
 int Run(CalibrateArgs args, const LaunchInfo& launch) {
-  if (args.ranks == 0)
-    args.ranks = launch.size > 1 ? launch.size
-                                 : std::min(2u, std::max(1u, std::thread::hardware_concurrency()));
-  Cluster cluster =
-      LoadCluster(args.cluster.empty() ? fmt::format("local:{}", args.ranks) : args.cluster);
+  const Cluster cluster = ClusterOf(args, launch);
   args.options.dtypes.clear();
   for (const std::string& name : args.precisions) {
     for (const NamedPrecision& known : kPrecisions) {
@@ -170,27 +207,24 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
   std::vector<Graph> graphs = LoadGraphs(args.options);
   return RunRanksHere(mode, args.ranks, args.transport, [&](Transport& transport) {
     std::optional<Progress> progress;
-    std::vector<LoadTimes> loads = Calibrate(args.options, graphs, transport,
-                                             [&](int64_t done, int64_t all, std::string_view what) {
-                                               if (!progress) progress.emplace("calibrating", all);
-                                               progress->Update(done, what);
-                                             });
+    std::vector<std::vector<LoadTimes>> loads = Calibrate(
+        args.options, graphs, transport, [&](int64_t done, int64_t all, std::string_view what) {
+          if (!progress) progress.emplace("calibrating", all);
+          progress->Update(done, what);
+        });
+    std::vector<Profile> profiles;
+    for (size_t kind = 0; kind < loads.size(); ++kind) {
+      profiles.push_back(Describe(args, cluster.device_types[kind].name));
+      profiles.back().loads = std::move(loads[kind]);
+    }
+    std::vector<std::vector<WholeSteps>> whole(profiles.size());
+    if (!args.options.small) whole = CorrectBySteps(profiles, cluster, args.options, transport);
     progress.reset();
     if (transport.rank() != 0) return;
-    Profile profile = Describe(args, cluster);
-    profile.loads = std::move(loads);
-    WholeSteps whole;
-    if (!args.options.small) {
-      whole = MeasureSteps(profile, cluster, args.options);
-      for (LoadTimes& load : profile.loads) Correct(load, whole);
-    }
-    Json json = ToJson(profile);
+    Json json = ToJson(profiles);
     WriteFileAtomically(args.out, json.dump() + "\n");
     if (args.json) return PrintJson({{"profile", args.out}, {"measured", json}});
-    PrintTable(profile);
-    for (const auto& [dtype, factor] : whole.factors)
-      fmt::print("a step in {} takes {:.3f} times what its kernels take alone: counted above\n",
-                 dtype, factor);
+    for (size_t kind = 0; kind < profiles.size(); ++kind) PrintTable(profiles[kind], whole[kind]);
     fmt::print("written to {}: give it to plan, simulate and train as --profile {}\n", args.out,
                args.out);
   });
@@ -231,8 +265,10 @@ void AddCalibrate(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
-  command->add_option("--cluster", args->cluster,
-                      "whose first kind of device this is (default: local:RANKS)");
+  command->add_option(
+      "--cluster", args->cluster,
+      "whose devices these are (default: local:RANKS); where they differ, rank r is "
+      "device r");
   command->add_option("--transport", args->transport.transport, "how ranks talk, as for 'train'")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();

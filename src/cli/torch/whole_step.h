@@ -1,10 +1,11 @@
-// What a step takes over the kernels it consists of: in a step caches are cold, and memory is taken and given back; on
-// an accelerator the host brings the inputs, starts the step and reads the loss.
+// What a step takes over the kernels it consists of: in a step caches are cold, and memory is taken and given back; ranks
+// that share a core or its caches hold each other up by more than kernels side by side show; on an accelerator the host
+// brings the inputs, starts the step and reads the loss.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "cluster/cluster.h"
 #include "cluster/profile.h"
@@ -17,13 +18,13 @@ struct WholeSteps {
   double host = 0;                                     // seconds, see LoadTimes
 };
 
-// Trains two small models in every type for a few steps on one rank of this thread and compares their steps with what
-// is predicted for them with the profile: the geometric mean of the ratios. The profile's device must be one of the
-// cluster's.
-WholeSteps MeasureSteps(const Profile& profile, const Cluster& cluster,
-                        const CalibrateOptions& options);
-
-// Makes kernels take as many times as long; what has no type as long as those of the types take in the mean.
-void Correct(LoadTimes& load, const WholeSteps& steps);
+// Trains two small models in every type on the ranks of every shift, each by itself and all at the same time, compares
+// their steps with what is predicted for them with what that shift measured, and makes its kernels take as many times as
+// long (the geometric mean of the ratios; what has no type as long as the types take in the mean). `profiles`, by kind,
+// have a load for every shift of theirs. The same call on every rank; what it returns is by kind and load.
+std::vector<std::vector<WholeSteps>> CorrectBySteps(std::vector<Profile>& profiles,
+                                                    const Cluster& cluster,
+                                                    const CalibrateOptions& options,
+                                                    Transport& transport);
 
 }  // namespace heddle

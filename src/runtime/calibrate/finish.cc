@@ -8,7 +8,6 @@ namespace heddle {
 namespace {
 
 constexpr double kNear = 1.4;    // sizes that differ by less become one point
-constexpr double kLeast = 1e-9;  // seconds: nothing takes less
 
 // In the order of sizes, neighbours that are near merged to their geometric means.
 void Tidy(TimeCurve& curve) {

@@ -18,6 +18,8 @@
 
 namespace heddle {
 
+constexpr double kLeast = 1e-9;  // seconds: nothing takes less
+
 // What was measured, before it becomes tables: curves by name, in any order of sizes.
 struct RawTimes {
   // Seconds of kChain of them forward; of backward through 1, and 1 + kChain.
@@ -48,6 +50,14 @@ void AddOpSamples(at::Device device, const Graph& graph, SeenOps& seen,
 
 enum class Clock { kWall, kThread };  // kThread: stands while another process has the core
 double SecondsNow(Clock clock);
+
+// Where all of a rank's work is done by its thread it is timed by the clock of that.
+Clock ClockOf(at::Device device, int threads);
+
+// What this thread gets of a core while it never waits: the median of a few windows, in so many seconds or somewhat more.
+// A window runs from the end of one interruption to the end of another, so that it holds whole periods of a quota. What
+// is 1 but for a little counts as 1.
+double ShareOfCore(double seconds);
 
 // Times work on a device. Where it is `captured`, the device repeats the calls as one graph and says itself how long
 // it took: the host, which has nothing to do in a captured step, is not measured.

@@ -13,6 +13,27 @@ constexpr double kMoment = 1e-3;  // seconds of calls that one time is the mean 
 constexpr double kMostCalls = 500;
 constexpr int kMostCaptured = 20;
 constexpr int kMoments = 3;
+constexpr double kInterruption = 1e-4;  // seconds: a thread that has a core misses less
+constexpr double kWholeCore = 0.95;
+constexpr int kWindows = 5;
+
+double ShareOfWindow(double seconds) {
+  struct Now {
+    double wall = SecondsNow(Clock::kWall), thread = SecondsNow(Clock::kThread);
+  };
+  Now begin, last, resumed;  // resumed: after the last interruption
+  int interruptions = 0;
+  while (last.wall - begin.wall < seconds) {
+    Now now;
+    if (now.wall - last.wall > kInterruption) {
+      if (++interruptions == 1) begin = now;
+      resumed = now;
+    }
+    last = now;
+  }
+  if (interruptions < 2) resumed = last;
+  return (resumed.thread - begin.thread) / (resumed.wall - begin.wall);
+}
 
 }  // namespace
 
@@ -22,10 +43,21 @@ double SecondsNow(Clock clock) {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// A kernel of one thread on the processor is where its thread is.
+Clock ClockOf(at::Device device, int threads) {
+  return threads == 1 && device.is_cpu() ? Clock::kThread : Clock::kWall;
+}
+
+double ShareOfCore(double seconds) {
+  std::vector<double> shares;
+  for (int i = 0; i < kWindows; ++i) shares.push_back(ShareOfWindow(seconds / kWindows));
+  std::sort(shares.begin(), shares.end());
+  double share = shares[kWindows / 2];
+  return share < kWholeCore ? share : 1;
+}
+
 Stopwatch::Stopwatch(at::Device device, int threads)
     : device_(device),
-      clock_(threads == 1 && device.is_cpu() ? Clock::kThread : Clock::kWall),
+      clock_(ClockOf(device, threads)),
       stream_(NewStream(device)),
       scope_(stream_) {}
 
