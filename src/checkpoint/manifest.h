@@ -7,7 +7,8 @@
 //        {"file": "rank-00000.safetensors", "tile": [[[0, 32]], [[0, 16]]], "elements": [0, 512]}, ...]}}}
 //
 // A piece is a range of the elements of a tile, in the tile's own order (ZeRO cuts anywhere). In its file the piece is
-// weights/NAME, and first/NAME and second/NAME for the optimizer's moments. `run` is what a run needs to go on, and is
+// weights/NAME, and first/NAME and second/NAME for the optimizer's moments. Of a pruned parameter these hold what is kept,
+// and index/NAME says where that is, counted from the piece's first element; all else is zero. `run` is what a run needs to go on, and is
 // for the runtime to read; nothing here looks into it.
 #pragma once
 
@@ -30,6 +31,8 @@ constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 30;
 
 enum class StateKind { kWeights, kFirst, kSecond };
 constexpr std::array<std::string_view, 3> kStateNames = {"weights", "first", "second"};
+
+constexpr std::string_view kIndexName = "index";
 
 struct CheckpointPiece {
   std::string file;

@@ -36,6 +36,30 @@ void Put(const Tile& tile, const Shape& shape, size_t dim, float* to, const floa
   }
 }
 
+// Where what a file has of a pruned parameter is, among so many elements; nothing where it has all of them.
+std::optional<std::vector<int64_t>> IndexOf(const SafetensorsFile& file, const std::string& name,
+                                            int64_t elements) {
+  std::string key = fmt::format("{}/{}", kIndexName, name);
+  const SafetensorsEntry* entry = file.Find(key);
+  if (entry == nullptr) return std::nullopt;
+  bool wide = entry->type.dtype == DType::kI64;
+  if ((!wide && entry->type.dtype != DType::kI32) || entry->type.shape.size() != 1) {
+    ThrowInput("{}: tensor '{}' is {}, an index is a list of i32 or i64", file.path(), key,
+               ToString(entry->type));
+  }
+  HostTensor loaded = file.Load(key);
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < entry->type.shape[0]; ++i) {
+    size_t at = static_cast<size_t>(i);
+    index.push_back(wide ? loaded.as<int64_t>()[at] : loaded.as<int32_t>()[at]);
+    if (index.back() < 0 || index.back() >= elements) {
+      ThrowInput("{}: tensor '{}': {}: its piece has {} elements", file.path(), key, index.back(),
+                 elements);
+    }
+  }
+  return index;
+}
+
 }  // namespace
 
 CheckpointReader::CheckpointReader(std::string path, Manifest manifest)
@@ -66,9 +90,11 @@ std::optional<HostTensor> CheckpointReader::Whole(StateKind kind, const std::str
       if (kind != StateKind::kWeights) return std::nullopt;
       ThrowInput("{}: tensor '{}' is missing", file.path(), key);
     }
-    if (entry->type != TensorType{DType::kF32, {piece.elements.size()}}) {
-      ThrowInput("{}: tensor '{}' is {}, the manifest says f32[{}]", file.path(), key,
-                 ToString(entry->type), piece.elements.size());
+    std::optional<std::vector<int64_t>> index = IndexOf(file, name, piece.elements.size());
+    int64_t elements = index ? static_cast<int64_t>(index->size()) : piece.elements.size();
+    if (entry->type != TensorType{DType::kF32, {elements}}) {
+      ThrowInput("{}: tensor '{}' is {}, {} f32[{}]", file.path(), key, ToString(entry->type),
+                 index ? "its index says" : "the manifest says", elements);
     }
     auto at = std::find_if(tiles.begin(), tiles.end(),
                            [&](const TileData& data) { return *data.tile == piece.tile; });
@@ -77,7 +103,14 @@ std::optional<HostTensor> CheckpointReader::Whole(StateKind kind, const std::str
       at = tiles.insert(at, {&piece.tile, std::vector<float>(elements)});
     }
     std::span<const std::byte> bytes = file.Bytes(key);
-    std::memcpy(at->values.data() + piece.elements.begin, bytes.data(), bytes.size());
+    float* to = at->values.data() + piece.elements.begin;
+    if (!index) {
+      std::memcpy(to, bytes.data(), bytes.size());
+      continue;
+    }
+    for (size_t i = 0; i < index->size(); ++i) {
+      std::memcpy(to + (*index)[i], bytes.data() + i * sizeof(float), sizeof(float));
+    }
   }
   for (const TileData& data : tiles) {
     const float* from = data.values.data();

@@ -28,6 +28,7 @@ void AddValidate(CLI::App& app);
 void AddTrain(CLI::App& app);
 void AddCalibrate(CLI::App& app);
 void AddLearn(CLI::App& app);
+void AddPrune(CLI::App& app);
 // Lets plans be searched for with the network (cli/plan_search.h).
 void UseNetworkPrior();
 

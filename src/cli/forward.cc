@@ -16,9 +16,10 @@ struct Forwarded {
   std::string_view summary;
 };
 
-constexpr std::array<Forwarded, 3> kForwarded = {{
+constexpr std::array<Forwarded, 4> kForwarded = {{
     {"train", "train a model"},
     {"calibrate", "measure this machine's kernels and links, as a profile"},
+    {"prune", "which weights of a model to keep, as a mask"},
     {"learn", "teach the network that guides the search where devices or links differ"},
 }};
 

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
   commands.push_back(heddle::AddTrain);
   commands.push_back(heddle::AddCalibrate);
   commands.push_back(heddle::AddLearn);
+  commands.push_back(heddle::AddPrune);
   heddle::UseNetworkPrior();
 #else
   heddle::ForwardToTorch(argc, argv);

@@ -23,6 +23,21 @@ struct PlanArgs {
   std::string mtbf;
 };
 
+// The same search for a model that is not pruned. Nothing where this one is not either, or where that does not fit.
+std::optional<SearchResult> Dense(const PlanArgs& args, const Model& model, const Cluster& cluster,
+                                  const Plan& plan) {
+  if (!plan.pruning.any()) return std::nullopt;
+  SearchArgs search = args.search;
+  search.sparsity = 0;
+  search.mask.clear();
+  std::string searcher;
+  try {
+    return FindPlan(search, args.degrees, model, cluster, &searcher);
+  } catch (const Infeasible&) {
+    return std::nullopt;
+  }
+}
+
 void RunPlan(const PlanArgs& args) {
   double mtbf = args.mtbf.empty() ? 0 : ParseSeconds("--mtbf", args.mtbf);
   Cluster cluster = LoadCluster(args.cluster);
@@ -36,7 +51,8 @@ void RunPlan(const PlanArgs& args) {
   plan.search_stopped = result.stopped;
   RequireSound(plan, model, args.model.model);
   if (!args.output.empty()) WriteFileAtomically(args.output, ToJson(plan, model));
-  PlanReport report{model, result, searcher, args.output, mtbf};
+  std::optional<SearchResult> dense = Dense(args, model, cluster, plan);
+  PlanReport report{model, result, searcher, args.output, mtbf, dense ? &*dense : nullptr};
   if (args.model.json) {
     PrintJson(ToJson(report));
   } else {
@@ -63,6 +79,7 @@ void AddPlan(CLI::App& app) {
       "Examples:\n"
       "  heddle plan gpt2 --cluster local:4 -o plan.json\n"
       "  heddle plan gpt3-175b --cluster dgx-h100:128 --batch 1536\n"
+      "  heddle plan gpt3-2.7b --cluster summit:85 --batch 512 --sparsity 0.9\n"
       "  heddle plan llama2-7b --cluster dgx-h100:2 --batch 128 --pp 2 --memory-limit 40GiB\n"
       "  heddle plan gpt3-175b --cluster dgx-h100:128 --batch 1536 --tp 8 --pp 16 --sp "
       "--microbatches 192");

@@ -199,6 +199,28 @@ Json DegreesJson(const Model& model, const Plan& plan) {
   return json;
 }
 
+// "dp 8 x tp 1 x pp 2, 8 micro-batches".
+std::string InShort(const Model& model, const Plan& plan) {
+  PlanDegrees d = DegreesOf(model, plan);
+  return fmt::format("dp {} x tp {} x pp {}, {} micro-batch{}, ZeRO {}", d.dp, d.tp, d.pp,
+                     plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.zero.level);
+}
+
+// Dense beside sparse.
+std::string PrunedText(const PlanReport& report) {
+  const JudgedPlan& best = report.result.judged.front();
+  if (!best.plan.pruning.any()) return "";
+  std::string text =
+      fmt::format("  pruned       {} of the weights of {} parameters\n",
+                  Percent(best.plan.pruning.sparsity), best.plan.pruning.kept.size());
+  if (report.dense == nullptr) return text + "  dense        no plan fits\n";
+  const JudgedPlan& dense = report.dense->judged.front();
+  return text + fmt::format("  dense        {} a step, {} a device: {} ({:.2f}x as fast pruned)\n",
+                            Time(dense.result.step_seconds), FormatBytes(Bytes{dense.reserved()}),
+                            InShort(report.model, dense.plan),
+                            dense.result.step_seconds / best.result.step_seconds);
+}
+
 std::string Screen(const PlanReport& report) {
   const SearchResult& result = report.result;
   const JudgedPlan& best = result.judged.front();
@@ -236,6 +258,7 @@ std::string Screen(const PlanReport& report) {
         "gradients were reduced\n",
         best.factors->parameters, best.factors->nodes, Time(best.factors->reduced_seconds));
   }
+  text += PrunedText(report);
   text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
                       FormatCount(rate), size.is_tokens ? "tokens" : "samples",
                       1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
@@ -306,6 +329,17 @@ Json ToJson(const PlanReport& report) {
                           {"interval_seconds", advice.interval}};
   }
   if (!IsHomogeneous(plan.cluster)) json["groups"] = GroupsJson(result);
+  if (plan.pruning.any()) {
+    json["pruning"] = {{"sparsity", plan.pruning.sparsity},
+                       {"parameters", plan.pruning.kept.size()},
+                       {"dense", Json()}};
+    if (report.dense != nullptr) {
+      const JudgedPlan& dense = report.dense->judged.front();
+      json["pruning"]["dense"] = {{"step_seconds", dense.result.step_seconds},
+                                  {"reserved_memory_bytes", dense.reserved()},
+                                  {"degrees", DegreesJson(report.model, dense.plan)}};
+    }
+  }
   json["degrees"] = DegreesJson(report.model, plan);
   json["mfu"] = Mfu(best, size);
   json["factors"] = Json();

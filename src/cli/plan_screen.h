@@ -14,6 +14,8 @@ struct PlanReport {
   std::string searcher;
   std::string output;  // the file the plan was written to, or empty
   double mtbf = 0;     // seconds between failures; 0: not given
+  // Of a pruned model, the same search for all of its weights. Null: the model is not pruned, or dense it does not fit.
+  const SearchResult* dense = nullptr;
 };
 
 std::string Screen(const PlanReport& report);

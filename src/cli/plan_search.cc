@@ -236,6 +236,11 @@ void SearchArgs::AddLimits(CLI::App& command) {
                      "of that, kept free: a share or an amount (default 0.06)");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
       ->allow_extra_args(false);
+  CLI::Option* share = command.add_option(
+      "--sparsity", sparsity,
+      "share of the weights of matrices that are pruned: state and traffic are of the rest alone");
+  command.add_option("--mask", mask, "those that a mask prunes (see 'heddle prune')")
+      ->excludes(share);
   profile.Add(command);
 }
 
@@ -256,6 +261,8 @@ SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, con
   if (!search.stages.empty()) problem.fixed.layers_per_stage = ParseStages(search.stages);
   problem.whole = Matching(search.keep_whole, model);
   search.profile.ApplyTo(problem.sim, cluster);
+  problem.pruning = search.mask.empty() ? PruneAll(model, search.sparsity)
+                                        : Mask::Open(search.mask, model).pruning();
   return problem;
 }
 

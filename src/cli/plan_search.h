@@ -16,12 +16,14 @@ struct SearchArgs {
   double budget = 30;  // seconds
   std::string memory_limit, reserve, stages;
   std::vector<std::string> keep_whole;
+  double sparsity = 0;
+  std::string mask;
   std::string prior;  // of the tree search; empty: the network, where there is libtorch
   ProfileArgs profile;
 
-  // --searcher, --prior, --budget, --memory-limit, --reserve, --stages, --keep-whole, --profile.
+  // --searcher, --prior, --budget, --stages, and the limits.
   void Add(CLI::App& command);
-  // --memory-limit, --reserve, --keep-whole and --profile alone.
+  // --memory-limit, --reserve, --keep-whole, --sparsity, --mask and --profile alone.
   void AddLimits(CLI::App& command);
   bool SearcherGiven() const;
 

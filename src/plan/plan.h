@@ -20,6 +20,7 @@
 #include "graph/dtype.h"
 #include "plan/mesh.h"
 #include "plan/model.h"
+#include "plan/pruning.h"
 #include "plan/sharding.h"
 
 namespace heddle {
@@ -99,6 +100,7 @@ struct Plan {
   std::string optimizer = "adamw";
   Zero zero;
   Offload offload = Offload::kNone;
+  Pruning pruning;
   int64_t bucket_bytes = int64_t{32} << 20;  // of gradients reduced together
   int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3)
   bool local_batch_statistics = false;

@@ -17,13 +17,14 @@ namespace {
 
 constexpr int64_t kMaxCount = int64_t{1} << 40;
 constexpr std::string_view kPlanKeys[] = {
-    "heddle_plan",      "model",          "batch",   "microbatches",
-    "batch_statistics", "schedule",       "chunks",  "precision",
-    "optimizer",        "zero",           "offload", "bucket_bytes",
-    "prefetch",         "search_stopped", "stages",  "cluster"};
+    "heddle_plan", "model",        "batch",     "microbatches",   "batch_statistics",
+    "schedule",    "chunks",       "precision", "optimizer",      "zero",
+    "offload",     "bucket_bytes", "prefetch",  "search_stopped", "stages",
+    "cluster",     "pruning"};
 constexpr std::string_view kModelKeys[] = {"source", "hash", "fused", "dims", "frozen"};
 constexpr std::string_view kPrecisionKeys[] = {"compute", "gradients", "master", "moments",
                                                "products"};
+constexpr std::string_view kPruningKeys[] = {"sparsity", "kept"};
 constexpr std::string_view kZeroKeys[] = {"level", "axes"};
 constexpr std::string_view kTimesKeys[] = {"forward", "backward", "weight"};
 constexpr std::string_view kStageKeys[] = {"blocks", "devices",    "mesh", "recompute",
@@ -50,6 +51,13 @@ Json PrecisionToJson(const Precision& precision) {
                {"moments", Name(precision.moments)}};
   if (precision.products != Products::kAsCompute)
     json["products"] = kProductNames[static_cast<size_t>(precision.products)];
+  return json;
+}
+
+// What is kept of each is said where it is not the same share of all.
+Json PruningToJson(const Pruning& pruning, const Model& model) {
+  Json json = {{"sparsity", pruning.sparsity}};
+  if (pruning != PruneAll(model, pruning.sparsity)) json["kept"] = pruning.kept;
   return json;
 }
 
@@ -125,6 +133,19 @@ Precision ReadPrecision(const Json& json, std::string_view file) {
   if (fields.Has("products"))
     precision.products = static_cast<Products>(fields.Choice("products", kProductNames));
   return precision;
+}
+
+Pruning ReadPruning(const Json& json, const Model& model, std::string_view file) {
+  JsonFields fields(json, file, "pruning", kPruningKeys);
+  double sparsity = fields.Number("sparsity");
+  if (!(sparsity > 0 && sparsity < 1)) fields.Refuse("sparsity", "expected 0 to 1, without them");
+  if (!fields.Has("kept")) return PruneAll(model, sparsity);
+  Pruning pruning{sparsity, {}};
+  JsonFields kept(fields.At("kept"), file, "pruning.kept", {});
+  for (const auto& [name, count] : fields.At("kept").items()) {
+    pruning.kept[name] = kept.Int(name, 1, INT64_MAX);
+  }
+  return pruning;
 }
 
 Zero ReadZero(const Json& json, std::string_view file) {
@@ -305,6 +326,7 @@ std::string ToJson(const Plan& plan, const Model& model) {
   if (plan.offload != Offload::kNone) {
     json["offload"] = kOffloadNames[static_cast<size_t>(plan.offload)];
   }
+  if (plan.pruning.any()) json["pruning"] = PruningToJson(plan.pruning, model);
   json["bucket_bytes"] = plan.bucket_bytes;
   json["prefetch"] = plan.prefetch;
   if (plan.search_stopped) json["search_stopped"] = true;
@@ -343,6 +365,7 @@ Plan FromJson(const Json& json, const Model& model, std::string_view file) {
   if (fields.Has("offload")) {
     plan.offload = static_cast<Offload>(fields.Choice("offload", kOffloadNames));
   }
+  if (fields.Has("pruning")) plan.pruning = ReadPruning(fields.At("pruning"), model, file);
   plan.bucket_bytes = fields.Int("bucket_bytes", 1, INT64_MAX);
   plan.prefetch = static_cast<int>(fields.Int("prefetch", 0, kMaxPrefetch));
   if (fields.Has("search_stopped")) plan.search_stopped = fields.Bool("search_stopped");

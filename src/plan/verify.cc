@@ -86,6 +86,7 @@ class PlanVerifier {
       Add("prefetch is {}, must be 0 to {}", plan_.prefetch, kMaxPrefetch);
     }
     CheckPrecision();
+    CheckPruning();
     if (plan_.zero.level < 0 || plan_.zero.level > 3) {
       Add("zero level is {}, must be 0 to 3", plan_.zero.level);
     }
@@ -102,6 +103,32 @@ class PlanVerifier {
       });
       if (!known) Add("zero names axis '{}', which no mesh has", name);
       if (!seen.insert(name).second) Add("zero names axis '{}' twice", name);
+    }
+  }
+
+  void CheckPruning() {
+    const Pruning& pruning = plan_.pruning;
+    if (pruning.sparsity < 0 || pruning.sparsity >= 1) {
+      Add("a sparsity of {}, must be from 0 to below 1", pruning.sparsity);
+    }
+    std::map<std::string, ValueId> parameters;
+    for (ValueId id : model_.graph.ValuesOf(ValueKind::kParameter)) {
+      parameters.emplace(model_.graph.value(id).name, id);
+    }
+    for (const auto& [name, kept] : pruning.kept) {
+      auto found = parameters.find(name);
+      if (found == parameters.end()) {
+        Add("pruning names '{}', which is no parameter", name);
+        continue;
+      }
+      int64_t elements = 1;
+      for (int64_t size : model_.graph.value(found->second).type.shape) elements *= size;
+      if (kept < 1 || kept > elements) {
+        Add("pruning keeps {} of the {} weights of '{}'", kept, elements, name);
+      }
+      if (!model_.flow.needed[found->second.index()]) {
+        Add("pruning names '{}', which is not trained", name);
+      }
     }
   }
 

@@ -87,13 +87,13 @@ void LinkTied(std::vector<StageBuild>& builds, Program& program) {
 
 }  // namespace
 
-Program Lower(const Model& model, const Plan& plan) {
+Program Lower(const Model& model, const Plan& plan, const Mask* mask) {
   ExpandedPlan expanded = Expand(WithComputeType(model, plan.precision.compute), plan);
   std::vector<Rule> rules = MicroRules(expanded.model, plan.microbatches);
   size_t values = expanded.model.graph.values.size();
   MicrobatchSums sums{std::vector<bool>(values, false), std::vector<bool>(values, false)};
   if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
-  LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}};
+  LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}, mask};
   FindReaders(context);
   std::vector<StageBuild> builds;
   for (size_t s = 0; s < plan.stages.size(); ++s)

@@ -7,6 +7,7 @@ namespace heddle {
 
 // The plan must be sound (Verify). Throws InputError where the plan's schedule refuses its shape, or the model
 // forbids micro-batches.
-Program Lower(const Model& model, const Plan& plan);
+// With a mask, what is kept of each shard is what the mask says; without, the share that the plan says.
+Program Lower(const Model& model, const Plan& plan, const Mask* mask = nullptr);
 
 }  // namespace heddle

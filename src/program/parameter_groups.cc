@@ -1,6 +1,7 @@
 #include "program/parameter_groups.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -76,6 +77,40 @@ int64_t ElementsOf(const Mesh& mesh, const Sharding& sharding) {
   return elements;
 }
 
+// Of every shard of a pruned parameter.
+std::vector<int64_t> KeptBy(const LoweringContext& context, const Mesh& mesh,
+                            const ParameterSlot& slot) {
+  const Value& value = context.expanded.model.graph.value(slot.parameter);
+  auto pruned = context.plan.pruning.kept.find(value.name);
+  if (pruned == context.plan.pruning.kept.end()) return {};
+  double all = 1;
+  for (int64_t size : value.type.shape) all *= static_cast<double>(size);
+  AxisMask split = slot.sharding.split_axes();
+  std::vector<int64_t> kept;
+  for (int64_t place = 0; place < GroupSize(mesh, split); ++place) {
+    Position position(mesh.axes.size(), 0);
+    int64_t rest = place;
+    for (size_t a = mesh.axes.size(); a-- > 0;) {
+      if (!Contains(split, a)) continue;
+      position[a] = rest % mesh.axes[a].size;
+      rest /= mesh.axes[a].size;
+    }
+    if (context.mask != nullptr) {
+      Tile tile;
+      for (const ShardedDim& dim : slot.sharding.dims) {
+        tile.push_back(HeldRanges(mesh, dim, position));
+      }
+      kept.push_back(context.mask->CountIn(value.name, tile));
+      continue;
+    }
+    double part = 1;
+    for (int64_t size : LocalShape(mesh, slot.sharding, position))
+      part *= static_cast<double>(size);
+    kept.push_back(std::llround(static_cast<double>(pruned->second) * part / all));
+  }
+  return kept;
+}
+
 }  // namespace
 
 void GroupParameters(const LoweringContext& context, int index, StageProgram& stage) {
@@ -124,8 +159,12 @@ void GroupParameters(const LoweringContext& context, int index, StageProgram& st
     std::vector<ParameterSlot>& slots = stage.groups[static_cast<size_t>(at.group)].slots;
     local.source.from = at.group;
     local.source.step = static_cast<int>(slots.size());
-    slots.push_back({local.value, local.sharding});
-    at.bytes += SizeOf(context.plan.precision.gradients) * ElementsOf(stage.mesh, local.sharding);
+    slots.push_back({local.value, local.sharding, {}});
+    if (stored.trained) slots.back().kept = KeptBy(context, stage.mesh, slots.back());
+    const std::vector<int64_t>& kept = slots.back().kept;
+    int64_t elements = kept.empty() ? ElementsOf(stage.mesh, local.sharding)
+                                    : *std::max_element(kept.begin(), kept.end());
+    at.bytes += SizeOf(context.plan.precision.gradients) * elements;
   }
 }
 

@@ -96,6 +96,34 @@ int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,
   return (elements + ranks - 1) / ranks * ranks;
 }
 
+int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
+                     const Position& position) {
+  if (slot.kept.empty()) return SlotElements(stage, slot, position);
+  return slot
+      .kept[static_cast<size_t>(PlaceAlong(stage.mesh, position, slot.sharding.split_axes()))];
+}
+
+int64_t KeptElements(const StageProgram& stage, const ParameterGroup& group,
+                     const Position& position) {
+  int64_t elements = 0;
+  for (const ParameterSlot& slot : group.slots) elements += KeptElements(stage, slot, position);
+  int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
+  return (elements + ranks - 1) / ranks * ranks;
+}
+
+bool IsPruned(const ParameterGroup& group) {
+  return std::any_of(group.slots.begin(), group.slots.end(),
+                     [](const ParameterSlot& slot) { return !slot.kept.empty(); });
+}
+
+int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
+                   const Position& position) {
+  int64_t elements = 0;
+  if (!IsPruned(group)) return 0;
+  for (const ParameterSlot& slot : group.slots) elements += KeptElements(stage, slot, position);
+  return elements * (FlatElements(stage, group, position) > INT32_MAX ? 8 : 4);
+}
+
 int TiedGroup::GroupOn(int stage) const {
   for (const auto& [holder, group] : holders) {
     if (holder == stage) return group;
@@ -125,7 +153,7 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
     }
     case Opcode::kReduceGradients: {
       const ParameterGroup& group = stage.groups[index];
-      int64_t bytes = FlatElements(stage, group, position) * gradient_bytes;
+      int64_t bytes = KeptElements(stage, group, position) * gradient_bytes;
       if (group.server >= 0)
         return {CollectiveKind::kReduce, ServedRanks(stage, device, group), bytes};
       // Scattered over the axes that split the state, the rest is reduced as a whole.
@@ -136,7 +164,7 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
     case Opcode::kReduceShards: {
       const ParameterGroup& group = stage.groups[index];
       AxisMask axes = group.reduce_axes & ~group.zero_axes;
-      int64_t bytes = FlatElements(stage, group, position) /
+      int64_t bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
       return {CollectiveKind::kAllReduce, RanksOf(stage, device, axes), bytes};
     }
@@ -144,9 +172,9 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
       const ParameterGroup& group = stage.groups[index];
       if (group.server >= 0) {
         return {CollectiveKind::kBroadcast, ServedRanks(stage, device, group),
-                FlatElements(stage, group, position) * SizeOf(program.precision.compute)};
+                KeptElements(stage, group, position) * SizeOf(program.precision.compute)};
       }
-      int64_t bytes = FlatElements(stage, group, position) /
+      int64_t bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * SizeOf(program.precision.compute);
       return {CollectiveKind::kAllGather, RanksOf(stage, device, group.zero_axes), bytes};
     }
@@ -164,7 +192,7 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
       std::sort(payload.ranks.begin(), payload.ranks.end());
       const ParameterGroup& group =
           stage.groups[static_cast<size_t>(tied.GroupOn(instruction.stage))];
-      payload.bytes = FlatElements(stage, group, position) /
+      payload.bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
       return payload;
     }

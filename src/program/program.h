@@ -116,6 +116,9 @@ struct Segment {
 struct ParameterSlot {
   ValueId parameter;
   Sharding sharding;  // as stored
+  // Pruned: the weights that are kept of each shard, by its place along the axes that split it. Empty: all are. Of a
+  // pruned parameter gradients, master weights and moments hold these alone, one after the other.
+  std::vector<int64_t> kept = {};
   bool operator==(const ParameterSlot&) const = default;
 };
 struct ParameterGroup {
@@ -294,11 +297,20 @@ struct PeerMessage {
 std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction,
                                     int64_t device);
 
-// Elements of a group's flat tensor on a device (padded so that zero_axes divide it), and of a slot in it.
+// Elements of a group's flat tensor on a device (padded so that zero_axes divide it), and of a slot in it: of weights as
+// they are computed with, and of what is kept for them, which is less where they are pruned.
 int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,
                      const Position& position);
 int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
                      const Position& position);
+int64_t KeptElements(const StageProgram& stage, const ParameterGroup& group,
+                     const Position& position);
+int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
+                     const Position& position);
+// Where the kept weights of pruned slots are: 4 bytes each (8 in a group of 2^31 weights or more).
+int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
+                   const Position& position);
+bool IsPruned(const ParameterGroup& group);
 
 // Where a device stands in the mesh of a stage it runs.
 Position PositionIn(const StageProgram& stage, int64_t device);

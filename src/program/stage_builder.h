@@ -36,6 +36,7 @@ struct LoweringContext {
   // nodes make stays where it is.
   std::vector<std::vector<int>> reader_stages;
   std::vector<std::vector<int>> gradient_stages;  // of those, the ones that give a gradient back
+  const Mask* mask = nullptr;  // of what the plan prunes; null: it is spread evenly
 };
 
 // Does a gradient go from this operand of a node back to what made it?

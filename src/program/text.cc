@@ -96,14 +96,16 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
   const ParameterGroup& group = stage.groups[static_cast<size_t>(buffer.index)];
   const Precision& precision = program.precision;
   Position position = PositionIn(stage, device);
-  int64_t whole = FlatElements(stage, group, position);
+  int64_t whole = KeptElements(stage, group, position);
+  int64_t weights = FlatElements(stage, group, position);
   int64_t shard =
       Updates(stage, group, position) ? whole / GroupSize(stage.mesh, group.zero_axes) : 0;
   switch (buffer.kind) {
     case BufferKind::kWeights:
-      return (group.zero == 3 ? shard : whole) * SizeOf(precision.compute);
+      return (group.zero == 3 ? shard : weights) * SizeOf(precision.compute) +
+             IndexBytes(stage, group, position);
     case BufferKind::kGathered:
-      return whole * SizeOf(precision.compute);
+      return weights * SizeOf(precision.compute);
     case BufferKind::kReduced:
       return shard * SizeOf(precision.gradients);
     case BufferKind::kOptimizer:

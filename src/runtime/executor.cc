@@ -46,8 +46,9 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   for (int s : run_.stages) {
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {
       int group = static_cast<int>(g);
-      stores_[{s, group}] = std::make_unique<GroupStore>(
-          program, s, group, device_, options_.device, options_.optimizer, weights, host_);
+      stores_[{s, group}] =
+          std::make_unique<GroupStore>(program, s, group, device_, options_.device,
+                                       options_.optimizer, weights, host_, options_.mask);
     }
   }
   LoadConstants(constants);

@@ -41,8 +41,9 @@ struct ExecutorOptions {
   at::Device device = at::kCPU;
   bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
   bool trace = false;
-  RankSlot* slot = nullptr;  // where to say which instruction it is at; null: nowhere
-  bool capture = true;       // on CUDA: repeat a step as one graph, where that is possible
+  RankSlot* slot = nullptr;    // where to say which instruction it is at; null: nowhere
+  bool capture = true;         // on CUDA: repeat a step as one graph, where that is possible
+  const Mask* mask = nullptr;  // of what the program prunes; outlives the executor
 };
 
 class Executor {

@@ -221,7 +221,8 @@ void Executor::GatherWeights(const Instruction& i, size_t index) {
   GroupStore& group = store(i.stage, i.index);
   at::Tensor whole = group.WholeToFill();
   bool served = stage(i.stage).groups[static_cast<size_t>(i.index)].server >= 0;
-  StartCollective(index, i, Reduction::kSum, served ? whole : group.Chunk(), whole, {});
+  StartCollective(index, i, Reduction::kSum, served ? whole : group.Chunk(), whole,
+                  [&group, whole] { group.Filled(whole); });
 }
 
 void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
@@ -231,7 +232,7 @@ void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
   at::Tensor whole = loss_scale_ ? reduced * unscale_ : reduced;
   if (at.zero > 0) {
     at::Tensor chunk = whole;
-    whole = at::empty({group.flat_elements()}, reduced.options());
+    whole = at::empty({group.kept_elements()}, reduced.options());
     Instruction gather = i;
     gather.op = Opcode::kGatherWeights;
     Ticket ticket =
@@ -250,7 +251,7 @@ std::vector<ParameterPart> Executor::Weights() {
     if (whole.numel() == 0) continue;  // its server has them
     const ParameterGroup& at = stage(key.first).groups[static_cast<size_t>(key.second)];
     if (at.zero > 0) {
-      whole = at::empty({held->flat_elements()}, held->MasterFlat().options());
+      whole = at::empty({held->kept_elements()}, held->MasterFlat().options());
       Instruction gather;
       gather.op = Opcode::kGatherWeights;
       gather.stage = key.first;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "runtime/kernels/kernel.h"
+#include "runtime/packing.h"
 #include "runtime/tiles.h"
 #include "runtime/torch_compat.h"
 
@@ -18,7 +19,7 @@ bool IsFirstAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
 
 GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device,
                        at::Device on, const OptimizerOptions& optimizer,
-                       const WeightSource& weights, const HostSide& host)
+                       const WeightSource& weights, const HostSide& host, const Mask* mask)
     : group_(program.stages[static_cast<size_t>(stage_index)].groups[static_cast<size_t>(group)]),
       compute_(ToTorch(program.precision.compute)) {
   const StageProgram& stage = program.stages[static_cast<size_t>(stage_index)];
@@ -27,39 +28,56 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
       group_.tied < 0 ||
       program.tied[static_cast<size_t>(group_.tied)].holders.front().first == stage_index;
   flat_elements_ = FlatElements(stage, group_, position);
+  kept_elements_ = KeptElements(stage, group_, position);
+  pruned_ = IsPruned(group_);
+  HEDDLE_CHECK(!pruned_ || mask != nullptr, "pruned parameters without a mask");
   // Where another device updates for all, this one's chunk is empty.
   bool updates = Updates(stage, group_, position);
-  chunk_ = updates ? flat_elements_ / GroupSize(stage.mesh, group_.zero_axes) : 0;
+  chunk_ = updates ? kept_elements_ / GroupSize(stage.mesh, group_.zero_axes) : 0;
   begin_ = chunk_ * PlaceAlong(stage.mesh, position, group_.zero_axes);
-  at::Tensor whole = at::zeros({flat_elements_}, at::TensorOptions(at::kFloat).device(on));
+  at::TensorOptions fp32 = at::TensorOptions(at::kFloat).device(on);
+  at::Tensor whole = at::zeros({flat_elements_}, fp32);
+  at::Tensor kept = pruned_ ? at::zeros({kept_elements_}, fp32) : whole;
   AxisMask all = AxisSet(stage.mesh.axes.size()) - 1;
-  int64_t offset = 0;
+  int64_t offset = 0, first = 0;
   for (const ParameterSlot& held : group_.slots) {
     const Value& value = program.model.graph.value(held.parameter);
     Slot slot;
     slot.offset = offset;
     slot.local = LocalShape(stage.mesh, held.sharding, position);
-    slot.elements = SlotElements(stage, held, position);
+    slot.elements = KeptElements(stage, held, position);
+    slot.first = first;
+    slot.weights = SlotElements(stage, held, position);
     for (const ShardedDim& dim : held.sharding.dims)
       slot.tile.push_back(HeldRanges(stage.mesh, dim, position));
     AxisMask copies = all & ~held.sharding.split_axes() & ~group_.zero_axes;
     if (group_.server >= 0) copies &= ~group_.reduce_axes;
     slot.counts = first_holder && IsFirstAlong(stage.mesh, position, copies);
-    at::Tensor part = TakeTile(weights(value.name), slot.tile);
-    whole.narrow(0, offset, slot.elements).copy_(part.reshape({-1}));
+    if (!held.kept.empty()) {
+      slot.index = IndexOf(*mask, value.name, value.type.shape, slot.tile).to(on);
+      HEDDLE_CHECK_EQ(slot.index.numel(), slot.elements);
+    }
+    at::Tensor part = TakeTile(weights(value.name), slot.tile).reshape({-1}).to(on);
+    if (pruned_) {
+      kept.narrow(0, offset, slot.elements).copy_(KeptOf(slot, part));
+    } else {
+      whole.narrow(0, offset, slot.elements).copy_(part);
+    }
     offset += slot.elements;
+    first += slot.weights;
     names_.push_back(value.name);
     shapes_.push_back(value.type.shape);
     slots_.push_back(std::move(slot));
   }
   flat_ = whole.to(compute_);
-  same_ = compute_ == at::kFloat;
-  if (group_.zero == 3) shard_ = flat_.narrow(0, begin_, chunk_).clone();
-  master_ = !same_             ? whole.narrow(0, begin_, chunk_).clone()
-            : group_.zero == 3 ? shard_
-                               : flat_.narrow(0, begin_, chunk_);
+  if (pruned_) Expand(kept);
+  same_ = compute_ == at::kFloat && (!pruned_ || group_.zero == 3);
+  FindCovered();
+  at::Tensor chunk = kept.narrow(0, begin_, chunk_);
+  if (group_.zero == 3) shard_ = chunk.to(compute_, /*non_blocking=*/false, /*copy=*/true);
+  master_ = !same_ ? chunk.clone() : group_.zero == 3 ? shard_ : flat_.narrow(0, begin_, chunk_);
   for (const Slot& slot : slots_) {
-    at::Tensor leaf = flat_.narrow(0, slot.offset, slot.elements).view(slot.local).detach();
+    at::Tensor leaf = flat_.narrow(0, slot.first, slot.weights).view(slot.local).detach();
     if (group_.trained) leaf.set_requires_grad(true);
     leaves_.push_back(leaf);
   }
@@ -91,8 +109,29 @@ void GroupStore::Evict() {
   UseRows(rows_->host());
 }
 
-void GroupStore::AddGradient(size_t slot, const at::Tensor& gradient) {
+// Flat, of a slot.
+at::Tensor GroupStore::KeptOf(const Slot& slot, const at::Tensor& dense) const {
+  return slot.index.defined() ? Compress(dense, slot.index) : dense.reshape({-1});
+}
+
+// What is kept of all slots, to where it belongs among the weights. What autograd saved of these must not look changed.
+void GroupStore::Expand(const at::Tensor& whole) {
+  at::Tensor flat = flat_.variable_data();
+  for (const Slot& slot : slots_) {
+    at::Tensor to = flat.narrow(0, slot.first, slot.weights);
+    at::Tensor from = whole.narrow(0, slot.offset, slot.elements);
+    if (slot.index.defined()) {
+      ExpandInto(from, slot.index, to);
+    } else {
+      to.copy_(from);
+    }
+  }
+}
+
+void GroupStore::AddGradient(size_t slot, const at::Tensor& dense) {
   at::Tensor& held = added_[slot];
+  bool pruned = slots_[slot].index.defined();
+  at::Tensor gradient = pruned ? KeptOf(slots_[slot], dense) : dense;
   if (!held.defined()) {
     held = gradient;
     owned_[slot] = false;  // autograd may have given the same tensor to others
@@ -106,11 +145,12 @@ void GroupStore::AddGradient(size_t slot, const at::Tensor& gradient) {
 
 at::Tensor GroupStore::TakeGradients() {
   at::Tensor flat =
-      at::empty({flat_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
+      at::empty({kept_elements_}, at::TensorOptions(at::kFloat).device(flat_.device()));
   std::vector<at::Tensor> to, from;
   int64_t end = 0;
   for (size_t s = 0; s < slots_.size(); ++s) {
-    at::Tensor part = flat.narrow(0, slots_[s].offset, slots_[s].elements).view(slots_[s].local);
+    at::Tensor part = flat.narrow(0, slots_[s].offset, slots_[s].elements);
+    if (!slots_[s].index.defined()) part = part.view(slots_[s].local);
     end = slots_[s].offset + slots_[s].elements;
     if (!added_[s].defined()) {
       part.zero_();
@@ -121,7 +161,7 @@ at::Tensor GroupStore::TakeGradients() {
     added_[s].reset();
   }
   CopyEach(to, from);
-  if (end < flat_elements_) flat.narrow(0, end, flat_elements_ - end).zero_();
+  if (end < kept_elements_) flat.narrow(0, end, kept_elements_ - end).zero_();
   return flat;
 }
 
@@ -163,7 +203,7 @@ at::Tensor GroupStore::SquaredNorm(const at::Tensor& reduced) const {
 }
 
 bool GroupStore::IsFinite(size_t slot, const at::Tensor& flat) const {
-  int64_t start = flat.numel() == flat_elements_ ? 0 : begin_;
+  int64_t start = flat.numel() == kept_elements_ ? 0 : begin_;
   int64_t from = std::max(slots_[slot].offset, start);
   int64_t to = std::min(slots_[slot].offset + slots_[slot].elements, start + flat.numel());
   return from >= to || at::isfinite(flat.narrow(0, from - start, to - from)).all().item<bool>();
@@ -199,6 +239,8 @@ void GroupStore::Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> g
   if (same_) return;
   if (group_.zero == 3) {
     shard_.copy_(master_);
+  } else if (pruned_) {
+    if (group_.zero == 0 && chunk_ > 0) Expand(master_);
   } else {
     flat_.narrow(0, begin_, chunk_).copy_(master_);
   }
@@ -206,11 +248,12 @@ void GroupStore::Step(std::vector<at::Tensor> weights, std::vector<at::Tensor> g
 
 // A chunk's worth of what a source has of the slots' parameters.
 at::Tensor GroupStore::ChunkOf(const WeightSource& source) const {
-  at::Tensor flat = at::zeros({flat_elements_}, at::kFloat);
+  at::Tensor flat = at::zeros({kept_elements_}, at::kFloat);
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
-    at::Tensor part = TakeTile(source(names_[s]), slot.tile);
-    flat.narrow(0, slot.offset, slot.elements).copy_(part.reshape({-1}));
+    at::Tensor part = TakeTile(source(names_[s]), slot.tile).reshape({-1});
+    if (slot.index.defined()) part = part.index_select(0, slot.index.to(part.device()));
+    flat.narrow(0, slot.offset, slot.elements).copy_(part);
   }
   return flat.narrow(0, begin_, chunk_).clone().to(flat_.device());
 }
@@ -257,18 +300,42 @@ at::Tensor GroupStore::Moment(const std::vector<at::Tensor>& moments, size_t slo
   return of.defined() ? of.view({-1}).narrow(0, flat.begin - start, flat.size()) : at::Tensor();
 }
 
+// A chunk of what is kept stands for all weights from its first to that of the next chunk.
+void GroupStore::FindCovered() {
+  for (Slot& slot : slots_) {
+    Block flat = InChunk(slot);
+    slot.covered = flat;
+    bool first = flat.begin == 0 && begin_ <= slot.offset;
+    if (!slot.index.defined() || (flat.size() <= 0 && !(slot.elements == 0 && first))) continue;
+    auto start = [&](int64_t kept) {
+      return kept == slot.elements ? slot.weights : slot.index[kept].item<int64_t>();
+    };
+    slot.covered = {first ? 0 : start(flat.begin), start(flat.end)};
+  }
+}
+
+// Of a slot's state, what this device has.
+Block GroupStore::InChunk(const Slot& slot) const {
+  return {std::max(slot.offset, begin_) - slot.offset,
+          std::min(slot.offset + slot.elements, begin_ + chunk_) - slot.offset};
+}
+
 std::vector<StatePart> GroupStore::State() const {
   std::vector<StatePart> parts;
   Optimizer::State state = optimizer_->state();
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
-    Block flat{std::max(slot.offset, begin_),
-               std::min(slot.offset + slot.elements, begin_ + chunk_)};
-    if (!slot.counts || flat.begin >= flat.end) continue;
+    if (!slot.counts || slot.covered.size() <= 0) continue;
+    Block own = InChunk(slot), flat{own.begin + slot.offset, own.end + slot.offset};
+    at::Tensor index;
+    if (slot.index.defined()) {
+      index = slot.index.narrow(0, own.begin, own.size()) - slot.covered.begin;
+    }
     parts.push_back({names_[s],
                      shapes_[s],
                      slot.tile,
-                     {flat.begin - slot.offset, flat.end - slot.offset},
+                     slot.covered,
+                     index,
                      {master_.narrow(0, flat.begin - begin_, flat.size()).detach(),
                       Moment(state.first, s, flat), Moment(state.second, s, flat)}});
   }
@@ -276,18 +343,31 @@ std::vector<StatePart> GroupStore::State() const {
 }
 
 at::Tensor GroupStore::Chunk() const {
-  return group_.zero == 3 ? shard_ : flat_.narrow(0, begin_, chunk_).clone();
+  if (group_.zero == 3) return shard_;
+  return pruned_ ? master_.to(compute_) : flat_.narrow(0, begin_, chunk_).clone();
+}
+
+void GroupStore::Filled(const at::Tensor& whole) {
+  if (!pruned_) return;
+  if (group_.zero == 3) {
+    ResizeStorage(flat_, flat_elements_);
+    flat_.variable_data().zero_();
+  }
+  Expand(whole);
 }
 
 at::Tensor GroupStore::WholeToFill() {
+  if (pruned_) {
+    at::Tensor whole = at::empty({kept_elements_}, flat_.options());
+    if (group_.server >= 0 && chunk_ > 0) whole.copy_(master_);
+    return whole;
+  }
   if (group_.zero == 3) ResizeStorage(flat_, flat_elements_);
   // What autograd saved of the weights must not look changed: the same numbers come back.
   return flat_.variable_data();
 }
 
-at::Tensor GroupStore::HeldFlat() const {
-  return chunk_ == 0 && same_ ? flat_.detach() : master_;
-}
+at::Tensor GroupStore::HeldFlat() const { return chunk_ == 0 && same_ ? flat_.detach() : master_; }
 
 void GroupStore::ReleaseWhole() { ResizeStorage(flat_, 0); }
 
@@ -295,7 +375,14 @@ std::vector<ParameterPart> GroupStore::Parts(const at::Tensor& whole_flat) const
   std::vector<ParameterPart> parts;
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Slot& slot = slots_[s];
-    at::Tensor values = whole_flat.narrow(0, slot.offset, slot.elements).view(slot.local).clone();
+    at::Tensor values = whole_flat.narrow(0, slot.offset, slot.elements);
+    if (slot.index.defined()) {
+      at::Tensor dense = at::zeros({slot.weights}, values.options());
+      ExpandInto(values, slot.index, dense);
+      values = dense.view(slot.local);
+    } else {
+      values = values.view(slot.local).clone();
+    }
     parts.push_back({names_[s], shapes_[s], slot.tile, values});
   }
   return parts;

@@ -3,6 +3,9 @@
 // A group's parameters lie one after the other in one flat tensor; what nodes read are views of it, leaves of
 // autograd. With ZeRO the state is a chunk of that tensor: 1 and 2 keep whole weights, 3 keeps a chunk of them and
 // fills the whole for a while. Where a server has the state, the chunk is all of it there and empty elsewhere.
+//
+// Of pruned parameters (plan/pruning.h) the flat tensor of weights is dense, with zeros where nothing is kept. Gradients,
+// state and what is sent are another flat tensor, of what is kept alone; its chunks are those of ZeRO.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -39,7 +42,8 @@ class GroupStore {
  public:
   // `host` outlives it.
   GroupStore(const Program& program, int stage, int group, int64_t device, at::Device on,
-             const OptimizerOptions& optimizer, const WeightSource& weights, const HostSide& host);
+             const OptimizerOptions& optimizer, const WeightSource& weights, const HostSide& host,
+             const Mask* mask = nullptr);
 
   // The leaf that nodes read as slot `slot`.
   const at::Tensor& leaf(size_t slot) const { return leaves_[slot]; }
@@ -52,7 +56,7 @@ class GroupStore {
 
   // What the transport sums, and where the result goes: the chunk this device updates.
   int64_t chunk_elements() const { return chunk_; }
-  int64_t flat_elements() const { return flat_elements_; }
+  int64_t kept_elements() const { return kept_elements_; }
 
   // The sum of squares of a reduced gradient, of those elements that this device answers for.
   // An f64 tensor of one number, on the device.
@@ -66,9 +70,10 @@ class GroupStore {
   void Fetch() { rows_->Fetch(); }
   void Evict();
 
-  // ZeRO: this device's chunk of the weights; a whole flat tensor to fill; and afterwards.
+  // ZeRO: this device's chunk of the weights; a whole flat tensor to fill (a server's is full); once it is; and afterwards.
   at::Tensor Chunk() const;
   at::Tensor WholeToFill();
+  void Filled(const at::Tensor& whole);
   void ReleaseWhole();
 
   // What this device holds of each parameter, in fp32 (the master weights, of chunks too).
@@ -91,12 +96,19 @@ class GroupStore {
 
  private:
   struct Slot {
-    int64_t offset = 0, elements = 0;
+    int64_t offset = 0, elements = 0;  // of gradients and state
+    int64_t first = 0, weights = 0;    // of weights: the same, but for what is pruned
+    at::Tensor index;                  // of those weights, what is kept; undefined: all
+    Block covered;                     // of those weights, what this device answers for
     Shape local;
     Tile tile;           // of the whole parameter
     bool counts = true;  // in the norm: no other device holds the same
   };
 
+  at::Tensor KeptOf(const Slot& slot, const at::Tensor& dense) const;
+  void Expand(const at::Tensor& whole);
+  void FindCovered();
+  Block InChunk(const Slot& slot) const;
   at::Tensor ChunkOf(const WeightSource& source) const;
   at::Tensor Moment(const std::vector<at::Tensor>& moments, size_t slot, Block flat) const;
   void KeepMomentsBySlot();
@@ -108,12 +120,14 @@ class GroupStore {
   std::vector<std::string> names_;
   std::vector<Shape> shapes_;
   std::vector<Slot> slots_;
-  int64_t flat_elements_ = 0, chunk_ = 0, begin_ = 0;  // the chunk is [begin_, begin_ + chunk_)
+  int64_t flat_elements_ = 0;                          // of weights
+  int64_t kept_elements_ = 0, chunk_ = 0, begin_ = 0;  // the chunk is [begin_, begin_ + chunk_)
+  bool pruned_ = false;
   at::ScalarType compute_ = at::kFloat;
   at::Tensor flat_;    // weights as nodes read them; empty storage between uses with ZeRO 3
   at::Tensor shard_;   // ZeRO 3: the chunk of them that stays
   at::Tensor master_;  // fp32 weights of the chunk
-  bool same_ = false;  // what nodes read is fp32, too: master_ is shard_, or a part of flat_
+  bool same_ = false;  // master_ is shard_, or a part of flat_: what nodes read is fp32, too
   std::vector<at::Tensor> leaves_;
   // Per slot, what was added; `owned_` where it is a tensor of our own that may be added to in place.
   std::vector<at::Tensor> added_;

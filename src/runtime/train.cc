@@ -114,7 +114,16 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.slot = options.slot;
   executor.device = options.device;
   executor.capture = options.capture;
+  executor.mask = options.mask;
   return executor;
+}
+
+// What is sent of gradients has no index: all ranks must keep the same weights.
+void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
+  auto own = static_cast<int64_t>(mask.hash() >> 1);
+  int64_t largest = Largest(transport, all, own), smallest = -Largest(transport, all, -own);
+  if (largest == smallest) return;
+  ThrowInput("{}: ranks have unlike masks: give all of them the same file", mask.path());
 }
 
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
@@ -129,12 +138,13 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
       return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
     };
   }
-  Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
-                    [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
-  if (from != nullptr) executor.Restore(*from);
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   GroupHandle all = transport.AddGroup(ranks);
+  if (options.mask != nullptr) RequireOneMask(*options.mask, transport, all);
+  Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
+                    [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
+  if (from != nullptr) executor.Restore(*from);
   TrainSummary summary;
   int64_t peak_memory = 0;
   summary.first_step = checkpoints.first_step();

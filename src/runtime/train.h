@@ -28,8 +28,9 @@ struct TrainOptions {
   CheckpointOptions checkpoint;
   RankSlot* slot = nullptr;  // signs of life for a supervisor; null: there is none
   at::Device device = at::kCPU;
-  bool capture = true;   // see ExecutorOptions
-  bool kernels = false;  // on CUDA: measure kernels in the last steps
+  bool capture = true;         // see ExecutorOptions
+  bool kernels = false;        // on CUDA: measure kernels in the last steps
+  const Mask* mask = nullptr;  // of what the program prunes
 };
 
 struct TrainInputs {

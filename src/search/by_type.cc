@@ -42,6 +42,7 @@ SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
   part.memory_limit = problem.memory_limit;
   part.reserve = problem.reserve;
   part.whole = problem.whole;
+  part.pruning = problem.pruning;
   part.sim = problem.sim;
   part.every_microbatch = problem.every_microbatch;
   part.deadline = problem.deadline;

@@ -11,30 +11,34 @@
 namespace heddle {
 namespace {
 
-// Of moments and master weights, per parameter.
-double StateBytes(const Precision& precision) {
+constexpr double kIndexBytes = 4;  // of a weight that is kept of a pruned parameter
+
+// Of moments and master weights, per parameter of which this share is kept.
+double StateBytes(const Precision& precision, double kept) {
   double bytes = 2 * static_cast<double>(SizeOf(precision.moments));
-  if (precision.master != precision.compute) bytes += static_cast<double>(SizeOf(precision.master));
-  return bytes;
+  bool apart = precision.master != precision.compute || kept < 1;
+  if (apart) bytes += static_cast<double>(SizeOf(precision.master));
+  return kept * bytes;
 }
 
 // Bytes on a device for every parameter that is trained (sim/memory.h).
-double BytesPerParameter(const Precision& precision, int zero, double ranks, bool once,
+double BytesPerParameter(const Precision& precision, double kept, int zero, double ranks, bool once,
                          Offload offload) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
-  double weight = size(precision.compute), gradient = size(precision.gradients);
-  double state = offload == Offload::kOptimizer ? 0 : StateBytes(precision);
+  double weight = size(precision.compute), gradient = kept * size(precision.gradients);
+  double state = offload == Offload::kOptimizer ? 0 : StateBytes(precision, kept);
+  double index = kept < 1 ? kept * kIndexBytes : 0;
   // What one micro-batch gives is reduced at once: nothing is added up.
   if (zero == 1 && once) zero = 2;
   switch (zero) {
     case 0:
-      return weight + gradient + state;
+      return weight + gradient + state + index;
     case 1:
-      return weight + gradient + (gradient + state) / ranks;
+      return weight + gradient + (gradient + state) / ranks + index;
     case 2:
-      return weight + (gradient + state) / ranks;
+      return weight + (gradient + state) / ranks + index;
     default:
-      return (weight + gradient + state) / ranks;
+      return (kept * weight + gradient + state) / ranks + index;
   }
 }
 
@@ -87,7 +91,7 @@ void Estimator::CountParameters() {
 bool Estimator::Relieves(const Configuration& c) const {
   constexpr double kWorth = 0.05;
   double held = parameters_ / static_cast<double>(c.inner() * c.pp * (c.zero > 0 ? c.dp : 1));
-  return held * StateBytes(prices_.options().precision) >= kWorth * limit_;
+  return held * StateBytes(prices_.options().precision, kept()) >= kWorth * limit_;
 }
 
 Estimator::~Estimator() = default;
@@ -116,7 +120,7 @@ const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recomp
       std::max(1.0, std::min<double>(stages, static_cast<double>(c.microbatches)) / 2);
   key.per_byte = power(worth * in_flight);
   key.per_parameter =
-      power(worth * BytesPerParameter(prices_.options().precision, c.zero,
+      power(worth * BytesPerParameter(prices_.options().precision, kept(), c.zero,
                                       static_cast<double>(c.dp), c.microbatches == 1,
                                       Offload::kNone));  // so that those with it share
   return prices_.Of(key);
@@ -162,10 +166,10 @@ void Estimator::SetEnd(Context& context) {
   double ranks = static_cast<double>(c.dp);
   Terms update = compute_.Update(1, precision);
   update[Term::kLaunch] = 0;
-  context.update = update.total();
+  context.update = kept() * update.total();
   if (c.offload == Offload::kOptimizer) {
     // In, and out again.
-    context.host_bytes = StateBytes(precision);
+    context.host_bytes = StateBytes(precision, kept());
     context.host_copies =
         2 * context.host_bytes / problem_.cluster.device_types.front().host.bandwidth;
   }
@@ -175,7 +179,7 @@ void Estimator::SetEnd(Context& context) {
     context.host_bytes /= ranks;
   }
   context.bytes_per_parameter =
-      BytesPerParameter(precision, c.zero, ranks, c.microbatches == 1, c.offload);
+      BytesPerParameter(precision, kept(), c.zero, ranks, c.microbatches == 1, c.offload);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
   context.reduce = c.zero == 0 ? traffic.reduce : traffic.scatter;
@@ -195,8 +199,8 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   for (int64_t size : c.axes) mesh.axes.push_back({"", size});
   MeshLinks links(prices_.network(), mesh);
   const Precision& precision = prices_.options().precision;
-  double gradient = static_cast<double>(SizeOf(precision.gradients));
-  double weight = static_cast<double>(SizeOf(precision.compute));
+  double gradient = kept() * static_cast<double>(SizeOf(precision.gradients));
+  double weight = kept() * static_cast<double>(SizeOf(precision.compute));
   constexpr double kMany = 1 << 30;
   auto seconds = [&](CollectiveKind kind, double bytes) {
     return links.BandwidthSeconds(kind, AxisSet(0), bytes * kMany) / kMany;
@@ -312,7 +316,7 @@ double Estimator::GatheredBytes(const Configuration& c, const Sums& sums) const 
   auto weight = static_cast<double>(SizeOf(precision.compute));
   auto gradient = static_cast<double>(SizeOf(precision.gradients));
   return (1 + Plan{}.prefetch) * weight * sums.most_parameters +
-         2 * gradient * sums.most_parameters + weight * sums.loose_parameters;
+         2 * kept() * gradient * sums.most_parameters + weight * sums.loose_parameters;
 }
 
 Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {

@@ -68,6 +68,8 @@ class Estimator {
   bool Relieves(const Configuration& offloaded) const;
 
  private:
+  // The share of weights of pruned parameters that is kept: others keep all, so that nothing keeps less.
+  double kept() const { return 1 - problem_.pruning.sparsity; }
   double LargestGroup(const Configuration& configuration) const;
   FloorProblem FloorProblemOf(const Configuration& configuration);
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;

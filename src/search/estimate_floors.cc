@@ -23,7 +23,7 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   context.configuration = &c;
   SetEnd(context);
   const Precision& precision = prices_.options().precision;
-  double gradient = static_cast<double>(SizeOf(precision.gradients));
+  double gradient = kept() * static_cast<double>(SizeOf(precision.gradients));
   // Of what comes from the host that of two groups may come before the last backward has ended.
   problem.update = std::max(context.update, context.host_copies);
   problem.early = context.host_copies * LargestGroup(c);

@@ -91,8 +91,15 @@ int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
       for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
         elements *= static_cast<double>(n);
       }
-      bytes += elements * (size(precision.compute) / (plan.zero.level == 3 ? ranks : 1) +
-                           state / (plan.zero.level > 0 ? ranks : 1));
+      double kept = elements;  // fewer have state
+      auto pruned = plan.pruning.kept.find(model.graph.value(node.operands[o]).name);
+      if (pruned != plan.pruning.kept.end()) {
+        kept *= static_cast<double>(pruned->second) /
+                static_cast<double>(ByteCount(model.graph.value(node.operands[o]).type)) *
+                size(model.graph.value(node.operands[o]).type.dtype);
+      }
+      double weights = plan.zero.level == 3 ? kept / ranks : elements;
+      bytes += weights * size(precision.compute) + kept * state / (plan.zero.level > 0 ? ranks : 1);
     }
   }
   return static_cast<int64_t>(bytes);
@@ -153,6 +160,7 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
   if (proposal.judged) return *proposal.judged;
   JudgedPlan judged;
   judged.plan = std::move(proposal.plan);
+  judged.plan.pruning = problem.pruning;
   judged.from = std::move(proposal.from);
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;

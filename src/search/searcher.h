@@ -58,6 +58,7 @@ struct SearchProblem {
   bool every_microbatch = false;  // simulate steps whole, however long that takes
   bool simulate_all = false;      // plans whose parameters do not fit, too
   Prior* prior = nullptr;         // of the tree search (search/prior.h); null: all alike
+  Pruning pruning = {};           // of the plans
   int64_t playouts = 0;           // of the tree search; 0: as many as it takes by itself
   size_t judged = 0;              // the most plans to simulate; 0: as many as a second or so allows
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "base/check.h"
@@ -65,11 +66,16 @@ class Blocks {
     for (const ParameterGroup& group : stage.groups) {
       for (const ParameterSlot& slot : group.slots) add(slot.sharding);
       if (group.server >= 0) served_.push_back(&group);
+      for (const ParameterSlot& slot : group.slots) {
+        bool differ = std::adjacent_find(slot.kept.begin(), slot.kept.end(),
+                                         std::not_equal_to<>()) != slot.kept.end();
+        if (differ) pruned_.push_back(&slot);
+      }
     }
   }
 
   uint64_t At(int64_t device) const {
-    if (shardings_.empty() && served_.empty()) return 0;
+    if (shardings_.empty() && served_.empty() && pruned_.empty()) return 0;
     Position position = PositionIn(stage_, device);
     uint64_t hash = 1;
     for (const Sharding& sharding : shardings_) {
@@ -80,6 +86,9 @@ class Blocks {
     for (const ParameterGroup* group : served_) {
       hash = Mix(hash, Updates(stage_, *group, position) ? 1 : 0);
     }
+    for (const ParameterSlot* slot : pruned_) {
+      hash = Mix(hash, static_cast<uint64_t>(KeptElements(stage_, *slot, position)));
+    }
     return hash;
   }
 
@@ -87,6 +96,7 @@ class Blocks {
   const StageProgram& stage_;
   std::vector<Sharding> shardings_;
   std::vector<const ParameterGroup*> served_;  // updated by one device of several
+  std::vector<const ParameterSlot*> pruned_;   // whose shards keep unlike numbers of weights
 };
 
 struct Use {  // of a link by a group or message

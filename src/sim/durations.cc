@@ -57,6 +57,7 @@ class Pricer {
     TaskCost cost;
     if (task.kind == TaskKind::kCollective) {
       Communicate(at, task, cost);
+      if (at.op == Opcode::kGatherWeights) cost.latency += Expand(at).total();
       return cost;
     }
     switch (at.op) {
@@ -69,6 +70,7 @@ class Pricer {
       case Opcode::kUpdate:
         if (ShardElements(at) == 0) break;  // its server does
         cost.terms = compute_.Update(ShardElements(at), program_.precision);
+        if (GroupAt(at).zero == 0) cost.terms += Expand(at);
         break;
       case Opcode::kFetch:
       case Opcode::kEvict:
@@ -106,12 +108,44 @@ class Pricer {
                                SizeOf(local.dtype));
   }
 
+  const ParameterGroup& GroupAt(const Instruction& at) const {
+    return stage(at.stage).groups[static_cast<size_t>(at.index)];
+  }
+
+  // Weights that are kept, to where they belong: their index, and cache lines of the dense ones that are read and written.
+  Terms Expand(const Instruction& at) const {
+    if (!IsPruned(GroupAt(at))) return {};
+    const StageProgram& on = stage(at.stage);
+    Position position = PositionIn(on, device_);
+    auto weight = static_cast<double>(SizeOf(program_.precision.compute));
+    double dense = static_cast<double>(FlatElements(on, GroupAt(at), position)) * weight;
+    double kept = static_cast<double>(KeptElements(on, GroupAt(at), position)) * weight;
+    double index = static_cast<double>(IndexBytes(on, GroupAt(at), position));
+    return compute_.Traffic(2 * dense + kept + index);
+  }
+
+  // What backward gives of pruned parameters is compressed at once: the dense gradient is read.
+  void Compress(const StageProgram& on, const Segment& segment, TaskCost& cost) const {
+    for (const SegmentInput& input : segment.inputs) {
+      if (!input.trained) continue;
+      const Local& local = on.locals[static_cast<size_t>(input.local)];
+      const ParameterSlot& slot = on.groups[static_cast<size_t>(local.source.from)]
+                                      .slots[static_cast<size_t>(local.source.step)];
+      if (slot.kept.empty()) continue;
+      Position position = PositionIn(on, device_);
+      auto size = static_cast<double>(SizeOf(local.dtype));
+      double dense = static_cast<double>(SlotElements(on, slot, position)) * size;
+      double kept = static_cast<double>(KeptElements(on, slot, position));
+      cost.terms += compute_.Traffic(dense + kept * (size + 4));
+    }
+  }
+
   double ShardElements(const Instruction& at) const {
     const StageProgram& on = stage(at.stage);
     const ParameterGroup& group = on.groups[static_cast<size_t>(at.index)];
     Position position = PositionIn(on, device_);
     if (!Updates(on, group, position)) return 0;
-    return static_cast<double>(FlatElements(on, group, position) /
+    return static_cast<double>(KeptElements(on, group, position) /
                                GroupSize(on.mesh, group.zero_axes));
   }
 
@@ -173,8 +207,9 @@ class Pricer {
       if (at.half == Half::kB || at.half == Half::kBW) Add(kernels.backward, joins, cost);
       if (at.half == Half::kW || at.half == Half::kBW) Add(kernels.weight, false, cost);
     }
-    if (compute_.calibrated() && (at.half == Half::kW || at.half == Half::kBW)) {
-      AddGradients(on, segment, cost);
+    if (at.half == Half::kW || at.half == Half::kBW) {
+      Compress(on, segment, cost);
+      if (compute_.calibrated()) AddGradients(on, segment, cost);
     }
     if (IsEnd(on, at) && !at.recompute) cost.terms += compute_.Host();
   }

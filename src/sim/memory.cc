@@ -44,13 +44,18 @@ StageMemory::Group GroupOf(const Program& program, const StageProgram& stage, in
   memory.optimizer = bytes(BufferKind::kOptimizer);
   int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
   Position position = PositionIn(stage, device);
-  int64_t whole = FlatElements(stage, group, position);
+  int64_t whole = KeptElements(stage, group, position);
   bool updates = Updates(stage, group, position);
   // Without ZeRO the flat copy becomes what is reduced, but for a server's; with it the chunk is another tensor.
   if (group.zero > 0 || !updates) memory.flat = whole * SizeOf(program.precision.gradients);
   if (group.zero == 1 || group.zero == 2)
     memory.chunk = whole / ranks * SizeOf(program.precision.compute);
   memory.update = updates ? whole / ranks * SizeOf(program.precision.moments) : 0;
+  if (IsPruned(group)) {  // weights that are kept, on their way to where they belong
+    int64_t kept = whole * SizeOf(program.precision.compute);
+    if (group.zero > 0 || group.server >= 0) memory.chunk += kept;
+    if (group.zero == 0) memory.update += kept;
+  }
   return memory;
 }
 

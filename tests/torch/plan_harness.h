@@ -27,6 +27,7 @@ struct CurveOptions {
   uint64_t seed = 3;
   OptimizerOptions optimizer;
   at::Device device = at::kCPU;  // of the plan's ranks; the meaning is always the CPU's
+  const Mask* mask = nullptr;    // of a plan that prunes
 };
 
 // The meaning: one device, the whole batch.

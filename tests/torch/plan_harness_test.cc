@@ -105,7 +105,7 @@ Curve OneDevice(const Graph& graph, const Batch& batch, const CurveOptions& opti
 
 Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
                 const CurveOptions& options) {
-  Program program = Lower(model, plan);
+  Program program = Lower(model, plan, options.mask);
   std::vector<std::map<std::string, int64_t>> step_bytes = StepBytes(program);
   SingleDevice source(model.graph, {.seed = options.seed});  // weights, the same under every plan
   std::map<std::string, at::Tensor> initial;
@@ -126,6 +126,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
     run.clip_norm = options.clip_norm;
     run.keep_gradients = true;
     run.device = options.device;
+    run.mask = options.mask;
     Executor executor(program, transport, run, weights, constants, data);
     std::vector<double> losses;
     for (int64_t step = 0; step < options.steps; ++step) {
@@ -145,6 +146,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
     SetKernelThreads(1);
     ExecutorOptions run;
     run.device = options.device;
+    run.mask = options.mask;
     Executor executor(program, transport, run, weights, constants, data);
     executor.RunStep(0);
     std::lock_guard<std::mutex> lock(mutex);

@@ -39,6 +39,7 @@ RankPlan ForRanks(const Plan& plan, const Model& model, const Program& program) 
 RankPlan PlanAgain(const TrainArgs& args, const PreparedRun& prepared, int64_t devices) {
   SearchArgs search;
   search.budget = 5;
+  search.mask = args.mask;
   DegreeArgs degrees;
   degrees.precision =
       PrecisionName(prepared.plan.precision.compute, prepared.plan.precision.products);
@@ -48,7 +49,8 @@ RankPlan PlanAgain(const TrainArgs& args, const PreparedRun& prepared, int64_t d
   SearchResult result = FindPlan(search, degrees, *prepared.model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
   plan.optimizer = prepared.plan.optimizer;
-  RankPlan ranks = ForRanks(plan, *prepared.model, Lower(*prepared.model, plan));
+  RankPlan ranks =
+      ForRanks(plan, *prepared.model, Lower(*prepared.model, plan, prepared.mask.get()));
   if (std::string given = args.degrees.FirstGiven(); !given.empty())
     ranks.words += fmt::format("; {} and other degrees that were given no longer hold", given);
   return ranks;
@@ -163,6 +165,9 @@ void AddStart(CLI::App& command, TrainArgs& args) {
       "text, nanoGPT or llm.c .bin, Megatron .bin/.idx, or safetensors with a tensor per input; "
       "synthetic if not given");
   command.add_option("--weights", args.weights, "safetensors to start from, by parameter name");
+  command.add_option("--mask", args.mask,
+                     "train a pruned model: weights that the mask does not keep are zero (see "
+                     "'heddle prune')");
   command
       .add_option("--init", args.init,
                   "where weights start: in the file (seeded if it has none), or seeded")

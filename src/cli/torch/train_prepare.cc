@@ -58,6 +58,7 @@ Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& clus
   SearchArgs search;
   search.budget = 1e6;
   search.profile = args.profile;
+  search.mask = args.mask;
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
@@ -147,6 +148,18 @@ void RequireRunnable(const Precision& precision) {
              PrecisionName(precision.compute, precision.products));
 }
 
+// What is kept is what the mask says, whatever was planned with.
+void OpenMask(const TrainArgs& args, PreparedRun& prepared) {
+  if (args.mask.empty()) {
+    if (!prepared.plan.pruning.any()) return;
+    ThrowInput("{}: the plan is for a pruned model: give its mask (--mask, see 'heddle prune')",
+               args.model.model);
+  }
+  prepared.mask = std::make_unique<Mask>(Mask::Open(args.mask, *prepared.model));
+  prepared.plan.pruning = prepared.mask->pruning();
+  prepared.options.mask = prepared.mask.get();
+}
+
 }  // namespace
 
 PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
@@ -154,6 +167,7 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   prepared.options = OptionsOf(args);
   LoadPlanOrModel(args, member, prepared);
   RequireRunnable(prepared.plan.precision);
+  OpenMask(args, prepared);
   prepared.prediction.fused_attention = kHasFusedAttention;
   prepared.prediction.fused_norms = false;
   bool cuda = ChooseDevice(args.device, 0).is_cuda();
@@ -174,7 +188,7 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   }
   if (!args.reference.empty())
     prepared.reference = ReadReference(args.reference, prepared.options.steps);
-  prepared.program = Lower(model, prepared.plan);
+  prepared.program = Lower(model, prepared.plan, prepared.mask.get());
   std::vector<std::string> wrong = Verify(prepared.program);
   HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
   return prepared;

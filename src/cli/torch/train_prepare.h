@@ -26,7 +26,7 @@ struct TrainArgs {
   DegreeArgs degrees;
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
-  std::string plan_model, cluster, data, weights, reference, trace;
+  std::string plan_model, cluster, data, weights, mask, reference, trace;
   std::string init = "file", device = "cpu";
   bool eager = false, kernels = false;
   MetricsOptions metrics;
@@ -44,6 +44,7 @@ struct TrainArgs {
 struct PreparedRun {
   std::unique_ptr<Model> model;  // weights refer to it
   Plan plan;
+  std::unique_ptr<Mask> mask;  // null: nothing is pruned
   Program program;
   std::unique_ptr<DataSource> data;
   WeightSource weights;

@@ -20,6 +20,7 @@ struct StatePart {
   Shape shape;  // of the whole
   Tile tile;
   Block elements;                    // of the tile's, in its order
+  at::Tensor index;                  // those that have values, from the first on; undefined: all
   std::array<at::Tensor, 3> values;  // by kind, flat; undefined: the optimizer has none
 };
 

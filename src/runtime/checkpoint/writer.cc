@@ -65,6 +65,13 @@ void CheckpointWriter::Copy(const std::vector<StatePart>& parts) {
     kept.shape = part.shape;
     kept.tile = part.tile;
     kept.elements = part.elements;
+    kept.index.reset();
+    if (part.index.defined()) {
+      bool wide = part.index.scalar_type() == at::kLong;
+      kept.index.emplace(wide ? DType::kI64 : DType::kI32, Shape{part.index.numel()});
+      at::from_blob(kept.index->data.data(), {part.index.numel()}, part.index.scalar_type())
+          .copy_(part.index);
+    }
     for (size_t k = 0; k < kept.values.size(); ++k) {
       std::optional<HostTensor>& to = kept.values[k];
       if (!part.values[k].defined()) {
@@ -104,6 +111,7 @@ CheckpointFile CheckpointWriter::WriteShard(
       if (!kept.values[k]) continue;
       named.push_back({fmt::format("{}/{}", kStateNames[k], kept.name), &*kept.values[k]});
     }
+    if (kept.index) named.push_back({fmt::format("{}/{}", kIndexName, kept.name), &*kept.index});
     CheckpointTensor& tensor = tensors[kept.name];
     tensor.shape = kept.shape;
     tensor.pieces.push_back({ShardName(options_.rank), kept.tile, kept.elements});

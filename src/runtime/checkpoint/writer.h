@@ -58,6 +58,7 @@ class CheckpointWriter {
     Shape shape;
     Tile tile;
     Block elements;
+    std::optional<HostTensor> index;
     std::array<std::optional<HostTensor>, 3> values;  // by StateKind
   };
   void Copy(const std::vector<StatePart>& parts);

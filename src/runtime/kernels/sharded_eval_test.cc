@@ -112,7 +112,7 @@ std::vector<std::vector<int64_t>> Coordinates(const Rule& rule, const Dims& dims
   for (const Dim& dim : dims) {
     std::vector<int64_t> held;
     int64_t offset = 0;
-    for (const Product& term : dim.terms) {
+    for (const auto& term : dim.terms) {
       std::vector<int64_t> inner = {0};
       int64_t size = 1;
       for (int f : term) {

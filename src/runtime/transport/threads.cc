@@ -114,7 +114,7 @@ void ForShares(const Meeting& meeting, int64_t begin, int64_t end, const Body& b
   }
 }
 
-void Work(const Meeting& meeting, int64_t begin, int64_t end) {
+void WorkOn(const Meeting& meeting, int64_t begin, int64_t end) {
   const std::span<const Meeting::Part> parts = meeting.parts;
   if (meeting.role != Transfer::Role::kCollective) {
     Copy(parts[0].give, begin, parts[1].get, begin, end - begin);
@@ -339,7 +339,7 @@ class ThreadTransport : public Transport {
     while (meeting.claimed < meeting.pieces && !failure().set()) {
       const int64_t begin = meeting.claimed++ * kPiece;
       lock.unlock();
-      Work(meeting, begin, std::min(begin + kPiece, meeting.length));
+      WorkOn(meeting, begin, std::min(begin + kPiece, meeting.length));
       lock.lock();
       if (++meeting.finished == meeting.pieces) {
         for (Meeting::Part& part : meeting.parts) part.give = part.get = at::Tensor();
