@@ -56,7 +56,19 @@ TEST(Pruning, StateIsOfWhatIsKept) {
     EXPECT_LE(sparse, 2 + 24 * (1 - p));        // the paper's
     EXPECT_GE(sparse, 2 + (4 + 16) * (1 - p));  // and not less than there is
     EXPECT_NEAR(sparse, 2 + 20 * (1 - p), 0.1);
+    // In fp32 the weights that are updated are others than those that are computed with.
+    double wide = StateBytesOf(Lower(model, PrunedPlan(model, {}, p))) / parameters;
+    EXPECT_NEAR(wide, 4 + 20 * (1 - p), 0.1);
   }
+}
+
+TEST(Pruning, BoundsGoByTheLeastThatIsKept) {
+  Model model = Analyse(BuildModel(kPrunedGpt));
+  EXPECT_EQ(LeastKept({}, model.graph), 1);
+  Pruning pruning = PruneAll(model, 0.5);
+  EXPECT_NEAR(LeastKept(pruning, model.graph), 0.5, 1e-3);
+  pruning.kept.begin()->second = 1;
+  EXPECT_LT(LeastKept(pruning, model.graph), 1e-3);
 }
 
 TEST(Pruning, GradientsAreSentCompressed) {

@@ -9,12 +9,6 @@
 namespace heddle {
 namespace {
 
-int64_t WeightCount(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // Of those along the last dimensions from `dim` on, whose first weight is `at`.
 int64_t CountKept(std::span<const std::byte> mask, const Shape& shape, const Tile& tile, size_t dim,
                   int64_t at) {
@@ -43,6 +37,18 @@ bool IsPrunable(const Model& model, ValueId parameter) {
          value.type.shape.size() >= 2;
 }
 
+double LeastKept(const Pruning& pruning, const Graph& graph) {
+  double least = 1;
+  for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
+    const Value& value = graph.value(id);
+    auto found = pruning.kept.find(value.name);
+    if (found == pruning.kept.end()) continue;
+    auto all = static_cast<double>(ElementCount(value.type.shape, value.name));
+    least = std::min(least, static_cast<double>(found->second) / all);
+  }
+  return least;
+}
+
 int64_t KeptOf(int64_t elements, double sparsity) {
   return std::max<int64_t>(1, std::llround((1 - sparsity) * static_cast<double>(elements)));
 }
@@ -58,7 +64,7 @@ Pruning PruneAll(const Model& model, double sparsity) {
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
     const Value& value = model.graph.value(id);
     if (IsPrunable(model, id))
-      pruning.kept[value.name] = KeptOf(WeightCount(value.type.shape), sparsity);
+      pruning.kept[value.name] = KeptOf(ElementCount(value.type.shape, value.name), sparsity);
   }
   return pruning;
 }

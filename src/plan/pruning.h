@@ -29,6 +29,9 @@ struct Pruning {
 // Matrices, convolutions and embeddings that are trained: parameters of two dimensions or more.
 bool IsPrunable(const Model& model, ValueId parameter);
 
+// The least share that is kept of any parameter; 1 where nothing is pruned.
+double LeastKept(const Pruning& pruning, const Graph& graph);
+
 // What is left of so many weights, at least one.
 int64_t KeptOf(int64_t elements, double sparsity);
 

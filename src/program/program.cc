@@ -28,6 +28,12 @@ std::vector<int64_t> ServedRanks(const StageProgram& stage, int64_t device,
   return ranks;
 }
 
+// So that zero_axes divide it.
+int64_t Padded(const StageProgram& stage, const ParameterGroup& group, int64_t elements) {
+  int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
+  return (elements + ranks - 1) / ranks * ranks;
+}
+
 }  // namespace
 
 const DeviceProgram& Program::RunOf(int64_t device) const {
@@ -92,8 +98,7 @@ int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,
                      const Position& position) {
   int64_t elements = 0;
   for (const ParameterSlot& slot : group.slots) elements += SlotElements(stage, slot, position);
-  int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
-  return (elements + ranks - 1) / ranks * ranks;
+  return Padded(stage, group, elements);
 }
 
 int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
@@ -107,8 +112,7 @@ int64_t KeptElements(const StageProgram& stage, const ParameterGroup& group,
                      const Position& position) {
   int64_t elements = 0;
   for (const ParameterSlot& slot : group.slots) elements += KeptElements(stage, slot, position);
-  int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
-  return (elements + ranks - 1) / ranks * ranks;
+  return Padded(stage, group, elements);
 }
 
 bool IsPruned(const ParameterGroup& group) {
@@ -118,10 +122,13 @@ bool IsPruned(const ParameterGroup& group) {
 
 int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
                    const Position& position) {
-  int64_t elements = 0;
-  if (!IsPruned(group)) return 0;
-  for (const ParameterSlot& slot : group.slots) elements += KeptElements(stage, slot, position);
-  return elements * (FlatElements(stage, group, position) > INT32_MAX ? 8 : 4);
+  int64_t bytes = 0;
+  for (const ParameterSlot& slot : group.slots) {
+    if (slot.kept.empty()) continue;
+    bool wide = SlotElements(stage, slot, position) > INT32_MAX;
+    bytes += KeptElements(stage, slot, position) * SizeOf(wide ? DType::kI64 : DType::kI32);
+  }
+  return bytes;
 }
 
 int TiedGroup::GroupOn(int stage) const {

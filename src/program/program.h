@@ -307,7 +307,7 @@ int64_t KeptElements(const StageProgram& stage, const ParameterGroup& group,
                      const Position& position);
 int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
                      const Position& position);
-// Where the kept weights of pruned slots are: 4 bytes each (8 in a group of 2^31 weights or more).
+// Where the kept weights of pruned slots are: 4 bytes each (8 in one of 2^31 weights or more).
 int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
                    const Position& position);
 bool IsPruned(const ParameterGroup& group);

@@ -110,7 +110,9 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
       return shard * SizeOf(precision.gradients);
     case BufferKind::kOptimizer:
     case BufferKind::kHostOptimizer: {
-      int64_t master = precision.master == precision.compute ? 0 : SizeOf(precision.master);
+      // Of the same type the weights themselves are updated, unless they are among those that are pruned.
+      bool apart = precision.master != precision.compute || (IsPruned(group) && group.zero != 3);
+      int64_t master = apart ? SizeOf(precision.master) : 0;
       return shard * (2 * SizeOf(precision.moments) + master);
     }
     default:

@@ -24,9 +24,9 @@ at::Tensor IndexOf(const Mask& mask, const std::string& parameter, const Shape& 
   std::span<const std::byte> bytes = mask.Of(parameter);
   // It is only read.
   at::Tensor whole = at::from_blob(const_cast<std::byte*>(bytes.data()), shape, at::kBool);
-  at::Tensor index = TakeTile(whole, tile).reshape({-1}).nonzero().reshape({-1});
-  int64_t last = index.numel() == 0 ? 0 : index[-1].item<int64_t>();
-  return last > INT32_MAX ? index : index.to(at::kInt);
+  at::Tensor held = TakeTile(whole, tile).reshape({-1});
+  at::Tensor index = held.nonzero().reshape({-1});
+  return held.numel() > INT32_MAX ? index : index.to(at::kInt);
 }
 
 at::Tensor Compress(const at::Tensor& dense, const at::Tensor& index) {

@@ -14,9 +14,9 @@ namespace {
 constexpr double kIndexBytes = 4;  // of a weight that is kept of a pruned parameter
 
 // Of moments and master weights, per parameter of which this share is kept.
-double StateBytes(const Precision& precision, double kept) {
+double StateBytes(const Precision& precision, double kept, int zero) {
   double bytes = 2 * static_cast<double>(SizeOf(precision.moments));
-  bool apart = precision.master != precision.compute || kept < 1;
+  bool apart = precision.master != precision.compute || (kept < 1 && zero != 3);
   if (apart) bytes += static_cast<double>(SizeOf(precision.master));
   return kept * bytes;
 }
@@ -26,7 +26,7 @@ double BytesPerParameter(const Precision& precision, double kept, int zero, doub
                          Offload offload) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
   double weight = size(precision.compute), gradient = kept * size(precision.gradients);
-  double state = offload == Offload::kOptimizer ? 0 : StateBytes(precision, kept);
+  double state = offload == Offload::kOptimizer ? 0 : StateBytes(precision, kept, zero);
   double index = kept < 1 ? kept * kIndexBytes : 0;
   // What one micro-batch gives is reduced at once: nothing is added up.
   if (zero == 1 && once) zero = 2;
@@ -91,7 +91,7 @@ void Estimator::CountParameters() {
 bool Estimator::Relieves(const Configuration& c) const {
   constexpr double kWorth = 0.05;
   double held = parameters_ / static_cast<double>(c.inner() * c.pp * (c.zero > 0 ? c.dp : 1));
-  return held * StateBytes(prices_.options().precision, kept()) >= kWorth * limit_;
+  return held * StateBytes(prices_.options().precision, kept(), c.zero) >= kWorth * limit_;
 }
 
 Estimator::~Estimator() = default;
@@ -160,16 +160,16 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
 }
 
 // What a step has beside its micro-batches.
-void Estimator::SetEnd(Context& context) {
+void Estimator::SetEnd(Context& context, double kept) {
   const Configuration& c = *context.configuration;
   const Precision& precision = prices_.options().precision;
   double ranks = static_cast<double>(c.dp);
   Terms update = compute_.Update(1, precision);
   update[Term::kLaunch] = 0;
-  context.update = kept() * update.total();
+  context.update = kept * update.total();
   if (c.offload == Offload::kOptimizer) {
     // In, and out again.
-    context.host_bytes = StateBytes(precision, kept());
+    context.host_bytes = StateBytes(precision, kept, c.zero);
     context.host_copies =
         2 * context.host_bytes / problem_.cluster.device_types.front().host.bandwidth;
   }
@@ -179,11 +179,11 @@ void Estimator::SetEnd(Context& context) {
     context.host_bytes /= ranks;
   }
   context.bytes_per_parameter =
-      BytesPerParameter(precision, kept(), c.zero, ranks, c.microbatches == 1, c.offload);
+      BytesPerParameter(precision, kept, c.zero, ranks, c.microbatches == 1, c.offload);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
-  context.reduce = c.zero == 0 ? traffic.reduce : traffic.scatter;
-  context.gather = c.zero == 0 ? 0 : traffic.gather;
+  context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
+  context.gather = c.zero == 0 ? 0 : kept * traffic.gather;
 }
 
 // Of the data axis, once per mesh.
@@ -199,8 +199,8 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   for (int64_t size : c.axes) mesh.axes.push_back({"", size});
   MeshLinks links(prices_.network(), mesh);
   const Precision& precision = prices_.options().precision;
-  double gradient = kept() * static_cast<double>(SizeOf(precision.gradients));
-  double weight = kept() * static_cast<double>(SizeOf(precision.compute));
+  double gradient = static_cast<double>(SizeOf(precision.gradients));
+  double weight = static_cast<double>(SizeOf(precision.compute));
   constexpr double kMany = 1 << 30;
   auto seconds = [&](CollectiveKind kind, double bytes) {
     return links.BandwidthSeconds(kind, AxisSet(0), bytes * kMany) / kMany;
@@ -340,7 +340,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   double transient =
       0.02 * limit_ + reserve_ + context.kept->most_activations + GatheredBytes(c, *context.kept);
   context.room = limit_ - transient;
-  SetEnd(context);
+  SetEnd(context, kept());
   out.bytes_per_parameter = context.bytes_per_parameter;
   std::vector<int> ends = Cut(context);
   std::vector<double> rooms = Rooms(context, ends);

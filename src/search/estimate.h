@@ -68,7 +68,7 @@ class Estimator {
   bool Relieves(const Configuration& offloaded) const;
 
  private:
-  // The share of weights of pruned parameters that is kept: others keep all, so that nothing keeps less.
+  // The share of weights that is kept, of parameters that are pruned.
   double kept() const { return 1 - problem_.pruning.sparsity; }
   double LargestGroup(const Configuration& configuration) const;
   FloorProblem FloorProblemOf(const Configuration& configuration);
@@ -79,7 +79,7 @@ class Estimator {
   Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
   void CountParameters();
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
-  void SetEnd(Context& context);
+  void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter

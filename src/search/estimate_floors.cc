@@ -21,9 +21,10 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   FloorProblem problem;
   Context context;
   context.configuration = &c;
-  SetEnd(context);
+  double kept = LeastKept(problem_.pruning, problem_.model.graph);
+  SetEnd(context, kept);
   const Precision& precision = prices_.options().precision;
-  double gradient = kept() * static_cast<double>(SizeOf(precision.gradients));
+  double gradient = kept * static_cast<double>(SizeOf(precision.gradients));
   // Of what comes from the host that of two groups may come before the last backward has ended.
   problem.update = std::max(context.update, context.host_copies);
   problem.early = context.host_copies * LargestGroup(c);

@@ -60,6 +60,10 @@ std::set<std::string> DenseNames(const Model& model, const std::vector<std::stri
 std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightSource& weights,
                                                const PruneArgs& args, std::string* said) {
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (args.early.steps / args.early.every < args.early.window - 1) {
+    ThrowInput("--steps {}: too few for {} masks, one every {} steps", args.early.steps,
+               args.early.window, args.early.every);
+  }
   SetKernelThreads(args.threads > 0 ? args.threads : cores);
   Program program = Lower(model, ExpertPlan(model, LoadCluster("local:1"), {}));
   std::unique_ptr<DataSource> data =
@@ -83,12 +87,12 @@ std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightS
     executor.RunStep(step);
     if ((step + 1) % args.early.every != 0) continue;
     window.push_back(masks());
+    if (static_cast<int64_t>(window.size()) > args.early.window) window.pop_front();
     double farthest = 0;
     for (size_t i = 0; i + 1 < window.size(); ++i) {
       farthest = std::max(farthest, MaskDistance(window[i], window.back()));
     }
     progress.Update(step + 1, fmt::format("masks differ by {:.3f}", farthest));
-    if (static_cast<int64_t>(window.size()) > args.early.window) window.pop_front();
     bool full = static_cast<int64_t>(window.size()) == args.early.window;
     *said = fmt::format("after {} steps the last {} masks differ by at most {:.3f}", step + 1,
                         window.size(), farthest);
@@ -136,7 +140,7 @@ void LoadPruned(const PruneArgs& args, LoadedWeights& out) {
 }
 
 void PrintMasks(const PruneArgs& args, const std::map<std::string, HostTensor>& masks,
-           const std::string& said) {
+                const std::string& said) {
   double kept = 0, all = 0;
   Json list = Json::array();
   std::string table = fmt::format("{:>12} {:>12}  {:>6}  {}\n", "kept", "of", "share", "parameter");
