@@ -51,6 +51,11 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
                                        options_.optimizer, weights, host_, options_.mask);
     }
   }
+  for (size_t b = 0; b < run_.buffers.size(); ++b) {
+    BufferKind kind = run_.buffers[b].kind;
+    if (kind == BufferKind::kWeightGradients || kind == BufferKind::kReduced)
+      gradient_buffers_.push_back(b);
+  }
   LoadConstants(constants);
   PrepareSegments();
   at::TensorOptions number = at::TensorOptions(at::kDouble).device(options_.device);
@@ -133,6 +138,7 @@ void Executor::RunInstructions() {
     FinishOperands(instruction);
     double begin = charged_until_;
     Execute(i);
+    SampleGradients(instruction);
     Charge(instruction.op);
     if (clock_) clock_->Mark(i + 1);
     if (!options_.trace) continue;
@@ -187,6 +193,37 @@ void Executor::SampleMemory() {
   if (std::abs(bytes - sampled_bytes_) * kMemorySteps <= most_bytes_) return;
   sampled_bytes_ = bytes;
   trace_.counters.push_back({device_, "memory", charged_until_ - origin_, bytes});
+}
+
+// After an instruction that wrote gradients of parameters: what all of them take. All steps are alike in this, the
+// first one shows it.
+void Executor::SampleGradients(const Instruction& i) {
+  if (first_step_ >= 0 && first_step_ != step_) return;
+  first_step_ = step_;
+  auto holds = [&](BufferId id) {
+    return std::binary_search(gradient_buffers_.begin(), gradient_buffers_.end(), id.index());
+  };
+  if (std::none_of(i.adds.begin(), i.adds.end(), holds) &&
+      std::none_of(i.writes.begin(), i.writes.end(), holds))
+    return;
+  std::vector<at::Tensor> held;
+  for (const auto& [key, store] : stores_)
+    held.insert(held.end(), store->added().begin(), store->added().end());
+  for (size_t b : gradient_buffers_) held.push_back(buffers_[b]);
+  most_gradient_bytes_ = std::max(most_gradient_bytes_, StorageBytes(held, options_.device));
+}
+
+StateBytes Executor::StateMemory() const {
+  StateBytes sum;
+  for (const auto& [key, store] : stores_) {
+    StateBytes part = store->Memory();
+    sum.weights += part.weights;
+    sum.master += part.master;
+    sum.moments += part.moments;
+    sum.index += part.index;
+  }
+  sum.gradients = most_gradient_bytes_;
+  return sum;
 }
 
 // Waits for what is still being written and this instruction touches.

@@ -70,6 +70,9 @@ class Executor {
   // optimizer needs.
   void Restore(CheckpointReader& from);
 
+  // What the model's state takes on this device, and took in gradients at most.
+  StateBytes StateMemory() const;
+
   // With `trace`: one event per instruction of every step so far, in the order in which they were started, and the
   // bytes of tensors at their ends; seconds since construction.
   const Trace& trace() const { return trace_; }
@@ -98,6 +101,7 @@ class Executor {
   void CloseEvent(size_t event, double begin);
   bool IsInFlight(size_t instruction) const;
   void SampleMemory();
+  void SampleGradients(const Instruction& i);
   [[noreturn]] void StopNotFinite();
   void Finish(size_t instruction);
   void FinishAll();
@@ -180,6 +184,9 @@ class Executor {
   UpdateFactors factors_;
   at::Tensor report_;  // f64: loss, norm, whether the update was skipped
   std::vector<ParameterPart> gradients_;
+  std::vector<size_t> gradient_buffers_;  // those that hold gradients of whole groups
+  int64_t most_gradient_bytes_ = 0;
+  int64_t first_step_ = -1;  // that was run
   AllocationMeter meter_;
   std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
   double host_seconds_ = 0;                                    // see StepRecord

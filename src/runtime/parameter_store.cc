@@ -1,6 +1,7 @@
 #include "runtime/parameter_store.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "runtime/kernels/kernel.h"
@@ -16,6 +17,17 @@ bool IsFirstAlong(const Mesh& mesh, const Position& position, AxisMask axes) {
 }
 
 }  // namespace
+
+int64_t StorageBytes(const std::vector<at::Tensor>& tensors, at::Device on) {
+  std::set<const void*> seen;
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined() || tensor.device() != on) continue;
+    if (seen.insert(tensor.storage().unsafeGetStorageImpl()).second)
+      bytes += static_cast<int64_t>(tensor.storage().nbytes());
+  }
+  return bytes;
+}
 
 GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device,
                        at::Device on, const OptimizerOptions& optimizer,
@@ -370,6 +382,21 @@ at::Tensor GroupStore::WholeToFill() {
 at::Tensor GroupStore::HeldFlat() const { return chunk_ == 0 && same_ ? flat_.detach() : master_; }
 
 void GroupStore::ReleaseWhole() { ResizeStorage(flat_, 0); }
+
+StateBytes GroupStore::Memory() const {
+  at::Device on = flat_.device();
+  std::vector<at::Tensor> moments = optimizer_->first(), index;
+  moments.insert(moments.end(), optimizer_->second().begin(), optimizer_->second().end());
+  for (const Slot& slot : slots_) index.push_back(slot.index);
+  StateBytes bytes;
+  bytes.weights = StorageBytes({flat_, shard_}, on);
+  if (group_.trained) {
+    bytes.master = same_ ? 0 : StorageBytes({master_}, on);
+    bytes.moments = StorageBytes(moments, on);
+  }
+  bytes.index = StorageBytes(index, on);
+  return bytes;
+}
 
 std::vector<ParameterPart> GroupStore::Parts(const at::Tensor& whole_flat) const {
   std::vector<ParameterPart> parts;

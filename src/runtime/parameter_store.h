@@ -32,6 +32,19 @@ struct ParameterPart {
   at::Tensor values;
 };
 
+// What the state of a model takes on a device, by the storages that hold it. Gradients are counted at their most.
+struct StateBytes {
+  int64_t weights = 0;  // as they are computed with
+  int64_t gradients = 0;
+  int64_t master = 0;  // fp32 weights, where they are others
+  int64_t moments = 0;
+  int64_t index = 0;  // of what is kept of pruned parameters
+  int64_t total() const { return weights + gradients + master + moments + index; }
+};
+
+// The bytes of the storages of some tensors on a device, each storage counted once. Undefined tensors have none.
+int64_t StorageBytes(const std::vector<at::Tensor>& tensors, at::Device on);
+
 // Where what is offloaded goes: the stream of its copies, where the device has streams, and who counts its bytes.
 struct HostSide {
   std::optional<c10::Stream> copies;
@@ -87,6 +100,11 @@ class GroupStore {
   bool IsFiniteAsAdded(size_t slot) const;
 
   bool trained() const { return group_.trained; }
+
+  // On the device, between steps; gradients are 0 then.
+  StateBytes Memory() const;
+  // What was added and not taken yet, per slot.
+  const std::vector<at::Tensor>& added() const { return added_; }
 
   // What this device answers for of weights and moments: views, good until the next update.
   std::vector<StatePart> State() const;

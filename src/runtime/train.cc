@@ -22,23 +22,34 @@ int64_t PeakProcessBytes() {
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
 }
 
+// The numbers of a measurement, in the order in which they are shared.
+template <typename Measurement, typename Visit>
+void EachNumber(Measurement& of, const Visit& visit) {
+  for (auto& seconds : of.kind_seconds) visit(seconds);
+  visit(of.peak_memory_bytes);
+  visit(of.reserved_bytes);
+  for (auto* bytes : {&of.state.weights, &of.state.gradients, &of.state.master, &of.state.moments,
+                      &of.state.index})
+    visit(*bytes);
+}
+
 // What every device measured, by device. Every entry goes from the one that has it to all the others as a sum with
 // their zeros.
 std::vector<DeviceMeasurement> ShareMeasurements(Transport& transport, GroupHandle all,
-                                                 const StepRecord& median, int64_t peak_memory) {
-  constexpr int64_t kKinds = kOpcodeNames.size();
-  at::Tensor table = at::zeros({transport.size(), kKinds + 1}, at::kDouble);
-  auto rows = table.accessor<double, 2>();
-  for (int64_t k = 0; k < kKinds; ++k)
-    rows[transport.rank()][k] = median.kind_seconds[static_cast<size_t>(k)];
-  rows[transport.rank()][kKinds] = static_cast<double>(peak_memory);
+                                                 const DeviceMeasurement& mine) {
+  std::vector<double> row;
+  EachNumber(mine, [&](auto number) { row.push_back(static_cast<double>(number)); });
+  at::Tensor table =
+      at::zeros({transport.size(), static_cast<int64_t>(row.size())}, at::kDouble);
+  table[transport.rank()].copy_(at::tensor(row, at::kDouble));
   Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, all, table, table);
   transport.Wait(ticket);
   std::vector<DeviceMeasurement> devices(static_cast<size_t>(transport.size()));
-  for (int64_t d = 0; d < transport.size(); ++d) {
-    DeviceMeasurement& device = devices[static_cast<size_t>(d)];
-    for (int64_t k = 0; k < kKinds; ++k) device.kind_seconds[static_cast<size_t>(k)] = rows[d][k];
-    device.peak_memory_bytes = static_cast<int64_t>(rows[d][kKinds]);
+  const double* next = table.data_ptr<double>();
+  for (DeviceMeasurement& device : devices) {
+    EachNumber(device, [&](auto& number) {
+      number = static_cast<std::remove_reference_t<decltype(number)>>(*next++);
+    });
   }
   return devices;
 }
@@ -184,10 +195,18 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   // One and the same step on all devices: the first one's.
   int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;
   summary.median_step = static_cast<size_t>(Largest(transport, all, median));
-  summary.devices =
-      ShareMeasurements(transport, all, summary.steps[summary.median_step], peak_memory);
-  for (const DeviceMeasurement& device : summary.devices)
+  DeviceMeasurement mine;
+  const std::vector<double>& seconds = summary.steps[summary.median_step].kind_seconds;
+  std::copy(seconds.begin(), seconds.end(), mine.kind_seconds.begin());
+  mine.peak_memory_bytes = peak_memory;
+  if (!options.device.is_cpu()) mine.reserved_bytes = MemoryOf(options.device).reserved;
+  mine.state = executor.StateMemory();
+  summary.devices = ShareMeasurements(transport, all, mine);
+  for (const DeviceMeasurement& device : summary.devices) {
     summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, device.peak_memory_bytes);
+    summary.reserved_bytes = std::max(summary.reserved_bytes, device.reserved_bytes);
+    if (device.state.total() > summary.state.total()) summary.state = device.state;
+  }
   summary.peak_process_bytes = Largest(transport, all, PeakProcessBytes());
   if (options.trace) summary.trace = Gather(transport, executor.trace());
   return summary;

@@ -45,6 +45,8 @@ struct TrainInputs {
 struct DeviceMeasurement {
   std::array<double, kOpcodeNames.size()> kind_seconds = {};  // of the median step, see StepRecord
   int64_t peak_memory_bytes = 0;                              // of tensors, in any step
+  int64_t reserved_bytes = 0;  // on CUDA: what the allocator took for them, at most
+  StateBytes state;
 };
 
 struct TrainSummary {
@@ -53,6 +55,8 @@ struct TrainSummary {
   size_t median_step = 0;         // of `steps`, by the first device's time
   std::vector<DeviceMeasurement> devices;
   int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
+  int64_t reserved_bytes = 0;      // on CUDA: what the allocator took for them
+  StateBytes state;                // of the model, on the device that held most of it
   int64_t peak_process_bytes = 0;  // resident, of the process that used most; its ranks may be many
   Trace trace;                     // of all devices; on the first one only
   int64_t saves = 0, save_every = 0;  // checkpoints, and steps from one to the next

@@ -71,6 +71,26 @@ void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
   std::fflush(stdout);
 }
 
+Json StateJson(const StateBytes& state) {
+  return {{"weights", state.weights}, {"gradients", state.gradients}, {"master_weights", state.master},
+          {"moments", state.moments}, {"index", state.index},         {"total", state.total()}};
+}
+
+std::string DescribeState(const StateBytes& state) {
+  std::string words;
+  auto add = [&](const char* name, int64_t bytes) {
+    if (bytes > 0)
+      words += fmt::format("{}{} {}", words.empty() ? "" : ", ", name, FormatBytes(Bytes{bytes}));
+  };
+  add("weights", state.weights);
+  add("gradients", state.gradients);
+  add("master weights", state.master);
+  add("moments", state.moments);
+  add("index", state.index);
+  return fmt::format("model state, of the device that held most: {} ({})",
+                     FormatBytes(Bytes{state.total()}), words);
+}
+
 void PrintSummary(const TrainSummary& summary, const StepSize& size) {
   std::vector<double> losses;
   for (const StepRecord& step : summary.steps) losses.push_back(step.loss);
@@ -144,6 +164,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
     PrintSummary(summary, size_);
     if (!options_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
     fmt::print("{}", BesideMeasured(prediction_, summary));
+    fmt::print("{}\n", DescribeState(summary.state));
     if (options_.member == nullptr) fmt::print("{}\n", Describe(GoodputSoFar(summary)));
     if (options_.train.kernels) {
       fmt::print("{}", KernelTable(summary.kernels, summary.kernel_steps,
@@ -157,6 +178,8 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   for (const StepRecord& step : summary.steps) json["losses"].push_back(step.loss);
   json["step_seconds"] = seconds;
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  if (summary.reserved_bytes > 0) json["peak_reserved_bytes"] = summary.reserved_bytes;
+  json["state_bytes"] = StateJson(summary.state);
   json["peak_rss_bytes"] = summary.peak_process_bytes;
   AddPrediction(json, prediction_, summary);
   json["tokens_per_second"] = size_.tokens / seconds;
