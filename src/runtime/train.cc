@@ -134,7 +134,8 @@ void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
   auto own = static_cast<int64_t>(mask.hash() >> 1);
   int64_t largest = Largest(transport, all, own), smallest = -Largest(transport, all, -own);
   if (largest == smallest) return;
-  ThrowInput("{}: ranks have unlike masks: give all of them the same file", mask.path());
+  throw CommonInputError(
+      fmt::format("{}: ranks have unlike masks: give all of them the same file", mask.path()));
 }
 
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,

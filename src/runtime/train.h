@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/error.h"
 #include "program/program.h"
 #include "program/step_record.h"
 #include "program/trace.h"
@@ -16,6 +17,12 @@
 #include "runtime/weights.h"
 
 namespace heddle {
+
+// An InputError that comes up on all ranks together (they were given unlike files): one of them reports it.
+class CommonInputError : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 struct TrainOptions {
   int64_t steps = 10;  // of the whole run, those of checkpoints it goes on from included
