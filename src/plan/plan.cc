@@ -23,6 +23,13 @@ std::vector<NodeId> NodesAndSideNodesOf(const Model& model, const Stage& stage) 
   return nodes;
 }
 
+int ShardOf(const Stage& stage, int block) {
+  const std::vector<int>& starts = stage.shard_starts;
+  return static_cast<int>(std::upper_bound(starts.begin(), starts.end(), block) - starts.begin());
+}
+
+int ShardCount(const Stage& stage) { return static_cast<int>(stage.shard_starts.size()) + 1; }
+
 bool CanOffload(const Cluster& cluster) {
   return std::all_of(cluster.device_types.begin(), cluster.device_types.end(),
                      [](const DeviceType& type) { return type.host.exists(); });

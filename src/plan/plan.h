@@ -30,10 +30,11 @@ constexpr int kPlanVersion = 1;
 enum class RecomputePolicy : uint8_t { kNone, kSelective, kFull };
 constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 
-// What lives in the memory of the host between its uses: nothing, or moments and master weights, which are fetched
-// group by group for the update and go back after it.
-enum class Offload : uint8_t { kNone, kOptimizer };
-constexpr std::array<std::string_view, 2> kOffloadNames = {"none", "optimizer"};
+// What lives in the memory of the host between its uses: nothing; moments and master weights, which are fetched group
+// by group for the update and go back after it; or weights too, which are fetched shard by shard for each forward and
+// backward (Stage::shards) and updated as soon as their gradients are there.
+enum class Offload : uint8_t { kNone, kOptimizer, kAll };
+constexpr std::array<std::string_view, 3> kOffloadNames = {"none", "optimizer", "all"};
 
 // How replicas agree on the gradient of a parameter: it is reduced; it goes to one of them, which updates for all and
 // sends the weights back; or what it is the product of is gathered, and all compute it whole.
@@ -54,6 +55,8 @@ struct Stage {
   std::vector<RecomputePolicy> recompute;  // per block of the stage
   HalfTimes times;
   std::map<ValueId, GradientSync> sync;  // of parameters; those that are not there: kReduce
+  // With Offload::kAll: the blocks with which another shard begins, ascending. Empty: all of the stage is one.
+  std::vector<int> shard_starts;
   bool operator==(const Stage&) const = default;
 };
 
@@ -102,7 +105,7 @@ struct Plan {
   Offload offload = Offload::kNone;
   Pruning pruning;
   int64_t bucket_bytes = int64_t{32} << 20;  // of gradients reduced together
-  int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3)
+  int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3), shards that are fetched
   bool local_batch_statistics = false;
   bool search_stopped = false;  // not a choice: --budget or an interrupt came first
 
@@ -113,6 +116,10 @@ struct Plan {
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
 std::vector<NodeId> NodesAndSideNodesOf(const Model& model,
                                         const Stage& stage);  // those of the blocks first
+
+// Which shard of a stage a block of it is in, and how many there are.
+int ShardOf(const Stage& stage, int block);
+int ShardCount(const Stage& stage);
 
 // Has every device a link to the memory of its machine?
 bool CanOffload(const Cluster& cluster);

@@ -28,7 +28,7 @@ constexpr std::string_view kPruningKeys[] = {"sparsity", "kept"};
 constexpr std::string_view kZeroKeys[] = {"level", "axes"};
 constexpr std::string_view kTimesKeys[] = {"forward", "backward", "weight"};
 constexpr std::string_view kStageKeys[] = {"blocks", "devices",    "mesh", "recompute",
-                                           "times",  "strategies", "sync"};
+                                           "times",  "strategies", "sync", "shard_starts"};
 constexpr std::string_view kSyncKeys[] = {"server", "factors"};
 constexpr std::string_view kStatistics[] = {"global", "local"};
 constexpr std::string_view kTypeNames[] = {"f32", "bf16", "f16"};
@@ -90,6 +90,7 @@ Json StageToJson(const Stage& stage, const Model& model, StrategyWriter& strateg
     json["mesh"][axis.name] = axis.shares.empty() ? Json(axis.size) : Json(axis.shares);
   }
   json["recompute"] = RecomputeToJson(stage.recompute);
+  if (!stage.shard_starts.empty()) json["shard_starts"] = stage.shard_starts;
   json["times"] = {{"forward", stage.times.forward},
                    {"backward", stage.times.backward},
                    {"weight", stage.times.weight}};
@@ -241,6 +242,21 @@ std::map<ValueId, GradientSync> ReadSync(const JsonFields& stage, const Model& m
   return sync;
 }
 
+std::vector<int> ReadShards(const JsonFields& fields, const Stage& stage) {
+  std::vector<int> starts;
+  for (const Json& start : fields.List("shard_starts")) {
+    int after = starts.empty() ? stage.first_block : starts.back();
+    bool fits = start.is_number_integer() && start.get<int64_t>() > after &&
+                start.get<int64_t>() < stage.last_block;
+    if (!fits) {
+      RefuseJson(fields.file(), fields.PathOf("shard_starts"), start,
+                 "expected ascending blocks of the stage, after its first");
+    }
+    starts.push_back(start.get<int>());
+  }
+  return starts;
+}
+
 // `first` is the block the stage must begin with.
 Stage ReadStage(const Json& stages, size_t index, const Model& model, int first,
                 std::string_view file) {
@@ -260,6 +276,7 @@ Stage ReadStage(const Json& stages, size_t index, const Model& model, int first,
   JsonFields times(fields.At("times"), file, fields.PathOf("times"), kTimesKeys);
   stage.times = {times.Number("forward"), times.Number("backward"), times.Number("weight")};
   if (fields.Has("sync")) stage.sync = ReadSync(fields, model);
+  if (fields.Has("shard_starts")) stage.shard_starts = ReadShards(fields, stage);
   ReadStrategies(fields.At("strategies"), model, stages, file, fields.PathOf("strategies"), stage);
   return stage;
 }

@@ -95,6 +95,7 @@ class PlanVerifier {
         if (!type.host.exists()) Add("offload: device '{}' has no link to its host", type.name);
       }
     }
+    CheckShards();
     std::set<std::string> seen;
     for (const std::string& name : plan_.zero.axes) {
       bool known = std::any_of(plan_.stages.begin(), plan_.stages.end(), [&](const Stage& stage) {
@@ -103,6 +104,26 @@ class PlanVerifier {
       });
       if (!known) Add("zero names axis '{}', which no mesh has", name);
       if (!seen.insert(name).second) Add("zero names axis '{}' twice", name);
+    }
+  }
+
+  void CheckShards() {
+    bool all = plan_.offload == Offload::kAll;
+    if (all && plan_.zero.level > 0) Add("offload all: ZeRO must be 0, and is {}", plan_.zero.level);
+    // Whether gradients overflowed is known when all of them are there, and shards are updated before that.
+    if (all && (plan_.precision.compute == DType::kF16 || plan_.precision.gradients == DType::kF16))
+      Add("offload all: precision must be f32 or bf16, for f16 needs a loss scale");
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      const Stage& stage = plan_.stages[s];
+      if (!all && !stage.shard_starts.empty()) Add("stage {} has shards, without offload all", s);
+      if (all && !stage.sync.empty()) Add("offload all: stage {} has servers or factors", s);
+      int before = stage.first_block;
+      for (int start : stage.shard_starts) {
+        if (start <= before || start >= stage.last_block)
+          Add("stage {}: a shard begins with block {}, must be from {} to {}", s, start, before + 1,
+              stage.last_block - 1);
+        before = start;
+      }
     }
   }
 

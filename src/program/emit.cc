@@ -15,7 +15,10 @@ class Emitter {
  public:
   Emitter(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
           const Run& run)
-      : program_(program), builds_(builds), segments_(program, plan, list_) {
+      : program_(program),
+        builds_(builds),
+        prefetch_(plan.prefetch),
+        segments_(program, plan, list_) {
     out_.devices = run.devices;
     out_.stages = run.stages;
   }
@@ -24,8 +27,9 @@ class Emitter {
     for (int stage : out_.stages) EmitStart(stage);
     EmitTasks(tasks);
     for (size_t s = out_.stages.size(); s-- > 0;) EmitOnceBackward(out_.stages[s]);
-    EndStep(program_, list_);
+    EndStep(program_, prefetch_, list_);
     FindLifetimes(out_);
+    if (out_.visits.empty()) out_.visits.push_back({});
     return std::move(out_);
   }
 
@@ -216,6 +220,7 @@ class Emitter {
 
   const Program& program_;
   const std::vector<StageBuild>& builds_;
+  int prefetch_;
   DeviceProgram out_;
   InstructionList list_{out_};
   SegmentEmitter segments_;

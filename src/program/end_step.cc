@@ -8,8 +8,8 @@ namespace {
 
 class StepEnd {
  public:
-  StepEnd(const Program& program, InstructionList& list)
-      : program_(program), list_(list), run_(list.run()) {}
+  StepEnd(const Program& program, int ahead, InstructionList& list)
+      : program_(program), ahead_(ahead), list_(list), run_(list.run()) {}
 
   void Run() {
     InsertReductions();
@@ -37,21 +37,64 @@ class StepEnd {
         if (gradients) last.try_emplace(id.index(), i);
       }
     }
-    std::multimap<size_t, size_t> after;
+    std::multimap<size_t, size_t> after, before;  // by instruction: buffers
     for (auto [buffer, i] : last) {
       size_t at = i;
-      while (at + 1 < run_.instructions.size() && run_.instructions[at + 1].op != Opcode::kRun)
+      // Not past the fetches of another visit, which wait for the memory of what is updated here.
+      while (at + 1 < run_.instructions.size() && run_.instructions[at + 1].op != Opcode::kRun &&
+             run_.instructions[at + 1].visit == run_.instructions[i].visit)
         ++at;
       after.insert({at, buffer});
+      if (IsSpilled(buffer)) before.insert({StartOf(run_.instructions[i].visit - ahead_), buffer});
     }
     std::vector<Instruction> instructions;
     std::swap(instructions, run_.instructions);
-    run_.instructions.reserve(instructions.size() + after.size() + 64);
+    run_.instructions.reserve(instructions.size() + after.size() + before.size() + 64);
     for (size_t i = 0; i < instructions.size(); ++i) {
+      list_.GoToVisit(instructions[i].visit);
+      auto [first, fetched] = before.equal_range(i);
+      for (auto at = first; at != fetched; ++at)
+        Fetch(run_.buffers[at->second].stage, run_.buffers[at->second].index);
       run_.instructions.push_back(std::move(instructions[i]));
       auto [begin, end] = after.equal_range(i);
-      for (auto at = begin; at != end; ++at) AddReduction(BufferId::FromIndex(at->second));
+      for (auto at = begin; at != end; ++at) {
+        AddReduction(BufferId::FromIndex(at->second));
+        if (IsSpilled(at->second)) EmitSpilledUpdate(BufferId::FromIndex(at->second));
+      }
     }
+  }
+
+  bool IsSpilled(size_t buffer) const {
+    return group(run_.buffers[buffer].stage, run_.buffers[buffer].index).spilled;
+  }
+
+  // The first instruction of a visit, or of the first of all.
+  size_t StartOf(int visit) const {
+    for (size_t i = 0; i < run_.instructions.size(); ++i) {
+      if (run_.instructions[i].visit >= visit) return i;
+    }
+    return 0;
+  }
+
+  // With the weights that backward had at hand; they and the state go back. Of a buffer of gradients.
+  void EmitSpilledUpdate(BufferId gradients) {
+    int s = run_.buffers[gradients.index()].stage, g = run_.buffers[gradients.index()].index;
+    BufferId weights;
+    for (const Instruction& at : run_.instructions) {
+      for (BufferId id : at.reads) {
+        if (!id.valid()) continue;
+        const Buffer& buffer = run_.buffers[id.index()];
+        if (buffer.kind == BufferKind::kGathered && buffer.stage == s && buffer.index == g)
+          weights = id;
+      }
+    }
+    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
+    update.reads = {FinalGradients(s, g), weights};
+    update.adds = {weights, Optimizer(s, g)};
+    Evict(s, g);
+    Instruction& evict = Add(Opcode::kEvict, Stream::kCopy, s, g, -1);
+    evict.reads = {weights};
+    evict.adds = {Get({BufferKind::kHostWeights, s, g, -1, 0}, true)};
   }
 
   void AddReduction(BufferId gradients) {
@@ -74,7 +117,7 @@ class StepEnd {
 
   void EmitEnd() {
     FindUpdates();
-    Fetch(0);
+    FetchFor(0);
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) EmitShards(s, static_cast<int>(g));
     }
@@ -82,7 +125,7 @@ class StepEnd {
     EmitReport();
     // What is on the host comes while the group before is updated, and goes while the next is.
     for (size_t u = 0; u < updates_.size(); ++u) {
-      Fetch(u + 1);
+      FetchFor(u + 1);
       EmitUpdate(updates_[u].first, updates_[u].second);
     }
   }
@@ -90,7 +133,7 @@ class StepEnd {
   void FindUpdates() {
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained) updates_.push_back({s, static_cast<int>(g)});
+        if (stage(s).groups[g].trained && !stage(s).groups[g].spilled) updates_.push_back({s, static_cast<int>(g)});
       }
     }
   }
@@ -100,9 +143,11 @@ class StepEnd {
   }
   BufferId OnHost(int s, int g) { return Get({BufferKind::kHostOptimizer, s, g, -1, 0}, true); }
 
-  void Fetch(size_t update) {
-    if (update >= updates_.size()) return;
-    auto [s, g] = updates_[update];
+  void FetchFor(size_t update) {
+    if (update < updates_.size()) Fetch(updates_[update].first, updates_[update].second);
+  }
+
+  void Fetch(int s, int g) {
     if (!group(s, g).offloaded) return;
     Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, s, g, -1);
     fetch.reads = {OnHost(s, g)};
@@ -148,7 +193,8 @@ class StepEnd {
     }
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained) reads.push_back(FinalGradients(s, static_cast<int>(g)));
+        const ParameterGroup& at = stage(s).groups[g];
+        if (at.trained && !at.spilled) reads.push_back(FinalGradients(s, static_cast<int>(g)));
       }
     }
     Instruction& report = Add(Opcode::kReport, Stream::kCommunication, run_.home(), 0, -1);
@@ -170,6 +216,7 @@ class StepEnd {
   }
 
   const Program& program_;
+  int ahead_;
   InstructionList& list_;
   DeviceProgram& run_;
   std::vector<std::pair<int, int>> updates_;  // stage and group, in their order
@@ -177,6 +224,8 @@ class StepEnd {
 
 }  // namespace
 
-void EndStep(const Program& program, InstructionList& list) { StepEnd(program, list).Run(); }
+void EndStep(const Program& program, int ahead, InstructionList& list) {
+  StepEnd(program, ahead, list).Run();
+}
 
 }  // namespace heddle

@@ -27,6 +27,14 @@ class InstructionList {
     return BufferId{slot};
   }
 
+  // What is added from now on belongs to another visit, or to an earlier one.
+  void BeginVisit(const ShardVisit& visit) {
+    if (!run_.visits.empty() && run_.visits.back() == visit) return;
+    visit_ = static_cast<int>(run_.visits.size());
+    run_.visits.push_back(visit);
+  }
+  void GoToVisit(int visit) { visit_ = visit; }
+
   // Valid until the next one is added.
   Instruction& Add(Opcode op, Stream stream, int stage, int index, int microbatch) {
     Instruction instruction;
@@ -35,6 +43,7 @@ class InstructionList {
     instruction.stage = stage;
     instruction.index = index;
     instruction.microbatch = microbatch;
+    instruction.visit = visit_;
     run_.instructions.push_back(std::move(instruction));
     return run_.instructions.back();
   }
@@ -63,11 +72,13 @@ class InstructionList {
   }
 
   DeviceProgram& run_;
+  int visit_ = 0;
   std::vector<int> slots_;  // of run_.buffers, or -1; a power of two of them
 };
 
-// Puts the reductions of gradients where the last has been added, and ends the step: what tied weights and shards
-// still need, the report, updates, and the gathering of updated weights.
-void EndStep(const Program& program, InstructionList& list);
+// Puts the reductions of gradients where the last has been added, and the updates of what is spilled after them; ends the
+// step: what tied weights and shards still need, the report, updates, and the gathering of updated weights. State that
+// is on the host comes `ahead` visits before its update.
+void EndStep(const Program& program, int ahead, InstructionList& list);
 
 }  // namespace heddle

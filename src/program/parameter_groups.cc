@@ -14,7 +14,9 @@ struct Stored {
   bool trained = false;
   bool plain = true;  // read as stored, by blocks alone
   int segment = -1;   // the first of the main phase that reads it
-  int block = -1;
+  int block = -1, shard = -1;
+  bool visiting = true;  // read as stored, by segments of the main phase alone
+  bool shared = false;   // by those of several shards
 };
 
 std::vector<Stored> FindStored(const StageProgram& stage) {
@@ -35,8 +37,12 @@ std::vector<Stored> FindStored(const StageProgram& stage) {
       Stored& stored = all[static_cast<size_t>(at)];
       stored.trained = stored.trained || input.trained;
       stored.reduce_axes |= input.partial_axes;
+      if (segment.phase == Phase::kMain) {
+        stored.shared = stored.shared || (stored.shard >= 0 && stored.shard != segment.shard);
+        stored.shard = segment.shard;
+      }
       if (segment.phase != Phase::kMain) {
-        stored.plain = false;
+        stored.plain = stored.visiting = false;
       } else if (stored.segment < 0) {
         stored.segment = static_cast<int>(s);
         stored.block = segment.block;
@@ -48,7 +54,8 @@ std::vector<Stored> FindStored(const StageProgram& stage) {
   for (const Local& local : stage.locals) {
     if (local.source.kind != SourceKind::kReshard) continue;
     int at = index[static_cast<size_t>(local.source.from)];
-    if (at >= 0) all[static_cast<size_t>(at)].plain = false;
+    if (at < 0) continue;
+    all[static_cast<size_t>(at)].plain = all[static_cast<size_t>(at)].visiting = false;
   }
   for (const FactorGradient& gradient : stage.factor_gradients)
     all[static_cast<size_t>(index[static_cast<size_t>(gradient.parameter)])].trained = true;
@@ -57,6 +64,7 @@ std::vector<Stored> FindStored(const StageProgram& stage) {
     for (Stored& stored : all) {
       if (stage.locals[static_cast<size_t>(stored.local)].value != local.value) continue;
       stored.trained = true;
+      stored.visiting = false;
       stored.reduce_axes |= local.sharding.partial_axes();
     }
   }
@@ -128,12 +136,14 @@ void GroupParameters(const LoweringContext& context, int index, StageProgram& st
     int group = -1;
     int64_t bytes = 0;
   };
-  std::map<std::tuple<bool, AxisMask, AxisMask, int, int, bool>, Open> open;
+  std::map<std::tuple<bool, AxisMask, AxisMask, int, int, bool, bool>, Open> open;
   for (const Stored& stored : all) {
     Local& local = stage.locals[static_cast<size_t>(stored.local)];
     ParameterGroup group;
     group.trained = stored.trained;
-    group.offloaded = stored.trained && context.plan.offload == Offload::kOptimizer;
+    bool tied = context.reader_stages[local.value.index()].size() > 1;
+    group.spilled = context.plan.offload == Offload::kAll && stored.visiting && !tied;
+    group.offloaded = stored.trained && context.plan.offload != Offload::kNone;
     group.reduce_axes = stored.reduce_axes;
     auto chosen = sync.find(local.value);
     bool served = stored.trained && chosen != sync.end() &&
@@ -144,13 +154,15 @@ void GroupParameters(const LoweringContext& context, int index, StageProgram& st
     group.zero_axes = split ? zero_axes & stored.reduce_axes : 0;
     group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
     if (group.zero == 0) group.zero_axes = 0;
-    bool tied = context.reader_stages[local.value.index()].size() > 1;
     if (group.zero == 3 && (!stored.plain || tied || stored.block < 0)) group.zero = 2;
     Open alone;
-    Open& at = tied ? alone
-                    : open[{group.trained, group.reduce_axes, group.zero_axes, group.zero,
-                            group.zero == 3 ? stored.block : -1, served}];
-    bool full = group.zero != 3 && at.bytes >= context.plan.bucket_bytes;
+    // What stays together: all of a block with ZeRO 3, all of a shard where that is spilled.
+    int place = group.zero == 3 ? stored.block : group.spilled ? stored.shard : -1;
+    Open& at = tied || (group.spilled && stored.shared)
+                   ? alone
+                   : open[{group.trained, group.reduce_axes, group.zero_axes, group.zero, place,
+                           served, group.spilled}];
+    bool full = !Visits(group) && at.bytes >= context.plan.bucket_bytes;
     if (at.group < 0 || full) {
       at = {static_cast<int>(stage.groups.size()), 0};
       if (served) ++servers;

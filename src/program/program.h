@@ -106,6 +106,7 @@ struct Segment {
   std::vector<SegmentInput> inputs;
   std::vector<SegmentOutput> outputs;
   int block = -1;  // of the model, or -1
+  int shard = 0;   // of the stage (Stage::shard_starts)
   int unit =
       -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
   bool has_backward = false;
@@ -129,6 +130,9 @@ struct ParameterGroup {
   bool trained = true;
   int tied = -1;           // of Program::tied: also held by other stages
   bool offloaded = false;  // moments and master weights live on the host between updates
+  // Weights, too: they are fetched for every pass over a shard that reads them, and updated once the last gradient is
+  // there, whatever the norm of all gradients will be.
+  bool spilled = false;
   // The place along reduce_axes of the device that alone has the state, and updates for all; -1: all update.
   int64_t server = -1;
   bool operator==(const ParameterGroup&) const = default;
@@ -177,11 +181,12 @@ enum class BufferKind : uint8_t {
   kLocal,            // a Local at a micro-batch
   kSaved,            // what a segment keeps for backward
   kWeights,          // of a parameter group, between steps
-  kGathered,         // of a parameter group split by ZeRO 3: its whole weights for a while
+  kGathered,         // of a parameter group split by ZeRO 3, or spilled: its whole weights for a while
   kWeightGradients,  // of a parameter group: what backward adds to
   kReduced,          // of a parameter group: what the update reads
   kOptimizer,  // of a parameter group: moments, and master weights of another type than the weights
   kHostOptimizer,  // the same in the memory of the host, between the updates of a group that is offloaded
+  kHostWeights,    // those of a group that is spilled
   kReport,         // loss and squared norm
 };
 
@@ -209,7 +214,7 @@ enum class Opcode : uint8_t {
   kReport,           // loss and squared norm of the gradients, over all devices
   kUpdate,           // the optimizer's step on a group
   kGatherWeights,    // of a group that is split over zero_axes, or from its server
-  kFetch,            // what a group has on the host
+  kFetch,            // what a group has on the host: its state for the update, or weights
   kEvict,            // and back
 };
 constexpr std::array<std::string_view, 16> kOpcodeNames = {"load",
@@ -248,7 +253,17 @@ struct Instruction {
   std::vector<BufferId> adds;   // written by adding to what is there (the first: by writing)
   std::vector<BufferId> frees;  // nobody reads these any more
   std::vector<int> waits;       // instructions of other streams that must have ended
+  int visit = 0;                // of DeviceProgram::visits
   bool operator==(const Instruction&) const = default;
+};
+
+// A pass over one shard of a stage, forward or backward: what a device does between fetching what the shard needs and
+// letting it go. Of stages that are not spilled the whole step is one.
+struct ShardVisit {
+  int stage = -1, shard = -1;  // -1: the whole step
+  Half half = Half::kF;
+  int microbatch = -1;
+  bool operator==(const ShardVisit&) const = default;
 };
 
 // The instructions of devices that have the same stages: of a run of a pipeline, or of those that are in the meshes of
@@ -259,6 +274,7 @@ struct DeviceProgram {
   std::vector<Buffer> buffers;
   std::vector<Instruction> instructions;
   std::vector<BufferId> persistent;  // live across steps
+  std::vector<ShardVisit> visits;    // in their order: those of instructions ascend
 
   int home() const { return stages.empty() ? 0 : stages.front(); }  // whose its report is
 };
@@ -311,6 +327,8 @@ int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
 int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
                    const Position& position);
 bool IsPruned(const ParameterGroup& group);
+// Are its weights on the device for a while only?
+inline bool Visits(const ParameterGroup& group) { return group.zero == 3 || group.spilled; }
 
 // Where a device stands in the mesh of a stage it runs.
 Position PositionIn(const StageProgram& stage, int64_t device);

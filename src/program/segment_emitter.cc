@@ -28,7 +28,7 @@ Buffer SegmentEmitter::LocalBuffer(int s, int l, const Context& context) {
 }
 
 BufferId SegmentEmitter::WeightsOf(int s, int g) {
-  if (group(s, g).zero < 3) return Get({BufferKind::kWeights, s, g, -1, 0}, true);
+  if (!Visits(group(s, g))) return Get({BufferKind::kWeights, s, g, -1, 0}, true);
   auto found = gathered_.find({s, g});
   HEDDLE_CHECK(found != gathered_.end(), "the weights of group {} are not gathered", g);
   return Get({BufferKind::kGathered, s, g, -1, found->second});
@@ -92,6 +92,56 @@ BufferId SegmentEmitter::AddSum(int s, int l, const Buffer& buffer, std::vector<
 
 // ---- Segments.
 
+void SegmentEmitter::BringWeights(int s, int g, Half half, int microbatch) {
+  if (plan_.offload == Offload::kAll) {
+    EnterShard(s, segment(s, g), half, microbatch);
+  } else {
+    GatherFor(s, g);
+  }
+}
+
+// The spilled groups that a shard reads.
+std::vector<int> SegmentEmitter::SpilledOf(int s, int shard) const {
+  std::vector<int> groups;
+  for (const Segment& at : stage(s).segments) {
+    if (at.phase != Phase::kMain || at.shard != shard) continue;
+    for (const SegmentInput& input : at.inputs) {
+      const Source& source = local(s, input.local).source;
+      if (source.kind != SourceKind::kParameter || !group(s, source.from).spilled) continue;
+      if (std::find(groups.begin(), groups.end(), source.from) == groups.end())
+        groups.push_back(source.from);
+    }
+  }
+  return groups;
+}
+
+// A pass comes to a shard: its weights are fetched, and those of the shards that come next. What the last shard of the
+// forward pass has stays for the backward pass.
+void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microbatch) {
+  if (at.phase != Phase::kMain) return;
+  bool forward = half == Half::kF;
+  bool turns = !forward && at.shard == ShardCount(plan_.stages[static_cast<size_t>(s)]) - 1;
+  // The backward of the last shard follows its forward at once: one visit.
+  list_.BeginVisit({s, at.shard, turns ? Half::kF : half == Half::kF ? half : Half::kB, microbatch});
+  if (entered_ == std::tuple(s, at.shard, forward, microbatch)) return;
+  entered_ = {s, at.shard, forward, microbatch};
+  std::map<std::pair<int, int>, int> held;
+  for (int ahead = 0; ahead <= plan_.prefetch; ++ahead) {
+    int shard = forward ? at.shard + ahead : at.shard - ahead;
+    for (int g : SpilledOf(s, shard)) {
+      auto found = gathered_.find({s, g});
+      if (found == gathered_.end()) {
+        found = gathered_.emplace(std::pair(s, g), next_gather_++).first;
+        Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, s, g, -1);
+        fetch.reads = {Get({BufferKind::kHostWeights, s, g, -1, 0}, true)};
+        fetch.writes = {Get({BufferKind::kGathered, s, g, -1, found->second})};
+      }
+      held.insert(*found);
+    }
+  }
+  gathered_ = std::move(held);
+}
+
 void SegmentEmitter::GatherFor(int s, int g) {
   // The groups in the order in which this pass needs them; the next ones are gathered ahead.
   for (const SegmentInput& input : segment(s, g).inputs) {
@@ -110,6 +160,7 @@ void SegmentEmitter::GatherFor(int s, int g) {
 }
 
 void SegmentEmitter::BeginPass(int s, bool forward) {
+  if (plan_.offload == Offload::kAll) return;
   gathered_.clear();
   gather_order_.clear();
   for (const Segment& at : stage(s).segments) {
@@ -126,7 +177,7 @@ void SegmentEmitter::BeginPass(int s, bool forward) {
 
 void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
   const Segment& at = segment(s, g);
-  GatherFor(s, g);
+  BringWeights(s, g, context.again ? Half::kB : Half::kF, context.microbatch);
   std::vector<BufferId> reads;
   for (const SegmentInput& input : at.inputs) reads.push_back(Provide(s, input.local, context));
   Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, context.microbatch);
@@ -141,7 +192,7 @@ void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
 
 void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
   const Segment& at = segment(s, g);
-  GatherFor(s, g);
+  BringWeights(s, g, half, microbatch);
   Context context{microbatch, -1, false};
   std::vector<BufferId> reads;
   for (const SegmentOutput& output : at.outputs) {
@@ -156,7 +207,7 @@ void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
   std::vector<BufferId> writes;
   for (const SegmentInput& input : at.inputs) {
     const Local& from = local(s, input.local);
-    if (from.source.kind == SourceKind::kParameter && group(s, from.source.from).zero == 3) {
+    if (from.source.kind == SourceKind::kParameter && Visits(group(s, from.source.from))) {
       reads.push_back(WeightsOf(s, from.source.from));
     }
     if (input.again) reads.push_back(Get({BufferKind::kLocal, s, input.local, microbatch, 1}));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,9 @@ class SegmentEmitter {
   }
   BufferId WeightsOf(int s, int g);
   BufferId AddSum(int s, int l, const Buffer& buffer, std::vector<BufferId> terms);
+  void BringWeights(int s, int g, Half half, int microbatch);
+  std::vector<int> SpilledOf(int s, int shard) const;
+  void EnterShard(int s, const Segment& at, Half half, int microbatch);
   void GatherFor(int s, int g);
   void GatherAgain(int s, int g, int microbatch);
   int NextBackward(int s, int g) const;
@@ -69,6 +73,7 @@ class SegmentEmitter {
   std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
   std::vector<int> gather_order_;
   int next_gather_ = 0;
+  std::tuple<int, int, bool, int> entered_{-1, -1, false, -1};  // stage, shard, forward, micro-batch
 };
 
 }  // namespace heddle

@@ -107,16 +107,32 @@ class Splitter {
   struct Place {
     int block = -1;
     int unit = -1;
+    int shard = 0;
     bool operator==(const Place&) const = default;
   };
 
   Place PlaceOf(NodeId id, Phase phase) const {
     int block = model_.block_of[id.index()];
     if (phase != Phase::kMain || block < 0) return {};
-    bool chain = model_.blocks[static_cast<size_t>(block)].chain >= 0;
-    RecomputePolicy policy = stage_.recompute[static_cast<size_t>(block - stage_.first_block)];
-    bool again = IsRecomputed(model_, id, policy);
-    return {chain ? block : -1, again ? block : -1};
+    int shard = ShardOf(stage_, block);
+    bool chain = IsChain(block);
+    if (IsRecomputed(model_, id, PolicyOf(block))) return {chain ? block : -1, block, shard};
+    if (chain || !IsRecomputedSingle(block)) return {chain ? block : -1, -1, shard};
+    // Single nodes one after the other are recomputed together; their number is that of no block.
+    int first = block;
+    while (first > stage_.first_block && !IsChain(first - 1) && IsRecomputedSingle(first - 1) &&
+           ShardOf(stage_, first - 1) == shard)
+      --first;
+    return {-1, static_cast<int>(model_.blocks.size()) + first, shard};
+  }
+
+  bool IsChain(int block) const { return model_.blocks[static_cast<size_t>(block)].chain >= 0; }
+  RecomputePolicy PolicyOf(int block) const {
+    return stage_.recompute[static_cast<size_t>(block - stage_.first_block)];
+  }
+  // Between the visits of a shard nothing of it is to stay, of nodes outside chains neither.
+  bool IsRecomputedSingle(int block) const {
+    return context_.plan.offload == Offload::kAll && PolicyOf(block) == RecomputePolicy::kFull;
   }
 
   void AddSegments(const std::vector<NodeId>& nodes, Phase phase) {
@@ -145,6 +161,7 @@ class Splitter {
     segment.phase = phase;
     segment.block = place.block;
     segment.unit = place.unit;
+    segment.shard = place.shard;
     out_.segments.push_back(std::move(segment));
   }
 

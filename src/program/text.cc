@@ -101,11 +101,14 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
   int64_t shard =
       Updates(stage, group, position) ? whole / GroupSize(stage.mesh, group.zero_axes) : 0;
   switch (buffer.kind) {
+    case BufferKind::kHostWeights:
+      return whole * SizeOf(precision.compute) + IndexBytes(stage, group, position);
     case BufferKind::kWeights:
       return (group.zero == 3 ? shard : weights) * SizeOf(precision.compute) +
              IndexBytes(stage, group, position);
     case BufferKind::kGathered:
-      return weights * SizeOf(precision.compute);
+      return weights * SizeOf(precision.compute) +
+             (group.spilled ? IndexBytes(stage, group, position) : 0);
     case BufferKind::kReduced:
       return shard * SizeOf(precision.gradients);
     case BufferKind::kOptimizer:
@@ -236,6 +239,8 @@ std::string BufferName(const Program& program, const Buffer& buffer) {
       return of_group("optimizer");
     case BufferKind::kHostOptimizer:
       return of_group("optimizer on the host,");
+    case BufferKind::kHostWeights:
+      return of_group("weights on the host,");
     default:
       return "report";
   }

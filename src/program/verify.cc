@@ -16,7 +16,9 @@ void Findings::Add(const Program& program, size_t r, size_t i, const std::string
 }
 
 bool IsPersistent(const Program& program, const Buffer& buffer) {
-  if (buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kHostOptimizer) return true;
+  if (buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kHostOptimizer ||
+      buffer.kind == BufferKind::kHostWeights)
+    return true;
   const StageProgram& stage = program.stages[static_cast<size_t>(buffer.stage)];
   if (buffer.kind == BufferKind::kOptimizer) {
     return !stage.groups[static_cast<size_t>(buffer.index)].offloaded;

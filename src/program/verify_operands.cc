@@ -51,7 +51,7 @@ class OperandCheck {
   Wanted At(int l, int microbatch, bool any_version) const {
     const Local& at = local(l);
     if (at.source.kind == SourceKind::kParameter) {
-      bool gathered = group(at.source.from).zero == 3;
+      bool gathered = Visits(group(at.source.from));
       BufferKind kind = gathered ? BufferKind::kGathered : BufferKind::kWeights;
       return {Buffer{kind, now().stage, at.source.from, -1, 0}, gathered};
     }
@@ -251,7 +251,7 @@ class OperandCheck {
     }
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained)
+        if (stage(s).groups[g].trained && !stage(s).groups[g].spilled)
           reads.push_back({FinalGradients(program_, s, static_cast<int>(g)), false});
       }
     }
@@ -259,9 +259,16 @@ class OperandCheck {
   }
   Wanted ReportOf() const { return {Buffer{BufferKind::kReport, run_.home(), 0, -1, 0}, false}; }
 
+  bool IsOfHostWeights() const {
+    return now().adds.size() == 1 &&
+           run_.buffers[now().adds[0].index()].kind == BufferKind::kHostWeights;
+  }
+
   void CheckGroup() {
     Wanted weights = Of(BufferKind::kWeights), reduced = Of(BufferKind::kReduced);
     int zero = group(now().index).zero;
+    bool spilled = group(now().index).spilled;
+    Wanted gathered{Of(BufferKind::kGathered).buffer, true};
     switch (now().op) {
       case Opcode::kReduceGradients: {
         WantedList none, made = {reduced};
@@ -271,14 +278,22 @@ class OperandCheck {
       case Opcode::kReduceShards:
         return Compare({reduced}, {Of(BufferKind::kReduced, -1, 1)}, {});
       case Opcode::kUpdate:
+        if (spilled) {
+          return Compare({{FinalGradients(program_, now().stage, now().index), false}, gathered}, {},
+                         {gathered, Of(BufferKind::kOptimizer)});
+        }
         return Compare({{FinalGradients(program_, now().stage, now().index), false}, ReportOf()},
                        {}, {weights, Of(BufferKind::kOptimizer)});
       case Opcode::kFetch:
+        if (spilled && !now().writes.empty())
+          return Compare({Of(BufferKind::kHostWeights)}, {gathered}, {});
         return Compare({Of(BufferKind::kHostOptimizer)}, {}, {Of(BufferKind::kOptimizer)});
       case Opcode::kEvict:
+        if (spilled && IsOfHostWeights()) {
+          return Compare({gathered}, {}, {Of(BufferKind::kHostWeights)});
+        }
         return Compare({Of(BufferKind::kOptimizer)}, {}, {Of(BufferKind::kHostOptimizer)});
       default: {
-        Wanted gathered{Of(BufferKind::kGathered).buffer, true};
         if (zero == 3) return Compare({weights}, {gathered}, {});
         if (zero == 0 && group(now().index).server < 0) Wrong("gathers weights that are not split");
         return Compare({weights}, {}, {weights});

@@ -145,7 +145,7 @@ class TrainingCheck {
       if (at.op == Opcode::kReport) ++reports_;
       if (at.op == Opcode::kSyncTied) ++syncs_[at.index];
       if (at.op == Opcode::kUpdate) ++updates_[key];
-      if (at.op == Opcode::kFetch && !updates_.count(key)) ++fetches_[key];
+      if (at.op == Opcode::kFetch && !updates_.count(key) && !at.adds.empty()) ++fetches_[key];
       if (at.op == Opcode::kEvict && updates_.count(key)) ++evictions_[key];
       if (at.op == Opcode::kAddGradient) ++added_[key];
       if (at.op == Opcode::kFactorGradient) ++computed_[{at.stage, at.index, at.microbatch}];
@@ -205,7 +205,8 @@ class TrainingCheck {
     times("gathered after its update", gathers_[{s, g}],
           group.trained && (group.zero == 1 || group.zero == 2 || group.server >= 0) ? 1 : 0);
     times("fetched before its update", fetches_[{s, g}], group.offloaded ? 1 : 0);
-    times("evicted after its update", evictions_[{s, g}], group.offloaded ? 1 : 0);
+    times("evicted after its update", evictions_[{s, g}],
+          (group.offloaded ? 1 : 0) + (group.offloaded && group.spilled ? 1 : 0));
     bool any = false;
     for (int m = -1; m < program_.microbatches; ++m) {
       bool there = gradients_.count({s, g, m}) != 0;

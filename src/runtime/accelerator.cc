@@ -33,6 +33,16 @@ void WaitFor(const c10::Stream& stream) {
   c10::impl::VirtualGuardImpl(stream.device_type()).synchronizeStream(stream);
 }
 
+c10::Stream CurrentStream(at::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+void OrderStreams(const c10::Stream& first, const c10::Stream& then) {
+  c10::Event passed(first.device_type());
+  passed.record(first);
+  passed.block(then);
+}
+
 StreamScope::StreamScope(const std::optional<c10::Stream>& stream) {
   if (!stream) return;
   c10::impl::VirtualGuardImpl guard(stream->device_type());

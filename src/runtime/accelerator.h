@@ -25,6 +25,11 @@ std::optional<c10::Stream> NewStream(at::Device device);
 // Waits until all that was started on the stream is done.
 void WaitFor(const c10::Stream& stream);
 
+// The one this thread starts work on.
+c10::Stream CurrentStream(at::Device device);
+// What `then` is given from now on waits for what `first` was given so far.
+void OrderStreams(const c10::Stream& first, const c10::Stream& then);
+
 // While it lives, what this thread starts goes to the stream, where there is one.
 class StreamScope {
  public:

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "program/text.h"
 #include "runtime/executor_internal.h"
 #include "runtime/supervisor/rank_table.h"
@@ -36,12 +37,12 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
       buffers_(run_.buffers.size()),
       pending_by_buffer_(run_.buffers.size(), kNothing),
       scratch_(program.model.graph.values.size()),
-      stream_(NewStream(options_.device)),
+      stream_(options_.compute ? options_.compute : NewStream(options_.device)),
       origin_(MonotonicSeconds()) {
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(stream_);
-  host_.copies = NewStream(options_.device);
+  host_.copies = options_.copies ? options_.copies : NewStream(options_.device);
   OpenGroups();
   for (int s : run_.stages) {
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {
@@ -60,6 +61,14 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   PrepareSegments();
   at::TensorOptions number = at::TensorOptions(at::kDouble).device(options_.device);
   factors_.lr = at::zeros({}, number);
+  for (int s : run_.stages) {
+    for (const ParameterGroup& group : stage(s).groups) spills_ = spills_ || group.spilled;
+  }
+  if (spills_ && options_.clip_norm > 0) {
+    ThrowInput(
+        "clipping gradients with offload all: shards are updated before the norm of all gradients "
+        "is known; leave one of them out");
+  }
   if (program.precision.compute == DType::kF16 || program.precision.gradients == DType::kF16)
     loss_scale_.emplace(options_.device);
   if (stream_) {
@@ -103,7 +112,17 @@ void Executor::LoadConstants(const ConstantSource& constants) {
 }
 
 StepRecord Executor::RunStep(int64_t step) {
-  AllocationMeter::Scope metered(meter_);
+  BeginStep(step);
+  {
+    AllocationMeter::Scope metered(*metered_);
+    StreamScope streamed(stream_);
+    RunOrReplay();
+  }
+  return EndStep();
+}
+
+void Executor::BeginStep(int64_t step) {
+  AllocationMeter::Scope metered(*metered_);
   StreamScope streamed(stream_);
   step_ = step;
   batches_.clear();
@@ -111,15 +130,24 @@ StepRecord Executor::RunStep(int64_t step) {
   meter_.ResetPeak();
   if (stream_) ResetPeakMemory(options_.device);
   kind_seconds_.fill(0);
-  double start = step_start_ = charged_until_ = MonotonicSeconds();
+  step_start_ = charged_until_ = MonotonicSeconds();
   first_event_ = trace_.events.size();
   factors_.lr.fill_(options_.lr ? options_.lr(step_) : options_.optimizer.lr);
+  if (spills_) {  // updates do not wait for the report
+    factors_.scale = at::ones_like(factors_.lr);
+    factors_.skip = at::zeros_like(factors_.lr);
+    early_squares_ = at::zeros_like(factors_.lr);
+  }
   if (options_.slot != nullptr) options_.slot->At(step, 0);
   if (inputs_) inputs_->Begin(step);
-  RunOrReplay();
+}
+
+StepRecord Executor::EndStep() {
+  AllocationMeter::Scope metered(*metered_);
+  StreamScope streamed(stream_);
   StepRecord record = ReadReport();
-  record.step = step;
-  record.seconds = charged_until_ - start;
+  record.step = step_;
+  record.seconds = charged_until_ - step_start_;
   if (clock_) ReadClock();
   record.host_seconds = host_seconds_;
   record.peak_memory_bytes = stream_ ? MemoryOf(options_.device).peak : meter_.peak();
@@ -127,9 +155,14 @@ StepRecord Executor::RunStep(int64_t step) {
   return record;
 }
 
-void Executor::RunInstructions() {
-  if (clock_) clock_->Mark(0);
-  for (size_t i = 0; i < run_.instructions.size(); ++i) {
+void Executor::RunInstructions(size_t first, size_t last) {
+  if (clock_ && first == 0) clock_->Mark(0);
+  for (size_t i = first; i < last; ++i) {
+    if (!fetched_.empty() && fetched_[i]) {
+      fetched_[i] = false;
+      if (clock_) clock_->Mark(i + 1);
+      continue;
+    }
     const Instruction& instruction = run_.instructions[i];
     running_ = instruction.op;
     if (options_.slot != nullptr) options_.slot->At(step_, i);
@@ -145,6 +178,7 @@ void Executor::RunInstructions() {
     if (!IsInFlight(i)) CloseEvent(event, begin);
     SampleMemory();
   }
+  if (last < run_.instructions.size()) return;
   FinishAll();
   if (options_.trace) SampleMemory();
 }
@@ -234,6 +268,11 @@ void Executor::FinishOperands(const Instruction& i) {
         Finish(pending_by_buffer_[id.index()]);
     }
   }
+  if (!spills_) return;
+  for (BufferId id : i.reads) {
+    if (!id.valid() || run_.buffers[id.index()].kind != BufferKind::kGathered) continue;
+    store(run_.buffers[id.index()].stage, run_.buffers[id.index()].index).WeightsArrived();
+  }
 }
 
 void Executor::Execute(size_t index) {
@@ -288,10 +327,18 @@ void Executor::Execute(size_t index) {
       GatherWeights(i, index);
       break;
     case Opcode::kFetch:
-      store(i.stage, i.index).Fetch();
+      if (i.writes.empty()) {
+        store(i.stage, i.index).Fetch();
+      } else {
+        store(i.stage, i.index).FetchWeights();
+      }
       break;
     case Opcode::kEvict:
-      store(i.stage, i.index).Evict();
+      if (run_.buffers[i.adds[0].index()].kind == BufferKind::kHostWeights) {
+        store(i.stage, i.index).EvictWeights();
+      } else {
+        store(i.stage, i.index).Evict();
+      }
       break;
   }
   // MPI moves on inside its calls only: what is in flight gets a push after every piece of work.

@@ -44,6 +44,8 @@ struct ExecutorOptions {
   RankSlot* slot = nullptr;    // where to say which instruction it is at; null: nowhere
   bool capture = true;         // on CUDA: repeat a step as one graph, where that is possible
   const Mask* mask = nullptr;  // of what the program prunes; outlives the executor
+  // Streams of the device that executors share which take turns on it; none: streams of its own.
+  std::optional<c10::Stream> compute = std::nullopt, copies = std::nullopt;
 };
 
 class Executor {
@@ -55,6 +57,18 @@ class Executor {
 
   // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
   StepRecord RunStep(int64_t step);
+
+  // The same in pieces: visits to shards (DeviceProgram::visits), one after the other, between which the device may do
+  // something else. A visit returns when the device has done it.
+  void BeginStep(int64_t step);
+  void RunVisit(int visit);
+  StepRecord EndStep();
+  // What the visit fetches comes now; another thread may call it while no visit of this executor runs.
+  void Prefetch(int visit, AllocationMeter& meter);
+  // All that is on the device goes to the host, or comes back: between visits, and of programs alone that keep nothing
+  // for backward from one visit to another. What is made from now on counts for that meter.
+  void Vacate();
+  void Return(AllocationMeter& meter);
 
   // Why steps are not repeated as a graph; empty where they are, or will be.
   const std::string& not_captured() const { return not_captured_; }
@@ -86,8 +100,10 @@ class Executor {
   void PrepareSegments();
   void LoadConstants(const ConstantSource& constants);
 
-  void RunInstructions();
+  void RunInstructions(size_t first, size_t last);
+  void RunInstructions() { RunInstructions(0, run_.instructions.size()); }
   void RunOrReplay();
+  std::pair<size_t, size_t> VisitRange(int visit) const;
   std::string WhyNotCaptured() const;
   void FinishReport(const at::Tensor& sums);
   StepRecord ReadReport();
@@ -170,6 +186,8 @@ class Executor {
   std::vector<at::Tensor> scratch_;  // per value
   std::map<int, Batch> batches_;     // by micro-batch: rows at hand
   double loss_ = 0;
+  std::vector<bool> fetched_;           // by instruction: done ahead by Prefetch
+  bool away_ = false;                   // between Vacate and Return
   std::optional<c10::Stream> stream_;   // where all work of a device but the CPU goes
   std::unique_ptr<StepInputs> inputs_;  // of such a device
   std::unique_ptr<StepClock> clock_;    // of such a device: its time, not the host's
@@ -182,12 +200,15 @@ class Executor {
   std::optional<LossScale> loss_scale_;
   at::Tensor unscale_;  // of the gradients of this step, with a loss scale
   UpdateFactors factors_;
+  bool spills_ = false;       // some group is
+  at::Tensor early_squares_;  // f64: of the gradients of groups that were updated before the report
   at::Tensor report_;  // f64: loss, norm, whether the update was skipped
   std::vector<ParameterPart> gradients_;
   std::vector<size_t> gradient_buffers_;  // those that hold gradients of whole groups
   int64_t most_gradient_bytes_ = 0;
   int64_t first_step_ = -1;  // that was run
   AllocationMeter meter_;
+  AllocationMeter* metered_ = &meter_;  // that of the device it is on
   std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
   double host_seconds_ = 0;                                    // see StepRecord
   Opcode running_ = Opcode::kLoad;

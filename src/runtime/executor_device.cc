@@ -21,7 +21,7 @@ std::string Executor::WhyNotCaptured() const {
   if (program_.device_count() > 1) return "ranks meet on the host during a step";
   if (options_.trace || options_.keep_gradients) return "instructions are looked at one by one";
   for (const Instruction& i : run_.instructions) {
-    if (i.op == Opcode::kFetch) return "optimizer state comes from the host";
+    if (i.op == Opcode::kFetch) return "state comes from the host";
   }
   for (const Node& node : program_.model.graph.nodes) {
     if (DrawsNumbers(node.op)) return "'" + node.op + "' draws other numbers in every step";
@@ -76,6 +76,7 @@ StepRecord Executor::ReadReport() {
   record.skipped = read[2].item<double>() != 0;
   if (loss_scale_) record.loss_scale = loss_scale_->state().scale;
   if (std::isfinite(loss_)) return record;
+  if (spills_) StopNotFinite();  // what was spilled has been updated
   // The weights are as they were: the same step again, to look for what is not finite.
   look_closer_ = true;
   if (inputs_) inputs_->Begin(step_);

@@ -134,6 +134,7 @@ void Executor::Report(const Instruction& i, size_t index) {
                                  : group.SquaredNorm(FinalGradients(id)));
     }
   }
+  if (spills_) squares.add_(early_squares_);
   StartCollective(index, i, Reduction::kSum, sums, sums, [this, sums] { FinishReport(sums); });
 }
 
@@ -211,8 +212,13 @@ void Executor::StopNotFinite() {
 
 void Executor::Update(const Instruction& i) {
   GroupStore& group = store(i.stage, i.index);
-  if (IsAsAdded(i.reads[0])) return group.UpdateFromAdded(factors_);
+  bool early = stage(i.stage).groups[static_cast<size_t>(i.index)].spilled && options_.measure_norm;
+  if (IsAsAdded(i.reads[0])) {
+    if (early) early_squares_.add_(group.SquaredNormOfAdded());
+    return group.UpdateFromAdded(factors_);
+  }
   at::Tensor reduced = FinalGradients(i.reads[0]);
+  if (early) early_squares_.add_(group.SquaredNorm(reduced));
   if (options_.keep_gradients) KeepGradients(i, reduced);
   group.Update(reduced, factors_);
 }

@@ -1,18 +1,9 @@
 #include "runtime/host_rows.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include "base/check.h"
 #include "runtime/accelerator.h"
 
 namespace heddle {
-namespace {
-
-c10::Stream CurrentStream(at::Device device) {
-  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-}
-
-}  // namespace
 
 HostRows::HostRows(int64_t rows, int64_t elements, at::Device device,
                    const std::optional<c10::Stream>& copies, const AllocationMeter& meter)
@@ -33,22 +24,27 @@ void HostRows::Fetch() {
 
 at::Tensor HostRows::Arrived() {
   HEDDLE_CHECK(there_.defined(), "what is to be used was not fetched");
-  if (copies_) Order(*copies_, CurrentStream(device_));
+  if (copies_) OrderStreams(*copies_, CurrentStream(device_));
   return there_;
 }
 
 void HostRows::Evict() {
   HEDDLE_CHECK(there_.defined(), "what is to be evicted is not there");
-  if (copies_) Order(CurrentStream(device_), *copies_);
+  if (copies_) OrderStreams(CurrentStream(device_), *copies_);
   StreamScope copying(copies_);
   host_.copy_(there_, /*non_blocking=*/true);
   there_.reset();
 }
 
-void HostRows::Order(const c10::Stream& first, const c10::Stream& then) {
-  c10::Event passed(device_.type());
-  passed.record(first);
-  passed.block(then);
+at::Tensor ToHost(const at::Tensor& there) {
+  at::TensorOptions options = there.options().device(at::kCPU);
+  if (!there.is_cpu()) options = options.pinned_memory(true);
+  return at::empty(there.sizes(), options).copy_(there, /*non_blocking=*/true);
+}
+
+at::Tensor FromHost(const at::Tensor& host, at::Device device) {
+  at::TensorOptions options = host.options().device(device).pinned_memory(false);
+  return at::empty(host.sizes(), options).copy_(host, /*non_blocking=*/true);
 }
 
 }  // namespace heddle

@@ -34,11 +34,14 @@ class HostRows {
   void Evict();
 
  private:
-  void Order(const c10::Stream& first, const c10::Stream& then);
-
   at::Tensor host_, there_;
   at::Device device_;
   std::optional<c10::Stream> copies_;
 };
+
+// A copy in the memory of the host, pinned where the device is another than the CPU; and one on the device. The copies
+// are made on the current stream; the host waits for neither.
+at::Tensor ToHost(const at::Tensor& there);
+at::Tensor FromHost(const at::Tensor& host, at::Device device);
 
 }  // namespace heddle

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "runtime/accelerator.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/packing.h"
 #include "runtime/tiles.h"
@@ -33,7 +34,8 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
                        at::Device on, const OptimizerOptions& optimizer,
                        const WeightSource& weights, const HostSide& host, const Mask* mask)
     : group_(program.stages[static_cast<size_t>(stage_index)].groups[static_cast<size_t>(group)]),
-      compute_(ToTorch(program.precision.compute)) {
+      compute_(ToTorch(program.precision.compute)),
+      host_(host) {
   const StageProgram& stage = program.stages[static_cast<size_t>(stage_index)];
   Position position = PositionIn(stage, device);
   bool first_holder =
@@ -97,11 +99,88 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
   added_.resize(slots_.size());
   owned_.assign(slots_.size(), false);
   optimizer_ = std::make_unique<Optimizer>(optimizer);
+  if (group_.spilled) Spill();
   if (!group_.offloaded) return;
   int64_t rows = optimizer_->moments() + (same_ ? 0 : 1);
   rows_ = std::make_unique<HostRows>(rows, chunk_, on, host.copies, host.meter);
   if (!same_) rows_->host()[0].copy_(master_);
   UseRows(rows_->host());
+}
+
+// Weights go to the host, where they are unless they are fetched.
+void GroupStore::Spill() {
+  AllocationMeter::Scope counted(host_.meter);
+  if (!pruned_) {
+    host_weights_ = ToHost(flat_.detach());
+  } else {
+    at::TensorOptions options = flat_.options().device(at::kCPU);
+    if (!flat_.is_cpu()) options = options.pinned_memory(true);
+    host_weights_ = at::zeros({kept_elements_}, options);
+    for (Slot& slot : slots_) {
+      host_weights_.narrow(0, slot.offset, slot.elements)
+          .copy_(KeptOf(slot, flat_.detach().narrow(0, slot.first, slot.weights)));
+      host_index_.push_back(slot.index.defined() ? ToHost(slot.index) : at::Tensor());
+    }
+  }
+  if (!flat_.is_cpu()) WaitFor(CurrentStream(flat_.device()));
+  ReleaseWhole();
+}
+
+void GroupStore::FetchWeights() {
+  StreamScope copying(host_.copies);
+  ResizeStorage(flat_, flat_elements_);
+  at::Tensor flat = flat_.variable_data();
+  if (!pruned_) {
+    flat.copy_(host_weights_, /*non_blocking=*/true);
+    return;
+  }
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (host_index_[s].defined())
+      slots_[s].index = host_index_[s].to(flat.device(), /*non_blocking=*/true, /*copy=*/true);
+  }
+  at::Tensor kept = at::empty(host_weights_.sizes(), flat.options());
+  kept.copy_(host_weights_, /*non_blocking=*/true);
+  flat.zero_();
+  Expand(kept);
+}
+
+void GroupStore::WeightsArrived() {
+  if (host_.copies) OrderStreams(*host_.copies, CurrentStream(flat_.device()));
+}
+
+void GroupStore::EvictWeights() {
+  if (host_.copies) OrderStreams(CurrentStream(flat_.device()), *host_.copies);
+  StreamScope copying(host_.copies);
+  at::NoGradGuard no_grad;
+  at::Tensor flat = flat_.detach();
+  if (!pruned_) {
+    host_weights_.copy_(flat, /*non_blocking=*/true);
+    return;
+  }
+  for (const Slot& slot : slots_) {
+    host_weights_.narrow(0, slot.offset, slot.elements)
+        .copy_(KeptOf(slot, flat.narrow(0, slot.first, slot.weights)), /*non_blocking=*/true);
+  }
+}
+
+void GroupStore::Vacate() {
+  for (at::Tensor& gradient : added_) {
+    if (gradient.defined()) gradient = ToHost(gradient);
+  }
+  if (group_.spilled) return;
+  at::Tensor flat = flat_.variable_data();
+  host_weights_ = ToHost(flat);
+  ResizeStorage(flat_, 0);
+}
+
+void GroupStore::Return() {
+  for (at::Tensor& gradient : added_) {
+    if (gradient.defined()) gradient = FromHost(gradient, flat_.device());
+  }
+  if (group_.spilled) return;
+  ResizeStorage(flat_, flat_elements_);
+  flat_.variable_data().copy_(host_weights_, /*non_blocking=*/true);
+  host_weights_.reset();
 }
 
 // Master weights and moments are these from now on.
@@ -348,7 +427,7 @@ std::vector<StatePart> GroupStore::State() const {
                      slot.tile,
                      slot.covered,
                      index,
-                     {master_.narrow(0, flat.begin - begin_, flat.size()).detach(),
+                     {MasterFlat().narrow(0, flat.begin - begin_, flat.size()).detach(),
                       Moment(state.first, s, flat), Moment(state.second, s, flat)}});
   }
   return parts;
@@ -379,9 +458,20 @@ at::Tensor GroupStore::WholeToFill() {
   return flat_.variable_data();
 }
 
-at::Tensor GroupStore::HeldFlat() const { return chunk_ == 0 && same_ ? flat_.detach() : master_; }
+at::Tensor GroupStore::HeldFlat() const {
+  return chunk_ == 0 && same_ ? flat_.detach() : MasterFlat();
+}
 
-void GroupStore::ReleaseWhole() { ResizeStorage(flat_, 0); }
+void GroupStore::ReleaseWhole() {
+  if (group_.spilled) {
+    // What is fetched next may have the memory once the current stream has passed.
+    if (host_.copies) OrderStreams(CurrentStream(flat_.device()), *host_.copies);
+    for (size_t s = 0; s < host_index_.size(); ++s) {
+      if (host_index_[s].defined()) slots_[s].index = host_index_[s];
+    }
+  }
+  ResizeStorage(flat_, 0);
+}
 
 StateBytes GroupStore::Memory() const {
   at::Device on = flat_.device();
@@ -394,7 +484,7 @@ StateBytes GroupStore::Memory() const {
     bytes.master = same_ ? 0 : StorageBytes({master_}, on);
     bytes.moments = StorageBytes(moments, on);
   }
-  bytes.index = StorageBytes(index, on);
+  if (!group_.spilled) bytes.index = StorageBytes(index, on);
   return bytes;
 }
 

@@ -83,6 +83,16 @@ class GroupStore {
   void Fetch() { rows_->Fetch(); }
   void Evict();
 
+  // Of a group that is spilled: its weights come, are there for what the current stream does next, and go back. Its copy
+  // on the device is given up by ReleaseWhole.
+  void FetchWeights();
+  void WeightsArrived();
+  void EvictWeights();
+
+  // Gradients so far, and weights that are not spilled, go to the host or come back.
+  void Vacate();
+  void Return();
+
   // ZeRO: this device's chunk of the weights; a whole flat tensor to fill (a server's is full); once it is; and afterwards.
   at::Tensor Chunk() const;
   at::Tensor WholeToFill();
@@ -91,7 +101,8 @@ class GroupStore {
 
   // What this device holds of each parameter, in fp32 (the master weights, of chunks too).
   std::vector<ParameterPart> Parts(const at::Tensor& whole_flat) const;
-  at::Tensor MasterFlat() const { return master_; }
+  // Where they are when no update is going on: of a group that is spilled, on the host.
+  at::Tensor MasterFlat() const { return group_.spilled && same_ ? host_weights_ : master_; }
   // The master weights; where the server has them, the weights that it sent, or nothing if they are narrower.
   at::Tensor HeldFlat() const;
 
@@ -126,6 +137,7 @@ class GroupStore {
   at::Tensor KeptOf(const Slot& slot, const at::Tensor& dense) const;
   void Expand(const at::Tensor& whole);
   void FindCovered();
+  void Spill();
   Block InChunk(const Slot& slot) const;
   at::Tensor ChunkOf(const WeightSource& source) const;
   at::Tensor Moment(const std::vector<at::Tensor>& moments, size_t slot, Block flat) const;
@@ -153,6 +165,10 @@ class GroupStore {
   std::unique_ptr<Optimizer> optimizer_;
   bool by_slot_ = false;            // its moments are per slot, not one of the chunk
   std::unique_ptr<HostRows> rows_;  // offloaded: master weights (unless `same_`), then moments
+  const HostSide& host_;
+  // Spilled: the weights that are kept, and of pruned ones the index of each slot.
+  at::Tensor host_weights_;
+  std::vector<at::Tensor> host_index_;
 };
 
 }  // namespace heddle

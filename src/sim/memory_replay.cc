@@ -155,8 +155,11 @@ class Player {
         return {at.locals[index], MemoryKind::kActivations};
       case BufferKind::kWeights:
         return {at.groups[index].weights, MemoryKind::kWeights};
-      case BufferKind::kGathered:
-        return {at.groups[index].gathered, MemoryKind::kBuffers};
+      case BufferKind::kGathered: {
+        const StageProgram& in = model_.program().stages[static_cast<size_t>(buffer.stage)];
+        return {at.groups[index].gathered,
+                in.groups[index].spilled ? MemoryKind::kWeights : MemoryKind::kBuffers};
+      }
       case BufferKind::kWeightGradients:
         return {at.groups[index].gradients, MemoryKind::kGradients};
       case BufferKind::kReduced:
@@ -164,6 +167,7 @@ class Player {
       case BufferKind::kOptimizer:
         return {at.groups[index].optimizer, MemoryKind::kOptimizer};
       case BufferKind::kHostOptimizer:
+      case BufferKind::kHostWeights:
         return {0, MemoryKind::kOptimizer};  // not on the device
       default:
         return {2 * SizeOf(DType::kF64), MemoryKind::kBuffers};

@@ -129,7 +129,8 @@ int64_t HostBytes(const Program& program, int64_t device) {
   int64_t bytes = 0;
   for (BufferId id : run.persistent) {
     const Buffer& buffer = run.buffers[id.index()];
-    if (buffer.kind == BufferKind::kHostOptimizer) bytes += BufferBytes(program, buffer, device);
+    if (buffer.kind == BufferKind::kHostOptimizer || buffer.kind == BufferKind::kHostWeights)
+      bytes += BufferBytes(program, buffer, device);
   }
   return bytes;
 }
