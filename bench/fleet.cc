@@ -1,0 +1,273 @@
+// Many models on few devices. All figures are simulated; nothing here runs a model.
+//
+//   policies    against the exact optimum of small random fleets
+//   hydra       the workloads of Hydra (arXiv 2110.08633) on 8 devices of 11 and of 16 GB: 12 GPT-2 XL and 12 ViT tasks,
+//               beside model parallelism, pipelining each model in turn, and a model per device where that fits
+//
+//   build/bench/fleet [policies] [hydra]      (default: all)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "cluster/select.h"
+#include "cluster/topology.h"
+#include "cluster/yaml.h"
+#include "fleet/exact.h"
+#include "fleet/random_jobs.h"
+#include "fleet/shards.h"
+#include "fleet/simulate.h"
+#include "frontend/load.h"
+#include "plan/expert.h"
+#include "program/lower.h"
+#include "sim/simulate.h"
+
+namespace heddle {
+namespace {
+
+void ComparePolicies() {
+  constexpr uint64_t kCases = 1000;
+  fmt::print(
+      "policies against the exact optimum: {} random fleets of 2-3 devices, 2-5 jobs of 1-5 runs "
+      "of 1-9 s\n",
+      kCases);
+  struct Ratios {
+    double sum = 0, worst = 1;
+    int64_t optimal = 0;
+  };
+  std::vector<Ratios> ratios(AllPolicies().size());
+  uint64_t proved = 0;
+  for (uint64_t seed = 0; seed < kCases; ++seed) {
+    SmallFleet fleet = RandomFleet(seed);
+    ExactSchedule exact = SolveExactly(fleet.jobs, fleet.devices);
+    if (!exact.proved) continue;
+    ++proved;
+    for (size_t p = 0; p < ratios.size(); ++p) {
+      FleetResult result = SimulateFleet(
+          fleet.Works(), {.devices = fleet.devices, .double_buffering = false}, AllPolicies()[p]);
+      double ratio = result.makespan / exact.makespan;
+      ratios[p].sum += ratio;
+      ratios[p].worst = std::max(ratios[p].worst, ratio);
+      ratios[p].optimal += ratio == 1;
+    }
+  }
+  for (size_t p = 0; p < ratios.size(); ++p) {
+    fmt::print("  {:<12} mean {:.3f}  worst {:.3f}  optimal in {} of {}\n", AllPolicies()[p].name,
+               ratios[p].sum / static_cast<double>(proved), ratios[p].worst, ratios[p].optimal,
+               proved);
+  }
+}
+
+struct Task {
+  std::string name, model;
+  int64_t samples = 0, batch = 0;
+  int64_t steps() const { return (samples + batch - 1) / batch; }
+};
+
+// WikiText-2 has 2.4 M tokens of GPT-2's vocabulary; CIFAR-10 50000 images, here at 224 x 224. One epoch each.
+std::vector<Task> GptTasks() {
+  std::vector<Task> tasks;
+  for (const char* rate : {"3e-4", "1e-4", "5e-5", "6e-5", "1e-5", "2e-5"}) {
+    for (int64_t batch : {16, 8}) {
+      tasks.push_back({fmt::format("gpt2-xl lr {} batch {}", rate, batch),
+                       fmt::format("gpt2-xl:seq=512,batch={}", batch), 2'400'000 / 512, batch});
+    }
+  }
+  return tasks;
+}
+
+std::vector<Task> VitTasks() {
+  struct Size {
+    const char* name;
+    const char* keys;
+  };
+  std::vector<Task> tasks;
+  for (const Size& size : {Size{"300M", "layers=24,hidden=1024,heads=16"},
+                           Size{"600M", "layers=32,hidden=1280,heads=16"},
+                           Size{"800M", "layers=34,hidden=1408,heads=16"},
+                           Size{"1B", "layers=42,hidden=1408,heads=16"},
+                           Size{"1.5B", "layers=48,hidden=1600,heads=16"},
+                           Size{"2B", "layers=48,hidden=1856,heads=16"}}) {
+    for (int64_t batch : {128, 256}) {
+      tasks.push_back({fmt::format("vit {} batch {}", size.name, batch),
+                       fmt::format("vit:{},classes=10,batch={}", size.keys, batch), 50'000, batch});
+    }
+  }
+  return tasks;
+}
+
+Cluster Machine(const std::string& device) {
+  return ClusterFromYaml(
+      fmt::format(
+          "nodes:\n  - {{device: {}, devices: 8, link: {{name: pcie3, bandwidth: 15.75 GB/s, "
+          "latency: 5 us}}, host_memory: 512 GiB}}\n",
+          device),
+      "bench");
+}
+
+constexpr double kReserve = 0.06;  // as in the search: contexts, libraries
+
+// A step of a model over all devices as stages, and whether it fits without moments.
+struct Staged {
+  double step = 0;
+  bool fits = false;
+};
+Staged InStages(const Model& model, const Cluster& cluster, int64_t stages, int64_t microbatches,
+                int64_t cap) {
+  Plan plan = ExpertPlan(model, cluster,
+                         {.pp = stages,
+                          .microbatches = microbatches,
+                          .schedule = "gpipe",
+                          .recompute = RecomputePolicy::kFull});
+  Program program = Lower(model, plan);
+  SimResult result = Simulate(program, cluster, {});
+  Staged out{result.step_seconds, true};
+  for (const DeviceResult& device : result.devices) {
+    out.fits = out.fits && device.peak_memory - device.memory.optimizer <= cap;
+  }
+  return out;
+}
+
+struct TaskCosts {
+  ModelCosts costs;
+  Staged naive, pipeline, alone;
+};
+
+// Jobs whole on a device each: the longest first.
+double TaskParallel(std::vector<double> seconds, int64_t devices) {
+  std::sort(seconds.rbegin(), seconds.rend());
+  std::vector<double> free(static_cast<size_t>(devices), 0);
+  for (double s : seconds) *std::min_element(free.begin(), free.end()) += s;
+  return *std::max_element(free.begin(), free.end());
+}
+
+TaskCosts CostsOf(const Task& task, const Cluster& cluster, int64_t cap) {
+  Model model = Analyse(LoadModel(task.model));
+  TaskCosts out;
+  out.costs = FindModelCosts(model, cluster, {.moments = 0});  // SGD, as Hydra
+  out.naive = InStages(model, cluster, 8, 1, cap);
+  out.pipeline = InStages(model, cluster, 8, 4, cap);
+  out.alone = InStages(model, Select(cluster, {0}), 1, 1, cap);
+  return out;
+}
+
+void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, TaskCosts>& costs,
+                    const std::vector<JobWork>& jobs, const FleetDevices& devices,
+                    const FleetResult& fleet) {
+  double naive = 0, pipeline = 0;
+  bool naive_fits = true, pipeline_fits = true;
+  std::vector<double> alone;
+  std::vector<JobWork> fitting;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    const TaskCosts& at = costs.at(tasks[t].model);
+    auto steps = static_cast<double>(tasks[t].steps());
+    naive += at.naive.step * steps;
+    pipeline += at.pipeline.step * steps;
+    naive_fits = naive_fits && at.naive.fits;
+    pipeline_fits = pipeline_fits && at.pipeline.fits;
+    if (!at.alone.fits) continue;
+    alone.push_back(at.alone.step * steps);
+    fitting.push_back(jobs[t]);
+  }
+  auto note = [](bool fits) { return fits ? "" : "  (some would not fit)"; };
+  fmt::print("  model parallelism, in turn          {:>10.0f} s  {:.2f}x as long{}\n", naive,
+             naive / fleet.makespan, note(naive_fits));
+  fmt::print("  pipelined (gpipe, 4 chunks), in turn {:>9.0f} s  {:.2f}x as long{}\n", pipeline,
+             pipeline / fleet.makespan, note(pipeline_fits));
+  if (alone.empty()) {
+    fmt::print("  a model per device                   none fits\n");
+    return;
+  }
+  double parallel = TaskParallel(alone, devices.devices);
+  double same = SimulateFleet(fitting, devices, *FindPolicy("lrtf")).makespan;
+  fmt::print(
+      "  a model per device, the {} that fit  {:>9.0f} s  {:.2f}x as long as these as shards "
+      "({:.0f} s)\n",
+      alone.size(), parallel, parallel / same, same);
+}
+
+void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::string& device) {
+  Cluster cluster = Machine(device);
+  const DeviceType& type = cluster.device_types.front();
+  auto cap = static_cast<int64_t>(static_cast<double>(type.memory.value) * (1 - kReserve));
+  std::map<std::string, TaskCosts> costs;
+  std::vector<const ModelCosts*> models;
+  for (const Task& task : tasks) {
+    if (costs.count(task.model) == 0) costs[task.model] = CostsOf(task, cluster, cap);
+  }
+  for (const Task& task : tasks) models.push_back(&costs[task.model].costs);
+  FleetShards shards = CutFleet(models, cap);
+  fmt::print("{} on 8 x {} ({}, host at {:.2f} GB/s), fp32, SGD: ", name, type.name,
+             FormatBytes(type.memory), type.host.bandwidth * 1e-9);
+  if (!shards.feasible) {
+    fmt::print("does not fit: {} needs {}\n", tasks[static_cast<size_t>(shards.worst)].name,
+               FormatBytes(Bytes{shards.needed}));
+    return;
+  }
+  fmt::print("buffer {}\n", FormatBytes(Bytes{shards.buffer}));
+  std::vector<JobWork> jobs;
+  int64_t host = 0;
+  std::string counts;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    jobs.push_back(WorkOf(*models[t], shards.ends[t]));
+    jobs.back().name = tasks[t].name;
+    jobs.back().steps = tasks[t].steps();
+    host += jobs.back().host_bytes;
+    counts += fmt::format(" {}", shards.ends[t].size());
+  }
+  fmt::print("  shards per task:{}; on the host {}\n", counts, FormatBytes(Bytes{host}));
+  FleetDevices devices{
+      .devices = 8, .host_bandwidth = type.host.bandwidth, .host_latency = type.host.latency};
+  for (const PolicyDef& policy : AllPolicies()) {
+    FleetResult result = SimulateFleet(jobs, devices, policy);
+    FleetBound bound = BoundOf(jobs, devices.devices);
+    fmt::print(
+        "  {:<12} makespan {:.0f} s, bound {:.0f} s (longest job {:.0f}, work {:.0f}): {:+.2f} %; "
+        "busy {:.1f} %\n",
+        policy.name, result.makespan, bound.seconds(), bound.longest_job, bound.work,
+        100 * (result.makespan / bound.seconds() - 1), 100 * result.utilisation());
+  }
+  FleetResult fleet = SimulateFleet(jobs, devices, *FindPolicy("lrtf"));
+  PrintBaselines(tasks, costs, jobs, devices, fleet);
+  FleetDevices plain = devices;
+  plain.double_buffering = false;
+  fmt::print("  without double buffering            {:>10.0f} s  {:.2f}x as long\n",
+             SimulateFleet(jobs, plain, *FindPolicy("lrtf")).makespan,
+             SimulateFleet(jobs, plain, *FindPolicy("lrtf")).makespan / fleet.makespan);
+  fmt::print("  devices ");
+  double one = 0;
+  for (int64_t count : {1, 2, 4, 8}) {
+    devices.devices = count;
+    double makespan = SimulateFleet(jobs, devices, *FindPolicy("lrtf")).makespan;
+    if (count == 1) one = makespan;
+    fmt::print("  {}: {:.2f}x (at most {:.2f})", count, one / makespan,
+               one / BoundOf(jobs, count).seconds());
+  }
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+int Main(const std::vector<std::string>& asked) {
+  auto wants = [&](const char* part) {
+    return asked.empty() || std::find(asked.begin(), asked.end(), part) != asked.end();
+  };
+  fmt::print("simulated; no figure here was measured on a device\n");
+  if (wants("policies")) ComparePolicies();
+  if (wants("hydra")) {
+    for (const char* device : {"gtx-1080ti", "v100-sxm2-16gb"}) {
+      RunWorkload("12 GPT-2 XL tasks", GptTasks(), device);
+      RunWorkload("12 ViT tasks", VitTasks(), device);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int count, char** arguments) { return heddle::Main({arguments + 1, arguments + count}); }

@@ -1,0 +1,327 @@
+#include "fleet/dispatch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+constexpr int kNone = -1;
+
+double Clock() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+enum class Place : uint8_t {
+  kAway,      // on no device: anyone may take it
+  kPromised,  // is being brought to a device, or has been
+  kRunning,
+  kResting,  // on the device that ran it last
+  kEnded
+};
+
+struct Job {
+  DispatchJob in;
+  Place place = Place::kAway;
+  int visit = 0;
+  int64_t step = 0, last_turn = 0;
+  bool to_end = false;
+  std::vector<double> seconds;  // per visit, the mean so far
+  std::vector<int64_t> runs;    // per visit
+};
+
+// What a device's second thread is to do.
+struct Copies {
+  int leaving = kNone, coming = kNone;
+  int visit = 0;  // of the one that comes
+};
+
+struct Device {
+  std::optional<Copies> order;
+  bool copying = false;
+  int promised = kNone;  // the job that comes, or has come
+  int resting = kNone;   // the job that is there and does not run
+};
+
+class Dispatcher {
+ public:
+  Dispatcher(const std::vector<DispatchJob>& jobs, const DispatchOptions& options,
+             const PolicyDef& policy, const OnStep& on_step)
+      : options_(options),
+        policy_(policy),
+        on_step_(on_step),
+        devices_(static_cast<size_t>(options.devices)),
+        began_(Clock()) {
+    out_.jobs.resize(jobs.size());
+    out_.busy.assign(devices_.size(), 0);
+    for (size_t j = 0; j < jobs.size(); ++j) {
+      Job job;
+      job.in = jobs[j];
+      job.step = out_.jobs[j].step = jobs[j].runner->first_step();
+      job.seconds = jobs[j].visit_seconds;
+      job.seconds.resize(static_cast<size_t>(jobs[j].runner->visits()), 0);
+      job.runs.assign(job.seconds.size(), 0);
+      jobs_.push_back(std::move(job));
+      if (jobs_[j].step >= jobs[j].steps) End(static_cast<int>(j));
+    }
+  }
+
+  FleetRun Run() {
+    std::vector<std::thread> threads;
+    for (size_t d = 0; d < devices_.size(); ++d) {
+      threads.emplace_back([this, d] { Work(static_cast<int>(d)); });
+      threads.emplace_back([this, d] { Copy(static_cast<int>(d)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    out_.seconds = Clock() - began_;
+    return std::move(out_);
+  }
+
+ private:
+  Device& device(int d) { return devices_[static_cast<size_t>(d)]; }
+  Job& job(int j) { return jobs_[static_cast<size_t>(j)]; }
+  DispatchedJob& out(int j) { return out_.jobs[static_cast<size_t>(j)]; }
+
+  // ---- What to run. The lock is held.
+
+  double Remaining(const Job& at) const {
+    double step = std::accumulate(at.seconds.begin(), at.seconds.end(), 0.0);
+    double rest = std::accumulate(at.seconds.begin() + at.visit, at.seconds.end(), 0.0);
+    return rest + static_cast<double>(at.in.steps - at.step - 1) * step;
+  }
+
+  // Jobs that a device may take: those on no device, that which rests there, and one that will.
+  int Choose(int d, int also = kNone) {
+    std::vector<JobState> candidates;
+    for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {
+      const Job& at = job(j);
+      bool here = device(d).resting == j || also == j;
+      if (at.place != Place::kAway && !here) continue;
+      double all = std::accumulate(at.seconds.begin(), at.seconds.end(), 0.0) *
+                   static_cast<double>(at.in.steps);
+      candidates.push_back({j, at.in.priority, all, Remaining(at), at.last_turn, here});
+    }
+    return candidates.empty() ? kNone : candidates[ChooseJob(policy_, candidates)].job;
+  }
+
+  bool AllEnded() const {
+    return std::all_of(jobs_.begin(), jobs_.end(),
+                       [](const Job& at) { return at.place == Place::kEnded; });
+  }
+
+  // The visit after the one at hand; none after the last of all.
+  std::optional<int> VisitAfter(const Job& at) const {
+    if (at.visit + 1 < static_cast<int>(at.seconds.size())) return at.visit + 1;
+    return at.step + 1 < at.in.steps ? std::optional(0) : std::nullopt;
+  }
+
+  // ---- The second thread of a device.
+
+  void Copy(int d) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return device(d).order || over_; });
+      if (!device(d).order) return;
+      Copies order = *device(d).order;
+      device(d).order.reset();
+      if (order.leaving != kNone) {
+        Guarded(lock, order.leaving, [&] { job(order.leaving).in.runner->Leave(); });
+        if (job(order.leaving).place != Place::kEnded) job(order.leaving).place = Place::kAway;
+        changed_.notify_all();
+      }
+      if (order.coming != kNone && job(order.coming).place != Place::kEnded) {
+        Guarded(lock, order.coming,
+                [&] { job(order.coming).in.runner->Prefetch(order.visit, d); });
+      }
+      device(d).copying = false;
+      changed_.notify_all();
+    }
+  }
+
+  void Order(int d, const Copies& copies) {
+    if (copies.leaving == kNone && copies.coming == kNone) return;
+    device(d).order = copies;
+    device(d).copying = true;
+    changed_.notify_all();
+  }
+
+  // Without the lock; an exception ends the job.
+  template <typename Body>
+  void Guarded(std::unique_lock<std::mutex>& lock, int j, const Body& body) {
+    std::string error;
+    lock.unlock();
+    try {
+      body();
+    } catch (const std::exception& thrown) {
+      error = thrown.what();
+    }
+    lock.lock();
+    if (error.empty() || job(j).place == Place::kEnded) return;
+    out(j).error = error;
+    End(j);
+  }
+
+  void End(int j) {
+    job(j).place = Place::kEnded;
+    out(j).finished = Clock() - began_;
+    out(j).remaining_seconds = 0;
+    out(j).device = kNone;
+    if (AllEnded()) over_ = true;
+    changed_.notify_all();
+  }
+
+  // ---- The worker of a device.
+
+  void Work(int d) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      int j = Take(lock, d);
+      if (j == kNone) return;
+      RunOne(lock, d, j);
+    }
+  }
+
+  // The next job of a device, which is there then, or on its way no more.
+  int Take(std::unique_lock<std::mutex>& lock, int d) {
+    for (;;) {
+      if (over_) return kNone;
+      if (int j = device(d).promised; j != kNone) {
+        if (device(d).copying) {
+          changed_.wait(lock);
+          continue;
+        }
+        device(d).promised = kNone;
+        if (job(j).place == Place::kEnded) continue;
+        return j;
+      }
+      // What is still leaving holds memory that the next one counts on.
+      int j = device(d).copying ? kNone : Choose(d);
+      if (j == kNone) {
+        // Its own job, where nobody else has one for it, goes on; otherwise something changes.
+        changed_.wait(lock);
+        continue;
+      }
+      return j;
+    }
+  }
+
+  void RunOne(std::unique_lock<std::mutex>& lock, int d, int j) {
+    int before = device(d).resting;
+    device(d).resting = kNone;
+    Job& at = job(j);
+    at.place = Place::kRunning;
+    at.last_turn = ++turns_;
+    out(j).device = d;
+    int leaving = before != j ? before : kNone;
+    if (options_.double_buffering) {
+      Order(d, {leaving, Promise(d, j), next_visit_});
+    } else if (leaving != kNone) {
+      Order(d, {leaving, kNone, 0});
+      changed_.wait(lock, [&] { return !device(d).copying; });
+    }
+    double begin = Clock();
+    std::optional<StepRecord> record;
+    Guarded(lock, j, [&] { record = at.in.runner->Run(at.step, at.visit, d); });
+    double end = Clock();
+    Note(d, j, begin, end);
+    if (at.place == Place::kEnded) {  // it failed
+      lock.unlock();
+      try {
+        at.in.runner->Leave();
+      } catch (const std::exception&) {
+      }
+      lock.lock();
+      return;
+    }
+    Advance(lock, d, j, end - begin, record);
+  }
+
+  // The job that comes behind one that runs; it is the device's from now on.
+  int Promise(int d, int running) {
+    Job& at = job(running);
+    std::optional<int> after = VisitAfter(at);
+    int next = Choose(d, after && !at.to_end ? running : kNone);
+    if (next == kNone) return kNone;
+    device(d).promised = next;
+    next_visit_ = next == running ? *after : job(next).visit;
+    if (next != running) job(next).place = Place::kPromised;
+    // The next step of a job begins with the shard that this one ends with, and changes.
+    return next == running && next_visit_ == 0 ? kNone : next;
+  }
+
+  void Note(int d, int j, double begin, double end) {
+    out_.busy[static_cast<size_t>(d)] += end - begin;
+    out_.spans.push_back({d, j, begin - began_, end - began_});
+  }
+
+  void Advance(std::unique_lock<std::mutex>& lock, int d, int j, double seconds,
+               const std::optional<StepRecord>& record) {
+    Job& at = job(j);
+    auto v = static_cast<size_t>(at.visit);
+    double runs = static_cast<double>(at.runs[v]++);
+    at.seconds[v] = (at.seconds[v] * runs + seconds) / (runs + 1);
+    out(j).device = kNone;
+    ++at.visit;
+    bool stop = options_.stop != nullptr && options_.stop->load();
+    if (record) {
+      at.visit = 0;
+      out(j).step = ++at.step;
+      out(j).records.push_back(*record);
+      out(j).remaining_seconds = at.step < at.in.steps ? Remaining(at) : 0;
+      if (on_step_)
+        on_step_(j, *record, out_, [&](int other) { job(other).to_end = true; });
+      if (at.step >= at.in.steps || at.to_end || stop) {
+        out(j).ended_early = at.step < at.in.steps;
+        if (device(d).promised == j) {
+          changed_.wait(lock, [&] { return !device(d).copying; });
+          device(d).promised = kNone;
+        }
+        Guarded(lock, j, [&] {
+          at.in.runner->Finish();
+          at.in.runner->Leave();
+        });
+        if (at.place != Place::kEnded) End(j);
+        return;
+      }
+    }
+    at.place = device(d).promised == j ? Place::kPromised : Place::kResting;
+    device(d).resting = j;
+    changed_.notify_all();
+  }
+
+  const DispatchOptions& options_;
+  const PolicyDef& policy_;
+  const OnStep& on_step_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Job> jobs_;
+  std::vector<Device> devices_;
+  int64_t turns_ = 0;
+  int next_visit_ = 0;
+  bool over_ = false;
+  double began_;
+  FleetRun out_;
+};
+
+}  // namespace
+
+double FleetRun::utilisation() const {
+  double all = std::accumulate(busy.begin(), busy.end(), 0.0);
+  return seconds > 0 ? all / (seconds * static_cast<double>(busy.size())) : 0;
+}
+
+FleetRun Dispatch(const std::vector<DispatchJob>& jobs, const DispatchOptions& options,
+                  const PolicyDef& policy, const OnStep& on_step) {
+  HEDDLE_CHECK(options.devices > 0, "{} devices", options.devices);
+  return Dispatcher(jobs, options, policy, on_step).Run();
+}
+
+}  // namespace heddle

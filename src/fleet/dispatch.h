@@ -1,0 +1,69 @@
+// Many jobs on few devices, for real: worker threads, one per device, run the visits of jobs in the order that a policy
+// gives (policy.h, as the simulator does).
+//
+//   FleetRun run = Dispatch(jobs, {.devices = 2}, *FindPolicy("lrtf"), on_step);
+//   run.seconds, run.jobs[j].losses, run.jobs[j].error
+//
+// Behind each worker a second thread copies: while a visit runs, what ran before leaves the device, then what the policy
+// says comes next is brought in. A job that runs again next stays where it is. One visit of a job runs at a time.
+//
+// A job that throws ends alone. Deterministic in what jobs compute, not in which device runs what when.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fleet/policy.h"
+#include "program/shard_runner.h"
+
+namespace heddle {
+
+struct DispatchJob {
+  ShardRunner* runner = nullptr;
+  int64_t steps = 0;
+  int64_t priority = 0;
+  std::vector<double> visit_seconds;  // as predicted; what is measured takes their place
+};
+
+struct DispatchOptions {
+  int devices = 1;
+  bool double_buffering = true;
+  std::atomic<bool>* stop = nullptr;  // set: jobs end after the step they are in
+};
+
+// What a device did for a job, without a pause.
+struct DispatchSpan {
+  int device = 0;
+  int job = 0;
+  double begin = 0, end = 0;  // since the start
+};
+
+struct DispatchedJob {
+  int64_t step = 0;  // the next
+  std::vector<StepRecord> records;
+  double finished = 0;  // when, since the start; 0: it has not
+  int device = -1;      // that runs it now
+  bool ended_early = false;
+  std::string error;  // why it ended alone
+  double remaining_seconds = 0;
+};
+
+struct FleetRun {
+  double seconds = 0;
+  std::vector<DispatchedJob> jobs;
+  std::vector<double> busy;  // per device: in visits
+  std::vector<DispatchSpan> spans;
+  double utilisation() const;
+};
+
+// After every step of a job, by its worker, one call at a time. `end(job)` ends a job after the step it is in.
+using OnStep = std::function<void(int job, const StepRecord& record, const FleetRun& so_far,
+                                  const std::function<void(int)>& end)>;
+
+FleetRun Dispatch(const std::vector<DispatchJob>& jobs, const DispatchOptions& options,
+                  const PolicyDef& policy, const OnStep& on_step = {});
+
+}  // namespace heddle

@@ -1,0 +1,270 @@
+#include "fleet/shards.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Blocks [first, end) with `end` growing block by block.
+class GrowingShard {
+ public:
+  GrowingShard(const ModelCosts& costs, const std::vector<std::vector<size_t>>& read_by, int first)
+      : costs_(costs), read_by_(read_by), first_(first) {}
+
+  void Add() {
+    auto b = static_cast<size_t>(end_++ + first_);
+    const ListCosts& again = costs_.recomputed;
+    const ListCosts& whole = costs_.whole;
+    int64_t gradients_before = sums_.gradients;
+    for (size_t p : read_by_[b]) {
+      const ParameterCost& parameter = costs_.parameters[p];
+      // One that a block of the shard has read already is there.
+      auto at = std::lower_bound(parameter.blocks.begin(), parameter.blocks.end(), first_);
+      if (*at != static_cast<int>(b)) continue;
+      sums_.weights += parameter.weights;
+      sums_.copied += parameter.copied;
+      sums_.gradients += parameter.gradients;
+      sums_.state += parameter.state;
+      update_seconds_ += parameter.update_seconds;
+    }
+    // Gradients come last block first: those of blocks before b are not there yet.
+    int64_t added = sums_.gradients - gradients_before;
+    for (int64_t* most : {&again_backward_, &whole_backward_}) *most += added;
+    again_backward_ = std::max(again_backward_, again.most_backward[b] + added);
+    whole_backward_ = std::max(whole_backward_, whole.most_backward[b] + added);
+    again_forward_ = std::max(again_forward_, again.most_forward[b]);
+    whole_forward_ = std::max(whole_forward_, whole.most_forward[b]);
+    again_seconds_ += again.again[b] + again.backward[b];
+    forward_seconds_ += again.forward[b];
+    whole_seconds_ += whole.forward[b] + whole.backward[b];
+  }
+
+  int end() const { return first_ + end_; }
+
+  // No larger range fits where this does not: parameters alone.
+  int64_t least() const { return sums_.weights + sums_.gradients + sums_.state; }
+
+  ShardCost Cost() const {
+    auto a = static_cast<size_t>(first_), e = static_cast<size_t>(end());
+    bool last = end() == costs_.blocks;
+    const ListCosts& list = last ? costs_.whole : costs_.recomputed;
+    ShardCost out = sums_;
+    double run = costs_.run_seconds + costs_.side_seconds;
+    int64_t held = out.weights + out.state;
+    int64_t most = last ? std::max(whole_backward_, whole_forward_) : again_backward_;
+    int64_t updating = out.gradients + costs_.cut_gradients[a] + costs_.update_bytes;
+    out.backward_peak = held + std::max(most - list.kept[a] + costs_.gradient_slack, updating);
+    out.backward_fetch = out.copied + out.state;
+    if (last) {
+      out.backward = run + whole_seconds_ + update_seconds_;
+      out.backward_fetch += costs_.cut[a];
+      return out;
+    }
+    out.forward = run + forward_seconds_;
+    out.backward = run + again_seconds_ + update_seconds_;
+    out.kept = list.kept[e] - list.kept[a];
+    out.forward_peak = out.weights + again_forward_ - list.kept[a];
+    out.forward_fetch = out.copied + costs_.cut[a];
+    out.backward_fetch += out.kept + costs_.cut_gradients[e];
+    return out;
+  }
+
+ private:
+  const ModelCosts& costs_;
+  const std::vector<std::vector<size_t>>& read_by_;
+  int first_ = 0, end_ = 0;
+  ShardCost sums_;
+  int64_t again_backward_ = 0, whole_backward_ = 0, again_forward_ = 0, whole_forward_ = 0;
+  double again_seconds_ = 0, forward_seconds_ = 0, whole_seconds_ = 0, update_seconds_ = 0;
+};
+
+// Per block the parameters it reads.
+std::vector<std::vector<size_t>> ReadBy(const ModelCosts& costs) {
+  std::vector<std::vector<size_t>> read_by(static_cast<size_t>(costs.blocks));
+  for (size_t p = 0; p < costs.parameters.size(); ++p) {
+    for (int b : costs.parameters[p].blocks) read_by[static_cast<size_t>(b)].push_back(p);
+  }
+  return read_by;
+}
+
+struct ShardEdge {
+  int end = 0;
+  double seconds = 0;
+  int64_t bytes = 0;  // that pass its end
+};
+
+bool Fits(const ShardCost& shard, const ShardLimits& limits) {
+  return shard.peak() <= limits.memory && shard.fetch() <= limits.buffer;
+}
+
+// Per first block, the shards that fit.
+std::vector<std::vector<ShardEdge>> FittingShards(const ModelCosts& costs,
+                                                  const ShardLimits& limits) {
+  std::vector<std::vector<size_t>> read_by = ReadBy(costs);
+  std::vector<std::vector<ShardEdge>> fitting(static_cast<size_t>(costs.blocks));
+  for (int a = 0; a < costs.blocks; ++a) {
+    GrowingShard shard(costs, read_by, a);
+    while (shard.end() < costs.blocks) {
+      shard.Add();
+      if (shard.least() > limits.memory) break;
+      ShardCost cost = shard.Cost();
+      if (!Fits(cost, limits)) continue;
+      auto e = static_cast<size_t>(shard.end());
+      fitting[static_cast<size_t>(a)].push_back(
+          {shard.end(), cost.seconds(), costs.cut[e] + costs.cut_gradients[e]});
+    }
+  }
+  return fitting;
+}
+
+// Fewest shards from each cut to the end; -1: there is no way.
+std::vector<int> FewestFrom(const std::vector<std::vector<ShardEdge>>& fitting) {
+  std::vector<int> fewest(fitting.size() + 1, -1);
+  fewest.back() = 0;
+  for (size_t a = fitting.size(); a-- > 0;) {
+    for (const ShardEdge& edge : fitting[a]) {
+      int rest = fewest[static_cast<size_t>(edge.end)];
+      if (rest >= 0 && (fewest[a] < 0 || rest + 1 < fewest[a])) fewest[a] = rest + 1;
+    }
+  }
+  return fewest;
+}
+
+// best[k][a]: of k shards from cut a to the end, by `join` of an edge and the rest.
+template <class Join>
+std::vector<std::vector<double>> BestFrom(const std::vector<std::vector<ShardEdge>>& fitting,
+                                          int shards, Join join) {
+  size_t n = fitting.size();
+  std::vector<std::vector<double>> best(static_cast<size_t>(shards) + 1,
+                                        std::vector<double>(n + 1, kNever));
+  best[0][n] = 0;
+  for (size_t k = 1; k < best.size(); ++k) {
+    for (size_t a = 0; a < n; ++a) {
+      for (const ShardEdge& edge : fitting[a]) {
+        best[k][a] = std::min(best[k][a], join(edge, best[k - 1][static_cast<size_t>(edge.end)]));
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+ShardCost CostOfShard(const ModelCosts& costs, int first, int end) {
+  HEDDLE_CHECK(0 <= first && first < end && end <= costs.blocks);
+  std::vector<std::vector<size_t>> read_by = ReadBy(costs);
+  GrowingShard shard(costs, read_by, first);
+  while (shard.end() < end) shard.Add();
+  return shard.Cost();
+}
+
+std::optional<std::vector<int>> CutIntoShards(const ModelCosts& costs, const ShardLimits& limits) {
+  std::vector<std::vector<ShardEdge>> fitting = FittingShards(costs, limits);
+  int shards = FewestFrom(fitting)[0];
+  if (shards < 0) return std::nullopt;
+  auto k = static_cast<size_t>(shards);
+  double longest = BestFrom(fitting, shards, [](const ShardEdge& edge, double rest) {
+    return std::max(edge.seconds, rest);
+  })[k][0];
+  double allowed = longest * (1 + limits.balance);
+  auto bytes = [&](const ShardEdge& edge, double rest) {
+    return edge.seconds <= allowed ? static_cast<double>(edge.bytes) + rest : kNever;
+  };
+  std::vector<std::vector<double>> best = BestFrom(fitting, shards, bytes);
+  std::vector<int> ends;
+  for (size_t a = 0; k > 0; --k) {
+    for (const ShardEdge& edge : fitting[a]) {
+      auto e = static_cast<size_t>(edge.end);
+      if (best[k - 1][e] == kNever || bytes(edge, best[k - 1][e]) != best[k][a]) continue;
+      ends.push_back(edge.end);
+      a = e;
+      break;
+    }
+  }
+  return ends;
+}
+
+FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memory) {
+  FleetShards best;
+  size_t fewest = std::numeric_limits<size_t>::max();
+  constexpr int kParts = 32;
+  for (int part = 1; part < kParts; ++part) {
+    int64_t buffer = memory / kParts * part;
+    FleetShards at{.buffer = buffer, .ends = {}, .feasible = true};
+    size_t shards = 0;
+    for (const ModelCosts* model : models) {
+      auto ends = CutIntoShards(*model, {.memory = memory - buffer, .buffer = buffer});
+      if (!ends) {
+        at.feasible = false;
+        break;
+      }
+      shards += ends->size();
+      at.ends.push_back(std::move(*ends));
+    }
+    if (!at.feasible || shards >= fewest) continue;
+    fewest = shards;
+    best = std::move(at);
+  }
+  if (best.feasible) return best;
+  for (size_t m = 0; m < models.size(); ++m) {
+    for (int b = 0; b < models[m]->blocks; ++b) {
+      ShardCost block = CostOfShard(*models[m], b, b + 1);
+      int64_t needed = block.peak() + block.fetch();
+      if (needed <= best.needed) continue;
+      best.needed = needed;
+      best.worst = static_cast<int>(m);
+    }
+  }
+  return best;
+}
+
+JobWork WorkOf(const ModelCosts& costs, const std::vector<int>& ends) {
+  JobWork work;
+  std::vector<ShardCost> shards;
+  std::vector<size_t> begins;
+  int first = 0;
+  for (int end : ends) {
+    shards.push_back(CostOfShard(costs, first, end));
+    begins.push_back(static_cast<size_t>(first));
+    first = end;
+  }
+  begins.push_back(static_cast<size_t>(first));
+  auto count = static_cast<int>(shards.size());
+  for (int s = 0; s + 1 < count; ++s) {
+    const ShardCost& shard = shards[static_cast<size_t>(s)];
+    work.runs.push_back({.shard = s,
+                         .backward = false,
+                         .seconds = shard.forward,
+                         .fetch_bytes = shard.copied,
+                         .evict_bytes = shard.kept,
+                         .boundary_in = costs.cut[begins[static_cast<size_t>(s)]],
+                         .boundary_out = costs.cut[begins[static_cast<size_t>(s) + 1]],
+                         .peak_bytes = shard.forward_peak});
+  }
+  for (int s = count - 1; s >= 0; --s) {
+    const ShardCost& shard = shards[static_cast<size_t>(s)];
+    size_t a = begins[static_cast<size_t>(s)], e = begins[static_cast<size_t>(s) + 1];
+    bool last = s + 1 == count;
+    work.runs.push_back({.shard = s,
+                         .backward = true,
+                         .seconds = shard.backward,
+                         .fetch_bytes = shard.copied + shard.state + shard.kept,
+                         .evict_bytes = shard.copied + shard.state,
+                         .boundary_in = last ? costs.cut[a] : costs.cut_gradients[e],
+                         .boundary_out = costs.cut_gradients[a],
+                         .peak_bytes = shard.backward_peak});
+  }
+  for (const ParameterCost& parameter : costs.parameters) {
+    work.host_bytes += parameter.copied + parameter.state;
+  }
+  for (const ShardCost& shard : shards) work.host_bytes += shard.kept;
+  work.host_bytes += *std::max_element(costs.cut.begin(), costs.cut.end());
+  return work;
+}
+
+}  // namespace heddle

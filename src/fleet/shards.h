@@ -1,0 +1,57 @@
+// Cuts a model into shards: runs of blocks, each of which fits a device beside a reserved buffer for the next.
+//
+//   std::optional<std::vector<int>> ends = CutIntoShards(costs, {.memory = cap - buffer, .buffer = buffer});
+//
+// Of all ways to cut, exactly by the numbers of ModelCosts: those of fewest shards; of these the ones whose longest shard
+// (forward and backward together) is within `balance` of the shortest there can be; of these the one with fewest bytes
+// passing its cuts; and then the earliest cuts. Dynamic programming over cuts, O(blocks^2 x shards), less where few
+// blocks fit at once.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fleet/job_work.h"
+#include "fleet/model_costs.h"
+
+namespace heddle {
+
+// Blocks [first, end) as a shard. The last shard of a model runs forward and backward at once.
+struct ShardCost {
+  double forward = 0, backward = 0;  // seconds; of the last shard all in backward
+  int64_t weights = 0, gradients = 0, state = 0, copied = 0;
+  int64_t kept = 0;  // on the host between forward and backward; of the last none
+  int64_t forward_peak = 0, backward_peak = 0;    // bytes on the device
+  int64_t forward_fetch = 0, backward_fetch = 0;  // with what the run before gives
+  double seconds() const { return forward + backward; }
+  int64_t peak() const { return forward_peak > backward_peak ? forward_peak : backward_peak; }
+  int64_t fetch() const { return forward_fetch > backward_fetch ? forward_fetch : backward_fetch; }
+};
+// O(parameters + blocks of it).
+ShardCost CostOfShard(const ModelCosts& costs, int first, int end);
+
+struct ShardLimits {
+  int64_t memory = 0;  // of a device, for a shard that runs
+  int64_t buffer = 0;  // for the one that comes next
+  double balance = 0.05;
+};
+
+// Where shards end, ascending, the last being the number of blocks. Nothing where some block fits in no way.
+std::optional<std::vector<int>> CutIntoShards(const ModelCosts& costs, const ShardLimits& limits);
+
+// A buffer for all jobs of a fleet, and the shards of each: with that part of the memory, in 32nds, with which there
+// are fewest shards in all; of equals the smallest. Where there is none, `missing` says what the job lacks.
+struct FleetShards {
+  int64_t buffer = 0;
+  std::vector<std::vector<int>> ends;  // per model; empty: none fits
+  bool feasible = false;
+  int worst = -1;      // the model that lacks most
+  int64_t needed = 0;  // bytes of memory with which its largest block would fit
+};
+FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memory);
+
+// The runs of a step.
+JobWork WorkOf(const ModelCosts& costs, const std::vector<int>& ends);
+
+}  // namespace heddle

@@ -1,0 +1,269 @@
+#include "fleet/simulate.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+// A job on its way. It is idle, on a device, or promised to one.
+struct LiveJob {
+  const JobWork* work = nullptr;
+  int64_t step = 0;
+  size_t run = 0;  // the next one, or the one that runs
+  bool running = false;
+  int promised = -1;  // the device whose next it is
+  int last_device = -1;
+  double ready = 0;  // what its last run gave is on the host
+  int64_t last_turn = 0;
+  double total = 0, step_seconds = 0;
+  std::vector<double> before;       // per run of a step: seconds of those before it
+  std::vector<double> shard_ready;  // per shard: the host has what was last written to it
+
+  bool done() const { return step >= work->steps; }
+  const ShardRun& next() const { return work->runs[run]; }
+  double remaining(bool after) const {
+    double left = step_seconds * static_cast<double>(work->steps - step) - before[run];
+    return after ? left - next().seconds : left;
+  }
+};
+
+struct LiveDevice {
+  int job = -1;  // that runs
+  double end = 0;
+  int next = -1;          // the job whose shard is in the buffer, or on its way
+  double next_ready = 0;  // that it is there
+  bool stays = false;     // the next run finds its shard in place
+  double copy_free = 0;
+  // What the shard in place must write to the host before it goes: weights and state, and inputs of blocks.
+  int64_t changed = 0, kept = 0;
+  int resident_job = -1, resident_shard = -1;  // what ran last
+  int span = -1;                               // of the result, while it goes on
+};
+
+struct RunEnd {
+  double time = 0;
+  int device = 0;
+  bool operator>(const RunEnd& other) const {
+    return time != other.time ? time > other.time : device > other.device;
+  }
+};
+
+class FleetSimulation {
+ public:
+  FleetSimulation(const std::vector<JobWork>& jobs, const FleetDevices& devices,
+                  const PolicyDef& policy)
+      : options_(devices), policy_(policy), devices_(static_cast<size_t>(devices.devices)) {
+    for (const JobWork& work : jobs) {
+      HEDDLE_CHECK(!work.runs.empty() && work.steps >= 0);
+      LiveJob job;
+      job.work = &work;
+      int shards = 0;
+      for (const ShardRun& run : work.runs) {
+        job.before.push_back(job.step_seconds);
+        job.step_seconds += run.seconds;
+        shards = std::max(shards, run.shard + 1);
+      }
+      job.total = TotalSeconds(work);
+      job.shard_ready.assign(static_cast<size_t>(shards), 0);
+      jobs_.push_back(std::move(job));
+    }
+    result_.finished.assign(jobs.size(), 0);
+    result_.busy.assign(devices_.size(), 0);
+  }
+
+  FleetResult Run() {
+    WakeAll(0);
+    while (!ends_.empty()) {
+      double now = ends_.top().time;
+      while (!ends_.empty() && ends_.top().time == now) {
+        int ended = ends_.top().device;
+        ends_.pop();
+        EndRun(ended, now);
+      }
+      WakeAll(now);
+    }
+    for (const LiveJob& job : jobs_) HEDDLE_CHECK(job.done());
+    return std::move(result_);
+  }
+
+ private:
+  LiveDevice& device(int d) { return devices_[static_cast<size_t>(d)]; }
+  LiveJob& job(int j) { return jobs_[static_cast<size_t>(j)]; }
+
+  double CopySeconds(int64_t bytes) const {
+    if (bytes == 0 || options_.host_bandwidth == 0) return 0;
+    return options_.host_latency + static_cast<double>(bytes) / options_.host_bandwidth;
+  }
+
+  JobState StateOf(int j, int d, bool after) {
+    const LiveJob& at = job(j);
+    return {.job = j,
+            .priority = at.work->priority,
+            .total_seconds = at.total,
+            .remaining_seconds = at.remaining(after),
+            .last_turn = at.last_turn,
+            .here = at.last_device == d};
+  }
+
+  // A job for a device, or -1. `behind`: for when the run that is on it has ended.
+  int Choose(int d, bool behind, bool promised) {
+    candidates_.clear();
+    for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {
+      const LiveJob& at = job(j);
+      if (at.done()) continue;
+      bool own = behind && device(d).job == j;
+      if (own && at.step + 1 == at.work->steps && at.run + 1 == at.work->runs.size()) continue;
+      if (!own && (at.running || (at.promised >= 0) != promised)) continue;
+      candidates_.push_back(StateOf(j, d, own));
+    }
+    if (candidates_.empty()) return -1;
+    return candidates_[ChooseJob(policy_, candidates_)].job;
+  }
+
+  // Brings in the next run of job j, behind what device d runs if it runs something.
+  void Bring(int d, int j, double now) {
+    LiveDevice& on = device(d);
+    LiveJob& at = job(j);
+    bool behind = on.job == j;
+    bool own = behind || (on.job < 0 && on.resident_job == j && at.last_device == d);
+    const ShardRun& run = behind ? at.work->runs[(at.run + 1) % at.work->runs.size()] : at.next();
+    on.next = j;
+    on.stays = own && run.shard == (behind ? at.next().shard : on.resident_shard);
+    if (!behind) at.promised = d;
+    int64_t bytes = (on.stays ? 0 : run.fetch_bytes) + (own ? 0 : run.boundary_in);
+    double begin = std::max(now, on.copy_free);
+    if (!on.stays) begin = std::max(begin, at.shard_ready[static_cast<size_t>(run.shard)]);
+    if (!own) begin = std::max(begin, at.ready);
+    on.next_ready = now;
+    if (bytes == 0) return;
+    result_.fetched += bytes;
+    on.next_ready = on.copy_free = begin + CopySeconds(bytes);
+  }
+
+  // Starts the job that is next on a device.
+  void Begin(int d, double now) {
+    LiveDevice& on = device(d);
+    int j = on.next;
+    LiveJob& at = job(j);
+    double start = std::max(now, on.next_ready);
+    result_.waited += start - now;
+    if (at.last_device >= 0 && at.last_device != d) ++result_.moves;
+    on.next = -1;
+    on.job = j;
+    at.promised = -1;
+    at.running = true;
+    at.last_device = d;
+    at.last_turn = ++turns_;
+    on.end = start + at.next().seconds;
+    ++result_.runs;
+    result_.busy[static_cast<size_t>(d)] += at.next().seconds;
+    Extend(d, j, start, on.end);
+    ends_.push({on.end, d});
+    if (options_.double_buffering) LookAhead(d, now);
+  }
+
+  void LookAhead(int d, double now) {
+    int next = Choose(d, /*behind=*/true, /*promised=*/false);
+    if (next >= 0) Bring(d, next, now);
+  }
+
+  void Extend(int d, int j, double begin, double end) {
+    LiveDevice& on = device(d);
+    if (on.span >= 0) {
+      FleetSpan& last = result_.spans[static_cast<size_t>(on.span)];
+      if (last.job == j && last.end == begin) {
+        last.end = end;
+        return;
+      }
+    }
+    on.span = static_cast<int>(result_.spans.size());
+    result_.spans.push_back({d, j, begin, end});
+  }
+
+  // Writes to the host what a shard leaves as it goes.
+  void WriteBack(int d, LiveJob& at, int shard, double now) {
+    LiveDevice& on = device(d);
+    int64_t bytes = on.changed + on.kept;
+    on.changed = on.kept = 0;
+    if (bytes == 0) return;
+    result_.evicted += bytes;
+    on.copy_free = std::max(now, on.copy_free) + CopySeconds(bytes);
+    at.shard_ready[static_cast<size_t>(shard)] = on.copy_free;
+  }
+
+  void EndRun(int d, double now) {
+    LiveDevice& on = device(d);
+    int j = on.job;
+    LiveJob& at = job(j);
+    const ShardRun& ended = at.next();
+    at.running = false;
+    at.run = (at.run + 1) % at.work->runs.size();
+    if (at.run == 0) ++at.step;
+    on.job = -1;
+    on.resident_job = j;
+    on.resident_shard = ended.shard;
+    (ended.backward ? on.changed : on.kept) = ended.evict_bytes;
+    bool goes_on = on.next == j;
+    if (!goes_on && !at.done()) SendBoundary(d, at, ended, now);
+    if (!goes_on || !on.stays) WriteBack(d, at, ended.shard, now);
+    if (at.done()) {
+      double end = std::max(now, on.copy_free);
+      result_.finished[static_cast<size_t>(j)] = end;
+      result_.makespan = std::max(result_.makespan, end);
+    }
+    if (on.next >= 0) Begin(d, now);
+  }
+
+  void SendBoundary(int d, LiveJob& at, const ShardRun& ended, double now) {
+    LiveDevice& on = device(d);
+    on.copy_free = std::max(now, on.copy_free) + CopySeconds(ended.boundary_out);
+    result_.evicted += ended.boundary_out;
+    at.ready = on.copy_free;
+  }
+
+  // Gives devices without work what there is: jobs nobody has, then those that are promised to a busy device.
+  void WakeAll(double now) {
+    for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
+      if (device(d).job >= 0) continue;
+      int chosen = Choose(d, /*behind=*/false, /*promised=*/false);
+      int from = -1;
+      if (chosen < 0) {
+        chosen = Choose(d, /*behind=*/false, /*promised=*/true);
+        if (chosen < 0) return;  // nor is there anything for the others
+        from = job(chosen).promised;
+      }
+      if (from >= 0) device(from).next = -1;
+      Bring(d, chosen, now);
+      Begin(d, now);
+      if (from >= 0) LookAhead(from, now);
+    }
+  }
+
+  FleetDevices options_;
+  const PolicyDef& policy_;
+  std::vector<LiveJob> jobs_;
+  std::vector<LiveDevice> devices_;
+  std::priority_queue<RunEnd, std::vector<RunEnd>, std::greater<>> ends_;
+  std::vector<JobState> candidates_;
+  FleetResult result_;
+  int64_t turns_ = 0;
+};
+
+}  // namespace
+
+double FleetResult::utilisation() const {
+  double compute = 0;
+  for (double seconds : busy) compute += seconds;
+  return makespan > 0 ? compute / (makespan * static_cast<double>(busy.size())) : 0;
+}
+
+FleetResult SimulateFleet(const std::vector<JobWork>& jobs, const FleetDevices& devices,
+                          const PolicyDef& policy) {
+  HEDDLE_CHECK(devices.devices > 0 && devices.host_bandwidth >= 0);
+  return FleetSimulation(jobs, devices, policy).Run();
+}
+
+}  // namespace heddle
