@@ -164,7 +164,7 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
                           program.precision);
       out.parameters = ParameterCosts(program, compute, options.moments);
       out.run_seconds = compute.Host().total() + compute.Report().total();
-      out.gradient_slack = Plan{}.bucket_bytes;
+      out.gradient_slack = 0;
       out.update_bytes = LargestUpdate(memory, options.moments);
     }
     (again ? out.recomputed : out.whole) =

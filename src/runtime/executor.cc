@@ -76,6 +76,7 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
     clock_ = std::make_unique<StepClock>(run_.instructions.size() + 1);
   }
   not_captured_ = WhyNotCaptured();
+  if (spills_) fetched_.resize(run_.instructions.size(), 0);
 }
 
 // Every device opens the groups it is in, in the order of their members.
@@ -159,7 +160,7 @@ void Executor::RunInstructions(size_t first, size_t last) {
   if (clock_ && first == 0) clock_->Mark(0);
   for (size_t i = first; i < last; ++i) {
     if (!fetched_.empty() && fetched_[i]) {
-      fetched_[i] = false;
+      fetched_[i] = 0;
       if (clock_) clock_->Mark(i + 1);
       continue;
     }
@@ -170,7 +171,12 @@ void Executor::RunInstructions(size_t first, size_t last) {
     size_t event = trace_.events.size() - 1;
     FinishOperands(instruction);
     double begin = charged_until_;
-    Execute(i);
+    if (IsKeptAway(instruction)) {
+      AllocationMeter::Scope metered(host_.meter);
+      Execute(i);
+    } else {
+      Execute(i);
+    }
     SampleGradients(instruction);
     Charge(instruction.op);
     if (clock_) clock_->Mark(i + 1);

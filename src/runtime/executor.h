@@ -65,10 +65,11 @@ class Executor {
   StepRecord EndStep();
   // What the visit fetches comes now; another thread may call it while no visit of this executor runs.
   void Prefetch(int visit, AllocationMeter& meter);
-  // All that is on the device goes to the host, or comes back: between visits, and of programs alone that keep nothing
-  // for backward from one visit to another. What is made from now on counts for that meter.
-  void Vacate();
-  void Return(AllocationMeter& meter);
+  // From now on a visit has on the device what it touches, and everything else is on the host: for programs that keep
+  // nothing for backward from one visit to another. What is made counts for the meter of the last RunVisit.
+  void Roam();
+  void RunVisit(int visit, AllocationMeter& meter);
+  void Vacate();  // all of it goes to the host
 
   // Why steps are not repeated as a graph; empty where they are, or will be.
   const std::string& not_captured() const { return not_captured_; }
@@ -104,6 +105,8 @@ class Executor {
   void RunInstructions() { RunInstructions(0, run_.instructions.size()); }
   void RunOrReplay();
   std::pair<size_t, size_t> VisitRange(int visit) const;
+  void BringAlone(const std::vector<size_t>& wanted);
+  bool IsKeptAway(const Instruction& i) const;
   std::string WhyNotCaptured() const;
   void FinishReport(const at::Tensor& sums);
   StepRecord ReadReport();
@@ -186,8 +189,11 @@ class Executor {
   std::vector<at::Tensor> scratch_;  // per value
   std::map<int, Batch> batches_;     // by micro-batch: rows at hand
   double loss_ = 0;
-  std::vector<bool> fetched_;           // by instruction: done ahead by Prefetch
-  bool away_ = false;                   // between Vacate and Return
+  std::vector<char> fetched_;           // by instruction: done ahead by Prefetch
+  // Of an executor that roams:
+  std::vector<std::vector<size_t>> touched_;  // per visit: buffers, ascending
+  std::vector<char> on_host_;                 // per buffer
+  std::vector<at::Tensor> host_copies_;       // of buffers that never change
   std::optional<c10::Stream> stream_;   // where all work of a device but the CPU goes
   std::unique_ptr<StepInputs> inputs_;  // of such a device
   std::unique_ptr<StepClock> clock_;    // of such a device: its time, not the host's

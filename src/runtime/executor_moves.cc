@@ -10,7 +10,10 @@ void Executor::Load(const Instruction& i) {
     At(i.writes[0]) = inputs_->at(i);
     return;
   }
-  if (!batches_.count(i.microbatch)) batches_[i.microbatch] = data_(step_, RowsOf(program_, i));
+  if (!batches_.count(i.microbatch)) {
+    AllocationMeter::Scope counted(host_.meter);  // rows as the host has them
+    batches_[i.microbatch] = data_(step_, RowsOf(program_, i));
+  }
   At(i.writes[0]) = LoadedPart(program_, i, device_, batches_[i.microbatch]);
 }
 

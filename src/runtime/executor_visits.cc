@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "program/text.h"
 #include "runtime/executor_internal.h"
 
 namespace heddle {
@@ -18,17 +19,15 @@ std::pair<size_t, size_t> Executor::VisitRange(int visit) const {
 void Executor::Prefetch(int visit, AllocationMeter& meter) {
   AllocationMeter::Scope metered(meter);
   StreamScope streamed(stream_);
-  fetched_.resize(run_.instructions.size(), false);
   auto [first, last] = VisitRange(visit);
   for (size_t i = first; i < last; ++i) {
     if (run_.instructions[i].op != Opcode::kFetch || fetched_[i]) continue;
     Execute(i);
-    fetched_[i] = true;
+    fetched_[i] = 1;
   }
 }
 
 void Executor::RunVisit(int visit) {
-  HEDDLE_CHECK(!away_, "a visit of an executor that has left its device");
   AllocationMeter::Scope metered(*metered_);
   StreamScope streamed(stream_);
   charged_until_ = MonotonicSeconds();
@@ -38,33 +37,83 @@ void Executor::RunVisit(int visit) {
   Charge(Opcode::kRun);
 }
 
-void Executor::Vacate() {
-  HEDDLE_CHECK(!away_, "an executor that is to leave its device twice");
-  HEDDLE_CHECK(saved_.empty() && pending_.empty(),
-               "an executor that keeps {} segments for backward, or waits for {} transfers, cannot leave its device",
-               saved_.size(), pending_.size());
-  away_ = true;
-  StreamScope streamed(stream_);
-  at::NoGradGuard no_grad;
-  AllocationMeter::Scope counted(host_.meter);
-  for (at::Tensor& buffer : buffers_) {
-    if (buffer.defined()) buffer = ToHost(buffer);
+void Executor::Roam() {
+  on_host_.assign(buffers_.size(), 0);
+  host_copies_.resize(buffers_.size());
+  touched_.resize(run_.visits.size());
+  for (const Instruction& i : run_.instructions) {
+    std::vector<size_t>& touched = touched_[static_cast<size_t>(i.visit)];
+    for (const auto* list : {&i.reads, &i.adds, &i.writes}) {
+      for (BufferId id : *list) {
+        if (id.valid()) touched.push_back(id.index());
+      }
+    }
   }
-  for (auto& [key, held] : stores_) held->Vacate();
+  for (std::vector<size_t>& touched : touched_) {
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+  }
+  for (BufferId id : run_.persistent) {
+    if (At(id).defined()) host_copies_[id.index()] = ToHost(At(id), host_.meter);
+  }
+  Vacate();
+}
+
+void Executor::RunVisit(int visit, AllocationMeter& meter) {
+  metered_ = &meter;
+  BringAlone(touched_[static_cast<size_t>(visit)]);
+  RunVisit(visit);
+}
+
+void Executor::Vacate() {
+  BringAlone({});
   if (stream_) WaitFor(*stream_);
 }
 
-void Executor::Return(AllocationMeter& meter) {
-  HEDDLE_CHECK(away_, "an executor that has not left its device");
-  away_ = false;
-  metered_ = &meter;
-  AllocationMeter::Scope counted(*metered_);
+// Of what roams, what is made and kept once a step for all visits: it does not count for any device.
+bool Executor::IsKeptAway(const Instruction& i) const {
+  return !touched_.empty() && i.op == Opcode::kRun && i.microbatch < 0 && i.half == Half::kF;
+}
+
+// Buffers of that list are on the device then, and no others; first others leave.
+void Executor::BringAlone(const std::vector<size_t>& wanted) {
+  HEDDLE_CHECK(pending_.empty(), "an executor that waits for {} transfers cannot leave its device",
+               pending_.size());
+  for (const auto& [b, saved] : saved_) {
+    // What is computed once a step from parameters alone keeps its graph, which cannot move.
+    HEDDLE_CHECK(run_.buffers[b].microbatch < 0, "{} cannot leave the device",
+                 BufferName(program_, run_.buffers[b]));
+  }
   StreamScope streamed(stream_);
   at::NoGradGuard no_grad;
-  for (at::Tensor& buffer : buffers_) {
-    if (buffer.defined()) buffer = FromHost(buffer, options_.device);
+  auto is_wanted = [&](size_t b) {
+    return std::binary_search(wanted.begin(), wanted.end(), b);
+  };
+  // Of groups: whether weights and gradients are wanted.
+  std::map<std::pair<int, int>, std::pair<bool, bool>> groups;
+  for (size_t b : wanted) {
+    const Buffer& buffer = run_.buffers[b];
+    auto& group = groups[{buffer.stage, buffer.index}];
+    group.first |= buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kGathered;
+    group.second |= buffer.kind == BufferKind::kWeightGradients;
   }
-  for (auto& [key, held] : stores_) held->Return();
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    if (!buffers_[b].defined() || on_host_[b] || is_wanted(b)) continue;
+    buffers_[b] =
+        host_copies_[b].defined() ? host_copies_[b] : ToHost(buffers_[b], host_.meter);
+    on_host_[b] = 1;
+  }
+  AllocationMeter::Scope counted(*metered_);
+  for (auto& [key, held] : stores_) {
+    auto found = groups.find(key);
+    bool any = found != groups.end();
+    held->Place(any && found->second.first, any && found->second.second);
+  }
+  for (size_t b : wanted) {
+    if (!buffers_[b].defined() || !on_host_[b]) continue;
+    buffers_[b] = FromHost(buffers_[b], options_.device);
+    on_host_[b] = 0;
+  }
 }
 
 }  // namespace heddle

@@ -36,7 +36,8 @@ void HostRows::Evict() {
   there_.reset();
 }
 
-at::Tensor ToHost(const at::Tensor& there) {
+at::Tensor ToHost(const at::Tensor& there, const AllocationMeter& meter) {
+  AllocationMeter::Scope counted(meter);
   at::TensorOptions options = there.options().device(at::kCPU);
   if (!there.is_cpu()) options = options.pinned_memory(true);
   return at::empty(there.sizes(), options).copy_(there, /*non_blocking=*/true);

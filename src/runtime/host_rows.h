@@ -39,9 +39,9 @@ class HostRows {
   std::optional<c10::Stream> copies_;
 };
 
-// A copy in the memory of the host, pinned where the device is another than the CPU; and one on the device. The copies
-// are made on the current stream; the host waits for neither.
-at::Tensor ToHost(const at::Tensor& there);
+// A copy in the memory of the host, counted by `meter`, pinned where the device is another than the CPU; and one on the
+// device. They are made on the current stream; the host waits for neither.
+at::Tensor ToHost(const at::Tensor& there, const AllocationMeter& meter);
 at::Tensor FromHost(const at::Tensor& host, at::Device device);
 
 }  // namespace heddle

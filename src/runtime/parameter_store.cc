@@ -111,7 +111,7 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
 void GroupStore::Spill() {
   AllocationMeter::Scope counted(host_.meter);
   if (!pruned_) {
-    host_weights_ = ToHost(flat_.detach());
+    host_weights_ = ToHost(flat_.detach(), host_.meter);
   } else {
     at::TensorOptions options = flat_.options().device(at::kCPU);
     if (!flat_.is_cpu()) options = options.pinned_memory(true);
@@ -119,7 +119,7 @@ void GroupStore::Spill() {
     for (Slot& slot : slots_) {
       host_weights_.narrow(0, slot.offset, slot.elements)
           .copy_(KeptOf(slot, flat_.detach().narrow(0, slot.first, slot.weights)));
-      host_index_.push_back(slot.index.defined() ? ToHost(slot.index) : at::Tensor());
+      host_index_.push_back(slot.index.defined() ? ToHost(slot.index, host_.meter) : at::Tensor());
     }
   }
   if (!flat_.is_cpu()) WaitFor(CurrentStream(flat_.device()));
@@ -163,24 +163,34 @@ void GroupStore::EvictWeights() {
   }
 }
 
-void GroupStore::Vacate() {
-  for (at::Tensor& gradient : added_) {
-    if (gradient.defined()) gradient = ToHost(gradient);
+void GroupStore::Place(bool weights_here, bool gradients_here) {
+  if (gradients_here != gradients_here_) {
+    gradients_here_ = gradients_here;
+    for (at::Tensor& gradient : added_) {
+      if (!gradient.defined()) continue;
+      gradient = gradients_here ? FromHost(gradient, flat_.device()) : ToHost(gradient, host_.meter);
+    }
   }
-  if (group_.spilled) return;
-  at::Tensor flat = flat_.variable_data();
-  host_weights_ = ToHost(flat);
-  ResizeStorage(flat_, 0);
-}
-
-void GroupStore::Return() {
-  for (at::Tensor& gradient : added_) {
-    if (gradient.defined()) gradient = FromHost(gradient, flat_.device());
+  if (group_.spilled) {
+    if (!weights_here && flat_.storage().nbytes() > 0) {
+      at_hand_ = true;
+      ReleaseWhole();
+    } else if (weights_here && at_hand_) {
+      at_hand_ = false;
+      FetchWeights();
+    }
+    return;
   }
-  if (group_.spilled) return;
-  ResizeStorage(flat_, flat_elements_);
-  flat_.variable_data().copy_(host_weights_, /*non_blocking=*/true);
-  host_weights_.reset();
+  if (weights_here == weights_here_) return;
+  weights_here_ = weights_here;
+  if (weights_here) {
+    ResizeStorage(flat_, flat_elements_);
+    flat_.variable_data().copy_(host_weights_, /*non_blocking=*/true);
+    host_weights_.reset();
+  } else {
+    host_weights_ = ToHost(flat_.variable_data(), host_.meter);
+    ResizeStorage(flat_, 0);
+  }
 }
 
 // Master weights and moments are these from now on.

@@ -89,9 +89,9 @@ class GroupStore {
   void WeightsArrived();
   void EvictWeights();
 
-  // Gradients so far, and weights that are not spilled, go to the host or come back.
-  void Vacate();
-  void Return();
+  // Where weights and what there is of gradients are to be: on the device, or on the host. Spilled weights that were
+  // fetched go with the others.
+  void Place(bool weights_here, bool gradients_here);
 
   // ZeRO: this device's chunk of the weights; a whole flat tensor to fill (a server's is full); once it is; and afterwards.
   at::Tensor Chunk() const;
@@ -101,8 +101,10 @@ class GroupStore {
 
   // What this device holds of each parameter, in fp32 (the master weights, of chunks too).
   std::vector<ParameterPart> Parts(const at::Tensor& whole_flat) const;
-  // Where they are when no update is going on: of a group that is spilled, on the host.
-  at::Tensor MasterFlat() const { return group_.spilled && same_ ? host_weights_ : master_; }
+  // Where they are when no update is going on: of a group that is spilled, or away, on the host.
+  at::Tensor MasterFlat() const {
+    return same_ && (group_.spilled || !weights_here_) ? host_weights_ : master_;
+  }
   // The master weights; where the server has them, the weights that it sent, or nothing if they are narrower.
   at::Tensor HeldFlat() const;
 
@@ -169,6 +171,8 @@ class GroupStore {
   // Spilled: the weights that are kept, and of pruned ones the index of each slot.
   at::Tensor host_weights_;
   std::vector<at::Tensor> host_index_;
+  bool at_hand_ = false;  // fetched, and sent away with the rest
+  bool weights_here_ = true, gradients_here_ = true;
 };
 
 }  // namespace heddle

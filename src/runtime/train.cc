@@ -114,21 +114,6 @@ Trace Gather(Transport& transport, const Trace& mine) {
   return all;
 }
 
-ExecutorOptions ToExecutor(const TrainOptions& options) {
-  ExecutorOptions executor;
-  executor.seed = options.seed;
-  executor.optimizer = options.optimizer;
-  executor.clip_norm = options.clip_norm;
-  executor.measure_norm = true;
-  executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
-  executor.trace = options.trace;
-  executor.slot = options.slot;
-  executor.device = options.device;
-  executor.capture = options.capture;
-  executor.mask = options.mask;
-  return executor;
-}
-
 // What is sent of gradients has no index: all ranks must keep the same weights.
 void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
   auto own = static_cast<int64_t>(mask.hash() >> 1);
@@ -214,6 +199,21 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
 }
 
 }  // namespace
+
+ExecutorOptions ToExecutor(const TrainOptions& options) {
+  ExecutorOptions executor;
+  executor.seed = options.seed;
+  executor.optimizer = options.optimizer;
+  executor.clip_norm = options.clip_norm;
+  executor.measure_norm = true;
+  executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
+  executor.trace = options.trace;
+  executor.slot = options.slot;
+  executor.device = options.device;
+  executor.capture = options.capture;
+  executor.mask = options.mask;
+  return executor;
+}
 
 size_t MedianStep(const std::vector<StepRecord>& steps) {
   std::vector<size_t> order(steps.size());

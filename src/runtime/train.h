@@ -40,6 +40,8 @@ struct TrainOptions {
   const Mask* mask = nullptr;  // of what the program prunes
 };
 
+ExecutorOptions ToExecutor(const TrainOptions& options);
+
 struct TrainInputs {
   const Program& program;
   WeightSource weights;

@@ -1,0 +1,104 @@
+#include "runtime/shard_job.h"
+
+#include "base/check.h"
+#include "base/error.h"
+#include "runtime/kernel_threads.h"
+#include "runtime/tensor.h"
+#include "runtime/transport/threads.h"
+
+namespace heddle {
+namespace {
+
+class ShardJob : public ShardRunner {
+ public:
+  ShardJob(const TrainInputs& inputs, const TrainOptions& options, std::vector<Seat>& seats)
+      : inputs_(inputs),
+        options_(options),
+        seats_(seats),
+        transport_(std::move(MakeThreadTransports(1)[0])),
+        checkpoints_(options.checkpoint, inputs.run, *transport_) {
+    CheckpointReader* from = checkpoints_.resumed();
+    if (from != nullptr) from->RequireModel(inputs.program.model.graph);
+    WeightSource weights = inputs.weights;
+    if (from != nullptr) {
+      weights = [from](const std::string& name) {
+        return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
+      };
+    }
+    ExecutorOptions executor = ToExecutor(options);
+    executor.device = seats.front().device;
+    executor.compute = seats.front().compute;
+    executor.copies = seats.front().copies;
+    executor_ = std::make_unique<Executor>(
+        inputs.program, *transport_, executor, weights, inputs.constants,
+        [this](int64_t step, Block rows) { return inputs_.data.Rows(step, rows); });
+    if (from != nullptr) executor_->Restore(*from);
+    executor_->Roam();
+  }
+
+  int visits() const override {
+    return static_cast<int>(inputs_.program.RunOf(0).visits.size());
+  }
+  int64_t first_step() const override { return checkpoints_.first_step(); }
+
+  void Prefetch(int visit, int device) override {
+    Translated([&] { executor_->Prefetch(visit, seat(device).meter); });
+  }
+
+  std::optional<StepRecord> Run(int64_t step, int visit, int device) override {
+    std::optional<StepRecord> record;
+    Translated([&] {
+      SetKernelThreads(options_.threads);
+      if (visit == 0) executor_->BeginStep(step);
+      executor_->RunVisit(visit, seat(device).meter);
+      if (visit + 1 < visits()) return;
+      record = executor_->EndStep();
+      checkpoints_.AfterStep(step, record->seconds, step + 1 == options_.steps,
+                             [&] { return executor_->State(); });
+    });
+    return record;
+  }
+
+  void Leave() override {
+    Translated([&] { executor_->Vacate(); });
+  }
+
+  void Finish() override { checkpoints_.Finish(); }
+
+ private:
+  Seat& seat(int device) { return seats_[static_cast<size_t>(device)]; }
+
+  template <typename Body>
+  static void Translated(const Body& body) {
+    try {
+      body();
+    } catch (const c10::Error& error) {
+      ThrowRun("libtorch: {}", OneLine(error.what_without_backtrace()));
+    }
+  }
+
+  TrainInputs inputs_;
+  TrainOptions options_;
+  std::vector<Seat>& seats_;
+  std::unique_ptr<Transport> transport_;
+  RunCheckpoints checkpoints_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace
+
+Seat MakeSeat(at::Device device) {
+  Seat seat;
+  seat.device = device;
+  seat.compute = NewStream(device);
+  seat.copies = NewStream(device);
+  return seat;
+}
+
+std::unique_ptr<ShardRunner> MakeShardJob(const TrainInputs& inputs, const TrainOptions& options,
+                                          std::vector<Seat>& seats) {
+  HEDDLE_CHECK(!seats.empty(), "a job without seats");
+  return std::make_unique<ShardJob>(inputs, options, seats);
+}
+
+}  // namespace heddle

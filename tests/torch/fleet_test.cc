@@ -1,0 +1,163 @@
+// Many jobs on few devices, for real: every job's losses are those of the job alone, and no device holds more than its cap.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "../known_models.h"
+#include "cluster/load.h"
+#include "fleet/dispatch.h"
+#include "fleet/shards.h"
+#include "frontend/load.h"
+#include "plan/expert.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "program/verify.h"
+#include "runtime/data/data_source.h"
+#include "runtime/shard_job.h"
+#include "runtime/transport/threads.h"
+
+namespace heddle {
+namespace {
+
+struct FleetJob {
+  std::string name;
+  const Model* model = nullptr;
+  TrainOptions options;
+  std::unique_ptr<DataSource> data;
+  Program program, alone;
+  std::unique_ptr<ShardRunner> runner;
+};
+
+Json NoRun() { return Json::object(); }
+
+class FleetOfTinyModels : public testing::Test {
+ protected:
+  static constexpr int kSteps = 6;
+
+  void SetUp() override {
+    MeterAllocations();
+    for (const char* name :
+         {"tiny-mlp", "tiny-cnn", "tiny-gpt2", "tiny-llama", "tiny-moe", "tiny-t5"}) {
+      for (const KnownModel& known : KnownModels()) {
+        if (known.name != name) continue;
+        models_.push_back(std::make_unique<Model>(Analyse(LoadModel(known.path, {}))));
+        names_.push_back(known.name);
+      }
+    }
+    for (const auto& model : models_) {
+      costs_.push_back(FindModelCosts(*model, cluster_, {.local_batch_statistics = false}));
+    }
+  }
+
+  // The plan of a job in shards, or of the same job alone.
+  Plan PlanOf(const Model& model, const std::vector<int>& ends) const {
+    Plan plan = ExpertPlan(model, cluster_, {});
+    plan.offload = Offload::kAll;
+    plan.prefetch = 0;  // devices are told what comes next
+    Stage& stage = plan.stages[0];
+    stage.shard_starts.assign(ends.begin(), ends.end() - 1);
+    for (int b = 0; b < stage.last_block; ++b) {
+      bool last = ShardOf(stage, b) + 1 == ShardCount(stage);
+      stage.recompute[static_cast<size_t>(b)] =
+          last ? RecomputePolicy::kNone : RecomputePolicy::kFull;
+    }
+    RequireSound(plan, model, "the plan of a job");
+    return plan;
+  }
+
+  std::vector<FleetJob> Jobs(const FleetShards& shards, std::vector<Seat>& seats) {
+    std::vector<FleetJob> jobs;
+    for (size_t m = 0; m < models_.size(); ++m) {
+      for (double lr : {1e-2, 1e-3}) {
+        FleetJob job;
+        job.name = names_[m] + " " + std::to_string(lr);
+        job.model = models_[m].get();
+        job.options.steps = kSteps;
+        job.options.seed = 7;
+        job.options.optimizer.lr = job.options.lr.lr = lr;
+        job.data = OpenData(job.model->graph, {.seed = 7});
+        job.program = Lower(*job.model, PlanOf(*job.model, shards.ends[m]));
+        EXPECT_EQ(Verify(job.program), std::vector<std::string>{});
+        job.alone = Lower(*job.model, ExpertPlan(*job.model, cluster_, {}));
+        jobs.push_back(std::move(job));
+      }
+    }
+    for (FleetJob& job : jobs) {
+      job.runner = MakeShardJob(InputsOf(job, job.program), job.options, seats);
+    }
+    return jobs;
+  }
+
+  TrainInputs InputsOf(const FleetJob& job, const Program& program) const {
+    return {program, MakeWeights(job.model->graph, job.model->rules, {.seed = 7}),
+            MakeConstants(job.model->graph, {}), *job.data, NoRun()};
+  }
+
+  std::vector<double> AloneLosses(const FleetJob& job) const {
+    std::vector<double> losses;
+    RunRanks(1, [&](Transport& transport) {
+      TrainDevice(InputsOf(job, job.alone), job.options, transport,
+                  [&](const StepRecord& record) { losses.push_back(record.loss); });
+    });
+    return losses;
+  }
+
+  int64_t WholeBytes(size_t m) const {
+    ShardCost whole = CostOfShard(costs_[m], 0, costs_[m].blocks);
+    return whole.peak();
+  }
+
+  Cluster cluster_ = LoadCluster("local:1");
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<Model>> models_;
+  std::vector<ModelCosts> costs_;
+};
+
+TEST_F(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
+  std::vector<const ModelCosts*> all;
+  int64_t smallest = INT64_MAX;
+  for (size_t m = 0; m < costs_.size(); ++m) {
+    all.push_back(&costs_[m]);
+    smallest = std::min(smallest, WholeBytes(m));
+  }
+  // The least memory with which there is a way.
+  int64_t cap = smallest;
+  while (CutFleet(all, cap * 15 / 16).feasible) cap = cap * 15 / 16;
+  while (!CutFleet(all, cap).feasible) cap = cap * 17 / 16;
+  FleetShards shards = CutFleet(all, cap);
+  ASSERT_TRUE(shards.feasible);
+  for (size_t m = 0; m < costs_.size(); ++m) {
+    RecordProperty(names_[m] + "_shards", static_cast<int>(shards.ends[m].size()));
+    std::printf("%-12s %3zu shards, whole %8.1f KiB\n", names_[m].c_str(), shards.ends[m].size(),
+                static_cast<double>(WholeBytes(m)) / 1024);
+  }
+  std::vector<Seat> seats;
+  for (int d = 0; d < 2; ++d) seats.push_back(MakeSeat(at::kCPU));
+  std::vector<FleetJob> jobs = Jobs(shards, seats);
+  for (bool buffering : {true, false}) {
+    if (!buffering) jobs = Jobs(shards, seats);
+    std::vector<DispatchJob> dispatched;
+    for (FleetJob& job : jobs) dispatched.push_back({job.runner.get(), kSteps, 0, {}});
+    FleetRun run =
+        Dispatch(dispatched, {.devices = 2, .double_buffering = buffering}, *FindPolicy("lrtf"));
+    for (size_t j = 0; j < jobs.size(); ++j) {
+      SCOPED_TRACE(jobs[j].name);
+      EXPECT_EQ(run.jobs[j].error, "");
+      std::vector<double> expected = AloneLosses(jobs[j]);
+      ASSERT_EQ(run.jobs[j].records.size(), expected.size());
+      for (size_t s = 0; s < expected.size(); ++s) {
+        EXPECT_NEAR(run.jobs[j].records[s].loss, expected[s], 1e-6 * std::abs(expected[s]));
+      }
+    }
+    for (Seat& seat : seats) {
+      std::printf("cap %.1f KiB, held at most %.1f KiB; utilisation %.2f\n",
+                  static_cast<double>(cap) / 1024, static_cast<double>(seat.meter.peak()) / 1024,
+                  run.utilisation());
+      EXPECT_LE(seat.meter.peak(), cap);
+      EXPECT_EQ(seat.meter.bytes(), 0);  // all have left
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heddle
