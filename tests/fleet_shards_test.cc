@@ -52,9 +52,8 @@ TEST_P(FleetShardsTest, PeaksCoverThoseOfStages) {
     int64_t peak = Replay(memory, static_cast<int64_t>(s)).peak;
     int64_t priced = CostOfShard(costs, begin, ends[s]).peak();
     EXPECT_GE(priced, peak) << "shard " << s;
-    // Gradients come in buckets of 32 MiB at most, which may or may not be there yet.
-    EXPECT_LE(static_cast<double>(priced), 1.15 * static_cast<double>(peak) + 64e6)
-        << "shard " << s;
+    // Buckets of gradients of some 32 MiB may or may not be there yet, and what units share counts for each.
+    EXPECT_LE(static_cast<double>(priced), 1.2 * static_cast<double>(peak) + 64e6) << "shard " << s;
     begin = ends[s];
   }
 }

@@ -37,6 +37,43 @@ std::vector<int64_t> CutBytes(const Model& model, bool gradients) {
   return cut;
 }
 
+// Per unit the bytes of values that are made before it, read after it and not by it; `gradients`: of those that have one.
+std::vector<int64_t> PassingBytes(const Model& model, const std::vector<int>& ends,
+                                  bool gradients) {
+  auto unit_of = [&](NodeId node) {
+    int block = model.block_of[node.index()];
+    return block < 0
+               ? -1
+               : static_cast<int>(std::upper_bound(ends.begin(), ends.end(), block) - ends.begin());
+  };
+  std::vector<int64_t> passing(ends.size(), 0);
+  for (size_t v = 0; v < model.graph.values.size(); ++v) {
+    const Value& value = model.graph.values[v];
+    if (!value.producer.valid() || model.once[value.producer.index()]) continue;
+    int made = unit_of(value.producer);
+    if (made < 0 || (gradients && !model.flow.needed[v])) continue;
+    std::set<int> read;
+    for (NodeId reader : model.readers[v]) read.insert(unit_of(reader));
+    for (int u = made + 1; !read.empty() && u < *read.rbegin(); ++u) {
+      if (read.count(u) != 0) continue;
+      passing[static_cast<size_t>(u)] += ElementCount(value.type.shape) * SizeOf(value.type.dtype);
+    }
+  }
+  return passing;
+}
+
+// Per unit: is it made of single nodes, and does the one before end with one?
+std::vector<bool> JoinedUnits(const Model& model, const std::vector<int>& ends) {
+  std::vector<bool> joined;
+  int first = 0;
+  for (int end : ends) {
+    auto single = [&](int block) { return model.blocks[static_cast<size_t>(block)].chain < 0; };
+    joined.push_back(first > 0 && single(first - 1) && single(first));
+    first = end;
+  }
+  return joined;
+}
+
 // All blocks by themselves, or in each of kMaxUnits equal runs of cuts the one that least passes.
 std::vector<int> UnitEnds(const std::vector<int64_t>& cut) {
   size_t blocks = cut.size() - 1;
@@ -231,6 +268,12 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
     for (size_t u = 0; u < out.block_ends.size(); ++u) {
       AddUnit(program, prepared, memory, u, compute.Host().total(), list);
     }
+    std::vector<int64_t> values = PassingBytes(program.model, out.block_ends, false);
+    std::vector<int64_t> passing = PassingBytes(program.model, out.block_ends, true);
+    for (size_t u = 0; u < out.block_ends.size(); ++u) {
+      list.most_forward[u] += values[u];
+      list.most_backward[u] += passing[u];
+    }
     if (!again) continue;
     cut = CutBytes(program.model, false);
     std::vector<int64_t> gradients = CutBytes(program.model, true);
@@ -239,9 +282,14 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
       out.cut.push_back(cut[static_cast<size_t>(end)]);
       out.cut_gradients.push_back(gradients[static_cast<size_t>(end)]);
     }
+    out.joined = JoinedUnits(program.model, out.block_ends);
     out.parameters = ParameterCosts(program, out.block_ends, compute, options.moments);
     out.run_seconds = compute.Host().total() + compute.Report().total();
     out.gradient_slack = plan.bucket_bytes;
+    for (const ParameterCost& parameter : out.parameters) {
+      if (parameter.gradients >= plan.bucket_bytes) continue;
+      out.gradient_slack = std::max(out.gradient_slack, plan.bucket_bytes + parameter.gradients);
+    }
     out.update_bytes = LargestUpdate(memory, program.stages.size(), options.moments);
   }
   return out;

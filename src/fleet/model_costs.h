@@ -47,6 +47,9 @@ struct ModelCosts {
   int units = 0;
   std::vector<int> block_ends;  // per unit: where it ends in Model::blocks
   ListCosts recomputed, whole;
+  // Per unit: it may be one segment with the unit before. A segment's gradients of weights are there from its
+  // beginning, beside what autograd made of them, until its end.
+  std::vector<bool> joined;
   std::vector<int64_t> cut, cut_gradients;  // bytes per cut
   std::vector<ParameterCost> parameters;
   double run_seconds = 0;      // of every run of a shard besides its units: the framework

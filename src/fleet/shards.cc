@@ -10,6 +10,25 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// The most that values, buffers and gradients take in the backward of a growing run of units.
+class BackwardMost {
+ public:
+  // `most` of a unit, the gradients it adds, and those of units before it in its segment.
+  void Add(int64_t most, int64_t added, int64_t segment, bool begins_segment) {
+    if (begins_segment) {
+      before_ = std::max(before_, inside_);
+      inside_ = 0;
+    }
+    before_ += added;
+    inside_ += 2 * added;
+    inside_ = std::max(inside_, most + added + segment);
+  }
+  int64_t most() const { return std::max(before_, inside_); }
+
+ private:
+  int64_t before_ = 0, inside_ = 0;  // of units of earlier segments, and of the last one
+};
+
 // Units [first, end) with `end` growing unit by unit.
 class GrowingShard {
  public:
@@ -32,11 +51,13 @@ class GrowingShard {
       sums_.state += parameter.state;
       update_seconds_ += parameter.update_seconds;
     }
-    // Gradients come last unit first: those of units before b are not there yet.
+    // Gradients come last unit first: those of units before b are not there yet, but for those of its segment; and of
+    // units after it in its segment there is also what autograd made.
     int64_t added = sums_.gradients - gradients_before;
-    for (int64_t* most : {&again_backward_, &whole_backward_}) *most += added;
-    again_backward_ = std::max(again_backward_, again.most_backward[b] + added);
-    whole_backward_ = std::max(whole_backward_, whole.most_backward[b] + added);
+    if (!costs_.joined[b]) segment_ = 0;
+    again_.Add(again.most_backward[b], added, segment_, !costs_.joined[b]);
+    whole_.Add(whole.most_backward[b], added, segment_, !costs_.joined[b]);
+    segment_ += added;
     again_forward_ = std::max(again_forward_, again.most_forward[b]);
     whole_forward_ = std::max(whole_forward_, whole.most_forward[b]);
     again_seconds_ += again.again[b] + again.backward[b];
@@ -56,7 +77,7 @@ class GrowingShard {
     ShardCost out = sums_;
     double run = costs_.run_seconds;
     int64_t held = out.weights + out.state;
-    int64_t most = last ? std::max(whole_backward_, whole_forward_) : again_backward_;
+    int64_t most = last ? std::max(whole_.most(), whole_forward_) : again_.most();
     int64_t updating = out.gradients + costs_.cut_gradients[a] + costs_.update_bytes;
     out.backward_peak = held + std::max(most - list.kept[a] + costs_.gradient_slack, updating);
     out.backward_fetch = out.copied + out.state;
@@ -79,7 +100,9 @@ class GrowingShard {
   const std::vector<std::vector<size_t>>& read_by_;
   int first_ = 0, end_ = 0;
   ShardCost sums_;
-  int64_t again_backward_ = 0, whole_backward_ = 0, again_forward_ = 0, whole_forward_ = 0;
+  BackwardMost again_, whole_;
+  int64_t segment_ = 0;  // gradients of the segment that b is in
+  int64_t again_forward_ = 0, whole_forward_ = 0;
   double again_seconds_ = 0, forward_seconds_ = 0, whole_seconds_ = 0, update_seconds_ = 0;
 };
 

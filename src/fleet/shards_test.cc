@@ -25,8 +25,11 @@ ModelCosts RandomCosts(uint64_t seed) {
       list->most_forward.push_back(list->kept.back() + 1 + below(10));
       list->most_backward.push_back(list->kept.back() + 5 + below(10));
       list->kept.push_back(list->kept.back() + below(5));
-      costs.block_ends.push_back(u + 1);
     }
+  }
+  for (int u = 0; u < costs.units; ++u) {
+    costs.block_ends.push_back(u + 1);
+    costs.joined.push_back(u > 0 && below(3) == 0);
   }
   for (int c = 0; c <= costs.units; ++c) {
     costs.cut.push_back(below(4));
