@@ -10,7 +10,26 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Blocks [first, end) with `end` growing block by block.
+// The most that values, buffers and gradients take in the backward of a growing run of units.
+class BackwardMost {
+ public:
+  // `most` of a unit, the gradients it adds, and those of units before it in its segment.
+  void Add(int64_t most, int64_t added, int64_t segment, bool begins_segment) {
+    if (begins_segment) {
+      before_ = std::max(before_, inside_);
+      inside_ = 0;
+    }
+    before_ += added;
+    inside_ += 2 * added;
+    inside_ = std::max(inside_, most + added + segment);
+  }
+  int64_t most() const { return std::max(before_, inside_); }
+
+ private:
+  int64_t before_ = 0, inside_ = 0;  // of units of earlier segments, and of the last one
+};
+
+// Units [first, end) with `end` growing unit by unit.
 class GrowingShard {
  public:
   GrowingShard(const ModelCosts& costs, const std::vector<std::vector<size_t>>& read_by, int first)
@@ -23,8 +42,8 @@ class GrowingShard {
     int64_t gradients_before = sums_.gradients;
     for (size_t p : read_by_[b]) {
       const ParameterCost& parameter = costs_.parameters[p];
-      // One that a block of the shard has read already is there.
-      auto at = std::lower_bound(parameter.blocks.begin(), parameter.blocks.end(), first_);
+      // One that a unit of the shard has read already is there.
+      auto at = std::lower_bound(parameter.units.begin(), parameter.units.end(), first_);
       if (*at != static_cast<int>(b)) continue;
       sums_.weights += parameter.weights;
       sums_.copied += parameter.copied;
@@ -32,11 +51,13 @@ class GrowingShard {
       sums_.state += parameter.state;
       update_seconds_ += parameter.update_seconds;
     }
-    // Gradients come last block first: those of blocks before b are not there yet.
+    // Gradients come last unit first: those of units before b are not there yet, but for those of its segment; and of
+    // units after it in its segment there is also what autograd made.
     int64_t added = sums_.gradients - gradients_before;
-    for (int64_t* most : {&again_backward_, &whole_backward_}) *most += added;
-    again_backward_ = std::max(again_backward_, again.most_backward[b] + added);
-    whole_backward_ = std::max(whole_backward_, whole.most_backward[b] + added);
+    if (!costs_.joined[b]) segment_ = 0;
+    again_.Add(again.most_backward[b], added, segment_, !costs_.joined[b]);
+    whole_.Add(whole.most_backward[b], added, segment_, !costs_.joined[b]);
+    segment_ += added;
     again_forward_ = std::max(again_forward_, again.most_forward[b]);
     whole_forward_ = std::max(whole_forward_, whole.most_forward[b]);
     again_seconds_ += again.again[b] + again.backward[b];
@@ -51,12 +72,12 @@ class GrowingShard {
 
   ShardCost Cost() const {
     auto a = static_cast<size_t>(first_), e = static_cast<size_t>(end());
-    bool last = end() == costs_.blocks;
+    bool last = end() == costs_.units;
     const ListCosts& list = last ? costs_.whole : costs_.recomputed;
     ShardCost out = sums_;
-    double run = costs_.run_seconds + costs_.side_seconds;
+    double run = costs_.run_seconds;
     int64_t held = out.weights + out.state;
-    int64_t most = last ? std::max(whole_backward_, whole_forward_) : again_backward_;
+    int64_t most = last ? std::max(whole_.most(), whole_forward_) : again_.most();
     int64_t updating = out.gradients + costs_.cut_gradients[a] + costs_.update_bytes;
     out.backward_peak = held + std::max(most - list.kept[a] + costs_.gradient_slack, updating);
     out.backward_fetch = out.copied + out.state;
@@ -79,15 +100,17 @@ class GrowingShard {
   const std::vector<std::vector<size_t>>& read_by_;
   int first_ = 0, end_ = 0;
   ShardCost sums_;
-  int64_t again_backward_ = 0, whole_backward_ = 0, again_forward_ = 0, whole_forward_ = 0;
+  BackwardMost again_, whole_;
+  int64_t segment_ = 0;  // gradients of the segment that b is in
+  int64_t again_forward_ = 0, whole_forward_ = 0;
   double again_seconds_ = 0, forward_seconds_ = 0, whole_seconds_ = 0, update_seconds_ = 0;
 };
 
-// Per block the parameters it reads.
+// Per unit the parameters it reads.
 std::vector<std::vector<size_t>> ReadBy(const ModelCosts& costs) {
-  std::vector<std::vector<size_t>> read_by(static_cast<size_t>(costs.blocks));
+  std::vector<std::vector<size_t>> read_by(static_cast<size_t>(costs.units));
   for (size_t p = 0; p < costs.parameters.size(); ++p) {
-    for (int b : costs.parameters[p].blocks) read_by[static_cast<size_t>(b)].push_back(p);
+    for (int b : costs.parameters[p].units) read_by[static_cast<size_t>(b)].push_back(p);
   }
   return read_by;
 }
@@ -102,14 +125,14 @@ bool Fits(const ShardCost& shard, const ShardLimits& limits) {
   return shard.peak() <= limits.memory && shard.fetch() <= limits.buffer;
 }
 
-// Per first block, the shards that fit.
+// Per first unit, the shards that fit.
 std::vector<std::vector<ShardEdge>> FittingShards(const ModelCosts& costs,
                                                   const ShardLimits& limits) {
   std::vector<std::vector<size_t>> read_by = ReadBy(costs);
-  std::vector<std::vector<ShardEdge>> fitting(static_cast<size_t>(costs.blocks));
-  for (int a = 0; a < costs.blocks; ++a) {
+  std::vector<std::vector<ShardEdge>> fitting(static_cast<size_t>(costs.units));
+  for (int a = 0; a < costs.units; ++a) {
     GrowingShard shard(costs, read_by, a);
-    while (shard.end() < costs.blocks) {
+    while (shard.end() < costs.units) {
       shard.Add();
       if (shard.least() > limits.memory) break;
       ShardCost cost = shard.Cost();
@@ -156,7 +179,7 @@ std::vector<std::vector<double>> BestFrom(const std::vector<std::vector<ShardEdg
 }  // namespace
 
 ShardCost CostOfShard(const ModelCosts& costs, int first, int end) {
-  HEDDLE_CHECK(0 <= first && first < end && end <= costs.blocks);
+  HEDDLE_CHECK(0 <= first && first < end && end <= costs.units);
   std::vector<std::vector<size_t>> read_by = ReadBy(costs);
   GrowingShard shard(costs, read_by, first);
   while (shard.end() < end) shard.Add();
@@ -212,7 +235,7 @@ FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memor
   }
   if (best.feasible) return best;
   for (size_t m = 0; m < models.size(); ++m) {
-    for (int b = 0; b < models[m]->blocks; ++b) {
+    for (int b = 0; b < models[m]->units; ++b) {
       ShardCost block = CostOfShard(*models[m], b, b + 1);
       int64_t needed = block.peak() + block.fetch();
       if (needed <= best.needed) continue;

@@ -4,8 +4,8 @@
 //
 // Of all ways to cut, exactly by the numbers of ModelCosts: those of fewest shards; of these the ones whose longest shard
 // (forward and backward together) is within `balance` of the shortest there can be; of these the one with fewest bytes
-// passing its cuts; and then the earliest cuts. Dynamic programming over cuts, O(blocks^2 x shards), less where few
-// blocks fit at once.
+// passing its cuts; and then the earliest cuts. Dynamic programming over cuts, O(units^2 x shards), less where few
+// fit at once.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace heddle {
 
-// Blocks [first, end) as a shard. The last shard of a model runs forward and backward at once.
+// Units [first, end) as a shard. The last shard of a model runs forward and backward at once.
 struct ShardCost {
   double forward = 0, backward = 0;  // seconds; of the last shard all in backward
   int64_t weights = 0, gradients = 0, state = 0, copied = 0;
@@ -28,7 +28,7 @@ struct ShardCost {
   int64_t peak() const { return forward_peak > backward_peak ? forward_peak : backward_peak; }
   int64_t fetch() const { return forward_fetch > backward_fetch ? forward_fetch : backward_fetch; }
 };
-// O(parameters + blocks of it).
+// O(parameters + units of it).
 ShardCost CostOfShard(const ModelCosts& costs, int first, int end);
 
 struct ShardLimits {
@@ -37,7 +37,7 @@ struct ShardLimits {
   double balance = 0.05;
 };
 
-// Where shards end, ascending, the last being the number of blocks. Nothing where some block fits in no way.
+// Where shards end, ascending, in units, the last being the number of them. Nothing where some unit fits in no way.
 std::optional<std::vector<int>> CutIntoShards(const ModelCosts& costs, const ShardLimits& limits);
 
 // A buffer for all jobs of a fleet, and the shards of each: with that part of the memory, in 32nds, with which there
@@ -47,7 +47,7 @@ struct FleetShards {
   std::vector<std::vector<int>> ends;  // per model; empty: none fits
   bool feasible = false;
   int worst = -1;      // the model that lacks most
-  int64_t needed = 0;  // bytes of memory with which its largest block would fit
+  int64_t needed = 0;  // bytes of memory with which its largest unit would fit
 };
 FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memory);
 

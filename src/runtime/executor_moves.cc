@@ -10,11 +10,13 @@ void Executor::Load(const Instruction& i) {
     At(i.writes[0]) = inputs_->at(i);
     return;
   }
+  bool roams = !touched_.empty();
   if (!batches_.count(i.microbatch)) {
-    AllocationMeter::Scope counted(host_.meter);  // rows as the host has them
+    AllocationMeter::Scope counted(roams ? host_.meter : *metered_);  // the host keeps these rows
     batches_[i.microbatch] = data_(step_, RowsOf(program_, i));
   }
-  At(i.writes[0]) = LoadedPart(program_, i, device_, batches_[i.microbatch]);
+  at::Tensor part = LoadedPart(program_, i, device_, batches_[i.microbatch]);
+  At(i.writes[0]) = roams ? part.clone() : part;
 }
 
 void Executor::Reshard(const Instruction& i, size_t index) {
