@@ -67,6 +67,7 @@ void Executor::RunVisit(int visit, AllocationMeter& meter) {
 
 void Executor::Vacate() {
   BringAlone({});
+  for (auto& [key, held] : stores_) held->LeaveFetched();
   if (stream_) WaitFor(*stream_);
 }
 
@@ -108,6 +109,7 @@ void Executor::BringAlone(const std::vector<size_t>& wanted) {
     auto found = groups.find(key);
     bool any = found != groups.end();
     held->Place(any && found->second.first, any && found->second.second);
+    if (any && found->second.first) held->ReturnFetched();
   }
   for (size_t b : wanted) {
     if (!buffers_[b].defined() || !on_host_[b]) continue;

@@ -171,17 +171,7 @@ void GroupStore::Place(bool weights_here, bool gradients_here) {
       gradient = gradients_here ? FromHost(gradient, flat_.device()) : ToHost(gradient, host_.meter);
     }
   }
-  if (group_.spilled) {
-    if (!weights_here && flat_.storage().nbytes() > 0) {
-      at_hand_ = true;
-      ReleaseWhole();
-    } else if (weights_here && at_hand_) {
-      at_hand_ = false;
-      FetchWeights();
-    }
-    return;
-  }
-  if (weights_here == weights_here_) return;
+  if (group_.spilled || weights_here == weights_here_) return;
   weights_here_ = weights_here;
   if (weights_here) {
     ResizeStorage(flat_, flat_elements_);
@@ -191,6 +181,17 @@ void GroupStore::Place(bool weights_here, bool gradients_here) {
     host_weights_ = ToHost(flat_.variable_data(), host_.meter);
     ResizeStorage(flat_, 0);
   }
+}
+
+void GroupStore::LeaveFetched() {
+  if (!group_.spilled || flat_.storage().nbytes() == 0) return;
+  at_hand_ = true;
+  ReleaseWhole();
+}
+
+void GroupStore::ReturnFetched() {
+  if (at_hand_) FetchWeights();
+  at_hand_ = false;
 }
 
 // Master weights and moments are these from now on.

@@ -89,9 +89,11 @@ class GroupStore {
   void WeightsArrived();
   void EvictWeights();
 
-  // Where weights and what there is of gradients are to be: on the device, or on the host. Spilled weights that were
-  // fetched go with the others.
+  // Where weights that are not spilled, and what there is of gradients, are to be: on the device, or on the host.
   void Place(bool weights_here, bool gradients_here);
+  // Spilled weights that were fetched and are needed again are given up, and fetched once more.
+  void LeaveFetched();
+  void ReturnFetched();
 
   // ZeRO: this device's chunk of the weights; a whole flat tensor to fill (a server's is full); once it is; and afterwards.
   at::Tensor Chunk() const;
