@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -39,8 +40,7 @@ std::vector<DeviceMeasurement> ShareMeasurements(Transport& transport, GroupHand
                                                  const DeviceMeasurement& mine) {
   std::vector<double> row;
   EachNumber(mine, [&](auto number) { row.push_back(static_cast<double>(number)); });
-  at::Tensor table =
-      at::zeros({transport.size(), static_cast<int64_t>(row.size())}, at::kDouble);
+  at::Tensor table = at::zeros({transport.size(), static_cast<int64_t>(row.size())}, at::kDouble);
   table[transport.rank()].copy_(at::tensor(row, at::kDouble));
   Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, all, table, table);
   transport.Wait(ticket);
@@ -137,8 +137,46 @@ void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
   ThrowInput("{}: ranks have unlike masks: give all of them the same file", mask.path());
 }
 
+// Losses of what is held out, on the weights as they are.
+class HeldOut {
+ public:
+  HeldOut(const TrainInputs& inputs, const TrainOptions& options, Executor& trained)
+      : options_(options.evaluation), steps_(options.steps) {
+    if (inputs.forward == nullptr) return;
+    executor_.emplace(
+        *inputs.forward, trained,
+        [data = inputs.held_out](int64_t batch, Block rows) { return data->Rows(batch, rows); });
+  }
+
+  bool IsDue(int64_t done) const {
+    return executor_ && (done % options_.every == 0 || done == steps_);
+  }
+
+  Evaluation Measure(int64_t done) {
+    Evaluation evaluation{.step = done};
+    for (int64_t batch = 0; batch < options_.batches; ++batch) {
+      StepRecord record = executor_->RunStep(batch);
+      evaluation.loss += record.loss;
+      evaluation.seconds += record.seconds;
+    }
+    evaluation.loss /= static_cast<double>(options_.batches);
+    return evaluation;
+  }
+
+  // Steps up to the last that nothing is measured between.
+  int64_t UndisturbedSteps() const {
+    return executor_ ? (steps_ - 1) % options_.every + 1 : steps_;
+  }
+
+ private:
+  EvaluationOptions options_;
+  int64_t steps_;
+  std::optional<Executor> executor_;
+};
+
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
-                   const std::function<void(const StepRecord&)>& on_step) {
+                   const std::function<void(const StepRecord&)>& on_step,
+                   const std::function<void(const Evaluation&)>& on_evaluation) {
   SetKernelThreads(options.threads);
   RunCheckpoints checkpoints(options.checkpoint, inputs.run, transport);
   CheckpointReader* from = checkpoints.resumed();
@@ -156,14 +194,22 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
                     [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
   if (from != nullptr) executor.Restore(*from);
+  HeldOut held_out(inputs, options, executor);
   TrainSummary summary;
+  auto evaluate = [&](int64_t done) {
+    if (!held_out.IsDue(done)) return;
+    summary.evaluations.push_back(held_out.Measure(done));
+    if (transport.rank() == 0) on_evaluation(summary.evaluations.back());
+  };
   int64_t peak_memory = 0;
   summary.first_step = checkpoints.first_step();
   RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
   if (options.slot != nullptr) options.slot->step.store(summary.first_step);
   if (options.kernels) {
-    summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, 3);
+    int64_t most = std::min<int64_t>(3, held_out.UndisturbedSteps());
+    summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, most);
   }
+  if (summary.first_step == 0) evaluate(0);  // else the run before has
   for (int64_t step = summary.first_step; step < options.steps; ++step) {
     if (options.kernels && step == options.steps - summary.kernel_steps) StartKernelTimes();
     StepRecord record = executor.RunStep(step);
@@ -175,11 +221,12 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
     }
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
+    if (options.kernels && step + 1 == options.steps) summary.kernels = StopKernelTimes();
+    evaluate(step + 1);
     SavingScope saving(saver);
     checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps,
                           [&] { return executor.State(); });
   }
-  if (options.kernels) summary.kernels = StopKernelTimes();
   summary.not_captured = executor.not_captured();
   {
     SavingScope saving(saver);
@@ -227,9 +274,10 @@ size_t MedianStep(const std::vector<StepRecord>& steps) {
 
 TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
                          Transport& transport,
-                         const std::function<void(const StepRecord&)>& on_step) {
+                         const std::function<void(const StepRecord&)>& on_step,
+                         const std::function<void(const Evaluation&)>& on_evaluation) {
   try {
-    return Train(inputs, options, transport, on_step);
+    return Train(inputs, options, transport, on_step, on_evaluation);
   } catch (const c10::Error& error) {
     ThrowRun("libtorch: {}", OneLine(error.what_without_backtrace()));
   }
