@@ -94,8 +94,12 @@ void DropBackward(StageProgram& stage) {
     segment.has_backward = false;
   }
   for (ParameterGroup& group : stage.groups) {
+    // Weights of ZeRO 1 and 2 are whole between steps, and so are those that a server has sent.
+    if (group.zero < 3) group.zero = 0;
+    group.reduce_axes = group.zero_axes = group.zero == 3 ? group.zero_axes : 0;
     group.trained = group.offloaded = false;
     group.tied = -1;
+    group.server = -1;
   }
   stage.parameter_gradients.clear();
   stage.factor_gradients.clear();

@@ -152,8 +152,8 @@ class HeldOut {
     return executor_ && (done % options_.every == 0 || done == steps_);
   }
 
-  Evaluation Measure(int64_t done) {
-    Evaluation evaluation{.step = done};
+  HeldOutLoss Measure(int64_t done) {
+    HeldOutLoss evaluation{.step = done};
     for (int64_t batch = 0; batch < options_.batches; ++batch) {
       StepRecord record = executor_->RunStep(batch);
       evaluation.loss += record.loss;
@@ -169,14 +169,14 @@ class HeldOut {
   }
 
  private:
-  EvaluationOptions options_;
+  HeldOutOptions options_;
   int64_t steps_;
   std::optional<Executor> executor_;
 };
 
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
                    const std::function<void(const StepRecord&)>& on_step,
-                   const std::function<void(const Evaluation&)>& on_evaluation) {
+                   const std::function<void(const HeldOutLoss&)>& on_evaluation) {
   SetKernelThreads(options.threads);
   RunCheckpoints checkpoints(options.checkpoint, inputs.run, transport);
   CheckpointReader* from = checkpoints.resumed();
@@ -275,7 +275,7 @@ size_t MedianStep(const std::vector<StepRecord>& steps) {
 TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
                          Transport& transport,
                          const std::function<void(const StepRecord&)>& on_step,
-                         const std::function<void(const Evaluation&)>& on_evaluation) {
+                         const std::function<void(const HeldOutLoss&)>& on_evaluation) {
   try {
     return Train(inputs, options, transport, on_step, on_evaluation);
   } catch (const c10::Error& error) {

@@ -18,12 +18,12 @@
 namespace heddle {
 
 // Looks at held-out data: before the first step, every so many steps and after the last.
-struct EvaluationOptions {
+struct HeldOutOptions {
   int64_t every = 1;
   int64_t batches = 1;  // the first ones of the data, the same every time
 };
 
-struct Evaluation {
+struct HeldOutLoss {
   int64_t step = 0;  // how many steps were done
   double loss = 0;   // the mean over the batches; may not be finite
   double seconds = 0;
@@ -43,7 +43,7 @@ struct TrainOptions {
   bool capture = true;         // see ExecutorOptions
   bool kernels = false;        // on CUDA: measure kernels in the last steps
   const Mask* mask = nullptr;  // of what the program prunes
-  EvaluationOptions evaluation = {};
+  HeldOutOptions evaluation = {};
 };
 
 struct TrainInputs {
@@ -68,7 +68,7 @@ struct DeviceMeasurement {
 struct TrainSummary {
   int64_t first_step = 0;         // not 0 where a checkpoint was gone on from
   std::vector<StepRecord> steps;  // as this device measured them
-  std::vector<Evaluation> evaluations;
+  std::vector<HeldOutLoss> evaluations;
   size_t median_step = 0;  // of `steps`, by the first device's time
   std::vector<DeviceMeasurement> devices;
   int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
@@ -95,6 +95,6 @@ size_t MedianStep(const std::vector<StepRecord>& steps);
 TrainSummary TrainDevice(
     const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
     const std::function<void(const StepRecord&)>& on_step,
-    const std::function<void(const Evaluation&)>& on_evaluation = [](const Evaluation&) {});
+    const std::function<void(const HeldOutLoss&)>& on_evaluation = [](const HeldOutLoss&) {});
 
 }  // namespace heddle

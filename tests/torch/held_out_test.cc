@@ -38,7 +38,7 @@ class GivenBatches : public DataSource {
 
 struct HeldOutRun {
   Model model;
-  Plan plan;
+  Plan plan = {};
   const Mask* mask = nullptr;
   at::Device device = at::kCPU;
 
@@ -77,7 +77,7 @@ std::vector<double> LossesOf(const TrainSummary& summary) {
 
 std::vector<double> HeldOutOf(const TrainSummary& summary) {
   std::vector<double> losses;
-  for (const Evaluation& at : summary.evaluations) losses.push_back(at.loss);
+  for (const HeldOutLoss& at : summary.evaluations) losses.push_back(at.loss);
   return losses;
 }
 

@@ -18,6 +18,7 @@
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
+#include "runtime/accelerator.h"
 #include "runtime/data/data_source.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_threads.h"
@@ -30,7 +31,7 @@ namespace {
 struct EarlyBird {
   int64_t steps = 1000, every = 20, window = 5;
   double threshold = 0.1, lr = 1e-3;
-  std::string data;
+  std::string data, device = "cpu";
 };
 
 struct PruneArgs {
@@ -71,13 +72,14 @@ std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightS
   ExecutorOptions options;
   options.seed = args.prune.seed;
   options.optimizer.lr = args.early.lr;
+  options.device = ChooseDevice(args.early.device, 0);
   std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(1);
   WeightOptions start{.seed = args.prune.seed};
   Executor executor(program, *transports[0], options, weights, MakeConstants(model.graph, start),
                     [&](int64_t step, Block rows) { return data->Rows(step, rows); });
   auto masks = [&] {
     std::map<std::string, at::Tensor> held;
-    for (ParameterPart& part : executor.Weights()) held.emplace(part.name, part.values);
+    for (ParameterPart& part : executor.Weights()) held.emplace(part.name, part.values.cpu());
     return MakeMasks(
         model, [&](const std::string& name) { return held.at(name); }, args.prune);
   };
@@ -226,6 +228,10 @@ void AddPrune(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--lr", args->early.lr, "early-bird: learning rate")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--device", args->early.device, "early-bird: what to train on, as for 'train'")
+      ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
   command->add_option("--threads", args->threads, "early-bird: of kernels (0: as many as cores)")
       ->check(CLI::NonNegativeNumber);

@@ -145,7 +145,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
     if (first) screen = std::make_unique<TrainScreen>(ScreenOf(args, prepared, member, began));
     TrainSummary summary = TrainDevice(
         inputs, options, transport, [&](const StepRecord& record) { screen->Step(record); },
-        [&](const Evaluation& evaluation) { screen->Evaluated(evaluation); });
+        [&](const HeldOutLoss& evaluation) { screen->Evaluated(evaluation); });
     if (screen) screen->Finish(summary);
   });
 }

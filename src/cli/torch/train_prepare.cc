@@ -169,7 +169,7 @@ void PrepareEvaluation(const TrainArgs& args, PreparedRun& prepared) {
   }
   if (args.eval_data.empty()) return;
   const Graph& graph = prepared.model->graph;
-  EvaluationOptions& options = prepared.options.evaluation;
+  HeldOutOptions& options = prepared.options.evaluation;
   options.every =
       args.eval_every > 0 ? args.eval_every : std::max<int64_t>(1, prepared.options.steps / 10);
   options.batches = args.eval_steps;

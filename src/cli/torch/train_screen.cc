@@ -102,7 +102,7 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
              FormatSeconds(Seconds{seconds}), FormatCount(size.tokens / seconds),
              size.is_tokens ? "tokens" : "samples", size.devices, size.devices == 1 ? "" : "s");
   if (!summary.evaluations.empty()) {
-    const Evaluation &first = summary.evaluations.front(), &last = summary.evaluations.back();
+    const HeldOutLoss &first = summary.evaluations.front(), &last = summary.evaluations.back();
     fmt::print("held-out loss {:.4f} after {} steps -> {:.4f} after {}\n", first.loss, first.step,
                last.loss, last.step);
   }
@@ -117,9 +117,9 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
   fmt::print(": training was held up for {}\n", FormatSeconds(Seconds{summary.save_seconds}));
 }
 
-Json ToJson(const std::vector<Evaluation>& evaluations) {
+Json ToJson(const std::vector<HeldOutLoss>& evaluations) {
   Json list = Json::array();
-  for (const Evaluation& at : evaluations) list.push_back({{"step", at.step}, {"loss", at.loss}});
+  for (const HeldOutLoss& at : evaluations) list.push_back({{"step", at.step}, {"loss", at.loss}});
   return list;
 }
 
@@ -163,7 +163,7 @@ void TrainScreen::Step(const StepRecord& record) {
   PrintStep(metrics, beside, !options_.reference.empty());
 }
 
-void TrainScreen::Evaluated(const Evaluation& evaluation) {
+void TrainScreen::Evaluated(const HeldOutLoss& evaluation) {
   writer_.WriteEvaluation(evaluation.step, evaluation.loss);
   if (evaluations_file_) {
     evaluations_file_->Write(

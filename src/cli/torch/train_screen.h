@@ -43,7 +43,7 @@ class TrainScreen {
  public:
   explicit TrainScreen(const ScreenOptions& options);  // prints the header
   void Step(const StepRecord& record);
-  void Evaluated(const Evaluation& evaluation);
+  void Evaluated(const HeldOutLoss& evaluation);
   void Finish(const TrainSummary& summary);
 
  private:
