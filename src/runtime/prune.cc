@@ -1,16 +1,16 @@
 #include "runtime/prune.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
+#include <memory>
 #include <mutex>
-#include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "runtime/kernel_threads.h"
 #include "runtime/kernels/random.h"
 
 namespace heddle {
@@ -27,28 +27,31 @@ std::vector<ValueId> Chosen(const Model& model, const PruneOptions& options) {
 }
 
 // What weights are worth, as numbers of that order. Of magnitudes: the bits of a float that is not negative.
-using Keys = std::vector<uint32_t>;
+struct Keys {
+  explicit Keys(int64_t elements)
+      : size(static_cast<size_t>(elements)), at(std::make_unique_for_overwrite<uint32_t[]>(size)) {}
 
-constexpr int64_t kPiece = 1 << 16;  // weights that a thread takes at a time
+  size_t size;
+  std::unique_ptr<uint32_t[]> at;
+};
 
-// Calls `work` on [begin, end) of pieces that make up all elements.
+constexpr size_t kPiece = 1 << 16;  // weights that a thread takes at a time
+
+// Calls work(piece, begin, end) on pieces that make up all elements.
 template <typename Work>
 void ForPieces(size_t elements, const Work& work) {
-  auto all = static_cast<int64_t>(elements);
-  at::parallel_for(0, (all + kPiece - 1) / kPiece, 1, [&](int64_t from, int64_t to) {
-    for (int64_t piece = from; piece < to; ++piece) {
-      work(static_cast<size_t>(piece), static_cast<size_t>(piece * kPiece),
-           static_cast<size_t>(std::min(all, (piece + 1) * kPiece)));
-    }
+  ForEachInThreads(static_cast<int64_t>((elements + kPiece - 1) / kPiece), [&](int64_t at) {
+    auto piece = static_cast<size_t>(at);
+    work(piece, piece * kPiece, std::min(elements, (piece + 1) * kPiece));
   });
 }
 
 Keys RandomKeys(const Value& value, uint64_t seed) {
-  Keys keys(static_cast<size_t>(ElementCount(value.type.shape)));
+  Keys keys(ElementCount(value.type.shape));
   uint64_t key = RandomKey({seed, 0, HashString(value.name)}, 2);  // 0 and 1 are its first weights
-  ForPieces(keys.size(), [&](size_t, size_t begin, size_t end) {
+  ForPieces(keys.size, [&](size_t, size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i)
-      keys[i] = static_cast<uint32_t>(RandomBits(key, static_cast<int64_t>(i)) >> 32);
+      keys.at[i] = static_cast<uint32_t>(RandomBits(key, static_cast<int64_t>(i)) >> 32);
   });
   return keys;
 }
@@ -57,39 +60,44 @@ Keys MagnitudeKeys(const Value& value, const WeightSource& weights) {
   constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
   at::Tensor tensor = weights(value.name).to(at::kFloat).contiguous();
   const float* from = tensor.data_ptr<float>();
-  Keys keys(static_cast<size_t>(tensor.numel()));
+  Keys keys(tensor.numel());
   std::atomic<bool> finite = true;
-  ForPieces(keys.size(), [&](size_t, size_t begin, size_t end) {
+  ForPieces(keys.size, [&](size_t, size_t begin, size_t end) {
     uint32_t largest = 0;
     for (size_t i = begin; i < end; ++i) {
-      keys[i] = std::bit_cast<uint32_t>(from[i]) & ~kSign;
-      largest = std::max(largest, keys[i]);
+      keys.at[i] = std::bit_cast<uint32_t>(from[i]) & ~kSign;
+      largest = std::max(largest, keys.at[i]);
     }
     if (largest >= kInfinity) finite = false;
   });
-  if (finite) return keys;
-  auto first =
-      std::find_if(keys.begin(), keys.end(), [](uint32_t key) { return key >= kInfinity; });
-  ThrowInput("'{}': weight {} is not finite", value.name, first - keys.begin());
+  for (size_t i = 0; !finite; ++i) {
+    if (keys.at[i] >= kInfinity) ThrowInput("'{}': weight {} is not finite", value.name, i);
+  }
+  return keys;
 }
 
 Keys KeysOf(const Value& value, const WeightSource& weights, const PruneOptions& options) {
   return options.random ? RandomKeys(value, options.seed) : MagnitudeKeys(value, weights);
 }
 
-// The key of the count-th largest of all, digit by digit: how many keys have each digit, among those that agree with
-// what is known.
-uint32_t CountThLargest(const std::vector<const Keys*>& all, int64_t count) {
+struct Least {
+  uint32_t key = 0;
+  int64_t ties = 0;  // how many of this key are among the largest
+};
+
+// The least of the `count` largest keys, digit by digit: how many keys have each digit, among those that agree with what
+// is known.
+Least LeastOfLargest(std::span<const Keys> all, int64_t count) {
   constexpr size_t kDigits = 1 << 11;
   uint32_t found = 0, known = 0;  // its digits so far, and where they are
   for (int shift : {22, 11, 0}) {
     std::vector<int64_t> have(kDigits, 0);
     std::mutex adding;
-    for (const Keys* keys : all) {
-      ForPieces(keys->size(), [&](size_t, size_t begin, size_t end) {
-        std::array<int64_t, kDigits> here = {};
+    for (const Keys& keys : all) {
+      ForPieces(keys.size, [&](size_t, size_t begin, size_t end) {
+        std::array<int32_t, kDigits> here = {};
         for (size_t i = begin; i < end; ++i) {
-          uint32_t key = (*keys)[i];
+          uint32_t key = keys.at[i];
           if ((key & known) == found) ++here[key >> shift & (kDigits - 1)];
         }
         std::lock_guard lock(adding);
@@ -101,31 +109,26 @@ uint32_t CountThLargest(const std::vector<const Keys*>& all, int64_t count) {
     found |= static_cast<uint32_t>(digit) << shift;
     known |= static_cast<uint32_t>(kDigits - 1) << shift;
   }
-  return found;
+  return {found, count};
 }
 
 HostTensor KeepLargest(const Value& value, const Keys& keys, int64_t count) {
-  uint32_t least = CountThLargest({&keys}, count);
-  size_t pieces = (keys.size() + kPiece - 1) / kPiece;
-  std::vector<int64_t> ties(pieces, 0), larger(pieces, 0);
-  ForPieces(keys.size(), [&](size_t piece, size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      larger[piece] += keys[i] > least;
-      ties[piece] += keys[i] == least;
-    }
+  Least least = LeastOfLargest({&keys, 1}, count);
+  std::vector<int64_t> ties((keys.size + kPiece - 1) / kPiece, 0);
+  ForPieces(keys.size, [&](size_t piece, size_t begin, size_t end) {
+    ties[piece] = std::count(&keys.at[begin], &keys.at[end], least.key);
   });
-  // Of those that are worth the least the first stay.
-  int64_t left = count - std::accumulate(larger.begin(), larger.end(), int64_t{0});
-  for (int64_t& tied : ties) {
-    tied = std::min(tied, left);
-    left -= tied;
+  for (int64_t& tied : ties) {  // the first stay
+    tied = std::min(tied, least.ties);
+    least.ties -= tied;
   }
   HostTensor mask(DType::kBool, value.type.shape);
-  ForPieces(keys.size(), [&](size_t piece, size_t begin, size_t end) {
-    int64_t tied = ties[piece];
-    for (size_t i = begin; i < end; ++i) {
-      bool stays = keys[i] > least || (keys[i] == least && tied-- > 0);
-      mask.data[i] = std::byte{stays};
+  ForPieces(keys.size, [&](size_t piece, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) mask.data[i] = std::byte{keys.at[i] > least.key};
+    for (size_t i = begin; ties[piece] > 0; ++i) {
+      if (keys.at[i] != least.key) continue;
+      mask.data[i] = std::byte{1};
+      --ties[piece];
     }
   });
   return mask;
@@ -145,26 +148,25 @@ std::map<std::string, HostTensor> MakeMasks(const Model& model, const WeightSour
     for (ValueId id : chosen) {
       const Value& value = model.graph.value(id);
       Keys keys = KeysOf(value, weights, options);
-      int64_t count = KeptOf(static_cast<int64_t>(keys.size()), options.sparsity);
+      int64_t count = KeptOf(static_cast<int64_t>(keys.size), options.sparsity);
       masks.emplace(value.name, KeepLargest(value, keys, count));
     }
     return masks;
   }
-  std::vector<Keys> keys;
-  std::vector<const Keys*> all;
+  std::vector<Keys> all;
   int64_t elements = 0;
   for (ValueId id : chosen) {
-    keys.push_back(KeysOf(model.graph.value(id), weights, options));
-    elements += static_cast<int64_t>(keys.back().size());
+    all.push_back(KeysOf(model.graph.value(id), weights, options));
+    elements += static_cast<int64_t>(all.back().size);
   }
-  for (const Keys& of : keys) all.push_back(&of);
-  uint32_t least = CountThLargest(all, KeptOf(elements, options.sparsity));
+  uint32_t least = LeastOfLargest(all, KeptOf(elements, options.sparsity)).key;
   for (size_t p = 0; p < chosen.size(); ++p) {
     const Value& value = model.graph.value(chosen[p]);
-    int64_t count =
-        std::count_if(keys[p].begin(), keys[p].end(), [&](uint32_t key) { return key >= least; });
-    masks.emplace(value.name, KeepLargest(value, keys[p], std::max<int64_t>(1, count)));
-    keys[p] = {};
+    const Keys& keys = all[p];
+    auto count = std::count_if(&keys.at[0], &keys.at[0] + keys.size,
+                               [&](uint32_t key) { return key >= least; });
+    masks.emplace(value.name, KeepLargest(value, keys, std::max<int64_t>(1, count)));
+    all[p] = Keys(0);
   }
   return masks;
 }

@@ -60,12 +60,10 @@ std::set<std::string> DenseNames(const Model& model, const std::vector<std::stri
 // Trains on one device and looks at the mask every so many steps, until those of a window agree (You et al. 2020).
 std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightSource& weights,
                                                const PruneArgs& args, std::string* said) {
-  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (args.early.steps / args.early.every < args.early.window - 1) {
     ThrowInput("--steps {}: too few for {} masks, one every {} steps", args.early.steps,
                args.early.window, args.early.every);
   }
-  SetKernelThreads(args.threads > 0 ? args.threads : cores);
   Program program = Lower(model, ExpertPlan(model, LoadCluster("local:1"), {}));
   std::unique_ptr<DataSource> data =
       OpenData(model.graph, {.path = args.early.data, .seed = args.prune.seed});
@@ -169,6 +167,8 @@ void PrintMasks(const PruneArgs& args, const std::map<std::string, HostTensor>& 
 }
 
 void RunPrune(PruneArgs args) {
+  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  SetKernelThreads(args.threads > 0 ? args.threads : cores);
   LoadedWeights loaded;
   LoadPruned(args, loaded);
   args.prune.dense = DenseNames(loaded.model, args.keep);
@@ -233,7 +233,7 @@ void AddPrune(CLI::App& app) {
       ->add_option("--device", args->early.device, "early-bird: what to train on, as for 'train'")
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
-  command->add_option("--threads", args->threads, "early-bird: of kernels (0: as many as cores)")
+  command->add_option("--threads", args->threads, "that share the work (0: as many as cores)")
       ->check(CLI::NonNegativeNumber);
   command->footer(
       "MODEL may be a folder of checkpoints: the weights of the last one. Matrices, convolutions "
