@@ -16,7 +16,8 @@ file(GLOB heddle_cuda_files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/runtime/c
 set_source_files_properties(${heddle_cuda_files} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 
 # Kernels of our own know pointers and streams only, not libtorch: nvcc need not see its headers.
-add_library(heddle_cuda_kernels STATIC src/runtime/cuda/cross_entropy.cu)
+file(GLOB heddle_cuda_kernel_files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/runtime/cuda/*.cu")
+add_library(heddle_cuda_kernels STATIC ${heddle_cuda_kernel_files})
 set_target_properties(heddle_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "80;90" CUDA_STANDARD 17
                                                      POSITION_INDEPENDENT_CODE ON)
 target_include_directories(heddle_cuda_kernels PRIVATE "${CMAKE_SOURCE_DIR}/src")

@@ -37,6 +37,25 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfterTheWindow) {
   EXPECT_EQ(scale.state().good_steps, 0);
 }
 
+TEST(CudaKernels, KeptWeightsAreTakenOutAndPutBack) {
+  if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
+  for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (int64_t weights : {1, 1000, 100003}) {
+      for (at::ScalarType places : {at::kInt, at::kLong}) {
+        at::Tensor dense = at::randn({weights}, Cuda()).to(type);
+        at::Tensor index = (at::rand({weights}, Cuda()) < 0.3).nonzero().reshape({-1}).to(places);
+        std::optional<at::Tensor> kept = FusedCompress(dense, index);
+        ASSERT_TRUE(kept.has_value());
+        EXPECT_TRUE(at::equal(*kept, dense.index_select(0, index)));
+        at::Tensor master = at::randn({index.numel()}, Cuda()), want = dense.clone();
+        want.index_copy_(0, index.to(at::kLong), master.to(type));
+        ASSERT_TRUE(FusedExpand(master, index, dense));
+        EXPECT_TRUE(at::equal(dense, want));
+      }
+    }
+  }
+}
+
 TEST(CudaKernels, RowLossesAndTheirGradients) {
   if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
   for (at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {

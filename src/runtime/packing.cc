@@ -3,6 +3,9 @@
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 
+#include <optional>
+
+#include "runtime/kernels/fused.h"
 #include "runtime/tiles.h"
 
 namespace heddle {
@@ -10,11 +13,21 @@ namespace {
 
 constexpr int64_t kGrain = 1 << 15;  // elements for a thread
 
-template <typename T, typename Index>
-void Scatter(const T* kept, const Index* index, int64_t count, T* dense) {
+// body(i) for so many kept weights, in threads where they are many.
+template <typename Body>
+void Each(int64_t count, const Body& body) {
   at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) dense[index[i]] = kept[i];
+    for (int64_t i = begin; i < end; ++i) body(i);
   });
+}
+
+template <typename Visit>
+void WithIndex(const at::Tensor& index, const Visit& visit) {
+  if (index.scalar_type() == at::kInt) {
+    visit(index.data_ptr<int32_t>());
+  } else {
+    visit(index.data_ptr<int64_t>());
+  }
 }
 
 }  // namespace
@@ -30,24 +43,28 @@ at::Tensor IndexOf(const Mask& mask, const std::string& parameter, const Shape& 
 }
 
 at::Tensor Compress(const at::Tensor& dense, const at::Tensor& index) {
-  return dense.reshape({-1}).index_select(0, index);
+  at::Tensor flat = dense.reshape({-1});
+  if (!flat.is_cpu()) {
+    if (std::optional<at::Tensor> kept = FusedCompress(flat, index)) return *kept;
+  }
+  return flat.index_select(0, index);
 }
 
 void ExpandInto(const at::Tensor& kept, const at::Tensor& index, const at::Tensor& dense) {
-  at::Tensor from = kept.to(dense.scalar_type()).contiguous();
+  at::Tensor from = kept.contiguous();
   if (!dense.is_cpu()) {
-    dense.index_copy_(0, index.to(at::kLong), from);
+    if (!FusedExpand(from, index, dense))
+      dense.index_copy_(0, index.to(at::kLong), from.to(dense.scalar_type()));
     return;
   }
   // index_copy_ takes int64 alone: its index would be as large as what it copies, and again.
+  from = from.to(dense.scalar_type());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, dense.scalar_type(), "expand", [&] {
     const scalar_t* values = from.data_ptr<scalar_t>();
     scalar_t* to = dense.data_ptr<scalar_t>();
-    if (index.scalar_type() == at::kInt) {
-      Scatter(values, index.data_ptr<int32_t>(), index.numel(), to);
-    } else {
-      Scatter(values, index.data_ptr<int64_t>(), index.numel(), to);
-    }
+    WithIndex(index, [&](const auto* at) {
+      Each(index.numel(), [&](int64_t i) { to[at[i]] = values[i]; });
+    });
   });
 }
 

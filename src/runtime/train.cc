@@ -134,7 +134,8 @@ void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
   auto own = static_cast<int64_t>(mask.hash() >> 1);
   int64_t largest = Largest(transport, all, own), smallest = -Largest(transport, all, -own);
   if (largest == smallest) return;
-  ThrowInput("{}: ranks have unlike masks: give all of them the same file", mask.path());
+  throw CommonInputError(
+      fmt::format("{}: ranks have unlike masks: give all of them the same file", mask.path()));
 }
 
 // Losses of what is held out, on the weights as they are.
@@ -173,6 +174,28 @@ class HeldOut {
   int64_t steps_;
   std::optional<Executor> executor_;
 };
+
+// What all devices measured, on each of them.
+void Measure(Executor& executor, Transport& transport, GroupHandle all, const TrainOptions& options,
+             int64_t peak_memory, TrainSummary& summary) {
+  // One and the same step on all devices: the first one's.
+  int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;
+  summary.median_step = static_cast<size_t>(Largest(transport, all, median));
+  DeviceMeasurement mine;
+  const std::vector<double>& seconds = summary.steps[summary.median_step].kind_seconds;
+  std::copy(seconds.begin(), seconds.end(), mine.kind_seconds.begin());
+  mine.peak_memory_bytes = peak_memory;
+  if (!options.device.is_cpu()) mine.reserved_bytes = MemoryOf(options.device).reserved;
+  mine.state = executor.StateMemory();
+  summary.devices = ShareMeasurements(transport, all, mine);
+  for (const DeviceMeasurement& device : summary.devices) {
+    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, device.peak_memory_bytes);
+    summary.reserved_bytes = std::max(summary.reserved_bytes, device.reserved_bytes);
+    if (device.state.total() > summary.state.total()) summary.state = device.state;
+  }
+  summary.peak_process_bytes = Largest(transport, all, PeakProcessBytes());
+  if (options.trace) summary.trace = Gather(transport, executor.trace());
+}
 
 TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
                    const std::function<void(const StepRecord&)>& on_step,
@@ -239,23 +262,7 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   summary.advised_interval = checkpoints.interval();
   if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
   if (summary.steps.empty()) return summary;
-  // One and the same step on all devices: the first one's.
-  int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;
-  summary.median_step = static_cast<size_t>(Largest(transport, all, median));
-  DeviceMeasurement mine;
-  const std::vector<double>& seconds = summary.steps[summary.median_step].kind_seconds;
-  std::copy(seconds.begin(), seconds.end(), mine.kind_seconds.begin());
-  mine.peak_memory_bytes = peak_memory;
-  if (!options.device.is_cpu()) mine.reserved_bytes = MemoryOf(options.device).reserved;
-  mine.state = executor.StateMemory();
-  summary.devices = ShareMeasurements(transport, all, mine);
-  for (const DeviceMeasurement& device : summary.devices) {
-    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, device.peak_memory_bytes);
-    summary.reserved_bytes = std::max(summary.reserved_bytes, device.reserved_bytes);
-    if (device.state.total() > summary.state.total()) summary.state = device.state;
-  }
-  summary.peak_process_bytes = Largest(transport, all, PeakProcessBytes());
-  if (options.trace) summary.trace = Gather(transport, executor.trace());
+  Measure(executor, transport, all, options, peak_memory, summary);
   return summary;
 }
 

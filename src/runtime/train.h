@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/error.h"
 #include "program/program.h"
 #include "program/step_record.h"
 #include "program/trace.h"
@@ -27,6 +28,12 @@ struct HeldOutLoss {
   int64_t step = 0;  // how many steps were done
   double loss = 0;   // the mean over the batches; may not be finite
   double seconds = 0;
+};
+
+// An InputError that comes up on all ranks together (they were given unlike files): one of them reports it.
+class CommonInputError : public InputError {
+ public:
+  using InputError::InputError;
 };
 
 struct TrainOptions {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "runtime/supervisor/rank_table.h"
+#include "runtime/train.h"
 #include "runtime/transport/mpi.h"
 #include "runtime/transport/threads.h"
 
@@ -78,6 +79,9 @@ int RunRanksHere(RankMode mode, int64_t ranks, const RankOptions& options,
           } catch (const CommonRunError& error) {
             if (rank.rank() == 0) std::fprintf(stderr, "heddle: %s\n", error.what());
             status = 1;
+          } catch (const CommonInputError& error) {
+            if (rank.rank() == 0) std::fprintf(stderr, "heddle: %s\n", error.what());
+            status = 2;
           }
           std::fflush(stdout);
           if (options.slot != nullptr) options.slot->Enter(RankPhase::kDone);

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "runtime/cuda/cross_entropy.h"
+#include "runtime/cuda/packing.h"
 
 namespace heddle {
 namespace {
@@ -37,7 +38,7 @@ LogitRows Describe(const at::Tensor& logits, const at::Tensor& labels, int64_t i
           labels.data_ptr<int64_t>(), ignored};
 }
 
-void Check(const char* error) { TORCH_CHECK(error == nullptr, "cross entropy: ", error); }
+void Check(const char* error) { TORCH_CHECK(error == nullptr, "a kernel of heddle: ", error); }
 
 struct RowLoss : torch::autograd::Function<RowLoss> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& logits,
@@ -136,6 +137,44 @@ std::optional<at::Tensor> AlignedProduct(const at::Tensor& x, const at::Tensor& 
     return std::nullopt;
   }
   return Product::apply(x, w, rows_are_outputs);
+}
+
+namespace {
+
+std::optional<PackedType> PackedTypeOf(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return PackedType::kF32;
+    case at::kBFloat16:
+      return PackedType::kBF16;
+    case at::kHalf:
+      return PackedType::kF16;
+    default:
+      return std::nullopt;
+  }
+}
+
+PackedIndex Places(const at::Tensor& index) {
+  return {index.data_ptr(), index.scalar_type() == at::kLong, index.numel()};
+}
+
+}  // namespace
+
+std::optional<at::Tensor> FusedCompress(const at::Tensor& dense, const at::Tensor& index) {
+  std::optional<PackedType> type = PackedTypeOf(dense);
+  if (!type || !dense.is_contiguous()) return std::nullopt;
+  at::Tensor kept = at::empty({index.numel()}, dense.options());
+  Check(GatherKept(dense.data_ptr(), *type, Places(index), kept.data_ptr(),
+                   c10::cuda::getCurrentCUDAStream().stream()));
+  return kept;
+}
+
+bool FusedExpand(const at::Tensor& kept, const at::Tensor& index, const at::Tensor& dense) {
+  std::optional<PackedType> from = PackedTypeOf(kept), to = PackedTypeOf(dense);
+  if (!from || !to || !kept.is_contiguous() || !dense.is_contiguous()) return false;
+  Check(ScatterKept(kept.data_ptr(), *from, Places(index), dense.data_ptr(), *to,
+                    c10::cuda::getCurrentCUDAStream().stream()));
+  return true;
 }
 
 }  // namespace heddle

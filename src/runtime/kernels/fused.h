@@ -18,4 +18,9 @@ std::optional<at::Tensor> FusedRowLosses(const at::Tensor& logits, const at::Ten
 std::optional<at::Tensor> AlignedProduct(const at::Tensor& x, const at::Tensor& w,
                                          bool rows_are_outputs);
 
+// What is kept of flat dense numbers, of their type, on a CUDA device (packing.h).
+std::optional<at::Tensor> FusedCompress(const at::Tensor& dense, const at::Tensor& index);
+// dense[index] = kept, with the cast on the way. False where nothing was done.
+bool FusedExpand(const at::Tensor& kept, const at::Tensor& index, const at::Tensor& dense);
+
 }  // namespace heddle

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/cpu_features.h"
 #include "runtime/kernels/kernel_util.h"
 
 namespace heddle {
@@ -15,6 +16,7 @@ constexpr std::vector<KernelDef> (*kFamilies[])() = {
 };
 
 std::vector<KernelDef> Gather() {
+  AvoidTileRegisters();
   std::vector<KernelDef> all;
   for (auto family : kFamilies) std::ranges::copy(family(), std::back_inserter(all));
   return all;
