@@ -1,0 +1,473 @@
+// What pruning gains where SAMO was measured (Singh and Bhatele, IPDPS 2023): its models, nine weights of ten pruned, on
+// V100s of Summit, six to a node of 16 GB each. All figures are SIMULATED; nothing here was run.
+//
+//   dense      AxoNN's way: stages x replicas, weights and gradients in fp16, the rest of the state on every replica;
+//              the fewest stages that fit, and the best micro-batch for them
+//              `replicas near`: the same, placed as heddle would, so that gradients are reduced within nodes first
+//   3-D        DeepSpeed's way: stages x tensor parallelism x replicas with ZeRO 1, at least 2 of each; the fastest
+//   sparse     the same stages and traffic as `ours` or fewer, weights sparse too, and products with them 6 or 22 times
+//   kernels    as long: what the paper measured for such kernels on a V100 at 90 %, least and most
+//   ours       as `dense`, with gradients and state of the kept weights alone; the fewest stages that fit
+//              `more stages`: the next count that divides the devices, should a little more memory be needed
+//   planner    what `auto` finds, free to choose, dense and pruned
+//
+// All but the planner's recompute layers. AxoNN's runtime is modelled as its source has it: a pipeline's devices are
+// neighbours and its replicas lie across nodes; messages go while devices compute; gradients are reduced in fp16, all at
+// once, after the last backward; beside the fp16 gradient there is one in fp32 for the update, which is added to the
+// memory here (20 bytes a parameter in all, or 2 and 24 for each that is kept). DeepSpeed's hides no traffic. Kernels
+// are the same for all, attention as separate ones; dropout as in Megatron.
+//
+//   work, messages, bubble, collectives    of a step, seconds, the mean of all devices; they add up to it. Messages
+//                                          between stages and collectives count as far as nothing hides them
+//   communication                          messages and collectives
+//   memory                                 of the device that needs most
+//
+// Ends with 1 where for the 2.7B model on 512 devices communication does not fall by 40 %, or the step is not 1.34
+// times as fast, ours against dense.
+//
+//   build/bench/sparse [models] [--devices N] [--budget 15] [--no-planner] [--json]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "cluster/load.h"
+#include "cluster/select.h"
+#include "comparison.h"
+#include "frontend/families/built_in.h"
+#include "ops/analysis.h"
+#include "plan/expert.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "search/searchers.h"
+#include "validate/configure.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kSparsity = 0.9;
+constexpr double kSlowLeast = 6, kSlowMost = 22;  // sparse kernels against dense ones
+constexpr int64_t kNode = 6;                      // devices
+constexpr int64_t kTogether = int64_t{1} << 50;   // bytes of a bucket: all gradients
+constexpr double kGradientCopy = 4;               // bytes, fp32
+constexpr double kWantedCommunication = 0.4, kWantedSpeed = 1.34;
+constexpr const char* kWantedModel = "gpt3-2.7b";
+constexpr int64_t kWantedDevices = 512;
+
+struct BenchModel {
+  const char* name;
+  const char* expression;
+  int64_t batch;
+  std::vector<int64_t> devices;  // the largest first; the others where asked for
+  bool stages = true;            // else replicas alone
+  bool all = false;              // counts, unless one is asked for
+};
+
+#define HEDDLE_GPT "attention=unfused,dropout=0.1,attention_dropout=0.1"
+std::vector<BenchModel> Models() {
+  return {
+      {"gpt3-1.3b", "gpt3-1.3b:" HEDDLE_GPT, 512, {512, 256, 128, 64}},
+      {kWantedModel, "gpt3-2.7b:" HEDDLE_GPT, 512, {512, 256, 128, 64}, true, true},
+      {"gpt3-6.7b", "gpt3-6.7b:" HEDDLE_GPT, 1024, {1024, 512, 256, 128}},
+      {"gpt3-13b", "gpt3-13b:" HEDDLE_GPT, 2048, {2048, 1024, 512, 256}},
+      {"wide-resnet-101", "wide-resnet", 128, {128, 64, 32, 16}, false},
+      {"vgg-19", "vgg", 128, {128, 64, 32, 16}, false},
+  };
+}
+#undef HEDDLE_GPT
+
+struct Case {
+  const BenchModel& of;
+  const Model& model;
+  Cluster cluster;
+  int64_t devices;
+};
+
+struct Row {
+  std::string scheme;
+  int64_t pp = 1, tp = 1, dp = 1, microbatches = 1, samples = 1;  // of a micro-batch, a replica
+  int zero = 0;
+  double memory = 0, work = 0, messages = 0, bubble = 0, collectives = 0, step = 0;
+  double communication() const { return messages + collectives; }
+};
+
+Cluster Summit(int64_t devices) {
+  Cluster cluster = LoadCluster(fmt::format("summit:{}", (devices + kNode - 1) / kNode));
+  std::vector<int64_t> chosen(static_cast<size_t>(devices));
+  std::iota(chosen.begin(), chosen.end(), 0);
+  return devices % kNode == 0 ? cluster : Select(cluster, chosen);
+}
+
+struct Weights {
+  double all = 0, kept = 0;
+};
+
+// Of the stage that has most, whole layers to a device.
+Weights MostOf(const Model& model, const Plan& plan) {
+  Weights most;
+  for (const Stage& stage : plan.stages) {
+    Weights sum;
+    std::set<ValueId> seen;
+    for (NodeId node : NodesOf(model, stage)) {
+      for (ValueId id : model.graph.node(node).operands) {
+        const Value& value = model.graph.value(id);
+        if (value.kind != ValueKind::kParameter || !seen.insert(id).second) continue;
+        double elements = 1;
+        for (int64_t size : value.type.shape) elements *= static_cast<double>(size);
+        auto pruned = plan.pruning.kept.find(value.name);
+        sum.all += elements;
+        sum.kept +=
+            pruned == plan.pruning.kept.end() ? elements : static_cast<double>(pruned->second);
+      }
+    }
+    if (sum.all > most.all) most = sum;
+  }
+  return most;
+}
+
+// How much of the work of matrix products is with weights: what sparse kernels do.
+double ShareOfWeights(const Model& model) {
+  double with = 0, all = 0;
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    const Node& node = model.graph.nodes[n];
+    if (node.op != "Linear" && node.op != "MatMul") continue;
+    const Rule& rule = model.rules[n];
+    Halves work = NodeWork(node, rule, model.flow, WholeBlocks(rule));
+    double flops = work.forward.flops + work.backward.flops + work.weight.flops;
+    bool weights = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+      return model.graph.value(id).kind == ValueKind::kParameter;
+    });
+    all += flops;
+    if (weights) with += flops;
+  }
+  return all > 0 ? with / all : 1;
+}
+
+// A plan in the simulator; `more` is memory beside what is simulated.
+Row Simulated(const Case& at, const Plan& plan, const SimOptions& options, double more) {
+  Plan named = plan;
+  named.model.source = at.of.expression;
+  RequireSound(named, at.model, at.of.name);
+  SimResult result = Simulate(Lower(at.model, plan), at.cluster, options);
+  Row row;
+  row.memory = static_cast<double>(result.reserved_memory_bytes) + more;
+  double devices = 0;
+  for (const DeviceResult& device : result.devices) {
+    auto count = static_cast<double>(device.count);
+    row.work += count * device.compute;
+    row.messages += count * device.exposed_messages;
+    row.collectives += count * (device.exposed - device.exposed_messages);
+    row.bubble += count * device.bubble;
+    devices += count;
+  }
+  for (double* seconds : {&row.work, &row.messages, &row.collectives, &row.bubble}) {
+    *seconds /= devices;
+  }
+  row.step = result.step_seconds;
+  row.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
+    (axis.name == "tp" ? row.tp : row.dp) *= axis.size;
+  }
+  row.microbatches = plan.microbatches;
+  row.samples = std::max<int64_t>(1, plan.batch / plan.microbatches / row.dp);
+  row.zero = plan.zero.level;
+  return row;
+}
+
+SearchProblem ProblemOf(const Case& at, double sparsity) {
+  SearchProblem problem{.model = at.model, .cluster = at.cluster};
+  problem.precision = DType::kF16;
+  problem.gradients = DType::kF16;
+  problem.local_batch_statistics = !at.of.stages;
+  problem.pruning = PruneAll(at.model, sparsity);
+  return problem;
+}
+
+Degrees DegreesOf(const Case& at) {
+  Degrees degrees;
+  degrees.precision = DType::kF16;
+  degrees.gradients = DType::kF16;
+  degrees.recompute = at.of.stages ? RecomputePolicy::kFull : RecomputePolicy::kNone;
+  degrees.local_batch_statistics = !at.of.stages;
+  return degrees;
+}
+
+// Pipelines of neighbours, as AxoNN has them: device d is stage d mod stages.
+void PlaceNeighbours(Plan& plan) {
+  auto stages = static_cast<int64_t>(plan.stages.size());
+  for (int64_t s = 0; s < stages; ++s) {
+    Mesh& mesh = plan.stages[static_cast<size_t>(s)].mesh;
+    std::vector<int64_t> devices;
+    for (int64_t d = 0; d < mesh.size(); ++d) devices.push_back(d * stages + s);
+    Place(mesh, devices);
+  }
+}
+
+// How many samples a micro-batch of a replica may have.
+std::vector<int64_t> SampleCounts(int64_t batch, int64_t dp) {
+  std::vector<int64_t> counts;
+  for (int64_t samples : {1, 2, 4, 8}) {
+    if (batch % (dp * samples) == 0) counts.push_back(samples);
+  }
+  return counts;
+}
+
+struct Way {
+  std::string scheme;
+  double sparsity = 0;
+  double slow = 1;              // products with weights take so many times as long
+  bool sparse_weights = false;  // no zeros are stored
+  bool near = false;            // replicas are neighbours, not the devices of a pipeline
+  int64_t stages = 1;           // at least
+};
+
+// Layers of stages: as suits the work, and with fewer beside the embedding and the head.
+std::vector<std::vector<int64_t>> Layouts(const Model& model, int64_t stages) {
+  if (stages == 1) return {{}};
+  return {{}, LayerLayout(LayersOf(model), stages)};
+}
+
+// What keeping this plan's weights takes beside what is simulated, and whether the state alone fits.
+struct State {
+  double more = 0;
+  double least = 0;
+};
+
+State StateOf(const Model& model, const Plan& plan, bool sparse_weights) {
+  Weights weights = MostOf(model, plan);
+  double more = kGradientCopy * weights.kept;
+  if (sparse_weights) more -= 2 * (weights.all - weights.kept);
+  return {more, 2 * weights.all + 14 * weights.kept + more};
+}
+
+// The fewest stages that fit, at their best micro-batch and layout.
+std::optional<Row> AxoNN(const Case& at, const Way& way) {
+  SimOptions options;
+  options.stack.overlap_gradients = false;
+  options.stack.products *= 1 + (way.slow - 1) * ShareOfWeights(at.model);
+  SearchProblem problem = ProblemOf(at, way.sparsity);
+  auto limit = static_cast<double>(MemoryLimit(problem));
+  Degrees degrees = DegreesOf(at);
+  std::optional<Row> best;
+  auto attempt = [&] {
+    Plan plan = ExpertPlan(at.model, at.cluster, degrees);
+    plan.bucket_bytes = kTogether;
+    plan.pruning = problem.pruning;
+    if (!way.near) PlaceNeighbours(plan);
+    State state = StateOf(at.model, plan, way.sparse_weights);
+    if (state.least > limit) return;
+    Row row = Simulated(at, plan, options, state.more);
+    if (row.memory <= limit && (!best || row.step < best->step)) best = row;
+  };
+  int64_t most = at.of.stages ? std::min(at.devices, LayersOf(at.model)) : 1;
+  for (degrees.pp = way.stages; degrees.pp <= most && !best; ++degrees.pp) {
+    if (at.devices % degrees.pp != 0) continue;
+    degrees.dp = at.devices / degrees.pp;
+    for (int64_t samples : SampleCounts(at.of.batch, degrees.dp)) {
+      degrees.microbatches = at.of.batch / degrees.dp / samples;
+      if (!at.of.stages && degrees.microbatches > 1) continue;
+      for (const std::vector<int64_t>& layers : Layouts(at.model, degrees.pp)) {
+        degrees.layers_per_stage = layers;
+        attempt();
+      }
+    }
+  }
+  if (best) best->scheme = way.scheme;
+  return best;
+}
+
+// The fastest that fits.
+std::optional<Row> DeepSpeed(const Case& at) {
+  SimOptions options;
+  options.stack.overlap_gradients = options.stack.overlap_transfers = false;
+  SearchProblem problem = ProblemOf(at, 0);
+  auto limit = static_cast<double>(MemoryLimit(problem));
+  Degrees degrees = DegreesOf(at);
+  degrees.zero = 1;
+  std::optional<Row> best;
+  for (degrees.tp = 2; degrees.tp <= kNode; ++degrees.tp) {
+    for (degrees.pp = 2; degrees.pp <= 16; degrees.pp *= 2) {
+      if (at.devices % (degrees.tp * degrees.pp) != 0) continue;
+      degrees.dp = at.devices / degrees.tp / degrees.pp;
+      for (int64_t samples : SampleCounts(at.of.batch, degrees.dp)) {
+        degrees.microbatches = at.of.batch / degrees.dp / samples;
+        Plan plan = ExpertPlan(at.model, at.cluster, degrees);
+        plan.bucket_bytes = kTogether;
+        Row row = Simulated(at, plan, options, 0);
+        if (row.memory <= limit && (!best || row.step < best->step)) best = row;
+      }
+    }
+  }
+  if (best) best->scheme = "3-D";
+  return best;
+}
+
+std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
+  SearchProblem problem = ProblemOf(at, sparsity);
+  problem.deadline = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(budget));
+  SearchResult result = Search(AutoSearcher(), problem);
+  if (!result.feasible()) return std::nullopt;
+  Row row = Simulated(at, result.judged.front().plan, problem.sim, 0);
+  row.scheme = sparsity > 0 ? "planner, pruned" : "planner, dense";
+  return row;
+}
+
+std::string Line(const Row& row, const Row* dense) {
+  std::string degrees = fmt::format("{:>4} {:>3} {:>5} {:>4}", row.pp, row.tp, row.dp, row.zero);
+  std::string against = dense == nullptr
+                            ? ""
+                            : fmt::format("{:>+7.0f} % {:>7.2f}x",
+                                          100 * (row.communication() / dense->communication() - 1),
+                                          dense->step / row.step);
+  return fmt::format(
+      "  {:<20} {} {:>4} x {:<3} {:>8.1f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} "
+      "{:>9.3f} {:>9.3f} {}",
+      row.scheme, degrees, row.microbatches, row.samples, row.memory / (1 << 30), row.work,
+      row.messages, row.bubble, row.collectives, row.communication(), row.step, against);
+}
+
+Json ToJson(const Row& row) {
+  return {{"scheme", row.scheme},
+          {"stages", row.pp},
+          {"tp", row.tp},
+          {"dp", row.dp},
+          {"zero", row.zero},
+          {"microbatches", row.microbatches},
+          {"samples", row.samples},
+          {"memory_bytes", row.memory},
+          {"work_seconds", row.work},
+          {"message_seconds", row.messages},
+          {"bubble_seconds", row.bubble},
+          {"collective_seconds", row.collectives},
+          {"step_seconds", row.step}};
+}
+
+struct Args {
+  std::vector<std::string> models;
+  int64_t devices = 0;
+  double budget = 15;
+  bool no_planner = false, json = false;
+};
+
+std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
+  std::vector<Row> rows;
+  auto add = [&](std::optional<Row> row) {
+    if (row) rows.push_back(std::move(*row));
+  };
+  add(AxoNN(at, {.scheme = "dense"}));
+  if (at.of.stages) {
+    add(AxoNN(at, {.scheme = "dense, replicas near", .near = true}));
+    add(DeepSpeed(at));
+    for (double slow : {kSlowLeast, kSlowMost}) {
+      add(AxoNN(at, {.scheme = fmt::format("sparse kernels {}x", slow),
+                     .sparsity = kSparsity,
+                     .slow = slow,
+                     .sparse_weights = true}));
+    }
+  }
+  std::optional<Row> ours = AxoNN(at, {.scheme = "ours", .sparsity = kSparsity});
+  add(ours);
+  if (ours && at.of.stages) {
+    add(AxoNN(at, {.scheme = "ours, more stages", .sparsity = kSparsity, .stages = ours->pp + 1}));
+  }
+  if (planner) {
+    add(Planned(at, 0, args.budget));
+    add(Planned(at, kSparsity, args.budget));
+  }
+  return rows;
+}
+
+const Row* Find(const std::vector<Row>& rows, std::string_view scheme) {
+  auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.scheme == scheme; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+struct Gain {
+  double less = 0;        // communication, a share
+  double less_waits = 0;  // with bubbles
+  double speed = 0;
+  bool reached() const { return less >= kWantedCommunication && speed >= kWantedSpeed; }
+};
+
+Gain GainOf(const Row& dense, const Row& ours) {
+  return {1 - ours.communication() / dense.communication(),
+          1 - (ours.communication() + ours.bubble) / (dense.communication() + dense.bubble),
+          dense.step / ours.step};
+}
+
+// Whether what is wanted is reached; says so.
+bool Reached(const std::vector<Row>& rows, bool quiet) {
+  const Row *dense = Find(rows, "dense"), *ours = Find(rows, "ours");
+  if (dense == nullptr || ours == nullptr) return false;
+  Gain gain = GainOf(*dense, *ours);
+  if (!quiet) {
+    fmt::print(
+        "  ours against dense (simulated): communication {:.0f} % less (with bubbles {:.0f} %), "
+        "{:.2f} times as fast, a step {:.0f} % shorter\n  wanted: {:.0f} % and {:.2f}: {}\n",
+        100 * gain.less, 100 * gain.less_waits, gain.speed, 100 * (1 - 1 / gain.speed),
+        100 * kWantedCommunication, kWantedSpeed, gain.reached() ? "reached" : "NOT reached");
+  }
+  return gain.reached();
+}
+
+int Main(const Args& args) {
+  if (!args.json) {
+    fmt::print(
+        "SIMULATED: nothing here was run. Seconds of a step; GiB; against dense at the right\n"
+        "  {:<20} {:>4} {:>3} {:>5} {:>4} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} "
+        "{:>9} {:>8}\n",
+        "", "pp", "tp", "dp", "zero", "micro", "memory", "work", "messages", "bubble", "collect.",
+        "communic.", "step", "communic.", "speed");
+  }
+  Json cases = Json::array();
+  bool reached = true;
+  for (const BenchModel& bench : Models()) {
+    bool asked = std::find(args.models.begin(), args.models.end(), bench.name) != args.models.end();
+    if (!args.models.empty() && !asked) continue;
+    std::string colon = std::string(bench.expression).find(':') == std::string::npos ? ":" : ",";
+    Model model =
+        Analyse(BuildModel(fmt::format("{}{}batch={}", bench.expression, colon, bench.batch)));
+    for (int64_t devices : bench.devices) {
+      bool largest = devices == bench.devices.front();
+      if (args.devices != 0 ? devices != args.devices : !largest && !bench.all) continue;
+      Case at{bench, model, Summit(devices), devices};
+      if (!args.json) fmt::print("{}, batch {}, {} devices\n", bench.name, bench.batch, devices);
+      std::vector<Row> rows = Rows(at, args, !args.no_planner && (largest || args.devices != 0));
+      const Row* dense = Find(rows, "dense");
+      Json all = Json::array();
+      for (const Row& row : rows) {
+        if (!args.json) fmt::print("{}\n", Line(row, dense));
+        all.push_back(ToJson(row));
+      }
+      if (bench.name == std::string_view(kWantedModel) && devices == kWantedDevices) {
+        reached = Reached(rows, args.json);
+      }
+      std::fflush(stdout);
+      cases.push_back({{"model", bench.name}, {"devices", devices}, {"rows", std::move(all)}});
+    }
+  }
+  if (args.json) {
+    fmt::print("{}\n", Json{{"simulated", true}, {"reached", reached}, {"cases", cases}}.dump(2));
+  }
+  return reached ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  heddle::Args args;
+  CLI::App app("simulated gains of pruned models on V100s of Summit");
+  std::vector<std::string> names;
+  for (const heddle::BenchModel& model : heddle::Models()) names.emplace_back(model.name);
+  app.add_option("models", args.models, "of them; all")->check(CLI::IsMember(names));
+  app.add_option("--devices", args.devices, "this count alone");
+  app.add_option("--budget", args.budget, "seconds for each plan that is searched for");
+  app.add_flag("--no-planner", args.no_planner, "without what the planner finds");
+  app.add_flag("--json", args.json);
+  return heddle::ParseAndRun(app, argc, argv, [&] { return heddle::Main(args); });
+}
