@@ -4,7 +4,8 @@
 //   dense      AxoNN's way: stages x replicas, weights and gradients in fp16, the rest of the state on every replica;
 //              the fewest stages that fit, and the best micro-batch for them
 //              `replicas near`: the same, placed as heddle would, so that gradients are reduced within nodes first
-//   3-D        DeepSpeed's way: stages x tensor parallelism x replicas with ZeRO 1, at least 2 of each; the fastest
+//   3-D        DeepSpeed's way: stages x tensor parallelism x replicas with ZeRO 1, at least 2 of each, tensor
+//              parallelism within nodes; the fastest
 //   sparse     the same stages and traffic as `ours` or fewer, weights sparse too, and products with them 6 or 22 times
 //   kernels    as long: what the paper measured for such kernels on a V100 at 90 %, least and most
 //   ours       as `dense`, with gradients and state of the kept weights alone; the fewest stages that fit
@@ -25,7 +26,7 @@
 // Ends with 1 where for the 2.7B model on 512 devices communication does not fall by 40 %, or the step is not 1.34
 // times as fast, ours against dense.
 //
-//   build/bench/sparse [models] [--devices N] [--budget 15] [--no-planner] [--json]
+//   build/bench/sparse [models] [--devices N] [--budget 10] [--no-planner]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,9 +60,9 @@ struct BenchModel {
   const char* name;
   const char* expression;
   int64_t batch;
-  std::vector<int64_t> devices;  // the largest first; the others where asked for
+  std::vector<int64_t> devices;  // the largest first; the others where the model is asked for
   bool stages = true;            // else replicas alone
-  bool all = false;              // counts, unless one is asked for
+  bool all = false;              // counts, even where the model is not asked for
 };
 
 #define HEDDLE_GPT "attention=unfused,dropout=0.1,attention_dropout=0.1"
@@ -89,8 +90,20 @@ struct Row {
   int64_t pp = 1, tp = 1, dp = 1, microbatches = 1, samples = 1;  // of a micro-batch, a replica
   int zero = 0;
   double memory = 0, work = 0, messages = 0, bubble = 0, collectives = 0, step = 0;
+  bool fits =
+      true;  // else memory is the least that was found to be needed, and all else of that plan
   double communication() const { return messages + collectives; }
+  double waits() const { return communication() + bubble; }
 };
+
+// Of two that fit the faster, of two that do not the smaller.
+void Keep(Row row, double limit, std::optional<Row>& best) {
+  row.fits = row.memory <= limit;
+  bool better = !best || (row.fits != best->fits ? row.fits
+                          : row.fits             ? row.step < best->step
+                                                 : row.memory < best->memory);
+  if (better) best = row;
+}
 
 Cluster Summit(int64_t devices) {
   Cluster cluster = LoadCluster(fmt::format("summit:{}", (devices + kNode - 1) / kNode));
@@ -256,12 +269,10 @@ std::optional<Row> AxoNN(const Case& at, const Way& way) {
     plan.pruning = problem.pruning;
     if (!way.near) PlaceNeighbours(plan);
     State state = StateOf(at.model, plan, way.sparse_weights);
-    if (state.least > limit) return;
-    Row row = Simulated(at, plan, options, state.more);
-    if (row.memory <= limit && (!best || row.step < best->step)) best = row;
+    if (state.least <= limit) Keep(Simulated(at, plan, options, state.more), limit, best);
   };
   int64_t most = at.of.stages ? std::min(at.devices, LayersOf(at.model)) : 1;
-  for (degrees.pp = way.stages; degrees.pp <= most && !best; ++degrees.pp) {
+  for (degrees.pp = way.stages; degrees.pp <= most && !(best && best->fits); ++degrees.pp) {
     if (at.devices % degrees.pp != 0) continue;
     degrees.dp = at.devices / degrees.pp;
     for (int64_t samples : SampleCounts(at.of.batch, degrees.dp)) {
@@ -287,6 +298,7 @@ std::optional<Row> DeepSpeed(const Case& at) {
   degrees.zero = 1;
   std::optional<Row> best;
   for (degrees.tp = 2; degrees.tp <= kNode; ++degrees.tp) {
+    if (kNode % degrees.tp != 0) continue;
     for (degrees.pp = 2; degrees.pp <= 16; degrees.pp *= 2) {
       if (at.devices % (degrees.tp * degrees.pp) != 0) continue;
       degrees.dp = at.devices / degrees.tp / degrees.pp;
@@ -294,8 +306,7 @@ std::optional<Row> DeepSpeed(const Case& at) {
         degrees.microbatches = at.of.batch / degrees.dp / samples;
         Plan plan = ExpertPlan(at.model, at.cluster, degrees);
         plan.bucket_bytes = kTogether;
-        Row row = Simulated(at, plan, options, 0);
-        if (row.memory <= limit && (!best || row.step < best->step)) best = row;
+        Keep(Simulated(at, plan, options, 0), limit, best);
       }
     }
   }
@@ -303,12 +314,15 @@ std::optional<Row> DeepSpeed(const Case& at) {
   return best;
 }
 
+// `auto` without the tree search for clusters of unlike devices: here they are alike, but that the last node has fewer.
+Proposals ProposeAlike(const SearchProblem& problem) { return ProposeExact(problem, nullptr); }
+
 std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
   SearchProblem problem = ProblemOf(at, sparsity);
   problem.deadline = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                          std::chrono::duration<double>(budget));
-  SearchResult result = Search(AutoSearcher(), problem);
+  SearchResult result = Search({"auto", "", ProposeAlike}, problem);
   if (!result.feasible()) return std::nullopt;
   Row row = Simulated(at, result.judged.front().plan, problem.sim, 0);
   row.scheme = sparsity > 0 ? "planner, pruned" : "planner, dense";
@@ -316,40 +330,23 @@ std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
 }
 
 std::string Line(const Row& row, const Row* dense) {
-  std::string degrees = fmt::format("{:>4} {:>3} {:>5} {:>4}", row.pp, row.tp, row.dp, row.zero);
-  std::string against = dense == nullptr
-                            ? ""
-                            : fmt::format("{:>+7.0f} % {:>7.2f}x",
-                                          100 * (row.communication() / dense->communication() - 1),
-                                          dense->step / row.step);
-  return fmt::format(
-      "  {:<20} {} {:>4} x {:<3} {:>8.1f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} "
-      "{:>9.3f} {:>9.3f} {}",
-      row.scheme, degrees, row.microbatches, row.samples, row.memory / (1 << 30), row.work,
-      row.messages, row.bubble, row.collectives, row.communication(), row.step, against);
-}
-
-Json ToJson(const Row& row) {
-  return {{"scheme", row.scheme},
-          {"stages", row.pp},
-          {"tp", row.tp},
-          {"dp", row.dp},
-          {"zero", row.zero},
-          {"microbatches", row.microbatches},
-          {"samples", row.samples},
-          {"memory_bytes", row.memory},
-          {"work_seconds", row.work},
-          {"message_seconds", row.messages},
-          {"bubble_seconds", row.bubble},
-          {"collective_seconds", row.collectives},
-          {"step_seconds", row.step}};
+  std::string line =
+      fmt::format("  {:<20} {:>4} {:>3} {:>5} {:>4} {:>4} x {:<3} {:>8.1f}", row.scheme, row.pp,
+                  row.tp, row.dp, row.zero, row.microbatches, row.samples, row.memory / (1 << 30));
+  if (!row.fits) return line + "  does not fit";
+  line += fmt::format(" {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}", row.work,
+                      row.messages, row.bubble, row.collectives, row.communication(), row.step);
+  if (dense == nullptr) return line;
+  return line + fmt::format(" {:>+7.0f} % {:>7.2f}x",
+                            100 * (row.communication() / dense->communication() - 1),
+                            dense->step / row.step);
 }
 
 struct Args {
   std::vector<std::string> models;
   int64_t devices = 0;
-  double budget = 15;
-  bool no_planner = false, json = false;
+  double budget = 10;
+  bool no_planner = false;
 };
 
 std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
@@ -370,7 +367,7 @@ std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
   }
   std::optional<Row> ours = AxoNN(at, {.scheme = "ours", .sparsity = kSparsity});
   add(ours);
-  if (ours && at.of.stages) {
+  if (ours && ours->fits && at.of.stages) {
     add(AxoNN(at, {.scheme = "ours, more stages", .sparsity = kSparsity, .stages = ours->pp + 1}));
   }
   if (planner) {
@@ -380,78 +377,69 @@ std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
   return rows;
 }
 
+// Null where it does not fit.
 const Row* Find(const std::vector<Row>& rows, std::string_view scheme) {
   auto found =
       std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.scheme == scheme; });
-  return found == rows.end() ? nullptr : &*found;
+  return found == rows.end() || !found->fits ? nullptr : &*found;
 }
 
-struct Gain {
-  double less = 0;        // communication, a share
-  double less_waits = 0;  // with bubbles
-  double speed = 0;
-  bool reached() const { return less >= kWantedCommunication && speed >= kWantedSpeed; }
-};
-
-Gain GainOf(const Row& dense, const Row& ours) {
-  return {1 - ours.communication() / dense.communication(),
-          1 - (ours.communication() + ours.bubble) / (dense.communication() + dense.bubble),
-          dense.step / ours.step};
+// Says what pruning gains. Whether that is what is wanted.
+bool Gains(const Row& dense, const Row& ours) {
+  double less = 1 - ours.communication() / dense.communication(), speed = dense.step / ours.step;
+  auto gib = [](const Row& row) { return row.memory * static_cast<double>(row.pp) / (1 << 30); };
+  fmt::print(
+      "  {} against dense (simulated): communication {:.0f} % less, with bubbles {:.0f} %; {:.2f} "
+      "times as fast, a step {:.0f} % shorter; a replica takes at most {:.0f} GiB, not {:.0f}\n",
+      ours.scheme, 100 * less, 100 * (1 - ours.waits() / dense.waits()), speed,
+      100 * (1 - 1 / speed), gib(ours), gib(dense));
+  return less >= kWantedCommunication && speed >= kWantedSpeed;
 }
 
-// Whether what is wanted is reached; says so.
-bool Reached(const std::vector<Row>& rows, bool quiet) {
+bool Reached(const std::vector<Row>& rows) {
   const Row *dense = Find(rows, "dense"), *ours = Find(rows, "ours");
-  if (dense == nullptr || ours == nullptr) return false;
-  Gain gain = GainOf(*dense, *ours);
-  if (!quiet) {
-    fmt::print(
-        "  ours against dense (simulated): communication {:.0f} % less (with bubbles {:.0f} %), "
-        "{:.2f} times as fast, a step {:.0f} % shorter\n  wanted: {:.0f} % and {:.2f}: {}\n",
-        100 * gain.less, 100 * gain.less_waits, gain.speed, 100 * (1 - 1 / gain.speed),
-        100 * kWantedCommunication, kWantedSpeed, gain.reached() ? "reached" : "NOT reached");
+  bool reached = dense != nullptr && ours != nullptr && Gains(*dense, *ours);
+  if (const Row* more = Find(rows, "ours, more stages"); more != nullptr && dense != nullptr) {
+    Gains(*dense, *more);
   }
-  return gain.reached();
+  fmt::print("  wanted: communication {:.0f} % less and {:.2f} times as fast: {}\n",
+             100 * kWantedCommunication, kWantedSpeed, reached ? "reached" : "NOT REACHED");
+  return reached;
+}
+
+// False where what is wanted of this case is not reached.
+bool Print(const BenchModel& bench, const Model& model, int64_t devices, const Args& args,
+           bool planner) {
+  Case at{bench, model, Summit(devices), devices};
+  fmt::print("{}, batch {}, {} devices\n", bench.name, bench.batch, devices);
+  std::vector<Row> rows = Rows(at, args, planner && !args.no_planner);
+  for (const Row& row : rows) fmt::print("{}\n", Line(row, Find(rows, "dense")));
+  bool wanted = bench.name == std::string_view(kWantedModel) && devices == kWantedDevices;
+  bool reached = !wanted || Reached(rows);
+  std::fflush(stdout);
+  return reached;
 }
 
 int Main(const Args& args) {
-  if (!args.json) {
-    fmt::print(
-        "SIMULATED: nothing here was run. Seconds of a step; GiB; against dense at the right\n"
-        "  {:<20} {:>4} {:>3} {:>5} {:>4} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} "
-        "{:>9} {:>8}\n",
-        "", "pp", "tp", "dp", "zero", "micro", "memory", "work", "messages", "bubble", "collect.",
-        "communic.", "step", "communic.", "speed");
-  }
-  Json cases = Json::array();
+  fmt::print(
+      "SIMULATED: nothing here was run. Seconds of a step; GiB; against dense at the right\n"
+      "  {:<20} {:>4} {:>3} {:>5} {:>4} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} "
+      "{:>8}\n",
+      "", "pp", "tp", "dp", "zero", "micro", "memory", "work", "messages", "bubble", "collect.",
+      "communic.", "step", "communic.", "speed");
   bool reached = true;
   for (const BenchModel& bench : Models()) {
     bool asked = std::find(args.models.begin(), args.models.end(), bench.name) != args.models.end();
     if (!args.models.empty() && !asked) continue;
-    std::string colon = std::string(bench.expression).find(':') == std::string::npos ? ":" : ",";
-    Model model =
-        Analyse(BuildModel(fmt::format("{}{}batch={}", bench.expression, colon, bench.batch)));
-    for (int64_t devices : bench.devices) {
-      bool largest = devices == bench.devices.front();
-      if (args.devices != 0 ? devices != args.devices : !largest && !bench.all) continue;
-      Case at{bench, model, Summit(devices), devices};
-      if (!args.json) fmt::print("{}, batch {}, {} devices\n", bench.name, bench.batch, devices);
-      std::vector<Row> rows = Rows(at, args, !args.no_planner && (largest || args.devices != 0));
-      const Row* dense = Find(rows, "dense");
-      Json all = Json::array();
-      for (const Row& row : rows) {
-        if (!args.json) fmt::print("{}\n", Line(row, dense));
-        all.push_back(ToJson(row));
-      }
-      if (bench.name == std::string_view(kWantedModel) && devices == kWantedDevices) {
-        reached = Reached(rows, args.json);
-      }
-      std::fflush(stdout);
-      cases.push_back({{"model", bench.name}, {"devices", devices}, {"rows", std::move(all)}});
+    std::string expression = bench.expression;
+    expression += expression.find(':') == std::string::npos ? ':' : ',';
+    Model model = Analyse(BuildModel(fmt::format("{}batch={}", expression, bench.batch)));
+    std::vector<int64_t> counts = bench.devices;
+    if (!bench.all && !asked) counts.resize(1);
+    if (args.devices > 0) counts = {args.devices};
+    for (int64_t devices : counts) {
+      reached = Print(bench, model, devices, args, devices == counts.front()) && reached;
     }
-  }
-  if (args.json) {
-    fmt::print("{}\n", Json{{"simulated", true}, {"reached", reached}, {"cases", cases}}.dump(2));
   }
   return reached ? 0 : 1;
 }
@@ -465,9 +453,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   for (const heddle::BenchModel& model : heddle::Models()) names.emplace_back(model.name);
   app.add_option("models", args.models, "of them; all")->check(CLI::IsMember(names));
-  app.add_option("--devices", args.devices, "this count alone");
+  app.add_option("--devices", args.devices, "this count alone")->check(CLI::Range(1, 1 << 20));
   app.add_option("--budget", args.budget, "seconds for each plan that is searched for");
   app.add_flag("--no-planner", args.no_planner, "without what the planner finds");
-  app.add_flag("--json", args.json);
   return heddle::ParseAndRun(app, argc, argv, [&] { return heddle::Main(args); });
 }
