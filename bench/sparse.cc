@@ -6,17 +6,18 @@
 //              `replicas near`: the same, placed as heddle would, so that gradients are reduced within nodes first
 //   3-D        DeepSpeed's way: stages x tensor parallelism x replicas with ZeRO 1, at least 2 of each, tensor
 //              parallelism within nodes; the fastest
-//   sparse     the same stages and traffic as `ours` or fewer, weights sparse too, and products with them 6 or 22 times
-//   kernels    as long: what the paper measured for such kernels on a V100 at 90 %, least and most
+//   sparse     as `ours`, but that no zeros are stored, which may save stages, and that products with weights take 6
+//   kernels    or 22 times as long: what the paper measured for such kernels on a V100 at 90 %, least and most
 //   ours       as `dense`, with gradients and state of the kept weights alone; the fewest stages that fit
 //              `more stages`: the next count that divides the devices, should a little more memory be needed
 //   planner    what `auto` finds, free to choose, dense and pruned
 //
-// All but the planner's recompute layers. AxoNN's runtime is modelled as its source has it: a pipeline's devices are
-// neighbours and its replicas lie across nodes; messages go while devices compute; gradients are reduced in fp16, all at
-// once, after the last backward; beside the fp16 gradient there is one in fp32 for the update, which is added to the
-// memory here (20 bytes a parameter in all, or 2 and 24 for each that is kept). DeepSpeed's hides no traffic. Kernels
-// are the same for all, attention as separate ones; dropout as in Megatron.
+// Layers of GPTs are recomputed, unless the planner chooses otherwise; convolution networks are data parallel. AxoNN's
+// runtime is modelled as its source has it: a pipeline's devices are neighbours and its replicas lie across nodes;
+// messages go while devices compute; gradients are reduced in fp16, all at once, after the last backward; beside the fp16
+// gradient there is one in fp32 for the update, which is added to the memory here (20 bytes a parameter in all, or 2 and
+// 22 for each that is kept). DeepSpeed's hides no traffic. Kernels are the same for all, attention as separate ones;
+// dropout as in Megatron.
 //
 //   work, messages, bubble, collectives    of a step, seconds, the mean of all devices; they add up to it. Messages
 //                                          between stages and collectives count as far as nothing hides them
@@ -31,18 +32,19 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
+#include "base/error.h"
 #include "cluster/load.h"
 #include "cluster/select.h"
 #include "comparison.h"
 #include "frontend/families/built_in.h"
-#include "ops/analysis.h"
 #include "plan/expert.h"
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "search/searchers.h"
+#include "step_parts.h"
 #include "validate/configure.h"
+#include "weights_of.h"
 
 namespace heddle {
 namespace {
@@ -58,25 +60,26 @@ constexpr int64_t kWantedDevices = 512;
 
 struct BenchModel {
   const char* name;
-  const char* expression;
   int64_t batch;
   std::vector<int64_t> devices;  // the largest first; the others where the model is asked for
   bool stages = true;            // else replicas alone
   bool all = false;              // counts, even where the model is not asked for
 };
 
-#define HEDDLE_GPT "attention=unfused,dropout=0.1,attention_dropout=0.1"
+// Built-in models.
 std::vector<BenchModel> Models() {
   return {
-      {"gpt3-1.3b", "gpt3-1.3b:" HEDDLE_GPT, 512, {512, 256, 128, 64}},
-      {kWantedModel, "gpt3-2.7b:" HEDDLE_GPT, 512, {512, 256, 128, 64}, true, true},
-      {"gpt3-6.7b", "gpt3-6.7b:" HEDDLE_GPT, 1024, {1024, 512, 256, 128}},
-      {"gpt3-13b", "gpt3-13b:" HEDDLE_GPT, 2048, {2048, 1024, 512, 256}},
-      {"wide-resnet-101", "wide-resnet", 128, {128, 64, 32, 16}, false},
-      {"vgg-19", "vgg", 128, {128, 64, 32, 16}, false},
+      {"gpt3-1.3b", 512, {512, 256, 128, 64}},
+      {kWantedModel, 512, {512, 256, 128, 64}, true, true},
+      {"gpt3-6.7b", 1024, {1024, 512, 256, 128}},
+      {"gpt3-13b", 2048, {2048, 1024, 512, 256}},
+      {"wide-resnet-101", 128, {128, 64, 32, 16}, false},
+      {"vgg19", 128, {128, 64, 32, 16}, false},
   };
 }
-#undef HEDDLE_GPT
+
+// As GPTs were computed on V100s then.
+constexpr std::string_view kKernels = "attention=unfused,dropout=0.1,attention_dropout=0.1,";
 
 struct Case {
   const BenchModel& of;
@@ -89,18 +92,16 @@ struct Row {
   std::string scheme;
   int64_t pp = 1, tp = 1, dp = 1, microbatches = 1, samples = 1;  // of a micro-batch, a replica
   int zero = 0;
-  double memory = 0, work = 0, messages = 0, bubble = 0, collectives = 0, step = 0;
-  bool fits =
-      true;  // else memory is the least that was found to be needed, and all else of that plan
-  double communication() const { return messages + collectives; }
-  double waits() const { return communication() + bubble; }
+  double memory = 0;
+  StepParts parts;
+  bool fits = true;  // else memory is the least that was found to be needed
 };
 
 // Of two that fit the faster, of two that do not the smaller.
 void Keep(Row row, double limit, std::optional<Row>& best) {
   row.fits = row.memory <= limit;
   bool better = !best || (row.fits != best->fits ? row.fits
-                          : row.fits             ? row.step < best->step
+                          : row.fits             ? row.parts.step < best->parts.step
                                                  : row.memory < best->memory);
   if (better) best = row;
 }
@@ -112,72 +113,22 @@ Cluster Summit(int64_t devices) {
   return devices % kNode == 0 ? cluster : Select(cluster, chosen);
 }
 
-struct Weights {
-  double all = 0, kept = 0;
-};
-
-// Of the stage that has most, whole layers to a device.
-Weights MostOf(const Model& model, const Plan& plan) {
-  Weights most;
-  for (const Stage& stage : plan.stages) {
-    Weights sum;
-    std::set<ValueId> seen;
-    for (NodeId node : NodesOf(model, stage)) {
-      for (ValueId id : model.graph.node(node).operands) {
-        const Value& value = model.graph.value(id);
-        if (value.kind != ValueKind::kParameter || !seen.insert(id).second) continue;
-        double elements = 1;
-        for (int64_t size : value.type.shape) elements *= static_cast<double>(size);
-        auto pruned = plan.pruning.kept.find(value.name);
-        sum.all += elements;
-        sum.kept +=
-            pruned == plan.pruning.kept.end() ? elements : static_cast<double>(pruned->second);
-      }
-    }
-    if (sum.all > most.all) most = sum;
-  }
-  return most;
-}
-
-// How much of the work of matrix products is with weights: what sparse kernels do.
-double ShareOfWeights(const Model& model) {
-  double with = 0, all = 0;
-  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
-    const Node& node = model.graph.nodes[n];
-    if (node.op != "Linear" && node.op != "MatMul") continue;
-    const Rule& rule = model.rules[n];
-    Halves work = NodeWork(node, rule, model.flow, WholeBlocks(rule));
-    double flops = work.forward.flops + work.backward.flops + work.weight.flops;
-    bool weights = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
-      return model.graph.value(id).kind == ValueKind::kParameter;
-    });
-    all += flops;
-    if (weights) with += flops;
-  }
-  return all > 0 ? with / all : 1;
+// Updates are kernels that need no memory besides, as heddle's are on GPUs.
+SimOptions Options() {
+  SimOptions options;
+  options.fused_update = true;
+  return options;
 }
 
 // A plan in the simulator; `more` is memory beside what is simulated.
 Row Simulated(const Case& at, const Plan& plan, const SimOptions& options, double more) {
   Plan named = plan;
-  named.model.source = at.of.expression;
+  named.model.source = at.of.name;
   RequireSound(named, at.model, at.of.name);
   SimResult result = Simulate(Lower(at.model, plan), at.cluster, options);
   Row row;
   row.memory = static_cast<double>(result.reserved_memory_bytes) + more;
-  double devices = 0;
-  for (const DeviceResult& device : result.devices) {
-    auto count = static_cast<double>(device.count);
-    row.work += count * device.compute;
-    row.messages += count * device.exposed_messages;
-    row.collectives += count * (device.exposed - device.exposed_messages);
-    row.bubble += count * device.bubble;
-    devices += count;
-  }
-  for (double* seconds : {&row.work, &row.messages, &row.collectives, &row.bubble}) {
-    *seconds /= devices;
-  }
-  row.step = result.step_seconds;
+  row.parts = PartsOf(result);
   row.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
     (axis.name == "tp" ? row.tp : row.dp) *= axis.size;
@@ -194,6 +145,7 @@ SearchProblem ProblemOf(const Case& at, double sparsity) {
   problem.gradients = DType::kF16;
   problem.local_batch_statistics = !at.of.stages;
   problem.pruning = PruneAll(at.model, sparsity);
+  problem.sim = Options();
   return problem;
 }
 
@@ -248,7 +200,7 @@ struct State {
 };
 
 State StateOf(const Model& model, const Plan& plan, bool sparse_weights) {
-  Weights weights = MostOf(model, plan);
+  StageWeights weights = MostOf(model, plan);
   double more = kGradientCopy * weights.kept;
   if (sparse_weights) more -= 2 * (weights.all - weights.kept);
   return {more, 2 * weights.all + 14 * weights.kept + more};
@@ -256,7 +208,7 @@ State StateOf(const Model& model, const Plan& plan, bool sparse_weights) {
 
 // The fewest stages that fit, at their best micro-batch and layout.
 std::optional<Row> AxoNN(const Case& at, const Way& way) {
-  SimOptions options;
+  SimOptions options = Options();
   options.stack.overlap_gradients = false;
   options.stack.products *= 1 + (way.slow - 1) * ShareOfWeights(at.model);
   SearchProblem problem = ProblemOf(at, way.sparsity);
@@ -290,7 +242,7 @@ std::optional<Row> AxoNN(const Case& at, const Way& way) {
 
 // The fastest that fits.
 std::optional<Row> DeepSpeed(const Case& at) {
-  SimOptions options;
+  SimOptions options = Options();
   options.stack.overlap_gradients = options.stack.overlap_transfers = false;
   SearchProblem problem = ProblemOf(at, 0);
   auto limit = static_cast<double>(MemoryLimit(problem));
@@ -330,16 +282,18 @@ std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
 }
 
 std::string Line(const Row& row, const Row* dense) {
+  const StepParts& parts = row.parts;
   std::string line =
       fmt::format("  {:<20} {:>4} {:>3} {:>5} {:>4} {:>4} x {:<3} {:>8.1f}", row.scheme, row.pp,
                   row.tp, row.dp, row.zero, row.microbatches, row.samples, row.memory / (1 << 30));
   if (!row.fits) return line + "  does not fit";
-  line += fmt::format(" {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}", row.work,
-                      row.messages, row.bubble, row.collectives, row.communication(), row.step);
+  line += fmt::format(" {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}", parts.work,
+                      parts.messages, parts.bubble, parts.collectives, parts.communication(),
+                      parts.step);
   if (dense == nullptr) return line;
   return line + fmt::format(" {:>+7.0f} % {:>7.2f}x",
-                            100 * (row.communication() / dense->communication() - 1),
-                            dense->step / row.step);
+                            100 * (parts.communication() / dense->parts.communication() - 1),
+                            dense->parts.step / parts.step);
 }
 
 struct Args {
@@ -386,12 +340,14 @@ const Row* Find(const std::vector<Row>& rows, std::string_view scheme) {
 
 // Says what pruning gains. Whether that is what is wanted.
 bool Gains(const Row& dense, const Row& ours) {
-  double less = 1 - ours.communication() / dense.communication(), speed = dense.step / ours.step;
+  const StepParts &before = dense.parts, &after = ours.parts;
+  double less = 1 - after.communication() / before.communication();
+  double speed = before.step / after.step;
   auto gib = [](const Row& row) { return row.memory * static_cast<double>(row.pp) / (1 << 30); };
   fmt::print(
       "  {} against dense (simulated): communication {:.0f} % less, with bubbles {:.0f} %; {:.2f} "
       "times as fast, a step {:.0f} % shorter; a replica takes at most {:.0f} GiB, not {:.0f}\n",
-      ours.scheme, 100 * less, 100 * (1 - ours.waits() / dense.waits()), speed,
+      ours.scheme, 100 * less, 100 * (1 - after.waits() / before.waits()), speed,
       100 * (1 - 1 / speed), gib(ours), gib(dense));
   return less >= kWantedCommunication && speed >= kWantedSpeed;
 }
@@ -413,6 +369,12 @@ bool Print(const BenchModel& bench, const Model& model, int64_t devices, const A
   Case at{bench, model, Summit(devices), devices};
   fmt::print("{}, batch {}, {} devices\n", bench.name, bench.batch, devices);
   std::vector<Row> rows = Rows(at, args, planner && !args.no_planner);
+  if (rows.empty()) {
+    ThrowInput(
+        "--devices {}: no replicas of stages on all of them share out a batch of {}: use a "
+        "divisor of it",
+        devices, bench.batch);
+  }
   for (const Row& row : rows) fmt::print("{}\n", Line(row, Find(rows, "dense")));
   bool wanted = bench.name == std::string_view(kWantedModel) && devices == kWantedDevices;
   bool reached = !wanted || Reached(rows);
@@ -431,9 +393,8 @@ int Main(const Args& args) {
   for (const BenchModel& bench : Models()) {
     bool asked = std::find(args.models.begin(), args.models.end(), bench.name) != args.models.end();
     if (!args.models.empty() && !asked) continue;
-    std::string expression = bench.expression;
-    expression += expression.find(':') == std::string::npos ? ':' : ',';
-    Model model = Analyse(BuildModel(fmt::format("{}batch={}", expression, bench.batch)));
+    Model model = Analyse(BuildModel(fmt::format(
+        "{}:{}batch={}", bench.name, bench.stages ? kKernels : std::string_view(), bench.batch)));
     std::vector<int64_t> counts = bench.devices;
     if (!bench.all && !asked) counts.resize(1);
     if (args.devices > 0) counts = {args.devices};
