@@ -16,6 +16,7 @@ JobCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOption
   int64_t most = options.most_devices > 0 ? options.most_devices : DeviceCount(cluster);
   JobCurve curve;
   for (int64_t devices = 1; devices <= most; devices *= 2) {
+    if (devices < options.least_devices) continue;
     std::vector<int64_t> some(static_cast<size_t>(devices));
     std::iota(some.begin(), some.end(), 0);
     Cluster part = Select(cluster, some);

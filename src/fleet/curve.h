@@ -13,8 +13,9 @@ namespace heddle {
 struct CurveOptions {
   std::string searcher = "auto";
   DType precision = DType::kBF16;
-  int64_t steps = 1;         // of the job
-  double budget = 0;         // seconds for each search; 0: no limit
+  int64_t steps = 1;  // of the job
+  double budget = 0;  // seconds for each search; 0: no limit
+  int64_t least_devices = 1;
   int64_t most_devices = 0;  // 0: all of the cluster
 };
 
