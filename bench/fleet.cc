@@ -4,7 +4,10 @@
 //   hydra       the workloads of Hydra (arXiv 2110.08633) on 8 devices of 11 and of 16 GB: 12 GPT-2 XL and 12 ViT tasks,
 //               beside model parallelism, pipelining each model in turn, and a model per device where that fits
 //
-//   build/bench/fleet [policies] [hydra]      (default: all)
+//   spase       grids of jobs as Saturn's (arXiv 2309.01226) on 8 and 16 A100: devices divided among jobs by the planner's
+//               curve of each, beside one job at a time on all devices and an equal split; and what the solver takes
+//
+//   build/bench/fleet [policies] [hydra] [spase]      (default: all)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,17 +18,21 @@
 #include <vector>
 
 #include "base/units.h"
+#include "cluster/load.h"
 #include "cluster/select.h"
 #include "cluster/topology.h"
 #include "cluster/yaml.h"
+#include "fleet/curve.h"
 #include "fleet/exact.h"
 #include "fleet/random_jobs.h"
 #include "fleet/shards.h"
 #include "fleet/simulate.h"
+#include "fleet/widen.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
 #include "sim/simulate.h"
+#include "timing.h"
 
 namespace heddle {
 namespace {
@@ -135,7 +142,8 @@ Staged InStages(const Model& model, const Cluster& cluster, int64_t stages, int6
 
 struct TaskCosts {
   ModelCosts costs;
-  Staged naive, pipeline, alone;
+  Staged pipeline, alone;
+  JobCurve curve;  // of a step
 };
 
 // Jobs whole on a device each: the longest first.
@@ -150,35 +158,42 @@ TaskCosts CostsOf(const Task& task, const Cluster& cluster, int64_t cap) {
   Model model = Analyse(LoadModel(task.model));
   TaskCosts out;
   out.costs = FindModelCosts(model, cluster, {.moments = 0});  // SGD, as Hydra
-  out.naive = InStages(model, cluster, 8, 1, cap);
   out.pipeline = InStages(model, cluster, 8, 4, cap);
   out.alone = InStages(model, Select(cluster, {0}), 1, 1, cap);
   return out;
 }
 
+// A step with every shard on a device of its own, where it stays: one of them at work at a time, the same runs with the
+// same recomputation, and what passes from one to the next copied over their link.
+double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
+  double seconds = StepSeconds(job);
+  for (const ShardRun& run : job.runs) {
+    seconds += static_cast<double>(run.boundary_out) / devices.host_bandwidth;
+  }
+  return seconds;
+}
+
 void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, TaskCosts>& costs,
                     const std::vector<JobWork>& jobs, const FleetDevices& devices,
-                    const FleetResult& fleet) {
+                    double makespan) {
   double naive = 0, pipeline = 0;
-  bool naive_fits = true, pipeline_fits = true;
+  bool pipeline_fits = true;
   std::vector<double> alone;
   std::vector<JobWork> fitting;
   for (size_t t = 0; t < tasks.size(); ++t) {
     const TaskCosts& at = costs.at(tasks[t].model);
     auto steps = static_cast<double>(tasks[t].steps());
-    naive += at.naive.step * steps;
+    naive += OnADeviceEach(jobs[t], devices) * steps;
     pipeline += at.pipeline.step * steps;
-    naive_fits = naive_fits && at.naive.fits;
     pipeline_fits = pipeline_fits && at.pipeline.fits;
     if (!at.alone.fits) continue;
     alone.push_back(at.alone.step * steps);
     fitting.push_back(jobs[t]);
   }
-  auto note = [](bool fits) { return fits ? "" : "  (some would not fit)"; };
-  fmt::print("  model parallelism, in turn          {:>10.0f} s  {:.2f}x as long{}\n", naive,
-             naive / fleet.makespan, note(naive_fits));
+  fmt::print("  model parallelism, in turn           {:>9.0f} s  {:.2f}x as long\n", naive,
+             naive / makespan);
   fmt::print("  pipelined (gpipe, 4 chunks), in turn {:>9.0f} s  {:.2f}x as long{}\n", pipeline,
-             pipeline / fleet.makespan, note(pipeline_fits));
+             pipeline / makespan, pipeline_fits ? "" : "  (some would not fit)");
   if (alone.empty()) {
     fmt::print("  a model per device                   none fits\n");
     return;
@@ -189,6 +204,36 @@ void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, 
       "  a model per device, the {} that fit  {:>9.0f} s  {:.2f}x as long as these as shards "
       "({:.0f} s)\n",
       alone.size(), parallel, parallel / same, same);
+}
+
+// Where devices end idle: jobs on several devices from some moment on. Planned with Adam's state, more than SGD has.
+void Widen(const std::vector<Task>& tasks, std::map<std::string, TaskCosts>& costs,
+           const std::vector<JobWork>& jobs, const FleetDevices& devices, const Cluster& cluster) {
+  double longest = BoundOf(jobs, devices.devices).longest_job;
+  std::vector<JobCurve> curves;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    JobCurve& curve = costs[tasks[t].model].curve;
+    if (curve.name.empty() && TotalSeconds(jobs[t]) > longest / 2) {
+      curve = FindCurve(Analyse(LoadModel(tasks[t].model)), cluster,
+                        {.precision = DType::kF32, .least_devices = 2});
+      curve.name = tasks[t].model;
+    }
+    curves.push_back(curve);
+    for (CurvePoint& point : curves.back().points) {
+      point.seconds *= static_cast<double>(tasks[t].steps());
+    }
+  }
+  WideFleet wide = WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
+  double naive = 0;
+  for (const JobWork& job : jobs) {
+    naive += OnADeviceEach(job, devices) * static_cast<double>(job.steps);
+  }
+  fmt::print(
+      "  several devices per job from {:.0f} s on: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; "
+      "model parallelism "
+      "{:.2f}x as long\n",
+      wide.from, wide.makespan, wide.bound, 100 * (wide.makespan / wide.bound - 1),
+      naive / wide.makespan);
 }
 
 void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::string& device) {
@@ -233,7 +278,10 @@ void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::st
         100 * (result.makespan / bound.seconds() - 1), 100 * result.utilisation());
   }
   FleetResult fleet = SimulateFleet(jobs, devices, *FindPolicy("lrtf"));
-  PrintBaselines(tasks, costs, jobs, devices, fleet);
+  PrintBaselines(tasks, costs, jobs, devices, fleet.makespan);
+  if (fleet.makespan > 1.05 * BoundOf(jobs, devices.devices).work) {
+    Widen(tasks, costs, jobs, devices, cluster);
+  }
   FleetDevices plain = devices;
   plain.double_buffering = false;
   fmt::print("  without double buffering            {:>10.0f} s  {:.2f}x as long\n",
@@ -252,6 +300,93 @@ void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::st
   std::fflush(stdout);
 }
 
+// Ten epochs of WikiText-2, or of 50000 images.
+std::vector<Task> SaturnTasks(const std::string& grid) {
+  struct Kind {
+    const char *name, *model, *grid;
+    int64_t samples;
+    std::vector<int64_t> batches;
+  };
+  const std::vector<Kind> kinds = {
+      {"gpt-2", "gpt2-xl:seq=1024", "text", 2'400'000 / 1024, {16, 32}},
+      {"gpt-j", "gpt-j-6b:seq=1024", "text", 2'400'000 / 1024, {16, 32}},
+      {"vit-g", "vit:layers=48,hidden=1664,heads=16,ffn=8192,patch=14", "image", 50'000, {64, 128}},
+      {"resnet", "resnet152", "image", 50'000, {64, 128}}};
+  std::vector<Task> tasks;
+  for (const Kind& kind : kinds) {
+    if (grid != "mixed" && grid != kind.grid) continue;
+    for (int64_t batch : kind.batches) {
+      for (const char* rate : {"1e-5", "1e-4", "3e-3"}) {
+        std::string model = kind.model;
+        model += fmt::format("{}batch={}", model.find(':') == model.npos ? ":" : ",", batch);
+        tasks.push_back({fmt::format("{} batch {} lr {}", kind.name, batch, rate), model,
+                         10 * kind.samples, batch});
+      }
+    }
+  }
+  return tasks;
+}
+
+using Curves = std::map<std::pair<std::string, std::string>, JobCurve>;  // by cluster and model
+
+void RunGrid(const std::string& grid, const std::string& cluster_name, Curves& curves) {
+  Cluster cluster = LoadCluster(cluster_name);
+  SpaseProblem problem;
+  problem.devices = DeviceCount(cluster);
+  problem.switch_seconds = 60;
+  for (const Task& task : SaturnTasks(grid)) {
+    JobCurve& curve = curves[{cluster_name, task.model}];
+    if (curve.name.empty()) {
+      curve = FindCurve(Analyse(LoadModel(task.model)), cluster, {});
+      curve.name = task.model;
+      fmt::print("  {:<58}", task.model);
+      for (const CurvePoint& point : curve.points) {
+        fmt::print("  {}: {:.1f} ms", point.devices, 1e3 * point.seconds);
+      }
+      fmt::print("\n");
+      std::fflush(stdout);
+    }
+    JobCurve job = curve;
+    for (CurvePoint& point : job.points) point.seconds *= static_cast<double>(task.steps());
+    job.name = task.name;
+    problem.jobs.push_back(std::move(job));
+  }
+  double one = OneAtATime(problem).makespan, equal = EqualSplit(problem).makespan;
+  double begin = CpuSeconds();
+  SpaseSchedule solved = SolveSpase(problem);
+  double took = CpuSeconds() - begin;
+  SpaseSchedule run = RunSpase(problem);
+  double bound = SpaseBound(problem);
+  fmt::print(
+      "{} jobs ({}) on {} A100: {:.2f} h, bound {:.2f} h: {:+.1f} % (solved once {:.2f} h in "
+      "{:.2f} s; {} switches); one at a time "
+      "{:.2f} h: {:.0f} % less; equal split {:.2f} h: {:.0f} % less (Saturn reports 39-49 % "
+      "less)\n",
+      problem.jobs.size(), grid, problem.devices, run.makespan / 3600, bound / 3600,
+      100 * (run.makespan / bound - 1), solved.makespan / 3600, took, run.switches, one / 3600,
+      100 * (1 - run.makespan / one), equal / 3600, 100 * (1 - run.makespan / equal));
+  std::fflush(stdout);
+}
+
+void TimeSolver() {
+  SpaseProblem problem;
+  problem.devices = 64;
+  for (uint64_t j = 0; j < 32; ++j) {
+    JobCurve curve;
+    double one = 1000 * std::exp(2 * RandomUniform(7, 0, j));
+    double exponent = 0.7 + 0.3 * RandomUniform(7, 1, j);
+    for (int64_t g = 1; g <= 64; g *= 2) {
+      curve.points.push_back({g, one / std::pow(static_cast<double>(g), exponent)});
+    }
+    problem.jobs.push_back(std::move(curve));
+  }
+  double begin = CpuSeconds();
+  SpaseSchedule solved = SolveSpase(problem);
+  fmt::print(
+      "solver: 32 made-up jobs x 64 devices in {:.2f} s ({} schedules), {:+.1f} % over the bound\n",
+      CpuSeconds() - begin, solved.evaluations, 100 * (solved.makespan / SpaseBound(problem) - 1));
+}
+
 int Main(const std::vector<std::string>& asked) {
   auto wants = [&](const char* part) {
     return asked.empty() || std::find(asked.begin(), asked.end(), part) != asked.end();
@@ -263,6 +398,14 @@ int Main(const std::vector<std::string>& asked) {
       RunWorkload("12 GPT-2 XL tasks", GptTasks(), device);
       RunWorkload("12 ViT tasks", VitTasks(), device);
     }
+  }
+  if (wants("spase")) {
+    Curves curves;
+    fmt::print("steps on 1, 2, 4, ... devices, as the planner finds them\n");
+    for (const char* cluster : {"dgx-a100:1", "dgx-a100:2"}) {
+      for (const char* grid : {"text", "image", "mixed"}) RunGrid(grid, cluster, curves);
+    }
+    TimeSolver();
   }
   return 0;
 }

@@ -102,8 +102,8 @@ void PrintJson(const Json& json) {
 
 const std::vector<AddCommand>& CoreCommands() {
   static const std::vector<AddCommand> commands = {
-      AddInspect, AddModels,   AddCluster,  AddDiscover, AddPlan,      AddExplain,
-      AddSpace,   AddSimulate, AddValidate, AddExport,   AddCheckpoint};
+      AddInspect, AddModels,   AddCluster, AddDiscover, AddPlan,   AddExplain,
+      AddSpace,   AddSimulate, AddFleet,   AddValidate, AddExport, AddCheckpoint};
   return commands;
 }
 

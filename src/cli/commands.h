@@ -18,6 +18,7 @@ void AddExplain(CLI::App& app);
 void AddExport(CLI::App& app);
 void AddCluster(CLI::App& app);
 void AddDiscover(CLI::App& app);
+void AddFleet(CLI::App& app);
 void AddModels(CLI::App& app);
 void AddPlan(CLI::App& app);
 void AddSimulate(CLI::App& app);

@@ -85,7 +85,10 @@ class FleetSimulation {
       }
       WakeAll(now);
     }
-    for (const LiveJob& job : jobs_) HEDDLE_CHECK(job.done());
+    for (const LiveJob& at : jobs_) {
+      HEDDLE_CHECK(at.done() || result_.makespan >= options_.until);
+      result_.remaining.push_back(at.done() ? 0 : at.remaining(false));
+    }
     return std::move(result_);
   }
 
@@ -214,6 +217,11 @@ class FleetSimulation {
       result_.finished[static_cast<size_t>(j)] = end;
       result_.makespan = std::max(result_.makespan, end);
     }
+    if (now >= options_.until) {
+      if (on.next >= 0) job(on.next).promised = -1;
+      on.next = -1;
+      result_.makespan = std::max(result_.makespan, std::max(now, on.copy_free));
+    }
     if (on.next >= 0) Begin(d, now);
   }
 
@@ -226,6 +234,7 @@ class FleetSimulation {
 
   // Gives devices without work what there is: jobs nobody has, then those that are promised to a busy device.
   void WakeAll(double now) {
+    if (now >= options_.until) return;
     for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
       if (device(d).job >= 0) continue;
       int chosen = Choose(d, /*behind=*/false, /*promised=*/false);

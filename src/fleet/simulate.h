@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "fleet/job_work.h"
@@ -29,6 +30,7 @@ struct FleetDevices {
       0;  // bytes per second between a device and the host; 0: copies take no time
   double host_latency = 0;       // of a copy
   bool double_buffering = true;  // false: a run is fetched when the one before has ended
+  double until = std::numeric_limits<double>::infinity();  // from then on no run begins
 };
 
 // A device is at work on runs of one job, without a pause.
@@ -41,7 +43,8 @@ struct FleetSpan {
 
 struct FleetResult {
   double makespan = 0;               // to the end of the last copy
-  std::vector<double> finished;      // per job
+  std::vector<double> finished;      // per job; 0 where it has not
+  std::vector<double> remaining;     // per job: seconds of compute that were left at the end
   std::vector<double> busy;          // per device: seconds of compute
   double waited = 0;                 // device seconds in which a job was there and a copy was not
   int64_t fetched = 0, evicted = 0;  // bytes

@@ -1,0 +1,74 @@
+#include "fleet/widen.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/check.h"
+
+namespace heddle {
+namespace {
+
+// What is left of jobs: on one device as shards, on several by their curve. `jobs`: their numbers.
+SpaseProblem LeftOver(const std::vector<JobWork>& works, const std::vector<JobCurve>& curves,
+                      const std::vector<double>& remaining, int64_t devices, double switch_seconds,
+                      std::vector<int>& jobs) {
+  SpaseProblem problem;
+  problem.devices = devices;
+  problem.switch_seconds = switch_seconds;
+  jobs.clear();
+  for (size_t j = 0; j < works.size(); ++j) {
+    if (remaining[j] <= 0) continue;
+    double part = remaining[j] / TotalSeconds(works[j]);
+    bool begun = part < 1;
+    JobCurve curve{works[j].name, {{1, remaining[j]}}};
+    for (const CurvePoint& point : curves[j].points) {
+      double seconds = point.seconds * part + (begun ? switch_seconds : 0);
+      if (point.devices < 2 || point.devices > devices) continue;
+      if (seconds < curve.points.back().seconds) curve.points.push_back({point.devices, seconds});
+    }
+    problem.jobs.push_back(std::move(curve));
+    jobs.push_back(static_cast<int>(j));
+  }
+  return problem;
+}
+
+}  // namespace
+
+WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devices,
+                     const PolicyDef& policy, const std::vector<JobCurve>& curves,
+                     double switch_seconds, const ResolveOptions& options) {
+  HEDDLE_CHECK(curves.size() == jobs.size());
+  WideFleet best;
+  best.shards = SimulateFleet(jobs, devices, policy);
+  best.makespan = best.from = best.shards.makespan;
+  std::vector<double> all;
+  for (const JobWork& job : jobs) all.push_back(TotalSeconds(job));
+  std::vector<int> numbers;
+  best.bound = SpaseBound(LeftOver(jobs, curves, all, devices.devices, 0, numbers));
+  std::set<double> moments(best.shards.finished.begin(), best.shards.finished.end());
+  moments.insert(0);
+  moments.erase(*moments.rbegin());
+  for (double moment : moments) {
+    FleetDevices until = devices;
+    until.until = moment;
+    FleetResult first = SimulateFleet(jobs, until, policy);
+    double from = first.makespan;
+    SpaseProblem problem =
+        LeftOver(jobs, curves, first.remaining, devices.devices, switch_seconds, numbers);
+    if (problem.jobs.empty() || from + SpaseBound(problem) >= best.makespan) continue;
+    SpaseSchedule several = RunSpase(problem, options);
+    if (from + several.makespan >= best.makespan) continue;
+    for (SpasePiece& piece : several.pieces) {
+      piece.job = numbers[static_cast<size_t>(piece.job)];
+      piece.begin += from;
+      piece.end += from;
+    }
+    best.makespan = from + several.makespan;
+    best.from = from;
+    best.shards = std::move(first);
+    best.several = std::move(several);
+  }
+  return best;
+}
+
+}  // namespace heddle

@@ -1,0 +1,46 @@
+// Many jobs on few devices, for people: what `heddle fleet` shows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "fleet/simulate.h"
+
+namespace heddle {
+
+struct FleetReport {
+  struct Job {
+    std::string name;
+    int64_t steps = 0;
+    std::vector<int> shard_ends;                 // in blocks of the model
+    double step_seconds = 0, total_seconds = 0;  // of compute
+    double finished = 0;
+    int64_t peak_bytes = 0, host_bytes = 0;
+  };
+  std::string device, policy, policy_about;
+  FleetDevices devices;
+  std::vector<Job> jobs;
+  FleetBound bound;
+  FleetResult result;
+  int64_t device_bytes = 0;  // what shards and buffer may use
+  int64_t buffer_bytes = 0;
+  int64_t host_limit = 0;  // 0: not known
+  bool early_stopping = false;
+};
+
+// Jobs over time, a row per device: 'a' is the first job of the table. A column is an equal share of the time, and its
+// character the job that has most of it; '.': nothing runs.
+//
+//   d0  aaabbbbbbcc..
+//   d1  ddddddbbbbbbb
+std::string FleetTimetable(const FleetResult& result, size_t columns = 80, size_t rows = 16);
+
+// The letter of a job: a-z, A-Z, 0-9, and # for all others.
+char LetterOf(size_t job);
+
+std::string Screen(const FleetReport& report);
+Json ToJson(const FleetReport& report);
+
+}  // namespace heddle
