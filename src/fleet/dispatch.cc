@@ -33,7 +33,7 @@ struct Job {
   Place place = Place::kAway;
   int visit = 0;
   int64_t step = 0, last_turn = 0;
-  bool to_end = false;
+  bool to_end = false, paused = false;
   std::vector<double> seconds;  // per visit, the mean so far
   std::vector<int64_t> runs;    // per visit
 };
@@ -51,13 +51,13 @@ struct Device {
   int resting = kNone;   // the job that is there and does not run
 };
 
-class Dispatcher {
+class Dispatcher : DispatchControl {
  public:
   Dispatcher(const std::vector<DispatchJob>& jobs, const DispatchOptions& options,
-             const PolicyDef& policy, const OnStep& on_step)
+             const PolicyDef& policy, FleetObserver* observer)
       : options_(options),
         policy_(policy),
-        on_step_(on_step),
+        observer_(observer),
         devices_(static_cast<size_t>(options.devices)),
         began_(Clock()) {
     out_.jobs.resize(jobs.size());
@@ -70,7 +70,9 @@ class Dispatcher {
       job.seconds.resize(static_cast<size_t>(jobs[j].runner->visits()), 0);
       job.runs.assign(job.seconds.size(), 0);
       jobs_.push_back(std::move(job));
-      if (jobs_[j].step >= jobs[j].steps) End(static_cast<int>(j));
+    }
+    for (size_t j = 0; j < jobs.size(); ++j) {
+      if (jobs_[j].step >= jobs[j].steps) Ended(static_cast<int>(j));
     }
   }
 
@@ -86,6 +88,13 @@ class Dispatcher {
   }
 
  private:
+  void End(int j) override { job(j).to_end = true; }
+  void Pause(int j) override { job(j).paused = true; }
+  void Resume(int j) override {
+    job(j).paused = false;
+    changed_.notify_all();
+  }
+
   Device& device(int d) { return devices_[static_cast<size_t>(d)]; }
   Job& job(int j) { return jobs_[static_cast<size_t>(j)]; }
   DispatchedJob& out(int j) { return out_.jobs[static_cast<size_t>(j)]; }
@@ -104,7 +113,7 @@ class Dispatcher {
     for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {
       const Job& at = job(j);
       bool here = device(d).resting == j || also == j;
-      if (at.place != Place::kAway && !here) continue;
+      if ((at.place != Place::kAway && !here) || (at.paused && also != j)) continue;
       double all = std::accumulate(at.seconds.begin(), at.seconds.end(), 0.0) *
                    static_cast<double>(at.in.steps);
       candidates.push_back({j, at.in.priority, all, Remaining(at), at.last_turn, here});
@@ -166,15 +175,16 @@ class Dispatcher {
     lock.lock();
     if (error.empty() || job(j).place == Place::kEnded) return;
     out(j).error = error;
-    End(j);
+    Ended(j);
   }
 
-  void End(int j) {
+  void Ended(int j) {
     job(j).place = Place::kEnded;
     out(j).finished = Clock() - began_;
     out(j).remaining_seconds = 0;
     out(j).device = kNone;
     if (AllEnded()) over_ = true;
+    if (observer_ != nullptr) observer_->OnEnd(j, out_, *this);
     changed_.notify_all();
   }
 
@@ -205,7 +215,6 @@ class Dispatcher {
       // What is still leaving holds memory that the next one counts on.
       int j = device(d).copying ? kNone : Choose(d);
       if (j == kNone) {
-        // Its own job, where nobody else has one for it, goes on; otherwise something changes.
         changed_.wait(lock);
         continue;
       }
@@ -276,8 +285,7 @@ class Dispatcher {
       out(j).step = ++at.step;
       out(j).records.push_back(*record);
       out(j).remaining_seconds = at.step < at.in.steps ? Remaining(at) : 0;
-      if (on_step_)
-        on_step_(j, *record, out_, [&](int other) { job(other).to_end = true; });
+      if (observer_ != nullptr) observer_->OnStep(j, *record, out_, *this);
       if (at.step >= at.in.steps || at.to_end || stop) {
         out(j).ended_early = at.step < at.in.steps;
         if (device(d).promised == j) {
@@ -288,9 +296,11 @@ class Dispatcher {
           at.in.runner->Finish();
           at.in.runner->Leave();
         });
-        if (at.place != Place::kEnded) End(j);
+        if (at.place != Place::kEnded) Ended(j);
         return;
       }
+      // It was to go on here, and waits instead.
+      if (at.paused && device(d).promised == j) device(d).promised = kNone;
     }
     at.place = device(d).promised == j ? Place::kPromised : Place::kResting;
     device(d).resting = j;
@@ -299,7 +309,7 @@ class Dispatcher {
 
   const DispatchOptions& options_;
   const PolicyDef& policy_;
-  const OnStep& on_step_;
+  FleetObserver* observer_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;
@@ -319,9 +329,9 @@ double FleetRun::utilisation() const {
 }
 
 FleetRun Dispatch(const std::vector<DispatchJob>& jobs, const DispatchOptions& options,
-                  const PolicyDef& policy, const OnStep& on_step) {
+                  const PolicyDef& policy, FleetObserver* observer) {
   HEDDLE_CHECK(options.devices > 0, "{} devices", options.devices);
-  return Dispatcher(jobs, options, policy, on_step).Run();
+  return Dispatcher(jobs, options, policy, observer).Run();
 }
 
 }  // namespace heddle

@@ -12,7 +12,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -59,11 +58,23 @@ struct FleetRun {
   double utilisation() const;
 };
 
-// After every step of a job, by its worker, one call at a time. `end(job)` ends a job after the step it is in.
-using OnStep = std::function<void(int job, const StepRecord& record, const FleetRun& so_far,
-                                  const std::function<void(int)>& end)>;
+// What is to become of jobs, said by an observer; it holds from the end of the step they are in.
+struct DispatchControl {
+  virtual ~DispatchControl() = default;
+  virtual void End(int job) = 0;
+  virtual void Pause(int job) = 0;
+  virtual void Resume(int job) = 0;
+};
+
+// Told by workers, one call at a time, what happens. Calls are to be short: others wait.
+struct FleetObserver {
+  virtual ~FleetObserver() = default;
+  virtual void OnStep(int job, const StepRecord& record, const FleetRun& so_far,
+                      DispatchControl& control) = 0;
+  virtual void OnEnd(int job, const FleetRun& so_far, DispatchControl& control) = 0;
+};
 
 FleetRun Dispatch(const std::vector<DispatchJob>& jobs, const DispatchOptions& options,
-                  const PolicyDef& policy, const OnStep& on_step = {});
+                  const PolicyDef& policy, FleetObserver* observer = nullptr);
 
 }  // namespace heddle
