@@ -15,8 +15,10 @@
 #include "cluster/load.h"
 #include "cluster/topology.h"
 #include "cluster/yaml_tree.h"
+#include "fleet/curve.h"
 #include "fleet/jobs.h"
 #include "fleet/shards.h"
+#include "fleet/widen.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
 
@@ -28,7 +30,8 @@ constexpr double kFleetReserve = 0.06;  // of a device: contexts, libraries, wha
 struct FleetArgs {
   std::string jobs, cluster, policy{AllPolicies().front().name};
   double reserve = kFleetReserve;
-  bool simulate = false, no_double_buffering = false, json = false;
+  double switch_seconds = 60;
+  bool simulate = false, several = false, no_double_buffering = false, json = false;
 };
 
 const PolicyDef& PolicyOf(const FleetArgs& args) {
@@ -112,7 +115,8 @@ class PreparedFleet {
       auto [at, fresh] = kinds_.try_emplace(key);
       if (fresh) {
         phases.Rename(fmt::format("pricing {}", job.name));
-        Model model = LoadJobModel(args.jobs, job);
+        at->second.model = LoadJobModel(args.jobs, job);
+        const Model& model = at->second.model;
         ModelCostOptions options{.precision = job.precision, .moments = MomentsOf(job.optimizer)};
         options.pruning.sparsity = job.sparsity;
         at->second.batch = std::max<int64_t>(1, BatchSize(model));
@@ -121,6 +125,7 @@ class PreparedFleet {
       of_job_.push_back(&at->second);
     }
     Cut();
+    if (args.several) FindCurves(phases);
   }
 
   FleetReport Report(const PolicyDef& policy) const {
@@ -137,7 +142,15 @@ class PreparedFleet {
     report.host_limit = machine_.host_limit;
     report.early_stopping = spec_.halving.has_value();
     report.bound = BoundOf(works_, machine_.devices);
-    report.result = SimulateFleet(works_, report.devices, policy);
+    if (args_.several) {
+      WideFleet wide = WidenFleet(works_, report.devices, policy, curves_, args_.switch_seconds);
+      report.result = Combined(wide);
+      report.several = {wide.from, wide.bound,
+                        SimulateFleet(works_, report.devices, policy).makespan, wide.several.pieces,
+                        curves_};
+    } else {
+      report.result = SimulateFleet(works_, report.devices, policy);
+    }
     for (size_t j = 0; j < works_.size(); ++j) {
       FleetReport::Job job;
       job.name = works_[j].name;
@@ -159,9 +172,29 @@ class PreparedFleet {
 
  private:
   struct ModelKind {
+    Model model;
     ModelCosts costs;
+    std::optional<JobCurve> curve;  // of a step
     int64_t batch = 1;
   };
+
+  // What the planner finds on 2, 4, ... devices.
+  void FindCurves(Phases& phases) {
+    for (size_t j = 0; j < works_.size(); ++j) {
+      ModelKind& kind = *of_job_[j];
+      if (!kind.curve) {
+        phases.Rename(fmt::format("planning {} for several devices", works_[j].name));
+        kind.curve = FindCurve(kind.model, machine_.cluster,
+                               {.precision = spec_.jobs[j].precision,
+                                .least_devices = 2,
+                                .most_devices = machine_.devices});
+      }
+      curves_.push_back(*kind.curve);
+      for (CurvePoint& point : curves_.back().points) {
+        point.seconds *= static_cast<double>(works_[j].steps);
+      }
+    }
+  }
 
   void Cut() {
     std::vector<const ModelCosts*> models;
@@ -195,9 +228,10 @@ class PreparedFleet {
   const FleetSpec& spec_;
   const FleetMachine& machine_;
   std::map<std::tuple<std::string, int64_t, std::string, DType, double>, ModelKind> kinds_;
-  std::vector<const ModelKind*> of_job_;
+  std::vector<ModelKind*> of_job_;
   FleetShards shards_;
   std::vector<JobWork> works_;
+  std::vector<JobCurve> curves_;  // per job, with --several
 };
 
 void RunFleet(const FleetArgs& args) {
@@ -241,6 +275,13 @@ void AddFleet(CLI::App& app) {
       ->add_option("--reserve", args->reserve,
                    "part of a device's memory that is left to contexts and libraries")
       ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+  command->add_flag("--several", args->several,
+                    "give jobs several devices where that pays, by plans for 2, 4, ... of them");
+  command
+      ->add_option("--switch", args->switch_seconds,
+                   "seconds that a job loses when its devices change")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "fetch a shard when the one before has ended");
