@@ -32,6 +32,11 @@ void AddLearn(CLI::App& app);
 void AddPrune(CLI::App& app);
 // Lets plans be searched for with the network (cli/plan_search.h).
 void UseNetworkPrior();
+// Lets fleets run for real.
+struct FleetArgs;  // cli/fleet_prepare.h
+using RealFleet = void (*)(const FleetArgs&);
+void UseRealFleet(RealFleet run);
+void RunRealFleet(const FleetArgs& args);  // in src/cli/torch/
 
 // The MODEL argument and the flags that go with it, the same for every command.
 struct ModelArgs {

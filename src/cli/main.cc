@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
   commands.push_back(heddle::AddLearn);
   commands.push_back(heddle::AddPrune);
   heddle::UseNetworkPrior();
+  heddle::UseRealFleet(heddle::RunRealFleet);
 #else
   heddle::ForwardToTorch(argc, argv);
   commands.push_back(heddle::AddForwarded);

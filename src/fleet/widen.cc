@@ -8,10 +8,18 @@
 namespace heddle {
 namespace {
 
+// What a job takes all by itself on one device, over its compute: copies that nothing hides.
+double SlowdownAlone(JobWork job, FleetDevices devices, const PolicyDef& policy) {
+  job.steps = std::min<int64_t>(job.steps, 20);
+  devices.devices = 1;
+  double compute = TotalSeconds(job);
+  return compute > 0 ? SimulateFleet({job}, devices, policy).makespan / compute : 1;
+}
+
 // What is left of jobs: on one device as shards, on several by their curve. `jobs`: their numbers.
 SpaseProblem LeftOver(const std::vector<JobWork>& works, const std::vector<JobCurve>& curves,
-                      const std::vector<double>& remaining, int64_t devices, double switch_seconds,
-                      std::vector<int>& jobs) {
+                      const std::vector<double>& remaining, const std::vector<double>& slowdown,
+                      int64_t devices, double switch_seconds, std::vector<int>& jobs) {
   SpaseProblem problem;
   problem.devices = devices;
   problem.switch_seconds = switch_seconds;
@@ -20,7 +28,7 @@ SpaseProblem LeftOver(const std::vector<JobWork>& works, const std::vector<JobCu
     if (remaining[j] <= 0) continue;
     double part = remaining[j] / TotalSeconds(works[j]);
     bool begun = part < 1;
-    JobCurve curve{works[j].name, {{1, remaining[j]}}};
+    JobCurve curve{works[j].name, {{1, remaining[j] * slowdown[j]}}};
     for (const CurvePoint& point : curves[j].points) {
       double seconds = point.seconds * part + (begun ? switch_seconds : 0);
       if (point.devices < 2 || point.devices > devices) continue;
@@ -41,10 +49,14 @@ WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devic
   WideFleet best;
   best.shards = SimulateFleet(jobs, devices, policy);
   best.makespan = best.from = best.shards.makespan;
-  std::vector<double> all;
-  for (const JobWork& job : jobs) all.push_back(TotalSeconds(job));
+  std::vector<double> all, slowdown;
+  for (const JobWork& job : jobs) {
+    all.push_back(TotalSeconds(job));
+    slowdown.push_back(SlowdownAlone(job, devices, policy));
+  }
   std::vector<int> numbers;
-  best.bound = SpaseBound(LeftOver(jobs, curves, all, devices.devices, 0, numbers));
+  best.bound = SpaseBound(LeftOver(jobs, curves, all, std::vector<double>(jobs.size(), 1),
+                                   devices.devices, 0, numbers));
   std::set<double> moments(best.shards.finished.begin(), best.shards.finished.end());
   moments.insert(0);
   moments.erase(*moments.rbegin());
@@ -54,7 +66,7 @@ WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devic
     FleetResult first = SimulateFleet(jobs, until, policy);
     double from = first.makespan;
     SpaseProblem problem =
-        LeftOver(jobs, curves, first.remaining, devices.devices, switch_seconds, numbers);
+        LeftOver(jobs, curves, first.remaining, slowdown, devices.devices, switch_seconds, numbers);
     if (problem.jobs.empty() || from + SpaseBound(problem) >= best.makespan) continue;
     SpaseSchedule several = RunSpase(problem, options);
     if (from + several.makespan >= best.makespan) continue;
@@ -69,6 +81,22 @@ WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devic
     best.several = std::move(several);
   }
   return best;
+}
+
+FleetResult Combined(const WideFleet& wide) {
+  FleetResult out = wide.shards;
+  out.makespan = wide.makespan;
+  for (const SpasePiece& piece : wide.several.pieces) {
+    auto j = static_cast<size_t>(piece.job);
+    out.finished[j] = std::max(out.finished[j], piece.end);
+    out.remaining[j] = 0;
+    for (int64_t d = piece.first; d < piece.first + piece.devices; ++d) {
+      out.busy[static_cast<size_t>(d)] += piece.end - piece.begin - piece.lost;
+      out.waited += piece.lost;
+      out.spans.push_back({static_cast<int>(d), piece.job, piece.begin, piece.end});
+    }
+  }
+  return out;
 }
 
 }  // namespace heddle

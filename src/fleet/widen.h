@@ -14,17 +14,20 @@
 namespace heddle {
 
 struct WideFleet {
-  double makespan = 0;
+  double makespan = 0;    // at most that of shards alone
   double from = 0;        // when jobs leave their shards; the makespan: never
   FleetResult shards;     // until then
   SpaseSchedule several;  // after that; times from `from` on, jobs as in the list
   double bound = 0;       // no schedule with these curves and shards is shorter
 };
 
-// `curves`: per job what it takes from beginning to end on 2, 4, ... devices; points of one device are passed over, shards
-// are that. `switch_seconds`: to leave shards, and each later switch.
+// `curves`: per job what it takes from beginning to end on 2, 4, ... devices; points of one device are passed over: a job
+// that has one runs there as shards, its copies waited for as SimulateFleet says. `switch_seconds`: to leave shards, and each later switch.
 WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devices,
                      const PolicyDef& policy, const std::vector<JobCurve>& curves,
                      double switch_seconds, const ResolveOptions& options = {});
+
+// Both parts as one: devices that a job has together are all at work, but for the time of switches.
+FleetResult Combined(const WideFleet& wide);
 
 }  // namespace heddle

@@ -31,6 +31,9 @@ TEST(WidenTest, TheLongJobIsWidenedWhenOthersHaveEnded) {
   ASSERT_FALSE(wide.several.pieces.empty());
   EXPECT_EQ(wide.several.pieces[0].job, 3);
   EXPECT_EQ(wide.several.pieces[0].devices, 4);
+  FleetResult both = Combined(wide);
+  EXPECT_EQ(both.finished[3], wide.makespan);
+  EXPECT_NEAR(both.busy[0] + both.busy[1] + both.busy[2] + both.busy[3], 700, 5);
 }
 
 TEST(WidenTest, ShardsStayWhereNothingIsGained) {

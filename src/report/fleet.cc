@@ -19,12 +19,21 @@ std::string FleetHead(const FleetReport& r) {
   std::string text =
       fmt::format("{} jobs on {} x {}\n", r.jobs.size(), r.devices.devices, r.device);
   text += fmt::format("  policy       {}: {}\n", r.policy, r.policy_about);
-  double bound = r.bound.seconds();
+  double bound = r.lower_bound();
   text += fmt::format("  makespan     {} (simulated), {:+.1f} % over the lower bound of {}\n",
                       TimeText(r.result.makespan),
                       bound > 0 ? 100 * (r.result.makespan / bound - 1) : 0, TimeText(bound));
   text += fmt::format("               (longest job {}, all work over the devices {})\n",
                       TimeText(r.bound.longest_job), TimeText(r.bound.work));
+  if (r.several && r.several->pieces.empty()) {
+    text += "  several      no job is faster on several devices than all are as shards\n";
+  } else if (r.several) {
+    text += fmt::format("  several      from {} on jobs have several devices; as shards alone {}\n",
+                        TimeText(r.several->from), TimeText(r.several->without));
+  } else if (static_cast<int64_t>(r.jobs.size()) < r.devices.devices) {
+    text +=
+        fmt::format("  several      fewer jobs than devices: --several gives jobs more than one\n");
+  }
   double device_time = r.result.makespan * static_cast<double>(r.devices.devices);
   text += fmt::format("  devices      at work {:.1f} %, waiting for copies {:.1f} %\n",
                       100 * r.result.utilisation(),
@@ -137,19 +146,32 @@ Json ToJson(const FleetReport& report) {
                     {"peak_memory_bytes", job.peak_bytes},
                     {"host_bytes", job.host_bytes}});
   }
-  return {{"simulated", true},
-          {"policy", report.policy},
-          {"devices", report.devices.devices},
-          {"makespan_seconds", report.result.makespan},
-          {"lower_bound_seconds", report.bound.seconds()},
-          {"longest_job_seconds", report.bound.longest_job},
-          {"utilisation", report.result.utilisation()},
-          {"waited_seconds", report.result.waited},
-          {"buffer_bytes", report.buffer_bytes},
-          {"host_bytes", host},
-          {"fetched_bytes", report.result.fetched},
-          {"evicted_bytes", report.result.evicted},
-          {"jobs", std::move(jobs)}};
+  Json json = {{"simulated", true},
+               {"policy", report.policy},
+               {"devices", report.devices.devices},
+               {"makespan_seconds", report.result.makespan},
+               {"lower_bound_seconds", report.lower_bound()},
+               {"longest_job_seconds", report.bound.longest_job},
+               {"utilisation", report.result.utilisation()},
+               {"waited_seconds", report.result.waited},
+               {"buffer_bytes", report.buffer_bytes},
+               {"host_bytes", host},
+               {"fetched_bytes", report.result.fetched},
+               {"evicted_bytes", report.result.evicted},
+               {"jobs", std::move(jobs)}};
+  if (!report.several) return json;
+  Json pieces = Json::array();
+  for (const SpasePiece& piece : report.several->pieces) {
+    pieces.push_back({{"job", report.jobs[static_cast<size_t>(piece.job)].name},
+                      {"first_device", piece.first},
+                      {"devices", piece.devices},
+                      {"begin_seconds", piece.begin},
+                      {"end_seconds", piece.end}});
+  }
+  json["several"] = {{"from_seconds", report.several->from},
+                     {"makespan_without_seconds", report.several->without},
+                     {"pieces", std::move(pieces)}};
+  return json;
 }
 
 }  // namespace heddle

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "fleet/simulate.h"
+#include "fleet/spase.h"
 
 namespace heddle {
 
@@ -22,8 +24,19 @@ struct FleetReport {
   std::string device, policy, policy_about;
   FleetDevices devices;
   std::vector<Job> jobs;
-  FleetBound bound;
-  FleetResult result;
+  FleetBound bound;  // with one run of a job at a time
+  FleetResult
+      result;  // with several devices per job from some moment on, where that was asked for and pays
+  // Where it was asked for.
+  struct Several {
+    double from = 0;     // the makespan: never
+    double bound = 0;    // no schedule of shards and plans for several devices is shorter
+    double without = 0;  // makespan
+    std::vector<SpasePiece> pieces;
+    std::vector<JobCurve> curves;  // per job, from its beginning to its end
+  };
+  std::optional<Several> several;
+  double lower_bound() const { return several ? several->bound : bound.seconds(); }
   int64_t device_bytes = 0;  // what shards and buffer may use
   int64_t buffer_bytes = 0;
   int64_t host_limit = 0;  // 0: not known

@@ -1,0 +1,223 @@
+#include "cli/fleet_prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/quantity_args.h"
+#include "cluster/load.h"
+#include "cluster/topology.h"
+#include "fleet/widen.h"
+#include "frontend/load.h"
+#include "ops/rebatch.h"
+#include "plan/expert.h"
+#include "plan/verify.h"
+
+namespace heddle {
+namespace {
+
+Model LoadJobModel(const std::string& file, const JobSpec& job) {
+  try {
+    Graph graph = LoadModel(job.model);
+    return Analyse(job.batch > 0 ? Rebatch(graph, job.batch) : std::move(graph));
+  } catch (const InputError& error) {
+    ThrowInput("{}:{}: {}: {}", file, job.line, job.name, error.what());
+  }
+}
+
+}  // namespace
+
+const PolicyDef& PolicyOf(const FleetArgs& args) {
+  const PolicyDef* policy = FindPolicy(args.policy);
+  if (policy != nullptr) return *policy;
+  std::vector<std::string_view> names;
+  for (const PolicyDef& at : AllPolicies()) names.push_back(at.name);
+  ThrowInput("--policy {}: {}", args.policy, DidYouMean(args.policy, names));
+}
+
+FleetMachine MachineOf(const FleetArgs& args, const FleetSpec& spec) {
+  std::string name = args.cluster.empty() ? spec.cluster : args.cluster;
+  if (name.empty()) {
+    ThrowInput("{}: cluster: missing: give one, such as 'dgx-v100:1', or --cluster", args.jobs);
+  }
+  FleetMachine out;
+  out.cluster = LoadCluster(name);
+  if (out.cluster.device_types.size() > 1) {
+    ThrowInput("cluster {}: {} kinds of devices: a fleet takes one kind", name,
+               out.cluster.device_types.size());
+  }
+  out.type = out.cluster.device_types.front();
+  if (!out.type.host.exists()) {
+    ThrowInput("cluster {}: device '{}' has no link to its host, where shards live", name,
+               out.type.name);
+  }
+  out.devices = DeviceCount(out.cluster);
+  if (spec.devices > out.devices) {
+    ThrowInput("{}: devices: {}: the cluster {} has {}", args.jobs, spec.devices, name,
+               out.devices);
+  }
+  if (spec.devices > 0) out.devices = spec.devices;
+  out.memory =
+      static_cast<int64_t>(static_cast<double>(out.type.memory.value) * (1 - args.reserve));
+  if (!args.memory_limit.empty()) out.memory = ParseBytes("--memory-limit", args.memory_limit);
+  out.host_limit = spec.host_memory;
+  if (out.host_limit == 0) {
+    for (const Group& group : out.cluster.groups) {
+      out.host_limit = std::max(out.host_limit, group.host_memory.value);
+    }
+  }
+  return out;
+}
+
+std::string DataOf(const std::string& file, const JobSpec& job) {
+  if (job.data.empty()) return "";
+  std::filesystem::path path(job.data);
+  if (path.is_relative()) path = std::filesystem::path(file).parent_path() / path;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    ThrowInput("{}:{}: {}: data: {}: no such file", file, job.line, job.name, job.data);
+  }
+  return path.string();
+}
+
+PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec, const FleetMachine& machine,
+              Phases& phases)
+    : args_(args), spec_(spec), machine_(machine) {
+  for (const JobSpec& job : spec.jobs) DataOf(args.jobs, job);
+  for (const JobSpec& job : spec.jobs) {
+    auto key = std::tuple(job.model, job.batch, job.optimizer, job.precision, job.sparsity);
+    auto [at, fresh] = kinds_.try_emplace(key);
+    if (fresh) {
+      phases.Rename(fmt::format("pricing {}", job.name));
+      at->second.model = LoadJobModel(args.jobs, job);
+      const Model& model = at->second.model;
+      ModelCostOptions options{.precision = job.precision, .moments = MomentsOf(job.optimizer)};
+      options.pruning.sparsity = job.sparsity;
+      at->second.batch = std::max<int64_t>(1, BatchSize(model));
+      at->second.costs = FindModelCosts(model, machine.cluster, options);
+    }
+    of_job_.push_back(&at->second);
+  }
+  Cut();
+  if (args.several) FindCurves(phases);
+}
+
+FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
+  FleetReport report;
+  report.device = machine_.type.name;
+  report.policy = policy.name;
+  report.policy_about = policy.about;
+  report.devices = {.devices = machine_.devices,
+                    .host_bandwidth = machine_.type.host.bandwidth,
+                    .host_latency = machine_.type.host.latency,
+                    .double_buffering = !args_.no_double_buffering};
+  report.device_bytes = machine_.memory;
+  report.buffer_bytes = shards_.buffer;
+  report.host_limit = machine_.host_limit;
+  report.early_stopping = spec_.halving.has_value();
+  report.bound = BoundOf(works_, machine_.devices);
+  if (args_.several) {
+    WideFleet wide = WidenFleet(works_, report.devices, policy, curves_, args_.switch_seconds);
+    report.result = Combined(wide);
+    report.several = {wide.from, wide.bound,
+                      SimulateFleet(works_, report.devices, policy).makespan, wide.several.pieces,
+                      curves_};
+  } else {
+    report.result = SimulateFleet(works_, report.devices, policy);
+  }
+  for (size_t j = 0; j < works_.size(); ++j) {
+    FleetReport::Job job;
+    job.name = works_[j].name;
+    job.steps = works_[j].steps;
+    job.shard_ends = BlockEnds(j);
+    job.step_seconds = StepSeconds(works_[j]);
+    job.total_seconds = TotalSeconds(works_[j]);
+    job.finished = report.result.finished[j];
+    for (const ShardRun& run : works_[j].runs) {
+      job.peak_bytes = std::max(job.peak_bytes, run.peak_bytes);
+    }
+    job.host_bytes = works_[j].host_bytes;
+    report.jobs.push_back(std::move(job));
+  }
+  return report;
+}
+
+std::vector<int> PreparedFleet::BlockEnds(size_t job) const {
+  std::vector<int> ends;
+  for (int end : shards_.ends[job])
+    ends.push_back(of_job_[job]->costs.block_ends[static_cast<size_t>(end) - 1]);
+  return ends;
+}
+
+Plan PreparedFleet::PlanOf(size_t job) const {
+  const Model& of = model(job);
+  const JobSpec& spec = spec_.jobs[job];
+  Plan plan = ExpertPlan(of, machine_.cluster,
+                         {.precision = spec.precision, .local_batch_statistics = true});
+  plan.offload = Offload::kAll;
+  plan.optimizer = spec.optimizer;
+  plan.prefetch = 0;  // who runs it says what comes next
+  Stage& stage = plan.stages[0];
+  std::vector<int> ends = BlockEnds(job);
+  stage.shard_starts.assign(ends.begin(), ends.end() - 1);
+  for (int b = 0; b < stage.last_block; ++b) {
+    bool last = ShardOf(stage, b) + 1 == ShardCount(stage);
+    stage.recompute[static_cast<size_t>(b)] =
+        last ? RecomputePolicy::kNone : RecomputePolicy::kFull;
+  }
+  return plan;
+}
+
+// What the planner finds on 2, 4, ... devices.
+void PreparedFleet::FindCurves(Phases& phases) {
+  for (size_t j = 0; j < works_.size(); ++j) {
+    ModelKind& kind = *of_job_[j];
+    if (!kind.curve) {
+      phases.Rename(fmt::format("planning {} for several devices", works_[j].name));
+      kind.curve = FindCurve(kind.model, machine_.cluster,
+                             {.precision = spec_.jobs[j].precision,
+                              .least_devices = 2,
+                              .most_devices = machine_.devices});
+    }
+    curves_.push_back(*kind.curve);
+    for (CurvePoint& point : curves_.back().points) {
+      point.seconds *= static_cast<double>(works_[j].steps);
+    }
+  }
+}
+
+void PreparedFleet::Cut() {
+  std::vector<const ModelCosts*> models;
+  for (const ModelKind* kind : of_job_) models.push_back(&kind->costs);
+  shards_ = CutFleet(models, machine_.memory);
+  if (!shards_.feasible) {
+    throw Infeasible(fmt::format(
+        "job '{}' fits no device: its largest part and the buffer for the next need {}, a {} has "
+        "{} for them, {} too little; take a smaller batch or another device",
+        spec_.jobs[static_cast<size_t>(shards_.worst)].name, FormatBytes(Bytes{shards_.needed}),
+        machine_.type.name, FormatBytes(Bytes{machine_.memory}),
+        FormatBytes(Bytes{std::max<int64_t>(0, shards_.needed - machine_.memory)})));
+  }
+  for (size_t j = 0; j < models.size(); ++j) {
+    JobWork work = WorkOf(*models[j], shards_.ends[j]);
+    work.name = spec_.jobs[j].name;
+    work.steps = StepsOf(spec_.jobs[j], of_job_[j]->batch);
+    work.priority = spec_.jobs[j].priority;
+    host_bytes_ += work.host_bytes;
+    works_.push_back(std::move(work));
+  }
+  int64_t host = host_bytes_;
+  if (machine_.host_limit > 0 && host > machine_.host_limit && args_.spill.empty()) {
+    throw Infeasible(fmt::format(
+        "the jobs take {} of host memory, there is {}: {} too little; give --spill a folder for files "
+        "that are mapped", FormatBytes(Bytes{host}),
+        FormatBytes(Bytes{machine_.host_limit}), FormatBytes(Bytes{host - machine_.host_limit})));
+  }
+}
+
+}  // namespace heddle
