@@ -65,6 +65,7 @@ class Dispatcher : DispatchControl {
     for (size_t j = 0; j < jobs.size(); ++j) {
       Job job;
       job.in = jobs[j];
+      job.paused = jobs[j].paused;
       job.step = out_.jobs[j].step = jobs[j].runner->first_step();
       job.seconds = jobs[j].visit_seconds;
       job.seconds.resize(static_cast<size_t>(jobs[j].runner->visits()), 0);
@@ -88,7 +89,11 @@ class Dispatcher : DispatchControl {
   }
 
  private:
-  void End(int j) override { job(j).to_end = true; }
+  void End(int j) override {
+    job(j).to_end = true;
+    job(j).paused = false;
+    changed_.notify_all();
+  }
   void Pause(int j) override { job(j).paused = true; }
   void Resume(int j) override {
     job(j).paused = false;
@@ -228,6 +233,10 @@ class Dispatcher : DispatchControl {
     Job& at = job(j);
     at.place = Place::kRunning;
     at.last_turn = ++turns_;
+    if (at.to_end && at.visit == 0) {  // it was waiting
+      device(d).resting = before == j ? kNone : before;
+      return Conclude(lock, j);
+    }
     out(j).device = d;
     int leaving = before != j ? before : kNone;
     if (options_.double_buffering) {
@@ -287,17 +296,11 @@ class Dispatcher : DispatchControl {
       out(j).remaining_seconds = at.step < at.in.steps ? Remaining(at) : 0;
       if (observer_ != nullptr) observer_->OnStep(j, *record, out_, *this);
       if (at.step >= at.in.steps || at.to_end || stop) {
-        out(j).ended_early = at.step < at.in.steps;
         if (device(d).promised == j) {
           changed_.wait(lock, [&] { return !device(d).copying; });
           device(d).promised = kNone;
         }
-        Guarded(lock, j, [&] {
-          at.in.runner->Finish();
-          at.in.runner->Leave();
-        });
-        if (at.place != Place::kEnded) Ended(j);
-        return;
+        return Conclude(lock, j);
       }
       // It was to go on here, and waits instead.
       if (at.paused && device(d).promised == j) device(d).promised = kNone;
@@ -305,6 +308,17 @@ class Dispatcher : DispatchControl {
     at.place = device(d).promised == j ? Place::kPromised : Place::kResting;
     device(d).resting = j;
     changed_.notify_all();
+  }
+
+  // A job that stands between two steps ends.
+  void Conclude(std::unique_lock<std::mutex>& lock, int j) {
+    Job& at = job(j);
+    out(j).ended_early = at.step < at.in.steps;
+    Guarded(lock, j, [&] {
+      at.in.runner->Finish();
+      at.in.runner->Leave();
+    });
+    if (at.place != Place::kEnded) Ended(j);
   }
 
   const DispatchOptions& options_;

@@ -54,6 +54,8 @@ struct DeviceMemory {
 };
 DeviceMemory MemoryOf(at::Device device);
 void ResetPeakMemory(at::Device device);
+// Tensors on a CUDA device take no more than this from now on: what would is an error.
+void LimitMemory(at::Device device, int64_t bytes);
 
 // The work of a step on a CUDA device, to be repeated with one call. Shapes, addresses and numbers that the host
 // passes to kernels are those of the capture.

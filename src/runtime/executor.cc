@@ -43,6 +43,7 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(stream_);
   host_.copies = options_.copies ? options_.copies : NewStream(options_.device);
+  host_.budget = options_.host;
   OpenGroups();
   for (int s : run_.stages) {
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {

@@ -51,6 +51,7 @@ struct ExecutorOptions {
   const Mask* mask = nullptr;  // of what the program prunes; outlives the executor
   // Streams of the device that executors share which take turns on it; none: streams of its own.
   std::optional<c10::Stream> compute = std::nullopt, copies = std::nullopt;
+  HostBudget* host = nullptr;  // for what is offloaded; outlives the executor; null: no limit
 };
 
 class Executor {

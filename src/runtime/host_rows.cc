@@ -1,17 +1,55 @@
 #include "runtime/host_rows.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
 #include "base/check.h"
+#include "base/error.h"
 #include "runtime/accelerator.h"
 
 namespace heddle {
 
-HostRows::HostRows(int64_t rows, int64_t elements, at::Device device,
-                   const std::optional<c10::Stream>& copies, const AllocationMeter& meter)
-    : device_(device), copies_(copies) {
-  AllocationMeter::Scope counted(meter);
-  at::TensorOptions options = at::TensorOptions(at::kFloat);
+namespace {
+
+at::Tensor MappedFile(at::IntArrayRef sizes, at::ScalarType type, const std::string& folder) {
+  static std::atomic<int64_t> count = 0;
+  std::string path = (std::filesystem::path(folder) /
+                      fmt::format("heddle-spilled-{}-{}", getpid(), count++))
+                         .string();
+  int64_t elements = 1;
+  for (int64_t size : sizes) elements *= size;
+  try {
+    at::Tensor mapped = at::from_file(path, /*shared=*/true, elements, at::TensorOptions(type));
+    std::filesystem::remove(path);  // it lives as long as it is mapped
+    return mapped.view(sizes);
+  } catch (const c10::Error& error) {
+    ThrowRun("{}: cannot be mapped: {}", path, OneLine(error.what_without_backtrace()));
+  }
+}
+
+}  // namespace
+
+at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device device,
+                     const HostSide& host) {
+  if (host.budget != nullptr) {
+    auto bytes = static_cast<int64_t>(c10::elementSize(type));
+    for (int64_t size : sizes) bytes *= size;
+    if (host.budget->left.fetch_sub(bytes) < bytes) {
+      host.budget->left.fetch_add(bytes);
+      if (bytes > 0) return MappedFile(sizes, type, host.budget->folder);
+    }
+  }
+  AllocationMeter::Scope counted(host.meter);
+  at::TensorOptions options = at::TensorOptions(type);
   if (!device.is_cpu()) options = options.pinned_memory(true);
-  host_ = at::empty({rows, elements}, options);
+  return at::empty(sizes, options);
+}
+
+HostRows::HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide& host)
+    : device_(device), copies_(host.copies) {
+  host_ = NewOnHost({rows, elements}, at::kFloat, device, host);
   host_.zero_();
 }
 

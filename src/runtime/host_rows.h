@@ -16,17 +16,37 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
+#include <atomic>
 #include <optional>
+#include <string>
 
 #include "runtime/allocation_meter.h"
 
 namespace heddle {
 
+// How much memory of the host may be taken, and a folder for files that are mapped beyond that. Any thread.
+struct HostBudget {
+  std::atomic<int64_t> left = 0;
+  std::string folder;
+};
+
+// Where what is offloaded goes: the stream of its copies, where the device has streams, who counts its bytes, and what
+// there may be of them.
+struct HostSide {
+  std::optional<c10::Stream> copies;
+  AllocationMeter meter;
+  HostBudget* budget = nullptr;  // null: no limit
+};
+
+// Memory of the host for what is on a device, pinned where that is another than the CPU; a file that is mapped, and gone
+// with its last user, where the budget is spent. Throws RunError where that cannot be made.
+at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device device,
+                     const HostSide& host);
+
 class HostRows {
  public:
-  // Counted by `meter`, not by that of the device.
-  HostRows(int64_t rows, int64_t elements, at::Device device,
-           const std::optional<c10::Stream>& copies, const AllocationMeter& meter);
+  // Counted by the host, not by the device. `host` outlives it.
+  HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide& host);
 
   const at::Tensor& host() const { return host_; }
   void Fetch();
@@ -39,8 +59,8 @@ class HostRows {
   std::optional<c10::Stream> copies_;
 };
 
-// A copy in the memory of the host, counted by `meter`, pinned where the device is another than the CPU; and one on the
-// device. They are made on the current stream; the host waits for neither.
+// A copy in the memory of the host that is not for long, whatever the budget, and one on the device. They are made on the
+// current stream; the host waits for neither.
 at::Tensor ToHost(const at::Tensor& there, const AllocationMeter& meter);
 at::Tensor FromHost(const at::Tensor& host, at::Device device);
 

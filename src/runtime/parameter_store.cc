@@ -102,24 +102,24 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
   if (group_.spilled) Spill();
   if (!group_.offloaded) return;
   int64_t rows = optimizer_->moments() + (same_ ? 0 : 1);
-  rows_ = std::make_unique<HostRows>(rows, chunk_, on, host.copies, host.meter);
+  rows_ = std::make_unique<HostRows>(rows, chunk_, on, host);
   if (!same_) rows_->host()[0].copy_(master_);
   UseRows(rows_->host());
 }
 
 // Weights go to the host, where they are unless they are fetched.
 void GroupStore::Spill() {
-  AllocationMeter::Scope counted(host_.meter);
+  auto on_host = [&](const at::Tensor& there) {
+    return NewOnHost(there.sizes(), there.scalar_type(), there.device(), host_).copy_(there);
+  };
   if (!pruned_) {
-    host_weights_ = ToHost(flat_.detach(), host_.meter);
+    host_weights_ = on_host(flat_.detach());
   } else {
-    at::TensorOptions options = flat_.options().device(at::kCPU);
-    if (!flat_.is_cpu()) options = options.pinned_memory(true);
-    host_weights_ = at::zeros({kept_elements_}, options);
+    host_weights_ = NewOnHost({kept_elements_}, compute_, flat_.device(), host_).zero_();
     for (Slot& slot : slots_) {
       host_weights_.narrow(0, slot.offset, slot.elements)
           .copy_(KeptOf(slot, flat_.detach().narrow(0, slot.first, slot.weights)));
-      host_index_.push_back(slot.index.defined() ? ToHost(slot.index, host_.meter) : at::Tensor());
+      host_index_.push_back(slot.index.defined() ? on_host(slot.index) : at::Tensor());
     }
   }
   if (!flat_.is_cpu()) WaitFor(CurrentStream(flat_.device()));

@@ -45,12 +45,6 @@ struct StateBytes {
 // The bytes of the storages of some tensors on a device, each storage counted once. Undefined tensors have none.
 int64_t StorageBytes(const std::vector<at::Tensor>& tensors, at::Device on);
 
-// Where what is offloaded goes: the stream of its copies, where the device has streams, and who counts its bytes.
-struct HostSide {
-  std::optional<c10::Stream> copies;
-  AllocationMeter meter;
-};
-
 class GroupStore {
  public:
   // `host` outlives it.

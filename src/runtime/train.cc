@@ -265,6 +265,7 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.device = options.device;
   executor.capture = options.capture;
   executor.mask = options.mask;
+  executor.host = options.host;
   return executor;
 }
 

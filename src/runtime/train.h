@@ -50,6 +50,7 @@ struct TrainOptions {
   bool capture = true;         // see ExecutorOptions
   bool kernels = false;        // on CUDA: measure kernels in the last steps
   const Mask* mask = nullptr;  // of what the program prunes
+  HostBudget* host = nullptr;  // for what is offloaded; null: no limit
   HeldOutOptions evaluation = {};
 };
 

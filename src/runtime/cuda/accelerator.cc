@@ -39,6 +39,13 @@ void ResetPeakMemory(at::Device device) {
   c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
 }
 
+void LimitMemory(at::Device device, int64_t bytes) {
+  auto all = static_cast<double>(
+      at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
+  c10::cuda::CUDACachingAllocator::setMemoryFraction(
+      std::min(1.0, static_cast<double>(bytes) / all), device.index());
+}
+
 struct StepGraph::State {
   at::cuda::CUDAGraph graph;
 };
