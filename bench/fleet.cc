@@ -173,13 +173,45 @@ double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   return seconds;
 }
 
+// What the planner finds for the tasks on 2, 4 and 8 devices. Planned with Adam's state, more than SGD has.
+std::vector<JobCurve> CurvesOf(const std::vector<Task>& tasks,
+                               std::map<std::string, TaskCosts>& costs, const Cluster& cluster) {
+  std::vector<JobCurve> curves;
+  for (const Task& task : tasks) {
+    JobCurve& curve = costs[task.model].curve;
+    if (curve.name.empty()) {
+      curve = FindCurve(Analyse(LoadModel(task.model)), cluster,
+                        {.precision = DType::kF32, .least_devices = 2});
+      curve.name = task.model;
+    }
+    curves.push_back(curve);
+    for (CurvePoint& point : curves.back().points) {
+      point.seconds *= static_cast<double>(task.steps());
+    }
+  }
+  return curves;
+}
+
+// Jobs on several devices from some moment on, 60 s a switch.
+WideFleet Widened(const std::vector<JobWork>& jobs, const FleetDevices& devices,
+                  const std::vector<JobCurve>& curves) {
+  return WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
+}
+
+// Beside shards alone, and beside several devices per job.
 void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, TaskCosts>& costs,
-                    const std::vector<JobWork>& jobs, const FleetDevices& devices,
-                    double makespan) {
+                    const std::vector<JobWork>& jobs, const std::vector<JobCurve>& curves,
+                    const FleetDevices& devices) {
+  double shards = SimulateFleet(jobs, devices, *FindPolicy("lrtf")).makespan;
+  WideFleet wide = Widened(jobs, devices, curves);
+  fmt::print(
+      "  several devices per job from {:.0f} s on: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %\n",
+      wide.from, wide.makespan, wide.bound, 100 * (wide.makespan / wide.bound - 1));
   double naive = 0, pipeline = 0;
   bool pipeline_fits = true;
   std::vector<double> alone;
   std::vector<JobWork> fitting;
+  std::vector<JobCurve> fitting_curves;
   for (size_t t = 0; t < tasks.size(); ++t) {
     const TaskCosts& at = costs.at(tasks[t].model);
     auto steps = static_cast<double>(tasks[t].steps());
@@ -189,51 +221,25 @@ void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, 
     if (!at.alone.fits) continue;
     alone.push_back(at.alone.step * steps);
     fitting.push_back(jobs[t]);
+    fitting_curves.push_back(curves[t]);
   }
-  fmt::print("  model parallelism, in turn           {:>9.0f} s  {:.2f}x as long\n", naive,
-             naive / makespan);
-  fmt::print("  pipelined (gpipe, 4 chunks), in turn {:>9.0f} s  {:.2f}x as long{}\n", pipeline,
-             pipeline / makespan, pipeline_fits ? "" : "  (some would not fit)");
+  fmt::print("  how many times as long               seconds    shards   several\n");
+  fmt::print("    model parallelism, in turn       {:>9.0f} {:>8.2f}x {:>8.2f}x\n", naive,
+             naive / shards, naive / wide.makespan);
+  fmt::print("    gpipe with 4 chunks, in turn     {:>9.0f} {:>8.2f}x {:>8.2f}x{}\n", pipeline,
+             pipeline / shards, pipeline / wide.makespan,
+             pipeline_fits ? "" : "  (some would not fit)");
   if (alone.empty()) {
-    fmt::print("  a model per device                   none fits\n");
+    fmt::print("    a model per device               none fits\n");
     return;
   }
   double parallel = TaskParallel(alone, devices.devices);
   double same = SimulateFleet(fitting, devices, *FindPolicy("lrtf")).makespan;
   fmt::print(
-      "  a model per device, the {} that fit  {:>9.0f} s  {:.2f}x as long as these as shards "
-      "({:.0f} s)\n",
-      alone.size(), parallel, parallel / same, same);
-}
-
-// Where devices end idle: jobs on several devices from some moment on. Planned with Adam's state, more than SGD has.
-void Widen(const std::vector<Task>& tasks, std::map<std::string, TaskCosts>& costs,
-           const std::vector<JobWork>& jobs, const FleetDevices& devices, const Cluster& cluster) {
-  double longest = BoundOf(jobs, devices.devices).longest_job;
-  std::vector<JobCurve> curves;
-  for (size_t t = 0; t < tasks.size(); ++t) {
-    JobCurve& curve = costs[tasks[t].model].curve;
-    if (curve.name.empty() && TotalSeconds(jobs[t]) > longest / 2) {
-      curve = FindCurve(Analyse(LoadModel(tasks[t].model)), cluster,
-                        {.precision = DType::kF32, .least_devices = 2});
-      curve.name = tasks[t].model;
-    }
-    curves.push_back(curve);
-    for (CurvePoint& point : curves.back().points) {
-      point.seconds *= static_cast<double>(tasks[t].steps());
-    }
-  }
-  WideFleet wide = WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
-  double naive = 0;
-  for (const JobWork& job : jobs) {
-    naive += OnADeviceEach(job, devices) * static_cast<double>(job.steps);
-  }
-  fmt::print(
-      "  several devices per job from {:.0f} s on: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; "
-      "model parallelism "
-      "{:.2f}x as long\n",
-      wide.from, wide.makespan, wide.bound, 100 * (wide.makespan / wide.bound - 1),
-      naive / wide.makespan);
+      "    a model per device, {:>2} that fit  {:>9.0f} {:>8.2f}x {:>8.2f}x  (beside these "
+      "alone)\n",
+      alone.size(), parallel, parallel / same,
+      parallel / Widened(fitting, devices, fitting_curves).makespan);
 }
 
 void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::string& device) {
@@ -278,16 +284,13 @@ void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::st
         100 * (result.makespan / bound.seconds() - 1), 100 * result.utilisation());
   }
   FleetResult fleet = SimulateFleet(jobs, devices, *FindPolicy("lrtf"));
-  PrintBaselines(tasks, costs, jobs, devices, fleet.makespan);
-  if (fleet.makespan > 1.05 * BoundOf(jobs, devices.devices).work) {
-    Widen(tasks, costs, jobs, devices, cluster);
-  }
+  PrintBaselines(tasks, costs, jobs, CurvesOf(tasks, costs, cluster), devices);
   FleetDevices plain = devices;
   plain.double_buffering = false;
-  fmt::print("  without double buffering            {:>10.0f} s  {:.2f}x as long\n",
+  fmt::print("    shards without double buffering  {:>9.0f} {:>8.2f}x\n",
              SimulateFleet(jobs, plain, *FindPolicy("lrtf")).makespan,
              SimulateFleet(jobs, plain, *FindPolicy("lrtf")).makespan / fleet.makespan);
-  fmt::print("  devices ");
+  fmt::print("  shards on more devices ");
   double one = 0;
   for (int64_t count : {1, 2, 4, 8}) {
     devices.devices = count;
