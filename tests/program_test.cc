@@ -92,6 +92,7 @@ TEST_P(ProgramTest, ExpertPlansAreSound) {
                                  kRecomputeNames[static_cast<size_t>(recompute)]));
         Program program = Lower(model, plan);
         EXPECT_EQ(FirstLines(Verify(program)), "");
+        EXPECT_EQ(FirstLines(Verify(LowerForward(model, plan))), "");
         if (program.device_count() > 1) {
           EXPECT_GT(PayloadOf(program), 0);
         }
@@ -120,6 +121,7 @@ TEST_P(ProgramTest, RandomPlansAreSound) {
     }
     ASSERT_EQ(FirstLines(Verify(plan, model)), "");
     EXPECT_EQ(FirstLines(Verify(Lower(model, plan))), "");
+    EXPECT_EQ(FirstLines(Verify(LowerForward(model, plan))), "");
     ++lowered;
   }
   EXPECT_GE(lowered, 100);

@@ -85,9 +85,35 @@ void LinkTied(std::vector<StageBuild>& builds, Program& program) {
   }
 }
 
-}  // namespace
+// As if nothing were trained.
+void DropBackward(StageProgram& stage) {
+  for (Segment& segment : stage.segments) {
+    for (SegmentInput& input : segment.inputs) input = {.local = input.local};
+    for (SegmentOutput& output : segment.outputs) output.gradient = -1;
+    segment.unit = -1;
+    segment.has_backward = false;
+  }
+  for (ParameterGroup& group : stage.groups) {
+    // Weights of ZeRO 1 and 2 are whole between steps, and so are those that a server has sent.
+    if (group.zero < 3) group.zero = 0;
+    group.reduce_axes = group.zero_axes = group.zero == 3 ? group.zero_axes : 0;
+    group.trained = group.offloaded = false;
+    group.tied = -1;
+    group.server = -1;
+  }
+  stage.parameter_gradients.clear();
+  stage.factor_gradients.clear();
+}
 
-Program Lower(const Model& model, const Plan& plan, const Mask* mask) {
+void DropBackward(Program& program, Timetable& timetable) {
+  for (StageProgram& stage : program.stages) DropBackward(stage);
+  program.tied.clear();
+  for (std::vector<Task>& tasks : timetable) {
+    std::erase_if(tasks, [](const Task& task) { return task.half != Half::kF; });
+  }
+}
+
+Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool forward_only) {
   ExpandedPlan expanded = Expand(WithComputeType(model, plan.precision.compute), plan);
   std::vector<Rule> rules = MicroRules(expanded.model, plan.microbatches);
   size_t values = expanded.model.graph.values.size();
@@ -107,13 +133,25 @@ Program Lower(const Model& model, const Plan& plan, const Mask* mask) {
   for (const StageBuild& build : builds) program.stages.push_back(build.stage);
   std::vector<Run> runs = FindRuns(plan);
   Timetable timetable = TimetableOf(plan, runs);
+  if (forward_only) DropBackward(program, timetable);
   for (size_t r = 0; r < runs.size(); ++r) {
     program.runs.push_back(Emit(program, builds, plan, runs[r], timetable[r]));
   }
   program.model = std::move(expanded.model);
+  if (forward_only) program.model.flow.needed.assign(values, false);
   program.origin = std::move(expanded.origin);
   program.micro_rules = std::move(rules);
   return program;
+}
+
+}  // namespace
+
+Program Lower(const Model& model, const Plan& plan, const Mask* mask) {
+  return LowerHalves(model, plan, mask, false);
+}
+
+Program LowerForward(const Model& model, const Plan& plan, const Mask* mask) {
+  return LowerHalves(model, plan, mask, true);
 }
 
 }  // namespace heddle

@@ -47,7 +47,7 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
     for (size_t g = 0; g < stage(s).groups.size(); ++g) {
       int group = static_cast<int>(g);
       stores_[{s, group}] =
-          std::make_unique<GroupStore>(program, s, group, device_, options_.device,
+          std::make_shared<GroupStore>(program, s, group, device_, options_.device,
                                        options_.optimizer, weights, host_, options_.mask);
     }
   }
@@ -58,15 +58,59 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   }
   LoadConstants(constants);
   PrepareSegments();
-  at::TensorOptions number = at::TensorOptions(at::kDouble).device(options_.device);
-  factors_.lr = at::zeros({}, number);
   if (program.precision.compute == DType::kF16 || program.precision.gradients == DType::kF16)
     loss_scale_.emplace(options_.device);
+  PrepareDevice();
+}
+
+Executor::Executor(const Program& forward, Executor& trained, DataFn data)
+    : program_(forward),
+      transport_(trained.transport_),
+      options_(trained.options_),
+      data_(std::move(data)),
+      device_(trained.device_),
+      run_(forward.RunOf(device_)),
+      forward_only_(true),
+      groups_(trained.groups_),
+      stores_(trained.stores_),
+      buffers_(run_.buffers.size()),
+      pending_by_buffer_(run_.buffers.size(), kNothing),
+      scratch_(forward.model.graph.values.size()),
+      stream_(trained.stream_),
+      origin_(MonotonicSeconds()) {
+  options_.trace = options_.keep_gradients = options_.capture = false;
+  AllocationMeter::Scope metered(meter_);
+  StreamScope streamed(stream_);
+  // Constants are what the other one has.
+  for (BufferId id : run_.persistent) {
+    const Buffer& buffer = run_.buffers[id.index()];
+    if (buffer.kind != BufferKind::kLocal) continue;
+    for (BufferId other : trained.run_.persistent) {
+      if (trained.run_.buffers[other.index()] == buffer) At(id) = trained.At(other);
+    }
+    HEDDLE_CHECK(At(id).defined(), "the program that trains has no constant {}", buffer.index);
+  }
+  PrepareSegments();
+  PrepareDevice();
+}
+
+void Executor::PrepareDevice() {
+  factors_.lr = at::zeros({}, at::TensorOptions(at::kDouble).device(options_.device));
   if (stream_) {
-    inputs_ = std::make_unique<StepInputs>(program, run_, device_, options_.device, data_);
+    inputs_ = std::make_unique<StepInputs>(program_, run_, device_, options_.device, data_);
     clock_ = std::make_unique<StepClock>(run_.instructions.size() + 1);
   }
   not_captured_ = WhyNotCaptured();
+}
+
+// What trains says where it is; what only looks, that it lives.
+void Executor::GiveSign(size_t instruction) {
+  if (options_.slot == nullptr) return;
+  if (forward_only_) {
+    options_.slot->Beat();
+  } else {
+    options_.slot->At(step_, instruction);
+  }
 }
 
 // Every device opens the groups it is in, in the order of their members.
@@ -114,7 +158,7 @@ StepRecord Executor::RunStep(int64_t step) {
   double start = step_start_ = charged_until_ = MonotonicSeconds();
   first_event_ = trace_.events.size();
   factors_.lr.fill_(options_.lr ? options_.lr(step_) : options_.optimizer.lr);
-  if (options_.slot != nullptr) options_.slot->At(step, 0);
+  GiveSign(0);
   if (inputs_) inputs_->Begin(step);
   RunOrReplay();
   StepRecord record = ReadReport();
@@ -132,7 +176,7 @@ void Executor::RunInstructions() {
   for (size_t i = 0; i < run_.instructions.size(); ++i) {
     const Instruction& instruction = run_.instructions[i];
     running_ = instruction.op;
-    if (options_.slot != nullptr) options_.slot->At(step_, i);
+    GiveSign(i);
     if (options_.trace) OpenEvent(instruction);
     size_t event = trace_.events.size() - 1;
     FinishOperands(instruction);

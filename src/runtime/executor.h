@@ -6,6 +6,11 @@
 // libtorch gives tensors, kernels and autograd. A segment is a list of kernel calls on local shards; what comes
 // into it are leaves, what goes out is detached, so that autograd never crosses communication. Communication is
 // started where it stands in the list and waited for by the first instruction that touches its buffers.
+//
+// A second one may look at the weights of the first while it trains:
+//
+//   Executor held_out(forward, executor, other_data);    // LowerForward of the same plan
+//   double loss = held_out.RunStep(batch).loss;
 #pragma once
 
 #include <ATen/ATen.h>
@@ -51,9 +56,13 @@ class Executor {
   // All devices of the program construct theirs together: groups are opened. `program` outlives it.
   Executor(const Program& program, Transport& transport, ExecutorOptions options,
            const WeightSource& weights, const ConstantSource& constants, DataFn data);
+  // Of a forward program (LowerForward), on the weights that `trained` holds, which it leaves as they are. Nothing is
+  // dropped out. `trained` outlives it, and neither runs while the other does.
+  Executor(const Program& forward, Executor& trained, DataFn data);
   ~Executor();
 
   // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
+  // Of a forward program: the loss of that step's data, finite or not.
   StepRecord RunStep(int64_t step);
 
   // Why steps are not repeated as a graph; empty where they are, or will be.
@@ -84,6 +93,8 @@ class Executor {
 
   void OpenGroups();
   void PrepareSegments();
+  void PrepareDevice();
+  void GiveSign(size_t instruction);
   void LoadConstants(const ConstantSource& constants);
 
   void RunInstructions();
@@ -145,11 +156,12 @@ class Executor {
   DataFn data_;
   int64_t device_;
   const DeviceProgram& run_;
+  bool forward_only_ = false;
   int64_t step_ = 0;
 
   std::map<std::vector<int64_t>, GroupHandle> groups_;
   HostSide host_;  // for what is offloaded
-  std::map<std::pair<int, int>, std::unique_ptr<GroupStore>> stores_;
+  std::map<std::pair<int, int>, std::shared_ptr<GroupStore>> stores_;
   std::map<std::pair<int, int>, SegmentRun> segments_;  // by stage and segment
   std::set<std::pair<int, int>> again_;  // stage and Local: gathered again for backward
   std::map<std::pair<int, int>, Exchange> exchanges_;  // by stage and Local

@@ -75,7 +75,7 @@ StepRecord Executor::ReadReport() {
   record.grad_norm = read[1].item<double>();
   record.skipped = read[2].item<double>() != 0;
   if (loss_scale_) record.loss_scale = loss_scale_->state().scale;
-  if (std::isfinite(loss_)) return record;
+  if (std::isfinite(loss_) || forward_only_) return record;
   // The weights are as they were: the same step again, to look for what is not finite.
   look_closer_ = true;
   if (inputs_) inputs_->Begin(step_);

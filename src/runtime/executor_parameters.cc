@@ -140,6 +140,10 @@ void Executor::Report(const Instruction& i, size_t index) {
 // What the update needs to know of the whole step. The host looks at it here only where it holds it anyway.
 void Executor::FinishReport(const at::Tensor& sums) {
   at::Tensor loss = sums[0], norm = sums[1].sqrt();
+  if (forward_only_) {
+    report_ = at::stack({loss, norm, norm});  // there are no gradients
+    return;
+  }
   at::Tensor stop = at::isfinite(loss).logical_not(), skip = stop;
   factors_.scale = at::ones_like(loss);
   if (loss_scale_) {

@@ -31,6 +31,9 @@ std::pair<at::Tensor, at::Tensor> AsInput(const at::Tensor& value) {
   return {seen, leaf};
 }
 
+// Dropout where nothing is dropped.
+std::vector<at::Tensor> KeepAll(const KernelCall& call) { return {call.operands[0]}; }
+
 }  // namespace
 
 Executor::~Executor() = default;
@@ -50,9 +53,9 @@ void Executor::PrepareSegments() {
       for (size_t n = 0; n < at.nodes.size(); ++n) {
         size_t node = at.nodes[n].index();
         const Rule& micro = program_.micro_rules[node];
-        ready.kernels.push_back(FindKernel(model.graph.nodes[node].op));
-        HEDDLE_CHECK(ready.kernels.back() != nullptr, "op {} has no kernel",
-                     model.graph.nodes[node].op);
+        const std::string& op = model.graph.nodes[node].op;
+        ready.kernels.push_back(forward_only_ && op == "Dropout" ? KeepAll : FindKernel(op));
+        HEDDLE_CHECK(ready.kernels.back() != nullptr, "op {} has no kernel", op);
         ready.blocks.push_back(
             LocalBlocks(stage(s).mesh, micro, stage(s).strategies[node], position));
         std::vector<int64_t> shifts;

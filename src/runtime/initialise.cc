@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/hash.h"
+#include "runtime/kernel_threads.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/kernels/random.h"
 
@@ -74,14 +75,13 @@ at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream, int6
   constexpr int64_t kPiece = 1 << 14;  // elements that stay in the cache
   at::Tensor result = at::empty(shape, at::kFloat), flat = result.view({-1});
   int64_t elements = flat.numel();
-  at::parallel_for(0, (elements + kPiece - 1) / kPiece, 1, [&](int64_t from, int64_t to) {
-    for (int64_t begin = from * kPiece; begin < std::min(to * kPiece, elements); begin += kPiece) {
-      Shape piece = {std::min(kPiece, elements - begin)};
-      at::Tensor radius = SeededUniform(piece, seed, stream, 0, first + begin);
-      at::Tensor angle = SeededUniform(piece, seed, stream, 1, first + begin);
-      radius = (-2 * (1 - radius).log()).sqrt().mul_((angle * (2 * M_PI)).cos_());
-      flat.narrow(0, begin, piece[0]).copy_(radius);
-    }
+  ForEachInThreads((elements + kPiece - 1) / kPiece, [&](int64_t at) {
+    int64_t begin = at * kPiece;
+    Shape piece = {std::min(kPiece, elements - begin)};
+    at::Tensor radius = SeededUniform(piece, seed, stream, 0, first + begin);
+    at::Tensor angle = SeededUniform(piece, seed, stream, 1, first + begin);
+    radius = (-2 * (1 - radius).log()).sqrt().mul_((angle * (2 * M_PI)).cos_());
+    flat.narrow(0, begin, piece[0]).copy_(radius);
   });
   return result;
 }

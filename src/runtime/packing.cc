@@ -1,23 +1,25 @@
 #include "runtime/packing.h"
 
 #include <ATen/Dispatch.h>
-#include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <optional>
 
+#include "runtime/kernel_threads.h"
 #include "runtime/kernels/fused.h"
 #include "runtime/tiles.h"
 
 namespace heddle {
 namespace {
 
-constexpr int64_t kGrain = 1 << 15;  // elements for a thread
+constexpr int64_t kKeptPiece = 1 << 15;  // kept weights that a thread takes at a time
 
 // body(i) for so many kept weights, in threads where they are many.
 template <typename Body>
 void Each(int64_t count, const Body& body) {
-  at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(i);
+  ForEachInThreads((count + kKeptPiece - 1) / kKeptPiece, [&](int64_t piece) {
+    int64_t end = std::min(count, (piece + 1) * kKeptPiece);
+    for (int64_t i = piece * kKeptPiece; i < end; ++i) body(i);
   });
 }
 

@@ -1,13 +1,17 @@
 #include "runtime/prune.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <memory>
+#include <mutex>
+#include <span>
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/rng.h"
-#include "runtime/tensor.h"
+#include "runtime/kernel_threads.h"
+#include "runtime/kernels/random.h"
 
 namespace heddle {
 namespace {
@@ -22,40 +26,112 @@ std::vector<ValueId> Chosen(const Model& model, const PruneOptions& options) {
   return chosen;
 }
 
-// What a weight is worth.
-std::vector<float> Scores(const Value& value, const WeightSource& weights,
-                          const PruneOptions& options) {
-  at::Tensor tensor = weights(value.name).to(at::kFloat).contiguous().reshape({-1});
-  std::vector<float> scores(tensor.data_ptr<float>(), tensor.data_ptr<float>() + tensor.numel());
-  uint64_t stream = HashString(value.name);
-  for (size_t i = 0; i < scores.size(); ++i) {
-    scores[i] = options.random ? static_cast<float>(RandomUniform(options.seed, stream, i))
-                               : std::abs(scores[i]);
-    if (!std::isfinite(scores[i])) ThrowInput("'{}': weight {} is not finite", value.name, i);
-  }
-  return scores;
+// What weights are worth, as numbers of that order. Of magnitudes: the bits of a float that is not negative.
+struct Keys {
+  explicit Keys(int64_t elements)
+      : size(static_cast<size_t>(elements)), at(std::make_unique_for_overwrite<uint32_t[]>(size)) {}
+
+  size_t size;
+  std::unique_ptr<uint32_t[]> at;
+};
+
+constexpr size_t kPiece = 1 << 16;  // weights that a thread takes at a time
+
+// Calls work(piece, begin, end) on pieces that make up all elements.
+template <typename Work>
+void ForPieces(size_t elements, const Work& work) {
+  ForEachInThreads(static_cast<int64_t>((elements + kPiece - 1) / kPiece), [&](int64_t at) {
+    auto piece = static_cast<size_t>(at);
+    work(piece, piece * kPiece, std::min(elements, (piece + 1) * kPiece));
+  });
 }
 
-HostTensor KeepLargest(const Value& value, const std::vector<float>& scores, int64_t count) {
-  std::vector<int64_t> order(scores.size());
-  std::iota(order.begin(), order.end(), int64_t{0});
-  auto worth = [&](int64_t a, int64_t b) {
-    float x = scores[static_cast<size_t>(a)], y = scores[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  std::nth_element(order.begin(), order.begin() + (count - 1), order.end(), worth);
+Keys RandomKeys(const Value& value, uint64_t seed) {
+  Keys keys(ElementCount(value.type.shape));
+  uint64_t key = RandomKey({seed, 0, HashString(value.name)}, 2);  // 0 and 1 are its first weights
+  ForPieces(keys.size, [&](size_t, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i)
+      keys.at[i] = static_cast<uint32_t>(RandomBits(key, static_cast<int64_t>(i)) >> 32);
+  });
+  return keys;
+}
+
+Keys MagnitudeKeys(const Value& value, const WeightSource& weights) {
+  constexpr uint32_t kSign = 0x80000000, kInfinity = 0x7F800000;
+  at::Tensor tensor = weights(value.name).to(at::kFloat).contiguous();
+  const float* from = tensor.data_ptr<float>();
+  Keys keys(tensor.numel());
+  std::atomic<bool> finite = true;
+  ForPieces(keys.size, [&](size_t, size_t begin, size_t end) {
+    uint32_t largest = 0;
+    for (size_t i = begin; i < end; ++i) {
+      keys.at[i] = std::bit_cast<uint32_t>(from[i]) & ~kSign;
+      largest = std::max(largest, keys.at[i]);
+    }
+    if (largest >= kInfinity) finite = false;
+  });
+  for (size_t i = 0; !finite; ++i) {
+    if (keys.at[i] >= kInfinity) ThrowInput("'{}': weight {} is not finite", value.name, i);
+  }
+  return keys;
+}
+
+Keys KeysOf(const Value& value, const WeightSource& weights, const PruneOptions& options) {
+  return options.random ? RandomKeys(value, options.seed) : MagnitudeKeys(value, weights);
+}
+
+struct Least {
+  uint32_t key = 0;
+  int64_t ties = 0;  // how many of this key are among the largest
+};
+
+// The least of the `count` largest keys, digit by digit: how many keys have each digit, among those that agree with what
+// is known.
+Least LeastOfLargest(std::span<const Keys> all, int64_t count) {
+  constexpr size_t kDigits = 1 << 11;
+  uint32_t found = 0, known = 0;  // its digits so far, and where they are
+  for (int shift : {22, 11, 0}) {
+    std::vector<int64_t> have(kDigits, 0);
+    std::mutex adding;
+    for (const Keys& keys : all) {
+      ForPieces(keys.size, [&](size_t, size_t begin, size_t end) {
+        std::array<int32_t, kDigits> here = {};
+        for (size_t i = begin; i < end; ++i) {
+          uint32_t key = keys.at[i];
+          if ((key & known) == found) ++here[key >> shift & (kDigits - 1)];
+        }
+        std::lock_guard lock(adding);
+        for (size_t d = 0; d < kDigits; ++d) have[d] += here[d];
+      });
+    }
+    size_t digit = kDigits - 1;
+    for (; have[digit] < count; --digit) count -= have[digit];
+    found |= static_cast<uint32_t>(digit) << shift;
+    known |= static_cast<uint32_t>(kDigits - 1) << shift;
+  }
+  return {found, count};
+}
+
+HostTensor KeepLargest(const Value& value, const Keys& keys, int64_t count) {
+  Least least = LeastOfLargest({&keys, 1}, count);
+  std::vector<int64_t> ties((keys.size + kPiece - 1) / kPiece, 0);
+  ForPieces(keys.size, [&](size_t piece, size_t begin, size_t end) {
+    ties[piece] = std::count(&keys.at[begin], &keys.at[end], least.key);
+  });
+  for (int64_t& tied : ties) {  // the first stay
+    tied = std::min(tied, least.ties);
+    least.ties -= tied;
+  }
   HostTensor mask(DType::kBool, value.type.shape);
-  for (int64_t i = 0; i < count; ++i) {
-    mask.data[static_cast<size_t>(order[static_cast<size_t>(i)])] = std::byte{1};
-  }
+  ForPieces(keys.size, [&](size_t piece, size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) mask.data[i] = std::byte{keys.at[i] > least.key};
+    for (size_t i = begin; ties[piece] > 0; ++i) {
+      if (keys.at[i] != least.key) continue;
+      mask.data[i] = std::byte{1};
+      --ties[piece];
+    }
+  });
   return mask;
-}
-
-// The score of the last weight that stays, of all of them together.
-float Threshold(std::vector<float> all, double sparsity) {
-  int64_t count = KeptOf(static_cast<int64_t>(all.size()), sparsity);
-  std::nth_element(all.begin(), all.begin() + (count - 1), all.end(), std::greater<>());
-  return all[static_cast<size_t>(count - 1)];
 }
 
 }  // namespace
@@ -67,39 +143,48 @@ std::map<std::string, HostTensor> MakeMasks(const Model& model, const WeightSour
                options.sparsity);
   }
   std::vector<ValueId> chosen = Chosen(model, options);
-  float threshold = 0;
-  if (options.global) {
-    std::vector<float> all;
-    for (ValueId id : chosen) {
-      std::vector<float> scores = Scores(model.graph.value(id), weights, options);
-      all.insert(all.end(), scores.begin(), scores.end());
-    }
-    threshold = Threshold(std::move(all), options.sparsity);
-  }
   std::map<std::string, HostTensor> masks;
-  for (ValueId id : chosen) {
-    const Value& value = model.graph.value(id);
-    std::vector<float> scores = Scores(value, weights, options);
-    auto elements = static_cast<int64_t>(scores.size());
-    int64_t count = KeptOf(elements, options.sparsity);
-    if (options.global) {
-      count = std::max<int64_t>(1, std::count_if(scores.begin(), scores.end(),
-                                                 [&](float score) { return score >= threshold; }));
+  if (!options.global) {
+    for (ValueId id : chosen) {
+      const Value& value = model.graph.value(id);
+      Keys keys = KeysOf(value, weights, options);
+      int64_t count = KeptOf(static_cast<int64_t>(keys.size), options.sparsity);
+      masks.emplace(value.name, KeepLargest(value, keys, count));
     }
-    masks.emplace(value.name, KeepLargest(value, scores, count));
+    return masks;
+  }
+  std::vector<Keys> all;
+  int64_t elements = 0;
+  for (ValueId id : chosen) {
+    all.push_back(KeysOf(model.graph.value(id), weights, options));
+    elements += static_cast<int64_t>(all.back().size);
+  }
+  uint32_t least = LeastOfLargest(all, KeptOf(elements, options.sparsity)).key;
+  for (size_t p = 0; p < chosen.size(); ++p) {
+    const Value& value = model.graph.value(chosen[p]);
+    const Keys& keys = all[p];
+    auto count = std::count_if(&keys.at[0], &keys.at[0] + keys.size,
+                               [&](uint32_t key) { return key >= least; });
+    masks.emplace(value.name, KeepLargest(value, keys, std::max<int64_t>(1, count)));
+    all[p] = Keys(0);
   }
   return masks;
 }
 
 double MaskDistance(const std::map<std::string, HostTensor>& a,
                     const std::map<std::string, HostTensor>& b) {
-  double differ = 0, all = 0;
+  double all = 0;
+  std::atomic<int64_t> differ = 0;
   for (const auto& [name, mask] : a) {
     const HostTensor& other = b.at(name);
     all += static_cast<double>(mask.data.size());
-    for (size_t i = 0; i < mask.data.size(); ++i) differ += mask.data[i] != other.data[i] ? 1 : 0;
+    ForPieces(mask.data.size(), [&](size_t, size_t begin, size_t end) {
+      int64_t here = 0;
+      for (size_t i = begin; i < end; ++i) here += mask.data[i] != other.data[i];
+      differ += here;
+    });
   }
-  return all > 0 ? differ / all : 0;
+  return all > 0 ? static_cast<double>(differ) / all : 0;
 }
 
 }  // namespace heddle

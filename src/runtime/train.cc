@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -39,8 +40,7 @@ std::vector<DeviceMeasurement> ShareMeasurements(Transport& transport, GroupHand
                                                  const DeviceMeasurement& mine) {
   std::vector<double> row;
   EachNumber(mine, [&](auto number) { row.push_back(static_cast<double>(number)); });
-  at::Tensor table =
-      at::zeros({transport.size(), static_cast<int64_t>(row.size())}, at::kDouble);
+  at::Tensor table = at::zeros({transport.size(), static_cast<int64_t>(row.size())}, at::kDouble);
   table[transport.rank()].copy_(at::tensor(row, at::kDouble));
   Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kSum, all, table, table);
   transport.Wait(ticket);
@@ -138,61 +138,46 @@ void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
       fmt::format("{}: ranks have unlike masks: give all of them the same file", mask.path()));
 }
 
-TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
-                   const std::function<void(const StepRecord&)>& on_step) {
-  SetKernelThreads(options.threads);
-  RunCheckpoints checkpoints(options.checkpoint, inputs.run, transport);
-  CheckpointReader* from = checkpoints.resumed();
-  if (from != nullptr) from->RequireModel(inputs.program.model.graph);
-  WeightSource weights = inputs.weights;
-  if (from != nullptr) {
-    weights = [from](const std::string& name) {
-      return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
-    };
+// Losses of what is held out, on the weights as they are.
+class HeldOut {
+ public:
+  HeldOut(const TrainInputs& inputs, const TrainOptions& options, Executor& trained)
+      : options_(options.evaluation), steps_(options.steps) {
+    if (inputs.forward == nullptr) return;
+    executor_.emplace(
+        *inputs.forward, trained,
+        [data = inputs.held_out](int64_t batch, Block rows) { return data->Rows(batch, rows); });
   }
-  std::vector<int> ranks(static_cast<size_t>(transport.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  GroupHandle all = transport.AddGroup(ranks);
-  if (options.mask != nullptr) RequireOneMask(*options.mask, transport, all);
-  Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
-                    [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
-  if (from != nullptr) executor.Restore(*from);
-  TrainSummary summary;
-  int64_t peak_memory = 0;
-  summary.first_step = checkpoints.first_step();
-  RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
-  if (options.slot != nullptr) options.slot->step.store(summary.first_step);
-  if (options.kernels) {
-    summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, 3);
+
+  bool IsDue(int64_t done) const {
+    return executor_ && (done % options_.every == 0 || done == steps_);
   }
-  for (int64_t step = summary.first_step; step < options.steps; ++step) {
-    if (options.kernels && step == options.steps - summary.kernel_steps) StartKernelTimes();
-    StepRecord record = executor.RunStep(step);
-    record.process_bytes = PeakProcessBytes();
-    peak_memory = std::max(peak_memory, record.peak_memory_bytes);
-    if (record.skipped && transport.rank() == 0) {
-      LogInfo("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}", step,
-              record.loss_scale);
+
+  HeldOutLoss Measure(int64_t done) {
+    HeldOutLoss evaluation{.step = done};
+    for (int64_t batch = 0; batch < options_.batches; ++batch) {
+      StepRecord record = executor_->RunStep(batch);
+      evaluation.loss += record.loss;
+      evaluation.seconds += record.seconds;
     }
-    summary.steps.push_back(record);
-    if (transport.rank() == 0) on_step(record);
-    SavingScope saving(saver);
-    checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps,
-                          [&] { return executor.State(); });
+    evaluation.loss /= static_cast<double>(options_.batches);
+    return evaluation;
   }
-  if (options.kernels) summary.kernels = StopKernelTimes();
-  summary.not_captured = executor.not_captured();
-  {
-    SavingScope saving(saver);
-    checkpoints.Finish();
+
+  // Steps up to the last that nothing is measured between.
+  int64_t UndisturbedSteps() const {
+    return executor_ ? (steps_ - 1) % options_.every + 1 : steps_;
   }
-  summary.saves = checkpoints.saves();
-  summary.save_every = checkpoints.every();
-  summary.save_seconds = checkpoints.save_seconds();
-  summary.save_cost = checkpoints.save_cost();
-  summary.advised_interval = checkpoints.interval();
-  if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
-  if (summary.steps.empty()) return summary;
+
+ private:
+  HeldOutOptions options_;
+  int64_t steps_;
+  std::optional<Executor> executor_;
+};
+
+// What all devices measured, on each of them.
+void Measure(Executor& executor, Transport& transport, GroupHandle all, const TrainOptions& options,
+             int64_t peak_memory, TrainSummary& summary) {
   // One and the same step on all devices: the first one's.
   int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;
   summary.median_step = static_cast<size_t>(Largest(transport, all, median));
@@ -210,6 +195,74 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   }
   summary.peak_process_bytes = Largest(transport, all, PeakProcessBytes());
   if (options.trace) summary.trace = Gather(transport, executor.trace());
+}
+
+TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+                   const std::function<void(const StepRecord&)>& on_step,
+                   const std::function<void(const HeldOutLoss&)>& on_evaluation) {
+  SetKernelThreads(options.threads);
+  RunCheckpoints checkpoints(options.checkpoint, inputs.run, transport);
+  CheckpointReader* from = checkpoints.resumed();
+  if (from != nullptr) from->RequireModel(inputs.program.model.graph);
+  WeightSource weights = inputs.weights;
+  if (from != nullptr) {
+    weights = [from](const std::string& name) {
+      return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
+    };
+  }
+  std::vector<int> ranks(static_cast<size_t>(transport.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  GroupHandle all = transport.AddGroup(ranks);
+  if (options.mask != nullptr) RequireOneMask(*options.mask, transport, all);
+  Executor executor(inputs.program, transport, ToExecutor(options), weights, inputs.constants,
+                    [&](int64_t step, Block rows) { return inputs.data.Rows(step, rows); });
+  if (from != nullptr) executor.Restore(*from);
+  HeldOut held_out(inputs, options, executor);
+  TrainSummary summary;
+  auto evaluate = [&](int64_t done) {
+    if (!held_out.IsDue(done)) return;
+    summary.evaluations.push_back(held_out.Measure(done));
+    if (transport.rank() == 0) on_evaluation(summary.evaluations.back());
+  };
+  int64_t peak_memory = 0;
+  summary.first_step = checkpoints.first_step();
+  RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
+  if (options.slot != nullptr) options.slot->step.store(summary.first_step);
+  if (options.kernels) {
+    int64_t most = std::min<int64_t>(3, held_out.UndisturbedSteps());
+    summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, most);
+  }
+  if (summary.first_step == 0) evaluate(0);  // else the run before has
+  for (int64_t step = summary.first_step; step < options.steps; ++step) {
+    if (options.kernels && step == options.steps - summary.kernel_steps) StartKernelTimes();
+    StepRecord record = executor.RunStep(step);
+    record.process_bytes = PeakProcessBytes();
+    peak_memory = std::max(peak_memory, record.peak_memory_bytes);
+    if (record.skipped && transport.rank() == 0) {
+      LogInfo("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}", step,
+              record.loss_scale);
+    }
+    summary.steps.push_back(record);
+    if (transport.rank() == 0) on_step(record);
+    if (options.kernels && step + 1 == options.steps) summary.kernels = StopKernelTimes();
+    evaluate(step + 1);
+    SavingScope saving(saver);
+    checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps,
+                          [&] { return executor.State(); });
+  }
+  summary.not_captured = executor.not_captured();
+  {
+    SavingScope saving(saver);
+    checkpoints.Finish();
+  }
+  summary.saves = checkpoints.saves();
+  summary.save_every = checkpoints.every();
+  summary.save_seconds = checkpoints.save_seconds();
+  summary.save_cost = checkpoints.save_cost();
+  summary.advised_interval = checkpoints.interval();
+  if (options.slot != nullptr) options.slot->Enter(RankPhase::kEnding);
+  if (summary.steps.empty()) return summary;
+  Measure(executor, transport, all, options, peak_memory, summary);
   return summary;
 }
 
@@ -228,9 +281,10 @@ size_t MedianStep(const std::vector<StepRecord>& steps) {
 
 TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
                          Transport& transport,
-                         const std::function<void(const StepRecord&)>& on_step) {
+                         const std::function<void(const StepRecord&)>& on_step,
+                         const std::function<void(const HeldOutLoss&)>& on_evaluation) {
   try {
-    return Train(inputs, options, transport, on_step);
+    return Train(inputs, options, transport, on_step, on_evaluation);
   } catch (const c10::Error& error) {
     ThrowRun("libtorch: {}", OneLine(error.what_without_backtrace()));
   }

@@ -18,6 +18,18 @@
 
 namespace heddle {
 
+// Looks at held-out data: before the first step, every so many steps and after the last.
+struct HeldOutOptions {
+  int64_t every = 1;
+  int64_t batches = 1;  // the first ones of the data, the same every time
+};
+
+struct HeldOutLoss {
+  int64_t step = 0;  // how many steps were done
+  double loss = 0;   // the mean over the batches; may not be finite
+  double seconds = 0;
+};
+
 // An InputError that comes up on all ranks together (they were given unlike files): one of them reports it.
 class CommonInputError : public InputError {
  public:
@@ -38,6 +50,7 @@ struct TrainOptions {
   bool capture = true;         // see ExecutorOptions
   bool kernels = false;        // on CUDA: measure kernels in the last steps
   const Mask* mask = nullptr;  // of what the program prunes
+  HeldOutOptions evaluation = {};
 };
 
 struct TrainInputs {
@@ -46,6 +59,9 @@ struct TrainInputs {
   ConstantSource constants;
   const DataSource& data;
   Json run = Json::object();  // what checkpoints say of the run
+  // What is held out, and the forward program of the same plan (LowerForward); null: nothing.
+  const Program* forward = nullptr;
+  const DataSource* held_out = nullptr;
 };
 
 // What was measured of one device.
@@ -59,7 +75,8 @@ struct DeviceMeasurement {
 struct TrainSummary {
   int64_t first_step = 0;         // not 0 where a checkpoint was gone on from
   std::vector<StepRecord> steps;  // as this device measured them
-  size_t median_step = 0;         // of `steps`, by the first device's time
+  std::vector<HeldOutLoss> evaluations;
+  size_t median_step = 0;  // of `steps`, by the first device's time
   std::vector<DeviceMeasurement> devices;
   int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
   int64_t reserved_bytes = 0;      // on CUDA: what the allocator took for them
@@ -78,11 +95,13 @@ struct TrainSummary {
 // The step with the median of the times, the later of two; 0 where there is none.
 size_t MedianStep(const std::vector<StepRecord>& steps);
 
-// Trains as device transport.rank() and calls `on_step` after every step, on the first device only. Throws
-// InputError for data that does not fit, RunError where the loss is not finite. Memory is measured where the caller
-// has called MeterAllocations (allocation_meter.h).
-TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
-                         Transport& transport,
-                         const std::function<void(const StepRecord&)>& on_step);
+// Trains as device transport.rank() and calls `on_step` after every step, and `on_evaluation` likewise, on the first
+// device only. Throws InputError for data that does not fit, RunError where the loss is not finite. Memory is measured
+// where the caller has called MeterAllocations (allocation_meter.h). Training is the same whether something is held out
+// or not.
+TrainSummary TrainDevice(
+    const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+    const std::function<void(const StepRecord&)>& on_step,
+    const std::function<void(const HeldOutLoss&)>& on_evaluation = [](const HeldOutLoss&) {});
 
 }  // namespace heddle

@@ -12,19 +12,20 @@ class StreamTracer {
 
   std::vector<Slice> Run() {
     const std::vector<SimTask>& tasks = list(class_).tasks;
-    for (size_t t = 0; t < tasks.size(); ++t) {
-      if (!tasks[t].compute_queue) continue;
-      TaskRef at{class_, static_cast<int>(t)};
+    for (int t : InOrder()) {
+      TaskRef at{class_, t};
+      const SimTask& here = tasks[static_cast<size_t>(t)];
       const TaskTimes& when = times(at);
-      bool local = tasks[t].kind == TaskKind::kLocal;
+      bool local = here.kind == TaskKind::kLocal;
       Wait(at, local ? when.start : when.ready);
       if (!local) Add(SliceKind::kIdle, when.start, at.task);  // for the last member
-      Add(local ? SliceKind::kWork : SliceKind::kExposed, when.end, at.task);
+      Add(local ? SliceKind::kWork : SliceKind::kExposed, when.end, at.task, IsMessage(here));
     }
     // What follows the last of compute: weights are gathered, others are waited for.
     TaskRef last = at_.last;
     bool mine = last.device_class == class_ && !IsWork(task(last));
-    Add(mine ? SliceKind::kExposed : SliceKind::kIdle, at_.seconds, mine ? last.task : -1);
+    Add(mine ? SliceKind::kExposed : SliceKind::kIdle, at_.seconds, mine ? last.task : -1,
+        mine && IsMessage(task(last)));
     return std::move(slices_);
   }
 
@@ -39,15 +40,31 @@ class StreamTracer {
     return at_.times[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
   }
 
+  // The tasks of the compute queue as they ran: what a stack puts off comes later than it stands.
+  std::vector<int> InOrder() const {
+    const std::vector<SimTask>& tasks = list(class_).tasks;
+    std::vector<int> order;
+    for (size_t t = 0; t < tasks.size(); ++t) {
+      if (tasks[t].compute_queue) order.push_back(static_cast<int>(t));
+    }
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      const TaskTimes &x = times({class_, a}), &y = times({class_, b});
+      return x.start != y.start ? x.start < y.start : x.end < y.end;
+    });
+    return order;
+  }
+
   // Copies are waited for as communication is.
   static bool IsWork(const SimTask& task) {
     return task.kind == TaskKind::kLocal && task.compute_queue;
   }
 
+  static bool IsMessage(const SimTask& task) { return task.kind == TaskKind::kSend; }
+
   // From where the last slice ended.
-  void Add(SliceKind kind, double end, int task) {
+  void Add(SliceKind kind, double end, int task, bool message = false) {
     if (end <= until_) return;
-    slices_.push_back({until_, end, kind, task});
+    slices_.push_back({until_, end, kind, task, message});
     until_ = end;
   }
 
@@ -62,12 +79,12 @@ class StreamTracer {
       if (reason.kind == TaskKind::kRecv) continue;
       const TaskTimes& when = times(why);
       double begin = std::max(until_, when.start), end = std::min(until, when.end);
-      if (end > begin) moved_.push_back({begin, end});
+      if (end > begin) moved_.push_back({begin, end, IsMessage(reason)});
       until = std::min(until, when.start);
     }
     for (auto span = moved_.rbegin(); span != moved_.rend(); ++span) {
-      Add(SliceKind::kIdle, span->first, at.task);
-      Add(SliceKind::kExposed, span->second, at.task);
+      Add(SliceKind::kIdle, span->begin, at.task);
+      Add(SliceKind::kExposed, span->end, at.task, span->message);
     }
     Add(SliceKind::kIdle, to, at.task);
   }
@@ -77,7 +94,11 @@ class StreamTracer {
   int class_;
   double until_ = 0;
   std::vector<Slice> slices_;
-  std::vector<std::pair<double, double>> moved_;  // latest first
+  struct Moved {
+    double begin = 0, end = 0;
+    bool message = false;
+  };
+  std::vector<Moved> moved_;  // latest first
 };
 
 }  // namespace

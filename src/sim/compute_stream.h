@@ -18,10 +18,11 @@ struct Slice {
   double start = 0, end = 0;
   SliceKind kind = SliceKind::kIdle;
   int task = -1;  // at work, or waiting to start; -1: the device waits for the end of the step
+  bool message = false;  // exposed, and what moves is a message between stages
   bool operator==(const Slice&) const = default;
 };
 
-// From 0 to timeline.seconds, in order, without gaps; none of no length. O(tasks of the class).
+// From 0 to timeline.seconds, in order, without gaps; none of no length. O(n log n) in the tasks of the class.
 //
 // Before a task that could not start, the path back over its causes says what moved meanwhile: that is exposed, the
 // rest idle. After its last task a device is exposed where the step ends with a communication of its own.

@@ -41,5 +41,55 @@ TEST(ComputeStream, CoversTheStepAndAddsUpToTheSummary) {
   }
 }
 
+// Gradients of several buckets that are reduced after the last backward stand before it in the program: the work in
+// between is no idling.
+TEST(ComputeStream, CountsWorkThatReductionsArePutOffBehind) {
+  Model model = Analyse(Layers(8, 32, 64));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  Plan plan = ExpertPlan(model, cluster, {.dp = 4, .pp = 2, .microbatches = 4});
+  plan.bucket_bytes = 1;
+  SimOptions options;
+  options.stack.overlap_gradients = false;
+  Simulation simulation = RunSimulation(Lower(model, plan), cluster, options);
+  for (size_t c = 0; c < simulation.result.devices.size(); ++c) {
+    const Prepared& prepared = simulation.prepared;
+    const TaskList& list = prepared.lists[static_cast<size_t>(prepared.classes.devices[c].run)];
+    double work = 0;
+    for (size_t t = 0; t < list.tasks.size(); ++t) {
+      const TaskTimes& when = simulation.timeline.times[c][t];
+      bool local = list.tasks[t].kind == TaskKind::kLocal && list.tasks[t].compute_queue;
+      if (local) work += when.end - when.start;
+    }
+    EXPECT_NEAR(simulation.result.devices[c].compute, work, 1e-9 * work);
+  }
+}
+
+// Replicas send each other no messages; with stages of one device each nothing else moves but inputs, and what all agree
+// on at the end of the step.
+TEST(ComputeStream, TellsMessagesFromCollectives) {
+  Model model = Analyse(Layers(8, 32, 64));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  for (bool overlap : {true, false}) {
+    SimOptions options;
+    options.stack.overlap_gradients = options.stack.overlap_transfers = overlap;
+    auto simulate = [&](const Degrees& degrees) {
+      return Simulate(Lower(model, ExpertPlan(model, cluster, degrees)), cluster, options);
+    };
+    for (const DeviceResult& device : simulate({.dp = 4, .microbatches = 4}).devices) {
+      EXPECT_GT(device.exposed, 0);
+      EXPECT_EQ(device.exposed_messages, 0);
+    }
+    for (const DeviceResult& device : simulate({.pp = 4, .microbatches = 4}).devices) {
+      double others = 0;
+      for (Opcode op : {Opcode::kLoad, Opcode::kReport}) {
+        others += device.kinds.seconds[static_cast<size_t>(op)];
+      }
+      EXPECT_GT(device.exposed_messages, 0);
+      EXPECT_LE(device.exposed_messages, device.exposed);
+      EXPECT_LE(device.exposed - device.exposed_messages, 1.01 * others);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace heddle

@@ -78,6 +78,7 @@ class Summary {
                         : slice.kind == SliceKind::kExposed ? out.exposed
                                                             : out.bubble;
       seconds += slice.end - slice.start;
+      if (slice.message) out.exposed_messages += slice.end - slice.start;
     }
     return out;
   }

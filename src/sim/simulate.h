@@ -27,6 +27,8 @@ struct DeviceResult {
   double compute = 0;  // seconds at work
   double exposed = 0;  // compute waits for communication
   double bubble = 0;   // compute waits for other devices' compute
+  double exposed_messages =
+      0;  // of `exposed`: messages between stages; the rest is collectives and copies
   KindSeconds kinds;
   int64_t peak_memory = 0;  // bytes
   MemoryKinds memory;       // at the peak

@@ -46,6 +46,10 @@ TEST(PruneCli, MasksTrainAndCheckpointsHoldWhatIsKept) {
   for (const auto& [name, kept] : masks.LoadAll()) EXPECT_EQ(again.Load(name).data, kept.data);
   // A dense run reads it, and so does one that keeps other weights.
   Done("train " + kPrunedModel + " --threads 1 --steps 7 --resume --checkpoint " + saved);
+  std::string other = folder / "other.safetensors";
+  Done("prune " + kPrunedModel + " --method random --seed 5 --sparsity 0.5 -o " + other);
+  Done("train " + kPrunedModel + " --threads 1 --steps 9 --resume --checkpoint " + saved +
+       " --mask " + other);
 }
 
 TEST(PruneCli, EarlyBirdsSettle) {

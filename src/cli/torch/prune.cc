@@ -18,6 +18,7 @@
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
+#include "runtime/accelerator.h"
 #include "runtime/data/data_source.h"
 #include "runtime/executor.h"
 #include "runtime/kernel_threads.h"
@@ -30,7 +31,7 @@ namespace {
 struct EarlyBird {
   int64_t steps = 1000, every = 20, window = 5;
   double threshold = 0.1, lr = 1e-3;
-  std::string data;
+  std::string data, device = "cpu";
 };
 
 struct PruneArgs {
@@ -59,25 +60,24 @@ std::set<std::string> DenseNames(const Model& model, const std::vector<std::stri
 // Trains on one device and looks at the mask every so many steps, until those of a window agree (You et al. 2020).
 std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightSource& weights,
                                                const PruneArgs& args, std::string* said) {
-  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   if (args.early.steps / args.early.every < args.early.window - 1) {
     ThrowInput("--steps {}: too few for {} masks, one every {} steps", args.early.steps,
                args.early.window, args.early.every);
   }
-  SetKernelThreads(args.threads > 0 ? args.threads : cores);
   Program program = Lower(model, ExpertPlan(model, LoadCluster("local:1"), {}));
   std::unique_ptr<DataSource> data =
       OpenData(model.graph, {.path = args.early.data, .seed = args.prune.seed});
   ExecutorOptions options;
   options.seed = args.prune.seed;
   options.optimizer.lr = args.early.lr;
+  options.device = ChooseDevice(args.early.device, 0);
   std::vector<std::unique_ptr<Transport>> transports = MakeThreadTransports(1);
   WeightOptions start{.seed = args.prune.seed};
   Executor executor(program, *transports[0], options, weights, MakeConstants(model.graph, start),
                     [&](int64_t step, Block rows) { return data->Rows(step, rows); });
   auto masks = [&] {
     std::map<std::string, at::Tensor> held;
-    for (ParameterPart& part : executor.Weights()) held.emplace(part.name, part.values);
+    for (ParameterPart& part : executor.Weights()) held.emplace(part.name, part.values.cpu());
     return MakeMasks(
         model, [&](const std::string& name) { return held.at(name); }, args.prune);
   };
@@ -167,6 +167,8 @@ void PrintMasks(const PruneArgs& args, const std::map<std::string, HostTensor>& 
 }
 
 void RunPrune(PruneArgs args) {
+  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  SetKernelThreads(args.threads > 0 ? args.threads : cores);
   LoadedWeights loaded;
   LoadPruned(args, loaded);
   args.prune.dense = DenseNames(loaded.model, args.keep);
@@ -227,7 +229,11 @@ void AddPrune(CLI::App& app) {
   command->add_option("--lr", args->early.lr, "early-bird: learning rate")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--threads", args->threads, "early-bird: of kernels (0: as many as cores)")
+  command
+      ->add_option("--device", args->early.device, "early-bird: what to train on, as for 'train'")
+      ->check(CLI::IsMember(DeviceNames()))
+      ->capture_default_str();
+  command->add_option("--threads", args->threads, "that share the work (0: as many as cores)")
       ->check(CLI::NonNegativeNumber);
   command->footer(
       "MODEL may be a folder of checkpoints: the weights of the last one. Matrices, convolutions "

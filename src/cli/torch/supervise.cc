@@ -272,6 +272,15 @@ class Supervisor {
       json["losses"] = Json::array();
       for (const auto& [step, loss] : losses) json["losses"].push_back(loss);
     }
+    std::string evaluations = folder_ / kEvaluationsFile;
+    if (std::filesystem::exists(evaluations)) {
+      std::map<int64_t, double> held_out;
+      for (const DoneStep& at : ReadDoneSteps(ReadFile(evaluations, kMaxStepsBytes)))
+        held_out[at.step] = at.loss;
+      Json list = Json::array();
+      for (const auto& [step, loss] : held_out) list.push_back({{"step", step}, {"loss", loss}});
+      if (!list.empty()) json["eval"] = std::move(list);
+    }
     AddGoodput(json, goodput);
     PrintJson(json);
     return 0;

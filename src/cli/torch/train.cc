@@ -131,15 +131,21 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
           {.deadline_seconds = rank_options.deadline_seconds, .slot = rank_options.slot});
     }
     Transport& transport = nccl ? *nccl : host;
-    TrainInputs inputs{prepared.program, prepared.weights, prepared.constants, *prepared.data,
+    TrainInputs inputs{prepared.program,
+                       prepared.weights,
+                       prepared.constants,
+                       *prepared.data,
                        RunJson(*prepared.model, prepared.plan, prepared.options, args.model.model,
-                               args.data, *prepared.data)};
+                               args.data, *prepared.data),
+                       prepared.forward.get(),
+                       prepared.held_out.get()};
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<TrainScreen> screen;
     if (first) screen = std::make_unique<TrainScreen>(ScreenOf(args, prepared, member, began));
-    TrainSummary summary = TrainDevice(inputs, options, transport,
-                                       [&](const StepRecord& record) { screen->Step(record); });
+    TrainSummary summary = TrainDevice(
+        inputs, options, transport, [&](const StepRecord& record) { screen->Step(record); },
+        [&](const HeldOutLoss& evaluation) { screen->Evaluated(evaluation); });
     if (screen) screen->Finish(summary);
   });
 }
@@ -178,6 +184,22 @@ void AddStart(CLI::App& command, TrainArgs& args) {
       ->capture_default_str();
   command.add_flag("--fill-constants", args.fill_constants,
                    "make up constants whose data the file does not hold (a stripped export)");
+}
+
+void AddEvaluation(CLI::App& command, TrainArgs& args) {
+  command.add_option("--eval-data", args.eval_data,
+                     "held-out data, as --data: its loss is measured while training, without "
+                     "dropout, and changes nothing");
+  args.eval_every_given =
+      command
+          .add_option("--eval-every", args.eval_every,
+                      "steps from one look at it to the next (default: a tenth of --steps); also "
+                      "before the first and after the last")
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  args.eval_steps_given =
+      command.add_option("--eval-steps", args.eval_steps, "batches of it, the same every time")
+          ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+          ->capture_default_str();
 }
 
 void AddOptimizer(CLI::App& command, TrainArgs& args) {
@@ -267,6 +289,7 @@ void AddTrain(CLI::App& app) {
   args->profile.Add(*command);
   args->degrees.Add(*command);
   AddStart(*command, *args);
+  AddEvaluation(*command, *args);
   AddOptimizer(*command, *args);
   args->checkpoint.Add(*command);
   args->supervise.Add(*command);
@@ -275,7 +298,7 @@ void AddTrain(CLI::App& app) {
       "Examples:\n  heddle train tiny-gpt2.onnx --data batch.safetensors --steps 20\n"
       "  heddle train gpt:layers=4,hidden=128,heads=4,seq=64,vocab=256,batch=8 --dp 2 --tp 2 "
       "--data input.txt\n"
-      "  heddle train plan.json --data tokens.bin --steps 1000");
+      "  heddle train plan.json --data train.bin --eval-data held-out.bin --steps 1000");
   command->callback([args] { Train(*args); });
 }
 

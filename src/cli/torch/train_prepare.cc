@@ -160,6 +160,28 @@ void OpenMask(const TrainArgs& args, PreparedRun& prepared) {
   prepared.options.mask = prepared.mask.get();
 }
 
+// What is held out is read once here: a token that the model does not know is seen before anything is trained.
+void PrepareEvaluation(const TrainArgs& args, PreparedRun& prepared) {
+  for (const CLI::Option* given : {args.eval_every_given, args.eval_steps_given}) {
+    if (args.eval_data.empty() && given->count() > 0)
+      ThrowInput("{} says how to look at held-out data: give it with --eval-data",
+                 given->get_name());
+  }
+  if (args.eval_data.empty()) return;
+  const Graph& graph = prepared.model->graph;
+  HeldOutOptions& options = prepared.options.evaluation;
+  options.every =
+      args.eval_every > 0 ? args.eval_every : std::max<int64_t>(1, prepared.options.steps / 10);
+  options.batches = args.eval_steps;
+  prepared.held_out = OpenData(graph, {.path = args.eval_data, .seed = prepared.options.seed});
+  for (int64_t batch = 0; batch < options.batches; ++batch)
+    prepared.held_out->Rows(batch, {0, BatchOf(graph)});
+  prepared.forward =
+      std::make_unique<Program>(LowerForward(*prepared.model, prepared.plan, prepared.mask.get()));
+  std::vector<std::string> wrong = Verify(*prepared.forward);
+  HEDDLE_CHECK(wrong.empty(), "the forward program is unsound: {}", wrong.front());
+}
+
 }  // namespace
 
 PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
@@ -191,6 +213,7 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   prepared.program = Lower(model, prepared.plan, prepared.mask.get());
   std::vector<std::string> wrong = Verify(prepared.program);
   HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
+  PrepareEvaluation(args, prepared);
   return prepared;
 }
 

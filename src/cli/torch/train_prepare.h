@@ -27,6 +27,10 @@ struct TrainArgs {
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
   std::string plan_model, cluster, data, weights, mask, reference, trace;
+  std::string eval_data;   // empty: nothing is held out
+  int64_t eval_every = 0;  // 0: as suits the number of steps
+  int64_t eval_steps = 10;
+  const CLI::Option *eval_every_given = nullptr, *eval_steps_given = nullptr;
   std::string init = "file", device = "cpu";
   bool eager = false, kernels = false;
   MetricsOptions metrics;
@@ -47,6 +51,8 @@ struct PreparedRun {
   std::unique_ptr<Mask> mask;  // null: nothing is pruned
   Program program;
   std::unique_ptr<DataSource> data;
+  std::unique_ptr<Program> forward;      // null: nothing is held out
+  std::unique_ptr<DataSource> held_out;  // likewise
   WeightSource weights;
   ConstantSource constants;
   std::vector<double> reference;

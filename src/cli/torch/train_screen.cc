@@ -72,8 +72,9 @@ void PrintStep(const StepMetrics& metrics, double beside, bool reference) {
 }
 
 Json StateJson(const StateBytes& state) {
-  return {{"weights", state.weights}, {"gradients", state.gradients}, {"master_weights", state.master},
-          {"moments", state.moments}, {"index", state.index},         {"total", state.total()}};
+  return {{"weights", state.weights},       {"gradients", state.gradients},
+          {"master_weights", state.master}, {"moments", state.moments},
+          {"index", state.index},           {"total", state.total()}};
 }
 
 std::string DescribeState(const StateBytes& state) {
@@ -100,6 +101,11 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
              losses.front(), losses.back(), losses.size(), losses.size() == 1 ? "" : "s",
              FormatSeconds(Seconds{seconds}), FormatCount(size.tokens / seconds),
              size.is_tokens ? "tokens" : "samples", size.devices, size.devices == 1 ? "" : "s");
+  if (!summary.evaluations.empty()) {
+    const HeldOutLoss &first = summary.evaluations.front(), &last = summary.evaluations.back();
+    fmt::print("held-out loss {:.4f} after {} steps -> {:.4f} after {}\n", first.loss, first.step,
+               last.loss, last.step);
+  }
   if (summary.saves == 0) return;
   fmt::print("{} checkpoint{}, one every {} step{}", summary.saves, summary.saves == 1 ? "" : "s",
              summary.save_every, summary.save_every == 1 ? "" : "s");
@@ -109,6 +115,12 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
                FormatSeconds(Seconds{summary.save_cost}));
   }
   fmt::print(": training was held up for {}\n", FormatSeconds(Seconds{summary.save_seconds}));
+}
+
+Json ToJson(const std::vector<HeldOutLoss>& evaluations) {
+  Json list = Json::array();
+  for (const HeldOutLoss& at : evaluations) list.push_back({{"step", at.step}, {"loss", at.loss}});
+  return list;
 }
 
 }  // namespace
@@ -123,6 +135,7 @@ TrainScreen::TrainScreen(const ScreenOptions& options)
       prediction_(Predict(options.program, options.plan, options.prediction)),
       writer_(options.metrics) {
   if (options.member != nullptr) steps_file_.emplace(*options.member / kStepsFile);
+  if (options.member != nullptr) evaluations_file_.emplace(*options.member / kEvaluationsFile);
   if (!options.json)
     PrintHeader(options.model, options.plan, options.data, options.device,
                 !options.reference.empty());
@@ -148,6 +161,19 @@ void TrainScreen::Step(const StepRecord& record) {
   }
   progress_.reset();  // off the screen, for the next line of the table
   PrintStep(metrics, beside, !options_.reference.empty());
+}
+
+void TrainScreen::Evaluated(const HeldOutLoss& evaluation) {
+  writer_.WriteEvaluation(evaluation.step, evaluation.loss);
+  if (evaluations_file_) {
+    evaluations_file_->Write(
+        ToLine({evaluation.step, evaluation.loss, evaluation.seconds, SteadySeconds()}));
+  }
+  if (options_.json) return;
+  progress_.reset();
+  fmt::print("held-out loss {:.6f} after {} step{} ({})\n", evaluation.loss, evaluation.step,
+             evaluation.step == 1 ? "" : "s", FormatSeconds(Seconds{evaluation.seconds}));
+  std::fflush(stdout);
 }
 
 void TrainScreen::Finish(const TrainSummary& summary) {
@@ -196,6 +222,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   if (options_.train.kernels) {
     json["kernels"] = KernelJson(summary.kernels, summary.kernel_steps);
   }
+  if (!summary.evaluations.empty()) json["eval"] = ToJson(summary.evaluations);
   if (!options_.reference.empty()) json["max_relative_difference"] = worst_;
   Give(std::move(json), summary);
 }

@@ -43,6 +43,7 @@ class TrainScreen {
  public:
   explicit TrainScreen(const ScreenOptions& options);  // prints the header
   void Step(const StepRecord& record);
+  void Evaluated(const HeldOutLoss& evaluation);
   void Finish(const TrainSummary& summary);
 
  private:
@@ -54,7 +55,7 @@ class TrainScreen {
   StepSize size_;
   StepPrediction prediction_;
   MetricsWriter writer_;
-  std::optional<AppendFile> steps_file_;
+  std::optional<AppendFile> steps_file_, evaluations_file_;
   std::vector<DoneStep> steps_;  // where there is no file of them
   std::optional<Progress> progress_;
   double worst_ = 0;

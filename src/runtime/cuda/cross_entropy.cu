@@ -1,21 +1,13 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "runtime/cuda/cross_entropy.h"
 
 #include <cmath>
 
-#include "runtime/cuda/cross_entropy.h"
+#include "runtime/cuda/widen.cuh"
 
 namespace heddle {
 namespace {
 
 constexpr int kThreads = 512, kWarps = kThreads / 32;
-
-__device__ float Widen(float x) { return x; }
-__device__ float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ float Widen(__half x) { return __half2float(x); }
-__device__ void Narrow(float x, float* to) { *to = x; }
-__device__ void Narrow(float x, __nv_bfloat16* to) { *to = __float2bfloat16_rn(x); }
-__device__ void Narrow(float x, __half* to) { *to = __float2half_rn(x); }
 
 // So many elements in one access of 16 bytes.
 template <class T>

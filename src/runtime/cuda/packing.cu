@@ -1,53 +1,45 @@
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <algorithm>
-
 #include "runtime/cuda/packing.h"
+
+#include <type_traits>
+
+#include "runtime/cuda/widen.cuh"
 
 namespace heddle {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kPackThreads = 256;
 constexpr int kEach = 4;  // kept weights per thread and round, so that several loads are on their way at once
-
-__device__ float Widen(float x) { return x; }
-__device__ float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-__device__ float Widen(__half x) { return __half2float(x); }
-__device__ void Narrow(float x, float* to) { *to = x; }
-__device__ void Narrow(float x, __nv_bfloat16* to) { *to = __float2bfloat16_rn(x); }
-__device__ void Narrow(float x, __half* to) { *to = __float2half_rn(x); }
 
 // Neighbouring threads have neighbouring kept weights, whose places ascend: they share cache lines of the dense ones.
 template <class T, class Index>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPackThreads)
     Gather(const T* __restrict__ dense, const Index* __restrict__ index, int64_t count,
            T* __restrict__ kept) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads * kEach + threadIdx.x;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kPackThreads * kEach + threadIdx.x;
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
-    const int64_t i = first + k * kThreads;
+    const int64_t i = first + k * kPackThreads;
     if (i < count) kept[i] = dense[index[i]];
   }
 }
 
 template <class From, class To, class Index>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kPackThreads)
     Scatter(const From* __restrict__ kept, const Index* __restrict__ index, int64_t count,
             To* __restrict__ dense) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads * kEach + threadIdx.x;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kPackThreads * kEach + threadIdx.x;
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
-    const int64_t i = first + k * kThreads;
+    const int64_t i = first + k * kPackThreads;
     if (i < count) Narrow(Widen(kept[i]), dense + index[i]);
   }
 }
 
 unsigned Blocks(int64_t count) {
-  return static_cast<unsigned>((count + kThreads * kEach - 1) / (kThreads * kEach));
+  return static_cast<unsigned>((count + kPackThreads * kEach - 1) / (kPackThreads * kEach));
 }
 
-const char* Launched() {
+const char* PackLaunched() {
   cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
@@ -78,11 +70,11 @@ const char* GatherKept(const void* dense, PackedType type, const PackedIndex& in
   WithType(type, [&](auto* of) {
     using T = std::remove_pointer_t<decltype(of)>;
     WithIndex(index, [&](auto* at) {
-      Gather<<<Blocks(index.count), kThreads, 0, on>>>(static_cast<const T*>(dense), at,
+      Gather<<<Blocks(index.count), kPackThreads, 0, on>>>(static_cast<const T*>(dense), at,
                                                        index.count, static_cast<T*>(kept));
     });
   });
-  return Launched();
+  return PackLaunched();
 }
 
 const char* ScatterKept(const void* kept, PackedType kept_type, const PackedIndex& index,
@@ -94,12 +86,12 @@ const char* ScatterKept(const void* kept, PackedType kept_type, const PackedInde
     WithType(type, [&](auto* to_type) {
       using To = std::remove_pointer_t<decltype(to_type)>;
       WithIndex(index, [&](auto* at) {
-        Scatter<<<Blocks(index.count), kThreads, 0, on>>>(static_cast<const From*>(kept), at,
+        Scatter<<<Blocks(index.count), kPackThreads, 0, on>>>(static_cast<const From*>(kept), at,
                                                           index.count, static_cast<To*>(dense));
       });
     });
   });
-  return Launched();
+  return PackLaunched();
 }
 
 }  // namespace heddle

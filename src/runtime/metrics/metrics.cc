@@ -52,4 +52,15 @@ void MetricsWriter::Write(const StepMetrics& metrics) {
   tensorboard_->Write(metrics.step, scalars);
 }
 
+void MetricsWriter::WriteEvaluation(int64_t steps_done, double loss) {
+  if (jsonl_) {
+    Json json;
+    json["step"] = steps_done;
+    json["eval_loss"] = loss;
+    jsonl_->Write(json.dump() + "\n");
+  }
+  Scalar scalar{"eval/loss", loss};
+  if (tensorboard_) tensorboard_->Write(steps_done, {&scalar, 1});
+}
+
 }  // namespace heddle

@@ -5,7 +5,10 @@
 //   {"step":3,"loss":5.1,"lr":0.001,"grad_norm":1.2,"step_seconds":0.21,"tokens_per_second":609.5,...}
 //
 // and TensorBoard event files (metrics/tensorboard.h) with the same numbers under train/ and speed/. What is
-// not known is left out; in JSON a number that is not finite is null.
+// not known is left out; in JSON a number that is not finite is null. Losses of held-out data have a line of their
+// own, after so many steps (in TensorBoard: eval/loss):
+//
+//   {"step":4,"eval_loss":5.2}
 #pragma once
 
 #include <cstdint>
@@ -44,6 +47,7 @@ class MetricsWriter {
 
   // All of it is in the files when this returns. Throws RunError when writing fails.
   void Write(const StepMetrics& metrics);
+  void WriteEvaluation(int64_t steps_done, double loss);
 
  private:
   std::optional<AppendFile> jsonl_;

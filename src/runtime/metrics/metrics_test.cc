@@ -217,6 +217,17 @@ TEST_F(MetricsTest, TensorBoardReadsBack) {
   EXPECT_EQ(events[1].scalars["speed/mfu"], 0.4f);
 }
 
+TEST_F(MetricsTest, HeldOutLossesHaveLinesOfTheirOwn) {
+  MetricsWriter writer({.jsonl = Path("m.jsonl"), .tensorboard = Path("runs")});
+  writer.WriteEvaluation(4, 5.25);
+  writer.WriteEvaluation(8, std::nan(""));
+  EXPECT_EQ(ReadFile(Path("m.jsonl"), 1000),
+            "{\"step\":4,\"eval_loss\":5.25}\n{\"step\":8,\"eval_loss\":null}\n");
+  Event event = ReadEvents(FilesIn(Path("runs"))[0]).at(1);
+  EXPECT_EQ(event.step, 4);
+  EXPECT_EQ(event.scalars, (std::map<std::string, float>{{"eval/loss", 5.25f}}));
+}
+
 TEST_F(MetricsTest, UnknownNumbersAreLeftOut) {
   MetricsWriter writer({.tensorboard = Path("runs")});
   writer.Write({.step = 1, .loss = 2});

@@ -15,7 +15,8 @@ inline constexpr const char* kTableFile = "ranks";
 inline constexpr const char* kPlanFile = "plan.json";  // what is to be run
 inline constexpr const char* kStepsFile =
     "steps";  // what the first rank has done: report/goodput.h
-inline constexpr const char* kResultFile = "result.json";  // what it would print with --json
+inline constexpr const char* kEvaluationsFile = "evaluations";  // likewise, of what is held out
+inline constexpr const char* kResultFile = "result.json";       // what it would print with --json
 
 struct Membership {
   std::string folder;

@@ -1,0 +1,429 @@
+// What pruning gains where SAMO was measured (Singh and Bhatele, IPDPS 2023): its models, nine weights of ten pruned, on
+// V100s of Summit, six to a node of 16 GB each. All figures are SIMULATED; nothing here was run.
+//
+//   dense      AxoNN's way: stages x replicas, weights and gradients in fp16, the rest of the state on every replica;
+//              the fewest stages that fit, and the best micro-batch for them
+//              `replicas near`: the same, placed as heddle would, so that gradients are reduced within nodes first
+//   3-D        DeepSpeed's way: stages x tensor parallelism x replicas with ZeRO 1, at least 2 of each, tensor
+//              parallelism within nodes; the fastest
+//   sparse     as `ours`, but that no zeros are stored, which may save stages, and that products with weights take 6
+//   kernels    or 22 times as long: what the paper measured for such kernels on a V100 at 90 %, least and most
+//   ours       as `dense`, with gradients and state of the kept weights alone; the fewest stages that fit
+//              `more stages`: the next count that divides the devices, should a little more memory be needed
+//   planner    what `auto` finds, free to choose, dense and pruned
+//
+// Layers of GPTs are recomputed, unless the planner chooses otherwise; convolution networks are data parallel. AxoNN's
+// runtime is modelled as its source has it: a pipeline's devices are neighbours and its replicas lie across nodes;
+// messages go while devices compute; gradients are reduced in fp16, all at once, after the last backward; beside the fp16
+// gradient there is one in fp32 for the update, which is added to the memory here (20 bytes a parameter in all, or 2 and
+// 22 for each that is kept). DeepSpeed's hides no traffic. Kernels are the same for all, attention as separate ones;
+// dropout as in Megatron.
+//
+//   work, messages, bubble, collectives    of a step, seconds, the mean of all devices; they add up to it. Messages
+//                                          between stages and collectives count as far as nothing hides them
+//   communication                          messages and collectives
+//   memory                                 of the device that needs most
+//
+// Ends with 1 where for the 2.7B model on 512 devices communication does not fall by 40 %, or the step is not 1.34
+// times as fast, ours against dense.
+//
+//   build/bench/sparse [models] [--devices N] [--budget 10] [--no-planner]
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "cluster/load.h"
+#include "cluster/select.h"
+#include "comparison.h"
+#include "frontend/families/built_in.h"
+#include "plan/expert.h"
+#include "plan/verify.h"
+#include "program/lower.h"
+#include "search/searchers.h"
+#include "step_parts.h"
+#include "validate/configure.h"
+#include "weights_of.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kSparsity = 0.9;
+constexpr double kSlowLeast = 6, kSlowMost = 22;  // sparse kernels against dense ones
+constexpr int64_t kNode = 6;                      // devices
+constexpr int64_t kTogether = int64_t{1} << 50;   // bytes of a bucket: all gradients
+constexpr double kGradientCopy = 4;               // bytes, fp32
+constexpr double kWantedCommunication = 0.4, kWantedSpeed = 1.34;
+constexpr const char* kWantedModel = "gpt3-2.7b";
+constexpr int64_t kWantedDevices = 512;
+
+struct BenchModel {
+  const char* name;
+  int64_t batch;
+  std::vector<int64_t> devices;  // the largest first; the others where the model is asked for
+  bool stages = true;            // else replicas alone
+  bool all = false;              // counts, even where the model is not asked for
+};
+
+// Built-in models.
+std::vector<BenchModel> Models() {
+  return {
+      {"gpt3-1.3b", 512, {512, 256, 128, 64}},
+      {kWantedModel, 512, {512, 256, 128, 64}, true, true},
+      {"gpt3-6.7b", 1024, {1024, 512, 256, 128}},
+      {"gpt3-13b", 2048, {2048, 1024, 512, 256}},
+      {"wide-resnet-101", 128, {128, 64, 32, 16}, false},
+      {"vgg19", 128, {128, 64, 32, 16}, false},
+  };
+}
+
+// As GPTs were computed on V100s then.
+constexpr std::string_view kKernels = "attention=unfused,dropout=0.1,attention_dropout=0.1,";
+
+struct Case {
+  const BenchModel& of;
+  const Model& model;
+  Cluster cluster;
+  int64_t devices;
+};
+
+struct Row {
+  std::string scheme;
+  int64_t pp = 1, tp = 1, dp = 1, microbatches = 1, samples = 1;  // of a micro-batch, a replica
+  int zero = 0;
+  double memory = 0;
+  StepParts parts;
+  bool fits = true;  // else memory is the least that was found to be needed
+};
+
+// Of two that fit the faster, of two that do not the smaller.
+void Keep(Row row, double limit, std::optional<Row>& best) {
+  row.fits = row.memory <= limit;
+  bool better = !best || (row.fits != best->fits ? row.fits
+                          : row.fits             ? row.parts.step < best->parts.step
+                                                 : row.memory < best->memory);
+  if (better) best = row;
+}
+
+Cluster Summit(int64_t devices) {
+  Cluster cluster = LoadCluster(fmt::format("summit:{}", (devices + kNode - 1) / kNode));
+  std::vector<int64_t> chosen(static_cast<size_t>(devices));
+  std::iota(chosen.begin(), chosen.end(), 0);
+  return devices % kNode == 0 ? cluster : Select(cluster, chosen);
+}
+
+// Updates are kernels that need no memory besides, as heddle's are on GPUs.
+SimOptions Options() {
+  SimOptions options;
+  options.fused_update = true;
+  return options;
+}
+
+// A plan in the simulator; `more` is memory beside what is simulated.
+Row Simulated(const Case& at, const Plan& plan, const SimOptions& options, double more) {
+  Plan named = plan;
+  named.model.source = at.of.name;
+  RequireSound(named, at.model, at.of.name);
+  SimResult result = Simulate(Lower(at.model, plan), at.cluster, options);
+  Row row;
+  row.memory = static_cast<double>(result.reserved_memory_bytes) + more;
+  row.parts = PartsOf(result);
+  row.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
+    (axis.name == "tp" ? row.tp : row.dp) *= axis.size;
+  }
+  row.microbatches = plan.microbatches;
+  row.samples = std::max<int64_t>(1, plan.batch / plan.microbatches / row.dp);
+  row.zero = plan.zero.level;
+  return row;
+}
+
+SearchProblem ProblemOf(const Case& at, double sparsity) {
+  SearchProblem problem{.model = at.model, .cluster = at.cluster};
+  problem.precision = DType::kF16;
+  problem.gradients = DType::kF16;
+  problem.local_batch_statistics = !at.of.stages;
+  problem.pruning = PruneAll(at.model, sparsity);
+  problem.sim = Options();
+  return problem;
+}
+
+Degrees DegreesOf(const Case& at) {
+  Degrees degrees;
+  degrees.precision = DType::kF16;
+  degrees.gradients = DType::kF16;
+  degrees.recompute = at.of.stages ? RecomputePolicy::kFull : RecomputePolicy::kNone;
+  degrees.local_batch_statistics = !at.of.stages;
+  return degrees;
+}
+
+// Pipelines of neighbours, as AxoNN has them: device d is stage d mod stages.
+void PlaceNeighbours(Plan& plan) {
+  auto stages = static_cast<int64_t>(plan.stages.size());
+  for (int64_t s = 0; s < stages; ++s) {
+    Mesh& mesh = plan.stages[static_cast<size_t>(s)].mesh;
+    std::vector<int64_t> devices;
+    for (int64_t d = 0; d < mesh.size(); ++d) devices.push_back(d * stages + s);
+    Place(mesh, devices);
+  }
+}
+
+// How many samples a micro-batch of a replica may have.
+std::vector<int64_t> SampleCounts(int64_t batch, int64_t dp) {
+  std::vector<int64_t> counts;
+  for (int64_t samples : {1, 2, 4, 8}) {
+    if (batch % (dp * samples) == 0) counts.push_back(samples);
+  }
+  return counts;
+}
+
+struct Way {
+  std::string scheme;
+  double sparsity = 0;
+  double slow = 1;              // products with weights take so many times as long
+  bool sparse_weights = false;  // no zeros are stored
+  bool near = false;            // replicas are neighbours, not the devices of a pipeline
+  int64_t stages = 1;           // at least
+};
+
+// Layers of stages: as suits the work, and with fewer beside the embedding and the head.
+std::vector<std::vector<int64_t>> Layouts(const Model& model, int64_t stages) {
+  if (stages == 1) return {{}};
+  return {{}, LayerLayout(LayersOf(model), stages)};
+}
+
+// What keeping this plan's weights takes beside what is simulated, and whether the state alone fits.
+struct State {
+  double more = 0;
+  double least = 0;
+};
+
+State StateOf(const Model& model, const Plan& plan, bool sparse_weights) {
+  StageWeights weights = MostOf(model, plan);
+  double more = kGradientCopy * weights.kept;
+  if (sparse_weights) more -= 2 * (weights.all - weights.kept);
+  return {more, 2 * weights.all + 14 * weights.kept + more};
+}
+
+// The fewest stages that fit, at their best micro-batch and layout.
+std::optional<Row> AxoNN(const Case& at, const Way& way) {
+  SimOptions options = Options();
+  options.stack.overlap_gradients = false;
+  options.stack.products *= 1 + (way.slow - 1) * ShareOfWeights(at.model);
+  SearchProblem problem = ProblemOf(at, way.sparsity);
+  auto limit = static_cast<double>(MemoryLimit(problem));
+  Degrees degrees = DegreesOf(at);
+  std::optional<Row> best;
+  auto attempt = [&] {
+    Plan plan = ExpertPlan(at.model, at.cluster, degrees);
+    plan.bucket_bytes = kTogether;
+    plan.pruning = problem.pruning;
+    if (!way.near) PlaceNeighbours(plan);
+    State state = StateOf(at.model, plan, way.sparse_weights);
+    if (state.least <= limit) Keep(Simulated(at, plan, options, state.more), limit, best);
+  };
+  int64_t most = at.of.stages ? std::min(at.devices, LayersOf(at.model)) : 1;
+  for (degrees.pp = way.stages; degrees.pp <= most && !(best && best->fits); ++degrees.pp) {
+    if (at.devices % degrees.pp != 0) continue;
+    degrees.dp = at.devices / degrees.pp;
+    for (int64_t samples : SampleCounts(at.of.batch, degrees.dp)) {
+      degrees.microbatches = at.of.batch / degrees.dp / samples;
+      if (!at.of.stages && degrees.microbatches > 1) continue;
+      for (const std::vector<int64_t>& layers : Layouts(at.model, degrees.pp)) {
+        degrees.layers_per_stage = layers;
+        attempt();
+      }
+    }
+  }
+  if (best) best->scheme = way.scheme;
+  return best;
+}
+
+// The fastest that fits.
+std::optional<Row> DeepSpeed(const Case& at) {
+  SimOptions options = Options();
+  options.stack.overlap_gradients = options.stack.overlap_transfers = false;
+  SearchProblem problem = ProblemOf(at, 0);
+  auto limit = static_cast<double>(MemoryLimit(problem));
+  Degrees degrees = DegreesOf(at);
+  degrees.zero = 1;
+  std::optional<Row> best;
+  for (degrees.tp = 2; degrees.tp <= kNode; ++degrees.tp) {
+    if (kNode % degrees.tp != 0) continue;
+    for (degrees.pp = 2; degrees.pp <= 16; degrees.pp *= 2) {
+      if (at.devices % (degrees.tp * degrees.pp) != 0) continue;
+      degrees.dp = at.devices / degrees.tp / degrees.pp;
+      for (int64_t samples : SampleCounts(at.of.batch, degrees.dp)) {
+        degrees.microbatches = at.of.batch / degrees.dp / samples;
+        Plan plan = ExpertPlan(at.model, at.cluster, degrees);
+        plan.bucket_bytes = kTogether;
+        Keep(Simulated(at, plan, options, 0), limit, best);
+      }
+    }
+  }
+  if (best) best->scheme = "3-D";
+  return best;
+}
+
+// `auto` without the tree search for clusters of unlike devices: here they are alike, but that the last node has fewer.
+Proposals ProposeAlike(const SearchProblem& problem) { return ProposeExact(problem, nullptr); }
+
+std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
+  SearchProblem problem = ProblemOf(at, sparsity);
+  problem.deadline = std::chrono::steady_clock::now() +
+                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(budget));
+  SearchResult result = Search({"auto", "", ProposeAlike}, problem);
+  if (!result.feasible()) return std::nullopt;
+  Row row = Simulated(at, result.judged.front().plan, problem.sim, 0);
+  row.scheme = sparsity > 0 ? "planner, pruned" : "planner, dense";
+  return row;
+}
+
+std::string Line(const Row& row, const Row* dense) {
+  const StepParts& parts = row.parts;
+  std::string line =
+      fmt::format("  {:<20} {:>4} {:>3} {:>5} {:>4} {:>4} x {:<3} {:>8.1f}", row.scheme, row.pp,
+                  row.tp, row.dp, row.zero, row.microbatches, row.samples, row.memory / (1 << 30));
+  if (!row.fits) return line + "  does not fit";
+  line += fmt::format(" {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f} {:>9.3f}", parts.work,
+                      parts.messages, parts.bubble, parts.collectives, parts.communication(),
+                      parts.step);
+  if (dense == nullptr) return line;
+  return line + fmt::format(" {:>+7.0f} % {:>7.2f}x",
+                            100 * (parts.communication() / dense->parts.communication() - 1),
+                            dense->parts.step / parts.step);
+}
+
+struct Args {
+  std::vector<std::string> models;
+  int64_t devices = 0;
+  double budget = 10;
+  bool no_planner = false;
+};
+
+std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
+  std::vector<Row> rows;
+  auto add = [&](std::optional<Row> row) {
+    if (row) rows.push_back(std::move(*row));
+  };
+  add(AxoNN(at, {.scheme = "dense"}));
+  if (at.of.stages) {
+    add(AxoNN(at, {.scheme = "dense, replicas near", .near = true}));
+    add(DeepSpeed(at));
+    for (double slow : {kSlowLeast, kSlowMost}) {
+      add(AxoNN(at, {.scheme = fmt::format("sparse kernels {}x", slow),
+                     .sparsity = kSparsity,
+                     .slow = slow,
+                     .sparse_weights = true}));
+    }
+  }
+  std::optional<Row> ours = AxoNN(at, {.scheme = "ours", .sparsity = kSparsity});
+  add(ours);
+  if (ours && ours->fits && at.of.stages) {
+    add(AxoNN(at, {.scheme = "ours, more stages", .sparsity = kSparsity, .stages = ours->pp + 1}));
+  }
+  if (planner) {
+    add(Planned(at, 0, args.budget));
+    add(Planned(at, kSparsity, args.budget));
+  }
+  return rows;
+}
+
+// Null where it does not fit.
+const Row* Find(const std::vector<Row>& rows, std::string_view scheme) {
+  auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.scheme == scheme; });
+  return found == rows.end() || !found->fits ? nullptr : &*found;
+}
+
+// Says what pruning gains. Whether that is what is wanted.
+bool Gains(const Row& dense, const Row& ours) {
+  const StepParts &before = dense.parts, &after = ours.parts;
+  double less = 1 - after.communication() / before.communication();
+  double speed = before.step / after.step;
+  auto gib = [](const Row& row) { return row.memory * static_cast<double>(row.pp) / (1 << 30); };
+  fmt::print(
+      "  {} against dense (simulated): communication {:.0f} % less, with bubbles {:.0f} %; {:.2f} "
+      "times as fast, a step {:.0f} % shorter; a replica takes at most {:.0f} GiB, not {:.0f}\n",
+      ours.scheme, 100 * less, 100 * (1 - after.waits() / before.waits()), speed,
+      100 * (1 - 1 / speed), gib(ours), gib(dense));
+  return less >= kWantedCommunication && speed >= kWantedSpeed;
+}
+
+bool Reached(const std::vector<Row>& rows) {
+  const Row *dense = Find(rows, "dense"), *ours = Find(rows, "ours");
+  bool reached = dense != nullptr && ours != nullptr && Gains(*dense, *ours);
+  if (const Row* more = Find(rows, "ours, more stages"); more != nullptr && dense != nullptr) {
+    Gains(*dense, *more);
+  }
+  fmt::print("  wanted: communication {:.0f} % less and {:.2f} times as fast: {}\n",
+             100 * kWantedCommunication, kWantedSpeed, reached ? "reached" : "NOT REACHED");
+  return reached;
+}
+
+// False where what is wanted of this case is not reached.
+bool Print(const BenchModel& bench, const Model& model, int64_t devices, const Args& args,
+           bool planner) {
+  Case at{bench, model, Summit(devices), devices};
+  fmt::print("{}, batch {}, {} devices\n", bench.name, bench.batch, devices);
+  std::vector<Row> rows = Rows(at, args, planner && !args.no_planner);
+  if (rows.empty()) {
+    ThrowInput(
+        "--devices {}: no replicas of stages on all of them share out a batch of {}: use a "
+        "divisor of it",
+        devices, bench.batch);
+  }
+  for (const Row& row : rows) fmt::print("{}\n", Line(row, Find(rows, "dense")));
+  bool wanted = bench.name == std::string_view(kWantedModel) && devices == kWantedDevices;
+  bool reached = !wanted || Reached(rows);
+  std::fflush(stdout);
+  return reached;
+}
+
+int Main(const Args& args) {
+  fmt::print(
+      "SIMULATED: nothing here was run. Seconds of a step, means of all devices; GiB of the "
+      "fullest "
+      "device; against dense at the right.\n"
+      "Communication: messages between stages and collectives, where nothing hides them; bubbles "
+      "are "
+      "apart. Sparse kernels:\n"
+      "as ours, and products with weights take 6 or 22 times as long (modelled, not measured "
+      "here). "
+      "More: bench/sparse.cc.\n"
+      "  {:<20} {:>4} {:>3} {:>5} {:>4} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} "
+      "{:>8}\n",
+      "", "pp", "tp", "dp", "zero", "micro", "memory", "work", "messages", "bubble", "collect.",
+      "communic.", "step", "communic.", "speed");
+  bool reached = true;
+  for (const BenchModel& bench : Models()) {
+    bool asked = std::find(args.models.begin(), args.models.end(), bench.name) != args.models.end();
+    if (!args.models.empty() && !asked) continue;
+    Model model = Analyse(BuildModel(fmt::format(
+        "{}:{}batch={}", bench.name, bench.stages ? kKernels : std::string_view(), bench.batch)));
+    std::vector<int64_t> counts = bench.devices;
+    if (!bench.all && !asked) counts.resize(1);
+    if (args.devices > 0) counts = {args.devices};
+    for (int64_t devices : counts) {
+      reached = Print(bench, model, devices, args, devices == counts.front()) && reached;
+    }
+  }
+  return reached ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace heddle
+
+int main(int argc, char** argv) {
+  heddle::Args args;
+  CLI::App app("simulated gains of pruned models on V100s of Summit");
+  std::vector<std::string> names;
+  for (const heddle::BenchModel& model : heddle::Models()) names.emplace_back(model.name);
+  app.add_option("models", args.models, "of them; all")->check(CLI::IsMember(names));
+  app.add_option("--devices", args.devices, "this count alone")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--budget", args.budget, "seconds for each plan that is searched for");
+  app.add_flag("--no-planner", args.no_planner, "without what the planner finds");
+  return heddle::ParseAndRun(app, argc, argv, [&] { return heddle::Main(args); });
+}

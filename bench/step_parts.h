@@ -1,0 +1,38 @@
+// Where a simulated step goes, as the mean of all devices.
+#pragma once
+
+#include "sim/simulate.h"
+
+namespace heddle {
+
+// Seconds; they add up to the step.
+struct StepParts {
+  double work = 0;
+  double messages = 0;     // between stages, and nothing hides them
+  double collectives = 0;  // likewise
+  double bubble = 0;       // waits for others' work
+  double step = 0;
+
+  double communication() const { return messages + collectives; }
+  double waits() const { return communication() + bubble; }
+};
+
+inline StepParts PartsOf(const SimResult& result) {
+  StepParts parts;
+  double devices = 0;
+  for (const DeviceResult& device : result.devices) {
+    auto count = static_cast<double>(device.count);
+    parts.work += count * device.compute;
+    parts.messages += count * device.exposed_messages;
+    parts.collectives += count * (device.exposed - device.exposed_messages);
+    parts.bubble += count * device.bubble;
+    devices += count;
+  }
+  for (double* seconds : {&parts.work, &parts.messages, &parts.collectives, &parts.bubble}) {
+    *seconds /= devices;
+  }
+  parts.step = result.step_seconds;
+  return parts;
+}
+
+}  // namespace heddle
