@@ -21,13 +21,13 @@
 #include "cluster/load.h"
 #include "cluster/select.h"
 #include "cluster/topology.h"
-#include "cluster/yaml.h"
 #include "fleet/curve.h"
 #include "fleet/exact.h"
 #include "fleet/random_jobs.h"
 #include "fleet/shards.h"
 #include "fleet/simulate.h"
 #include "fleet/widen.h"
+#include "fleet_tasks.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
@@ -70,53 +70,6 @@ void ComparePolicies() {
   }
 }
 
-struct Task {
-  std::string name, model;
-  int64_t samples = 0, batch = 0;
-  int64_t steps() const { return (samples + batch - 1) / batch; }
-};
-
-// WikiText-2 has 2.4 M tokens of GPT-2's vocabulary; CIFAR-10 50000 images, here at 224 x 224. One epoch each.
-std::vector<Task> GptTasks() {
-  std::vector<Task> tasks;
-  for (const char* rate : {"3e-4", "1e-4", "5e-5", "6e-5", "1e-5", "2e-5"}) {
-    for (int64_t batch : {16, 8}) {
-      tasks.push_back({fmt::format("gpt2-xl lr {} batch {}", rate, batch),
-                       fmt::format("gpt2-xl:seq=512,batch={}", batch), 2'400'000 / 512, batch});
-    }
-  }
-  return tasks;
-}
-
-std::vector<Task> VitTasks() {
-  struct Size {
-    const char* name;
-    const char* keys;
-  };
-  std::vector<Task> tasks;
-  for (const Size& size : {Size{"300M", "layers=24,hidden=1024,heads=16"},
-                           Size{"600M", "layers=32,hidden=1280,heads=16"},
-                           Size{"800M", "layers=34,hidden=1408,heads=16"},
-                           Size{"1B", "layers=42,hidden=1408,heads=16"},
-                           Size{"1.5B", "layers=48,hidden=1600,heads=16"},
-                           Size{"2B", "layers=48,hidden=1856,heads=16"}}) {
-    for (int64_t batch : {128, 256}) {
-      tasks.push_back({fmt::format("vit {} batch {}", size.name, batch),
-                       fmt::format("vit:{},classes=10,batch={}", size.keys, batch), 50'000, batch});
-    }
-  }
-  return tasks;
-}
-
-Cluster Machine(const std::string& device) {
-  return ClusterFromYaml(
-      fmt::format(
-          "nodes:\n  - {{device: {}, devices: 8, link: {{name: pcie3, bandwidth: 15.75 GB/s, "
-          "latency: 5 us}}, host_memory: 512 GiB}}\n",
-          device),
-      "bench");
-}
-
 constexpr double kReserve = 0.06;  // as in the search: contexts, libraries
 
 // A step of a model over all devices as stages, and whether it fits without moments.
@@ -154,7 +107,7 @@ double TaskParallel(std::vector<double> seconds, int64_t devices) {
   return *std::max_element(free.begin(), free.end());
 }
 
-TaskCosts CostsOf(const Task& task, const Cluster& cluster, int64_t cap) {
+TaskCosts CostsOf(const BenchTask& task, const Cluster& cluster, int64_t cap) {
   Model model = Analyse(LoadModel(task.model));
   TaskCosts out;
   out.costs = FindModelCosts(model, cluster, {.moments = 0});  // SGD, as Hydra
@@ -173,13 +126,45 @@ double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   return seconds;
 }
 
-void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, TaskCosts>& costs,
-                    const std::vector<JobWork>& jobs, const FleetDevices& devices,
-                    double makespan) {
+// What the planner finds for the tasks on 2, 4 and 8 devices. Planned with Adam's state, more than SGD has.
+std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
+                               std::map<std::string, TaskCosts>& costs, const Cluster& cluster) {
+  std::vector<JobCurve> curves;
+  for (const BenchTask& task : tasks) {
+    JobCurve& curve = costs[task.model].curve;
+    if (curve.name.empty()) {
+      curve = FindCurve(Analyse(LoadModel(task.model)), cluster,
+                        {.precision = DType::kF32, .least_devices = 2});
+      curve.name = task.model;
+    }
+    curves.push_back(curve);
+    for (CurvePoint& point : curves.back().points) {
+      point.seconds *= static_cast<double>(task.steps());
+    }
+  }
+  return curves;
+}
+
+// Jobs on several devices from some moment on, 60 s a switch.
+WideFleet Widened(const std::vector<JobWork>& jobs, const FleetDevices& devices,
+                  const std::vector<JobCurve>& curves) {
+  return WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
+}
+
+// Beside shards alone, and beside several devices per job.
+void PrintBaselines(const std::vector<BenchTask>& tasks,
+                    const std::map<std::string, TaskCosts>& costs, const std::vector<JobWork>& jobs,
+                    const std::vector<JobCurve>& curves, const FleetDevices& devices) {
+  double shards = SimulateFleet(jobs, devices, *FindPolicy("lrtf")).makespan;
+  WideFleet wide = Widened(jobs, devices, curves);
+  fmt::print(
+      "  several devices per job from {:.0f} s on: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %\n",
+      wide.from, wide.makespan, wide.bound, 100 * (wide.makespan / wide.bound - 1));
   double naive = 0, pipeline = 0;
   bool pipeline_fits = true;
   std::vector<double> alone;
   std::vector<JobWork> fitting;
+  std::vector<JobCurve> fitting_curves;
   for (size_t t = 0; t < tasks.size(); ++t) {
     const TaskCosts& at = costs.at(tasks[t].model);
     auto steps = static_cast<double>(tasks[t].steps());
@@ -189,63 +174,37 @@ void PrintBaselines(const std::vector<Task>& tasks, const std::map<std::string, 
     if (!at.alone.fits) continue;
     alone.push_back(at.alone.step * steps);
     fitting.push_back(jobs[t]);
+    fitting_curves.push_back(curves[t]);
   }
-  fmt::print("  model parallelism, in turn           {:>9.0f} s  {:.2f}x as long\n", naive,
-             naive / makespan);
-  fmt::print("  pipelined (gpipe, 4 chunks), in turn {:>9.0f} s  {:.2f}x as long{}\n", pipeline,
-             pipeline / makespan, pipeline_fits ? "" : "  (some would not fit)");
+  fmt::print("  how many times as long               seconds    shards   several\n");
+  fmt::print("    model parallelism, in turn       {:>9.0f} {:>8.2f}x {:>8.2f}x\n", naive,
+             naive / shards, naive / wide.makespan);
+  fmt::print("    gpipe with 4 chunks, in turn     {:>9.0f} {:>8.2f}x {:>8.2f}x{}\n", pipeline,
+             pipeline / shards, pipeline / wide.makespan,
+             pipeline_fits ? "" : "  (some would not fit)");
   if (alone.empty()) {
-    fmt::print("  a model per device                   none fits\n");
+    fmt::print("    a model per device               none fits\n");
     return;
   }
   double parallel = TaskParallel(alone, devices.devices);
   double same = SimulateFleet(fitting, devices, *FindPolicy("lrtf")).makespan;
   fmt::print(
-      "  a model per device, the {} that fit  {:>9.0f} s  {:.2f}x as long as these as shards "
-      "({:.0f} s)\n",
-      alone.size(), parallel, parallel / same, same);
+      "    a model per device, {:>2} that fit  {:>9.0f} {:>8.2f}x {:>8.2f}x  (beside these "
+      "alone)\n",
+      alone.size(), parallel, parallel / same,
+      parallel / Widened(fitting, devices, fitting_curves).makespan);
 }
 
-// Where devices end idle: jobs on several devices from some moment on. Planned with Adam's state, more than SGD has.
-void Widen(const std::vector<Task>& tasks, std::map<std::string, TaskCosts>& costs,
-           const std::vector<JobWork>& jobs, const FleetDevices& devices, const Cluster& cluster) {
-  double longest = BoundOf(jobs, devices.devices).longest_job;
-  std::vector<JobCurve> curves;
-  for (size_t t = 0; t < tasks.size(); ++t) {
-    JobCurve& curve = costs[tasks[t].model].curve;
-    if (curve.name.empty() && TotalSeconds(jobs[t]) > longest / 2) {
-      curve = FindCurve(Analyse(LoadModel(tasks[t].model)), cluster,
-                        {.precision = DType::kF32, .least_devices = 2});
-      curve.name = tasks[t].model;
-    }
-    curves.push_back(curve);
-    for (CurvePoint& point : curves.back().points) {
-      point.seconds *= static_cast<double>(tasks[t].steps());
-    }
-  }
-  WideFleet wide = WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
-  double naive = 0;
-  for (const JobWork& job : jobs) {
-    naive += OnADeviceEach(job, devices) * static_cast<double>(job.steps);
-  }
-  fmt::print(
-      "  several devices per job from {:.0f} s on: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; "
-      "model parallelism "
-      "{:.2f}x as long\n",
-      wide.from, wide.makespan, wide.bound, 100 * (wide.makespan / wide.bound - 1),
-      naive / wide.makespan);
-}
-
-void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::string& device) {
+void RunWorkload(const char* name, const std::vector<BenchTask>& tasks, const std::string& device) {
   Cluster cluster = Machine(device);
   const DeviceType& type = cluster.device_types.front();
   auto cap = static_cast<int64_t>(static_cast<double>(type.memory.value) * (1 - kReserve));
   std::map<std::string, TaskCosts> costs;
   std::vector<const ModelCosts*> models;
-  for (const Task& task : tasks) {
+  for (const BenchTask& task : tasks) {
     if (costs.count(task.model) == 0) costs[task.model] = CostsOf(task, cluster, cap);
   }
-  for (const Task& task : tasks) models.push_back(&costs[task.model].costs);
+  for (const BenchTask& task : tasks) models.push_back(&costs[task.model].costs);
   FleetShards shards = CutFleet(models, cap);
   fmt::print("{} on 8 x {} ({}, host at {:.2f} GB/s), fp32, SGD: ", name, type.name,
              FormatBytes(type.memory), type.host.bandwidth * 1e-9);
@@ -278,16 +237,13 @@ void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::st
         100 * (result.makespan / bound.seconds() - 1), 100 * result.utilisation());
   }
   FleetResult fleet = SimulateFleet(jobs, devices, *FindPolicy("lrtf"));
-  PrintBaselines(tasks, costs, jobs, devices, fleet.makespan);
-  if (fleet.makespan > 1.05 * BoundOf(jobs, devices.devices).work) {
-    Widen(tasks, costs, jobs, devices, cluster);
-  }
+  PrintBaselines(tasks, costs, jobs, CurvesOf(tasks, costs, cluster), devices);
   FleetDevices plain = devices;
   plain.double_buffering = false;
-  fmt::print("  without double buffering            {:>10.0f} s  {:.2f}x as long\n",
+  fmt::print("    shards without double buffering  {:>9.0f} {:>8.2f}x\n",
              SimulateFleet(jobs, plain, *FindPolicy("lrtf")).makespan,
              SimulateFleet(jobs, plain, *FindPolicy("lrtf")).makespan / fleet.makespan);
-  fmt::print("  devices ");
+  fmt::print("  shards on more devices ");
   double one = 0;
   for (int64_t count : {1, 2, 4, 8}) {
     devices.devices = count;
@@ -300,33 +256,6 @@ void RunWorkload(const char* name, const std::vector<Task>& tasks, const std::st
   std::fflush(stdout);
 }
 
-// Ten epochs of WikiText-2, or of 50000 images.
-std::vector<Task> SaturnTasks(const std::string& grid) {
-  struct Kind {
-    const char *name, *model, *grid;
-    int64_t samples;
-    std::vector<int64_t> batches;
-  };
-  const std::vector<Kind> kinds = {
-      {"gpt-2", "gpt2-xl:seq=1024", "text", 2'400'000 / 1024, {16, 32}},
-      {"gpt-j", "gpt-j-6b:seq=1024", "text", 2'400'000 / 1024, {16, 32}},
-      {"vit-g", "vit:layers=48,hidden=1664,heads=16,ffn=8192,patch=14", "image", 50'000, {64, 128}},
-      {"resnet", "resnet152", "image", 50'000, {64, 128}}};
-  std::vector<Task> tasks;
-  for (const Kind& kind : kinds) {
-    if (grid != "mixed" && grid != kind.grid) continue;
-    for (int64_t batch : kind.batches) {
-      for (const char* rate : {"1e-5", "1e-4", "3e-3"}) {
-        std::string model = kind.model;
-        model += fmt::format("{}batch={}", model.find(':') == model.npos ? ":" : ",", batch);
-        tasks.push_back({fmt::format("{} batch {} lr {}", kind.name, batch, rate), model,
-                         10 * kind.samples, batch});
-      }
-    }
-  }
-  return tasks;
-}
-
 using Curves = std::map<std::pair<std::string, std::string>, JobCurve>;  // by cluster and model
 
 void RunGrid(const std::string& grid, const std::string& cluster_name, Curves& curves) {
@@ -334,7 +263,7 @@ void RunGrid(const std::string& grid, const std::string& cluster_name, Curves& c
   SpaseProblem problem;
   problem.devices = DeviceCount(cluster);
   problem.switch_seconds = 60;
-  for (const Task& task : SaturnTasks(grid)) {
+  for (const BenchTask& task : SaturnTasks(grid)) {
     JobCurve& curve = curves[{cluster_name, task.model}];
     if (curve.name.empty()) {
       curve = FindCurve(Analyse(LoadModel(task.model)), cluster, {});
@@ -387,12 +316,38 @@ void TimeSolver() {
       CpuSeconds() - begin, solved.evaluations, 100 * (solved.makespan / SpaseBound(problem) - 1));
 }
 
+void TimeSimulation() {
+  std::vector<JobWork> jobs;
+  for (uint64_t j = 0; j < 500; ++j) {
+    JobWork job{.name = "made up", .steps = 200};
+    for (int s = 0; s < 7; ++s) {
+      job.runs.push_back({.shard = s < 4 ? s : 6 - s,
+                          .backward = s >= 3,
+                          .seconds = 1 + RandomUniform(1, j, static_cast<uint64_t>(s)),
+                          .fetch_bytes = 1'000'000'000,
+                          .evict_bytes = 500'000'000});
+    }
+    jobs.push_back(std::move(job));
+  }
+  double begin = CpuSeconds();
+  FleetResult result =
+      SimulateFleet(jobs, {.devices = 128, .host_bandwidth = 12e9}, *FindPolicy("lrtf"));
+  fmt::print(
+      "simulation: 500 made-up jobs on 128 devices, {} runs, in {:.1f} s; {:+.2f} % over the "
+      "bound\n",
+      result.runs, CpuSeconds() - begin,
+      100 * (result.makespan / BoundOf(jobs, 128).seconds() - 1));
+}
+
 int Main(const std::vector<std::string>& asked) {
   auto wants = [&](const char* part) {
     return asked.empty() || std::find(asked.begin(), asked.end(), part) != asked.end();
   };
   fmt::print("simulated; no figure here was measured on a device\n");
-  if (wants("policies")) ComparePolicies();
+  if (wants("policies")) {
+    ComparePolicies();
+    TimeSimulation();
+  }
   if (wants("hydra")) {
     for (const char* device : {"gtx-1080ti", "v100-sxm2-16gb"}) {
       RunWorkload("12 GPT-2 XL tasks", GptTasks(), device);

@@ -88,6 +88,8 @@ TEST(CliFleetTest, RefusesBadInputBeforeAnythingStarts) {
         Bad{"jobs:\n  - {model: gpt2, steps: 1}\n", "cluster: missing"},
         Bad{"cluster: dgx-v100:1\ndevices: 9\njobs:\n  - {model: gpt2, steps: 1}\n",
             "devices: 9: the cluster dgx-v100:1 has 8"},
+        Bad{"cluster: dgx-v100:2\njobs:\n  - {model: gpt2, steps: 1}\n",
+            "16 devices on several machines: shards live in the memory of one, which has 8"},
         Bad{"cluster: dgx-v100:1\njobs:\n  - {model: gpt2, steps: 1, seed: {from: 0, to: 999, "
             "steps: 1000}, lr: [1, 2]}\n",
             "at most 1000"}}) {

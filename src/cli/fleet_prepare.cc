@@ -65,12 +65,15 @@ FleetMachine MachineOf(const FleetArgs& args, const FleetSpec& spec) {
   out.memory =
       static_cast<int64_t>(static_cast<double>(out.type.memory.value) * (1 - args.reserve));
   if (!args.memory_limit.empty()) out.memory = ParseBytes("--memory-limit", args.memory_limit);
-  out.host_limit = spec.host_memory;
-  if (out.host_limit == 0) {
-    for (const Group& group : out.cluster.groups) {
-      out.host_limit = std::max(out.host_limit, group.host_memory.value);
-    }
+  GroupSpan node = NodeOf(out.cluster, DeviceId{0});
+  if (out.devices > node.count) {
+    ThrowInput(
+        "{}: {} devices on several machines: shards live in the memory of one, which has {}; "
+        "give devices: {}",
+        args.jobs, out.devices, node.count, node.count);
   }
+  out.host_limit =
+      spec.host_memory > 0 ? spec.host_memory : out.cluster.group(node.group).host_memory.value;
   return out;
 }
 
@@ -125,8 +128,8 @@ FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
     WideFleet wide = WidenFleet(works_, report.devices, policy, curves_, args_.switch_seconds);
     report.result = Combined(wide);
     report.several = {wide.from, wide.bound,
-                      SimulateFleet(works_, report.devices, policy).makespan, wide.several.pieces,
-                      curves_};
+                      SimulateFleet(works_, report.devices, policy).makespan,
+                      wide.several.pieces};
   } else {
     report.result = SimulateFleet(works_, report.devices, policy);
   }

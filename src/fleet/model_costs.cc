@@ -285,11 +285,6 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
     out.joined = JoinedUnits(program.model, out.block_ends);
     out.parameters = ParameterCosts(program, out.block_ends, compute, options.moments);
     out.run_seconds = compute.Host().total() + compute.Report().total();
-    out.gradient_slack = plan.bucket_bytes;
-    for (const ParameterCost& parameter : out.parameters) {
-      if (parameter.gradients >= plan.bucket_bytes) continue;
-      out.gradient_slack = std::max(out.gradient_slack, plan.bucket_bytes + parameter.gradients);
-    }
     out.update_bytes = LargestUpdate(memory, program.stages.size(), options.moments);
   }
   return out;

@@ -79,7 +79,7 @@ class GrowingShard {
     int64_t held = out.weights + out.state;
     int64_t most = last ? std::max(whole_.most(), whole_forward_) : again_.most();
     int64_t updating = out.gradients + costs_.cut_gradients[a] + costs_.update_bytes;
-    out.backward_peak = held + std::max(most - list.kept[a] + costs_.gradient_slack, updating);
+    out.backward_peak = held + std::max(most - list.kept[a], updating);
     out.backward_fetch = out.copied + out.state;
     if (last) {
       out.backward = run + whole_seconds_ + update_seconds_;

@@ -14,9 +14,9 @@ namespace heddle {
 
 struct FleetReport {
   struct Job {
-    std::string name;
+    std::string name = {};
     int64_t steps = 0;
-    std::vector<int> shard_ends;                 // in blocks of the model
+    std::vector<int> shard_ends = {};            // in blocks of the model
     double step_seconds = 0, total_seconds = 0;  // of compute
     double finished = 0;
     int64_t peak_bytes = 0, host_bytes = 0;
@@ -33,7 +33,6 @@ struct FleetReport {
     double bound = 0;    // no schedule of shards and plans for several devices is shorter
     double without = 0;  // makespan
     std::vector<SpasePiece> pieces;
-    std::vector<JobCurve> curves;  // per job, from its beginning to its end
   };
   std::optional<Several> several;
   double lower_bound() const { return several ? several->bound : bound.seconds(); }

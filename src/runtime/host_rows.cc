@@ -13,7 +13,7 @@ namespace heddle {
 
 namespace {
 
-at::Tensor MappedFile(at::IntArrayRef sizes, at::ScalarType type, const std::string& folder) {
+at::Tensor MappedTensor(at::IntArrayRef sizes, at::ScalarType type, const std::string& folder) {
   static std::atomic<int64_t> count = 0;
   std::string path = (std::filesystem::path(folder) /
                       fmt::format("heddle-spilled-{}-{}", getpid(), count++))
@@ -38,7 +38,7 @@ at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device devi
     for (int64_t size : sizes) bytes *= size;
     if (host.budget->left.fetch_sub(bytes) < bytes) {
       host.budget->left.fetch_add(bytes);
-      if (bytes > 0) return MappedFile(sizes, type, host.budget->folder);
+      if (bytes > 0) return MappedTensor(sizes, type, host.budget->folder);
     }
   }
   AllocationMeter::Scope counted(host.meter);
