@@ -4,7 +4,8 @@
 
 #include "cluster/load.h"
 #include "cluster/select.h"
-#include "fleet/shards.h"
+#include "fleet/job_work.h"
+#include "search/shards.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"

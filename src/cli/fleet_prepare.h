@@ -12,7 +12,7 @@
 #include "cluster/cluster.h"
 #include "fleet/curve.h"
 #include "fleet/jobs.h"
-#include "fleet/shards.h"
+#include "search/shards.h"
 #include "plan/model.h"
 #include "plan/plan.h"
 #include "report/fleet.h"

@@ -84,7 +84,7 @@ void DegreeArgs::Add(CLI::App& command) {
           "samples of each data rank in proportion, such as 3,1 for --dp 2 (default: equal)")
       ->delimiter(',');
   command
-      .add_option("--offload", offload, "what lives on the host between updates: none, optimizer")
+      .add_option("--offload", offload, "what lives on the host between its uses: none, optimizer, or all of it, in shards")
       ->capture_default_str();
   command
       .add_option("--sync", sync,

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "search/shards.h"
+
 namespace heddle {
 
 struct ShardRun {
@@ -51,5 +53,8 @@ struct FleetBound {
   double seconds() const { return longest_job > work ? longest_job : work; }
 };
 FleetBound BoundOf(const std::vector<JobWork>& jobs, int64_t devices);
+
+// Those of a model that is cut so (search/shards.h).
+JobWork WorkOf(const ModelCosts& costs, const std::vector<int>& ends);
 
 }  // namespace heddle

@@ -1,4 +1,5 @@
-#include "fleet/shards.h"
+#include "fleet/job_work.h"
+#include "search/shards.h"
 
 #include <gtest/gtest.h>
 

@@ -270,6 +270,12 @@ int64_t PayloadBytes(const Program& program, const Instruction& instruction, int
   return elements * SizeOf(LocalOf(program, transfer.from_stage, transfer.from_local).dtype);
 }
 
+int64_t HostCopyBytes(const Program& program, const DeviceProgram& run,
+                      const Instruction& instruction, int64_t device) {
+  BufferId on_host = instruction.op == Opcode::kFetch ? instruction.reads[0] : instruction.adds[0];
+  return BufferBytes(program, run.buffers[on_host.index()], device);
+}
+
 std::string ToText(const Program& program, int64_t device) {
   const DeviceProgram& run = program.RunOf(device);
   std::string text = fmt::format("device {}: {} instructions, stages {}\n", device,

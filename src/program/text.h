@@ -25,6 +25,9 @@ int64_t BufferBytes(const Program& program, const Buffer& buffer, int64_t device
 
 // Bytes that an instruction hands to the transport on a device; 0 where it hands over nothing.
 int64_t PayloadBytes(const Program& program, const Instruction& instruction, int64_t device);
+// What a Fetch or Evict copies from the host, or to it, on a device of the run: state for an update, or weights.
+int64_t HostCopyBytes(const Program& program, const DeviceProgram& run,
+                      const Instruction& instruction, int64_t device);
 
 // The list of a device, one line per instruction. The program must be sound (verify.h).
 std::string ToText(const Program& program, int64_t device);

@@ -79,6 +79,10 @@ std::string DescribePlan(const Plan& plan) {
   if (plan.chunks > 1) text += fmt::format(" of {} stages a device", plan.chunks);
   if (plan.zero.level > 0) text += fmt::format(", ZeRO {}", plan.zero.level);
   if (plan.offload == Offload::kOptimizer) text += ", optimizer on the host";
+  if (plan.offload == Offload::kAll) {
+    text += ", weights and optimizer on the host in shards:";
+    for (const Stage& stage : plan.stages) text += fmt::format(" {}", ShardCount(stage));
+  }
   std::string_view precision = PrecisionName(plan.precision.compute, plan.precision.products);
   if (precision != "f32") text += fmt::format(", {}", precision);
   std::string recompute = RecomputeName(plan);

@@ -491,7 +491,7 @@ StateBytes GroupStore::Memory() const {
   for (const Slot& slot : slots_) index.push_back(slot.index);
   StateBytes bytes;
   bytes.weights = StorageBytes({flat_, shard_}, on);
-  if (group_.trained) {
+  if (group_.trained && !rows_) {  // else they are on the host
     bytes.master = same_ ? 0 : StorageBytes({master_}, on);
     bytes.moments = StorageBytes(moments, on);
   }

@@ -11,6 +11,7 @@
 #include "search/parallel.h"
 #include "search/problem.h"
 #include "search/searchers.h"
+#include "search/spilled.h"
 
 namespace heddle {
 namespace {
@@ -69,6 +70,7 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, const E
 int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
   const Precision& precision = plan.precision;
+  if (plan.offload == Offload::kAll) return 0;  // a shard of them, at a time
   double state = 2 * size(precision.moments);
   if (precision.master != precision.compute) state += size(precision.master);
   if (plan.offload == Offload::kOptimizer) state = 0;
@@ -266,6 +268,12 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   auto begin = std::chrono::steady_clock::now();
   SearchResult out;
   out.memory_limit = MemoryLimit(problem);
+  if (problem.fixed.offload == Offload::kAll) {
+    JudgeAll(problem, SpilledPlans(problem, &out.proposals.least_bytes), {}, out);
+    out.proposals.considered = out.judged.size();
+    out.seconds = Since(begin);
+    return out;
+  }
   out.proposals = searcher.propose(problem);
   bool over = problem.Over();
   std::vector<Proposal> plans = std::move(out.proposals.plans);
@@ -305,6 +313,9 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   JudgeAll(problem, std::move(context), {}, out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   if (problem.judged != 1) JudgeAll(problem, FactoredPlans(problem, out.judged), {}, out);
+  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  double least = 0;  // that of other plans is said
+  if (!out.feasible()) JudgeAll(problem, SpilledPlans(problem, &least), {}, out);
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;

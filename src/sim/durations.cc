@@ -75,7 +75,7 @@ class Pricer {
       case Opcode::kFetch:
       case Opcode::kEvict:
         cost.terms = compute_.HostCopy(static_cast<double>(
-            BufferBytes(program_, {HostKindOf(at), at.stage, at.index}, device_)));
+            HostCopyBytes(program_, program_.RunOf(device_), at, device_)));
         break;
       case Opcode::kReport:
         cost.terms = compute_.Report();
@@ -138,13 +138,6 @@ class Pricer {
       double kept = static_cast<double>(KeptElements(on, slot, position));
       cost.terms += compute_.Traffic(dense + kept * (size + 4));
     }
-  }
-
-  // What is copied: state for the update, which is added to where it goes, or weights.
-  BufferKind HostKindOf(const Instruction& at) const {
-    const std::vector<Buffer>& buffers = program_.RunOf(device_).buffers;
-    BufferId on_host = at.op == Opcode::kFetch ? at.reads[0] : at.adds[0];
-    return buffers[on_host.index()].kind;
   }
 
   double ShardElements(const Instruction& at) const {

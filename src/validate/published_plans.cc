@@ -29,6 +29,10 @@ std::string DegreesInWords(const Plan& plan) {
   if (plan.chunks > 1) text += fmt::format(" of {} chunks", plan.chunks);
   text += fmt::format(", ZeRO {}", plan.zero.level);
   if (plan.offload == Offload::kOptimizer) text += ", optimizer on the host";
+  if (plan.offload == Offload::kAll) {
+    text += ", weights and optimizer on the host in shards:";
+    for (const Stage& stage : plan.stages) text += fmt::format(" {}", ShardCount(stage));
+  }
   // Of layers: the most thorough.
   RecomputePolicy most = RecomputePolicy::kNone;
   bool mixed = false;

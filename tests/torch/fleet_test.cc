@@ -6,7 +6,7 @@
 #include "../known_models.h"
 #include "cluster/load.h"
 #include "fleet/dispatch.h"
-#include "fleet/shards.h"
+#include "search/shards.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "plan/verify.h"

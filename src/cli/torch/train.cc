@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"
+#include "cli/quantity_args.h"
 #include "cli/torch/devices.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
@@ -124,6 +125,8 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
     // Ranks that are threads share this process's first device and those after it.
     options.device =
         ChooseDevice(args.device, mode == RankMode::kHere ? host.rank() : launch.local_rank);
+    if (!args.memory_limit.empty() && !options.device.is_cpu())
+      LimitMemory(options.device, ParseBytes("--memory-limit", args.memory_limit));
     std::unique_ptr<Transport> nccl;
     if (args.ranks.transport == "nccl") {
       nccl = MakeNcclTransport(
@@ -280,6 +283,11 @@ void AddTrain(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--eager", args->eager,
                     "on CUDA: every step instruction by instruction, not captured as a graph");
+  command->add_option("--memory-limit", args->memory_limit,
+                      "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
+                      "device takes no more");
+  command->add_flag("--no-double-buffering", args->no_double_buffering,
+                    "with --offload all: fetch a shard when the one before has ended");
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))

@@ -59,6 +59,7 @@ Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& clus
   search.budget = 1e6;
   search.profile = args.profile;
   search.mask = args.mask;
+  search.memory_limit = args.memory_limit;
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
@@ -78,7 +79,8 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
       args.cluster.empty() ? ClusterHere(args.device, devices) : LoadCluster(args.cluster);
   bool several = args.np > 1 || (args.np == 0 && DeviceCount(loaded) > 1);
   bool expert = given || !args.degrees.FirstOfExpert().empty();
-  if (several && !expert) return SearchedPlan(args, model, loaded);
+  bool spilled = args.degrees.Fixed().offload == Offload::kAll;  // shards are for the search to cut
+  if ((several && !expert) || spilled) return SearchedPlan(args, model, loaded);
   Degrees degrees = args.degrees.Resolve(model, loaded);
   if (args.np > 0 && DevicesOf(degrees) != args.np) {
     ThrowInput("--np {}: dp {} x tp {} x pp {} x cp {} is {} devices", args.np, degrees.dp,
@@ -116,6 +118,7 @@ void LoadPlanOrModel(const TrainArgs& args, const Membership* member, PreparedRu
     *prepared.model = Analyse(args.model.Load());
     if (member == nullptr) prepared.plan = PlanByDegrees(args, *prepared.model);
   }
+  if (args.no_double_buffering) prepared.plan.prefetch = 0;
   if (member != nullptr) {
     std::string file = *member / kPlanFile;
     prepared.plan = FromJson(ParseJson(ReadFile(file, kMaxJsonBytes), file), *prepared.model, file);

@@ -26,13 +26,13 @@ struct TrainArgs {
   DegreeArgs degrees;
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
-  std::string plan_model, cluster, data, weights, mask, reference, trace;
+  std::string plan_model, cluster, data, weights, mask, reference, trace, memory_limit;
   std::string eval_data;   // empty: nothing is held out
   int64_t eval_every = 0;  // 0: as suits the number of steps
   int64_t eval_steps = 10;
   const CLI::Option *eval_every_given = nullptr, *eval_steps_given = nullptr;
   std::string init = "file", device = "cpu";
-  bool eager = false, kernels = false;
+  bool eager = false, kernels = false, no_double_buffering = false;
   MetricsOptions metrics;
   RankOptions ranks;
   CheckpointArgs checkpoint;

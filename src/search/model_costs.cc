@@ -1,4 +1,4 @@
-#include "fleet/model_costs.h"
+#include "search/model_costs.h"
 
 #include <algorithm>
 #include <set>

@@ -12,8 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "fleet/job_work.h"
-#include "fleet/model_costs.h"
+#include "search/model_costs.h"
 
 namespace heddle {
 
@@ -50,8 +49,5 @@ struct FleetShards {
   int64_t needed = 0;  // bytes of memory with which its largest unit would fit
 };
 FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memory);
-
-// The runs of a step.
-JobWork WorkOf(const ModelCosts& costs, const std::vector<int>& ends);
 
 }  // namespace heddle

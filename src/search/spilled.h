@@ -1,0 +1,19 @@
+// Plans whose weights live on the host and visit the device shard by shard (Offload::kAll): for models that fit no other
+// way.
+//
+// One stage, data parallel over all devices. Shards are cut for what memory there is (shards.h), beside room for the next
+// one's weights and state; the plan is lowered and simulated, and where it takes more than there is, cut again for as much
+// less. The last shard keeps what its backward needs, the others recompute.
+#pragma once
+
+#include <vector>
+
+#include "search/searcher.h"
+
+namespace heddle {
+
+// Judged. Nothing where degrees that are fixed, the devices or the precision do not allow it, or nothing can be cut so
+// that it fits; `least` are the bytes then that a device would need, where that is known.
+std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least);
+
+}  // namespace heddle
