@@ -95,6 +95,9 @@ class Executor {
   // optimizer needs.
   void Restore(CheckpointReader& from);
 
+  // What was copied from the host and to it since construction.
+  const HostTraffic& host_traffic() const { return *host_.traffic; }
+
   // What the model's state takes on this device, and took in gradients at most.
   StateBytes StateMemory() const;
 

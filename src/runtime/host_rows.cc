@@ -48,7 +48,7 @@ at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device devi
 }
 
 HostRows::HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide& host)
-    : device_(device), copies_(host.copies) {
+    : device_(device), copies_(host.copies), traffic_(host.traffic) {
   host_ = NewOnHost({rows, elements}, at::kFloat, device, host);
   host_.zero_();
 }
@@ -58,6 +58,7 @@ void HostRows::Fetch() {
   StreamScope copying(copies_);
   there_ = at::empty(host_.sizes(), host_.options().device(device_).pinned_memory(false));
   there_.copy_(host_, /*non_blocking=*/true);
+  traffic_->fetched += static_cast<int64_t>(host_.nbytes());
 }
 
 at::Tensor HostRows::Arrived() {
@@ -71,6 +72,7 @@ void HostRows::Evict() {
   if (copies_) OrderStreams(CurrentStream(device_), *copies_);
   StreamScope copying(copies_);
   host_.copy_(there_, /*non_blocking=*/true);
+  traffic_->evicted += static_cast<int64_t>(host_.nbytes());
   there_.reset();
 }
 

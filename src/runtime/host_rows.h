@@ -17,6 +17,7 @@
 #include <c10/core/Stream.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -30,12 +31,18 @@ struct HostBudget {
   std::string folder;
 };
 
+// Bytes that were copied from the host and to it. Any thread.
+struct HostTraffic {
+  std::atomic<int64_t> fetched = 0, evicted = 0;
+};
+
 // Where what is offloaded goes: the stream of its copies, where the device has streams, who counts its bytes, and what
 // there may be of them.
 struct HostSide {
   std::optional<c10::Stream> copies;
   AllocationMeter meter;
   HostBudget* budget = nullptr;  // null: no limit
+  std::shared_ptr<HostTraffic> traffic = std::make_shared<HostTraffic>();
 };
 
 // Memory of the host for what is on a device, pinned where that is another than the CPU; a file that is mapped, and gone
@@ -57,6 +64,7 @@ class HostRows {
   at::Tensor host_, there_;
   at::Device device_;
   std::optional<c10::Stream> copies_;
+  std::shared_ptr<HostTraffic> traffic_;
 };
 
 // A copy in the memory of the host that is not for long, whatever the budget, and one on the device. They are made on the

@@ -130,13 +130,15 @@ void GroupStore::FetchWeights() {
   StreamScope copying(host_.copies);
   ResizeStorage(flat_, flat_elements_);
   at::Tensor flat = flat_.variable_data();
+  host_.traffic->fetched += static_cast<int64_t>(host_weights_.nbytes());
   if (!pruned_) {
     flat.copy_(host_weights_, /*non_blocking=*/true);
     return;
   }
   for (size_t s = 0; s < slots_.size(); ++s) {
-    if (host_index_[s].defined())
-      slots_[s].index = host_index_[s].to(flat.device(), /*non_blocking=*/true, /*copy=*/true);
+    if (!host_index_[s].defined()) continue;
+    host_.traffic->fetched += static_cast<int64_t>(host_index_[s].nbytes());
+    slots_[s].index = host_index_[s].to(flat.device(), /*non_blocking=*/true, /*copy=*/true);
   }
   at::Tensor kept = at::empty(host_weights_.sizes(), flat.options());
   kept.copy_(host_weights_, /*non_blocking=*/true);
@@ -153,6 +155,7 @@ void GroupStore::EvictWeights() {
   StreamScope copying(host_.copies);
   at::NoGradGuard no_grad;
   at::Tensor flat = flat_.detach();
+  host_.traffic->evicted += static_cast<int64_t>(host_weights_.nbytes());
   if (!pruned_) {
     host_weights_.copy_(flat, /*non_blocking=*/true);
     return;

@@ -166,6 +166,9 @@ void Measure(Executor& executor, Transport& transport, GroupHandle all, const Tr
   // One and the same step on all devices: the first one's.
   int64_t median = transport.rank() == 0 ? static_cast<int64_t>(MedianStep(summary.steps)) : -1;
   summary.median_step = static_cast<size_t>(Largest(transport, all, median));
+  auto steps_run = static_cast<int64_t>(summary.steps.size());
+  summary.fetched_bytes = executor.host_traffic().fetched / steps_run;
+  summary.evicted_bytes = executor.host_traffic().evicted / steps_run;
   DeviceMeasurement mine;
   const std::vector<double>& seconds = summary.steps[summary.median_step].kind_seconds;
   std::copy(seconds.begin(), seconds.end(), mine.kind_seconds.begin());

@@ -84,6 +84,8 @@ struct TrainSummary {
   int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
   int64_t reserved_bytes = 0;      // on CUDA: what the allocator took for them
   StateBytes state;                // of the model, on the device that held most of it
+  // Of a step, on this device: copied from the host and to it.
+  int64_t fetched_bytes = 0, evicted_bytes = 0;
   int64_t peak_process_bytes = 0;  // resident, of the process that used most; its ranks may be many
   Trace trace;                     // of all devices; on the first one only
   int64_t saves = 0, save_every = 0;  // checkpoints, and steps from one to the next

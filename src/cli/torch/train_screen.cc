@@ -11,7 +11,6 @@
 #include "cli/commands.h"
 #include "cli/torch/kernel_table.h"
 #include "cli/torch/supervise.h"
-#include "program/text.h"
 #include "report/chrome_trace.h"
 #include "report/curve.h"
 
@@ -210,14 +209,8 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   json["peak_rss_bytes"] = summary.peak_process_bytes;
   AddPrediction(json, prediction_, summary);
   if (options_.plan.offload != Offload::kNone) {
-    int64_t fetched = 0, evicted = 0;  // of a step, by the first device
-    const DeviceProgram& run = options_.program.RunOf(0);
-    for (const Instruction& at : run.instructions) {
-      if (at.op == Opcode::kFetch) fetched += HostCopyBytes(options_.program, run, at, 0);
-      if (at.op == Opcode::kEvict) evicted += HostCopyBytes(options_.program, run, at, 0);
-    }
-    json["fetched_bytes"] = fetched;
-    json["evicted_bytes"] = evicted;
+    json["fetched_bytes"] = summary.fetched_bytes;
+    json["evicted_bytes"] = summary.evicted_bytes;
   }
   json["tokens_per_second"] = size_.tokens / seconds;
   json["ranks"] = size_.devices;

@@ -40,6 +40,7 @@ void ResetPeakMemory(at::Device device) {
 }
 
 void LimitMemory(at::Device device, int64_t bytes) {
+  at::empty({1}, at::TensorOptions().device(device));  // the allocator must be there
   auto all = static_cast<double>(
       at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
   c10::cuda::CUDACachingAllocator::setMemoryFraction(
