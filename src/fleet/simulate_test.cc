@@ -74,7 +74,7 @@ TEST(FleetSimulateTest, JobsChangeRarelyWhereCopiesAreLong) {
   // would take some 16 s a step.
   std::vector<JobWork> jobs = {ChainJob(1, 400, 800), ChainJob(1, 400, 800)};
   FleetResult result = SimulateFleet(jobs, {.devices = 1, .host_bandwidth = 100}, Lrtf());
-  EXPECT_LT(result.makespan, 1.3 * 800);
+  EXPECT_LT(result.makespan, 1.5 * 800);
   // Three on two devices have to change, and lose something by it.
   jobs.push_back(ChainJob(1, 400, 800));
   FleetResult three = SimulateFleet(jobs, {.devices = 2, .host_bandwidth = 100}, Lrtf());
