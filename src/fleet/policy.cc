@@ -1,16 +1,21 @@
 #include "fleet/policy.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
 namespace heddle {
 namespace {
 
-// Hydra's Sharded-LRTF. With runs short beside jobs it ends all jobs that could last longest at about one time.
-bool LongerRemaining(const JobState& a, const JobState& b) {
-  return a.remaining_seconds > b.remaining_seconds;
+// Hydra's Sharded-LRTF: with runs short beside jobs it ends all jobs that could last longest at about one time. Where a
+// change of jobs makes the device wait by e, it is made when the other has d longer to go than the own, and not again
+// before that much has been done: of the time r that is left a part of e/d is lost, and d at the end, where jobs are uneven
+// by that. Least together is lost at d = sqrt(r e).
+double LrtfKey(const JobState& job) {
+  return job.remaining_seconds - std::sqrt(job.remaining_seconds * job.exposed_seconds);
 }
+bool LongerRemaining(const JobState& a, const JobState& b) { return LrtfKey(a) > LrtfKey(b); }
 
 bool LongerTotal(const JobState& a, const JobState& b) { return a.total_seconds > b.total_seconds; }
 

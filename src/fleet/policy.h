@@ -26,6 +26,8 @@ struct JobState {
   int64_t priority = 0;
   double total_seconds = 0;      // of compute, from its first step to its last
   double remaining_seconds = 0;  // of these, what is left
+  // How much longer the device would wait for its shard than for that of the job it has.
+  double exposed_seconds = 0;
   int64_t last_turn = 0;  // a count of turns given to all jobs, when it had its last; 0: none yet
   bool here = false;      // the device that asks ran it last
 };

@@ -121,9 +121,35 @@ class FleetSimulation {
       if (own && at.step + 1 == at.work->steps && at.run + 1 == at.work->runs.size()) continue;
       if (!own && (at.running || (at.promised >= 0) != promised)) continue;
       candidates_.push_back(StateOf(j, d, own));
+      if (behind) candidates_.back().exposed_seconds = ExposedSeconds(d, j);
     }
     if (candidates_.empty()) return -1;
+    if (behind) CompareToOwn(device(d).job);
     return candidates_[ChooseJob(policy_, candidates_)].job;
+  }
+
+  // How long a device would wait for the next run of a job after what it runs now.
+  double ExposedSeconds(int d, int j) {
+    const LiveDevice& on = device(d);
+    const LiveJob& at = job(j);
+    bool own = on.job == j;
+    const ShardRun& run = own ? at.work->runs[(at.run + 1) % at.work->runs.size()] : at.next();
+    bool stays = own && run.shard == at.next().shard;
+    int64_t bytes = (stays ? 0 : run.fetch_bytes) + (own ? 0 : run.boundary_in);
+    // What runs now is written back after it, and that holds up the copy after the next.
+    int64_t left = stays ? 0 : job(on.job).next().evict_bytes;
+    return std::max(0.0, on.copy_free + CopySeconds(bytes) + CopySeconds(left) - on.end);
+  }
+
+  // What devices wait in any case is nothing to choose by.
+  void CompareToOwn(int own) {
+    double least = 0;
+    for (const JobState& at : candidates_) {
+      if (at.job == own) least = at.exposed_seconds;
+    }
+    for (JobState& at : candidates_) {
+      at.exposed_seconds = std::max(0.0, at.exposed_seconds - least);
+    }
   }
 
   // Brings in the next run of job j, behind what device d runs if it runs something.

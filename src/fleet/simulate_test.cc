@@ -69,6 +69,18 @@ TEST(FleetSimulateTest, BoundariesStayOnTheDevice) {
   EXPECT_GT(two.evicted, 10 * 400);
 }
 
+TEST(FleetSimulateTest, JobsChangeRarelyWhereCopiesAreLong) {
+  // Two jobs that each fit a device whole, a second a step, eight seconds in and as many out. Alternating step by step
+  // would take some 16 s a step.
+  std::vector<JobWork> jobs = {ChainJob(1, 400, 800), ChainJob(1, 400, 800)};
+  FleetResult result = SimulateFleet(jobs, {.devices = 1, .host_bandwidth = 100}, Lrtf());
+  EXPECT_LT(result.makespan, 1.5 * 800);
+  // Three on two devices have to change, and lose something by it.
+  jobs.push_back(ChainJob(1, 400, 800));
+  FleetResult three = SimulateFleet(jobs, {.devices = 2, .host_bandwidth = 100}, Lrtf());
+  EXPECT_LT(three.makespan, 1.5 * 600);
+}
+
 TEST(FleetSimulateTest, HigherPriorityFirst) {
   std::vector<JobWork> jobs = {ChainJob(2, 10), ChainJob(2, 10)};
   jobs[1].priority = 1;
