@@ -43,6 +43,16 @@ void OrderStreams(const c10::Stream& first, const c10::Stream& then) {
   passed.block(then);
 }
 
+void StreamMark::Set(const std::optional<c10::Stream>& stream) {
+  if (!stream) return;
+  passed_ = std::make_shared<c10::Event>(stream->device_type());
+  passed_->record(*stream);
+}
+
+void StreamMark::Wait(at::Device device) const {
+  if (passed_) passed_->block(CurrentStream(device));
+}
+
 StreamScope::StreamScope(const std::optional<c10::Stream>& stream) {
   if (!stream) return;
   c10::impl::VirtualGuardImpl guard(stream->device_type());

@@ -30,6 +30,16 @@ c10::Stream CurrentStream(at::Device device);
 // What `then` is given from now on waits for what `first` was given so far.
 void OrderStreams(const c10::Stream& first, const c10::Stream& then);
 
+// A point that a stream passes, for others to wait for; none on the CPU, where nobody waits.
+class StreamMark {
+ public:
+  void Set(const std::optional<c10::Stream>& stream);  // behind all that it was given so far
+  void Wait(at::Device device) const;                  // the current stream of the device does
+
+ private:
+  std::shared_ptr<c10::Event> passed_;
+};
+
 // While it lives, what this thread starts goes to the stream, where there is one.
 class StreamScope {
  public:

@@ -59,11 +59,12 @@ void HostRows::Fetch() {
   there_ = at::empty(host_.sizes(), host_.options().device(device_).pinned_memory(false));
   there_.copy_(host_, /*non_blocking=*/true);
   traffic_->fetched += static_cast<int64_t>(host_.nbytes());
+  arrived_.Set(copies_);
 }
 
 at::Tensor HostRows::Arrived() {
   HEDDLE_CHECK(there_.defined(), "what is to be used was not fetched");
-  if (copies_) OrderStreams(*copies_, CurrentStream(device_));
+  arrived_.Wait(device_);  // not for what was fetched after it
   return there_;
 }
 

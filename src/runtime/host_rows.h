@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 
+#include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
 
 namespace heddle {
@@ -65,6 +66,7 @@ class HostRows {
   at::Device device_;
   std::optional<c10::Stream> copies_;
   std::shared_ptr<HostTraffic> traffic_;
+  StreamMark arrived_;
 };
 
 // A copy in the memory of the host that is not for long, whatever the budget, and one on the device. They are made on the

@@ -133,7 +133,7 @@ void GroupStore::FetchWeights() {
   host_.traffic->fetched += static_cast<int64_t>(host_weights_.nbytes());
   if (!pruned_) {
     flat.copy_(host_weights_, /*non_blocking=*/true);
-    return;
+    return arrived_.Set(host_.copies);
   }
   for (size_t s = 0; s < slots_.size(); ++s) {
     if (!host_index_[s].defined()) continue;
@@ -144,11 +144,10 @@ void GroupStore::FetchWeights() {
   kept.copy_(host_weights_, /*non_blocking=*/true);
   flat.zero_();
   Expand(kept);
+  arrived_.Set(host_.copies);
 }
 
-void GroupStore::WeightsArrived() {
-  if (host_.copies) OrderStreams(*host_.copies, CurrentStream(flat_.device()));
-}
+void GroupStore::WeightsArrived() { arrived_.Wait(flat_.device()); }
 
 void GroupStore::EvictWeights() {
   if (host_.copies) OrderStreams(CurrentStream(flat_.device()), *host_.copies);

@@ -167,6 +167,7 @@ class GroupStore {
   // Spilled: the weights that are kept, and of pruned ones the index of each slot.
   at::Tensor host_weights_;
   std::vector<at::Tensor> host_index_;
+  StreamMark arrived_;    // the weights that were fetched last
   bool at_hand_ = false;  // fetched, and sent away with the rest
   bool weights_here_ = true, gradients_here_ = true;
 };

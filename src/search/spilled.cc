@@ -64,11 +64,11 @@ std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) 
   } catch (const InputError&) {
     return {};  // its batch cannot be divided
   }
-  int64_t limit = MemoryLimit(problem), memory = limit;
+  int64_t limit = MemoryLimit(problem), memory = limit, reserved = 0;  // the least so far
   for (int tries = 0; tries < kTries && memory > 0 && !problem.Over(); ++tries) {
     FleetShards shards = CutFleet({&costs}, memory);
     if (!shards.feasible) {
-      *least = static_cast<double>(shards.needed + limit - memory);
+      *least = static_cast<double>(reserved > 0 ? reserved : shards.needed);
       return {};
     }
     auto judged = std::make_shared<JudgedPlan>(
@@ -79,6 +79,8 @@ std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) 
       proposal.judged = judged;
       return {proposal};
     }
+    reserved = reserved == 0 ? judged->reserved() : std::min(reserved, judged->reserved());
+    *least = static_cast<double>(reserved);
     double share = static_cast<double>(limit) / static_cast<double>(judged->reserved());
     memory = static_cast<int64_t>(static_cast<double>(memory) * std::clamp(share, 0.7, 0.97));
   }
