@@ -121,7 +121,12 @@ class Dispatcher : DispatchControl {
       if ((at.place != Place::kAway && !here) || (at.paused && also != j)) continue;
       double all = std::accumulate(at.seconds.begin(), at.seconds.end(), 0.0) *
                    static_cast<double>(at.in.steps);
-      candidates.push_back({j, at.in.priority, all, Remaining(at), at.last_turn, here});
+      candidates.push_back({.job = j,
+                            .priority = at.in.priority,
+                            .total_seconds = all,
+                            .remaining_seconds = Remaining(at),
+                            .last_turn = at.last_turn,
+                            .here = here});
     }
     return candidates.empty() ? kNone : candidates[ChooseJob(policy_, candidates)].job;
   }
