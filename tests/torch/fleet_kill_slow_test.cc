@@ -17,14 +17,15 @@ TEST(FleetKill, TwentyTimes) {
   TempFolder folder;
   std::string jobs = folder / "jobs.yaml";
   std::ofstream(jobs) << "cluster: local:2\njobs:\n  - name: gpt\n    model: "
-                         "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=256,batch=8\n    steps: 60\n"
+                         "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=256,batch=8\n    steps: 300\n"
                          "    lr: [0.001, 0.003]\n    optimizer: [adamw, momentum]\n";
   std::string common = "fleet " + jobs + " --memory-limit 4MiB --threads 1 --json";
   RunOutput whole = RunHeddle(common);
   ASSERT_EQ(whole.status, 0) << whole.err;
   std::string saved = common + " --every 3 --checkpoint " + folder / "saved";
   std::mt19937 random(3);
-  for (int kill_at = 0; kill_at < 20; ++kill_at) {
+  int killed = 0;  // at work, not after it had ended
+  for (int tries = 0; tries < 20; ++tries) {
     pid_t child = fork();
     if (child == 0) {
       std::string command = std::string("exec ") + HEDDLE_BINARY + " " + saved + " >/dev/null 2>&1";
@@ -36,7 +37,9 @@ TEST(FleetKill, TwentyTimes) {
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);
+    killed += WIFSIGNALED(status) ? 1 : 0;
   }
+  EXPECT_EQ(killed, 20) << "the jobs are too short";
   RunOutput last = RunHeddle(saved);
   ASSERT_EQ(last.status, 0) << last.err;
   Json expected = ParseJson(whole.out, "")["jobs"], got = ParseJson(last.out, "")["jobs"];
