@@ -7,7 +7,6 @@
 namespace heddle {
 namespace {
 
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 RunOutput Fleet(const std::string& yaml, const std::string& arguments = "--simulate") {
@@ -110,7 +109,7 @@ TEST(CliFleetTest, SaysWhatIsMissing) {
       "cluster: dgx-v100:1\nhost_memory: 1 GiB\njobs:\n  - {model: gpt2-xl, batch: 2, steps: 1}\n");
   EXPECT_EQ(host.status, 3);
   EXPECT_THAT(host.err, HasSubstr("of host memory, there is 1.00 GiB"));
-  EXPECT_THAT(host.err, EndsWith("too little\n"));
+  EXPECT_THAT(host.err, HasSubstr("too little"));
 }
 
 }  // namespace

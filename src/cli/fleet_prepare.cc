@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -17,9 +18,12 @@
 #include "ops/rebatch.h"
 #include "plan/expert.h"
 #include "plan/verify.h"
+#include "program/lower.h"
 
 namespace heddle {
 namespace {
+
+constexpr int kCuts = 12;
 
 Model LoadJobModel(const std::string& file, const JobSpec& job) {
   try {
@@ -150,6 +154,17 @@ FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
   return report;
 }
 
+// Of any visit of any job, with nothing but what it touches.
+int64_t PreparedFleet::MostOfAll() const {
+  int64_t most = 0;
+  std::set<const ModelKind*> seen;
+  for (size_t j = 0; j < of_job_.size(); ++j) {
+    if (!seen.insert(of_job_[j]).second) continue;
+    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)))) most = std::max(most, peak);
+  }
+  return most;
+}
+
 std::vector<int> PreparedFleet::BlockEnds(size_t job) const {
   std::vector<int> ends;
   for (int end : shards_.ends[job])
@@ -197,7 +212,17 @@ void PreparedFleet::FindCurves(Phases& phases) {
 void PreparedFleet::Cut() {
   std::vector<const ModelCosts*> models;
   for (const ModelKind* kind : of_job_) models.push_back(&kind->costs);
-  shards_ = CutFleet(models, machine_.memory);
+  // What shards are priced at is looked at again in the programs that run: where these take more, there is less for shards.
+  int64_t memory = machine_.memory;
+  for (int tries = 0; tries < kCuts; ++tries) {
+    shards_ = CutFleet(models, memory);
+    if (!shards_.feasible) break;
+    int64_t more = MostOfAll() + shards_.buffer - machine_.memory;
+    if (more <= 0) break;
+    memory -= std::max(more, memory / 64);
+    shards_.feasible = false;
+    shards_.needed = machine_.memory + more;
+  }
   if (!shards_.feasible) {
     throw Infeasible(fmt::format(
         "job '{}' fits no device: its largest part and the buffer for the next need {}, a {} has "

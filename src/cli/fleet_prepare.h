@@ -74,6 +74,7 @@ class PreparedFleet {
   void FindCurves(Phases& phases);
   void Cut();
   std::vector<int> BlockEnds(size_t job) const;
+  int64_t MostOfAll() const;
 
   const FleetArgs& args_;
   const FleetSpec& spec_;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "base/check.h"
+#include "program/text.h"
+#include "sim/memory.h"
 
 namespace heddle {
 namespace {
@@ -244,6 +247,35 @@ FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memor
     }
   }
   return best;
+}
+
+std::vector<int64_t> ShardPeaks(const Program& program) {
+  const DeviceProgram& run = program.RunOf(0);
+  std::vector<std::set<int>> touched(run.buffers.size());  // visits
+  for (const Instruction& at : run.instructions) {
+    for (const auto* list : {&at.reads, &at.adds, &at.writes}) {
+      for (BufferId id : *list) {
+        if (id.valid()) touched[id.index()].insert(at.visit);
+      }
+    }
+  }
+  std::vector<int64_t> away(run.visits.size(), 0);
+  for (size_t b = 0; b < run.buffers.size(); ++b) {
+    const Buffer& buffer = run.buffers[b];
+    if (buffer.kind != BufferKind::kLocal || buffer.microbatch < 0 || touched[b].empty()) continue;
+    for (int v = *touched[b].begin() + 1; v < *touched[b].rbegin(); ++v) {
+      if (touched[b].count(v) == 0) away[static_cast<size_t>(v)] += BufferBytes(program, buffer, 0);
+    }
+  }
+  MemoryTimeline timeline = Replay(MemoryModel(program), 0);
+  std::vector<int64_t> peaks;
+  for (size_t i = 0; i < run.instructions.size(); ++i) {
+    auto visit = static_cast<size_t>(run.instructions[i].visit);
+    auto shard = static_cast<size_t>(run.visits[visit].shard);
+    if (shard >= peaks.size()) peaks.resize(shard + 1, 0);
+    peaks[shard] = std::max(peaks[shard], timeline.during[i] - away[visit]);
+  }
+  return peaks;
 }
 
 }  // namespace heddle

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "program/program.h"
 #include "search/model_costs.h"
 
 namespace heddle {
@@ -49,5 +50,9 @@ struct FleetShards {
   int64_t needed = 0;  // bytes of memory with which its largest unit would fit
 };
 FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memory);
+
+// The most that a job in shards has on its device while it visits each, by the list it runs (Offload::kAll, one device): what
+// shards are priced at leaves out what an update of a whole shard takes. Values that a visit does not touch are away.
+std::vector<int64_t> ShardPeaks(const Program& program);
 
 }  // namespace heddle
