@@ -135,7 +135,8 @@ std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
     JobCurve& curve = costs[task.model].curve;
     if (curve.name.empty()) {
       curve = FindCurve(Analyse(LoadModel(task.model)), cluster,
-                        {.precision = DType::kF32, .least_devices = 2});
+                        {.precision = DType::kF32, .least_devices = 2})
+                  .curve;
       curve.name = task.model;
     }
     curves.push_back(curve);
@@ -267,7 +268,7 @@ void RunGrid(const std::string& grid, const std::string& cluster_name, Curves& c
   for (const BenchTask& task : SaturnTasks(grid)) {
     JobCurve& curve = curves[{cluster_name, task.model}];
     if (curve.name.empty()) {
-      curve = FindCurve(Analyse(LoadModel(task.model)), cluster, {});
+      curve = FindCurve(Analyse(LoadModel(task.model)), cluster, {}).curve;
       curve.name = task.model;
       fmt::print("  {:<58}", task.model);
       for (const CurvePoint& point : curve.points) {

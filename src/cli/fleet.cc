@@ -59,8 +59,13 @@ void AddFleet(CLI::App& app) {
                    "part of a device's memory that is left to contexts and libraries")
       ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
-  command->add_flag("--several", args->several,
-                    "give jobs several devices where that pays, by plans for 2, 4, ... of them");
+  // Not a flag of an optional: that would be given as false where it is not.
+  command->add_flag_callback(
+      "--several", [args] { args->several = true; },
+      "give jobs several devices where that pays, by plans for 2, 4, ... of them (default: where "
+      "there are fewer jobs than devices)");
+  command->add_flag_callback(
+      "--no-several", [args] { args->several = false; }, "a job has one device at a time");
   command
       ->add_option("--switch", args->switch_seconds,
                    "seconds that a job loses when its devices change")

@@ -111,7 +111,15 @@ PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec, const
     of_job_.push_back(&at->second);
   }
   Cut();
-  if (args.several) FindCurves(phases);
+  several_ = args.several.value_or(std::ssize(spec.jobs) < machine.devices);
+  if (several_) FindCurves(phases);
+}
+
+FleetDevices PreparedFleet::devices() const {
+  return {.devices = machine_.devices,
+          .host_bandwidth = machine_.type.host.bandwidth,
+          .host_latency = machine_.type.host.latency,
+          .double_buffering = !args_.no_double_buffering};
 }
 
 FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
@@ -119,16 +127,13 @@ FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
   report.device = machine_.type.name;
   report.policy = policy.name;
   report.policy_about = policy.about;
-  report.devices = {.devices = machine_.devices,
-                    .host_bandwidth = machine_.type.host.bandwidth,
-                    .host_latency = machine_.type.host.latency,
-                    .double_buffering = !args_.no_double_buffering};
+  report.devices = devices();
   report.device_bytes = machine_.memory;
   report.buffer_bytes = shards_.buffer;
   report.host_limit = machine_.host_limit;
   report.early_stopping = spec_.halving.has_value();
   report.bound = BoundOf(works_, machine_.devices);
-  if (args_.several) {
+  if (several_) {
     WideFleet wide = WidenFleet(works_, report.devices, policy, curves_, args_.switch_seconds);
     report.result = Combined(wide);
     report.several = {wide.from, wide.bound,
@@ -197,12 +202,18 @@ void PreparedFleet::FindCurves(Phases& phases) {
     ModelKind& kind = *of_job_[j];
     if (!kind.curve) {
       phases.Rename(fmt::format("planning {} for several devices", works_[j].name));
+      Pruning pruning;
+      pruning.sparsity = spec_.jobs[j].sparsity;
       kind.curve = FindCurve(kind.model, machine_.cluster,
-                             {.precision = spec_.jobs[j].precision,
+                             {.optimizer = spec_.jobs[j].optimizer,
+                              .pruning = pruning,
+                              .local_batch_statistics = false,
+                              .memory_limit = machine_.memory,
+                              .precision = spec_.jobs[j].precision,
                               .least_devices = 2,
                               .most_devices = machine_.devices});
     }
-    curves_.push_back(*kind.curve);
+    curves_.push_back(kind.curve->curve);
     for (CurvePoint& point : curves_.back().points) {
       point.seconds *= static_cast<double>(works_[j].steps);
     }

@@ -28,7 +28,8 @@ struct FleetArgs {
   int64_t threads = 0, every = 0;
   double reserve = kFleetReserve;
   double switch_seconds = 60;
-  bool simulate = false, several = false, no_double_buffering = false, json = false;
+  std::optional<bool> several;  // not said: where there are fewer jobs than devices
+  bool simulate = false, no_double_buffering = false, json = false;
 };
 
 const PolicyDef& PolicyOf(const FleetArgs& args);
@@ -62,12 +63,18 @@ class PreparedFleet {
   int64_t host_bytes() const { return host_bytes_; }
   // That of a job on one device, in shards.
   Plan PlanOf(size_t job) const;
+  // May jobs have several devices?
+  bool several() const { return several_; }
+  // Seconds of a whole job on 2, 4, ... devices, and of a step of it with plans for them; only where it may.
+  const std::vector<JobCurve>& curves() const { return curves_; }
+  const PlannedCurve& PlannedOf(size_t job) const { return *of_job_[job]->curve; }
+  FleetDevices devices() const;
 
  private:
   struct ModelKind {
     Model model;
     ModelCosts costs;
-    std::optional<JobCurve> curve;  // of a step
+    std::optional<PlannedCurve> curve;  // of a step, on several devices
     int64_t batch = 1;
   };
 
@@ -84,7 +91,8 @@ class PreparedFleet {
   FleetShards shards_;
   std::vector<JobWork> works_;
   int64_t host_bytes_ = 0;
-  std::vector<JobCurve> curves_;  // per job, with --several
+  bool several_ = false;
+  std::vector<JobCurve> curves_;  // per job
 };
 
 }  // namespace heddle

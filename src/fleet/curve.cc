@@ -10,11 +10,12 @@
 
 namespace heddle {
 
-JobCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOptions& options) {
+PlannedCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOptions& options) {
   const SearcherDef* searcher = FindSearcher(options.searcher);
   HEDDLE_CHECK(searcher != nullptr);
   int64_t most = options.most_devices > 0 ? options.most_devices : DeviceCount(cluster);
-  JobCurve curve;
+  PlannedCurve out;
+  std::vector<CurvePoint>& points = out.curve.points;
   for (int64_t devices = 1; devices <= most; devices *= 2) {
     if (devices < options.least_devices) continue;
     std::vector<int64_t> some(static_cast<size_t>(devices));
@@ -22,7 +23,12 @@ JobCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOption
     Cluster part = Select(cluster, some);
     SearchProblem problem{.model = model, .cluster = part};
     problem.precision = options.precision;
-    problem.local_batch_statistics = true;
+    problem.local_batch_statistics = options.local_batch_statistics;
+    problem.pruning = options.pruning;
+    if (options.memory_limit > 0) {
+      problem.memory_limit = options.memory_limit;
+      problem.reserve = 0;
+    }
     if (options.budget > 0) {
       problem.deadline = std::chrono::steady_clock::now() +
                          std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -31,11 +37,12 @@ JobCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOption
     SearchResult found = Search(*searcher, problem);
     if (!found.feasible()) continue;
     double seconds = found.judged.front().result.step_seconds * static_cast<double>(options.steps);
-    if (curve.points.empty() || seconds < curve.points.back().seconds) {
-      curve.points.push_back({devices, seconds});
-    }
+    if (!points.empty() && seconds >= points.back().seconds) continue;
+    points.push_back({devices, seconds});
+    out.plans.push_back(found.judged.front().plan);
+    if (!options.optimizer.empty()) out.plans.back().optimizer = options.optimizer;
   }
-  return curve;
+  return out;
 }
 
 }  // namespace heddle

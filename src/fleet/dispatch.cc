@@ -1,7 +1,6 @@
 #include "fleet/dispatch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -10,15 +9,12 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/clock.h"
 
 namespace heddle {
 namespace {
 
 constexpr int kNone = -1;
-
-double Clock() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 enum class Place : uint8_t {
   kAway,      // on no device: anyone may take it
@@ -33,7 +29,7 @@ struct Job {
   Place place = Place::kAway;
   int visit = 0;
   int64_t step = 0, last_turn = 0;
-  bool to_end = false, paused = false;
+  bool to_end = false, stopped = false, paused = false;
   std::vector<double> seconds;  // per visit, the mean so far
   std::vector<int64_t> runs;    // per visit
 };
@@ -59,7 +55,7 @@ class Dispatcher : DispatchControl {
         policy_(policy),
         observer_(observer),
         devices_(static_cast<size_t>(options.devices)),
-        began_(Clock()) {
+        began_(SteadySeconds()) {
     out_.jobs.resize(jobs.size());
     out_.busy.assign(devices_.size(), 0);
     for (size_t j = 0; j < jobs.size(); ++j) {
@@ -74,6 +70,7 @@ class Dispatcher : DispatchControl {
     }
     for (size_t j = 0; j < jobs.size(); ++j) {
       if (jobs_[j].step >= jobs[j].steps) Ended(static_cast<int>(j));
+      else out_.jobs[j].remaining_seconds = Remaining(jobs_[j]);
     }
   }
 
@@ -84,7 +81,7 @@ class Dispatcher : DispatchControl {
       threads.emplace_back([this, d] { Copy(static_cast<int>(d)); });
     }
     for (std::thread& thread : threads) thread.join();
-    out_.seconds = Clock() - began_;
+    out_.seconds = SteadySeconds() - began_;
     return std::move(out_);
   }
 
@@ -130,6 +127,8 @@ class Dispatcher : DispatchControl {
     }
     return candidates.empty() ? kNone : candidates[ChooseJob(policy_, candidates)].job;
   }
+
+  bool IsStopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
   bool AllEnded() const {
     return std::all_of(jobs_.begin(), jobs_.end(),
@@ -189,12 +188,17 @@ class Dispatcher : DispatchControl {
   }
 
   void Ended(int j) {
-    job(j).place = Place::kEnded;
-    out(j).finished = Clock() - began_;
+    out(j).finished = std::max(SteadySeconds() - began_, 1e-9);
     out(j).remaining_seconds = 0;
+    Gone(j);
+    if (observer_ != nullptr) observer_->OnEnd(j, out_, *this);
+  }
+
+  // For good, or because all are stopped.
+  void Gone(int j) {
+    job(j).place = Place::kEnded;
     out(j).device = kNone;
     if (AllEnded()) over_ = true;
-    if (observer_ != nullptr) observer_->OnEnd(j, out_, *this);
     changed_.notify_all();
   }
 
@@ -213,6 +217,7 @@ class Dispatcher : DispatchControl {
   int Take(std::unique_lock<std::mutex>& lock, int d) {
     for (;;) {
       if (over_) return kNone;
+      if (IsStopped()) StopAll();
       if (int j = device(d).promised; j != kNone) {
         if (device(d).copying) {
           changed_.wait(lock);
@@ -232,13 +237,21 @@ class Dispatcher : DispatchControl {
     }
   }
 
+  // Jobs that stand between two steps do no other, and nobody waits for others to go on.
+  void StopAll() {
+    for (Job& at : jobs_) {
+      at.stopped = true;
+      at.paused = false;
+    }
+  }
+
   void RunOne(std::unique_lock<std::mutex>& lock, int d, int j) {
     int before = device(d).resting;
     device(d).resting = kNone;
     Job& at = job(j);
     at.place = Place::kRunning;
     at.last_turn = ++turns_;
-    if (at.to_end && at.visit == 0) {  // it was waiting
+    if ((at.to_end || at.stopped) && at.visit == 0) {  // it was waiting
       device(d).resting = before == j ? kNone : before;
       return Conclude(lock, j);
     }
@@ -250,10 +263,10 @@ class Dispatcher : DispatchControl {
       Order(d, {leaving, kNone, 0});
       changed_.wait(lock, [&] { return !device(d).copying; });
     }
-    double begin = Clock();
+    double begin = SteadySeconds();
     std::optional<StepRecord> record;
     Guarded(lock, j, [&] { record = at.in.runner->Run(at.step, at.visit, d); });
-    double end = Clock();
+    double end = SteadySeconds();
     Note(d, j, begin, end);
     if (at.place == Place::kEnded) {  // it failed
       lock.unlock();
@@ -293,14 +306,14 @@ class Dispatcher : DispatchControl {
     at.seconds[v] = (at.seconds[v] * runs + seconds) / (runs + 1);
     out(j).device = kNone;
     ++at.visit;
-    bool stop = options_.stop != nullptr && options_.stop->load();
     if (record) {
       at.visit = 0;
       out(j).step = ++at.step;
       out(j).records.push_back(*record);
       out(j).remaining_seconds = at.step < at.in.steps ? Remaining(at) : 0;
       if (observer_ != nullptr) observer_->OnStep(j, *record, out_, *this);
-      if (at.step >= at.in.steps || at.to_end || stop) {
+      if (IsStopped()) StopAll();
+      if (at.step >= at.in.steps || at.to_end || at.stopped) {
         if (device(d).promised == j) {
           changed_.wait(lock, [&] { return !device(d).copying; });
           device(d).promised = kNone;
@@ -318,12 +331,15 @@ class Dispatcher : DispatchControl {
   // A job that stands between two steps ends.
   void Conclude(std::unique_lock<std::mutex>& lock, int j) {
     Job& at = job(j);
-    out(j).ended_early = at.step < at.in.steps;
     Guarded(lock, j, [&] {
       at.in.runner->Finish();
       at.in.runner->Leave();
     });
-    if (at.place != Place::kEnded) Ended(j);
+    if (at.place == Place::kEnded) return;  // that failed
+    bool all = at.step >= at.in.steps;
+    if (!all && !at.to_end) return Gone(j);
+    out(j).ended_early = !all;
+    Ended(j);
   }
 
   const DispatchOptions& options_;

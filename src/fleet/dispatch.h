@@ -24,14 +24,14 @@ struct DispatchJob {
   ShardRunner* runner = nullptr;
   int64_t steps = 0;
   int64_t priority = 0;
-  std::vector<double> visit_seconds;  // as predicted; what is measured takes their place
+  std::vector<double> visit_seconds = {};  // as predicted; what is measured takes their place
   bool paused = false;                // until an observer resumes it
 };
 
 struct DispatchOptions {
   int devices = 1;
   bool double_buffering = true;
-  std::atomic<bool>* stop = nullptr;  // set: jobs end after the step they are in
+  const std::atomic<bool>* stop = nullptr;  // set: jobs stand still after the step they are in
 };
 
 // What a device did for a job, without a pause.
@@ -39,13 +39,15 @@ struct DispatchSpan {
   int device = 0;
   int job = 0;
   double begin = 0, end = 0;  // since the start
+  int64_t devices = 1;        // that the job had together
 };
 
 struct DispatchedJob {
   int64_t step = 0;  // the next
   std::vector<StepRecord> records;
   double finished = 0;  // when, since the start; 0: it has not
-  int device = -1;      // that runs it now
+  int device = -1;      // that runs it now, with others after it where they are several
+  int64_t devices = 1;
   bool ended_early = false;
   std::string error;  // why it ended alone
   double remaining_seconds = 0;
@@ -56,6 +58,7 @@ struct FleetRun {
   std::vector<DispatchedJob> jobs;
   std::vector<double> busy;  // per device: in visits
   std::vector<DispatchSpan> spans;
+  int64_t switches = 0;  // of jobs to other devices (gangs.h)
   double utilisation() const;
 };
 

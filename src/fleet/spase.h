@@ -39,7 +39,7 @@ struct JobPlace {
 };
 
 struct SpaseProblem {
-  std::vector<JobCurve> jobs;
+  std::vector<JobCurve> jobs = {};
   int64_t devices = 1;
   double switch_seconds =
       0;  // to stop a job that has begun and go on elsewhere, later, or on more or fewer devices

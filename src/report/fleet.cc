@@ -32,7 +32,7 @@ std::string FleetHead(const FleetReport& r) {
                         TimeText(r.several->from), TimeText(r.several->without));
   } else if (static_cast<int64_t>(r.jobs.size()) < r.devices.devices) {
     text +=
-        fmt::format("  several      fewer jobs than devices: --several gives jobs more than one\n");
+        "  several      no: devices beyond the number of jobs stand idle\n";
   }
   double device_time = r.result.makespan * static_cast<double>(r.devices.devices);
   text += fmt::format("  devices      at work {:.1f} %, waiting for copies {:.1f} %\n",

@@ -55,6 +55,7 @@ class ShardJob : public ShardRunner {
       record = executor_->EndStep();
       checkpoints_.AfterStep(step, record->seconds, step + 1 == options_.steps,
                              [&] { return executor_->State(); });
+      last_step_ = step;
     });
     return record;
   }
@@ -63,7 +64,12 @@ class ShardJob : public ShardRunner {
     Translated([&] { executor_->Vacate(); });
   }
 
-  void Finish() override { checkpoints_.Finish(); }
+  void Finish() override {
+    Translated([&] {
+      if (last_step_ >= 0) checkpoints_.Save(last_step_, [&] { return executor_->State(); });
+      checkpoints_.Finish();
+    });
+  }
 
  private:
   Seat& seat(int device) { return seats_[static_cast<size_t>(device)]; }
@@ -83,6 +89,7 @@ class ShardJob : public ShardRunner {
   std::unique_ptr<Transport> transport_;
   RunCheckpoints checkpoints_;
   std::unique_ptr<Executor> executor_;
+  int64_t last_step_ = -1;  // that was run
 };
 
 }  // namespace

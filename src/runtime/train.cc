@@ -237,6 +237,10 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
     SavingScope saving(saver);
     checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps,
                           [&] { return executor.State(); });
+    if (options.stop != nullptr && Largest(transport, all, options.stop->load() ? 1 : 0) != 0) {
+      checkpoints.Save(step, [&] { return executor.State(); });
+      break;
+    }
   }
   summary.not_captured = executor.not_captured();
   {

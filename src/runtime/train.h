@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -52,6 +53,8 @@ struct TrainOptions {
   const Mask* mask = nullptr;  // of what the program prunes
   HostBudget* host = nullptr;  // for what is offloaded; null: no limit
   HeldOutOptions evaluation = {};
+  // Set on any rank: all end after the step they are in, and save.
+  const std::atomic<bool>* stop = nullptr;
 };
 
 ExecutorOptions ToExecutor(const TrainOptions& options);

@@ -1,131 +1,78 @@
-// heddle fleet for real: jobs as programs in shards, run by threads of the CPU or a CUDA device.
+// heddle fleet for real, on threads of the CPU or a CUDA device: jobs in shards, and on several devices each where that is
+// sooner.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/log.h"
-#include "base/units.h"
 #include "cli/commands.h"
-#include "cli/fleet_prepare.h"
+#include "cli/torch/fleet_job.h"
 #include "cli/torch/fleet_screen.h"
+#include "cli/torch/private_folder.h"
 #include "cluster/yaml_tree.h"
-#include "fleet/dispatch.h"
-#include "graph/safetensors.h"
-#include "plan/verify.h"
-#include "program/lower.h"
-#include "runtime/data/data_source.h"
-#include "runtime/prune.h"
-#include "runtime/shard_job.h"
+#include "fleet/widen.h"
 
 namespace heddle {
 namespace {
 
-std::atomic<bool> interrupted = false;
-
-// A name that any file system takes: "03-xl_batch=16".
-std::string FolderOf(const std::string& folder, size_t job, const std::string& name) {
-  std::string safe = fmt::format("{:02}-", job);
-  for (char c : name) safe += std::isalnum(static_cast<unsigned char>(c)) || c == '=' || c == '.' ? c : '_';
-  return (std::filesystem::path(folder) / safe).string();
-}
-
-struct RealJob {
-  Program program;
-  std::unique_ptr<Mask> mask;
-  std::unique_ptr<DataSource> data;
-  TrainOptions options;
-  std::unique_ptr<ShardRunner> runner;
-  std::string losses_file;     // empty: none
-  std::vector<double> losses;  // of all its steps so far
-};
-
-// One line for each step: its loss, exactly.
-std::vector<double> ReadLosses(const std::string& path, int64_t steps) {
-  std::vector<double> losses;
-  std::ifstream file(path);
-  int64_t step = 0;
-  double loss = 0;
-  // A run that was killed leaves steps that are done again: the last line of a step counts.
-  while (file >> step >> loss) {
-    if (step < 0 || step > std::ssize(losses)) break;
-    losses.resize(static_cast<size_t>(step));
-    losses.push_back(loss);
-  }
-  if (std::ssize(losses) > steps) losses.resize(static_cast<size_t>(steps));
-  return losses;
-}
+std::atomic<bool> fleet_interrupted = false;
 
 class RealFleetRun : public FleetObserver {
  public:
   RealFleetRun(const FleetArgs& args, const FleetSpec& spec, const FleetMachine& machine,
-               const PreparedFleet& prepared)
-      : args_(args), spec_(spec), machine_(machine), prepared_(prepared) {
+               const PreparedFleet& prepared, const PolicyDef& policy)
+      : spec_(spec), prepared_(prepared), place_{.args = args, .machine = machine, .policy = policy} {
     MeterAllocations();
     MakeSeats();
+    MakeFolder();
     if (!args.spill.empty() && machine.host_limit > 0) {
-      budget_.left = machine.host_limit;
-      budget_.folder = args.spill;
+      place_.budget.left = machine.host_limit;
+      place_.budget.folder = args.spill;
     }
-    jobs_.resize(spec.jobs.size());
-    for (size_t j = 0; j < jobs_.size(); ++j) Make(j);
+    for (size_t j = 0; j < spec.jobs.size(); ++j)
+      jobs_.push_back(std::make_unique<FleetJob>(place_, prepared, spec.jobs[j], j));
     StartHalving();
   }
 
-  FleetScreenInput Run(const PolicyDef& policy) {
+  FleetScreenInput Run() {
     screen_.emplace(Names(), Steps());
-    std::vector<DispatchJob> jobs;
-    for (size_t j = 0; j < jobs_.size(); ++j) {
-      DispatchJob job{jobs_[j].runner.get(), StepsOf(j), spec_.jobs[j].priority, {}, false};
-      for (const ShardRun& run : prepared_.works()[j].runs) job.visit_seconds.push_back(run.seconds);
-      if (halving_) {
-        HalvingVerdict verdict = halving_->VerdictOf(static_cast<int>(j));
-        job.paused = verdict == HalvingVerdict::kWait;
-        if (verdict == HalvingVerdict::kEnd) job.steps = jobs_[j].runner->first_step();
-      }
-      jobs.push_back(std::move(job));
-    }
     FleetScreenInput out;
-    out.run = Dispatch(jobs,
-                       {.devices = static_cast<int>(seats_.size()),
-                        .double_buffering = !args_.no_double_buffering,
-                        .stop = &interrupted},
-                       policy, this);
+    out.run.jobs.resize(jobs_.size());
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      out.run.jobs[j].step = jobs_[j]->first_step();
+      out.run.jobs[j].remaining_seconds = TotalSeconds(Left(j, out.run.jobs[j].step));
+    }
+    if (!GoesWide(out.run)) out.run = RunShards();
+    if (goes_wide_ && !fleet_interrupted) RunSeveral(out.run);
     screen_.reset();
     for (size_t j = 0; j < jobs_.size(); ++j) {
       out.names.push_back(spec_.jobs[j].name);
       out.steps.push_back(StepsOf(j));
-      out.losses.push_back(jobs_[j].losses);
-      out.shards.push_back(static_cast<int>(jobs_[j].program.RunOf(0).visits.size()));
+      out.losses.push_back(jobs_[j]->losses());
+      out.shards.push_back(jobs_[j]->visits());
     }
-    for (const Seat& seat : seats_) {
-      out.peak_bytes.push_back(seat.device.is_cpu() ? seat.meter.peak()
+    for (size_t s = 0; s < place_.seats.size(); ++s) {
+      const Seat& seat = place_.seats[s];
+      out.peak_bytes.push_back(seat.device.is_cpu() ? std::max(seat.meter.peak(), place_.peaks[s])
                                                     : MemoryOf(seat.device).peak);
     }
-    out.memory_limit = machine_.memory;
-    out.interrupted = interrupted;
+    out.memory_limit = place_.machine.memory;
+    out.interrupted = fleet_interrupted;
     return out;
   }
 
   void OnStep(int j, const StepRecord& record, const FleetRun& so_far,
               DispatchControl& control) override {
-    RealJob& job = jobs_[static_cast<size_t>(j)];
-    job.losses.push_back(record.loss);
-    if (!job.losses_file.empty()) {
-      std::ofstream(job.losses_file, std::ios::app)
-          << fmt::format("{} {:.17g}\n", record.step, record.loss);
-    }
+    jobs_[static_cast<size_t>(j)]->Add(record);
     if (halving_) {
       halving_->Report(j, record.step + 1, record.loss);
       Apply(control);
     }
+    if (fleet_interrupted) stopped_ = true;
     screen_->Update(so_far);
   }
 
@@ -135,7 +82,8 @@ class RealFleetRun : public FleetObserver {
       halving_->Report(j, halving_->NextReport(j), std::nan(""));
       Apply(control);
     }
-    if (screen_) screen_->Ended(j, so_far);
+    screen_->Ended(j, so_far);
+    if (GoesWide(so_far)) stopped_ = true;
   }
 
  private:
@@ -153,78 +101,108 @@ class RealFleetRun : public FleetObserver {
   }
 
   void MakeSeats() {
-    bool cuda = args_.device == "cuda";
-    at::Device device = ChooseDevice(args_.device, 0);
-    if (cuda && machine_.devices > 1) {
+    const FleetMachine& machine = place_.machine;
+    bool cuda = place_.args.device == "cuda";
+    at::Device device = ChooseDevice(place_.args.device, 0);
+    if (cuda && machine.devices > 1) {
       ThrowInput("--device cuda with {} devices: jobs share one CUDA device; give the cluster one",
-                 machine_.devices);
+                 machine.devices);
     }
-    for (int64_t d = 0; d < machine_.devices; ++d) seats_.push_back(MakeSeat(device));
-    if (cuda) LimitMemory(device, machine_.memory);
+    for (int64_t d = 0; d < machine.devices; ++d) place_.seats.push_back(MakeSeat(device));
+    place_.peaks.assign(place_.seats.size(), 0);
+    if (cuda) LimitMemory(device, machine.memory);
   }
 
-  void Make(size_t j) {
-    const JobSpec& spec = spec_.jobs[j];
-    const Model& model = prepared_.model(j);
-    RealJob& job = jobs_[j];
-    try {
-      job.data = OpenData(model.graph, {.path = DataOf(args_.jobs, spec),
-                                        .seed = static_cast<uint64_t>(spec.seed)});
-      WeightSource weights = MakeWeights(model.graph, model.rules,
-                                         {.seed = static_cast<uint64_t>(spec.seed)});
-      Plan plan = prepared_.PlanOf(j);
-      if (spec.sparsity > 0) MakeMask(j, weights, plan);
-      RequireSound(plan, model, spec.name);
-      job.program = Lower(model, plan, job.mask.get());
-      SetOptions(j);
-      Json run = {{"job", spec.name}, {"seed", spec.seed}};
-      job.runner = MakeShardJob({job.program, weights, MakeConstants(model.graph, {}), *job.data, run},
-                                job.options, seats_);
-    } catch (const InputError& error) {
-      ThrowInput("{}:{}: {}: {}", args_.jobs, spec.line, spec.name, error.what());
+  // Where jobs are saved: for the user, or only to go from shards to several devices.
+  void MakeFolder() {
+    place_.folder = place_.args.checkpoint;
+    if (place_.folder.empty() && prepared_.several()) {
+      passing_.emplace(place_.args.spill.empty() ? DiskFolder() : place_.args.spill);
+      place_.folder = passing_->path();
     }
-    if (!job.losses_file.empty())
-      job.losses = ReadLosses(job.losses_file, job.runner->first_step());
-    if (std::ssize(job.losses) < job.runner->first_step()) {
-      ThrowInput("{}: the losses of the steps before the checkpoint, {}, are not there: remove {}",
-                 job.losses_file, job.runner->first_step(), job.options.checkpoint.folder);
-    }
+    if (!place_.folder.empty()) std::filesystem::create_directories(place_.folder);
   }
 
-  void MakeMask(size_t j, const WeightSource& weights, Plan& plan) {
-    const Model& model = prepared_.model(j);
-    auto masks = MakeMasks(model, weights, {.sparsity = spec_.jobs[j].sparsity});
-    std::vector<NamedTensor> named;
-    for (const auto& [name, mask] : masks) named.push_back({name, &mask});
-    std::string path = (std::filesystem::temp_directory_path() /
-                        fmt::format("heddle-mask-{}-{}", getpid(), j))
-                           .string();
-    WriteSafetensors(path, named);
-    jobs_[j].mask = std::make_unique<Mask>(Mask::Open(path, model));
-    std::filesystem::remove(path);
-    plan.pruning = jobs_[j].mask->pruning();
+  // ---- In shards.
+
+  FleetRun RunShards() {
+    std::vector<DispatchJob> jobs;
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      DispatchJob job{&jobs_[j]->Shards(), StepsOf(j), spec_.jobs[j].priority, {}, false};
+      for (const ShardRun& run : prepared_.works()[j].runs) job.visit_seconds.push_back(run.seconds);
+      job.paused = Verdict(j) == HalvingVerdict::kWait;
+      if (Verdict(j) == HalvingVerdict::kEnd) job.steps = jobs_[j]->first_step();
+      jobs.push_back(std::move(job));
+    }
+    return Dispatch(jobs,
+                    {.devices = static_cast<int>(place_.seats.size()),
+                     .double_buffering = !place_.args.no_double_buffering,
+                     .stop = &stopped_},
+                    place_.policy, this);
   }
 
-  void SetOptions(size_t j) {
-    const JobSpec& spec = spec_.jobs[j];
-    RealJob& job = jobs_[j];
-    TrainOptions& options = job.options;
-    options.steps = StepsOf(j);
-    options.seed = static_cast<uint64_t>(spec.seed);
-    options.optimizer.name = spec.optimizer;
-    options.optimizer.lr = options.lr.lr = spec.lr;
-    options.optimizer.weight_decay = spec.weight_decay;
-    options.optimizer.momentum = spec.momentum;
-    auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-    int64_t each = std::max<int64_t>(1, cores / static_cast<int64_t>(seats_.size()));
-    options.threads = static_cast<int>(args_.threads > 0 ? args_.threads : each);
-    options.mask = job.mask.get();
-    if (!budget_.folder.empty()) options.host = &budget_;
-    if (args_.checkpoint.empty()) return;
-    std::string folder = FolderOf(args_.checkpoint, j, spec.name);
-    options.checkpoint = {.folder = folder, .every = args_.every, .keep = 2, .resume = true};
-    std::filesystem::create_directories(args_.checkpoint);
-    job.losses_file = folder + ".losses";
+  // ---- On several devices.
+
+  // What is left of a job after so many steps, by predicted times.
+  JobWork Left(size_t j, int64_t steps) const {
+    JobWork work = prepared_.works()[j];
+    work.steps -= steps;
+    return work;
+  }
+
+  // Is it better to leave shards now than later, or never? By the times that were measured.
+  bool GoesWide(const FleetRun& so_far) {
+    if (!prepared_.several() || goes_wide_) return false;
+    std::vector<JobWork> works;
+    std::vector<JobCurve> curves;
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      const DispatchedJob& job = so_far.jobs[j];
+      if (job.finished > 0 || Verdict(j) != HalvingVerdict::kGoOn || job.step >= StepsOf(j)) continue;
+      JobWork work = Left(j, job.step);
+      double pace = job.remaining_seconds / TotalSeconds(work);
+      for (ShardRun& run : work.runs) run.seconds *= pace;
+      JobCurve curve = prepared_.PlannedOf(j).curve;
+      bool begun = job.step > 0 || !job.records.empty();
+      for (CurvePoint& point : curve.points) {
+        point.seconds = point.seconds * pace * static_cast<double>(work.steps) +
+                        (begun ? place_.args.switch_seconds : 0);
+      }
+      works.push_back(std::move(work));
+      curves.push_back(std::move(curve));
+    }
+    if (works.empty()) return false;
+    WideFleet wide = WidenFleet(works, prepared_.devices(), place_.policy, curves,
+                                place_.args.switch_seconds);
+    goes_wide_ = wide.from == 0 && !wide.several.pieces.empty();
+    return goes_wide_;
+  }
+
+  void RunSeveral(FleetRun& run) {
+    std::vector<GangJob> gangs;
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      jobs_[j]->LetGo();
+      GangJob gang{.runner = jobs_[j].get(), .steps = StepsOf(j)};
+      // As shards it was measured, if it ran so; plans for more devices are taken to be as far off.
+      JobWork left = Left(j, run.jobs[j].step);
+      double pace = left.steps > 0 ? run.jobs[j].remaining_seconds / TotalSeconds(left) : 1;
+      gang.step = {spec_.jobs[j].name, {{1, StepSeconds(left) * pace}}};
+      for (const CurvePoint& point : prepared_.PlannedOf(j).curve.points)
+        gang.step.points.push_back({point.devices, point.seconds * pace});
+      gang.paused = Verdict(j) == HalvingVerdict::kWait;
+      if (Verdict(j) == HalvingVerdict::kEnd) run.jobs[j].finished = std::max(run.seconds, 1e-9);
+      if (left.steps <= 0 && run.jobs[j].finished == 0)
+        run.jobs[j].finished = std::max(run.seconds, 1e-9);
+      gangs.push_back(std::move(gang));
+    }
+    RunGangs(gangs,
+             {.devices = std::ssize(place_.seats),
+              .switch_seconds = place_.args.switch_seconds,
+              .stop = &fleet_interrupted},
+             run, this);
+  }
+
+  HalvingVerdict Verdict(size_t j) const {
+    return halving_ ? halving_->VerdictOf(static_cast<int>(j)) : HalvingVerdict::kGoOn;
   }
 
   // Rungs that jobs had reached when they were stopped are judged as they were then.
@@ -237,9 +215,9 @@ class RealFleetRun : public FleetObserver {
         int job = static_cast<int>(j);
         int64_t next = halving_->NextReport(job);
         if (halving_->VerdictOf(job) != HalvingVerdict::kGoOn || next < 1 ||
-            next > std::ssize(jobs_[j].losses) || next >= StepsOf(j))
+            next > std::ssize(jobs_[j]->losses()) || next >= StepsOf(j))
           continue;
-        halving_->Report(job, next, jobs_[j].losses[static_cast<size_t>(next - 1)]);
+        halving_->Report(job, next, jobs_[j]->losses()[static_cast<size_t>(next - 1)]);
         more = true;
       }
     }
@@ -261,15 +239,15 @@ class RealFleetRun : public FleetObserver {
     }
   }
 
-  const FleetArgs& args_;
   const FleetSpec& spec_;
-  const FleetMachine& machine_;
   const PreparedFleet& prepared_;
-  std::vector<Seat> seats_;
-  HostBudget budget_;
-  std::vector<RealJob> jobs_;
+  FleetPlace place_;
+  std::optional<PrivateFolder> passing_;  // gone with the run
+  std::vector<std::unique_ptr<FleetJob>> jobs_;
   std::optional<Halving> halving_;
   std::optional<FleetTable> screen_;
+  std::atomic<bool> stopped_ = false;  // shards
+  bool goes_wide_ = false;
 };
 
 }  // namespace
@@ -284,9 +262,9 @@ void RunRealFleet(const FleetArgs& args) {
     phases.Begin("cutting models");
     prepared.emplace(args, spec, machine, phases);
   }
-  RealFleetRun run(args, spec, machine, *prepared);
-  auto before = std::signal(SIGINT, [](int) { interrupted = true; });
-  FleetScreenInput result = run.Run(policy);
+  RealFleetRun run(args, spec, machine, *prepared, policy);
+  auto before = std::signal(SIGINT, [](int) { fleet_interrupted = true; });
+  FleetScreenInput result = run.Run();
   std::signal(SIGINT, before);
   if (args.json) {
     PrintJson(ToJson(result));

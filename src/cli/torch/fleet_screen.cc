@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/torch/supervise.h"
@@ -22,9 +23,23 @@ std::string LossOf(const std::vector<StepRecord>& records) {
   return records.empty() ? "" : fmt::format("{:.4f}", records.back().loss);
 }
 
+std::string WhereOf(const DispatchedJob& job) {
+  if (job.devices == 1) return fmt::format("device {}", job.device);
+  return fmt::format("devices {}-{}", job.device, job.device + job.devices - 1);
+}
+
+// The most that a job had together.
+int64_t DevicesOf(const FleetRun& run, int job) {
+  int64_t most = 1;
+  for (const DispatchSpan& span : run.spans) {
+    if (span.job == job) most = std::max(most, span.devices);
+  }
+  return most;
+}
+
 std::string StatusOf(const DispatchedJob& job) {
   if (!job.error.empty()) return job.error;
-  if (job.finished == 0) return "";
+  if (job.finished == 0) return "stopped";
   return job.ended_early ? "ended early" : "done";
 }
 
@@ -52,7 +67,7 @@ void FleetTable::Update(const FleetRun& run) {
   size_t rows = std::min(names_.size(), kMostRows);
   for (size_t j = 0; j < rows; ++j) {
     const DispatchedJob& job = run.jobs[j];
-    std::string where = job.device >= 0 ? fmt::format("device {}", job.device) : StatusOf(job);
+    std::string where = job.device >= 0 ? WhereOf(job) : job.finished > 0 ? StatusOf(job) : "";
     text += fmt::format("{:<32} {:>13} {:>10} {:>10}  {}\n", names_[j].substr(0, 32),
                         fmt::format("{}/{}", job.step, steps_[j]), LossOf(job.records),
                         job.finished > 0 ? "" : FormatSeconds(Seconds{job.remaining_seconds}),
@@ -74,15 +89,15 @@ void FleetTable::Ended(int job, const FleetRun& run) {
 double MeasuredBound(const FleetRun& run) {
   std::vector<double> work(run.jobs.size(), 0);
   for (const DispatchSpan& span : run.spans)
-    work[static_cast<size_t>(span.job)] += span.end - span.begin;
-  double all = std::accumulate(work.begin(), work.end(), 0.0);
+    work[static_cast<size_t>(span.job)] += (span.end - span.begin) / static_cast<double>(span.devices);
+  double all = std::accumulate(run.busy.begin(), run.busy.end(), 0.0);
   double longest = work.empty() ? 0 : *std::max_element(work.begin(), work.end());
   return std::max(longest, all / static_cast<double>(std::max<size_t>(1, run.busy.size())));
 }
 
 std::string Screen(const FleetScreenInput& input) {
-  std::string text = fmt::format("{:<32} {:>7} {:>7} {:>20} {:>10}  {}\n", "job", "steps", "visits",
-                                 "loss", "after", "");
+  std::string text = fmt::format("{:<32} {:>7} {:>7} {:>8} {:>20} {:>10}  {}\n", "job", "steps",
+                                 "visits", "devices", "loss", "after", "");
   FleetResult spans;  // for the picture
   spans.makespan = input.run.seconds;
   spans.finished.assign(input.run.jobs.size(), 0);
@@ -94,8 +109,9 @@ std::string Screen(const FleetScreenInput& input) {
     const std::vector<double>& losses = input.losses[j];
     std::string loss =
         losses.empty() ? "" : fmt::format("{:.4f} -> {:.4f}", losses.front(), losses.back());
-    text += fmt::format("{} {:<30} {:>7} {:>7} {:>20} {:>10}  {}\n", LetterOf(j),
-                        input.names[j].substr(0, 30), job.step, input.shards[j], loss,
+    text += fmt::format("{} {:<30} {:>7} {:>7} {:>8} {:>20} {:>10}  {}\n", LetterOf(j),
+                        input.names[j].substr(0, 30), job.step, input.shards[j],
+                        DevicesOf(input.run, static_cast<int>(j)), loss,
                         FormatSeconds(Seconds{job.finished}), StatusOf(job));
   }
   text += "\n" + FleetTimetable(spans) + "\n";
@@ -119,6 +135,7 @@ Json ToJson(const FleetScreenInput& input) {
   json["makespan_seconds"] = input.run.seconds;
   json["lower_bound_seconds"] = MeasuredBound(input.run);
   json["utilisation"] = input.run.utilisation();
+  json["switches"] = input.run.switches;
   json["jobs"] = Json::array();
   for (size_t j = 0; j < input.names.size(); ++j) {
     const DispatchedJob& job = input.run.jobs[j];
@@ -127,7 +144,8 @@ Json ToJson(const FleetScreenInput& input) {
                {"losses", input.losses[j]},
                {"visits", input.shards[j]},
                {"finished_seconds", job.finished},
-               {"ended_early", job.ended_early}};
+               {"ended_early", job.ended_early},
+               {"devices", DevicesOf(input.run, static_cast<int>(j))}};
     if (!job.error.empty()) at["error"] = job.error;
     json["jobs"].push_back(std::move(at));
   }

@@ -5,8 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,11 +19,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/torch/private_folder.h"
 #include "cli/torch/ranks.h"
 #include "program/text.h"
 #include "report/goodput.h"
@@ -55,63 +55,6 @@ std::vector<std::string> CommandLine() {
   if (!words.empty()) words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
   return words;
 }
-
-// A folder that nobody else can enter, removed at the end; in memory where it can be, for ranks write to it all the
-// time. It is locked as long as it is used, so that what a killed supervisor left is known, and goes with the next.
-class PrivateFolder {
- public:
-  PrivateFolder() {
-    const char* given = std::getenv("TMPDIR");
-    std::string parent = access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm"
-                         : given != nullptr                   ? given
-                                                              : "/tmp";
-    RemoveLeftovers(parent);
-    path_ = parent + "/" + kPrefix + "XXXXXX";
-    if (mkdtemp(path_.data()) == nullptr)
-      ThrowInput("{}: {}; set TMPDIR to a folder that can be written", parent, strerror(errno));
-    lock_ = Lock(path_);
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-    close(lock_);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string operator/(const char* file) const { return path_ + "/" + file; }
-
- private:
-  static constexpr const char* kPrefix = "heddle-run-";
-  static constexpr time_t kOldSeconds = 60;  // younger ones may not be locked yet
-
-  // -1 where somebody has it.
-  static int Lock(const std::string& path) {
-    int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
-    close(folder);
-    return -1;
-  }
-
-  static void RemoveLeftovers(const std::string& parent) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(parent, error)) {
-      struct stat status {};
-      const std::string& path = entry.path();
-      if (!entry.path().filename().string().starts_with(kPrefix)) continue;
-      if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) continue;
-      if (status.st_uid != geteuid() || status.st_mtime + kOldSeconds > time(nullptr)) continue;
-      int lock = Lock(path);
-      if (lock < 0) continue;
-      std::filesystem::remove_all(path, error);
-      close(lock);
-    }
-  }
-
-  std::string path_;
-  int lock_ = -1;
-};
 
 volatile int interrupted = 0;  // the signal that asked us to end
 void OnInterrupt(int signal) { interrupted = signal; }
@@ -289,17 +232,13 @@ class Supervisor {
   SuperviseArgs args_;
   SupervisedRun run_;
   std::vector<std::string> command_;
-  PrivateFolder folder_;
+  PrivateFolder folder_{MemoryFolder()};
   int64_t attempt_ = 0, restarts_ = 0;
   bool shrunk_ = false;
   std::vector<AttemptTimes> attempts_;
 };
 
 }  // namespace
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void SuperviseArgs::Add(CLI::App& command) {
   command
@@ -340,7 +279,7 @@ int LaunchRanks(int64_t ranks) {
   int status = 0;
   {
     Interrupts interrupts;
-    PrivateFolder folder;
+    PrivateFolder folder(MemoryFolder());
     MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks), CommandLine(),
                                         {.root = geteuid() == 0, .folder = folder.path()});
     Child child({.command = std::move(launch.command),

@@ -51,6 +51,4 @@ int Supervise(const SuperviseArgs& args, SupervisedRun run);
 // The same without a watch, for work that is short: a rank that fails ends it. Returns mpirun's exit status.
 int LaunchRanks(int64_t ranks);
 
-double SteadySeconds();
-
 }  // namespace heddle

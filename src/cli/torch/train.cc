@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/plan_search.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/commands.h"

@@ -91,6 +91,11 @@ void RunCheckpoints::Save(int64_t step, const TrainState& state) {
   run["state"] = state.numbers;
   saving_ += writer_->Save(step + 1, state.parts, run);
   ++saves_;
+  saved_ = step;
+}
+
+void RunCheckpoints::Save(int64_t step, const StateFn& state) {
+  if (writer_ && saved_ != step) Save(step, state());
 }
 
 // Waited for, and so it tells what one costs: the copy, and what the thread that writes would take from training.

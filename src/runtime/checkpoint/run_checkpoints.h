@@ -36,6 +36,8 @@ class RunCheckpoints {
   // After a step, all ranks together: saves where it is time to. `state` is asked for only then.
   using StateFn = std::function<TrainState()>;
   void AfterStep(int64_t step, double seconds, bool last, const StateFn& state);
+  // After a step that no other follows for now: saved unless it is already.
+  void Save(int64_t step, const StateFn& state);
   void Finish();
 
   int64_t every() const { return every_; }         // 0: not known yet
@@ -58,6 +60,7 @@ class RunCheckpoints {
   std::unique_ptr<CheckpointReader> reader_;
   std::unique_ptr<CheckpointWriter> writer_;
   int64_t first_step_ = 0, every_ = 0, saves_ = 0;
+  int64_t saved_ = -1;  // the last step after which it was
   double interval_ = 0, saving_ = 0, cost_ = 0;
 };
 
