@@ -66,6 +66,65 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
   EXPECT_GE(fleet["makespan_seconds"], fleet["lower_bound_seconds"]);
 }
 
+// Losses of jobs in `fleet` against those of the same model trained alone, with lr of each.
+void ExpectLossesAlone(const Json& fleet, const std::string& model, const std::vector<std::string>& lrs) {
+  ASSERT_EQ(fleet["jobs"].size(), lrs.size());
+  for (size_t j = 0; j < lrs.size(); ++j) {
+    const Json& job = fleet["jobs"][j];
+    RunOutput alone = RunHeddle("train " + model + " --threads 1 --json --steps " +
+                                std::to_string(job["losses"].size()) + " --lr " + lrs[j]);
+    ASSERT_EQ(alone.status, 0) << alone.err;
+    Json expected = ParseJson(alone.out, "")["losses"];
+    for (size_t s = 0; s < expected.size(); ++s) {
+      double want = expected[s];
+      EXPECT_NEAR(job["losses"][s].get<double>(), want, 3e-6 * std::abs(want))
+          << job["name"] << " step " << s;
+    }
+  }
+  for (const Json& device : fleet["devices"])
+    EXPECT_LE(device["peak_memory_bytes"], device["memory_limit_bytes"]);
+}
+
+TEST(FleetCli, FewerJobsThanDevicesHaveSeveral) {
+  TempFolder folder;
+  std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8";
+  std::string jobs = WriteJobs(folder, "cluster: local:2\njobs:\n  - {name: a, steps: 8, model: '" + model + "'}\n");
+  Json fleet = RunFleetJson(jobs + " --threads 1 --memory-limit 6MiB");
+  EXPECT_EQ(fleet["jobs"][0]["devices"], 2);
+  ExpectLossesAlone(fleet, model, {"0.001"});
+  Json shards = RunFleetJson(jobs + " --threads 1 --memory-limit 6MiB --no-several");
+  EXPECT_EQ(shards["jobs"][0]["devices"], 1);
+}
+
+TEST(FleetCli, ALongJobHasAllDevicesWhenOthersHaveEnded) {
+  TempFolder folder;
+  std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=2";
+  std::string jobs = WriteJobs(
+      folder, "cluster: local:2\ndefaults: {model: '" + model +
+                  "'}\njobs:\n  - {name: long, steps: 60}\n  - {name: short, steps: 6, lr: [0.001, 0.01]}\n");
+  Json fleet = RunFleetJson(jobs + " --several --switch 0.01 --threads 1 --memory-limit 4MiB");
+  EXPECT_EQ(fleet["jobs"][0]["devices"], 2);
+  EXPECT_GE(fleet["jobs"][0]["visits"], 5);  // it was in shards before
+  ExpectLossesAlone(fleet, model, {"0.001", "0.001", "0.01"});
+}
+
+TEST(FleetCli, EarlyStoppingOfJobsOnSeveralDevices) {
+  TempFolder folder;
+  std::string jobs = WriteJobs(
+      folder,
+      "cluster: local:2\nearly_stopping: {first: 2, keep: 0.5}\njobs:\n  - name: j\n    model: "
+      "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8\n    steps: 8\n    lr: [0.001, 0.003, 0.01, 0.0001]\n");
+  Json fleet = RunFleetJson(jobs + " --several --switch 0 --threads 1 --memory-limit 6MiB");
+  Json shards = RunFleetJson(jobs + " --threads 1 --memory-limit 6MiB");
+  size_t on_two = 0;
+  for (size_t j = 0; j < 4; ++j) {
+    EXPECT_EQ(fleet["jobs"][j]["losses"].size(), shards["jobs"][j]["losses"].size());
+    EXPECT_EQ(fleet["jobs"][j]["ended_early"], shards["jobs"][j]["ended_early"]);
+    on_two += fleet["jobs"][j]["devices"] == 2 ? 1 : 0;
+  }
+  EXPECT_GT(on_two, 0u);
+}
+
 TEST(FleetCli, AJobThatFailsEndsAlone) {
   TempFolder folder;
   std::string jobs = WriteJobs(folder, std::string("cluster: local:2\njobs:\n  - name: good\n    model: ") +

@@ -112,7 +112,8 @@ std::string Screen(const FleetScreenInput& input) {
     text += fmt::format("{} {:<30} {:>7} {:>7} {:>8} {:>20} {:>10}  {}\n", LetterOf(j),
                         input.names[j].substr(0, 30), job.step, input.shards[j],
                         DevicesOf(input.run, static_cast<int>(j)), loss,
-                        FormatSeconds(Seconds{job.finished}), StatusOf(job));
+                        job.finished > 0 ? FormatSeconds(Seconds{job.finished}) : "",
+                        StatusOf(job));
   }
   text += "\n" + FleetTimetable(spans) + "\n";
   double bound = MeasuredBound(input.run);
