@@ -111,7 +111,7 @@ double TaskParallel(std::vector<double> seconds, int64_t devices) {
 TaskCosts CostsOf(const BenchTask& task, const Cluster& cluster, int64_t cap) {
   Model model = Analyse(LoadModel(task.model));
   TaskCosts out;
-  out.costs = FindModelCosts(model, cluster, {.moments = 0});  // SGD, as Hydra
+  out.costs = FindModelCosts(model, cluster, {.optimizer = "sgd"});  // SGD, as Hydra
   out.pipeline = InStages(model, cluster, 8, 4, cap);
   out.alone = InStages(model, Select(cluster, {0}), 1, 1, cap);
   return out;
@@ -127,7 +127,7 @@ double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   return seconds;
 }
 
-// What the planner finds for the tasks on 2, 4 and 8 devices. Planned with Adam's state, more than SGD has.
+// What the planner finds for the tasks on 2, 4 and 8 devices.
 std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
                                std::map<std::string, TaskCosts>& costs, const Cluster& cluster) {
   std::vector<JobCurve> curves;
@@ -135,7 +135,7 @@ std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
     JobCurve& curve = costs[task.model].curve;
     if (curve.name.empty()) {
       curve = FindCurve(Analyse(LoadModel(task.model)), cluster,
-                        {.precision = DType::kF32, .least_devices = 2})
+                        {.optimizer = "sgd", .precision = DType::kF32, .least_devices = 2})
                   .curve;
       curve.name = task.model;
     }

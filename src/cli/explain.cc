@@ -35,6 +35,7 @@ SearchProblem ProblemOf(const LoadedPlan& loaded, const Cluster& cluster, double
   problem.gradients = loaded.plan.precision.gradients;
   problem.products = loaded.plan.precision.products;
   problem.local_batch_statistics = loaded.plan.local_batch_statistics;
+  problem.optimizer = loaded.plan.optimizer;
   problem.simulate_all = true;
   problem.deadline = After(budget);
   return problem;

@@ -103,7 +103,7 @@ PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec, const
       phases.Rename(fmt::format("pricing {}", job.name));
       at->second.model = LoadJobModel(args.jobs, job);
       const Model& model = at->second.model;
-      ModelCostOptions options{.precision = job.precision, .moments = MomentsOf(job.optimizer)};
+      ModelCostOptions options{.precision = job.precision, .optimizer = job.optimizer};
       options.pruning.sparsity = job.sparsity;
       at->second.batch = std::max<int64_t>(1, BatchSize(model));
       at->second.costs = FindModelCosts(model, machine.cluster, options);
@@ -183,7 +183,7 @@ Plan PreparedFleet::PlanOf(size_t job) const {
   Plan plan = ExpertPlan(of, machine_.cluster,
                          {.precision = spec.precision, .local_batch_statistics = true});
   plan.offload = Offload::kAll;
-  plan.optimizer = spec.optimizer;
+  SetOptimizer(plan, spec.optimizer);
   plan.prefetch = 0;  // who runs it says what comes next
   Stage& stage = plan.stages[0];
   std::vector<int> ends = BlockEnds(job);

@@ -236,6 +236,9 @@ void SearchArgs::AddLimits(CLI::App& command) {
                      "of that, kept free: a share or an amount (default 0.06)");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
       ->allow_extra_args(false);
+  command.add_option("--optimizer", optimizer, "whose state devices hold: " + fmt::format("{}", fmt::join(kOptimizers, ", ")))
+      ->check(CLI::IsMember(std::vector<std::string>(kOptimizers.begin(), kOptimizers.end())))
+      ->capture_default_str();
   CLI::Option* share = command.add_option(
       "--sparsity", sparsity,
       "share of the weights of matrices that are pruned: state and traffic are of the rest alone");
@@ -254,6 +257,7 @@ SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, con
   problem.precision = precision.compute;
   problem.products = precision.products;
   problem.local_batch_statistics = degrees.LocalStatistics();
+  problem.optimizer = search.optimizer;
   if (!search.memory_limit.empty()) {
     problem.memory_limit = ParseBytes("--memory-limit", search.memory_limit);
   }

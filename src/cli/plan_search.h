@@ -18,12 +18,13 @@ struct SearchArgs {
   std::vector<std::string> keep_whole;
   double sparsity = 0;
   std::string mask;
+  std::string optimizer = "adamw";
   std::string prior;  // of the tree search; empty: the network, where there is libtorch
   ProfileArgs profile;
 
   // --searcher, --prior, --budget, --stages, and the limits.
   void Add(CLI::App& command);
-  // --memory-limit, --reserve, --keep-whole, --sparsity, --mask and --profile alone.
+  // --memory-limit, --reserve, --keep-whole, --optimizer, --sparsity, --mask and --profile alone.
   void AddLimits(CLI::App& command);
   bool SearcherGiven() const;
 

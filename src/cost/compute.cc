@@ -153,18 +153,22 @@ Terms ComputeCost::Traffic(double bytes) const {
   return terms;
 }
 
-// Reads the gradient; reads and writes master weight and two moments; writes the weight compute uses.
+// Reads the gradient; reads and writes master weight and moments; writes the weight compute uses.
 Terms ComputeCost::Update(double elements, const Precision& precision) const {
   double master = static_cast<double>(SizeOf(precision.master));
-  double bytes = static_cast<double>(SizeOf(precision.gradients)) +
-                 2 * (master + 2 * static_cast<double>(SizeOf(precision.moments)));
+  auto moved = [&](int moments) {
+    return static_cast<double>(SizeOf(precision.gradients)) +
+           2 * (master + moments * static_cast<double>(SizeOf(precision.moments)));
+  };
+  double bytes = moved(precision.moments_kept);
   if (precision.master != precision.compute) {
     bytes += static_cast<double>(SizeOf(precision.compute));
   }
   Terms terms;
   if (constants_.measured && !constants_.measured->update.empty()) {
     const LoadTimes& load = *constants_.measured;
-    double seconds = load.update.SecondsAt(elements);
+    double seconds = load.update.SecondsAt(elements);  // of Adam
+    seconds *= moved(precision.moments_kept) / moved(2);
     if (precision.master != precision.compute) {
       double narrowed = elements * (master + static_cast<double>(SizeOf(precision.compute)));
       seconds += load.copy.SecondsAt(narrowed);

@@ -24,6 +24,7 @@ PlannedCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOp
     SearchProblem problem{.model = model, .cluster = part};
     problem.precision = options.precision;
     problem.local_batch_statistics = options.local_batch_statistics;
+    problem.optimizer = options.optimizer;
     problem.pruning = options.pruning;
     if (options.memory_limit > 0) {
       problem.memory_limit = options.memory_limit;
@@ -40,7 +41,6 @@ PlannedCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOp
     if (!points.empty() && seconds >= points.back().seconds) continue;
     points.push_back({devices, seconds});
     out.plans.push_back(found.judged.front().plan);
-    if (!options.optimizer.empty()) out.plans.back().optimizer = options.optimizer;
   }
   return out;
 }

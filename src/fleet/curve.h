@@ -12,7 +12,7 @@ namespace heddle {
 
 struct CurveOptions {
   std::string searcher = "auto";
-  std::string optimizer = {};  // of the plans; empty: as they are
+  std::string optimizer = "adamw";
   Pruning pruning = {};
   bool local_batch_statistics = true;
   int64_t memory_limit = 0;  // bytes a device may use; 0: what it has, less what searches reserve

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cluster/yaml_fields.h"
+#include "plan/plan.h"
 
 namespace heddle {
 namespace {
@@ -23,7 +24,6 @@ constexpr std::array<std::string_view, 14> kGridKeys = {
 constexpr std::array<std::string_view, 15> kJobKeys = {
     "name",         "model",    "data",  "optimizer", "precision", "sparsity", "batch",   "lr",
     "weight_decay", "momentum", "steps", "epochs",    "samples",   "seed",     "priority"};
-constexpr std::array<std::string_view, 4> kOptimizers = {"adamw", "adam", "momentum", "sgd"};
 constexpr std::array<std::string_view, 3> kPrecisions = {"f32", "bf16", "f16"};
 
 using Kind = YamlValue::Kind;
@@ -321,10 +321,6 @@ class JobsReader {
 };
 
 }  // namespace
-
-int MomentsOf(std::string_view optimizer) {
-  return optimizer == "sgd" ? 0 : optimizer == "momentum" ? 1 : 2;
-}
 
 int64_t StepsOf(const JobSpec& job, int64_t batch) {
   if (job.steps > 0) return job.steps;

@@ -45,9 +45,6 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// Moments an optimizer keeps of every weight.
-int MomentsOf(std::string_view optimizer);
-
 // Steps of a job at a batch.
 int64_t StepsOf(const JobSpec& job, int64_t batch);
 

@@ -71,8 +71,16 @@ struct Precision {
   DType master = DType::kF32;     // of the weights that are updated
   DType moments = DType::kF32;
   Products products = Products::kAsCompute;
+  int moments_kept = 2;  // of every weight, by the optimizer (SetOptimizer)
   bool operator==(const Precision&) const = default;
 };
+
+constexpr std::array<std::string_view, 4> kOptimizers = {"adamw", "adam", "momentum", "sgd"};
+
+// Moments an optimizer keeps of every weight.
+constexpr int MomentsOf(std::string_view optimizer) {
+  return optimizer == "sgd" ? 0 : optimizer == "momentum" ? 1 : 2;
+}
 
 // ZeRO: 0 nothing, 1 optimizer state, 2 and gradients, 3 and weights are split over the named axes, of those
 // along which a parameter is replicated.
@@ -111,6 +119,11 @@ struct Plan {
 
   bool operator==(const Plan&) const = default;
 };
+
+inline void SetOptimizer(Plan& plan, std::string_view name) {
+  plan.optimizer = name;
+  plan.precision.moments_kept = MomentsOf(name);
+}
 
 // The nodes of a stage's blocks, in topological order; SideNodesOf gives those they read besides.
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);

@@ -81,6 +81,9 @@ class PlanVerifier {
   void CheckChoices() {
     if (plan_.schedule.empty()) Add("schedule has no name");
     if (plan_.optimizer.empty()) Add("optimizer has no name");
+    if (plan_.precision.moments_kept != MomentsOf(plan_.optimizer))
+      Add("optimizer {} keeps {} moments, not {}", plan_.optimizer, MomentsOf(plan_.optimizer),
+          plan_.precision.moments_kept);
     if (plan_.bucket_bytes < 1) Add("bucket_bytes is {}, must be positive", plan_.bucket_bytes);
     if (plan_.prefetch < 0 || plan_.prefetch > kMaxPrefetch) {
       Add("prefetch is {}, must be 0 to {}", plan_.prefetch, kMaxPrefetch);

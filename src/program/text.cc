@@ -116,7 +116,7 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
       // Of the same type the weights themselves are updated, unless they are among those that are pruned.
       bool apart = precision.master != precision.compute || (IsPruned(group) && group.zero != 3);
       int64_t master = apart ? SizeOf(precision.master) : 0;
-      return shard * (2 * SizeOf(precision.moments) + master);
+      return shard * (precision.moments_kept * SizeOf(precision.moments) + master);
     }
     default:
       return whole * SizeOf(precision.gradients);

@@ -25,6 +25,7 @@ Plan StartPlan(const SearchProblem& problem, uint64_t hash) {
   plan.cluster = problem.cluster;
   plan.batch = std::max<int64_t>(1, BatchSize(problem.model));
   plan.precision = PrecisionOf(problem);
+  plan.optimizer = problem.optimizer;
   plan.local_batch_statistics = problem.local_batch_statistics;
   plan.bucket_bytes = problem.bucket_bytes;
   return plan;

@@ -15,7 +15,7 @@ constexpr double kIndexBytes = 4;  // of a weight that is kept of a pruned param
 
 // Of moments and master weights, per parameter of which this share is kept.
 double StateBytes(const Precision& precision, double kept, int zero) {
-  double bytes = 2 * static_cast<double>(SizeOf(precision.moments));
+  double bytes = precision.moments_kept * static_cast<double>(SizeOf(precision.moments));
   bool apart = precision.master != precision.compute || (kept < 1 && zero != 3);
   if (apart) bytes += static_cast<double>(SizeOf(precision.master));
   return kept * bytes;

@@ -109,6 +109,7 @@ Plan UnitsAsStages(const Model& model, const Cluster& cluster, const std::vector
   degrees.local_batch_statistics = options.local_batch_statistics;
   Plan plan = ExpertPlan(model, cluster, degrees);
   plan.pruning = options.pruning;
+  SetOptimizer(plan, options.optimizer);
   Stage whole = plan.stages.front();
   plan.stages.clear();
   int first = 0;
@@ -192,11 +193,8 @@ void ReadingBlocks(const Model& model, ValueId value, std::set<int>& blocks) {
 
 // Of all parameters, each once.
 std::vector<ParameterCost> ParameterCosts(const Program& program, const std::vector<int>& ends,
-                                          const ComputeCost& compute, int moments) {
+                                          const ComputeCost& compute) {
   const Precision& precision = program.precision;
-  double adam = static_cast<double>(SizeOf(precision.gradients)) +
-                2 * static_cast<double>(SizeOf(precision.master) + 2 * SizeOf(precision.moments));
-  double moved = adam - 2 * static_cast<double>((2 - moments) * SizeOf(precision.moments));
   std::vector<ParameterCost> out;
   std::set<ValueId> seen;
   auto add = [&](const StageProgram& stage, const Position& position, const ParameterGroup& group) {
@@ -211,12 +209,11 @@ std::vector<ParameterCost> ParameterCosts(const Program& program, const std::vec
       cost.copied = pruned ? kept * SizeOf(precision.compute) + index : cost.weights;
       if (group.trained) {
         cost.gradients = kept * SizeOf(precision.gradients);
-        cost.state = kept * moments * SizeOf(precision.moments) + index;
+        cost.state = kept * precision.moments_kept * SizeOf(precision.moments) + index;
         if (pruned || precision.master != precision.compute) {
           cost.state += kept * SizeOf(precision.master);
         }
-        cost.update_seconds =
-            compute.Update(static_cast<double>(kept), precision).total() * moved / adam;
+        cost.update_seconds = compute.Update(static_cast<double>(kept), precision).total();
       }
       std::set<int> blocks;
       ReadingBlocks(program.model, slot.parameter, blocks);
@@ -236,13 +233,13 @@ std::vector<ParameterCost> ParameterCosts(const Program& program, const std::vec
   return out;
 }
 
-int64_t LargestUpdate(const MemoryModel& memory, size_t stages, int moments) {
+int64_t LargestUpdate(const MemoryModel& memory, size_t stages) {
   int64_t most = 0;
   for (size_t s = 0; s < stages; ++s) {
     StageMemory stage = memory.Of(static_cast<int>(s), static_cast<int64_t>(s));
     for (const StageMemory::Group& group : stage.groups) most = std::max(most, group.update);
   }
-  return moments == 0 ? 0 : most;
+  return most;
 }
 
 }  // namespace
@@ -283,9 +280,9 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
       out.cut_gradients.push_back(gradients[static_cast<size_t>(end)]);
     }
     out.joined = JoinedUnits(program.model, out.block_ends);
-    out.parameters = ParameterCosts(program, out.block_ends, compute, options.moments);
+    out.parameters = ParameterCosts(program, out.block_ends, compute);
     out.run_seconds = compute.Host().total() + compute.Report().total();
-    out.update_bytes = LargestUpdate(memory, program.stages.size(), options.moments);
+    out.update_bytes = LargestUpdate(memory, program.stages.size());
   }
   return out;
 }

@@ -58,7 +58,7 @@ struct ModelCosts {
 
 struct ModelCostOptions {
   DType precision = DType::kF32;
-  int moments = 2;  // of the optimizer: Adam 2, SGD with momentum 1, SGD 0
+  std::string optimizer = "adamw";
   Pruning pruning = {};
   bool local_batch_statistics = true;
   SimOptions sim = {};

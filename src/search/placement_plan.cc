@@ -209,6 +209,7 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
   plan.batch = BatchSize(model_);
   plan.microbatches = policy.microbatches;
   plan.precision = PrecisionOf(problem_);
+  plan.optimizer = problem_.optimizer;
   plan.local_batch_statistics = problem_.local_batch_statistics;
   plan.bucket_bytes = problem_.bucket_bytes;
   plan.zero.level = policy.zero;

@@ -71,7 +71,7 @@ int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
   auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
   const Precision& precision = plan.precision;
   if (plan.offload == Offload::kAll) return 0;  // a shard of them, at a time
-  double state = 2 * size(precision.moments);
+  double state = precision.moments_kept * size(precision.moments);
   if (precision.master != precision.compute) state += size(precision.master);
   if (plan.offload == Offload::kOptimizer) state = 0;
   double ranks = 1;
@@ -163,6 +163,7 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
   JudgedPlan judged;
   judged.plan = std::move(proposal.plan);
   judged.plan.pruning = problem.pruning;
+  SetOptimizer(judged.plan, problem.optimizer);
   judged.from = std::move(proposal.from);
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;
@@ -226,6 +227,7 @@ Precision PrecisionOf(const SearchProblem& problem) {
   precision.compute = problem.precision;
   precision.gradients = problem.gradients;
   precision.products = problem.products;
+  precision.moments_kept = MomentsOf(problem.optimizer);
   return precision;
 }
 

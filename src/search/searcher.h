@@ -49,6 +49,7 @@ struct SearchProblem {
   DType precision = DType::kBF16;
   DType gradients = DType::kF32;
   Products products = Products::kAsCompute;
+  std::string optimizer = "adamw";
   bool local_batch_statistics = false;
   int64_t bucket_bytes = Plan{}.bucket_bytes;  // of gradients reduced together
   int64_t memory_limit = 0;                    // bytes a device may use; 0: what it has

@@ -50,7 +50,8 @@ StageMemory::Group GroupOf(const Program& program, const StageProgram& stage, in
   if (group.zero > 0 || !updates) memory.flat = whole * SizeOf(program.precision.gradients);
   if (group.zero == 1 || group.zero == 2)
     memory.chunk = whole / ranks * SizeOf(program.precision.compute);
-  memory.update = updates ? whole / ranks * SizeOf(program.precision.moments) : 0;
+  if (updates && program.precision.moments_kept > 0)
+    memory.update = whole / ranks * SizeOf(program.precision.moments);
   if (IsPruned(group)) {  // weights that are kept, on their way to where they belong
     int64_t kept = whole * SizeOf(program.precision.compute);
     if (group.zero > 0 || group.server >= 0) memory.chunk += kept;

@@ -42,6 +42,7 @@ RankPlan PlanAgain(const TrainArgs& args, const PreparedRun& prepared, int64_t d
   SearchArgs search;
   search.budget = 5;
   search.mask = args.mask;
+  search.optimizer = prepared.plan.optimizer;
   DegreeArgs degrees;
   degrees.precision =
       PrecisionName(prepared.plan.precision.compute, prepared.plan.precision.products);
@@ -50,7 +51,6 @@ RankPlan PlanAgain(const TrainArgs& args, const PreparedRun& prepared, int64_t d
   Cluster cluster = LoadCluster(fmt::format("local:{}", devices));
   SearchResult result = FindPlan(search, degrees, *prepared.model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
-  plan.optimizer = prepared.plan.optimizer;
   RankPlan ranks =
       ForRanks(plan, *prepared.model, Lower(*prepared.model, plan, prepared.mask.get()));
   if (std::string given = args.degrees.FirstGiven(); !given.empty())
@@ -97,7 +97,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   int64_t ranks = prepared.program.device_count();
   RankMode mode = ModeOf(launch, ranks, args.ranks.transport);
   if (mode != RankMode::kLaunched && ChooseDevice(args.device, 0).is_cpu())
-    RequireMemory(prepared.program, prepared.plan.optimizer);
+    RequireMemory(prepared.program);
   if (args.ranks.transport == "nccl") RequireNccl(args.device);
   if (member == nullptr && args.supervise.Given() && mode == RankMode::kLaunched) {
     ThrowInput(

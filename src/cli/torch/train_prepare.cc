@@ -60,6 +60,7 @@ Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& clus
   search.profile = args.profile;
   search.mask = args.mask;
   search.memory_limit = args.memory_limit;
+  search.optimizer = args.train.optimizer.name;
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
@@ -91,6 +92,7 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   if (!args.degrees.ChoosesSync()) return plan;
   SearchProblem problem{.model = model, .cluster = loaded};
   problem.precision = degrees.precision;
+  problem.optimizer = args.train.optimizer.name;
   return FasterSync(problem, {std::move(plan), "expert"}).plan;
 }
 
@@ -203,7 +205,7 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
     prepared.options.optimizer.name = prepared.plan.optimizer;
     Optimizer checked(prepared.options.optimizer);
   }
-  prepared.plan.optimizer = prepared.options.optimizer.name;
+  SetOptimizer(prepared.plan, prepared.options.optimizer.name);
   prepared.data = OpenData(model.graph, {.path = args.data, .seed = prepared.options.seed});
   WeightOptions start{prepared.options.seed, args.init == "seeded", args.fill_constants};
   prepared.constants = MakeConstants(model.graph, start);
@@ -220,9 +222,9 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   return prepared;
 }
 
-void RequireMemory(const Program& program, const std::string& optimizer) {
+void RequireMemory(const Program& program) {
   double bytes = 0;
-  double moments = optimizer == "sgd" ? 0 : optimizer == "momentum" ? 1 : 2;
+  double moments = program.precision.moments_kept;
   for (const StageProgram& stage : program.stages) {
     for (const ParameterGroup& group : stage.groups) {
       double flat =

@@ -64,6 +64,6 @@ struct PreparedRun {
 PreparedRun Prepare(const TrainArgs& args, const Membership* member);
 
 // Weights, gradients and moments of all ranks that run on this machine, against its memory. Throws InputError.
-void RequireMemory(const Program& program, const std::string& optimizer);
+void RequireMemory(const Program& program);
 
 }  // namespace heddle
