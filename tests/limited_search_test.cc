@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
 #include "search/eliminate.h"
+#include "search/judge.h"
 #include "search/limited.h"
 #include "search/searcher.h"
 #include "search/stage_problem.h"
@@ -157,6 +159,61 @@ TEST(OffloadSearch, KeepsToWhatIsFixed) {
   SearchProblem nowhere{.model = model, .cluster = local};
   nowhere.fixed.offload = Offload::kOptimizer;
   EXPECT_THROW(Search(*FindSearcher("auto"), nowhere), InputError);
+}
+
+struct SpilledCase {
+  int recomputed = 0, kept = 0;  // blocks; kept of those before the last shard
+  double step = 0, step_recomputed = 0;
+};
+
+// The plan found, and the same with all blocks before the last shard recomputed. Nothing where none fits.
+std::optional<SpilledCase> FindSpilled(const Model& model, int64_t memory) {
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  SearchProblem problem{.model = model, .cluster = cluster};
+  problem.fixed.offload = Offload::kAll;
+  problem.fixed.dp = 1;
+  problem.memory_limit = memory;
+  SearchResult result = Search(*FindSearcher("auto"), problem);
+  if (!result.feasible()) return std::nullopt;
+  EXPECT_LE(result.judged[0].reserved(), result.memory_limit);
+  EXPECT_EQ(result.judged[0].plan, Search(*FindSearcher("auto"), problem).judged[0].plan);
+  SpilledCase out;
+  out.step = result.judged[0].result.step_seconds;
+  Plan plan = result.judged[0].plan;
+  Stage& stage = plan.stages[0];
+  for (int b = 0; b < stage.last_block && ShardOf(stage, b) + 1 < ShardCount(stage); ++b) {
+    RecomputePolicy& policy = stage.recompute[static_cast<size_t>(b)];
+    ++(policy == RecomputePolicy::kFull ? out.recomputed : out.kept);
+    policy = RecomputePolicy::kFull;
+  }
+  out.step_recomputed = Judge(problem, {plan, "recomputed"}).result.step_seconds;
+  fmt::print("{} MiB: {} shards, {} blocks recomputed: {:.4f} s; with {} more {:.4f} s\n",
+             memory >> 20, ShardCount(stage), out.recomputed, out.step, out.kept,
+             out.step_recomputed);
+  EXPECT_LE(out.step, out.step_recomputed);
+  return out;
+}
+
+// Blocks before the last shard keep what backward needs where memory allows, and where that is faster.
+TEST(OffloadSearch, SpilledPlansKeepWhatFits) {
+  Model model =
+      Analyse(BuildModel("gpt:layers=24,hidden=1024,heads=16,seq=1024,vocab=50257,batch=8"));
+  std::vector<SpilledCase> found;
+  for (int64_t gib : {6, 7, 12, 24}) {
+    std::optional<SpilledCase> at = FindSpilled(model, gib << 30);
+    EXPECT_EQ(at.has_value(), gib > 6);
+    if (at) found.push_back(*at);
+  }
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_GT(found[0].recomputed, found[1].recomputed);
+  EXPECT_EQ(found[2].recomputed, 0);
+  EXPECT_LT(found[2].step, found[2].step_recomputed);
+
+  Model copies =
+      Analyse(BuildModel("gpt:layers=12,hidden=5120,heads=40,seq=128,vocab=512,batch=8"));
+  std::optional<SpilledCase> bound = FindSpilled(copies, int64_t{14} << 30);
+  ASSERT_TRUE(bound.has_value());
+  EXPECT_EQ(bound->kept, 0);
 }
 
 }  // namespace

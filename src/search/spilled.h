@@ -4,6 +4,11 @@
 // One stage, data parallel over all devices. Shards are cut for what memory there is (shards.h), beside room for the next
 // one's weights and state; the plan is lowered and simulated, and where it takes more than there is, cut again for as much
 // less. The last shard keeps what its backward needs, the others recompute.
+//
+// Where memory is left, blocks before the last shard keep theirs on the device as well, the last ones first: as many as
+// fit, by what a block keeps and what simulated plans took. Smaller shards leave more memory to that, so the cuts for
+// half, a quarter, ... of the memory are tried as long as steps become faster. The fastest is taken, of equals the
+// first: never slower than recomputing all of them. At most kMostJudged plans are simulated.
 #pragma once
 
 #include <vector>
@@ -11,6 +16,8 @@
 #include "search/searcher.h"
 
 namespace heddle {
+
+constexpr int kMostJudged = 12;
 
 // Judged. Nothing where degrees that are fixed, the devices or the precision do not allow it, or nothing can be cut so
 // that it fits; `least` are the bytes then that a device would need, where that is known.

@@ -16,8 +16,9 @@
 namespace heddle {
 namespace {
 
-// Every stage cut into so many shards, as evenly as its blocks allow; the last of all keeps what its backward needs.
-void CutIntoShards(Plan& plan, int shards, bool recompute) {
+// Every stage cut into so many shards, as evenly as its blocks allow; the last of all keeps what its backward needs, and
+// so do `kept` blocks of its stage before it.
+void CutIntoShards(Plan& plan, int shards, bool recompute, int kept) {
   plan.offload = Offload::kAll;
   for (Stage& stage : plan.stages) {
     int blocks = stage.last_block - stage.first_block;
@@ -29,7 +30,8 @@ void CutIntoShards(Plan& plan, int shards, bool recompute) {
     }
     if (!recompute) continue;
     for (int b = stage.first_block; b < stage.last_block; ++b) {
-      bool last = &stage == &plan.stages.back() && ShardOf(stage, b) + 1 == ShardCount(stage);
+      int later = std::min(b + kept, stage.last_block - 1);
+      bool last = &stage == &plan.stages.back() && ShardOf(stage, later) + 1 == ShardCount(stage);
       stage.recompute[static_cast<size_t>(b - stage.first_block)] =
           last ? RecomputePolicy::kNone : RecomputePolicy::kFull;
     }
@@ -53,16 +55,19 @@ TEST_P(SpilledPlans, GiveTheLossesOfOneDevice) {
     int shards;
     bool recompute;
     int prefetch;
+    int kept = 0;
   };
-  for (const Case& at : {Case{{}, 1, false, 1}, Case{{}, 2, false, 0}, Case{{}, 3, true, 1},
-                         Case{{}, 4, true, 0}, Case{{}, 100, true, 2}, Case{{.dp = 2}, 3, true, 1},
-                         Case{{.tp = 2}, 2, true, 1}, Case{{.pp = 2}, 2, true, 1}}) {
-    SCOPED_TRACE(testing::Message() << known.name << " dp" << at.degrees.dp << " tp"
-                                    << at.degrees.tp << " pp" << at.degrees.pp << " shards "
-                                    << at.shards << " recompute " << at.recompute << " prefetch "
-                                    << at.prefetch);
+  for (const Case& at :
+       {Case{{}, 1, false, 1}, Case{{}, 2, false, 0}, Case{{}, 3, true, 1}, Case{{}, 4, true, 0},
+        Case{{}, 100, true, 2}, Case{{.dp = 2}, 3, true, 1}, Case{{.tp = 2}, 2, true, 1},
+        Case{{.pp = 2}, 2, true, 1}, Case{{}, 4, true, 1, 1}, Case{{}, 100, true, 1, 3},
+        Case{{.dp = 2, .microbatches = 2}, 4, true, 2, 2}, Case{{.pp = 2}, 3, true, 1, 2}}) {
+    SCOPED_TRACE(testing::Message()
+                 << known.name << " dp" << at.degrees.dp << " tp" << at.degrees.tp << " pp"
+                 << at.degrees.pp << " shards " << at.shards << " recompute " << at.recompute
+                 << " prefetch " << at.prefetch << " kept " << at.kept);
     Plan plan = ExpertPlan(model, LoadCluster("local:2"), at.degrees);
-    CutIntoShards(plan, at.shards, at.recompute);
+    CutIntoShards(plan, at.shards, at.recompute, at.kept);
     plan.prefetch = at.prefetch;
     ASSERT_EQ(Verify(plan, model), std::vector<std::string>{});
     ASSERT_EQ(Verify(Lower(model, plan)), std::vector<std::string>{});
