@@ -157,6 +157,7 @@ std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) 
     Model part = Analyse(Rebatch(problem.model.graph, batch / (devices * microbatches)));
     costs = FindModelCosts(part, problem.cluster,
                            {.precision = problem.precision,
+                            .optimizer = problem.optimizer,
                             .pruning = problem.pruning,
                             .local_batch_statistics = true,
                             .sim = problem.sim});
