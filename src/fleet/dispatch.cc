@@ -30,6 +30,7 @@ struct Job {
   int visit = 0;
   int64_t step = 0, last_turn = 0;
   bool to_end = false, stopped = false, paused = false;
+  bool running = false;  // somebody is in its Run
   std::vector<double> seconds;  // per visit, the mean so far
   std::vector<int64_t> runs;    // per visit
 };
@@ -152,12 +153,17 @@ class Dispatcher : DispatchControl {
       device(d).order.reset();
       if (order.leaving != kNone) {
         Guarded(lock, order.leaving, [&] { job(order.leaving).in.runner->Leave(); });
-        if (job(order.leaving).place != Place::kEnded) job(order.leaving).place = Place::kAway;
+        if (job(order.leaving).place == Place::kEnded) {
+          LetGo(lock, order.leaving);
+        } else {
+          job(order.leaving).place = Place::kAway;
+        }
         changed_.notify_all();
       }
       if (order.coming != kNone && job(order.coming).place != Place::kEnded) {
         Guarded(lock, order.coming,
                 [&] { job(order.coming).in.runner->Prefetch(order.visit, d); });
+        if (job(order.coming).place == Place::kEnded) LetGo(lock, order.coming);
       }
       device(d).copying = false;
       changed_.notify_all();
@@ -185,6 +191,17 @@ class Dispatcher : DispatchControl {
     if (error.empty() || job(j).place == Place::kEnded) return;
     out(j).error = error;
     Ended(j);
+  }
+
+  // What a job that has failed has on a device; by its worker where it runs.
+  void LetGo(std::unique_lock<std::mutex>& lock, int j) {
+    if (job(j).running) return;
+    lock.unlock();
+    try {
+      job(j).in.runner->Leave();
+    } catch (const std::exception&) {
+    }
+    lock.lock();
   }
 
   void Ended(int j) {
@@ -265,18 +282,12 @@ class Dispatcher : DispatchControl {
     }
     double begin = SteadySeconds();
     std::optional<StepRecord> record;
+    at.running = true;
     Guarded(lock, j, [&] { record = at.in.runner->Run(at.step, at.visit, d); });
+    at.running = false;
     double end = SteadySeconds();
     Note(d, j, begin, end);
-    if (at.place == Place::kEnded) {  // it failed
-      lock.unlock();
-      try {
-        at.in.runner->Leave();
-      } catch (const std::exception&) {
-      }
-      lock.lock();
-      return;
-    }
+    if (at.place == Place::kEnded) return LetGo(lock, j);  // it failed
     Advance(lock, d, j, end - begin, record);
   }
 

@@ -67,6 +67,10 @@ void ResetPeakMemory(at::Device device);
 // Tensors on a CUDA device take no more than this from now on: what would is an error.
 void LimitMemory(at::Device device, int64_t bytes);
 
+// Before anything is on a CUDA device: its memory is taken in pieces that grow and shrink, so that jobs which take turns do
+// not leave each other holes. An environment that says how memory is taken has the last word.
+void TakeMemoryInPieces();
+
 // The work of a step on a CUDA device, to be repeated with one call. Shapes, addresses and numbers that the host
 // passes to kernels are those of the capture.
 class StepGraph {

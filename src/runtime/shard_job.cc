@@ -1,5 +1,7 @@
 #include "runtime/shard_job.h"
 
+#include <atomic>
+
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/kernel_threads.h"
@@ -61,6 +63,7 @@ class ShardJob : public ShardRunner {
   }
 
   void Leave() override {
+    if (failed_) return executor_.reset();  // wherever it stood
     Translated([&] { executor_->Vacate(); });
   }
 
@@ -75,11 +78,15 @@ class ShardJob : public ShardRunner {
   Seat& seat(int device) { return seats_[static_cast<size_t>(device)]; }
 
   template <typename Body>
-  static void Translated(const Body& body) {
+  void Translated(const Body& body) {
     try {
       body();
     } catch (const c10::Error& error) {
+      failed_ = true;
       ThrowRun("libtorch: {}", OneLine(error.what_without_backtrace()));
+    } catch (...) {
+      failed_ = true;
+      throw;
     }
   }
 
@@ -90,6 +97,7 @@ class ShardJob : public ShardRunner {
   RunCheckpoints checkpoints_;
   std::unique_ptr<Executor> executor_;
   int64_t last_step_ = -1;  // that was run
+  std::atomic<bool> failed_ = false;
 };
 
 }  // namespace

@@ -103,6 +103,7 @@ class RealFleetRun : public FleetObserver {
   void MakeSeats() {
     const FleetMachine& machine = place_.machine;
     bool cuda = place_.args.device == "cuda";
+    if (cuda) TakeMemoryInPieces();
     at::Device device = ChooseDevice(place_.args.device, 0);
     if (cuda && machine.devices > 1) {
       ThrowInput("--device cuda with {} devices: jobs share one CUDA device; give the cluster one",

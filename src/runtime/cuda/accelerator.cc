@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 
@@ -37,6 +38,10 @@ DeviceMemory MemoryOf(at::Device device) {
 
 void ResetPeakMemory(at::Device device) {
   c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
+}
+
+void TakeMemoryInPieces() {
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
 }
 
 void LimitMemory(at::Device device, int64_t bytes) {

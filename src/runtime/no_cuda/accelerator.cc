@@ -24,6 +24,7 @@ DeviceMemory MemoryOf(at::Device device) {
 }
 
 void ResetPeakMemory(at::Device device) { HEDDLE_CHECK(false, "memory of {}", device.str()); }
+void TakeMemoryInPieces() {}
 void LimitMemory(at::Device device, int64_t) { HEDDLE_CHECK(false, "memory of {}", device.str()); }
 
 struct StepGraph::State {};
