@@ -73,7 +73,7 @@ void ComparePolicies() {
 
 constexpr double kReserve = 0.06;  // as in the search: contexts, libraries
 
-// A step of a model over all devices as stages, and whether it fits without moments.
+// A step of a model over all devices as stages, and whether it fits.
 struct Staged {
   double step = 0;
   bool fits = false;
@@ -85,11 +85,12 @@ Staged InStages(const Model& model, const Cluster& cluster, int64_t stages, int6
                           .microbatches = microbatches,
                           .schedule = "gpipe",
                           .recompute = RecomputePolicy::kFull});
+  SetOptimizer(plan, "sgd");
   Program program = Lower(model, plan);
   SimResult result = Simulate(program, cluster, {});
   Staged out{result.step_seconds, true};
   for (const DeviceResult& device : result.devices) {
-    out.fits = out.fits && device.peak_memory - device.memory.optimizer <= cap;
+    out.fits = out.fits && device.peak_memory <= cap;
   }
   return out;
 }
@@ -239,7 +240,8 @@ void RunWorkload(const char* name, const std::vector<BenchTask>& tasks, const st
         100 * (result.makespan / bound.seconds() - 1), 100 * result.utilisation());
   }
   FleetResult fleet = SimulateFleet(jobs, devices, *FindPolicy("lrtf"));
-  PrintBaselines(tasks, costs, jobs, CurvesOf(tasks, costs, cluster), devices);
+  std::vector<JobCurve> curves = CurvesOf(tasks, costs, cluster);
+  PrintBaselines(tasks, costs, jobs, curves, devices);
   FleetDevices plain = devices;
   plain.double_buffering = false;
   fmt::print("    shards without double buffering  {:>9.0f} {:>8.2f}x\n",
@@ -253,6 +255,11 @@ void RunWorkload(const char* name, const std::vector<BenchTask>& tasks, const st
     if (count == 1) one = makespan;
     fmt::print("  {}: {:.2f}x (at most {:.2f})", count, one / makespan,
                one / BoundOf(jobs, count).seconds());
+  }
+  fmt::print("\n  several on more devices");
+  for (int64_t count : {1, 2, 4, 8}) {
+    devices.devices = count;
+    fmt::print("  {}: {:.2f}x", count, one / Widened(jobs, devices, curves).makespan);
   }
   fmt::print("\n");
   std::fflush(stdout);
