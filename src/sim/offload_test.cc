@@ -4,6 +4,8 @@
 #include "cluster/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
+#include "program/text.h"
+#include "program/verify.h"
 #include "sim/sim_test_models.h"
 #include "sim/simulate.h"
 
@@ -57,6 +59,35 @@ TEST(Offload, CopiesTakeWhatTheLinkTakes) {
       EXPECT_NEAR(at.with.critical.total(), at.with.step_seconds, 1e-9 * at.with.step_seconds);
     }
   }
+}
+
+// A model in shards: weights come for forward and, but for the last shard, for backward; they and the state go back.
+TEST(Offload, WeightsAndStateTakeWhatTheLinkTakes) {
+  Model model = Analyse(Layers(24, 4, 1024));
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  const Link host = cluster.device_types[0].host;
+  Plan plan = ExpertPlan(model, cluster, {.offload = Offload::kAll, .precision = DType::kBF16});
+  int blocks = plan.stages[0].last_block;
+  for (int start = 2; start < blocks; start += 2) plan.stages[0].shard_starts.push_back(start);
+  Program program = Lower(model, plan);
+  ASSERT_EQ(Verify(program), std::vector<std::string>{});
+  SimResult result = Simulate(program, cluster, {});
+  double fetched = 0, evicted = 0;
+  int fetches = 0, evictions = 0;
+  for (const Instruction& at : program.runs[0].instructions) {
+    if (at.op != Opcode::kFetch && at.op != Opcode::kEvict) continue;
+    bool in = at.op == Opcode::kFetch;
+    (in ? fetched : evicted) += static_cast<double>(HostCopyBytes(program, program.runs[0], at, 0));
+    ++(in ? fetches : evictions);
+  }
+  double parameters = 24 * 1024 * 1024;
+  EXPECT_EQ(evicted, 14 * parameters);
+  EXPECT_GT(fetched, 14 * parameters);
+  EXPECT_LE(fetched, 16 * parameters);
+  double in = fetched / host.bandwidth + fetches * host.latency;
+  double out = evicted / host.bandwidth + evictions * host.latency;
+  EXPECT_NEAR(Seconds(result, Opcode::kFetch), in, 1e-9 * in);
+  EXPECT_NEAR(Seconds(result, Opcode::kEvict), out, 1e-9 * out);
 }
 
 // Between updates none of it is on the device; during them that of two groups at most.
