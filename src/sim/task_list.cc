@@ -101,7 +101,7 @@ class Builder {
     } else {
       Need(before_compute_);
       if (task.kind == TaskKind::kCollective) Follow(queue_[task.channel], i);
-      if (task.kind == TaskKind::kLocal) Follow(copy_, i);
+      if (task.kind == TaskKind::kLocal) Follow(at.stream == Stream::kCopyOut ? out_ : copy_, i);
     }
     for (int from : last_) {
       edges_.push_back({from, i});
@@ -158,7 +158,7 @@ class Builder {
   std::vector<std::pair<int, int>> edges_;
   std::map<int, Queue> queue_;  // by channel
   std::vector<int> put_off_;
-  int copy_ = -1, compute_ = -1, before_compute_ = -1;
+  int copy_ = -1, out_ = -1, compute_ = -1, before_compute_ = -1;
 };
 
 }  // namespace
