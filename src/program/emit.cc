@@ -18,6 +18,7 @@ class Emitter {
       : program_(program),
         builds_(builds),
         prefetch_(plan.prefetch),
+        fetches_ahead_(plan.offload != Offload::kAll || plan.prefetch > 0),
         segments_(program, plan, list_) {
     out_.devices = run.devices;
     out_.stages = run.stages;
@@ -29,6 +30,7 @@ class Emitter {
     for (size_t s = out_.stages.size(); s-- > 0;) EmitOnceBackward(out_.stages[s]);
     EndStep(program_, prefetch_, list_);
     FindLifetimes(out_);
+    HandOver(program_, fetches_ahead_, out_);
     if (out_.visits.empty()) out_.visits.push_back({});
     return std::move(out_);
   }
@@ -221,6 +223,7 @@ class Emitter {
   const Program& program_;
   const std::vector<StageBuild>& builds_;
   int prefetch_;
+  bool fetches_ahead_;
   DeviceProgram out_;
   InstructionList list_{out_};
   SegmentEmitter segments_;

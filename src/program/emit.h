@@ -11,5 +11,7 @@ DeviceProgram Emit(const Program& program, const std::vector<StageBuild>& builds
 
 // Fills in `frees` and `waits`.
 void FindLifetimes(DeviceProgram& run);
+// Then: what is fetched frees what was evicted, and waits for that; `ahead`: fetches come before they are needed.
+void HandOver(const Program& program, bool ahead, DeviceProgram& run);
 
 }  // namespace heddle

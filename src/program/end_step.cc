@@ -92,7 +92,7 @@ class StepEnd {
     update.reads = {FinalGradients(s, g), weights};
     update.adds = {weights, Optimizer(s, g)};
     Evict(s, g);
-    Instruction& evict = Add(Opcode::kEvict, Stream::kCopy, s, g, -1);
+    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, s, g, -1);
     evict.reads = {weights};
     evict.adds = {Get({BufferKind::kHostWeights, s, g, -1, 0}, true)};
   }
@@ -156,7 +156,7 @@ class StepEnd {
 
   void Evict(int s, int g) {
     if (!group(s, g).offloaded) return;
-    Instruction& evict = Add(Opcode::kEvict, Stream::kCopy, s, g, -1);
+    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, s, g, -1);
     evict.reads = {Optimizer(s, g)};
     evict.adds = {OnHost(s, g)};
   }

@@ -234,8 +234,10 @@ constexpr std::array<std::string_view, 16> kOpcodeNames = {"load",
                                                            "fetch",
                                                            "evict"};
 
-enum class Stream : uint8_t { kCompute, kCommunication, kCopy };
-constexpr std::array<std::string_view, 3> kStreamNames = {"compute", "communication", "copy"};
+// Copies to the device are one stream, those from it another.
+enum class Stream : uint8_t { kCompute, kCommunication, kCopy, kCopyOut };
+constexpr std::array<std::string_view, 4> kStreamNames = {"compute", "communication", "copy",
+                                                          "copy out"};
 
 struct Instruction {
   Opcode op = Opcode::kRun;
@@ -251,7 +253,7 @@ struct Instruction {
   // (ZeRO 3) and what was gathered again, in the order of the inputs
   std::vector<BufferId> writes;
   std::vector<BufferId> adds;   // written by adding to what is there (the first: by writing)
-  std::vector<BufferId> frees;  // nobody reads these any more
+  std::vector<BufferId> frees;  // nobody reads these any more; a fetch frees them before it begins
   std::vector<int> waits;       // instructions of other streams that must have ended
   int visit = 0;                // of DeviceProgram::visits
   bool operator==(const Instruction&) const = default;

@@ -41,7 +41,7 @@ class BufferCheck {
  private:
   struct State {
     bool persistent = false, written = false, added = false, read = false, freed = false;
-    int writer = -1;
+    int writer = -1, last = -1;  // the last that touches it
     bool there() const { return written || added; }
   };
 
@@ -68,6 +68,7 @@ class BufferCheck {
   void Read(BufferId id) {
     State& at = states_[id.index()];
     at.read = true;
+    at.last = static_cast<int>(i_);
     if (at.persistent) return;
     if (!at.there()) Wrong(id, "reads", "before it is written");
     if (at.freed) Wrong(id, "reads", "after it was freed");
@@ -75,7 +76,7 @@ class BufferCheck {
 
   void Add(BufferId id) {
     State& at = states_[id.index()];
-    at.writer = static_cast<int>(i_);
+    at.writer = at.last = static_cast<int>(i_);
     if (at.persistent) return;
     bool in_place = Contains(now().reads, id);
     if (!in_place && at.written) Wrong(id, "adds to", "which was written");
@@ -86,7 +87,7 @@ class BufferCheck {
 
   void Write(BufferId id) {
     State& at = states_[id.index()];
-    at.writer = static_cast<int>(i_);
+    at.writer = at.last = static_cast<int>(i_);
     if (at.persistent) return Wrong(id, "writes", "which is persistent");
     if (at.written) Wrong(id, "writes", "a second time");
     if (at.added) Wrong(id, "writes", "which was added to");
@@ -100,6 +101,18 @@ class BufferCheck {
     if (!at.there()) Wrong(id, "frees", "before it is written");
     if (at.freed) Wrong(id, "frees", "a second time");
     at.freed = true;
+    if (!at.there() || IsOver(at.last)) return;
+    Wrong(id, "frees",
+          fmt::format("and does not wait for instruction {}, of another stream", at.last));
+  }
+
+  // Has that instruction ended where this one begins, or is it this one?
+  bool IsOver(int other) const {
+    Stream stream = run_.instructions[static_cast<size_t>(other)].stream;
+    return stream == now().stream ||
+           std::any_of(now().waits.begin(), now().waits.end(), [&](int wait) {
+             return wait >= other && run_.instructions[static_cast<size_t>(wait)].stream == stream;
+           });
   }
 
   void CheckWaits() {

@@ -87,8 +87,10 @@ class OperandCheck {
     switch (now().op) {
       case Opcode::kLoad:
       case Opcode::kFetch:
-      case Opcode::kEvict:
         wanted = Stream::kCopy;
+        break;
+      case Opcode::kEvict:
+        wanted = Stream::kCopyOut;
         break;
       case Opcode::kReshard:
         if (IsLocal(stage().steps[static_cast<size_t>(local(now().index).source.step)].kind))

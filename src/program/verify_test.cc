@@ -396,6 +396,23 @@ TEST(VerifyWholeProgramTest, LargeProgramsAreCheckedRunByRun) {
               Contains(HasSubstr("waits for ever for instruction 6 (recv m2 mb0)")));
 }
 
+// Who frees what another stream reads waits for it.
+TEST(VerifyWholeProgramTest, FreedWhileItIsEvicted) {
+  Model model = SmallModel(8);
+  Plan plan = SmallPlan(model, {.offload = Offload::kOptimizer});
+  plan.bucket_bytes = 1;
+  Program program = Lower(model, plan);
+  EXPECT_THAT(Verify(program), IsEmpty());
+  int changed = 0;
+  for (Instruction& at : program.runs[0].instructions) {
+    if (at.op != Opcode::kFetch || at.frees.empty()) continue;
+    at.waits.clear();
+    ++changed;
+  }
+  EXPECT_GT(changed, 0);
+  EXPECT_THAT(Verify(program), Contains(HasSubstr("and does not wait for instruction")));
+}
+
 TEST(VerifyWholeProgramTest, NoMoreLinesThanItSays) {
   Program program = SmallProgram({.dp = 4, .microbatches = 2}, 12);
   for (Instruction& instruction : program.runs[0].instructions) instruction.frees.clear();

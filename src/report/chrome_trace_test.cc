@@ -61,12 +61,12 @@ TEST(ChromeTraceTest, LanesAreTracksAndDevicesStandForOthers) {
 {"ph":"M","pid":0,"name":"process_sort_index","args":{"sort_index":0}},
 {"ph":"M","pid":0,"tid":2,"name":"thread_name","args":{"name":"communication"}},
 {"ph":"M","pid":0,"tid":2,"name":"thread_sort_index","args":{"sort_index":0}},
-{"ph":"M","pid":0,"tid":5,"name":"thread_name","args":{"name":"communication 2"}},
-{"ph":"M","pid":0,"tid":5,"name":"thread_sort_index","args":{"sort_index":1}},
+{"ph":"M","pid":0,"tid":6,"name":"thread_name","args":{"name":"communication 2"}},
+{"ph":"M","pid":0,"tid":6,"name":"thread_sort_index","args":{"sort_index":1}},
 {"ph":"M","pid":0,"tid":3,"name":"thread_name","args":{"name":"copy"}},
 {"ph":"M","pid":0,"tid":3,"name":"thread_sort_index","args":{"sort_index":2}},
 {"ph":"X","pid":0,"tid":2,"name":"send x mb0","cat":"forward","ts":0.000,"dur":2.000},
-{"ph":"X","pid":0,"tid":5,"name":"send x mb1","cat":"forward","ts":1.000,"dur":2.000},
+{"ph":"X","pid":0,"tid":6,"name":"send x mb1","cat":"forward","ts":1.000,"dur":2.000},
 {"ph":"X","pid":0,"tid":3,"name":"load x mb1","cat":"forward","ts":0.000,"dur":1.000}
 ],"displayTimeUnit":"ms"}
 )x");

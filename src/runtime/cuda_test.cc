@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "runtime/accelerator.h"
+#include "runtime/host_rows.h"
 #include "runtime/kernels/fused.h"
 #include "runtime/loss_scale.h"
 #include "runtime/optimizer.h"
@@ -122,6 +123,39 @@ TEST(CudaOptimizer, UpdatesAsOnTheHost) {
     }
     EXPECT_LT(Apart(b[0], a[0]), 1e-6) << name;
   }
+}
+
+// Rows that come and go as a program has them, two at a time on the device, with a host that runs far ahead: nothing is
+// fetched before it is back, and no memory is taken that is still read.
+TEST(CudaCopies, RowsComeAndGoAtTheSameTime) {
+  if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
+  std::optional<c10::Stream> compute = NewStream(Cuda());
+  StreamScope streamed(compute);
+  HostSide host;
+  host.fetches = NewStream(Cuda());
+  host.evictions = NewStream(Cuda());
+  constexpr int64_t kGroups = 6, kSteps = 20, kElements = int64_t{1} << 22;
+  std::vector<std::unique_ptr<HostRows>> rows;
+  for (int64_t g = 0; g < kGroups; ++g) {
+    rows.push_back(std::make_unique<HostRows>(3, kElements, Cuda(), host));
+    rows.back()->host().fill_(static_cast<double>(100 * g));
+  }
+  int64_t before = MemoryOf(Cuda()).reserved;
+  auto at = [&](int64_t turn) { return rows[static_cast<size_t>(turn % kGroups)].get(); };
+  at(0)->Fetch();
+  for (int64_t turn = 0; turn < kGroups * kSteps; ++turn) {
+    if (turn > 0) at(turn - 1)->Release();
+    if (turn + 1 < kGroups * kSteps) at(turn + 1)->Fetch();
+    at(turn)->Arrived().add_(1);
+    at(turn)->Evict();
+  }
+  WaitFor(*host.evictions);
+  for (int64_t g = 0; g < kGroups; ++g) {
+    at::Tensor off = rows[static_cast<size_t>(g)]->host() - static_cast<double>(100 * g + kSteps);
+    EXPECT_EQ(off.abs().max().item<double>(), 0) << g;
+  }
+  // Those of two, whatever the host had started.
+  EXPECT_LE(MemoryOf(Cuda()).reserved - before, 2 * 3 * 4 * kElements + (int64_t{4} << 20));
 }
 
 class CudaConformance : public ::testing::TestWithParam<conformance::Body> {};

@@ -42,7 +42,8 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(stream_);
-  host_.copies = options_.copies ? options_.copies : NewStream(options_.device);
+  host_.fetches = options_.fetches ? options_.fetches : NewStream(options_.device);
+  host_.evictions = options_.evictions ? options_.evictions : NewStream(options_.device);
   host_.budget = options_.host;
   OpenGroups();
   for (int s : run_.stages) {
@@ -328,6 +329,7 @@ void Executor::FinishOperands(const Instruction& i) {
 
 void Executor::Execute(size_t index) {
   const Instruction& i = run_.instructions[index];
+  if (i.op == Opcode::kFetch) Free(i);  // it takes that memory
   switch (i.op) {
     case Opcode::kLoad:
       Load(i);
@@ -409,6 +411,10 @@ void Executor::Execute(size_t index) {
       return true;
     });
   }
+  if (i.op != Opcode::kFetch) Free(i);
+}
+
+void Executor::Free(const Instruction& i) {
   for (BufferId id : i.frees) {
     const Buffer& buffer = run_.buffers[id.index()];
     if (pending_by_buffer_[id.index()] != kNothing) Finish(pending_by_buffer_[id.index()]);
@@ -417,6 +423,7 @@ void Executor::Execute(size_t index) {
     At(id).reset();
     saved_.erase(id.index());
     if (buffer.kind == BufferKind::kGathered) store(buffer.stage, buffer.index).ReleaseWhole();
+    if (buffer.kind == BufferKind::kOptimizer) store(buffer.stage, buffer.index).ReleaseRows();
   }
 }
 

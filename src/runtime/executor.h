@@ -50,7 +50,8 @@ struct ExecutorOptions {
   bool capture = true;         // on CUDA: repeat a step as one graph, where that is possible
   const Mask* mask = nullptr;  // of what the program prunes; outlives the executor
   // Streams of the device that executors share which take turns on it; none: streams of its own.
-  std::optional<c10::Stream> compute = std::nullopt, copies = std::nullopt;
+  std::optional<c10::Stream> compute = std::nullopt, fetches = std::nullopt,
+                             evictions = std::nullopt;
   HostBudget* host = nullptr;  // for what is offloaded; outlives the executor; null: no limit
 };
 
@@ -130,6 +131,8 @@ class Executor {
 
   void FinishOperands(const Instruction& i);
   void Execute(size_t index);
+  void Free(const Instruction& i);
+  void WaitForCopies() const;
   void Charge(Opcode kind);
   void OpenEvent(const Instruction& i);
   void CloseEvent(size_t event, double begin);

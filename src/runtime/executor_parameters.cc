@@ -168,6 +168,7 @@ void Executor::FinishReport(const at::Tensor& sums) {
 // All devices come here together: the first parameter, in the model's order, of which any of them holds a number
 // that is not finite.
 void Executor::StopNotFinite() {
+  WaitForCopies();
   const std::vector<ValueId> parameters = program_.model.graph.ValuesOf(ValueKind::kParameter);
   const int64_t none = static_cast<int64_t>(parameters.size());
   int64_t weights = none, gradients = none;
@@ -254,7 +255,7 @@ void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
 }
 
 std::vector<ParameterPart> Executor::Weights() {
-  if (host_.copies) WaitFor(*host_.copies);
+  WaitForCopies();
   std::vector<ParameterPart> parts;
   for (auto& [key, held] : stores_) {
     at::Tensor whole = held->HeldFlat();
@@ -276,8 +277,14 @@ std::vector<ParameterPart> Executor::Weights() {
   return parts;
 }
 
+// What came back is whole on the host.
+void Executor::WaitForCopies() const {
+  if (host_.fetches) WaitFor(*host_.fetches);
+  if (host_.evictions) WaitFor(*host_.evictions);
+}
+
 TrainState Executor::State() {
-  if (host_.copies) WaitFor(*host_.copies);
+  WaitForCopies();
   TrainState state;
   int64_t updates = 0;
   for (auto& [key, held] : stores_) {

@@ -22,6 +22,7 @@ void Executor::Prefetch(int visit, AllocationMeter& meter) {
   auto [first, last] = VisitRange(visit);
   for (size_t i = first; i < last; ++i) {
     if (run_.instructions[i].op != Opcode::kFetch || fetched_[i]) continue;
+    HEDDLE_CHECK(run_.instructions[i].frees.empty(), "what it frees is not evicted yet");
     Execute(i);
     fetched_[i] = 1;
   }

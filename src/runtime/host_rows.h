@@ -1,15 +1,17 @@
 // Rows of numbers that live in the memory of the host and visit the device for a while: optimizer state that is
 // offloaded.
 //
-//   HostRows rows(3, 1000, device, copies);    // zeros, pinned where the device is another than the CPU
-//   rows.Fetch();                              // starts on the stream of copies
+//   HostRows rows(3, 1000, device, host);      // zeros, pinned where the device is another than the CPU
+//   rows.Fetch();                              // starts on the stream of fetches, once they are all back
 //   at::Tensor there = rows.Arrived();         // the current stream goes on when it is there
 //   there[0].add_(1);
-//   rows.Evict();                              // starts once the current stream has passed; `there` is let go
-//   rows.host()                                // what came back, once the stream of copies has passed
+//   rows.Evict();                              // starts on the stream of evictions once the current stream has passed
+//   rows.Release();                            // the memory on the device is given up
+//   rows.host()                                // what came back, once the stream of evictions has passed
 //
 // On the CPU, where there are no streams, each of them is done when it returns. The memory on the device is taken from
-// the stream of copies and given back to it, so that what is fetched next may have it without anybody waiting.
+// the stream of fetches and given back to it, which then waits for the eviction: what is fetched next may have it, and
+// the host waits for nothing.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -37,10 +39,10 @@ struct HostTraffic {
   std::atomic<int64_t> fetched = 0, evicted = 0;
 };
 
-// Where what is offloaded goes: the stream of its copies, where the device has streams, who counts its bytes, and what
-// there may be of them.
+// Where what is offloaded goes: the streams of its copies to the device and from it, where the device has streams, who
+// counts its bytes, and what there may be of them.
 struct HostSide {
-  std::optional<c10::Stream> copies;
+  std::optional<c10::Stream> fetches, evictions;
   AllocationMeter meter;
   HostBudget* budget = nullptr;  // null: no limit
   std::shared_ptr<HostTraffic> traffic = std::make_shared<HostTraffic>();
@@ -60,13 +62,14 @@ class HostRows {
   void Fetch();
   at::Tensor Arrived();
   void Evict();
+  void Release();
 
  private:
   at::Tensor host_, there_;
   at::Device device_;
-  std::optional<c10::Stream> copies_;
+  std::optional<c10::Stream> fetches_, evictions_;
   std::shared_ptr<HostTraffic> traffic_;
-  StreamMark arrived_;
+  StreamMark arrived_, evicted_;
 };
 
 // A copy in the memory of the host that is not for long, whatever the budget, and one on the device. They are made on the

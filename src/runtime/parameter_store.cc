@@ -107,112 +107,6 @@ GroupStore::GroupStore(const Program& program, int stage_index, int group, int64
   UseRows(rows_->host());
 }
 
-// Weights go to the host, where they are unless they are fetched.
-void GroupStore::Spill() {
-  auto on_host = [&](const at::Tensor& there) {
-    return NewOnHost(there.sizes(), there.scalar_type(), there.device(), host_).copy_(there);
-  };
-  if (!pruned_) {
-    host_weights_ = on_host(flat_.detach());
-  } else {
-    host_weights_ = NewOnHost({kept_elements_}, compute_, flat_.device(), host_).zero_();
-    for (Slot& slot : slots_) {
-      host_weights_.narrow(0, slot.offset, slot.elements)
-          .copy_(KeptOf(slot, flat_.detach().narrow(0, slot.first, slot.weights)));
-      host_index_.push_back(slot.index.defined() ? on_host(slot.index) : at::Tensor());
-    }
-  }
-  if (!flat_.is_cpu()) WaitFor(CurrentStream(flat_.device()));
-  ReleaseWhole();
-}
-
-void GroupStore::FetchWeights() {
-  StreamScope copying(host_.copies);
-  ResizeStorage(flat_, flat_elements_);
-  at::Tensor flat = flat_.variable_data();
-  host_.traffic->fetched += static_cast<int64_t>(host_weights_.nbytes());
-  if (!pruned_) {
-    flat.copy_(host_weights_, /*non_blocking=*/true);
-    return arrived_.Set(host_.copies);
-  }
-  for (size_t s = 0; s < slots_.size(); ++s) {
-    if (!host_index_[s].defined()) continue;
-    host_.traffic->fetched += static_cast<int64_t>(host_index_[s].nbytes());
-    slots_[s].index = host_index_[s].to(flat.device(), /*non_blocking=*/true, /*copy=*/true);
-  }
-  at::Tensor kept = at::empty(host_weights_.sizes(), flat.options());
-  kept.copy_(host_weights_, /*non_blocking=*/true);
-  flat.zero_();
-  Expand(kept);
-  arrived_.Set(host_.copies);
-}
-
-void GroupStore::WeightsArrived() { arrived_.Wait(flat_.device()); }
-
-void GroupStore::EvictWeights() {
-  if (host_.copies) OrderStreams(CurrentStream(flat_.device()), *host_.copies);
-  StreamScope copying(host_.copies);
-  at::NoGradGuard no_grad;
-  at::Tensor flat = flat_.detach();
-  host_.traffic->evicted += static_cast<int64_t>(host_weights_.nbytes());
-  if (!pruned_) {
-    host_weights_.copy_(flat, /*non_blocking=*/true);
-    return;
-  }
-  for (const Slot& slot : slots_) {
-    host_weights_.narrow(0, slot.offset, slot.elements)
-        .copy_(KeptOf(slot, flat.narrow(0, slot.first, slot.weights)), /*non_blocking=*/true);
-  }
-}
-
-void GroupStore::Place(bool weights_here, bool gradients_here) {
-  if (gradients_here != gradients_here_) {
-    gradients_here_ = gradients_here;
-    for (at::Tensor& gradient : added_) {
-      if (!gradient.defined()) continue;
-      gradient = gradients_here ? FromHost(gradient, flat_.device()) : ToHost(gradient, host_.meter);
-    }
-  }
-  if (group_.spilled || weights_here == weights_here_) return;
-  weights_here_ = weights_here;
-  if (weights_here) {
-    ResizeStorage(flat_, flat_elements_);
-    flat_.variable_data().copy_(host_weights_, /*non_blocking=*/true);
-    host_weights_.reset();
-  } else {
-    host_weights_ = ToHost(flat_.variable_data(), host_.meter);
-    ResizeStorage(flat_, 0);
-  }
-}
-
-void GroupStore::LeaveFetched() {
-  if (!group_.spilled || flat_.storage().nbytes() == 0) return;
-  at_hand_ = true;
-  ReleaseWhole();
-}
-
-void GroupStore::ReturnFetched() {
-  if (at_hand_) FetchWeights();
-  at_hand_ = false;
-}
-
-// Master weights and moments are these from now on.
-void GroupStore::UseRows(const at::Tensor& rows) {
-  int64_t row = 0;
-  if (!same_) master_ = rows[row++];
-  std::array<std::vector<at::Tensor>, 2> moments;
-  for (int64_t m = 0; m < 2; ++m) {
-    moments[static_cast<size_t>(m)] = {m < optimizer_->moments() ? rows[row++] : at::Tensor()};
-  }
-  optimizer_->UseMoments(std::move(moments[0]), std::move(moments[1]));
-  by_slot_ = false;
-}
-
-void GroupStore::Evict() {
-  rows_->Evict();
-  UseRows(rows_->host());
-}
-
 // Flat, of a slot.
 at::Tensor GroupStore::KeptOf(const Slot& slot, const at::Tensor& dense) const {
   return slot.index.defined() ? Compress(dense, slot.index) : dense.reshape({-1});
@@ -473,17 +367,6 @@ at::Tensor GroupStore::WholeToFill() {
 
 at::Tensor GroupStore::HeldFlat() const {
   return chunk_ == 0 && same_ ? flat_.detach() : MasterFlat();
-}
-
-void GroupStore::ReleaseWhole() {
-  if (group_.spilled) {
-    // What is fetched next may have the memory once the current stream has passed.
-    if (host_.copies) OrderStreams(CurrentStream(flat_.device()), *host_.copies);
-    for (size_t s = 0; s < host_index_.size(); ++s) {
-      if (host_index_[s].defined()) slots_[s].index = host_index_[s];
-    }
-  }
-  ResizeStorage(flat_, 0);
 }
 
 StateBytes GroupStore::Memory() const {

@@ -73,9 +73,11 @@ class GroupStore {
   at::Tensor SquaredNormOfAdded() const;
   void UpdateFromAdded(const UpdateFactors& factors);
 
-  // Of a group that is offloaded: its moments and master weights come for an update, and go back.
+  // Of a group that is offloaded: its moments and master weights come for an update, go back, and are given up on the
+  // device.
   void Fetch() { rows_->Fetch(); }
   void Evict();
+  void ReleaseRows() { rows_->Release(); }
 
   // Of a group that is spilled: its weights come, are there for what the current stream does next, and go back. Its copy
   // on the device is given up by ReleaseWhole.
@@ -168,6 +170,7 @@ class GroupStore {
   at::Tensor host_weights_;
   std::vector<at::Tensor> host_index_;
   StreamMark arrived_;    // the weights that were fetched last
+  StreamMark evicted_;    // those that were evicted last
   bool at_hand_ = false;  // fetched, and sent away with the rest
   bool weights_here_ = true, gradients_here_ = true;
 };

@@ -30,7 +30,8 @@ class ShardJob : public ShardRunner {
     ExecutorOptions executor = ToExecutor(options);
     executor.device = seats.front().device;
     executor.compute = seats.front().compute;
-    executor.copies = seats.front().copies;
+    executor.fetches = seats.front().fetches;
+    executor.evictions = seats.front().evictions;
     executor_ = std::make_unique<Executor>(
         inputs.program, *transport_, executor, weights, inputs.constants,
         [this](int64_t step, Block rows) { return inputs_.data.Rows(step, rows); });
@@ -106,7 +107,8 @@ Seat MakeSeat(at::Device device) {
   Seat seat;
   seat.device = device;
   seat.compute = NewStream(device);
-  seat.copies = NewStream(device);
+  seat.fetches = NewStream(device);
+  seat.evictions = NewStream(device);
   return seat;
 }
 

@@ -17,7 +17,8 @@ namespace heddle {
 struct Seat {
   at::Device device = at::kCPU;
   AllocationMeter meter = {};
-  std::optional<c10::Stream> compute = std::nullopt, copies = std::nullopt;
+  std::optional<c10::Stream> compute = std::nullopt, fetches = std::nullopt,
+                             evictions = std::nullopt;
 };
 
 Seat MakeSeat(at::Device device);

@@ -168,10 +168,9 @@ void Estimator::SetEnd(Context& context, double kept) {
   update[Term::kLaunch] = 0;
   context.update = kept * update.total();
   if (c.offload == Offload::kOptimizer) {
-    // In, and out again.
+    // In, and out again at the same time.
     context.host_bytes = StateBytes(precision, kept, c.zero);
-    context.host_copies =
-        2 * context.host_bytes / problem_.cluster.device_types.front().host.bandwidth;
+    context.host_copies = context.host_bytes / problem_.cluster.device_types.front().host.bandwidth;
   }
   if (c.zero > 0) {
     context.update /= ranks;

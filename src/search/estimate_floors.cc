@@ -27,7 +27,7 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   double gradient = kept * static_cast<double>(SizeOf(precision.gradients));
   // Of what comes from the host that of two groups may come before the last backward has ended.
   problem.update = std::max(context.update, context.host_copies);
-  problem.early = context.host_copies * LargestGroup(c);
+  problem.early = 2 * context.host_copies * LargestGroup(c);
   problem.bytes_per_parameter = context.bytes_per_parameter;
   if (c.microbatches == 1) {  // gradients come as activations go
     problem.bytes_per_parameter -= c.zero == 0 ? gradient : gradient / static_cast<double>(c.dp);

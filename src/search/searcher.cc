@@ -136,7 +136,7 @@ std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan,
   double pace = 0, share = static_cast<double>(*few);
   for (const DeviceResult& device : result.devices) {
     auto seconds = [&](Opcode op) { return device.kinds.seconds[static_cast<size_t>(op)]; };
-    double copies = seconds(Opcode::kFetch) + seconds(Opcode::kEvict);
+    double copies = std::max(seconds(Opcode::kFetch), seconds(Opcode::kEvict));
     double end = std::max(seconds(Opcode::kUpdate), copies);
     pace = std::max(pace, (device.compute + device.exposed - end) / share);
   }

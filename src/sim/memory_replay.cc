@@ -117,8 +117,10 @@ class Player {
     for (size_t i = 0; i < count; ++i) {
       const Instruction& at = run_.instructions[i];
       if (at.stream == Stream::kCommunication) EndFlight();
+      bool first = at.op == Opcode::kFetch;  // it takes the memory of what it frees
+      for (size_t f = 0; first && f < at.frees.size(); ++f) End(at.frees[f]);
       Execute(at);
-      for (BufferId id : at.frees) End(id);
+      for (size_t f = 0; !first && f < at.frees.size(); ++f) End(at.frees[f]);
       int64_t most = ledger_.TakeMost();
       if (most > timeline.peak) {
         timeline.peak = most;

@@ -21,12 +21,20 @@ bool Overlaps(const Instruction& at, const StackCosts& stack) {
   }
 }
 
+// Copies of a group are of its weights or of its state.
+bool CopiesWeights(const DeviceProgram& run, const Instruction& at) {
+  if (at.op != Opcode::kFetch && at.op != Opcode::kEvict) return false;
+  BufferId on_host = at.op == Opcode::kFetch ? at.reads[0] : at.adds[0];
+  return run.buffers[on_host.index()].kind == BufferKind::kHostWeights;
+}
+
 // What tells durations apart: instructions with one key take equally long on a device.
-uint64_t KeyOf(const Instruction& at) {
+uint64_t KeyOf(const DeviceProgram& run, const Instruction& at) {
   uint64_t key = static_cast<uint64_t>(at.op);
   key = key << 20 | static_cast<uint64_t>(at.stage);
   key = key << 32 | static_cast<uint64_t>(static_cast<uint32_t>(at.index));
-  return key << 4 | static_cast<uint64_t>(at.half) << 1 | static_cast<uint64_t>(at.recompute);
+  bool other = at.recompute || CopiesWeights(run, at);
+  return key << 4 | static_cast<uint64_t>(at.half) << 1 | static_cast<uint64_t>(other);
 }
 
 class Builder {
@@ -75,7 +83,8 @@ class Builder {
                 : at.op == Opcode::kRecv ? TaskKind::kRecv
                 : task.channel >= 0      ? TaskKind::kCollective
                                          : TaskKind::kLocal;
-    auto [found, fresh] = cost_of_.try_emplace(KeyOf(at), static_cast<int>(list_.keys.size()));
+    auto [found, fresh] =
+        cost_of_.try_emplace(KeyOf(run_, at), static_cast<int>(list_.keys.size()));
     if (fresh) list_.keys.push_back(i);
     task.cost = found->second;
 
@@ -92,7 +101,7 @@ class Builder {
     } else {
       Need(before_compute_);
       if (task.kind == TaskKind::kCollective) Follow(queue_[task.channel], i);
-      if (task.kind == TaskKind::kLocal) Follow(copy_, i);
+      if (task.kind == TaskKind::kLocal) Follow(at.stream == Stream::kCopyOut ? out_ : copy_, i);
     }
     for (int from : last_) {
       edges_.push_back({from, i});
@@ -149,7 +158,7 @@ class Builder {
   std::vector<std::pair<int, int>> edges_;
   std::map<int, Queue> queue_;  // by channel
   std::vector<int> put_off_;
-  int copy_ = -1, compute_ = -1, before_compute_ = -1;
+  int copy_ = -1, out_ = -1, compute_ = -1, before_compute_ = -1;
 };
 
 }  // namespace

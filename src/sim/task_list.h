@@ -1,8 +1,9 @@
 // A device's instructions as a graph of tasks: what must have ended before each may start.
 //
-//   queues   Tasks of one queue run one after the other. Compute is one, copies another, and every communicator
-//            (the groups of some axes of a mesh) a third, fourth...; sends and receives wait for nobody. What a
-//            stack does not overlap stands in the queue of compute, reductions of a step's gradients at its end.
+//   queues   Tasks of one queue run one after the other. Compute is one, copies to the device another, copies
+//            from it a third, and every communicator (the groups of some axes of a mesh) one more; sends and receives
+//            wait for nobody. What a stack does not overlap stands in the queue of compute, reductions of a step's
+//            gradients at its end.
 //   data     A task waits for its instruction's `waits`, and communication for the last that wrote what it reads.
 //   issue    Nothing is issued before the compute instruction that precedes it in the list could start: so ZeRO 3
 //            gathers no further ahead than the list says.

@@ -1,0 +1,110 @@
+// Memory of what is evicted goes to what is fetched.
+//
+// A device copies in and out at the same time. What is evicted needs its memory until its copy has ended, and what asks
+// for that memory is a later fetch. So not the eviction frees it but the fetch, which waits for the eviction: the oldest
+// first, as many bytes as are fetched. No more is on the device than if evictions were over at once, and none waits for
+// another that is not in its way:
+//
+//   in     | a  | b  |    | c  | d  | e  |     c waits for a to be out and takes its memory, d for b, ...
+//   out              | a  | b  | c  | d  |
+//
+// The last fetch of a visit takes whatever visits before it have left. Where nothing is fetched ahead evictions free what
+// they took, and what is fetched next waits for them.
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include "program/emit.h"
+#include "program/text.h"
+
+namespace heddle {
+namespace {
+
+class Handover {
+ public:
+  Handover(const Program& program, DeviceProgram& run) : program_(program), run_(run) {
+    for (size_t i = 0; i < run.instructions.size(); ++i) {
+      const Instruction& at = run.instructions[i];
+      if (at.op == Opcode::kFetch) last_fetch_[at.visit] = i;
+      if (at.op == Opcode::kEvict) last_evict_ = i;
+    }
+  }
+
+  void Run() {
+    for (size_t i = 0; i < run_.instructions.size(); ++i) {
+      if (run_.instructions[i].op == Opcode::kFetch) Take(i);
+      if (run_.instructions[i].op == Opcode::kEvict) Leave(i);
+    }
+    for (const Leaving& rest : leaving_)  // behind all of them on their stream
+      run_.instructions[last_evict_].frees.push_back(rest.buffer);
+  }
+
+  // Without handing over.
+  void WaitOnly() {
+    int evicted = -1;
+    for (size_t i = 0; i < run_.instructions.size(); ++i) {
+      Instruction& at = run_.instructions[i];
+      if (at.op == Opcode::kFetch && evicted >= 0) AddWait(at, evicted);
+      if (at.op == Opcode::kEvict) evicted = static_cast<int>(i);
+    }
+  }
+
+ private:
+  struct Leaving {
+    BufferId buffer;
+    int evict = -1;
+    int visit = 0;
+  };
+
+  int64_t BytesOf(BufferId id) const {
+    return BufferBytes(program_, run_.buffers[id.index()], run_.devices.front());
+  }
+
+  static void AddWait(Instruction& at, int other) {
+    auto place = std::lower_bound(at.waits.begin(), at.waits.end(), other);
+    if (place == at.waits.end() || *place != other) at.waits.insert(place, other);
+  }
+
+  void Leave(size_t i) {
+    Instruction& at = run_.instructions[i];
+    for (BufferId id : at.frees) leaving_.push_back({id, static_cast<int>(i), at.visit});
+    at.frees.clear();
+  }
+
+  void Take(size_t i) {
+    Instruction& at = run_.instructions[i];
+    if (at.visit != visit_) room_ = 0;
+    visit_ = at.visit;
+    int64_t wanted = BytesOf(at.writes.empty() ? at.adds[0] : at.writes[0]);
+    bool last = last_fetch_[at.visit] == i;
+    while (!leaving_.empty() && (room_ < wanted || (last && leaving_.front().visit < at.visit))) {
+      const Leaving& oldest = leaving_.front();
+      at.frees.push_back(oldest.buffer);
+      AddWait(at, oldest.evict);
+      room_ += BytesOf(oldest.buffer);
+      leaving_.pop_front();
+    }
+    room_ = std::max(int64_t{0}, room_ - wanted);
+  }
+
+  const Program& program_;
+  DeviceProgram& run_;
+  std::map<int, size_t> last_fetch_;  // by visit
+  size_t last_evict_ = 0;
+  std::deque<Leaving> leaving_;
+  int64_t room_ = 0;  // that was freed and nothing has taken
+  int visit_ = -1;
+};
+
+}  // namespace
+
+void HandOver(const Program& program, bool ahead, DeviceProgram& run) {
+  Handover handover(program, run);
+  if (ahead) {
+    handover.Run();
+  } else {
+    handover.WaitOnly();
+  }
+}
+
+}  // namespace heddle
