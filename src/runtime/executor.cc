@@ -422,8 +422,12 @@ void Executor::Free(const Instruction& i) {
     if (IsGatheredAgain(buffer) && buffer.version == 0) ResizeStorage(At(id), 0);
     At(id).reset();
     saved_.erase(id.index());
-    if (buffer.kind == BufferKind::kGathered) store(buffer.stage, buffer.index).ReleaseWhole();
-    if (buffer.kind == BufferKind::kOptimizer) store(buffer.stage, buffer.index).ReleaseRows();
+    bool fetched = buffer.kind == BufferKind::kGathered || buffer.kind == BufferKind::kOptimizer;
+    if (fetched && leaves_) {
+      owed_.push_back(id.index());
+    } else {
+      ReleaseFetched(buffer);
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -121,7 +122,10 @@ class Executor {
   void RunInstructions() { RunInstructions(0, run_.instructions.size()); }
   void RunOrReplay();
   std::pair<size_t, size_t> VisitRange(int visit) const;
-  void BringAlone(const std::vector<size_t>& wanted);
+  void BringAhead(const std::vector<size_t>& wanted);
+  std::vector<at::Tensor> SendAway(const std::vector<size_t>& wanted);
+  void Bring(const std::vector<size_t>& wanted);
+  void ReleaseFetched(const Buffer& buffer);
   bool IsKeptAway(const Instruction& i) const;
   std::string WhyNotCaptured() const;
   void FinishReport(const at::Tensor& sums);
@@ -213,6 +217,10 @@ class Executor {
   std::vector<std::vector<size_t>> touched_;  // per visit: buffers, ascending
   std::vector<char> on_host_;                 // per buffer
   std::vector<at::Tensor> host_copies_;       // of buffers that never change
+  std::optional<c10::Stream> leaves_;         // of copies to the host when it leaves its device
+  std::atomic<bool> away_ = false;
+  StreamMark brought_;         // what came ahead of its visit
+  std::vector<size_t> owed_;  // buffers of groups that are released when the visit is over
   std::optional<c10::Stream> stream_;   // where all work of a device but the CPU goes
   std::unique_ptr<StepInputs> inputs_;  // of such a device
   std::unique_ptr<StepClock> clock_;    // of such a device: its time, not the host's

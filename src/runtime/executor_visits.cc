@@ -18,6 +18,8 @@ std::pair<size_t, size_t> Executor::VisitRange(int visit) const {
 
 void Executor::Prefetch(int visit, AllocationMeter& meter) {
   AllocationMeter::Scope metered(meter);
+  if (away_ && host_.fetches) BringAhead(touched_[static_cast<size_t>(visit)]);
+  away_ = false;
   StreamScope streamed(stream_);
   auto [first, last] = VisitRange(visit);
   for (size_t i = first; i < last; ++i) {
@@ -35,13 +37,23 @@ void Executor::RunVisit(int visit) {
   auto [first, last] = VisitRange(visit);
   RunInstructions(first, last);
   if (stream_) WaitFor(*stream_);
+  for (size_t b : owed_) ReleaseFetched(run_.buffers[b]);
+  owed_.clear();
   Charge(Opcode::kRun);
+}
+
+// What is fetched next may have the memory, and waits for who still uses it: where devices are shared only when nobody
+// does, or what others fetch would wait as well.
+void Executor::ReleaseFetched(const Buffer& buffer) {
+  if (buffer.kind == BufferKind::kGathered) store(buffer.stage, buffer.index).ReleaseWhole();
+  if (buffer.kind == BufferKind::kOptimizer) store(buffer.stage, buffer.index).ReleaseRows();
 }
 
 void Executor::Roam() {
   on_host_.assign(buffers_.size(), 0);
   host_copies_.resize(buffers_.size());
   touched_.resize(run_.visits.size());
+  leaves_ = NewStream(options_.device);
   for (const Instruction& i : run_.instructions) {
     std::vector<size_t>& touched = touched_[static_cast<size_t>(i.visit)];
     for (const auto* list : {&i.reads, &i.adds, &i.writes}) {
@@ -62,14 +74,25 @@ void Executor::Roam() {
 
 void Executor::RunVisit(int visit, AllocationMeter& meter) {
   metered_ = &meter;
-  BringAlone(touched_[static_cast<size_t>(visit)]);
+  away_ = false;
+  {
+    StreamScope streamed(stream_);
+    brought_.Wait(options_.device);
+    SendAway(touched_[static_cast<size_t>(visit)]);
+    Bring(touched_[static_cast<size_t>(visit)]);
+  }
   RunVisit(visit);
 }
 
+// The device may be at work for others, whom nobody waits for here: all of this was done when its last visit returned.
 void Executor::Vacate() {
-  BringAlone({});
+  StreamScope streamed(leaves_);
+  brought_.Wait(options_.device);
+  std::vector<at::Tensor> leaving = SendAway({});
+  Bring({});
   for (auto& [key, held] : stores_) held->LeaveFetched();
-  if (stream_) WaitFor(*stream_);
+  if (leaves_) WaitFor(*leaves_);  // before the memory of what leaves goes
+  away_ = true;
 }
 
 // Of what roams, what is made and kept once a step for all visits: it does not count for any device.
@@ -77,8 +100,21 @@ bool Executor::IsKeptAway(const Instruction& i) const {
   return !touched_.empty() && i.op == Opcode::kRun && i.microbatch < 0 && i.half == Half::kF;
 }
 
-// Buffers of that list are on the device then, and no others; first others leave.
-void Executor::BringAlone(const std::vector<size_t>& wanted) {
+// Buffers of an executor that is away, behind what its device does for others: their memory is that of another stream.
+void Executor::BringAhead(const std::vector<size_t>& wanted) {
+  StreamScope copying(host_.fetches);
+  at::NoGradGuard no_grad;
+  for (size_t b : wanted) {
+    if (!buffers_[b].defined() || !on_host_[b]) continue;
+    buffers_[b] = FromHost(buffers_[b], options_.device);
+    buffers_[b].record_stream(*stream_);
+    on_host_[b] = 0;
+  }
+  brought_.Set(host_.fetches);
+}
+
+// Buffers that are not in that list go to the host; returns them as they were, which the current stream still reads.
+std::vector<at::Tensor> Executor::SendAway(const std::vector<size_t>& wanted) {
   HEDDLE_CHECK(pending_.empty(), "an executor that waits for {} transfers cannot leave its device",
                pending_.size());
   for (const auto& [b, saved] : saved_) {
@@ -86,11 +122,22 @@ void Executor::BringAlone(const std::vector<size_t>& wanted) {
     HEDDLE_CHECK(run_.buffers[b].microbatch < 0, "{} cannot leave the device",
                  BufferName(program_, run_.buffers[b]));
   }
-  StreamScope streamed(stream_);
   at::NoGradGuard no_grad;
-  auto is_wanted = [&](size_t b) {
-    return std::binary_search(wanted.begin(), wanted.end(), b);
-  };
+  std::vector<at::Tensor> leaving;
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    if (!buffers_[b].defined() || on_host_[b] ||
+        std::binary_search(wanted.begin(), wanted.end(), b))
+      continue;
+    leaving.push_back(buffers_[b]);
+    buffers_[b] = host_copies_[b].defined() ? host_copies_[b] : ToHost(buffers_[b], host_.meter);
+    on_host_[b] = 1;
+  }
+  return leaving;
+}
+
+// Buffers of that list come to the device, and of groups what belongs to them and nothing else.
+void Executor::Bring(const std::vector<size_t>& wanted) {
+  at::NoGradGuard no_grad;
   // Of groups: whether weights and gradients are wanted.
   std::map<std::pair<int, int>, std::pair<bool, bool>> groups;
   for (size_t b : wanted) {
@@ -98,12 +145,6 @@ void Executor::BringAlone(const std::vector<size_t>& wanted) {
     auto& group = groups[{buffer.stage, buffer.index}];
     group.first |= buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kGathered;
     group.second |= buffer.kind == BufferKind::kWeightGradients;
-  }
-  for (size_t b = 0; b < buffers_.size(); ++b) {
-    if (!buffers_[b].defined() || on_host_[b] || is_wanted(b)) continue;
-    buffers_[b] =
-        host_copies_[b].defined() ? host_copies_[b] : ToHost(buffers_[b], host_.meter);
-    on_host_[b] = 1;
   }
   AllocationMeter::Scope counted(*metered_);
   for (auto& [key, held] : stores_) {

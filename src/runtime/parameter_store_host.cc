@@ -85,13 +85,19 @@ void GroupStore::ReleaseWhole() {
 }
 
 void GroupStore::Place(bool weights_here, bool gradients_here) {
+  // The current stream need not be the one that memory was taken for.
+  auto wait = [&] {
+    if (!flat_.is_cpu()) WaitFor(CurrentStream(flat_.device()));
+  };
   if (gradients_here != gradients_here_) {
     gradients_here_ = gradients_here;
+    std::vector<at::Tensor> leaving = added_;
     for (at::Tensor& gradient : added_) {
       if (!gradient.defined()) continue;
       gradient =
           gradients_here ? FromHost(gradient, flat_.device()) : ToHost(gradient, host_.meter);
     }
+    if (!gradients_here) wait();
   }
   if (group_.spilled || weights_here == weights_here_) return;
   weights_here_ = weights_here;
@@ -101,6 +107,7 @@ void GroupStore::Place(bool weights_here, bool gradients_here) {
     host_weights_.reset();
   } else {
     host_weights_ = ToHost(flat_.variable_data(), host_.meter);
+    wait();
     ResizeStorage(flat_, 0);
   }
 }
