@@ -6,6 +6,8 @@
 //   - what is fetched again waits for its own eviction: the numbers on the host are whole then
 //   - memory on the device is that of the stream of fetches, and goes back to it once that stream has been told to wait for
 //     what still reads it: the current stream, and the eviction. Who frees it when is the program's to say
+#include <array>
+
 #include "runtime/accelerator.h"
 #include "runtime/parameter_store.h"
 #include "runtime/torch_compat.h"
