@@ -62,7 +62,7 @@ jobs:
   - {name: long, model: "gpt:layers=8,hidden=1024,heads=16,seq=512,vocab=4096", batch: 64, steps: 5000}
   - {name: short, model: "vit:layers=4,hidden=512,heads=8", batch: 32, steps: 10}
 )";
-  RunOutput plain = Fleet(yaml, "--simulate --json");
+  RunOutput plain = Fleet(yaml, "--simulate --no-several --json");
   ASSERT_EQ(plain.status, 0) << plain.err;
   RunOutput run = Fleet(yaml, "--simulate --several --json");
   ASSERT_EQ(run.status, 0) << run.err;

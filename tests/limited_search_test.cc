@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cluster/load.h"
+#include "cluster/select.h"
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
 #include "search/eliminate.h"
@@ -193,6 +194,30 @@ std::optional<SpilledCase> FindSpilled(const Model& model, int64_t memory) {
              out.step_recomputed);
   EXPECT_LE(out.step, out.step_recomputed);
   return out;
+}
+
+// Where state must go to the host the rest goes too, if that is faster.
+TEST(OffloadSearch, AllOfItGoesWhereThatIsFaster) {
+  Model model =
+      Analyse(BuildModel("gpt:layers=24,hidden=1600,heads=25,seq=1024,vocab=50257,batch=8"));
+  auto step = [&](const Cluster& cluster, std::optional<Offload> offload) {
+    SearchProblem problem{.model = model, .cluster = cluster};
+    problem.memory_limit = int64_t{12} << 30;
+    problem.fixed.offload = offload;
+    SearchResult result = Search(*FindSearcher("auto"), problem);
+    return result.feasible() ? result.judged[0].result.step_seconds : kForbidden;
+  };
+  Cluster h100 = Select(LoadCluster("dgx-h100:1"), {0});
+  Cluster card = LoadCluster(HEDDLE_TEST_DATA "/../../bench/card_24gb.yaml");
+  for (const Cluster* cluster : {&h100, &card}) {
+    EXPECT_EQ(step(*cluster, Offload::kNone), kForbidden);
+    double state = step(*cluster, Offload::kOptimizer), all = step(*cluster, Offload::kAll);
+    double free = step(*cluster, std::nullopt);
+    fmt::print("{}: state on the host {:.4f} s, all of it {:.4f} s, as it likes {:.4f} s\n",
+               cluster->name, state, all, free);
+    EXPECT_EQ(free, std::min(state, all));
+    EXPECT_EQ(all < state, cluster == &card);
+  }
 }
 
 // Blocks before the last shard keep what backward needs where memory allows, and where that is faster.

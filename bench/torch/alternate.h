@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "ops/op.h"
@@ -25,10 +25,6 @@
 #include "runtime/weights.h"
 
 namespace heddle::bench {
-
-inline double Clock() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Wide layers with few samples: gradients are large beside the work that makes them.
 inline Model Mlp(int64_t batch, int64_t width, int64_t layers) {
@@ -97,9 +93,9 @@ inline void Alternate(std::vector<Contender>& contenders, Transport& transport, 
     for (Contender& run : contenders) {
       transport.Barrier();
       int64_t before = HandedOver(transport);
-      double begin = Clock();
+      double begin = SteadySeconds();
       run.loss = run.executor->RunStep(round).loss;
-      at::Tensor took = at::full({1}, Clock() - begin, at::kDouble);
+      at::Tensor took = at::full({1}, SteadySeconds() - begin, at::kDouble);
       run.handed = HandedOver(transport) - before;
       Ticket ticket = transport.Start(CollectiveKind::kAllReduce, Reduction::kMax, all, took, took);
       transport.Wait(ticket);

@@ -9,10 +9,10 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 
+#include "base/clock.h"
 #include "cluster/load.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
@@ -29,10 +29,6 @@ namespace {
 
 constexpr int kLayers = 6, kHidden = 512, kHeads = 8, kSequence = 128, kVocabulary = 10000,
               kBatch = 4;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // GPT-2 as one writes it in libtorch.
 class ByHand {
@@ -136,11 +132,11 @@ int Main(int steps, int threads) {
   std::vector<double> ours, theirs;
   double apart = 0;
   for (int step = 0; step < steps; ++step) {
-    double start = Now();
+    double start = SteadySeconds();
     double loss = executor.RunStep(step).loss;
-    double middle = Now();
+    double middle = SteadySeconds();
     double reference = by_hand.Step(data->Rows(step, {0, kBatch}));
-    double end = Now();
+    double end = SteadySeconds();
     apart = std::max(apart, std::abs(loss - reference) / std::abs(reference));
     if (step == 0) continue;  // warming up
     ours.push_back(middle - start);

@@ -21,10 +21,10 @@ struct Way {
 void Compare(const char* what, double bytes, at::Device on, int rounds, Way ours, Way libtorch) {
   for (int round = -2; round < rounds; ++round) {
     for (Way* way : {&ours, &libtorch}) {
-      double begin = bench::Clock();
+      double begin = SteadySeconds();
       way->run();
       if (!on.is_cpu()) at::zeros({1}, at::TensorOptions().device(on)).item<float>();  // waits
-      if (round >= 0) way->seconds.push_back(bench::Clock() - begin);
+      if (round >= 0) way->seconds.push_back(SteadySeconds() - begin);
     }
   }
   double own = bench::Median(ours.seconds), theirs = bench::Median(libtorch.seconds);

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -42,10 +42,7 @@ ProgressTerminal ProgressTerminal::StandardError() {
   if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.columns = size.ws_col;
   }
-  terminal.now = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
+  terminal.now = SteadySeconds;
   terminal.draw = internal::SetStatusLine;
   return terminal;
 }

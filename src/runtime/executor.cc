@@ -1,11 +1,11 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <set>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "program/text.h"
 #include "runtime/executor_internal.h"
@@ -22,10 +22,6 @@ constexpr double kMemorySteps = 256;  // the counter of memory moves by this par
 
 }  // namespace
 
-double MonotonicSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Executor::Executor(const Program& program, Transport& transport, ExecutorOptions options,
                    const WeightSource& weights, const ConstantSource& constants, DataFn data)
     : program_(program),
@@ -38,7 +34,7 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
       pending_by_buffer_(run_.buffers.size(), kNothing),
       scratch_(program.model.graph.values.size()),
       stream_(options_.compute ? options_.compute : NewStream(options_.device)),
-      origin_(MonotonicSeconds()) {
+      origin_(SteadySeconds()) {
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(stream_);
@@ -80,7 +76,7 @@ Executor::Executor(const Program& forward, Executor& trained, DataFn data)
       pending_by_buffer_(run_.buffers.size(), kNothing),
       scratch_(forward.model.graph.values.size()),
       stream_(trained.stream_),
-      origin_(MonotonicSeconds()) {
+      origin_(SteadySeconds()) {
   options_.trace = options_.keep_gradients = options_.capture = false;
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(stream_);
@@ -177,7 +173,7 @@ void Executor::BeginStep(int64_t step) {
   meter_.ResetPeak();
   if (stream_) ResetPeakMemory(options_.device);
   kind_seconds_.fill(0);
-  step_start_ = charged_until_ = MonotonicSeconds();
+  step_start_ = charged_until_ = SteadySeconds();
   first_event_ = trace_.events.size();
   factors_.lr.fill_(options_.lr ? options_.lr(step_) : options_.optimizer.lr);
   if (spills_) {  // updates do not wait for the report
@@ -237,7 +233,7 @@ void Executor::RunInstructions(size_t first, size_t last) {
 
 // What has passed since the last call was spent on instructions of this kind.
 void Executor::Charge(Opcode kind) {
-  double now = MonotonicSeconds();
+  double now = SteadySeconds();
   kind_seconds_[static_cast<size_t>(kind)] += now - charged_until_;
   charged_until_ = now;
 }
@@ -466,7 +462,7 @@ void Executor::StartCollective(size_t index, const Instruction& i, Reduction red
   Payload payload = CollectiveOf(program_, i, device_);
   HEDDLE_CHECK_EQ(payload.bytes, give.numel() * static_cast<int64_t>(give.element_size()));
   Pending pending;
-  pending.begin = MonotonicSeconds();
+  pending.begin = SteadySeconds();
   pending.event = trace_.events.size() - 1;
   pending.ticket = transport_.Start(payload.kind, reduction, GroupOf(payload.ranks), give, get);
   pending.keep = {give, get};

@@ -8,8 +8,6 @@
 
 namespace heddle {
 
-double MonotonicSeconds();
-
 // A segment made ready: kernels, blocks, and when values are no longer needed.
 struct Executor::SegmentRun {
   const Segment* segment = nullptr;

@@ -1,5 +1,6 @@
 // How values move: loads, resharding steps, messages between stages.
 #include "base/check.h"
+#include "base/clock.h"
 #include "runtime/executor_internal.h"
 #include "runtime/tiles.h"
 
@@ -101,7 +102,7 @@ void Executor::Send(const Instruction& i) {
   auto [found, fresh] = messages_.try_emplace({i.index, true});
   if (fresh) found->second = MessagesOf(program_, i, device_);
   int tag = i.index * static_cast<int>(program_.microbatches) + i.microbatch;
-  Sent sent{&i, {}, {}, MonotonicSeconds(), trace_.events.size() - 1};
+  Sent sent{&i, {}, {}, SteadySeconds(), trace_.events.size() - 1};
   for (const PeerMessage& message : found->second) {
     sent.parts.push_back(TakeTile(At(i.reads[0]), message.message.give).contiguous());
     sent.tickets.push_back(transport_.Send(static_cast<int>(message.peer), tag, sent.parts.back()));
@@ -118,7 +119,7 @@ void Executor::Recv(const Instruction& i, size_t index) {
   const Local& local = at.locals[static_cast<size_t>(transfer.to_local)];
   at::TensorOptions options = at::TensorOptions(ToTorch(local.dtype)).device(options_.device);
   Pending pending;
-  pending.begin = MonotonicSeconds();
+  pending.begin = SteadySeconds();
   pending.event = trace_.events.size() - 1;
   std::vector<at::Tensor> parts;
   for (const PeerMessage& message : found->second) {

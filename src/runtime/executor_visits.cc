@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "program/text.h"
 #include "runtime/executor_internal.h"
 
@@ -33,7 +34,7 @@ void Executor::Prefetch(int visit, AllocationMeter& meter) {
 void Executor::RunVisit(int visit) {
   AllocationMeter::Scope metered(*metered_);
   StreamScope streamed(stream_);
-  charged_until_ = MonotonicSeconds();
+  charged_until_ = SteadySeconds();
   auto [first, last] = VisitRange(visit);
   RunInstructions(first, last);
   if (stream_) WaitFor(*stream_);

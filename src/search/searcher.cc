@@ -202,9 +202,11 @@ double SearchResult::gap() const {
 
 double SearchResult::step_gap() const {
   if (!feasible() || proposals.lower_bound <= 0) return 1;
-  // Where the best has factors, the plan it was made from comes after it.
-  auto reduces = std::find_if(judged.begin(), judged.end(),
-                              [](const JudgedPlan& plan) { return !plan.factors; });
+  // Where the best has factors, the plan it was made from comes after it; of what is spilled nothing is bounded.
+  auto reduces = std::find_if(judged.begin(), judged.end(), [](const JudgedPlan& plan) {
+    return !plan.factors && plan.plan.offload != Offload::kAll;
+  });
+  if (reduces == judged.end()) return 1;
   double step = reduces->result.step_seconds;
   return (step - proposals.lower_bound) / step;
 }
@@ -317,7 +319,9 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   if (problem.judged != 1) JudgeAll(problem, FactoredPlans(problem, out.judged), {}, out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   double least = 0;  // that of other plans is said
-  if (!out.feasible()) JudgeAll(problem, SpilledPlans(problem, &least), {}, out);
+  // What does not fit, or only with state on the host, may be faster with everything there.
+  if (!out.feasible() || out.judged.front().plan.offload != Offload::kNone)
+    JudgeAll(problem, SpilledPlans(problem, &least), {}, out);
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;

@@ -17,7 +17,8 @@ bool MaySpill(const SearchProblem& problem) {
   const FixedDegrees& fixed = problem.fixed;
   bool free = fixed.tp.value_or(1) == 1 && fixed.pp.value_or(1) == 1 &&
               fixed.zero.value_or(0) == 0 && fixed.layers_per_stage.empty();
-  bool wanted = fixed.offload.value_or(Offload::kAll) == Offload::kAll;
+  // What is recomputed is its own choice.
+  bool wanted = fixed.offload ? *fixed.offload == Offload::kAll : !fixed.recompute;
   return free && wanted && CanOffload(problem.cluster) &&
          problem.cluster.device_types.size() == 1 && problem.precision != DType::kF16 &&
          problem.gradients != DType::kF16 && BatchSize(problem.model) > 0;

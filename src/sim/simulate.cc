@@ -1,10 +1,10 @@
 #include "sim/simulate.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <tuple>
 
+#include "base/clock.h"
 #include "cluster/topology.h"
 #include "program/text.h"
 #include "sim/compute_stream.h"
@@ -179,10 +179,6 @@ void AddMemory(const Program& program, const Cluster& cluster, const Classes& cl
   result.reserved_memory_bytes = Replay(model, result.worst_device, options).reserved;
 }
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 SimResult Summarise(const Program& program, const Prepared& prepared, const Timeline& timeline) {
@@ -191,15 +187,15 @@ SimResult Summarise(const Program& program, const Prepared& prepared, const Time
 
 Simulation RunSimulation(const Program& program, const Cluster& cluster,
                          const SimOptions& options) {
-  double begin = Now();
+  double begin = SteadySeconds();
   Simulation out;
   out.prepared = Prepare(program, cluster, options);
-  double ready = Now();
+  double ready = SteadySeconds();
   out.timeline = Execute(out.prepared);
   out.result = Summarise(program, out.prepared, out.timeline);
   AddMemory(program, cluster, out.prepared.classes, HabitsOf(options), out.result);
   out.result.prepare_seconds = ready - begin;
-  out.result.simulate_seconds = Now() - begin;
+  out.result.simulate_seconds = SteadySeconds() - begin;
   return out;
 }
 
