@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -128,6 +129,18 @@ double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   return seconds;
 }
 
+// What backward would wait for if shards before the last kept what it needs, which then goes to the host and comes back, over
+// what it takes to compute it again.
+double KeptOverRecomputed(const ModelCosts& costs, const std::vector<int>& ends,
+                          const FleetDevices& devices) {
+  if (ends.size() < 2) return 0;
+  auto last = static_cast<size_t>(ends[ends.size() - 2]);
+  double again = 0;
+  for (size_t u = 0; u < last; ++u) again += costs.recomputed.again[u];
+  auto more = static_cast<double>(costs.whole.kept[last] - costs.recomputed.kept[last]);
+  return 2 * more / devices.host_bandwidth / again;
+}
+
 // What the planner finds for the tasks on 2, 4 and 8 devices.
 std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
                                std::map<std::string, TaskCosts>& costs, const Cluster& cluster) {
@@ -230,6 +243,17 @@ void RunWorkload(const char* name, const std::vector<BenchTask>& tasks, const st
   fmt::print("  shards per task:{}; on the host {}\n", counts, FormatBytes(Bytes{host}));
   FleetDevices devices{
       .devices = 8, .host_bandwidth = type.host.bandwidth, .host_latency = type.host.latency};
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    double ratio = KeptOverRecomputed(*models[t], shards.ends[t], devices);
+    if (ratio <= 0) continue;
+    least = std::min(least, ratio);
+    most = std::max(most, ratio);
+  }
+  if (most > 0) {
+    fmt::print("  keeping activations on the host would take {:.1f} to {:.1f} times what recomputing does\n",
+               least, most);
+  }
   for (const PolicyDef& policy : AllPolicies()) {
     FleetResult result = SimulateFleet(jobs, devices, policy);
     FleetBound bound = BoundOf(jobs, devices.devices);
