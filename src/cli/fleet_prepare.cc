@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -24,6 +25,8 @@ namespace heddle {
 namespace {
 
 constexpr int kCuts = 12;
+constexpr int64_t kSomeSteps = 50;
+constexpr double kWorthKeeping = 0.99;  // of the makespan with less kept
 
 Model LoadJobModel(const std::string& file, const JobSpec& job) {
   try {
@@ -105,6 +108,7 @@ PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec, const
       const Model& model = at->second.model;
       ModelCostOptions options{.precision = job.precision, .optimizer = job.optimizer};
       options.pruning.sparsity = job.sparsity;
+      options.sim = args.sim;
       at->second.batch = std::max<int64_t>(1, BatchSize(model));
       at->second.costs = FindModelCosts(model, machine.cluster, options);
     }
@@ -154,6 +158,12 @@ FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
       job.peak_bytes = std::max(job.peak_bytes, run.peak_bytes);
     }
     job.host_bytes = works_[j].host_bytes;
+    Plan plan = PlanOf(j);
+    const Stage& stage = plan.stages[0];
+    for (int b = 0; b < stage.last_block && ShardOf(stage, b) + 1 < ShardCount(stage); ++b) {
+      bool again = stage.recompute[static_cast<size_t>(b)] == RecomputePolicy::kFull;
+      ++(again ? job.recomputed_blocks : job.kept_blocks);
+    }
     report.jobs.push_back(std::move(job));
   }
   return report;
@@ -165,7 +175,7 @@ int64_t PreparedFleet::MostOfAll() const {
   std::set<const ModelKind*> seen;
   for (size_t j = 0; j < of_job_.size(); ++j) {
     if (!seen.insert(of_job_[j]).second) continue;
-    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)))) most = std::max(most, peak);
+    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)), HabitsOf(args_.sim))) most = std::max(most, peak);
   }
   return most;
 }
@@ -188,10 +198,12 @@ Plan PreparedFleet::PlanOf(size_t job) const {
   Stage& stage = plan.stages[0];
   std::vector<int> ends = BlockEnds(job);
   stage.shard_starts.assign(ends.begin(), ends.end() - 1);
-  for (int b = 0; b < stage.last_block; ++b) {
-    bool last = ShardOf(stage, b) + 1 == ShardCount(stage);
-    stage.recompute[static_cast<size_t>(b)] =
-        last ? RecomputePolicy::kNone : RecomputePolicy::kFull;
+  const ModelCosts& costs = of_job_[job]->costs;
+  for (size_t b = 0, unit = 0; b < stage.recompute.size(); ++b) {
+    if (static_cast<int>(b) == costs.block_ends[unit]) ++unit;
+    bool last = ShardOf(stage, static_cast<int>(b)) + 1 == ShardCount(stage);
+    stage.recompute[b] =
+        last || costs.keeps[unit] ? RecomputePolicy::kNone : RecomputePolicy::kFull;
   }
   return plan;
 }
@@ -209,6 +221,7 @@ void PreparedFleet::FindCurves(Phases& phases) {
                               .pruning = pruning,
                               .local_batch_statistics = false,
                               .memory_limit = machine_.memory,
+                              .sim = args_.sim,
                               .precision = spec_.jobs[j].precision,
                               .least_devices = 2,
                               .most_devices = machine_.devices});
@@ -220,7 +233,8 @@ void PreparedFleet::FindCurves(Phases& phases) {
   }
 }
 
-void PreparedFleet::Cut() {
+// Fills shards_ and what they are run as.
+void PreparedFleet::CutAsPriced(Cuts& out) {
   std::vector<const ModelCosts*> models;
   for (const ModelKind* kind : of_job_) models.push_back(&kind->costs);
   // What shards are priced at is looked at again in the programs that run: where these take more, there is less for shards.
@@ -234,6 +248,42 @@ void PreparedFleet::Cut() {
     shards_.feasible = false;
     shards_.needed = machine_.memory + more;
   }
+  out.shards = shards_;
+  if (!shards_.feasible) return;
+  for (size_t j = 0; j < models.size(); ++j) {
+    JobWork work = WorkOf(*models[j], shards_.ends[j]);
+    work.name = spec_.jobs[j].name;
+    work.steps = StepsOf(spec_.jobs[j], of_job_[j]->batch);
+    work.priority = spec_.jobs[j].priority;
+    out.works.push_back(std::move(work));
+  }
+  // A few steps of each tell as much as all of them.
+  std::vector<JobWork> some = out.works;
+  for (JobWork& work : some) work.steps = std::min(work.steps, kSomeSteps);
+  out.makespan = SimulateFleet(some, devices(), AllPolicies().front()).makespan;
+}
+
+// Shards before the last recompute, or keep what backward needs on the host, all or where copying it is soon done: whichever is
+// simulated to be fastest. What a user may have of host memory decides between those that fit.
+void PreparedFleet::Cut() {
+  std::map<ModelKind*, ModelCosts> priced;
+  for (ModelKind* kind : of_job_) priced.emplace(kind, kind->costs);
+  Cuts best;
+  std::map<ModelKind*, ModelCosts> chosen = priced;
+  CutAsPriced(best);
+  for (double worth : {0.5, 1.0, std::numeric_limits<double>::infinity()}) {
+    for (auto& [kind, costs] : priced)
+      kind->costs = KeepOnHost(costs, machine_.type.host.bandwidth, worth);
+    Cuts cuts;
+    CutAsPriced(cuts);
+    bool fits = cuts.shards.feasible && FitsHost(cuts.works);
+    if (!fits || (best.shards.feasible && cuts.makespan >= best.makespan * kWorthKeeping)) continue;
+    best = std::move(cuts);
+    for (auto& [kind, costs] : chosen) costs = kind->costs;
+  }
+  for (auto& [kind, costs] : chosen) kind->costs = costs;
+  shards_ = std::move(best.shards);
+  works_ = std::move(best.works);
   if (!shards_.feasible) {
     throw Infeasible(fmt::format(
         "job '{}' fits no device: its largest part and the buffer for the next need {}, a {} has "
@@ -242,21 +292,20 @@ void PreparedFleet::Cut() {
         machine_.type.name, FormatBytes(Bytes{machine_.memory}),
         FormatBytes(Bytes{std::max<int64_t>(0, shards_.needed - machine_.memory)})));
   }
-  for (size_t j = 0; j < models.size(); ++j) {
-    JobWork work = WorkOf(*models[j], shards_.ends[j]);
-    work.name = spec_.jobs[j].name;
-    work.steps = StepsOf(spec_.jobs[j], of_job_[j]->batch);
-    work.priority = spec_.jobs[j].priority;
-    host_bytes_ += work.host_bytes;
-    works_.push_back(std::move(work));
-  }
-  int64_t host = host_bytes_;
-  if (machine_.host_limit > 0 && host > machine_.host_limit && args_.spill.empty()) {
+  for (const JobWork& work : works_) host_bytes_ += work.host_bytes;
+  if (!FitsHost(works_) && args_.spill.empty()) {
     throw Infeasible(fmt::format(
-        "the jobs take {} of host memory, there is {}: {} too little; give --spill a folder for files "
-        "that are mapped", FormatBytes(Bytes{host}),
-        FormatBytes(Bytes{machine_.host_limit}), FormatBytes(Bytes{host - machine_.host_limit})));
+        "the jobs take {} of host memory, there is {}: {} too little; give --spill a folder for "
+        "files that are mapped",
+        FormatBytes(Bytes{host_bytes_}), FormatBytes(Bytes{machine_.host_limit}),
+        FormatBytes(Bytes{host_bytes_ - machine_.host_limit})));
   }
+}
+
+bool PreparedFleet::FitsHost(const std::vector<JobWork>& works) const {
+  int64_t bytes = 0;
+  for (const JobWork& work : works) bytes += work.host_bytes;
+  return machine_.host_limit == 0 || bytes <= machine_.host_limit;
 }
 
 }  // namespace heddle

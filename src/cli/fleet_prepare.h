@@ -29,6 +29,7 @@ struct FleetArgs {
   double reserve = kFleetReserve;
   double switch_seconds = 60;
   std::optional<bool> several;  // not said: where there are fewer jobs than devices
+  SimOptions sim = {};  // of the kernels that run
   bool simulate = false, no_double_buffering = false, json = false;
 };
 
@@ -78,8 +79,17 @@ class PreparedFleet {
     int64_t batch = 1;
   };
 
+  // Models cut into shards, and what becomes of them.
+  struct Cuts {
+    FleetShards shards;
+    std::vector<JobWork> works;
+    double makespan = 0;
+  };
+
   void FindCurves(Phases& phases);
   void Cut();
+  void CutAsPriced(Cuts& out);
+  bool FitsHost(const std::vector<JobWork>& works) const;
   std::vector<int> BlockEnds(size_t job) const;
   int64_t MostOfAll() const;
 

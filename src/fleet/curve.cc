@@ -25,6 +25,7 @@ PlannedCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOp
     problem.precision = options.precision;
     problem.local_batch_statistics = options.local_batch_statistics;
     problem.optimizer = options.optimizer;
+    problem.sim = options.sim;
     problem.pruning = options.pruning;
     if (options.memory_limit > 0) {
       problem.memory_limit = options.memory_limit;

@@ -16,6 +16,7 @@ struct CurveOptions {
   Pruning pruning = {};
   bool local_batch_statistics = true;
   int64_t memory_limit = 0;  // bytes a device may use; 0: what it has, less what searches reserve
+  SimOptions sim = {};
   DType precision = DType::kBF16;
   int64_t steps = 1;  // of the job
   double budget = 0;  // seconds for each search; 0: no limit

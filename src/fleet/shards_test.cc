@@ -30,6 +30,7 @@ ModelCosts RandomCosts(uint64_t seed) {
   }
   for (int u = 0; u < costs.units; ++u) {
     costs.block_ends.push_back(u + 1);
+    costs.keeps.push_back(false);
     costs.joined.push_back(u > 0 && below(3) == 0);
   }
   for (int c = 0; c <= costs.units; ++c) {
@@ -123,6 +124,30 @@ TEST(ShardsTest, SaysWhatIsMissing) {
   FleetShards fits = CutFleet({&costs}, 64 * none.needed);
   EXPECT_TRUE(fits.feasible);
   EXPECT_EQ(fits.ends[0].back(), costs.units);
+}
+
+// A shard that keeps takes no time to recompute, and what it keeps is copied; it is the sum of its units either way.
+TEST(ShardsTest, KeptUnitsAreNotRecomputed) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    ModelCosts costs = RandomCosts(seed);
+    ModelCosts none = KeepOnHost(costs, 1, -1), all = KeepOnHost(costs, 1, 1e9);
+    EXPECT_EQ(none.recomputed.kept, costs.recomputed.kept);
+    EXPECT_EQ(none.recomputed.most_backward, costs.recomputed.most_backward);
+    EXPECT_EQ(none.recomputed.again, costs.recomputed.again);
+    EXPECT_EQ(all.recomputed.kept, costs.whole.kept);
+    EXPECT_EQ(all.recomputed.most_forward, costs.whole.most_forward);
+    EXPECT_EQ(all.recomputed.again, costs.whole.again);
+    // Units are taken one by one: copying one byte takes a second here.
+    ModelCosts some = KeepOnHost(costs, 1, 0.5);
+    for (size_t u = 0; u < some.keeps.size(); ++u) {
+      int64_t more = costs.whole.kept[u + 1] - costs.whole.kept[u] - costs.recomputed.kept[u + 1] +
+                     costs.recomputed.kept[u];
+      EXPECT_EQ(some.keeps[u], static_cast<double>(more) <= 0.5 * costs.recomputed.again[u]);
+    }
+    if (costs.units < 2) continue;
+    ShardCost kept = CostOfShard(all, 0, costs.units - 1);
+    EXPECT_EQ(kept.kept, costs.whole.kept[static_cast<size_t>(costs.units) - 1]);
+  }
 }
 
 }  // namespace

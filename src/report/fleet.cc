@@ -38,10 +38,17 @@ std::string FleetHead(const FleetReport& r) {
   text += fmt::format("  devices      at work {:.1f} %, waiting for copies {:.1f} %\n",
                       100 * r.result.utilisation(),
                       device_time > 0 ? 100 * r.result.waited / device_time : 0);
-  int64_t peak = 0, host = 0;
+  int64_t peak = 0, host = 0, kept = 0, recomputed = 0;
   for (const FleetReport::Job& job : r.jobs) {
     peak = std::max(peak, job.peak_bytes);
     host += job.host_bytes;
+    kept += job.kept_blocks;
+    recomputed += job.recomputed_blocks;
+  }
+  if (kept + recomputed > 0) {
+    text += fmt::format(
+        "  backward     of shards before the last {} blocks are kept on the host, {} recomputed\n", kept,
+        recomputed);
   }
   text += fmt::format("  memory       a shard up to {}, and {} for the next, of {} a device\n",
                       BytesText(peak), BytesText(r.buffer_bytes), BytesText(r.device_bytes));
@@ -144,6 +151,8 @@ Json ToJson(const FleetReport& report) {
                     {"shard_ends", job.shard_ends},
                     {"step_seconds", job.step_seconds},
                     {"peak_memory_bytes", job.peak_bytes},
+                    {"kept_blocks", job.kept_blocks},
+                    {"recomputed_blocks", job.recomputed_blocks},
                     {"host_bytes", job.host_bytes}});
   }
   Json json = {{"simulated", true},

@@ -20,6 +20,7 @@ struct FleetReport {
     double step_seconds = 0, total_seconds = 0;  // of compute
     double finished = 0;
     int64_t peak_bytes = 0, host_bytes = 0;
+    int64_t kept_blocks = 0, recomputed_blocks = 0;  // of shards before the last
   };
   std::string device, policy, policy_about;
   FleetDevices devices;

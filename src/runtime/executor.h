@@ -77,8 +77,8 @@ class Executor {
   StepRecord EndStep();
   // What the visit fetches comes now; another thread may call it while no visit of this executor runs.
   void Prefetch(int visit, AllocationMeter& meter);
-  // From now on a visit has on the device what it touches, and everything else is on the host: for programs that keep
-  // nothing for backward from one visit to another. What is made counts for the meter of the last RunVisit.
+  // From now on a visit has on the device what it touches, and everything else is on the host, what autograd keeps for
+  // backward too. What is made counts for the meter of the last RunVisit.
   void Roam();
   void RunVisit(int visit, AllocationMeter& meter);
   void Vacate();  // all of it goes to the host
@@ -125,6 +125,8 @@ class Executor {
   void BringAhead(const std::vector<size_t>& wanted);
   std::vector<at::Tensor> SendAway(const std::vector<size_t>& wanted);
   void Bring(const std::vector<size_t>& wanted);
+  template <typename Copy>
+  std::vector<at::Tensor> MoveSaved(bool to_host, const std::vector<size_t>& wanted, const Copy& copy);
   void ReleaseFetched(const Buffer& buffer);
   bool IsKeptAway(const Instruction& i) const;
   std::string WhyNotCaptured() const;
@@ -217,6 +219,7 @@ class Executor {
   std::vector<std::vector<size_t>> touched_;  // per visit: buffers, ascending
   std::vector<char> on_host_;                 // per buffer
   std::vector<at::Tensor> host_copies_;       // of buffers that never change
+  std::set<const c10::StorageImpl*> parameter_storages_;
   std::optional<c10::Stream> leaves_;         // of copies to the host when it leaves its device
   std::atomic<bool> away_ = false;
   StreamMark brought_;         // what came ahead of its visit

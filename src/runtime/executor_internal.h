@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/kept_tensors.h"
 #include "runtime/kernels/kernel.h"
 
 namespace heddle {
@@ -32,6 +33,9 @@ struct Executor::Saved {
     at::Tensor tensor;
   };
   std::vector<Gathered> gathered;
+  // Of a program that roams: what autograd has of it, and where.
+  KeptTensors kept;
+  bool on_host = false;
 };
 
 struct Executor::Pending {

@@ -102,6 +102,8 @@ void Executor::RunForward(const Instruction& i) {
   bool keeps = i.writes.size() > at.outputs.size();
   at::AutoGradMode mode(keeps);
   Saved saved;
+  std::optional<NoteKept> noting;
+  if (keeps && !touched_.empty() && i.microbatch >= 0) noting.emplace(saved.kept);
   std::vector<at::Tensor> inputs;
   for (size_t n = 0; n < at.inputs.size(); ++n) {
     const Local& local = stage(i.stage).locals[static_cast<size_t>(at.inputs[n].local)];

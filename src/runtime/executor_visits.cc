@@ -51,6 +51,12 @@ void Executor::ReleaseFetched(const Buffer& buffer) {
 }
 
 void Executor::Roam() {
+  MakeKeptMovable();
+  for (auto& [key, held] : stores_) {
+    size_t slots = stage(key.first).groups[static_cast<size_t>(key.second)].slots.size();
+    for (size_t p = 0; p < slots; ++p)
+      parameter_storages_.insert(held->leaf(p).storage().unsafeGetStorageImpl());
+  }
   on_host_.assign(buffers_.size(), 0);
   host_copies_.resize(buffers_.size());
   touched_.resize(run_.visits.size());
@@ -105,12 +111,17 @@ bool Executor::IsKeptAway(const Instruction& i) const {
 void Executor::BringAhead(const std::vector<size_t>& wanted) {
   StreamScope copying(host_.fetches);
   at::NoGradGuard no_grad;
+  auto bring = [&](const at::Tensor& host) {
+    at::Tensor there = FromHost(host, options_.device);
+    there.record_stream(*stream_);
+    return there;
+  };
   for (size_t b : wanted) {
     if (!buffers_[b].defined() || !on_host_[b]) continue;
-    buffers_[b] = FromHost(buffers_[b], options_.device);
-    buffers_[b].record_stream(*stream_);
+    buffers_[b] = bring(buffers_[b]);
     on_host_[b] = 0;
   }
+  MoveSaved(false, wanted, bring);
   brought_.Set(host_.fetches);
 }
 
@@ -118,11 +129,6 @@ void Executor::BringAhead(const std::vector<size_t>& wanted) {
 std::vector<at::Tensor> Executor::SendAway(const std::vector<size_t>& wanted) {
   HEDDLE_CHECK(pending_.empty(), "an executor that waits for {} transfers cannot leave its device",
                pending_.size());
-  for (const auto& [b, saved] : saved_) {
-    // What is computed once a step from parameters alone keeps its graph, which cannot move.
-    HEDDLE_CHECK(run_.buffers[b].microbatch < 0, "{} cannot leave the device",
-                 BufferName(program_, run_.buffers[b]));
-  }
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> leaving;
   for (size_t b = 0; b < buffers_.size(); ++b) {
@@ -133,7 +139,25 @@ std::vector<at::Tensor> Executor::SendAway(const std::vector<size_t>& wanted) {
     buffers_[b] = host_copies_[b].defined() ? host_copies_[b] : ToHost(buffers_[b], host_.meter);
     on_host_[b] = 1;
   }
+  std::vector<at::Tensor> kept = MoveSaved(
+      true, wanted, [&](const at::Tensor& there) { return ToHost(there, host_.meter); });
+  leaving.insert(leaving.end(), kept.begin(), kept.end());
   return leaving;
+}
+
+// What autograd keeps of segments: to the host, or of those in the list from it. What is computed once a step from parameters
+// alone stays. Returns it as it was.
+template <typename Copy>
+std::vector<at::Tensor> Executor::MoveSaved(bool to_host, const std::vector<size_t>& wanted,
+                                            const Copy& copy) {
+  TensorMover mover(copy, parameter_storages_);
+  for (auto& [b, saved] : saved_) {
+    bool here = std::binary_search(wanted.begin(), wanted.end(), b);
+    if (run_.buffers[b].microbatch < 0 || saved.on_host == to_host || here == to_host) continue;
+    for (const auto& kept : saved.kept) mover.Move(kept);
+    saved.on_host = to_host;
+  }
+  return mover.TakeMoved();
 }
 
 // Buffers of that list come to the device, and of groups what belongs to them and nothing else.
@@ -154,11 +178,13 @@ void Executor::Bring(const std::vector<size_t>& wanted) {
     held->Place(any && found->second.first, any && found->second.second);
     if (any && found->second.first) held->ReturnFetched();
   }
+  auto bring = [&](const at::Tensor& host) { return FromHost(host, options_.device); };
   for (size_t b : wanted) {
     if (!buffers_[b].defined() || !on_host_[b]) continue;
-    buffers_[b] = FromHost(buffers_[b], options_.device);
+    buffers_[b] = bring(buffers_[b]);
     on_host_[b] = 0;
   }
+  MoveSaved(false, wanted, bring);
 }
 
 }  // namespace heddle

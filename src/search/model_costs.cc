@@ -244,6 +244,25 @@ int64_t LargestUpdate(const MemoryModel& memory, size_t stages) {
 
 }  // namespace
 
+ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double worth) {
+  const ListCosts again = std::move(costs.recomputed);
+  ListCosts& out = costs.recomputed = {};
+  out.kept.push_back(0);
+  auto kept_of = [](const ListCosts& list, size_t u) { return list.kept[u + 1] - list.kept[u]; };
+  for (size_t u = 0; u < again.forward.size(); ++u) {
+    auto more = static_cast<double>(kept_of(costs.whole, u) - kept_of(again, u));
+    costs.keeps[u] = again.again[u] > 0 && more / host_bandwidth <= worth * again.again[u];
+    const ListCosts& from = costs.keeps[u] ? costs.whole : again;
+    out.forward.push_back(from.forward[u]);
+    out.again.push_back(from.again[u]);
+    out.backward.push_back(from.backward[u]);
+    out.most_forward.push_back(out.kept.back() + from.most_forward[u] - from.kept[u]);
+    out.most_backward.push_back(out.kept.back() + from.most_backward[u] - from.kept[u]);
+    out.kept.push_back(out.kept.back() + kept_of(from, u));
+  }
+  return costs;
+}
+
 ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
                           const ModelCostOptions& options) {
   const DeviceType& type = cluster.type(TypeOf(cluster, DeviceId{0}));
@@ -251,6 +270,7 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
   ModelCosts out;
   out.block_ends = UnitEnds(cut);
   out.units = static_cast<int>(out.block_ends.size());
+  out.keeps.assign(out.block_ends.size(), false);
   Cluster devices = DevicesLike(type, out.units);
   for (RecomputePolicy policy : {RecomputePolicy::kFull, RecomputePolicy::kNone}) {
     Plan plan = UnitsAsStages(model, devices, out.block_ends, options, policy);

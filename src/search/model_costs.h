@@ -46,7 +46,8 @@ struct ListCosts {
 struct ModelCosts {
   int units = 0;
   std::vector<int> block_ends;  // per unit: where it ends in Model::blocks
-  ListCosts recomputed, whole;
+  ListCosts recomputed, whole;  // shards before the last, and the last
+  std::vector<bool> keeps;      // per unit: shards before the last keep it and do not recompute it
   // Per unit: it may be one segment with the unit before. A segment's gradients of weights are there from its
   // beginning, beside what autograd made of them, until its end.
   std::vector<bool> joined;
@@ -63,6 +64,10 @@ struct ModelCostOptions {
   bool local_batch_statistics = true;
   SimOptions sim = {};
 };
+
+// The same where shards before the last keep what backward needs of units on the host, in place of recomputing them: those for
+// which copying that takes at most `worth` times as long as recomputing, one way. In `recomputed` are then whichever is done.
+ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double worth);
 
 // The most units of a model.
 constexpr int kMaxUnits = 256;

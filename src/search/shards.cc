@@ -249,31 +249,84 @@ FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memor
   return best;
 }
 
-std::vector<int64_t> ShardPeaks(const Program& program) {
-  const DeviceProgram& run = program.RunOf(0);
-  std::vector<std::set<int>> touched(run.buffers.size());  // visits
-  for (const Instruction& at : run.instructions) {
-    for (const auto* list : {&at.reads, &at.adds, &at.writes}) {
-      for (BufferId id : *list) {
-        if (id.valid()) touched[id.index()].insert(at.visit);
+namespace {
+
+// Per visit: bytes that a list has on the device throughout, and a job that has only what its visits touch has not.
+class AwayBytes {
+ public:
+  explicit AwayBytes(const MemoryModel& memory)
+      : program_(memory.program()), run_(program_.RunOf(0)), touched_(run_.buffers.size()) {
+    away_.assign(run_.visits.size(), 0);
+    for (const Instruction& at : run_.instructions) {
+      for (const auto* list : {&at.reads, &at.adds, &at.writes}) {
+        for (BufferId id : *list) {
+          if (id.valid()) touched_[id.index()].insert(at.visit);
+        }
       }
     }
-  }
-  std::vector<int64_t> away(run.visits.size(), 0);
-  for (size_t b = 0; b < run.buffers.size(); ++b) {
-    const Buffer& buffer = run.buffers[b];
-    if (buffer.kind != BufferKind::kLocal || buffer.microbatch < 0 || touched[b].empty()) continue;
-    for (int v = *touched[b].begin() + 1; v < *touched[b].rbegin(); ++v) {
-      if (touched[b].count(v) == 0) away[static_cast<size_t>(v)] += BufferBytes(program, buffer, 0);
+    for (size_t b = 0; b < run_.buffers.size(); ++b) {
+      if (!Roams(b)) continue;
+      for (int v = *touched_[b].begin() + 1; v < *touched_[b].rbegin(); ++v) {
+        if (touched_[b].count(v) == 0) Add(v, BytesOf(b));
+      }
+    }
+    std::map<int, StageMemory> stages;
+    for (const Instruction& at : run_.instructions) {
+      if (at.op != Opcode::kRun || at.writes.empty()) continue;
+      if (run_.buffers[at.writes.back().index()].kind != BufferKind::kSaved) continue;
+      auto [found, fresh] = stages.try_emplace(at.stage);
+      if (fresh) found->second = memory.Of(at.stage, 0);
+      Saved(at, found->second.segments[static_cast<size_t>(at.index)].keeping);
     }
   }
-  MemoryTimeline timeline = Replay(MemoryModel(program), 0);
+
+  int64_t In(int visit) const { return away_[static_cast<size_t>(visit)]; }
+
+ private:
+  int64_t BytesOf(size_t b) const { return BufferBytes(program_, run_.buffers[b], 0); }
+  bool Roams(size_t b) const {
+    const Buffer& buffer = run_.buffers[b];
+    return buffer.kind == BufferKind::kLocal && buffer.microbatch >= 0 && !touched_[b].empty();
+  }
+  void Add(int visit, int64_t bytes) { away_[static_cast<size_t>(visit)] += bytes; }
+
+  // What a segment keeps, from the visit after its forward to the one before its backward. A storage that a buffer has as well
+  // is there as long as that is.
+  void Saved(const Instruction& at, const HalfMemory& half) {
+    if (at.microbatch < 0) return;
+    int last = *touched_[at.writes.back().index()].rbegin();
+    for (StorageRef ref : std::set<StorageRef>(half.kept.begin(), half.kept.end())) {
+      BufferId shared;
+      for (size_t r = 0; r < half.results.size(); ++r) {
+        if (half.results[r] == ref) shared = at.writes[r];
+      }
+      if (ref < 0) shared = at.reads[static_cast<size_t>(~ref)];
+      if (shared.valid() && !Roams(shared.index())) continue;
+      int64_t bytes = ref < 0 ? BytesOf(shared.index()) : half.made[static_cast<size_t>(ref)].bytes;
+      int from = shared.valid() ? *touched_[shared.index()].rbegin() : at.visit;
+      for (int v = std::max(from, at.visit) + 1; v < last; ++v) Add(v, bytes);
+    }
+  }
+
+  const Program& program_;
+  const DeviceProgram& run_;
+  std::vector<std::set<int>> touched_;  // visits, per buffer
+  std::vector<int64_t> away_;
+};
+
+}  // namespace
+
+std::vector<int64_t> ShardPeaks(const Program& program, const MemoryHabits& habits) {
+  const DeviceProgram& run = program.RunOf(0);
+  MemoryModel memory(program, habits);
+  AwayBytes away(memory);
+  MemoryTimeline timeline = Replay(memory, 0);
   std::vector<int64_t> peaks;
   for (size_t i = 0; i < run.instructions.size(); ++i) {
     auto visit = static_cast<size_t>(run.instructions[i].visit);
     auto shard = static_cast<size_t>(run.visits[visit].shard);
     if (shard >= peaks.size()) peaks.resize(shard + 1, 0);
-    peaks[shard] = std::max(peaks[shard], timeline.during[i] - away[visit]);
+    peaks[shard] = std::max(peaks[shard], timeline.during[i] - away.In(run.instructions[i].visit));
   }
   return peaks;
 }

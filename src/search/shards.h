@@ -53,6 +53,6 @@ FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memor
 
 // The most that a job in shards has on its device while it visits each, by the list it runs (Offload::kAll, one device): what
 // shards are priced at leaves out what an update of a whole shard takes. Values that a visit does not touch are away.
-std::vector<int64_t> ShardPeaks(const Program& program);
+std::vector<int64_t> ShardPeaks(const Program& program, const MemoryHabits& habits = {});
 
 }  // namespace heddle

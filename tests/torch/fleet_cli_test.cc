@@ -85,6 +85,19 @@ void ExpectLossesAlone(const Json& fleet, const std::string& model, const std::v
     EXPECT_LE(device["peak_memory_bytes"], device["memory_limit_bytes"]);
 }
 
+// Where there is room for it shards keep what backward needs, on the host in between.
+TEST(FleetCli, KeepsWhatBackwardNeeds) {
+  TempFolder folder;
+  std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8";
+  std::string jobs = WriteJobs(folder, "cluster: local:2\njobs:\n  - {name: a, steps: 4, lr: [0.001, 0.01], model: '" + model + "'}\n");
+  std::string arguments = jobs + " --threads 1 --memory-limit 6MiB";
+  Json simulated = RunFleetJson(arguments + " --simulate");
+  EXPECT_GT(simulated["jobs"][0]["kept_blocks"], 0);
+  Json fleet = RunFleetJson(arguments);
+  EXPECT_GE(fleet["jobs"][0]["visits"], 3);
+  ExpectLossesAlone(fleet, model, {"0.001", "0.01"});
+}
+
 TEST(FleetCli, FewerJobsThanDevicesHaveSeveral) {
   TempFolder folder;
   std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8";

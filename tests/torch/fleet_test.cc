@@ -30,7 +30,8 @@ struct FleetJob {
 
 Json NoRun() { return Json::object(); }
 
-class FleetOfTinyModels : public testing::Test {
+// 0: shards before the last recompute; 1: all keep what backward needs on the host; 2: every other block does.
+class FleetOfTinyModels : public testing::TestWithParam<int> {
  protected:
   static constexpr int kSteps = 6;
 
@@ -44,9 +45,15 @@ class FleetOfTinyModels : public testing::Test {
         names_.push_back(known.name);
       }
     }
+    int keeping = 0;
     for (const auto& model : models_) {
-      costs_.push_back(FindModelCosts(*model, cluster_, {.local_batch_statistics = false}));
+      ModelCosts costs = FindModelCosts(*model, cluster_, {.local_batch_statistics = false});
+      if (GetParam() > 0) costs = KeepOnHost(std::move(costs), 1, 1e30);
+      keeping += std::count(costs.keeps.begin(), costs.keeps.end(), true) > 1 ? 1 : 0;
+      for (size_t u = 1; GetParam() == 2 && u < costs.keeps.size(); u += 2) costs.keeps[u] = false;
+      costs_.push_back(std::move(costs));
     }
+    EXPECT_EQ(keeping, GetParam() == 0 ? 0 : 3);  // of the others no block is repeated: nothing is recomputed
   }
 
   // The plan of a job in shards, or of the same job alone.
@@ -58,10 +65,11 @@ class FleetOfTinyModels : public testing::Test {
     Stage& stage = plan.stages[0];
     for (size_t e = 0; e + 1 < ends.size(); ++e)
       stage.shard_starts.push_back(costs_[m].block_ends[static_cast<size_t>(ends[e] - 1)]);
-    for (int b = 0; b < stage.last_block; ++b) {
-      bool last = ShardOf(stage, b) + 1 == ShardCount(stage);
-      stage.recompute[static_cast<size_t>(b)] =
-          last ? RecomputePolicy::kNone : RecomputePolicy::kFull;
+    for (size_t b = 0, unit = 0; b < stage.recompute.size(); ++b) {
+      if (static_cast<int>(b) == costs_[m].block_ends[unit]) ++unit;
+      bool last = ShardOf(stage, static_cast<int>(b)) + 1 == ShardCount(stage);
+      stage.recompute[b] =
+          last || costs_[m].keeps[unit] ? RecomputePolicy::kNone : RecomputePolicy::kFull;
     }
     RequireSound(plan, model, "the plan of a job");
     return plan;
@@ -114,7 +122,7 @@ class FleetOfTinyModels : public testing::Test {
   std::vector<ModelCosts> costs_;
 };
 
-TEST_F(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
+TEST_P(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
   std::vector<const ModelCosts*> all;
   int64_t smallest = INT64_MAX;
   for (size_t m = 0; m < costs_.size(); ++m) {
@@ -159,6 +167,8 @@ TEST_F(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Keeping, FleetOfTinyModels, testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace heddle

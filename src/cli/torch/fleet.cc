@@ -13,6 +13,7 @@
 #include "cli/torch/fleet_job.h"
 #include "cli/torch/fleet_screen.h"
 #include "cli/torch/private_folder.h"
+#include "cli/torch/train_prepare.h"
 #include "cluster/yaml_tree.h"
 #include "fleet/widen.h"
 
@@ -253,7 +254,9 @@ class RealFleetRun : public FleetObserver {
 
 }  // namespace
 
-void RunRealFleet(const FleetArgs& args) {
+void RunRealFleet(const FleetArgs& given) {
+  FleetArgs args = given;
+  args.sim = SimOf(args.device);
   const PolicyDef& policy = PolicyOf(args);
   FleetSpec spec = JobsFromYaml(ReadFile(args.jobs, kMaxYamlBytes), args.jobs);
   FleetMachine machine = MachineOf(args, spec);

@@ -195,10 +195,7 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   LoadPlanOrModel(args, member, prepared);
   RequireRunnable(prepared.plan.precision);
   OpenMask(args, prepared);
-  prepared.prediction.fused_attention = kHasFusedAttention;
-  prepared.prediction.fused_norms = false;
-  bool cuda = ChooseDevice(args.device, 0).is_cuda();
-  prepared.prediction.stack.fused_loss = prepared.prediction.fused_update = cuda;
+  prepared.prediction = SimOf(args.device);
   args.profile.ApplyTo(prepared.prediction, prepared.plan.cluster);
   const Model& model = *prepared.model;
   if (args.optimizer->count() == 0) {
@@ -220,6 +217,14 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   HEDDLE_CHECK(wrong.empty(), "the program is unsound: {}", wrong.front());
   PrepareEvaluation(args, prepared);
   return prepared;
+}
+
+SimOptions SimOf(const std::string& device) {
+  SimOptions sim;
+  sim.fused_attention = kHasFusedAttention;
+  sim.fused_norms = false;
+  sim.stack.fused_loss = sim.fused_update = ChooseDevice(device, 0).is_cuda();
+  return sim;
 }
 
 void RequireMemory(const Program& program) {

@@ -65,5 +65,7 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member);
 
 // Weights, gradients and moments of all ranks that run on this machine, against its memory. Throws InputError.
 void RequireMemory(const Program& program);
+// What our kernels keep and need, to predict steps of them.
+SimOptions SimOf(const std::string& device);
 
 }  // namespace heddle
