@@ -130,7 +130,7 @@ TEST(ShardsTest, SaysWhatIsMissing) {
 TEST(ShardsTest, KeptUnitsAreNotRecomputed) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     ModelCosts costs = RandomCosts(seed);
-    ModelCosts none = KeepOnHost(costs, 1, -1), all = KeepOnHost(costs, 1, 1e9);
+    ModelCosts none = KeepOnHost(costs, 1, -1e9), all = KeepOnHost(costs, 1, 1e9);
     EXPECT_EQ(none.recomputed.kept, costs.recomputed.kept);
     EXPECT_EQ(none.recomputed.most_backward, costs.recomputed.most_backward);
     EXPECT_EQ(none.recomputed.again, costs.recomputed.again);

@@ -77,8 +77,9 @@ void ExpectLossesAlone(const Json& fleet, const std::string& model, const std::v
     Json expected = ParseJson(alone.out, "")["losses"];
     for (size_t s = 0; s < expected.size(); ++s) {
       double want = expected[s];
-      EXPECT_NEAR(job["losses"][s].get<double>(), want, 3e-6 * std::abs(want))
-          << job["name"] << " step " << s;
+      // Several devices add up in another order, and rounding grows from step to step.
+      double allowed = (s < 10 ? 3e-6 : 3e-5) * std::abs(want);
+      EXPECT_NEAR(job["losses"][s].get<double>(), want, allowed) << job["name"] << " step " << s;
     }
   }
   for (const Json& device : fleet["devices"])
