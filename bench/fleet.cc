@@ -25,15 +25,15 @@
 #include "cluster/topology.h"
 #include "fleet/curve.h"
 #include "fleet/exact.h"
-#include "fleet/random_jobs.h"
 #include "fleet/job_work.h"
-#include "search/shards.h"
+#include "fleet/random_jobs.h"
 #include "fleet/simulate.h"
 #include "fleet/widen.h"
 #include "fleet_tasks.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
+#include "search/shards.h"
 #include "sim/simulate.h"
 #include "timing.h"
 
@@ -201,8 +201,9 @@ void PrintBaselines(const std::vector<BenchTask>& tasks,
 }
 
 // Shards before the last that keep what backward needs on the host where that is sooner, and recompute the rest.
-void PrintKeeping(const std::vector<BenchTask>& tasks, const std::map<std::string, TaskCosts>& costs,
-                  int64_t cap, const FleetDevices& devices, double recomputed) {
+void PrintKeeping(const std::vector<BenchTask>& tasks,
+                  const std::map<std::string, TaskCosts>& costs, int64_t cap,
+                  const FleetDevices& devices, double recomputed) {
   struct Best {
     double makespan = 0, bound = 0, naive = 0;
     int64_t host = 0;
@@ -230,7 +231,8 @@ void PrintKeeping(const std::vector<BenchTask>& tasks, const std::map<std::strin
   }
   if (!best) return;
   fmt::print(
-      "  kept on the host where that is sooner: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; {:.2f} times as "
+      "  kept on the host where that is sooner: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; "
+      "{:.2f} times as "
       "fast as recomputing, {:.2f} times as model parallelism that keeps; on the host {}\n",
       best->makespan, best->bound, 100 * (best->makespan / best->bound - 1),
       recomputed / best->makespan, best->naive / best->makespan, FormatBytes(Bytes{best->host}));

@@ -115,12 +115,13 @@ inline std::string Beside(const Contender& run, const Contender& first) {
   std::sort(ratios.begin(), ratios.end());
   size_t quarter = ratios.size() / 4;
   return fmt::format(
-      "{:<12} {:>10} a step by rank 0, as predicted ({:.3f} of {})   {:>9} median step   {:.2f} x as "
+      "{:<12} {:>10} a step by rank 0, as predicted ({:.3f} of {})   {:>9} median step   {:.2f} x "
+      "as "
       "fast (quartiles {:.2f} to {:.2f})",
       run.name, FormatBytes(Bytes{run.handed}),
       static_cast<double>(run.handed) / static_cast<double>(std::max<int64_t>(1, first.handed)),
-      first.name, FormatSeconds(Seconds{Median(run.seconds)}), Median(ratios),
-      ratios[quarter], ratios[ratios.size() - 1 - quarter]);
+      first.name, FormatSeconds(Seconds{Median(run.seconds)}), Median(ratios), ratios[quarter],
+      ratios[ratios.size() - 1 - quarter]);
 }
 
 inline int64_t Argument(int argc, char** argv, int i, int64_t otherwise) {

@@ -44,17 +44,17 @@ void Measure(at::Device on, int64_t weights, int rounds) {
       at::Tensor dense = at::rand({weights}, at::TensorOptions().device(on)).to(type);
       at::Tensor master = at::rand({index.numel()}, at::TensorOptions().device(on));
       double size = static_cast<double>(dense.element_size());
-      fmt::print("{}, {} weights, p = {}, {}\n", on.str(), FormatCount(static_cast<double>(weights)),
-                 sparsity, type == at::kFloat ? "f32" : "bf16");
+      fmt::print("{}, {} weights, p = {}, {}\n", on.str(),
+                 FormatCount(static_cast<double>(weights)), sparsity,
+                 type == at::kFloat ? "f32" : "bf16");
       // Of dense numbers every cache line is touched where a tenth or more is kept.
       double lines = static_cast<double>(weights) * size;
       Compare("compress", kept * (4 + size) + lines, on, rounds,
               {"ours", [&] { Compress(dense, index); }},
               {"libtorch", [&] { dense.index_select(0, index); }});
       Compare("expand (from f32)", kept * 8 + 2 * lines, on, rounds,
-              {"ours", [&] { ExpandInto(master, index, dense); }}, {"libtorch", [&] {
-                 dense.index_copy_(0, index.to(at::kLong), master.to(type));
-               }});
+              {"ours", [&] { ExpandInto(master, index, dense); }},
+              {"libtorch", [&] { dense.index_copy_(0, index.to(at::kLong), master.to(type)); }});
     }
   }
 }

@@ -95,8 +95,8 @@ std::string DataOf(const std::string& file, const JobSpec& job) {
   return path.string();
 }
 
-PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec, const FleetMachine& machine,
-              Phases& phases)
+PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec,
+                             const FleetMachine& machine, Phases& phases)
     : args_(args), spec_(spec), machine_(machine) {
   for (const JobSpec& job : spec.jobs) DataOf(args.jobs, job);
   for (const JobSpec& job : spec.jobs) {
@@ -140,8 +140,7 @@ FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
   if (several_) {
     WideFleet wide = WidenFleet(works_, report.devices, policy, curves_, args_.switch_seconds);
     report.result = Combined(wide);
-    report.several = {wide.from, wide.bound,
-                      SimulateFleet(works_, report.devices, policy).makespan,
+    report.several = {wide.from, wide.bound, SimulateFleet(works_, report.devices, policy).makespan,
                       wide.several.pieces};
   } else {
     report.result = SimulateFleet(works_, report.devices, policy);
@@ -169,13 +168,14 @@ FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
   return report;
 }
 
-// Of any visit of any job, with nothing but what it touches.
-int64_t PreparedFleet::MostOfAll() const {
-  int64_t most = 0;
+// Of any visit of any job, with nothing but what it touches; and which job that is.
+std::pair<int64_t, int> PreparedFleet::MostOfAll() const {
+  std::pair<int64_t, int> most = {0, 0};
   std::set<const ModelKind*> seen;
   for (size_t j = 0; j < of_job_.size(); ++j) {
     if (!seen.insert(of_job_[j]).second) continue;
-    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)), HabitsOf(args_.sim))) most = std::max(most, peak);
+    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)), HabitsOf(args_.sim)))
+      if (peak > most.first) most = {peak, static_cast<int>(j)};
   }
   return most;
 }
@@ -242,11 +242,13 @@ void PreparedFleet::CutAsPriced(Cuts& out) {
   for (int tries = 0; tries < kCuts; ++tries) {
     shards_ = CutFleet(models, memory);
     if (!shards_.feasible) break;
-    int64_t more = MostOfAll() + shards_.buffer - machine_.memory;
+    auto [most, job] = MostOfAll();
+    int64_t more = most + shards_.buffer - machine_.memory;
     if (more <= 0) break;
     memory -= std::max(more, memory / 64);
     shards_.feasible = false;
     shards_.needed = machine_.memory + more;
+    shards_.worst = job;
   }
   out.shards = shards_;
   if (!shards_.feasible) return;

@@ -6,16 +6,17 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cli/phases.h"
 #include "cluster/cluster.h"
 #include "fleet/curve.h"
 #include "fleet/jobs.h"
-#include "search/shards.h"
 #include "plan/model.h"
 #include "plan/plan.h"
 #include "report/fleet.h"
+#include "search/shards.h"
 
 namespace heddle {
 
@@ -29,7 +30,7 @@ struct FleetArgs {
   double reserve = kFleetReserve;
   double switch_seconds = 60;
   std::optional<bool> several;  // not said: where there are fewer jobs than devices
-  SimOptions sim = {};  // of the kernels that run
+  SimOptions sim = {};          // of the kernels that run
   bool simulate = false, no_double_buffering = false, json = false;
 };
 
@@ -91,7 +92,7 @@ class PreparedFleet {
   void CutAsPriced(Cuts& out);
   bool FitsHost(const std::vector<JobWork>& works) const;
   std::vector<int> BlockEnds(size_t job) const;
-  int64_t MostOfAll() const;
+  std::pair<int64_t, int> MostOfAll() const;
 
   const FleetArgs& args_;
   const FleetSpec& spec_;

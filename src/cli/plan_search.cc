@@ -236,7 +236,9 @@ void SearchArgs::AddLimits(CLI::App& command) {
                      "of that, kept free: a share or an amount (default 0.06)");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
       ->allow_extra_args(false);
-  command.add_option("--optimizer", optimizer, "whose state devices hold: " + fmt::format("{}", fmt::join(kOptimizers, ", ")))
+  command
+      .add_option("--optimizer", optimizer,
+                  "whose state devices hold: " + fmt::format("{}", fmt::join(kOptimizers, ", ")))
       ->check(CLI::IsMember(std::vector<std::string>(kOptimizers.begin(), kOptimizers.end())))
       ->capture_default_str();
   CLI::Option* share = command.add_option(

@@ -30,7 +30,7 @@ struct Job {
   int visit = 0;
   int64_t step = 0, last_turn = 0;
   bool to_end = false, stopped = false, paused = false;
-  bool running = false;  // somebody is in its Run
+  bool running = false;         // somebody is in its Run
   std::vector<double> seconds;  // per visit, the mean so far
   std::vector<int64_t> runs;    // per visit
 };
@@ -70,8 +70,10 @@ class Dispatcher : DispatchControl {
       jobs_.push_back(std::move(job));
     }
     for (size_t j = 0; j < jobs.size(); ++j) {
-      if (jobs_[j].step >= jobs[j].steps) Ended(static_cast<int>(j));
-      else out_.jobs[j].remaining_seconds = Remaining(jobs_[j]);
+      if (jobs_[j].step >= jobs[j].steps)
+        Ended(static_cast<int>(j));
+      else
+        out_.jobs[j].remaining_seconds = Remaining(jobs_[j]);
     }
   }
 
@@ -161,8 +163,7 @@ class Dispatcher : DispatchControl {
         changed_.notify_all();
       }
       if (order.coming != kNone && job(order.coming).place != Place::kEnded) {
-        Guarded(lock, order.coming,
-                [&] { job(order.coming).in.runner->Prefetch(order.visit, d); });
+        Guarded(lock, order.coming, [&] { job(order.coming).in.runner->Prefetch(order.visit, d); });
         if (job(order.coming).place == Place::kEnded) LetGo(lock, order.coming);
       }
       device(d).copying = false;

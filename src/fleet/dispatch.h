@@ -25,7 +25,7 @@ struct DispatchJob {
   int64_t steps = 0;
   int64_t priority = 0;
   std::vector<double> visit_seconds = {};  // as predicted; what is measured takes their place
-  bool paused = false;                // until an observer resumes it
+  bool paused = false;                     // until an observer resumes it
 };
 
 struct DispatchOptions {

@@ -201,7 +201,8 @@ class GangScheduler : DispatchControl {
       Gang& at = gang(piece.job);
       if (IsOver(piece.job) || at.paused || (at.runs() && !at.stop)) continue;
       auto first = taken.begin() + piece.first;
-      bool waits = at.runs() || std::find(first, first + piece.devices, true) != first + piece.devices;
+      bool waits =
+          at.runs() || std::find(first, first + piece.devices, true) != first + piece.devices;
       mark(piece.first, piece.devices);
       if (!waits) Begin(piece);
     }

@@ -34,9 +34,9 @@ class GangRunner {
 
 struct GangJob {
   GangRunner* runner = nullptr;
-  int64_t steps = 0;     // of the whole job
-  JobCurve step = {};    // seconds of a step on 1, 2, 4, ... devices, as predicted
-  bool paused = false;   // until an observer resumes it
+  int64_t steps = 0;    // of the whole job
+  JobCurve step = {};   // seconds of a step on 1, 2, 4, ... devices, as predicted
+  bool paused = false;  // until an observer resumes it
 };
 
 struct GangOptions {

@@ -50,7 +50,8 @@ class SleepingJob : public GangRunner {
   // As the planner might have predicted it, `off` times too much.
   GangJob Job(double off = 1) {
     GangJob job{.runner = this, .steps = steps_};
-    for (int64_t g : {1, 2, 4}) job.step.points.push_back({g, off * seconds_ / static_cast<double>(g)});
+    for (int64_t g : {1, 2, 4})
+      job.step.points.push_back({g, off * seconds_ / static_cast<double>(g)});
     return job;
   }
 
@@ -83,7 +84,8 @@ TEST(GangsTest, NoDeviceIsSharedAndAllEnd) {
   std::vector<std::unique_ptr<SleepingJob>> runners;
   std::vector<GangJob> jobs;
   for (int64_t j = 0; j < 7; ++j) {
-    runners.push_back(std::make_unique<SleepingJob>(machine, 4 + j, 0.004 * (j % 3 == 0 ? 3.0 : 1.0)));
+    runners.push_back(
+        std::make_unique<SleepingJob>(machine, 4 + j, 0.004 * (j % 3 == 0 ? 3.0 : 1.0)));
     jobs.push_back(runners.back()->Job(j % 2 == 0 ? 1 : 4));  // predictions are wrong for some
   }
   FleetRun run = NothingYet(jobs.size());
@@ -137,7 +139,8 @@ TEST(GangsTest, AJobThatThrowsEndsAlone) {
 
 // Ends the second job after three steps of the first, which pauses until the third is over.
 struct Referee : FleetObserver {
-  void OnStep(int job, const StepRecord& record, const FleetRun&, DispatchControl& control) override {
+  void OnStep(int job, const StepRecord& record, const FleetRun&,
+              DispatchControl& control) override {
     if (job != 0 || record.step != 2) return;
     control.End(1);
     control.Pause(0);

@@ -1,4 +1,3 @@
-#include "fleet/job_work.h"
 #include "search/shards.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +5,7 @@
 #include <limits>
 
 #include "base/rng.h"
+#include "fleet/job_work.h"
 
 namespace heddle {
 namespace {

@@ -113,7 +113,7 @@ struct Plan {
   Offload offload = Offload::kNone;
   Pruning pruning;
   int64_t bucket_bytes = int64_t{32} << 20;  // of gradients reduced together
-  int prefetch = 1;                          // blocks whose weights are gathered ahead (ZeRO 3), shards that are fetched
+  int prefetch = 1;  // blocks whose weights are gathered ahead (ZeRO 3), shards that are fetched
   bool local_batch_statistics = false;
   bool search_stopped = false;  // not a choice: --budget or an interrupt came first
 

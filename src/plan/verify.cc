@@ -112,7 +112,8 @@ class PlanVerifier {
 
   void CheckShards() {
     bool all = plan_.offload == Offload::kAll;
-    if (all && plan_.zero.level > 0) Add("offload all: ZeRO must be 0, and is {}", plan_.zero.level);
+    if (all && plan_.zero.level > 0)
+      Add("offload all: ZeRO must be 0, and is {}", plan_.zero.level);
     // Whether gradients overflowed is known when all of them are there, and shards are updated before that.
     if (all && (plan_.precision.compute == DType::kF16 || plan_.precision.gradients == DType::kF16))
       Add("offload all: precision must be f32 or bf16, for f16 needs a loss scale");

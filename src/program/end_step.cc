@@ -133,7 +133,8 @@ class StepEnd {
   void FindUpdates() {
     for (int s : run_.stages) {
       for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained && !stage(s).groups[g].spilled) updates_.push_back({s, static_cast<int>(g)});
+        if (stage(s).groups[g].trained && !stage(s).groups[g].spilled)
+          updates_.push_back({s, static_cast<int>(g)});
       }
     }
   }

@@ -178,16 +178,16 @@ struct TiedGroup {
 };
 
 enum class BufferKind : uint8_t {
-  kLocal,            // a Local at a micro-batch
-  kSaved,            // what a segment keeps for backward
-  kWeights,          // of a parameter group, between steps
-  kGathered,         // of a parameter group split by ZeRO 3, or spilled: its whole weights for a while
+  kLocal,     // a Local at a micro-batch
+  kSaved,     // what a segment keeps for backward
+  kWeights,   // of a parameter group, between steps
+  kGathered,  // of a parameter group split by ZeRO 3, or spilled: its whole weights for a while
   kWeightGradients,  // of a parameter group: what backward adds to
   kReduced,          // of a parameter group: what the update reads
   kOptimizer,  // of a parameter group: moments, and master weights of another type than the weights
   kHostOptimizer,  // the same in the memory of the host, between the updates of a group that is offloaded
-  kHostWeights,    // those of a group that is spilled
-  kReport,         // loss and squared norm
+  kHostWeights,  // those of a group that is spilled
+  kReport,       // loss and squared norm
 };
 
 struct Buffer {

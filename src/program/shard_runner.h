@@ -27,7 +27,8 @@ class ShardRunner {
   virtual int64_t first_step() const = 0;  // not 0 where it goes on from a checkpoint
   virtual void Prefetch(int visit, int device) = 0;
   virtual std::optional<StepRecord> Run(int64_t step, int visit, int device) = 0;
-  virtual void Leave() = 0;  // also of one that has failed, wherever it stood; nothing comes after that
+  virtual void
+  Leave() = 0;  // also of one that has failed, wherever it stood; nothing comes after that
   // No step comes after the last one that was run: what is to be saved is.
   virtual void Finish() = 0;
 };

@@ -281,8 +281,8 @@ class OperandCheck {
         return Compare({reduced}, {Of(BufferKind::kReduced, -1, 1)}, {});
       case Opcode::kUpdate:
         if (spilled) {
-          return Compare({{FinalGradients(program_, now().stage, now().index), false}, gathered}, {},
-                         {gathered, Of(BufferKind::kOptimizer)});
+          return Compare({{FinalGradients(program_, now().stage, now().index), false}, gathered},
+                         {}, {gathered, Of(BufferKind::kOptimizer)});
         }
         return Compare({{FinalGradients(program_, now().stage, now().index), false}, ReportOf()},
                        {}, {weights, Of(BufferKind::kOptimizer)});

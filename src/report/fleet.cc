@@ -31,8 +31,7 @@ std::string FleetHead(const FleetReport& r) {
     text += fmt::format("  several      from {} on jobs have several devices; as shards alone {}\n",
                         TimeText(r.several->from), TimeText(r.several->without));
   } else if (static_cast<int64_t>(r.jobs.size()) < r.devices.devices) {
-    text +=
-        "  several      no: devices beyond the number of jobs stand idle\n";
+    text += "  several      no: devices beyond the number of jobs stand idle\n";
   }
   double device_time = r.result.makespan * static_cast<double>(r.devices.devices);
   text += fmt::format("  devices      at work {:.1f} %, waiting for copies {:.1f} %\n",
@@ -47,8 +46,8 @@ std::string FleetHead(const FleetReport& r) {
   }
   if (kept + recomputed > 0) {
     text += fmt::format(
-        "  backward     of shards before the last {} blocks are kept on the host, {} recomputed\n", kept,
-        recomputed);
+        "  backward     of shards before the last {} blocks are kept on the host, {} recomputed\n",
+        kept, recomputed);
   }
   text += fmt::format("  memory       a shard up to {}, and {} for the next, of {} a device\n",
                       BytesText(peak), BytesText(r.buffer_bytes), BytesText(r.device_bytes));

@@ -126,7 +126,8 @@ class Executor {
   std::vector<at::Tensor> SendAway(const std::vector<size_t>& wanted);
   void Bring(const std::vector<size_t>& wanted);
   template <typename Copy>
-  std::vector<at::Tensor> MoveSaved(bool to_host, const std::vector<size_t>& wanted, const Copy& copy);
+  std::vector<at::Tensor> MoveSaved(bool to_host, const std::vector<size_t>& wanted,
+                                    const Copy& copy);
   void ReleaseFetched(const Buffer& buffer);
   bool IsKeptAway(const Instruction& i) const;
   std::string WhyNotCaptured() const;
@@ -214,17 +215,17 @@ class Executor {
   std::vector<at::Tensor> scratch_;  // per value
   std::map<int, Batch> batches_;     // by micro-batch: rows at hand
   double loss_ = 0;
-  std::vector<char> fetched_;           // by instruction: done ahead by Prefetch
+  std::vector<char> fetched_;  // by instruction: done ahead by Prefetch
   // Of an executor that roams:
   std::vector<std::vector<size_t>> touched_;  // per visit: buffers, ascending
   std::vector<char> on_host_;                 // per buffer
   std::vector<at::Tensor> host_copies_;       // of buffers that never change
   std::set<const c10::StorageImpl*> parameter_storages_;
-  std::optional<c10::Stream> leaves_;         // of copies to the host when it leaves its device
+  std::optional<c10::Stream> leaves_;  // of copies to the host when it leaves its device
   std::atomic<bool> away_ = false;
-  StreamMark brought_;         // what came ahead of its visit
-  std::vector<size_t> owed_;  // buffers of groups that are released when the visit is over
-  std::optional<c10::Stream> stream_;   // where all work of a device but the CPU goes
+  StreamMark brought_;                 // what came ahead of its visit
+  std::vector<size_t> owed_;           // buffers of groups that are released when the visit is over
+  std::optional<c10::Stream> stream_;  // where all work of a device but the CPU goes
   std::unique_ptr<StepInputs> inputs_;  // of such a device
   std::unique_ptr<StepClock> clock_;    // of such a device: its time, not the host's
   size_t first_event_ = 0;              // of this step in the trace
@@ -238,13 +239,13 @@ class Executor {
   UpdateFactors factors_;
   bool spills_ = false;       // some group is
   at::Tensor early_squares_;  // f64: of the gradients of groups that were updated before the report
-  at::Tensor report_;  // f64: loss, norm, whether the update was skipped
+  at::Tensor report_;         // f64: loss, norm, whether the update was skipped
   std::vector<ParameterPart> gradients_;
   std::vector<size_t> gradient_buffers_;  // those that hold gradients of whole groups
   int64_t most_gradient_bytes_ = 0;
   int64_t first_step_ = -1;  // that was run
   AllocationMeter meter_;
-  AllocationMeter* metered_ = &meter_;  // that of the device it is on
+  AllocationMeter* metered_ = &meter_;                         // that of the device it is on
   std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
   double host_seconds_ = 0;                                    // see StepRecord
   Opcode running_ = Opcode::kLoad;

@@ -139,8 +139,8 @@ std::vector<at::Tensor> Executor::SendAway(const std::vector<size_t>& wanted) {
     buffers_[b] = host_copies_[b].defined() ? host_copies_[b] : ToHost(buffers_[b], host_.meter);
     on_host_[b] = 1;
   }
-  std::vector<at::Tensor> kept = MoveSaved(
-      true, wanted, [&](const at::Tensor& there) { return ToHost(there, host_.meter); });
+  std::vector<at::Tensor> kept =
+      MoveSaved(true, wanted, [&](const at::Tensor& there) { return ToHost(there, host_.meter); });
   leaving.insert(leaving.end(), kept.begin(), kept.end());
   return leaving;
 }

@@ -15,9 +15,9 @@ namespace {
 
 at::Tensor MappedTensor(at::IntArrayRef sizes, at::ScalarType type, const std::string& folder) {
   static std::atomic<int64_t> count = 0;
-  std::string path = (std::filesystem::path(folder) /
-                      fmt::format("heddle-spilled-{}-{}", getpid(), count++))
-                         .string();
+  std::string path =
+      (std::filesystem::path(folder) / fmt::format("heddle-spilled-{}-{}", getpid(), count++))
+          .string();
   int64_t elements = 1;
   for (int64_t size : sizes) elements *= size;
   try {

@@ -41,7 +41,8 @@ class TensorMover {
  public:
   // `copy` makes another tensor of some bytes, somewhere. Storages in `stay` are left alone: parameters.
   using Copy = std::function<at::Tensor(const at::Tensor& bytes)>;
-  TensorMover(Copy copy, const std::set<const c10::StorageImpl*>& stay) : copy_(std::move(copy)), stay_(stay) {}
+  TensorMover(Copy copy, const std::set<const c10::StorageImpl*>& stay)
+      : copy_(std::move(copy)), stay_(stay) {}
 
   void Move(const std::weak_ptr<at::Tensor>& kept);
   // As they were; whoever still reads them keeps them by this.

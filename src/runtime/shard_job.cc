@@ -39,9 +39,7 @@ class ShardJob : public ShardRunner {
     executor_->Roam();
   }
 
-  int visits() const override {
-    return static_cast<int>(inputs_.program.RunOf(0).visits.size());
-  }
+  int visits() const override { return static_cast<int>(inputs_.program.RunOf(0).visits.size()); }
   int64_t first_step() const override { return checkpoints_.first_step(); }
 
   void Prefetch(int visit, int device) override {

@@ -84,9 +84,9 @@ struct TrainSummary {
   std::vector<HeldOutLoss> evaluations;
   size_t median_step = 0;  // of `steps`, by the first device's time
   std::vector<DeviceMeasurement> devices;
-  int64_t peak_memory_bytes = 0;   // of tensors, on the device that held most; 0 without a meter
-  int64_t reserved_bytes = 0;      // on CUDA: what the allocator took for them
-  StateBytes state;                // of the model, on the device that held most of it
+  int64_t peak_memory_bytes = 0;  // of tensors, on the device that held most; 0 without a meter
+  int64_t reserved_bytes = 0;     // on CUDA: what the allocator took for them
+  StateBytes state;               // of the model, on the device that held most of it
   // Of a step, on this device: copied from the host and to it.
   int64_t fetched_bytes = 0, evicted_bytes = 0;
   int64_t peak_process_bytes = 0;  // resident, of the process that used most; its ranks may be many

@@ -53,8 +53,8 @@ struct ModelCosts {
   std::vector<bool> joined;
   std::vector<int64_t> cut, cut_gradients;  // bytes per cut
   std::vector<ParameterCost> parameters;
-  double run_seconds = 0;      // of every run of a shard besides its units: the framework
-  int64_t update_bytes = 0;    // the most an update needs besides
+  double run_seconds = 0;    // of every run of a shard besides its units: the framework
+  int64_t update_bytes = 0;  // the most an update needs besides
 };
 
 struct ModelCostOptions {

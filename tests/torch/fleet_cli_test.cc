@@ -25,7 +25,8 @@ std::string TwelveJobs() {
   std::string text = "cluster: local:2\ndefaults: {steps: 4}\njobs:\n";
   for (const char* model : {kDeepGpt, kSmallLlama}) {
     text += std::string("  - name: ") + (model == kDeepGpt ? "gpt" : "llama") +
-            "\n    model: " + model + "\n    optimizer: [adamw, momentum]\n    lr: [0.001, 0.003, 0.01]\n";
+            "\n    model: " + model +
+            "\n    optimizer: [adamw, momentum]\n    lr: [0.001, 0.003, 0.01]\n";
   }
   return text;
 }
@@ -67,7 +68,8 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
 }
 
 // Losses of jobs in `fleet` against those of the same model trained alone, with lr of each.
-void ExpectLossesAlone(const Json& fleet, const std::string& model, const std::vector<std::string>& lrs) {
+void ExpectLossesAlone(const Json& fleet, const std::string& model,
+                       const std::vector<std::string>& lrs) {
   ASSERT_EQ(fleet["jobs"].size(), lrs.size());
   for (size_t j = 0; j < lrs.size(); ++j) {
     const Json& job = fleet["jobs"][j];
@@ -90,7 +92,9 @@ void ExpectLossesAlone(const Json& fleet, const std::string& model, const std::v
 TEST(FleetCli, KeepsWhatBackwardNeeds) {
   TempFolder folder;
   std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8";
-  std::string jobs = WriteJobs(folder, "cluster: local:2\njobs:\n  - {name: a, steps: 4, lr: [0.001, 0.01], model: '" + model + "'}\n");
+  std::string jobs = WriteJobs(
+      folder, "cluster: local:2\njobs:\n  - {name: a, steps: 4, lr: [0.001, 0.01], model: '" +
+                  model + "'}\n");
   std::string arguments = jobs + " --threads 1 --memory-limit 6MiB";
   Json simulated = RunFleetJson(arguments + " --simulate");
   EXPECT_GT(simulated["jobs"][0]["kept_blocks"], 0);
@@ -102,7 +106,8 @@ TEST(FleetCli, KeepsWhatBackwardNeeds) {
 TEST(FleetCli, FewerJobsThanDevicesHaveSeveral) {
   TempFolder folder;
   std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8";
-  std::string jobs = WriteJobs(folder, "cluster: local:2\njobs:\n  - {name: a, steps: 8, model: '" + model + "'}\n");
+  std::string jobs = WriteJobs(
+      folder, "cluster: local:2\njobs:\n  - {name: a, steps: 8, model: '" + model + "'}\n");
   Json fleet = RunFleetJson(jobs + " --threads 1 --memory-limit 6MiB");
   EXPECT_EQ(fleet["jobs"][0]["devices"], 2);
   ExpectLossesAlone(fleet, model, {"0.001"});
@@ -113,9 +118,9 @@ TEST(FleetCli, FewerJobsThanDevicesHaveSeveral) {
 TEST(FleetCli, ALongJobHasAllDevicesWhenOthersHaveEnded) {
   TempFolder folder;
   std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=2";
-  std::string jobs = WriteJobs(
-      folder, "cluster: local:2\ndefaults: {model: '" + model +
-                  "'}\njobs:\n  - {name: long, steps: 60}\n  - {name: short, steps: 6, lr: [0.001, 0.01]}\n");
+  std::string jobs = WriteJobs(folder, "cluster: local:2\ndefaults: {model: '" + model +
+                                           "'}\njobs:\n  - {name: long, steps: 60}\n  - {name: "
+                                           "short, steps: 6, lr: [0.001, 0.01]}\n");
   Json fleet = RunFleetJson(jobs + " --several --switch 0.01 --threads 1 --memory-limit 4MiB");
   EXPECT_EQ(fleet["jobs"][0]["devices"], 2);
   EXPECT_GE(fleet["jobs"][0]["visits"], 5);  // it was in shards before
@@ -127,7 +132,8 @@ TEST(FleetCli, EarlyStoppingOfJobsOnSeveralDevices) {
   std::string jobs = WriteJobs(
       folder,
       "cluster: local:2\nearly_stopping: {first: 2, keep: 0.5}\njobs:\n  - name: j\n    model: "
-      "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8\n    steps: 8\n    lr: [0.001, 0.003, 0.01, 0.0001]\n");
+      "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8\n    steps: 8\n    lr: [0.001, "
+      "0.003, 0.01, 0.0001]\n");
   Json fleet = RunFleetJson(jobs + " --several --switch 0 --threads 1 --memory-limit 6MiB");
   Json shards = RunFleetJson(jobs + " --threads 1 --memory-limit 6MiB");
   size_t on_two = 0;
@@ -141,9 +147,10 @@ TEST(FleetCli, EarlyStoppingOfJobsOnSeveralDevices) {
 
 TEST(FleetCli, AJobThatFailsEndsAlone) {
   TempFolder folder;
-  std::string jobs = WriteJobs(folder, std::string("cluster: local:2\njobs:\n  - name: good\n    model: ") +
-                                           kDeepGpt + "\n    steps: 5\n  - name: bad\n    model: " +
-                                           kDeepGpt + "\n    steps: 5\n    lr: 1000\n    optimizer: sgd\n");
+  std::string jobs =
+      WriteJobs(folder, std::string("cluster: local:2\njobs:\n  - name: good\n    model: ") +
+                            kDeepGpt + "\n    steps: 5\n  - name: bad\n    model: " + kDeepGpt +
+                            "\n    steps: 5\n    lr: 1000\n    optimizer: sgd\n");
   RunOutput run = RunHeddle("fleet " + jobs + " --threads 1 --json");
   EXPECT_EQ(run.status, 1);
   Json json = ParseJson(run.out, "");
@@ -155,9 +162,10 @@ TEST(FleetCli, AJobThatFailsEndsAlone) {
 
 TEST(FleetCli, GoesOnFromItsCheckpointsAndStopsTheWorst) {
   TempFolder folder;
-  std::string jobs = WriteJobs(
-      folder, std::string("cluster: local:2\nearly_stopping: {first: 2, keep: 0.5}\njobs:\n  - name: j\n    model: ") +
-                  kDeepGpt + "\n    steps: 6\n    lr: [0.001, 0.003, 0.01, 0.0001]\n");
+  std::string jobs =
+      WriteJobs(folder, std::string("cluster: local:2\nearly_stopping: {first: 2, keep: "
+                                    "0.5}\njobs:\n  - name: j\n    model: ") +
+                            kDeepGpt + "\n    steps: 6\n    lr: [0.001, 0.003, 0.01, 0.0001]\n");
   Json whole = RunFleetJson(jobs + " --threads 1");
   size_t early = 0;
   for (const Json& job : whole["jobs"]) early += job["ended_early"].get<bool>() ? 1 : 0;
@@ -174,8 +182,9 @@ TEST(FleetCli, MistakesAreRefusedBeforeAnythingRuns) {
   TempFolder folder;
   std::string head = "cluster: local:2\njobs:\n  - name: a\n    steps: 1\n    model: ";
   ExpectRefused("fleet " + WriteJobs(folder, head + "gtp2\n"), {"jobs.yaml:", "gtp2"});
-  ExpectRefused("fleet " + WriteJobs(folder, head + std::string(kDeepGpt) + "\n    data: none.txt\n"),
-                {"jobs.yaml:", "none.txt"});
+  ExpectRefused(
+      "fleet " + WriteJobs(folder, head + std::string(kDeepGpt) + "\n    data: none.txt\n"),
+      {"jobs.yaml:", "none.txt"});
   RunOutput small = RunHeddle("fleet " + WriteJobs(folder, head + std::string(kDeepGpt) + "\n") +
                               " --memory-limit 10KiB");
   EXPECT_EQ(small.status, 3) << small.err;
@@ -185,8 +194,8 @@ TEST(FleetCli, MistakesAreRefusedBeforeAnythingRuns) {
   EXPECT_EQ(short_of.status, 3) << short_of.err;
   EXPECT_NE(short_of.err.find("host memory"), std::string::npos) << short_of.err;
   // With files beyond it, it runs.
-  RunOutput mapped = RunHeddle("fleet " + folder / "jobs.yaml" + " --memory-limit 1.5MiB --spill " +
-                               folder / ".");
+  RunOutput mapped =
+      RunHeddle("fleet " + folder / "jobs.yaml" + " --memory-limit 1.5MiB --spill " + folder / ".");
   EXPECT_EQ(mapped.status, 0) << mapped.err;
 }
 

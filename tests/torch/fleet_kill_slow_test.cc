@@ -59,10 +59,12 @@ TEST(FleetKill, TwentyTimes) {
 TEST(FleetKill, OnSeveralDevices) {
   TempFolder folder;
   std::string jobs = folder / "jobs.yaml";
-  std::ofstream(jobs) << "cluster: local:2\ndefaults:\n  model: "
-                         "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=256,batch=2\n"
-                         "jobs:\n  - {name: long, steps: 300}\n  - {name: short, steps: 60, lr: [0.001, 0.003]}\n";
-  std::string common = "fleet " + jobs + " --several --switch 0.01 --memory-limit 4MiB --threads 1 --json";
+  std::ofstream(jobs)
+      << "cluster: local:2\ndefaults:\n  model: "
+         "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=256,batch=2\n"
+         "jobs:\n  - {name: long, steps: 300}\n  - {name: short, steps: 60, lr: [0.001, 0.003]}\n";
+  std::string common =
+      "fleet " + jobs + " --several --switch 0.01 --memory-limit 4MiB --threads 1 --json";
   RunOutput whole = RunHeddle(common);
   ASSERT_EQ(whole.status, 0) << whole.err;
   Json expected = ParseJson(whole.out, "")["jobs"];
@@ -73,7 +75,8 @@ TEST(FleetKill, OnSeveralDevices) {
     const Json &want = expected[j]["losses"], &losses = got[j]["losses"];
     ASSERT_EQ(want.size(), losses.size());
     for (size_t s = 0; s < want.size(); ++s)
-      EXPECT_NEAR(losses[s].get<double>(), want[s].get<double>(), 1e-3) << "job " << j << " step " << s;
+      EXPECT_NEAR(losses[s].get<double>(), want[s].get<double>(), 1e-3)
+          << "job " << j << " step " << s;
   }
 }
 

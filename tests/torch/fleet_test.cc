@@ -6,7 +6,6 @@
 #include "../known_models.h"
 #include "cluster/load.h"
 #include "fleet/dispatch.h"
-#include "search/shards.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "plan/verify.h"
@@ -15,6 +14,7 @@
 #include "runtime/data/data_source.h"
 #include "runtime/shard_job.h"
 #include "runtime/transport/threads.h"
+#include "search/shards.h"
 
 namespace heddle {
 namespace {
@@ -53,7 +53,9 @@ class FleetOfTinyModels : public testing::TestWithParam<int> {
       for (size_t u = 1; GetParam() == 2 && u < costs.keeps.size(); u += 2) costs.keeps[u] = false;
       costs_.push_back(std::move(costs));
     }
-    EXPECT_EQ(keeping, GetParam() == 0 ? 0 : 3);  // of the others no block is repeated: nothing is recomputed
+    EXPECT_EQ(keeping, GetParam() == 0
+                           ? 0
+                           : 3);  // of the others no block is repeated: nothing is recomputed
   }
 
   // The plan of a job in shards, or of the same job alone.

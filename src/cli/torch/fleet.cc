@@ -26,7 +26,9 @@ class RealFleetRun : public FleetObserver {
  public:
   RealFleetRun(const FleetArgs& args, const FleetSpec& spec, const FleetMachine& machine,
                const PreparedFleet& prepared, const PolicyDef& policy)
-      : spec_(spec), prepared_(prepared), place_{.args = args, .machine = machine, .policy = policy} {
+      : spec_(spec),
+        prepared_(prepared),
+        place_{.args = args, .machine = machine, .policy = policy} {
     MeterAllocations();
     MakeSeats();
     MakeFolder();
@@ -131,7 +133,8 @@ class RealFleetRun : public FleetObserver {
     std::vector<DispatchJob> jobs;
     for (size_t j = 0; j < jobs_.size(); ++j) {
       DispatchJob job{&jobs_[j]->Shards(), StepsOf(j), spec_.jobs[j].priority, {}, false};
-      for (const ShardRun& run : prepared_.works()[j].runs) job.visit_seconds.push_back(run.seconds);
+      for (const ShardRun& run : prepared_.works()[j].runs)
+        job.visit_seconds.push_back(run.seconds);
       job.paused = Verdict(j) == HalvingVerdict::kWait;
       if (Verdict(j) == HalvingVerdict::kEnd) job.steps = jobs_[j]->first_step();
       jobs.push_back(std::move(job));
@@ -159,7 +162,8 @@ class RealFleetRun : public FleetObserver {
     std::vector<JobCurve> curves;
     for (size_t j = 0; j < jobs_.size(); ++j) {
       const DispatchedJob& job = so_far.jobs[j];
-      if (job.finished > 0 || Verdict(j) != HalvingVerdict::kGoOn || job.step >= StepsOf(j)) continue;
+      if (job.finished > 0 || Verdict(j) != HalvingVerdict::kGoOn || job.step >= StepsOf(j))
+        continue;
       JobWork work = Left(j, job.step);
       double pace = job.remaining_seconds / TotalSeconds(work);
       for (ShardRun& run : work.runs) run.seconds *= pace;
@@ -173,8 +177,8 @@ class RealFleetRun : public FleetObserver {
       curves.push_back(std::move(curve));
     }
     if (works.empty()) return false;
-    WideFleet wide = WidenFleet(works, prepared_.devices(), place_.policy, curves,
-                                place_.args.switch_seconds);
+    WideFleet wide =
+        WidenFleet(works, prepared_.devices(), place_.policy, curves, place_.args.switch_seconds);
     goes_wide_ = wide.from == 0 && !wide.several.pieces.empty();
     return goes_wide_;
   }
@@ -283,9 +287,8 @@ void RunRealFleet(const FleetArgs& given) {
   for (const DispatchedJob& job : result.run.jobs) failed += job.error.empty() ? 0 : 1;
   if (failed > 0) ThrowRun("{} of {} jobs failed", failed, result.run.jobs.size());
   if (result.interrupted) {
-    ThrowRun("interrupted{}", args.checkpoint.empty()
-                                  ? ""
-                                  : ": the same command goes on from the last checkpoints");
+    ThrowRun("interrupted{}",
+             args.checkpoint.empty() ? "" : ": the same command goes on from the last checkpoints");
   }
 }
 

@@ -110,8 +110,8 @@ void FleetJob::SetOptions(const JobSpec& spec, int64_t steps, size_t number) {
   if (place_.folder.empty()) return;
   std::string folder = FolderOf(place_.folder, number, spec.name);
   // Without checkpoints of the user's it is saved only to go from shards to several devices, or to others.
-  int64_t every = place_.args.checkpoint.empty() ? std::numeric_limits<int64_t>::max()
-                                                 : place_.args.every;
+  int64_t every =
+      place_.args.checkpoint.empty() ? std::numeric_limits<int64_t>::max() : place_.args.every;
   options_.checkpoint = {.folder = folder, .every = every, .keep = 2, .resume = true};
   if (!place_.args.checkpoint.empty()) losses_file_ = folder + ".losses";
 }

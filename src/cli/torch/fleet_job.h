@@ -20,7 +20,7 @@ struct FleetPlace {
   const FleetArgs& args;
   const FleetMachine& machine;
   const PolicyDef& policy;
-  std::string folder = {};     // of checkpoints; empty: none
+  std::string folder = {};  // of checkpoints; empty: none
   std::vector<Seat> seats = {};
   std::vector<int64_t> peaks = {};  // per seat: the most that it held for several devices
   HostBudget budget = {};
@@ -60,7 +60,7 @@ class FleetJob : public GangRunner {
   WeightSource weights_;
   ConstantSource constants_;
   Json run_;
-  Program program_;             // in shards
+  Program program_;                                 // in shards
   std::vector<std::pair<int64_t, Program>> gangs_;  // for 2, 4, ... devices
   TrainOptions options_;
   std::unique_ptr<ShardRunner> shards_;

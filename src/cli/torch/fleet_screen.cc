@@ -62,16 +62,16 @@ void FleetTable::Update(const FleetRun& run) {
   if (!terminal_ || SteadySeconds() < next_) return;
   next_ = SteadySeconds() + kRedrawSeconds;
   Erase();
-  std::string text = fmt::format("{:<32} {:>13} {:>10} {:>10}  {}\n", "job", "step", "loss",
-                                 "remaining", "on");
+  std::string text =
+      fmt::format("{:<32} {:>13} {:>10} {:>10}  {}\n", "job", "step", "loss", "remaining", "on");
   size_t rows = std::min(names_.size(), kMostRows);
   for (size_t j = 0; j < rows; ++j) {
     const DispatchedJob& job = run.jobs[j];
     std::string where = job.device >= 0 ? WhereOf(job) : job.finished > 0 ? StatusOf(job) : "";
-    text += fmt::format("{:<32} {:>13} {:>10} {:>10}  {}\n", names_[j].substr(0, 32),
-                        fmt::format("{}/{}", job.step, steps_[j]), LossOf(job.records),
-                        job.finished > 0 ? "" : FormatSeconds(Seconds{job.remaining_seconds}),
-                        where);
+    text +=
+        fmt::format("{:<32} {:>13} {:>10} {:>10}  {}\n", names_[j].substr(0, 32),
+                    fmt::format("{}/{}", job.step, steps_[j]), LossOf(job.records),
+                    job.finished > 0 ? "" : FormatSeconds(Seconds{job.remaining_seconds}), where);
   }
   if (rows < names_.size()) text += fmt::format("and {} more\n", names_.size() - rows);
   fmt::print(stderr, "{}", text);
@@ -89,7 +89,8 @@ void FleetTable::Ended(int job, const FleetRun& run) {
 double MeasuredBound(const FleetRun& run) {
   std::vector<double> work(run.jobs.size(), 0);
   for (const DispatchSpan& span : run.spans)
-    work[static_cast<size_t>(span.job)] += (span.end - span.begin) / static_cast<double>(span.devices);
+    work[static_cast<size_t>(span.job)] +=
+        (span.end - span.begin) / static_cast<double>(span.devices);
   double all = std::accumulate(run.busy.begin(), run.busy.end(), 0.0);
   double longest = work.empty() ? 0 : *std::max_element(work.begin(), work.end());
   return std::max(longest, all / static_cast<double>(std::max<size_t>(1, run.busy.size())));
@@ -109,11 +110,11 @@ std::string Screen(const FleetScreenInput& input) {
     const std::vector<double>& losses = input.losses[j];
     std::string loss =
         losses.empty() ? "" : fmt::format("{:.4f} -> {:.4f}", losses.front(), losses.back());
-    text += fmt::format("{} {:<30} {:>7} {:>7} {:>8} {:>20} {:>10}  {}\n", LetterOf(j),
-                        input.names[j].substr(0, 30), job.step, input.shards[j],
-                        DevicesOf(input.run, static_cast<int>(j)), loss,
-                        job.finished > 0 ? FormatSeconds(Seconds{job.finished}) : "",
-                        StatusOf(job));
+    text +=
+        fmt::format("{} {:<30} {:>7} {:>7} {:>8} {:>20} {:>10}  {}\n", LetterOf(j),
+                    input.names[j].substr(0, 30), job.step, input.shards[j],
+                    DevicesOf(input.run, static_cast<int>(j)), loss,
+                    job.finished > 0 ? FormatSeconds(Seconds{job.finished}) : "", StatusOf(job));
   }
   text += "\n" + FleetTimetable(spans) + "\n";
   double bound = MeasuredBound(input.run);

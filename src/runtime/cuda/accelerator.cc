@@ -46,8 +46,7 @@ void TakeMemoryInPieces() {
 
 void LimitMemory(at::Device device, int64_t bytes) {
   at::empty({1}, at::TensorOptions().device(device));  // the allocator must be there
-  auto all = static_cast<double>(
-      at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
+  auto all = static_cast<double>(at::cuda::getDeviceProperties(device.index())->totalGlobalMem);
   c10::cuda::CUDACachingAllocator::setMemoryFraction(
       std::min(1.0, static_cast<double>(bytes) / all), device.index());
 }
