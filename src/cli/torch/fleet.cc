@@ -195,9 +195,12 @@ class RealFleetRun : public FleetObserver {
       for (const CurvePoint& point : prepared_.PlannedOf(j).curve.points)
         gang.step.points.push_back({point.devices, point.seconds * pace});
       gang.paused = Verdict(j) == HalvingVerdict::kWait;
-      if (Verdict(j) == HalvingVerdict::kEnd) run.jobs[j].finished = std::max(run.seconds, 1e-9);
-      if (left.steps <= 0 && run.jobs[j].finished == 0)
+      // It had come to its end, or was told to end when it stood still already.
+      bool over = left.steps <= 0 || Verdict(j) == HalvingVerdict::kEnd;
+      if (over && run.jobs[j].finished == 0) {
         run.jobs[j].finished = std::max(run.seconds, 1e-9);
+        run.jobs[j].ended_early = left.steps > 0;
+      }
       gangs.push_back(std::move(gang));
     }
     RunGangs(gangs,
