@@ -266,6 +266,7 @@ SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, con
   if (!search.reserve.empty()) problem.reserve = ParseReserve(search.reserve, problem);
   if (!search.stages.empty()) problem.fixed.layers_per_stage = ParseStages(search.stages);
   problem.whole = Matching(search.keep_whole, model);
+  problem.sim = search.sim;
   search.profile.ApplyTo(problem.sim, cluster);
   problem.pruning = search.mask.empty() ? PruneAll(model, search.sparsity)
                                         : Mask::Open(search.mask, model).pruning();

@@ -21,6 +21,7 @@ struct SearchArgs {
   std::string optimizer = "adamw";
   std::string prior;  // of the tree search; empty: the network, where there is libtorch
   ProfileArgs profile;
+  SimOptions sim;  // habits of what will run the plan
 
   // --searcher, --prior, --budget, --stages, and the limits.
   void Add(CLI::App& command);

@@ -115,6 +115,15 @@ int64_t KeptElements(const StageProgram& stage, const ParameterGroup& group,
   return Padded(stage, group, elements);
 }
 
+bool Spills(const Program& program) {
+  for (const StageProgram& stage : program.stages) {
+    for (const ParameterGroup& group : stage.groups) {
+      if (group.spilled) return true;
+    }
+  }
+  return false;
+}
+
 bool IsPruned(const ParameterGroup& group) {
   return std::any_of(group.slots.begin(), group.slots.end(),
                      [](const ParameterSlot& slot) { return !slot.kept.empty(); });

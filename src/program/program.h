@@ -331,6 +331,8 @@ int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
 bool IsPruned(const ParameterGroup& group);
 // Are its weights on the device for a while only?
 inline bool Visits(const ParameterGroup& group) { return group.zero == 3 || group.spilled; }
+// Is some group spilled: do weights and state come from the host and go back?
+bool Spills(const Program& program);
 
 // Where a device stands in the mesh of a stage it runs.
 Position PositionIn(const StageProgram& stage, int64_t device);

@@ -67,9 +67,12 @@ void ResetPeakMemory(at::Device device);
 // Tensors on a CUDA device take no more than this from now on: what would is an error.
 void LimitMemory(at::Device device, int64_t bytes);
 
-// Before anything is on a CUDA device: its memory is taken in pieces that grow and shrink, so that jobs which take turns do
-// not leave each other holes. An environment that says how memory is taken has the last word.
+// Before anything is on a CUDA device: its memory is taken in pieces that grow and shrink, so that what comes and goes leaves
+// no holes. An environment that says how memory is taken has the last word.
 void TakeMemoryInPieces();
+// Zeros in memory of the host from which CUDA devices copy beside other work: no more than asked for, where libtorch's own
+// takes the next power of two. Throws RunError where there is not as much.
+at::Tensor PinnedZeros(at::IntArrayRef sizes, at::ScalarType type);
 
 // The work of a step on a CUDA device, to be repeated with one call. Shapes, addresses and numbers that the host
 // passes to kernels are those of the capture.

@@ -95,9 +95,7 @@ Executor::Executor(const Program& forward, Executor& trained, DataFn data)
 
 void Executor::PrepareDevice() {
   factors_.lr = at::zeros({}, at::TensorOptions(at::kDouble).device(options_.device));
-  for (int s : run_.stages) {
-    for (const ParameterGroup& group : stage(s).groups) spills_ = spills_ || group.spilled;
-  }
+  spills_ = Spills(program_);
   if (spills_ && options_.clip_norm > 0) {
     ThrowInput(
         "clipping gradients with offload all: shards are updated before the norm of all gradients "

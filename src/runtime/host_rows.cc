@@ -41,16 +41,14 @@ at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device devi
       if (bytes > 0) return MappedTensor(sizes, type, host.budget->folder);
     }
   }
+  if (!device.is_cpu()) return PinnedZeros(sizes, type);
   AllocationMeter::Scope counted(host.meter);
-  at::TensorOptions options = at::TensorOptions(type);
-  if (!device.is_cpu()) options = options.pinned_memory(true);
-  return at::empty(sizes, options);
+  return at::zeros(sizes, type);
 }
 
 HostRows::HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide& host)
     : device_(device), fetches_(host.fetches), evictions_(host.evictions), traffic_(host.traffic) {
   host_ = NewOnHost({rows, elements}, at::kFloat, device, host);
-  host_.zero_();
 }
 
 void HostRows::Fetch() {

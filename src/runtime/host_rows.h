@@ -48,7 +48,7 @@ struct HostSide {
   std::shared_ptr<HostTraffic> traffic = std::make_shared<HostTraffic>();
 };
 
-// Memory of the host for what is on a device, pinned where that is another than the CPU; a file that is mapped, and gone
+// Zeros in memory of the host for what is on a device, pinned where that is another than the CPU; a file that is mapped, and gone
 // with its last user, where the budget is spent. Throws RunError where that cannot be made.
 at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device device,
                      const HostSide& host);

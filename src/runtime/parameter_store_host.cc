@@ -22,7 +22,7 @@ void GroupStore::Spill() {
   if (!pruned_) {
     host_weights_ = on_host(flat_.detach());
   } else {
-    host_weights_ = NewOnHost({kept_elements_}, compute_, flat_.device(), host_).zero_();
+    host_weights_ = NewOnHost({kept_elements_}, compute_, flat_.device(), host_);
     for (Slot& slot : slots_) {
       host_weights_.narrow(0, slot.offset, slot.elements)
           .copy_(KeptOf(slot, flat_.detach().narrow(0, slot.first, slot.weights)));

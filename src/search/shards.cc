@@ -124,8 +124,9 @@ struct ShardEdge {
   int64_t bytes = 0;  // that pass its end
 };
 
-bool Fits(const ShardCost& shard, const ShardLimits& limits) {
-  return shard.peak() <= limits.memory && shard.fetch() <= limits.buffer;
+bool Fits(const ShardCost& shard, bool one_unit, const ShardLimits& limits) {
+  return shard.peak() <= limits.memory &&
+         (shard.fetch() <= limits.buffer || (one_unit && limits.any_unit));
 }
 
 // Per first unit, the shards that fit.
@@ -139,7 +140,7 @@ std::vector<std::vector<ShardEdge>> FittingShards(const ModelCosts& costs,
       shard.Add();
       if (shard.least() > limits.memory) break;
       ShardCost cost = shard.Cost();
-      if (!Fits(cost, limits)) continue;
+      if (!Fits(cost, shard.end() == a + 1, limits)) continue;
       auto e = static_cast<size_t>(shard.end());
       fitting[static_cast<size_t>(a)].push_back(
           {shard.end(), cost.seconds(), costs.cut[e] + costs.cut_gradients[e]});

@@ -35,6 +35,7 @@ struct ShardLimits {
   int64_t memory = 0;  // of a device, for a shard that runs
   int64_t buffer = 0;  // for the one that comes next
   double balance = 0.05;
+  bool any_unit = false;  // a unit by itself may be larger than the buffer
 };
 
 // Where shards end, ascending, in units, the last being the number of them. Nothing where some unit fits in no way.

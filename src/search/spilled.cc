@@ -11,7 +11,8 @@
 namespace heddle {
 namespace {
 
-constexpr int kCutTries = 8, kKeepTries = 3;
+constexpr int kKeepTries = 3;
+constexpr int64_t kMostMicrobatches = 32;
 
 bool MaySpill(const SearchProblem& problem) {
   const FixedDegrees& fixed = problem.fixed;
@@ -30,18 +31,20 @@ class SpilledSearch {
       : problem_(problem), degrees_(degrees), costs_(costs), limit_(MemoryLimit(problem)) {}
 
   std::shared_ptr<JudgedPlan> Run(double* least) {
-    int64_t memory = FindCut(least);
+    int64_t size = FindCut(least);
     if (!best_) return nullptr;
-    size_t shards = ends_.size();
     KeepMore(ends_, best_->reserved(), true);
     // Smaller shards, which leave more memory to what is kept.
-    for (int worse = 0; worse < 2 && MayJudge();) {
-      memory = memory / 4 * 3;
-      FleetShards smaller = CutFleet({&costs_}, memory);
-      if (!smaller.feasible) break;
-      if (smaller.ends[0].size() <= shards) continue;
-      shards = smaller.ends[0].size();
-      worse = KeepMore(smaller.ends[0], memory, false) ? 0 : worse + 1;
+    size_t shards = ends_.size();
+    int64_t reserved = best_->reserved();
+    for (int worse = 0; worse < 2 && shards < Units() && MayJudge();) {
+      int64_t less = size / 4;
+      size -= less;
+      std::vector<int> smaller = Cut(size);
+      if (smaller.size() <= shards) continue;
+      shards = smaller.size();
+      reserved = std::max(int64_t{0}, reserved - 2 * less);  // one runs and one comes
+      worse = KeepMore(smaller, reserved, false) ? 0 : worse + 1;
     }
     return best_;
   }
@@ -71,26 +74,39 @@ class SpilledSearch {
     return ends.size() < 2 ? 0 : ends[ends.size() - 2];
   }
 
-  // The largest shards that fit with all but the last recomputed, and the memory they were cut for.
+  size_t Units() const { return static_cast<size_t>(costs_.units); }
+
+  // Shards of at most so many bytes, or of one unit. Nothing where a unit fits in no way.
+  std::vector<int> Cut(int64_t size) const {
+    return CutIntoShards(costs_, {.memory = limit_, .buffer = size, .any_unit = true})
+        .value_or(std::vector<int>());
+  }
+
+  // The largest shards that fit with all but the last recomputed, and the bytes they were cut for.
   int64_t FindCut(double* least) {
-    int64_t memory = limit_, reserved = 0;  // the least so far
-    for (int tries = 0; tries < kCutTries && memory > 0 && !problem_.Over(); ++tries) {
-      FleetShards shards = CutFleet({&costs_}, memory);
-      if (!shards.feasible) {
-        *least = static_cast<double>(reserved > 0 ? reserved : shards.needed);
+    size_t shards = 0;  // of the cut that was judged last
+    for (int64_t size = limit_ / 2; shards < Units() && MayJudge();) {
+      std::vector<int> ends = Cut(size);
+      if (ends.empty()) {
+        for (int u = 0; u < costs_.units; ++u)
+          *least = std::max(*least, static_cast<double>(CostOfShard(costs_, u, u + 1).peak()));
         return 0;
       }
-      auto judged = JudgeCut(shards.ends[0], LastShard(shards.ends[0]));
-      if (!judged->fits && !judged->fits_host()) return 0;
-      if (judged->fits) {
-        ends_ = std::move(shards.ends[0]);
-        best_ = std::move(judged);
-        return memory;
+      double share = 0.75;
+      if (ends.size() > shards) {
+        shards = ends.size();
+        auto judged = JudgeCut(ends, LastShard(ends));
+        if (!judged->fits && !judged->fits_host()) return 0;
+        if (judged->fits) {
+          ends_ = std::move(ends);
+          best_ = std::move(judged);
+          return size;
+        }
+        auto reserved = static_cast<double>(judged->reserved());
+        *least = *least == 0 ? reserved : std::min(*least, reserved);
+        share = static_cast<double>(limit_) / reserved;
       }
-      reserved = reserved == 0 ? judged->reserved() : std::min(reserved, judged->reserved());
-      *least = static_cast<double>(reserved);
-      double share = static_cast<double>(limit_) / static_cast<double>(judged->reserved());
-      memory = static_cast<int64_t>(static_cast<double>(memory) * std::clamp(share, 0.7, 0.97));
+      size = static_cast<int64_t>(static_cast<double>(size) * std::clamp(share, 0.5, 0.9));
     }
     return 0;
   }
@@ -138,14 +154,11 @@ class SpilledSearch {
   std::shared_ptr<JudgedPlan> best_;
 };
 
-}  // namespace
-
-std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) {
-  if (!MaySpill(problem)) return {};
+// The best of so many devices and micro-batches; null where none fits. `least`: what the ones before would need.
+std::shared_ptr<JudgedPlan> SpillOver(const SearchProblem& problem, int64_t devices,
+                                      int64_t microbatches, double* least) {
   int64_t batch = BatchSize(problem.model);
-  int64_t devices = problem.fixed.dp.value_or(DeviceCount(problem.cluster));
-  int64_t microbatches = problem.fixed.microbatches.value_or(1);
-  if (devices < 1 || batch % (devices * microbatches) != 0) return {};
+  if (batch % (devices * microbatches) != 0) return nullptr;
   Degrees degrees{.dp = devices,
                   .microbatches = microbatches,
                   .offload = Offload::kAll,
@@ -163,9 +176,25 @@ std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) 
                             .local_batch_statistics = true,
                             .sim = problem.sim});
   } catch (const InputError&) {
-    return {};  // its batch cannot be divided
+    return nullptr;  // its batch cannot be divided
   }
-  std::shared_ptr<JudgedPlan> best = SpilledSearch(problem, degrees, costs).Run(least);
+  double needed = 0;
+  std::shared_ptr<JudgedPlan> best = SpilledSearch(problem, degrees, costs).Run(&needed);
+  if (needed > 0) *least = *least == 0 ? needed : std::min(*least, needed);
+  return best;
+}
+
+}  // namespace
+
+std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) {
+  if (!MaySpill(problem)) return {};
+  int64_t devices = problem.fixed.dp.value_or(DeviceCount(problem.cluster));
+  if (devices < 1) return {};
+  int64_t first = problem.fixed.microbatches.value_or(1);
+  int64_t last = problem.fixed.microbatches.value_or(kMostMicrobatches);
+  std::shared_ptr<JudgedPlan> best;
+  for (int64_t m = first; m <= last && !best && !problem.Over(); m *= 2)
+    best = SpillOver(problem, devices, m, least);
   if (!best) return {};
   Proposal proposal{best->plan, best->from};
   proposal.judged = best;

@@ -1,14 +1,16 @@
 // Plans whose weights live on the host and visit the device shard by shard (Offload::kAll): for models that fit no other
 // way.
 //
-// One stage, data parallel over all devices. Shards are cut for what memory there is (shards.h), beside room for the next
-// one's weights and state; the plan is lowered and simulated, and where it takes more than there is, cut again for as much
-// less. The last shard keeps what its backward needs, the others recompute.
+// One stage, data parallel over all devices. Shards are cut so that half the memory holds one (shards.h); the plan is lowered
+// and simulated, and where it takes more than there is, cut again into smaller ones. The last shard keeps what its backward
+// needs, the others recompute.
 //
 // Where memory is left, blocks before the last shard keep theirs on the device as well, the last ones first: as many as
-// fit, by what a block keeps and what simulated plans took. Smaller shards leave more memory to that, so the cuts for
-// half, a quarter, ... of the memory are tried as long as steps become faster. The fastest is taken, of equals the
+// fit, by what a block keeps and what simulated plans took. Smaller shards leave more memory to that, so cuts into
+// smaller and smaller ones are tried as long as steps become faster. The fastest is taken, of equals the
 // first: never slower than recomputing all of them. At most kMostJudged plans are simulated.
+//
+// Where nothing fits the same is tried with 2, 4, ... micro-batches, for all of which weights come anew.
 #pragma once
 
 #include <vector>

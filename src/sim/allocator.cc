@@ -14,6 +14,7 @@ constexpr int64_t kSmallSegment = 2 * kMiB;
 constexpr int64_t kLargeSegment = 20 * kMiB;
 constexpr int64_t kOwnSegment = 10 * kMiB;  // from here on
 constexpr int64_t kRoundSegment = 2 * kMiB;
+constexpr int64_t kSmallAddresses = int64_t{1} << 60;  // of the segment that grows
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -43,6 +44,8 @@ CachingAllocator::Handle CachingAllocator::NewBlock() {
 CachingAllocator::Handle CachingAllocator::TakeFree(int64_t size, bool small) {
   std::set<Key>& free = FreeOf(small);
   auto found = free.lower_bound({size, 0, 0});
+  if (grows_ && found != free.end() && std::get<2>(*found) == ends_[small])
+    ++found;  // it is without end
   if (found == free.end()) return kNothing;
   Handle handle = std::get<2>(*found);
   free.erase(found);
@@ -59,6 +62,34 @@ CachingAllocator::Handle CachingAllocator::NewSegment(int64_t size, bool small) 
   return handle;
 }
 
+// Of the segment that grows: its end, as large as must be.
+CachingAllocator::Handle CachingAllocator::Grow(int64_t size, bool small) {
+  Handle end = ends_[small];
+  bool begins = end == kNothing;
+  if (begins || blocks_[static_cast<size_t>(end)].used) {
+    Handle more = NewBlock();
+    Block& block = blocks_[static_cast<size_t>(more)];
+    block.small = small;
+    block.before = end;
+    block.address = small ? kSmallAddresses : 0;
+    if (!begins) {
+      Block& last = blocks_[static_cast<size_t>(end)];
+      block.address = last.address + last.size;
+      last.next = more;
+    }
+    ends_[small] = end = more;
+  } else {
+    FreeOf(small).erase(KeyOf(end));
+  }
+  Block& block = blocks_[static_cast<size_t>(end)];
+  if (block.size < size) {
+    int64_t more = RoundUp(size - block.size, small ? kSmallSegment : kLargeSegment);
+    block.size += more;
+    reserved_ += more;
+  }
+  return end;
+}
+
 // The rest of a block becomes a free one behind it.
 void CachingAllocator::Split(Handle handle, int64_t size) {
   Handle rest = NewBlock();
@@ -72,6 +103,7 @@ void CachingAllocator::Split(Handle handle, int64_t size) {
   if (block.next != kNothing) blocks_[static_cast<size_t>(block.next)].before = rest;
   block.next = rest;
   block.size = size;
+  if (ends_[block.small] == handle) ends_[block.small] = rest;
   FreeOf(block.small).insert(KeyOf(rest));
 }
 
@@ -81,9 +113,9 @@ CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
   int64_t size = RoundUp(bytes, kMinBlock);
   bool small = size <= kSmall;
   Handle handle = TakeFree(size, small);
-  if (handle == kNothing) handle = NewSegment(size, small);
+  if (handle == kNothing) handle = grows_ ? Grow(size, small) : NewSegment(size, small);
   int64_t rest = blocks_[static_cast<size_t>(handle)].size - size;
-  if (small ? rest >= kMinBlock : rest > kSmall) Split(handle, size);
+  if (small || grows_ ? rest >= kMinBlock : rest > kSmall) Split(handle, size);
   Block& block = blocks_[static_cast<size_t>(handle)];
   block.used = true;
   block.rounded = size;
@@ -100,6 +132,7 @@ void CachingAllocator::Join(Handle into, Handle from) {
   first.size += second.size;
   first.next = second.next;
   if (second.next != kNothing) blocks_[static_cast<size_t>(second.next)].before = into;
+  if (ends_[first.small] == from) ends_[first.small] = into;
   second = {};
   unused_.push_back(from);
 }

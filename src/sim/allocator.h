@@ -15,8 +15,15 @@
 //   - a block that is freed is joined with free neighbours of its segment; nothing is given back
 //
 // Segments lie one after the other in the order in which they were asked for. Deterministic; O(log free blocks).
+//
+// With segments that grow (expandable_segments:True) small blocks and others have one segment each:
+//
+//   - the free block at its end is taken only where no other is large enough; it grows by pages of 2 MiB (small ones)
+//     or 20 MiB (others) as far as it must
+//   - what is left of a block is always a free block
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <set>
 #include <tuple>
@@ -28,6 +35,8 @@ class CachingAllocator {
  public:
   using Handle = int32_t;
   static constexpr Handle kNothing = -1;
+
+  explicit CachingAllocator(bool grows = false) : grows_(grows) {}
 
   // No bytes are no block: kNothing.
   Handle Allocate(int64_t bytes);
@@ -58,6 +67,7 @@ class CachingAllocator {
   Handle NewBlock();
   Handle TakeFree(int64_t size, bool small);
   Handle NewSegment(int64_t size, bool small);
+  Handle Grow(int64_t size, bool small);
   void Split(Handle handle, int64_t size);
   void Join(Handle into, Handle from);
   std::set<Key>& FreeOf(bool small) { return small ? free_small_ : free_large_; }
@@ -66,6 +76,9 @@ class CachingAllocator {
   std::vector<Block> blocks_;
   std::vector<Handle> unused_;  // of handles
   std::set<Key> free_small_, free_large_;
+  bool grows_;
+  std::array<Handle, 2> ends_ = {
+      kNothing, kNothing};  // the last blocks of segments that grow: others', small ones'
   int64_t allocated_ = 0, peak_allocated_ = 0, rounded_ = 0, reserved_ = 0;
 };
 

@@ -127,11 +127,14 @@ void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64
       EXPECT_TRUE(by_address.emplace(block.address, &block).second);
     }
   }
-  int64_t at = 0;
+  int64_t at = 0, sum = 0;
   bool free_before = false;
   for (const auto& [address, block] : by_address) {
+    if (block->before == CachingAllocator::kNothing)
+      at = std::max(at, address);  // a segment begins
     EXPECT_EQ(address, at);
     at += block->size;
+    sum += block->size;
     EXPECT_EQ(block->size % 512, 0);
     // Free neighbours of one segment are joined.
     if (block->before != CachingAllocator::kNothing) {
@@ -140,7 +143,7 @@ void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64
     free_before = !block->used;
     if (block->used) allocated += block->size;
   }
-  EXPECT_EQ(at, allocator.reserved());
+  EXPECT_EQ(sum, allocator.reserved());
   for (const auto& [handle, bytes] : live) {
     const CachingAllocator::Block& block = allocator.blocks()[static_cast<size_t>(handle)];
     EXPECT_TRUE(block.used);
@@ -155,10 +158,47 @@ void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64
   EXPECT_GE(allocator.reserved(), allocator.peak_allocated());
 }
 
-TEST(Allocator, StaysSoundWhateverComes) {
+// One segment that grows by pages, however large a block is.
+TEST(Allocator, SegmentsThatGrow) {
+  CachingAllocator allocator(/*grows=*/true);
+  Handle a = allocator.Allocate(3 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 20 * kMiB);
+  Handle b = allocator.Allocate(30 * kMiB);  // 17 are there
+  EXPECT_EQ(AddressOf(allocator, b), 3 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);
+  Handle small = allocator.Allocate(1000);
+  EXPECT_EQ(allocator.reserved(), 42 * kMiB);
+  allocator.Free(a);
+  allocator.Free(b);
+  Handle all = allocator.Allocate(40 * kMiB);
+  EXPECT_EQ(AddressOf(allocator, all), 0);
+  EXPECT_EQ(allocator.reserved(), 42 * kMiB);
+  EXPECT_EQ(allocator.allocated(), 40 * kMiB + 1024);
+  allocator.Allocate(21 * kMiB);  // nothing is free at the end
+  EXPECT_EQ(allocator.reserved(), 82 * kMiB);
+  allocator.Free(small);
+}
+
+// The end is as large as can be, and so the last that is taken.
+TEST(Allocator, TheEndOfASegmentThatGrowsIsTakenLast) {
+  CachingAllocator allocator(/*grows=*/true);
+  Handle hole = allocator.Allocate(12 * kMiB);
+  Handle behind = allocator.Allocate(2 * kMiB);  // 6 MiB at the end
+  allocator.Free(hole);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(5 * kMiB)), 0);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(8 * kMiB)), 14 * kMiB);
+  EXPECT_EQ(AddressOf(allocator, allocator.Allocate(7 * kMiB)), 5 * kMiB);
+  EXPECT_EQ(allocator.reserved(), 40 * kMiB);
+  allocator.Free(behind);
+}
+
+class AllocatorSoundness : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Grows, AllocatorSoundness, ::testing::Bool());
+
+TEST_P(AllocatorSoundness, StaysSoundWhateverComes) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 rng(seed);
-    CachingAllocator allocator;
+    CachingAllocator allocator(GetParam());
     std::map<Handle, int64_t> live;
     for (int step = 0; step < 2000; ++step) {
       bool more = live.empty() || rng() % 100 < (step % 400 < 200 ? 65 : 40);

@@ -15,7 +15,11 @@ constexpr int kNone = -1;
 // Storages with a count of holders each.
 class Ledger {
  public:
-  Ledger(bool allocator, bool kinds) : allocates_(allocator), follows_kinds_(kinds) {}
+  // `spills`: memory is taken in segments that grow, one for what is fetched and one for all else.
+  Ledger(bool allocator, bool kinds, bool spills)
+      : allocates_(allocator),
+        follows_kinds_(kinds),
+        allocators_(spills ? 2 : 1, CachingAllocator(spills)) {}
 
   int New(int64_t bytes, MemoryKind kind, int holders) {
     int id;
@@ -30,7 +34,8 @@ class Ledger {
     made.bytes = bytes;
     made.holders = holders;
     made.kind = kind;
-    if (allocates_) made.block = allocator_.Allocate(bytes);
+    made.allocator = fetching_ ? allocators_.size() - 1 : 0;
+    if (allocates_) made.block = allocators_[made.allocator].Allocate(bytes);
     kinds_[static_cast<size_t>(kind)] += bytes;
     live_ += bytes;
     if (live_ > most_) Rise();
@@ -43,7 +48,7 @@ class Ledger {
     HEDDLE_CHECK(storage.holders == 0, "a storage is dropped twice");
     kinds_[static_cast<size_t>(storage.kind)] -= storage.bytes;
     live_ -= storage.bytes;
-    if (allocates_) allocator_.Free(storage.block);
+    if (allocates_) allocators_[storage.allocator].Free(storage.block);
     free_.push_back(id);
   }
 
@@ -62,7 +67,14 @@ class Ledger {
   }
   int64_t peak() const { return peak_; }
   MemoryKinds peak_kinds() const { return ToKinds(peak_kinds_); }
-  const CachingAllocator& allocator() const { return allocator_; }
+  // From now on storages are made for a fetch, or not.
+  void SetFetching(bool fetching) { fetching_ = fetching; }
+  template <class Get>
+  int64_t OfAllocators(Get get) const {
+    int64_t sum = 0;
+    for (const CachingAllocator& allocator : allocators_) sum += (allocator.*get)();
+    return sum;
+  }
 
  private:
   using Kinds = std::array<int64_t, kMemoryKindNames.size()>;
@@ -70,6 +82,7 @@ class Ledger {
     int64_t bytes = 0;
     int holders = 0;
     CachingAllocator::Handle block = 0;
+    size_t allocator = 0;
     MemoryKind kind = MemoryKind::kActivations;
   };
 
@@ -87,7 +100,8 @@ class Ledger {
   std::vector<int> free_;
   Kinds kinds_ = {}, peak_kinds_ = {}, most_kinds_ = {};
   int64_t live_ = 0, most_ = 0, peak_ = 0;
-  CachingAllocator allocator_;
+  std::vector<CachingAllocator> allocators_;
+  bool fetching_ = false;
 };
 
 class Player {
@@ -97,7 +111,7 @@ class Player {
         device_(device),
         run_(model.program().RunOf(device)),
         options_(options),
-        ledger_(options.allocator, options.kinds),
+        ledger_(options.allocator, options.kinds, Spills(model.program())),
         storage_of_(run_.buffers.size(), kNone) {
     stages_.resize(model.program().stages.size());
     for (int s : run_.stages) stages_[static_cast<size_t>(s)] = model.Of(s, device);
@@ -118,6 +132,7 @@ class Player {
       const Instruction& at = run_.instructions[i];
       if (at.stream == Stream::kCommunication) EndFlight();
       bool first = at.op == Opcode::kFetch;  // it takes the memory of what it frees
+      ledger_.SetFetching(first);
       for (size_t f = 0; first && f < at.frees.size(); ++f) End(at.frees[f]);
       Execute(at);
       for (size_t f = 0; !first && f < at.frees.size(); ++f) End(at.frees[f]);
@@ -139,8 +154,8 @@ class Player {
     timeline.left = ledger_.kinds();
     timeline.peak_kinds = ledger_.peak_kinds();
     if (options_.allocator) {
-      timeline.allocated = ledger_.allocator().peak_allocated();
-      timeline.reserved = ledger_.allocator().peak_reserved();
+      timeline.allocated = ledger_.OfAllocators(&CachingAllocator::peak_allocated);
+      timeline.reserved = ledger_.OfAllocators(&CachingAllocator::peak_reserved);
     }
     return timeline;
   }

@@ -61,6 +61,7 @@ Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& clus
   search.mask = args.mask;
   search.memory_limit = args.memory_limit;
   search.optimizer = args.train.optimizer.name;
+  search.sim = SimOf(args.device);
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);

@@ -9,10 +9,20 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#include <algorithm>
 
 #include "base/error.h"
+#include "base/units.h"
+#include "runtime/kernel_threads.h"
 
 namespace heddle {
+
+namespace {
+constexpr char kNoPinned[] =
+    "{} more of the host's memory cannot be pinned: take a smaller model or a machine with more";
+}  // namespace
 
 int CudaDevices() { return static_cast<int>(c10::cuda::device_count()); }
 
@@ -31,6 +41,7 @@ std::string CudaVersion() {
 }
 
 DeviceMemory MemoryOf(at::Device device) {
+  if (!c10::cuda::CUDACachingAllocator::get()->initialized()) return {};
   auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(device.index());
   return {stats.allocated_bytes[0].current, stats.allocated_bytes[0].peak,
           stats.reserved_bytes[0].peak};
@@ -42,6 +53,32 @@ void ResetPeakMemory(at::Device device) {
 
 void TakeMemoryInPieces() {
   setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
+}
+
+at::Tensor PinnedZeros(at::IntArrayRef sizes, at::ScalarType type) {
+  auto bytes = c10::elementSize(type);
+  for (int64_t size : sizes) bytes *= static_cast<size_t>(size);
+  if (bytes == 0) return at::zeros(sizes, type);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) ThrowRun(kNoPinned, FormatBytes(Bytes{static_cast<int64_t>(bytes)}));
+  madvise(memory, bytes, MADV_HUGEPAGE);
+  // Pages are made by all threads; pinning them would make them one by one.
+  constexpr size_t kPiece = size_t{64} << 20, kPage = 4096;
+  ForEachInThreads(static_cast<int64_t>((bytes + kPiece - 1) / kPiece), [&](int64_t at) {
+    auto* begin = static_cast<volatile char*>(memory) + static_cast<size_t>(at) * kPiece;
+    size_t size = std::min(kPiece, bytes - static_cast<size_t>(at) * kPiece);
+    for (size_t b = 0; b < size; b += kPage) begin[b] = 0;
+  });
+  if (cudaHostRegister(memory, bytes, cudaHostRegisterPortable) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    munmap(memory, bytes);
+    ThrowRun(kNoPinned, FormatBytes(Bytes{static_cast<int64_t>(bytes)}));
+  }
+  auto release = [bytes](void* held) {
+    cudaHostUnregister(held);
+    munmap(held, bytes);
+  };
+  return at::from_blob(memory, sizes, release, at::TensorOptions(type));
 }
 
 void LimitMemory(at::Device device, int64_t bytes) {

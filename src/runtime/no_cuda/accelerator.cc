@@ -25,6 +25,10 @@ DeviceMemory MemoryOf(at::Device device) {
 
 void ResetPeakMemory(at::Device device) { HEDDLE_CHECK(false, "memory of {}", device.str()); }
 void TakeMemoryInPieces() {}
+at::Tensor PinnedZeros(at::IntArrayRef sizes, at::ScalarType) {
+  HEDDLE_CHECK(false, "pinned memory of {} dimensions without CUDA", sizes.size());
+  return {};
+}
 void LimitMemory(at::Device device, int64_t) { HEDDLE_CHECK(false, "memory of {}", device.str()); }
 
 struct StepGraph::State {};
