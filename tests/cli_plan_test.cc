@@ -101,6 +101,24 @@ TEST(Cli, PlansKeepToWhatIsFixed) {
   EXPECT_EQ(ParseJson(RunHeddle(plan + "--budget 0").out, "output")["stopped"], true);
 }
 
+// What is missing is named: memory of devices, of the host, or a batch that can be shared.
+TEST(Cli, PlansThatDoNotFitSayWhatIsMissing) {
+  std::string card = std::string(" --cluster ") + HEDDLE_TEST_DATA "/../../bench/card_24gb.yaml ";
+  auto expect = [](const std::string& command, const std::string& words) {
+    RunOutput run = RunHeddle(command);
+    EXPECT_EQ(run.status, 3);
+    EXPECT_NE(run.err.find(words), std::string::npos) << run.err;
+  };
+  std::string large = "plan gpt:layers=70,hidden=5120,heads=40,seq=128,vocab=512,batch=1" + card;
+  for (std::string offload : {"", "--offload all"}) {
+    expect(large + offload, "weights and state on the host take 287 GiB of a machine's memory");
+    expect(large + offload, "take a machine with more memory");
+  }
+  expect(large + "--memory-limit 1GiB --offload all", "a device would be needed, and 963 MiB");
+  expect("plan " + kGpt + " --batch 2 --cluster dgx-h100 --offload all",
+         "share a batch (of 2) evenly");
+}
+
 TEST(Cli, PlansSayThatTheirSearchWasStopped) {
   TempFolder folder;
   std::string plan = "plan " + kGpt + " --cluster local:4 -o ";

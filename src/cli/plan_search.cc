@@ -119,8 +119,34 @@ std::optional<Cluster> Grown(const Cluster& cluster, int64_t times) {
   }
 }
 
+// Why nothing fits.
+std::string WhatIsMissing(const SearchResult& result, const SearchProblem& problem) {
+  auto size = [](int64_t bytes) { return FormatBytes(Bytes{bytes}); };
+  auto needed = static_cast<int64_t>(result.proposals.least_bytes);
+  if (result.judged.empty() && needed == 0) {
+    return fmt::format(
+        "offload all is for devices of one kind that share a batch (of {}) evenly, in f32 or bf16",
+        BatchSize(problem.model));
+  }
+  if (result.judged.empty()) {
+    return fmt::format("at least {} a device would be needed, and {} may be used", size(needed),
+                       size(result.memory_limit));
+  }
+  const JudgedPlan& least = result.judged.front();
+  if (!least.fits_host()) {
+    return fmt::format(
+        "weights and state on the host take {} of a machine's memory, which has {} for them",
+        size(least.host_bytes), size(*least.host_limit));
+  }
+  return fmt::format(
+      "of those simulated {} needs least, {} a device, {} more than the {} that may be used",
+      least.from, size(least.reserved()), size(least.reserved() - result.memory_limit),
+      size(result.memory_limit));
+}
+
 // The cheapest way to make it fit: of several times as many devices the fewest, else a smaller batch or policy.
-std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
+std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
+                   std::string_view lacks) {
   const FixedDegrees& fixed = problem.fixed;
   if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
     SearchProblem other = problem;
@@ -164,7 +190,7 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem) {
                          result.judged.front().from);
     }
   }
-  return "take devices with more memory";
+  return fmt::format("take {} with more memory", lacks);
 }
 
 // While it lives, an interrupt stops the search, which then has what it found so far; a second one ends the program.
@@ -306,22 +332,10 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
         "longer --budget, or fix degrees",
         model.graph.name, cluster.name, FormatSeconds(Seconds{result.seconds})));
   }
-  std::string remedy = Remedy(*def, problem);
-  if (result.judged.empty()) {
-    throw Infeasible(
-        fmt::format("no plan fits {} on {}: at least {} a device would be needed, and "
-                    "{} may be used; {}",
-                    model.graph.name, cluster.name,
-                    FormatBytes(Bytes{static_cast<int64_t>(result.proposals.least_bytes)}),
-                    FormatBytes(Bytes{result.memory_limit}), remedy));
-  }
-  const JudgedPlan& least = result.judged.front();
-  throw Infeasible(fmt::format(
-      "no plan fits {} on {}: of those simulated {} needs least, {} a device, {} more than the {} "
-      "that may be used; {}",
-      model.graph.name, cluster.name, least.from, FormatBytes(Bytes{least.reserved()}),
-      FormatBytes(Bytes{least.reserved() - result.memory_limit}),
-      FormatBytes(Bytes{result.memory_limit}), remedy));
+  bool host = !result.judged.empty() && !result.judged.front().fits_host();
+  throw Infeasible(fmt::format("no plan fits {} on {}: {}; {}", model.graph.name, cluster.name,
+                               WhatIsMissing(result, problem),
+                               Remedy(*def, problem, host ? "a machine" : "devices")));
 }
 
 }  // namespace heddle

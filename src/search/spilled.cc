@@ -1,6 +1,7 @@
 #include "search/spilled.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "cluster/topology.h"
@@ -22,7 +23,7 @@ bool MaySpill(const SearchProblem& problem) {
   bool wanted = fixed.offload ? *fixed.offload == Offload::kAll : !fixed.recompute;
   return free && wanted && CanOffload(problem.cluster) &&
          problem.cluster.device_types.size() == 1 && problem.precision != DType::kF16 &&
-         problem.gradients != DType::kF16 && BatchSize(problem.model) > 0;
+         problem.gradients != DType::kF16;
 }
 
 class SpilledSearch {
@@ -32,13 +33,13 @@ class SpilledSearch {
 
   std::shared_ptr<JudgedPlan> Run(double* least) {
     int64_t size = FindCut(least);
-    if (!best_) return nullptr;
+    if (!best_ || !best_->fits) return best_;
     KeepMore(ends_, best_->reserved(), true);
     // Smaller shards, which leave more memory to what is kept.
     size_t shards = ends_.size();
     int64_t reserved = best_->reserved();
-    for (int worse = 0; worse < 2 && shards < Units() && MayJudge();) {
-      int64_t less = size / 4;
+    for (int worse = 0; worse < 2 && shards < Units() && size > 0 && MayJudge();) {
+      int64_t less = std::max(int64_t{1}, size / 4);
       size -= less;
       std::vector<int> smaller = Cut(size);
       if (smaller.size() <= shards) continue;
@@ -82,10 +83,11 @@ class SpilledSearch {
         .value_or(std::vector<int>());
   }
 
-  // The largest shards that fit with all but the last recomputed, and the bytes they were cut for.
+  // The largest shards that fit with all but the last recomputed, or that the host has no memory for; and the bytes they were
+  // cut for.
   int64_t FindCut(double* least) {
     size_t shards = 0;  // of the cut that was judged last
-    for (int64_t size = limit_ / 2; shards < Units() && MayJudge();) {
+    for (int64_t size = limit_ / 2; shards < Units() && size > 0 && MayJudge();) {
       std::vector<int> ends = Cut(size);
       if (ends.empty()) {
         for (int u = 0; u < costs_.units; ++u)
@@ -96,8 +98,7 @@ class SpilledSearch {
       if (ends.size() > shards) {
         shards = ends.size();
         auto judged = JudgeCut(ends, LastShard(ends));
-        if (!judged->fits && !judged->fits_host()) return 0;
-        if (judged->fits) {
+        if (judged->fits || !judged->fits_host()) {
           ends_ = std::move(ends);
           best_ = std::move(judged);
           return size;
@@ -154,11 +155,11 @@ class SpilledSearch {
   std::shared_ptr<JudgedPlan> best_;
 };
 
-// The best of so many devices and micro-batches; null where none fits. `least`: what the ones before would need.
+// The best of so many devices and micro-batches; null where none fits a device. `least`: what the ones before would need.
 std::shared_ptr<JudgedPlan> SpillOver(const SearchProblem& problem, int64_t devices,
                                       int64_t microbatches, double* least) {
-  int64_t batch = BatchSize(problem.model);
-  if (batch % (devices * microbatches) != 0) return nullptr;
+  int64_t batch = BatchSize(problem.model), parts = devices * microbatches;
+  if (parts > 1 && (batch == 0 || batch % parts != 0)) return nullptr;
   Degrees degrees{.dp = devices,
                   .microbatches = microbatches,
                   .offload = Offload::kAll,
@@ -168,8 +169,9 @@ std::shared_ptr<JudgedPlan> SpillOver(const SearchProblem& problem, int64_t devi
                   .products = problem.products};
   ModelCosts costs;
   try {
-    Model part = Analyse(Rebatch(problem.model.graph, batch / (devices * microbatches)));
-    costs = FindModelCosts(part, problem.cluster,
+    std::optional<Model> part;
+    if (parts > 1) part = Analyse(Rebatch(problem.model.graph, batch / parts));
+    costs = FindModelCosts(part ? *part : problem.model, problem.cluster,
                            {.precision = problem.precision,
                             .optimizer = problem.optimizer,
                             .pruning = problem.pruning,

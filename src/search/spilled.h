@@ -21,8 +21,9 @@ namespace heddle {
 
 constexpr int kMostJudged = 12;
 
-// Judged. Nothing where degrees that are fixed, the devices or the precision do not allow it, or nothing can be cut so
-// that it fits; `least` are the bytes then that a device would need, where that is known.
+// Judged; one that fits no host where that alone is missing. Nothing where degrees that are fixed, the devices or the precision
+// do not allow it, or nothing can be cut so that it fits; `least` are the bytes then that a device would need, where that is
+// known.
 std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least);
 
 }  // namespace heddle
