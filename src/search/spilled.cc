@@ -34,18 +34,18 @@ class SpilledSearch {
   std::shared_ptr<JudgedPlan> Run(double* least) {
     int64_t size = FindCut(least);
     if (!best_ || !best_->fits) return best_;
-    KeepMore(ends_, best_->reserved(), true);
+    without_ = best_->reserved();
+    KeepMore(ends_, true);
     // Smaller shards, which leave more memory to what is kept.
     size_t shards = ends_.size();
-    int64_t reserved = best_->reserved();
     for (int worse = 0; worse < 2 && shards < Units() && size > 0 && MayJudge();) {
-      int64_t less = std::max(int64_t{1}, size / 4);
-      size -= less;
-      std::vector<int> smaller = Cut(size);
-      if (smaller.size() <= shards) continue;
-      shards = smaller.size();
-      reserved = std::max(int64_t{0}, reserved - 2 * less);  // one runs and one comes
-      worse = KeepMore(smaller, reserved, false) ? 0 : worse + 1;
+      int64_t smaller = size / 3 * 2;
+      without_ = std::max(int64_t{0}, without_ - 2 * (size - smaller));  // one runs and one comes
+      size = smaller;
+      std::vector<int> ends = Cut(size);
+      if (ends.size() <= shards) continue;
+      shards = ends.size();
+      worse = KeepMore(ends, false) ? 0 : worse + 1;
     }
     return best_;
   }
@@ -120,19 +120,21 @@ class SpilledSearch {
     return std::max(int64_t{0}, between(costs_.whole) - between(costs_.recomputed));
   }
 
-  // The fewest units recomputed that fit, by what the plan judged last takes. `reserved`: about what the cut takes where
-  // all are, `was_judged` where that plan was. Is there a new best one?
-  bool KeepMore(const std::vector<int>& ends, int64_t reserved, bool was_judged) {
+  bool WouldFit(int kept, int last) const { return without_ + KeptMore(kept, last) <= limit_; }
+
+  // The fewest units recomputed that fit, by what the plan judged last takes. `was_judged`: the one where all are was. Is there
+  // a new best one?
+  bool KeepMore(const std::vector<int>& ends, bool was_judged) {
     const int last = LastShard(ends);
     bool better = false;
     int fits = was_judged ? last : last + 1, fails = -1;  // units that are recomputed
-    int64_t without = reserved;                           // where nothing more is kept
     double shortest = 0;                                  // of plans that keep more and do not fit
     for (int tries = 0; tries < kKeepTries && fits - fails > 1 && MayJudge(); ++tries) {
+      if (fits <= last && !WouldFit(fits - 1, last)) break;
       int kept = fits - 1;
-      while (kept > fails + 1 && without + KeptMore(kept - 1, last) <= limit_) --kept;
+      while (kept > fails + 1 && WouldFit(kept - 1, last)) --kept;
       auto judged = JudgeCut(ends, kept);
-      without = judged->reserved() - KeptMore(kept, last);
+      without_ = judged->reserved() - KeptMore(kept, last);
       (judged->fits ? fits : fails) = kept;
       if (judged->result.step_seconds >= best_->result.step_seconds) break;  // nor with less kept
       if (!judged->fits) {
@@ -152,6 +154,7 @@ class SpilledSearch {
   const int64_t limit_;
   int judged_ = 0;
   std::vector<int> ends_;  // of the cut that was found first
+  int64_t without_ = 0;    // about what a cut takes where nothing more is kept
   std::shared_ptr<JudgedPlan> best_;
 };
 
