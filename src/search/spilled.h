@@ -8,7 +8,8 @@
 // Where memory is left, blocks before the last shard keep theirs on the device as well, the last ones first: as many as
 // fit, by what a block keeps and what simulated plans took. Smaller shards leave more memory to that, so cuts into
 // smaller and smaller ones are tried as long as steps become faster. The fastest is taken, of equals the
-// first: never slower than recomputing all of them. At most kMostJudged plans are simulated.
+// first: never slower than recomputing all of them. At most kMostJudged plans are simulated for a number of
+// micro-batches.
 //
 // Where nothing fits the same is tried with 2, 4, ... micro-batches, for all of which weights come anew.
 #pragma once
