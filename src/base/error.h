@@ -34,6 +34,12 @@ class CommonRunError : public RunError {
   using RunError::RunError;
 };
 
+// An InputError that comes up on all ranks together (they go on from the same checkpoint): one of them reports it.
+class CommonInputError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 template <class... Args>
 [[noreturn]] void ThrowInput(fmt::format_string<Args...> format, Args&&... args) {
   throw InputError(fmt::format(format, std::forward<Args>(args)...));

@@ -159,11 +159,19 @@ AppendFile::~AppendFile() {
 }
 
 void AppendFile::Write(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = write(descriptor_, bytes.data(), bytes.size());
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t put = write(descriptor_, bytes.data() + done, bytes.size() - done);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) ThrowRun("{}: cannot write: {}", path_, std::strerror(errno));
-    bytes.remove_prefix(static_cast<std::size_t>(put));
+    if (put < 0) {
+      const int why = errno;
+      struct stat status {};
+      if (done > 0 && fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode)) {
+        static_cast<void>(ftruncate(descriptor_, status.st_size - static_cast<off_t>(done)));
+      }
+      ThrowRun("{}: cannot write: {}", path_, std::strerror(why));
+    }
+    done += static_cast<std::size_t>(put);
   }
 }
 

@@ -34,7 +34,8 @@ class MappedFile {
 };
 
 // Appends to a file, which it makes where there is none; what Write is given has left the process when it
-// returns, in one piece. Throws InputError when the path cannot be written, RunError when writing fails.
+// returns, in one piece. Throws InputError when the path cannot be written, RunError when writing fails: a regular
+// file then is as it was before, so that no half of a line is left.
 class AppendFile {
  public:
   enum class Existing { kAppend, kRefuse };

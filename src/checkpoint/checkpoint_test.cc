@@ -39,6 +39,7 @@ class Folder : public testing::Test {
     Manifest manifest;
     manifest.step = step;
     manifest.ranks = 3;
+    manifest.run["state"] = {{"updates", step}};
     Tile rest = {{{0, 2}}, {{1, 3}}};
     manifest.tensors["w"] = {{2, 3},
                              {{"a.safetensors", {{{0, 2}}, {{0, 1}}}, {0, 2}},

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "checkpoint/reader.h"
 
 namespace heddle {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
+const Json::json_pointer kUpdatesPointer("/state/updates");
 
 // Nothing for other names, leftovers among them.
 std::optional<int64_t> StepOf(const std::string& name) {
@@ -96,17 +98,30 @@ void VerifyCheckpoint(const std::string& path, const Manifest& manifest,
   }
 }
 
+Manifest RequireSound(const std::string& folder, int64_t step,
+                      const std::function<void(int64_t, int64_t)>& progress) {
+  std::string path = CheckpointPath(folder, step);
+  Manifest manifest = OpenCheckpoint(path);
+  if (manifest.step != step) ThrowInput("{}: its manifest is of step {}", path, manifest.step);
+  // Contents of `run` come from outside: `contains` takes any of them.
+  const Json& run = manifest.run;
+  if (!run.contains(kUpdatesPointer) || !run.at(kUpdatesPointer).is_number_integer() ||
+      run.at(kUpdatesPointer) < 0) {
+    ThrowInput("{}/{}: run: state: updates: expected how many updates the optimizer has made", path,
+               kManifestName);
+  }
+  VerifyCheckpoint(path, manifest, progress);
+  CheckpointReader(path, manifest).RequirePieces();
+  return manifest;
+}
+
 std::optional<FoundCheckpoint> LastGoodCheckpoint(
     const std::string& folder, const std::function<void(const std::string& why)>& damaged) {
   std::vector<int64_t> steps = ListCheckpoints(folder);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     FoundCheckpoint found{*step, CheckpointPath(folder, *step), {}};
     try {
-      found.manifest = OpenCheckpoint(found.path);
-      if (found.manifest.step != *step) {
-        ThrowInput("{}: its manifest is of step {}", found.path, found.manifest.step);
-      }
-      VerifyCheckpoint(found.path, found.manifest);
+      found.manifest = RequireSound(folder, *step);
       return found;
     } catch (const InputError& error) {
       damaged(error.what());

@@ -31,12 +31,18 @@ Manifest OpenCheckpoint(const std::string& path);
 void VerifyCheckpoint(const std::string& path, const Manifest& manifest,
                       const std::function<void(int64_t, int64_t)>& progress = nullptr);
 
+// All that going on from a checkpoint of a folder needs: its manifest is of that step and says what the optimizer has
+// done, every file is as the manifest says, and every piece is in its file. Whether it is one of the model at hand is for
+// CheckpointReader::RequireModel. `progress` as above.
+Manifest RequireSound(const std::string& folder, int64_t step,
+                      const std::function<void(int64_t, int64_t)>& progress = nullptr);
+
 struct FoundCheckpoint {
   int64_t step = 0;
   std::string path;
   Manifest manifest;
 };
-// The last one that verifies. `damaged` is called with the error of each that was passed over.
+// The last one that is sound. `damaged` is called with the error of each that was passed over.
 std::optional<FoundCheckpoint> LastGoodCheckpoint(
     const std::string& folder, const std::function<void(const std::string& why)>& damaged);
 

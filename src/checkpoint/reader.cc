@@ -73,6 +73,43 @@ const SafetensorsFile& CheckpointReader::File(const std::string& name) {
   return found->second;
 }
 
+// Null where the optimizer has no such moments.
+const SafetensorsEntry* CheckpointReader::Entry(StateKind kind, const std::string& name,
+                                                const CheckpointPiece& piece) {
+  const SafetensorsFile& file = File(piece.file);
+  std::string key = fmt::format("{}/{}", kStateNames[static_cast<size_t>(kind)], name);
+  const SafetensorsEntry* entry = file.Find(key);
+  if (entry == nullptr) {
+    if (kind != StateKind::kWeights) return nullptr;
+    ThrowInput("{}: tensor '{}' is missing", file.path(), key);
+  }
+  const SafetensorsEntry* index = file.Find(fmt::format("{}/{}", kIndexName, name));
+  int64_t elements = piece.elements.size();
+  if (index != nullptr && index->type.shape.size() == 1) elements = index->type.shape[0];
+  if (entry->type != TensorType{DType::kF32, {elements}}) {
+    ThrowInput("{}: tensor '{}' is {}, {} f32[{}]", file.path(), key, ToString(entry->type),
+               index != nullptr ? "its index says" : "the manifest says", elements);
+  }
+  return entry;
+}
+
+void CheckpointReader::RequirePieces() {
+  for (const auto& [name, tensor] : manifest_.tensors) {
+    std::map<StateKind, int> with, without;
+    for (const CheckpointPiece& piece : tensor.pieces) {
+      if (piece.elements.size() == 0) continue;
+      IndexOf(File(piece.file), name, piece.elements.size());
+      for (StateKind kind : {StateKind::kWeights, StateKind::kFirst, StateKind::kSecond}) {
+        ++(Entry(kind, name, piece) != nullptr ? with : without)[kind];
+        if (with[kind] > 0 && without[kind] > 0) {
+          ThrowInput("{}: some pieces of '{}' have {} moments and some have not", path_, name,
+                     kStateNames[static_cast<size_t>(kind)]);
+        }
+      }
+    }
+  }
+}
+
 std::optional<HostTensor> CheckpointReader::Whole(StateKind kind, const std::string& name) {
   auto found = manifest_.tensors.find(name);
   if (found == manifest_.tensors.end()) {
@@ -84,18 +121,9 @@ std::optional<HostTensor> CheckpointReader::Whole(StateKind kind, const std::str
   std::vector<TileData> tiles;
   for (const CheckpointPiece& piece : tensor.pieces) {
     if (piece.elements.size() == 0) continue;
+    if (Entry(kind, name, piece) == nullptr) return std::nullopt;
     const SafetensorsFile& file = File(piece.file);
-    const SafetensorsEntry* entry = file.Find(key);
-    if (entry == nullptr) {
-      if (kind != StateKind::kWeights) return std::nullopt;
-      ThrowInput("{}: tensor '{}' is missing", file.path(), key);
-    }
     std::optional<std::vector<int64_t>> index = IndexOf(file, name, piece.elements.size());
-    int64_t elements = index ? static_cast<int64_t>(index->size()) : piece.elements.size();
-    if (entry->type != TensorType{DType::kF32, {elements}}) {
-      ThrowInput("{}: tensor '{}' is {}, {} f32[{}]", file.path(), key, ToString(entry->type),
-                 index ? "its index says" : "the manifest says", elements);
-    }
     auto at = std::find_if(tiles.begin(), tiles.end(),
                            [&](const TileData& data) { return *data.tile == piece.tile; });
     if (at == tiles.end()) {

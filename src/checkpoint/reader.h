@@ -27,11 +27,16 @@ class CheckpointReader {
   // files as the manifest says, and where it has no weights of that name. One thread at a time.
   std::optional<HostTensor> Whole(StateKind kind, const std::string& name);
 
+  // Throws InputError where a piece is not in its file as the manifest says, or has moments that others of its tensor
+  // have not. Reads headers and indexes, no values.
+  void RequirePieces();
   // Throws InputError with the tensors that differ.
   void RequireModel(const Graph& graph) const;
 
  private:
   const SafetensorsFile& File(const std::string& name);
+  const SafetensorsEntry* Entry(StateKind kind, const std::string& name,
+                                const CheckpointPiece& piece);
 
   std::string path_;
   Manifest manifest_;

@@ -34,7 +34,7 @@ Row Look(const std::string& folder, int64_t step) {
   try {
     row.manifest = OpenCheckpoint(row.path);
     for (const auto& [name, file] : row.manifest.files) row.bytes += file.bytes;
-    VerifyCheckpoint(row.path, row.manifest, [&](int64_t done, int64_t all) {
+    RequireSound(folder, step, [&](int64_t done, int64_t all) {
       progress.Update(100 * done / std::max<int64_t>(1, all), "per cent");
     });
   } catch (const InputError& error) {

@@ -80,6 +80,9 @@ void AddFleet(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--checkpoint", args->checkpoint,
                       "folder with a checkpoint of every job: the same command goes on from it");
+  command->add_flag("--override", args->override_settings,
+                    "go on from a checkpoint although the model, data, seed, optimizer or another "
+                    "setting of its job that changes the result is not that of the checkpoint");
   command->add_option("--every", args->every, "steps from one checkpoint to the next")
       ->check(CLI::PositiveNumber);
   command->add_option("--spill", args->spill,

@@ -31,6 +31,7 @@ struct FleetArgs {
   double switch_seconds = 60;
   std::optional<bool> several;  // not said: where there are fewer jobs than devices
   SimOptions sim = {};          // of the kernels that run
+  bool override_settings = false;  // go on from checkpoints of jobs with other settings
   bool simulate = false, no_double_buffering = false, json = false;
 };
 

@@ -55,6 +55,12 @@ class TokenFile {
   // The first token below 0 or at least `bound`, from `begin` to before `end`; `end` where there is none.
   int64_t FindBeyond(int64_t bound, int64_t begin, int64_t end) const;
 
+  // The bytes of all tokens, without headers.
+  std::span<const std::byte> tokens() const {
+    return mapping_.bytes().subspan(static_cast<size_t>(layout_.begin),
+                                    static_cast<size_t>(layout_.count * layout_.width));
+  }
+
   // The byte of the file at which a token begins.
   int64_t ByteOf(int64_t token) const { return layout_.begin + token * layout_.width; }
 

@@ -11,7 +11,7 @@ struct StepRecord {
   double loss = 0;          // over the whole batch; NaN where nothing was computed
   double grad_norm = 0;     // of all gradients together, before clipping; NaN likewise
   double loss_scale = 0;    // with f16 gradients, of the steps to come; else 0
-  bool skipped = false;     // f16 gradients overflowed: no update
+  bool skipped = false;     // gradients are not finite (f16: they overflowed): no update
   double seconds = 0;       // from the first instruction of any device to the last
   double host_seconds = 0;  // of these, on an accelerator: what the host did before and after it
   int64_t peak_memory_bytes = 0;        // of tensors; measured: on this device, 0 without a meter

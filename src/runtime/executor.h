@@ -42,7 +42,6 @@ struct ExecutorOptions {
   uint64_t seed = 0;  // of random ops
   OptimizerOptions optimizer;
   double clip_norm = 0;               // of the gradients of a step together; 0: as they are
-  bool measure_norm = false;          // report it even where nothing is clipped
   std::function<double(int64_t)> lr;  // by step; none: the optimizer's
   at::Device device = at::kCPU;
   bool keep_gradients = false;  // for tests: Gradients() works, at the price of gathering them
@@ -66,7 +65,9 @@ class Executor {
   Executor(const Program& forward, Executor& trained, DataFn data);
   ~Executor();
 
-  // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
+  // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite. Where
+  // the loss is finite and a gradient is not, weights and moments stay as they are and the record says that the step was
+  // skipped; groups that are updated before all gradients are there (spilled ones) stay from the first such group on.
   // Of a forward program: the loss of that step's data, finite or not.
   StepRecord RunStep(int64_t step);
 
@@ -171,6 +172,7 @@ class Executor {
   void ReduceShards(const Instruction& i, size_t index);
   void SyncTied(const Instruction& i, size_t index);
   void Report(const Instruction& i, size_t index);
+  void CountEarly(const at::Tensor& squares);
   void Update(const Instruction& i);
   void GatherWeights(const Instruction& i, size_t index);
   void KeepGradients(const Instruction& i, const at::Tensor& reduced);

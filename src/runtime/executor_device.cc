@@ -81,8 +81,10 @@ StepRecord Executor::ReadReport() {
   look_closer_ = true;
   if (inputs_) inputs_->Begin(step_);
   RunInstructions();
-  HEDDLE_CHECK(false, "the loss was {} at step {}, and is finite when run again", loss_, step_);
-  return record;
+  ThrowRun(
+      "the loss was not finite at step {}, and is finite when the step is run again: its kernels do "
+      "not give the same numbers twice; use --deterministic",
+      step_);
 }
 
 // The host only starts what the device does: how long that took, and when, is the device's to say. What is left of the

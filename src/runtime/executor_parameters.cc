@@ -128,7 +128,7 @@ void Executor::Report(const Instruction& i, size_t index) {
         counts = counts && (position[a] == 0 || local.sharding.partial[a] == PartialState::kSum);
       }
       if (counts) loss.add_(At(id));
-    } else if (options_.measure_norm || options_.clip_norm > 0 || loss_scale_) {
+    } else {
       GroupStore& group = store(buffer.stage, buffer.index);
       squares.add_(IsAsAdded(id) ? group.SquaredNormOfAdded()
                                  : group.SquaredNorm(FinalGradients(id)));
@@ -145,11 +145,10 @@ void Executor::FinishReport(const at::Tensor& sums) {
     report_ = at::stack({loss, norm, norm});  // there are no gradients
     return;
   }
-  at::Tensor stop = at::isfinite(loss).logical_not(), skip = stop;
+  at::Tensor overflow = at::isfinite(norm).logical_not();
+  at::Tensor skip = at::logical_or(at::isfinite(loss).logical_not(), overflow);
   factors_.scale = at::ones_like(loss);
   if (loss_scale_) {
-    at::Tensor overflow = at::isfinite(norm).logical_not();
-    skip = at::logical_or(stop, overflow);
     norm = norm / loss_scale_->value();
     factors_.scale = unscale_ = loss_scale_->value().reciprocal();
     if (!look_closer_) loss_scale_->Update(overflow);
@@ -215,15 +214,22 @@ void Executor::StopNotFinite() {
                   where, options_.optimizer.lr / 10));
 }
 
+// A group that is updated before the report, and so before the gradients of all others are known. Once one has
+// gradients that are not finite, it and those after it are not updated in this step.
+void Executor::CountEarly(const at::Tensor& squares) {
+  early_squares_.add_(squares);
+  factors_.skip = at::isfinite(early_squares_).logical_not().to(at::kDouble);
+}
+
 void Executor::Update(const Instruction& i) {
   GroupStore& group = store(i.stage, i.index);
-  bool early = stage(i.stage).groups[static_cast<size_t>(i.index)].spilled && options_.measure_norm;
+  bool early = stage(i.stage).groups[static_cast<size_t>(i.index)].spilled;
   if (IsAsAdded(i.reads[0])) {
-    if (early) early_squares_.add_(group.SquaredNormOfAdded());
+    if (early) CountEarly(group.SquaredNormOfAdded());
     return group.UpdateFromAdded(factors_);
   }
   at::Tensor reduced = FinalGradients(i.reads[0]);
-  if (early) early_squares_.add_(group.SquaredNorm(reduced));
+  if (early) CountEarly(group.SquaredNorm(reduced));
   if (options_.keep_gradients) KeepGradients(i, reduced);
   group.Update(reduced, factors_);
 }
@@ -315,6 +321,14 @@ void Executor::Restore(CheckpointReader& from) {
         {number(scale, "scale"), static_cast<int64_t>(number(scale, "good_steps"))});
   }
   const std::string& name = options_.optimizer.name;
+  // Another optimizer's moments are of no use (those of Adam and AdamW are the same): it starts with none.
+  const Json& run = from.manifest().run;
+  const Json::json_pointer pointer("/optimizer/name");
+  const Json saved = run.contains(pointer) ? run.at(pointer) : Json(name);
+  if (saved.is_string() && MomentsOf(saved.get<std::string>()) != MomentsOf(name)) {
+    for (auto& [key, held] : stores_) held->Restore(0, nullptr, nullptr);
+    return;
+  }
   auto source = [&](StateKind kind, bool needed) -> WeightSource {
     if (!needed) return nullptr;
     return [&from, kind, &name](const std::string& parameter) {
@@ -326,10 +340,9 @@ void Executor::Restore(CheckpointReader& from) {
       return ToTorchTensor(*whole);
     };
   };
-  bool adam = name == "adam" || name == "adamw";
   for (auto& [key, held] : stores_) {
-    held->Restore(updates, source(StateKind::kFirst, name != "sgd"),
-                  source(StateKind::kSecond, adam));
+    held->Restore(updates, source(StateKind::kFirst, MomentsOf(name) >= 1),
+                  source(StateKind::kSecond, MomentsOf(name) == 2));
   }
 }
 

@@ -24,6 +24,11 @@ const std::vector<std::string>& OptimizerNames() {
   return names;
 }
 
+int MomentsOf(const std::string& optimizer) {
+  if (optimizer == "sgd") return 0;
+  return optimizer == "momentum" ? 1 : 2;
+}
+
 Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
   const auto& names = OptimizerNames();
   if (std::find(names.begin(), names.end(), options_.name) == names.end()) {
@@ -84,11 +89,6 @@ Optimizer::State Optimizer::state() const {
 void Optimizer::Restore(State state) {
   state_ = std::move(state);
   device_steps_.reset();
-}
-
-int Optimizer::moments() const {
-  if (options_.name == "sgd") return 0;
-  return options_.name == "momentum" ? 1 : 2;
 }
 
 void Optimizer::UseMoments(std::vector<at::Tensor> first, std::vector<at::Tensor> second) {

@@ -20,6 +20,8 @@ struct OptimizerOptions {
 
 // The names `name` may have.
 const std::vector<std::string>& OptimizerNames();
+// How many moments an optimizer keeps of a parameter: 0 to 2.
+int MomentsOf(const std::string& optimizer);
 
 // What an update depends on and a step may find out on its device: f64 tensors of one number, where the parameters are.
 struct UpdateFactors {
@@ -46,8 +48,7 @@ class Optimizer {
     std::vector<at::Tensor> first, second;
   };
   State state() const;  // waits for the device the parameters are on
-  // How many moments it keeps of a parameter.
-  int moments() const;
+  int moments() const { return MomentsOf(options_.name); }
   const std::vector<at::Tensor>& first() const { return state_.first; }
   const std::vector<at::Tensor>& second() const { return state_.second; }
   // The same numbers, elsewhere or otherwise divided.

@@ -41,6 +41,8 @@ class ShardJob : public ShardRunner {
 
   int visits() const override { return static_cast<int>(inputs_.program.RunOf(0).visits.size()); }
   int64_t first_step() const override { return checkpoints_.first_step(); }
+  // Of the steps that the checkpoint has.
+  const std::vector<double>& losses() const { return checkpoints_.losses(); }
 
   void Prefetch(int visit, int device) override {
     Translated([&] { executor_->Prefetch(visit, seat(device).meter); });
@@ -54,7 +56,7 @@ class ShardJob : public ShardRunner {
       executor_->RunVisit(visit, seat(device).meter);
       if (visit + 1 < visits()) return;
       record = executor_->EndStep();
-      checkpoints_.AfterStep(step, record->seconds, step + 1 == options_.steps,
+      checkpoints_.AfterStep(*record, step + 1 == options_.steps,
                              [&] { return executor_->State(); });
       last_step_ = step;
     });
@@ -69,7 +71,7 @@ class ShardJob : public ShardRunner {
   void Finish() override {
     Translated([&] {
       if (last_step_ >= 0) checkpoints_.Save(last_step_, [&] { return executor_->State(); });
-      checkpoints_.Finish();
+      if (std::string failure = checkpoints_.Finish(); !failure.empty()) ThrowRun("{}", failure);
     });
   }
 
@@ -111,9 +113,12 @@ Seat MakeSeat(at::Device device) {
 }
 
 std::unique_ptr<ShardRunner> MakeShardJob(const TrainInputs& inputs, const TrainOptions& options,
-                                          std::vector<Seat>& seats) {
+                                          std::vector<Seat>& seats,
+                                          std::vector<double>* earlier_losses) {
   HEDDLE_CHECK(!seats.empty(), "a job without seats");
-  return std::make_unique<ShardJob>(inputs, options, seats);
+  auto job = std::make_unique<ShardJob>(inputs, options, seats);
+  if (earlier_losses != nullptr) *earlier_losses = job->losses();
+  return job;
 }
 
 }  // namespace heddle

@@ -24,8 +24,10 @@ struct Seat {
 Seat MakeSeat(at::Device device);
 
 // `inputs` and what they refer to, the mask and the seats, which are all on one device of libtorch, outlive it. Nothing of
-// it is on a seat before its first visit. Throws InputError as TrainDevice does.
+// it is on a seat before its first visit. `earlier_losses` gets those of the steps before the checkpoint that it goes on
+// from, where checkpoints keep them. Throws InputError as TrainDevice does.
 std::unique_ptr<ShardRunner> MakeShardJob(const TrainInputs& inputs, const TrainOptions& options,
-                                          std::vector<Seat>& seats);
+                                          std::vector<Seat>& seats,
+                                          std::vector<double>* earlier_losses = nullptr);
 
 }  // namespace heddle

@@ -123,6 +123,15 @@ void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
       fmt::format("{}: ranks have unlike masks: give all of them the same file", mask.path()));
 }
 
+std::string DescribeSkip(const StepRecord& record) {
+  if (record.loss_scale > 0) {
+    return fmt::format("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}",
+                       record.step, record.loss_scale);
+  }
+  return fmt::format("step {} was skipped: its gradients are not finite (norm {}), its loss is {:g}",
+                     record.step, record.grad_norm, record.loss);
+}
+
 // Losses of what is held out, on the weights as they are.
 class HeldOut {
  public:
@@ -215,7 +224,10 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   int64_t peak_memory = 0;
   summary.first_step = checkpoints.first_step();
   RankSlot* saver = options.checkpoint.folder.empty() ? nullptr : options.slot;
-  if (options.slot != nullptr) options.slot->step.store(summary.first_step);
+  if (options.slot != nullptr) {
+    options.slot->first_step.store(summary.first_step);
+    options.slot->step.store(summary.first_step);
+  }
   if (options.kernels) {
     int64_t most = std::min<int64_t>(3, held_out.UndisturbedSteps());
     summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, most);
@@ -226,17 +238,14 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
     StepRecord record = executor.RunStep(step);
     record.process_bytes = PeakProcessBytes();
     peak_memory = std::max(peak_memory, record.peak_memory_bytes);
-    if (record.skipped && transport.rank() == 0) {
-      LogInfo("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}", step,
-              record.loss_scale);
-    }
+    if (record.skipped) ++summary.skipped_steps;
+    if (record.skipped && transport.rank() == 0) LogInfo("{}", DescribeSkip(record));
     summary.steps.push_back(record);
     if (transport.rank() == 0) on_step(record);
     if (options.kernels && step + 1 == options.steps) summary.kernels = StopKernelTimes();
     evaluate(step + 1);
     SavingScope saving(saver);
-    checkpoints.AfterStep(step, record.seconds, step + 1 == options.steps,
-                          [&] { return executor.State(); });
+    checkpoints.AfterStep(record, step + 1 == options.steps, [&] { return executor.State(); });
     if (options.stop != nullptr && Largest(transport, all, options.stop->load() ? 1 : 0) != 0) {
       checkpoints.Save(step, [&] { return executor.State(); });
       break;
@@ -245,7 +254,7 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
   summary.not_captured = executor.not_captured();
   {
     SavingScope saving(saver);
-    checkpoints.Finish();
+    summary.not_saved = checkpoints.Finish();
   }
   summary.saves = checkpoints.saves();
   summary.save_every = checkpoints.every();
@@ -265,7 +274,6 @@ ExecutorOptions ToExecutor(const TrainOptions& options) {
   executor.seed = options.seed;
   executor.optimizer = options.optimizer;
   executor.clip_norm = options.clip_norm;
-  executor.measure_norm = true;
   executor.lr = [lr = options.lr](int64_t step) { return lr.At(step); };
   executor.trace = options.trace;
   executor.slot = options.slot;

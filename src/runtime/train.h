@@ -31,12 +31,6 @@ struct HeldOutLoss {
   double seconds = 0;
 };
 
-// An InputError that comes up on all ranks together (they were given unlike files): one of them reports it.
-class CommonInputError : public InputError {
- public:
-  using InputError::InputError;
-};
-
 struct TrainOptions {
   int64_t steps = 10;  // of the whole run, those of checkpoints it goes on from included
   uint64_t seed = 0;
@@ -95,6 +89,9 @@ struct TrainSummary {
   double save_seconds = 0;            // that saving held training up
   double save_cost = 0;               // of one save, see RunCheckpoints; 0: its interval was given
   double advised_interval = 0;        // seconds; 0: it was given in steps
+  // On the first device: why the checkpoint of the last step is not there; empty: it is, or none was asked for.
+  std::string not_saved;
+  int64_t skipped_steps = 0;  // without an update, because gradients were not finite
   std::vector<KernelTime> kernels;    // of `kernel_steps` steps, of this process
   int64_t kernel_steps = 0;
   std::string not_captured;  // why steps were not repeated as a graph
@@ -104,7 +101,8 @@ struct TrainSummary {
 size_t MedianStep(const std::vector<StepRecord>& steps);
 
 // Trains as device transport.rank() and calls `on_step` after every step, and `on_evaluation` likewise, on the first
-// device only. Throws InputError for data that does not fit, RunError where the loss is not finite. Memory is measured
+// device only. Throws InputError for data that does not fit, RunError where the loss is not finite. A step whose gradients
+// are not finite though its loss is updates nothing, and is counted. Memory is measured
 // where the caller has called MeterAllocations (allocation_meter.h). Training is the same whether something is held out
 // or not.
 TrainSummary TrainDevice(

@@ -37,7 +37,6 @@ Trained Train(
   };
   Trained run;
   RunRanks(1, [&](Transport& transport) {
-    options.measure_norm = true;
     options.lr = [](int64_t step) { return 1e-3 / static_cast<double>(1 + step); };
     Executor executor(program, transport, options, MakeWeights(model.graph, model.rules, {}),
                       MakeConstants(model.graph, {}), data);

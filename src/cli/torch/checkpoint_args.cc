@@ -1,9 +1,13 @@
 #include "cli/torch/checkpoint_args.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "cli/quantity_args.h"
 #include "plan/plan_file.h"
+#include "plan/precision.h"
+#include "plan/pruning.h"
 
 namespace heddle {
 
@@ -23,6 +27,9 @@ void CheckpointArgs::Add(CLI::App& command) {
       "costs it gives the interval");
   command.add_flag("--resume", options.resume,
                    "go on from the last good checkpoint; from the start where there is none");
+  command.add_flag("--override", options.override_settings,
+                   "with --resume: go on although the model, data, seed, optimizer or another "
+                   "setting that changes the result is not that of the checkpoint");
 }
 
 CheckpointOptions CheckpointArgs::Resolve() const {
@@ -32,16 +39,23 @@ CheckpointOptions CheckpointArgs::Resolve() const {
     ThrowInput("{}: give the folder with --checkpoint",
                resolved.every > 0 ? "--checkpoint-every" : "--mtbf");
   }
+  if (resolved.override_settings && !resolved.resume)
+    ThrowInput("--override: it is for --resume, which is not given");
   RequireUsable(resolved);
   return resolved;
 }
 
 Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
-             const std::string& source, const std::string& data_path, const DataSource& data) {
+             const RunSources& sources, const DataSource& data) {
   const OptimizerOptions& optimizer = options.optimizer;
   std::string text = ToJson(plan, model);
   Json run;
-  run["model"] = {{"source", source}, {"hash", HashToHex(plan.model.hash)}};
+  Graph unnamed = model.graph;  // a model is the same under another name
+  unnamed.name.clear();
+  run["model"] = {{"source", sources.model},
+                  {"hash", HashToHex(plan.model.hash)},
+                  {"experiment_hash", HashToHex(StableHash(unnamed))}};
+  run["weights"] = std::filesystem::path(sources.weights).filename().string();
   run["seed"] = options.seed;
   run["steps"] = options.steps;
   run["optimizer"] = {{"name", optimizer.name},
@@ -49,13 +63,20 @@ Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
                       {"betas", optimizer.betas},
                       {"eps", optimizer.eps},
                       {"weight_decay", optimizer.weight_decay},
+                      {"momentum", optimizer.momentum},
                       {"clip_norm", options.clip_norm}};
   run["lr_schedule"] = {{"kind", options.lr.kind},
                         {"warmup_steps", options.lr.warmup_steps},
                         {"total_steps", options.lr.total_steps},
                         {"final_fraction", options.lr.final_fraction}};
   // Rows are a function of seed, step and row: the step is the cursor.
-  run["data"] = {{"path", data_path}, {"what", data.Describe()}, {"batch", plan.batch}};
+  run["data"] = {{"path", sources.data},
+                 {"what", data.Describe()},
+                 {"hash", HashToHex(data.Fingerprint())},
+                 {"batch", plan.batch}};
+  run["precision"] = PrecisionName(plan.precision.compute, plan.precision.products);
+  run["batch_statistics"] = plan.local_batch_statistics ? "local" : "global";
+  run["mask"] = options.mask != nullptr ? Json(HashToHex(options.mask->hash())) : Json();
   run["plan_hash"] = HashToHex(HashString(text));
   run["plan"] = ParseJson(text, "plan");
   return run;

@@ -18,8 +18,13 @@ struct CheckpointArgs {
   CheckpointOptions Resolve() const;
 };
 
-// What a run needs to go on, beside its tensors.
+// What a run needs to go on, beside its tensors, and what it must agree with (checkpoint/experiment.h).
+struct RunSources {
+  std::string model;    // as it was given
+  std::string weights;  // a file, or "seeded", or "model" where they are the model's own
+  std::string data;     // empty: synthetic
+};
 Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
-             const std::string& source, const std::string& data_path, const DataSource& data);
+             const RunSources& sources, const DataSource& data);
 
 }  // namespace heddle

@@ -36,8 +36,7 @@ class RealFleetRun : public FleetObserver {
       place_.budget.left = machine.host_limit;
       place_.budget.folder = args.spill;
     }
-    for (size_t j = 0; j < spec.jobs.size(); ++j)
-      jobs_.push_back(std::make_unique<FleetJob>(place_, prepared, spec.jobs[j], j));
+    MakeJobs();
     StartHalving();
   }
 
@@ -125,6 +124,24 @@ class RealFleetRun : public FleetObserver {
       place_.folder = passing_->path();
     }
     if (!place_.folder.empty()) std::filesystem::create_directories(place_.folder);
+  }
+
+  // All of them are looked at before anything runs, and all that are refused are named.
+  void MakeJobs() {
+    std::string first, others;
+    for (size_t j = 0; j < spec_.jobs.size(); ++j) {
+      try {
+        jobs_.push_back(std::make_unique<FleetJob>(place_, prepared_, spec_.jobs[j], j));
+      } catch (const InputError& error) {
+        if (first.empty()) {
+          first = error.what();
+        } else {
+          others += fmt::format("{}{}", others.empty() ? "" : ", ", spec_.jobs[j].name);
+        }
+      }
+    }
+    if (first.empty()) return;
+    ThrowInput("{}{}{}", first, others.empty() ? "" : "; refused too: ", others);
   }
 
   // ---- In shards.

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "cli/torch/checkpoint_args.h"
 #include "cli/torch/private_folder.h"
 #include "graph/safetensors.h"
 #include "plan/verify.h"
@@ -64,25 +64,28 @@ FleetJob::FleetJob(FleetPlace& place, const PreparedFleet& prepared, const JobSp
     data_ = OpenData(model_.graph, {.path = DataOf(place.args.jobs, spec), .seed = seed});
     weights_ = MakeWeights(model_.graph, model_.rules, {.seed = seed});
     constants_ = MakeConstants(model_.graph, {});
-    run_ = {{"job", spec.name}, {"seed", spec.seed}};
     if (spec.sparsity > 0) MakeMask(weights_, spec.sparsity);
     auto lowered = [&](Plan plan) {
       if (mask_) plan.pruning = mask_->pruning();
       RequireSound(plan, model_, spec.name);
       return Lower(model_, plan, mask_.get());
     };
-    program_ = lowered(prepared.PlanOf(number));
+    Plan plan = prepared.PlanOf(number);
+    program_ = lowered(plan);
     if (prepared.several()) {
       const PlannedCurve& planned = prepared.PlannedOf(number);
       for (size_t p = 0; p < planned.plans.size(); ++p)
         gangs_.push_back({planned.curve.points[p].devices, lowered(planned.plans[p])});
     }
     SetOptions(spec, prepared.works()[number].steps, number);
-    first_step_ = Shards().first_step();
+    std::string path = DataOf(place.args.jobs, spec);
+    run_ = RunJson(model_, plan, options_, {spec.model, "model", path}, *data_);
+    run_["job"] = spec.name;
+    shards_ = MakeShardJob(Inputs(program_), options_, place_.seats, &losses_);
+    first_step_ = shards_->first_step();
   } catch (const InputError& error) {
     ThrowInput("{}:{}: {}: {}", place.args.jobs, spec.line, spec.name, error.what());
   }
-  if (!losses_file_.empty()) ReadLosses(first_step_);
 }
 
 void FleetJob::MakeMask(const WeightSource& weights, double sparsity) {
@@ -112,33 +115,12 @@ void FleetJob::SetOptions(const JobSpec& spec, int64_t steps, size_t number) {
   // Without checkpoints of the user's it is saved only to go from shards to several devices, or to others.
   int64_t every =
       place_.args.checkpoint.empty() ? std::numeric_limits<int64_t>::max() : place_.args.every;
-  options_.checkpoint = {.folder = folder, .every = every, .keep = 2, .resume = true};
-  if (!place_.args.checkpoint.empty()) losses_file_ = folder + ".losses";
-}
-
-// One line for each step: its loss, exactly.
-void FleetJob::ReadLosses(int64_t steps) {
-  std::ifstream file(losses_file_);
-  int64_t step = 0;
-  double loss = 0;
-  // A run that was killed leaves steps that are done again: the last line of a step counts.
-  while (file >> step >> loss) {
-    if (step < 0 || step > std::ssize(losses_)) break;
-    losses_.resize(static_cast<size_t>(step));
-    losses_.push_back(loss);
-  }
-  if (std::ssize(losses_) > steps) losses_.resize(static_cast<size_t>(steps));
-  if (std::ssize(losses_) < steps) {
-    ThrowInput("{}: the losses of the steps before the checkpoint, {}, are not there: remove {}",
-               losses_file_, steps, options_.checkpoint.folder);
-  }
-}
-
-void FleetJob::Add(const StepRecord& record) {
-  losses_.push_back(record.loss);
-  if (losses_file_.empty()) return;
-  std::ofstream(losses_file_, std::ios::app)
-      << fmt::format("{} {:.17g}\n", record.step, record.loss);
+  options_.checkpoint = {.folder = folder,
+                         .every = every,
+                         .keep = 2,
+                         .resume = true,
+                         .override_settings = place_.args.override_settings,
+                         .keep_losses = true};
 }
 
 TrainInputs FleetJob::Inputs(const Program& program) const {
@@ -174,6 +156,7 @@ void FleetJob::Run(int64_t first, int64_t devices, const std::atomic<bool>& stop
   RunRanks(static_cast<int>(program.device_count()), [&](Transport& transport) {
     TrainSummary summary = TrainDevice(Inputs(program), options, transport, on_step);
     if (transport.rank() != 0) return;
+    if (!summary.not_saved.empty()) ThrowRun("{}", summary.not_saved);
     for (size_t r = 0; r < summary.devices.size(); ++r) {
       int64_t& peak = place_.peaks[static_cast<size_t>(first) + r];
       peak = std::max(peak, summary.devices[r].peak_memory_bytes);

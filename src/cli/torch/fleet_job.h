@@ -43,12 +43,11 @@ class FleetJob : public GangRunner {
   int64_t first_step() const { return first_step_; }
   // Of all its steps so far, those of earlier runs included.
   const std::vector<double>& losses() const { return losses_; }
-  void Add(const StepRecord& record);
+  void Add(const StepRecord& record) { losses_.push_back(record.loss); }
 
  private:
   void MakeMask(const WeightSource& weights, double sparsity);
   void SetOptions(const JobSpec& spec, int64_t steps, size_t number);
-  void ReadLosses(int64_t steps);
   TrainInputs Inputs(const Program& program) const;
   void RunAlone(int64_t seat, const std::atomic<bool>& stop,
                 const std::function<void(const StepRecord&)>& on_step);
@@ -65,7 +64,6 @@ class FleetJob : public GangRunner {
   TrainOptions options_;
   std::unique_ptr<ShardRunner> shards_;
   int64_t first_step_ = 0;
-  std::string losses_file_;  // empty: none
   std::vector<double> losses_;
 };
 

@@ -94,7 +94,11 @@ class Supervisor {
       fmt::print(stderr, "heddle: {}\n", Describe(*failure, InstructionName()));
       bool reported = failure->kind == RankFailure::Kind::kReported;
       if (reported && failure->error == RankError::kInput) return 2;
-      if (reported && failure->error == RankError::kCommon) return 1;
+      if (reported && failure->error == RankError::kCommon) {
+        // Training may have come to its end and only something that it was to write is missing.
+        if (std::filesystem::exists(folder_ / kResultFile)) Finish();
+        return 1;
+      }
       if (restarts_ < args_.restarts) {
         ++restarts_;
       } else if (args_.elastic) {
@@ -139,7 +143,7 @@ class Supervisor {
   // All ranks, from their start to the end or to the first failure.
   std::optional<RankFailure> Attempt() {
     WriteFileAtomically(folder_ / kPlanFile, run_.plan.text);
-    std::filesystem::remove(folder_ / kTableFile);
+    for (const char* file : {kTableFile, kResultFile}) std::filesystem::remove(folder_ / file);
     std::filesystem::remove_all(folder_ / kMpiFolder);
     std::filesystem::create_directory(folder_ / kMpiFolder);
     bool mpirun = ModeOf({}, ranks(), run_.transport) == RankMode::kLaunch;

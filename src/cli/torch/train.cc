@@ -76,6 +76,11 @@ ScreenOptions ScreenOf(const TrainArgs& args, const PreparedRun& prepared, const
           .began = began};
 }
 
+RunSources SourcesOf(const TrainArgs& args) {
+  std::string weights = args.init == "seeded" ? "seeded" : "model";
+  return {args.model.model, args.weights.empty() ? weights : args.weights, args.data};
+}
+
 int SuperviseRun(const TrainArgs& args, const PreparedRun& prepared, double began) {
   MetricsWriter checked(
       args.metrics);  // a place that cannot be written is known before anything starts
@@ -140,8 +145,8 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
                        prepared.weights,
                        prepared.constants,
                        *prepared.data,
-                       RunJson(*prepared.model, prepared.plan, prepared.options, args.model.model,
-                               args.data, *prepared.data),
+                       RunJson(*prepared.model, prepared.plan, prepared.options, SourcesOf(args),
+                               *prepared.data),
                        prepared.forward.get(),
                        prepared.held_out.get()};
     // Of ranks that are threads the first gives the signs of life.
@@ -151,7 +156,11 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
     TrainSummary summary = TrainDevice(
         inputs, options, transport, [&](const StepRecord& record) { screen->Step(record); },
         [&](const HeldOutLoss& evaluation) { screen->Evaluated(evaluation); });
-    if (screen) screen->Finish(summary);
+    if (!first) return;
+    screen->Finish(summary);
+    std::string missing = screen->missing();
+    if (!summary.not_saved.empty()) missing += (missing.empty() ? "" : "; ") + summary.not_saved;
+    if (!missing.empty()) throw CommonRunError("training ended, but " + missing);
   });
 }
 

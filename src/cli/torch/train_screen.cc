@@ -107,6 +107,10 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
     fmt::print("held-out loss {:.4f} after {} steps -> {:.4f} after {}\n", first.loss, first.step,
                last.loss, last.step);
   }
+  if (summary.skipped_steps > 0) {
+    fmt::print("{} of {} steps were skipped: their gradients were not finite\n",
+               summary.skipped_steps, summary.steps.size());
+  }
   if (summary.saves == 0) return;
   fmt::print("{} checkpoint{}, one every {} step{}", summary.saves, summary.saves == 1 ? "" : "s",
              summary.save_every, summary.save_every == 1 ? "" : "s");
@@ -144,7 +148,7 @@ TrainScreen::TrainScreen(const ScreenOptions& options)
 
 void TrainScreen::Step(const StepRecord& record) {
   StepMetrics metrics = MetricsOf(record, size_, options_.train.lr.At(record.step));
-  writer_.Write(metrics);
+  Log([&] { writer_.Write(metrics); });
   Count({record.step, record.loss, record.seconds, SteadySeconds()});
   size_t at = static_cast<size_t>(record.step);
   double beside = at < options_.reference.size() ? options_.reference[at] : std::nan("");
@@ -165,7 +169,7 @@ void TrainScreen::Step(const StepRecord& record) {
 }
 
 void TrainScreen::Evaluated(const HeldOutLoss& evaluation) {
-  writer_.WriteEvaluation(evaluation.step, evaluation.loss);
+  Log([&] { writer_.WriteEvaluation(evaluation.step, evaluation.loss); });
   if (evaluations_file_) {
     evaluations_file_->Write(
         ToLine({evaluation.step, evaluation.loss, evaluation.seconds, SteadySeconds()}));
@@ -177,6 +181,27 @@ void TrainScreen::Evaluated(const HeldOutLoss& evaluation) {
   std::fflush(stdout);
 }
 
+// A line of metrics that cannot be written ends nothing: training matters more than its log.
+void TrainScreen::Log(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const RunError& error) {
+    if (unwritten_lines_++ == 0) LogWarn("{}; training goes on", error.what());
+    unwritten_why_ = error.what();
+  }
+}
+
+std::string TrainScreen::missing() const {
+  std::string text;
+  if (unwritten_lines_ > 0) {
+    text = fmt::format("{} line{} of metrics {} not written: {}", unwritten_lines_,
+                       unwritten_lines_ == 1 ? "" : "s", unwritten_lines_ == 1 ? "was" : "were",
+                       unwritten_why_);
+  }
+  if (!unwritten_trace_.empty()) text += (text.empty() ? "" : "; ") + unwritten_trace_;
+  return text;
+}
+
 void TrainScreen::Finish(const TrainSummary& summary) {
   progress_.reset();
   if (summary.steps.empty()) {
@@ -186,7 +211,13 @@ void TrainScreen::Finish(const TrainSummary& summary) {
       Give({{"losses", Json::array()}, {"first_step", summary.first_step}}, summary);
     return;
   }
-  if (!options_.trace.empty()) WriteChromeTrace(summary.trace, options_.trace);
+  if (!options_.trace.empty()) {
+    try {
+      WriteChromeTrace(summary.trace, options_.trace);
+    } catch (const RunError& error) {
+      unwritten_trace_ = error.what();
+    }
+  }
   if (!options_.json) {
     PrintSummary(summary, size_);
     if (!options_.reference.empty()) fmt::print("largest relative difference {:.1e}\n", worst_);
@@ -216,6 +247,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   json["tokens_per_second"] = size_.tokens / seconds;
   json["ranks"] = size_.devices;
   json["first_step"] = summary.first_step;
+  json["skipped_steps"] = summary.skipped_steps;
   if (summary.saves > 0) {
     json["checkpoint"] = {{"saves", summary.saves},
                           {"every_steps", summary.save_every},

@@ -45,8 +45,11 @@ class TrainScreen {
   void Step(const StepRecord& record);
   void Evaluated(const HeldOutLoss& evaluation);
   void Finish(const TrainSummary& summary);
+  // After Finish: what was asked for and could not be written, with the reason; empty: nothing.
+  std::string missing() const;
 
  private:
+  void Log(const std::function<void()>& write);
   void Count(const DoneStep& step);
   Goodput GoodputSoFar(const TrainSummary& summary) const;
   void Give(Json json, const TrainSummary& summary) const;
@@ -59,6 +62,8 @@ class TrainScreen {
   std::vector<DoneStep> steps_;  // where there is no file of them
   std::optional<Progress> progress_;
   double worst_ = 0;
+  int64_t unwritten_lines_ = 0;  // of metrics
+  std::string unwritten_why_, unwritten_trace_;
 };
 
 }  // namespace heddle

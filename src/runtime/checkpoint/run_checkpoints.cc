@@ -1,12 +1,16 @@
 #include "runtime/checkpoint/run_checkpoints.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <random>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/experiment.h"
 #include "checkpoint/folder.h"
 #include "plan/save_interval.h"
 
@@ -60,6 +64,8 @@ RunCheckpoints::RunCheckpoints(CheckpointOptions options, Json run, Transport& t
     std::string path = CheckpointPath(options_.folder, step);
     reader_ = std::make_unique<CheckpointReader>(path, OpenCheckpoint(path));
     first_step_ = step;
+    RequireSameExperiment();
+    if (options_.keep_losses) ReadLosses();
   }
   CheckpointWriterOptions writer;
   writer.folder = options_.folder;
@@ -72,6 +78,38 @@ RunCheckpoints::RunCheckpoints(CheckpointOptions options, Json run, Transport& t
 }
 
 RunCheckpoints::~RunCheckpoints() = default;
+
+void RunCheckpoints::RequireSameExperiment() {
+  ExperimentChanges found = CompareExperiments(reader_->manifest().run, run_);
+  bool speaks = transport_.rank() == 0;
+  if (!found.unknown.empty() && speaks) {
+    LogWarn("{} does not say its {}: taken to be as now", reader_->path(),
+            fmt::join(found.unknown, ", "));
+  }
+  if (found.empty()) return;
+  if (!options_.override_settings) {
+    throw CommonInputError(fmt::format(
+        "{} is of another experiment: {}; give what it was trained with, another folder, or "
+        "--override to go on all the same",
+        reader_->path(), found.Describe()));
+  }
+  if (speaks) LogWarn("--override: goes on from {} though {}", reader_->path(), found.Describe());
+}
+
+// Of steps that the checkpoint says nothing of the loss is not a number.
+void RunCheckpoints::ReadLosses() {
+  const Json saved = reader_->manifest().run.value("losses", Json::array());
+  losses_.assign(static_cast<size_t>(first_step_), std::nan(""));
+  size_t known = 0;
+  for (size_t step = 0; saved.is_array() && step < std::min(saved.size(), losses_.size()); ++step) {
+    if (!saved[step].is_number()) continue;
+    losses_[step] = saved[step].get<double>();
+    ++known;
+  }
+  if (known == losses_.size()) return;
+  LogWarn("{}: the losses of {} of {} steps are not there", reader_->path(), losses_.size() - known,
+          losses_.size());
+}
 
 int64_t RunCheckpoints::Largest(int64_t mine) {
   at::Tensor largest = at::tensor({mine}, at::kLong);
@@ -86,41 +124,47 @@ double RunCheckpoints::Slowest(double seconds) {
   return static_cast<double>(Largest(static_cast<int64_t>(seconds * kNanos))) / kNanos;
 }
 
-void RunCheckpoints::Save(int64_t step, const TrainState& state) {
+void RunCheckpoints::Save(int64_t step, const TrainState& state, bool last) {
   Json run = run_;
   run["state"] = state.numbers;
-  saving_ += writer_->Save(step + 1, state.parts, run);
+  if (options_.keep_losses) run["losses"] = losses_;
+  saving_ += writer_->Save(step + 1, state.parts, run, last);
   ++saves_;
   saved_ = step;
 }
 
 void RunCheckpoints::Save(int64_t step, const StateFn& state) {
-  if (writer_ && saved_ != step) Save(step, state());
+  if (writer_ && saved_ != step) Save(step, state(), /*last=*/true);
 }
 
 // Waited for, and so it tells what one costs: the copy, and what the thread that writes would take from training.
-void RunCheckpoints::SaveFirst(int64_t step, double seconds, const TrainState& state) {
+void RunCheckpoints::SaveFirst(const StepRecord& record, bool last, const TrainState& state) {
   auto start = std::chrono::steady_clock::now();
   writer_->Prepare(state.parts);
-  Save(step, state);
+  Save(record.step, state, last);
   writer_->Finish();
   saving_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   cost_ = Slowest(writer_->cost());
   interval_ = YoungInterval(cost_, options_.mtbf);
-  every_ = std::max<int64_t>(1, static_cast<int64_t>(interval_ / std::max(Slowest(seconds), 1e-9)));
+  double seconds = std::max(Slowest(record.seconds), 1e-9);
+  every_ = std::max<int64_t>(1, static_cast<int64_t>(interval_ / seconds));
 }
 
-void RunCheckpoints::AfterStep(int64_t step, double seconds, bool last, const StateFn& state) {
+void RunCheckpoints::AfterStep(const StepRecord& record, bool last, const StateFn& state) {
   if (!writer_) return;
+  if (options_.keep_losses) losses_.push_back(record.loss);
+  int64_t done = record.step + 1;
   if (every_ == 0) {
-    if (step - first_step_ + 1 == kPaceSteps || last) SaveFirst(step, seconds, state());
+    if (done - first_step_ == kPaceSteps || last) SaveFirst(record, last, state());
     return;
   }
-  if ((step + 1) % every_ == 0 || last) Save(step, state());
+  if (done % every_ == 0 || last) Save(record.step, state(), last);
 }
 
-void RunCheckpoints::Finish() {
-  if (writer_) writer_->Finish();
+std::string RunCheckpoints::Finish() {
+  if (!writer_) return "";
+  writer_->Finish();
+  return writer_->failure();
 }
 
 }  // namespace heddle

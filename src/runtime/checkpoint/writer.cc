@@ -90,14 +90,16 @@ void CheckpointWriter::Prepare(const std::vector<StatePart>& parts) {
   Copy(parts);
 }
 
-double CheckpointWriter::Save(int64_t step, const std::vector<StatePart>& parts, const Json& run) {
+double CheckpointWriter::Save(int64_t step, const std::vector<StatePart>& parts, const Json& run,
+                              bool last) {
   auto start = SteadyClock::now();
   Finish();
   auto copying = SteadyClock::now();
   Copy(parts);
   copy_seconds_ = Since(copying);
-  thread_ = std::thread([this, step, run] {
-    Write(step, run);
+  failure_.clear();
+  thread_ = std::thread([this, step, run, last] {
+    Write(step, run, last);
     write_seconds_ = ThreadSeconds();
   });
   return Since(start);
@@ -120,7 +122,7 @@ CheckpointFile CheckpointWriter::WriteShard(
   return {written.bytes, HashToHex(written.hash)};
 }
 
-void CheckpointWriter::Write(int64_t step, const Json& run) {
+void CheckpointWriter::Write(int64_t step, const Json& run, bool last) {
   std::string folder = FolderOf(step);
   Json word = {{"rank", options_.rank}};
   try {
@@ -139,7 +141,8 @@ void CheckpointWriter::Write(int64_t step, const Json& run) {
     }
   } catch (const std::exception& error) {
     if (options_.rank == 0) {
-      LogWarn("step {} was not saved: {}; training goes on", step, error.what());
+      failure_ = fmt::format("step {} was not saved: {}", step, error.what());
+      if (!last) LogWarn("{}; training goes on", failure_);
       std::error_code ignored;
       fs::remove_all(folder, ignored);
       return;

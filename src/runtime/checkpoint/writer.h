@@ -10,7 +10,8 @@
 //
 // Every rank writes its shard into DIR/step-N.tmp-RUN and says there what is in it; the first rank waits for all of
 // them, writes the manifest, and renames the folder. Ranks meet in the file system alone: training is not disturbed, and
-// whoever dies leaves a folder that nobody reads. A save that fails is a warning, and training goes on.
+// whoever dies leaves a folder that nobody reads. A save that fails is a warning, and training goes on; only where the
+// last one fails is work lost.
 #pragma once
 
 #include <atomic>
@@ -44,11 +45,15 @@ class CheckpointWriter {
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   // Waits for the save before, if that is not done. `run` is the manifest's, of the first rank. Returns the seconds it
-  // took of the caller's time.
-  double Save(int64_t step, const std::vector<StatePart>& parts, const Json& run);
+  // took of the caller's time. Where a save fails the first rank warns, unless it is the `last` one: that is for the
+  // caller to report (failure).
+  double Save(int64_t step, const std::vector<StatePart>& parts, const Json& run,
+              bool last = false);
   // Takes the memory that saves copy to.
   void Prepare(const std::vector<StatePart>& parts);
   void Finish();
+  // After Finish, on the first rank: why the last save failed; empty: it did not.
+  const std::string& failure() const { return failure_; }
   // Of the last save that was finished: the copy, and the processor time of the thread. Seconds.
   double cost() const { return copy_seconds_ + write_seconds_; }
 
@@ -62,7 +67,7 @@ class CheckpointWriter {
     std::array<std::optional<HostTensor>, 3> values;  // by StateKind
   };
   void Copy(const std::vector<StatePart>& parts);
-  void Write(int64_t step, const Json& run);
+  void Write(int64_t step, const Json& run, bool last);
   CheckpointFile WriteShard(const std::string& path,
                             std::map<std::string, CheckpointTensor>& tensors) const;
   void Join(int64_t step, const std::string& folder, const Json& run) const;
@@ -73,6 +78,7 @@ class CheckpointWriter {
   std::vector<Kept> kept_;
   std::thread thread_;
   double copy_seconds_ = 0, write_seconds_ = 0;
+  std::string failure_;
   std::atomic<bool> give_up_ = false;
 };
 

@@ -35,6 +35,8 @@ class SyntheticSource : public DataSource {
                        batch_, seed_);
   }
 
+  uint64_t Fingerprint() const override { return HashString("synthetic"); }
+
  private:
   Graph graph_;
   int64_t batch_;
@@ -64,6 +66,16 @@ std::unique_ptr<DataSource> OpenData(const Graph& graph, const DataOptions& opti
     return std::make_unique<TensorSource>(graph, options.path, options.seed);
   }
   return std::make_unique<TokenSource>(graph, options.path, options.seed);
+}
+
+uint64_t FingerprintOf(std::span<const std::byte> bytes) {
+  constexpr size_t kPieces = 1024, kPieceBytes = 4096;
+  if (bytes.size() <= kPieces * kPieceBytes) return HashBytes(bytes.data(), bytes.size());
+  uint64_t hash = bytes.size();
+  size_t stride = (bytes.size() - kPieceBytes) / (kPieces - 1);
+  for (size_t piece = 0; piece < kPieces; ++piece)
+    hash = HashCombine(hash, HashBytes(bytes.data() + piece * stride, kPieceBytes));
+  return hash;
 }
 
 int64_t BatchOf(const Graph& graph) {

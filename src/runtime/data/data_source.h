@@ -15,7 +15,9 @@
 //   Batch mine = data->Rows(step, FactorBlock(batch, ranks, rank));
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "graph/graph.h"
@@ -35,6 +37,9 @@ class DataSource {
 
   // One line for people: what it is, how much of it, and how inputs and labels are cut from it.
   virtual std::string Describe() const = 0;
+
+  // Of the contents, wherever the file lies: its size and samples from all of it. Costs little for any size.
+  virtual uint64_t Fingerprint() const = 0;
 };
 
 struct DataOptions {
@@ -48,6 +53,9 @@ std::unique_ptr<DataSource> OpenData(const Graph& graph, const DataOptions& opti
 
 // Dimension 0 of every input. Throws InputError where inputs differ in it, have none, or are empty.
 int64_t BatchOf(const Graph& graph);
+
+// For implementers: of all bytes where they are few, else of their number and of pieces spread evenly over them.
+uint64_t FingerprintOf(std::span<const std::byte> bytes);
 
 // For implementers: entry `index` of an endless sequence in which every 0 .. size-1 comes once per epoch, in an
 // order of its own per epoch.

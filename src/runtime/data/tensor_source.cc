@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "runtime/data/batch.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/tensor.h"
@@ -109,6 +110,13 @@ std::string TensorSource::Describe() const {
   }
   return fmt::format("{}: {} batches of {}, in the order of seed {}", file_.path(), batches_,
                      batch_, seed_);
+}
+
+uint64_t TensorSource::Fingerprint() const {
+  uint64_t hash = 0;
+  for (const TensorMatch& match : tensors_)
+    hash = HashCombine(hash, FingerprintOf(file_.Bytes(match.tensor)));
+  return hash;
 }
 
 }  // namespace heddle

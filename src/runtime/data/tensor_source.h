@@ -28,6 +28,7 @@ class TensorSource : public DataSource {
   TensorSource(const Graph& graph, const std::string& path, uint64_t seed);
   Batch Rows(int64_t step, Block rows) const override;
   std::string Describe() const override;
+  uint64_t Fingerprint() const override;
 
  private:
   SafetensorsFile file_;

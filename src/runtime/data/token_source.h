@@ -17,6 +17,7 @@ class TokenSource : public DataSource {
 
   Batch Rows(int64_t step, Block rows) const override;
   std::string Describe() const override;
+  uint64_t Fingerprint() const override { return FingerprintOf(file_.tokens()); }
 
   int64_t windows() const { return windows_; }  // samples in an epoch
   const TokenInputs& inputs() const { return inputs_; }

@@ -93,7 +93,7 @@ class Watcher {
     }
     if (!training_ && slot(0).phase.load() >= RankPhase::kTraining) {
       training_ = true;
-      if (options_.on_training) options_.on_training(slot(0).step.load());
+      if (options_.on_training) options_.on_training(slot(0).first_step.load());
     }
   }
 
