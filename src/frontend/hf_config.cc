@@ -73,6 +73,10 @@ void CheckSequence(const ConfigFile& config, const Translation& t) {
                     "supported; give --dim seq={} or less, or export the model to ONNX instead",
                     t.window, seq, t.window));
   }
+  for (const char* key :
+       {"sliding_window", "use_sliding_window", "max_window_layers", "layer_types"}) {
+    config.PassOver(key, "a token sees the whole sequence in every layer");
+  }
   if (t.longest > 0 && seq > t.longest) {
     LogWarn(
         "{}: --dim seq={} is more than 'max_position_embeddings', which is {}: rotary positions go "
