@@ -422,7 +422,8 @@ std::vector<Json> Mutations(const Json& value, bool deep) {
   if (value.is_string()) return {"zzz"};
   if (value.is_null()) return {1, true, "zzz", Json::array({"zzz"})};
   if (value.is_array()) return {Json::array(), Json::array({"zzz"})};
-  std::vector<Json> all = {Json::object()};
+  std::vector<Json> all;
+  if (!deep) all.push_back(Json::object());  // an empty group of parameters is one of defaults
   Json more = value;
   more["zzz"] = 1;
   all.push_back(more);
