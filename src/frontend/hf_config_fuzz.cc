@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "frontend/hf_config.h"
 #include "ops/op.h"
 
@@ -32,6 +33,7 @@ bool IsSmall(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
+  heddle::SetLogLevel(heddle::LogLevel::kQuiet);
   heddle::ImportOptions options;
   options.dims = {{"batch", 2}, {"seq", 8}};
   try {

@@ -9,24 +9,23 @@
 namespace heddle {
 namespace {
 
-constexpr double kRotaryBase = 10000;
-constexpr double kUnseen = -10000;  // a score nobody attends to, as GPT-2 and Megatron have it
+constexpr double kSinusoidBase = 10000;  // of Transformer-XL
 
 // base^(-2i/width) in f32, as PyTorch has it.
-std::vector<float> Frequencies(int64_t width) {
+std::vector<float> Frequencies(int64_t width, double base) {
   std::vector<float> frequencies;
   for (int64_t i = 0; i < width / 2; ++i) {
     double exponent = static_cast<double>(2 * i) / static_cast<double>(width);
-    frequencies.push_back(static_cast<float>(1 / std::pow(kRotaryBase, exponent)));
+    frequencies.push_back(static_cast<float>(1 / std::pow(base, exponent)));
   }
   return frequencies;
 }
 
 // A function of the angles position * frequency; the second half of a row repeats the first.
-HostTensor RotaryTable(int64_t seq, int64_t width, float (*function)(float)) {
+HostTensor RotaryTable(int64_t seq, int64_t width, double theta, float (*function)(float)) {
   HostTensor table(DType::kF32, {1, 1, seq, width});
   float* row = table.as<float>().data();
-  std::vector<float> frequencies = Frequencies(width);
+  std::vector<float> frequencies = Frequencies(width, theta);
   size_t half = frequencies.size();
   for (int64_t position = 0; position < seq; ++position, row += width) {
     for (size_t i = 0; i < half; ++i) {
@@ -60,7 +59,7 @@ HostTensor AlibiTable(int64_t heads, int64_t seq) {
 HostTensor SinusoidTable(int64_t seq, int64_t width) {
   HostTensor table(DType::kF32, {1, seq, width});
   float* row = table.as<float>().data();
-  std::vector<float> frequencies = Frequencies(width);
+  std::vector<float> frequencies = Frequencies(width, kSinusoidBase);
   size_t half = frequencies.size();
   for (int64_t distance = seq - 1; distance >= 0; --distance, row += width) {
     for (size_t i = 0; i < half; ++i) {
@@ -69,14 +68,6 @@ HostTensor SinusoidTable(int64_t seq, int64_t width) {
       row[i + half] = std::cos(angle);
     }
   }
-  return table;
-}
-
-// A token sees itself and what comes before it.
-HostTensor CausalTable(int64_t seq) {
-  HostTensor table(DType::kBool, {1, 1, seq, seq});
-  uint8_t* row = table.as<uint8_t>().data();
-  for (int64_t i = 0; i < seq; ++i, row += seq) std::fill(row, row + i + 1, uint8_t{1});
   return table;
 }
 
@@ -172,12 +163,12 @@ ValueId RepeatHeads(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
 // softmax(scale q k^T + bias, masked) v, op by op.
 ValueId UnfusedAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables,
                          const Qkv& p, ValueId bias) {
-  ValueId k = b.Transpose(RepeatHeads(b, c, p.k), {0, 1, 3, 2});
-  ValueId scores = b.Mul(b.Op("MatMul", {p.q, k}), tables.score_scale);
-  if (bias.valid()) scores = b.Add(scores, bias);
-  if (c.causal) scores = b.Op("Where", {tables.seen, scores, tables.unseen});
-  ValueId probabilities = b.Op("Softmax", {scores}, {{"axis", int64_t{-1}}});
-  probabilities = b.Dropout(probabilities, c.attention_dropout);
+  ValueId probabilities = b.AttentionProbabilities(p.q, RepeatHeads(b, c, p.k),
+                                                   {.scale = tables.score_scale,
+                                                    .bias = bias,
+                                                    .seen = tables.seen,
+                                                    .unseen = tables.unseen,
+                                                    .dropout = c.attention_dropout});
   return b.Op("MatMul", {probabilities, RepeatHeads(b, c, p.v)});
 }
 
@@ -186,8 +177,10 @@ ValueId UnfusedAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& 
 void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables) {
   if (c.position == "rope") {
     b.RequireConstant(2 * c.seq, 4 * c.rotary_dim, "rotary");
-    tables->cos = b.Constant("rotary.cos", RotaryTable(c.seq, c.rotary_dim, std::cos));
-    tables->sin = b.Constant("rotary.sin", RotaryTable(c.seq, c.rotary_dim, std::sin));
+    tables->cos =
+        b.Constant("rotary.cos", RotaryTable(c.seq, c.rotary_dim, c.rope_theta, std::cos));
+    tables->sin =
+        b.Constant("rotary.sin", RotaryTable(c.seq, c.rotary_dim, c.rope_theta, std::sin));
   } else if (c.position == "alibi") {
     b.RequireConstant(c.seq, 4 * c.heads, "alibi");
     tables->alibi = b.Constant("alibi", AlibiTable(c.heads, c.seq));
@@ -199,9 +192,9 @@ void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables)
   if (c.attention != "unfused") return;
   tables->score_scale = b.Scalar("attention.scale", 1 / std::sqrt(static_cast<double>(c.head_dim)));
   if (!c.causal) return;
-  b.RequireConstant(c.seq, c.seq, "attention.seen");
-  tables->seen = b.Constant("attention.seen", CausalTable(c.seq));
-  tables->unseen = b.Scalar("attention.unseen", kUnseen);
+  CausalMask mask = b.Causal("attention", c.seq);
+  tables->seen = mask.seen;
+  tables->unseen = mask.unseen;
 }
 
 ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
@@ -225,7 +218,7 @@ ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tab
                                               : b.Attention(p.q, p.k, p.v, options);
   ValueId merged = b.MergeHeads(attended);
   return b.Linear(merged, c.hidden, c.names.out,
-                  {.bias = c.bias, .transposed = c.names.transposed});
+                  {.bias = c.out_bias, .transposed = c.names.transposed});
 }
 
 }  // namespace heddle

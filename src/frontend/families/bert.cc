@@ -11,11 +11,10 @@
 namespace heddle {
 namespace {
 
-constexpr double kBertEpsilon = 1e-12;
-
 struct BertConfig {
   int64_t batch, seq, vocab, layers, hidden, heads, ffn, positions, token_types;
-  double dropout;
+  double dropout, attention_dropout, norm_eps;
+  std::string mlp;
 };
 
 BertConfig ReadBert(const Settings& s) {
@@ -28,7 +27,10 @@ BertConfig ReadBert(const Settings& s) {
                0,
                s.Int("positions"),
                s.Int("token_types"),
-               s.Real("dropout")};
+               s.Real("dropout"),
+               s.Real("attention_dropout"),
+               s.Real("norm_eps"),
+               s.Choice("mlp")};
   c.ffn = s.Int("ffn", 4 * c.hidden);
   RequireMultiple("hidden", c.hidden, "heads", c.heads);
   if (c.positions < c.seq) ThrowInput("seq={} is more than positions={}", c.seq, c.positions);
@@ -44,7 +46,7 @@ ValueId EmbedBert(ModelBuilder& b, const BertConfig& c, ValueId tokens, ValueId 
                            types));
   ValueId places = b.Parameter("position_embeddings.weight", {c.positions, c.hidden});
   x = b.Add(x, b.Embedding(places, b.Range("position_ids", {1, c.seq})));
-  return b.Dropout(b.LayerNorm(x, "LayerNorm", kBertEpsilon), c.dropout);
+  return b.Dropout(b.LayerNorm(x, "LayerNorm", c.norm_eps), c.dropout);
 }
 
 ValueId BertLayer(ModelBuilder& b, const BertConfig& c, ValueId x) {
@@ -52,12 +54,13 @@ ValueId BertLayer(ModelBuilder& b, const BertConfig& c, ValueId x) {
   ValueId k = b.SplitHeads(b.Linear(x, c.hidden, "attention.self.key"), c.heads);
   ValueId v = b.SplitHeads(b.Linear(x, c.hidden, "attention.self.value"), c.heads);
   double scale = 1 / std::sqrt(static_cast<double>(c.hidden / c.heads));
-  ValueId attended = b.MergeHeads(b.Attention(q, k, v, {.scale = scale}));
+  ValueId attended =
+      b.MergeHeads(b.Attention(q, k, v, {.scale = scale, .dropout = c.attention_dropout}));
   attended = b.Dropout(b.Linear(attended, c.hidden, "attention.output.dense"), c.dropout);
-  x = b.LayerNorm(b.Add(attended, x), "attention.output.LayerNorm", kBertEpsilon);
-  ValueId inner = b.Gelu(b.Linear(x, c.ffn, "intermediate.dense"), "none");
+  x = b.LayerNorm(b.Add(attended, x), "attention.output.LayerNorm", c.norm_eps);
+  ValueId inner = b.Activate(c.mlp, b.Linear(x, c.ffn, "intermediate.dense"));
   ValueId made = b.Dropout(b.Linear(inner, c.hidden, "output.dense"), c.dropout);
-  return b.LayerNorm(b.Add(made, x), "output.LayerNorm", kBertEpsilon);
+  return b.LayerNorm(b.Add(made, x), "output.LayerNorm", c.norm_eps);
 }
 
 Graph BuildBert(const Settings& settings, const std::string& name) {
@@ -72,8 +75,8 @@ Graph BuildBert(const Settings& settings, const std::string& name) {
     x = BertLayer(b, c, x);
   }
   auto scope = b.In("cls.predictions");
-  x = b.LayerNorm(b.Gelu(b.Linear(x, c.hidden, "transform.dense"), "none"), "transform.LayerNorm",
-                  kBertEpsilon);
+  x = b.LayerNorm(b.Activate(c.mlp, b.Linear(x, c.hidden, "transform.dense")),
+                  "transform.LayerNorm", c.norm_eps);
   ValueId logits = b.Op("Linear", {x, tokens, b.Parameter("bias", {c.vocab})},
                         {{"transpose_weight", int64_t{1}}});
   return b.Finish(b.CrossEntropy(logits, labels));
@@ -94,7 +97,12 @@ Family BertFamily() {
               IntKey("batch", 8, "sequences"),
               IntKey("positions", 512, "rows of the position table"),
               IntKey("token_types", 2, "rows of the token type table"),
+              ChoiceKey("mlp", "gelu_erf", {"gelu_erf", "gelu", "relu", "silu"},
+                        "activation; gelu is its tanh approximation"),
+              RealKey("norm_eps", "1e-12", 0, 1, "added to the variance in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+              RealKey("attention_dropout", "0", 0, 1,
+                      "of the attention probabilities; attention is not fused then"),
           },
           BuildBert};
 }

@@ -48,6 +48,7 @@ const std::vector<std::string>& Variants() {
       gpt + ",attention=unfused,dropout=0.1,attention_dropout=0.1",
       gpt + ",attention=unfused,position=relative,causal=0",
       gpt + ",attention=unfused,position=alibi",
+      gpt + ",embedding_dropout=0.2,mlp=gelu_erf,norm_eps=1e-3,out_bias=0,mlp_bias=0",
       gpt + ",position=rope,rotary_dim=4",
       gpt + ",position=alibi,embedding_norm=1,qkv=interleaved,names=bloom",
       gpt + ",position=relative,norm=rmsnorm",
@@ -61,12 +62,16 @@ const std::vector<std::string>& Variants() {
       llama,
       llama + ",kv_heads=2,qkv_bias=1,qk_norm=1",
       llama + ",tied=1,norm=layernorm",
+      llama + ",rope_theta=500000,norm_eps=1e-5,mlp=geglu_erf,out_bias=1,mlp_bias=1",
       llama + ",attention=unfused,kv_heads=2",
       llama + ",attention=mla,q_lora=12,kv_lora=10,rope_head_dim=6",
       moe,
       moe + ",mlp=swiglu,group=8,capacity_factor=1.3,shared_experts=2,expert_ffn=24,top_k=3",
       "bert:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,dropout=0.1",
+      "bert:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,attention_dropout=0.1,mlp=relu,norm_eps=1e-5",
       "t5:layers=4,hidden=48,heads=6,head_dim=10,seq=16,vocab=97,batch=2",
+      "t5:layers=4,hidden=48,heads=6,head_dim=10,seq=16,vocab=97,batch=2,attention_dropout=0.1,norm_eps=1e-5",
+      "vit:layers=4,hidden=48,heads=6,image=32,patch=8,classes=10,batch=2,attention_dropout=0.1,qkv_bias=0,mlp=gelu",
       "t5:layers=4,decoder_layers=2,hidden=48,heads=6,seq=16,vocab=97,mlp=gated_gelu,tied=0,"
       "dropout=0.1",
       "vit:layers=4,hidden=48,heads=6,image=32,patch=8,classes=10,batch=2,dropout=0.1",
@@ -226,6 +231,30 @@ TEST(BuiltIn, AlibiAndRotaryTablesHoldTheirFormulas) {
   ASSERT_EQ(cos.type.shape, (Shape{1, 1, 8, 8}));
   EXPECT_FLOAT_EQ(cos.data->as<float>()[3 * 8 + 1], std::cos(3 * std::pow(10000.0f, -0.25f)));
   EXPECT_FLOAT_EQ(cos.data->as<float>()[3 * 8 + 5], std::cos(3 * std::pow(10000.0f, -0.25f)));
+}
+
+// Of the published configurations.
+TEST(BuiltIn, NamesHaveTheirConstants) {
+  struct Constants {
+    double rope_theta, norm_eps;
+  };
+  const std::map<std::string, Constants> known = {
+      {"llama-7b", {10000, 1e-6}},        {"llama-65b", {10000, 1e-5}},
+      {"llama2-7b", {10000, 1e-5}},       {"llama2-13b", {10000, 1e-5}},
+      {"llama2-34b", {10000, 1e-5}},      {"llama2-70b", {10000, 1e-5}},
+      {"llama3-8b", {500000, 1e-5}},      {"llama3-70b", {500000, 1e-5}},
+      {"llama3-405b", {500000, 1e-5}},    {"mistral-7b", {10000, 1e-5}},
+      {"qwen2-7b", {1e6, 1e-6}},          {"mixtral-8x7b", {1e6, 1e-5}},
+      {"qwen3-30b-a3b", {1e6, 1e-6}},     {"qwen3-235b-a22b", {1e6, 1e-6}},
+      {"gpt-oss-120b", {150000, 1e-5}},   {"deepseek-v3", {10000, 1e-6}},
+      {"gpt-j-6b", {10000, 1e-5}},        {"gpt-neox-20b", {10000, 1e-5}},
+  };
+  for (const auto& [name, constants] : known) {
+    Settings settings = CheckExpression(name);
+    EXPECT_EQ(settings.Real("rope_theta"), constants.rope_theta) << name;
+    double otherwise = settings.Choice("norm") == "rmsnorm" ? 1e-6 : 1e-5;
+    EXPECT_EQ(settings.Real("norm_eps", otherwise), constants.norm_eps) << name;
+  }
 }
 
 TEST(BuiltIn, NamesTakeKeysAndDims) {

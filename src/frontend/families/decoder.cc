@@ -55,9 +55,13 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
                 "how positions enter: table, rotary, linear bias, Transformer-XL's"),
       DerivedKey("positions", "seq", "rows of a learned position table"),
       DerivedKey("rotary_dim", "head_dim", "part of a head that rotates"),
+      RealKey("rope_theta", "10000", 1, 1e18, "base of the rotary frequencies"),
       ChoiceKey("norm", "layernorm", {"layernorm", "rmsnorm"}, "normalisation"),
-      ChoiceKey("mlp", "gelu", {"gelu", "relu", "squared_relu", "silu", "swiglu", "geglu"},
-                "activation; swiglu and geglu have three matrices"),
+      RealKey("norm_eps", "1e-5, rmsnorm 1e-6", 0, 1, "added to the variance in norms"),
+      ChoiceKey(
+          "mlp", "gelu",
+          {"gelu", "gelu_erf", "relu", "squared_relu", "silu", "swiglu", "geglu", "geglu_erf"},
+          "activation; gelu is its tanh approximation; swiglu and geglu have three matrices"),
       ChoiceKey("qkv", "fused", {"fused", "interleaved", "separate"},
                 "projections: Q|K|V, per head q|k|v, or three"),
       ChoiceKey("attention", "full", {"full", "unfused", "mla"},
@@ -67,6 +71,8 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
       IntKey("rope_head_dim", 64, "mla: rotary part of a head, beside head_dim"),
       FlagKey("bias", true, "linear layers have biases"),
       DerivedFlag("qkv_bias", "bias", "the projections to q, k, v have biases"),
+      DerivedFlag("out_bias", "bias", "the projection out of attention has a bias"),
+      DerivedFlag("mlp_bias", "bias", "the linear layers of the mlp have biases"),
       FlagKey("norm_bias", true, "layer norms have biases"),
       FlagKey("qk_norm", false, "normalise queries and keys per head"),
       FlagKey("tied", true, "the head is the token table"),
@@ -75,6 +81,7 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
       FlagKey("two_norms", false, "parallel: the mlp has a norm of its own"),
       FlagKey("embedding_norm", false, "a norm after the embedding"),
       RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+      RealKey("embedding_dropout", "dropout", 0, 1, "after embedding"),
       RealKey("attention_dropout", "0", 0, 1, "unfused: of the attention probabilities"),
       IntKey("experts", 1, "experts per layer; 1 is a plain mlp"),
       IntKey("top_k", 2, "experts per token"),
@@ -131,6 +138,10 @@ DecoderConfig ReadDecoder(const Settings& s) {
   int64_t head_dim = s.Int("head_dim", 0);
   c.head_dim = head_dim > 0 ? head_dim : c.hidden / c.heads;
   c.qkv_bias = s.Flag("qkv_bias", c.bias);
+  c.out_bias = s.Flag("out_bias", c.bias);
+  c.mlp_bias = s.Flag("mlp_bias", c.bias);
+  c.rope_theta = s.Real("rope_theta");
+  c.norm_eps = s.Real("norm_eps", c.norm == "rmsnorm" ? kRMSNormEpsilon : kLayerNormEpsilon);
   c.kv_heads = s.Int("kv_heads", c.heads);
   c.ffn = s.Int("ffn", 4 * c.hidden);
   c.positions = s.Int("positions", c.seq);
@@ -140,6 +151,7 @@ DecoderConfig ReadDecoder(const Settings& s) {
   c.shared_experts = s.Int("shared_experts");
   c.dense_layers = s.Int("dense_layers");
   c.dropout = s.Real("dropout");
+  c.embedding_dropout = s.Real("embedding_dropout", c.dropout);
   c.attention_dropout = s.Real("attention_dropout");
   c.capacity_factor = s.Real("capacity_factor");
   c.names = NamesOf(s.Choice("names"));
@@ -148,27 +160,18 @@ DecoderConfig ReadDecoder(const Settings& s) {
 }
 
 ValueId Norm(ModelBuilder& b, const DecoderConfig& c, ValueId x, std::string_view name) {
-  if (c.norm == "rmsnorm") return b.RMSNorm(x, name, kRMSNormEpsilon);
-  return b.LayerNorm(x, name, kLayerNormEpsilon, c.norm_bias);
-}
-
-bool IsGated(const std::string& mlp) { return mlp == "swiglu" || mlp == "geglu"; }
-
-ValueId Activate(ModelBuilder& b, const std::string& mlp, ValueId x) {
-  if (mlp == "swiglu" || mlp == "silu") return b.Op("Silu", {x});
-  if (mlp == "gelu" || mlp == "geglu") return b.Gelu(x, "tanh");
-  ValueId positive = b.Op("Relu", {x});
-  return mlp == "squared_relu" ? b.Mul(positive, positive) : positive;
+  if (c.norm == "rmsnorm") return b.RMSNorm(x, name, c.norm_eps);
+  return b.LayerNorm(x, name, c.norm_eps, c.norm_bias);
 }
 
 ValueId Mlp(ModelBuilder& b, const DecoderConfig& c, ValueId x, int64_t width) {
-  LinearOptions options{.bias = c.bias, .transposed = c.names.transposed};
+  LinearOptions options{.bias = c.mlp_bias, .transposed = c.names.transposed};
   ValueId inner;
   if (IsGated(c.mlp)) {
-    ValueId gate = Activate(b, c.mlp, b.Linear(x, width, c.names.gate, options));
+    ValueId gate = b.Activate(c.mlp, b.Linear(x, width, c.names.gate, options));
     inner = b.Mul(gate, b.Linear(x, width, c.names.up, options));
   } else {
-    inner = Activate(b, c.mlp, b.Linear(x, width, c.names.up, options));
+    inner = b.Activate(c.mlp, b.Linear(x, width, c.names.up, options));
   }
   return b.Linear(inner, c.hidden, c.names.down, options);
 }
@@ -183,7 +186,7 @@ ValueId EmbedDecoder(ModelBuilder& b, const DecoderConfig& c, ValueId tokens, Va
     x = b.Add(x, b.Embedding(table, b.Range("position_ids", {1, c.seq}, first)));
   }
   if (c.embedding_norm) x = Norm(b, c, x, c.names.embedding_norm);
-  return b.Dropout(x, c.dropout);
+  return b.Dropout(x, c.embedding_dropout);
 }
 
 ValueId MlpOfLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,

@@ -34,8 +34,10 @@ struct DecoderConfig {
   int64_t batch, seq, vocab, layers, hidden, heads, kv_heads, head_dim, ffn, positions;
   std::string position, norm, mlp, qkv, attention;
   int64_t rotary_dim, q_lora, kv_lora, rope_head_dim;
-  bool bias, qkv_bias, norm_bias, tied, causal, parallel, two_norms, embedding_norm, qk_norm;
-  double dropout, attention_dropout;
+  double rope_theta, norm_eps;
+  bool bias, qkv_bias, out_bias, mlp_bias, norm_bias, tied, causal, parallel, two_norms,
+      embedding_norm, qk_norm;
+  double dropout, embedding_dropout, attention_dropout;
   // A mixture of experts where there is more than one.
   int64_t experts, top_k, expert_ffn, shared_experts, dense_layers, moe_every, group;
   double capacity_factor;
@@ -60,7 +62,7 @@ struct Tables {
   ValueId sinusoids, scale;  // relative [1,seq,hidden] and []
   // Unfused: of the scores []; causal, who sees whom [1,1,seq,seq] and the score of whom one does not see [].
   ValueId score_scale, seen, unseen;
-  ValueId experts, places;   // 0, 1, ... experts - 1, and to the capacity of an expert
+  ValueId experts, places;  // 0, 1, ... experts - 1, and to the capacity of an expert
 };
 void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
 void AddExpertTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
@@ -70,9 +72,5 @@ ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tab
 ValueId Mlp(ModelBuilder& b, const DecoderConfig& c, ValueId x, int64_t width);
 ValueId MixtureOfExperts(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x);
 ValueId Norm(ModelBuilder& b, const DecoderConfig& c, ValueId x, std::string_view name);
-
-// Is this the activation of a gated mlp (three matrices instead of two)? And the activation itself.
-bool IsGated(const std::string& mlp);
-ValueId Activate(ModelBuilder& b, const std::string& mlp, ValueId x);
 
 }  // namespace heddle

@@ -70,7 +70,7 @@ ValueId Experts(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
     return b.Parameter(c.names.experts + std::string(name), {c.experts, in, out});
   };
   ValueId inner =
-      Activate(b, c.mlp, Einsum(b, "ebcd,edf->ebcf", x, weight("w1", c.hidden, c.expert_ffn)));
+      b.Activate(c.mlp, Einsum(b, "ebcd,edf->ebcf", x, weight("w1", c.hidden, c.expert_ffn)));
   if (IsGated(c.mlp)) {
     inner = b.Mul(inner, Einsum(b, "ebcd,edf->ebcf", x, weight("w3", c.hidden, c.expert_ffn)));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/check.h"
@@ -11,6 +12,8 @@
 
 namespace heddle {
 namespace {
+
+constexpr double kUnseen = -10000;  // a score nobody attends to, as GPT-2 and Megatron have it
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -87,6 +90,16 @@ ValueId ModelBuilder::Scalar(std::string_view name, double value) {
   return Constant(name, MakeTensor(DType::kF32, {}, std::vector<double>{value}));
 }
 
+CausalMask ModelBuilder::Causal(std::string_view name, int64_t seq) {
+  std::string seen = fmt::format("{}.seen", name);
+  RequireConstant(seq, seq, seen);
+  HostTensor table(DType::kBool, {1, 1, seq, seq});
+  uint8_t* row = table.as<uint8_t>().data();
+  for (int64_t i = 0; i < seq; ++i, row += seq) std::fill(row, row + i + 1, uint8_t{1});
+  ValueId mask = Constant(seen, std::move(table));
+  return {mask, Scalar(fmt::format("{}.unseen", name), kUnseen)};
+}
+
 void ModelBuilder::RequireConstant(int64_t count, int64_t bytes, std::string_view what) const {
   int64_t size = CheckedMul(count, bytes, what);
   if (size > kMaxConstantBytes - constant_bytes_) {
@@ -153,6 +166,18 @@ ValueId ModelBuilder::Gelu(ValueId x, std::string_view approximate) {
   return Op("Gelu", {x}, {{"approximate", std::string(approximate)}});
 }
 
+bool IsGated(const std::string& mlp) {
+  return mlp == "swiglu" || mlp == "geglu" || mlp == "geglu_erf";
+}
+
+ValueId ModelBuilder::Activate(const std::string& mlp, ValueId x) {
+  if (mlp == "swiglu" || mlp == "silu") return Op("Silu", {x});
+  if (mlp == "gelu" || mlp == "geglu") return Gelu(x, "tanh");
+  if (mlp == "gelu_erf" || mlp == "geglu_erf") return Gelu(x, "none");
+  ValueId positive = Op("Relu", {x});
+  return mlp == "squared_relu" ? Mul(positive, positive) : positive;
+}
+
 ValueId ModelBuilder::Linear(ValueId x, int64_t out, std::string_view name, LinearOptions options) {
   int64_t in = dim(x, -1);
   std::vector<ValueId> operands = {x};
@@ -193,10 +218,38 @@ ValueId ModelBuilder::MergeHeads(ValueId x) {
 }
 
 ValueId ModelBuilder::Attention(ValueId q, ValueId k, ValueId v, AttentionOptions options) {
+  if (options.dropout > 0) return DroppedAttention(q, k, v, options);
   std::vector<ValueId> operands = {q, k, v};
   if (options.bias.valid()) operands.push_back(options.bias);
   return Op("Attention", std::move(operands),
             {{"scale", options.scale}, {"causal", int64_t{options.causal}}});
+}
+
+ValueId ModelBuilder::DroppedAttention(ValueId q, ValueId k, ValueId v,
+                                       const AttentionOptions& options) {
+  ProbabilityOptions apart{.bias = options.bias, .dropout = options.dropout};
+  if (options.scale != 1) {
+    ValueId& scale = attention_scales_[options.scale];
+    if (!scale.valid()) scale = Scalar("attention.scale", options.scale);
+    apart.scale = scale;
+  }
+  if (options.causal) {
+    CausalMask& mask = causal_masks_[dim(q, 2)];
+    if (!mask.seen.valid()) mask = Causal("attention", dim(q, 2));
+    apart.seen = mask.seen;
+    apart.unseen = mask.unseen;
+  }
+  ValueId probabilities = AttentionProbabilities(q, k, apart);
+  return Op("MatMul", {probabilities, v});
+}
+
+ValueId ModelBuilder::AttentionProbabilities(ValueId q, ValueId k,
+                                             const ProbabilityOptions& options) {
+  ValueId scores = Op("MatMul", {q, Transpose(k, {0, 1, 3, 2})});
+  if (options.scale.valid()) scores = Mul(scores, options.scale);
+  if (options.bias.valid()) scores = Add(scores, options.bias);
+  if (options.seen.valid()) scores = Op("Where", {options.seen, scores, options.unseen});
+  return Dropout(Op("Softmax", {scores}, {{"axis", int64_t{-1}}}), options.dropout);
 }
 
 ValueId ModelBuilder::Conv(ValueId x, int64_t out, std::vector<int64_t> kernel,

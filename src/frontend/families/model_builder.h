@@ -13,6 +13,7 @@
 // of more than kMaxConstantBytes of constants.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,7 +41,25 @@ struct WindowOptions {
 struct AttentionOptions {
   double scale = 1;
   bool causal = false;
-  ValueId bias = {};  // added to the scores, where valid
+  ValueId bias = {};   // added to the scores, where valid
+  double dropout = 0;  // of the probabilities; above 0, attention is separate ops
+};
+
+// Of attention as separate ops.
+struct ProbabilityOptions {
+  ValueId scale = {};   // a scalar that multiplies the scores; 1 where not valid
+  ValueId bias = {};    // added to the scores, where valid
+  ValueId seen = {};    // where it is false, the score is `unseen`; all is seen where not valid
+  ValueId unseen = {};  // a scalar
+  double dropout = 0;   // of the probabilities
+};
+
+// A gated mlp has three matrices instead of two.
+bool IsGated(const std::string& mlp);
+
+// The constants of a causal mask, as ProbabilityOptions takes them.
+struct CausalMask {
+  ValueId seen, unseen;
 };
 
 class ModelBuilder {
@@ -67,6 +86,9 @@ class ModelBuilder {
   // first, first + 1, ... as i64, as many as the shape has elements.
   ValueId Range(std::string_view name, Shape shape, int64_t first = 0);
   ValueId Scalar(std::string_view name, double value);
+  // Who sees whom [1,1,seq,seq], "name.seen": a token sees itself and what comes before it; and the score
+  // of whom it does not see, "name.unseen".
+  CausalMask Causal(std::string_view name, int64_t seq);
   // Before a large constant is made: throws where it would take the model past kMaxConstantBytes.
   void RequireConstant(int64_t count, int64_t bytes, std::string_view what) const;
 
@@ -90,6 +112,10 @@ class ModelBuilder {
   ValueId Cast(ValueId x, DType to);
   ValueId Dropout(ValueId x, double ratio);  // x itself where the ratio is 0
   ValueId Gelu(ValueId x, std::string_view approximate);
+  // The activation of an mlp by the name that the key `mlp` of the families gives it: gelu (the tanh
+  // approximation), gelu_erf (the exact one), relu, squared_relu, silu; of a gated mlp (IsGated) that of
+  // its gate: swiglu, geglu, geglu_erf.
+  ValueId Activate(const std::string& mlp, ValueId x);
 
   ValueId Linear(ValueId x, int64_t out, std::string_view name, LinearOptions options = {});
   // x times a parameter of another layer, as it lies there: [out, in].
@@ -106,6 +132,9 @@ class ModelBuilder {
   ValueId SplitHeads(ValueId x, int64_t heads);
   ValueId MergeHeads(ValueId x);
   ValueId Attention(ValueId q, ValueId k, ValueId v, AttentionOptions options);
+  // softmax(scale q k^T + bias, masked) after dropout, [b,h,s,s]: what multiplies v where attention is not
+  // one fused op. Only there can probabilities be dropped out.
+  ValueId AttentionProbabilities(ValueId q, ValueId k, const ProbabilityOptions& options);
 
   ValueId Conv(ValueId x, int64_t out, std::vector<int64_t> kernel, std::string_view name,
                WindowOptions options);
@@ -120,6 +149,7 @@ class ModelBuilder {
   Graph Finish(ValueId loss);
 
  private:
+  ValueId DroppedAttention(ValueId q, ValueId k, ValueId v, const AttentionOptions& options);
   std::string Unique(std::string_view name);
   std::vector<ValueId> Named(std::string_view op, std::vector<ValueId> operands,
                              Attributes attributes, std::string_view name);
@@ -129,6 +159,9 @@ class ModelBuilder {
   std::unordered_map<std::string, ValueId> parameters_;
   std::unordered_map<std::string, int64_t> used_;  // how often a name was asked for
   std::unordered_set<std::string> names_;
+  // What attention with dropout reads, made by the first layer for all: by value and by length.
+  std::map<double, ValueId> attention_scales_;
+  std::map<int64_t, CausalMask> causal_masks_;
   int64_t constant_bytes_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // Published models by name. Sizes are those of the papers or of the published configurations; where
-// a paper's own numbers do not fit each other, a remark says what was taken.
+// a paper's own numbers do not fit each other, a remark says what was taken. So are rope_theta and
+// norm_eps, of version 3 of LLaMA before its rotary frequencies were scaled (3.1).
 #include "frontend/families/families.h"
 
 namespace heddle {
@@ -62,40 +63,51 @@ const std::vector<NamedModel>& NamedModels() {
       {"llama-7b", "llama"},
       {"llama-13b", "llama:layers=40,hidden=5120,heads=40,ffn=13824"},
       {"llama-33b", "llama:layers=60,hidden=6656,heads=52,ffn=17920"},
-      {"llama-65b", "llama:layers=80,hidden=8192,heads=64,ffn=22016"},
-      {"llama2-7b", "llama:seq=4096"},
-      {"llama2-13b", "llama:layers=40,hidden=5120,heads=40,ffn=13824,seq=4096"},
-      {"llama2-34b", "llama:layers=48,hidden=8192,heads=64,kv_heads=8,ffn=22016,seq=4096"},
-      {"llama2-70b", "llama:layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672,seq=4096"},
-      {"llama3-8b", "llama:kv_heads=8,ffn=14336,vocab=128256,seq=8192"},
+      {"llama-65b", "llama:layers=80,hidden=8192,heads=64,ffn=22016,norm_eps=1e-5"},
+      {"llama2-7b", "llama:seq=4096,norm_eps=1e-5"},
+      {"llama2-13b", "llama:layers=40,hidden=5120,heads=40,ffn=13824,seq=4096,norm_eps=1e-5"},
+      {"llama2-34b",
+       "llama:layers=48,hidden=8192,heads=64,kv_heads=8,ffn=22016,seq=4096,norm_eps=1e-5"},
+      {"llama2-70b",
+       "llama:layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672,seq=4096,norm_eps=1e-5"},
+      {"llama3-8b",
+       "llama:kv_heads=8,ffn=14336,vocab=128256,seq=8192,rope_theta=500000,norm_eps=1e-5"},
       {"llama3-70b",
-       "llama:layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672,vocab=128256,seq=8192"},
+       "llama:layers=80,hidden=8192,heads=64,kv_heads=8,ffn=28672,vocab=128256,seq=8192,rope_theta="
+       "500000,norm_eps=1e-5"},
       {"llama3-405b",
-       "llama:layers=126,hidden=16384,heads=128,kv_heads=8,ffn=53248,vocab=128256,seq=8192"},
-      {"mistral-7b", "llama:kv_heads=8,ffn=14336,seq=4096"},
+       "llama:layers=126,hidden=16384,heads=128,kv_heads=8,ffn=53248,vocab=128256,seq=8192,rope_"
+       "theta=500000,norm_eps=1e-5"},
+      // Version 0.1, whose sliding window of 4096 tokens is the whole sequence.
+      {"mistral-7b", "llama:kv_heads=8,ffn=14336,seq=4096,norm_eps=1e-5"},
       {"qwen2-7b",
-       "llama:layers=28,hidden=3584,heads=28,kv_heads=4,ffn=18944,vocab=152064,seq=4096,qkv_bias="
-       "1"},
+       "llama:layers=28,hidden=3584,heads=28,kv_heads=4,ffn=18944,vocab=152064,seq=4096,qkv_bias=1,"
+       "rope_theta=1000000"},
       // Groups of 64 tokens with a capacity of exactly the even share: the work of a dropless
       // layer.
       {"mixtral-8x7b",
        "moe:layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=32000,seq=4096,"
-       "position=rope,norm=rmsnorm,mlp=swiglu,bias=0,causal=1,experts=8,top_k=2,group=64,"
+       "position=rope,rope_theta=1000000,norm=rmsnorm,norm_eps=1e-5,mlp=swiglu,bias=0,causal=1,"
+       "experts=8,top_k=2,group=64,"
        "capacity_factor=1,names=llama"},
       {"qwen3-30b-a3b",
        "moe:layers=48,hidden=2048,heads=32,kv_heads=4,head_dim=128,ffn=6144,expert_ffn=768,"
-       "vocab=151936,seq=4096,position=rope,norm=rmsnorm,mlp=swiglu,bias=0,qk_norm=1,causal=1,"
+       "vocab=151936,seq=4096,position=rope,rope_theta=1000000,norm=rmsnorm,mlp=swiglu,bias=0,qk_"
+       "norm=1,causal=1,"
        "experts=128,top_k=8,group=64,capacity_factor=1,names=llama"},
       {"qwen3-235b-a22b",
        "moe:layers=94,hidden=4096,heads=64,kv_heads=4,head_dim=128,ffn=12288,"
-       "expert_ffn=1536,vocab=151936,seq=4096,position=rope,norm=rmsnorm,mlp=swiglu,bias=0,"
+       "expert_ffn=1536,vocab=151936,seq=4096,position=rope,rope_theta=1000000,norm=rmsnorm,mlp="
+       "swiglu,bias=0,"
        "qk_norm=1,causal=1,experts=128,top_k=8,group=64,capacity_factor=1,names=llama"},
-      // Its experts' biases, attention sinks and sliding windows are left out.
+      // Its experts' biases, attention sinks, sliding windows and the scaling of its rotary frequencies are
+      // left out.
       {"gpt-oss-120b",
        "moe:layers=36,hidden=2880,heads=64,kv_heads=8,head_dim=64,ffn=2880,vocab=201088,"
-       "seq=4096,position=rope,norm=rmsnorm,mlp=swiglu,causal=1,experts=128,top_k=4,group=64,"
+       "seq=4096,position=rope,rope_theta=150000,norm=rmsnorm,norm_eps=1e-5,mlp=swiglu,causal=1,"
+       "experts=128,top_k=4,group=64,"
        "capacity_factor=1,names=llama"},
-      // Without the layer that predicts a second token.
+      // Without the layer that predicts a second token and without the scaling of rotary frequencies.
       {"deepseek-v3",
        "moe:layers=61,hidden=7168,heads=128,head_dim=128,ffn=18432,expert_ffn=2048,"
        "vocab=129280,seq=4096,position=rope,norm=rmsnorm,mlp=swiglu,bias=0,causal=1,"

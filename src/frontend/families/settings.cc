@@ -137,6 +137,10 @@ double Settings::Real(std::string_view name) const {
   return *value;
 }
 
+double Settings::Real(std::string_view name, double derived) const {
+  return Number<double>(Text(name)).value_or(derived);
+}
+
 std::string Settings::Choice(std::string_view name) const {
   HEDDLE_CHECK(Find(name).kind == Key::Kind::kChoice, "key '{}' is no choice", name);
   return Text(name);

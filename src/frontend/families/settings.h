@@ -59,6 +59,7 @@ class Settings {
   // `derived` where the key was not given and its default is in words.
   int64_t Int(std::string_view key, int64_t derived) const;
   double Real(std::string_view key) const;
+  double Real(std::string_view key, double derived) const;
   bool Flag(std::string_view key) const { return Int(key) != 0; }
   bool Flag(std::string_view key, bool derived) const { return Int(key, int64_t{derived}) != 0; }
   std::string Choice(std::string_view key) const;

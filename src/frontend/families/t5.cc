@@ -10,13 +10,11 @@
 namespace heddle {
 namespace {
 
-constexpr double kT5Epsilon = 1e-6;
-
 struct T5Config {
   int64_t batch, seq, decoder_seq, vocab, layers, decoder_layers, hidden, heads, head_dim, ffn,
       buckets, distance;
   bool tied, gated;
-  double dropout;
+  double dropout, attention_dropout, norm_eps;
 };
 
 T5Config ReadT5(const Settings& s) {
@@ -38,6 +36,8 @@ T5Config ReadT5(const Settings& s) {
   c.tied = s.Flag("tied");
   c.gated = s.Choice("mlp") == "gated_gelu";
   c.dropout = s.Real("dropout");
+  c.attention_dropout = s.Real("attention_dropout");
+  c.norm_eps = s.Real("norm_eps");
   RequireMultiple("buckets", c.buckets, "4", 4);
   return c;
 }
@@ -81,6 +81,7 @@ ValueId PositionBias(ModelBuilder& b, const T5Config& c, int64_t seq, bool both_
 
 ValueId Attend(ModelBuilder& b, const T5Config& c, ValueId x, ValueId memory,
                AttentionOptions options) {
+  options.dropout = c.attention_dropout;
   LinearOptions plain{.bias = false};
   int64_t width = c.heads * c.head_dim;
   ValueId q = b.SplitHeads(b.Linear(x, width, "q", plain), c.heads);
@@ -108,7 +109,7 @@ template <class Part>
 ValueId Residual(ModelBuilder& b, const T5Config& c, ValueId x, int index, std::string_view name,
                  Part part) {
   auto scope = b.In(fmt::format("layer.{}", index));
-  ValueId normed = b.RMSNorm(x, "layer_norm", kT5Epsilon);
+  ValueId normed = b.RMSNorm(x, "layer_norm", c.norm_eps);
   if (name.empty()) return b.Add(x, b.Dropout(part(normed), c.dropout));
   auto inner = b.In(name);
   return b.Add(x, b.Dropout(part(normed), c.dropout));
@@ -133,7 +134,7 @@ ValueId Stack(ModelBuilder& b, const T5Config& c, std::string_view name, ValueId
     }
     x = Residual(b, c, x, part, "", [&](ValueId y) { return FeedForward(b, c, y); });
   }
-  return b.Dropout(b.RMSNorm(x, "final_layer_norm", kT5Epsilon), c.dropout);
+  return b.Dropout(b.RMSNorm(x, "final_layer_norm", c.norm_eps), c.dropout);
 }
 
 Graph BuildT5(const Settings& settings, const std::string& name) {
@@ -175,7 +176,10 @@ Family T5Family() {
               FlagKey("tied", true, "the head is the token table"),
               IntKey("buckets", 32, "relative positions told apart", 4096),
               IntKey("distance", 128, "from here on, positions share the last bucket"),
+              RealKey("norm_eps", "1e-6", 0, 1, "added to the mean square in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+              RealKey("attention_dropout", "0", 0, 1,
+                      "of the attention probabilities; attention is not fused then"),
           },
           BuildT5};
 }

@@ -9,18 +9,28 @@
 namespace heddle {
 namespace {
 
-constexpr double kVitEpsilon = 1e-12;
-
 struct VitConfig {
   int64_t batch, image, patch, channels, classes, layers, hidden, heads, ffn;
-  double dropout;
+  double dropout, attention_dropout, norm_eps;
+  bool qkv_bias;
+  std::string mlp;
 };
 
 VitConfig ReadVit(const Settings& s) {
-  VitConfig c{s.Int("batch"),    s.Int("image"),   s.Int("patch"),
-              s.Int("channels"), s.Int("classes"), s.Int("layers"),
-              s.Int("hidden"),   s.Int("heads"),   0,
-              s.Real("dropout")};
+  VitConfig c{s.Int("batch"),
+              s.Int("image"),
+              s.Int("patch"),
+              s.Int("channels"),
+              s.Int("classes"),
+              s.Int("layers"),
+              s.Int("hidden"),
+              s.Int("heads"),
+              0,
+              s.Real("dropout"),
+              s.Real("attention_dropout"),
+              s.Real("norm_eps"),
+              s.Flag("qkv_bias"),
+              s.Choice("mlp")};
   c.ffn = s.Int("ffn", 4 * c.hidden);
   RequireMultiple("hidden", c.hidden, "heads", c.heads);
   RequireMultiple("image", c.image, "patch", c.patch);
@@ -41,15 +51,17 @@ ValueId EmbedVit(ModelBuilder& b, const VitConfig& c, ValueId pixels) {
 }
 
 ValueId VitLayer(ModelBuilder& b, const VitConfig& c, ValueId x) {
-  ValueId normed = b.LayerNorm(x, "layernorm_before", kVitEpsilon);
-  ValueId q = b.SplitHeads(b.Linear(normed, c.hidden, "attention.q_proj"), c.heads);
-  ValueId k = b.SplitHeads(b.Linear(normed, c.hidden, "attention.k_proj"), c.heads);
-  ValueId v = b.SplitHeads(b.Linear(normed, c.hidden, "attention.v_proj"), c.heads);
+  ValueId normed = b.LayerNorm(x, "layernorm_before", c.norm_eps);
+  LinearOptions qkv{.bias = c.qkv_bias};
+  ValueId q = b.SplitHeads(b.Linear(normed, c.hidden, "attention.q_proj", qkv), c.heads);
+  ValueId k = b.SplitHeads(b.Linear(normed, c.hidden, "attention.k_proj", qkv), c.heads);
+  ValueId v = b.SplitHeads(b.Linear(normed, c.hidden, "attention.v_proj", qkv), c.heads);
   double scale = 1 / std::sqrt(static_cast<double>(c.hidden / c.heads));
-  ValueId attended = b.MergeHeads(b.Attention(q, k, v, {.scale = scale}));
+  ValueId attended =
+      b.MergeHeads(b.Attention(q, k, v, {.scale = scale, .dropout = c.attention_dropout}));
   x = b.Add(b.Dropout(b.Linear(attended, c.hidden, "attention.o_proj"), c.dropout), x);
   ValueId inner =
-      b.Gelu(b.Linear(b.LayerNorm(x, "layernorm_after", kVitEpsilon), c.ffn, "mlp.fc1"), "none");
+      b.Activate(c.mlp, b.Linear(b.LayerNorm(x, "layernorm_after", c.norm_eps), c.ffn, "mlp.fc1"));
   return b.Add(b.Dropout(b.Linear(inner, c.hidden, "mlp.fc2"), c.dropout), x);
 }
 
@@ -63,7 +75,7 @@ Graph BuildVit(const Settings& settings, const std::string& name) {
     auto scope = b.In(fmt::format("vit.layers.{}", layer));
     x = VitLayer(b, c, x);
   }
-  x = b.LayerNorm(x, "vit.layernorm", kVitEpsilon);
+  x = b.LayerNorm(x, "vit.layernorm", c.norm_eps);
   ValueId first = b.Op("Gather", {x, b.Range("class_token", {})}, {{"axis", int64_t{1}}});
   return b.Finish(b.CrossEntropy(b.Linear(first, c.classes, "classifier"), labels));
 }
@@ -83,7 +95,13 @@ Family VitFamily() {
               IntKey("channels", 3, "colours"),
               IntKey("classes", 1000, "classes"),
               IntKey("batch", 32, "images"),
+              ChoiceKey("mlp", "gelu_erf", {"gelu_erf", "gelu", "relu", "silu"},
+                        "activation; gelu is its tanh approximation"),
+              FlagKey("qkv_bias", true, "the projections to q, k, v have biases"),
+              RealKey("norm_eps", "1e-12", 0, 1, "added to the variance in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
+              RealKey("attention_dropout", "0", 0, 1,
+                      "of the attention probabilities; attention is not fused then"),
           },
           BuildVit};
 }
