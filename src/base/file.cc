@@ -67,6 +67,7 @@ std::string Resolve(const std::string& path) {
       error == ENFILE) {
     ThrowRun("{}: cannot write: {}", path, std::strerror(error));
   }
+  if (error == ENXIO) ThrowInput("{}: is a pipe that nobody reads; give the name of a file", path);
   ThrowInput("{}: cannot be written: {}", path, std::strerror(error));
 }
 
@@ -228,12 +229,15 @@ AtomicFile::AtomicFile(const std::string& path) : path_(Resolve(path)) {
   if (path.back() == '/') ThrowInput("{}: is a directory; give the name of a file in it", path);
   struct stat status {};
   const bool exists = stat(path_.c_str(), &status) == 0;
+  if (!exists && errno == ELOOP) RefuseToWrite(path, errno);
   if (exists && S_ISDIR(status.st_mode)) {
     ThrowInput("{}: is a directory; give the name of a file in it", path);
   }
   int descriptor = -1;
   if (exists && !S_ISREG(status.st_mode)) {
-    descriptor = open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    // O_NONBLOCK: a pipe that nobody reads is refused instead of waited for.
+    descriptor = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor >= 0) static_cast<void>(fcntl(descriptor, F_SETFL, 0));  // blocks from here on
   } else {
     if (exists && access(path_.c_str(), W_OK) != 0) RefuseToWrite(path, errno);
     static std::atomic<int> counter = 0;

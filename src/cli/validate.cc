@@ -61,7 +61,14 @@ void RunPlans(const ValidateArgs& args) {
   }
 }
 
+// Simulating takes long: a page that cannot be written is refused first.
+void CheckPage(const std::string& path) {
+  if (!path.empty()) AtomicFile checked(path);
+}
+
 void RunValidate(const ValidateArgs& args) {
+  CheckPage(args.markdown);
+  CheckPage(args.case_studies);
   if (!args.case_studies.empty()) {
     WriteFileAtomically(args.case_studies, CaseStudiesPage());
     fmt::print("written to {}\n", args.case_studies);
