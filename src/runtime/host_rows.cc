@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,7 +38,11 @@ at::Tensor MappedTensor(at::IntArrayRef sizes, at::ScalarType type, int64_t byte
   };
   int file = NamelessFile(folder);
   if (file < 0) fail(errno);
-  int error = posix_fallocate(file, 0, bytes);
+  // What is clearly too much is not tried: the disk would be full for a moment, for everybody.
+  struct statvfs disk {};
+  bool fits = fstatvfs(file, &disk) != 0 ||
+              bytes / static_cast<int64_t>(disk.f_frsize) < static_cast<int64_t>(disk.f_bavail);
+  int error = fits ? posix_fallocate(file, 0, bytes) : ENOSPC;
   void* memory = MAP_FAILED;
   if (error == 0) {
     memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -40,25 +40,34 @@ void MpirunWords::Keep(const std::string& line) {
 
 std::string MpirunWords::Cause() const {
   std::istringstream lines(own_);
-  std::string first, words;
+  std::string first, words, details;
   bool inside = false;
   for (std::string line; std::getline(lines, line);) {
     if (IsDashes(line) && inside && !words.empty()) break;
     if (IsDashes(line)) {
       inside = true;
-    } else if (inside) {
-      size_t begin = line.find_first_not_of(' ');
-      if (begin != std::string::npos) words += (words.empty() ? "" : " ") + line.substr(begin);
-    } else if (first.empty()) {
-      first = line.substr(AfterSource(line));
+      continue;
+    }
+    if (!inside) {
+      if (first.empty()) first = line.substr(AfterSource(line));
+      continue;
+    }
+    size_t begin = line.find_first_not_of(' '), colon = line.find(": ");
+    if (begin == std::string::npos) continue;
+    if (colon != std::string::npos && line.find(' ', begin) > colon) {  // "Component:   name"
+      size_t value = line.find_first_not_of(' ', colon + 1);
+      details += (details.empty() ? "" : ", ") + line.substr(begin, colon + 2 - begin) +
+                 (value == std::string::npos ? "" : line.substr(value));
+    } else {
+      words += (words.empty() ? "" : " ") + line.substr(begin);
     }
   }
   if (words.empty()) words = first;
+  words = words.substr(0, words.find(". "));
+  if (words.ends_with('.')) words.pop_back();
+  if (!details.empty()) words += " (" + details + ")";
   if (words.size() <= kLongestCause) return words;
-  words.resize(words.rfind(' ', kLongestCause) == std::string::npos
-                   ? kLongestCause
-                   : words.rfind(' ', kLongestCause));
-  return words + " ...";
+  return words.substr(0, std::min(words.rfind(' ', kLongestCause), kLongestCause)) + " ...";
 }
 
 std::string MpirunWords::Take(std::string_view bytes) {

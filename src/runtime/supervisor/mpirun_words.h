@@ -33,7 +33,8 @@ class MpirunWords {
   // What Open MPI said itself, but for how ranks ended and that it stops the others, as it was. It is for the end of a
   // run: a warning where all went well, a cause where nothing else tells one.
   const std::string& own() const { return own_; }
-  // The beginning of it as one line: its first words between dashes, else its first line.
+  // The beginning of it as one line: the first sentence between dashes and the values it names ("Component: x"), else
+  // the first line.
   std::string Cause() const;
 
  private:
