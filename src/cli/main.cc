@@ -1,8 +1,12 @@
 #include "cli/commands.h"
+#ifdef HEDDLE_WITH_TORCH
+#include "cli/torch/private_folder.h"
+#endif
 
 int main(int argc, char** argv) {
   std::vector<heddle::AddCommand> commands = heddle::CoreCommands();
 #ifdef HEDDLE_WITH_TORCH
+  heddle::RemoveLeftFolders();
   commands.push_back(heddle::AddTrain);
   commands.push_back(heddle::AddCalibrate);
   commands.push_back(heddle::AddLearn);

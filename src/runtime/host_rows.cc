@@ -1,32 +1,57 @@
 #include "runtime/host_rows.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <filesystem>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/units.h"
 #include "runtime/accelerator.h"
 
 namespace heddle {
 
 namespace {
 
-at::Tensor MappedTensor(at::IntArrayRef sizes, at::ScalarType type, const std::string& folder) {
-  static std::atomic<int64_t> count = 0;
-  std::string path =
-      (std::filesystem::path(folder) / fmt::format("heddle-spilled-{}-{}", getpid(), count++))
-          .string();
-  int64_t elements = 1;
-  for (int64_t size : sizes) elements *= size;
-  try {
-    at::Tensor mapped = at::from_file(path, /*shared=*/true, elements, at::TensorOptions(type));
-    std::filesystem::remove(path);  // it lives as long as it is mapped
-    return mapped.view(sizes);
-  } catch (const c10::Error& error) {
-    ThrowRun("{}: cannot be mapped: {}", path, OneLine(error.what_without_backtrace()));
+// An open file in `folder` that has no name, so that nobody else finds it and it is gone with its last user.
+int NamelessFile(const std::string& folder) {
+  int file = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)) return file;
+  std::string path = folder + "/heddle-spilled-XXXXXX";  // file systems without such files
+  file = mkostemp(path.data(), O_CLOEXEC);
+  if (file >= 0) unlink(path.c_str());
+  return file;
+}
+
+// Zeros in a file. Its room on the disk is taken now: a store into a page that a full disk has no room for would be
+// the end of the process.
+at::Tensor MappedTensor(at::IntArrayRef sizes, at::ScalarType type, int64_t bytes,
+                        const std::string& folder) {
+  auto fail = [&](int error) {
+    ThrowRun("{}: no file of {} for spilled tensors: {}; free some room, or give another folder",
+             folder, FormatBytes({bytes}), std::strerror(error));
+  };
+  int file = NamelessFile(folder);
+  if (file < 0) fail(errno);
+  // What is clearly too much is not tried: the disk would be full for a moment, for everybody.
+  struct statvfs disk {};
+  bool fits = fstatvfs(file, &disk) != 0 ||
+              bytes / static_cast<int64_t>(disk.f_frsize) < static_cast<int64_t>(disk.f_bavail);
+  int error = fits ? posix_fallocate(file, 0, bytes) : ENOSPC;
+  void* memory = MAP_FAILED;
+  if (error == 0) {
+    memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED) error = errno;
   }
+  close(file);  // the mapping keeps it
+  if (error != 0) fail(error);
+  auto unmap = [bytes](void* at) { munmap(at, static_cast<size_t>(bytes)); };
+  return at::from_blob(memory, sizes, unmap, at::TensorOptions(type));
 }
 
 }  // namespace
@@ -38,7 +63,7 @@ at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device devi
     for (int64_t size : sizes) bytes *= size;
     if (host.budget->left.fetch_sub(bytes) < bytes) {
       host.budget->left.fetch_add(bytes);
-      if (bytes > 0) return MappedTensor(sizes, type, host.budget->folder);
+      if (bytes > 0) return MappedTensor(sizes, type, bytes, host.budget->folder);
     }
   }
   if (!device.is_cpu()) return PinnedZeros(sizes, type);

@@ -23,6 +23,7 @@
 #include "plan/model.h"
 #include "plan/precision.h"
 #include "runtime/accelerator.h"
+#include "runtime/supervisor/member.h"
 #include "runtime/torch_compat.h"
 
 namespace heddle {
@@ -191,7 +192,7 @@ Cluster ClusterOf(CalibrateArgs& args, const LaunchInfo& launch) {
   return cluster;
 }
 
-int Run(CalibrateArgs args, const LaunchInfo& launch) {
+int Run(CalibrateArgs args, const LaunchInfo& launch, RankSlot* slot) {
   const Cluster cluster = ClusterOf(args, launch);
   args.options.dtypes.clear();
   for (const std::string& name : args.precisions) {
@@ -203,9 +204,11 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
   RankMode mode = ModeOf(launch, args.ranks, args.transport.transport);
   if (mode != RankMode::kLaunched)
     AtomicFile checked(args.out);  // a place that cannot be written is known first
-  if (mode == RankMode::kLaunch) return LaunchRanks(args.ranks);
+  if (mode == RankMode::kLaunch) return LaunchRanks(args.ranks, args.transport.deadline_seconds);
   std::vector<Graph> graphs = LoadGraphs(args.options);
-  return RunRanksHere(mode, args.ranks, args.transport, [&](Transport& transport) {
+  args.transport.slot = slot;
+  return RunRanksHere(mode, args.ranks, launch, args.transport, [&](Transport& transport) {
+    if (slot != nullptr) slot->Enter(RankPhase::kWorking);
     std::optional<Progress> progress;
     std::vector<std::vector<LoadTimes>> loads = Calibrate(
         args.options, graphs, transport, [&](int64_t done, int64_t all, std::string_view what) {
@@ -233,7 +236,10 @@ int Run(CalibrateArgs args, const LaunchInfo& launch) {
 void RunCalibrate(const CalibrateArgs& args) {
   LaunchInfo launch = ReadLaunch();
   try {
-    int status = Run(args, launch);
+    int status = 0;
+    std::optional<Membership> member = JoinSupervisor(launch);
+    RankSlot* slot = member ? member->slot : nullptr;
+    ReportTo(slot, [&] { status = Run(args, launch, slot); });
     if (status != 0) std::exit(status);
   } catch (const InputError&) {
     if (launch.rank != 0) std::exit(2);  // every rank sees the same input; the first reports it

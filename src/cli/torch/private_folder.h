@@ -1,14 +1,18 @@
-// A folder that nobody else can enter, removed at the end. It is locked as long as it is used, so that what a killed program
-// left is known, and goes with the next.
+// A folder that nobody else can enter, removed at the end. It is locked as long as it is used, and the system unlocks it
+// when its process ends, however that happens. The next heddle of the same user removes what a killed one left.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace heddle {
 
-// Where folders for a while are made: in memory where that can be, or on the disk.
-std::string MemoryFolder();
+// Where folders for a while are made on the disk: $TMPDIR, else /tmp.
 std::string DiskFolder();
+// Where there is room for so many bytes: shared memory, else DiskFolder(). RunError where neither has it.
+std::string FolderWithRoom(int64_t bytes);
+// Removes, from shared memory and DiskFolder(), the folders that no living process of this user has.
+void RemoveLeftFolders();
 
 class PrivateFolder {
  public:

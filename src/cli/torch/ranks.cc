@@ -1,10 +1,12 @@
 #include "cli/torch/ranks.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "runtime/supervisor/rank_table.h"
 #include "runtime/train.h"
 #include "runtime/transport/mpi.h"
@@ -32,17 +34,35 @@ namespace {
   _exit(code);  // mpirun ends the other ranks
 }
 
+// MPI knows of another number of ranks than the launcher's variables.
+void RefuseSize(int size, const LaunchInfo& launch) {
+  if (launch.rank != 0) return;
+  std::string variable = SizeVariable(launch.launcher);
+  fmt::print(stderr,
+             "heddle: {}={} in the environment, but MPI has {} rank{}: start heddle with the "
+             "mpirun of {}, or unset {}\n",
+             variable, launch.size, size, size == 1 ? "" : "s", MpiVersion(), variable);
+}
+
 }  // namespace
 
 RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& transport) {
-  if (launch.launcher.empty() || (launch.size == 1 && ranks == 1)) {
+  if (launch.stray_ranks > 1 && launch.stray_ranks != ranks) {
+    LogWarn(
+        "{} in the environment is ignored: {} did not start this process, which runs {} rank{}; "
+        "give --np {} for {}",
+        launch.stray, launch.stray_launcher, ranks, ranks == 1 ? "" : "s", launch.stray_ranks,
+        launch.stray_ranks);
+  }
+  if (launch.launcher.empty() || (launch.size == 1 && ranks == 1) ||
+      (launch.size == 1 && launch.launcher == "torchrun")) {
     return ranks == 1 || transport == "threads" ? RankMode::kHere : RankMode::kLaunch;
   }
   if (launch.launcher == "torchrun") {
     ThrowInput(
-        "started by torchrun, which brings no MPI: start {} ranks with mpirun or srun, or give "
-        "--np {}",
-        ranks, ranks);
+        "started by torchrun, which brings no MPI: start heddle without it and with --np {}, or "
+        "with mpirun or srun",
+        ranks);
   }
   if (launch.size != ranks) {
     ThrowInput("the plan is for {} ranks, but {} started {}: give that many, or another plan",
@@ -63,7 +83,7 @@ void ReportTo(RankSlot* slot, const std::function<void()>& body) {
   }
 }
 
-int RunRanksHere(RankMode mode, int64_t ranks, const RankOptions& options,
+int RunRanksHere(RankMode mode, int64_t ranks, const LaunchInfo& launch, const RankOptions& options,
                  const std::function<void(Transport&)>& body) {
   TransportOptions transport{.deadline_seconds = options.deadline_seconds, .slot = options.slot};
   int status = 0;
@@ -74,6 +94,12 @@ int RunRanksHere(RankMode mode, int64_t ranks, const RankOptions& options,
     if (options.slot != nullptr) transport.deadline_seconds += 2;
     int session = RunMpi(
         [&](Transport& rank) {
+          if (rank.size() != ranks) {
+            // The launcher is not one of the MPI library: each process is alone.
+            RefuseSize(rank.size(), launch);
+            status = 2;
+            return;
+          }
           try {
             ReportTo(options.slot, [&] { body(rank); });
           } catch (const CommonRunError& error) {

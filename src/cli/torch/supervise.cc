@@ -1,11 +1,8 @@
 #include "cli/torch/supervise.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +37,7 @@ constexpr const char* kMpirunRemedy = ": install Open MPI, or use --transport th
 constexpr const char* kNoPrivateNetwork =
     "no private network is allowed here: mpirun listens on all interfaces";
 constexpr const char* kMpiFolder = "mpi";  // what Open MPI leaves behind
+constexpr double kStartSeconds = 60;       // without a sign of life, beside --timeout
 constexpr size_t kMaxStepsBytes = size_t{1} << 32;
 
 // The command line of this process.
@@ -81,6 +79,42 @@ class Interrupts {
   std::array<struct sigaction, 3> before_;
 };
 
+// What Open MPI and the supervisor put into the folder of a run: shared memory of every rank (4 MiB), tables of PMIx
+// (8 MiB), the plan (twice while it is replaced), losses of steps.
+int64_t RoomFor(int64_t ranks, bool mpirun, size_t plan_bytes) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  return kMiB + 2 * static_cast<int64_t>(plan_bytes) + (mpirun ? 12 * kMiB + ranks * 5 * kMiB : 0);
+}
+
+// This program's command line again, as ranks or as the one process that has them all.
+ChildOptions RankCommand(const std::vector<std::string>& command, int64_t ranks, bool mpirun,
+                         const PrivateFolder& folder) {
+  ChildOptions child;
+  child.command = command;
+  child.private_network = mpirun;
+  child.remedy = kMpirunRemedy;
+  child.leave_out = &IsLaunchVariable;
+  if (mpirun) {
+    MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks), command,
+                                        {.root = geteuid() == 0, .folder = folder / kMpiFolder});
+    child.command = std::move(launch.command);
+    child.environment = std::move(launch.environment);
+  }
+  child.environment.push_back(fmt::format("{}={}", kSupervisorVariable, folder.path()));
+  return child;
+}
+
+// Whether every attempt would end so.
+bool IsFinal(const RankFailure& failure) {
+  if (failure.kind == RankFailure::Kind::kLauncher) return failure.code >= 0;
+  return failure.kind == RankFailure::Kind::kReported && failure.error != RankError::kRun;
+}
+
+int StatusOf(const RankFailure& failure) {
+  bool input = failure.kind == RankFailure::Kind::kReported && failure.error == RankError::kInput;
+  return input ? 2 : 1;
+}
+
 class Supervisor {
  public:
   Supervisor(const SuperviseArgs& args, SupervisedRun run)
@@ -92,12 +126,12 @@ class Supervisor {
       if (interrupted != 0) return 128 + interrupted;
       if (!failure) return Finish();
       fmt::print(stderr, "heddle: {}\n", Describe(*failure, InstructionName()));
-      bool reported = failure->kind == RankFailure::Kind::kReported;
-      if (reported && failure->error == RankError::kInput) return 2;
-      if (reported && failure->error == RankError::kCommon) {
+      if (IsFinal(*failure)) {
         // Training may have come to its end and only something that it was to write is missing.
-        if (std::filesystem::exists(folder_ / kResultFile)) Finish();
-        return 1;
+        bool done =
+            failure->error == RankError::kCommon && std::filesystem::exists(folder_ / kResultFile);
+        if (done) Finish();
+        return StatusOf(*failure);
       }
       if (restarts_ < args_.restarts) {
         ++restarts_;
@@ -125,20 +159,7 @@ class Supervisor {
     };
   }
 
-  ChildOptions Command(bool mpirun) const {
-    ChildOptions child;
-    child.command = command_;
-    child.private_network = mpirun;
-    child.remedy = kMpirunRemedy;
-    if (mpirun) {
-      MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks()), command_,
-                                          {.root = geteuid() == 0, .folder = folder_ / kMpiFolder});
-      child.command = std::move(launch.command);
-      child.environment = std::move(launch.environment);
-    }
-    child.environment.push_back(fmt::format("{}={}", kSupervisorVariable, folder_.path()));
-    return child;
-  }
+  bool mpirun() const { return ModeOf({}, ranks(), run_.transport) == RankMode::kLaunch; }
 
   // All ranks, from their start to the end or to the first failure.
   std::optional<RankFailure> Attempt() {
@@ -146,17 +167,17 @@ class Supervisor {
     for (const char* file : {kTableFile, kResultFile}) std::filesystem::remove(folder_ / file);
     std::filesystem::remove_all(folder_ / kMpiFolder);
     std::filesystem::create_directory(folder_ / kMpiFolder);
-    bool mpirun = ModeOf({}, ranks(), run_.transport) == RankMode::kLaunch;
+    const bool mpirun = this->mpirun();
     RankTable table = RankTable::Create(folder_ / kTableFile,
                                         {.ranks = mpirun ? ranks() : 1, .attempt = attempt_});
-    Child child(Command(mpirun));
+    Child child(RankCommand(command_, ranks(), mpirun, folder_));
     if (mpirun && !child.has_private_network() && attempt_ == 0) LogWarn("{}", kNoPrivateNetwork);
     AttemptTimes times;
     WatchOptions watch;
     watch.mpirun = mpirun;
     // Ranks that are threads find out by themselves that one of them hangs.
     watch.timeout_seconds = run_.timeout_seconds + (!mpirun && ranks() > 1 ? 2 : 0);
-    watch.start_seconds = 60 + 4 * run_.prepare_seconds;
+    watch.start_seconds = kStartSeconds + 4 * run_.prepare_seconds;
     watch.interrupt = &interrupted;
     watch.on_training = [&](int64_t step) {
       times.training = SteadySeconds();
@@ -236,7 +257,7 @@ class Supervisor {
   SuperviseArgs args_;
   SupervisedRun run_;
   std::vector<std::string> command_;
-  PrivateFolder folder_{MemoryFolder()};
+  PrivateFolder folder_{FolderWithRoom(RoomFor(ranks(), mpirun(), run_.plan.text.size()))};
   int64_t attempt_ = 0, restarts_ = 0;
   bool shrunk_ = false;
   std::vector<AttemptTimes> attempts_;
@@ -279,34 +300,25 @@ int Supervise(const SuperviseArgs& args, SupervisedRun run) {
   return status;
 }
 
-int LaunchRanks(int64_t ranks) {
-  int status = 0;
+int LaunchRanks(int64_t ranks, double timeout_seconds) {
+  std::optional<RankFailure> failure;
   {
     Interrupts interrupts;
-    PrivateFolder folder(MemoryFolder());
-    MpirunLaunch launch = MpirunCommand(static_cast<int>(ranks), CommandLine(),
-                                        {.root = geteuid() == 0, .folder = folder.path()});
-    Child child({.command = std::move(launch.command),
-                 .environment = std::move(launch.environment),
-                 .private_network = true,
-                 .remedy = kMpirunRemedy});
+    PrivateFolder folder(FolderWithRoom(RoomFor(ranks, /*mpirun=*/true, /*plan_bytes=*/0)));
+    std::filesystem::create_directory(folder / kMpiFolder);
+    RankTable table = RankTable::Create(folder / kTableFile, {.ranks = ranks});
+    Child child(RankCommand(CommandLine(), ranks, /*mpirun=*/true, folder));
     if (!child.has_private_network()) LogWarn("{}", kNoPrivateNetwork);
-    auto pass_on = [&] {
-      char words[4096];
-      for (ssize_t count; (count = read(child.errors(), words, sizeof(words))) > 0;)
-        std::fwrite(words, 1, static_cast<size_t>(count), stderr);
-    };
-    while (!child.HasEnded() && interrupted == 0) {
-      pollfd errors{child.errors(), POLLIN, 0};
-      poll(&errors, 1, /*milliseconds=*/20);
-      pass_on();
-    }
-    pass_on();
-    status = child.status();
+    failure = Watch(child, table,
+                    {.mpirun = true,
+                     .timeout_seconds = timeout_seconds,
+                     .start_seconds = kStartSeconds,
+                     .interrupt = &interrupted});
   }
   if (interrupted != 0) raise(interrupted);  // as it would have ended us
-  if (WIFSIGNALED(status)) ThrowRun("mpirun was ended by signal {}", WTERMSIG(status));
-  return WEXITSTATUS(status);
+  if (!failure) return 0;
+  fmt::print(stderr, "heddle: {}\n", Describe(*failure, [](int, int64_t) { return "?"; }));
+  return StatusOf(*failure);
 }
 
 }  // namespace heddle

@@ -48,7 +48,7 @@ struct SupervisedRun {
 // standard error for every failure. Throws Infeasible where too few devices are left.
 int Supervise(const SuperviseArgs& args, SupervisedRun run);
 
-// The same without a watch, for work that is short: a rank that fails ends it. Returns mpirun's exit status.
-int LaunchRanks(int64_t ranks);
+// The same for work that has no steps and is not begun again: a rank that fails ends it.
+int LaunchRanks(int64_t ranks, double timeout_seconds);
 
 }  // namespace heddle

@@ -126,7 +126,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   if (Spills(prepared.program)) TakeMemoryInPieces();
   RankOptions rank_options = args.ranks;
   if (member != nullptr) rank_options.slot = member->slot;
-  return RunRanksHere(mode, ranks, rank_options, [&](Transport& host) {
+  return RunRanksHere(mode, ranks, launch, rank_options, [&](Transport& host) {
     bool first = host.rank() == 0;
     TrainOptions options = prepared.options;
     // Ranks that are threads share this process's first device and those after it.

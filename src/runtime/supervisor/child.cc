@@ -103,11 +103,12 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-std::vector<std::string> Environment(const std::vector<std::string>& more) {
+std::vector<std::string> Environment(const ChildOptions& options) {
+  const std::vector<std::string>& more = options.environment;
   std::vector<std::string> all = more;
   for (char** at = environ; *at != nullptr; ++at) {
     std::string_view old = *at, name = old.substr(0, old.find('='));
-    bool replaced = false;
+    bool replaced = options.leave_out && options.leave_out(name);
     for (const std::string& word : more)
       replaced = replaced || std::string_view(word).substr(0, word.find('=')) == name;
     if (!replaced) all.emplace_back(old);
@@ -131,7 +132,7 @@ Child::Child(const ChildOptions& options) {
   HEDDLE_CHECK(!command.empty());
   std::string program = FindProgram(command[0]);
   if (program.empty()) ThrowInput("{} is not installed{}", command[0], options.remedy);
-  std::vector<std::string> environment = Environment(options.environment);
+  std::vector<std::string> environment = Environment(options);
   std::vector<char*> argv = Pointers(command), envp = Pointers(environment);
   IdentityMap user(getuid()), group(getgid());
   private_network_ = options.private_network && CanHavePrivateNetwork(user, group);

@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace heddle {
@@ -11,6 +13,8 @@ namespace heddle {
 struct ChildOptions {
   std::vector<std::string> command;           // looked for in PATH
   std::vector<std::string> environment = {};  // NAME=VALUE, beside what this process has
+  std::function<bool(std::string_view name)> leave_out =
+      {};  // variables of this process it does not get
   // A network of its own, with nothing but the loopback interface: mpirun listens on every interface it sees.
   bool private_network = false;
   std::string remedy = {};  // said where there is no such program

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 namespace heddle {
@@ -9,13 +10,65 @@ namespace {
 
 constexpr size_t kDashes = 74;
 constexpr size_t kLongestBlock = 60;          // lines
+constexpr size_t kMostKept = 64 * 1024;       // bytes of what Open MPI says itself
+constexpr size_t kLongestCause = 400;         // bytes
 constexpr size_t kLongestLine = 1024 * 1024;  // bytes that wait for their end
 
 bool IsDashes(const std::string& line) {
   return line.size() == kDashes && line.find_first_not_of('-') == std::string::npos;
 }
 
+// "[host:1234] words": 12, where the words begin; 0: not such a line.
+size_t AfterSource(const std::string& line) {
+  size_t colon = line.find(':'), end = line.find("] ");
+  if (!line.starts_with('[') || colon == std::string::npos || end == std::string::npos ||
+      colon + 1 >= end)
+    return 0;
+  size_t stop = line.find_first_not_of("0123456789", colon + 1);
+  return stop == end && line.find(' ') > end ? end + 2 : 0;
+}
+
+bool IsOfOpenMpi(const std::string& line) {
+  return line.starts_with("*** ") || AfterSource(line) > 0;
+}
+
 }  // namespace
+
+void MpirunWords::Keep(const std::string& line) {
+  if (own_.size() < kMostKept) own_ += line + "\n";
+}
+
+std::string MpirunWords::Cause() const {
+  std::istringstream lines(own_);
+  std::string first, words, details;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (IsDashes(line) && inside && !words.empty()) break;
+    if (IsDashes(line)) {
+      inside = true;
+      continue;
+    }
+    if (!inside) {
+      if (first.empty()) first = line.substr(AfterSource(line));
+      continue;
+    }
+    size_t begin = line.find_first_not_of(' '), colon = line.find(": ");
+    if (begin == std::string::npos) continue;
+    if (colon != std::string::npos && line.find(' ', begin) > colon) {  // "Component:   name"
+      size_t value = line.find_first_not_of(' ', colon + 1);
+      details += (details.empty() ? "" : ", ") + line.substr(begin, colon + 2 - begin) +
+                 (value == std::string::npos ? "" : line.substr(value));
+    } else {
+      words += (words.empty() ? "" : " ") + line.substr(begin);
+    }
+  }
+  if (words.empty()) words = first;
+  words = words.substr(0, words.find(". "));
+  if (words.ends_with('.')) words.pop_back();
+  if (!details.empty()) words += " (" + details + ")";
+  if (words.size() <= kLongestCause) return words;
+  return words.substr(0, std::min(words.rfind(' ', kLongestCause), kLongestCause)) + " ...";
+}
 
 std::string MpirunWords::Take(std::string_view bytes) {
   partial_ += bytes;
@@ -32,23 +85,24 @@ std::string MpirunWords::Take(std::string_view bytes) {
 }
 
 std::string MpirunWords::TakeRest() {
-  std::string shown;
-  for (const std::string& line : std::exchange(block_, {})) shown += line + "\n";
-  shown += partial_;
-  partial_.clear();
-  return shown;
+  for (const std::string& line : std::exchange(block_, {})) Keep(line);
+  return std::exchange(partial_, {});
 }
 
 std::string MpirunWords::Line(const std::string& line) {
-  if (block_.empty() && !IsDashes(line)) return line + "\n";
+  if (line.starts_with("heddle: ")) return line + "\n";  // a rank's, even between mpirun's words
+  if (block_.empty() && !IsDashes(line)) {
+    if (!IsOfOpenMpi(line)) return line + "\n";
+    Keep(line);
+    return "";
+  }
   block_.push_back(line);
   if (block_.size() == 1 || (!IsDashes(line) && block_.size() < kLongestBlock)) return "";
-  std::string shown;
   if (!IsAboutAnEnd()) {
-    for (const std::string& word : block_) shown += word + "\n";
+    for (const std::string& word : block_) Keep(word);
   }
   block_.clear();
-  return shown;
+  return "";
 }
 
 bool MpirunWords::IsAboutAnEnd() {

@@ -19,6 +19,7 @@ namespace heddle {
 enum class RankPhase : int32_t {
   kAbsent,    // not heard of yet
   kStarting,  // until its first instruction
+  kWorking,   // on something that has no steps
   kTraining,
   kSaving,  // a checkpoint
   kEnding,  // after the last step

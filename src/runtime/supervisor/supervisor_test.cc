@@ -46,12 +46,16 @@ TEST(MpirunWords, KnowsWhoExited) {
   EXPECT_EQ(words.end(), (RankEnd{.rank = 1, .exit_code = 7}));
 }
 
-TEST(MpirunWords, PassesOnWhatElseItSays) {
+TEST(MpirunWords, KeepsItsOwnWordsAndPassesOnThoseOfRanks) {
   MpirunWords words;
-  std::string refused = MpirunBlock("There are not enough slots available in the system");
-  EXPECT_EQ(words.Take(refused + "half a l"), refused);
-  EXPECT_EQ(words.Take("ine\n" + kDashes + "\nnever closed\n"), "half a line\n");
-  EXPECT_EQ(words.TakeRest(), kDashes + "\nnever closed\n");
+  std::string refused = MpirunBlock("There are not enough slots available in the system. Sorry.");
+  EXPECT_EQ(words.Take(refused + "half a l"), "");
+  EXPECT_EQ(words.Take("ine\n[vm:12] *** An error\n[1] of a rank\n" + kDashes +
+                       "\nheddle: warning\nnever closed\n"),
+            "half a line\n[1] of a rank\nheddle: warning\n");
+  EXPECT_EQ(words.TakeRest(), "");
+  EXPECT_EQ(words.own(), refused + "[vm:12] *** An error\n" + kDashes + "\nnever closed\n");
+  EXPECT_EQ(words.Cause(), "There are not enough slots available in the system");
   EXPECT_EQ(words.end(), std::nullopt);
 }
 
@@ -104,8 +108,11 @@ TEST_F(SupervisorTest, ATableIsSharedAndRefusesOthers) {
 
 TEST_F(SupervisorTest, SaysHowAProcessEnded) {
   RankTable table = RankTable::Create(Path(), {.ranks = 1});
-  EXPECT_EQ(WatchShell("exit 0", table), std::nullopt);
-  std::optional<RankFailure> failure = WatchShell("kill -9 $$", table);
+  // That it ended well is not enough.
+  std::optional<RankFailure> failure = WatchShell("exit 0", table);
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(Words(*failure), "rank 0 ended with exit code 0 while starting");
+  failure = WatchShell("kill -9 $$", table);
   ASSERT_TRUE(failure);
   EXPECT_EQ(Words(*failure), "rank 0 was killed by signal 9 (Killed) while starting");
   table.slot(0).At(12, 4);
@@ -120,6 +127,73 @@ TEST_F(SupervisorTest, SaysHowAProcessEnded) {
             "rank 0 failed in step 12, at instruction 4 of 9 (rank 0): the disk is full");
   table.slot(0).Fail(RankError::kInput, "data.txt: too short");
   EXPECT_EQ(Words(*WatchShell("exit 2", table)), "data.txt: too short");
+}
+
+// Shells in place of mpirun: what it says becomes part of one line, where it is the only information.
+TEST_F(SupervisorTest, SaysWhyMpirunDidNotRunTheRanks) {
+  const std::string refusal = MpirunBlock(
+      "A requested component was not found.  This means that\nit is not installed.\n\n"
+      "Framework: plm\nComponent:   none");
+  const std::string ended = MpirunBlock(
+      "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+      "the job to be terminated. The first process to do so was:\n\n"
+      "  Process name: [[25101,1],1]\n  Exit code:    7");
+  struct Case {
+    std::string said, then, words;
+  };
+  const std::vector<Case> cases = {
+      {"", "exit 0",
+       "mpirun ended without running the ranks; see which mpirun is the first in PATH, or use "
+       "--transport threads"},
+      {"", "exit 3", "mpirun ended with exit code 3"},
+      {"", "kill -9 $$", "mpirun was killed by signal 9 (Killed)"},
+      {refusal, "exit 1",
+       "mpirun ended with exit code 1: A requested component was not found (Framework: plm, "
+       "Component: none)"},
+      {"[vm:12] PMIX ERROR: OUT-OF-RESOURCE in file a.c\n*** on a NULL communicator\n" + ended,
+       "exit 7",
+       "rank 1 ended with exit code 7 while starting: PMIX ERROR: OUT-OF-RESOURCE in "
+       "file a.c"},
+  };
+  for (const Case& c : cases) {
+    std::string path = folder_ + "/said";
+    std::ofstream(path) << c.said;
+    std::filesystem::remove(Path());
+    RankTable table = RankTable::Create(Path(), {.ranks = 2});
+    testing::internal::CaptureStderr();
+    Child child({.command = {"sh", "-c", "cat " + path + " >&2; " + c.then}});
+    std::optional<RankFailure> failure =
+        Watch(child, table, {.mpirun = true, .timeout_seconds = 30, .start_seconds = 30});
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << c.words;
+    ASSERT_TRUE(failure) << c.words;
+    EXPECT_EQ(Words(*failure), c.words);
+  }
+}
+
+TEST_F(SupervisorTest, OneRankThatLeavesQuietlyIsNamed) {
+  RankTable table = RankTable::Create(Path(), {.ranks = 2});
+  table.slot(0).Enter(RankPhase::kDone);
+  table.slot(1).At(3, 1);
+  auto watch = [&] {
+    Child child({.command = {"true"}});
+    return Watch(child, table, {.mpirun = true, .timeout_seconds = 30, .start_seconds = 30});
+  };
+  std::optional<RankFailure> failure = watch();
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(Words(*failure),
+            "rank 1 ended with exit code 0 in step 3, at instruction 1 of 9 (rank 1)");
+  table.slot(1).Enter(RankPhase::kDone);
+  EXPECT_EQ(watch(), std::nullopt);
+}
+
+TEST_F(SupervisorTest, VariablesAreLeftOut) {
+  setenv("HEDDLE_TEST_GONE", "1", 1);
+  setenv("HEDDLE_TEST_KEPT", "1", 1);
+  RankTable table = RankTable::Create(Path(), {.ranks = 1});
+  Child child({.command = {"sh", "-c", "test -z \"$HEDDLE_TEST_GONE\" -a -n \"$HEDDLE_TEST_KEPT\""},
+               .leave_out = [](std::string_view name) { return name == "HEDDLE_TEST_GONE"; }});
+  while (!child.HasEnded()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(child.status(), 0);
 }
 
 TEST_F(SupervisorTest, NoticesAStoppedProcessAndLeavesNothingBehind) {
@@ -157,6 +231,7 @@ TEST_F(SupervisorTest, APrivateNetworkHasNothingButLoopback) {
   std::string out = folder_ + "/interfaces";
   Child child({.command = {"sh", "-c", "tail -n +3 /proc/net/dev | cut -d: -f1 > " + out},
                .private_network = true});
+  table.slot(0).Enter(RankPhase::kDone);
   EXPECT_EQ(Watch(child, table, {.timeout_seconds = 30, .start_seconds = 30}), std::nullopt);
   if (!child.has_private_network()) GTEST_SKIP() << "this system allows none";
   std::string name;

@@ -40,6 +40,7 @@ class Watcher {
       if (child_.HasEnded() || AllDone()) break;
       if (std::optional<RankFailure> failure = Reported(kEndSeconds)) return End(failure);
       if (std::optional<RankFailure> failure = Hung()) return End(failure);
+      if (std::optional<RankFailure> failure = LeftBehind()) return End(failure);
     }
     if (!child_.HasEnded()) return End(std::nullopt);
     ForwardErrors(0);
@@ -56,6 +57,11 @@ class Watcher {
     child_.Kill();
     ForwardErrors(0);
     Show(words_.TakeRest());
+    if (failure) {
+      failure->cause = words_.Cause();
+    } else if (options_.interrupt == nullptr || *options_.interrupt == 0) {
+      Show(words_.own());
+    }
     return failure;
   }
 
@@ -175,32 +181,49 @@ class Watcher {
     return failure;
   }
 
-  // The child has ended: how.
+  // mpirun said that a rank has ended, and does not end itself.
+  std::optional<RankFailure> LeftBehind() {
+    if (!EndOfRank()) return std::nullopt;
+    SteadyClock::time_point now = SteadyClock::now();
+    if (!rank_ended_) rank_ended_ = now;
+    if (std::chrono::duration<double>(now - *rank_ended_).count() < kEndSeconds)
+      return std::nullopt;
+    return FailureOf(*EndOfRank());
+  }
+
+  std::optional<RankEnd> EndOfRank() const {
+    bool known = words_.end() && words_.end()->rank >= 0 && words_.end()->rank < table_.ranks();
+    return options_.mpirun && known ? words_.end() : std::nullopt;
+  }
+
+  RankFailure FailureOf(const RankEnd& end) const {
+    RankFailure failure =
+        FailureOf(end.signal != 0 ? RankFailure::Kind::kKilled : RankFailure::Kind::kExited,
+                  static_cast<size_t>(end.rank));
+    failure.code = end.signal != 0 ? end.signal : end.exit_code;
+    return failure;
+  }
+
+  // The child has ended: how. That it ended well says nothing where its ranks have not come to their end.
   std::optional<RankFailure> Ended() const {
     if (std::optional<RankFailure> failure = Reported(0)) return failure;
+    std::optional<int> unfinished;
+    bool absent = true;
+    for (int rank = table_.ranks() - 1; rank >= 0; --rank) {
+      RankPhase phase = table_.slot(rank).phase.load();
+      if (phase != RankPhase::kDone) unfinished = rank;
+      absent = absent && phase == RankPhase::kAbsent;
+    }
+    if (!unfinished) return std::nullopt;  // what became of the processes then changes nothing
     int status = child_.status();
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
-    bool done = true;
-    for (size_t rank = 0; rank < seen_.size(); ++rank)
-      done = done && slot(rank).phase.load() == RankPhase::kDone;
-    if (done) return std::nullopt;  // what became of the processes then changes nothing
-    std::optional<RankEnd> end;
-    if (!options_.mpirun) {
-      end = RankEnd{.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                    .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0};
-    } else if (words_.end() && words_.end()->rank >= 0 && words_.end()->rank < table_.ranks()) {
-      end = words_.end();
-    }
-    if (!end) {
-      RankFailure launcher;
-      launcher.code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-      return launcher;
-    }
-    RankFailure failure =
-        FailureOf(end->signal != 0 ? RankFailure::Kind::kKilled : RankFailure::Kind::kExited,
-                  static_cast<size_t>(end->rank));
-    failure.code = end->signal != 0 ? end->signal : end->exit_code;
-    return failure;
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (!options_.mpirun) return FailureOf(RankEnd{.signal = signal, .exit_code = code});
+    if (std::optional<RankEnd> end = EndOfRank()) return FailureOf(*end);
+    if (!absent && signal == 0 && code == 0) return FailureOf(RankEnd{.rank = *unfinished});
+    RankFailure launcher;
+    launcher.code = signal != 0 ? -signal : code;
+    return launcher;
   }
 
   Child& child_;
@@ -209,6 +232,7 @@ class Watcher {
   std::vector<Seen> seen_;
   SteadyClock::time_point looked_ = SteadyClock::now();
   MpirunWords words_;
+  std::optional<SteadyClock::time_point> rank_ended_;  // when mpirun said so
   bool errors_open_ = true;
   bool training_ = false;
 };
@@ -239,28 +263,39 @@ std::optional<RankFailure> Watch(Child& child, const RankTable& table,
 }
 
 std::string Describe(const RankFailure& failure, const InstructionNamer& instruction) {
+  std::string cause = failure.cause.empty() ? "" : ": " + failure.cause;
   if (failure.kind == RankFailure::Kind::kLauncher) {
-    return failure.code < 0 ? fmt::format("mpirun was killed by signal {} ({})", -failure.code,
-                                          strsignal(-failure.code))
-                            : fmt::format("mpirun ended with exit code {}", failure.code);
+    if (failure.code < 0) {
+      return fmt::format("mpirun was killed by signal {} ({})", -failure.code,
+                         strsignal(-failure.code));
+    }
+    if (failure.code > 0)
+      return fmt::format("mpirun ended with exit code {}{}", failure.code, cause);
+    return "mpirun ended without running the ranks; see which mpirun is the first in PATH, or use "
+           "--transport threads";
   }
   if (failure.kind == RankFailure::Kind::kReported && failure.error != RankError::kRun)
     return failure.text;
+  // Once it has started a rank says itself why it fails.
+  if (failure.phase > RankPhase::kStarting) cause.clear();
   std::string where = "while starting";
   if (failure.phase == RankPhase::kSaving) {
     where = fmt::format("while saving, after step {}", failure.step);
   } else if (failure.phase == RankPhase::kEnding || failure.phase == RankPhase::kDone) {
     where = "while ending";
+  } else if (failure.phase == RankPhase::kWorking) {
+    where = "at work";
   } else if (failure.phase == RankPhase::kTraining) {
     where = fmt::format("in step {}, at instruction {}", failure.step,
                         instruction(failure.rank, failure.instruction));
   }
   switch (failure.kind) {
     case RankFailure::Kind::kKilled:
-      return fmt::format("rank {} was killed by signal {} ({}) {}", failure.rank, failure.code,
-                         strsignal(failure.code), where);
+      return fmt::format("rank {} was killed by signal {} ({}) {}{}", failure.rank, failure.code,
+                         strsignal(failure.code), where, cause);
     case RankFailure::Kind::kExited:
-      return fmt::format("rank {} ended with exit code {} {}", failure.rank, failure.code, where);
+      return fmt::format("rank {} ended with exit code {} {}{}", failure.rank, failure.code, where,
+                         cause);
     case RankFailure::Kind::kHung:
       return fmt::format("rank {} has not moved for {:.1f} s {}: {}", failure.rank,
                          failure.silent_seconds, where, StateWords(failure.state));

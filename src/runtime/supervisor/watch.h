@@ -16,7 +16,7 @@ struct RankFailure {
     kExited,    // with exit code `code`
     kHung,      // no sign of life for `silent_seconds`
     kReported,  // it says itself why
-    kLauncher,  // no rank: mpirun ended
+    kLauncher,  // no rank: mpirun ended with `code`, or by signal -`code`
   };
   Kind kind = Kind::kLauncher;
   int rank = -1;
@@ -28,6 +28,7 @@ struct RankFailure {
   int64_t instruction = 0;
   RankError error = RankError::kRun;
   std::string text;
+  std::string cause;  // what Open MPI said itself, as one line
 };
 
 struct WatchOptions {
@@ -39,7 +40,7 @@ struct WatchOptions {
 };
 
 // Until the child ends, a rank hangs or the watch is interrupted. Whatever is left of the child is killed then. What
-// the ranks write on standard error is passed on. Nothing: all went well.
+// the ranks write on standard error is passed on. Nothing: every rank did what it had to do.
 std::optional<RankFailure> Watch(Child& child, const RankTable& table, const WatchOptions& options);
 
 // "rank 1 was killed by signal 9 (Killed) in step 12, at instruction 45 of 310 (F seg0 mb1)". `instruction` names one
