@@ -1,6 +1,8 @@
 #include "cli/commands.h"
+#include "cli/standard_files.h"
 
 int main(int argc, char** argv) {
+  heddle::OpenStandardFiles();  // before anything opens a file
   std::vector<heddle::AddCommand> commands = heddle::CoreCommands();
 #ifdef HEDDLE_WITH_TORCH
   commands.push_back(heddle::AddTrain);
