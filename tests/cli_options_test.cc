@@ -35,7 +35,7 @@ TEST(CliOptions, RangesAreSaidInPlainDigits) {
 TEST(CliOptions, LeadingZerosAreDecimal) {
   CLI::App app;
   int64_t value = 0;
-  app.add_option("--n", value)->transform(Whole(0, 100));
+  app.add_option("--n", value)->transform(IntegerIn(0, 100));
   app.parse(std::vector<std::string>{"010", "--n"});
   EXPECT_EQ(value, 10);
 }

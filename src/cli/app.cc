@@ -122,7 +122,7 @@ void ModelArgs::Add(CLI::App& command) {
                   "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
       ->type_name("NAME=N");
   command.add_option("--batch", batch, "samples per step, if not the model's own")
-      ->transform(Whole(1, int64_t{1} << 40));
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--frozen", frozen, "do not train parameters whose name matches (* and ?)")
       ->type_name("PATTERN");
   command.add_flag("--no-fuse", no_fuse,

@@ -138,7 +138,7 @@ void AddCheckpoint(CLI::App& app) {
       ->required();
   command
       ->add_option("--step", args->step, "this one (default: all; to export, the last sound one)")
-      ->transform(Whole(0));
+      ->transform(IntegerIn(0));
   command->add_option("--export", args->output,
                       "write the weights as safetensors, under the model's own names");
   command->add_flag("--json", args->json, "one JSON object");

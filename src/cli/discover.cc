@@ -46,7 +46,7 @@ void AddDiscover(CLI::App& app) {
   command
       ->add_option("--ranks", args->ranks,
                    "ranks that share it (default: one for every core, or for every GPU)")
-      ->transform(Whole(1, 4096));
+      ->transform(IntegerIn(1, 4096));
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(
       "Example:\n"

@@ -58,7 +58,7 @@ void AddFleet(CLI::App& app) {
   command
       ->add_option("--reserve", args->reserve,
                    "part of a device's memory that is left to contexts and libraries")
-      ->transform(Real(0, 0.9))
+      ->transform(RealIn(0, 0.9))
       ->capture_default_str();
   // Not a flag of an optional: that would be given as false where it is not.
   command->add_flag_callback(
@@ -70,7 +70,7 @@ void AddFleet(CLI::App& app) {
   command
       ->add_option("--switch", args->switch_seconds,
                    "seconds that a job loses when its devices change")
-      ->transform(Real(0, 1e6))
+      ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "fetch a shard when the one before has ended");
@@ -83,11 +83,11 @@ void AddFleet(CLI::App& app) {
   command->add_option("--checkpoint", args->checkpoint,
                       "folder with a checkpoint of every job: the same command goes on from it");
   command->add_option("--every", args->every, "steps from one checkpoint to the next")
-      ->transform(Whole(1, int64_t{1} << 40));
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command->add_option("--spill", args->spill,
                       "folder for files that are mapped, where host memory is too small");
   command->add_option("--threads", args->threads, "of the kernels of a device")
-      ->transform(Whole(1, 4096));
+      ->transform(IntegerIn(1, 4096));
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(
       "Models are cut into shards that fit a device beside the next one's; any device takes the "

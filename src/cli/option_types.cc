@@ -33,7 +33,7 @@ struct RealRange {
   }
 };
 
-CLI::Validator RealIn(RealRange range) {
+CLI::Validator RealOf(RealRange range) {
   std::string words =
       fmt::format("a number {} {} {} {}", range.with_least ? "from" : "above", range.least,
                   range.with_most ? "to" : "to below", range.most);
@@ -57,7 +57,7 @@ CLI::Validator Checked(std::string (*wrong)(const std::string&)) {
 
 }  // namespace
 
-CLI::Validator Whole(int64_t least, int64_t most) {
+CLI::Validator IntegerIn(int64_t least, int64_t most) {
   auto check = [least, most](std::string& text) -> std::string {
     std::optional<int64_t> value = NumberIn<int64_t>(text);
     if (!value || *value < least || *value > most) {
@@ -70,9 +70,9 @@ CLI::Validator Whole(int64_t least, int64_t most) {
       check, most > kManyWhole ? fmt::format("{}..", least) : fmt::format("{}..{}", least, most));
 }
 
-CLI::Validator Real(double least, double most) { return RealIn({least, most}); }
-CLI::Validator RealAbove(double least, double most) { return RealIn({least, most, false, true}); }
-CLI::Validator RealBelow(double least, double most) { return RealIn({least, most, true, false}); }
+CLI::Validator RealIn(double least, double most) { return RealOf({least, most}); }
+CLI::Validator RealAbove(double least, double most) { return RealOf({least, most, false, true}); }
+CLI::Validator RealBelow(double least, double most) { return RealOf({least, most, true, false}); }
 
 CLI::Validator AmountOfBytes() { return Checked(WrongBytes); }
 CLI::Validator LengthOfTime() { return Checked(WrongSeconds); }

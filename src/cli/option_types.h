@@ -1,8 +1,8 @@
 // What the values of options may be, for every command alike. CLI11's own checks are not used for numbers: its ranges
 // let NaN pass, and its conversions clamp what does not fit, read 010 as 8 and take 0x10.
 //
-//   command.add_option("--ranks", ranks, "...")->transform(Whole(1, 4096));
-//   command.add_option("--budget", budget, "...")->transform(Real(0, 1e6));
+//   command.add_option("--ranks", ranks, "...")->transform(IntegerIn(1, 4096));
+//   command.add_option("--budget", budget, "...")->transform(RealIn(0, 1e6));
 //   command.add_option("--memory-limit", limit, "...")->check(AmountOfBytes());   // a string; ParseBytes reads it
 //
 // tests/cli_options_test.cc goes through all options of all commands and fails where a number is taken unchecked.
@@ -17,10 +17,10 @@ namespace heddle {
 inline constexpr int64_t kMostWhole = std::numeric_limits<int64_t>::max();
 
 // A whole number in decimal digits, least <= value <= most.
-CLI::Validator Whole(int64_t least, int64_t most = kMostWhole);
+CLI::Validator IntegerIn(int64_t least, int64_t most = kMostWhole);
 
 // A finite number, least <= value <= most.
-CLI::Validator Real(double least, double most);
+CLI::Validator RealIn(double least, double most);
 // The same, with least < value, or with value < most.
 CLI::Validator RealAbove(double least, double most);
 CLI::Validator RealBelow(double least, double most);

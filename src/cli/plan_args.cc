@@ -62,7 +62,7 @@ int64_t DataRanks(const Degrees& degrees, int64_t batch, int64_t devices) {
 
 void DegreeArgs::Add(CLI::App& command) {
   auto degree = [&](const char* name, int64_t& value, const char* about) {
-    return command.add_option(name, value, about)->transform(Whole(1, kMostDegree));
+    return command.add_option(name, value, about)->transform(IntegerIn(1, kMostDegree));
   };
   dp_ = degree("--dp", degrees.dp, "data parallel degree (default: what the cluster has left)");
   given_ = {dp_, degree("--tp", degrees.tp, "tensor parallel degree"),
@@ -77,13 +77,13 @@ void DegreeArgs::Add(CLI::App& command) {
   command.add_option("--schedule", degrees.schedule, "order of the pipeline:" + schedules)
       ->capture_default_str();
   command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline")
-      ->transform(Whole(1, kMostDegree));
+      ->transform(IntegerIn(1, kMostDegree));
   command.add_option("--microbatches", degrees.microbatches,
                      "parts of the batch, one after the other")
-      ->transform(Whole(1, int64_t{1} << 40));
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--zero", degrees.zero,
                      "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights")
-      ->transform(Whole(0, 3));
+      ->transform(IntegerIn(0, 3));
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();
   command
@@ -91,7 +91,7 @@ void DegreeArgs::Add(CLI::App& command) {
           "--shares", shares,
           "samples of each data rank in proportion, such as 3,1 for --dp 2 (default: equal)")
       ->delimiter(',')
-      ->transform(Whole(1, int64_t{1} << 30));
+      ->transform(IntegerIn(1, int64_t{1} << 30));
   command
       .add_option("--offload", offload, "what lives on the host between its uses: none, optimizer, or all of it, in shards")
       ->capture_default_str();

@@ -271,7 +271,7 @@ void SearchArgs::Add(CLI::App& command) {
                      "what guides the search where devices or links differ: network (default), "
                      "uniform, or a file of 'heddle learn'");
   command.add_option("--budget", budget, "seconds the search may take")
-      ->transform(Real(0, 1e6))
+      ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
   AddLimits(command);

@@ -125,7 +125,7 @@ void AddSimulate(CLI::App& app) {
   command
       ->add_option("--trace-devices", args->trace_devices,
                    "how many devices of each kind the trace shows")
-      ->transform(Whole(1, 1 << 20))
+      ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(

@@ -83,7 +83,7 @@ void AddSpace(CLI::App& app) {
   args->search.AddLimits(*command);
   args->degrees.Add(*command);
   command->add_option("--limit", args->limit, "the most configurations to simulate")
-      ->transform(Whole(1))
+      ->transform(IntegerIn(1))
       ->capture_default_str();
   command->add_option("--format", args->format, "of the table: csv, json")->capture_default_str();
   command->add_option("-o,--output", args->output, "a file for the table");

@@ -276,12 +276,12 @@ void AddCalibrate(CLI::App& app) {
   command
       ->add_option("--ranks", args->ranks,
                    "how many ranks train here at once (default: 2, or 1 where there is one core)")
-      ->transform(Whole(1, 4096));
+      ->transform(IntegerIn(1, 4096));
   command->add_option("--threads", args->options.threads, "threads per rank, as for 'train'")
-      ->transform(Whole(1, 4096))
+      ->transform(IntegerIn(1, 4096))
       ->capture_default_str();
   command->add_option("--seconds", args->options.seconds, "how long it may take")
-      ->transform(Real(1, 3600))
+      ->transform(RealIn(1, 3600))
       ->capture_default_str();
   command->add_option("--device", args->device, "what computes")
       ->check(CLI::IsMember({"cpu", "cuda"}))

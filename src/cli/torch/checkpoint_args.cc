@@ -14,9 +14,9 @@ void CheckpointArgs::Add(CLI::App& command) {
   command
       .add_option("--checkpoint-every", options.every,
                   "steps from one checkpoint to the next (default: as --mtbf advises)")
-      ->transform(Whole(1, int64_t{1} << 40));
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--keep", options.keep, "checkpoints to keep, the last ones")
-      ->transform(Whole(1, 1 << 20))
+      ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
   command.add_option(
       "--mtbf", mtbf,

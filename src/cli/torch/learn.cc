@@ -187,17 +187,17 @@ void AddLearn(CLI::App& app) {
   auto args = std::make_shared<LearnArgs>();
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
   command->add_option("--seed", args->seed, "of weights, models, clusters and games")
-      ->transform(Whole(0))
+      ->transform(IntegerIn(0))
       ->capture_default_str();
   CLI::Option* rounds =
       command->add_option("--rounds", args->rounds, "how long: the same rounds, the same file")
-          ->transform(Whole(1, int64_t{1} << 30));
+          ->transform(IntegerIn(1, int64_t{1} << 30));
   command->add_option("--minutes", args->minutes, "how long, by the clock")
-      ->transform(Real(0, 1e5))
+      ->transform(RealIn(0, 1e5))
       ->capture_default_str()
       ->excludes(rounds);
   command->add_option("--every", args->every, "rounds between measurements, and files written")
-      ->transform(Whole(1, int64_t{1} << 30))
+      ->transform(IntegerIn(1, int64_t{1} << 30))
       ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(

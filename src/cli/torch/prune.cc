@@ -211,23 +211,23 @@ void AddPrune(CLI::App& app) {
   command->add_option("--weights", args->weights,
                       "safetensors with the weights, by parameter name");
   command->add_option("--seed", args->prune.seed, "of weights, data and chance")
-      ->transform(Whole(0))
+      ->transform(IntegerIn(0))
       ->capture_default_str();
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
   command->add_option("--data", args->early.data, "early-bird: what to train on, as for 'train'");
   command->add_option("--steps", args->early.steps, "early-bird: the most steps to train")
-      ->transform(Whole(1, int64_t{1} << 40))
+      ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--every", args->early.every, "early-bird: steps between masks")
-      ->transform(Whole(1, int64_t{1} << 40))
+      ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command
       ->add_option("--threshold", args->early.threshold,
                    "early-bird: the share of weights in which masks may differ")
-      ->transform(Real(0, 1))
+      ->transform(RealIn(0, 1))
       ->capture_default_str();
   command->add_option("--window", args->early.window, "early-bird: masks that must agree")
-      ->transform(Whole(2, 1000))
+      ->transform(IntegerIn(2, 1000))
       ->capture_default_str();
   command->add_option("--lr", args->early.lr, "early-bird: learning rate")
       ->transform(RealAbove(0, 1e6))
@@ -237,7 +237,7 @@ void AddPrune(CLI::App& app) {
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
   command->add_option("--threads", args->threads, "that share the work (0: as many as cores)")
-      ->transform(Whole(0, 4096));
+      ->transform(IntegerIn(0, 4096));
   command->footer(
       "MODEL may be a folder of checkpoints: the weights of the last one. Matrices, convolutions "
       "and\nembeddings that are trained are pruned; biases and norms are not.\n\n"

@@ -245,7 +245,7 @@ void SuperviseArgs::Add(CLI::App& command) {
   command
       .add_option("--restarts", restarts,
                   "times to go on from the last checkpoint after a rank has died or hung")
-      ->transform(Whole(0, 1 << 20))
+      ->transform(IntegerIn(0, 1 << 20))
       ->capture_default_str();
   command.add_flag("--elastic", elastic,
                    "after a failure (with --restarts: when they are used up) plan again with one "
@@ -253,7 +253,7 @@ void SuperviseArgs::Add(CLI::App& command) {
   min_ranks_option_ =
       command
           .add_option("--min-ranks", min_ranks, "with --elastic: fewer than these are not enough")
-          ->transform(Whole(1, 1 << 20))
+          ->transform(IntegerIn(1, 1 << 20))
           ->capture_default_str();
 }
 

@@ -186,7 +186,7 @@ void AddStart(CLI::App& command, TrainArgs& args) {
       ->check(CLI::IsMember({"file", "seeded"}))
       ->capture_default_str();
   command.add_option("--seed", args.seed, "of initial weights, the order of data, and dropout")
-      ->transform(Whole(0))
+      ->transform(IntegerIn(0))
       ->capture_default_str();
   command.add_flag("--fill-constants", args.fill_constants,
                    "make up constants whose data the file does not hold (a stripped export)");
@@ -201,10 +201,10 @@ void AddEvaluation(CLI::App& command, TrainArgs& args) {
           .add_option("--eval-every", args.eval_every,
                       "steps from one look at it to the next (default: a tenth of --steps); also "
                       "before the first and after the last")
-          ->transform(Whole(1, int64_t{1} << 40));
+          ->transform(IntegerIn(1, int64_t{1} << 40));
   args.eval_steps_given =
       command.add_option("--eval-steps", args.eval_steps, "batches of it, the same every time")
-          ->transform(Whole(1, int64_t{1} << 30))
+          ->transform(IntegerIn(1, int64_t{1} << 30))
           ->capture_default_str();
 }
 
@@ -221,12 +221,12 @@ void AddOptimizer(CLI::App& command, TrainArgs& args) {
       ->check(CLI::IsMember(LrScheduleNames()))
       ->capture_default_str();
   command.add_option("--warmup", train.lr.warmup_steps, "steps over which the learning rate rises")
-      ->transform(Whole(0, int64_t{1} << 40))
+      ->transform(IntegerIn(0, int64_t{1} << 40))
       ->capture_default_str();
   command
       .add_option("--final-lr", train.lr.final_fraction,
                   "of the learning rate, as a fraction, at the end")
-      ->transform(Real(0, 1))
+      ->transform(RealIn(0, 1))
       ->capture_default_str();
   command.add_option("--betas", args.betas, "of Adam and AdamW, as in --betas 0.9,0.95")
       ->delimiter(',')
@@ -240,7 +240,7 @@ void AddOptimizer(CLI::App& command, TrainArgs& args) {
       ->capture_default_str();
   command
       .add_option("--clip-norm", train.clip_norm, "largest norm of all gradients together; 0: any")
-      ->transform(Real(0, 1e30))
+      ->transform(RealIn(0, 1e30))
       ->capture_default_str();
 }
 
@@ -248,7 +248,7 @@ void AddOutput(CLI::App& command, TrainArgs& args) {
   command
       .add_option("--log-every", args.log_every,
                   "steps from one line to the next (default: as suits their number)")
-      ->transform(Whole(0));
+      ->transform(IntegerIn(0));
   command.add_option("--metrics", args.metrics.jsonl,
                      "a line of JSON per step, appended to this file");
   command.add_option("--tensorboard", args.metrics.tensorboard,
@@ -275,7 +275,7 @@ void AddTrain(CLI::App& app) {
   command
       ->add_option("--np", args->np,
                    "number of ranks; without degrees a plan for them is searched for")
-      ->transform(Whole(1, 1 << 20));
+      ->transform(IntegerIn(1, 1 << 20));
   command
       ->add_option(
           "--transport", args->ranks.transport,
@@ -286,7 +286,7 @@ void AddTrain(CLI::App& app) {
   command
       ->add_option("--timeout", args->ranks.deadline_seconds,
                    "seconds without a sign of life after which a rank counts as lost")
-      ->transform(Real(1, 1e6))
+      ->transform(RealIn(1, 1e6))
       ->capture_default_str();
   command
       ->add_option("--device", args->device,
@@ -303,11 +303,11 @@ void AddTrain(CLI::App& app) {
                     "with --offload all: fetch a shard when the one before has ended");
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")
-      ->transform(Whole(1, int64_t{1} << 40))
+      ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--threads", args->train.threads,
                       "threads per rank (default: cores over ranks)")
-      ->transform(Whole(1, 4096));
+      ->transform(IntegerIn(1, 4096));
   args->profile.Add(*command);
   args->degrees.Add(*command);
   AddStart(*command, *args);
