@@ -18,12 +18,15 @@ inline std::string MistakeIn(const std::vector<AddCommand>& commands,
   CLI::App app{"", "heddle"};
   for (AddCommand add : commands) add(app);
   RefuseEmptyValues(app);
+  struct Parsed {};  // ends parsing before the command runs; its own callback owns what options refer to
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
-    command->callback([] {});
+    command->parse_complete_callback([] { throw Parsed(); });
   }
   std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
   try {
     app.parse(std::move(arguments));
+    return "";
+  } catch (const Parsed&) {
     return "";
   } catch (const CLI::ParseError& error) {
     return error.what();
