@@ -10,7 +10,10 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
+#include "cli/standard_files.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
 
@@ -19,7 +22,8 @@ namespace {
 
 int Fail(int status, std::string_view message) {
   std::fflush(stdout);
-  fmt::print(stderr, "heddle: {}\n", OneLine(message));
+  // Not fmt::print, which throws where standard error cannot be written.
+  std::fputs(fmt::format("heddle: {}\n", OneLine(message)).c_str(), stderr);
   return status;
 }
 
@@ -30,22 +34,78 @@ int Done() {
   return Fail(1, fmt::format("standard output cannot be written: {}", std::strerror(errno)));
 }
 
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+// ": did you mean '--steps'?", or nothing where none is near: all of them would be a long list.
+std::string NearestOption(const CLI::App& command, const std::string& given) {
+  std::string name = given.substr(0, given.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& long_name : option->get_lnames()) known.push_back("--" + long_name);
+  }
+  std::vector<std::string_view> names(known.begin(), known.end());
+  return Nearest(name, names).empty() ? "" : ": " + DidYouMean(name, names);
+}
+
+// What is wrong with the arguments, and whose help to see.
+std::string ParseMistake(const CLI::App& app, const CLI::ParseError& error) {
+  std::vector<CLI::App*> given = app.get_subcommands();
+  if (given.empty()) return fmt::format("{} (see 'heddle --help')", error.what());
+  const CLI::App& command = *given.front();
+  std::string help = fmt::format("(see 'heddle {} --help')", command.get_name());
+  std::vector<std::string> extra = command.remaining();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || extra.empty()) {
+    return fmt::format("{} {}", error.what(), help);
+  }
+  // An option that is not known leaves its value behind, too: the first one is the mistake.
+  auto option = std::find_if(extra.begin(), extra.end(),
+                             [](const std::string& text) { return text.starts_with('-'); });
+  if (option == extra.end()) {
+    return fmt::format("{}: unexpected argument '{}' {}", command.get_name(), extra.front(), help);
+  }
+  return fmt::format("{}: unknown option '{}'{} {}", command.get_name(), *option,
+                     NearestOption(command, *option), help);
+}
+
 // CLI11 ends its help requests by exceptions, too.
 int OnParseError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     app.exit(error);
     return Done();
   }
-  return Fail(2, fmt::format("{} (see 'heddle --help')", error.what()));
+  return Fail(2, ParseMistake(app, error));
 }
 
 // CLI11 says only that a command is required.
 void RequireKnownCommand(CLI::App& app, const std::string& given) {
-  if (given.empty() || given[0] == '-') return;
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (given.empty()) return;
+  std::vector<std::string> names = CommandNames(app);
+  if (given[0] == '-') {
+    std::string name = given.substr(0, given.find('='));
+    if (app.get_option_no_throw(name) != nullptr) return;
+    std::string near = NearestOption(app, given);
+    ThrowInput(
+        "unknown option '{}'{} the command comes first, as in 'heddle {} ...' (see 'heddle "
+        "--help')",
+        given, near.empty() ? ":" : near, names.front());
+  }
   if (std::find(names.begin(), names.end(), given) == names.end()) {
-    ThrowInput("unknown command '{}'; there are {}", given, fmt::join(names, ", "));
+    std::vector<std::string_view> known(names.begin(), names.end());
+    ThrowInput("unknown command '{}'; {}", given, DidYouMean(given, known));
+  }
+}
+
+// CLI11 takes the next argument for the value of `--data=`, be it an option.
+void RequireValues(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view text = argv[i];
+    if (text.starts_with("--") && text.size() > 3 && text.find('=') == text.size() - 1) {
+      ThrowInput("{}: the value is empty: give one, or leave the option out", text);
+    }
   }
 }
 
@@ -62,7 +122,7 @@ void ModelArgs::Add(CLI::App& command) {
                   "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
       ->type_name("NAME=N");
   command.add_option("--batch", batch, "samples per step, if not the model's own")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--frozen", frozen, "do not train parameters whose name matches (* and ?)")
       ->type_name("PATTERN");
   command.add_flag("--no-fuse", no_fuse,
@@ -79,7 +139,15 @@ ImportOptions ModelArgs::Options() const {
     bool number = equals != std::string::npos && equals > 0 &&
                   std::from_chars(text.data() + equals + 1, end, size).ptr == end;
     if (!number || size < 1) ThrowInput("--dim {}: expected NAME=N with N at least 1", text);
-    options.dims[text.substr(0, equals)] = size;
+    auto [known, first] = options.dims.emplace(text.substr(0, equals), size);
+    if (!first && known->second != size) {
+      ThrowInput("--dim {}: --dim {}={} says otherwise: give one of them", text, known->first,
+                 known->second);
+    }
+  }
+  auto dim = options.dims.find("batch");
+  if (batch != 0 && dim != options.dims.end() && dim->second != batch) {
+    ThrowInput("--batch {}: --dim batch={} says otherwise: give one of them", batch, dim->second);
   }
   options.frozen = frozen;
   options.fuse = !no_fuse;
@@ -114,8 +182,13 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
   for (AddCommand add : commands) add(app);
+  RefuseEmptyValues(app);
   try {
+    if (!OpenStandardFiles()) {
+      ThrowRun("standard output is closed: results go there; use >/dev/null if they are not wanted");
+    }
     RequireKnownCommand(app, argc > 1 ? argv[1] : "");
+    RequireValues(argc, argv);
     app.parse(argc, argv);
     return Done();
   } catch (const CLI::ParseError& error) {

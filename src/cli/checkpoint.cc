@@ -9,6 +9,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "graph/safetensors.h"
 
 namespace heddle {
@@ -137,7 +138,7 @@ void AddCheckpoint(CLI::App& app) {
       ->required();
   command
       ->add_option("--step", args->step, "this one (default: all; to export, the last sound one)")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(IntegerIn(0));
   command->add_option("--export", args->output,
                       "write the weights as safetensors, under the model's own names");
   command->add_flag("--json", args->json, "one JSON object");

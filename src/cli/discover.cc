@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cluster/picture.h"
 #include "cluster/yaml.h"
 
@@ -45,7 +46,7 @@ void AddDiscover(CLI::App& app) {
   command
       ->add_option("--ranks", args->ranks,
                    "ranks that share it (default: one for every core, or for every GPU)")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+      ->transform(IntegerIn(1, 4096));
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(
       "Example:\n"

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/phases.h"
 #include "cli/plan_args.h"
 #include "program/lower.h"
@@ -165,7 +166,7 @@ void AddExplain(CLI::App& app) {
   command->add_option("PLAN", args->plan, "a plan file (see 'heddle plan -o')")->required();
   command->add_option("--model", args->model, "the model, if not where the plan says");
   command->add_option("--budget", args->budget, "seconds each search may take")
-      ->check(CLI::Range(0.0, 1e6))
+      ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(

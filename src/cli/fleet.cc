@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/fleet_prepare.h"
+#include "cli/option_types.h"
 #include "cluster/yaml_tree.h"
 
 namespace heddle {
@@ -57,7 +58,7 @@ void AddFleet(CLI::App& app) {
   command
       ->add_option("--reserve", args->reserve,
                    "part of a device's memory that is left to contexts and libraries")
-      ->check(CLI::Range(0.0, 0.9))
+      ->transform(RealIn(0, 0.9))
       ->capture_default_str();
   // Not a flag of an optional: that would be given as false where it is not.
   command->add_flag_callback(
@@ -69,12 +70,13 @@ void AddFleet(CLI::App& app) {
   command
       ->add_option("--switch", args->switch_seconds,
                    "seconds that a job loses when its devices change")
-      ->check(CLI::Range(0.0, 1e6))
+      ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "fetch a shard when the one before has ended");
   command->add_option("--memory-limit", args->memory_limit,
-                      "memory of a device that shards may use, such as 16GB");
+                      "memory of a device that shards may use, such as 16GB")
+      ->check(AmountOfBytes());
   command->add_option("--device", args->device, "of a real run: cpu (threads) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -84,11 +86,11 @@ void AddFleet(CLI::App& app) {
                     "go on from a checkpoint although the model, data, seed, optimizer or another "
                     "setting of its job that changes the result is not that of the checkpoint");
   command->add_option("--every", args->every, "steps from one checkpoint to the next")
-      ->check(CLI::PositiveNumber);
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command->add_option("--spill", args->spill,
                       "folder for files that are mapped, where host memory is too small");
   command->add_option("--threads", args->threads, "of the kernels of a device")
-      ->check(CLI::PositiveNumber);
+      ->transform(IntegerIn(1, 4096));
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(
       "Models are cut into shards that fit a device beside the next one's; any device takes the "

@@ -11,6 +11,7 @@
 #include "base/nearest.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/plan_args.h"
 #include "cli/quantity_args.h"
 #include "cluster/load.h"
 #include "cluster/topology.h"
@@ -31,7 +32,7 @@ constexpr double kWorthKeeping = 0.99;  // of the makespan with less kept
 Model LoadJobModel(const std::string& file, const JobSpec& job) {
   try {
     Graph graph = LoadModel(job.model);
-    return Analyse(job.batch > 0 ? Rebatch(graph, job.batch) : std::move(graph));
+    return AnalyseToTrain(job.batch > 0 ? Rebatch(graph, job.batch) : std::move(graph), job.model);
   } catch (const InputError& error) {
     ThrowInput("{}:{}: {}: {}", file, job.line, job.name, error.what());
   }

@@ -1,9 +1,11 @@
 #include "cli/commands.h"
+#include "cli/standard_files.h"
 #ifdef HEDDLE_WITH_TORCH
 #include "cli/torch/private_folder.h"
 #endif
 
 int main(int argc, char** argv) {
+  heddle::OpenStandardFiles();  // before anything opens a file
   std::vector<heddle::AddCommand> commands = heddle::CoreCommands();
 #ifdef HEDDLE_WITH_TORCH
   heddle::RemoveLeftFolders();

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/plan_args.h"
 #include "cli/plan_screen.h"
 #include "cli/plan_search.h"
@@ -41,7 +42,7 @@ std::optional<SearchResult> Dense(const PlanArgs& args, const Model& model, cons
 void RunPlan(const PlanArgs& args) {
   double mtbf = args.mtbf.empty() ? 0 : ParseSeconds("--mtbf", args.mtbf);
   Cluster cluster = LoadCluster(args.cluster);
-  Model model = Analyse(args.model.Load());
+  Model model = AnalyseToTrain(args.model.Load(), args.model.model);
   std::string searcher;
   SearchResult result = FindPlan(args.search, args.degrees, model, cluster, &searcher);
   Plan& plan = result.judged.front().plan;
@@ -72,7 +73,8 @@ void AddPlan(CLI::App& app) {
   args->degrees.Add(*command);
   command->add_option("-o,--output", args->output, "the plan as a JSON file");
   command->add_option("--mtbf", args->mtbf,
-                      "mean time between failures, as 12h: how often to save is printed");
+                      "mean time between failures, as 12h: how often to save is printed")
+      ->check(LengthOfTime());
   command->footer(
       "Degrees that are not given are searched for. With --cp, --ep or --sp the plan is the "
       "expert's,\nat just these degrees.\n\n"

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/nearest.h"
+#include "cli/option_types.h"
 #include "cluster/topology.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
@@ -17,6 +18,8 @@
 
 namespace heddle {
 namespace {
+
+constexpr int64_t kMostDegree = 1 << 20;  // no cluster has so many devices
 
 bool IsFile(const std::string& model) {
   for (std::string_view ending : {".onnx", ".onnx.gz", ".heddle", ".json"}) {
@@ -58,12 +61,14 @@ int64_t DataRanks(const Degrees& degrees, int64_t batch, int64_t devices) {
 }  // namespace
 
 void DegreeArgs::Add(CLI::App& command) {
-  dp_ = command.add_option("--dp", degrees.dp,
-                           "data parallel degree (default: what the cluster has left)");
-  given_ = {dp_, command.add_option("--tp", degrees.tp, "tensor parallel degree"),
-            command.add_option("--pp", degrees.pp, "pipeline stages, times --chunks"),
-            command.add_option("--cp", degrees.cp, "context parallel degree: splits the sequence"),
-            command.add_option("--ep", degrees.ep, "expert parallel degree; divides --dp")};
+  auto degree = [&](const char* name, int64_t& value, const char* about) {
+    return command.add_option(name, value, about)->transform(IntegerIn(1, kMostDegree));
+  };
+  dp_ = degree("--dp", degrees.dp, "data parallel degree (default: what the cluster has left)");
+  given_ = {dp_, degree("--tp", degrees.tp, "tensor parallel degree"),
+            degree("--pp", degrees.pp, "pipeline stages, times --chunks"),
+            degree("--cp", degrees.cp, "context parallel degree: splits the sequence"),
+            degree("--ep", degrees.ep, "expert parallel degree; divides --dp")};
   size_t first = command.get_options().size();
   command.add_flag("--sp", degrees.sp,
                    "sequence parallel: what --tp leaves whole is split by sequence");
@@ -71,18 +76,22 @@ void DegreeArgs::Add(CLI::App& command) {
   for (const ScheduleDef& def : AllSchedules()) schedules += fmt::format(" {}", def.name);
   command.add_option("--schedule", degrees.schedule, "order of the pipeline:" + schedules)
       ->capture_default_str();
-  command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline");
+  command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline")
+      ->transform(IntegerIn(1, kMostDegree));
   command.add_option("--microbatches", degrees.microbatches,
-                     "parts of the batch, one after the other");
+                     "parts of the batch, one after the other")
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--zero", degrees.zero,
-                     "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights");
+                     "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights")
+      ->transform(IntegerIn(0, 3));
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();
   command
       .add_option(
           "--shares", shares,
           "samples of each data rank in proportion, such as 3,1 for --dp 2 (default: equal)")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->transform(IntegerIn(1, int64_t{1} << 30));
   command
       .add_option("--offload", offload, "what lives on the host between its uses: none, optimizer, or all of it, in shards")
       ->capture_default_str();
@@ -161,12 +170,7 @@ FixedDegrees DegreeArgs::Fixed() const {
   if (IsGiven("--tp")) fixed.tp = degrees.tp;
   if (IsGiven("--pp")) fixed.pp = degrees.pp;
   if (IsGiven("--microbatches")) fixed.microbatches = degrees.microbatches;
-  if (IsGiven("--zero")) {
-    fixed.zero = degrees.zero;
-    if (degrees.zero < 0 || degrees.zero > 3) {
-      ThrowInput("zero {}: there are levels 0, 1, 2 and 3", degrees.zero);
-    }
-  }
+  if (IsGiven("--zero")) fixed.zero = degrees.zero;
   if (IsGiven("--chunks")) fixed.chunks = degrees.chunks;
   if (IsGiven("--schedule")) fixed.schedule = degrees.schedule;
   if (IsGiven("--schedule") || IsGiven("--chunks")) CheckSchedule(degrees);
@@ -195,6 +199,17 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   CheckSchedule(resolved);
   if (dp_->count() == 0) resolved.dp = DataRanks(resolved, BatchSize(model), DeviceCount(cluster));
   return resolved;
+}
+
+Model AnalyseToTrain(Graph graph, const std::string& source) {
+  Model model = Analyse(std::move(graph));
+  if (!model.flow.needed[model.graph.outputs.front().index()]) {
+    ThrowInput(
+        "{}: the loss depends on no parameter that is trained: there is nothing to train; freeze "
+        "less (--frozen)",
+        source);
+  }
+  return model;
 }
 
 ModelRef RefOf(const ModelArgs& args, const std::string& plan_path) {
@@ -234,7 +249,7 @@ LoadedPlan LoadPlan(const std::string& path, const std::string& model) {
     }
   }
   LoadedPlan loaded;
-  loaded.model = Analyse(std::move(graph));
+  loaded.model = AnalyseToTrain(std::move(graph), source);
   loaded.plan = FromJson(json, loaded.model, path);
   return loaded;
 }

@@ -47,6 +47,10 @@ struct DegreeArgs {
   CLI::Option* dp_ = nullptr;
 };
 
+// What planning needs to know of a graph that is to be trained; `source` names it in errors. Every command that needs
+// gradients comes through here. Throws InputError where there is nothing to train.
+Model AnalyseToTrain(Graph graph, const std::string& source);
+
 // How a plan names its model: a built-in as it is, a file by its path from the folder of the plan.
 ModelRef RefOf(const ModelArgs& args, const std::string& plan_path);
 

@@ -13,6 +13,7 @@
 #include "base/nearest.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/phases.h"
 #include "cli/quantity_args.h"
 #include "cluster/load.h"
@@ -138,10 +139,12 @@ std::string WhatIsMissing(const SearchResult& result, const SearchProblem& probl
         "weights and state on the host take {} of a machine's memory, which has {} for them",
         size(least.host_bytes), size(*least.host_limit));
   }
-  return fmt::format(
-      "of those simulated {} needs least, {} a device, {} more than the {} that may be used",
-      least.from, size(least.reserved()), size(least.reserved() - result.memory_limit),
-      size(result.memory_limit));
+  std::string which = result.judged.size() > 1
+                          ? fmt::format("of those simulated {} needs least,", least.from)
+                          : fmt::format("the plan of {} needs", DescribePlan(least.plan));
+  return fmt::format("{} {} a device, {} more than the {} that may be used", which,
+                     size(least.reserved()), size(least.reserved() - result.memory_limit),
+                     size(result.memory_limit));
 }
 
 // The cheapest way to make it fit: of several times as many devices the fewest, else a smaller batch or policy.
@@ -191,6 +194,24 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
     }
   }
   return fmt::format("take {} with more memory", lacks);
+}
+
+// The result, if its best plan fits. Throws Infeasible with what is missing and the cheapest remedy, which `searcher`
+// finds, where it does not.
+SearchResult Fitting(SearchResult result, const SearcherDef& searcher,
+                     const SearchProblem& problem) {
+  if (result.feasible()) return result;
+  const std::string &model = problem.model.graph.name, &cluster = problem.cluster.name;
+  if (result.stopped) {
+    throw Infeasible(fmt::format(
+        "the search for {} on {} was stopped after {} before it found a plan that fits: give it a "
+        "longer --budget, or fix degrees",
+        model, cluster, FormatSeconds(Seconds{result.seconds})));
+  }
+  bool host = !result.judged.empty() && !result.judged.front().fits_host();
+  throw Infeasible(fmt::format("no plan fits {} on {}: {}; {}", model, cluster,
+                               WhatIsMissing(result, problem),
+                               Remedy(searcher, problem, host ? "a machine" : "devices")));
 }
 
 // While it lives, an interrupt stops the search, which then has what it found so far; a second one ends the program.
@@ -250,14 +271,15 @@ void SearchArgs::Add(CLI::App& command) {
                      "what guides the search where devices or links differ: network (default), "
                      "uniform, or a file of 'heddle learn'");
   command.add_option("--budget", budget, "seconds the search may take")
-      ->check(CLI::Range(0.0, 1e6))
+      ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
   AddLimits(command);
 }
 
 void SearchArgs::AddLimits(CLI::App& command) {
-  command.add_option("--memory-limit", memory_limit, "memory a device may use, such as 40GiB");
+  command.add_option("--memory-limit", memory_limit, "memory a device may use, such as 40GiB")
+      ->check(AmountOfBytes());
   command.add_option("--reserve", reserve,
                      "of that, kept free: a share or an amount (default 0.06)");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
@@ -270,6 +292,7 @@ void SearchArgs::AddLimits(CLI::App& command) {
   CLI::Option* share = command.add_option(
       "--sparsity", sparsity,
       "share of the weights of matrices that are pruned: state and traffic are of the rest alone");
+  share->transform(RealBelow(0, 1));
   command.add_option("--mask", mask, "those that a mask prunes (see 'heddle prune')")
       ->excludes(share);
   profile.Add(command);
@@ -321,21 +344,17 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   problem.deadline = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
   problem.progress = [&](const std::string& what) { phases.Rename(what); };
-  if (expert) return Expert(degrees, problem);
+  if (expert) return Fitting(Expert(degrees, problem), *FindSearcher("auto"), problem);
   StopOnInterrupt interrupt;
   problem.stop = interrupt.stop();
-  SearchResult result = Search(*def, problem);
-  if (result.feasible()) return result;
-  if (result.stopped) {
-    throw Infeasible(fmt::format(
-        "the search for {} on {} was stopped after {} before it found a plan that fits: give it a "
-        "longer --budget, or fix degrees",
-        model.graph.name, cluster.name, FormatSeconds(Seconds{result.seconds})));
-  }
-  bool host = !result.judged.empty() && !result.judged.front().fits_host();
-  throw Infeasible(fmt::format("no plan fits {} on {}: {}; {}", model.graph.name, cluster.name,
-                               WhatIsMissing(result, problem),
-                               Remedy(*def, problem, host ? "a machine" : "devices")));
+  return Fitting(Search(*def, problem), *def, problem);
+}
+
+void RequireFits(const SearchProblem& problem, const Plan& plan) {
+  SearchResult result;
+  result.memory_limit = MemoryLimit(problem);
+  result.judged.push_back(Judge(problem, {plan, DescribePlan(plan)}));
+  Fitting(std::move(result), *FindSearcher("auto"), problem);
 }
 
 }  // namespace heddle

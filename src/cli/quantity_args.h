@@ -1,4 +1,4 @@
-// Amounts given as flags: "40GiB", "12h". Throw InputError "FLAG TEXT: remedy".
+// Amounts given as flags: "40GiB", "12h".
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,12 @@
 
 namespace heddle {
 
-int64_t ParseBytes(std::string_view flag, const std::string& text);   // at least 1
+// Throw InputError "FLAG TEXT: remedy".
+int64_t ParseBytes(std::string_view flag, const std::string& text);   // 1 B to 1 EiB
 double ParseSeconds(std::string_view flag, const std::string& text);  // above 0
+
+// What is wrong with an amount or a time, and what to write instead; empty where nothing is.
+std::string WrongBytes(const std::string& text);
+std::string WrongSeconds(const std::string& text);
 
 }  // namespace heddle

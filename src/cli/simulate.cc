@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/phases.h"
 #include "cli/plan_args.h"
 #include "cli/profile_args.h"
@@ -124,6 +125,7 @@ void AddSimulate(CLI::App& app) {
   command
       ->add_option("--trace-devices", args->trace_devices,
                    "how many devices of each kind the trace shows")
+      ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(

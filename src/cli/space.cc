@@ -9,6 +9,7 @@
 #include "base/nearest.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
 #include "cluster/load.h"
@@ -52,7 +53,7 @@ void Write(const SpaceArgs& args, const Space& space) {
 void RunSpace(const SpaceArgs& args) {
   CheckArgs(args);
   Cluster cluster = LoadCluster(args.cluster);
-  Model model = Analyse(args.model.Load());
+  Model model = AnalyseToTrain(args.model.Load(), args.model.model);
   SearchProblem problem = ProblemOf(args.search, args.degrees, model, cluster);
   size_t count = SpaceOf(problem).size();
   if (count > args.limit) {
@@ -82,6 +83,7 @@ void AddSpace(CLI::App& app) {
   args->search.AddLimits(*command);
   args->degrees.Add(*command);
   command->add_option("--limit", args->limit, "the most configurations to simulate")
+      ->transform(IntegerIn(1))
       ->capture_default_str();
   command->add_option("--format", args->format, "of the table: csv, json")->capture_default_str();
   command->add_option("-o,--output", args->output, "a file for the table");

@@ -107,8 +107,10 @@ double TimesPowerOfTen(std::string_view digits, int decimal) {
 
 }  // namespace
 
-std::variant<double, QuantityError> ParseQuantity(std::string_view text, Unit unit) {
-  const UnitInfo info = InfoOf(unit);
+std::variant<double, QuantityError> ParseQuantity(std::string_view text, Unit unit,
+                                                  std::string_view example) {
+  UnitInfo info = InfoOf(unit);
+  if (!example.empty()) info.example = example;
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc::result_out_of_range) return QuantityError{"the number is out of range"};

@@ -24,8 +24,10 @@ struct QuantityError {
   std::string remedy;
 };
 
-// Finite and not negative; memory is rounded to whole bytes.
-std::variant<double, QuantityError> ParseQuantity(std::string_view text, Unit unit);
+// Finite and not negative; memory is rounded to whole bytes. Remedies show `example`, or one of a cluster's where it is
+// empty.
+std::variant<double, QuantityError> ParseQuantity(std::string_view text, Unit unit,
+                                                  std::string_view example = "");
 
 // The shortest way to write `value` (finite, not negative) that reads back as itself.
 std::string PrintQuantity(double value, Unit unit);

@@ -268,7 +268,7 @@ class ClusterReader {
 }  // namespace
 
 Cluster ClusterFromYaml(std::string_view text, std::string_view what) {
-  const YamlValue root = ParseYaml(text, what);
+  const YamlValue root = ParseYaml(text, what, "docs/clusters.md");
   return ClusterReader(what).Read(root);
 }
 

@@ -168,7 +168,7 @@ std::string Quoted(std::string_view text) {
   return std::string(text.substr(0, limit)) + "...";
 }
 
-YamlValue ParseYaml(std::string_view text, std::string_view what) {
+YamlValue ParseYaml(std::string_view text, std::string_view what, std::string_view page) {
   if (text.size() > kMaxYamlBytes) {
     ThrowInput("{}:1: {} is larger than the limit of {}; is it the right file?", what,
                FormatBytes({static_cast<std::int64_t>(text.size())}),
@@ -182,7 +182,7 @@ YamlValue ParseYaml(std::string_view text, std::string_view what) {
   try {
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
-      ThrowInput("{}:1: the file is empty; see docs/clusters.md for an example", what);
+      ThrowInput("{}:1: the file is empty; see {} for an example", what, page);
     }
     second = parser.HandleNextDocument(rest);
   } catch (const YAML::Exception& error) {

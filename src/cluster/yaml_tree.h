@@ -32,8 +32,8 @@ struct YamlValue {
   const YamlValue* Find(std::string_view key) const;
 };
 
-// Throws InputError beginning with `what`, the name of the file, and the line.
-YamlValue ParseYaml(std::string_view text, std::string_view what);
+// Throws InputError beginning with `what`, the name of the file, and the line. `page` documents what such files hold.
+YamlValue ParseYaml(std::string_view text, std::string_view what, std::string_view page);
 
 // At most 60 bytes of a text as one quotes it in an error, cut between characters.
 std::string Quoted(std::string_view text);

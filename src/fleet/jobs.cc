@@ -329,7 +329,7 @@ int64_t StepsOf(const JobSpec& job, int64_t batch) {
 }
 
 FleetSpec JobsFromYaml(std::string_view text, std::string_view what) {
-  return JobsReader(what).Read(ParseYaml(text, what));
+  return JobsReader(what).Read(ParseYaml(text, what, "docs/fleet.md"));
 }
 
 }  // namespace heddle

@@ -89,8 +89,14 @@ void RequireFused(const std::string& model, const ImportOptions& options) {
 Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
   RequireFused(model, options);
   std::vector<KeyValue> overrides;
+  std::vector<KeyValue> own = ParseExpression(model).values;
   for (const auto& [name, size] : options.dims) {
     overrides.emplace_back(name, fmt::format("{}", size));
+    auto said = std::ranges::find(own, name, &KeyValue::first);
+    if (said != own.end() && said->second != overrides.back().second) {
+      ThrowInput("{}: --dim {}={}: the model itself says {}={}: give one of them", model, name, size,
+                 name, said->second);
+    }
   }
   Graph graph = RunPasses(BuildModel(model, overrides), LayoutPasses());
   Freeze(graph, options.frozen, model);

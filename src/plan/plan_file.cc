@@ -377,7 +377,7 @@ Plan FromJson(const Json& json, const Model& model, std::string_view file) {
   plan.schedule = fields.Text("schedule");
   plan.chunks = static_cast<int>(fields.Int("chunks", 1, 1 << 20));
   plan.precision = ReadPrecision(fields.At("precision"), file);
-  SetOptimizer(plan, fields.Text("optimizer"));
+  SetOptimizer(plan, kOptimizers[fields.Choice("optimizer", kOptimizers)]);
   plan.zero = ReadZero(fields.At("zero"), file);
   if (fields.Has("offload")) {
     plan.offload = static_cast<Offload>(fields.Choice("offload", kOffloadNames));

@@ -11,11 +11,14 @@
 #include "base/progress.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
+#include "cli/torch/devices.h"
 #include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/whole_step.h"
 #include "cluster/load.h"
 #include "cluster/machine.h"
+#include "cluster/presets.h"
 #include "cluster/profile.h"
 #include "cluster/topology.h"
 #include "frontend/load.h"
@@ -28,6 +31,8 @@
 
 namespace heddle {
 namespace {
+
+constexpr std::string_view kCpuCore = "cpu-core";  // what `local:N` has
 
 struct CalibrateArgs {
   int64_t ranks = 0;  // 0: two, where there are cores for them
@@ -181,13 +186,33 @@ std::vector<size_t> KindsOf(const Cluster& cluster, int64_t ranks) {
   return kinds;
 }
 
+// "h100" of "h100-sxm".
+std::string_view MakeOf(std::string_view device) { return device.substr(0, device.find('-')); }
+
+// A profile bears the name of the cluster's device and replaces what is assumed of it, so a device that heddle knows must
+// be the one that computes here. Names of a cluster file's own stand for whatever this machine has.
+void RequireMeasured(const CalibrateArgs& args, const Cluster& cluster) {
+  std::string gpu = DescribeDevice(args.device);
+  std::string here = ClusterHere(args.device, 1).device_types.front().name;
+  bool known_here = gpu.empty() || here != kCpuCore;
+  for (const DeviceType& type : cluster.device_types) {
+    if (FindKnownDevice(type.name) == nullptr) continue;
+    if (known_here && MakeOf(type.name) == MakeOf(here)) continue;
+    ThrowInput(
+        "--cluster {}: it has '{}', but what is measured here is {}: describe this machine with "
+        "'heddle discover -o here.yaml' and give --cluster here.yaml",
+        cluster.name, type.name, gpu.empty() ? "a core of a CPU (--device cpu)" : gpu);
+  }
+}
+
 Cluster ClusterOf(CalibrateArgs& args, const LaunchInfo& launch) {
   std::optional<Cluster> given;
   if (!args.cluster.empty()) given = LoadCluster(args.cluster);
   if (args.ranks == 0 && launch.size > 1) args.ranks = launch.size;
   if (args.ranks == 0 && given && given->device_types.size() > 1) args.ranks = DeviceCount(*given);
   if (args.ranks == 0) args.ranks = std::min(2u, std::max(1u, std::thread::hardware_concurrency()));
-  Cluster cluster = given ? *given : LoadCluster(fmt::format("local:{}", args.ranks));
+  Cluster cluster = given ? *given : ClusterHere(args.device, args.ranks);
+  RequireMeasured(args, cluster);
   args.options.kinds = KindsOf(cluster, args.ranks);
   return cluster;
 }
@@ -257,12 +282,12 @@ void AddCalibrate(CLI::App& app) {
   command
       ->add_option("--ranks", args->ranks,
                    "how many ranks train here at once (default: 2, or 1 where there is one core)")
-      ->check(CLI::Range(int64_t{1}, int64_t{4096}));
+      ->transform(IntegerIn(1, 4096));
   command->add_option("--threads", args->options.threads, "threads per rank, as for 'train'")
-      ->check(CLI::Range(1, 4096))
+      ->transform(IntegerIn(1, 4096))
       ->capture_default_str();
   command->add_option("--seconds", args->options.seconds, "how long it may take")
-      ->check(CLI::Range(1.0, 3600.0))
+      ->transform(RealIn(1, 3600))
       ->capture_default_str();
   command->add_option("--device", args->device, "what computes")
       ->check(CLI::IsMember({"cpu", "cuda"}))

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "cli/option_types.h"
 #include "cli/quantity_args.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
@@ -17,14 +18,15 @@ void CheckpointArgs::Add(CLI::App& command) {
   command
       .add_option("--checkpoint-every", options.every,
                   "steps from one checkpoint to the next (default: as --mtbf advises)")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+      ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--keep", options.keep, "checkpoints to keep, the last ones")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
   command.add_option(
       "--mtbf", mtbf,
       "mean time between failures, as 30min, 12h or 7d (default 3h): with what a save "
-      "costs it gives the interval");
+      "costs it gives the interval")
+      ->check(LengthOfTime());
   command.add_flag("--resume", options.resume,
                    "go on from the last good checkpoint; from the start where there is none");
   command.add_flag("--override", options.override_settings,

@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cluster/random_topology.h"
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
@@ -186,16 +187,17 @@ void AddLearn(CLI::App& app) {
   auto args = std::make_shared<LearnArgs>();
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
   command->add_option("--seed", args->seed, "of weights, models, clusters and games")
+      ->transform(IntegerIn(0))
       ->capture_default_str();
   CLI::Option* rounds =
       command->add_option("--rounds", args->rounds, "how long: the same rounds, the same file")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
+          ->transform(IntegerIn(1, int64_t{1} << 30));
   command->add_option("--minutes", args->minutes, "how long, by the clock")
-      ->check(CLI::Range(0.0, 1e5))
+      ->transform(RealIn(0, 1e5))
       ->capture_default_str()
       ->excludes(rounds);
   command->add_option("--every", args->every, "rounds between measurements, and files written")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->transform(IntegerIn(1, int64_t{1} << 30))
       ->capture_default_str();
   command->add_flag("--json", args->json, "print one JSON object on standard output");
   command->footer(

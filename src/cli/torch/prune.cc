@@ -13,6 +13,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cluster/load.h"
 #include "frontend/glob.h"
 #include "frontend/load.h"
@@ -193,6 +194,7 @@ void AddPrune(CLI::App& app) {
   auto args = std::make_shared<PruneArgs>();
   args->model.Add(*command);
   command->add_option("--sparsity", args->prune.sparsity, "share of weights to prune")
+      ->transform(RealBelow(0, 1))
       ->capture_default_str();
   command
       ->add_option(
@@ -209,32 +211,33 @@ void AddPrune(CLI::App& app) {
   command->add_option("--weights", args->weights,
                       "safetensors with the weights, by parameter name");
   command->add_option("--seed", args->prune.seed, "of weights, data and chance")
+      ->transform(IntegerIn(0))
       ->capture_default_str();
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
   command->add_option("--data", args->early.data, "early-bird: what to train on, as for 'train'");
   command->add_option("--steps", args->early.steps, "early-bird: the most steps to train")
-      ->check(CLI::PositiveNumber)
+      ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--every", args->early.every, "early-bird: steps between masks")
-      ->check(CLI::PositiveNumber)
+      ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command
       ->add_option("--threshold", args->early.threshold,
                    "early-bird: the share of weights in which masks may differ")
-      ->check(CLI::Range(0.0, 1.0))
+      ->transform(RealIn(0, 1))
       ->capture_default_str();
   command->add_option("--window", args->early.window, "early-bird: masks that must agree")
-      ->check(CLI::Range(2, 1000))
+      ->transform(IntegerIn(2, 1000))
       ->capture_default_str();
   command->add_option("--lr", args->early.lr, "early-bird: learning rate")
-      ->check(CLI::PositiveNumber)
+      ->transform(RealAbove(0, 1e6))
       ->capture_default_str();
   command
       ->add_option("--device", args->early.device, "early-bird: what to train on, as for 'train'")
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
   command->add_option("--threads", args->threads, "that share the work (0: as many as cores)")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(IntegerIn(0, 4096));
   command->footer(
       "MODEL may be a folder of checkpoints: the weights of the last one. Matrices, convolutions "
       "and\nembeddings that are trained are pruned; biases and norms are not.\n\n"

@@ -22,6 +22,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/torch/private_folder.h"
 #include "cli/torch/ranks.h"
 #include "program/text.h"
@@ -269,7 +270,7 @@ void SuperviseArgs::Add(CLI::App& command) {
   command
       .add_option("--restarts", restarts,
                   "times to go on from the last checkpoint after a rank has died or hung")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
+      ->transform(IntegerIn(0, 1 << 20))
       ->capture_default_str();
   command.add_flag("--elastic", elastic,
                    "after a failure (with --restarts: when they are used up) plan again with one "
@@ -277,7 +278,7 @@ void SuperviseArgs::Add(CLI::App& command) {
   min_ranks_option_ =
       command
           .add_option("--min-ranks", min_ranks, "with --elastic: fewer than these are not enough")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+          ->transform(IntegerIn(1, 1 << 20))
           ->capture_default_str();
 }
 

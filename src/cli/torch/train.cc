@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/option_types.h"
 #include "cli/plan_search.h"
 #include "cli/quantity_args.h"
 #include "cli/torch/devices.h"
@@ -194,7 +195,7 @@ void AddStart(CLI::App& command, TrainArgs& args) {
       ->check(CLI::IsMember({"file", "seeded"}))
       ->capture_default_str();
   command.add_option("--seed", args.seed, "of initial weights, the order of data, and dropout")
-      ->check(CLI::NonNegativeNumber)
+      ->transform(IntegerIn(0))
       ->capture_default_str();
   command.add_flag("--fill-constants", args.fill_constants,
                    "make up constants whose data the file does not hold (a stripped export)");
@@ -209,10 +210,10 @@ void AddEvaluation(CLI::App& command, TrainArgs& args) {
           .add_option("--eval-every", args.eval_every,
                       "steps from one look at it to the next (default: a tenth of --steps); also "
                       "before the first and after the last")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+          ->transform(IntegerIn(1, int64_t{1} << 40));
   args.eval_steps_given =
       command.add_option("--eval-steps", args.eval_steps, "batches of it, the same every time")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+          ->transform(IntegerIn(1, int64_t{1} << 30))
           ->capture_default_str();
 }
 
@@ -222,24 +223,33 @@ void AddOptimizer(CLI::App& command, TrainArgs& args) {
       command.add_option("--optimizer", train.optimizer.name, "how weights are updated")
           ->check(CLI::IsMember(OptimizerNames()))
           ->capture_default_str();
-  command.add_option("--lr", train.optimizer.lr, "learning rate")->capture_default_str();
+  command.add_option("--lr", train.optimizer.lr, "learning rate")
+      ->transform(RealBelow(0, 1e6))
+      ->capture_default_str();
   command.add_option("--lr-schedule", train.lr.kind, "of the learning rate")
       ->check(CLI::IsMember(LrScheduleNames()))
       ->capture_default_str();
   command.add_option("--warmup", train.lr.warmup_steps, "steps over which the learning rate rises")
+      ->transform(IntegerIn(0, int64_t{1} << 40))
       ->capture_default_str();
   command
       .add_option("--final-lr", train.lr.final_fraction,
                   "of the learning rate, as a fraction, at the end")
+      ->transform(RealIn(0, 1))
       ->capture_default_str();
   command.add_option("--betas", args.betas, "of Adam and AdamW, as in --betas 0.9,0.95")
       ->delimiter(',')
-      ->type_name("A,B");
-  command.add_option("--eps", train.optimizer.eps, "of Adam and AdamW")->capture_default_str();
+      ->type_name("A,B")
+      ->transform(RealBelow(0, 1));
+  command.add_option("--eps", train.optimizer.eps, "of Adam and AdamW")
+      ->transform(RealBelow(0, 1))
+      ->capture_default_str();
   command.add_option("--weight-decay", train.optimizer.weight_decay, "weight decay")
+      ->transform(RealBelow(0, 1e6))
       ->capture_default_str();
   command
       .add_option("--clip-norm", train.clip_norm, "largest norm of all gradients together; 0: any")
+      ->transform(RealIn(0, 1e30))
       ->capture_default_str();
 }
 
@@ -247,7 +257,7 @@ void AddOutput(CLI::App& command, TrainArgs& args) {
   command
       .add_option("--log-every", args.log_every,
                   "steps from one line to the next (default: as suits their number)")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(IntegerIn(0));
   command.add_option("--metrics", args.metrics.jsonl,
                      "a line of JSON per step, appended to this file");
   command.add_option("--tensorboard", args.metrics.tensorboard,
@@ -274,7 +284,7 @@ void AddTrain(CLI::App& app) {
   command
       ->add_option("--np", args->np,
                    "number of ranks; without degrees a plan for them is searched for")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->transform(IntegerIn(1, 1 << 20));
   command
       ->add_option(
           "--transport", args->ranks.transport,
@@ -285,7 +295,7 @@ void AddTrain(CLI::App& app) {
   command
       ->add_option("--timeout", args->ranks.deadline_seconds,
                    "seconds without a sign of life after which a rank counts as lost")
-      ->check(CLI::Range(1.0, 1e6))
+      ->transform(RealIn(1, 1e6))
       ->capture_default_str();
   command
       ->add_option("--device", args->device,
@@ -296,15 +306,17 @@ void AddTrain(CLI::App& app) {
                     "on CUDA: every step instruction by instruction, not captured as a graph");
   command->add_option("--memory-limit", args->memory_limit,
                       "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
-                      "device takes no more");
+                      "device takes no more")
+      ->check(AmountOfBytes());
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "with --offload all: fetch a shard when the one before has ended");
   command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
   command->add_option("--steps", args->train.steps, "steps to train")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+      ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command->add_option("--threads", args->train.threads,
-                      "threads per rank (default: cores over ranks)");
+                      "threads per rank (default: cores over ranks)")
+      ->transform(IntegerIn(1, 4096));
   args->profile.Add(*command);
   args->degrees.Add(*command);
   AddStart(*command, *args);

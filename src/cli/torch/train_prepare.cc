@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/plan_search.h"
+#include "cli/quantity_args.h"
 #include "cli/torch/devices.h"
 #include "cluster/load.h"
 #include "cluster/topology.h"
@@ -118,7 +119,7 @@ void LoadPlanOrModel(const TrainArgs& args, const Membership* member, PreparedRu
       ThrowInput("{}: the plan is for {} ranks, --np is {}", args.model.model, devices, args.np);
     }
   } else {
-    *prepared.model = Analyse(args.model.Load());
+    *prepared.model = AnalyseToTrain(args.model.Load(), args.model.model);
     if (member == nullptr) prepared.plan = PlanByDegrees(args, *prepared.model);
   }
   if (args.no_double_buffering) prepared.plan.prefetch = 0;
@@ -166,6 +167,21 @@ void OpenMask(const TrainArgs& args, PreparedRun& prepared) {
   prepared.options.mask = prepared.mask.get();
 }
 
+// A plan that was given, or made by degrees, has to fit the limit like one that is searched for.
+void RequireFitsLimit(const TrainArgs& args, const PreparedRun& prepared) {
+  const Plan& plan = prepared.plan;
+  SearchProblem problem{.model = *prepared.model, .cluster = plan.cluster};
+  problem.fixed = args.degrees.Fixed();
+  problem.precision = plan.precision.compute;
+  problem.products = plan.precision.products;
+  problem.local_batch_statistics = plan.local_batch_statistics;
+  problem.optimizer = plan.optimizer;
+  problem.pruning = plan.pruning;
+  problem.memory_limit = ParseBytes("--memory-limit", args.memory_limit);
+  problem.sim = prepared.prediction;
+  RequireFits(problem, plan);
+}
+
 // What is held out is read once here: a token that the model does not know is seen before anything is trained.
 void PrepareEvaluation(const TrainArgs& args, PreparedRun& prepared) {
   for (const CLI::Option* given : {args.eval_every_given, args.eval_steps_given}) {
@@ -204,13 +220,11 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
     Optimizer checked(prepared.options.optimizer);
   }
   SetOptimizer(prepared.plan, prepared.options.optimizer.name);
+  if (member == nullptr && !args.memory_limit.empty()) RequireFitsLimit(args, prepared);
   prepared.data = OpenData(model.graph, {.path = args.data, .seed = prepared.options.seed});
   WeightOptions start{prepared.options.seed, args.init == "seeded", args.fill_constants};
   prepared.constants = MakeConstants(model.graph, start);
   prepared.weights = MakeWeights(model.graph, model.rules, start);
-  if (!model.flow.needed[model.graph.outputs.front().index()]) {
-    ThrowInput("the loss depends on no parameter: there is nothing to train");
-  }
   if (!args.reference.empty())
     prepared.reference = ReadReference(args.reference, prepared.options.steps);
   prepared.program = Lower(model, prepared.plan, prepared.mask.get());

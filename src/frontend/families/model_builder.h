@@ -24,7 +24,7 @@
 
 namespace heddle {
 
-inline constexpr int64_t kMaxModelNodes = 1'000'000;
+inline constexpr int64_t kMaxModelNodes = 100'000;
 inline constexpr int64_t kMaxConstantBytes = int64_t{1} << 30;
 
 struct LinearOptions {

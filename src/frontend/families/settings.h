@@ -16,7 +16,7 @@ namespace heddle {
 
 // No size may be larger, so that the product of two of them fits 63 bits.
 inline constexpr int64_t kMaxSize = int64_t{1} << 30;
-inline constexpr int64_t kMaxLayers = 100'000;
+inline constexpr int64_t kMaxLayers = 4096;
 
 struct Key {
   enum class Kind { kInt, kReal, kFlag, kChoice };

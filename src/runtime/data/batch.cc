@@ -28,14 +28,18 @@ at::Tensor SyntheticInput(const Graph& graph, ValueId id, const Shape& shape, ui
 }  // namespace
 
 std::string OutOfRange(const std::string& input, const InputRange& range,
-                       const at::Tensor& tensor) {
+                       const at::Tensor& tensor, int64_t first_row) {
   if (range.high == 0 || tensor.is_floating_point() || tensor.numel() == 0) return "";
   at::Tensor wrong = (tensor < range.low).logical_or(tensor >= range.high);
   if (range.ignored) wrong = wrong.logical_and(tensor != *range.ignored);
   if (!wrong.any().item<bool>()) return "";
   int64_t value = tensor.masked_select(wrong)[0].item<int64_t>();
-  return fmt::format("'{}' holds {}, the model takes {} to {}", input, value, range.low,
-                     range.high - 1);
+  at::Tensor found = wrong.nonzero()[0].contiguous();
+  std::vector<int64_t> place(found.data_ptr<int64_t>(), found.data_ptr<int64_t>() + found.numel());
+  if (!place.empty()) place[0] += first_row;
+  std::string ignored = range.ignored ? fmt::format(", or {} (ignored)", *range.ignored) : "";
+  return fmt::format("'{}' holds {} at [{}], the model takes {} to {}{}", input, value,
+                     fmt::join(place, ", "), range.low, range.high - 1, ignored);
 }
 
 Batch ReadBatch(const Graph& graph, const std::string& path) {

@@ -237,7 +237,7 @@ TEST_F(DataSourceTest, TensorsThatDoNotFit) {
     for (int64_t step = 0; step < 40; ++step) source->Rows(step, {0, 2});
   });
   EXPECT_THAT(error, HasSubstr("'input_ids' holds "));
-  EXPECT_THAT(error, HasSubstr("the model takes -256 to 255 (batch "));
+  EXPECT_THAT(error, HasSubstr("the model takes 0 to 255 (batch "));
 }
 
 TEST_F(DataSourceTest, SyntheticIsTheBatchOfItsSeed) {

@@ -143,8 +143,8 @@ std::vector<InputUse> UsesOf(const Graph& graph, ValueId input) {
 InputRange RangeOf(const Graph& graph, ValueId input) {
   InputRange range;
   for (const InputUse& use : UsesOf(graph, input)) {
-    bool table = use.kind == InputUse::Kind::kTable;
-    Narrow(range, {table ? -use.bound : 0, use.bound, use.ignored});
+    // A Gather counts negative indices from the end; a token below 0 in a file is a mistake all the same.
+    Narrow(range, {0, use.bound, use.ignored});
   }
   return range;
 }

@@ -81,7 +81,7 @@ TEST(InputUse, RangesPassThroughMoves) {
   EXPECT_EQ(range.low, 0);
   EXPECT_EQ(range.high, 100);
   EXPECT_EQ(range.ignored, -100);
-  EXPECT_EQ(RangeOf(graph, Input(graph, "input_ids")).low, -100);
+  EXPECT_EQ(RangeOf(graph, Input(graph, "input_ids")).low, 0);
 }
 
 TEST(TokenInputs, NextTokensUnlessTheGraphShifts) {

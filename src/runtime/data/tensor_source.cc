@@ -93,7 +93,7 @@ Batch TensorSource::Rows(int64_t step, Block rows) const {
   for (const TensorMatch& match : tensors_) {
     at::Tensor tensor =
         ToTorchTensor(LoadRows(file_, match.tensor, first + rows.begin, first + rows.end));
-    std::string wrong = OutOfRange(match.input, match.range, tensor);
+    std::string wrong = OutOfRange(match.input, match.range, tensor, first + rows.begin);
     if (!wrong.empty()) {
       problems.push_back(batches_ == 1 ? wrong
                                        : fmt::format("{} (batch {})", wrong, first / batch_));
