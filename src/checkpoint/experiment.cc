@@ -47,9 +47,8 @@ const Json* Find(const Json& run, const char* pointer) {
 
 std::string Shown(const Json& value) {
   if (value.is_null()) return "none";
-  std::string text = value.is_string()
-                         ? value.get<std::string>()
-                         : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = value.is_string() ? value.get<std::string>()
+                                       : value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.empty()) return "none";
   return text.size() > 60 ? text.substr(0, 57) + "..." : text;
 }

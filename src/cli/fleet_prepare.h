@@ -32,7 +32,7 @@ struct FleetArgs {
   std::optional<bool> several;  // not said: where there are fewer jobs than devices
   SimOptions sim = {};          // of the kernels that run
   bool override_settings = false;  // go on from checkpoints of jobs with other settings
-  bool simulate = false, no_double_buffering = false, json = false;
+  bool simulate = false, no_double_buffering = false, deterministic = false, json = false;
 };
 
 const PolicyDef& PolicyOf(const FleetArgs& args);

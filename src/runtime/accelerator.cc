@@ -2,7 +2,10 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdlib>
+
 #include "base/error.h"
+#include "runtime/torch_compat.h"
 
 namespace heddle {
 
@@ -22,6 +25,15 @@ at::Device ChooseDevice(const std::string& name, int local_rank) {
       "--device {}: there is no CUDA device, or this heddle was built against a libtorch without "
       "CUDA; use --device cpu",
       name);
+}
+
+void UseDeterministicKernels() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);  // what cuBLAS asks for
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  LeaveEmptyTensorsEmpty();
 }
 
 std::optional<c10::Stream> NewStream(at::Device device) {

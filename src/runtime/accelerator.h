@@ -52,6 +52,10 @@ class StreamScope {
   std::optional<c10::Stream> before_;
 };
 
+// Before anything runs on a CUDA device: from now on its kernels give the same bits every time, or throw where libtorch
+// has none that do. On the CPU they always give the same.
+void UseDeterministicKernels();
+
 // --- The half that differs.
 
 int CudaDevices();  // 0 where there is no CUDA, no driver or no device

@@ -82,7 +82,8 @@ StepRecord Executor::ReadReport() {
   if (inputs_) inputs_->Begin(step_);
   RunInstructions();
   ThrowRun(
-      "the loss was not finite at step {}, and is finite when the step is run again: its kernels do "
+      "the loss was not finite at step {}, and is finite when the step is run again: its kernels "
+      "do "
       "not give the same numbers twice; use --deterministic",
       step_);
 }

@@ -31,6 +31,13 @@ inline std::optional<at::Tensor> FusedAttention([[maybe_unused]] const at::Tenso
 #endif
 }
 
+// Deterministic kernels do not need memory that is taken to be filled first, as 2.x does for them.
+inline void LeaveEmptyTensorsEmpty() {
+#if HEDDLE_TORCH_AT_LEAST(2, 2)
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+#endif
+}
+
 // Makes the storage under a tensor hold so many of its elements: 0 gives the memory back, anything else is filled
 // with nothing in particular. Views of the tensor see the new storage.
 inline void ResizeStorage(const at::Tensor& tensor, int64_t elements) {

@@ -128,8 +128,9 @@ std::string DescribeSkip(const StepRecord& record) {
     return fmt::format("step {} was skipped: f16 gradients overflowed; the loss scale is now {:g}",
                        record.step, record.loss_scale);
   }
-  return fmt::format("step {} was skipped: its gradients are not finite (norm {}), its loss is {:g}",
-                     record.step, record.grad_norm, record.loss);
+  return fmt::format(
+      "step {} was skipped: its gradients are not finite (norm {}), its loss is {:g}", record.step,
+      record.grad_norm, record.loss);
 }
 
 // Losses of what is held out, on the weights as they are.

@@ -91,8 +91,8 @@ struct TrainSummary {
   double advised_interval = 0;        // seconds; 0: it was given in steps
   // On the first device: why the checkpoint of the last step is not there; empty: it is, or none was asked for.
   std::string not_saved;
-  int64_t skipped_steps = 0;  // without an update, because gradients were not finite
-  std::vector<KernelTime> kernels;    // of `kernel_steps` steps, of this process
+  int64_t skipped_steps = 0;        // without an update, because gradients were not finite
+  std::vector<KernelTime> kernels;  // of `kernel_steps` steps, of this process
   int64_t kernel_steps = 0;
   std::string not_captured;  // why steps were not repeated as a graph
 };

@@ -178,6 +178,31 @@ TEST(FleetCli, GoesOnFromItsCheckpointsAndStopsTheWorst) {
   }
 }
 
+// Jobs of other settings, and folders of other jobs, are not gone on from.
+TEST(FleetCli, CheckpointsOfOtherJobsAreRefused) {
+  TempFolder folder;
+  auto jobs = [&](const std::string& optimizer) {
+    return WriteJobs(folder,
+                     "cluster: local:2\njobs:\n  - name: j\n    steps: 2\n    lr: [0.001, 0.003]\n"
+                     "    optimizer: " +
+                         optimizer + "\n    model: " + kDeepGpt + "\n");
+  };
+  std::string saved = folder / "saved", flags = " --threads 1 --checkpoint " + saved;
+  Json first = RunFleetJson(jobs("adamw") + flags);
+  ExpectRefused("fleet " + jobs("sgd") + flags, {"jobs.yaml:", "optimizer was adamw and is sgd",
+                                                 "--override", "; refused too: j lr=0.003"});
+  RunOutput forced = RunHeddle("fleet " + folder / "jobs.yaml" + flags + " --override");
+  EXPECT_EQ(forced.status, 0) << forced.err;
+  // What is there counts as done, with its losses; damaged files beside it do not matter.
+  std::ofstream(saved + "/00-j_lr=0.001.losses") << "0 damaged";
+  EXPECT_EQ(RunFleetJson(jobs("adamw") + flags)["jobs"][0]["losses"], first["jobs"][0]["losses"]);
+  std::filesystem::rename(saved + "/00-j_lr=0.001", saved + "/x");
+  std::filesystem::rename(saved + "/01-j_lr=0.003", saved + "/00-j_lr=0.001");
+  std::filesystem::rename(saved + "/x", saved + "/01-j_lr=0.003");
+  ExpectRefused("fleet " + folder / "jobs.yaml" + flags,
+                {"job was j lr=0.003 and is j lr=0.001", "lr was 0.003 and is 0.001"});
+}
+
 TEST(FleetCli, MistakesAreRefusedBeforeAnythingRuns) {
   TempFolder folder;
   std::string head = "cluster: local:2\njobs:\n  - name: a\n    steps: 1\n    model: ";

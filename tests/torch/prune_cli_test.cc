@@ -44,12 +44,15 @@ TEST(PruneCli, MasksTrainAndCheckpointsHoldWhatIsKept) {
   Done("prune " + saved + " --sparsity 0.75 --keep '*wpe*' -o " + folder / "again.safetensors");
   SafetensorsFile again = SafetensorsFile::Open(folder / "again.safetensors");
   for (const auto& [name, kept] : masks.LoadAll()) EXPECT_EQ(again.Load(name).data, kept.data);
-  // A dense run reads it, and so does one that keeps other weights.
-  Done("train " + kPrunedModel + " --threads 1 --steps 7 --resume --checkpoint " + saved);
+  // A dense run reads it where it is told to, and so does one that keeps other weights.
+  std::string dense =
+      "train " + kPrunedModel + " --threads 1 --steps 7 --resume --checkpoint " + saved;
+  ExpectRefused(dense, {"another experiment", "mask was ", " and is none", "--override"});
+  Done(dense + " --override");
   std::string other = folder / "other.safetensors";
   Done("prune " + kPrunedModel + " --method random --seed 5 --sparsity 0.5 -o " + other);
-  Done("train " + kPrunedModel + " --threads 1 --steps 9 --resume --checkpoint " + saved +
-       " --mask " + other);
+  Done("train " + kPrunedModel + " --threads 1 --steps 9 --resume --override --checkpoint " +
+       saved + " --mask " + other);
 }
 
 TEST(PruneCli, EarlyBirdsSettle) {

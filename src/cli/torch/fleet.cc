@@ -280,6 +280,7 @@ class RealFleetRun : public FleetObserver {
 
 void RunRealFleet(const FleetArgs& given) {
   FleetArgs args = given;
+  if (args.deterministic && args.device != "cpu") UseDeterministicKernels();
   args.sim = SimOf(args.device);
   // Shards are cut for tensors. Copies that fused kernels do not make are counted: room for what an allocator that several
   // jobs share leaves unused between them.

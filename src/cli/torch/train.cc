@@ -142,14 +142,14 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
           {.deadline_seconds = rank_options.deadline_seconds, .slot = rank_options.slot});
     }
     Transport& transport = nccl ? *nccl : host;
-    TrainInputs inputs{prepared.program,
-                       prepared.weights,
-                       prepared.constants,
-                       *prepared.data,
-                       RunJson(*prepared.model, prepared.plan, prepared.options, SourcesOf(args),
-                               *prepared.data),
-                       prepared.forward.get(),
-                       prepared.held_out.get()};
+    TrainInputs inputs{
+        prepared.program,
+        prepared.weights,
+        prepared.constants,
+        *prepared.data,
+        RunJson(*prepared.model, prepared.plan, prepared.options, SourcesOf(args), *prepared.data),
+        prepared.forward.get(),
+        prepared.held_out.get()};
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<TrainScreen> screen;
@@ -168,6 +168,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
 void Train(TrainArgs args) {
   LaunchInfo launch = ReadLaunch();
   int status = 0;
+  if (args.deterministic && args.device != "cpu") UseDeterministicKernels();
   try {
     std::optional<Membership> member = JoinSupervisor(launch);
     if (member && member->table.header().attempt > 0) args.checkpoint.options.resume = true;
@@ -302,11 +303,16 @@ void AddTrain(CLI::App& app) {
                    "what ranks compute on; auto: CUDA where there is a device")
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
+  command->add_flag(
+      "--deterministic", args->deterministic,
+      "on CUDA: the same bits in every run under the same plan, at some cost; the CPU "
+      "always gives them");
   command->add_flag("--eager", args->eager,
                     "on CUDA: every step instruction by instruction, not captured as a graph");
-  command->add_option("--memory-limit", args->memory_limit,
-                      "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
-                      "device takes no more")
+  command
+      ->add_option("--memory-limit", args->memory_limit,
+                   "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
+                   "device takes no more")
       ->check(AmountOfBytes());
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "with --offload all: fetch a shard when the one before has ended");
@@ -314,8 +320,8 @@ void AddTrain(CLI::App& app) {
   command->add_option("--steps", args->train.steps, "steps to train")
       ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--threads", args->train.threads,
-                      "threads per rank (default: cores over ranks)")
+  command
+      ->add_option("--threads", args->train.threads, "threads per rank (default: cores over ranks)")
       ->transform(IntegerIn(1, 4096));
   args->profile.Add(*command);
   args->degrees.Add(*command);

@@ -32,7 +32,7 @@ struct TrainArgs {
   int64_t eval_steps = 10;
   const CLI::Option *eval_every_given = nullptr, *eval_steps_given = nullptr;
   std::string init = "file", device = "cpu";
-  bool eager = false, kernels = false, no_double_buffering = false;
+  bool eager = false, kernels = false, no_double_buffering = false, deterministic = false;
   MetricsOptions metrics;
   RankOptions ranks;
   CheckpointArgs checkpoint;

@@ -15,11 +15,11 @@
 namespace heddle {
 
 struct CheckpointOptions {
-  std::string folder;      // empty: nothing is saved
-  int64_t every = 0;       // steps from one to the next; 0: as Young advises
-  int64_t keep = 3;        // the last so many
-  double mtbf = 3 * 3600;  // seconds between failures: 16,384 H100s had one in three hours
-  bool resume = false;     // from the last good one; from the start where there is none
+  std::string folder;              // empty: nothing is saved
+  int64_t every = 0;               // steps from one to the next; 0: as Young advises
+  int64_t keep = 3;                // the last so many
+  double mtbf = 3 * 3600;          // seconds between failures: 16,384 H100s had one in three hours
+  bool resume = false;             // from the last good one; from the start where there is none
   bool override_settings = false;  // go on although settings differ from those of the checkpoint
   bool keep_losses = false;        // checkpoints have the loss of every step so far
 };
