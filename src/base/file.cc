@@ -167,10 +167,11 @@ void AppendFile::Write(std::string_view bytes) {
     if (put < 0) {
       const int why = errno;
       struct stat status {};
-      if (done > 0 && fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode)) {
-        static_cast<void>(ftruncate(descriptor_, status.st_size - static_cast<off_t>(done)));
-      }
-      ThrowRun("{}: cannot write: {}", path_, std::strerror(why));
+      const bool regular = fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode);
+      const off_t before = status.st_size - static_cast<off_t>(done);
+      const bool torn = regular && done > 0 && ftruncate(descriptor_, before) != 0;
+      ThrowRun("{}: cannot write: {}{}", path_, std::strerror(why),
+               torn ? "; its last line is cut short" : "");
     }
     done += static_cast<std::size_t>(put);
   }
