@@ -559,6 +559,16 @@ TEST(HfConfig, DropoutIsInTheGraph) {
   EXPECT_THAT(FingerprintOf(SmallConfigs().at("gpt2"), options), HasSubstr("Attention"));
 }
 
+TEST(HfConfig, ExpertsThatComputeOtherwiseAreSaid) {
+  for (const char* type : {"mixtral", "llama"}) {
+    testing::internal::CaptureStderr();
+    FingerprintOf(SmallConfigs().at(type));
+    bool said = testing::internal::GetCapturedStderr().find(
+                    "losses are not those of transformers") != std::string::npos;
+    EXPECT_EQ(said, std::string(type) == "mixtral");
+  }
+}
+
 TEST(HfConfig, SequencesKeepToPositionsAndWindows) {
   ImportOptions longer;
   longer.dims = {{"seq", 128}};
