@@ -94,8 +94,15 @@ Translation Complete(const ConfigFile& config, const ImportOptions& options) {
   for (const auto& [name, size] : options.dims) t.Set(name, size);
   CheckSequence(config, t);
   if (t.attention_apart && t.Number("attention_dropout", 0) > 0) t.Set("attention", "unfused");
-  if (t.Number("experts", 1) > 1 && !options.dims.contains("group")) {
-    t.Set("group", std::gcd(static_cast<int64_t>(t.Number("seq", 1)), kDefaultGroup));
+  if (t.Number("experts", 1) > 1) {
+    LogWarn(
+        "{}: experts have static capacity (capacity_factor) and drop tokens beyond it, and the "
+        "weights of the chosen "
+        "experts are not normalised to 1: plans hold, but losses are not those of transformers",
+        config.path());
+    if (!options.dims.contains("group")) {
+      t.Set("group", std::gcd(static_cast<int64_t>(t.Number("seq", 1)), kDefaultGroup));
+    }
   }
   return t;
 }

@@ -552,11 +552,21 @@ TEST(HfConfig, DropoutIsInTheGraph) {
   // Encoder: at both ends, per layer of the probabilities, after attention, inside and after the mlp; decoder: twice
   // attention.
   EXPECT_EQ(DropoutsOf("t5", {{"dropout_rate", 0.5}}), (Ratios{{0.5, 2 + 2 * 4 + 2 + 2 * 6}}));
-  // The command line may say otherwise; attention is one op again.
+  // Keys of the family decide where they are given; attention is one op again.
   ImportOptions options;
   options.dims = {{"dropout", 0}, {"embedding_dropout", 0}, {"attention_dropout", 0}};
   EXPECT_EQ(DropoutsOf("gpt2", Json::object(), options), Ratios{});
   EXPECT_THAT(FingerprintOf(SmallConfigs().at("gpt2"), options), HasSubstr("Attention"));
+}
+
+TEST(HfConfig, ExpertsThatComputeOtherwiseAreSaid) {
+  for (const char* type : {"mixtral", "llama"}) {
+    testing::internal::CaptureStderr();
+    FingerprintOf(SmallConfigs().at(type));
+    bool said = testing::internal::GetCapturedStderr().find(
+                    "losses are not those of transformers") != std::string::npos;
+    EXPECT_EQ(said, std::string(type) == "mixtral");
+  }
 }
 
 TEST(HfConfig, SequencesKeepToPositionsAndWindows) {

@@ -57,7 +57,8 @@ std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults) {
       DerivedKey("rotary_dim", "head_dim", "part of a head that rotates"),
       RealKey("rope_theta", "10000", 1, 1e18, "base of the rotary frequencies"),
       ChoiceKey("norm", "layernorm", {"layernorm", "rmsnorm"}, "normalisation"),
-      RealKey("norm_eps", "1e-5, rmsnorm 1e-6", 0, 1, "added to the variance in norms"),
+      RealKey("norm_eps", "1e-5 or 1e-6", 0, 1,
+              "added to the variance in norms; 1e-6 is that of rmsnorm"),
       ChoiceKey(
           "mlp", "gelu",
           {"gelu", "gelu_erf", "relu", "squared_relu", "silu", "swiglu", "geglu", "geglu_erf"},
