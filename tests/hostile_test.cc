@@ -32,7 +32,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kRowSeconds = 30;       // generous: other tests run at the same time
+constexpr double kRowSeconds = 60;       // generous: other tests run at the same time
 constexpr size_t kLongestMessage = 600;  // bytes
 constexpr size_t kLeastRows = 300;       // of all tables
 

@@ -6,8 +6,6 @@
 namespace heddle {
 namespace {
 
-constexpr double kMostBytes = 0x1p60;  // 1024 PiB, more than any machine has
-
 double Parse(std::string_view flag, const std::string& text, Unit unit) {
   std::variant<double, QuantityError> parsed = ParseQuantity(text, unit);
   if (const QuantityError* error = std::get_if<QuantityError>(&parsed)) {
@@ -21,7 +19,6 @@ double Parse(std::string_view flag, const std::string& text, Unit unit) {
 int64_t ParseBytes(std::string_view flag, const std::string& text) {
   double bytes = Parse(flag, text, Unit::kMemory);
   if (bytes < 1) ThrowInput("{} {}: expected at least 1 B", flag, text);
-  if (bytes > kMostBytes) ThrowInput("{} {}: expected at most 1024 PiB", flag, text);
   return static_cast<int64_t>(bytes);
 }
 
