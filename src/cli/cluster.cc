@@ -15,7 +15,6 @@ namespace {
 
 struct ClusterArgs {
   std::string cluster;
-  bool given = false;  // an empty name is no cluster
   bool json = false;
   bool yaml = false;
 };
@@ -126,7 +125,7 @@ void ListPresets(bool as_json) {
 }
 
 void ShowCluster(const ClusterArgs& args) {
-  if (!args.given) return ListPresets(args.json);
+  if (args.cluster.empty()) return ListPresets(args.json);
   const Cluster cluster = LoadCluster(args.cluster);
   if (args.json) {
     PrintJson(ClusterJson(cluster));
@@ -143,7 +142,7 @@ void AddCluster(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("cluster", "what a cluster is: devices, links, groups; or the presets");
   auto args = std::make_shared<ClusterArgs>();
-  CLI::Option* cluster = command->add_option(
+  command->add_option(
       "CLUSTER", args->cluster,
       "a preset such as dgx-h100:16, or a YAML file; without it, lists the presets");
   CLI::Option* json =
@@ -160,10 +159,7 @@ void AddCluster(CLI::App& app) {
       "  nodes:\n"
       "    - {preset: dgx-a100, count: 2}\n"
       "    - {preset: dgx-h100, count: 1}");
-  command->callback([args, cluster] {
-    args->given = cluster->count() > 0;
-    ShowCluster(*args);
-  });
+  command->callback([args] { ShowCluster(*args); });
 }
 
 }  // namespace heddle

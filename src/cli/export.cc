@@ -34,8 +34,11 @@ void RequireApart(std::string_view a, const std::string& path, std::string_view 
                   const std::string& other) {
   std::error_code error;
   if (path.empty() || other.empty()) return;
-  if (std::filesystem::weakly_canonical(path, error) ==
-      std::filesystem::weakly_canonical(other, error)) {
+  // What does not exist yet stays relative unless it is made absolute first.
+  auto place = [&](const std::string& file) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, error), error);
+  };
+  if (place(path) == place(other)) {
     ThrowInput("{} and {} are the same file {}; choose another", a, b, path);
   }
 }

@@ -77,12 +77,12 @@ void PrintKeys(const Family& family) {
 }
 
 void List(const std::string& name, bool json) {
+  if (!name.empty()) CheckExpression(name);
   if (json) {
     PrintJson(ToJson());
     return;
   }
   if (!name.empty()) {
-    CheckExpression(name);
     std::string_view head = std::string_view(name).substr(0, name.find(':'));
     for (const BuiltInInfo& info : BuiltInModels()) {
       if (info.name != head) continue;
