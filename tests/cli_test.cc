@@ -206,7 +206,7 @@ TEST(Cli, StandardFilesMayBeClosed) {
                                                              {"<&- >&- 2>&-", 1},
                                                              {"1</dev/null 2>/dev/null", 1},
                                                              {">/dev/full 2>/dev/full", 1}}) {
-    for (const std::string& command : {std::string("models"), "inspect " + kMlp + " --json"}) {
+    for (const std::string& command : {std::string("cluster"), "inspect " + kMlp + " --json"}) {
       std::string line = std::string(HEDDLE_BINARY) + " " + command + " " + redirection;
       int ended = std::system(line.c_str());
       EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == status) << line << ": " << ended;
@@ -215,7 +215,7 @@ TEST(Cli, StandardFilesMayBeClosed) {
   // A mistake is one where nobody can hear of it, too.
   std::string mistake = std::string(HEDDLE_BINARY) + " inspect nothing.onnx >/dev/null 2>/dev/full";
   EXPECT_EQ(WEXITSTATUS(std::system(mistake.c_str())), 2);
-  RunOutput run = RunHeddle("models 1>&-");
+  RunOutput run = RunHeddle("cluster 1>&-");
   EXPECT_EQ(run.status, 0) << "the file after it counts";
 }
 

