@@ -135,7 +135,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are auto", "expert"});
   ExpectRefused(plan + "--tp 3 --dp 2",
                 {"dp 2 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
-  ExpectRefused(plan + "--tp 0", {"tp 0", "at least 1"});
+  ExpectRefused(plan + "--tp 0", {"--tp: 0", "from 1 to"});
   ExpectRefused(plan + "--tp two", {"--tp"});
   ExpectRefused(plan + "--microbatches 3", {"4", "3 micro-batches", "try 2"});
   ExpectRefused(plan + "--schedule 1f2b", {"--schedule 1f2b", "'1f1b'"});
@@ -145,6 +145,59 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4",
                 {"16 stages", "3 repeated layers", "at most 3"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
+}
+
+TEST(Cli, SomethingMustBeTrained) {
+  const std::string gpt = "gpt:layers=2,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
+  for (std::string command : {"plan ", "space "}) {
+    ExpectRefused(command + gpt + "--cluster local:2 --frozen '*'", {"nothing to train", "--frozen"});
+  }
+  EXPECT_EQ(RunHeddle("inspect " + gpt + "--frozen '*'").status, 0);
+  TempFolder folder;
+  // All but one bias; the first layer and the embeddings; every matrix.
+  for (std::string frozen :
+       {"--frozen '*weight' --frozen '*.h.*'", "--frozen '*.h.0.*' --frozen '*w?e*'",
+        "--frozen '*weight'"}) {
+    std::string plan = folder / "plan.json";
+    RunOutput made = RunHeddle("plan " + gpt + "--cluster local:2 " + frozen + " -o " + plan);
+    ASSERT_EQ(made.status, 0) << frozen << made.err;
+    for (std::string command : {"simulate ", "explain --budget 1 "}) {
+      RunOutput run = RunHeddle(command + plan);
+      EXPECT_EQ(run.status, 0) << command << frozen << run.err;
+    }
+    Json json = ParseJson(Slurp(plan), plan);
+    json["model"]["frozen"] = {"*"};
+    WriteText(folder / "all.json", json.dump());
+    ExpectRefused("simulate " + folder / "all.json", {"nothing to train"});
+  }
+}
+
+TEST(Cli, EverySearcherSaysWhatIsMissing) {
+  TempFolder folder;
+  WriteText(folder / "two.yaml", kTwoDevices);
+  const std::string plan = "plan gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --cluster " +
+                           folder / "two.yaml" + " --json --memory-limit 1KB ";
+  for (std::string how : {"", "--searcher expert", "--searcher data", "--tp 2 --sp", "--tp 2"}) {
+    RunOutput run = RunHeddle(plan + how);
+    EXPECT_EQ(run.status, 3) << how << run.out;
+    EXPECT_EQ(run.out, "") << how;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+    for (std::string part : {"no plan fits", "a device", "940 B"}) {
+      EXPECT_NE(run.err.find(part), std::string::npos) << how << ": " << run.err;
+    }
+  }
+}
+
+TEST(Cli, PlansOfUnknownOptimizersAreRefused) {
+  TempFolder folder;
+  std::string plan = folder / "plan.json";
+  ASSERT_EQ(RunHeddle("plan " + kMlp + " --cluster local:1 -o " + plan).status, 0);
+  Json json = ParseJson(Slurp(plan), plan);
+  json["optimizer"] = "lion";
+  WriteText(plan, json.dump());
+  for (std::string command : {"simulate ", "explain "}) {
+    ExpectRefused(command + plan, {"plan.json", "optimizer", "lion", "adamw"});
+  }
 }
 
 }  // namespace

@@ -148,6 +148,15 @@ TEST(Cli, ModelsAreListedWithKeysAndCounts) {
 TEST(Cli, BadUsageIsOneLine) {
   ExpectRefused("", {"heddle --help"});
   ExpectRefused("weave", {"weave"});
+  ExpectRefused("--bogus", {"unknown option '--bogus'", "the command comes first"});
+  ExpectRefused("-x inspect", {"unknown option '-x'"});
+  ExpectRefused("--versio", {"unknown option '--versio'", "did you mean '--version'"});
+  ExpectRefused("insepct", {"insepct", "did you mean 'inspect'"});
+  ExpectRefused("inspect " + kMlp + " --bach 4", {"inspect: unknown option '--bach'", "did you mean '--batch'",
+                                                  "see 'heddle inspect --help'"});
+  ExpectRefused("inspect " + kMlp + " more", {"unexpected argument 'more'", "see 'heddle inspect --help'"});
+  ExpectRefused("export " + kMlp + " --output= --json", {"--output=", "empty"});
+  ExpectRefused("export " + kMlp + " -o ''", {"--output", "empty"});
   ExpectRefused("inspect", {"MODEL"});
   ExpectRefused("inspect " + kMlp + " --colour", {"--colour"});
   ExpectRefused("inspect " + kMlp + " --dim batch", {"--dim batch", "NAME=N"});
@@ -183,6 +192,52 @@ TEST(Cli, LostOutputIsAFailure) {
        {"inspect " + kMlp, "inspect " + kMlp + " --json", std::string("--help")}) {
     EXPECT_EQ(RunHeddle(arguments, "/dev/full").status, 1) << arguments;
   }
+}
+
+TEST(Cli, StandardFilesMayBeClosed) {
+  struct Case {
+    std::string redirection;
+    int status;
+  };
+  for (const auto& [redirection, status] : std::vector<Case>{{"<&- >/dev/null 2>/dev/null", 0},
+                                                             {">/dev/null 2>&-", 0},
+                                                             {">/dev/null <&- 2>&-", 0},
+                                                             {">&- 2>/dev/null", 1},
+                                                             {"<&- >&- 2>&-", 1},
+                                                             {"1</dev/null 2>/dev/null", 1},
+                                                             {">/dev/full 2>/dev/full", 1}}) {
+    for (const std::string& command : {std::string("cluster"), "inspect " + kMlp + " --json"}) {
+      std::string line = std::string(HEDDLE_BINARY) + " " + command + " " + redirection;
+      int ended = std::system(line.c_str());
+      EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == status) << line << ": " << ended;
+    }
+  }
+  // A mistake is one where nobody can hear of it, too.
+  std::string mistake = std::string(HEDDLE_BINARY) + " inspect nothing.onnx >/dev/null 2>/dev/full";
+  EXPECT_EQ(WEXITSTATUS(std::system(mistake.c_str())), 2);
+  RunOutput run = RunHeddle("cluster 1>&-");
+  EXPECT_EQ(run.status, 0) << "the file after it counts";
+}
+
+TEST(Cli, OneThingSaidInTwoWays) {
+  const std::string gpt = "inspect gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
+  ExpectRefused(gpt + "--dim batch=8", {"--dim batch=8", "batch=4"});
+  ExpectRefused(gpt + "--dim batch=4 --batch 8", {"--batch 8", "--dim batch=4"});
+  ExpectRefused(gpt + "--dim positions=9 --dim positions=10", {"positions=10", "positions=9"});
+  ExpectRefused("inspect " + kGpt + " --dim batch=4 --batch 8", {"--batch 8", "--dim batch=4"});
+  EXPECT_EQ(RunHeddle(gpt + "--dim batch=4 --batch 4 --dim positions=9 --dim positions=9").status, 0);
+}
+
+TEST(Cli, HugeModelsAreRefusedBeforeTheyAreBuilt) {
+  for (std::string keys : {"gpt:layers=100000", "gpt:layers=4097", "bert:layers=100000",
+                           "t5:layers=100000", "vit:layers=100000", "moe:shared_experts=100000",
+                           "moe:experts=1000000000", "gpt:seq=1000000000", "gpt:hidden=1099511627776",
+                           "gpt:hidden=1073741824,heads=1", "vgg:image=1073741824",
+                           "resnet:channels=1099511627776"}) {
+    std::string family = keys.substr(0, keys.find(':'));
+    ExpectRefused("inspect " + keys, {keys});
+  }
+  ExpectRefused("inspect gpt --dim layers=100000", {"layers=100000", "4096"});
 }
 
 TEST(Cli, TextModelsTakeTheirFlagsSeriously) {

@@ -18,7 +18,8 @@ inline std::string MistakeIn(const std::vector<AddCommand>& commands,
   CLI::App app{"", "heddle"};
   for (AddCommand add : commands) add(app);
   RefuseEmptyValues(app);
-  struct Parsed {};  // ends parsing before the command runs; its own callback owns what options refer to
+  struct Parsed {
+  };  // ends parsing before the command runs; its own callback owns what options refer to
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     command->parse_complete_callback([] { throw Parsed(); });
   }
@@ -54,7 +55,8 @@ inline std::vector<OptionCase> OptionCases(const std::vector<AddCommand>& comman
       if (option->get_expected_max() == 0 || option->get_positional() || option->get_required()) {
         continue;  // a flag; or given already
       }
-      OptionCase one{command->get_name() + " " + option->get_name(), option->get_type_name(), required};
+      OptionCase one{command->get_name() + " " + option->get_name(), option->get_type_name(),
+                     required};
       one.arguments.push_back(option->get_name());
       one.arguments.push_back("");
       cases.push_back(std::move(one));

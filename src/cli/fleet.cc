@@ -88,7 +88,7 @@ void AddFleet(CLI::App& app) {
   command->add_flag("--override", args->override_settings,
                     "go on from a checkpoint although the model, data, seed, optimizer or another "
                     "setting of its job that changes the result is not that of the checkpoint");
-  command->add_option("--every", args->every, "steps from one checkpoint to the next")
+  command->add_option("--checkpoint-every", args->every, "steps from one checkpoint to the next")
       ->transform(IntegerIn(1, int64_t{1} << 40));
   command->add_option("--spill", args->spill,
                       "folder for files that are mapped, where host memory is too small");

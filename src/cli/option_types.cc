@@ -34,9 +34,8 @@ struct RealRange {
 };
 
 CLI::Validator RealOf(RealRange range) {
-  std::string words =
-      fmt::format("a number {} {} {} {}", range.with_least ? "from" : "above", range.least,
-                  range.with_most ? "to" : "to below", range.most);
+  std::string words = fmt::format("a number {} {} {} {}", range.with_least ? "from" : "above",
+                                  range.least, range.with_most ? "to" : "to below", range.most);
   auto check = [range, words](std::string& text) -> std::string {
     std::optional<double> value = NumberIn<double>(text);
     if (!value || !range.Holds(*value)) return fmt::format("{}: expected {}", text, words);

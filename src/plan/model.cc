@@ -123,6 +123,16 @@ class Partition {
   std::vector<ModelBlock> copies_;
 };
 
+// Layers below everything that is trained are made from inputs and constants alone: side nodes, so that their copies would
+// be blocks of no nodes.
+void DropSideCopies(const std::vector<bool>& side, Folding& folding) {
+  auto is_side = [&](const std::vector<NodeId>& copy) {
+    return std::all_of(copy.begin(), copy.end(), [&](NodeId id) { return side[id.index()]; });
+  };
+  for (Chain& chain : folding.chains) std::erase_if(chain.copies, is_side);
+  std::erase_if(folding.chains, [](const Chain& chain) { return chain.copies.size() < 2; });
+}
+
 [[noreturn]] void ForbidMicrobatches(const Model& model, size_t node, const std::string& reason) {
   const Node& at = model.graph.nodes[node];
   ThrowInput("micro-batches are not possible: {} '{}' {}; use 1 micro-batch", at.op,
@@ -149,6 +159,7 @@ Model Analyse(Graph graph) {
     side[n] = side[n] || model.once[n];
     model.once[n] = model.once[n] && !CarriesBatch(model, n);
   }
+  DropSideCopies(side, model.folding);
   model.blocks = Partition(model, side).Run();
   model.block_of.assign(model.graph.nodes.size(), -1);
   for (size_t b = 0; b < model.blocks.size(); ++b) {

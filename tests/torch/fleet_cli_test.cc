@@ -170,7 +170,7 @@ TEST(FleetCli, GoesOnFromItsCheckpointsAndStopsTheWorst) {
   size_t early = 0;
   for (const Json& job : whole["jobs"]) early += job["ended_early"].get<bool>() ? 1 : 0;
   EXPECT_EQ(early, 3u) << whole.dump();
-  std::string saved = " --threads 1 --every 1 --checkpoint " + folder / "saved";
+  std::string saved = " --threads 1 --checkpoint-every 1 --checkpoint " + folder / "saved";
   Json first = RunFleetJson(jobs + saved), again = RunFleetJson(jobs + saved);
   for (size_t j = 0; j < 4; ++j) {
     EXPECT_EQ(whole["jobs"][j]["losses"], first["jobs"][j]["losses"]);

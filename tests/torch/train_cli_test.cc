@@ -358,6 +358,45 @@ TEST(CalibrateCli, EveryKindOfDeviceHasAProfile) {
   ExpectRefused(plan, {path, "'fast'", "heddle calibrate"});
 }
 
+TEST(TrainCli, AMemoryLimitHoldsForEveryPlan) {
+  TempFolder folder;
+  std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
+  std::string plan = folder / "plan.json";
+  ASSERT_EQ(RunHeddle("plan " + gpt + "--cluster local:2 --tp 2 -o " + plan).status, 0);
+  for (std::string what : {gpt + "--tp 2", gpt + "--np 2", plan}) {
+    RunOutput run = RunHeddle("train " + what + " --steps 1 --transport threads --memory-limit 1KB");
+    EXPECT_EQ(run.status, 3) << what << run.out << run.err;
+    EXPECT_EQ(run.out, "") << what;
+    for (std::string part : {"no plan fits", "a device", "940 B"})
+      EXPECT_NE(run.err.find(part), std::string::npos) << what << ": " << run.err;
+  }
+}
+
+TEST(TrainCli, SomethingMustBeTrained) {
+  std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --frozen '*' ";
+  ExpectRefused("train " + gpt, {"nothing to train"});
+  ExpectRefused("prune " + gpt, {"nothing to train"});
+  RunOutput run = RunHeddle(
+      "train gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --steps 2 --frozen '*weight'");
+  EXPECT_EQ(run.status, 0) << run.err;
+}
+
+TEST(TrainCli, StandardFilesMayBeClosed) {
+  std::string train = std::string(HEDDLE_BINARY) +
+                      " train gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --steps 1 ";
+  EXPECT_EQ(WEXITSTATUS(std::system((train + "<&- >&- 2>&-").c_str())), 1);
+  EXPECT_EQ(WEXITSTATUS(std::system((train + ">/dev/null <&- 2>&-").c_str())), 0);
+}
+
+TEST(CalibrateCli, AProfileBearsTheNameOfWhatWasMeasured) {
+  TempFolder folder;
+  for (std::string cluster : {"dgx-h100:1", "dgx-a100:1"}) {
+    ExpectRefused("calibrate --small --seconds 1 --ranks 1 --cluster " + cluster + " -o " + folder / "p.json",
+                  {"--cluster " + cluster.substr(0, 8), "heddle discover"});
+  }
+  EXPECT_TRUE(folder.IsEmpty());
+}
+
 TEST(CalibrateCli, WhereNothingCanBeWrittenNothingIsMeasured) {
   ExpectRefused("calibrate --small --ranks 1 -o /nowhere/p.json", {"/nowhere/p.json"});
   ExpectRefused("calibrate --small --ranks 1 --device cuda", {"--device cuda"});

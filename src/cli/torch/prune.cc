@@ -14,6 +14,7 @@
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "cli/plan_args.h"
 #include "cluster/load.h"
 #include "frontend/glob.h"
 #include "frontend/load.h"
@@ -129,7 +130,7 @@ void LoadPruned(const PruneArgs& args, LoadedWeights& out) {
   }
   Graph graph = named.Load();
   if (!args.weights.empty()) LoadWeights(graph, args.weights);
-  out.model = Analyse(std::move(graph));
+  out.model = AnalyseToTrain(std::move(graph), named.model);
   if (folder) {
     out.checkpoint->RequireModel(out.model.graph);
     out.weights = [reader = out.checkpoint.get()](const std::string& name) {

@@ -104,7 +104,8 @@ void ModelBuilder::RequireConstant(int64_t count, int64_t bytes, std::string_vie
   int64_t size = CheckedMul(count, bytes, what);
   if (size > kMaxConstantBytes - constant_bytes_) {
     ThrowInput(
-        "the constant '{}' takes {} bytes; a model may have {} of constants: choose a smaller seq",
+        "the constant '{}' takes {} bytes; a model may have {} of constants: choose a smaller seq, "
+        "or fewer experts",
         what, size, kMaxConstantBytes);
   }
 }

@@ -240,6 +240,26 @@ TEST_F(DataSourceTest, TensorsThatDoNotFit) {
   EXPECT_THAT(error, HasSubstr("the model takes 0 to 255 (batch "));
 }
 
+TEST(OutOfRangeTest, SaysWhatIsWrongWhere) {
+  struct Case {
+    InputRange range;
+    std::vector<int64_t> values;  // of two rows
+    std::string says;
+  };
+  const InputRange tokens{0, 10, {}}, labels{0, 10, -100};
+  for (const auto& [range, values, says] : std::vector<Case>{
+           {tokens, {0, 9, 3, 4}, ""},
+           {tokens, {0, 9, -1, 4}, "'x' holds -1 at [6, 0], the model takes 0 to 9"},
+           {tokens, {0, 10, 3, 4}, "'x' holds 10 at [5, 1], the model takes 0 to 9"},
+           {tokens, {0, -100, 3, 4}, "'x' holds -100 at [5, 1], the model takes 0 to 9"},
+           {labels, {0, -100, 3, 4}, ""},
+           {labels, {0, -1, 3, 4}, "'x' holds -1 at [5, 1], the model takes 0 to 9, or -100 (ignored)"},
+       }) {
+    at::Tensor tensor = at::tensor(values).reshape({2, 2});
+    EXPECT_EQ(OutOfRange("x", range, tensor, /*first_row=*/5), says);
+  }
+}
+
 TEST_F(DataSourceTest, SyntheticIsTheBatchOfItsSeed) {
   auto source = OpenData(PlainModel(), {.path = "", .seed = 4});
   Batch rows = source->Rows(3, {0, 2}), batch = SyntheticBatch(PlainModel(), 4);
