@@ -41,6 +41,16 @@ inline std::vector<double> CalmLosses(const std::string& arguments) {
   return calm.status == 0 ? LossesOf(calm.out) : std::vector<double>();
 }
 
+// `heddle` after the shell's `before` ("NAME=VALUE", "ulimit ...;").
+inline RunOutput RunAfter(const std::string& before, const std::string& arguments) {
+  TempFolder folder;
+  std::string command = before + " " HEDDLE_BINARY " " + arguments + " >'" + folder / "out" +
+                        "' 2>'" + folder / "err" + "' </dev/null";
+  int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), Slurp(folder / "out"),
+          Slurp(folder / "err")};
+}
+
 class FailingRun {
  public:
   using Clock = std::chrono::steady_clock;
