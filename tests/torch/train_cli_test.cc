@@ -376,9 +376,17 @@ TEST(TrainCli, SomethingMustBeTrained) {
   std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --frozen '*' ";
   ExpectRefused("train " + gpt, {"nothing to train"});
   ExpectRefused("prune " + gpt, {"nothing to train"});
-  RunOutput run = RunHeddle(
-      "train gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --steps 2 --frozen '*weight'");
-  EXPECT_EQ(run.status, 0) << run.err;
+  // One bias alone, above all layers, on one device and on two.
+  std::vector<Json> losses;
+  for (std::string degrees : {"", "--tp 2", "--dp 2"}) {
+    RunOutput run = RunHeddle(
+        "train gpt:layers=2,hidden=16,heads=2,seq=8,vocab=32,batch=4 --steps 2 --json "
+        "--transport threads --fill-constants --frozen '*weight' --frozen '*.h.*' " + degrees);
+    ASSERT_EQ(run.status, 0) << run.err;
+    losses.push_back(ParseJson(run.out, "output")["losses"]);
+    EXPECT_NEAR(losses.back()[1].get<double>(), losses[0][1].get<double>(), 1e-4) << degrees;
+    EXPECT_LT(losses.back()[1].get<double>(), losses.back()[0].get<double>()) << degrees;
+  }
 }
 
 TEST(TrainCli, StandardFilesMayBeClosed) {
