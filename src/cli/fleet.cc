@@ -74,8 +74,9 @@ void AddFleet(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "fetch a shard when the one before has ended");
-  command->add_option("--memory-limit", args->memory_limit,
-                      "memory of a device that shards may use, such as 16GB")
+  command
+      ->add_option("--memory-limit", args->memory_limit,
+                   "memory of a device that shards may use, such as 16GB")
       ->check(AmountOfBytes());
   command->add_option("--device", args->device, "of a real run: cpu (threads) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))

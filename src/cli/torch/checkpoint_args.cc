@@ -18,10 +18,10 @@ void CheckpointArgs::Add(CLI::App& command) {
   command.add_option("--keep", options.keep, "checkpoints to keep, the last ones")
       ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
-  command.add_option(
-      "--mtbf", mtbf,
-      "mean time between failures, as 30min, 12h or 7d (default 3h): with what a save "
-      "costs it gives the interval")
+  command
+      .add_option("--mtbf", mtbf,
+                  "mean time between failures, as 30min, 12h or 7d (default 3h): with what a save "
+                  "costs it gives the interval")
       ->check(LengthOfTime());
   command.add_flag("--resume", options.resume,
                    "go on from the last good checkpoint; from the start where there is none");

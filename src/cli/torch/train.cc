@@ -295,9 +295,10 @@ void AddTrain(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--eager", args->eager,
                     "on CUDA: every step instruction by instruction, not captured as a graph");
-  command->add_option("--memory-limit", args->memory_limit,
-                      "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
-                      "device takes no more")
+  command
+      ->add_option("--memory-limit", args->memory_limit,
+                   "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
+                   "device takes no more")
       ->check(AmountOfBytes());
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "with --offload all: fetch a shard when the one before has ended");
@@ -305,8 +306,8 @@ void AddTrain(CLI::App& app) {
   command->add_option("--steps", args->train.steps, "steps to train")
       ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
-  command->add_option("--threads", args->train.threads,
-                      "threads per rank (default: cores over ranks)")
+  command
+      ->add_option("--threads", args->train.threads, "threads per rank (default: cores over ranks)")
       ->transform(IntegerIn(1, 4096));
   args->profile.Add(*command);
   args->degrees.Add(*command);
