@@ -81,7 +81,8 @@ TEST(CliFleetTest, RefusesBadInputBeforeAnythingStarts) {
     const char* message;
   };
   for (const Bad& bad :
-       {Bad{"cluster: dgx-v100:1\njobs:\n  - {model: gtp2, steps: 1}\n", "jobs.yaml:3: job0: "},
+       {Bad{"", "jobs.yaml:1: the file is empty; see docs/fleet.md"},
+        Bad{"cluster: dgx-v100:1\njobs:\n  - {model: gtp2, steps: 1}\n", "jobs.yaml:3: job0: "},
         Bad{"cluster: dgx-v100:1\njobs:\n  - {model: gpt2, steps: 1, data: nothing.txt}\n",
             "jobs.yaml:3: job0: data: nothing.txt: no such file\n"},
         Bad{"jobs:\n  - {model: gpt2, steps: 1}\n", "cluster: missing"},

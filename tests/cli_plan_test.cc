@@ -150,14 +150,14 @@ TEST(Cli, PlanMistakesAreOneLine) {
 TEST(Cli, SomethingMustBeTrained) {
   const std::string gpt = "gpt:layers=2,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
   for (std::string command : {"plan ", "space "}) {
-    ExpectRefused(command + gpt + "--cluster local:2 --frozen '*'", {"nothing to train", "--frozen"});
+    ExpectRefused(command + gpt + "--cluster local:2 --frozen '*'",
+                  {"nothing to train", "--frozen"});
   }
   EXPECT_EQ(RunHeddle("inspect " + gpt + "--frozen '*'").status, 0);
   TempFolder folder;
   // All but one bias; the first layer and the embeddings; every matrix.
-  for (std::string frozen :
-       {"--frozen '*weight' --frozen '*.h.*'", "--frozen '*.h.0.*' --frozen '*w?e*'",
-        "--frozen '*weight'"}) {
+  for (std::string frozen : {"--frozen '*weight' --frozen '*.h.*'",
+                             "--frozen '*.h.0.*' --frozen '*w?e*'", "--frozen '*weight'"}) {
     std::string plan = folder / "plan.json";
     RunOutput made = RunHeddle("plan " + gpt + "--cluster local:2 " + frozen + " -o " + plan);
     ASSERT_EQ(made.status, 0) << frozen << made.err;

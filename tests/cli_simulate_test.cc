@@ -93,7 +93,8 @@ TEST(Cli, SimulateNamesWhatIsSlow) {
 TEST(Cli, SimulateSaysWhenAPlanDoesNotFit) {
   TempFolder folder;
   WriteText(folder / "two.yaml", kTwoDevices);
-  std::string make = "plan " + kGpt + " --cluster " + folder / "two.yaml" + " -o " + folder / "plan.json";
+  std::string make =
+      "plan " + kGpt + " --cluster " + folder / "two.yaml" + " -o " + folder / "plan.json";
   ASSERT_EQ(RunHeddle(make).status, 0);
   Json plan = ParseJson(Slurp(folder / "plan.json"), "plan");
   plan["cluster"]["device_types"][0]["memory"] = "1 MiB";

@@ -152,9 +152,11 @@ TEST(Cli, BadUsageIsOneLine) {
   ExpectRefused("-x inspect", {"unknown option '-x'"});
   ExpectRefused("--versio", {"unknown option '--versio'", "did you mean '--version'"});
   ExpectRefused("insepct", {"insepct", "did you mean 'inspect'"});
-  ExpectRefused("inspect " + kMlp + " --bach 4", {"inspect: unknown option '--bach'", "did you mean '--batch'",
-                                                  "see 'heddle inspect --help'"});
-  ExpectRefused("inspect " + kMlp + " more", {"unexpected argument 'more'", "see 'heddle inspect --help'"});
+  ExpectRefused("inspect " + kMlp + " --bach 4",
+                {"inspect: unknown option '--bach'", "did you mean '--batch'",
+                 "see 'heddle inspect --help'"});
+  ExpectRefused("inspect " + kMlp + " more",
+                {"unexpected argument 'more'", "see 'heddle inspect --help'"});
   ExpectRefused("export " + kMlp + " --output= --json", {"--output=", "empty"});
   ExpectRefused("export " + kMlp + " -o ''", {"--output", "empty"});
   ExpectRefused("inspect", {"MODEL"});
@@ -225,15 +227,16 @@ TEST(Cli, OneThingSaidInTwoWays) {
   ExpectRefused(gpt + "--dim batch=4 --batch 8", {"--batch 8", "--dim batch=4"});
   ExpectRefused(gpt + "--dim positions=9 --dim positions=10", {"positions=10", "positions=9"});
   ExpectRefused("inspect " + kGpt + " --dim batch=4 --batch 8", {"--batch 8", "--dim batch=4"});
-  EXPECT_EQ(RunHeddle(gpt + "--dim batch=4 --batch 4 --dim positions=9 --dim positions=9").status, 0);
+  EXPECT_EQ(RunHeddle(gpt + "--dim batch=4 --batch 4 --dim positions=9 --dim positions=9").status,
+            0);
 }
 
 TEST(Cli, HugeModelsAreRefusedBeforeTheyAreBuilt) {
-  for (std::string keys : {"gpt:layers=100000", "gpt:layers=4097", "bert:layers=100000",
-                           "t5:layers=100000", "vit:layers=100000", "moe:shared_experts=100000",
-                           "moe:experts=1000000000", "gpt:seq=1000000000", "gpt:hidden=1099511627776",
-                           "gpt:hidden=1073741824,heads=1", "vgg:image=1073741824",
-                           "resnet:channels=1099511627776"}) {
+  for (std::string keys :
+       {"gpt:layers=100000", "gpt:layers=4097", "bert:layers=100000", "t5:layers=100000",
+        "vit:layers=100000", "moe:shared_experts=100000", "moe:experts=1000000000",
+        "gpt:seq=1000000000", "gpt:hidden=1099511627776", "gpt:hidden=1073741824,heads=1",
+        "vgg:image=1073741824", "resnet:channels=1099511627776"}) {
     std::string family = keys.substr(0, keys.find(':'));
     ExpectRefused("inspect " + keys, {keys});
   }

@@ -185,7 +185,8 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
   RefuseEmptyValues(app);
   try {
     if (!OpenStandardFiles()) {
-      ThrowRun("standard output is closed: results go there; use >/dev/null if they are not wanted");
+      ThrowRun(
+          "standard output is closed: results go there; use >/dev/null if they are not wanted");
     }
     RequireKnownCommand(app, argc > 1 ? argv[1] : "");
     RequireValues(argc, argv);

@@ -72,8 +72,9 @@ void AddPlan(CLI::App& app) {
   args->search.Add(*command);
   args->degrees.Add(*command);
   command->add_option("-o,--output", args->output, "the plan as a JSON file");
-  command->add_option("--mtbf", args->mtbf,
-                      "mean time between failures, as 12h: how often to save is printed")
+  command
+      ->add_option("--mtbf", args->mtbf,
+                   "mean time between failures, as 12h: how often to save is printed")
       ->check(LengthOfTime());
   command->footer(
       "Degrees that are not given are searched for. With --cp, --ep or --sp the plan is the "

@@ -78,11 +78,12 @@ void DegreeArgs::Add(CLI::App& command) {
       ->capture_default_str();
   command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline")
       ->transform(IntegerIn(1, kMostDegree));
-  command.add_option("--microbatches", degrees.microbatches,
-                     "parts of the batch, one after the other")
+  command
+      .add_option("--microbatches", degrees.microbatches, "parts of the batch, one after the other")
       ->transform(IntegerIn(1, int64_t{1} << 40));
-  command.add_option("--zero", degrees.zero,
-                     "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights")
+  command
+      .add_option("--zero", degrees.zero,
+                  "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights")
       ->transform(IntegerIn(0, 3));
   command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
       ->capture_default_str();

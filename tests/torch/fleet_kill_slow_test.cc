@@ -48,7 +48,8 @@ TEST(FleetKill, TwentyTimes) {
   RunOutput whole = RunHeddle(common);
   ASSERT_EQ(whole.status, 0) << whole.err;
   Json expected = ParseJson(whole.out, "")["jobs"];
-  Json got = KilledAndEnded(common + " --checkpoint-every 3 --checkpoint " + folder / "saved", 20, 2500);
+  Json got =
+      KilledAndEnded(common + " --checkpoint-every 3 --checkpoint " + folder / "saved", 20, 2500);
   ASSERT_EQ(expected.size(), got.size());
   for (size_t j = 0; j < expected.size(); ++j) {
     EXPECT_EQ(expected[j]["losses"], got[j]["losses"]) << expected[j]["name"];
@@ -68,7 +69,8 @@ TEST(FleetKill, OnSeveralDevices) {
   RunOutput whole = RunHeddle(common);
   ASSERT_EQ(whole.status, 0) << whole.err;
   Json expected = ParseJson(whole.out, "")["jobs"];
-  Json got = KilledAndEnded(common + " --checkpoint-every 3 --checkpoint " + folder / "saved", 10, 1500);
+  Json got =
+      KilledAndEnded(common + " --checkpoint-every 3 --checkpoint " + folder / "saved", 10, 1500);
   ASSERT_EQ(expected.size(), got.size());
   EXPECT_EQ(got[0]["devices"], 2);
   for (size_t j = 0; j < expected.size(); ++j) {

@@ -364,7 +364,8 @@ TEST(TrainCli, AMemoryLimitHoldsForEveryPlan) {
   std::string plan = folder / "plan.json";
   ASSERT_EQ(RunHeddle("plan " + gpt + "--cluster local:2 --tp 2 -o " + plan).status, 0);
   for (std::string what : {gpt + "--tp 2", gpt + "--np 2", plan}) {
-    RunOutput run = RunHeddle("train " + what + " --steps 1 --transport threads --memory-limit 1KB");
+    RunOutput run =
+        RunHeddle("train " + what + " --steps 1 --transport threads --memory-limit 1KB");
     EXPECT_EQ(run.status, 3) << what << run.out << run.err;
     EXPECT_EQ(run.out, "") << what;
     for (std::string part : {"no plan fits", "a device", "940 B"})
@@ -376,9 +377,18 @@ TEST(TrainCli, SomethingMustBeTrained) {
   std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --frozen '*' ";
   ExpectRefused("train " + gpt, {"nothing to train"});
   ExpectRefused("prune " + gpt, {"nothing to train"});
-  RunOutput run = RunHeddle(
-      "train gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --steps 2 --frozen '*weight'");
-  EXPECT_EQ(run.status, 0) << run.err;
+  // One bias alone, above all layers, on one device and on two.
+  std::vector<Json> losses;
+  for (std::string degrees : {"", "--tp 2", "--dp 2"}) {
+    RunOutput run = RunHeddle(
+        "train gpt:layers=2,hidden=16,heads=2,seq=8,vocab=32,batch=4 --steps 2 --json "
+        "--transport threads --fill-constants --frozen '*weight' --frozen '*.h.*' " +
+        degrees);
+    ASSERT_EQ(run.status, 0) << run.err;
+    losses.push_back(ParseJson(run.out, "output")["losses"]);
+    EXPECT_NEAR(losses.back()[1].get<double>(), losses[0][1].get<double>(), 1e-4) << degrees;
+    EXPECT_LT(losses.back()[1].get<double>(), losses.back()[0].get<double>()) << degrees;
+  }
 }
 
 TEST(TrainCli, StandardFilesMayBeClosed) {
@@ -391,8 +401,9 @@ TEST(TrainCli, StandardFilesMayBeClosed) {
 TEST(CalibrateCli, AProfileBearsTheNameOfWhatWasMeasured) {
   TempFolder folder;
   for (std::string cluster : {"dgx-h100:1", "dgx-a100:1"}) {
-    ExpectRefused("calibrate --small --seconds 1 --ranks 1 --cluster " + cluster + " -o " + folder / "p.json",
-                  {"--cluster " + cluster.substr(0, 8), "heddle discover"});
+    ExpectRefused(
+        "calibrate --small --seconds 1 --ranks 1 --cluster " + cluster + " -o " + folder / "p.json",
+        {"--cluster " + cluster.substr(0, 8), "heddle discover"});
   }
   EXPECT_TRUE(folder.IsEmpty());
 }

@@ -27,8 +27,8 @@ at::Tensor SyntheticInput(const Graph& graph, ValueId id, const Shape& shape, ui
 
 }  // namespace
 
-std::string OutOfRange(const std::string& input, const InputRange& range,
-                       const at::Tensor& tensor, int64_t first_row) {
+std::string OutOfRange(const std::string& input, const InputRange& range, const at::Tensor& tensor,
+                       int64_t first_row) {
   if (range.high == 0 || tensor.is_floating_point() || tensor.numel() == 0) return "";
   at::Tensor wrong = (tensor < range.low).logical_or(tensor >= range.high);
   if (range.ignored) wrong = wrong.logical_and(tensor != *range.ignored);

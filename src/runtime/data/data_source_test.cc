@@ -253,7 +253,9 @@ TEST(OutOfRangeTest, SaysWhatIsWrongWhere) {
            {tokens, {0, 10, 3, 4}, "'x' holds 10 at [5, 1], the model takes 0 to 9"},
            {tokens, {0, -100, 3, 4}, "'x' holds -100 at [5, 1], the model takes 0 to 9"},
            {labels, {0, -100, 3, 4}, ""},
-           {labels, {0, -1, 3, 4}, "'x' holds -1 at [5, 1], the model takes 0 to 9, or -100 (ignored)"},
+           {labels,
+            {0, -1, 3, 4},
+            "'x' holds -1 at [5, 1], the model takes 0 to 9, or -100 (ignored)"},
        }) {
     at::Tensor tensor = at::tensor(values).reshape({2, 2});
     EXPECT_EQ(OutOfRange("x", range, tensor, /*first_row=*/5), says);
