@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/nearest.h"
@@ -200,6 +201,12 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
     return Fail(3, error.what());
   } catch (const RunError& error) {
     return Fail(1, error.what());
+  } catch (const std::system_error& error) {
+    // fmt::print throws where the output is larger than the buffer of standard output and cannot be written.
+    bool output = std::ferror(stdout) != 0;
+    return Fail(
+        1, output ? fmt::format("standard output cannot be written: {}", error.code().message())
+                  : error.what());
   } catch (const std::bad_alloc&) {
     return Fail(1, "out of memory");
   } catch (const std::exception& error) {

@@ -1,12 +1,11 @@
 #include "frontend/load.h"
 
 #include <fmt/format.h>
-
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -44,7 +43,8 @@ void Freeze(Graph& graph, const std::vector<std::string>& patterns, const std::s
 
 Graph LoadText(const std::string& path, const ImportOptions& options) {
   if (!options.dims.empty()) {
-    ThrowInput("{}: --dim {}: a .heddle file has no symbolic dimensions", path, options.dims.begin()->first);
+    ThrowInput("{}: --dim {}: a .heddle file has no symbolic dimensions", path,
+               options.dims.begin()->first);
   }
   if (!options.fuse) ThrowInput("{}: --no-fuse: a .heddle file is taken as it is", path);
   Graph graph = FromText(ReadFile(path, kMaxTextBytes), path);
@@ -75,9 +75,10 @@ Graph LoadOnnx(const std::string& path, const ImportOptions& options) {
   return RunPasses(std::move(graph), LayoutPasses());
 #else
   (void)options;
-  ThrowInput("{}: this heddle was built without ONNX (protobuf); export a .heddle file elsewhere "
-             "with 'heddle export'",
-             path);
+  ThrowInput(
+      "{}: this heddle was built without ONNX (protobuf); export a .heddle file elsewhere "
+      "with 'heddle export'",
+      path);
 #endif
 }
 
@@ -89,7 +90,12 @@ void RequireFused(const std::string& model, const ImportOptions& options) {
 Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
   RequireFused(model, options);
   std::vector<KeyValue> overrides;
-  std::vector<KeyValue> own = ParseExpression(model).values;
+  std::vector<KeyValue> own;
+  try {
+    if (!options.dims.empty()) own = ParseExpression(model).values;
+  } catch (const InputError& error) {
+    ThrowInput("{}: {}", model, error.what());
+  }
   for (const auto& [name, size] : options.dims) {
     overrides.emplace_back(name, fmt::format("{}", size));
     auto said = std::ranges::find(own, name, &KeyValue::first);
@@ -117,9 +123,11 @@ Graph LoadModel(const std::string& model, const ImportOptions& options) {
   if (model.ends_with(".onnx") || model.ends_with(".onnx.gz")) return LoadOnnx(model, options);
   if (model.ends_with(".json")) return LoadConfig(model, options);
   if (IsBuiltIn(model)) return LoadBuiltIn(model, options);
-  ThrowInput("model '{}' is neither an .onnx, .heddle or config.json file nor a built-in{} ('heddle models' "
-             "lists these)",
-             model, NearestBuiltIns(model));
+  ThrowInput(
+      "model '{}' is neither an .onnx, .heddle or config.json file nor a built-in{} ('heddle "
+      "models' "
+      "lists these)",
+      model, NearestBuiltIns(model));
 }
 
 void LoadWeights(Graph& graph, const std::string& path) {
@@ -128,7 +136,8 @@ void LoadWeights(Graph& graph, const std::string& path) {
     bool holds = value.kind == ValueKind::kParameter || value.kind == ValueKind::kConstant;
     return holds && tensors.contains(value.name);
   });
-  if (!any) ThrowInput("{}: none of its {} tensors is a parameter of the model", path, tensors.size());
+  if (!any)
+    ThrowInput("{}: none of its {} tensors is a parameter of the model", path, tensors.size());
   std::set<std::string> known;
   for (const Value& value : graph.values) known.insert(value.name);
   std::vector<std::string> extra;
@@ -136,8 +145,8 @@ void LoadWeights(Graph& graph, const std::string& path) {
     if (!known.contains(name)) extra.push_back(name);
   }
   if (!extra.empty()) {
-    ThrowInput("{}: {} of its {} tensors are not of the model: {}; leave them out", path, extra.size(), tensors.size(),
-               fmt::join(extra, ", "));
+    ThrowInput("{}: {} of its {} tensors are not of the model: {}; leave them out", path,
+               extra.size(), tensors.size(), fmt::join(extra, ", "));
   }
   AttachData(graph, std::move(tensors), path);
 }

@@ -233,6 +233,7 @@ TrainSummary Train(const TrainInputs& inputs, const TrainOptions& options, Trans
     int64_t most = std::min<int64_t>(3, held_out.UndisturbedSteps());
     summary.kernel_steps = std::clamp<int64_t>(options.steps - summary.first_step, 0, most);
   }
+  if (transport.rank() == 0 && options.on_start) options.on_start();
   if (summary.first_step == 0) evaluate(0);  // else the run before has
   for (int64_t step = summary.first_step; step < options.steps; ++step) {
     if (options.kernels && step == options.steps - summary.kernel_steps) StartKernelTimes();

@@ -47,6 +47,8 @@ struct TrainOptions {
   const Mask* mask = nullptr;  // of what the program prunes
   HostBudget* host = nullptr;  // for what is offloaded; null: no limit
   HeldOutOptions evaluation = {};
+  // Called on the first rank when everything is ready, and what it goes on from is accepted, before the first step.
+  std::function<void()> on_start = {};
   // Set on any rank: all end after the step they are in, and save.
   const std::atomic<bool>* stop = nullptr;
 };

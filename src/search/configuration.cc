@@ -78,19 +78,20 @@ class ConfigurationEnumerator {
       ThrowInput("pp {} x {} chunks = {} stages, and the model has {} {}: use at most {} stages",
                  pp, chunks, stages, most, layers_ > 0 ? "repeated layers" : "blocks", most);
     }
-    if (BatchSize(problem_.model) == 0 && dp * fixed_.microbatches.value_or(1) > 1) {
+    if (BatchSize(problem_.model) == 0 && std::max(dp, fixed_.microbatches.value_or(1)) > 1) {
       ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
                  problem_.model.no_batch);
     }
-    int64_t parts = dp * fixed_.microbatches.value_or(1);
+    int64_t parts = CheckedMul(dp, fixed_.microbatches.value_or(1), "parts of the batch");
     if (batch_ % parts != 0) {
-      int64_t below = parts, above = parts;
+      int64_t below = std::min(parts, batch_), above = parts;
       while (batch_ % below != 0) --below;
       while (above < batch_ && batch_ % above != 0) ++above;
       ThrowInput(
-          "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: try {} or {}, "
-          "or another batch",
-          batch_, dp, fixed_.microbatches.value_or(1), parts, below, above);
+          "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: try {}{}, or "
+          "another batch",
+          batch_, dp, fixed_.microbatches.value_or(1), parts, below,
+          above <= batch_ ? fmt::format(" or {}", above) : "");
     }
     if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {
       ThrowInput("layers per stage are given for {} stages, and --pp is not: use --pp {}",

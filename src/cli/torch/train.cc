@@ -153,7 +153,10 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<TrainScreen> screen;
-    if (first) screen = std::make_unique<TrainScreen>(ScreenOf(args, prepared, member, began));
+    if (first) {
+      screen = std::make_unique<TrainScreen>(ScreenOf(args, prepared, member, began));
+      options.on_start = [&] { screen->Begin(); };
+    }
     TrainSummary summary = TrainDevice(
         inputs, options, transport, [&](const StepRecord& record) { screen->Step(record); },
         [&](const HeldOutLoss& evaluation) { screen->Evaluated(evaluation); });

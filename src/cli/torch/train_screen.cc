@@ -141,9 +141,13 @@ TrainScreen::TrainScreen(const ScreenOptions& options)
       writer_(options.metrics) {
   if (options.member != nullptr) steps_file_.emplace(*options.member / kStepsFile);
   if (options.member != nullptr) evaluations_file_.emplace(*options.member / kEvaluationsFile);
-  if (!options.json)
-    PrintHeader(options.model, options.plan, options.data, options.device,
-                !options.reference.empty());
+}
+
+void TrainScreen::Begin() {
+  if (options_.json) return;
+  PrintHeader(options_.model, options_.plan, options_.data, options_.device,
+              !options_.reference.empty());
+  std::fflush(stdout);
 }
 
 void TrainScreen::Step(const StepRecord& record) {

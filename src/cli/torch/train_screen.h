@@ -41,7 +41,8 @@ struct ScreenOptions {
 // Of the first rank.
 class TrainScreen {
  public:
-  explicit TrainScreen(const ScreenOptions& options);  // prints the header
+  explicit TrainScreen(const ScreenOptions& options);
+  void Begin();  // prints the header
   void Step(const StepRecord& record);
   void Evaluated(const HeldOutLoss& evaluation);
   void Finish(const TrainSummary& summary);
