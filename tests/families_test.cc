@@ -89,10 +89,9 @@ TEST_P(FamilyAgainstFile, FoldsIntoTheSameBlocks) {
 
 // Built at a batch is rebatched to it.
 TEST_P(FamilyAgainstFile, RebatchesToWhatItBuilds) {
-  ImportOptions options;
-  options.dims["batch"] = 6;
-  Graph built = LoadModel(GetParam().expression, options);
-  Graph rebatched = Rebatch(LoadModel(GetParam().expression), 6);
+  const std::string& expression = GetParam().expression;
+  Graph built = BuildModel(expression, {{"batch", "6"}});
+  Graph rebatched = Rebatch(BuildModel(expression), 6);
   rebatched.name = built.name;
   EXPECT_EQ(ToText(rebatched), ToText(built));
 }

@@ -137,8 +137,8 @@ TEST(Pruning, TheSearchSpendsTheRoom) {
 }
 
 TEST(Pruning, MistakesAreOneLine) {
-  ExpectRefused("plan gpt2 --cluster dgx-a100 --sparsity 1", {"a sparsity of 1", "below 1"});
-  ExpectRefused("plan gpt2 --cluster dgx-a100 --sparsity -0.1", {"a sparsity of -0.1"});
+  ExpectRefused("plan gpt2 --cluster dgx-a100 --sparsity 1", {"--sparsity: 1:", "below 1"});
+  ExpectRefused("plan gpt2 --cluster dgx-a100 --sparsity -0.1", {"--sparsity: -0.1:"});
   ExpectRefused("plan gpt2 --cluster dgx-a100 --mask nowhere.safetensors", {"nowhere.safetensors"});
   TempFolder folder;
   HostTensor ones(DType::kBool, {4, 4}), none(DType::kBool, {50257, 768}), wrong(DType::kF32, {4});

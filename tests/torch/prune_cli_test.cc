@@ -67,7 +67,7 @@ TEST(PruneCli, EarlyBirdsSettle) {
 TEST(PruneCli, MistakesAreOneLine) {
   TempFolder folder;
   std::string mask = folder / "mask.safetensors", plan = folder / "plan.json";
-  ExpectRefused("prune " + kPrunedModel + " --sparsity 1.5 -o " + mask, {"--sparsity 1.5"});
+  ExpectRefused("prune " + kPrunedModel + " --sparsity 1.5 -o " + mask, {"--sparsity: 1.5"});
   ExpectRefused("prune " + kPrunedModel + " --keep nothing -o " + mask, {"--keep nothing"});
   EXPECT_FALSE(std::filesystem::exists(mask));
   Done("prune " + kPrunedModel + " -o " + mask);

@@ -219,26 +219,6 @@ TEST(TrainCli, BadPlansAndRanksAreOneLine) {
   ExpectRefused("train " + model + " --dp 2 --tp 2 --cluster local:2", {"dp 2", "tp 2"});
 }
 
-TEST(TrainCli, ContradictoryLaunchersAreOneLine) {
-  std::string train = "train " + kData + "tiny-mlp.onnx --np 2";
-  for (std::string variables :
-       {"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3", "RANK=x WORLD_SIZE=2",
-        "RANK=0 WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2"}) {
-    for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"})
-      unsetenv(word.c_str());
-    std::istringstream words(variables);
-    for (std::string word; words >> word;) {
-      size_t at = word.find('=');
-      setenv(word.substr(0, at).c_str(), word.substr(at + 1).c_str(), 1);
-    }
-    RunOutput run = RunHeddle(train);
-    EXPECT_EQ(run.status, 2) << variables;
-    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
-  }
-  for (std::string word : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "RANK", "WORLD_SIZE"})
-    unsetenv(word.c_str());
-}
-
 TEST(TrainCli, BadDataIsOneLine) {
   TempFolder folder;
   std::string gpt = "train gpt:layers=1,hidden=32,heads=2,seq=32,vocab=64,batch=2 --data ";
