@@ -147,7 +147,7 @@ TEST_F(ChangedRun, RefusesWhatIsNotOfItsType) {
 }
 
 TEST_F(ChangedRun, RefusesWhatIsOutOfRange) {
-  EXPECT_EQ(Refusal("/model/layers", 0), kStart + "model.layers: 0: expected 1 to 100000");
+  EXPECT_EQ(Refusal("/model/layers", 0), kStart + "model.layers: 0: expected 1 to 4096");
   EXPECT_EQ(Refusal("/model/hidden", int64_t{1} << 31),
             kStart + "model.hidden: 2147483648: expected 1 to 1073741824");
   EXPECT_EQ(Refusal("/parallel/tp", -8), kStart + "parallel.tp: -8: expected 1 to 1048576");

@@ -342,10 +342,17 @@ TEST(TrainCli, AMemoryLimitHoldsForEveryPlan) {
   TempFolder folder;
   std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
   std::string plan = folder / "plan.json";
-  ASSERT_EQ(RunHeddle("plan " + gpt + "--cluster local:2 --tp 2 -o " + plan).status, 0);
+  // No preset: nothing is looked for on larger clusters of the kind.
+  std::string two = folder / "two.yaml";
+  WriteFileAtomically(two,
+                      "device_types:\n"
+                      "  - {name: mine, fp32: 9 GFLOP/s, memory: 4 GiB, memory_bandwidth: 9 GB/s}\n"
+                      "nodes:\n"
+                      "  - {device: mine, devices: 2, link: {bandwidth: 9 GB/s, latency: 1 us}}\n");
+  ASSERT_EQ(RunHeddle("plan " + gpt + "--tp 2 --cluster " + two + " -o " + plan).status, 0);
   for (std::string what : {gpt + "--tp 2", gpt + "--np 2", plan}) {
-    RunOutput run =
-        RunHeddle("train " + what + " --steps 1 --transport threads --memory-limit 1KB");
+    RunOutput run = RunHeddle("train " + what +
+                              " --steps 1 --transport threads --memory-limit 1KB --cluster " + two);
     EXPECT_EQ(run.status, 3) << what << run.out << run.err;
     EXPECT_EQ(run.out, "") << what;
     for (std::string part : {"no plan fits", "a device", "940 B"})
