@@ -209,7 +209,7 @@ TEST(MixedSearch, MistakesAreOneLine) {
               "nodes: [{preset: dgx-h100, count: 1}, {device: slow, devices: 2, count: 1}]\n",
           "", {"mixed.yaml:2: device_types[0]: no rate above 0"});
   refused(link + two, "--dp 16 --shares 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,0",
-          {"a share of 0: a data rank has 1 to the 16 samples"});
+          {"--shares: 0: expected a whole number from 1"});
   refused(link + two, "--dp 16 --shares 100,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1", {"a share of 100"});
 }
 

@@ -287,8 +287,10 @@ TEST(FusedPlanParity, MatchesOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
                          [](const auto& info) { return "plan" + std::to_string(info.index); });
 
-// bf16 rounds: the curve stays near that of fp32, and plans near each other.
+// bf16 rounds: the curve stays near that of fp32, and plans near each other. Without AVX-512 libtorch has no kernels of
+// oneDNN for it on the CPU, and its own add up in bf16.
 TEST(NarrowPlans, Bf16FollowsFp32) {
+  const double tolerance = __builtin_cpu_supports("avx512bw") ? 5e-2 : 1e-1;
   std::vector<Degrees> plans = {{},
                                 {.dp = 2, .zero = 3},
                                 {.dp = 2, .sync = GradientSync::kFactors},
@@ -296,9 +298,10 @@ TEST(NarrowPlans, Bf16FollowsFp32) {
                                 {.dp = 2, .tp = 2, .microbatches = 2, .zero = 1},
                                 {.tp = 2, .pp = 2, .microbatches = 2, .schedule = "zb-h1"}};
   for (Degrees& degrees : plans) degrees.precision = DType::kBF16;
-  for (const char* name : {"tiny-gpt2", "tiny-llama"}) ExpectParity(Known(name), plans, {}, 5e-2);
+  for (const char* name : {"tiny-gpt2", "tiny-llama"})
+    ExpectParity(Known(name), plans, {}, tolerance);
   std::erase_if(plans, [](const Degrees& degrees) { return degrees.microbatches > 1; });
-  ExpectParity(Known("tiny-cnn"), plans, {}, 5e-2);  // it takes statistics of the batch
+  ExpectParity(Known("tiny-cnn"), plans, {}, tolerance);  // it takes statistics of the batch
 }
 
 // f16 rounds less than bf16, and its gradients pass through a loss scale.
