@@ -42,7 +42,7 @@ TEST(Cli, SimulatePrintsOneScreenAndOneJsonObject) {
   }
   EXPECT_GE(json["bubble"].get<double>(), 0);
   EXPECT_EQ(json["simulated"], true);
-  EXPECT_EQ(json["fits"], true);
+  EXPECT_EQ(json["feasible"], true);
   EXPECT_EQ(json["stack"], "heddle");
   EXPECT_GT(json["hfu"].get<double>(), json["mfu"].get<double>());  // it recomputes
   double sum = 0, memory = 0;
@@ -104,7 +104,7 @@ TEST(Cli, SimulateSaysWhenAPlanDoesNotFit) {
   EXPECT_NE(run.out.find("DOES NOT FIT: 2 of 2 devices have too little memory"), std::string::npos)
       << run.out;
   EXPECT_EQ(
-      ParseJson(RunHeddle("simulate " + folder / "plan.json" + " --json").out, "output")["fits"],
+      ParseJson(RunHeddle("simulate " + folder / "plan.json" + " --json").out, "output")["feasible"],
       false);
 }
 
@@ -147,7 +147,7 @@ TEST(Cli, ExplainPrintsTablesAndOneJsonObject) {
 
   Json json = ParseJson(RunHeddle("explain " + folder / "plan.json" + " --json").out, "output");
   EXPECT_EQ(json["is_beaten"], true);
-  EXPECT_EQ(json["fits"], true);
+  EXPECT_EQ(json["feasible"], true);
   EXPECT_LT(json["runner_up"]["step_seconds"].get<double>(), json["step_seconds"].get<double>());
   EXPECT_EQ(json["runner_up"]["break_even"].size(), 4u);
   double critical = 0;

@@ -26,8 +26,8 @@ TEST(Cli, ClusterDrawsPrintsAndLists) {
   ASSERT_EQ(drawn.status, 0) << drawn.err;
   EXPECT_NE(drawn.out.find("16 x node dgx-h100  (d0..d127)"), std::string::npos) << drawn.out;
   Json json = ParseJson(RunHeddle("cluster dgx-h100:16 --json").out, "output");
-  EXPECT_EQ(json["device_count"], 128);
-  EXPECT_EQ(json["devices"][0]["count"], 128);
+  EXPECT_EQ(json["devices"], 128);
+  EXPECT_EQ(json["device_runs"][0]["count"], 128);
   EXPECT_EQ(json["groups"].size(), 2u);
   EXPECT_EQ(json["groups"][0]["link"]["bandwidth"], 450e9);
   EXPECT_NE(RunHeddle("cluster").out.find("tpu-v4"), std::string::npos);

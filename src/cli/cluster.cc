@@ -68,15 +68,15 @@ Json ClusterJson(const Cluster& cluster) {
   Json json;
   json["cluster"] = cluster.name;
   json["hash"] = HashToHex(StableHash(cluster));
-  json["device_count"] = DeviceCount(cluster);
+  json["devices"] = DeviceCount(cluster);
   json["memory_bytes"] = TotalMemory(cluster).value;
   json["homogeneous"] = IsHomogeneous(cluster);
   json["device_types"] = Json::array();
   for (const DeviceType& type : cluster.device_types)
     json["device_types"].push_back(TypeJson(type));
-  json["devices"] = Json::array();
+  json["device_runs"] = Json::array();
   for (const DeviceRun& run : EqualRuns(cluster)) {
-    json["devices"].push_back(
+    json["device_runs"].push_back(
         {{"first", run.first.value}, {"count", run.count}, {"type", cluster.type(run.type).name}});
   }
   json["groups"] = Json::array();
@@ -108,7 +108,7 @@ Json PresetsJson() {
     one["host_memory_bytes"] = preset.host_memory.value;
     json["presets"].push_back(std::move(one));
   }
-  json["devices"] = KnownDeviceNames();
+  json["known_devices"] = KnownDeviceNames();
   return json;
 }
 

@@ -378,10 +378,11 @@ Json ToJson(const PlanReport& report) {
          {"degrees", DegreesJson(report.model, other.plan)},
          {"step_seconds", other.simulated ? Json(other.result.step_seconds) : Json()},
          {"reserved_memory_bytes", other.reserved()},
-         {"fits", other.fits},
+         {"feasible", other.fits},
          {"why", Lost(other, result)}});
   }
-  if (!report.output.empty()) json["plan"] = report.output;
+  json["plan"] = DescribePlan(plan);
+  if (!report.output.empty()) json["file"] = report.output;
   return json;
 }
 

@@ -252,7 +252,7 @@ Json RivalJson(const Rival& rival) {
   }
   return {{"plan", rival.plan},
           {"step_seconds", rival.result.step_seconds},
-          {"fits", rival.fits},
+          {"feasible", rival.fits},
           {"reserved_memory_bytes", rival.result.reserved_memory_bytes},
           {"critical", TermsJson(rival.result.critical)},
           {"break_even", flips}};
@@ -301,7 +301,7 @@ Json ToJson(const Explanation& e) {
                {"exposed_communication", e.result.exposed_communication},
                {"reserved_memory_bytes", e.result.reserved_memory_bytes},
                {"memory_limit_bytes", e.memory_limit},
-               {"fits", e.fits},
+               {"feasible", e.fits},
                {"is_beaten", e.is_beaten()},
                {"considered", e.considered},
                {"critical", TermsJson(e.result.critical)}};

@@ -207,11 +207,11 @@ Json ToJson(const SimulationReport& r) {
   for (size_t t = 0; t < kTermCount; ++t) {
     json["critical"][std::string(kTermNames[t])] = result.critical.seconds[t];
   }
-  json["fits"] = r.fits();
+  json["feasible"] = r.fits();
   json["worst_device"] = result.worst_device;
   json["peak_memory_bytes"] = result.peak_memory_bytes;
   json["reserved_memory_bytes"] = result.reserved_memory_bytes;
-  json["capacity_bytes"] = r.capacity;
+  json["memory_limit_bytes"] = r.capacity;
   json["memory"] = KindsJson(r.worst.memory);
   json["classes"] = Json::array();
   for (const DeviceResult& at : result.devices) {

@@ -55,7 +55,7 @@ TEST(SimulationReport, SaysByHowMuchItDoesNotFit) {
   EXPECT_EQ(report.devices_too_small, 8);
   EXPECT_THAT(Screen(report), HasSubstr("DOES NOT FIT: 8 of 8 devices have too little memory, "
                                         "device 0 by 2.00 KiB"));
-  EXPECT_EQ(ToJson(report)["fits"], false);
+  EXPECT_EQ(ToJson(report)["feasible"], false);
 }
 
 TEST(SimulationReport, IsOneScreen) {

@@ -161,7 +161,7 @@ Json ToJson(const PublishedPlanReport& report) {
                             {"found_step_seconds", run.found_step},
                             {"found_memory_bytes", run.found_bytes},
                             {"speedup", run.speedup()},
-                            {"fits", run.fits},
+                            {"feasible", run.fits},
                             {"search_seconds", run.search_seconds}});
   }
   json["compared"] = report.runs.size();

@@ -38,7 +38,7 @@ TEST(PublishedPlansTest, AReportCountsWhatIsAsFastFasterAndRaised) {
   Json json = ToJson(report);
   EXPECT_EQ(json["runs"][0]["speedup"], 2.0);
   EXPECT_EQ(json["runs"][3]["memory_limit_raised"], true);
-  EXPECT_EQ(json["runs"][4]["fits"], false);
+  EXPECT_EQ(json["runs"][4]["feasible"], false);
 }
 
 TEST(PublishedPlansTest, TheSearchBeatsARunOnOneDevice) {

@@ -156,7 +156,7 @@ TEST(Failures, ElasticGoesOnWithThoseLeft) {
       << run.err();
   double took = std::chrono::duration<double>(FailingRun::Clock::now() - began).count();
   ASSERT_EQ(run.Wait(), 0) << run.err();
-  EXPECT_EQ(ParseJson(run.out(), "output")["ranks"], 3);
+  EXPECT_EQ(ParseJson(run.out(), "output")["devices"], 3);
   double apart = FarthestApart(LossesOf(run.out()), calm);
   EXPECT_LT(rounding, 1e-5);
   EXPECT_LT(apart, std::max(1e-6, 10 * rounding));

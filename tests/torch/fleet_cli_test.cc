@@ -60,7 +60,7 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
     }
     EXPECT_GE(job["visits"].get<int>(), 5);  // the cap is far below what it takes whole
   }
-  for (const Json& device : fleet["devices"]) {
+  for (const Json& device : fleet["per_device"]) {
     EXPECT_LE(device["peak_memory_bytes"], device["memory_limit_bytes"]);
     EXPECT_GT(device["busy_seconds"], 0);
   }
@@ -84,7 +84,7 @@ void ExpectLossesAlone(const Json& fleet, const std::string& model,
       EXPECT_NEAR(job["losses"][s].get<double>(), want, allowed) << job["name"] << " step " << s;
     }
   }
-  for (const Json& device : fleet["devices"])
+  for (const Json& device : fleet["per_device"])
     EXPECT_LE(device["peak_memory_bytes"], device["memory_limit_bytes"]);
 }
 

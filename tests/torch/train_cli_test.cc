@@ -51,7 +51,7 @@ TEST(TrainCli, PredictedStandsBesideMeasured) {
     EXPECT_GT(json["peak_rss_bytes"].get<int64_t>(), json["peak_memory_bytes"].get<int64_t>());
     EXPECT_EQ(json["prediction"]["source"], "simulated");
     EXPECT_EQ(json["prediction"]["calibrated"], false);
-    EXPECT_LT(json["busiest_device"].get<int64_t>(), json["ranks"].get<int64_t>());
+    EXPECT_LT(json["busiest_device"].get<int64_t>(), json["devices"].get<int64_t>());
     std::set<std::string> kinds;
     for (const auto& [kind, of] : json["instructions"].items()) {
       kinds.insert(kind);
@@ -165,7 +165,7 @@ TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
       RunHeddle("train " + folder / "plan.json" + " --steps 3 --trace " + folder / "t.json" +
                 " --metrics " + folder / "m.jsonl" + " --tensorboard " + folder / "tb" + " --json");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(ParseJson(run.out, "output")["ranks"], 4);
+  EXPECT_EQ(ParseJson(run.out, "output")["devices"], 4);
   Json trace = ParseJson(ReadFile(folder / "t.json", 1 << 28), "trace");
   std::set<int64_t> devices;
   std::map<std::pair<int64_t, int64_t>, std::vector<std::pair<double, double>>> tracks;

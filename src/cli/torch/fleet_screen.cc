@@ -151,11 +151,12 @@ Json ToJson(const FleetScreenInput& input) {
     if (!job.error.empty()) at["error"] = job.error;
     json["jobs"].push_back(std::move(at));
   }
-  json["devices"] = Json::array();
+  json["devices"] = input.peak_bytes.size();
+  json["per_device"] = Json::array();
   for (size_t d = 0; d < input.peak_bytes.size(); ++d) {
-    json["devices"].push_back({{"busy_seconds", input.run.busy[d]},
-                               {"peak_memory_bytes", input.peak_bytes[d]},
-                               {"memory_limit_bytes", input.memory_limit}});
+    json["per_device"].push_back({{"busy_seconds", input.run.busy[d]},
+                                  {"peak_memory_bytes", input.peak_bytes[d]},
+                                  {"memory_limit_bytes", input.memory_limit}});
   }
   return json;
 }

@@ -240,7 +240,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   for (const StepRecord& step : summary.steps) json["losses"].push_back(step.loss);
   json["step_seconds"] = seconds;
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
-  if (summary.reserved_bytes > 0) json["peak_reserved_bytes"] = summary.reserved_bytes;
+  if (summary.reserved_bytes > 0) json["reserved_memory_bytes"] = summary.reserved_bytes;
   json["state_bytes"] = StateJson(summary.state);
   json["peak_rss_bytes"] = summary.peak_process_bytes;
   AddPrediction(json, prediction_, summary);
@@ -249,7 +249,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
     json["evicted_bytes"] = summary.evicted_bytes;
   }
   json["tokens_per_second"] = size_.tokens / seconds;
-  json["ranks"] = size_.devices;
+  json["devices"] = size_.devices;
   json["first_step"] = summary.first_step;
   json["skipped_steps"] = summary.skipped_steps;
   if (summary.saves > 0) {
