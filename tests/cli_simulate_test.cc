@@ -185,9 +185,9 @@ TEST(Cli, SpaceIsATableInOrder) {
   RunOutput run = RunHeddle(arguments);
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out.substr(0, run.out.find('\n')),
-            "dp,tp,pp,microbatches,schedule,chunks,zero,offload,recompute,fits,step_seconds,"
+            "dp,tp,pp,microbatches,schedule,chunks,zero,offload,recompute,feasible,step_seconds,"
             "estimate_seconds,floor_seconds,"
-            "reserved_bytes,estimated_bytes,bubble,exposed_communication,mfu");
+            "reserved_memory_bytes,estimated_memory_bytes,bubble,exposed_communication,mfu");
   EXPECT_NE(run.err.find("rank correlation"), std::string::npos) << run.err;
   EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
   RunOutput file = RunHeddle(arguments + "-o " + folder / "space.csv");

@@ -32,7 +32,6 @@ const std::map<std::string, KeyType> kSharedKeys = {
     {"microbatches", KeyType::kNumber},
     {"model", KeyType::kText},
     {"peak_memory_bytes", KeyType::kNumber},
-    {"per_device", KeyType::kList},
     {"plan", KeyType::kText},
     {"reserved_memory_bytes", KeyType::kNumber},
     {"simulated", KeyType::kFlag},
@@ -70,8 +69,9 @@ void ExpectSharedNames(const Json& json, const std::string& command, const std::
     EXPECT_FALSE(kOtherNames.contains(key)) << command << ": " << at;
     auto shared = kSharedKeys.find(key);
     bool list_of_stage = place == "stages[]" && key == "devices";
-    if (shared != kSharedKeys.end() && !value.is_null() && !list_of_stage)
+    if (shared != kSharedKeys.end() && !value.is_null() && !list_of_stage) {
       EXPECT_TRUE(HasType(value, shared->second)) << command << ": " << at << ": " << value.dump();
+    }
     ExpectSharedNames(value, command, at);
   }
 }
