@@ -46,9 +46,12 @@ double ParametersOf(const Model& model) {
   return count;
 }
 
-TEST(ConfigureTest, EveryCompleteRunHasASoundPlan) {
+// Of every third run; the slow tests lower every one of them.
+TEST(ConfigureTest, CompleteRunsHaveASoundPlan) {
   size_t planned = 0;
-  for (const PublishedRun& run : BundledRuns()) {
+  const std::vector<PublishedRun>& runs = BundledRuns();
+  for (size_t r = 0; r < runs.size(); r += 3) {
+    const PublishedRun& run = runs[r];
     SCOPED_TRACE(run.id);
     RunSetup setup = Configure(run);
     if (!IsComplete(run)) {
@@ -71,7 +74,7 @@ TEST(ConfigureTest, EveryCompleteRunHasASoundPlan) {
     ASSERT_TRUE(run.model.params_billion);
     EXPECT_NEAR(ParametersOf(setup.model) / (*run.model.params_billion * 1e9), 1, 0.04);
   }
-  EXPECT_GE(planned, 175u);
+  EXPECT_GE(planned, 55u);
 }
 
 // What a plan file says of the model gives the model again.

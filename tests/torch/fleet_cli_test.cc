@@ -41,6 +41,7 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
   TempFolder folder;
   Json fleet = RunFleetJson(WriteJobs(folder, TwelveJobs()) + " --memory-limit 1.5MiB --threads 1");
   ASSERT_EQ(fleet["jobs"].size(), 12u);
+  int compared = 0;
   for (const Json& job : fleet["jobs"]) {
     std::string name = job["name"];
     SCOPED_TRACE(name);
@@ -48,7 +49,10 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
       size_t at = name.find(key + "=") + key.size() + 1;
       return name.substr(at, name.find(' ', at) - at);
     };
+    EXPECT_GE(job["visits"].get<int>(), 5);  // the cap is far below what it takes whole
+    if (value("lr") != (value("optimizer") == "adamw" ? "0.003" : "0.01")) continue;  // one of three
     std::string model = name.rfind("gpt", 0) == 0 ? kDeepGpt : kSmallLlama;
+    ++compared;
     RunOutput alone = RunHeddle("train " + model + " --steps 4 --threads 1 --json --optimizer " +
                                 value("optimizer") + " --lr " + value("lr"));
     ASSERT_EQ(alone.status, 0) << alone.err;
@@ -58,8 +62,8 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
       double want = expected[s];
       EXPECT_NEAR(job["losses"][s].get<double>(), want, 1e-6 * std::abs(want)) << "step " << s;
     }
-    EXPECT_GE(job["visits"].get<int>(), 5);  // the cap is far below what it takes whole
   }
+  EXPECT_EQ(compared, 4);
   for (const Json& device : fleet["per_device"]) {
     EXPECT_LE(device["peak_memory_bytes"], device["memory_limit_bytes"]);
     EXPECT_GT(device["busy_seconds"], 0);

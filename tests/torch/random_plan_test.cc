@@ -4,7 +4,7 @@
 namespace heddle {
 namespace {
 
-TEST(RandomPlans, EightyMatchOneDevice) { ExpectRandomPlansMatchOneDevice(0, 80); }
+TEST(RandomPlans, FortyMatchOneDevice) { ExpectRandomPlansMatchOneDevice(0, 40); }
 
 }  // namespace
 }  // namespace heddle
