@@ -9,41 +9,6 @@
 #include "search/links.h"
 
 namespace heddle {
-namespace {
-
-constexpr double kIndexBytes = 4;  // of a weight that is kept of a pruned parameter
-
-// Of moments and master weights, per parameter of which this share is kept.
-double StateBytes(const Precision& precision, double kept, int zero) {
-  double bytes = precision.moments_kept * static_cast<double>(SizeOf(precision.moments));
-  bool apart = precision.master != precision.compute || (kept < 1 && zero != 3);
-  if (apart) bytes += static_cast<double>(SizeOf(precision.master));
-  return kept * bytes;
-}
-
-// Bytes on a device for every parameter that is trained (sim/memory.h).
-double BytesPerParameter(const Precision& precision, double kept, int zero, double ranks, bool once,
-                         Offload offload) {
-  auto size = [](DType dtype) { return static_cast<double>(SizeOf(dtype)); };
-  double weight = size(precision.compute), gradient = kept * size(precision.gradients);
-  double state = offload == Offload::kOptimizer ? 0 : StateBytes(precision, kept, zero);
-  double index = kept < 1 ? kept * kIndexBytes : 0;
-  // What one micro-batch gives is reduced at once: nothing is added up.
-  if (zero == 1 && once) zero = 2;
-  switch (zero) {
-    case 0:
-      return weight + gradient + state + index;
-    case 1:
-      return weight + gradient + (gradient + state) / ranks + index;
-    case 2:
-      return weight + (gradient + state) / ranks + index;
-    default:
-      return (kept * weight + gradient + state) / ranks + index;
-  }
-}
-
-}  // namespace
-
 Estimator::Estimator(const SearchProblem& problem, Prices& prices)
     : problem_(problem),
       prices_(prices),
@@ -53,14 +18,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
                problem.sim.stack, prices.options().precision),
       limit_(static_cast<double>(MemoryLimit(problem))) {
   const Model& model = prices.model();
-  bool layered = LayersOf(model) > 0;
-  bool seen = false;
-  for (size_t b = 0; b < model.blocks.size(); ++b) {
-    bool layer = model.blocks[b].chain >= 0;
-    if (!layered || (layer && seen)) seams_.push_back(static_cast<int>(b));
-    seen = seen || layer;
-  }
-  if (!layered && !seams_.empty()) seams_.erase(seams_.begin());
+  std::vector<int> units = UnitsOf(model);
+  seams_.assign(units.begin() + 1, units.end() - 1);
   CountParameters();
 }
 
@@ -91,7 +50,8 @@ void Estimator::CountParameters() {
 bool Estimator::Relieves(const Configuration& c) const {
   constexpr double kWorth = 0.05;
   double held = parameters_ / static_cast<double>(c.inner() * c.pp * (c.zero > 0 ? c.dp : 1));
-  return held * StateBytes(prices_.options().precision, kept(), c.zero) >= kWorth * limit_;
+  HeldBytes each = HeldBytesOf(prices_.options().precision, kept(), c.zero, 1, false, Offload::kNone);
+  return held * each.state >= kWorth * limit_;
 }
 
 Estimator::~Estimator() = default;
@@ -115,14 +75,14 @@ const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recomp
   if (least == nullptr) return nullptr;
   auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
   double stages = static_cast<double>(c.pp);
-  double worth = kLevels[static_cast<size_t>(thrift)] * least->seconds.total() / stages / limit_;
+  double worth = kLevels[static_cast<size_t>(thrift)] * least->whole / stages / limit_;
   double in_flight =
       std::max(1.0, std::min<double>(stages, static_cast<double>(c.microbatches)) / 2);
   key.per_byte = power(worth * in_flight);
-  key.per_parameter =
-      power(worth * BytesPerParameter(prices_.options().precision, kept(), c.zero,
-                                      static_cast<double>(c.dp), c.microbatches == 1,
-                                      Offload::kNone));  // so that those with it share
+  HeldBytes held = HeldBytesOf(prices_.options().precision, kept(), c.zero,
+                               static_cast<double>(c.dp), c.microbatches == 1,
+                               Offload::kNone);  // so that those with it share
+  key.per_parameter = power(worth * held.at_end());
   return prices_.Of(key);
 }
 
@@ -159,26 +119,24 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
   return sums.get();
 }
 
+HeldBytes Estimator::BytesOf(const Configuration& c, double kept) const {
+  return HeldBytesOf(prices_.options().precision, kept, c.zero, static_cast<double>(c.dp),
+                     c.microbatches == 1, c.offload);
+}
+
 // What a step has beside its micro-batches.
 void Estimator::SetEnd(Context& context, double kept) {
   const Configuration& c = *context.configuration;
   const Precision& precision = prices_.options().precision;
-  double ranks = static_cast<double>(c.dp);
+  context.bytes = BytesOf(c, kept);
   Terms update = compute_.Update(1, precision);
   update[Term::kLaunch] = 0;
   context.update = kept * update.total();
   if (c.offload == Offload::kOptimizer) {
     // In, and out again at the same time.
-    context.host_bytes = StateBytes(precision, kept, c.zero);
-    context.host_copies = context.host_bytes / problem_.cluster.device_types.front().host.bandwidth;
+    context.host_copies = context.bytes.on_host / problem_.cluster.device_types.front().host.bandwidth;
   }
-  if (c.zero > 0) {
-    context.update /= ranks;
-    context.host_copies /= ranks;
-    context.host_bytes /= ranks;
-  }
-  context.bytes_per_parameter =
-      BytesPerParameter(precision, kept, c.zero, ranks, c.microbatches == 1, c.offload);
+  if (c.zero > 0) context.update /= static_cast<double>(c.dp);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
   context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
@@ -226,10 +184,12 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
     if (sums == nullptr) continue;
     costs[r].allowed = true;
     costs[r].seconds = sums->Seconds(first, last);
-    costs[r].bytes = in_flight * Sums::Of(sums->activations, first, last) +
-                     Sums::Of(sums->held, first, last) +
-                     context.bytes_per_parameter * Sums::Of(sums->parameters, first, last) +
-                     kPending * waiting * Sums::Of(context.kept->activations, first, last);
+    double parameters = Sums::Of(sums->parameters, first, last);
+    double peak = in_flight * Sums::Of(sums->activations, first, last) +
+                  context.bytes.at_peak(true) * parameters +
+                  kPending * waiting * Sums::Of(context.kept->activations, first, last);
+    costs[r].bytes = std::max(peak, context.bytes.at_end() * parameters) +
+                     Sums::Of(sums->held, first, last);
   }
   return costs;
 }
@@ -295,7 +255,7 @@ Estimate Estimator::Of(const Configuration& c) {
 // Of a node full of the devices that hold most.
 bool Estimator::HasHostRoom(const Context& context,
                             const std::vector<StageEstimate>& stages) const {
-  if (context.host_bytes == 0) return true;
+  if (context.bytes.on_host == 0) return true;
   GroupSpan node = NodeOf(problem_.cluster, DeviceId{0});
   std::optional<int64_t> has = HostLimit(problem_);
   if (!has) return true;
@@ -304,7 +264,7 @@ bool Estimator::HasHostRoom(const Context& context,
     parameters[s % parameters.size()] += stages[s].parameters;
   }
   double most = *std::max_element(parameters.begin(), parameters.end());
-  return static_cast<double>(node.count) * most * context.host_bytes <= static_cast<double>(*has);
+  return static_cast<double>(node.count) * most * context.bytes.on_host <= static_cast<double>(*has);
 }
 
 // ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no
@@ -340,7 +300,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
       0.02 * limit_ + reserve_ + context.kept->most_activations + GatheredBytes(c, *context.kept);
   context.room = limit_ - transient;
   SetEnd(context, kept());
-  out.bytes_per_parameter = context.bytes_per_parameter;
+  out.bytes_per_parameter = context.bytes.at_peak(true);
   std::vector<int> ends = Cut(context);
   std::vector<double> rooms = Rooms(context, ends);
   std::vector<double> used(static_cast<size_t>(c.pp), transient);  // by device

@@ -10,6 +10,7 @@
 #include "schedule/schedule.h"
 #include "search/configuration.h"
 #include "search/floor.h"
+#include "search/held_bytes.h"
 #include "search/mix.h"
 #include "search/prices.h"
 
@@ -71,7 +72,10 @@ class Estimator {
   // The share of weights that is kept, of parameters that are pruned.
   double kept() const { return 1 - problem_.pruning.sparsity; }
   double LargestGroup(const Configuration& configuration) const;
+  FloorProblem TimeProblemOf(const Configuration& configuration);
   FloorProblem FloorProblemOf(const Configuration& configuration);
+  std::vector<RecomputePolicy> Policies() const;  // allowed ones, the fastest first
+  HeldBytes BytesOf(const Configuration& configuration, double kept) const;
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
   struct Sums;  // over blocks, from the first
   struct Context;

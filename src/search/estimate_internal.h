@@ -30,10 +30,9 @@ struct Estimator::Context {
   std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
-  double bytes_per_parameter = 0;
+  HeldBytes bytes;                // per parameter
   double update = 0;              // seconds of a step per parameter
   double host_copies = 0;         // likewise; beside updates
-  double host_bytes = 0;          // per parameter
   double reduce = 0, gather = 0;  // likewise
   const Sums* kept = nullptr;     // with nothing recomputed
   double room = 0;                // bytes, less what is there for a moment

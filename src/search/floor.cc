@@ -11,197 +11,236 @@ namespace {
 // How far below the bound that could be given the one given may be.
 constexpr double kExact = 1e-4;
 
-// What one layer takes of a stage's two budgets.
-struct Layer {
-  double seconds = 0, bytes = 0;
-};
-
-// The most layers, some of each kind, within both budgets; layers may be parted.
-double MostLayers(const std::array<Layer, 3>& kinds, const std::array<bool, 3>& allowed,
-                  double seconds, double bytes) {
-  if (seconds < 0 || bytes < 0) return -1;
-  double most = 0;
-  for (size_t a = 0; a < 3; ++a) {
-    if (!allowed[a]) continue;
-    double by_time = kinds[a].seconds > 0 ? seconds / kinds[a].seconds : 1e18;
-    double by_room = kinds[a].bytes > 0 ? bytes / kinds[a].bytes : 1e18;
-    most = std::max(most, std::min(by_time, by_room));
-    for (size_t b = a + 1; b < 3; ++b) {
-      if (!allowed[b]) continue;
-      // Both budgets used up.
-      double det = kinds[a].seconds * kinds[b].bytes - kinds[b].seconds * kinds[a].bytes;
-      if (det == 0) continue;
-      double x = (seconds * kinds[b].bytes - kinds[b].seconds * bytes) / det;
-      double y = (kinds[a].seconds * bytes - seconds * kinds[a].bytes) / det;
-      if (x >= 0 && y >= 0) most = std::max(most, x + y);
-    }
-  }
-  return most;
-}
-
 class Bound {
  public:
   Bound(const Configuration& c, const FloorProblem& problem)
-      : c_(c), problem_(problem), schedule_(FindSchedule(c.schedule)) {
-    for (size_t r = 0; r < 3; ++r) {
-      allowed_[r] = problem.times[r] != nullptr;
-      if (!allowed_[r]) continue;
-      if (any_ == nullptr || problem.times[r]->seconds.total() < any_->seconds.total()) {
-        any_ = problem.times[r];
-        room_ = problem.rooms[r];
-      }
-    }
-    microbatches_ = static_cast<double>(c.microbatches);
-    stages_ = static_cast<double>(c.pp);
-    layers_ = any_->seconds.count;
-    fill_ = 1.0 / c.chunks;
+      : c_(c),
+        problem_(problem),
+        schedule_(FindSchedule(c.schedule)),
+        devices_(static_cast<int>(c.pp)),
+        units_(problem.time->ranges.units()),
+        microbatches_(static_cast<double>(c.microbatches)) {
+    for (int d = 0; d < devices_; ++d) in_flight_.push_back(LeastInFlight(c, d));
   }
 
-  double Run() {
+  double Run() const {
     double even = Even();
-    if (layers_ == 0 || c_.pp == 1) {
-      if (!HasRoom()) return kForbidden;
-      return std::max(even, OneStage());
+    if (devices_ == 1 && c_.chunks == 1) {
+      if (!HasRoom(0, units_, 0)) return kForbidden;
+      return std::max({even, OwnSeconds(0, units_, 0) + Update(0, units_), Ending(0, units_, 0)});
     }
-    double low = 0, high = 2 * even + 1;
+    if (units_ < c_.stages()) return kForbidden;
+    return std::max(even, c_.chunks > 1 ? Interleaved() : Packed());
+  }
+
+ private:
+  // All devices busy all the time; the traffic of parameters; the way of one micro-batch through all stages and back, the
+  // others' backwards following at the slowest of them.
+  double Even() const {
+    double devices = devices_;
+    double all = All();
+    double busy = microbatches_ * (all + 2 * problem_.host * c_.stages()) / devices;
+    double held = problem_.room != nullptr ? problem_.room->parameters.total() / devices : 0;
+    double once = plain().whole;
+    if (c_.stages() > 1) {
+      once = std::max(plain().whole - (c_.stages() - 1) * plain().seam,
+                      plain().ranges.Alone(0, units_));
+    }
+    double path = schedule_->splits_backward ? plain().without_weights.total() : once;
+    return std::max({busy + problem_.update * held, problem_.traffic * held, path});
+  }
+
+  // Seconds of a micro-batch on all stages together.
+  double All() const {
+    const LeastTime& time = *problem_.time;
+    if (c_.stages() == 1) return time.whole;
+    return std::max(time.whole - (c_.stages() - 1) * time.seam, time.ranges.Alone(0, units_));
+  }
+
+  // What neighbours wait for: a device recomputes while it waits for gradients.
+  const LeastTime& plain() const { return *problem_.plain; }
+
+  // ---- One stage per device: units [first, last) on device d.
+
+  double Bytes(int first, int last, int device, double activations) const {
+    const UnitSums& parameters = problem_.room->parameters;
+    const InFlight& flight = in_flight_[static_cast<size_t>(device)];
+    double each = problem_.bytes_per_parameter +
+                  (flight.with_gradients ? problem_.gradient_bytes : 0);
+    double gathered = kForbidden;
+    if (problem_.gathered_bytes > 0) {
+      for (int u = first; u < last; ++u) gathered = std::min(gathered, parameters.at(u));
+    }
+    if (gathered == kForbidden) gathered = 0;
+    return flight.most * activations + each * parameters.Of(first, last) +
+           problem_.gathered_bytes * gathered;
+  }
+
+  bool HasRoom(int first, int last, int device) const {
+    if (problem_.room == nullptr || first == last) return true;
+    double least = problem_.room->least.Of(first, last);
+    return Bytes(first, last, device, least) <= problem_.limit;
+  }
+
+  // Computed and waited for by all micro-batches, with what memory makes of it.
+  double OwnSeconds(int first, int last, int device) const {
+    if (first == last) return 0;
+    const LeastTime& time = *problem_.time;
+    bool all = first == 0 && last == units_;
+    double once = all ? time.whole : time.ranges.Of(first, last);
+    double recomputed = 0, worth = 0;
+    if (problem_.room != nullptr) {
+      double in_flight = in_flight_[static_cast<size_t>(device)].most;
+      double spare = problem_.limit - Bytes(first, last, device, 0);
+      for (const LeastRoom::Level& level : problem_.room->levels) {
+        recomputed = std::max(recomputed, level.sums.Of(first, last) -
+                                              level.per_byte * spare / in_flight);
+      }
+    }
+    for (const MemoryWorth& at : problem_.worths) {
+      worth = std::max(worth, at.least[static_cast<size_t>(device)]->Of(first, last) -
+                                  at.per_byte * problem_.limit);
+    }
+    return microbatches_ * (std::max(once + recomputed, worth) + 2 * problem_.host);
+  }
+
+  double Update(int first, int last) const {
+    if (problem_.room == nullptr) return 0;
+    return problem_.update * problem_.room->parameters.Of(first, last);
+  }
+
+  // The reduction begins with the last backward, and what was updated is gathered after it.
+  double Ending(int first, int last, int device) const {
+    if (problem_.room == nullptr || first == last) return 0;
+    double own = OwnSeconds(first, last, device);
+    double backward = own / microbatches_ - plain().forward.Of(first, last);
+    return own - std::max(0.0, backward) +
+           (problem_.reduce + problem_.gather) * problem_.room->parameters.Of(first, last);
+  }
+
+  double Packed() const {
+    double low = 0, high = 2 * Even() + 1;
     for (int i = 0; i < 8 && !Holds(high); ++i) high *= 4;
     if (!Holds(high)) return kForbidden;
     for (int i = 0; i < 40 && high - low > kExact * high; ++i) {
       double middle = (low + high) / 2;
       (Holds(middle) ? high : low) = middle;
     }
-    return std::max(even, low);
-  }
-
- private:
-  // All devices busy all the time; and the traffic of parameters.
-  double Even() const {
-    double cuts = (stages_ * c_.chunks - 1) * any_->seam;
-    double busy = microbatches_ * (any_->seconds.total() - cuts) / stages_;
-    double held = room_ != nullptr ? room_->parameters.total() / stages_ : 0;
-    // A micro-batch passes all stages and comes back; the others' backwards, at least half of their time, follow it at
-    // the slowest stage.
-    double once = plain().seconds.total() - cuts;
-    double path = once;
-    if (schedule_->splits_backward) path = plain().without_weights.total();
-    if (c_.chunks == 1 && !schedule_->splits_backward)
-      path += (microbatches_ - 1) * once / stages_ / 2;
-    return std::max({busy + problem_.update * held, problem_.traffic * held, path});
-  }
-
-  // What neighbours wait for: a device recomputes while it waits for gradients.
-  const LeastTime& plain() const { return problem_.plain != nullptr ? *problem_.plain : *any_; }
-
-  // Without layers to count: of all policies the least of everything.
-  bool HasRoom() const {
-    double least = kForbidden;
-    for (size_t r = 0; r < 3; ++r) {
-      if (!allowed_[r]) continue;
-      const LeastRoom* room = problem_.rooms[r];
-      if (room == nullptr) return true;
-      least = std::min(least, room->activations.total() +
-                                  problem_.bytes_per_parameter * room->parameters.total());
-    }
-    return least / stages_ <= problem_.limit;
-  }
-
-  // A share of the layers under each policy, so that they fit.
-  double OneStage() const {
-    if (c_.pp > 1 || layers_ == 0) return 0;
-    double low = 0, high = 2 * Even() + 1;
-    auto holds = [&](double x) { return Layers(0, x, true) >= layers_ * (1 - 1e-9); };
-    for (int i = 0; i < 8 && !holds(high); ++i) high *= 4;
-    if (!holds(high)) return kForbidden;
-    for (int i = 0; i < 40 && high - low > kExact * high; ++i) {
-      double middle = (low + high) / 2;
-      (holds(middle) ? high : low) = middle;
-    }
     return low;
   }
 
-  // The most layers of a stage's device whose own work may take `seconds` of a step.
-  double Layers(int stage, double seconds, bool last) const {
-    std::array<Layer, 3> kinds;
-    double in_flight = InFlight(stage) / c_.chunks;
-    double bytes = problem_.limit, fixed = 0;
-    for (size_t r = 0; r < 3; ++r) {
-      if (!allowed_[r]) continue;
-      kinds[r].seconds = microbatches_ * problem_.times[r]->seconds.mean();
-      if (problem_.rooms[r] == nullptr) continue;
-      const LeastRoom& room = *problem_.rooms[r];
-      kinds[r].seconds += problem_.update * room.parameters.mean();
-      kinds[r].bytes = in_flight * room.activations.mean() +
-                       problem_.bytes_per_parameter * room.parameters.mean();
-    }
-    auto ends = [&](const LayerSums& sums) {
-      return (stage == 0 ? sums.before : 0) + (last ? sums.after : 0);
-    };
-    fixed = microbatches_ *
-            (ends(any_->seconds) - c_.chunks * any_->seam + 2 * problem_.host * c_.chunks);
-    if (room_ != nullptr) {
-      fixed += problem_.update * ends(room_->parameters);
-      bytes -= in_flight * ends(room_->activations) +
-               problem_.bytes_per_parameter * ends(room_->parameters);
-    }
-    double most = MostLayers(kinds, allowed_, seconds - fixed, bytes);
-    // Per micro-batch, without updates and the host.
-    double budget = seconds / microbatches_ + c_.chunks * any_->seam;
-    for (const MemoryWorth& worth : problem_.worths) {
-      const LayerSums& least = worth.least[static_cast<size_t>(stage)];
-      double rest = budget + worth.per_byte * problem_.limit - ends(least);
-      most = std::min(most, rest < 0 ? -1 : rest / least.mean());
-    }
-    return most;
+  // Before a stage's first forward, and after its last backward, at least.
+  double Head(int first) const { return plain().forward.Of(0, first); }
+  double HeadAndTail(int first) const {
+    // Gradients of parameters that come apart fill a device's wait at the end: only the start is sure.
+    return schedule_->splits_backward ? Head(first) : plain().ranges.Alone(0, first);
   }
 
-  double InFlight(int stage) const { return LeastInFlight(c_, stage); }
-
   bool Holds(double bound) const {
-    double taken = 0, before = 0;  // layers; seconds of a micro-batch in the stages before
-    double fastest = plain().seconds.mean();
-    for (size_t r = 0; r < 3; ++r) {
-      if (allowed_[r]) fastest = std::min(fastest, problem_.times[r]->seconds.mean());
-    }
-    for (int s = 0; s < static_cast<int>(c_.pp); ++s) {
-      double most = Layers(s, bound - fill_ * before, s + 1 == static_cast<int>(c_.pp));
-      if (most < 0) return false;
-      most = std::floor(most + 1e-9);
-      taken += most;
-      if (taken >= layers_) return true;
-      // Gradients of parameters that come apart fill a device's wait at the end: only the start is sure.
-      if (schedule_->splits_backward) {
-        before += most * plain().forward.mean() + (s == 0 ? plain().forward.before : 0);
-        continue;
+    int first = 0;
+    for (int s = 0; s < devices_; ++s) {
+      auto fits = [&](int last) {
+        if (!HasRoom(first, last, s)) return false;
+        double own = OwnSeconds(first, last, s);
+        return own + HeadAndTail(first) <= bound && own + Head(first) + Update(first, last) <= bound &&
+               Head(first) + Ending(first, last, s) <= bound;
+      };
+      int low = first, high = units_;
+      if (!fits(low)) return false;
+      while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (fits(middle)) {
+          low = middle;
+        } else {
+          high = middle - 1;
+        }
       }
-      before += most * fastest + (s == 0 ? plain().seconds.before : 0);
-      before = std::max(0.0, before - any_->seam);
+      first = low;
+      if (first == units_) return true;
     }
     return false;
+  }
+
+  // ---- Several stages per device, of n or n - 1 units each.
+
+  double Interleaved() const {
+    int stages = c_.stages();
+    int most = (units_ + stages - 1) / stages, fewer = most * stages - units_;
+    double devices = devices_, waits = 0;
+    for (int d = 0; d < devices_; ++d) waits += plain().ranges.Alone(0, d * (most - 1));
+    double bound =
+        (microbatches_ * (All() + 2 * problem_.host * stages) + waits) / devices;
+    if (problem_.room == nullptr) return bound;
+    for (int d = 0; d < devices_; ++d) {
+      int units = c_.chunks * most - std::min(c_.chunks, fewer);
+      double own = OfAny(units, d);
+      if (own == kForbidden) return kForbidden;
+      bound = std::max(bound, own + plain().ranges.Alone(0, d * (most - 1)));
+    }
+    return bound;
+  }
+
+  // So many units of a device, whichever they are.
+  double OfAny(int units, int device) const {
+    const LeastRoom& room = *problem_.room;
+    const InFlight& flight = in_flight_[static_cast<size_t>(device)];
+    double count = units, seconds = kForbidden, least = kForbidden, parameters = kForbidden;
+    for (int u = 0; u < units_; ++u) {
+      seconds = std::min(seconds, problem_.time->ranges.Alone(u, u + 1));
+      least = std::min(least, room.least.at(u));
+      parameters = std::min(parameters, room.parameters.at(u));
+    }
+    // In flight are stages; of the micro-batches of its units that is this share.
+    double in_flight = flight.most / c_.chunks * share_of_units(units);
+    double each = problem_.bytes_per_parameter +
+                  (flight.with_gradients ? problem_.gradient_bytes : 0);
+    double state = count * each * parameters + problem_.gathered_bytes * parameters;
+    if (in_flight * count * least + state > problem_.limit) return kForbidden;
+    double recomputed = 0;
+    for (const LeastRoom::Level& level : room.levels) {
+      double unit = kForbidden;
+      for (int u = 0; u < units_; ++u) unit = std::min(unit, level.sums.at(u));
+      recomputed = std::max(recomputed,
+                            count * unit - level.per_byte * (problem_.limit - state) / in_flight);
+    }
+    return microbatches_ * (count * seconds + recomputed + 2 * problem_.host * c_.chunks) +
+           problem_.update * count * parameters;
+  }
+
+  // Where stages differ by a unit, those with fewer may be those of which most micro-batches are in flight.
+  double share_of_units(int units) const {
+    int stages = c_.stages();
+    int most = (units_ + stages - 1) / stages;
+    double missing = c_.chunks * most - units;
+    double counts = in_flight_[0].most;  // of all chunks
+    double worst = std::min(missing * 2 * devices_, counts);
+    return std::max(0.0, (counts * most - worst) / (counts * most));
   }
 
   const Configuration& c_;
   const FloorProblem& problem_;
   const ScheduleDef* schedule_;
-  std::array<bool, 3> allowed_ = {};
-  const LeastTime* any_ = nullptr;   // of the fastest policy
-  const LeastRoom* room_ = nullptr;  // likewise
-  double microbatches_ = 1, stages_ = 1, layers_ = 0;
-  double fill_ = 1;  // of the time before a device that it waits: with chunks, for one of them
+  int devices_, units_;
+  double microbatches_;
+  std::vector<InFlight> in_flight_;  // per device
 };
 
 }  // namespace
 
-double LeastInFlight(const Configuration& c, int device) {
+InFlight LeastInFlight(const Configuration& c, int device) {
   const ScheduleDef* schedule = FindSchedule(c.schedule);
-  double microbatches = static_cast<double>(c.microbatches);
-  if (schedule->splits_backward) {
-    return std::min(microbatches, static_cast<double>(c.pp - device));
-  }
   PipelineShape shape;
   shape.devices = static_cast<int>(c.pp);
   shape.chunks = c.chunks;
   shape.microbatches = static_cast<int>(c.microbatches);
-  return schedule->peak_in_flight(shape, device);
+  // Gradients of parameters that come apart may wait for the end.
+  if (schedule->splits_backward) {
+    return {static_cast<double>(std::min(c.microbatches, c.pp - device)), false};
+  }
+  int most = schedule->peak_in_flight(shape, device);
+  int tasks = shape.microbatches * shape.chunks;
+  int round = shape.chunks > 1 ? shape.devices * shape.chunks : 1;
+  return {static_cast<double>(most), most + round <= tasks};
 }
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem) {

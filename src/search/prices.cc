@@ -52,6 +52,7 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       cluster_(cluster),
       options_(std::move(options)),
       small_(options_.solver ? Unshortened(model) : Shorten(model)),
+      units_(UnitsOf(model)),
       network_(cluster, LinkEfficiency(cluster, options_.sim)) {}
 
 // Ways between shardings and choices of nodes do not depend on the policy.
@@ -85,15 +86,19 @@ const LeastTime* Prices::LeastTimeOf(PriceKey key) {
   return Cached(mutex_, times_, key, [&] { return MakeLeastTime(key); });
 }
 
-const LeastRoom* Prices::LeastRoomOf(PriceKey key) {
+// Which policies are asked for is the problem's, and the same for all keys.
+const LeastRoom* Prices::LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies) {
   key = Normal(key);
   key.per_byte = key.per_parameter = 0;
-  return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key); });
+  key.recompute = policies.front();
+  return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key, policies); });
 }
 
-const LayerSums* Prices::LeastWorthOf(PriceKey key) {
+const RangeFloors* Prices::LeastWorthOf(PriceKey key,
+                                        const std::vector<RecomputePolicy>& policies) {
   key = Normal(key);
-  return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key); });
+  key.recompute = policies.front();
+  return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key, policies); });
 }
 
 std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
@@ -180,91 +185,144 @@ std::vector<ChoiceCost> Prices::BlocksOf(const StageProblem& stage,
   return blocks;
 }
 
-LayerSums Prices::SumsOf(const StageProblem& stage, const Solution& solution,
-                         const std::function<double(const ChoiceCost&)>& number) const {
-  std::vector<double> blocks;
-  for (const ChoiceCost& cost : BlocksOf(stage, solution)) blocks.push_back(number(cost));
-  return Summed(blocks);
-}
-
-LayerSums Prices::Summed(const std::vector<double>& blocks) const {
-  LayerSums sums;
-  for (size_t b = 0; b < blocks.size(); ++b) {
-    if (model_.blocks[b].chain >= 0) {
-      sums.layers += blocks[b];
-      sums.count += 1;
-    } else {
-      (sums.count == 0 ? sums.before : sums.after) += blocks[b];
-    }
-  }
-  return sums;
-}
-
-// Whatever strategies of neighbours fit together.
-LayerSums Prices::LeastOfNodes(const StageProblem& stage,
-                               const std::function<double(const ChoiceCost&)>& number) const {
-  std::vector<double> spelled(small_.model.blocks.size(), 0), blocks;
+// Per unit, whatever strategies of neighbours fit together.
+std::vector<double> Prices::LeastOfNodes(
+    const StageProblem& stage,
+    const std::function<double(size_t variable, size_t choice)>& number) const {
+  std::vector<double> spelled(small_.model.blocks.size(), 0), units;
   for (size_t v = 0; v < stage.costs.size(); ++v) {
     double least = kForbidden;
-    for (const ChoiceCost& cost : *stage.costs[v]) least = std::min(least, number(cost));
+    for (size_t x = 0; x < stage.costs[v]->size(); ++x) least = std::min(least, number(v, x));
     spelled[static_cast<size_t>(std::max(0, small_.model.block_of[stage.makers[v].index()]))] +=
         least;
   }
-  for (const ShortNode& at : small_.blocks) blocks.push_back(spelled[at.node.index()]);
-  return Summed(blocks);
+  for (size_t u = 0; u + 1 < units_.size(); ++u) {
+    units.push_back(0);
+    for (int b = units_[u]; b < units_[u + 1]; ++b) {
+      units.back() += spelled[small_.blocks[static_cast<size_t>(b)].node.index()];
+    }
+  }
+  return units;
+}
+
+// Where stages are cut strategies need not agree: what passes between units is then saved.
+double Prices::SeamOf(const StageProblem& stage) const {
+  // By block of the short model, what passes over its end.
+  std::vector<double> over(small_.model.blocks.size() + 1, 0);
+  auto block = [&](int v) {
+    return static_cast<size_t>(
+        std::max(0, small_.model.block_of[stage.makers[static_cast<size_t>(v)].index()]));
+  };
+  for (const PairCost& pair : stage.problem.pairs) {
+    auto [first, last] = std::minmax(block(pair.a), block(pair.b));
+    double most = 0;
+    for (double entry : *pair.seconds) most = entry < kForbidden ? std::max(most, entry) : most;
+    for (size_t b = first; b < last; ++b) over[b] += most;
+  }
+  double seam = 0;
+  for (size_t u = 1; u + 1 < units_.size(); ++u) {
+    seam = std::max(seam, over[small_.blocks[static_cast<size_t>(units_[u]) - 1].node.index()]);
+  }
+  return seam;
 }
 
 std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
   std::shared_ptr<const StageProblem> stage = StageFor(key);
-  std::optional<Solution> fast =
-      Solve(Weighed(*stage, {key.microbatches, 0, 0, 0, 0, 0}), {1, 0, 0});
-  if (!fast) return nullptr;
+  std::vector<Problem> weighed = {Weighed(*stage, {key.microbatches, 0, 0, 0, 0, 0})};
   auto least = std::make_unique<LeastTime>();
-  least->seconds = SumsOf(*stage, *fast, [](const ChoiceCost& cost) { return cost.seconds(); });
-  least->forward = LeastOfNodes(*stage, [](const ChoiceCost& cost) { return cost.forward; });
-  least->without_weights =
-      LeastOfNodes(*stage, [](const ChoiceCost& cost) { return cost.forward + cost.backward; });
-  // Where stages are cut strategies need not agree: what passes between layers is then saved.
-  for (const VariableChain& chain : stage->problem.chains) {
-    if (chain.copies.size() < 2) continue;
-    std::set<int> first(chain.copies[0].begin(), chain.copies[0].end());
-    std::set<int> second(chain.copies[1].begin(), chain.copies[1].end());
-    for (const PairCost& pair : stage->problem.pairs) {
-      bool between = (first.count(pair.a) && second.count(pair.b)) ||
-                     (first.count(pair.b) && second.count(pair.a));
-      if (!between) continue;
-      double most = 0;
-      for (double entry : *pair.seconds) most = entry < kForbidden ? std::max(most, entry) : most;
-      least->seam = std::max(least->seam, most);
+  Weights seconds{1, 0, 0};
+  least->ranges = FloorsOfRanges(model_, small_, *stage, weighed, seconds);
+  int units = least->ranges.units();
+  std::optional<Solution> fast = Solve(weighed[0], seconds);
+  least->whole = fast ? fast->objective : least->ranges.Of(0, units);
+  least->seam = SeamOf(*stage);
+  auto cost = [&](size_t v, size_t x) -> const ChoiceCost& { return (*stage->costs[v])[x]; };
+  least->forward =
+      UnitSums(LeastOfNodes(*stage, [&](size_t v, size_t x) { return cost(v, x).forward; }));
+  least->without_weights = UnitSums(LeastOfNodes(
+      *stage, [&](size_t v, size_t x) { return cost(v, x).forward + cost(v, x).backward; }));
+  return least;
+}
+
+std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
+                                                 const std::vector<RecomputePolicy>& policies) {
+  struct UnderPolicy {
+    std::vector<double> added, kept;
+  };
+  auto least = std::make_unique<LeastRoom>();
+  std::shared_ptr<const StageProblem> plain;
+  std::vector<UnderPolicy> all;
+  for (RecomputePolicy policy : policies) {
+    PriceKey at = key;
+    at.recompute = policy;
+    std::shared_ptr<const StageProblem> stage = StageFor(at);
+    if (!plain) plain = stage;
+    bool same = stage->costs.size() == plain->costs.size();
+    for (size_t v = 0; same && v < stage->costs.size(); ++v) {
+      same = stage->costs[v]->size() == plain->costs[v]->size();
+    }
+    UnderPolicy under;
+    under.kept = LeastOfNodes(*stage, [&](size_t v, size_t x) {
+      return kSureToKeep * (*stage->costs[v])[x].activations;
+    });
+    under.added = LeastOfNodes(*stage, [&](size_t v, size_t x) {
+      return same ? std::max(0.0, (*stage->costs[v])[x].seconds() - (*plain->costs[v])[x].seconds())
+                  : 0;
+    });
+    all.push_back(std::move(under));
+  }
+  least->parameters = UnitSums(LeastOfNodes(
+      *plain, [&](size_t v, size_t x) { return (*plain->costs[v])[x].parameters; }));
+  auto each = [&](double per_byte) {
+    std::vector<double> units = {};
+    for (size_t u = 0; u + 1 < units_.size(); ++u) {
+      double of = kForbidden;
+      for (const UnderPolicy& under : all) {
+        of = std::min(of, under.added[u] + per_byte * under.kept[u]);
+      }
+      units.push_back(of);
+    }
+    return UnitSums(units);
+  };
+  std::vector<double> fewest;
+  for (size_t u = 0; u + 1 < units_.size(); ++u) {
+    double of = kForbidden;
+    for (const UnderPolicy& under : all) of = std::min(of, under.kept[u]);
+    fewest.push_back(of);
+  }
+  least->least = UnitSums(fewest);
+  // Prices at which one policy takes the place of another, at a unit in the middle and at the heaviest.
+  size_t units = units_.size() - 1, heaviest = 0;
+  for (size_t u = 0; u < units; ++u) {
+    if (all[0].kept[u] > all[0].kept[heaviest]) heaviest = u;
+  }
+  std::set<double> prices;
+  for (size_t u : {units / 4, units / 2, heaviest}) {
+    for (const UnderPolicy& a : all) {
+      for (const UnderPolicy& b : all) {
+        if (b.added[u] > a.added[u] && b.kept[u] < a.kept[u]) {
+          prices.insert((b.added[u] - a.added[u]) / (a.kept[u] - b.kept[u]));
+        }
+      }
     }
   }
+  for (double per_byte : prices) least->levels.push_back({per_byte, each(per_byte)});
   return least;
 }
 
-std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key) {
-  std::shared_ptr<const StageProblem> stage = StageFor(key);
-  std::optional<Solution> light =
-      Solve(Weighed(*stage, {key.microbatches, 1, 0, 0, 0, 0}), {0, 0, 1});
-  std::optional<Solution> small =
-      Solve(Weighed(*stage, {key.microbatches, 0, 1, 0, 0, 0}), {0, 0, 1});
-  if (!light || !small) return nullptr;
-  auto least = std::make_unique<LeastRoom>();
-  least->activations =
-      SumsOf(*stage, *light, [](const ChoiceCost& cost) { return kSureToKeep * cost.activations; });
-  least->parameters =
-      SumsOf(*stage, *small, [](const ChoiceCost& cost) { return cost.parameters; });
-  return least;
-}
-
-std::unique_ptr<LayerSums> Prices::MakeLeastWorth(const PriceKey& key) {
-  std::shared_ptr<const StageProblem> stage = StageFor(key);
+std::unique_ptr<RangeFloors> Prices::MakeLeastWorth(const PriceKey& key,
+                                                    const std::vector<RecomputePolicy>& policies) {
   StageScale scale{key.microbatches, kSureToKeep * key.per_byte, key.per_parameter, 0, 0, 0};
-  std::optional<Solution> least = Solve(Weighed(*stage, scale), {1, 0, 1});
-  if (!least) return nullptr;
-  return std::make_unique<LayerSums>(SumsOf(*stage, *least, [&](const ChoiceCost& cost) {
-    return cost.seconds() + key.per_byte * kSureToKeep * cost.activations +
-           key.per_parameter * cost.parameters;
-  }));
+  std::vector<Problem> weighed;
+  std::shared_ptr<const StageProblem> stage;
+  for (RecomputePolicy policy : policies) {
+    PriceKey at = key;
+    at.recompute = policy;
+    stage = StageFor(at);
+    weighed.push_back(Weighed(*stage, scale));
+  }
+  return std::make_unique<RangeFloors>(
+      FloorsOfRanges(model_, small_, *stage, weighed, {1, 0, 1}));
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {

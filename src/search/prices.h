@@ -18,8 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "search/range_floors.h"
 #include "search/short_model.h"
 #include "search/stage_problem.h"
+#include "search/unit_sums.h"
 
 namespace heddle {
 
@@ -42,23 +44,24 @@ struct Priced {
   ChoiceCost total;
 };
 
-// Numbers of blocks added up: of the layers, and of what is before and after them.
-struct LayerSums {
-  double before = 0, after = 0;
-  double layers = 0, count = 0;
-  double mean() const { return count > 0 ? layers / count : 0; }
-  double total() const { return before + layers + after; }
-};
-
-// What no strategies go below, each by itself. Layers may differ; their sum is the least.
+// What no strategies go below, each by itself, per micro-batch.
 struct LeastTime {
-  LayerSums seconds;  // computed and waited for
-  double seam = 0;    // that a cut between layers may save
+  double whole = 0;    // seconds computed and waited for by all units, as one stage
+  double seam = 0;     // of these, what a cut between two units may save
+  RangeFloors ranges;  // of a range of units, as a stage
   // Of the nodes' own work, every node as fast as it can be: forward; and without the gradients of parameters.
-  LayerSums forward, without_weights;
+  UnitSums forward, without_weights;
 };
 struct LeastRoom {
-  LayerSums activations, parameters;  // bytes kept, elements held
+  UnitSums least;       // bytes kept, whatever is recomputed
+  UnitSums parameters;  // elements held
+  // What recomputing adds to the least time, and what is then still kept at this price for a byte: added + price x bytes,
+  // under the best policy for each unit.
+  struct Level {
+    double per_byte = 0;
+    UnitSums sums;
+  };
+  std::vector<Level> levels;
 };
 
 // Solves a problem; nothing where it cannot.
@@ -83,14 +86,16 @@ class Prices {
   Prices(const Prices&) = delete;
   Prices& operator=(const Prices&) = delete;
 
-  // From any thread. Null where there is no solution: a table too large.
+  // From any thread. Null where none is known: a table too large.
   const Priced* Of(PriceKey key);
 
-  // Whatever a byte is worth.
+  // Whatever a byte is worth. Never null.
   const LeastTime* LeastTimeOf(PriceKey key);
-  const LeastRoom* LeastRoomOf(PriceKey key);
-  // Seconds computed and waited for, and what the key says bytes and parameters are worth, together.
-  const LayerSums* LeastWorthOf(PriceKey key);
+  // Of some policies of recomputation, the first of which takes least time; whatever the key's is.
+  const LeastRoom* LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
+  // Seconds computed and waited for, and what the key says bytes and parameters are worth, together; every unit under the
+  // policy that suits it.
+  const RangeFloors* LeastWorthOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
 
   const Model& model() const { return model_; }
   const Cluster& cluster() const { return cluster_; }
@@ -110,19 +115,21 @@ class Prices {
   std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;
   std::unique_ptr<Priced> Make(const PriceKey& key);
   std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
-  std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key);
-  std::unique_ptr<LayerSums> MakeLeastWorth(const PriceKey& key);
-  LayerSums SumsOf(const StageProblem& stage, const Solution& solution,
-                   const std::function<double(const ChoiceCost&)>& number) const;
-  LayerSums LeastOfNodes(const StageProblem& stage,
-                         const std::function<double(const ChoiceCost&)>& number) const;
-  LayerSums Summed(const std::vector<double>& blocks) const;
+  std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key,
+                                           const std::vector<RecomputePolicy>& policies);
+  std::unique_ptr<RangeFloors> MakeLeastWorth(const PriceKey& key,
+                                              const std::vector<RecomputePolicy>& policies);
+  double SeamOf(const StageProblem& stage) const;
+  std::vector<double> LeastOfNodes(
+      const StageProblem& stage,
+      const std::function<double(size_t variable, size_t choice)>& number) const;
   std::vector<ChoiceCost> BlocksOf(const StageProblem& stage, const Solution& solution) const;
 
   const Model& model_;
   const Cluster& cluster_;
   PriceOptions options_;
   ShortModel small_;
+  std::vector<int> units_;  // where they begin, and where the last one ends
   Network network_;
   std::mutex mutex_;
   struct Workshop;                                           // for the stages of all policies
@@ -131,7 +138,7 @@ class Prices {
   std::map<PriceKey, std::unique_ptr<Priced>> made_;
   std::map<PriceKey, std::unique_ptr<LeastTime>> times_;
   std::map<PriceKey, std::unique_ptr<LeastRoom>> rooms_;
-  std::map<PriceKey, std::unique_ptr<LayerSums>> worths_;
+  std::map<PriceKey, std::unique_ptr<RangeFloors>> worths_;
 };
 
 }  // namespace heddle
