@@ -11,7 +11,9 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kMostProposed = 8;
+// Estimates further from the best are not judged: they are wrong by less than that.
+constexpr size_t kMostProposed = 40;
+constexpr double kNear = 1.15;
 
 struct WeighedConfiguration {
   Configuration configuration;
@@ -56,6 +58,7 @@ class Explorer {
  private:
   void Propose() {
     for (const WeighedConfiguration& at : best_) {
+      if (at.estimate.seconds > kNear * best_.front().estimate.seconds) break;
       Plan plan = Assemble(problem_, hash_, prices_, estimator_, at.configuration, at.estimate);
       if (&at == &best_.front()) ProposeRefined(at, plan);
       Propose(at, std::move(plan), at.estimate.seconds, "");
@@ -100,7 +103,8 @@ class Explorer {
     constexpr size_t kBatch = 16;
     for (size_t first = 0; first < all.size(); first += kBatch) {
       size_t last = std::min(all.size(), first + kBatch);
-      double worst = best_.size() == kMostProposed ? best_.back().estimate.seconds : kForbidden;
+      double worst = best_.empty() ? kForbidden : kNear * best_.front().estimate.seconds;
+      if (best_.size() == kMostProposed) worst = std::min(worst, best_.back().estimate.seconds);
       // Without a solver of its own it is quick enough to go on to a first plan.
       bool over = problem_.Over() && (!best_.empty() || prices_.options().solver);
       if (all[first].floor >= worst || over) {

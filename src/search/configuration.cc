@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 
 #include "base/checked_math.h"
 #include "base/error.h"
@@ -13,12 +15,16 @@
 namespace heddle {
 namespace {
 
-std::vector<int64_t> DivisorsUpTo(int64_t n, int64_t limit) {
-  std::vector<int64_t> divisors;
-  for (int64_t d = 1; d <= std::min(n, limit); ++d) {
-    if (n % d == 0) divisors.push_back(d);
+// Ascending. O(sqrt n).
+std::vector<int64_t> Divisors(int64_t n) {
+  std::vector<int64_t> low, high;
+  for (int64_t d = 1; d <= n / d; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(d);
+    if (d != n / d) high.push_back(n / d);
   }
-  return divisors;
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
 }
 
 class ConfigurationEnumerator {
@@ -121,40 +127,50 @@ class ConfigurationEnumerator {
   }
 
   std::vector<int64_t> Stages(int64_t inner) const {
-    int64_t most = layers_ > 0 ? layers_ : static_cast<int64_t>(problem_.model.blocks.size());
     if (fixed_.pp) return {*fixed_.pp};
-    std::vector<int64_t> stages = DivisorsUpTo(std::max<int64_t>(1, devices_ / inner), most);
+    int64_t room = std::max<int64_t>(1, devices_ / inner);
+    int64_t most = std::min(room, layers_ > 0 ? layers_ : static_cast<int64_t>(problem_.model.blocks.size()));
     // A model whose layers are not known is cut where its nodes are: few cuts.
-    if (layers_ == 0) std::erase_if(stages, [](int64_t pp) { return pp > 8; });
+    if (layers_ == 0) most = std::min<int64_t>(most, 8);
+    std::vector<int64_t> stages;
+    for (int64_t pp : room <= kFewDevices ? UpTo(most) : Divisors(room)) {
+      if (pp <= most) stages.push_back(pp);
+    }
     return stages;
   }
 
-  void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
-    int64_t dp = devices_ / (inner * pp);
-    if (dp < 1) return;
-    if (fixed_.dp) {
-      if (*fixed_.dp > dp) return;
-      dp = *fixed_.dp;
-    }
-    if (BatchSize(problem_.model) == 0) dp = 1;
-    int64_t parts = fixed_.microbatches.value_or(1);
-    while (dp > 1 && batch_ % (dp * parts) != 0) --dp;
-    if (batch_ % (dp * parts) != 0) return;
-    int64_t samples = batch_ / dp;
-    for (int64_t size : Sizes(samples, pp)) AddSchedules({dp, axes, pp, samples / size});
+  static std::vector<int64_t> UpTo(int64_t n) {
+    std::vector<int64_t> all(static_cast<size_t>(n));
+    std::iota(all.begin(), all.end(), 1);
+    return all;
   }
 
-  // Samples of a micro-batch.
-  std::vector<int64_t> Sizes(int64_t samples, int64_t pp) const {
-    if (fixed_.microbatches) return {samples / *fixed_.microbatches};
-    std::vector<int64_t> sizes;
-    int64_t most = pp > 1 ? std::max<int64_t>(1, std::min<int64_t>(16, samples / 2)) : samples;
-    for (int64_t size : DivisorsUpTo(samples, most)) {
-      // Without a pipeline those between powers of two as well: what just fits matters.
-      if (pp == 1 || (size & (size - 1)) == 0) sizes.push_back(size);
+  // As many data ranks as there are devices for, of those that divide the batch; and as many as a node has, which may
+  // have less to wait for.
+  void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
+    int64_t most = devices_ / (inner * pp);
+    if (most < 1 || fixed_.dp.value_or(1) > most) return;
+    int64_t parts = fixed_.microbatches.value_or(1);
+    if (batch_ % parts != 0) return;
+    std::vector<int64_t> ranks = Divisors(batch_ / parts);
+    std::set<int64_t> chosen;
+    for (int64_t limit : {fixed_.dp.value_or(most), std::max<int64_t>(1, node_ / (inner * pp))}) {
+      auto after = std::upper_bound(ranks.begin(), ranks.end(), std::min(limit, most));
+      if (after != ranks.begin()) chosen.insert(*std::prev(after));
+      if (fixed_.dp) break;
     }
-    constexpr size_t kMost = 6;  // the largest: others only take longer
-    if (sizes.size() > kMost) sizes.erase(sizes.begin(), sizes.end() - kMost);
+    if (BatchSize(problem_.model) == 0) chosen = {1};
+    for (int64_t dp : chosen) {
+      int64_t samples = batch_ / dp;
+      for (int64_t size : Sizes(samples)) AddSchedules({dp, axes, pp, samples / size});
+    }
+  }
+
+  // Samples of a micro-batch, the largest first.
+  std::vector<int64_t> Sizes(int64_t samples) const {
+    if (fixed_.microbatches) return {samples / *fixed_.microbatches};
+    std::vector<int64_t> sizes = Divisors(samples);
+    std::reverse(sizes.begin(), sizes.end());
     return sizes;
   }
 
@@ -191,7 +207,7 @@ class ConfigurationEnumerator {
     std::vector<std::pair<std::string, int>> schedules;
     if (at.pp == 1) return {{fixed_.schedule.value_or("1f1b"), fixed_.chunks.value_or(1)}};
     for (const ScheduleDef& def : AllSchedules()) {
-      if (fixed_.schedule ? def.name != *fixed_.schedule : def.name == "gpipe") continue;
+      if (fixed_.schedule && def.name != *fixed_.schedule) continue;
       if (def.full_rounds && at.microbatches % at.pp != 0) continue;
       if (!def.takes_chunks) {
         if (fixed_.chunks.value_or(1) == 1) schedules.push_back({std::string(def.name), 1});
@@ -201,10 +217,8 @@ class ConfigurationEnumerator {
         schedules.push_back({std::string(def.name), *fixed_.chunks});
         continue;
       }
-      for (int chunks : {2, 3, 4, 5, 6, 8, 10}) {
-        if (layers_ % (at.pp * chunks) == 0 && layers_ > 0) {
-          schedules.push_back({std::string(def.name), chunks});
-        }
+      for (int chunks = 2; chunks <= kMostChunks && at.pp * chunks <= layers_; ++chunks) {
+        schedules.push_back({std::string(def.name), chunks});
       }
     }
     return schedules;
@@ -213,10 +227,11 @@ class ConfigurationEnumerator {
   std::vector<int> Zeros(const Configuration& at) const {
     if (fixed_.zero) return {*fixed_.zero};
     if (at.dp == 1) return {0};
-    if (at.pp > 1) return {0, 1};  // more would be gathered or scattered for every micro-batch
-    return {0, 1, 3};
+    return {0, 1, 2, 3};
   }
 
+  static constexpr int64_t kFewDevices = 16;  // any number of stages is tried
+  static constexpr int kMostChunks = 16;
   const SearchProblem& problem_;
   const FixedDegrees& fixed_;
   bool wide_;
@@ -262,8 +277,8 @@ std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
 std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
-      "whole layers, micro-batches of powers of two, of any divisor without stages, schedules "
-      "1f1b, interleaved and zero-bubble, ZeRO 0, 1 and 3, recomputation by layer, "
+      "whole layers (of interleaved schedules as many in each, or one less), any divisor of a data rank's samples as "
+      "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, recomputation by layer, "
       "optimizer state on devices or hosts, all gradients reduced",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }

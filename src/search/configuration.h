@@ -18,7 +18,7 @@ struct Configuration {
   int chunks = 1;
   int zero = 0;
   Offload offload = Offload::kNone;
-  bool operator==(const Configuration&) const = default;
+  auto operator<=>(const Configuration&) const = default;
 
   int64_t inner() const;  // devices along the axes
   int stages() const { return static_cast<int>(pp) * chunks; }
@@ -27,9 +27,9 @@ struct Configuration {
 // "dp 16 x tp 8 x pp 8, 96 micro-batches, 1f1b, ZeRO 1".
 std::string ToString(const Configuration& configuration);
 
-// All that the problem allows and that make sense, in a fixed order: as many devices as divide the batch; micro-batches
-// of 1, 2, 4, ... samples on a data rank, and of any divisor where there is no pipeline; 1f1b, interleaved and
-// zero-bubble schedules; ZeRO 0, 1 and, without a pipeline, 3. `wide`: two free axes as well, and axes beyond a node.
+// All that the problem allows, in a fixed order: data ranks that divide the batch, as many as there are devices for, or as
+// a node has; any divisor of a rank's samples as the number of micro-batches; every schedule, with up to 16 chunks; ZeRO
+// 0 to 3. `wide`: two free axes as well, and axes beyond a node.
 // Throws InputError where the fixed degrees contradict each other, with the nearest that do not.
 std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide);
 

@@ -21,6 +21,39 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
   std::vector<int> units = UnitsOf(model);
   seams_.assign(units.begin() + 1, units.end() - 1);
   CountParameters();
+  CountCrossing();
+}
+
+// At a cut in the middle.
+void Estimator::CountCrossing() {
+  const Model& model = prices_.model();
+  if (seams_.empty()) return;
+  int cut = seams_[seams_.size() / 2];
+  for (size_t v = 0; v < model.graph.values.size(); ++v) {
+    const Value& value = model.graph.values[v];
+    if (!value.producer.valid()) continue;
+    int made = model.block_of[value.producer.index()];
+    bool crosses = made >= 0 && made < cut &&
+                   std::any_of(model.readers[v].begin(), model.readers[v].end(),
+                               [&](NodeId at) { return model.block_of[at.index()] >= cut; });
+    if (crosses) crossing_bytes_ += static_cast<double>(ByteCount(value.type));
+  }
+}
+
+// From a device of a stage to one of the next, all of them at once.
+double Estimator::TransferSeconds(const Configuration& c) const {
+  if (c.pp == 1) return 0;
+  int64_t mesh = c.dp * c.inner();
+  double bytes = crossing_bytes_ / static_cast<double>(c.microbatches * mesh), slowest = 0;
+  Network::Route route =
+      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(mesh)});
+  for (LinkId link : route.links) {
+    LinkKind kind = prices_.network().Kind(link);
+    bool shared = kind.role == LinkRole::kUplink;
+    double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
+    slowest = std::max(slowest, sharing * bytes / prices_.network().capacity(link));
+  }
+  return route.latency + slowest;
 }
 
 void Estimator::CountParameters() {
@@ -226,6 +259,12 @@ StageEstimate Estimator::StageOf(const Context& context, int stage, int first, i
     out.times.backward +=
         waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
+  if (c.zero == 2) {  // gradients are scattered for every micro-batch
+    double reduce = out.parameters * context.reduce;
+    double beside = out.times.backward + out.times.weight;
+    bool waits = c.inner() > 1 || !problem_.sim.stack.overlap_gradients;
+    out.times.backward += waits ? 0.6 * reduce : std::max(0.0, reduce - beside);
+  }
   return out;
 }
 
@@ -295,6 +334,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
+  context.shape.transfer = TransferSeconds(c);
   // Of a block at work: what its backward makes, and what was recomputed.
   double transient =
       0.02 * limit_ + reserve_ + context.kept->most_activations + GatheredBytes(c, *context.kept);
@@ -319,7 +359,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   out.bytes = *std::max_element(used.begin(), used.end());
   double end = 0, update = std::max(context.update, context.host_copies);
   for (const StageEstimate& stage : out.stages) {
-    double reduce = c.zero == 3 ? 0 : stage.parameters * context.reduce;
+    double reduce = c.zero >= 2 ? 0 : stage.parameters * context.reduce;
     double gather = c.zero == 3 ? 0 : stage.parameters * context.gather;
     double beside =
         problem_.sim.stack.overlap_gradients ? stage.times.backward + stage.times.weight : 0;

@@ -82,6 +82,7 @@ class Estimator {
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
   Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
   void CountParameters();
+  void CountCrossing();
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
@@ -90,6 +91,8 @@ class Estimator {
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
+  std::vector<int> CutEvenly(const Context& context, const std::vector<int>& seams) const;
+  double TransferSeconds(const Configuration& configuration) const;
   std::vector<double> Rooms(const Context& context, const std::vector<int>& ends) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
                                         int last) const;
@@ -104,7 +107,9 @@ class Estimator {
   double reserve_ = 0;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
+  double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   std::mutex mutex_;
+  std::map<Configuration, double> time_floors_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
 };

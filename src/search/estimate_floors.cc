@@ -20,7 +20,21 @@ FloorProblem Estimator::TimeProblemOf(const Configuration& c) {
   return problem;
 }
 
-double Estimator::TimeFloor(const Configuration& c) { return FloorOf(c, TimeProblemOf(c)); }
+// ZeRO and where the state is do not count, nor in what order all of a device's halves run.
+double Estimator::TimeFloor(const Configuration& c) {
+  Configuration alike = c;
+  alike.zero = 0;
+  alike.offload = Offload::kNone;
+  if (c.chunks == 1) alike.schedule = FindSchedule(c.schedule)->splits_backward ? "zb" : "1f1b";
+  {
+    std::lock_guard lock(mutex_);
+    auto found = time_floors_.find(alike);
+    if (found != time_floors_.end()) return found->second;
+  }
+  double floor = FloorOf(alike, TimeProblemOf(alike));
+  std::lock_guard lock(mutex_);
+  return time_floors_.try_emplace(alike, floor).first->second;
+}
 
 FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   FloorProblem problem = TimeProblemOf(c);

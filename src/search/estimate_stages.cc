@@ -25,6 +25,7 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   std::vector<int> seams = seams_;
   seams.push_back(blocks);
   int count = static_cast<int>(seams.size());
+  if (context.shape.chunks > 1) return CutEvenly(context, seams);
   // With so many seams left over for the stages after.
   auto fill = [&](double bound, std::vector<int>& ends) {
     ends.clear();
@@ -82,6 +83,43 @@ std::vector<int> Estimator::Cut(const Context& context) const {
     high = std::min(middle, slowest);
   }
   return best;
+}
+
+// Stages of n or n - 1 units: a unit less where a device has most to do, one after the other; the last stage that can.
+std::vector<int> Estimator::CutEvenly(const Context& context, const std::vector<int>& seams) const {
+  int stages = context.configuration->stages(), units = static_cast<int>(seams.size());
+  int devices = context.shape.devices;
+  int most = (units + stages - 1) / stages;
+  std::vector<int> counts(static_cast<size_t>(stages), most), ends;
+  auto place = [&] {
+    ends.clear();
+    int taken = 0;
+    for (int count : counts) {
+      taken += count;
+      ends.push_back(seams[static_cast<size_t>(std::clamp(taken, 1, units) - 1)]);
+    }
+  };
+  for (int fewer = most * stages - units; fewer > 0; --fewer) {
+    place();
+    int worst = -1;
+    double longest = -1;
+    for (int s = stages - 1; s >= 0; --s) {
+      if (counts[static_cast<size_t>(s)] < most || most == 1) continue;
+      double work = 0;
+      for (int t = s % devices; t < stages; t += devices) {
+        int first = t == 0 ? 0 : ends[static_cast<size_t>(t) - 1];
+        work += context.kept->Seconds(first, std::max(first, ends[static_cast<size_t>(t)]));
+      }
+      if (work > longest * (1 + 1e-9)) {
+        longest = work;
+        worst = s;
+      }
+    }
+    if (worst < 0) break;
+    --counts[static_cast<size_t>(worst)];
+  }
+  place();
+  return ends;
 }
 
 // What each stage may use: with chunks, what is too much on a device is saved by its layers alike.

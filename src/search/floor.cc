@@ -119,7 +119,9 @@ class Bound {
   }
 
   double Packed() const {
-    double low = 0, high = 2 * Even() + 1;
+    double low = Even(), high = low * (1 + kExact);
+    if (Holds(high)) return low;
+    high = 2 * low + 1;
     for (int i = 0; i < 8 && !Holds(high); ++i) high *= 4;
     if (!Holds(high)) return kForbidden;
     for (int i = 0; i < 40 && high - low > kExact * high; ++i) {

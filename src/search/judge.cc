@@ -1,0 +1,267 @@
+#include "search/judge.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cluster/topology.h"
+#include "ops/rebatch.h"
+#include "program/lower.h"
+#include "search/held_bytes.h"
+#include "search/parallel.h"
+
+namespace heddle {
+namespace {
+
+// Of parameters, on a device of a stage.
+int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
+  if (plan.offload == Offload::kAll) return 0;  // a shard of them, at a time
+  double ranks = 1;
+  for (const MeshAxis& axis : stage.mesh.axes) {
+    auto named = std::find(plan.zero.axes.begin(), plan.zero.axes.end(), axis.name);
+    if (named != plan.zero.axes.end()) ranks *= static_cast<double>(axis.size);
+  }
+  double bytes = 0;
+  std::set<ValueId> seen;
+  for (NodeId id : NodesOf(model, stage)) {
+    const Node& node = model.graph.node(id);
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (model.graph.value(node.operands[o]).kind != ValueKind::kParameter) continue;
+      if (!model.flow.needed[node.operands[o].index()]) continue;
+      if (!seen.insert(node.operands[o]).second) continue;
+      double elements = 1;
+      Sharding sharding =
+          OperandSharding(stage.mesh, model.rules[id.index()], stage.strategies[id.index()], o);
+      for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
+        elements *= static_cast<double>(n);
+      }
+      double kept = 1;  // fewer have state
+      auto pruned = plan.pruning.kept.find(model.graph.value(node.operands[o]).name);
+      if (pruned != plan.pruning.kept.end()) {
+        const TensorType& type = model.graph.value(node.operands[o]).type;
+        kept = static_cast<double>(pruned->second * SizeOf(type.dtype)) /
+               static_cast<double>(ByteCount(type));
+      }
+      HeldBytes held = HeldBytesOf(plan.precision, kept, plan.zero.level, ranks, true, plan.offload);
+      bytes += elements * (held.weights + held.state);
+    }
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+// Of the smallest device of a mesh.
+int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
+  if (problem.cluster.device_types.size() == 1) return MemoryLimit(problem);
+  int64_t least = INT64_MAX;
+  for (int64_t device : DevicesOf(mesh)) least = std::min(least, MemoryLimit(problem, device));
+  return least;
+}
+
+// As many micro-batches as fill a pipeline four times, where a plan has a great many; or all it has.
+int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
+  int64_t all = plan.microbatches;
+  int64_t few = 4 * static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  double size = static_cast<double>(problem.model.graph.nodes.size()) * static_cast<double>(all);
+  bool whole = problem.every_microbatch || size < kQuickWork || all < 2 * few;
+  return whole ? all : few;
+}
+
+// The step of a plan with a great many micro-batches, from one with a few: the rest is added at the pace of the slowest
+// device. Nothing where all of them can be simulated, or the batch cannot change.
+std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan, int64_t* few) {
+  int64_t all = plan.microbatches;
+  *few = SimulatedMicrobatches(problem, plan);
+  if (*few == all) return std::nullopt;
+  Plan shorter = plan;
+  shorter.microbatches = *few;
+  shorter.batch = plan.batch / all * *few;
+  Model model;
+  try {
+    model = Analyse(Rebatch(problem.model.graph, shorter.batch));
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  SimResult result = Simulate(Lower(model, shorter), problem.cluster, problem.sim);
+  double pace = 0, share = static_cast<double>(*few);
+  for (const DeviceResult& device : result.devices) {
+    auto seconds = [&](Opcode op) { return device.kinds.seconds[static_cast<size_t>(op)]; };
+    double copies = std::max(seconds(Opcode::kFetch), seconds(Opcode::kEvict));
+    double end = std::max(seconds(Opcode::kUpdate), copies);
+    pace = std::max(pace, (device.compute + device.exposed - end) / share);
+  }
+  double step = result.step_seconds + pace * static_cast<double>(all - *few);
+  result.bubble *= result.step_seconds / step;
+  result.flops *= static_cast<double>(all) / share;
+  result.recomputed_flops *= static_cast<double>(all) / share;
+  result.step_seconds = step;
+  return result;
+}
+
+// A node full of the devices that hold most.
+void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
+  if (judged.plan.offload == Offload::kNone) return;
+  GroupSpan node = NodeOf(problem.cluster, DeviceId{0});
+  for (const DeviceResult& device : judged.result.devices) {
+    judged.host_bytes = std::max(judged.host_bytes, node.count * device.host_memory);
+  }
+  judged.host_limit = HostLimit(problem);
+}
+
+}  // namespace
+
+double SimulationSize(const SearchProblem& problem, const Plan& plan) {
+  return static_cast<double>(problem.model.graph.nodes.size()) *
+         static_cast<double>(SimulatedMicrobatches(problem, plan));
+}
+
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
+  if (proposal.judged) return *proposal.judged;
+  JudgedPlan judged;
+  judged.plan = std::move(proposal.plan);
+  judged.plan.pruning = problem.pruning;
+  SetOptimizer(judged.plan, problem.optimizer);
+  judged.from = std::move(proposal.from);
+  judged.estimate = proposal.estimate;
+  judged.estimated_bytes = proposal.bytes;
+  judged.bound = proposal.bound;
+  judged.factors = proposal.factors;
+  bool roomy = true;
+  for (const Stage& stage : judged.plan.stages) {
+    int64_t bytes = LeastBytes(problem.model, judged.plan, stage);
+    judged.least_bytes = std::max(judged.least_bytes, bytes);
+    roomy = roomy && bytes <= LeastLimit(problem, stage.mesh);
+  }
+  judged.memory_limit = MemoryLimit(problem);
+  judged.simulated = roomy || problem.simulate_all;
+  if (!judged.simulated) return judged;
+  int64_t few = 0;
+  if (std::optional<SimResult> result = FromFew(problem, judged.plan, &few)) {
+    judged.result = std::move(*result);
+    judged.simulated_microbatches = few;
+  } else {
+    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+    judged.simulated_microbatches = judged.plan.microbatches;
+  }
+  SetHost(problem, judged);
+  judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
+  judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
+  for (const DeviceResult& device : judged.result.devices) {
+    if (device.device == judged.result.worst_device) judged.memory = device.memory;
+  }
+  return judged;
+}
+
+namespace {
+// What plans have in common whose estimates are wrong alike.
+using PlanKind = std::vector<int64_t>;
+
+PlanKind KindOf(const Plan& plan) {
+  bool recomputes = std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
+                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
+  });
+  int64_t free_axes = static_cast<int64_t>(plan.stages.front().mesh.axes.size());
+  int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  return {plan.zero.level, static_cast<int64_t>(plan.offload), recomputes, free_axes, stages > 1,
+          plan.chunks > 1};
+}
+
+// Simulated steps as multiples of their estimates.
+class EstimateErrors {
+ public:
+  void Add(const JudgedPlan& judged) {
+    if (!judged.simulated || judged.estimate <= 0) return;
+    double ratio = judged.result.step_seconds / judged.estimate;
+    all_.push_back(ratio);
+    by_kind_[KindOf(judged.plan)].push_back(ratio);
+  }
+  double Expected(const Proposal& plan) const {
+    const std::vector<double>& like = Like(plan);
+    double sum = 0;
+    for (double ratio : like) sum += ratio;
+    return plan.estimate * (like.empty() ? 1 : sum / static_cast<double>(like.size()));
+  }
+  double AtLeast(const Proposal& plan) const {
+    constexpr double kSpread = 0.02;  // that estimates of one kind are apart
+    const std::vector<double>& like = Like(plan);
+    double least = like.empty() ? 1 : *std::min_element(like.begin(), like.end());
+    return std::max(plan.bound, plan.estimate * least * (1 - kSpread));
+  }
+
+ private:
+  const std::vector<double>& Like(const Proposal& plan) const {
+    auto found = by_kind_.find(KindOf(plan.plan));
+    return found == by_kind_.end() ? all_ : found->second;
+  }
+  std::vector<double> all_;
+  std::map<PlanKind, std::vector<double>> by_kind_;
+};
+
+// So many at a time, on any number of cores.
+constexpr size_t kTogether = 2;
+
+void JudgeTogether(const SearchProblem& problem, std::vector<Proposal> plans, SearchResult& out) {
+  if (problem.progress) problem.progress("simulating " + plans[0].from);
+  std::vector<JudgedPlan> judged(plans.size());
+  InParallel(plans.size(), [&](size_t i) { judged[i] = Judge(problem, std::move(plans[i])); });
+  for (JudgedPlan& plan : judged) {
+    LogDebug("{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, {}", plan.from,
+             plan.estimate, plan.estimated_bytes / (1 << 30), plan.result.step_seconds,
+             static_cast<double>(plan.reserved()) / (1 << 30), plan.fits ? "fits" : "does not fit");
+    out.judged.push_back(std::move(plan));
+  }
+}
+
+bool Ended(const SearchProblem& problem, SearchResult& out) {
+  out.stopped = out.stopped || (!out.judged.empty() && problem.Over());
+  return out.stopped;
+}
+
+}  // namespace
+
+void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, SearchResult& out) {
+  for (size_t first = 0; first < plans.size() && !Ended(problem, out); first += kTogether) {
+    auto begin = plans.begin() + static_cast<std::ptrdiff_t>(first);
+    auto end = plans.begin() +
+               static_cast<std::ptrdiff_t>(std::min(plans.size(), first + kTogether));
+    JudgeTogether(problem, {std::make_move_iterator(begin), std::make_move_iterator(end)}, out);
+  }
+}
+
+void JudgeBest(const SearchProblem& problem, std::vector<Proposal> plans,
+               const JudgingEffort& effort, SearchResult& out) {
+  EstimateErrors errors;
+  size_t fitting = 0;
+  double work = 0, best = kForbidden;
+  while (!plans.empty() && fitting < effort.most && !Ended(problem, out)) {
+    if (fitting > 0 && work >= effort.work) return;
+    if (fitting > 0) {
+      std::erase_if(plans, [&](const Proposal& at) {
+        return at.estimate > 0 && errors.AtLeast(at) >= best;
+      });
+    }
+    std::stable_sort(plans.begin(), plans.end(), [&](const Proposal& a, const Proposal& b) {
+      return errors.Expected(a) < errors.Expected(b);
+    });
+    size_t count = std::min({kTogether, plans.size(), effort.most});
+    if (count == 0) return;
+    auto end = plans.begin() + static_cast<std::ptrdiff_t>(count);
+    std::vector<Proposal> next(std::make_move_iterator(plans.begin()),
+                               std::make_move_iterator(end));
+    plans.erase(plans.begin(), end);
+    for (const Proposal& at : next) work += SimulationSize(problem, at.plan);
+    size_t before = out.judged.size();
+    JudgeTogether(problem, std::move(next), out);
+    for (size_t i = before; i < out.judged.size(); ++i) {
+      const JudgedPlan& judged = out.judged[i];
+      errors.Add(judged);
+      if (!judged.fits) continue;
+      ++fitting;
+      best = std::min(best, judged.result.step_seconds);
+    }
+  }
+}
+
+}  // namespace heddle
