@@ -2,6 +2,7 @@
 // simulation takes milliseconds and devices are as busy as they are with many layers.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ struct BoundCase {
   bool local_batch_statistics = false;
 };
 
+// What gtest prints of it.
+inline void PrintTo(const BoundCase& at, std::ostream* out) {
+  *out << at.model << " on " << at.cluster;
+}
+
 inline std::vector<BoundCase> BoundCases() {
   const std::string gpt = "gpt:layers=4,hidden=4096,heads=32,seq=2048,vocab=51200,batch=16";
   const std::string gpt_small = "gpt:layers=4,hidden=128,heads=8,seq=64,vocab=512,batch=16";
@@ -27,8 +33,7 @@ inline std::vector<BoundCase> BoundCases() {
   const std::string llama_deep =
       "llama:layers=6,hidden=2048,heads=16,kv_heads=4,seq=1024,vocab=1024,batch=64";
   // Of parameters more than of activations: what a plan reserves is mostly what floors count.
-  const std::string gpt_deep =
-      "gpt:layers=24,hidden=2560,heads=32,seq=512,vocab=512,batch=32";
+  const std::string gpt_deep = "gpt:layers=24,hidden=2560,heads=32,seq=512,vocab=512,batch=32";
   const std::string bert = "bert:layers=8,hidden=1024,heads=16,seq=512,vocab=30522,batch=64";
   const std::string vit = "vit:layers=6,hidden=1024,heads=16,ffn=4096,batch=64";
   const std::string t5 = "t5:layers=3,hidden=1024,heads=16,ffn=4096,seq=512,vocab=32128,batch=32";

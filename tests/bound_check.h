@@ -85,22 +85,24 @@ class BoundCheck {
   int64_t limit() const { return MemoryLimit(problem_); }
 
   std::string Summary() const {
-    std::string text = fmt::format("{} on {}, {:.2f} GB: {} plans, {} fit; bound {:.4g} s, best {:.4g} s; closest",
-                                   case_.model, case_.cluster, static_cast<double>(limit()) / 1e9,
-                                   plans_, fitting_, bound_, best_ ? best_->step : 0);
+    std::string text =
+        fmt::format("{} on {}, {:.2f} GB: {} plans, {} fit; bound {:.4g} s, best {:.4g} s; closest",
+                    case_.model, case_.cluster, static_cast<double>(limit()) / 1e9, plans_,
+                    fitting_, bound_, best_ ? best_->step : 0);
     for (const auto& [which, ratio] : closest_) text += fmt::format(" {} {:.4f}", which, ratio);
     return text + fmt::format("; {} violations", violations_.size());
   }
 
-  // The worst of each kind of bound and of configuration.
+  // Of each kind of configuration the simplest bound that does not hold, where it is most wrong.
   std::vector<BoundViolation> Worst() const {
     std::map<std::string, const BoundViolation*> worst;
     for (const BoundViolation& v : violations_) {
-      const BoundViolation*& at = worst[v.which + KindOf(v.configuration)];
-      if (at == nullptr || v.ratio() > at->ratio()) at = &v;
+      const BoundViolation*& at = worst[KindOf(v.configuration)];
+      auto order = [](const BoundViolation& of) { return std::pair(Order(of.which), -of.ratio()); };
+      if (at == nullptr || order(v) < order(*at)) at = &v;
     }
     std::vector<BoundViolation> out;
-    for (const auto& [key, v] : worst) out.push_back(*v);
+    for (const auto& [kind, v] : worst) out.push_back(*v);
     return out;
   }
 
@@ -111,6 +113,13 @@ class BoundCheck {
     int64_t reserved = 0;
     bool fits = false;
   };
+
+  // The simplest first: what one of them is made of is in those after it, too.
+  static size_t Order(const std::string& which) {
+    static const std::vector<std::string> kOrder = {
+        "time", "floor", "floor at own memory", "close", "close at own memory", "bound"};
+    return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), which) - kOrder.begin());
+  }
 
   // Configurations whose bounds are made of the same terms.
   static std::string KindOf(const Configuration& c) {
@@ -239,7 +248,8 @@ class BoundCheck {
     if (ratio <= 1 + 1e-9) return;
     BoundViolation v{which, bound, now.step, now.sample.configuration, ""};
     v.text = fmt::format(
-        "{} is {:.6g} s and a step {:.6g} s, ratio {:.4f}: {} on {}, {}, {} (seed {}, plan {}; {})\n"
+        "{} is {:.6g} s and a step {:.6g} s, ratio {:.4f}: {} on {}, {}, {} (seed {}, plan {}; "
+        "{})\n"
         "  {}",
         which, bound, now.step, ratio, case_.model, case_.cluster, ToString(v.configuration), how,
         seed_, plans_, Describe(now.sample.plan), CommandLine(problem, v.configuration));

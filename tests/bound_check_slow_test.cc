@@ -25,6 +25,28 @@ TEST_P(BoundsOfManyPlans, NoneIsRefuted) {
   for (const BoundViolation& violation : check.Worst()) ADD_FAILURE() << violation.text;
 }
 
+// Of every configuration the plan that the search makes of it and those of the expert.
+class BoundsOfEveryConfiguration : public testing::TestWithParam<BoundCase> {};
+
+TEST_P(BoundsOfEveryConfiguration, NoneIsRefuted) {
+  BoundCheck check(GetParam(), 1);
+  check.CheckAssembled();
+  fmt::print("{}\n", check.Summary());
+  for (const BoundViolation& violation : check.Worst()) ADD_FAILURE() << violation.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BoundsOfEveryConfiguration,
+    testing::Values(
+        BoundCase{"gpt:layers=8,hidden=4096,heads=32,seq=2048,vocab=51200,batch=32", "dgx-h100:1"},
+        BoundCase{"llama:layers=8,hidden=4096,heads=32,kv_heads=8,seq=2048,vocab=32000,batch=32",
+                  "dgx-h100:1", 0.7},
+        BoundCase{"moe:layers=4,hidden=2048,heads=16,experts=8,seq=1024,vocab=32000,batch=32",
+                  "dgx-h100:2"},
+        BoundCase{"bert:layers=8,hidden=1024,heads=16,seq=512,vocab=30522,batch=64", "dgx-h100:1"},
+        BoundCase{"t5:layers=4,hidden=1024,heads=16,seq=512,vocab=32128,batch=32", "dgx-h100:1",
+                  0.7}));
+
 INSTANTIATE_TEST_SUITE_P(All, BoundsOfManyPlans, testing::Range(size_t{0}, BoundCases().size()));
 
 }  // namespace
