@@ -1,12 +1,10 @@
-// What the search claims about plans, against the simulator: its additive optimum is what trying everything finds, and
-// no lower bound exceeds the optimum or the simulated step of any plan.
+// What the search claims about stages, against the simulator: its additive optimum is what trying everything finds, and
+// no lower bound exceeds the optimum or the simulated step of any plan. Whole plans: bound_check_test.cc.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "cluster/load.h"
-#include "floor_check.h"
-#include "frontend/families/built_in.h"
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "random_plan.h"
@@ -174,82 +172,6 @@ TEST(Bounds, NoPlanIsSimulatedFaster) {
              graphs, plans, known, closest, closest_own);
   EXPECT_GE(graphs, 300);
 }
-
-// The floors of configurations, of built-in models: at the plan that the search makes of them, and at the expert's of the
-// same degrees.
-std::vector<FixedDegrees> SomeDegrees(bool two_nodes) {
-  std::vector<FixedDegrees> all;
-  auto add = [&](int64_t dp, int64_t tp, int64_t pp, int64_t microbatches,
-                 std::optional<int> zero = {}, std::optional<RecomputePolicy> recompute = {}) {
-    FixedDegrees fixed;
-    fixed.dp = dp, fixed.tp = tp, fixed.pp = pp, fixed.microbatches = microbatches;
-    fixed.zero = zero, fixed.recompute = recompute;
-    all.push_back(fixed);
-  };
-  if (two_nodes) {
-    add(2, 8, 1, 2);
-    add(2, 4, 2, 4, 1);
-    add(4, 1, 4, 4, 0, RecomputePolicy::kFull);
-    add(16, 1, 1, 1);
-    return all;
-  }
-  add(1, 8, 1, 1);
-  add(8, 1, 1, 2);
-  add(2, 4, 1, 2, {}, RecomputePolicy::kSelective);
-  add(1, 2, 4, 8);
-  add(2, 2, 2, 4, 1, RecomputePolicy::kFull);
-  add(1, 1, 1, 16);
-  return all;
-}
-
-class Floors : public testing::TestWithParam<const char*> {};
-
-TEST_P(Floors, HoldForEveryPlan) {
-  Model model = Analyse(BuildModel(GetParam()));
-  CheckedFloors checked;
-  for (const char* name : {"dgx-h100:1", "dgx-h100:2"}) {
-    Cluster cluster = LoadCluster(name);
-    for (const FixedDegrees& fixed : SomeDegrees(name[9] == '2')) {
-      SearchProblem problem{.model = model, .cluster = cluster, .fixed = fixed};
-      checked.Add(problem);
-    }
-  }
-  fmt::print("{} plans, closest {:.4f}\n", checked.plans, checked.closest);
-  EXPECT_GE(checked.plans, 30);
-}
-
-// Where memory binds the floors count recomputation and thrift; what fits is still no faster.
-TEST_P(Floors, HoldWhereMemoryBinds) {
-  Model model = Analyse(BuildModel(GetParam()));
-  Cluster cluster = LoadCluster("dgx-h100:1");
-  CheckedFloors checked;
-  for (const FixedDegrees& fixed : SomeDegrees(false)) {
-    SearchProblem problem{.model = model, .cluster = cluster, .fixed = fixed};
-    problem.fixed.recompute.reset();
-    SearchResult roomy = Search(*FindSearcher("auto"), problem);
-    if (!roomy.feasible()) continue;
-    for (double share : {0.5, 0.7, 0.9}) {
-      problem.memory_limit =
-          static_cast<int64_t>(share * static_cast<double>(roomy.judged[0].reserved()) / 0.94);
-      checked.Add(problem);
-    }
-  }
-  fmt::print("{} plans fit, closest {:.4f}\n", checked.plans, checked.closest);
-  EXPECT_GE(checked.plans, 3);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, Floors,
-    testing::Values("gpt:layers=4,hidden=1024,heads=16,seq=512,vocab=8192,batch=16",
-                    "gpt:layers=4,hidden=128,heads=8,seq=64,vocab=512,batch=16",
-                    "llama:layers=4,hidden=1024,heads=16,kv_heads=4,seq=512,vocab=8192,batch=16",
-                    "moe:layers=4,hidden=512,heads=8,experts=8,seq=256,vocab=4096,batch=16",
-                    "t5:layers=4,hidden=512,heads=8,seq=256,vocab=4096,batch=16",
-                    "bert:layers=4,hidden=512,heads=8,seq=256,vocab=4096,batch=16"),
-    [](const auto& info) {
-      std::string text = info.param;
-      return text.substr(0, text.find(':')) + std::to_string(info.index);
-    });
 
 }  // namespace
 }  // namespace heddle

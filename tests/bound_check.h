@@ -1,0 +1,327 @@
+// Tries to refute the lower bounds of the search: draws plans from its space, improves the best of them by hill climbing,
+// and compares every simulated step with what the search says no plan is faster than.
+//
+//   BoundCheck check(BoundCases()[0], /*seed=*/1);
+//   check.Run(/*drawn=*/100, /*climbed=*/100);
+//   check.violations(), check.Summary()
+//
+// It does not know how a bound is made. For every plan, with the configuration it is of:
+//   time     Estimator::TimeFloor <= step, whether the plan fits or not
+//   floor    Estimator::Floor <= step, where the plan fits
+//   close    Estimator::CloseFloor <= step, where the plan fits
+//   bound    of the whole search <= step, where the plan fits and is of the space searched
+// Floors are compared under two limits of memory: the problem's, and just what the plan reserves, which is the least with
+// which it fits. Of the plans that come closest, the bound of a search for their degrees alone is compared as well.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bound_cases.h"
+#include "cluster/load.h"
+#include "cluster/topology.h"
+#include "frontend/load.h"
+#include "plan/verify.h"
+#include "plan_sampler.h"
+#include "program/lower.h"
+#include "search/judge.h"
+#include "search/searchers.h"
+#include "sim/simulate.h"
+
+namespace heddle {
+
+struct BoundViolation {
+  std::string which;  // "time", "floor", "close", "bound" and the limit it is for
+  double bound = 0, step = 0;
+  Configuration configuration;
+  std::string text;  // all that is needed to find it again
+  double ratio() const { return bound / step; }
+};
+
+class BoundCheck {
+ public:
+  BoundCheck(const BoundCase& at, uint64_t seed)
+      : case_(at),
+        seed_(seed),
+        model_(Analyse(LoadModel(ModelName(at)))),
+        cluster_(LoadCluster(at.cluster)),
+        problem_(MakeProblem()),
+        sampler_(problem_),
+        rng_(seed) {
+    Proposals proposals = ProposeExact(problem_, nullptr);
+    bound_ = proposals.lower_bound;
+    bound_is_wide_ = proposals.space == SpaceInWords(true);
+  }
+  BoundCheck(const BoundCheck&) = delete;
+
+  void Run(int drawn, int climbed) {
+    DrawPlans(drawn);
+    Climb(climbed);
+    CheckOwnSearches();
+  }
+
+  // The plan of the search and the expert's, of every `stride`th configuration.
+  void CheckAssembled(size_t stride = 1) {
+    for (size_t i = 0; i < sampler_.configurations().size(); i += stride) {
+      const Configuration& c = sampler_.configurations()[i];
+      if (auto plan = sampler_.Assembled(c)) Check(*plan, "the search's plan");
+      for (bool sp : {false, true}) {
+        for (RecomputePolicy policy : {RecomputePolicy::kNone, RecomputePolicy::kFull}) {
+          if (auto plan = sampler_.Expert(c, sp, policy)) Check(*plan, "the expert's plan");
+        }
+      }
+    }
+  }
+
+  const std::vector<BoundViolation>& violations() const { return violations_; }
+  int plans() const { return plans_; }
+  int fitting() const { return fitting_; }
+  int64_t limit() const { return MemoryLimit(problem_); }
+
+  std::string Summary() const {
+    std::string text =
+        fmt::format("{} on {}, {:.2f} GB: {} plans, {} fit; bound {:.4g} s, best {:.4g} s; closest",
+                    case_.model, case_.cluster, static_cast<double>(limit()) / 1e9, plans_,
+                    fitting_, bound_, best_ ? best_->step : 0);
+    for (const auto& [which, ratio] : closest_) text += fmt::format(" {} {:.4f}", which, ratio);
+    return text + fmt::format("; {} violations", violations_.size());
+  }
+
+  // Of each kind of configuration the simplest bound that does not hold, where it is most wrong.
+  std::vector<BoundViolation> Worst() const {
+    std::map<std::string, const BoundViolation*> worst;
+    for (const BoundViolation& v : violations_) {
+      const BoundViolation*& at = worst[KindOf(v.configuration)];
+      auto order = [](const BoundViolation& of) { return std::pair(Order(of.which), -of.ratio()); };
+      if (at == nullptr || order(v) < order(*at)) at = &v;
+    }
+    std::vector<BoundViolation> out;
+    for (const auto& [kind, v] : worst) out.push_back(*v);
+    return out;
+  }
+
+ private:
+  struct Simulated {
+    SampledPlan sample;
+    double step = 0, ratio = 0;  // of the closest of its floors, over the step
+    int64_t reserved = 0;
+    bool fits = false;
+  };
+
+  // The simplest first: what one of them is made of is in those after it, too.
+  static size_t Order(const std::string& which) {
+    static const std::vector<std::string> kOrder = {
+        "time", "floor", "floor at own memory", "close", "close at own memory", "bound"};
+    return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), which) - kOrder.begin());
+  }
+
+  // Configurations whose bounds are made of the same terms.
+  static std::string KindOf(const Configuration& c) {
+    return fmt::format("{} {} {} {}", c.pp > 1 ? c.schedule : "", c.zero,
+                       c.offload == Offload::kNone, c.axes.size());
+  }
+
+  static std::string ModelName(const BoundCase& at) {
+    return at.model.starts_with("data/") ? HEDDLE_TEST_DATA + at.model.substr(4) : at.model;
+  }
+
+  SearchProblem MakeProblem() const {
+    SearchProblem problem{.model = model_, .cluster = cluster_};
+    problem.precision = case_.precision;
+    problem.optimizer = case_.optimizer;
+    problem.local_batch_statistics = case_.local_batch_statistics;
+    if (case_.memory == 0) return problem;
+    SearchResult roomy = Search(*FindSearcher("auto"), problem);
+    double needed = static_cast<double>(roomy.judged.front().reserved());
+    problem.memory_limit = static_cast<int64_t>(case_.memory * needed / (1 - problem.reserve));
+    return problem;
+  }
+
+  void DrawPlans(int count) {
+    CheckAssembled(std::max<size_t>(1, sampler_.configurations().size() / 8));
+    for (int tries = 0; plans_ < count && tries < 20 * count; ++tries) {
+      if (auto plan = sampler_.Draw(rng_)) Check(*plan, "drawn");
+    }
+  }
+
+  // By turns for a fast step, through all configurations, and for a close bound, of each kind of configuration.
+  void Climb(int count) {
+    int last = plans_ + count;
+    for (int tries = 0; plans_ < last && tries < 20 * count && !nearest_.empty(); ++tries) {
+      bool fastest = best_ && tries % 2 == 0;
+      auto kind = nearest_.begin();
+      if (!fastest) std::advance(kind, Below(rng_, nearest_.size()));
+      SampledPlan next = fastest ? best_->sample : kind->second.sample;
+      if (fastest && Below(rng_, 3) == 0) {
+        std::optional<SampledPlan> other = sampler_.Neighbour(next, rng_);
+        if (!other) continue;
+        next = *other;
+      }
+      for (int64_t changes = 1 + Below(rng_, 3); changes > 0; --changes) {
+        next = sampler_.Changed(next, rng_);
+      }
+      Check(next, "climbed");
+    }
+  }
+
+  // Simulates a plan, compares its step with all bounds, and remembers the best.
+  void Check(const SampledPlan& sample, std::string_view how) {
+    if (!Verify(sample.plan, model_).empty()) return;
+    SimResult result;
+    try {
+      result = Simulate(Lower(model_, sample.plan), cluster_, problem_.sim);
+    } catch (const InputError&) {
+      return;  // its schedule or the model forbids it
+    }
+    ++plans_;
+    Simulated now{sample, result.step_seconds, 0, result.reserved_memory_bytes, false};
+    now.fits = now.reserved <= limit() && FitsHost(sample.plan, result);
+    fitting_ += now.fits ? 1 : 0;
+    const Configuration& c = sample.configuration;
+    const FloorsOf& floors = CaseFloors(c);
+    Compare("time", floors.time, problem_, now, how);
+    if (now.fits) {
+      Compare("floor", floors.floor, problem_, now, how);
+      Compare("close", floors.close, problem_, now, how);
+      if (IsSearched(c)) Compare("bound", bound_, problem_, now, how);
+      if (!best_ || now.step < best_->step) best_ = now;
+    }
+    CheckAtOwnMemory(now, how);
+    auto [nearest, fresh] = nearest_.try_emplace(KindOf(c), now);
+    if (!fresh && now.ratio > nearest->second.ratio) nearest->second = now;
+  }
+
+  // With a device's memory just what the plan reserves.
+  void CheckAtOwnMemory(Simulated& now, std::string_view how) {
+    SearchProblem tight = Tight(now);
+    if (MemoryLimit(tight) < now.reserved) return;  // more than devices have
+    Estimator estimator(tight, sampler_.prices());
+    const Configuration& c = now.sample.configuration;
+    Compare("floor at own memory", estimator.Floor(c).floor, tight, now, how);
+    if (c.axes.size() > 1) return;  // takes long
+    Compare("close at own memory", estimator.CloseFloor(c), tight, now, how);
+  }
+
+  // The search that may choose nothing but strategies, stages and recomputation.
+  void CheckOwnSearches() {
+    constexpr size_t kSearches = 3;
+    std::vector<Simulated> closest;
+    for (const auto& [kind, at] : nearest_) {
+      if (at.sample.configuration.axes.size() < 2) closest.push_back(at);
+    }
+    std::stable_sort(closest.begin(), closest.end(),
+                     [](const Simulated& a, const Simulated& b) { return a.ratio > b.ratio; });
+    if (closest.size() > kSearches) closest.resize(kSearches);
+    if (best_ && best_->sample.configuration.axes.size() < 2) closest.push_back(*best_);
+    for (Simulated& now : closest) {
+      SearchProblem tight = Tight(now);
+      if (MemoryLimit(tight) < now.reserved) continue;
+      const Configuration& c = now.sample.configuration;
+      tight.fixed = {.dp = c.dp, .tp = c.inner(), .pp = c.pp, .microbatches = c.microbatches};
+      tight.fixed.zero = c.zero;
+      tight.fixed.chunks = c.chunks;
+      tight.fixed.offload = c.offload;
+      tight.fixed.schedule = c.schedule;
+      Compare("bound at own degrees and memory", ProposeExact(tight, nullptr).lower_bound, tight,
+              now, "the closest");
+    }
+  }
+
+  SearchProblem Tight(const Simulated& at) const {
+    SearchProblem tight = problem_;
+    tight.reserve = 0;
+    tight.memory_limit = at.reserved;
+    return tight;
+  }
+
+  void Compare(const std::string& which, double bound, const SearchProblem& problem, Simulated& now,
+               std::string_view how) {
+    double ratio = bound / now.step;
+    closest_[which] = std::max(closest_[which], ratio);
+    if (std::isfinite(ratio)) now.ratio = std::max(now.ratio, ratio);
+    if (ratio <= 1 + 1e-9) return;
+    BoundViolation v{which, bound, now.step, now.sample.configuration, ""};
+    v.text = fmt::format(
+        "{} is {:.6g} s and a step {:.6g} s, ratio {:.4f}: {} on {}, {}, {} (seed {}, plan {}; "
+        "{})\n"
+        "  {}",
+        which, bound, now.step, ratio, case_.model, case_.cluster, ToString(v.configuration), how,
+        seed_, plans_, Describe(now.sample.plan), CommandLine(problem, v.configuration));
+    violations_.push_back(std::move(v));
+  }
+
+  std::string Describe(const Plan& plan) const {
+    std::string text = "stages end at";
+    std::string policies;
+    for (const Stage& stage : plan.stages) {
+      text += fmt::format(" {}", stage.last_block);
+      for (RecomputePolicy policy : stage.recompute) {
+        policies += kRecomputeNames[static_cast<size_t>(policy)][0];
+      }
+      policies += ' ';
+    }
+    return text + ", recompute " + policies.substr(0, policies.size() - 1);
+  }
+
+  std::string CommandLine(const SearchProblem& problem, const Configuration& c) const {
+    return fmt::format(
+        "heddle plan {} --cluster {} --precision {} --optimizer {}{} --dp {} --tp {} --pp {} "
+        "--microbatches {} --schedule {} --chunks {} --zero {} --offload {} --reserve {} "
+        "--memory-limit {}B",
+        case_.model, case_.cluster, PrecisionName(case_.precision, Products::kAsCompute),
+        case_.optimizer, case_.local_batch_statistics ? " --batch-statistics local" : "", c.dp,
+        c.inner(), c.pp, c.microbatches, c.schedule, c.chunks, c.zero,
+        kOffloadNames[static_cast<size_t>(c.offload)], problem.reserve, problem.memory_limit);
+  }
+
+  struct FloorsOf {
+    double time = 0, floor = 0, close = 0;
+  };
+  const FloorsOf& CaseFloors(const Configuration& c) {
+    auto [at, fresh] = floors_.try_emplace(ToString(c));
+    Estimator& estimator = sampler_.estimator();
+    if (fresh) {
+      at->second = {estimator.TimeFloor(c), estimator.Floor(c).floor, estimator.CloseFloor(c)};
+    }
+    return at->second;
+  }
+
+  bool IsSearched(const Configuration& c) const {
+    const std::vector<Configuration>& all = sampler_.configurations();
+    auto at = std::find(all.begin(), all.end(), c);
+    bool listed = at - all.begin() < static_cast<int64_t>(sampler_.searched());
+    return listed || (bound_is_wide_ && c.axes.size() > 1);
+  }
+
+  bool FitsHost(const Plan& plan, const SimResult& result) const {
+    std::optional<int64_t> has = HostLimit(problem_);
+    if (plan.offload == Offload::kNone || !has) return true;
+    int64_t most = 0;
+    for (const DeviceResult& device : result.devices) most = std::max(most, device.host_memory);
+    return NodeOf(cluster_, DeviceId{0}).count * most <= *has;
+  }
+
+  const BoundCase case_;
+  const uint64_t seed_;
+  const Model model_;
+  const Cluster cluster_;
+  const SearchProblem problem_;
+  PlanSampler sampler_;
+  Random rng_;
+  double bound_ = 0;
+  bool bound_is_wide_ = false;
+  int plans_ = 0, fitting_ = 0;
+  std::optional<Simulated> best_;
+  std::map<std::string, Simulated> nearest_;  // by KindOf
+  std::map<std::string, FloorsOf> floors_;
+  std::map<std::string, double> closest_;
+  std::vector<BoundViolation> violations_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,313 @@
+// Random plans of the space that the search enumerates, for tests of its lower bounds.
+//
+//   PlanSampler sampler(problem);
+//   std::optional<SampledPlan> start = sampler.Assembled(configuration);   // the search's own plan
+//   SampledPlan other = sampler.Changed(*start, rng);                      // one choice is another
+//
+// A sampled plan may be unsound (plan/verify.h): the caller rejects it. Everything follows from the random numbers.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "plan/precision.h"
+#include "random_plan.h"
+#include "search/assemble.h"
+#include "search/estimate.h"
+#include "search/strategies.h"
+
+namespace heddle {
+
+struct SampledPlan {
+  Configuration configuration;
+  Plan plan;
+};
+
+// The choices of a plan without its stages: of a block its policy, of a node its strategy, whichever stage it is in.
+struct FlatPlan {
+  std::vector<int> ends;  // per stage: the block after its last
+  std::vector<RecomputePolicy> recompute;
+  std::vector<Strategy> strategies;
+};
+
+inline FlatPlan Flatten(const Model& model, const Plan& plan) {
+  FlatPlan flat;
+  flat.strategies.resize(model.graph.nodes.size());
+  for (const Stage& stage : plan.stages) {
+    flat.ends.push_back(stage.last_block);
+    flat.recompute.insert(flat.recompute.end(), stage.recompute.begin(), stage.recompute.end());
+    for (size_t n = 0; n < stage.strategies.size(); ++n) {
+      if (flat.strategies[n].empty()) flat.strategies[n] = stage.strategies[n];
+    }
+  }
+  return flat;
+}
+
+// `plan` with the choices of `flat`. A stage's times change as its number of blocks does.
+inline void SetChoices(const Model& model, const FlatPlan& flat, Plan& plan) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    Stage& stage = plan.stages[s];
+    double before = stage.last_block - stage.first_block;
+    stage.first_block = s == 0 ? 0 : flat.ends[s - 1];
+    stage.last_block = flat.ends[s];
+    double scale = (stage.last_block - stage.first_block) / before;
+    stage.times.forward *= scale;
+    stage.times.backward *= scale;
+    stage.times.weight *= scale;
+    stage.recompute.assign(flat.recompute.begin() + stage.first_block,
+                           flat.recompute.begin() + stage.last_block);
+    stage.strategies.assign(flat.strategies.size(), {});
+    for (NodeId id : NodesAndSideNodesOf(model, stage)) {
+      stage.strategies[id.index()] = flat.strategies[id.index()];
+    }
+  }
+}
+
+class PlanSampler {
+ public:
+  // The problem must outlive it.
+  explicit PlanSampler(const SearchProblem& problem)
+      : problem_(problem),
+        compute_model_(WithComputeType(problem.model, problem.precision)),
+        prices_(compute_model_, problem.cluster,
+                {PrecisionOf(problem), problem.sim, problem.whole, nullptr}),
+        estimator_(problem, prices_) {
+    FindSeams();
+    AddSpace();
+  }
+
+  // Those that the search weighs come first: `searched` of them. Then wider ones and other numbers of stages, for which
+  // floors must hold, too.
+  const std::vector<Configuration>& configurations() const { return configurations_; }
+  size_t searched() const { return searched_; }
+  Prices& prices() { return prices_; }
+  Estimator& estimator() { return estimator_; }
+
+  // The plan that the search makes of a configuration; nothing where it has none.
+  std::optional<SampledPlan> Assembled(const Configuration& c) {
+    auto [at, fresh] = assembled_.try_emplace(ToString(c));
+    if (!fresh) return at->second;
+    Estimate estimate = estimator_.Of(c);
+    if (!estimate.stages.empty()) {
+      at->second = {c, Assemble(problem_, hash_, prices_, estimator_, c, estimate)};
+    }
+    return at->second;
+  }
+
+  // Megatron's rules at the same degrees.
+  std::optional<SampledPlan> Expert(const Configuration& c, bool sp, RecomputePolicy recompute) {
+    Degrees degrees;
+    degrees.dp = c.dp;
+    degrees.tp = c.inner();
+    degrees.pp = c.pp;
+    degrees.sp = sp;
+    degrees.microbatches = c.microbatches;
+    degrees.schedule = c.schedule;
+    degrees.chunks = c.chunks;
+    degrees.zero = c.zero;
+    degrees.offload = c.offload;
+    degrees.precision = problem_.precision;
+    degrees.gradients = problem_.gradients;
+    degrees.recompute = recompute;
+    degrees.local_batch_statistics = problem_.local_batch_statistics;
+    if (c.axes.size() > 1 || (sp && c.axes.empty())) return std::nullopt;
+    try {
+      Plan plan = ExpertPlan(problem_.model, problem_.cluster, degrees);
+      SetOptimizer(plan, problem_.optimizer);
+      plan.bucket_bytes = problem_.bucket_bytes;
+      return SampledPlan{c, std::move(plan)};
+    } catch (const InputError&) {
+      return std::nullopt;  // not for this model
+    }
+  }
+
+  // A configuration at random, the search's plan of it, and some of its choices changed: none, one or many.
+  std::optional<SampledPlan> Draw(Random& rng) {
+    static constexpr std::array<int, 8> kChanges = {0, 1, 2, 3, 5, 8, 20, 60};
+    // Those that the search weighs twice as often.
+    size_t count = Below(rng, 3) == 0 ? configurations_.size() : searched_;
+    std::optional<SampledPlan> at = Assembled(configurations_[Pick(rng, count)]);
+    if (!at) return at;
+    int changes = kChanges[Pick(rng, kChanges.size())];
+    for (int i = 0; i < changes; ++i) at->plan = Changed(*at, rng).plan;
+    return at;
+  }
+
+  // The same configuration with one choice changed.
+  SampledPlan Changed(const SampledPlan& at, Random& rng) const {
+    FlatPlan flat = Flatten(problem_.model, at.plan);
+    switch (Below(rng, 6)) {
+      case 0:
+        MoveEnd(flat, rng);
+        break;
+      case 1:
+        flat.recompute[Pick(rng, flat.recompute.size())] = RandomPolicy(rng);
+        break;
+      case 2:
+        SetPolicyFrom(flat, rng);
+        break;
+      case 3:
+        SetStrategy(at.configuration, false, flat, rng);
+        break;
+      default:
+        SetStrategy(at.configuration, true, flat, rng);
+    }
+    SampledPlan out = at;
+    SetChoices(problem_.model, flat, out.plan);
+    return out;
+  }
+
+  // A configuration that differs in one thing or two, with what the plan's choices mean there.
+  std::optional<SampledPlan> Neighbour(const SampledPlan& at, Random& rng) {
+    std::vector<const Configuration*> near;
+    for (int most = 1; most <= 2 && near.empty(); ++most) {
+      for (const Configuration& other : configurations_) {
+        int apart = Differences(at.configuration, other);
+        if (apart >= 1 && apart <= most) near.push_back(&other);
+      }
+    }
+    if (near.empty()) return std::nullopt;
+    std::optional<SampledPlan> out = Assembled(*near[Pick(rng, near.size())]);
+    if (!out || Below(rng, 3) == 0) return out;  // as the search would have it
+    FlatPlan from = Flatten(problem_.model, at.plan), to = Flatten(problem_.model, out->plan);
+    if (from.ends.size() == to.ends.size()) to.ends = from.ends;
+    to.recompute = from.recompute;
+    if (at.configuration.axes == out->configuration.axes) {
+      size_t left = at.configuration.dp > 1 ? 1 : 0;  // the data axis
+      for (size_t n = 0; n < to.strategies.size(); ++n) {
+        if (from.strategies[n].empty() || to.strategies[n].empty()) continue;
+        to.strategies[n].resize(out->configuration.dp > 1 ? 1 : 0);
+        to.strategies[n].insert(to.strategies[n].end(),
+                                from.strategies[n].begin() + static_cast<int64_t>(left),
+                                from.strategies[n].end());
+      }
+    }
+    SetChoices(problem_.model, to, out->plan);
+    return out;
+  }
+
+ private:
+  static size_t Pick(Random& rng, size_t count) { return static_cast<size_t>(Below(rng, count)); }
+  static RecomputePolicy RandomPolicy(Random& rng) {
+    return static_cast<RecomputePolicy>(Below(rng, 3));
+  }
+
+  // Stages begin with a layer, at any block where there are none.
+  void FindSeams() {
+    const std::vector<ModelBlock>& blocks = problem_.model.blocks;
+    bool layered = LayersOf(problem_.model) > 0, seen = false;
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      bool layer = blocks[b].chain >= 0;
+      if (layered ? layer && seen : b > 0) seams_.push_back(static_cast<int>(b));
+      seen = seen || layer;
+    }
+  }
+
+  void AddSpace() {
+    auto add = [&](const SearchProblem& problem, bool wide, size_t stride) {
+      size_t skipped = 0;
+      for (const Configuration& c : Enumerate(problem, wide)) {
+        if (seen_.count(ToString(c)) != 0 || ++skipped % stride != 0) continue;
+        for (const auto& at : {std::optional(c), Offloaded(problem, c)}) {
+          if (at && seen_.insert(ToString(*at)).second) configurations_.push_back(*at);
+        }
+      }
+    };
+    add(problem_, false, 1);
+    searched_ = configurations_.size();
+    // Of two axes there are many, each with long problems to solve: a few.
+    size_t wide = Enumerate(problem_, true).size();
+    constexpr size_t kWide = 4;
+    if (wide > searched_) add(problem_, true, wide / kWide);
+    SearchProblem staged = problem_;
+    for (int64_t pp : {3, 5, 6}) {
+      bool possible = pp <= LayersOf(problem_.model) && pp <= DeviceCount(problem_.cluster);
+      if (!possible || problem_.fixed.pp) continue;
+      staged.fixed.pp = pp;
+      add(staged, false, 1);
+    }
+  }
+
+  static int Differences(const Configuration& a, const Configuration& b) {
+    return (a.dp != b.dp) + (a.axes != b.axes) + (a.pp != b.pp) +
+           (a.microbatches != b.microbatches) + (a.schedule != b.schedule || a.chunks != b.chunks) +
+           (a.zero != b.zero) + (a.offload != b.offload);
+  }
+
+  // One end of a stage to another seam between its neighbours: mostly the next.
+  void MoveEnd(FlatPlan& flat, Random& rng) const {
+    if (flat.ends.size() < 2) return;
+    size_t s = Pick(rng, flat.ends.size() - 1);
+    int low = s == 0 ? 0 : flat.ends[s - 1], high = flat.ends[s + 1];
+    std::vector<int> allowed;
+    for (int seam : seams_) {
+      if (seam > low && seam < high && seam != flat.ends[s]) allowed.push_back(seam);
+    }
+    if (allowed.empty()) return;
+    flat.ends[s] = allowed[Pick(rng, allowed.size())];
+  }
+
+  // One policy for all blocks, or for those from one on, or up to it.
+  void SetPolicyFrom(FlatPlan& flat, Random& rng) const {
+    size_t first = 0, last = flat.recompute.size(), kind = Pick(rng, 3);
+    if (kind == 1) first = Pick(rng, last);
+    if (kind == 2) last = 1 + Pick(rng, last);
+    RecomputePolicy policy = RandomPolicy(rng);
+    for (size_t b = first; b < last; ++b) flat.recompute[b] = policy;
+  }
+
+  // Another strategy for a node along the free axes; the data axis stays.
+  void SetStrategy(const Configuration& c, bool all_copies, FlatPlan& flat, Random& rng) const {
+    if (c.axes.empty()) return;
+    const Model& model = problem_.model;
+    size_t n = Pick(rng, flat.strategies.size());
+    if (flat.strategies[n].empty()) return;
+    const Node& node = model.graph.nodes[n];
+    StrategyScope scope;
+    scope.expand = model.block_of[n] >= 0;
+    for (ValueId operand : node.operands) {
+      scope.made_by_nodes.push_back(model.graph.value(operand).producer.valid());
+    }
+    std::vector<Strategy> all = StrategiesOf(MeshOf(c.axes), node.op, model.rules[n], scope);
+    if (all.empty()) return;
+    const Strategy& inner = all[Pick(rng, all.size())];
+    for (size_t copy : all_copies ? CopiesOf(n) : std::vector<size_t>{n}) {
+      Strategy& strategy = flat.strategies[copy];
+      strategy.resize(strategy.size() - c.axes.size());
+      strategy.insert(strategy.end(), inner.begin(), inner.end());
+    }
+  }
+
+  // The node's counterparts in the layers like its own, itself among them.
+  std::vector<size_t> CopiesOf(size_t n) const {
+    for (const Chain& chain : problem_.model.folding.chains) {
+      for (const std::vector<NodeId>& copy : chain.copies) {
+        for (size_t j = 0; j < copy.size(); ++j) {
+          if (copy[j].index() != n) continue;
+          std::vector<size_t> nodes;
+          for (const std::vector<NodeId>& each : chain.copies) nodes.push_back(each[j].index());
+          return nodes;
+        }
+      }
+    }
+    return {n};
+  }
+
+  const SearchProblem& problem_;
+  Model compute_model_;
+  Prices prices_;
+  Estimator estimator_;
+  uint64_t hash_ = StableHash(problem_.model.graph);
+  std::vector<int> seams_;
+  std::vector<Configuration> configurations_;
+  size_t searched_ = 0;
+  std::set<std::string> seen_;
+  std::map<std::string, std::optional<SampledPlan>> assembled_;
+};
+
+}  // namespace heddle
