@@ -66,12 +66,21 @@ TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
     // What is least, of both.
     const LeastTime *time = small.LeastTimeOf(key), *least = whole.LeastTimeOf(key);
     ASSERT_TRUE(time != nullptr && least != nullptr);
-    EXPECT_NEAR(time->seconds.total(), least->seconds.total(), 1e-11 * least->seconds.total());
+    EXPECT_NEAR(time->whole, least->whole, 1e-11 * least->whole);
     EXPECT_NEAR(time->forward.total(), least->forward.total(), 1e-11 * least->forward.total());
-    const LeastRoom *room = small.LeastRoomOf(key), *least_room = whole.LeastRoomOf(key);
-    ASSERT_TRUE(room != nullptr && least_room != nullptr);
-    EXPECT_NEAR(room->activations.total(), least_room->activations.total(),
-                1e-11 * least_room->activations.total());
+    int units = least->ranges.units();
+    ASSERT_EQ(time->ranges.units(), units);
+    for (int first = 0; first < units; ++first) {
+      for (int last = first + 1; last <= units; ++last) {
+        double of = least->ranges.Of(first, last);
+        EXPECT_NEAR(time->ranges.Of(first, last), of, 1e-11 * of) << first << " to " << last;
+        EXPECT_LE(of, least->whole * (1 + 1e-9));
+      }
+    }
+    std::vector<RecomputePolicy> policies = {key.recompute};
+    const LeastRoom *room = small.LeastRoomOf(key, policies),
+                    *least_room = whole.LeastRoomOf(key, policies);
+    EXPECT_NEAR(room->least.total(), least_room->least.total(), 1e-11 * least_room->least.total());
     EXPECT_NEAR(room->parameters.total(), least_room->parameters.total(),
                 1e-11 * least_room->parameters.total());
   }

@@ -43,7 +43,8 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   double kept = LeastKept(problem_.pruning, problem_.model.graph);
   SetEnd(context, kept);
   // Of what comes from the host that of two groups may come before the last backward has ended.
-  problem.update = std::max(context.update, context.host_copies);
+  problem.update = context.update;
+  problem.host_update = context.host_copies;
   problem.early = 2 * context.host_copies * LargestGroup(c);
   HeldBytes held = BytesOf(c, kept);
   problem.bytes_per_parameter = held.weights + held.state;
@@ -52,7 +53,11 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.room = prices_.LeastRoomOf(KeyOf(c, RecomputePolicy::kNone), Policies());
   problem.limit = limit_;
   if (c.zero == 3) {
-    problem.traffic = static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce);
+    // What is no layer stays whole.
+    problem.traffic = context.gather + context.reduce;
+    problem.layer_traffic =
+        static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce) -
+        problem.traffic;
   } else if (c.zero == 2) {
     problem.traffic = static_cast<double>(c.microbatches) * context.reduce + context.gather;
   } else {

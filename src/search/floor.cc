@@ -47,7 +47,9 @@ class Bound {
                       plain().ranges.Alone(0, units_));
     }
     double path = schedule_->splits_backward ? plain().without_weights.total() : once;
-    return std::max({busy + problem_.update * held, problem_.traffic * held, path});
+    double layers = problem_.room != nullptr ? problem_.room->layers / devices : 0;
+    double traffic = problem_.traffic * held + problem_.layer_traffic * layers;
+    return std::max({busy + problem_.update * held, traffic, path});
   }
 
   // Seconds of a micro-batch on all stages together.
@@ -247,7 +249,10 @@ InFlight LeastInFlight(const Configuration& c, int device) {
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem) {
   double floor = Bound(configuration, problem).Run();
-  return floor == kForbidden ? floor : std::max(0.0, floor - problem.early);
+  if (floor == kForbidden || problem.host_update <= problem.update) return floor;
+  FloorProblem copies = problem;
+  copies.update = problem.host_update;
+  return std::max(floor, Bound(configuration, copies).Run() - problem.early);
 }
 
 }  // namespace heddle

@@ -29,13 +29,15 @@ struct FloorProblem {
   const LeastTime* time = nullptr;   // under the policy that takes least time of those allowed
   const LeastTime* plain = nullptr;  // with nothing recomputed, allowed or not
   const LeastRoom* room = nullptr;   // of the policies allowed; null: memory does not count
-  double update = 0;  // seconds per parameter
-  double early = 0;  // of the updates of a device, at most so many seconds beside the last backward
+  double update = 0;       // seconds per parameter, of the device
+  double host_update = 0;  // ... of copies from and to the host beside it; these begin a little before the last backward
+  double early = 0;        // has ended, by at most so many seconds
   double bytes_per_parameter = 0;     // while activations are most and no gradient is there yet
   double gradient_bytes = 0;          // of a parameter's gradient, from the first backward on
   double gathered_bytes = 0;          // of a parameter, of the layer at work: what ZeRO 3 has gathered
   double reduce = 0, gather = 0;      // seconds of a step per parameter, once its last gradient is there
-  double traffic = 0;                 // seconds of a step per parameter, at any time, over the data axis
+  double traffic = 0;  // seconds of a step per parameter, at any time, over the data axis
+  double layer_traffic = 0;  // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
   double host = 0;                    // seconds per forward, and per backward, of a micro-batch and stage
   double limit = 0;                   // bytes
   std::vector<MemoryWorth> worths = {};

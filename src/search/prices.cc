@@ -273,6 +273,13 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
   }
   least->parameters = UnitSums(LeastOfNodes(
       *plain, [&](size_t v, size_t x) { return (*plain->costs[v])[x].parameters; }));
+  for (double unit : LeastOfNodes(*plain, [&](size_t v, size_t x) {
+         int block = std::max(0, small_.model.block_of[plain->makers[v].index()]);
+         bool layer = small_.model.blocks[static_cast<size_t>(block)].chain >= 0;
+         return layer ? (*plain->costs[v])[x].parameters : 0;
+       })) {
+    least->layers += unit;
+  }
   auto each = [&](double per_byte) {
     std::vector<double> units = {};
     for (size_t u = 0; u + 1 < units_.size(); ++u) {

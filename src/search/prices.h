@@ -55,6 +55,7 @@ struct LeastTime {
 struct LeastRoom {
   UnitSums least;       // bytes kept, whatever is recomputed
   UnitSums parameters;  // elements held
+  double layers = 0;    // of these, those of layers
   // What recomputing adds to the least time, and what is then still kept at this price for a byte: added + price x bytes,
   // under the best policy for each unit.
   struct Level {

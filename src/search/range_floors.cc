@@ -22,6 +22,10 @@ std::vector<int> UnitsOf(const Model& model) {
   return units;
 }
 
+RangeFloors::RangeFloors(const std::vector<double>& units) {
+  for (double unit : units) sums_.push_back(sums_.back() + unit);
+}
+
 double RangeFloors::Alone(int first, int last) const {
   return sums_[static_cast<size_t>(last)] - sums_[static_cast<size_t>(first)];
 }
@@ -68,7 +72,6 @@ class RangeFloorMaker {
   RangeFloors Run() {
     RangeFloors out;
     FindUnits();
-    out.sums_.push_back(0);
     std::vector<double> known(variables_.size(), -1);  // of a unit that is one block
     for (const std::vector<int>& unit : unit_blocks_) {
       double* one = unit.size() == 1 ? &known[static_cast<size_t>(unit[0])] : nullptr;

@@ -22,6 +22,10 @@ std::vector<int> UnitsOf(const Model& model);
 
 class RangeFloors {
  public:
+  RangeFloors() = default;
+  // Of units that have nothing to do with each other.
+  explicit RangeFloors(const std::vector<double>& units);
+
   // Units [first, last).
   double Of(int first, int last) const;
   // One after the other, each alone.
@@ -35,7 +39,7 @@ class RangeFloors {
     int first = 0, last = 0;
     std::vector<double> alone, before, after, both;
   };
-  std::vector<double> sums_;  // of units alone, those before each
+  std::vector<double> sums_{0};  // of units alone, those before each
   std::vector<Run> runs_;     // ascending
 };
 
