@@ -131,7 +131,6 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   out.proposals.plans.clear();
   JudgingEffort effort{16, 3 * kQuickWork};
   if (problem.judged > 0) effort = {problem.judged, kForbidden};
-  if (out.proposals.judge_all) effort = {SIZE_MAX, kForbidden};
   std::vector<Proposal> always;
   for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
     for (Proposal& proposal : other.propose(problem).plans) {
@@ -146,7 +145,11 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     if (!IsThere(plans, same->plan)) always.push_back(std::move(*same));
     break;
   }
-  JudgeBest(problem, std::move(plans), effort, out);
+  if (out.proposals.judge_all) {
+    JudgeAll(problem, std::move(plans), out);
+  } else {
+    JudgeBest(problem, std::move(plans), effort, out);
+  }
   JudgeAll(problem, std::move(always), out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   SearchProblem less = problem;
