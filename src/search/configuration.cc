@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/checked_math.h"
+#include "base/divisors.h"
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "schedule/schedule.h"
@@ -14,10 +15,8 @@ namespace heddle {
 namespace {
 
 std::vector<int64_t> DivisorsUpTo(int64_t n, int64_t limit) {
-  std::vector<int64_t> divisors;
-  for (int64_t d = 1; d <= std::min(n, limit); ++d) {
-    if (n % d == 0) divisors.push_back(d);
-  }
+  std::vector<int64_t> divisors = Divisors(n);
+  divisors.erase(std::upper_bound(divisors.begin(), divisors.end(), limit), divisors.end());
   return divisors;
 }
 
@@ -84,9 +83,8 @@ class ConfigurationEnumerator {
     }
     int64_t parts = CheckedMul(dp, fixed_.microbatches.value_or(1), "parts of the batch");
     if (batch_ % parts != 0) {
-      int64_t below = std::min(parts, batch_), above = parts;
-      while (batch_ % below != 0) --below;
-      while (above < batch_ && batch_ % above != 0) ++above;
+      int64_t below = LargestDivisorUpTo(batch_, parts);
+      int64_t above = parts < batch_ ? SmallestDivisorFrom(batch_, parts) : parts;
       ThrowInput(
           "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: try {}{}, or "
           "another batch",
