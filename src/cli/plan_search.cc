@@ -98,6 +98,7 @@ SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
   if (args.ChoosesSync()) proposal = FasterSync(problem, std::move(proposal));
   Remark(problem.cluster, degrees, proposal.plan.batch);
+  if (problem.progress) problem.progress("simulating the expert's plan");
   result.memory_limit = MemoryLimit(problem);
   result.judged.push_back(Judge(problem, std::move(proposal)));
   result.proposals.considered = 1;
@@ -153,6 +154,7 @@ std::string WhatIsMissing(const SearchResult& result, const SearchProblem& probl
 std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
                    std::string_view lacks) {
   const FixedDegrees& fixed = problem.fixed;
+  if (problem.progress) problem.progress("nothing fits: searching for what would");
   if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
     SearchProblem other = problem;
     other.fixed.recompute.reset();
@@ -174,6 +176,13 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
       return fmt::format("without the degrees you gave it fits: {}", result.judged.front().from);
     }
   }
+  // Weights on the host are no plan of f16.
+  if (problem.precision == DType::kF16 && CanOffload(problem.cluster) && !problem.Over()) {
+    SearchProblem other = problem;
+    other.fixed = {.offload = Offload::kAll};
+    other.precision = DType::kF32;
+    if (Search(searcher, other).feasible()) return "use --precision f32 --offload all";
+  }
   for (int64_t times : {2, 4, 8, 16, 32, 64}) {
     std::optional<Cluster> grown = Grown(problem.cluster, times);
     if (!grown) break;
@@ -189,6 +198,9 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
     other.deadline = problem.deadline;
     other.stop = problem.stop;
     if (other.Over()) break;
+    if (problem.progress) {
+      problem.progress(fmt::format("nothing fits: searching with {} devices", DeviceCount(larger)));
+    }
     SearchResult result = Search(searcher, other);
     if (result.feasible()) {
       return fmt::format("{} such devices are enough: {}", DeviceCount(larger),
@@ -341,7 +353,7 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   std::shared_ptr<Prior> prior = expert ? nullptr : PriorFor(search, cluster);
   problem.prior = prior.get();
   Phases phases("planning", 1);
-  phases.Begin("reading the model");
+  phases.Begin("preparing the search");
   auto budget = std::chrono::duration<double>(search.budget);
   problem.deadline = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
