@@ -1,6 +1,9 @@
 // heddle plan as a person meets it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/plan_args.h"
@@ -17,7 +20,11 @@ TEST(Cli, PlanPrintsOneScreenAndOneJsonObject) {
       " --cluster local:8 --dp 2 --tp 2 --pp 2 --microbatches 2 --zero 1 --searcher expert";
   RunOutput run = RunHeddle(arguments + " -o " + folder / "plan.json");
   ASSERT_EQ(run.status, 0) << run.err;
-  EXPECT_NE(run.out.find("dp 2  tp 2  pp 2  cp 1  ep 1  sp off"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("mesh         dp 2 x tp 2 x pp 2\n"), std::string::npos) << run.out;
+  EXPECT_NE(
+      run.out.find("tp 2: attention by heads, linear layers by columns and rows, norms whole"),
+      std::string::npos)
+      << run.out;
   EXPECT_NE(run.out.find("4..7  dp 2 x tp 2"), std::string::npos) << run.out;
   Json plan = ParseJson(Slurp(folder / "plan.json"), "plan.json");
   EXPECT_EQ(plan["heddle_plan"], 1);
@@ -90,6 +97,89 @@ TEST(Cli, PlansSayTheirPrecision) {
   }
 }
 
+// Whatever the axis called tp splits: the mesh and the degrees are those asked for.
+TEST(Cli, PlansSayTheMeshThatWasAskedFor) {
+  std::string plan = "plan gpt2:layers=2 --cluster dgx-h100:1 --tp 2 --dp 4";
+  RunOutput run = RunHeddle(plan);
+  ASSERT_EQ(run.status, 0) << run.err;
+  for (std::string part : {"mesh         dp 4 x tp 2 x pp 1\n", "dp 4: batch\n", " tp 2: "}) {
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << run.out;
+  }
+  Json json = ParseJson(RunHeddle(plan + " --json").out, "output");
+  EXPECT_EQ(json["degrees"]["dp"], 4);
+  EXPECT_EQ(json["degrees"]["tp"], 2);
+  ASSERT_EQ(json["meshes"].size(), 1u);
+  EXPECT_EQ(json["meshes"][0]["first_device"], 0);
+  EXPECT_EQ(json["meshes"][0]["devices"], 8);
+  EXPECT_EQ(json["meshes"][0]["axes"][1]["name"], "tp");
+  EXPECT_FALSE(json["meshes"][0]["axes"][1]["splits"].get<std::string>().empty());
+}
+
+TEST(Cli, HelpShowsNoDefaultOfWhatIsSearched) {
+  std::vector<std::string> commands = {"plan", "space"};
+  if (std::filesystem::exists(std::string(HEDDLE_BINARY) + "-torch")) commands.push_back("train");
+  for (const std::string& command : commands) {
+    std::string help = RunHeddle(command + " --help").out;
+    for (std::string option : {"--dp", "--tp", "--pp", "--cp", "--ep", "--schedule", "--chunks",
+                               "--microbatches", "--zero", "--recompute", "--offload", "--sync"}) {
+      size_t begin = help.find("  " + option + " ");
+      ASSERT_NE(begin, std::string::npos) << command << option;
+      std::string line = help.substr(begin, help.find("\n  -", begin) - begin);
+      EXPECT_EQ(line.find('='), std::string::npos) << command << line;
+      EXPECT_EQ(line.find("default"), std::string::npos) << command << line;
+    }
+  }
+}
+
+// Devices with fast f16 and no bf16 compute in f16, and the loss is scaled; others in bf16 or, CPUs, in f32.
+TEST(Cli, AutoPrecisionIsTheFastestThatTrains) {
+  TempFolder folder;
+  std::string model = "plan gpt2:layers=2 --batch 8 --cluster ";
+  for (const auto& [cluster, precision] :
+       std::map<std::string, std::string>{{"dgx-v100:1", "f16"},
+                                          {"dgx-a100:1", "bf16"},
+                                          {"local:2", "f32"},
+                                          {"1080tix2:1", "f32"}}) {
+    Json json = ParseJson(RunHeddle(model + cluster + " --json").out, "output");
+    EXPECT_EQ(json["precision"], precision) << cluster;
+    EXPECT_EQ(json["precision_auto"], true);
+  }
+  RunOutput run = RunHeddle(model + "dgx-v100:1 -o " + folder / "plan.json");
+  EXPECT_NE(run.out.find("f16 (by --precision auto"), std::string::npos) << run.out;
+  EXPECT_EQ(LoadPlan(folder / "plan.json").plan.precision.compute, DType::kF16);
+  run = RunHeddle(model + "dgx-v100:1 --precision f16");
+  EXPECT_EQ(run.out.find("auto:"), std::string::npos) << run.out;
+  // Weights that live on the host are not trained in f16.
+  Json spilled = ParseJson(RunHeddle(model + "dgx-v100:1 --offload all --json").out, "output");
+  EXPECT_EQ(spilled["precision"], "f32");
+}
+
+TEST(Cli, MemoryOfF16IsThatOfBf16) {
+  std::string plan =
+      "plan gpt2:layers=2 --cluster dgx-h100:1 --tp 2 --dp 4 --zero 1 --json "
+      "--searcher expert --precision ";
+  Json f16 = ParseJson(RunHeddle(plan + "f16").out, "output");
+  Json bf16 = ParseJson(RunHeddle(plan + "bf16").out, "output");
+  EXPECT_EQ(f16["memory"], bf16["memory"]);
+  EXPECT_EQ(f16["reserved_memory_bytes"], bf16["reserved_memory_bytes"]);
+}
+
+TEST(Cli, PlansSayWhatStatisticsOfTheBatchCost) {
+  std::string plan = "plan resnet50 --cluster dgx-h100:1 --dp 8 --searcher expert";
+  RunOutput run = RunHeddle(plan);
+  for (std::string part : {"--batch-statistics local", "another result than one device's"}) {
+    EXPECT_NE(run.out.find(part), std::string::npos) << run.out;
+  }
+  Json json = ParseJson(RunHeddle(plan + " --json").out, "output");
+  Json local = ParseJson(RunHeddle(plan + " --batch-statistics local --json").out, "output");
+  EXPECT_EQ(json["local_batch_statistics"]["step_seconds"], local["step_seconds"]);
+  EXPECT_GT(json["local_batch_statistics"]["share"], 0.05);
+  EXPECT_TRUE(local["local_batch_statistics"].is_null());
+  EXPECT_TRUE(ParseJson(RunHeddle("plan " + kGpt + " --cluster local:2 --json").out,
+                        "output")["local_batch_statistics"]
+                  .is_null());
+}
+
 TEST(Cli, PlansKeepToWhatIsFixed) {
   std::string plan = "plan " + kGpt + " --cluster local:4 --json ";
   Json json = ParseJson(RunHeddle(plan + "--pp 2 --stages 1,2").out, "output");
@@ -126,6 +216,33 @@ TEST(Cli, PlansSayThatTheirSearchWasStopped) {
   EXPECT_TRUE(LoadPlan(folder / "cut.json").plan.search_stopped);
   ASSERT_EQ(RunHeddle(plan + folder / "whole.json").status, 0);
   EXPECT_EQ(Slurp(folder / "whole.json").find("search_stopped"), std::string::npos);
+}
+
+// A million devices, a batch of ten thousand million samples: the search ends soon after its budget, and at the first
+// interrupt, with the best plan so far or none.
+TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
+  using Clock = std::chrono::steady_clock;
+  for (std::string how :
+       {"--cluster dgx-h100:125000", "--batch 1000000 --cluster dgx-h100:125000",
+        "--batch 10000000000 --cluster dgx-h100:1",
+        "--batch 10000000000 --cluster dgx-h100:125000 --searcher expert"}) {
+    Clock::time_point begin = Clock::now();
+    RunOutput run = RunHeddle("plan gpt2 --budget 1 " + how);
+    EXPECT_TRUE(run.status == 0 || run.status == 3) << how << run.err;
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8)) << how;
+  }
+  TempFolder folder;
+  std::string command = "timeout --foreground --preserve-status -s INT 1 " + std::string(HEDDLE_BINARY) +
+                        " plan gpt2 --batch 1000000 --cluster dgx-h100:125000 > " + folder / "out" +
+                        " 2> " + folder / "err";
+  Clock::time_point begin = Clock::now();
+  int status = std::system(command.c_str());
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));
+  ASSERT_TRUE(WIFEXITED(status));
+  bool found = WEXITSTATUS(status) == 0;
+  std::string text = Slurp(folder / (found ? "out" : "err"));
+  EXPECT_NE(text.find(found ? "stopped before its end" : "was stopped after"), std::string::npos)
+      << text;
 }
 
 TEST(Cli, PlanMistakesAreOneLine) {

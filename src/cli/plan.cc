@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "cli/phases.h"
 #include "cli/plan_args.h"
 #include "cli/plan_screen.h"
 #include "cli/plan_search.h"
@@ -11,6 +12,7 @@
 #include "cluster/load.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
+#include "report/alternatives.h"
 
 namespace heddle {
 namespace {
@@ -39,10 +41,16 @@ std::optional<SearchResult> Dense(const PlanArgs& args, const Model& model, cons
   }
 }
 
+Model ReadModel(const PlanArgs& args) {
+  Phases phases("planning", 1);
+  phases.Begin("reading the model");
+  return AnalyseToTrain(args.model.Load(), args.model.model);
+}
+
 void RunPlan(const PlanArgs& args) {
   double mtbf = args.mtbf.empty() ? 0 : ParseSeconds("--mtbf", args.mtbf);
   Cluster cluster = LoadCluster(args.cluster);
-  Model model = AnalyseToTrain(args.model.Load(), args.model.model);
+  Model model = ReadModel(args);
   std::string searcher;
   SearchResult result = FindPlan(args.search, args.degrees, model, cluster, &searcher);
   Plan& plan = result.judged.front().plan;
@@ -52,8 +60,15 @@ void RunPlan(const PlanArgs& args) {
   plan.search_stopped = result.stopped;
   RequireSound(plan, model, args.model.model);
   if (!args.output.empty()) WriteFileAtomically(args.output, ToJson(plan, model));
-  std::optional<SearchResult> dense = Dense(args, model, cluster, plan);
+  // Who stops the search wants its result: nothing else is searched or simulated then.
+  std::optional<SearchResult> dense;
+  if (!result.stopped) dense = Dense(args, model, cluster, plan);
   PlanReport report{model, result, searcher, args.output, mtbf, dense ? &*dense : nullptr};
+  report.precision_auto = args.degrees.ChoosesPrecision();
+  if (!result.stopped) {
+    report.local = WithLocalStatistics(ProblemOf(args.search, args.degrees, model, cluster),
+                                       result.judged.front());
+  }
   if (args.model.json) {
     PrintJson(ToJson(report));
   } else {
@@ -76,10 +91,17 @@ void AddPlan(CLI::App& app) {
       ->add_option("--mtbf", args->mtbf,
                    "mean time between failures, as 12h: how often to save is printed")
       ->check(LengthOfTime());
+  std::string terms;
+  for (const PlanTerm& term : PlanTerms()) {
+    terms += fmt::format("  {}: {}\n", term.word, term.meaning);
+  }
   command->footer(
-      "Degrees that are not given are searched for. With --cp, --ep or --sp the plan is the "
-      "expert's,\nat just these degrees.\n\n"
-      "Examples:\n"
+      "Degrees that are not given are searched for, and so are micro-batches, schedule, chunks, "
+      "ZeRO,\nrecomputation, offload and how gradients are reduced. With --cp, --ep, --sp, "
+      "--shares or --sync the\nplan is the expert's, at just these degrees.\n\n"
+      "Words in the names of plans that lost:\n" +
+      terms +
+      "\nExamples:\n"
       "  heddle plan gpt2 --cluster local:4 -o plan.json\n"
       "  heddle plan gpt3-175b --cluster dgx-h100:128 --batch 1536\n"
       "  heddle plan gpt3-2.7b --cluster summit:85 --batch 512 --sparsity 0.9\n"

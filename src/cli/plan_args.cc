@@ -64,7 +64,7 @@ void DegreeArgs::Add(CLI::App& command) {
   auto degree = [&](const char* name, int64_t& value, const char* about) {
     return command.add_option(name, value, about)->transform(IntegerIn(1, kMostDegree));
   };
-  dp_ = degree("--dp", degrees.dp, "data parallel degree (default: what the cluster has left)");
+  dp_ = degree("--dp", degrees.dp, "data parallel degree");
   given_ = {dp_, degree("--tp", degrees.tp, "tensor parallel degree"),
             degree("--pp", degrees.pp, "pipeline stages, times --chunks"),
             degree("--cp", degrees.cp, "context parallel degree: splits the sequence"),
@@ -74,8 +74,7 @@ void DegreeArgs::Add(CLI::App& command) {
                    "sequence parallel: what --tp leaves whole is split by sequence");
   std::string schedules;
   for (const ScheduleDef& def : AllSchedules()) schedules += fmt::format(" {}", def.name);
-  command.add_option("--schedule", degrees.schedule, "order of the pipeline:" + schedules)
-      ->capture_default_str();
+  command.add_option("--schedule", degrees.schedule, "order of the pipeline:" + schedules);
   command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline")
       ->transform(IntegerIn(1, kMostDegree));
   command
@@ -85,32 +84,31 @@ void DegreeArgs::Add(CLI::App& command) {
       .add_option("--zero", degrees.zero,
                   "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights")
       ->transform(IntegerIn(0, 3));
-  command.add_option("--recompute", recompute, "activations in backward: none, selective, full")
-      ->capture_default_str();
+  command.add_option("--recompute", recompute, "activations in backward: none, selective, full");
   command
       .add_option(
           "--shares", shares,
-          "samples of each data rank in proportion, such as 3,1 for --dp 2 (default: equal)")
+          "samples of each data rank in proportion, such as 3,1 for --dp 2; without it equal")
       ->delimiter(',')
       ->transform(IntegerIn(1, int64_t{1} << 30));
-  command
-      .add_option("--offload", offload, "what lives on the host between its uses: none, optimizer, or all of it, in shards")
-      ->capture_default_str();
-  command
-      .add_option("--sync", sync,
-                  "gradients of replicas: reduce them; server: one of them updates for all and "
-                  "sends the weights; factors: gather what they are products of and compute them "
-                  "whole, where that is possible; auto: where that is faster")
-      ->capture_default_str();
+  command.add_option(
+      "--offload", offload,
+      "what lives on the host between its uses: none, optimizer, or all of it, in shards");
+  command.add_option(
+      "--sync", sync,
+      "gradients of replicas: reduce them; server: one of them updates for all and "
+      "sends the weights; factors: gather what they are products of and compute them "
+      "whole, where that is possible; auto: where that is faster");
   command
       .add_option(
           "--precision", precision,
           "of compute: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: bf16 "
-          "where devices are faster at it")
+          "where devices are faster at it than at f32, else f16 where they are, else f32")
       ->capture_default_str();
   command
       .add_option("--batch-statistics", statistics,
-                  "global, or local: each micro-batch and data shard its own")
+                  "global, as one device has them, or local: each micro-batch and data shard its "
+                  "own, which is another result")
       ->capture_default_str();
   std::vector<CLI::Option*> all = command.get_options();
   others_.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
@@ -151,12 +149,9 @@ NamedPrecision DegreeArgs::PrecisionFor(const Cluster& cluster) const {
   for (const NamedPrecision& named : kPrecisions) names.push_back(named.name);
   size_t chosen = Choice("--precision", precision, names);
   if (chosen > 0) return kPrecisions[chosen - 1];
-  bool faster =
-      std::all_of(cluster.device_types.begin(), cluster.device_types.end(), [](const auto& type) {
-        return PeakRate(type.peak, DType::kBF16, Products::kAsCompute) >
-               PeakRate(type.peak, DType::kF32, Products::kAsCompute);
-      });
-  return kPrecisions[faster ? 1 : 0];
+  // Scaled losses are not for weights that are updated shard by shard.
+  NamedPrecision fastest = FastestPrecision(cluster);
+  return fastest.compute == DType::kF16 && offload == "all" ? kPrecisions[0] : fastest;
 }
 
 bool DegreeArgs::LocalStatistics() const {

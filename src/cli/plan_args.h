@@ -31,8 +31,9 @@ struct DegreeArgs {
   FixedDegrees Fixed() const;
   // The first of --cp, --ep, --sp, --shares and --sync that was given, or nothing: what the expert alone knows.
   std::string FirstOfExpert() const;
-  // As asked for; `auto` is bf16 where every device is faster at that, else f32.
+  // As asked for; `auto` is FastestPrecision (plan/precision.h), but for `--offload all` never f16.
   NamedPrecision PrecisionFor(const Cluster& cluster) const;
+  bool ChoosesPrecision() const { return precision == "auto"; }
   bool LocalStatistics() const;
   // --sync auto: the caller's to choose (FasterSync of search/searchers.h).
   bool ChoosesSync() const { return sync == "auto"; }

@@ -12,9 +12,10 @@
 #include "plan/plan_file.h"
 #include "plan/precision.h"
 #include "plan/save_interval.h"
+#include "report/alternatives.h"
 #include "report/group_table.h"
+#include "report/plan_words.h"
 #include "report/step_size.h"
-#include "search/assemble.h"
 
 namespace heddle {
 namespace {
@@ -109,33 +110,20 @@ double Mfu(const JudgedPlan& judged, const StepSize& size) {
   return size.peak_flops > 0 ? size.flops / judged.result.step_seconds / size.peak_flops : 0;
 }
 
-// Which stage a device of a plan runs, for what exceeds memory.
-std::string StageOf(const Plan& plan, int64_t device) {
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const Mesh& mesh = plan.stages[s].mesh;
-    if (IndexIn(mesh, device) >= 0) {
-      return plan.stages.size() == 1 ? "it" : fmt::format("stage {}", s);
-    }
-  }
-  return "it";
+std::string PrecisionText(const PlanReport& report) {
+  const Precision& precision = report.result.judged.front().plan.precision;
+  std::string text(PrecisionName(precision.compute, precision.products));
+  if (!report.precision_auto || precision.compute != DType::kF16) return text;
+  return text + " (by --precision auto: no fast bf16 here; the loss is scaled)";
 }
 
-// Why a plan is not the one that was chosen.
-std::string Lost(const JudgedPlan& judged, const SearchResult& result) {
-  if (!judged.simulated) {
-    return fmt::format("parameters alone need {} on a device", Size(judged.least_bytes));
-  }
-  if (!judged.fits_host()) {
-    return fmt::format("a host would hold {}, and has {}", Size(judged.host_bytes),
-                       Size(*judged.host_limit));
-  }
-  if (!judged.fits) {
-    return fmt::format("{} needs {}, {} more than may be used",
-                       StageOf(judged.plan, judged.result.worst_device), Size(judged.reserved()),
-                       Size(judged.reserved() - judged.memory_limit));
-  }
-  double best = result.judged.front().result.step_seconds;
-  return fmt::format("{} slower", Percent(judged.result.step_seconds / best - 1));
+std::string StatisticsText(const PlanReport& report) {
+  if (!report.local) return "";
+  return fmt::format(
+      "  statistics   of the whole batch take {} of the step: {} with --batch-statistics local, "
+      "where each\n               micro-batch and data shard has its own, which is another result "
+      "than one device's\n",
+      Percent(report.local->share), Time(report.local->step_seconds));
 }
 
 std::string Nominal(const Plan& plan) {
@@ -181,10 +169,8 @@ std::string SaveText(const JudgedPlan& best, double mtbf) {
       Time(advice.seconds), Size(advice.bytes));
 }
 
-}  // namespace
-
-Json DegreesJson(const Model& model, const Plan& plan) {
-  PlanDegrees d = DegreesOf(model, plan);
+Json DegreesJson(const PlanWords& words, const Plan& plan) {
+  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
   Json json = {{"dp", d.dp},
                {"tp", d.tp},
                {"pp", d.pp},
@@ -200,14 +186,25 @@ Json DegreesJson(const Model& model, const Plan& plan) {
 }
 
 // "dp 8 x tp 1 x pp 2, 8 micro-batches".
-std::string InShort(const Model& model, const Plan& plan) {
-  PlanDegrees d = DegreesOf(model, plan);
+std::string InShort(const PlanWords& words, const Plan& plan) {
+  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
   return fmt::format("dp {} x tp {} x pp {}, {} micro-batch{}, ZeRO {}", d.dp, d.tp, d.pp,
                      plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.zero.level);
 }
 
+// The mesh, and per axis what it splits.
+std::string MeshText(const Plan& plan, const StageSplits& heaviest) {
+  std::string text = fmt::format("  mesh         {}\n", MeshInWords(plan, heaviest));
+  for (const AxisSplit& at : heaviest.axes) {
+    bool first = &at == &heaviest.axes.front();
+    text += fmt::format("  {:<12} {} {}: {}\n", first ? "splits" : "", at.axis.name, at.axis.size,
+                        at.splits);
+  }
+  return text;
+}
+
 // Dense beside sparse.
-std::string PrunedText(const PlanReport& report) {
+std::string PrunedText(const PlanReport& report, const PlanWords& words) {
   const JudgedPlan& best = report.result.judged.front();
   if (!best.plan.pruning.any()) return "";
   std::string text =
@@ -217,32 +214,34 @@ std::string PrunedText(const PlanReport& report) {
   const JudgedPlan& dense = report.dense->judged.front();
   return text + fmt::format("  dense        {} a step, {} a device: {} ({:.2f}x as fast pruned)\n",
                             Time(dense.result.step_seconds), FormatBytes(Bytes{dense.reserved()}),
-                            InShort(report.model, dense.plan),
+                            InShort(words, dense.plan),
                             dense.result.step_seconds / best.result.step_seconds);
 }
+
+}  // namespace
 
 std::string Screen(const PlanReport& report) {
   const SearchResult& result = report.result;
   const JudgedPlan& best = result.judged.front();
   const Plan& plan = best.plan;
   StepSize size = SizeOfStep(report.model, plan);
-  PlanDegrees d = DegreesOf(report.model, plan);
+  PlanWords words(report.model);
+  StageSplits heaviest = words.Heaviest(plan);
+  PlanDegrees d = DegreesOf(report.model, plan, heaviest);
   double rate = size.tokens / best.result.step_seconds;
   std::string text =
       fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
                   plan.cluster.name, DeviceCount(plan), DeviceCount(plan.cluster), report.searcher);
-  text += fmt::format("  degrees      dp {}  tp {}  pp {}  cp {}  ep {}  sp {}\n", d.dp, d.tp, d.pp,
-                      d.cp, d.ep, d.sp ? "on" : "off");
+  text += MeshText(plan, heaviest);
   text +=
       fmt::format("  batch        {} in {} micro-batch{} of {}\n", plan.batch, plan.microbatches,
                   plan.microbatches == 1 ? "" : "es", plan.batch / plan.microbatches);
   text += fmt::format("  pipeline     {}, {} stage{} per device\n", plan.schedule, plan.chunks,
                       plan.chunks == 1 ? "" : "s");
-  text +=
-      fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
-                  PrecisionName(plan.precision.compute, plan.precision.products), plan.zero.level,
-                  d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed",
-                  kOffloadNames[static_cast<size_t>(plan.offload)]);
+  text += fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
+                      PrecisionText(report), plan.zero.level,
+                      d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed",
+                      kOffloadNames[static_cast<size_t>(plan.offload)]);
   std::string part;
   if (best.simulated_microbatches < plan.microbatches) {
     part =
@@ -258,7 +257,7 @@ std::string Screen(const PlanReport& report) {
         "gradients were reduced\n",
         best.factors->parameters, best.factors->nodes, Time(best.factors->reduced_seconds));
   }
-  text += PrunedText(report);
+  text += StatisticsText(report) + PrunedText(report, words);
   text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
                       FormatCount(rate), size.is_tokens ? "tokens" : "samples",
                       1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
@@ -282,13 +281,7 @@ std::string Screen(const PlanReport& report) {
   if (report.mtbf > 0) text += SaveText(best, report.mtbf);
   text += Stages(report.model, plan);
   text += GroupTable(result);
-  if (result.judged.size() > 1) text += "\n  what lost\n";
-  for (size_t i = 1; i < result.judged.size(); ++i) {
-    const JudgedPlan& other = result.judged[i];
-    text +=
-        fmt::format("  {:<66} {:>9}  {}\n", other.from,
-                    other.simulated ? Time(other.result.step_seconds) : "", Lost(other, result));
-  }
+  text += AlternativesTable(result);
   text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
                       Time(result.seconds), result.stopped ? ", stopped before its end" : "");
   if (!report.output.empty()) text += fmt::format("  written to {}\n", report.output);
@@ -300,6 +293,7 @@ Json ToJson(const PlanReport& report) {
   const JudgedPlan& best = result.judged.front();
   const Plan& plan = best.plan;
   StepSize size = SizeOfStep(report.model, plan);
+  PlanWords words(report.model);
   double step = best.result.step_seconds, rate = size.tokens / step;
   Json json = {{"feasible", best.fits},
                {"searcher", report.searcher},
@@ -337,16 +331,22 @@ Json ToJson(const PlanReport& report) {
       const JudgedPlan& dense = report.dense->judged.front();
       json["pruning"]["dense"] = {{"step_seconds", dense.result.step_seconds},
                                   {"reserved_memory_bytes", dense.reserved()},
-                                  {"degrees", DegreesJson(report.model, dense.plan)}};
+                                  {"degrees", DegreesJson(words, dense.plan)}};
     }
   }
-  json["degrees"] = DegreesJson(report.model, plan);
+  json["degrees"] = DegreesJson(words, plan);
+  json["meshes"] = MeshesJson(words, plan);
   json["mfu"] = Mfu(best, size);
   json["factors"] = Json();
   if (best.factors) {
     json["factors"] = {{"parameters", best.factors->parameters},
                        {"nodes", best.factors->nodes},
                        {"reduced_step_seconds", best.factors->reduced_seconds}};
+  }
+  json["local_batch_statistics"] = Json();
+  if (report.local) {
+    json["local_batch_statistics"] = {{"step_seconds", report.local->step_seconds},
+                                      {"share", report.local->share}};
   }
   json["bubble"] = best.result.bubble;
   json["exposed_communication"] = best.result.exposed_communication;
@@ -359,6 +359,7 @@ Json ToJson(const PlanReport& report) {
   json["schedule"] = plan.schedule;
   json["chunks"] = plan.chunks;
   json["precision"] = PrecisionName(plan.precision.compute, plan.precision.products);
+  json["precision_auto"] = report.precision_auto;
   json["stages"] = Json::array();
   std::vector<StageRow> rows = Rows(report.model, plan);
   for (size_t s = 0; s < rows.size(); ++s) {
@@ -371,15 +372,15 @@ Json ToJson(const PlanReport& report) {
                               {"recompute", RecomputeText(stage)}});
   }
   json["alternatives"] = Json::array();
-  for (size_t i = 1; i < result.judged.size(); ++i) {
-    const JudgedPlan& other = result.judged[i];
+  for (const Alternative& at : AlternativesOf(result)) {
+    const JudgedPlan& other = *at.plan;
     json["alternatives"].push_back(
         {{"from", other.from},
-         {"degrees", DegreesJson(report.model, other.plan)},
+         {"degrees", DegreesJson(words, other.plan)},
          {"step_seconds", other.simulated ? Json(other.result.step_seconds) : Json()},
          {"reserved_memory_bytes", other.reserved()},
          {"feasible", other.fits},
-         {"why", Lost(other, result)}});
+         {"why", at.why}});
   }
   json["plan"] = DescribePlan(plan);
   if (!report.output.empty()) json["file"] = report.output;

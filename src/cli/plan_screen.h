@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "search/batch_statistics.h"
 #include "search/searcher.h"
 
 namespace heddle {
@@ -16,12 +17,11 @@ struct PlanReport {
   double mtbf = 0;     // seconds between failures; 0: not given
   // Of a pruned model, the same search for all of its weights. Null: the model is not pruned, or dense it does not fit.
   const SearchResult* dense = nullptr;
+  std::optional<LocalStatistics> local = {};  // where statistics of the whole batch cost much
+  bool precision_auto = false;                // --precision auto chose it
 };
 
 std::string Screen(const PlanReport& report);
 Json ToJson(const PlanReport& report);
-
-// "dp 4  tp 2  pp 2  cp 1  ep 1  sp off", of the heaviest block.
-Json DegreesJson(const Model& model, const Plan& plan);
 
 }  // namespace heddle

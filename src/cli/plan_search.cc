@@ -87,6 +87,12 @@ std::vector<std::string> Matching(const std::vector<std::string>& patterns, cons
   return names;
 }
 
+SearchProblem WithoutDeadline(SearchProblem problem) {
+  problem.deadline = std::chrono::steady_clock::time_point::max();
+  problem.stop = nullptr;
+  return problem;
+}
+
 // The expert's plan at the degrees asked for, judged alone.
 SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   SearchResult result;
@@ -96,10 +102,15 @@ SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   degrees.products = problem.products;
   degrees.layers_per_stage = problem.fixed.layers_per_stage;
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
-  if (args.ChoosesSync()) proposal = FasterSync(problem, std::move(proposal));
+  if (args.ChoosesSync()) proposal = FasterSync(WithoutDeadline(problem), std::move(proposal));
   Remark(problem.cluster, degrees, proposal.plan.batch);
+  if (problem.progress) problem.progress("simulating the expert's plan");
   result.memory_limit = MemoryLimit(problem);
-  result.judged.push_back(Judge(problem, std::move(proposal)));
+  try {
+    result.judged.push_back(Judge(problem, std::move(proposal)));
+  } catch (const SimulationStopped&) {
+    result.stopped = true;
+  }
   result.proposals.considered = 1;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
@@ -153,6 +164,7 @@ std::string WhatIsMissing(const SearchResult& result, const SearchProblem& probl
 std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
                    std::string_view lacks) {
   const FixedDegrees& fixed = problem.fixed;
+  if (problem.progress) problem.progress("nothing fits: searching for what would");
   if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
     SearchProblem other = problem;
     other.fixed.recompute.reset();
@@ -174,6 +186,13 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
       return fmt::format("without the degrees you gave it fits: {}", result.judged.front().from);
     }
   }
+  // Weights on the host are no plan of f16.
+  if (problem.precision == DType::kF16 && CanOffload(problem.cluster) && !problem.Over()) {
+    SearchProblem other = problem;
+    other.fixed = {.offload = Offload::kAll};
+    other.precision = DType::kF32;
+    if (Search(searcher, other).feasible()) return "use --precision f32 --offload all";
+  }
   for (int64_t times : {2, 4, 8, 16, 32, 64}) {
     std::optional<Cluster> grown = Grown(problem.cluster, times);
     if (!grown) break;
@@ -189,6 +208,9 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
     other.deadline = problem.deadline;
     other.stop = problem.stop;
     if (other.Over()) break;
+    if (problem.progress) {
+      problem.progress(fmt::format("nothing fits: searching with {} devices", DeviceCount(larger)));
+    }
     SearchResult result = Search(searcher, other);
     if (result.feasible()) {
       return fmt::format("{} such devices are enough: {}", DeviceCount(larger),
@@ -341,22 +363,22 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   std::shared_ptr<Prior> prior = expert ? nullptr : PriorFor(search, cluster);
   problem.prior = prior.get();
   Phases phases("planning", 1);
-  phases.Begin("reading the model");
+  phases.Begin("preparing the search");
   auto budget = std::chrono::duration<double>(search.budget);
   problem.deadline = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
   problem.progress = [&](const std::string& what) { phases.Rename(what); };
-  if (expert) return Fitting(Expert(degrees, problem), *FindSearcher("auto"), problem);
   StopOnInterrupt interrupt;
   problem.stop = interrupt.stop();
+  if (expert) return Fitting(Expert(degrees, problem), *FindSearcher("auto"), problem);
   return Fitting(Search(*def, problem), *def, problem);
 }
 
 void RequireFits(SearchProblem problem, const Plan& plan) {
-  problem.deadline = std::chrono::steady_clock::now() + kRemedyTime;
   SearchResult result;
   result.memory_limit = MemoryLimit(problem);
   result.judged.push_back(Judge(problem, {plan, DescribePlan(plan)}));
+  problem.deadline = std::chrono::steady_clock::now() + kRemedyTime;
   Fitting(std::move(result), *FindSearcher("auto"), problem);
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/checked_math.h"
+#include "base/divisors.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "cluster/topology.h"
@@ -93,16 +94,6 @@ void CheckZeroRanks(const Degrees& degrees) {
   }
 }
 
-// The largest divisor of n that is at most `limit`, or 1 where none is near.
-int64_t DivisorUpTo(int64_t n, int64_t limit) {
-  constexpr int64_t kTries = 1 << 20;
-  int64_t divisor = std::clamp<int64_t>(limit, 1, n);
-  for (int64_t i = 0; i < kTries && divisor > 1; ++i, --divisor) {
-    if (n % divisor == 0) return divisor;
-  }
-  return 1;
-}
-
 void CheckShares(const Model& model, const Degrees& degrees) {
   if (degrees.shares.empty()) return;
   auto count = static_cast<int64_t>(degrees.shares.size());
@@ -124,7 +115,8 @@ void CheckShares(const Model& model, const Degrees& degrees) {
   if (samples % sum != 0) {
     ThrowInput(
         "shares of {} in all do not divide a micro-batch of {} samples: let them add up to {}", sum,
-        samples, DivisorUpTo(samples, sum) >= count ? DivisorUpTo(samples, sum) : samples);
+        samples,
+        LargestDivisorUpTo(samples, sum) >= count ? LargestDivisorUpTo(samples, sum) : samples);
   }
 }
 
@@ -136,11 +128,11 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
   }
   if (batch % degrees.microbatches != 0) {
     ThrowInput("a batch of {} is not divisible into {} micro-batches: try {}, or another batch",
-               batch, degrees.microbatches, DivisorUpTo(batch, degrees.microbatches));
+               batch, degrees.microbatches, LargestDivisorUpTo(batch, degrees.microbatches));
   }
   int64_t samples = batch / degrees.microbatches;
   if (samples < degrees.dp) {
-    int64_t fewer = DivisorUpTo(batch, std::max<int64_t>(1, batch / degrees.dp));
+    int64_t fewer = LargestDivisorUpTo(batch, std::max<int64_t>(1, batch / degrees.dp));
     std::string remedy =
         fmt::format("dp {} or a batch of {}", samples, degrees.dp * degrees.microbatches);
     if (fewer < degrees.microbatches) remedy = fmt::format("{} micro-batches, {}", fewer, remedy);

@@ -1,5 +1,7 @@
 #include "plan/precision.h"
 
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace heddle {
@@ -52,6 +54,22 @@ double PeakRate(const Rates& peak, DType compute, Products products) {
     default:
       return peak.fp32;
   }
+}
+
+NamedPrecision FastestPrecision(const Cluster& cluster) {
+  auto faster = [&](DType dtype) {
+    return std::all_of(cluster.device_types.begin(), cluster.device_types.end(),
+                       [&](const DeviceType& type) {
+                         return PeakRate(type.peak, dtype, Products::kAsCompute) >
+                                PeakRate(type.peak, DType::kF32, Products::kAsCompute);
+                       });
+  };
+  for (DType dtype : {DType::kBF16, DType::kF16}) {
+    if (!faster(dtype)) continue;
+    return *std::find_if(kPrecisions.begin(), kPrecisions.end(),
+                         [&](const NamedPrecision& named) { return named.compute == dtype; });
+  }
+  return kPrecisions[0];
 }
 
 }  // namespace heddle

@@ -57,11 +57,12 @@ SplitWords::SplitWords(const Model& model)
 std::string SplitWords::OfProduct(NodeId id, int f) const {
   const Rule& rule = model_.rules[id.index()];
   const Factor& factor = rule.factors[static_cast<size_t>(f)];
-  if (factor.kind == FactorKind::kSummed) return "rows";
+  bool conv = model_.graph.node(id).op.starts_with("Conv");
+  if (factor.kind == FactorKind::kSummed) return conv ? "in channels" : "rows";
   bool parameter = InParameter(model_, id, f);
   if (InAllOperands(rule, f) && Has(rule.results[0], f)) return parameter ? "experts" : "heads";
   if (!parameter) return model_.graph.node(id).op == "Attention" ? OfAttention(rule, f) : "columns";
-  return id == head_ ? "vocabulary" : "columns";
+  return id == head_ ? "vocabulary" : conv ? "out channels" : "columns";
 }
 
 std::string SplitWords::Of(NodeId id, int choice) const {
@@ -81,7 +82,7 @@ std::string SplitWords::Of(NodeId id, int choice) const {
   if (parameter && factor.kind == FactorKind::kSummed) {
     return op == "Gather" && factor.size == vocabulary_ ? "vocabulary" : "rows";
   }
-  if (parameter) return "columns";
+  if (parameter) return op.starts_with("Batch") ? "channels" : "columns";
   const Dims& result = rule.results[0];
   bool last = !result.empty() && Has({result.back()}, choice);
   return last ? "width" : "dimension " + factor.name;

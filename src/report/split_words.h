@@ -18,7 +18,8 @@ class SplitWords {
   explicit SplitWords(const Model& model);
 
   // A choice of a Strategy: "batch", "tokens" (batch and sequence in one), "sequence", "heads", "columns", "rows",
-  // "queries", "experts", "vocabulary", "width", "partial sums"; "-": nothing.
+  // "queries", "experts", "vocabulary", "width", of convolutions and their norms "in channels", "out channels" and
+  // "channels", "partial sums"; "-": nothing.
   std::string Of(NodeId node, int choice) const;
 
  private:

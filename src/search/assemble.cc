@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/sequence.h"
-
 namespace heddle {
 namespace {
 
@@ -92,74 +90,6 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
     plan.stages.push_back(std::move(stage));
   }
   return plan;
-}
-
-PlanDegrees DegreesOf(const Model& model, const Plan& plan) {
-  PlanDegrees degrees;
-  degrees.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  degrees.recompute = plan.stages.front().recompute.front();
-  const Stage* heaviest = nullptr;
-  NodeId node;
-  double most = -1;
-  SequenceInfo sequence = FindSequence(model.graph, model.rules);
-  for (const Stage& stage : plan.stages) {
-    for (int b = stage.first_block; b < stage.last_block; ++b) {
-      RecomputePolicy policy = stage.recompute[static_cast<size_t>(b - stage.first_block)];
-      if (model.blocks[static_cast<size_t>(b)].chain >= 0 || LayersOf(model) == 0) {
-        if (most < 0) degrees.recompute = policy;
-        if (degrees.recompute && policy != *degrees.recompute) degrees.recompute.reset();
-      }
-      for (NodeId id : model.blocks[static_cast<size_t>(b)].nodes) {
-        const Rule& rule = model.rules[id.index()];
-        bool weights = std::any_of(
-            model.graph.node(id).operands.begin(), model.graph.node(id).operands.end(),
-            [&](ValueId v) { return model.graph.value(v).kind == ValueKind::kParameter; });
-        if (!weights) continue;
-        double flops =
-            NodeWork(model.graph.node(id), rule, model.flow, WholeBlocks(rule)).forward.flops;
-        if (flops <= most) continue;
-        most = flops;
-        heaviest = &stage;
-        node = id;
-      }
-    }
-  }
-  if (heaviest == nullptr) return degrees;
-  const Rule& rule = model.rules[node.index()];
-  const Strategy& strategy = heaviest->strategies[node.index()];
-  for (size_t a = 0; a < strategy.size(); ++a) {
-    int64_t size = heaviest->mesh.axes[a].size;
-    int f = strategy[a];
-    if (f < 0) continue;
-    size_t factor = static_cast<size_t>(f);
-    bool batch = model.batch && model.batch->factors[node.index()].size() > factor &&
-                 model.batch->factors[node.index()][factor];
-    bool along = !sequence.factors.empty() && sequence.factors[node.index()][factor].has_value();
-    bool summed = rule.factors[factor].kind == FactorKind::kSummed;
-    bool in_result = Has(rule.results[0], f);
-    bool everywhere = in_result;
-    for (const Dims& operand : rule.operands) everywhere = everywhere && Has(operand, f);
-    if (heaviest->mesh.axes[a].name == "dp" || (batch && !along)) {
-      degrees.dp *= size;
-    } else if (along) {
-      degrees.cp *= size;
-    } else if (everywhere && !summed) {
-      degrees.ep *= size;
-    } else {
-      degrees.tp *= size;
-    }
-  }
-  // What the tensor axis leaves whole elsewhere in the block may be split by sequence.
-  int block = model.block_of[node.index()];
-  if (degrees.tp == 1 || sequence.factors.empty() || block < 0) return degrees;
-  for (NodeId id : model.blocks[static_cast<size_t>(block)].nodes) {
-    const Strategy& other = heaviest->strategies[id.index()];
-    for (size_t a = 0; a < other.size(); ++a) {
-      if (heaviest->mesh.axes[a].name != "tp" || other[a] < 0) continue;
-      degrees.sp |= sequence.factors[id.index()][static_cast<size_t>(other[a])].has_value();
-    }
-  }
-  return degrees;
 }
 
 }  // namespace heddle

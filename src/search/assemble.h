@@ -13,12 +13,4 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
 // Strategies without the data axis, with it in front: along it nodes split the batch where they can.
 std::vector<Strategy> WithDataAxis(const Model& model, std::vector<Strategy> strategies);
 
-// The degrees of the plan's heaviest block, by what its axes split there.
-struct PlanDegrees {
-  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  bool sp = false;
-  std::optional<RecomputePolicy> recompute;  // none: mixed
-};
-PlanDegrees DegreesOf(const Model& model, const Plan& plan);
-
 }  // namespace heddle

@@ -86,6 +86,7 @@ class Explorer {
   void Explore(bool wide) {
     wide_ = wide;
     best_.clear();
+    if (problem_.progress) problem_.progress("listing configurations");
     std::vector<WeighedConfiguration> all;
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
       all.push_back({configuration});

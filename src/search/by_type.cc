@@ -47,6 +47,7 @@ SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
   part.every_microbatch = problem.every_microbatch;
   part.deadline = problem.deadline;
   part.stop = problem.stop;
+  part.progress = problem.progress;
   return part;
 }
 

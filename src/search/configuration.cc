@@ -8,24 +8,13 @@
 #include <set>
 
 #include "base/checked_math.h"
+#include "base/divisors.h"
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
 namespace {
-
-// Ascending. O(sqrt n).
-std::vector<int64_t> Divisors(int64_t n) {
-  std::vector<int64_t> low, high;
-  for (int64_t d = 1; d <= n / d; ++d) {
-    if (n % d != 0) continue;
-    low.push_back(d);
-    if (d != n / d) high.push_back(n / d);
-  }
-  low.insert(low.end(), high.rbegin(), high.rend());
-  return low;
-}
 
 class ConfigurationEnumerator {
  public:
@@ -150,6 +139,7 @@ class ConfigurationEnumerator {
   void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
     int64_t most = devices_ / (inner * pp);
     if (most < 1 || fixed_.dp.value_or(1) > most) return;
+    if (!all_.empty() && problem_.Over()) return;
     int64_t parts = fixed_.microbatches.value_or(1);
     if (batch_ % parts != 0) return;
     std::vector<int64_t> ranks = Divisors(batch_ / parts);
@@ -171,6 +161,7 @@ class ConfigurationEnumerator {
     if (fixed_.microbatches) return {samples / *fixed_.microbatches};
     std::vector<int64_t> sizes = Divisors(samples);
     std::reverse(sizes.begin(), sizes.end());
+    std::erase_if(sizes, [&](int64_t size) { return samples / size > kMostMicrobatches; });
     return sizes;
   }
 
@@ -232,6 +223,7 @@ class ConfigurationEnumerator {
 
   static constexpr int64_t kFewDevices = 16;  // any number of stages is tried
   static constexpr int kMostChunks = 16;
+  static constexpr int64_t kMostMicrobatches = 1 << 16;
   const SearchProblem& problem_;
   const FixedDegrees& fixed_;
   bool wide_;

@@ -28,7 +28,7 @@ struct Configuration {
 std::string ToString(const Configuration& configuration);
 
 // All that the problem allows, in a fixed order: data ranks that divide the batch, as many as there are devices for, or as
-// a node has; any divisor of a rank's samples as the number of micro-batches; every schedule, with up to 16 chunks; ZeRO
+// a node has; any divisor of a rank's samples, up to 65536, as the number of micro-batches; every schedule, with up to 16 chunks; ZeRO
 // 0 to 3. `wide`: two free axes as well, and axes beyond a node.
 // Throws InputError where the fixed degrees contradict each other, with the nearest that do not.
 std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide);

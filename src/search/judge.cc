@@ -70,7 +70,8 @@ int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
 
 // The step of a plan with a great many micro-batches, from one with a few: the rest is added at the pace of the slowest
 // device. Nothing where all of them can be simulated, or the batch cannot change.
-std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan, int64_t* few) {
+std::optional<SimResult> FromFew(const SearchProblem& problem, const SimOptions& sim,
+                                 const Plan& plan, int64_t* few) {
   int64_t all = plan.microbatches;
   *few = SimulatedMicrobatches(problem, plan);
   if (*few == all) return std::nullopt;
@@ -83,7 +84,7 @@ std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan,
   } catch (const InputError&) {
     return std::nullopt;
   }
-  SimResult result = Simulate(Lower(model, shorter), problem.cluster, problem.sim);
+  SimResult result = Simulate(Lower(model, shorter), problem.cluster, sim);
   double pace = 0, share = static_cast<double>(*few);
   for (const DeviceResult& device : result.devices) {
     auto seconds = [&](Opcode op) { return device.kinds.seconds[static_cast<size_t>(op)]; };
@@ -111,6 +112,16 @@ void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
 
 }  // namespace
 
+std::function<bool()> Impatience(const SearchProblem& problem) {
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kGrace(500);
+  return [&problem, over_since = std::optional<Clock::time_point>()]() mutable {
+    if (!problem.Over()) return false;
+    if (!over_since) over_since = Clock::now();
+    return Clock::now() - *over_since >= kGrace;
+  };
+}
+
 double SimulationSize(const SearchProblem& problem, const Plan& plan) {
   return static_cast<double>(problem.model.graph.nodes.size()) *
          static_cast<double>(SimulatedMicrobatches(problem, plan));
@@ -136,12 +147,14 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
   judged.memory_limit = MemoryLimit(problem);
   judged.simulated = roomy || problem.simulate_all;
   if (!judged.simulated) return judged;
+  SimOptions sim = problem.sim;
+  sim.stopped = Impatience(problem);
   int64_t few = 0;
-  if (std::optional<SimResult> result = FromFew(problem, judged.plan, &few)) {
+  if (std::optional<SimResult> result = FromFew(problem, sim, judged.plan, &few)) {
     judged.result = std::move(*result);
     judged.simulated_microbatches = few;
   } else {
-    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, sim);
     judged.simulated_microbatches = judged.plan.microbatches;
   }
   SetHost(problem, judged);
@@ -204,13 +217,22 @@ constexpr size_t kTogether = 2;
 
 void JudgeTogether(const SearchProblem& problem, std::vector<Proposal> plans, SearchResult& out) {
   if (problem.progress) problem.progress("simulating " + plans[0].from);
-  std::vector<JudgedPlan> judged(plans.size());
-  InParallel(plans.size(), [&](size_t i) { judged[i] = Judge(problem, std::move(plans[i])); });
-  for (JudgedPlan& plan : judged) {
-    LogDebug("{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, {}", plan.from,
-             plan.estimate, plan.estimated_bytes / (1 << 30), plan.result.step_seconds,
-             static_cast<double>(plan.reserved()) / (1 << 30), plan.fits ? "fits" : "does not fit");
-    out.judged.push_back(std::move(plan));
+  std::vector<std::optional<JudgedPlan>> judged(plans.size());
+  InParallel(plans.size(), [&](size_t i) {
+    try {
+      judged[i] = Judge(problem, std::move(plans[i]));
+    } catch (const SimulationStopped&) {
+      judged[i].reset();
+    }
+  });
+  for (std::optional<JudgedPlan>& plan : judged) {
+    out.stopped = out.stopped || !plan;
+    if (!plan) continue;
+    LogDebug("{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, {}", plan->from,
+             plan->estimate, plan->estimated_bytes / (1 << 30), plan->result.step_seconds,
+             static_cast<double>(plan->reserved()) / (1 << 30),
+             plan->fits ? "fits" : "does not fit");
+    out.judged.push_back(std::move(*plan));
   }
 }
 

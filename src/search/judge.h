@@ -5,7 +5,12 @@
 
 namespace heddle {
 
+// Throws SimulationStopped where the problem has been over for half a second: a plan that is simulated fast is judged
+// all the same, so that a search that ends at once has one.
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal);
+
+// What ends a simulation of the problem's plans; it must not outlive the problem.
+std::function<bool()> Impatience(const SearchProblem& problem);
 
 // How much a simulation has to go through: nodes of all micro-batches that are simulated, on one device of each stage.
 double SimulationSize(const SearchProblem& problem, const Plan& plan);

@@ -115,15 +115,13 @@ std::optional<int64_t> HostLimit(const SearchProblem& problem) {
   return spare ? has - node.count * problem.memory_limit : 0;
 }
 
-SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
-  auto begin = std::chrono::steady_clock::now();
-  SearchResult out;
-  out.memory_limit = MemoryLimit(problem);
+namespace {
+
+void SearchInto(const SearcherDef& searcher, const SearchProblem& problem, SearchResult& out) {
   if (problem.fixed.offload == Offload::kAll) {
     JudgeAll(problem, SpilledPlans(problem, &out.proposals.least_bytes), out);
     out.proposals.considered = out.judged.size();
-    out.seconds = Since(begin);
-    return out;
+    return;
   }
   out.proposals = searcher.propose(problem);
   bool over = problem.Over();
@@ -179,6 +177,20 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;
+}
+
+}  // namespace
+
+SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
+  auto begin = std::chrono::steady_clock::now();
+  SearchResult out;
+  out.memory_limit = MemoryLimit(problem);
+  try {
+    SearchInto(searcher, problem, out);
+  } catch (const SimulationStopped&) {  // what was judged until then counts
+    out.stopped = true;
+    std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  }
   out.seconds = Since(begin);
   return out;
 }

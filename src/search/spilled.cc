@@ -1,5 +1,7 @@
 #include "search/spilled.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -56,6 +58,9 @@ class SpilledSearch {
   // Units from `kept` on keep what backward needs.
   std::shared_ptr<JudgedPlan> JudgeCut(const std::vector<int>& ends, int kept) {
     ++judged_;
+    if (problem_.progress) {
+      problem_.progress(fmt::format("simulating weights on the host in {} shards", ends.size()));
+    }
     Plan plan = ExpertPlan(problem_.model, problem_.cluster, degrees_);
     plan.pruning = problem_.pruning;
     Stage& stage = plan.stages[0];

@@ -170,6 +170,7 @@ std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
     bool waits = at.simulated && at.result.exposed_communication > 0;
     if (!at.fits || !waits || at.plan.zero.level >= 2) continue;
     if (tried++ == kTried || problem.Over()) break;
+    if (problem.progress) problem.progress("weighing gradients by factors");
     factoring.SetPlan(at.plan);
     for (Whole what : {Whole::kGradients, Whole::kNodes}) {
       std::optional<Factored> made = factoring.Solve(what);

@@ -1,0 +1,132 @@
+#include "report/alternatives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/units.h"
+#include "search/searchers.h"
+
+namespace heddle {
+namespace {
+
+// Longer ones first where one is part of another.
+constexpr PlanTerm kPlanTerms[] = {
+    {"expert at these degrees",
+     "Megatron's rules for what is split, at the degrees that the search found"},
+    {"expert with context parallelism",
+     "Megatron's rules, with the sequence split over devices (cp)"},
+    {"expert", "Megatron's rules: tensor parallelism inside a node, data parallelism across nodes"},
+    {kProportional, "data parallelism with a share of the batch for each device by its speed"},
+    {"data", "data parallelism over all devices"},
+    {"tree search", "a placement on unlike devices found by Monte Carlo tree search"},
+    {"spilled",
+     "weights and optimizer state stay on the host and are fetched in shards (--offload all)"},
+    {"made to fit", "its stages were solved again, exactly, for the memory they may use"},
+    {"by factors",
+     "replicas gather what so many gradients are products of and compute these whole"},
+    {"nodes whole",
+     "replicas compute so many nodes for the whole batch in place of reducing gradients"},
+    {"by speed on",
+     "the batch is shared out among these types of devices in proportion to their speed"},
+    {"optimizer on the host",
+     "moments and master weights live in the host's memory (--offload optimizer)"},
+    {"xp", "a second mesh axis on which every node splits what suits it, as on tp"},
+    {"chunks", "stages per device of an interleaved pipeline (--chunks)"},
+};
+
+std::string SizeOfBytes(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
+
+// Which stage a device of a plan runs.
+std::string StageOfDevice(const Plan& plan, int64_t device) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    if (IndexIn(plan.stages[s].mesh, device) < 0) continue;
+    return plan.stages.size() == 1 ? "it" : fmt::format("stage {}", s);
+  }
+  return "it";
+}
+
+std::string WhyLost(const JudgedPlan& judged, const SearchResult& result) {
+  if (!judged.simulated) {
+    return fmt::format("parameters alone need {} on a device", SizeOfBytes(judged.least_bytes));
+  }
+  if (!judged.fits_host()) {
+    return fmt::format("a host would hold {}, and has {}", SizeOfBytes(judged.host_bytes),
+                       SizeOfBytes(*judged.host_limit));
+  }
+  if (!judged.fits) {
+    return fmt::format("{} needs {}, {} more than may be used",
+                       StageOfDevice(judged.plan, judged.result.worst_device),
+                       SizeOfBytes(judged.reserved()),
+                       SizeOfBytes(judged.reserved() - judged.memory_limit));
+  }
+  double best = result.judged.front().result.step_seconds;
+  return fmt::format("{:.1f} % slower", 100 * (judged.result.step_seconds / best - 1));
+}
+
+// As a word of its own: "data" is not in "metadata".
+bool HasWord(std::string_view text, std::string_view word) {
+  auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
+    size_t end = at + word.size();
+    bool begins = at == 0 || !is_letter(text[at - 1]);
+    if (begins && (end == text.size() || !is_letter(text[end]))) return true;
+  }
+  return false;
+}
+
+std::string MeaningsOf(const std::vector<Alternative>& shown) {
+  std::vector<const PlanTerm*> used;
+  for (const Alternative& at : shown) {
+    std::string left = at.plan->from;
+    for (const PlanTerm& term : kPlanTerms) {
+      if (!HasWord(left, term.word)) continue;
+      left.replace(left.find(term.word), term.word.size(), term.word.size(), ' ');
+      if (std::find(used.begin(), used.end(), &term) == used.end()) used.push_back(&term);
+    }
+  }
+  std::sort(used.begin(), used.end());
+  std::string text;
+  for (const PlanTerm* term : used) text += fmt::format("    {}: {}\n", term->word, term->meaning);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Alternative> AlternativesOf(const SearchResult& result) {
+  std::vector<Alternative> all;
+  std::set<std::tuple<std::string, std::string, std::string>> seen;
+  auto step = [](const JudgedPlan& judged) {
+    return judged.simulated ? FormatSeconds(Seconds{judged.result.step_seconds}) : std::string();
+  };
+  if (!result.judged.empty()) {  // the chosen plan by the same name lost to nobody
+    const JudgedPlan& best = result.judged.front();
+    seen.insert({best.from, step(best), WhyLost(best, result)});
+  }
+  for (size_t i = 1; i < result.judged.size(); ++i) {
+    const JudgedPlan& judged = result.judged[i];
+    Alternative at{&judged, step(judged), WhyLost(judged, result)};
+    if (seen.insert({judged.from, at.step, at.why}).second) all.push_back(std::move(at));
+  }
+  return all;
+}
+
+std::string AlternativesTable(const SearchResult& result) {
+  std::vector<Alternative> all = AlternativesOf(result);
+  if (all.empty()) return "";
+  size_t more = all.size() > kMostAlternatives ? all.size() - kMostAlternatives : 0;
+  all.resize(all.size() - more);
+  size_t width = 0;
+  for (const Alternative& at : all) width = std::max(width, at.plan->from.size());
+  std::string text = "\n  what lost\n";
+  for (const Alternative& at : all) {
+    text += fmt::format("  {:<{}} {:>9}  {}\n", at.plan->from, width, at.step, at.why);
+  }
+  if (more > 0) text += fmt::format("  and {} more (--json has all)\n", more);
+  return text + MeaningsOf(all);
+}
+
+std::span<const PlanTerm> PlanTerms() { return kPlanTerms; }
+
+}  // namespace heddle

@@ -1,0 +1,237 @@
+#include "report/plan_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ops/analysis.h"
+#include "plan/expert.h"
+
+namespace heddle {
+namespace {
+
+// What an axis is for, by its name: which degree its size counts for.
+enum class AxisRole { kData, kExpert, kContext, kTensor };
+struct NamedRole {
+  std::string_view name;
+  AxisRole role;
+};
+// "shard": the neighbours that ZeRO splits state among; "xp": a second axis on which nodes split what suits them; "dup":
+// devices that do the same, each for itself, which is no degree.
+constexpr NamedRole kAxisRoles[] = {{"dp", AxisRole::kData},   {"shard", AxisRole::kData},
+                                    {"ep", AxisRole::kExpert}, {"cp", AxisRole::kContext},
+                                    {"xp", AxisRole::kTensor}, {"tp", AxisRole::kTensor}};
+
+bool IsProductNode(const Rule& rule) {
+  return std::any_of(rule.work.begin(), rule.work.end(),
+                     [](const WorkTerm& term) { return term.contraction; });
+}
+
+bool ReadsParameter(const Model& model, const Node& node) {
+  return std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+    return model.graph.value(id).kind == ValueKind::kParameter;
+  });
+}
+
+// Nodes that are named together; nothing: those that only pass on what others decide.
+std::string_view KindOf(const Model& model, NodeId id) {
+  const Node& node = model.graph.node(id);
+  if (node.op == "Attention") return "attention";
+  if (node.op.ends_with("Norm")) return "norms";
+  if (!IsProductNode(model.rules[id.index()])) return "";
+  if (node.op.starts_with("Conv")) return "convolutions";
+  return ReadsParameter(model, node) ? "linear layers" : "matrix products";
+}
+
+// "by heads", "by columns and rows, some whole", "whole".
+std::string ByWords(std::vector<std::string> words) {
+  bool some_whole = std::erase(words, "-") > 0;
+  if (words.empty()) return "whole";
+  std::string last = std::move(words.back());
+  words.pop_back();
+  std::string text = words.empty() ? last : fmt::format("{} and {}", fmt::join(words, ", "), last);
+  return fmt::format("by {}{}", text, some_whole ? ", some whole" : "");
+}
+
+bool IsLayer(const Model& model, int block) {
+  return model.blocks[static_cast<size_t>(block)].chain >= 0;
+}
+
+}  // namespace
+
+PlanWords::PlanWords(const Model& model) : model_(model), words_(model) {
+  for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
+    const Rule& rule = model.rules[n];
+    flops_.push_back(
+        NodeWork(model.graph.nodes[n], rule, model.flow, WholeBlocks(rule)).forward.flops);
+  }
+}
+
+std::vector<NodeId> PlanWords::HeaviestNodes(const Stage& stage, double* flops) const {
+  struct AlikeLayers {
+    int first_block = 0;
+    double flops = 0;
+  };
+  std::map<std::vector<int>, AlikeLayers> layers;  // by chain and strategies
+  std::vector<NodeId> others;
+  double in_layers = 0, outside = 0;
+  for (int b = stage.first_block; b < stage.last_block; ++b) {
+    const ModelBlock& block = model_.blocks[static_cast<size_t>(b)];
+    double work = 0;
+    std::vector<int> key = {block.chain};
+    for (NodeId id : block.nodes) {
+      work += flops_[id.index()];
+      const Strategy& strategy = stage.strategies[id.index()];
+      key.insert(key.end(), strategy.begin(), strategy.end());
+    }
+    if (block.chain < 0) {
+      outside += work;
+      others.insert(others.end(), block.nodes.begin(), block.nodes.end());
+      continue;
+    }
+    in_layers += work;
+    layers.try_emplace(std::move(key), AlikeLayers{b, 0}).first->second.flops += work;
+  }
+  *flops = outside;
+  if (layers.empty() || in_layers < outside) return others;
+  auto most = std::max_element(layers.begin(), layers.end(), [](const auto& a, const auto& b) {
+    return a.second.flops < b.second.flops;
+  });
+  *flops = most->second.flops;
+  return model_.blocks[static_cast<size_t>(most->second.first_block)].nodes;
+}
+
+AxisSplit PlanWords::SplitAlong(const Stage& stage, size_t axis,
+                                const std::vector<NodeId>& nodes) const {
+  AxisSplit out{stage.mesh.axes[axis], "", false, false};
+  constexpr std::string_view kKinds[] = {"attention", "linear layers", "convolutions",
+                                         "matrix products", "norms"};
+  std::map<std::string_view, std::vector<std::string>> words;  // by kind, without doubles
+  for (NodeId id : nodes) {
+    const Strategy& strategy = stage.strategies[id.index()];
+    if (strategy.size() <= axis) continue;
+    std::string word = words_.Of(id, strategy[axis]);
+    out.experts = out.experts || word == "experts";
+    bool product = IsProductNode(model_.rules[id.index()]);
+    out.sequence = out.sequence || (!product && word == "sequence");
+    std::string_view kind = KindOf(model_, id);
+    if (kind.empty()) continue;
+    std::vector<std::string>& of = words[kind];
+    if (std::find(of.begin(), of.end(), word) == of.end()) of.push_back(std::move(word));
+  }
+  bool same = std::all_of(words.begin(), words.end(), [&](const auto& at) {
+    return at.second == words.begin()->second && at.second.size() == 1;
+  });
+  if (words.empty() || same) {
+    bool split = !words.empty() && words.begin()->second.front() != "-";
+    out.splits = split ? words.begin()->second.front() : "nothing";
+    return out;
+  }
+  std::vector<std::string> parts;
+  for (std::string_view kind : kKinds) {
+    auto found = words.find(kind);
+    if (found == words.end()) continue;
+    parts.push_back(fmt::format("{} {}", kind, ByWords(found->second)));
+  }
+  out.splits = fmt::format("{}", fmt::join(parts, ", "));
+  return out;
+}
+
+StageSplits PlanWords::Of(const Plan& plan, size_t stage) const {
+  StageSplits out;
+  out.stage = stage;
+  const Stage& of = plan.stages[stage];
+  std::vector<NodeId> nodes = HeaviestNodes(of, &out.flops);
+  for (size_t a = 0; a < of.mesh.axes.size(); ++a) out.axes.push_back(SplitAlong(of, a, nodes));
+  return out;
+}
+
+StageSplits PlanWords::Heaviest(const Plan& plan) const {
+  size_t heaviest = 0;
+  double most = -1;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    double flops = 0;
+    HeaviestNodes(plan.stages[s], &flops);
+    if (flops <= most) continue;
+    most = flops;
+    heaviest = s;
+  }
+  return Of(plan, heaviest);
+}
+
+PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& heaviest) {
+  PlanDegrees degrees;
+  degrees.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  int64_t along_data = 1;  // experts split over the data axes
+  for (const AxisSplit& at : heaviest.axes) {
+    auto named = std::find_if(std::begin(kAxisRoles), std::end(kAxisRoles),
+                              [&](const NamedRole& role) { return role.name == at.axis.name; });
+    if (named == std::end(kAxisRoles)) continue;
+    switch (named->role) {
+      case AxisRole::kData:
+        degrees.dp *= at.axis.size;
+        if (at.experts) along_data *= at.axis.size;
+        break;
+      case AxisRole::kExpert:  // a part of the data axis
+        degrees.dp *= at.axis.size;
+        degrees.ep *= at.axis.size;
+        break;
+      case AxisRole::kContext:
+        degrees.cp *= at.axis.size;
+        break;
+      case AxisRole::kTensor:
+        degrees.tp *= at.axis.size;
+        degrees.sp = degrees.sp || at.sequence;
+        break;
+    }
+  }
+  degrees.ep *= along_data;
+  bool layered = LayersOf(model) > 0, first = true;
+  for (const Stage& stage : plan.stages) {
+    for (int b = stage.first_block; b < stage.last_block; ++b) {
+      if (layered && !IsLayer(model, b)) continue;
+      RecomputePolicy policy = stage.recompute[static_cast<size_t>(b - stage.first_block)];
+      if (first) degrees.recompute = policy;
+      first = false;
+      if (degrees.recompute && *degrees.recompute != policy) degrees.recompute.reset();
+    }
+  }
+  return degrees;
+}
+
+std::string MeshInWords(const Plan& plan, const StageSplits& heaviest) {
+  std::vector<std::string> axes;
+  auto has = [&](std::string_view name) {
+    return std::any_of(heaviest.axes.begin(), heaviest.axes.end(),
+                       [&](const AxisSplit& at) { return at.axis.name == name; });
+  };
+  if (!has("dp")) axes.push_back("dp 1");
+  for (const AxisSplit& at : heaviest.axes) axes.push_back(ToString(at.axis));
+  if (!has("tp")) axes.push_back("tp 1");
+  axes.push_back(fmt::format("pp {}", static_cast<int64_t>(plan.stages.size()) / plan.chunks));
+  std::string text = fmt::format("{}", fmt::join(axes, " x "));
+  bool alike = std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
+    return stage.mesh.axes == plan.stages.front().mesh.axes;
+  });
+  if (alike) return text;
+  return text + fmt::format(" in stage {}, the heaviest; stages differ", heaviest.stage);
+}
+
+Json MeshesJson(const PlanWords& words, const Plan& plan) {
+  Json meshes = Json::array();
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const Mesh& mesh = plan.stages[s].mesh;
+    Json axes = Json::array();
+    for (const AxisSplit& at : words.Of(plan, s).axes) {
+      axes.push_back({{"name", at.axis.name}, {"size", at.axis.size}, {"splits", at.splits}});
+      if (!at.axis.shares.empty()) axes.back()["shares"] = at.axis.shares;
+    }
+    meshes.push_back(
+        {{"first_device", DeviceAt(mesh, 0)}, {"devices", mesh.size()}, {"axes", std::move(axes)}});
+  }
+  return meshes;
+}
+
+}  // namespace heddle
