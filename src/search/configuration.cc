@@ -79,9 +79,8 @@ class ConfigurationEnumerator {
     }
     int64_t parts = CheckedMul(dp, fixed_.microbatches.value_or(1), "parts of the batch");
     if (batch_ % parts != 0) {
-      int64_t below = std::min(parts, batch_), above = parts;
-      while (batch_ % below != 0) --below;
-      while (above < batch_ && batch_ % above != 0) ++above;
+      int64_t below = LargestDivisorUpTo(batch_, parts);
+      int64_t above = parts < batch_ ? SmallestDivisorFrom(batch_, parts) : parts;
       ThrowInput(
           "a batch of {} is not divisible into dp {} x {} micro-batches = {} parts: try {}{}, or "
           "another batch",
