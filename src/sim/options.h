@@ -48,7 +48,7 @@ class StopPoll {
   // The options must outlive it.
   explicit StopPoll(const SimOptions& options) : options_(options) {}
   void Count(size_t pieces = 1) {
-    constexpr size_t kBetween = 1 << 16;
+    constexpr size_t kBetween = 1 << 13;
     counted_ += pieces;
     if (counted_ < kBetween) return;
     counted_ = 0;
