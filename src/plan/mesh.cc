@@ -120,4 +120,12 @@ int64_t GroupSize(const Mesh& mesh, AxisMask axes) {
   return size;
 }
 
+bool IsFirstOfGroup(const Mesh& mesh, int64_t index, AxisMask axes) {
+  for (size_t a = mesh.axes.size(); a-- > 0;) {
+    if (Contains(axes, a) && index % mesh.axes[a].size != 0) return false;
+    index /= mesh.axes[a].size;
+  }
+  return true;
+}
+
 }  // namespace heddle

@@ -73,5 +73,8 @@ int64_t IndexOf(const Mesh& mesh, const Position& position);
 // set: the group of a collective over these axes, its members in row-major order.
 std::vector<int64_t> AxisGroup(const Mesh& mesh, int64_t index, AxisMask axes);
 int64_t GroupSize(const Mesh& mesh, AxisMask axes);
+// Is the device the first member of that group? Who wants all groups asks this first: to list the group of every device
+// would take as many steps as there are devices times the size of a group.
+bool IsFirstOfGroup(const Mesh& mesh, int64_t index, AxisMask axes);
 
 }  // namespace heddle

@@ -148,10 +148,21 @@ int TiedGroup::GroupOn(int stage) const {
   return -1;
 }
 
-Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device) {
+namespace {
+
+Payload PayloadOf(const Program& program, const Instruction& instruction, int64_t device,
+                  bool listed) {
+  auto ranks = [&](const StageProgram& on, AxisMask axes) {
+    return listed ? RanksOf(on, device, axes) : std::vector<int64_t>();
+  };
+  auto served = [&](const StageProgram& on, const ParameterGroup& group) {
+    return listed ? ServedRanks(on, device, group) : std::vector<int64_t>();
+  };
   if (instruction.op == Opcode::kReport) {
     Payload payload;
-    for (int64_t rank = 0; rank < program.device_count(); ++rank) payload.ranks.push_back(rank);
+    for (int64_t rank = 0; listed && rank < program.device_count(); ++rank) {
+      payload.ranks.push_back(rank);
+    }
     payload.bytes = 2 * SizeOf(DType::kF64);
     return payload;
   }
@@ -164,35 +175,34 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
       const Local& local = stage.locals[index];
       const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
       if (IsLocal(step.kind)) return {};
-      return {ToCollective(step.kind), RanksOf(stage, device, step.axes),
+      return {ToCollective(step.kind), ranks(stage, step.axes),
               PayloadElements(stage.mesh, step, position) * SizeOf(local.dtype)};
     }
     case Opcode::kReduceGradients: {
       const ParameterGroup& group = stage.groups[index];
       int64_t bytes = KeptElements(stage, group, position) * gradient_bytes;
-      if (group.server >= 0)
-        return {CollectiveKind::kReduce, ServedRanks(stage, device, group), bytes};
+      if (group.server >= 0) return {CollectiveKind::kReduce, served(stage, group), bytes};
       // Scattered over the axes that split the state, the rest is reduced as a whole.
       if (group.zero == 0)
-        return {CollectiveKind::kAllReduce, RanksOf(stage, device, group.reduce_axes), bytes};
-      return {CollectiveKind::kReduceScatter, RanksOf(stage, device, group.zero_axes), bytes};
+        return {CollectiveKind::kAllReduce, ranks(stage, group.reduce_axes), bytes};
+      return {CollectiveKind::kReduceScatter, ranks(stage, group.zero_axes), bytes};
     }
     case Opcode::kReduceShards: {
       const ParameterGroup& group = stage.groups[index];
       AxisMask axes = group.reduce_axes & ~group.zero_axes;
       int64_t bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
-      return {CollectiveKind::kAllReduce, RanksOf(stage, device, axes), bytes};
+      return {CollectiveKind::kAllReduce, ranks(stage, axes), bytes};
     }
     case Opcode::kGatherWeights: {
       const ParameterGroup& group = stage.groups[index];
       if (group.server >= 0) {
-        return {CollectiveKind::kBroadcast, ServedRanks(stage, device, group),
+        return {CollectiveKind::kBroadcast, served(stage, group),
                 KeptElements(stage, group, position) * SizeOf(program.precision.compute)};
       }
       int64_t bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * SizeOf(program.precision.compute);
-      return {CollectiveKind::kAllGather, RanksOf(stage, device, group.zero_axes), bytes};
+      return {CollectiveKind::kAllGather, ranks(stage, group.zero_axes), bytes};
     }
     case Opcode::kSyncTied: {
       // The devices at one place of every holder's mesh; a run that holds it twice adds the two up itself.
@@ -215,6 +225,16 @@ Payload CollectiveOf(const Program& program, const Instruction& instruction, int
     default:
       return {};
   }
+}
+
+}  // namespace
+
+Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device) {
+  return PayloadOf(program, instruction, device, true);
+}
+
+Payload KindAndBytesOf(const Program& program, const Instruction& instruction, int64_t device) {
+  return PayloadOf(program, instruction, device, false);
 }
 
 std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction,

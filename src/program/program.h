@@ -306,6 +306,8 @@ struct Payload {
   }
 };
 Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device);
+// The same without its ranks: a group may have as many members as the cluster has devices.
+Payload KindAndBytesOf(const Program& program, const Instruction& instruction, int64_t device);
 
 // The messages of a Send or Recv of a device, peers being devices of the cluster.
 struct PeerMessage {

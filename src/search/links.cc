@@ -13,10 +13,9 @@ const MeshLinks::Traffic& MeshLinks::TrafficOf(AxisMask axes, bool all_to_all) {
   if (!fresh) return traffic;
   std::vector<double> shares(network_.link_count(), 0);
   for (int64_t index = 0; index < mesh_.size(); ++index) {
-    std::vector<int64_t> group = AxisGroup(mesh_, index, axes);
-    if (group.front() != index) continue;
+    if (!IsFirstOfGroup(mesh_, index, axes)) continue;
     std::vector<DeviceId> members;
-    for (int64_t member : group) {
+    for (int64_t member : AxisGroup(mesh_, index, axes)) {
       members.push_back(DeviceId{static_cast<int32_t>(DeviceAt(mesh_, member))});
     }
     Pattern pattern =

@@ -74,8 +74,8 @@ class Pricer {
         break;
       case Opcode::kFetch:
       case Opcode::kEvict:
-        cost.terms = compute_.HostCopy(static_cast<double>(
-            HostCopyBytes(program_, program_.RunOf(device_), at, device_)));
+        cost.terms = compute_.HostCopy(
+            static_cast<double>(HostCopyBytes(program_, program_.RunOf(device_), at, device_)));
         break;
       case Opcode::kReport:
         cost.terms = compute_.Report();
@@ -152,7 +152,7 @@ class Pricer {
   void Communicate(const Instruction& at, const SimTask& task, TaskCost& cost) const {
     const GroupClass& group = classes_.groups[static_cast<size_t>(
         classes_.group_of[class_][static_cast<size_t>(task.channel)])];
-    Payload payload = CollectiveOf(program_, at, device_);
+    Payload payload = KindAndBytesOf(program_, at, device_);
     if (std::optional<double> measured = Measured(at, payload, group)) {
       cost.latency = *measured;
       return;
