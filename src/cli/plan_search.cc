@@ -87,6 +87,12 @@ std::vector<std::string> Matching(const std::vector<std::string>& patterns, cons
   return names;
 }
 
+SearchProblem WithoutDeadline(SearchProblem problem) {
+  problem.deadline = std::chrono::steady_clock::time_point::max();
+  problem.stop = nullptr;
+  return problem;
+}
+
 // The expert's plan at the degrees asked for, judged alone.
 SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   SearchResult result;
@@ -96,11 +102,15 @@ SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
   degrees.products = problem.products;
   degrees.layers_per_stage = problem.fixed.layers_per_stage;
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
-  if (args.ChoosesSync()) proposal = FasterSync(problem, std::move(proposal));
+  if (args.ChoosesSync()) proposal = FasterSync(WithoutDeadline(problem), std::move(proposal));
   Remark(problem.cluster, degrees, proposal.plan.batch);
   if (problem.progress) problem.progress("simulating the expert's plan");
   result.memory_limit = MemoryLimit(problem);
-  result.judged.push_back(Judge(problem, std::move(proposal)));
+  try {
+    result.judged.push_back(Judge(problem, std::move(proposal)));
+  } catch (const SimulationStopped&) {
+    result.stopped = true;
+  }
   result.proposals.considered = 1;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
@@ -358,17 +368,17 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   problem.deadline = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
   problem.progress = [&](const std::string& what) { phases.Rename(what); };
-  if (expert) return Fitting(Expert(degrees, problem), *FindSearcher("auto"), problem);
   StopOnInterrupt interrupt;
   problem.stop = interrupt.stop();
+  if (expert) return Fitting(Expert(degrees, problem), *FindSearcher("auto"), problem);
   return Fitting(Search(*def, problem), *def, problem);
 }
 
 void RequireFits(SearchProblem problem, const Plan& plan) {
-  problem.deadline = std::chrono::steady_clock::now() + kRemedyTime;
   SearchResult result;
   result.memory_limit = MemoryLimit(problem);
   result.judged.push_back(Judge(problem, {plan, DescribePlan(plan)}));
+  problem.deadline = std::chrono::steady_clock::now() + kRemedyTime;
   Fitting(std::move(result), *FindSearcher("auto"), problem);
 }
 

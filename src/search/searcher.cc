@@ -55,11 +55,19 @@ void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, const E
     if (problem.progress) problem.progress("simulating " + plans[first].from);
     size_t count = std::min(together, plans.size() - first);
     for (size_t i = first; i < first + count; ++i) work += SizeOf(problem, plans[i].plan);
-    std::vector<JudgedPlan> judged(count);
-    InParallel(count, [&](size_t i) { judged[i] = Judge(problem, std::move(plans[first + i])); });
-    for (JudgedPlan& plan : judged) {
-      fitting += plan.fits ? 1 : 0;
-      out.judged.push_back(std::move(plan));
+    std::vector<std::optional<JudgedPlan>> judged(count);
+    InParallel(count, [&](size_t i) {
+      try {
+        judged[i] = Judge(problem, std::move(plans[first + i]));
+      } catch (const SimulationStopped&) {
+        judged[i].reset();
+      }
+    });
+    for (std::optional<JudgedPlan>& plan : judged) {
+      out.stopped = out.stopped || !plan;
+      if (!plan) continue;
+      fitting += plan->fits ? 1 : 0;
+      out.judged.push_back(std::move(*plan));
     }
   }
 }
@@ -130,7 +138,8 @@ int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
 
 // The step of a plan with a great many micro-batches, from one with as many as fill its pipeline four times: the rest is
 // added at the pace of the slowest device. Nothing where all of them can be simulated, or the batch cannot change.
-std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan, int64_t* few) {
+std::optional<SimResult> FromFew(const SearchProblem& problem, const SimOptions& sim,
+                                 const Plan& plan, int64_t* few) {
   constexpr double kMany = 150'000;
   int64_t all = plan.microbatches, stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   *few = 4 * stages;
@@ -145,7 +154,7 @@ std::optional<SimResult> FromFew(const SearchProblem& problem, const Plan& plan,
   } catch (const InputError&) {
     return std::nullopt;
   }
-  SimResult result = Simulate(Lower(model, shorter), problem.cluster, problem.sim);
+  SimResult result = Simulate(Lower(model, shorter), problem.cluster, sim);
   double pace = 0, share = static_cast<double>(*few);
   for (const DeviceResult& device : result.devices) {
     auto seconds = [&](Opcode op) { return device.kinds.seconds[static_cast<size_t>(op)]; };
@@ -191,12 +200,14 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
   judged.memory_limit = MemoryLimit(problem);
   judged.simulated = roomy || problem.simulate_all;
   if (!judged.simulated) return judged;
+  SimOptions sim = problem.sim;
+  sim.stopped = Impatience(problem);
   int64_t few = 0;
-  if (std::optional<SimResult> result = FromFew(problem, judged.plan, &few)) {
+  if (std::optional<SimResult> result = FromFew(problem, sim, judged.plan, &few)) {
     judged.result = std::move(*result);
     judged.simulated_microbatches = few;
   } else {
-    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, problem.sim);
+    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, sim);
     judged.simulated_microbatches = judged.plan.microbatches;
   }
   SetHost(problem, judged);
@@ -281,15 +292,13 @@ std::optional<int64_t> HostLimit(const SearchProblem& problem) {
   return spare ? has - node.count * problem.memory_limit : 0;
 }
 
-SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
-  auto begin = std::chrono::steady_clock::now();
-  SearchResult out;
-  out.memory_limit = MemoryLimit(problem);
+namespace {
+
+void SearchInto(const SearcherDef& searcher, const SearchProblem& problem, SearchResult& out) {
   if (problem.fixed.offload == Offload::kAll) {
     JudgeAll(problem, SpilledPlans(problem, &out.proposals.least_bytes), {}, out);
     out.proposals.considered = out.judged.size();
-    out.seconds = Since(begin);
-    return out;
+    return;
   }
   out.proposals = searcher.propose(problem);
   bool over = problem.Over();
@@ -343,6 +352,20 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.stopped = out.stopped || over;
+}
+
+}  // namespace
+
+SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
+  auto begin = std::chrono::steady_clock::now();
+  SearchResult out;
+  out.memory_limit = MemoryLimit(problem);
+  try {
+    SearchInto(searcher, problem, out);
+  } catch (const SimulationStopped&) {  // what was judged until then counts
+    out.stopped = true;
+    std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  }
   out.seconds = Since(begin);
   return out;
 }

@@ -112,16 +112,19 @@ class Refiner {
         cluster_(cluster),
         network_(network),
         fabric_(fabric),
-        options_(options) {}
+        options_(options),
+        poll_(options) {}
 
   Classes Run() {
     Gather();
+    ThrowIfStopped(options_);
     Start();
     alone_ = device_;
     if (options_.fold) {
       size_t count = 0;
       for (size_t now = Count(); now != count; now = Count()) {
         count = now;
+        ThrowIfStopped(options_);
         Refine();
       }
     } else {
@@ -135,6 +138,7 @@ class Refiner {
   void Gather() {
     link_index_.assign(network_.link_count(), -1);
     auto use = [&](LinkId id, int who, double share) {
+      poll_.Count();
       int& index = link_index_[id.index()];
       if (index < 0) {
         index = static_cast<int>(links_.size());
@@ -179,6 +183,7 @@ class Refiner {
         blocks.emplace_back(program_, program_.stages[static_cast<size_t>(s)]);
       }
       for (int64_t device : run.devices) {
+        poll_.Count();
         size_t d = static_cast<size_t>(device);
         uint64_t hash = Mix(Mix(r + 1, kind[d]), Bits(slow_[d]));
         for (const Blocks& of_stage : blocks) hash = Mix(hash, of_stage.At(device));
@@ -208,6 +213,7 @@ class Refiner {
     std::vector<uint64_t> who(who_.size());
     for (size_t w = 0; w < who_.size(); ++w) {
       uint64_t sum = 0;
+      poll_.Count(1 + loads_[w].size());
       for (const auto& [link, share] : loads_[w]) {
         sum += Mix(link_[static_cast<size_t>(link)], Bits(share));
       }
@@ -237,6 +243,7 @@ class Refiner {
     for (size_t d = 0; d < device_.size(); ++d) device_[d] = Mix(device_[d], device[d]);
     for (size_t l = 0; l < link_.size(); ++l) {
       uint64_t sum = 0;
+      poll_.Count(1 + uses_[l].size());
       for (const Use& use : uses_[l])
         sum += Mix(who_[static_cast<size_t>(use.who)], Bits(use.share));
       link_[l] = Mix(link_[l], sum);
@@ -381,6 +388,7 @@ class Refiner {
   const Network& network_;
   const Fabric& fabric_;
   const SimOptions& options_;
+  StopPoll poll_;
   std::vector<int> link_index_;
   std::vector<LinkId> links_;
   std::vector<std::vector<Use>> uses_;                      // per link in use

@@ -14,8 +14,8 @@ namespace {
 
 class Engine {
  public:
-  explicit Engine(const Prepared& prepared)
-      : in_(prepared), network_(prepared.classes.capacities) {}
+  Engine(const Prepared& prepared, const SimOptions& options)
+      : in_(prepared), poll_(options), network_(prepared.classes.capacities) {}
 
   Timeline Run() {
     Begin();
@@ -23,6 +23,7 @@ class Engine {
       double now = Next();
       if (now == kNever) break;
       now_ = now;
+      poll_.Count(kPieces);
       TakeDue();
       while (!ready_.empty()) StartReady();
     }
@@ -37,6 +38,7 @@ class Engine {
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr size_t kPieces = 16;  // of StopPoll, at one point in time
 
   // A transfer in flight, or in its latency: of a group's task, or a message of a send.
   struct Flight {
@@ -288,6 +290,7 @@ class Engine {
   };
 
   const Prepared& in_;
+  StopPoll poll_;
   FairShare network_;
   Timeline out_;
   double now_ = 0;
@@ -306,6 +309,8 @@ class Engine {
 
 }  // namespace
 
-Timeline Execute(const Prepared& prepared) { return Engine(prepared).Run(); }
+Timeline Execute(const Prepared& prepared, const SimOptions& options) {
+  return Engine(prepared, options).Run();
+}
 
 }  // namespace heddle

@@ -6,7 +6,7 @@
 // What happens at one time is processed together, so that the result does not depend on an order.
 //
 //   Prepared prepared = Prepare(program, cluster, options);     everything that does not depend on time
-//   Timeline timeline = Execute(prepared);
+//   Timeline timeline = Execute(prepared);                      both throw SimulationStopped (options.h)
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,6 @@ struct Timeline {
   int64_t events = 0;
 };
 
-Timeline Execute(const Prepared& prepared);
+Timeline Execute(const Prepared& prepared, const SimOptions& options = {});
 
 }  // namespace heddle

@@ -11,7 +11,8 @@ namespace {
 
 class Finder {
  public:
-  Finder(const Program& program, const Network& network) : program_(program), network_(network) {}
+  Finder(const Program& program, const Network& network, const SimOptions& options)
+      : program_(program), network_(network), poll_(options) {}
 
   Fabric Run() {
     by_stage_.resize(program_.stages.size());
@@ -64,6 +65,7 @@ class Finder {
   }
 
   void AddGroup(int channel, std::vector<int64_t> members) {
+    poll_.Count(members.size());
     std::vector<DeviceId> devices;
     devices.reserve(members.size());
     for (int64_t member : members) devices.push_back(DeviceId{static_cast<int>(member)});
@@ -88,8 +90,8 @@ class Finder {
     if (GroupSize(mesh, axes) == 1) return table[slot] = -1;
     int channel = AddChannel({.all_to_all = all_to_all});
     for (int64_t index = 0; index < mesh.size(); ++index) {
+      if (!IsFirstOfGroup(mesh, index, axes)) continue;
       std::vector<int64_t> members = AxisGroup(mesh, index, axes);
-      if (members.front() != index) continue;
       for (int64_t& member : members) member = DeviceAt(mesh, member);
       AddGroup(channel, std::move(members));
     }
@@ -171,6 +173,7 @@ class Finder {
 
   const Program& program_;
   const Network& network_;
+  StopPoll poll_;
   Fabric fabric_;
   std::vector<std::vector<int>> by_stage_;  // by stage, axes and pattern
   std::map<int, int> tied_;
@@ -180,8 +183,8 @@ class Finder {
 
 }  // namespace
 
-Fabric FindFabric(const Program& program, const Network& network) {
-  return Finder(program, network).Run();
+Fabric FindFabric(const Program& program, const Network& network, const SimOptions& options) {
+  return Finder(program, network, options).Run();
 }
 
 }  // namespace heddle

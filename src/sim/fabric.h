@@ -8,6 +8,7 @@
 #include "cost/collective_cost.h"
 #include "cost/network.h"
 #include "program/program.h"
+#include "sim/options.h"
 
 namespace heddle {
 
@@ -39,7 +40,7 @@ struct Fabric {
   std::vector<CommMessage> messages;
 };
 
-// O(devices x communicators + instructions).
-Fabric FindFabric(const Program& program, const Network& network);
+// O(devices x communicators + instructions). Throws SimulationStopped.
+Fabric FindFabric(const Program& program, const Network& network, const SimOptions& options);
 
 }  // namespace heddle

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +30,34 @@ struct SimOptions {
   bool fused_norms = true;      // and losses
   bool fused_update = false;
   bool fold = true;  // simulate one device of each class of devices that are alike
+  // Asked now and then, by the thread that simulates: true ends the simulation, which throws SimulationStopped.
+  std::function<bool()> stopped = nullptr;
+};
+
+struct SimulationStopped : std::exception {
+  const char* what() const noexcept override { return "the simulation was stopped"; }
+};
+
+inline void ThrowIfStopped(const SimOptions& options) {
+  if (options.stopped && options.stopped()) throw SimulationStopped();
+}
+
+// Asks whether to stop after so many small pieces of work: for loops that may be long.
+class StopPoll {
+ public:
+  // The options must outlive it.
+  explicit StopPoll(const SimOptions& options) : options_(options) {}
+  void Count(size_t pieces = 1) {
+    constexpr size_t kBetween = 1 << 13;
+    counted_ += pieces;
+    if (counted_ < kBetween) return;
+    counted_ = 0;
+    ThrowIfStopped(options_);
+  }
+
+ private:
+  const SimOptions& options_;
+  size_t counted_ = 0;
 };
 
 // The constants of a device: of its profile, where there is one, in place of what kinds like it have; as measured with

@@ -96,7 +96,7 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
     if (at.link) slow.push_back({DeviceId{static_cast<int>(at.device)}, at.factor});
   }
   Network network(cluster, LinkEfficiency(cluster, options), slow);
-  Fabric fabric = FindFabric(program, network);
+  Fabric fabric = FindFabric(program, network, options);
   Prepared out;
   out.microbatches = program.microbatches;
   for (const GroupSpan& span : GroupsOf(cluster, DeviceId{0})) {
@@ -120,6 +120,7 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
   for (size_t c = 0; c < out.classes.devices.size(); ++c) {
     size_t run = static_cast<size_t>(out.classes.devices[c].run);
     auto alike = static_cast<size_t>(out.classes.devices[c].alike);
+    ThrowIfStopped(options);
     const std::vector<TaskCost>* known = alike < c ? &out.costs[alike] : nullptr;
     out.costs.push_back(FindCosts(program, program.runs[run], out.lists[run], out.classes,
                                   static_cast<int>(c), compute[c], out.inner_level, known));

@@ -191,8 +191,9 @@ Simulation RunSimulation(const Program& program, const Cluster& cluster,
   Simulation out;
   out.prepared = Prepare(program, cluster, options);
   double ready = SteadySeconds();
-  out.timeline = Execute(out.prepared);
+  out.timeline = Execute(out.prepared, options);
   out.result = Summarise(program, out.prepared, out.timeline);
+  ThrowIfStopped(options);
   AddMemory(program, cluster, out.prepared.classes, HabitsOf(options), out.result);
   out.result.prepare_seconds = ready - begin;
   out.result.simulate_seconds = SteadySeconds() - begin;

@@ -3,7 +3,7 @@
 //   SimResult result = Simulate(program, cluster, options);
 //   result.step_seconds, result.bubble, result.critical[Term::kProducts]
 //
-// Deterministic. All figures are predictions.
+// Deterministic. All figures are predictions. A simulation that SimOptions::stopped ends throws SimulationStopped.
 #pragma once
 
 #include <array>
