@@ -1,6 +1,9 @@
 // heddle plan as a person meets it.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "cli/plan_args.h"
@@ -213,6 +216,33 @@ TEST(Cli, PlansSayThatTheirSearchWasStopped) {
   EXPECT_TRUE(LoadPlan(folder / "cut.json").plan.search_stopped);
   ASSERT_EQ(RunHeddle(plan + folder / "whole.json").status, 0);
   EXPECT_EQ(Slurp(folder / "whole.json").find("search_stopped"), std::string::npos);
+}
+
+// A million devices, a batch of ten thousand million samples: the search ends soon after its budget, and at the first
+// interrupt, with the best plan so far or none.
+TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
+  using Clock = std::chrono::steady_clock;
+  for (std::string how :
+       {"--cluster dgx-h100:125000", "--batch 1000000 --cluster dgx-h100:125000",
+        "--batch 10000000000 --cluster dgx-h100:1",
+        "--batch 10000000000 --cluster dgx-h100:125000 --searcher expert"}) {
+    Clock::time_point begin = Clock::now();
+    RunOutput run = RunHeddle("plan gpt2 --budget 1 " + how);
+    EXPECT_TRUE(run.status == 0 || run.status == 3) << how << run.err;
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8)) << how;
+  }
+  TempFolder folder;
+  std::string command = "timeout --foreground --preserve-status -s INT 1 " + std::string(HEDDLE_BINARY) +
+                        " plan gpt2 --batch 1000000 --cluster dgx-h100:125000 > " + folder / "out" +
+                        " 2> " + folder / "err";
+  Clock::time_point begin = Clock::now();
+  int status = std::system(command.c_str());
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));
+  ASSERT_TRUE(WIFEXITED(status));
+  bool found = WEXITSTATUS(status) == 0;
+  std::string text = Slurp(folder / (found ? "out" : "err"));
+  EXPECT_NE(text.find(found ? "stopped before its end" : "was stopped after"), std::string::npos)
+      << text;
 }
 
 TEST(Cli, PlanMistakesAreOneLine) {
