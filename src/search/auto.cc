@@ -13,7 +13,7 @@ namespace {
 
 // Estimates further from the best are not judged: they are wrong by less than that.
 constexpr size_t kMostProposed = 40;
-constexpr double kNear = 1.15;
+constexpr double kNear = 1.08;
 
 struct WeighedConfiguration {
   Configuration configuration;

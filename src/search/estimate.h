@@ -110,6 +110,7 @@ class Estimator {
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   std::mutex mutex_;
   std::map<Configuration, double> time_floors_;
+  std::map<Configuration, Floors> floors_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
 };

@@ -100,12 +100,18 @@ double Estimator::CloseFloor(const Configuration& c) {
 }
 
 Estimator::Floors Estimator::Floor(const Configuration& c) {
+  {
+    std::lock_guard lock(mutex_);
+    auto found = floors_.find(c);
+    if (found != floors_.end()) return found->second;
+  }
   FloorProblem problem = FloorProblemOf(c);
   Floors out;
   out.floor = FloorOf(c, problem);
   problem.limit = kForbidden;
   out.roomy = FloorOf(c, problem);
-  return out;
+  std::lock_guard lock(mutex_);
+  return floors_.try_emplace(c, out).first->second;
 }
 
 }  // namespace heddle

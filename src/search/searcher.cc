@@ -127,7 +127,7 @@ void SearchInto(const SearcherDef& searcher, const SearchProblem& problem, Searc
   bool over = problem.Over();
   std::vector<Proposal> plans = std::move(out.proposals.plans);
   out.proposals.plans.clear();
-  JudgingEffort effort{16, 3 * kQuickWork};
+  JudgingEffort effort{16, 2 * kQuickWork};
   if (problem.judged > 0) effort = {problem.judged, kForbidden};
   std::vector<Proposal> always;
   for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
