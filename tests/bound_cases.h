@@ -84,7 +84,7 @@ inline std::vector<BoundCase> BoundCases() {
       {moe_dense, "summit:1", 0.6, DType::kF16},
       {moe_every, "dgx-a100:1", 0, DType::kBF16, "momentum"},
       {vgg, "v100x4:2", 0, DType::kF32},
-      {vgg, "dgx-h100:1", 0.5},
+      {vgg, "dgx-h100:1", 0.8},
       {resnet, "dgx-a100:1"},
       {resnet, "1080tix2:2", 0.6, DType::kF32, "momentum", true},
       {"data/pytorch/tiny-cnn.onnx", "dgx-h100:1"},

@@ -27,6 +27,7 @@
 #include "cluster/load.h"
 #include "cluster/topology.h"
 #include "frontend/load.h"
+#include "plan/strategy_text.h"
 #include "plan/verify.h"
 #include "plan_sampler.h"
 #include "program/lower.h"
@@ -172,7 +173,7 @@ class BoundCheck {
 
   // Simulates a plan, compares its step with all bounds, and remembers the best.
   void Check(const SampledPlan& sample, std::string_view how) {
-    if (!Verify(sample.plan, model_).empty()) return;
+    if (!Verify(sample.plan, model_).empty() || !sampler_.InSpace(sample)) return;
     SimResult result;
     try {
       result = Simulate(Lower(model_, sample.plan), cluster_, problem_.sim);
@@ -250,9 +251,10 @@ class BoundCheck {
     v.text = fmt::format(
         "{} is {:.6g} s and a step {:.6g} s, ratio {:.4f}: {} on {}, {}, {} (seed {}, plan {}; "
         "{})\n"
-        "  {}",
+        "  {}{}",
         which, bound, now.step, ratio, case_.model, case_.cluster, ToString(v.configuration), how,
-        seed_, plans_, Describe(now.sample.plan), CommandLine(problem, v.configuration));
+        seed_, plans_, Describe(now.sample.plan), CommandLine(problem, v.configuration),
+        OtherStrategies(now.sample));
     violations_.push_back(std::move(v));
   }
 
@@ -267,6 +269,26 @@ class BoundCheck {
       policies += ' ';
     }
     return text + ", recompute " + policies.substr(0, policies.size() - 1);
+  }
+
+  // The strategies that are not those of the search's plan of the same configuration.
+  std::string OtherStrategies(const SampledPlan& sample) {
+    std::optional<SampledPlan> assembled = sampler_.Assembled(sample.configuration);
+    if (!assembled) return "";
+    FlatPlan own = Flatten(model_, sample.plan), search = Flatten(model_, assembled->plan);
+    const Mesh& mesh = sample.plan.stages.front().mesh;
+    if (!(mesh.axes == assembled->plan.stages.front().mesh.axes)) return "";
+    std::string text;
+    for (size_t n = 0; n < own.strategies.size(); ++n) {
+      if (own.strategies[n] == search.strategies[n]) continue;
+      const Rule& rule = model_.rules[n];
+      text += fmt::format(
+          "{} {} '{}' [{}] for [{}]", text.empty() ? "\n  strategies:" : ",",
+          model_.graph.nodes[n].op, model_.graph.value(model_.graph.nodes[n].results[0]).name,
+          ToText(mesh, rule, own.strategies[n]), ToText(mesh, rule, search.strategies[n]));
+    }
+    constexpr size_t kMost = 2000;
+    return text.size() > kMost ? text.substr(0, kMost) + " ..." : text;
   }
 
   std::string CommandLine(const SearchProblem& problem, const Configuration& c) const {

@@ -191,6 +191,25 @@ class PlanSampler {
     return out;
   }
 
+  // Does no node split a factor along the free axes that is smaller than the devices that would share it? Such plans are
+  // sound, but no choice of the search (strategies.h): some of the devices would have nothing to do.
+  bool InSpace(const SampledPlan& at) const {
+    FlatPlan flat = Flatten(problem_.model, at.plan);
+    const std::vector<Rule>& rules = RulesOf(at.configuration);
+    const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
+    for (size_t n = 0; n < flat.strategies.size(); ++n) {
+      std::map<int, int64_t> devices;  // by factor
+      for (size_t a = 0; a < flat.strategies[n].size(); ++a) {
+        int f = flat.strategies[n][a];
+        if (f < 0 || axes[a].name == "dp") continue;
+        int64_t& count = devices.try_emplace(f, 1).first->second;
+        count *= axes[a].size;
+        if (count > rules[n].factors[static_cast<size_t>(f)].size) return false;
+      }
+    }
+    return true;
+  }
+
  private:
   static size_t Pick(Random& rng, size_t count) { return static_cast<size_t>(Below(rng, count)); }
   static RecomputePolicy RandomPolicy(Random& rng) {
@@ -273,7 +292,7 @@ class PlanSampler {
     for (ValueId operand : node.operands) {
       scope.made_by_nodes.push_back(model.graph.value(operand).producer.valid());
     }
-    std::vector<Strategy> all = StrategiesOf(MeshOf(c.axes), node.op, model.rules[n], scope);
+    std::vector<Strategy> all = StrategiesOf(MeshOf(c.axes), node.op, RulesOf(c)[n], scope);
     if (all.empty()) return;
     const Strategy& inner = all[Pick(rng, all.size())];
     for (size_t copy : all_copies ? CopiesOf(n) : std::vector<size_t>{n}) {
@@ -281,6 +300,13 @@ class PlanSampler {
       strategy.resize(strategy.size() - c.axes.size());
       strategy.insert(strategy.end(), inner.begin(), inner.end());
     }
+  }
+
+  // At the samples of a micro-batch that a data rank has: what those are too few for is not in the space.
+  const std::vector<Rule>& RulesOf(const Configuration& c) const {
+    auto [at, fresh] = rules_.try_emplace(c.dp * c.microbatches);
+    if (fresh) at->second = MicroRules(problem_.model, c.dp * c.microbatches);
+    return at->second;
   }
 
   // The node's counterparts in the layers like its own, itself among them.
@@ -303,6 +329,7 @@ class PlanSampler {
   Prices prices_;
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
+  mutable std::map<int64_t, std::vector<Rule>> rules_;  // by parts of the batch
   std::vector<int> seams_;
   std::vector<Configuration> configurations_;
   size_t searched_ = 0;
