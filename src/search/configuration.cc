@@ -268,7 +268,8 @@ std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
 std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
-      "whole layers (of interleaved schedules as many in each, or one less), any divisor of a data rank's samples as "
+      "whole layers, the embedding with the first and the head with the last (of interleaved "
+      "schedules as many in each, or one less), any divisor of a data rank's samples as "
       "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, recomputation by layer, "
       "optimizer state on devices or hosts, all gradients reduced",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
