@@ -19,6 +19,7 @@
 #include "random_plan.h"
 #include "search/assemble.h"
 #include "search/estimate.h"
+#include "search/range_floors.h"
 #include "search/strategies.h"
 
 namespace heddle {
@@ -120,10 +121,27 @@ class PlanSampler {
       Plan plan = ExpertPlan(problem_.model, problem_.cluster, degrees);
       SetOptimizer(plan, problem_.optimizer);
       plan.bucket_bytes = problem_.bucket_bytes;
+      if (!CutsAsTheSpaceSays(plan)) return std::nullopt;
       return SampledPlan{c, std::move(plan)};
     } catch (const InputError&) {
       return std::nullopt;  // not for this model
     }
+  }
+
+  // Stages end between layers; those of interleaved schedules have as many, or one less (SpaceInWords). The expert may
+  // give the embedding or the head a stage of its own.
+  bool CutsAsTheSpaceSays(const Plan& plan) const {
+    std::vector<int> units = UnitsOf(problem_.model);
+    int count = static_cast<int>(units.size()) - 1, stages = static_cast<int>(plan.stages.size());
+    int most = (count + stages - 1) / stages;
+    for (const Stage& stage : plan.stages) {
+      auto first = std::find(units.begin(), units.end(), stage.first_block);
+      auto last = std::find(units.begin(), units.end(), stage.last_block);
+      if (first == units.end() || last == units.end()) return false;
+      auto has = last - first;
+      if (plan.chunks > 1 && (has > most || has < most - 1)) return false;
+    }
+    return true;
   }
 
   // A configuration at random, the search's plan of it, and some of its choices changed: none, one or many.
