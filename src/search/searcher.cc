@@ -200,7 +200,7 @@ class Judging {
     }
     finalists_.Judge(std::move(improved), Effort());
     Sort();
-    finalists_.Judge(FactoredPlans(problem_, out_.judged), Effort());
+    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
     Sort();
   }
 
