@@ -16,10 +16,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
                ConstantsFor(problem.cluster.device_types.front(), problem.sim,
                             DeviceCount(problem.cluster)),
                problem.sim.stack, prices.options().precision),
+      units_(UnitsOf(prices.model())),
       limit_(static_cast<double>(MemoryLimit(problem))) {
-  const Model& model = prices.model();
-  std::vector<int> units = UnitsOf(model);
-  seams_.assign(units.begin() + 1, units.end() - 1);
   CountParameters();
   CountCrossing();
 }
@@ -27,8 +25,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
 // At a cut in the middle.
 void Estimator::CountCrossing() {
   const Model& model = prices_.model();
-  if (seams_.empty()) return;
-  int cut = seams_[seams_.size() / 2];
+  if (units_.count() < 2) return;
+  int cut = units_.begins[static_cast<size_t>(units_.count()) / 2];
   for (size_t v = 0; v < model.graph.values.size(); ++v) {
     const Value& value = model.graph.values[v];
     if (!value.producer.valid()) continue;
@@ -210,7 +208,9 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   // Between B and W what backward made is kept as well, and what was recomputed.
   constexpr double kPending = 2.3;
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
-  in_flight /= context.shape.chunks;
+  if (context.shape.chunks > 1) {
+    in_flight = PeakInFlightOfStage(*context.schedule, context.shape, stage);
+  }
   std::array<PolicyCost, 3> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const Sums* sums = context.sums[r];

@@ -91,7 +91,6 @@ class Estimator {
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
-  std::vector<int> CutEvenly(const Context& context, const std::vector<int>& seams) const;
   double TransferSeconds(const Configuration& configuration) const;
   std::vector<double> Rooms(const Context& context, const std::vector<int>& ends) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
@@ -103,7 +102,7 @@ class Estimator {
   const SearchProblem& problem_;
   Prices& prices_;
   ComputeCost compute_;
-  std::vector<int> seams_;  // blocks at which a stage may begin
+  ModelUnits units_;
   double reserve_ = 0;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements

@@ -17,6 +17,7 @@ FloorProblem Estimator::TimeProblemOf(const Configuration& c) {
   problem.plain = prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone));
   problem.host = compute_.Host().total();
   problem.limit = kForbidden;
+  problem.units = units_;
   return problem;
 }
 

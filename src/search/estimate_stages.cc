@@ -1,5 +1,6 @@
 // Where the stages of a configuration end, and what memory each of them may use.
 #include <algorithm>
+#include <cmath>
 
 #include "search/estimate_internal.h"
 
@@ -22,10 +23,18 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   if (!problem_.fixed.layers_per_stage.empty()) {
     return StageEnds(prices_.model(), problem_.fixed.layers_per_stage, static_cast<size_t>(stages));
   }
-  std::vector<int> seams = seams_;
-  seams.push_back(blocks);
-  int count = static_cast<int>(seams.size());
-  if (context.shape.chunks > 1) return CutEvenly(context, seams);
+  std::vector<int> seams(units_.begins.begin() + 1, units_.begins.end());
+  int count = units_.count();
+  if (context.shape.chunks > 1) {
+    std::vector<double> work;
+    for (int u = 0; u < count; ++u) {
+      work.push_back(context.kept->Seconds(units_.begins[static_cast<size_t>(u)],
+                                           units_.begins[static_cast<size_t>(u) + 1]));
+    }
+    std::vector<int> ends = CutEvenly(units_, work, context.shape.devices, context.shape.chunks);
+    for (int& end : ends) end = units_.begins[static_cast<size_t>(end)];
+    return ends;
+  }
   // With so many seams left over for the stages after.
   auto fill = [&](double bound, std::vector<int>& ends) {
     ends.clear();
@@ -85,63 +94,74 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   return best;
 }
 
-// Stages of n or n - 1 units: a unit less where a device has most to do, one after the other; the last stage that can.
-std::vector<int> Estimator::CutEvenly(const Context& context, const std::vector<int>& seams) const {
-  int stages = context.configuration->stages(), units = static_cast<int>(seams.size());
-  int devices = context.shape.devices;
-  int most = (units + stages - 1) / stages;
-  std::vector<int> counts(static_cast<size_t>(stages), most), ends;
-  auto place = [&] {
-    ends.clear();
-    int taken = 0;
-    for (int count : counts) {
-      taken += count;
-      ends.push_back(seams[static_cast<size_t>(std::clamp(taken, 1, units) - 1)]);
-    }
-  };
-  for (int fewer = most * stages - units; fewer > 0; --fewer) {
-    place();
-    int worst = -1;
-    double longest = -1;
-    for (int s = stages - 1; s >= 0; --s) {
-      if (counts[static_cast<size_t>(s)] < most || most == 1) continue;
-      double work = 0;
-      for (int t = s % devices; t < stages; t += devices) {
-        int first = t == 0 ? 0 : ends[static_cast<size_t>(t) - 1];
-        work += context.kept->Seconds(first, std::max(first, ends[static_cast<size_t>(t)]));
-      }
-      if (work > longest * (1 + 1e-9)) {
-        longest = work;
-        worst = s;
-      }
-    }
-    if (worst < 0) break;
-    --counts[static_cast<size_t>(worst)];
+namespace {
+
+// Layers of a stage that change from one policy of recomputation to the next stricter one, of those worth using.
+struct StricterStep {
+  size_t stage = 0;
+  double layers = 0;
+  double saved = 0, added = 0;  // bytes and seconds of a layer
+};
+
+// The policies of a stage on the lower convex hull of bytes and seconds, as steps. `bytes` becomes that of the first.
+void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layers, double& bytes,
+              std::vector<StricterStep>& steps) {
+  size_t at = costs.size();
+  for (size_t p = 0; p < costs.size(); ++p) {
+    bool faster = at == costs.size() || costs[p].seconds < costs[at].seconds ||
+                  (costs[p].seconds == costs[at].seconds && costs[p].bytes < costs[at].bytes);
+    if (costs[p].allowed && faster) at = p;
   }
-  place();
-  return ends;
+  bytes = costs[at].bytes;
+  while (layers > 0) {
+    size_t next = costs.size();
+    StricterStep best{stage, layers, 0, 0};
+    for (size_t p = 0; p < costs.size(); ++p) {
+      double saved = (costs[at].bytes - costs[p].bytes) / layers;
+      double added = std::max(0.0, costs[p].seconds - costs[at].seconds) / layers;
+      if (!costs[p].allowed || saved <= 0) continue;
+      if (next < costs.size() && saved * best.added <= best.saved * added) continue;
+      next = p;
+      best.saved = saved;
+      best.added = added;
+    }
+    if (next == costs.size()) return;
+    steps.push_back(best);
+    at = next;
+  }
 }
 
-// What each stage may use: with chunks, what is too much on a device is saved by its layers alike.
+}  // namespace
+
+// What each stage may use. The chunks of a device share its memory: layers are recomputed where that saves most bytes for
+// the time it adds, which is where most micro-batches are in flight, until the device fits.
 std::vector<double> Estimator::Rooms(const Context& context, const std::vector<int>& ends) const {
   std::vector<double> rooms(ends.size(), context.room);
-  int devices = context.shape.devices;
+  size_t devices = static_cast<size_t>(context.shape.devices);
   if (context.shape.chunks == 1) return rooms;
-  for (int d = 0; d < devices; ++d) {
-    std::vector<double> bytes(ends.size(), 0);
-    double sum = 0, layers = 0;
-    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
+  for (size_t d = 0; d < devices; ++d) {
+    std::vector<StricterStep> steps;
+    double sum = 0;
+    for (size_t s = d; s < ends.size(); s += devices) {
       int first = s == 0 ? 0 : ends[s - 1];
-      StageEstimate most = StageOf(context, static_cast<int>(s), first, ends[s], kForbidden);
-      bytes[s] = most.bytes;
-      sum += bytes[s];
-      layers += Sums::Of(context.kept->layers, first, ends[s]);
+      double layers = Sums::Of(context.kept->layers, first, ends[s]);
+      AddSteps(PolicyCosts(context, static_cast<int>(s), first, ends[s]), s, layers, rooms[s],
+               steps);
+      sum += rooms[s];
     }
-    double excess = std::max(0.0, sum - context.room);
-    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
-      int first = s == 0 ? 0 : ends[s - 1];
-      double share = layers > 0 ? Sums::Of(context.kept->layers, first, ends[s]) / layers : 1;
-      rooms[s] = bytes[s] - share * excess;
+    std::stable_sort(steps.begin(), steps.end(), [](const StricterStep& a, const StricterStep& b) {
+      return a.saved * b.added > b.saved * a.added;
+    });
+    for (const StricterStep& step : steps) {
+      if (sum <= context.room) break;
+      double layers = std::min(step.layers, std::ceil((sum - context.room) / step.saved - 1e-9));
+      rooms[step.stage] -= layers * step.saved;
+      sum -= layers * step.saved;
+    }
+    // A little more, because of rounding; too little where the device does not fit.
+    double missing = std::max(0.0, sum - context.room);
+    for (size_t s = d; s < ends.size(); s += devices) {
+      rooms[s] += 1e-9 * std::abs(rooms[s]) - missing;
     }
   }
   return rooms;

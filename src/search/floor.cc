@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "schedule/schedule.h"
 
@@ -165,60 +166,116 @@ class Bound {
     return false;
   }
 
-  // ---- Several stages per device, of n or n - 1 units each.
+  // ---- Several stages per device, cut evenly.
 
   double Interleaved() const {
-    int stages = c_.stages();
-    int most = (units_ + stages - 1) / stages, fewer = most * stages - units_;
-    double devices = devices_, waits = 0;
-    for (int d = 0; d < devices_; ++d) waits += plain().ranges.Alone(0, d * (most - 1));
-    double bound =
-        (microbatches_ * (All() + 2 * problem_.host * stages) + waits) / devices;
+    double least = kForbidden;
+    for (const EvenCut& cut : EvenCuts(problem_.units, c_.stages())) {
+      least = std::min(least, InterleavedAs(cut));
+    }
+    return least;
+  }
+
+  double InterleavedAs(const EvenCut& cut) const {
+    // Stages 0 to d - 1 have at least so many units.
+    auto before = [&](int d) {
+      int layers = std::max(d * (cut.most - 1), d * cut.most - cut.smaller);
+      bool more = layers > 0 && problem_.units.embedding && !cut.embedding_counts;
+      return layers + (more ? 1 : 0);
+    };
+    double waits = 0;
+    for (int d = 0; d < devices_; ++d) waits += plain().ranges.Alone(0, before(d));
+    double all = All() + 2 * problem_.host * c_.stages();
+    double bound = (microbatches_ * all + waits) / devices_;
     if (problem_.room == nullptr) return bound;
     for (int d = 0; d < devices_; ++d) {
-      int units = c_.chunks * most - std::min(c_.chunks, fewer);
-      double own = OfAny(units, d);
+      double own = OfAny(cut, d);
       if (own == kForbidden) return kForbidden;
-      bound = std::max(bound, own + plain().ranges.Alone(0, d * (most - 1)));
+      bound = std::max(bound, own + plain().ranges.Alone(0, before(d)));
     }
     return bound;
   }
 
-  // So many units of a device, whichever they are.
-  double OfAny(int units, int device) const {
-    const LeastRoom& room = *problem_.room;
-    const InFlight& flight = in_flight_[static_cast<size_t>(device)];
-    double count = units, seconds = kForbidden, least = kForbidden, parameters = kForbidden;
-    for (int u = 0; u < units_; ++u) {
-      seconds = std::min(seconds, problem_.time->ranges.Alone(u, u + 1));
-      least = std::min(least, room.least.at(u));
-      parameters = std::min(parameters, room.parameters.at(u));
-    }
-    // In flight are stages; of the micro-batches of its units that is this share.
-    double in_flight = flight.most / c_.chunks * share_of_units(units);
-    double each = problem_.bytes_per_parameter +
-                  (flight.with_gradients ? problem_.gradient_bytes : 0);
-    double state = count * each * parameters + problem_.gathered_bytes * parameters;
-    if (in_flight * count * least + state > problem_.limit) return kForbidden;
-    double recomputed = 0;
-    for (const LeastRoom::Level& level : room.levels) {
-      double unit = kForbidden;
-      for (int u = 0; u < units_; ++u) unit = std::min(unit, level.sums.at(u));
-      recomputed = std::max(recomputed,
-                            count * unit - level.per_byte * (problem_.limit - state) / in_flight);
-    }
-    return microbatches_ * (count * seconds + recomputed + 2 * problem_.host * c_.chunks) +
-           problem_.update * count * parameters;
+  // The units of a device: stages of `most` layers, less so many; the embedding on the first, the head on the last.
+  struct DeviceUnits {
+    int most = 0, smaller = 0;
+    bool embedding = false, head = false;                // are here
+    bool embedding_counts = false, head_counts = false;  // ... in place of a layer
+  };
+  DeviceUnits UnitsOn(const EvenCut& cut, int device) const {
+    DeviceUnits at{cut.most, std::min(c_.chunks, cut.smaller)};
+    at.embedding = problem_.units.embedding && device == 0;
+    at.head = problem_.units.head && device + 1 == devices_;
+    at.embedding_counts = at.embedding && cut.embedding_counts;
+    at.head_counts = at.head && cut.head_counts;
+    return at;
   }
 
-  // Where stages differ by a unit, those with fewer may be those of which most micro-batches are in flight.
-  double share_of_units(int units) const {
-    int stages = c_.stages();
-    int most = (units_ + stages - 1) / stages;
-    double missing = c_.chunks * most - units;
-    double counts = in_flight_[0].most;  // of all chunks
-    double worst = std::min(missing * 2 * devices_, counts);
-    return std::max(0.0, (counts * most - worst) / (counts * most));
+  // The least sum of the device's layers, each as often as its stage's weight says, whichever stages have one less.
+  static double LayersBy(const DeviceUnits& at, const std::vector<double>& weights) {
+    std::vector<double> heaviest = weights;
+    std::sort(heaviest.rbegin(), heaviest.rend());
+    double sum = 0;
+    for (double weight : weights) sum += at.most * weight;
+    for (int i = 0; i < at.smaller; ++i) sum -= heaviest[static_cast<size_t>(i)];
+    if (at.embedding_counts) sum -= weights.front();
+    if (at.head_counts) sum -= weights.back();
+    return std::max(0.0, sum);
+  }
+
+  // Of the layer that has least.
+  template <typename Number>
+  double LeastLayer(const Number& of) const {
+    int first = problem_.units.embedding ? 1 : 0, last = units_ - (problem_.units.head ? 1 : 0);
+    double least = kForbidden;
+    for (int u = first; u < last; ++u) least = std::min(least, of(u));
+    return first < last ? least : 0;
+  }
+
+  template <typename Number>
+  double LeastSum(const DeviceUnits& at, const Number& of) const {
+    double layers = LayersBy(at, std::vector<double>(static_cast<size_t>(c_.chunks), 1.0));
+    return layers * LeastLayer(of) + (at.embedding ? of(0) : 0) + (at.head ? of(units_ - 1) : 0);
+  }
+
+  double OfAny(const EvenCut& cut, int device) const {
+    const LeastRoom& room = *problem_.room;
+    DeviceUnits at = UnitsOn(cut, device);
+    auto of_parameters = [&](int u) { return room.parameters.at(u); };
+    double seconds = LeastSum(at, [&](int u) { return problem_.time->ranges.Alone(u, u + 1); });
+    double parameters = LeastSum(at, of_parameters);
+    std::vector<double> in_flight = ChunksInFlight(device);
+    bool with_gradients = in_flight_[static_cast<size_t>(device)].with_gradients;
+    double each = problem_.bytes_per_parameter + (with_gradients ? problem_.gradient_bytes : 0);
+    double state = each * parameters + problem_.gathered_bytes * LeastLayer(of_parameters);
+    double least = LeastLayer([&](int u) { return room.least.at(u); });
+    if (LayersBy(at, in_flight) * least + state > problem_.limit) return kForbidden;
+    double recomputed = 0;
+    for (const LeastRoom::Level& level : room.levels) {
+      double layer = LeastLayer([&](int u) { return level.sums.at(u); });
+      for (double reference : std::set<double>(in_flight.begin(), in_flight.end())) {
+        if (reference <= 0) continue;
+        // A price q for a byte is q f for a layer of which f micro-batches are in flight. The least of a layer is concave
+        // in its price: at a lower one it is at least that share.
+        std::vector<double> shares;
+        for (double f : in_flight) shares.push_back(std::min(1.0, f / reference));
+        recomputed = std::max(recomputed, LayersBy(at, shares) * layer -
+                                              level.per_byte * (problem_.limit - state) / reference);
+      }
+    }
+    return microbatches_ * (seconds + recomputed + 2 * problem_.host * c_.chunks) +
+           problem_.update * parameters;
+  }
+
+  // By chunk of a device, when those of the device are most.
+  std::vector<double> ChunksInFlight(int device) const {
+    PipelineShape shape{.devices = devices_, .chunks = c_.chunks};
+    shape.microbatches = static_cast<int>(c_.microbatches);
+    std::vector<double> in_flight;
+    for (int s = device; s < c_.stages(); s += devices_) {
+      in_flight.push_back(PeakInFlightOfStage(*schedule_, shape, s));
+    }
+    return in_flight;
   }
 
   const Configuration& c_;

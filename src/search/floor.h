@@ -7,12 +7,13 @@
 // allow cannot take them all; and X is bisected. Taking as many as possible early is never wrong: a unit more shortens
 // what is left by at least what it adds to the wait of those after it.
 //
-// Stages of an interleaved schedule are of n or n - 1 units: a device has v of them, and no device does less than its
-// share. docs/planner.md derives each term.
+// Stages of an interleaved schedule are of n or n - 1 layers (plan/units.h, EvenCut): a device has v of them, and no device
+// does less than its share. docs/planner.md derives each term.
 #pragma once
 
 #include <vector>
 
+#include "plan/units.h"
 #include "search/configuration.h"
 #include "search/prices.h"
 
@@ -40,6 +41,7 @@ struct FloorProblem {
   double layer_traffic = 0;  // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
   double host = 0;                    // seconds per forward, and per backward, of a micro-batch and stage
   double limit = 0;                   // bytes
+  ModelUnits units = {};  // which of them are layers
   std::vector<MemoryWorth> worths = {};
 };
 

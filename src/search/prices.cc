@@ -52,7 +52,7 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       cluster_(cluster),
       options_(std::move(options)),
       small_(options_.solver ? Unshortened(model) : Shorten(model)),
-      units_(UnitsOf(model)),
+      units_(UnitsOf(model).begins),
       network_(cluster, LinkEfficiency(cluster, options_.sim)) {}
 
 // Ways between shardings and choices of nodes do not depend on the policy.
