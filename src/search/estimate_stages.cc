@@ -1,6 +1,7 @@
 // Where the stages of a configuration end, and what memory each of them may use.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "search/estimate_internal.h"
 
@@ -131,40 +132,51 @@ void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layer
   }
 }
 
+// Bytes that each stage of a device may use, so that together they fit in `room`: layers are recomputed where that saves
+// most bytes for the time it adds, which is where most micro-batches are in flight.
+std::vector<double> ShareRoom(const std::vector<std::array<PolicyCost, 3>>& costs,
+                              const std::vector<double>& layers, double room) {
+  std::vector<double> rooms(costs.size());
+  std::vector<StricterStep> steps;
+  for (size_t i = 0; i < costs.size(); ++i) AddSteps(costs[i], i, layers[i], rooms[i], steps);
+  double sum = std::accumulate(rooms.begin(), rooms.end(), 0.0);
+  std::stable_sort(steps.begin(), steps.end(), [](const StricterStep& a, const StricterStep& b) {
+    return a.saved * b.added > b.saved * a.added;
+  });
+  for (const StricterStep& step : steps) {
+    if (sum <= room) break;
+    double count = std::min(step.layers, std::ceil((sum - room) / step.saved - 1e-9));
+    rooms[step.stage] -= count * step.saved;
+    sum -= count * step.saved;
+  }
+  // A little more, because of rounding; too little where the device does not fit.
+  double missing = std::max(0.0, sum - room);
+  for (double& at : rooms) at += 1e-9 * std::abs(at) - missing;
+  return rooms;
+}
+
 }  // namespace
 
-// What each stage may use. The chunks of a device share its memory: layers are recomputed where that saves most bytes for
-// the time it adds, which is where most micro-batches are in flight, until the device fits.
-std::vector<double> Estimator::Rooms(const Context& context, const std::vector<int>& ends) const {
-  std::vector<double> rooms(ends.size(), context.room);
-  size_t devices = static_cast<size_t>(context.shape.devices);
-  if (context.shape.chunks == 1) return rooms;
-  for (size_t d = 0; d < devices; ++d) {
-    std::vector<StricterStep> steps;
-    double sum = 0;
-    for (size_t s = d; s < ends.size(); s += devices) {
-      int first = s == 0 ? 0 : ends[s - 1];
-      double layers = Sums::Of(context.kept->layers, first, ends[s]);
-      AddSteps(PolicyCosts(context, static_cast<int>(s), first, ends[s]), s, layers, rooms[s],
-               steps);
-      sum += rooms[s];
-    }
-    std::stable_sort(steps.begin(), steps.end(), [](const StricterStep& a, const StricterStep& b) {
-      return a.saved * b.added > b.saved * a.added;
-    });
-    for (const StricterStep& step : steps) {
-      if (sum <= context.room) break;
-      double layers = std::min(step.layers, std::ceil((sum - context.room) / step.saved - 1e-9));
-      rooms[step.stage] -= layers * step.saved;
-      sum -= layers * step.saved;
-    }
-    // A little more, because of rounding; too little where the device does not fit.
-    double missing = std::max(0.0, sum - context.room);
-    for (size_t s = d; s < ends.size(); s += devices) {
-      rooms[s] += 1e-9 * std::abs(rooms[s]) - missing;
-    }
+// The stages of a device of the pipeline share its memory.
+void Estimator::SetDevice(const Context& context, const std::vector<int>& ends, int device,
+                          Estimate& out) const {
+  auto at = static_cast<size_t>(device), devices = static_cast<size_t>(context.shape.devices);
+  double room = context.room - (context.missing.empty() ? 0 : context.missing[at]);
+  std::vector<std::array<PolicyCost, 3>> costs;
+  std::vector<double> layers;
+  auto first = [&](size_t s) { return s == 0 ? 0 : ends[s - 1]; };
+  for (size_t s = at; s < ends.size(); s += devices) {
+    costs.push_back(PolicyCosts(context, static_cast<int>(s), first(s), ends[s]));
+    layers.push_back(Sums::Of(context.kept->layers, first(s), ends[s]));
   }
-  return rooms;
+  std::vector<double> rooms = {room};
+  if (costs.size() > 1) rooms = ShareRoom(costs, layers, room);
+  for (size_t s = at, i = 0; s < ends.size(); s += devices, ++i) {
+    Mix mix = CheapestMix(costs[i], layers[i], rooms[i]);
+    out.stages[s] = StageUnder(context, first(s), ends[s], mix);
+    out.stages[s].room = room;
+    out.device_bytes[at] += mix.bytes;
+  }
 }
 
 }  // namespace heddle
