@@ -11,6 +11,7 @@
 #include "program/lower.h"
 #include "search/held_bytes.h"
 #include "search/parallel.h"
+#include "search/problem.h"
 
 namespace heddle {
 namespace {
