@@ -22,36 +22,73 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
   CountCrossing();
 }
 
-// At a cut in the middle.
+// What crosses a cut of the whole batch: in the middle, and where it is least.
 void Estimator::CountCrossing() {
   const Model& model = prices_.model();
   if (units_.count() < 2) return;
-  int cut = units_.begins[static_cast<size_t>(units_.count()) / 2];
+  std::vector<double> change(model.blocks.size() + 1, 0);  // per block: what begins and what ends there
   for (size_t v = 0; v < model.graph.values.size(); ++v) {
     const Value& value = model.graph.values[v];
     if (!value.producer.valid()) continue;
-    int made = model.block_of[value.producer.index()];
-    bool crosses = made >= 0 && made < cut &&
-                   std::any_of(model.readers[v].begin(), model.readers[v].end(),
-                               [&](NodeId at) { return model.block_of[at.index()] >= cut; });
-    if (crosses) crossing_bytes_ += static_cast<double>(ByteCount(value.type));
+    int made = model.block_of[value.producer.index()], read = made;
+    for (NodeId at : model.readers[v]) read = std::max(read, model.block_of[at.index()]);
+    if (made < 0 || read == made) continue;
+    change[static_cast<size_t>(made)] += static_cast<double>(ByteCount(value.type));
+    change[static_cast<size_t>(read)] -= static_cast<double>(ByteCount(value.type));
   }
+  for (size_t b = 1; b < change.size(); ++b) change[b] += change[b - 1];
+  auto crossing = [&](int cut) { return change[static_cast<size_t>(cut) - 1]; };
+  crossing_bytes_ = crossing(units_.begins[static_cast<size_t>(units_.count()) / 2]);
+  least_crossing_bytes_ = LeastCrossing();
 }
 
-// From a device of a stage to one of the next, all of them at once.
-double Estimator::TransferSeconds(const Configuration& c) const {
-  if (c.pp == 1) return 0;
-  int64_t mesh = c.dp * c.inner();
-  double bytes = crossing_bytes_ / static_cast<double>(c.microbatches * mesh), slowest = 0;
+// Of all cuts the one with the fewest bytes that the unit before it makes and the unit after it reads: what is made earlier,
+// as the output of an encoder, may come from another stage.
+double Estimator::LeastCrossing() const {
+  const Model& model = prices_.model();
+  std::vector<int> unit_of(model.blocks.size(), 0);
+  std::vector<double> crossing(static_cast<size_t>(units_.count()), 0);  // before each unit
+  for (int u = 0; u < units_.count(); ++u) {
+    size_t first = static_cast<size_t>(units_.begins[static_cast<size_t>(u)]);
+    size_t last = static_cast<size_t>(units_.begins[static_cast<size_t>(u) + 1]);
+    std::fill(unit_of.begin() + static_cast<std::ptrdiff_t>(first),
+              unit_of.begin() + static_cast<std::ptrdiff_t>(last), u);
+  }
+  auto unit = [&](NodeId id) {
+    int block = model.block_of[id.index()];
+    return block < 0 ? -2 : unit_of[static_cast<size_t>(block)];
+  };
+  for (size_t v = 0; v < model.graph.values.size(); ++v) {
+    const Value& value = model.graph.values[v];
+    if (!value.producer.valid()) continue;
+    int next = unit(value.producer) + 1;
+    bool read = next > 0 && std::any_of(model.readers[v].begin(), model.readers[v].end(),
+                                        [&](NodeId at) { return unit(at) == next; });
+    if (read) crossing[static_cast<size_t>(next)] += static_cast<double>(ByteCount(value.type));
+  }
+  return *std::min_element(crossing.begin() + 1, crossing.end());
+}
+
+// From a device to the one so many after it, when all of a stage send to all of the next.
+Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
   Network::Route route =
-      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(mesh)});
+      prices_.network().RouteBetween(DeviceId{static_cast<int32_t>(from)},
+                                     DeviceId{static_cast<int32_t>(from + mesh)});
+  Hop hop{route.latency, 0};
   for (LinkId link : route.links) {
     LinkKind kind = prices_.network().Kind(link);
     bool shared = kind.role == LinkRole::kUplink;
     double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
-    slowest = std::max(slowest, sharing * bytes / prices_.network().capacity(link));
+    hop.per_byte = std::max(hop.per_byte, sharing / prices_.network().capacity(link));
   }
-  return route.latency + slowest;
+  return hop;
+}
+
+double Estimator::TransferSeconds(const Configuration& c) const {
+  if (c.pp == 1) return 0;
+  int64_t mesh = c.dp * c.inner();
+  Hop hop = HopBetween(0, mesh);
+  return hop.latency + crossing_bytes_ / static_cast<double>(c.microbatches * mesh) * hop.per_byte;
 }
 
 void Estimator::CountParameters() {

@@ -65,6 +65,9 @@ class Estimator {
   std::optional<Estimate> Refitted(const Configuration& configuration, const Estimate& estimate,
                                    const std::vector<double>& reserved);
 
+  // Only for the test that raises terms of the bound (floor.h). Before the first floor is asked for.
+  void SetTermScales(const TermScales& scales) { scales_ = scales; }
+
   // The strategies an estimate is made of.
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
 
@@ -88,6 +91,7 @@ class Estimator {
   void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
   void CountParameters();
   void CountCrossing();
+  double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
@@ -96,6 +100,14 @@ class Estimator {
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
+  struct Hop {
+    double latency = 0, per_byte = 0;  // seconds; per byte that a device sends
+  };
+  Hop HopBetween(int64_t from, int64_t mesh) const;
+  struct Links {
+    double report = 0, transfer = 0;  // seconds
+  };
+  Links LinksOf(const Configuration& configuration);
   double TransferSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
@@ -113,11 +125,15 @@ class Estimator {
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
+  double least_crossing_bytes_ = 0;
+  TermScales scales_;
   std::mutex mutex_;
   std::map<Configuration, double> time_floors_;
   std::map<Configuration, Floors> floors_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
+  std::map<int64_t, double> reports_;                // by devices
+  std::map<std::pair<int64_t, int64_t>, Hop> hops_;  // by devices of a stage, and stages
 };
 
 }  // namespace heddle
