@@ -108,7 +108,13 @@ class Estimator {
     double report = 0, transfer = 0;  // seconds
   };
   Links LinksOf(const Configuration& configuration);
-  double TransferSeconds(const Configuration& configuration) const;
+  struct Transfer {
+    double latency = 0, flow = 0;  // seconds
+    double seconds() const { return latency + flow; }
+  };
+  Transfer TransferOver(int64_t devices, int64_t mesh, double bytes) const;
+  Transfer StageTransfer(const Configuration& configuration) const;
+  double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
@@ -124,6 +130,8 @@ class Estimator {
   ModelUnits units_;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
+  double tied_parameters_ =
+      0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   double least_crossing_bytes_ = 0;
   TermScales scales_;
