@@ -185,6 +185,8 @@ void Estimator::SetEnd(Context& context, double kept) {
   if (c.zero > 0) context.update /= static_cast<double>(c.dp);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
+  context.statistics = traffic.statistics.seconds;
+  context.exposed_statistics = 2 * traffic.latency * traffic.statistics.exposed;
   context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
   context.gather = c.zero == 0 ? 0 : kept * traffic.gather;
 }
@@ -211,6 +213,11 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
   traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);
   traffic.gather = seconds(CollectiveKind::kAllGather, weight / static_cast<double>(c.dp));
+  traffic.latency = links.Seconds(CollectiveKind::kAllReduce, AxisSet(0), 0);
+  // Models with such statistics have one micro-batch.
+  if (!problem_.local_batch_statistics) {
+    traffic.statistics = StatisticsAlong(prices_, c.dp, c.axes, c.microbatches);
+  }
   return traffic;
 }
 
@@ -417,7 +424,7 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
         end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
-  out.seconds = context.schedule->lower_bound(context.shape) + end;
+  out.seconds = context.schedule->lower_bound(context.shape) + end + context.statistics;
 }
 
 }  // namespace heddle
