@@ -27,7 +27,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
 void Estimator::CountCrossing() {
   const Model& model = prices_.model();
   if (units_.count() < 2) return;
-  std::vector<double> change(model.blocks.size() + 1, 0);  // per block: what begins and what ends there
+  std::vector<double> change(model.blocks.size() + 1,
+                             0);  // per block: what begins and what ends there
   for (size_t v = 0; v < model.graph.values.size(); ++v) {
     const Value& value = model.graph.values[v];
     if (!value.producer.valid()) continue;
@@ -72,9 +73,8 @@ double Estimator::LeastCrossing() const {
 
 // From a device to the one so many after it, when all of a stage send to all of the next.
 Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
-  Network::Route route =
-      prices_.network().RouteBetween(DeviceId{static_cast<int32_t>(from)},
-                                     DeviceId{static_cast<int32_t>(from + mesh)});
+  Network::Route route = prices_.network().RouteBetween(
+      DeviceId{static_cast<int32_t>(from)}, DeviceId{static_cast<int32_t>(from + mesh)});
   Hop hop{route.latency, 0};
   for (LinkId link : route.links) {
     LinkKind kind = prices_.network().Kind(link);
@@ -134,7 +134,7 @@ void Estimator::CountParameters() {
       if (parameter) readers[operand].insert(prices_.model().block_of[n]);
     }
   }
-  int middle = seams_.empty() ? 0 : seams_[seams_.size() / 2];
+  int middle = units_.begins[static_cast<size_t>(units_.count()) / 2];
   for (const auto& [id, blocks] : readers) {
     bool apart = *blocks.begin() < middle && *blocks.rbegin() >= middle;
     if (apart) tied_parameters_ += elements(id);
@@ -246,6 +246,8 @@ void Estimator::SetEnd(Context& context, double kept) {
   if (c.zero > 0) context.update /= static_cast<double>(c.dp);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
+  context.statistics = traffic.statistics.seconds;
+  context.exposed_statistics = 2 * traffic.latency * traffic.statistics.exposed;
   context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
   context.gather = c.zero == 0 ? 0 : kept * traffic.gather;
 }
@@ -272,6 +274,11 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
   traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);
   traffic.gather = seconds(CollectiveKind::kAllGather, weight / static_cast<double>(c.dp));
+  traffic.latency = links.Seconds(CollectiveKind::kAllReduce, AxisSet(0), 0);
+  // Models with such statistics have one micro-batch.
+  if (!problem_.local_batch_statistics) {
+    traffic.statistics = StatisticsAlong(prices_, c.dp, c.axes, c.microbatches);
+  }
   return traffic;
 }
 
@@ -483,7 +490,8 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
   out.fits = out.fits && HasHostRoom(context, out.stages);
   // What stages send may take longer than what they compute.
   double sent = static_cast<double>(c.microbatches * c.chunks) * context.transfer.flow;
-  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end + TiedSeconds(c);
+  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end +
+                TiedSeconds(c) + context.statistics;
 }
 
 }  // namespace heddle

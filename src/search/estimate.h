@@ -14,6 +14,7 @@
 #include "search/held_bytes.h"
 #include "search/mix.h"
 #include "search/prices.h"
+#include "search/statistics_cost.h"
 
 namespace heddle {
 
@@ -97,6 +98,8 @@ class Estimator {
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
+    double latency = 0;                          // of an all-reduce
+    StatisticsCost statistics;
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
