@@ -213,7 +213,7 @@ class PlanSampler {
   // sound, but no choice of the search (strategies.h): some of the devices would have nothing to do.
   bool InSpace(const SampledPlan& at) const {
     FlatPlan flat = Flatten(problem_.model, at.plan);
-    const std::vector<Rule>& rules = RulesOf(at.configuration);
+    const Rules& rules = RulesOf(at.configuration);
     const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
     for (size_t n = 0; n < flat.strategies.size(); ++n) {
       std::map<int, int64_t> devices;  // by factor
@@ -321,7 +321,7 @@ class PlanSampler {
   }
 
   // At the samples of a micro-batch that a data rank has: what those are too few for is not in the space.
-  const std::vector<Rule>& RulesOf(const Configuration& c) const {
+  const Rules& RulesOf(const Configuration& c) const {
     auto [at, fresh] = rules_.try_emplace(c.dp * c.microbatches);
     if (fresh) at->second = MicroRules(problem_.model, c.dp * c.microbatches);
     return at->second;
@@ -347,7 +347,7 @@ class PlanSampler {
   Prices prices_;
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
-  mutable std::map<int64_t, std::vector<Rule>> rules_;  // by parts of the batch
+  mutable std::map<int64_t, Rules> rules_;  // by parts of the batch
   std::vector<int> seams_;
   std::vector<Configuration> configurations_;
   size_t searched_ = 0;

@@ -115,7 +115,7 @@ void DropBackward(Program& program, Timetable& timetable) {
 
 Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool forward_only) {
   ExpandedPlan expanded = Expand(WithComputeType(model, plan.precision.compute), plan);
-  std::vector<Rule> rules = MicroRules(expanded.model, plan.microbatches);
+  Rules rules = MicroRules(expanded.model, plan.microbatches);
   size_t values = expanded.model.graph.values.size();
   MicrobatchSums sums{std::vector<bool>(values, false), std::vector<bool>(values, false)};
   if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
