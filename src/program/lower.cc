@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "plan/precision.h"
 #include "program/emit.h"
@@ -130,7 +131,7 @@ Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool
   LinkTied(builds, program);
   program.microbatches = plan.microbatches;
   program.precision = plan.precision;
-  for (const StageBuild& build : builds) program.stages.push_back(build.stage);
+  for (StageBuild& build : builds) program.stages.push_back(std::move(build.stage));
   std::vector<Run> runs = FindRuns(plan);
   Timetable timetable = TimetableOf(plan, runs);
   if (forward_only) DropBackward(program, timetable);
