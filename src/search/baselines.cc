@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "search/expert_estimate.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -33,29 +34,6 @@ bool SetData(const SearchProblem& problem, Degrees& degrees) {
     if (batch % (dp * degrees.microbatches) != 0) continue;
     degrees.dp = dp;
     return !problem.fixed.dp || dp == *problem.fixed.dp;
-  }
-  return false;
-}
-
-// Of the parameters that are not to be split.
-bool SplitsWhole(const SearchProblem& problem, const Plan& plan) {
-  const Model& model = problem.model;
-  auto whole = [&](ValueId id) {
-    const Value& value = model.graph.value(id);
-    return value.kind == ValueKind::kParameter &&
-           std::find(problem.whole.begin(), problem.whole.end(), value.name) != problem.whole.end();
-  };
-  if (problem.whole.empty()) return false;
-  for (const Stage& stage : plan.stages) {
-    for (size_t n = 0; n < stage.strategies.size(); ++n) {
-      if (stage.strategies[n].empty()) continue;
-      const std::vector<ValueId>& operands = model.graph.nodes[n].operands;
-      for (size_t o = 0; o < operands.size(); ++o) {
-        if (!whole(operands[o])) continue;
-        Sharding stored = OperandSharding(stage.mesh, model.rules[n], stage.strategies[n], o);
-        if (stored.split_axes() != 0) return true;
-      }
-    }
   }
   return false;
 }
@@ -139,83 +117,6 @@ std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& pla
     if (!plans.empty()) return std::move(plans.front());
   }
   return std::nullopt;
-}
-
-namespace {
-
-int64_t AxisOf(const Plan& plan, std::string_view name) {
-  for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
-    if (axis.name == name) return axis.size;
-  }
-  return 1;
-}
-
-bool Recomputes(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
-                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
-  });
-}
-
-// One sample a micro-batch; interleaved with as many chunks of equal layers as there may be.
-void SetPipeline(const SearchProblem& problem, int64_t batch, Degrees& degrees) {
-  degrees.sp = degrees.tp > 1;
-  degrees.microbatches = batch / degrees.dp;
-  degrees.zero = problem.fixed.zero.value_or(degrees.pp > 1 ? 1 : 3);
-  degrees.schedule = "1f1b";
-  degrees.chunks = 1;
-  if (degrees.pp == 1 || degrees.microbatches % degrees.pp != 0) return;
-  int64_t layers = LayersOf(problem.model);
-  for (int chunks : {10, 8, 6, 5, 4, 3, 2}) {
-    int64_t stages = degrees.pp * chunks;
-    if (layers == 0 || layers % stages != 0) continue;
-    degrees.schedule = "interleaved";
-    degrees.chunks = chunks;
-    degrees.layers_per_stage.assign(static_cast<size_t>(stages), layers / stages);
-    return;
-  }
-}
-
-}  // namespace
-
-std::vector<Proposal> ContextPlans(const SearchProblem& problem, const Plan& best) {
-  const FixedDegrees& fixed = problem.fixed;
-  bool free = !fixed.dp && !fixed.tp && !fixed.pp && !fixed.microbatches && !fixed.chunks &&
-              !fixed.schedule && fixed.layers_per_stage.empty() && problem.whole.empty();
-  int64_t devices = DeviceCount(problem.cluster);
-  int64_t batch = std::max<int64_t>(1, BatchSize(problem.model));
-  if (!free) return {};
-  std::vector<Degrees> all;
-  if (batch < devices && devices % batch == 0) {
-    Degrees degrees = Start(problem);
-    degrees.dp = batch;
-    degrees.cp = devices / batch;
-    degrees.recompute = fixed.recompute.value_or(RecomputePolicy::kFull);
-    SetPipeline(problem, batch, degrees);
-    all.push_back(degrees);
-  }
-  Degrees same = Start(problem);
-  same.dp = AxisOf(best, "dp");
-  same.tp = AxisOf(best, "tp");
-  same.pp = static_cast<int64_t>(best.stages.size()) / best.chunks;
-  bool long_samples = best.microbatches * same.dp == batch && Recomputes(best);
-  if (long_samples && DevicesOf(same) == DeviceCount(best)) {
-    for (int64_t Degrees::*half : {&Degrees::pp, &Degrees::dp, &Degrees::tp}) {
-      Degrees degrees = same;
-      if (degrees.*half % 2 != 0) continue;
-      degrees.*half /= 2;
-      degrees.cp = 2;
-      SetPipeline(problem, batch, degrees);
-      all.push_back(degrees);
-    }
-  }
-  std::vector<Proposal> plans;
-  for (const Degrees& degrees : all) {
-    for (Proposal& plan : One(problem, degrees, "expert with context parallelism").plans) {
-      plans.push_back(std::move(plan));
-    }
-  }
-  return plans;
 }
 
 SearcherDef DataSearcher() { return {"data", "data parallelism over all devices", ProposeData}; }

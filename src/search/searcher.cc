@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "search/expert_grid.h"
 #include "search/judge.h"
 #include "search/problem.h"
 #include "search/searchers.h"
@@ -155,18 +156,9 @@ void SearchInto(const SearcherDef& searcher, const SearchProblem& problem, Searc
     JudgeBest(problem, searcher.propose(less).plans, effort, out);
     std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   }
-  // Context parallelism beside what the best plan does, and the best of those with stages.
-  std::vector<Proposal> context;
-  auto staged = std::find_if(out.judged.begin(), out.judged.end(), [](const JudgedPlan& at) {
-    return static_cast<int>(at.plan.stages.size()) > at.plan.chunks;
-  });
-  for (auto at : {out.judged.begin(), staged}) {
-    if (at == out.judged.end()) continue;
-    for (Proposal& plan : ContextPlans(problem, at->plan)) {
-      if (!IsThere(context, plan.plan)) context.push_back(std::move(plan));
-    }
-  }
-  JudgeAll(problem, std::move(context), out);
+  const JudgedPlan* best = out.judged.empty() ? nullptr : &out.judged.front();
+  std::vector<Proposal> grid = ExpertGrid(problem, best);
+  JudgeAll(problem, std::move(grid), out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   if (problem.judged != 1) JudgeAll(problem, FactoredPlans(problem, out.judged), out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
