@@ -35,6 +35,13 @@ struct GridPoint {
   int tries = 0;
 };
 
+bool Recomputes(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
+                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
+  });
+}
+
 // Devices that share a sample, those of tp, and ep.
 using MeshKey = std::array<int64_t, 3>;
 
@@ -62,6 +69,13 @@ class ExpertErrors {
     double sum = 0;
     for (double ratio : like) sum += ratio;
     return sum / static_cast<double>(like.size());
+  }
+  // The least of those seen, and a little less: plans of one kind are not that far apart.
+  double LeastTime(const Degrees& d) const {
+    constexpr double kSpread = 0.01;
+    auto found = times_.find(KindOf(d));
+    if (found == times_.end()) return Time(d);
+    return (1 - kSpread) * *std::min_element(found->second.begin(), found->second.end());
   }
   double Memory(const Degrees& d) const {
     auto found = memory_.find(KindOf(d));
@@ -284,8 +298,8 @@ class GridSearch {
     std::vector<GridPoint> next;
     Sort();
     while (!points_.empty() && next.size() < kTogether && simulated_ + next.size() < effort_.most) {
-      if (Expected(points_.front()) >= best_ && !(out_.empty() && next.empty() && !from_.empty()))
-        break;
+      double least = points_.front().seconds * errors_.LeastTime(points_.front().degrees);
+      if (least >= best_ && !(out_.empty() && next.empty() && !from_.empty())) break;
       next.push_back(std::move(points_.front()));
       points_.erase(points_.begin());
     }
@@ -299,7 +313,7 @@ class GridSearch {
       plans[i] =
           estimator_.Propose(d, from_.empty() ? Named(d) : from_, limit_ / errors_.Memory(d));
       if (!plans[i]) return;
-      if (plans[i]->estimate * errors_.Time(d) >= best_ && !out_.empty()) {
+      if (plans[i]->estimate * errors_.LeastTime(d) >= best_ && !out_.empty()) {
         plans[i].reset();
         return;
       }
@@ -327,14 +341,22 @@ class GridSearch {
       fitting_ = true;
       best_ = std::min(best_, judged.result.step_seconds);
     }
-    if (!judged.fits && point.tries < 3 && judged.simulated) {
-      ++point.tries;
-      ExpertEstimate again = estimator_.Of(point.degrees, estimator_.EndsOf(point.degrees),
-                                           limit_ / errors_.Memory(point.degrees));
-      point.seconds = again.seconds;
-      if (again.fits) points_.push_back(std::move(point));
-    }
+    Again(std::move(point), judged);
     out_.push_back(std::move(plan));
+  }
+
+  // What did not fit recomputes more; what had room to spare recomputes less.
+  void Again(GridPoint point, const JudgedPlan& judged) {
+    constexpr double kSpare = 0.97;
+    constexpr int kTries = 3;
+    double memory = errors_.Memory(point.degrees);
+    bool less = judged.fits && memory < kSpare && point.tries == 0 && Recomputes(judged.plan);
+    if (!judged.simulated || (judged.fits && !less) || point.tries >= kTries) return;
+    ++point.tries;
+    ExpertEstimate again =
+        estimator_.Of(point.degrees, estimator_.EndsOf(point.degrees), limit_ / memory);
+    point.seconds = again.seconds;
+    if (again.fits) points_.push_back(std::move(point));
   }
 
   const SearchProblem& problem_;
