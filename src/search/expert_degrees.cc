@@ -180,6 +180,7 @@ class DegreeEnumerator {
     if (at.pp > 1) levels = {1};
     if (at.pp == 1 && at.microbatches == 1) levels = {0, 1, 2, 3};
     if (at.dp * at.cp == 1) levels = {0};
+    if (!choices_.zero.empty() && at.dp * at.cp > 1) levels = choices_.zero;
     if (fixed_.zero) levels = {*fixed_.zero};
     for (int zero : levels) {
       at.zero = zero;

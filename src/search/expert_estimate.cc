@@ -27,13 +27,13 @@ struct ExpertEstimator::Context {
   int last(int stage) const { return (*ends)[static_cast<size_t>(stage)]; }
 };
 
-ExpertEstimator::ExpertEstimator(ExpertPrices& prices)
-    : prices_(prices),
-      problem_(prices.problem()),
+ExpertEstimator::ExpertEstimator(const SearchProblem& problem)
+    : problem_(problem),
+      prices_(problem),
       compute_(problem_.cluster.device_types.front(),
                ConstantsFor(problem_.cluster.device_types.front(), problem_.sim,
                             DeviceCount(problem_.cluster)),
-               problem_.sim.stack, prices.precision()),
+               problem_.sim.stack, prices_.precision()),
       limit_(static_cast<double>(MemoryLimit(problem_))) {
   const Model& model = problem_.model;
   for (const ModelBlock& block : model.blocks) {
@@ -319,14 +319,15 @@ bool ExpertEstimator::HasHostRoom(const Context& context) const {
 }
 
 // Recomputation is looked at only where memory does not suffice without.
-ExpertEstimate ExpertEstimator::Of(const Degrees& d, const std::vector<int>& ends, double bytes) {
-  if (problem_.fixed.recompute) return Under(d, ends, bytes, true);
-  ExpertEstimate plain = Under(d, ends, bytes, false);
-  return plain.fits || !plain.known ? plain : Under(d, ends, bytes, true);
+ExpertEstimate ExpertEstimator::Of(const Degrees& d, const std::vector<int>& ends,
+                                   const std::vector<double>& beyond) {
+  if (problem_.fixed.recompute) return Under(d, ends, beyond, true);
+  ExpertEstimate plain = Under(d, ends, beyond, false);
+  return plain.fits || !plain.known ? plain : Under(d, ends, beyond, true);
 }
 
-ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& ends, double bytes,
-                                      bool recompute) {
+ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& ends,
+                                      const std::vector<double>& beyond, bool recompute) {
   ExpertEstimate out;
   Context context;
   context.degrees = &d;
@@ -351,10 +352,12 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
     for (int s = device; s < context.shape.stages(); s += context.shape.devices) {
       layers += ExpertSums::Of(context.kept->layers, context.first(s), context.last(s));
     }
-    Mix mix = CheapestMix(DeviceCosts(context, device), layers, bytes - transient);
+    double more = beyond.empty() ? 0 : beyond[static_cast<size_t>(device)];
+    Mix mix = CheapestMix(DeviceCosts(context, device), layers, limit_ - transient - more);
     SetRecomputation(context, device, mix, out.stages);
     out.fits = out.fits && mix.fits;
-    out.bytes = std::max(out.bytes, mix.bytes + transient);
+    out.by_device.push_back(mix.bytes + transient + more);
+    out.bytes = std::max(out.bytes, out.by_device.back());
   }
   for (int s = 0; s < context.shape.stages(); ++s) {
     context.shape.times.push_back(TimesOf(context, s, out.stages[static_cast<size_t>(s)]));
@@ -394,30 +397,61 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
   return out;
 }
 
-std::optional<Proposal> ExpertEstimator::Propose(const Degrees& d, std::string from, double bytes) {
-  Plan plan;
-  try {
-    plan = ExpertPlan(problem_.model, problem_.cluster, d);
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-  plan.bucket_bytes = problem_.bucket_bytes;
-  if (SplitsWhole(problem_, plan)) return std::nullopt;
-  std::vector<int> ends;
-  for (const Stage& stage : plan.stages) ends.push_back(stage.last_block);
-  ExpertEstimate estimate = Of(d, ends, bytes);
-  if (!estimate.known) return std::nullopt;
+namespace {
+
+// As the estimate says: of a stage's layers the first ones recompute more.
+void SetPolicies(const Model& model, const ExpertEstimate& estimate, Plan& plan) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const StageRecomputation& at = estimate.stages[s];
     Stage& stage = plan.stages[s];
     int64_t left = at.strict_layers;
     for (int b = stage.first_block; b < stage.last_block; ++b) {
-      bool strict = problem_.model.blocks[static_cast<size_t>(b)].chain >= 0 && left > 0;
+      bool strict = model.blocks[static_cast<size_t>(b)].chain >= 0 && left > 0;
       if (strict) --left;
       stage.recompute[static_cast<size_t>(b - stage.first_block)] = strict ? at.strict : at.lax;
     }
   }
-  return Proposal{std::move(plan), std::move(from), estimate.seconds, estimate.bytes, 0};
+}
+
+std::optional<Proposal> Fitted(std::shared_ptr<ExpertEstimator> estimator, const Degrees& d,
+                               Plan plan, std::string from, const std::vector<double>& beyond) {
+  std::vector<int> ends;
+  for (const Stage& stage : plan.stages) ends.push_back(stage.last_block);
+  ExpertEstimate estimate = estimator->Of(d, ends, beyond);
+  if (!estimate.known) return std::nullopt;
+  SetPolicies(estimator->problem().model, estimate, plan);
+  Proposal proposal{plan, from, estimate.seconds, estimate.bytes, 0};
+  if (estimator->problem().fixed.recompute) return proposal;
+  proposal.refit = [=, plan = std::move(plan)](const std::vector<double>& reserved) {
+    std::vector<double> more = beyond;
+    more.resize(estimate.by_device.size());
+    for (size_t i = 0; i < std::min(more.size(), reserved.size()); ++i) {
+      more[i] += reserved[i] - estimate.by_device[i];
+    }
+    std::optional<Proposal> next = Fitted(estimator, d, plan, from, more);
+    bool same = next && std::equal(plan.stages.begin(), plan.stages.end(),
+                                   next->plan.stages.begin(), [](const Stage& a, const Stage& b) {
+                                     return a.recompute == b.recompute;
+                                   });
+    return same ? std::nullopt : next;
+  };
+  return proposal;
+}
+
+}  // namespace
+
+std::optional<Proposal> ProposeExpert(std::shared_ptr<ExpertEstimator> estimator, const Degrees& d,
+                                      std::string from) {
+  const SearchProblem& problem = estimator->problem();
+  Plan plan;
+  try {
+    plan = ExpertPlan(problem.model, problem.cluster, d);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+  plan.bucket_bytes = problem.bucket_bytes;
+  if (SplitsWhole(problem, plan)) return std::nullopt;
+  return Fitted(std::move(estimator), d, std::move(plan), std::move(from), {});
 }
 
 // Of the parameters that are not to be split.

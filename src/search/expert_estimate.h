@@ -1,9 +1,9 @@
 // How long a step of the expert's plan at some degrees takes and what it needs of memory, by adding up; and how many
 // layers of each stage recompute so that it fits.
 //
-//   ExpertEstimator estimator(prices);
-//   ExpertEstimate at = estimator.Of(degrees, estimator.EndsOf(degrees), room);
-//   Proposal proposal = estimator.Propose(degrees, "expert", 1);    // the plan, its recomputation by layer
+//   auto estimator = std::make_shared<ExpertEstimator>(problem);
+//   ExpertEstimate at = estimator->Of(degrees, estimator->EndsOf(degrees));
+//   std::optional<Proposal> plan = ProposeExpert(estimator, degrees, "expert");   // with recomputation by layer
 //
 // Some microseconds for each stage once prices are known.
 #pragma once
@@ -30,15 +30,19 @@ struct StageRecomputation {
 struct ExpertEstimate {
   bool known = false;  // false: the degrees are not for this model
   bool fits = false;
-  double seconds = kForbidden;  // of a step
-  double bytes = 0;             // of the device that needs most
+  double seconds = kForbidden;    // of a step
+  double bytes = 0;               // of the device that needs most
+  std::vector<double> by_device;  // the same of each device of the pipeline
   std::vector<StageRecomputation> stages;
 };
 
 class ExpertEstimator {
  public:
-  // Prices must outlive it.
-  explicit ExpertEstimator(ExpertPrices& prices);
+  // The problem must outlive it.
+  explicit ExpertEstimator(const SearchProblem& problem);
+
+  const SearchProblem& problem() const { return problem_; }
+  ExpertPrices& prices() { return prices_; }
 
   // Where stages of these degrees end, in blocks. Empty: the model has too few.
   const std::vector<int>& EndsOf(const Degrees& degrees);
@@ -49,12 +53,9 @@ class ExpertEstimator {
   // Seconds that all devices together spend on a sample of a micro-batch, nothing recomputed.
   double DeviceSeconds(const Degrees& degrees);
 
-  // `bytes` is what a device may use; less than it has where estimates were found to be short.
-  ExpertEstimate Of(const Degrees& degrees, const std::vector<int>& ends, double bytes);
-
-  // The expert's plan with as much recomputation as the estimate says, which is for the stages as the plan cuts them.
-  // Nothing where the degrees are not for this model, or split what is to be whole.
-  std::optional<Proposal> Propose(const Degrees& degrees, std::string from, double bytes);
+  // `beyond` is what each device of the pipeline needs beyond the estimate, as was found by lowering; empty: nothing.
+  ExpertEstimate Of(const Degrees& degrees, const std::vector<int>& ends,
+                    const std::vector<double>& beyond = {});
 
  private:
   struct Traffic {
@@ -66,8 +67,8 @@ class ExpertEstimator {
   double TransferSeconds(const Degrees& degrees) const;
   void CountCrossing();
   bool SetContext(Context& context, bool recompute);
-  ExpertEstimate Under(const Degrees& degrees, const std::vector<int>& ends, double bytes,
-                       bool recompute);
+  ExpertEstimate Under(const Degrees& degrees, const std::vector<int>& ends,
+                       const std::vector<double>& beyond, bool recompute);
   std::array<PolicyCost, 3> DeviceCosts(const Context& context, int device) const;
   void SetRecomputation(const Context& context, int device, const Mix& mix,
                         std::vector<StageRecomputation>& stages) const;
@@ -75,8 +76,8 @@ class ExpertEstimator {
   double EndSeconds(const Context& context, const std::vector<StageTimes>& times) const;
   bool HasHostRoom(const Context& context) const;
 
-  ExpertPrices& prices_;
   const SearchProblem& problem_;
+  ExpertPrices prices_;
   ComputeCost compute_;
   double limit_ = 0;
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
@@ -85,6 +86,12 @@ class ExpertEstimator {
   std::map<int64_t, std::vector<int>> ends_;  // by the number of stages
   std::map<std::vector<int64_t>, std::pair<Traffic, Traffic>> traffic_;
 };
+
+// The expert's plan with as much recomputation as the estimate says, which is for the stages as the plan cuts them; its
+// `refit` makes it fit what its program reserves. Nothing where the degrees are not for this model, or split what is to be
+// whole.
+std::optional<Proposal> ProposeExpert(std::shared_ptr<ExpertEstimator> estimator,
+                                      const Degrees& degrees, std::string from);
 
 // Whether the plan splits a parameter that is to stay whole.
 bool SplitsWhole(const SearchProblem& problem, const Plan& plan);

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
 #include "cluster/topology.h"
 #include "search/expert_estimate.h"
-#include "search/judge.h"
 #include "search/parallel.h"
 
 namespace heddle {
@@ -32,100 +32,72 @@ std::string Named(const Degrees& d) {
 struct GridPoint {
   Degrees degrees;
   double seconds = 0;  // estimated
-  int tries = 0;
 };
-
-bool Recomputes(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
-                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
-  });
-}
 
 // Devices that share a sample, those of tp, and ep.
 using MeshKey = std::array<int64_t, 3>;
 
-// Plans whose estimates are wrong alike.
-using ExpertKind = std::vector<int64_t>;
-ExpertKind KindOf(const Degrees& d) {
-  return {d.zero,      static_cast<int64_t>(d.offload), d.tp > 1, d.cp > 1, d.ep > 1, d.pp > 1,
-          d.chunks > 1};
-}
-
-// What simulated plans were of their estimates.
-class ExpertErrors {
- public:
-  // What to expect before one was simulated, where the mesh is one that other searches have as well.
-  void SetPrior(double time) { prior_ = time; }
-  void Add(const Degrees& d, double time, double memory) {
-    times_[KindOf(d)].push_back(time);
-    all_.push_back(time);
-    memory_[KindOf(d)] = memory;
-  }
-  double Time(const Degrees& d) const {
-    auto found = times_.find(KindOf(d));
-    const std::vector<double>& like = found == times_.end() ? all_ : found->second;
-    if (like.empty()) return d.cp * d.ep == 1 ? prior_ : 1;
-    double sum = 0;
-    for (double ratio : like) sum += ratio;
-    return sum / static_cast<double>(like.size());
-  }
-  // The least of those seen, and a little less: plans of one kind are not that far apart.
-  double LeastTime(const Degrees& d) const {
-    constexpr double kSpread = 0.01;
-    auto found = times_.find(KindOf(d));
-    if (found == times_.end()) return Time(d);
-    return (1 - kSpread) * *std::min_element(found->second.begin(), found->second.end());
-  }
-  double Memory(const Degrees& d) const {
-    auto found = memory_.find(KindOf(d));
-    return found == memory_.end() ? 1 : found->second;
-  }
-
- private:
-  double prior_ = 1;
-  std::map<ExpertKind, std::vector<double>> times_;
-  std::vector<double> all_;
-  std::map<ExpertKind, double> memory_;
-};
-
 class GridSearch {
  public:
-  GridSearch(const SearchProblem& problem, std::string from, const JudgedPlan* best,
-             const ExpertEffort& effort)
+  GridSearch(const SearchProblem& problem, const JudgedPlan* best)
       : problem_(problem),
-        from_(std::move(from)),
-        effort_(effort),
-        prices_(problem),
-        estimator_(prices_),
+        estimator_(std::make_shared<ExpertEstimator>(problem)),
         limit_(static_cast<double>(MemoryLimit(problem))) {
     if (best == nullptr || !best->fits) return;
+    constexpr double kMostError = 1.1;
     best_ = best->result.step_seconds;
-    if (best->estimate > 0) errors_.SetPrior(std::clamp(best_ / best->estimate, 1.0, kMostPrior));
+    if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
   }
 
-  std::vector<Proposal> Run(std::vector<Degrees> points) {
-    Weigh(std::move(points));
-    while (!points_.empty() && simulated_ < effort_.most) {
-      if (problem_.Over() && !out_.empty()) break;
-      if (fitting_ && work_ >= effort_.work) break;
-      std::vector<GridPoint> next = Next();
-      if (next.empty()) break;
-      JudgeThese(std::move(next));
-    }
-    std::stable_sort(out_.begin(), out_.end(), [](const Proposal& a, const Proposal& b) {
-      const JudgedPlan &x = *a.judged, &y = *b.judged;
-      if (x.fits != y.fits) return x.fits;
-      return x.fits ? x.result.step_seconds < y.result.step_seconds : x.reserved() < y.reserved();
+  std::vector<Proposal> Run(std::vector<Degrees> points, const std::string& from, size_t most) {
+    Weigh(points);
+    std::vector<Degrees> chosen = Chosen(most);
+    if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
+    std::vector<std::optional<Proposal>> made(chosen.size());
+    InParallel(chosen.size(), [&](size_t i) {
+      made[i] = ProposeExpert(estimator_, chosen[i], from.empty() ? Named(chosen[i]) : from);
     });
-    return std::move(out_);
+    std::vector<Proposal> plans;
+    for (std::optional<Proposal>& plan : made) {
+      if (plan) plans.push_back(std::move(*plan));
+    }
+    return plans;
   }
 
  private:
-  static constexpr double kMostPrior = 1.1;
+  // The fastest, but not many that differ in schedule, chunks and ZeRO alone.
+  std::vector<Degrees> Chosen(size_t most) const {
+    constexpr size_t kAlike = 3;
+    std::map<std::vector<int64_t>, size_t> alike;
+    std::vector<Degrees> chosen;
+    for (const GridPoint& point : points_) {
+      const Degrees& d = point.degrees;
+      // Where the mesh is one that the exact search has as well, its estimates are wrong as those are.
+      double error = d.cp * d.ep == 1 ? error_ : 1;
+      if (chosen.size() == most || point.seconds >= kNear * fastest_) break;
+      if (point.seconds * error >= best_) continue;
+      if (++alike[{d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches}] > kAlike) continue;
+      chosen.push_back(d);
+    }
+    return chosen;
+  }
+
+  // The point that needs least memory.
+  std::vector<Degrees> Smallest(const std::vector<Degrees>& points) {
+    const Degrees* smallest = nullptr;
+    double least = kForbidden;
+    for (const Degrees& d : points) {
+      if (problem_.Over() && smallest != nullptr) break;
+      ExpertEstimate at = estimator_->Of(d, estimator_->EndsOf(d));
+      if (!at.known || at.bytes >= least) continue;
+      least = at.bytes;
+      smallest = &d;
+    }
+    return smallest == nullptr ? std::vector<Degrees>{} : std::vector<Degrees>{*smallest};
+  }
 
   // Estimates of the points that can be faster than the best; where nothing fits, with the optimizer on the host.
-  void Weigh(std::vector<Degrees> points) {
+  void Weigh(std::vector<Degrees>& points) {
     if (!FindBounds(points)) return;
     WeighGroups(points);
     bool offloads =
@@ -134,7 +106,8 @@ class GridSearch {
       for (Degrees& at : points) at.offload = Offload::kOptimizer;
       WeighGroups(points);
     }
-    Sort();
+    std::stable_sort(points_.begin(), points_.end(),
+                     [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
   }
 
   // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest micro-batches
@@ -185,8 +158,7 @@ class GridSearch {
     return false;
   }
 
-  // Estimates are wrong by less than a tenth.
-  double Cut() const { return std::min(best_, 1.1 * fastest_); }
+  double Cut() const { return std::min(best_, kNear * fastest_); }
 
   // The fastest estimates of some groups of points, which are added to the points.
   std::vector<double> WeighRound(
@@ -211,18 +183,18 @@ class GridSearch {
   std::vector<GridPoint> WeighGroup(const std::vector<Degrees>& group, double cut,
                                     double* of_sample) {
     std::vector<std::pair<double, const Degrees*>> order;
-    for (const Degrees& d : group) order.push_back({estimator_.LeastSeconds(d), &d});
+    for (const Degrees& d : group) order.push_back({estimator_->LeastSeconds(d), &d});
     std::stable_sort(order.begin(), order.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     const Degrees& any = group.front();
-    *of_sample = estimator_.DeviceSeconds(any);
+    *of_sample = estimator_->DeviceSeconds(any);
     std::vector<GridPoint> found;
     for (const auto& [least, d] : order) {
       if (least >= cut) break;
-      ExpertEstimate estimate = estimator_.Of(*d, estimator_.EndsOf(*d), limit_);
+      ExpertEstimate estimate = estimator_->Of(*d, estimator_->EndsOf(*d));
       if (!estimate.fits || estimate.seconds >= cut) continue;
-      cut = std::min(cut, 1.1 * estimate.seconds);
-      found.push_back({*d, estimate.seconds, 0});
+      cut = std::min(cut, kNear * estimate.seconds);
+      found.push_back({*d, estimate.seconds});
     }
     return found;
   }
@@ -237,7 +209,7 @@ class GridSearch {
 
   const ExpertSums* Priced(int64_t ep, double samples) {
     ExpertKey key{.ep = ep, .samples = static_cast<int64_t>(samples), .microbatches = 1e9};
-    return prices_.Of(key, RecomputePolicy::kNone);
+    return estimator_->prices().Of(key, RecomputePolicy::kNone);
   }
   static int Blocks(const ExpertSums& sums) { return static_cast<int>(sums.layers.size()) - 1; }
 
@@ -274,7 +246,7 @@ class GridSearch {
   bool IsTooLarge(const Degrees& d) const {
     double kept = 1 - problem_.pruning.sparsity;
     auto held = [&](int64_t ranks) {
-      HeldBytes each = HeldBytesOf(prices_.precision(), kept, ranks > 1 ? d.zero : 0,
+      HeldBytes each = HeldBytesOf(estimator_->prices().precision(), kept, ranks > 1 ? d.zero : 0,
                                    static_cast<double>(ranks), d.microbatches == 1, d.offload);
       return each.at_peak(d.microbatches > 1);
     };
@@ -283,113 +255,33 @@ class GridSearch {
     return bytes / static_cast<double>(d.tp * d.pp) > limit_;
   }
 
-  double Expected(const GridPoint& point) const {
-    return point.seconds * errors_.Time(point.degrees);
-  }
-  void Sort() {
-    std::stable_sort(points_.begin(), points_.end(), [&](const GridPoint& a, const GridPoint& b) {
-      return Expected(a) < Expected(b);
-    });
-  }
-
-  // The points of which most is expected, as many as are simulated at a time.
-  std::vector<GridPoint> Next() {
-    constexpr size_t kTogether = 2;
-    std::vector<GridPoint> next;
-    Sort();
-    while (!points_.empty() && next.size() < kTogether && simulated_ + next.size() < effort_.most) {
-      double least = points_.front().seconds * errors_.LeastTime(points_.front().degrees);
-      if (least >= best_ && !(out_.empty() && next.empty() && !from_.empty())) break;
-      next.push_back(std::move(points_.front()));
-      points_.erase(points_.begin());
-    }
-    return next;
-  }
-
-  void JudgeThese(std::vector<GridPoint> next) {
-    std::vector<std::optional<Proposal>> plans(next.size());
-    InParallel(next.size(), [&](size_t i) {
-      const Degrees& d = next[i].degrees;
-      plans[i] =
-          estimator_.Propose(d, from_.empty() ? Named(d) : from_, limit_ / errors_.Memory(d));
-      if (!plans[i]) return;
-      if (plans[i]->estimate * errors_.LeastTime(d) >= best_ && !out_.empty()) {
-        plans[i].reset();
-        return;
-      }
-      try {
-        plans[i]->judged = std::make_shared<JudgedPlan>(Judge(problem_, *plans[i]));
-      } catch (const SimulationStopped&) {
-        plans[i].reset();
-      }
-    });
-    for (size_t i = 0; i < next.size(); ++i) {
-      if (plans[i]) Take(std::move(next[i]), std::move(*plans[i]));
-    }
-  }
-
-  void Take(GridPoint point, Proposal plan) {
-    const JudgedPlan& judged = *plan.judged;
-    ++simulated_;
-    work_ += SimulationSize(problem_, judged.plan);
-    double needed = static_cast<double>(judged.reserved());
-    constexpr double kMargin = 1.005;
-    double time = judged.simulated ? judged.result.step_seconds / plan.estimate : 1;
-    double memory = kMargin * needed / plan.bytes;
-    if (judged.simulated) errors_.Add(point.degrees, time, memory);
-    if (judged.fits) {
-      fitting_ = true;
-      best_ = std::min(best_, judged.result.step_seconds);
-    }
-    Again(std::move(point), judged);
-    out_.push_back(std::move(plan));
-  }
-
-  // What did not fit recomputes more; what had room to spare recomputes less.
-  void Again(GridPoint point, const JudgedPlan& judged) {
-    constexpr double kSpare = 0.97;
-    constexpr int kTries = 3;
-    double memory = errors_.Memory(point.degrees);
-    bool less = judged.fits && memory < kSpare && point.tries == 0 && Recomputes(judged.plan);
-    if (!judged.simulated || (judged.fits && !less) || point.tries >= kTries) return;
-    ++point.tries;
-    ExpertEstimate again =
-        estimator_.Of(point.degrees, estimator_.EndsOf(point.degrees), limit_ / memory);
-    point.seconds = again.seconds;
-    if (again.fits) points_.push_back(std::move(point));
-  }
+  // Points further from the fastest are left out: estimates are wrong by less.
+  static constexpr double kNear = 1.1;
 
   const SearchProblem& problem_;
-  std::string from_;
-  ExpertEffort effort_;
-  ExpertPrices prices_;
-  ExpertEstimator estimator_;
+  std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
   double best_ = kForbidden;                // seconds of the best plan that fits
-  double fastest_ = kForbidden;             // estimate of a plan that fits
+  double error_ = 1;                        // what its step was of its estimate
+  double fastest_ = kForbidden;             // estimate of a point that fits
   double whole_ = 0;                        // seconds of the batch on one device
   double parameters_ = 0, of_experts_ = 0;  // elements; of these, those that ep spreads
   std::vector<GridPoint> points_;
-  ExpertErrors errors_;
-  size_t simulated_ = 0;
-  bool fitting_ = false;  // one of them
-  double work_ = 0;
-  std::vector<Proposal> out_;
 };
 
 }  // namespace
 
 std::vector<Proposal> BestExperts(const SearchProblem& problem, std::vector<Degrees> points,
-                                  const std::string& from, const JudgedPlan* best,
-                                  const ExpertEffort& effort) {
+                                  const std::string& from, const JudgedPlan* best, size_t most) {
   if (points.empty()) return {};
-  return GridSearch(problem, from, best, effort).Run(std::move(points));
+  return GridSearch(problem, best).Run(std::move(points), from, most);
 }
 
 std::vector<Proposal> ExpertGrid(const SearchProblem& problem, const JudgedPlan* best) {
+  constexpr size_t kMost = 10;
   if (problem.cluster.device_types.size() > 1 || problem.Over()) return {};
   if (problem.progress) problem.progress("weighing plans by Megatron's rules");
-  return BestExperts(problem, ExpertDegrees(problem, {}), "", best, {12, 8 * kQuickWork});
+  return BestExperts(problem, ExpertDegrees(problem, {}), "", best, kMost);
 }
 
 }  // namespace heddle
