@@ -287,7 +287,6 @@ void JudgeBest(const SearchProblem& problem, std::vector<Proposal> plans,
   size_t fitting = 0;
   double work = 0, best = kForbidden;
   for (const JudgedPlan& judged : out.judged) {
-    errors.Add(judged);
     if (judged.fits) best = std::min(best, judged.result.step_seconds);
   }
   while (!plans.empty() && fitting < effort.most && !Ended(problem, out)) {
