@@ -9,6 +9,7 @@
 
 #include "cluster/topology.h"
 #include "search/expert_estimate.h"
+#include "search/finalists.h"
 #include "search/parallel.h"
 
 namespace heddle {
@@ -59,7 +60,15 @@ class GridSearch {
     });
     std::vector<Proposal> plans;
     for (std::optional<Proposal>& plan : made) {
-      if (plan) plans.push_back(std::move(*plan));
+      if (!plan) continue;
+      plan->kind = KindOf(plan->plan);
+      // Of another estimator than those of the exact search, and of other axes.
+      for (std::string_view axis : {"cp", "ep", "tp"}) {
+        const std::vector<MeshAxis>& axes = plan->plan.stages.front().mesh.axes;
+        plan->kind.push_back(std::any_of(axes.begin(), axes.end(),
+                                         [&](const MeshAxis& a) { return a.name == axis; }));
+      }
+      plans.push_back(std::move(*plan));
     }
     return plans;
   }
