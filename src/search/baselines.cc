@@ -1,9 +1,11 @@
-// What the others are measured against: data parallelism, and what an expert would write down at once.
+// What the others are measured against: data parallelism, and what an expert would write down at once, both with the
+// micro-batches, ZeRO level and recomputation that suit them.
 #include <algorithm>
 
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "search/expert_estimate.h"
+#include "search/expert_grid.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -24,64 +26,50 @@ Degrees Start(const SearchProblem& problem) {
   return degrees;
 }
 
-// The most data ranks that divide the batch; what they get is one micro-batch unless the user says otherwise.
-bool SetData(const SearchProblem& problem, Degrees& degrees) {
-  int64_t batch = std::max<int64_t>(1, BatchSize(problem.model));
-  int64_t left = DeviceCount(problem.cluster) / (degrees.tp * degrees.pp);
-  if (problem.fixed.dp) left = std::min(left, *problem.fixed.dp);
-  degrees.microbatches = problem.fixed.microbatches.value_or(1);
-  for (int64_t dp = left; dp >= 1; --dp) {
-    if (batch % (dp * degrees.microbatches) != 0) continue;
-    degrees.dp = dp;
-    return !problem.fixed.dp || dp == *problem.fixed.dp;
-  }
-  return false;
-}
-
-Proposals One(const SearchProblem& problem, const Degrees& degrees, std::string_view name) {
-  Proposals out;
-  out.considered = 1;
+// Nothing where the degrees are not for this model.
+std::optional<Proposal> One(const SearchProblem& problem, const Degrees& degrees,
+                            std::string_view name) {
   try {
     Plan plan = ExpertPlan(problem.model, problem.cluster, degrees);
     plan.bucket_bytes = problem.bucket_bytes;
-    if (!SplitsWhole(problem, plan)) {
-      out.plans.push_back({std::move(plan), std::string(name), 0, 0, 0});
-    }
+    if (!SplitsWhole(problem, plan)) return Proposal{std::move(plan), std::string(name)};
   } catch (const InputError&) {
-    // Not for this model.
   }
+  return std::nullopt;
+}
+
+// A ladder: of all numbers of micro-batches, ZeRO levels and recomputation by layer those that are estimated to be fastest.
+Proposals Ladder(const SearchProblem& problem, int64_t tp, std::string_view name) {
+  constexpr size_t kMost = 3;
+  ExpertChoices choices;
+  choices.tp = {tp};
+  choices.pp = {problem.fixed.pp.value_or(1)};
+  choices.cp = choices.ep = {1};
+  choices.zero = {0, 1, 2, 3};
+  std::vector<Degrees> points = ExpertDegrees(problem, choices);
+  Proposals out;
+  out.considered = points.size();
+  out.plans = BestExperts(problem, std::move(points), std::string(name), nullptr, kMost);
   return out;
 }
 
 Proposals ProposeData(const SearchProblem& problem) {
-  Degrees degrees = Start(problem);
   bool other = problem.fixed.tp.value_or(1) > 1 || problem.fixed.pp.value_or(1) > 1;
-  if (other || !SetData(problem, degrees)) return {};
-  return One(problem, degrees, "data");
+  return other ? Proposals{} : Ladder(problem, 1, "data");
 }
 
-// Megatron's habit: tensor parallelism over a node, sequence parallel, the rest data; recomputation of attention.
-// Networks without matrix products of weights and activations are left to data parallelism.
+// Megatron's habit: tensor parallelism over a node, sequence parallel, the rest data. Networks without matrix products of
+// weights and activations are left to data parallelism.
 Proposals ProposeExpert(const SearchProblem& problem) {
-  Degrees degrees = Start(problem);
   int64_t node = NodeOf(problem.cluster, DeviceId{0}).count;
-  degrees.pp = problem.fixed.pp.value_or(1);
-  int64_t left = DeviceCount(problem.cluster) / (degrees.pp * problem.fixed.dp.value_or(1));
-  degrees.tp = std::max<int64_t>(1, std::min({int64_t{8}, node, left}));
-  while (node % degrees.tp != 0) --degrees.tp;
-  degrees.tp = problem.fixed.tp.value_or(degrees.tp);
-  degrees.sp = degrees.tp > 1;
-  degrees.zero = problem.fixed.zero.value_or(1);
-  degrees.recompute = problem.fixed.recompute.value_or(RecomputePolicy::kSelective);
-  if (!SetData(problem, degrees)) return {};
-  Proposals out = One(problem, degrees, "expert");
-  if (!out.plans.empty()) return out;
-  degrees.sp = false;  // no sequence
-  out = One(problem, degrees, "expert");
-  if (!out.plans.empty() || problem.fixed.tp) return out;
-  degrees.tp = 1;
-  if (!SetData(problem, degrees)) return {};
-  return One(problem, degrees, "expert");
+  int64_t others = problem.fixed.pp.value_or(1) * problem.fixed.dp.value_or(1);
+  int64_t left = DeviceCount(problem.cluster) / others;
+  int64_t tp = std::max<int64_t>(1, std::min({int64_t{8}, node, left}));
+  while (node % tp != 0) --tp;
+  tp = problem.fixed.tp.value_or(tp);
+  Proposals out = Ladder(problem, tp, "expert");
+  if (out.plans.empty() && !problem.fixed.tp && tp > 1) out = Ladder(problem, 1, "expert");
+  return out;
 }
 
 }  // namespace
@@ -113,8 +101,8 @@ std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& pla
   degrees.sp = degrees.tp > 1;
   for (bool sp : {degrees.sp, false}) {
     degrees.sp = sp;
-    std::vector<Proposal> plans = One(problem, degrees, "expert at these degrees").plans;
-    if (!plans.empty()) return std::move(plans.front());
+    std::optional<Proposal> plan = One(problem, degrees, "expert at these degrees");
+    if (plan) return plan;
   }
   return std::nullopt;
 }
