@@ -138,7 +138,10 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
 }
 
 void Finalists::JudgeAll(std::vector<Proposal> plans) {
-  for (Proposal& plan : plans) plan.kind = KindOf(plan.MakePlan());
+  for (Proposal& plan : plans) {
+    plan.MakePlan();
+    if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
+  }
   Ahead ahead(problem_);
   size_t started = 0;
   for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
