@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "frontend/load.h"
 #include "monotone_bytes.h"
 #include "monotone_cases.h"
+#include "monotone_diagnosis.h"
 #include "monotone_draw.h"
 #include "ops/rebatch.h"
 #include "plan/precision.h"
@@ -217,9 +219,16 @@ class MonotoneCheck {
     if (feasible() && StepOf(result) >= (1 - kTolerance) * StepOf(*free_)) return false;
     violations_.push_back(
         {kind, loss,
-         fmt::format("{}: auto's step is {:.2f} % longer\n    {}\n      {}\n    {}\n      {}", kind,
-                     100 * loss, CommandLine({}), Words(*free_), command, Words(result))});
+         fmt::format(
+             "{}: auto's step is {:.2f} % longer\n    {}\n      {}\n    {}\n      {}\n      {}",
+             kind, 100 * loss, CommandLine({}), Words(*free_), command, Words(result),
+             Why(result.judged.front()))});
     return true;
+  }
+
+  std::string Why(const JudgedPlan& better) {
+    if (!diagnosis_) diagnosis_ = std::make_unique<Diagnosis>(problem_);
+    return diagnosis_->Why(*free_, better);
   }
 
   // --- the expert's plans -------------------------------------------------------------------------------------------
@@ -297,6 +306,7 @@ class MonotoneCheck {
   int tried_ = 0, excluding_ = 0, found_ = 0, own_tried_ = 0;
   double seconds_ = 0;
   ByteErrors bytes_;
+  std::unique_ptr<Diagnosis> diagnosis_;
   std::vector<MonotoneViolation> violations_;
 };
 
