@@ -22,22 +22,20 @@ struct WeighedConfiguration {
   Estimate estimate = {};
 };
 
-class Explorer {
+class Explorer : public std::enable_shared_from_this<Explorer> {
  public:
-  Explorer(const SearchProblem& problem, Prices& prices)
-      : problem_(problem), prices_(prices), estimator_(problem, prices) {}
+  // The problem must outlive what it proposes.
+  Explorer(const SearchProblem& problem, ProblemSolver solver)
+      : problem_(problem),
+        model_(WithComputeType(problem.model, problem.precision)),
+        prices_(model_, problem.cluster,
+                {PrecisionOf(problem), problem.sim, problem.whole, std::move(solver)}),
+        estimator_(problem, prices_) {}
 
   Proposals Run() {
-    // Estimates of memory may be wrong: where the best plan is near the limit, others are made with room to spare.
-    constexpr double kSpare = 0.12, kSafe = 0.88;
-    double limit = static_cast<double>(MemoryLimit(problem_)), spare = kSpare * limit;
     for (bool wide : {false, true}) {
-      for (double reserve : {0.0, spare}) {
-        estimator_.SetReserve(reserve);
-        Explore(wide);
-        Propose();
-        if (!best_.empty() && best_.front().estimate.bytes < kSafe * limit) break;
-      }
+      Explore(wide);
+      Propose();
       if (!proposed_.empty()) break;
     }
     Proposals out;
@@ -45,8 +43,6 @@ class Explorer {
     out.space = SpaceInWords(wide_);
     out.least_bytes = least_bytes_;
     out.lower_bound = bound_;
-    std::stable_sort(proposed_.begin(), proposed_.end(),
-                     [](const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; });
     if (!proposed_.empty()) {
       out.additive = proposed_.front().estimate;
       out.additive_bound = std::min(out.additive, bound_);
@@ -59,28 +55,48 @@ class Explorer {
   void Propose() {
     for (const WeighedConfiguration& at : best_) {
       if (at.estimate.seconds > kNear * best_.front().estimate.seconds) break;
-      Plan plan = Assemble(problem_, hash_, prices_, estimator_, at.configuration, at.estimate);
-      if (&at == &best_.front()) ProposeRefined(at, plan);
-      Propose(at, std::move(plan), at.estimate.seconds, "");
+      proposed_.push_back(Propose(at.configuration, at.estimate, at.floor));
     }
   }
 
-  // Estimates of memory are low by some hundredths at times: the exact plan, and one with that much room left.
-  void ProposeRefined(const WeighedConfiguration& at, const Plan& plan) {
-    if (prices_.options().solver) return;  // such searches compare solvers
+  Proposal Propose(const Configuration& c, const Estimate& estimate, double floor) {
+    Proposal out;
+    out.plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
+    out.from = ToString(c);
+    out.estimate = estimate.seconds;
+    out.bytes = estimate.bytes;
+    out.bound = floor;
+    out.refit = [self = shared_from_this(), c, estimate,
+                 floor](const std::vector<double>& reserved) -> std::optional<Proposal> {
+      std::optional<Estimate> other = self->estimator_.Refitted(c, estimate, reserved);
+      if (!other || !other->fits) return std::nullopt;
+      return self->Propose(c, *other, floor);
+    };
+    // Searches with a solver of their own compare solvers.
+    if (prices_.options().solver) return out;
+    out.improve = [self = shared_from_this(), c, estimate, floor, plan = out.plan] {
+      return self->RefinedPlans(c, estimate, floor, plan);
+    };
+    return out;
+  }
+
+  // Its stages solved again, exactly, for the memory they may use.
+  std::vector<Proposal> RefinedPlans(const Configuration& c, const Estimate& estimate, double floor,
+                                     const Plan& plan) {
+    std::vector<Proposal> plans;
+    // Estimates of memory are low by some hundredths at times.
     for (double share : {1.0, 0.93}) {
-      std::optional<Refined> refined =
-          Refine(problem_, prices_, at.configuration, at.estimate, plan, share);
-      if (refined) Propose(at, std::move(refined->plan), refined->seconds, ", made to fit");
+      std::optional<Refined> refined = Refine(problem_, prices_, c, estimate, plan, share);
+      if (!refined) continue;
+      Proposal out;
+      out.plan = std::move(refined->plan);
+      out.from = ToString(c) + ", made to fit";
+      out.estimate = refined->seconds;
+      out.bytes = estimate.bytes;
+      out.bound = floor;
+      plans.push_back(std::move(out));
     }
-  }
-
-  void Propose(const WeighedConfiguration& weighed, Plan plan, double seconds, const char* how) {
-    bool there = std::any_of(proposed_.begin(), proposed_.end(),
-                             [&](const Proposal& other) { return other.plan == plan; });
-    if (there) return;
-    proposed_.push_back({std::move(plan), ToString(weighed.configuration) + how, seconds,
-                         weighed.estimate.bytes, weighed.floor});
+    return plans;
   }
 
   void Explore(bool wide) {
@@ -198,7 +214,8 @@ class Explorer {
   }
 
   const SearchProblem& problem_;
-  Prices& prices_;
+  Model model_;
+  Prices prices_;
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
   bool wide_ = false;
@@ -211,10 +228,7 @@ class Explorer {
 }  // namespace
 
 Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
-  Precision precision = PrecisionOf(problem);
-  Model model = WithComputeType(problem.model, problem.precision);
-  Prices prices(model, problem.cluster, {precision, problem.sim, problem.whole, std::move(solver)});
-  return Explorer(problem, prices).Run();
+  return std::make_shared<Explorer>(problem, std::move(solver))->Run();
 }
 
 SearcherDef AutoSearcher() {

@@ -83,7 +83,8 @@ void Estimator::CountParameters() {
 bool Estimator::Relieves(const Configuration& c) const {
   constexpr double kWorth = 0.05;
   double held = parameters_ / static_cast<double>(c.inner() * c.pp * (c.zero > 0 ? c.dp : 1));
-  HeldBytes each = HeldBytesOf(prices_.options().precision, kept(), c.zero, 1, false, Offload::kNone);
+  HeldBytes each =
+      HeldBytesOf(prices_.options().precision, kept(), c.zero, 1, false, Offload::kNone);
   return held * each.state >= kWorth * limit_;
 }
 
@@ -167,7 +168,8 @@ void Estimator::SetEnd(Context& context, double kept) {
   context.update = kept * update.total();
   if (c.offload == Offload::kOptimizer) {
     // In, and out again at the same time.
-    context.host_copies = context.bytes.on_host / problem_.cluster.device_types.front().host.bandwidth;
+    context.host_copies =
+        context.bytes.on_host / problem_.cluster.device_types.front().host.bandwidth;
   }
   if (c.zero > 0) context.update /= static_cast<double>(c.dp);
   if (c.dp == 1) return;
@@ -221,26 +223,32 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
     double peak = in_flight * Sums::Of(sums->activations, first, last) +
                   context.bytes.at_peak(true) * parameters +
                   kPending * waiting * Sums::Of(context.kept->activations, first, last);
-    costs[r].bytes = std::max(peak, context.bytes.at_end() * parameters) +
-                     Sums::Of(sums->held, first, last);
+    costs[r].bytes =
+        std::max(peak, context.bytes.at_end() * parameters) + Sums::Of(sums->held, first, last);
   }
   return costs;
 }
 
 StageEstimate Estimator::StageOf(const Context& context, int stage, int first, int last,
                                  double limit) const {
-  const Configuration& c = *context.configuration;
   double layers = Sums::Of(context.kept->layers, first, last);
   Mix mix = CheapestMix(PolicyCosts(context, stage, first, last), layers, limit);
+  StageEstimate out = StageUnder(context, first, last, mix);
+  out.room = limit;
+  return out;
+}
+
+StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
+                                    const Mix& mix) const {
+  const Configuration& c = *context.configuration;
   StageEstimate out;
   out.first_block = first;
   out.last_block = last;
   out.fits = mix.fits;
   out.bytes = mix.bytes;
-  out.room = limit;
   out.lax = kPolicies[mix.lax];
   out.strict = kPolicies[mix.strict];
-  out.strict_layers = std::llround(mix.share * layers);
+  out.strict_layers = std::llround(mix.share * Sums::Of(context.kept->layers, first, last));
   auto mixed = [&](auto member) {
     double x = Sums::Of(context.sums[mix.lax]->*member, first, last);
     double y = Sums::Of(context.sums[mix.strict]->*member, first, last);
@@ -303,7 +311,8 @@ bool Estimator::HasHostRoom(const Context& context,
     parameters[s % parameters.size()] += stages[s].parameters;
   }
   double most = *std::max_element(parameters.begin(), parameters.end());
-  return static_cast<double>(node.count) * most * context.bytes.on_host <= static_cast<double>(*has);
+  return static_cast<double>(node.count) * most * context.bytes.on_host <=
+         static_cast<double>(*has);
 }
 
 // ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no
@@ -317,46 +326,76 @@ double Estimator::GatheredBytes(const Configuration& c, const Sums& sums) const 
          2 * kept() * gradient * sums.most_parameters + weight * sums.loose_parameters;
 }
 
-Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {
-  Estimate out;
-  out.thrift = thrift;
+// Nothing where no strategies are known.
+std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, int thrift,
+                                                       bool recompute) {
   Context context;
   context.configuration = &c;
   for (RecomputePolicy policy : kPolicies) {
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
     if (!recompute && policy != RecomputePolicy::kNone) continue;
     context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, thrift);
-    if (context.sums[static_cast<size_t>(policy)] == nullptr) return out;
+    if (context.sums[static_cast<size_t>(policy)] == nullptr) return std::nullopt;
   }
   context.kept = SumsOf(c, RecomputePolicy::kNone, thrift);
-  if (context.kept == nullptr) return out;
+  if (context.kept == nullptr) return std::nullopt;
   context.schedule = FindSchedule(c.schedule);
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
   context.shape.transfer = TransferSeconds(c);
   // Of a block at work: what its backward makes, and what was recomputed.
-  double transient =
-      0.02 * limit_ + reserve_ + context.kept->most_activations + GatheredBytes(c, *context.kept);
-  context.room = limit_ - transient;
+  context.transient = context.kept->most_activations + GatheredBytes(c, *context.kept);
+  // Estimates of memory can be some hundredths too high. A plan that then turns out to need too much is fitted by what its
+  // program reserves (Refitted); one that is left out here is lost.
+  constexpr double kOptimism = 1.06;
+  context.room = kOptimism * limit_ - context.transient;
   SetEnd(context, kept());
+  return context;
+}
+
+Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {
+  Estimate out;
+  out.thrift = thrift;
+  std::optional<Context> context = ContextOf(c, thrift, recompute);
+  if (!context) return out;
+  Complete(*context, Cut(*context), out);
+  return out;
+}
+
+std::optional<Estimate> Estimator::Refitted(const Configuration& c, const Estimate& estimate,
+                                            const std::vector<double>& reserved) {
+  std::optional<Context> context = ContextOf(c, estimate.thrift, true);
+  if (!context || estimate.device_bytes.size() != reserved.size()) return std::nullopt;
+  std::vector<int> ends;
+  for (const StageEstimate& stage : estimate.stages) ends.push_back(stage.last_block);
+  context->room = limit_ - context->transient;
+  for (size_t d = 0; d < reserved.size(); ++d) {
+    context->missing.push_back(reserved[d] - estimate.device_bytes[d]);
+  }
+  Estimate out;
+  out.thrift = estimate.thrift;
+  Complete(*context, ends, out);
+  return out;
+}
+
+// All but the strategies and where stages end.
+void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimate& out) {
+  const Configuration& c = *context.configuration;
   out.bytes_per_parameter = context.bytes.at_peak(true);
-  std::vector<int> ends = Cut(context);
-  std::vector<double> rooms = Rooms(context, ends);
-  std::vector<double> used(static_cast<size_t>(c.pp), transient);  // by device
+  out.stages.resize(ends.size());
+  out.device_bytes.assign(static_cast<size_t>(c.pp), context.transient);
   out.fits = true;
-  for (size_t s = 0; s < ends.size(); ++s) {
-    int first = s == 0 ? 0 : ends[s - 1];
-    out.stages.push_back(StageOf(context, static_cast<int>(s), first, ends[s], rooms[s]));
-    SetPolicies(out.stages.back());
-    used[s % used.size()] += out.stages.back().bytes;
-    out.fits = out.fits && out.stages.back().fits;
-    for (RecomputePolicy policy : out.stages.back().recompute) {
+  for (int d = 0; d < context.shape.devices; ++d) SetDevice(context, ends, d, out);
+  for (StageEstimate& stage : out.stages) {
+    SetPolicies(stage);
+    out.fits = out.fits && stage.fits;
+    for (RecomputePolicy policy : stage.recompute) {
       out.plain = out.plain && policy == RecomputePolicy::kNone;
     }
-    context.shape.times.push_back(out.stages.back().times);
+    context.shape.times.push_back(stage.times);
   }
-  out.bytes = *std::max_element(used.begin(), used.end());
+  out.bytes = *std::max_element(out.device_bytes.begin(), out.device_bytes.end());
   double end = 0, update = std::max(context.update, context.host_copies);
   for (const StageEstimate& stage : out.stages) {
     double reduce = c.zero >= 2 ? 0 : stage.parameters * context.reduce;
@@ -368,7 +407,6 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
   out.seconds = context.schedule->lower_bound(context.shape) + end;
-  return out;
 }
 
 }  // namespace heddle

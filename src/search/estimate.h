@@ -5,6 +5,7 @@
 //   Estimate estimate = estimator.Of(configuration);     // estimate.fits, seconds, stages
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "schedule/schedule.h"
@@ -39,6 +40,7 @@ struct Estimate {
   bool plain = true;            // nothing is recomputed
   double bytes_per_parameter = 0;
   std::vector<StageEstimate> stages;
+  std::vector<double> device_bytes;  // per device of the pipeline
 };
 
 class Estimator {
@@ -58,9 +60,10 @@ class Estimator {
 
   Estimate Of(const Configuration& configuration);
 
-  // More than the estimate says of activations: what was missing in plans that were simulated.
-  void SetReserve(double bytes) { reserve_ = bytes; }
-  double reserve() const { return reserve_; }
+  // The same stages and strategies, with as many layers recomputed as the bytes demand that the lowered plan of
+  // `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
+  std::optional<Estimate> Refitted(const Configuration& configuration, const Estimate& estimate,
+                                   const std::vector<double>& reserved);
 
   // The strategies an estimate is made of.
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
@@ -81,6 +84,8 @@ class Estimator {
   struct Context;
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
   Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
+  std::optional<Context> ContextOf(const Configuration& configuration, int thrift, bool recompute);
+  void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
   void CountParameters();
   void CountCrossing();
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
@@ -93,10 +98,12 @@ class Estimator {
   std::vector<int> Cut(const Context& context) const;
   std::vector<int> CutEvenly(const Context& context, const std::vector<int>& seams) const;
   double TransferSeconds(const Configuration& configuration) const;
-  std::vector<double> Rooms(const Context& context, const std::vector<int>& ends) const;
+  void SetDevice(const Context& context, const std::vector<int>& ends, int device,
+                 Estimate& out) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
                                         int last) const;
   StageEstimate StageOf(const Context& context, int stage, int first, int last, double limit) const;
+  StageEstimate StageUnder(const Context& context, int first, int last, const Mix& mix) const;
   void SetPolicies(StageEstimate& stage) const;
   double Linear(const Context& context, int stage, int first, int last) const;
 
@@ -104,7 +111,6 @@ class Estimator {
   Prices& prices_;
   ComputeCost compute_;
   std::vector<int> seams_;  // blocks at which a stage may begin
-  double reserve_ = 0;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

@@ -35,7 +35,10 @@ struct Estimator::Context {
   double host_copies = 0;         // likewise; beside updates
   double reduce = 0, gather = 0;  // likewise
   const Sums* kept = nullptr;     // with nothing recomputed
-  double room = 0;                // bytes, less what is there for a moment
+  double transient = 0;           // bytes that a block needs while it is at work
+  double room = 0;                // bytes that stages may use besides
+  // Per device of the pipeline: the bytes that the lowered plan reserved beyond its estimate; empty: not known.
+  std::vector<double> missing = {};
 };
 
 }  // namespace heddle

@@ -1,5 +1,6 @@
 // Where the stages of a configuration end, and what memory each of them may use.
 #include <algorithm>
+#include <cmath>
 
 #include "search/estimate_internal.h"
 
@@ -122,29 +123,42 @@ std::vector<int> Estimator::CutEvenly(const Context& context, const std::vector<
   return ends;
 }
 
-// What each stage may use: with chunks, what is too much on a device is saved by its layers alike.
-std::vector<double> Estimator::Rooms(const Context& context, const std::vector<int>& ends) const {
-  std::vector<double> rooms(ends.size(), context.room);
-  int devices = context.shape.devices;
-  if (context.shape.chunks == 1) return rooms;
-  for (int d = 0; d < devices; ++d) {
-    std::vector<double> bytes(ends.size(), 0);
-    double sum = 0, layers = 0;
-    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
-      int first = s == 0 ? 0 : ends[s - 1];
-      StageEstimate most = StageOf(context, static_cast<int>(s), first, ends[s], kForbidden);
-      bytes[s] = most.bytes;
-      sum += bytes[s];
-      layers += Sums::Of(context.kept->layers, first, ends[s]);
+// The stages of a device of the pipeline share its memory: one mix of policies serves all of its layers, and each of its
+// stages has its share of those that are recomputed most.
+void Estimator::SetDevice(const Context& context, const std::vector<int>& ends, int device,
+                          Estimate& out) const {
+  auto at = static_cast<size_t>(device), devices = static_cast<size_t>(context.shape.devices);
+  double room = context.room - (context.missing.empty() ? 0 : context.missing[at]);
+  std::array<PolicyCost, 3> all;
+  std::vector<std::array<PolicyCost, 3>> costs;
+  double layers = 0;
+  auto first = [&](size_t s) { return s == 0 ? 0 : ends[s - 1]; };
+  for (size_t s = at; s < ends.size(); s += devices) {
+    costs.push_back(PolicyCosts(context, static_cast<int>(s), first(s), ends[s]));
+    for (size_t p = 0; p < all.size(); ++p) {
+      all[p].allowed = costs.back()[p].allowed;
+      all[p].seconds += costs.back()[p].seconds;
+      all[p].bytes += costs.back()[p].bytes;
     }
-    double excess = std::max(0.0, sum - context.room);
-    for (size_t s = static_cast<size_t>(d); s < ends.size(); s += static_cast<size_t>(devices)) {
-      int first = s == 0 ? 0 : ends[s - 1];
-      double share = layers > 0 ? Sums::Of(context.kept->layers, first, ends[s]) / layers : 1;
-      rooms[s] = bytes[s] - share * excess;
-    }
+    layers += Sums::Of(context.kept->layers, first(s), ends[s]);
   }
-  return rooms;
+  Mix mix = CheapestMix(all, layers, room);
+  double strict = std::round(mix.share * layers), before = 0, given = 0;
+  for (size_t s = at, i = 0; s < ends.size(); s += devices, ++i) {
+    double own = Sums::Of(context.kept->layers, first(s), ends[s]);
+    before += own;
+    // Spread evenly: as many as the layers so far demand, rounded up.
+    double count =
+        layers > 0 ? std::min(own, std::ceil(strict * before / layers - 1e-9) - given) : 0;
+    given += count;
+    Mix part = mix;
+    part.share = own > 0 ? count / own : 0;
+    const PolicyCost &lax = costs[i][mix.lax], &most = costs[i][mix.strict];
+    part.bytes = lax.bytes + part.share * (most.bytes - lax.bytes);
+    out.stages[s] = StageUnder(context, first(s), ends[s], part);
+    out.stages[s].room = room;
+    out.device_bytes[at] += part.bytes;
+  }
 }
 
 }  // namespace heddle

@@ -4,13 +4,12 @@
 #include <map>
 #include <set>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "cluster/topology.h"
-#include "ops/rebatch.h"
-#include "program/lower.h"
 #include "search/held_bytes.h"
 #include "search/parallel.h"
+#include "search/short_step.h"
+#include "sim/memory.h"
 
 namespace heddle {
 namespace {
@@ -44,7 +43,8 @@ int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
         kept = static_cast<double>(pruned->second * SizeOf(type.dtype)) /
                static_cast<double>(ByteCount(type));
       }
-      HeldBytes held = HeldBytesOf(plan.precision, kept, plan.zero.level, ranks, true, plan.offload);
+      HeldBytes held =
+          HeldBytesOf(plan.precision, kept, plan.zero.level, ranks, true, plan.offload);
       bytes += elements * (held.weights + held.state);
     }
   }
@@ -59,45 +59,11 @@ int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
   return least;
 }
 
-// As many micro-batches as fill a pipeline four times, where a plan has a great many; or all it has.
-int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
-  int64_t all = plan.microbatches;
-  int64_t few = 4 * static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  double size = static_cast<double>(problem.model.graph.nodes.size()) * static_cast<double>(all);
-  bool whole = problem.every_microbatch || size < kQuickWork || all < 2 * few;
-  return whole ? all : few;
-}
-
-// The step of a plan with a great many micro-batches, from one with a few: the rest is added at the pace of the slowest
-// device. Nothing where all of them can be simulated, or the batch cannot change.
-std::optional<SimResult> FromFew(const SearchProblem& problem, const SimOptions& sim,
-                                 const Plan& plan, int64_t* few) {
-  int64_t all = plan.microbatches;
-  *few = SimulatedMicrobatches(problem, plan);
-  if (*few == all) return std::nullopt;
-  Plan shorter = plan;
-  shorter.microbatches = *few;
-  shorter.batch = plan.batch / all * *few;
-  Model model;
-  try {
-    model = Analyse(Rebatch(problem.model.graph, shorter.batch));
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-  SimResult result = Simulate(Lower(model, shorter), problem.cluster, sim);
-  double pace = 0, share = static_cast<double>(*few);
-  for (const DeviceResult& device : result.devices) {
-    auto seconds = [&](Opcode op) { return device.kinds.seconds[static_cast<size_t>(op)]; };
-    double copies = std::max(seconds(Opcode::kFetch), seconds(Opcode::kEvict));
-    double end = std::max(seconds(Opcode::kUpdate), copies);
-    pace = std::max(pace, (device.compute + device.exposed - end) / share);
-  }
-  double step = result.step_seconds + pace * static_cast<double>(all - *few);
-  result.bubble *= result.step_seconds / step;
-  result.flops *= static_cast<double>(all) / share;
-  result.recomputed_flops *= static_cast<double>(all) / share;
-  result.step_seconds = step;
-  return result;
+bool Recomputes(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
+                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
+  });
 }
 
 // A node full of the devices that hold most.
@@ -127,36 +93,102 @@ double SimulationSize(const SearchProblem& problem, const Plan& plan) {
          static_cast<double>(SimulatedMicrobatches(problem, plan));
 }
 
-JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
-  if (proposal.judged) return *proposal.judged;
-  JudgedPlan judged;
+namespace {
+
+// Bytes that the allocator reserves, per device of the pipeline.
+std::vector<double> ReservedOf(const SearchProblem& problem, const Program& program) {
+  MemoryModel model(program, HabitsOf(problem.sim));
+  ReplayOptions options;
+  options.timeline = false;
+  options.allocator = true;
+  std::vector<double> reserved;
+  for (const DeviceProgram& run : program.runs) {
+    if (run.stages.empty()) continue;
+    MemoryTimeline timeline = Replay(model, run.devices.front(), options);
+    reserved.push_back(static_cast<double>(timeline.reserved));
+  }
+  return reserved;
+}
+
+// A proposal whose program is known, with as many layers recomputed as its memory demands.
+struct Fitted {
+  Proposal proposal;
+  ShortStep step;
+};
+
+Fitted Fit(const SearchProblem& problem, Proposal proposal) {
+  constexpr int kTries = 4;
+  // Estimates of memory are never so wrong.
+  constexpr double kSurelyFits = 0.75;
+  auto limit = static_cast<double>(MemoryLimit(problem));
+  Fitted now{std::move(proposal), {}};
+  now.step = LowerShort(problem, now.proposal.plan);
+  if (!now.proposal.refit) return now;
+  if (now.proposal.bytes < kSurelyFits * limit && !Recomputes(now.proposal.plan)) return now;
+  std::optional<Fitted> best;
+  std::vector<Plan> tried;
+  for (int tries = 0;; ++tries) {
+    std::vector<double> reserved = ReservedOf(problem, now.step.program);
+    bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
+    std::optional<Proposal> next;
+    if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);
+    tried.push_back(now.proposal.plan);
+    bool faster = !best || now.proposal.estimate < best->proposal.estimate;
+    if (fits && faster) best = std::move(now);
+    bool known = next && std::find(tried.begin(), tried.end(), next->plan) != tried.end();
+    if (!next || known || (best && next->estimate >= best->proposal.estimate)) {
+      return best ? std::move(*best) : std::move(now);
+    }
+    now = {std::move(*next), {}};
+    now.step = LowerShort(problem, now.proposal.plan);
+  }
+}
+
+void SetNames(JudgedPlan& judged, Proposal& proposal) {
   judged.plan = std::move(proposal.plan);
-  judged.plan.pruning = problem.pruning;
-  SetOptimizer(judged.plan, problem.optimizer);
   judged.from = std::move(proposal.from);
   judged.estimate = proposal.estimate;
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
   judged.factors = proposal.factors;
+  judged.improve = std::move(proposal.improve);
+}
+
+}  // namespace
+
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
+  if (proposal.judged) return *proposal.judged;
+  JudgedPlan judged;
+  auto complete = [&](Plan& plan) {
+    plan.pruning = problem.pruning;
+    SetOptimizer(plan, problem.optimizer);
+  };
+  complete(proposal.plan);
   bool roomy = true;
-  for (const Stage& stage : judged.plan.stages) {
-    int64_t bytes = LeastBytes(problem.model, judged.plan, stage);
+  for (const Stage& stage : proposal.plan.stages) {
+    int64_t bytes = LeastBytes(problem.model, proposal.plan, stage);
     judged.least_bytes = std::max(judged.least_bytes, bytes);
     roomy = roomy && bytes <= LeastLimit(problem, stage.mesh);
   }
   judged.memory_limit = MemoryLimit(problem);
   judged.simulated = roomy || problem.simulate_all;
-  if (!judged.simulated) return judged;
+  if (!judged.simulated) {
+    SetNames(judged, proposal);
+    return judged;
+  }
+  if (Refit refit = proposal.refit) {
+    proposal.refit = [&, refit](const std::vector<double>& reserved) {
+      std::optional<Proposal> next = refit(reserved);
+      if (next) complete(next->plan);
+      return next;
+    };
+  }
   SimOptions sim = problem.sim;
   sim.stopped = Impatience(problem);
-  int64_t few = 0;
-  if (std::optional<SimResult> result = FromFew(problem, sim, judged.plan, &few)) {
-    judged.result = std::move(*result);
-    judged.simulated_microbatches = few;
-  } else {
-    judged.result = Simulate(Lower(problem.model, judged.plan), problem.cluster, sim);
-    judged.simulated_microbatches = judged.plan.microbatches;
-  }
+  Fitted fitted = Fit(problem, std::move(proposal));
+  SetNames(judged, fitted.proposal);
+  judged.result = SimulateShort(fitted.step, problem, judged.plan, sim);
+  judged.simulated_microbatches = fitted.step.microbatches;
   SetHost(problem, judged);
   judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
   judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
@@ -171,14 +203,11 @@ namespace {
 using PlanKind = std::vector<int64_t>;
 
 PlanKind KindOf(const Plan& plan) {
-  bool recomputes = std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
-                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
-  });
   int64_t free_axes = static_cast<int64_t>(plan.stages.front().mesh.axes.size());
   int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  return {plan.zero.level, static_cast<int64_t>(plan.offload), recomputes, free_axes, stages > 1,
-          plan.chunks > 1};
+  return {plan.zero.level,  static_cast<int64_t>(plan.offload),
+          Recomputes(plan), free_axes,
+          stages > 1,       plan.chunks > 1};
 }
 
 // Simulated steps as multiples of their estimates.
@@ -246,8 +275,8 @@ bool Ended(const SearchProblem& problem, SearchResult& out) {
 void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, SearchResult& out) {
   for (size_t first = 0; first < plans.size() && !Ended(problem, out); first += kTogether) {
     auto begin = plans.begin() + static_cast<std::ptrdiff_t>(first);
-    auto end = plans.begin() +
-               static_cast<std::ptrdiff_t>(std::min(plans.size(), first + kTogether));
+    auto end =
+        plans.begin() + static_cast<std::ptrdiff_t>(std::min(plans.size(), first + kTogether));
     JudgeTogether(problem, {std::make_move_iterator(begin), std::make_move_iterator(end)}, out);
   }
 }
@@ -260,9 +289,8 @@ void JudgeBest(const SearchProblem& problem, std::vector<Proposal> plans,
   while (!plans.empty() && fitting < effort.most && !Ended(problem, out)) {
     if (fitting > 0 && work >= effort.work) return;
     if (fitting > 0) {
-      std::erase_if(plans, [&](const Proposal& at) {
-        return at.estimate > 0 && errors.AtLeast(at) >= best;
-      });
+      std::erase_if(
+          plans, [&](const Proposal& at) { return at.estimate > 0 && errors.AtLeast(at) >= best; });
     }
     std::stable_sort(plans.begin(), plans.end(), [&](const Proposal& a, const Proposal& b) {
       return errors.Expected(a) < errors.Expected(b);

@@ -27,19 +27,6 @@ bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
                      [&](const Proposal& other) { return other.plan == plan; });
 }
 
-// Where nothing fits and little is missing estimates of memory were short: the problem, or what became of it before, with as
-// much less of it. False where that is no way.
-bool TakeLessMemory(const SearchResult& found, SearchProblem& problem) {
-  constexpr double kLittle = 1.1;
-  if (found.feasible() || found.judged.empty() || problem.Over()) return false;
-  const JudgedPlan& best = found.judged.front();
-  double over = static_cast<double>(best.reserved()) / static_cast<double>(found.memory_limit);
-  if (!best.simulated || over <= 1 || over > kLittle) return false;
-  auto limit = static_cast<double>(MemoryLimit(problem));
-  problem.memory_limit = static_cast<int64_t>(limit / (1 - problem.reserve) / over * 0.99);
-  return true;
-}
-
 }  // namespace
 
 double SearchResult::gap() const {
@@ -150,11 +137,6 @@ void SearchInto(const SearcherDef& searcher, const SearchProblem& problem, Searc
   }
   JudgeAll(problem, std::move(always), out);
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  SearchProblem less = problem;
-  for (int tries = 0; tries < 3 && TakeLessMemory(out, less); ++tries) {
-    JudgeBest(problem, searcher.propose(less).plans, effort, out);
-    std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  }
   // Context parallelism beside what the best plan does, and the best of those with stages.
   std::vector<Proposal> context;
   auto staged = std::find_if(out.judged.begin(), out.judged.end(), [](const JudgedPlan& at) {

@@ -88,6 +88,13 @@ struct FactorUse {
 };
 
 struct JudgedPlan;
+struct Proposal;
+
+// Makes a plan again from the bytes that its program reserves on each device of the pipeline, with more or fewer layers
+// recomputed so that these just fit. Nothing where that changes nothing.
+using Refit = std::function<std::optional<Proposal>(const std::vector<double>& reserved)>;
+// Makes other plans of the same configuration: what costs too much to do for every proposal.
+using Improve = std::function<std::vector<Proposal>()>;
 
 struct Proposal {
   Plan plan;
@@ -97,6 +104,8 @@ struct Proposal {
   double bound = 0;     // no plan of its degrees is faster; 0: not known
   std::optional<FactorUse> factors = {};
   std::shared_ptr<const JudgedPlan> judged = nullptr;  // where that was done on the way
+  Refit refit = nullptr;                               // null: the plan is as it is
+  Improve improve = nullptr;
 };
 
 struct Proposals {
@@ -119,6 +128,7 @@ struct JudgedPlan {
   int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
   double estimate = 0, estimated_bytes = 0, bound = 0;
   std::optional<FactorUse> factors = {};
+  Improve improve = nullptr;
   SimResult result;
   int64_t memory_limit = 0;                // what the worst device may use
   MemoryKinds memory;                      // of it

@@ -1,0 +1,127 @@
+#include "search/short_step.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/rebatch.h"
+#include "program/lower.h"
+#include "schedule/schedule.h"
+
+namespace heddle {
+namespace {
+
+// Nodes times micro-batches whose simulation takes some hundredths of a second.
+constexpr double kQuickSteps = 20'000;
+constexpr int64_t kRounds = 3;  // of micro-batches that are simulated of a long step
+constexpr int64_t kFewest = 4, kFewestOfSplitBackward = 12;  // micro-batches
+
+int64_t PipelineDevices(const Plan& plan) {
+  return static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+}
+
+// Ends of the forwards of a device's stages, in the order in which they run.
+std::vector<double> ForwardEnds(const Program& program, const Simulation& at, size_t device_class) {
+  const DeviceClass& of = at.prepared.classes.devices[device_class];
+  const std::vector<Instruction>& instructions =
+      program.runs[static_cast<size_t>(of.run)].instructions;
+  const std::vector<TaskTimes>& times = at.timeline.times[device_class];
+  std::vector<double> ends;
+  int stage = -1;
+  int64_t microbatch = -1;
+  for (size_t t = 0; t < instructions.size(); ++t) {
+    const Instruction& now = instructions[t];
+    if (now.op != Opcode::kRun || now.recompute || now.half != Half::kF) continue;
+    if (now.stage != stage || now.microbatch != microbatch) ends.push_back(0);
+    stage = now.stage;
+    microbatch = now.microbatch;
+    ends.back() = times[t].end;
+  }
+  return ends;
+}
+
+// Seconds between the last forward and the one a round before it.
+double LastRound(const std::vector<double>& ends, int64_t round) {
+  auto count = static_cast<int64_t>(ends.size());
+  if (count <= round) return 0;
+  return ends[static_cast<size_t>(count - 1)] - ends[static_cast<size_t>(count - 1 - round)];
+}
+
+// Seconds per micro-batch once the pipeline is full.
+double PeriodOf(const Program& program, const Plan& plan, const Simulation& at) {
+  int64_t devices = PipelineDevices(plan);
+  double round = 0;
+  for (size_t c = 0; c < at.prepared.classes.devices.size(); ++c) {
+    round = std::max(round, LastRound(ForwardEnds(program, at, c), devices * plan.chunks));
+  }
+  return round / static_cast<double>(devices);
+}
+
+// The same plan with fewer micro-batches; nothing where the batch of the model cannot change.
+std::optional<Program> LowerFew(const SearchProblem& problem, const Plan& plan,
+                                int64_t microbatches) {
+  Plan shorter = plan;
+  shorter.microbatches = microbatches;
+  shorter.batch = plan.batch / plan.microbatches * microbatches;
+  try {
+    return Lower(Analyse(Rebatch(problem.model.graph, shorter.batch)), shorter);
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
+  int64_t all = plan.microbatches;
+  int64_t devices = PipelineDevices(plan);
+  bool splits = FindSchedule(plan.schedule)->splits_backward;
+  int64_t few = std::max(kRounds * devices, splits ? kFewestOfSplitBackward : kFewest);
+  double size = static_cast<double>(problem.model.graph.nodes.size()) * static_cast<double>(all);
+  // All micro-batches of gpipe are in flight together.
+  bool whole = problem.every_microbatch || size < kQuickSteps || 2 * all < 3 * few ||
+               plan.schedule == "gpipe" || plan.offload == Offload::kAll;
+  return whole ? all : few;
+}
+
+ShortStep LowerShort(const SearchProblem& problem, const Plan& plan) {
+  ShortStep step;
+  step.all_microbatches = step.microbatches = plan.microbatches;
+  int64_t few = SimulatedMicrobatches(problem, plan);
+  if (few < plan.microbatches) {
+    if (std::optional<Program> program = LowerFew(problem, plan, few)) {
+      step.program = std::move(*program);
+      step.microbatches = few;
+      return step;
+    }
+  }
+  step.program = Lower(problem.model, plan);
+  return step;
+}
+
+SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem, const Plan& plan,
+                        const SimOptions& sim) {
+  Simulation at = RunSimulation(step.program, problem.cluster, sim);
+  SimResult result = std::move(at.result);
+  if (step.microbatches == step.all_microbatches) return result;
+  double period = 0;
+  if (FindSchedule(plan.schedule)->splits_backward) {
+    // Gradients of weights wait for the end: the pace of forwards is not that of the step. A round more shows it.
+    int64_t round = PipelineDevices(plan);
+    std::optional<Program> more = LowerFew(problem, plan, step.microbatches + round);
+    double longer = Simulate(*more, problem.cluster, sim).step_seconds;
+    period = (longer - result.step_seconds) / static_cast<double>(round);
+  } else {
+    period = PeriodOf(step.program, plan, at);
+  }
+  auto more = static_cast<double>(step.all_microbatches - step.microbatches);
+  double seconds = result.step_seconds + more * period;
+  double share =
+      static_cast<double>(step.all_microbatches) / static_cast<double>(step.microbatches);
+  result.bubble *= result.step_seconds / seconds;
+  result.flops *= share;
+  result.recomputed_flops *= share;
+  result.step_seconds = seconds;
+  return result;
+}
+
+}  // namespace heddle

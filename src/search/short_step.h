@@ -1,0 +1,34 @@
+// The simulated step of a plan with many micro-batches, found from a step with a few of them.
+//
+// After a pipeline has filled, every further round of micro-batches adds the same time to the step: the period. A step of
+// a few rounds is simulated, the period is read off the time between the last two rounds, and the rounds that were left
+// out are added:
+//
+//   step(all) = step(few) + (all - few) x period       (period per micro-batch)
+//
+// Memory is that of the short step: all micro-batches that are ever in flight together are in it.
+#pragma once
+
+#include <optional>
+
+#include "search/searcher.h"
+
+namespace heddle {
+
+// The number of micro-batches to simulate: all of them where the step is quick to simulate.
+int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan);
+
+// A plan's program, with all its micro-batches or only a few. It owns the model that was rebatched for it.
+struct ShortStep {
+  Program program;
+  int64_t microbatches = 0;      // in the program
+  int64_t all_microbatches = 0;  // of the plan
+};
+
+ShortStep LowerShort(const SearchProblem& problem, const Plan& plan);
+
+// The result of the whole step. Throws SimulationStopped where `sim` says so.
+SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem, const Plan& plan,
+                        const SimOptions& sim);
+
+}  // namespace heddle
