@@ -42,9 +42,11 @@ class MonotoneCheck {
  public:
   static constexpr double kTolerance = 0.001;
 
-  MonotoneCheck(const MonotoneCase& at, uint64_t seed)
+  // `searcher`: what is to be beaten.
+  MonotoneCheck(const MonotoneCase& at, uint64_t seed, std::string searcher = "auto")
       : case_(at),
         seed_(seed),
+        searcher_(std::move(searcher)),
         model_(Analyse(Rebatch(LoadModel(at.model), at.batch))),
         cluster_(LoadCluster(at.cluster)),
         problem_(MakeProblem()) {}
@@ -53,7 +55,7 @@ class MonotoneCheck {
   // Draws so many constraints, two of three of which exclude auto's own plan, and as many of the expert's plans in four.
   // `own`: the most constraints to try that auto's own plan satisfies.
   void Run(int constraints, size_t own) {
-    free_ = Ran("auto", {});
+    free_ = Ran(searcher_, {});
     if (!free_) return;
     own_ = free_->feasible() ? OwnDegrees(model_, free_->judged.front().plan) : FixedDegrees{};
     for (const FixedDegrees& fixed : case_.constraints) CheckConstraint(fixed);
@@ -207,7 +209,8 @@ class MonotoneCheck {
         {"own", loss,
          fmt::format("own: {:.2f} % slower with constraints that auto's plan satisfies\n"
                      "    {}\n      {}\n    {}\n      {}",
-                     100 * loss, CommandLine({}), Words(*free_), CommandLine(fixed), words)});
+                     100 * loss, CommandLine({}, searcher_), Words(*free_), CommandLine(fixed),
+                     words)});
   }
 
   // True where it is.
@@ -221,7 +224,7 @@ class MonotoneCheck {
         {kind, loss,
          fmt::format(
              "{}: auto's step is {:.2f} % longer\n    {}\n      {}\n    {}\n      {}\n      {}",
-             kind, 100 * loss, CommandLine({}), Words(*free_), command, Words(result),
+             kind, 100 * loss, CommandLine({}, searcher_), Words(*free_), command, Words(result),
              Why(result.judged.front()))});
     return true;
   }
@@ -298,6 +301,7 @@ class MonotoneCheck {
 
   const MonotoneCase case_;
   const uint64_t seed_;
+  const std::string searcher_;
   const Model model_;
   const Cluster cluster_;
   const SearchProblem problem_;

@@ -58,7 +58,12 @@ class Diagnosis {
     Configuration on_device = *c;
     on_device.offload = Offload::kNone;
     bool listed = std::find(enumerated_.begin(), enumerated_.end(), on_device) != enumerated_.end();
-    std::string judged = Judged(found, better, *c);
+    const JudgedPlan* like = JudgedLike(found, *c);
+    std::string judged = "no plan of its configuration was judged";
+    if (like != nullptr) {
+      judged = fmt::format("judged of its configuration: '{}' {:.6g} s, {}", like->from,
+                           like->result.step_seconds, like->fits ? "fits" : "does not fit");
+    }
     if (!listed) return "why [not enumerated]: " + judged;
     Estimate estimate = estimator_.Of(*c);
     Estimator::Floors floors = estimator_.Floor(*c);
@@ -69,31 +74,31 @@ class Diagnosis {
     text += fmt::format(", estimated {:.6g} s, {:+.1f} % of the best estimate, simulated {:+.1f} %",
                         estimate.seconds, 100 * (estimate.seconds / best - 1),
                         100 * (better.result.step_seconds / estimate.seconds - 1));
-    constexpr double kNear =
-        1.08;  // the search proposes no plan whose estimate is further from the best
+    constexpr double kNear = 1.08;  // what is further from the best estimate is called far
     std::string_view kind = "near, not judged";
-    if (!judged.starts_with("no plan")) {
+    if (like != nullptr && better.factors && !like->factors) {
+      kind = "judged without factors";
+    } else if (like != nullptr && like->estimate > 0) {
       kind = "another plan of its configuration was judged";
     } else if (floors.floor > kNear * best) {
       kind = "floor far above the best estimate";
     } else if (estimate.seconds > kNear * best) {
       kind = "estimate far above the best estimate";
+    } else if (like != nullptr) {
+      kind = "only a baseline of its configuration was judged";
     }
     return fmt::format("why [{}]: {}", kind, text);
   }
 
  private:
-  // What the search made of the same configuration.
-  std::string Judged(const SearchResult& found, const JudgedPlan& better, const Configuration& c) {
+  // The best plan of the same configuration that the search simulated, one with an estimate if there is one.
+  static const JudgedPlan* JudgedLike(const SearchResult& found, const Configuration& c) {
     const JudgedPlan* like = nullptr;
     for (const JudgedPlan& judged : found.judged) {
       if (!judged.simulated || ConfigurationOf(judged.plan) != c) continue;
-      if (judged.plan == better.plan) return "the very plan was judged";
-      if (like == nullptr) like = &judged;
+      if (like == nullptr || (like->estimate <= 0 && judged.estimate > 0)) like = &judged;
     }
-    if (like == nullptr) return "no plan of its configuration was judged";
-    return fmt::format("judged of its configuration: '{}' {:.6g} s, {}", like->from,
-                       like->result.step_seconds, like->fits ? "fits" : "does not fit");
+    return like;
   }
 
   const SearchProblem& problem_;

@@ -1,4 +1,5 @@
 // The search without constraints against some searches with them; monotone_slow_test.cc takes many problems.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "monotone_check.h"
@@ -23,6 +24,46 @@ INSTANTIATE_TEST_SUITE_P(All, MonotoneOnSmallModels,
                          [](const auto& info) {
                            return NameOf(QuickMonotoneCases()[info.param], info.param);
                          });
+
+// A search that finds data parallelism alone is beaten.
+TEST(MonotoneCheckItself, FindsWhatBeatsAWeakSearch) {
+  MonotoneCase at{"gpt:layers=8,hidden=1024,heads=16,seq=512,vocab=512", "rtx3090:2", 8};
+  at.constraints = {{.pp = 4}, {.tp = 4}};
+  MonotoneCheck check(at, /*seed=*/1, "data");
+  check.Run(/*constraints=*/2, /*own=*/0);
+  std::vector<MonotoneViolation> violations = check.Violations();
+  ASSERT_FALSE(violations.empty());
+  EXPECT_EQ(violations[0].kind, "constraint");
+  EXPECT_GT(violations[0].loss, MonotoneCheck::kTolerance);
+  EXPECT_THAT(violations[0].text,
+              testing::HasSubstr("--cluster rtx3090:2 --batch 8 --searcher data\n"));
+  EXPECT_THAT(violations[0].text, testing::HasSubstr("why ["));
+  for (size_t i = 1; i < violations.size(); ++i) {
+    EXPECT_LE(violations[i].loss, violations[i - 1].loss);
+  }
+}
+
+TEST(MonotoneCheckItself, CountsErrorsOfBytes) {
+  JudgedPlan judged;
+  judged.plan.stages.resize(1);
+  judged.plan.stages[0].recompute = {RecomputePolicy::kNone};
+  judged.fits = true;
+  judged.memory_limit = 1000;
+  judged.result.peak_memory_bytes = 100;
+  SearchResult result;
+  for (double estimated : {101.0, 104.0, 91.0, 0.0}) {
+    judged.estimated_bytes = estimated;
+    result.judged.push_back(judged);
+  }
+  ByteErrors errors;
+  errors.Add(result, "");
+  errors.Add(result, "--dp 2");  // the same plans
+  EXPECT_EQ(errors.estimated(), 3u);
+  EXPECT_EQ(errors.within(0.02), 1u);
+  EXPECT_EQ(errors.within(0.05), 2u);
+  EXPECT_EQ(errors.within(0.1, "ZeRO 0"), 3u);
+  EXPECT_THAT(errors.worst(), testing::HasSubstr("-9.0 %"));
+}
 
 class ConstraintsOfPlans : public testing::Test {
  protected:
