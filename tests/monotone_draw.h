@@ -93,6 +93,7 @@ inline FixedDegrees OwnDegrees(const Model& model, const Plan& plan) {
     own.schedule = plan.schedule;
     own.layers_per_stage = LayersPerStage(model, plan);
   }
+  if (plan.offload == Offload::kAll) return own;  // what shards recompute follows from memory
   own.recompute = plan.stages.front().recompute.front();
   for (const Stage& stage : plan.stages) {
     for (RecomputePolicy policy : stage.recompute) {
