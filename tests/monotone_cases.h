@@ -22,6 +22,14 @@ struct MonotoneCase {
   std::vector<Degrees> experts = {};           // the expert's plans that are always tried
   bool tree = false;                           // also with --searcher mcts
   bool solvers = false;                        // also with --searcher ilp and brute: tiny models
+  int parts = 1;  // tests that its searches are shared out among, so that none takes too long
+};
+
+// One of the tests of a problem.
+struct MonotonePart {
+  MonotoneCase problem;
+  size_t index = 0;
+  int part = 0;
 };
 
 // The name of its test: "p07_gpt3_13b_dgx_a100_1_b56", with the index in the list of cases.
@@ -35,6 +43,20 @@ inline std::string NameOf(const MonotoneCase& at, size_t index) {
   return (index < 10 ? "p0" : "p") + std::to_string(index) + "_" + text;
 }
 
+inline std::string NameOf(const MonotonePart& at) {
+  std::string name = NameOf(at.problem, at.index);
+  return at.problem.parts > 1 ? name + "_part" + std::to_string(at.part) : name;
+}
+
+inline std::vector<MonotonePart> PartsOf(const std::vector<MonotoneCase>& cases) {
+  std::vector<MonotonePart> parts;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    for (int part = 0; part < cases[i].parts; ++part) parts.push_back({cases[i], i, part});
+  }
+  return parts;
+}
+
+inline void PrintTo(const MonotonePart& at, std::ostream* out) { *out << NameOf(at); }
 inline void PrintTo(const MonotoneCase& at, std::ostream* out) {
   *out << at.model << " on " << at.cluster << ", batch " << at.batch;
 }
@@ -143,6 +165,12 @@ inline std::vector<MonotoneCase> MonotoneCases() {
        true},
   };
   cases.insert(cases.end(), others.begin(), others.end());
+  // Those whose search takes long.
+  for (MonotoneCase& at : cases) {
+    bool large = at.model == "gpt3-175b" || at.model == "megatron-39b";
+    bool larger = at.model == "deepseek-v3" || at.model == "qwen3-235b-a22b";
+    at.parts = at.model == "llama3-405b" ? 6 : larger ? 4 : large ? 2 : 1;
+  }
   return cases;
 }
 

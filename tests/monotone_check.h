@@ -53,21 +53,31 @@ class MonotoneCheck {
   MonotoneCheck(const MonotoneCheck&) = delete;
 
   // Draws so many constraints, two of three of which exclude auto's own plan, and as many of the expert's plans in four.
-  // `own`: the most constraints to try that auto's own plan satisfies.
-  void Run(int constraints, size_t own) {
+  // `own`: the most constraints to try that auto's own plan satisfies. Of several parts, one does its share of all that.
+  void Run(int constraints, size_t own, int part = 0) {
     free_ = Ran(searcher_, {});
     if (!free_) return;
     own_ = free_->feasible() ? OwnDegrees(model_, free_->judged.front().plan) : FixedDegrees{};
-    for (const FixedDegrees& fixed : case_.constraints) CheckConstraint(fixed);
-    ConstraintDrawer drawer(problem_, own_, seed_);
-    for (int tries = 0; tried_ < constraints && tries < 4 * constraints; ++tries) {
-      FixedDegrees fixed = drawer.Draw(tries % 3 != 2);
-      if (!OptionsOf(fixed).empty()) CheckConstraint(fixed);
+    int turn = 0;
+    auto mine = [&] { return turn++ % case_.parts == part; };
+    for (const FixedDegrees& fixed : case_.constraints) {
+      if (mine()) CheckConstraint(fixed);
     }
-    CheckSearchers();
-    CheckExperts(constraints / 4);
+    ConstraintDrawer drawer(problem_, own_, seed_);
+    int share = (constraints + case_.parts - 1) / case_.parts;
+    for (int tries = 0; tried_ < share && tries < 4 * constraints; ++tries) {
+      FixedDegrees fixed = drawer.Draw(tries / case_.parts % 3 != 2);
+      if (!OptionsOf(fixed).empty() && mine()) CheckConstraint(fixed);
+    }
+    for (const std::string& searcher : OtherSearchers()) {
+      if (mine()) CheckSearcher(searcher);
+    }
+    if (part == 0) CheckExperts(constraints / 4);
     if (!free_->feasible()) return;
-    for (const FixedDegrees& fixed : drawer.OwnConstraints(own)) CheckOwn(fixed);
+    ConstraintDrawer again(problem_, own_, seed_);
+    for (const FixedDegrees& fixed : again.OwnConstraints(own)) {
+      if (mine()) CheckOwn(fixed);
+    }
   }
 
   bool feasible() const { return free_ && free_->feasible(); }
@@ -184,14 +194,16 @@ class MonotoneCheck {
     MustNotBeFaster("constraint", CommandLine(fixed), *result);
   }
 
-  void CheckSearchers() {
+  std::vector<std::string> OtherSearchers() const {
     std::vector<std::string> searchers = {"data", "expert"};
     if (case_.tree) searchers.push_back("mcts");
     if (case_.solvers) searchers.insert(searchers.end(), {"ilp", "brute"});
-    for (const std::string& searcher : searchers) {
-      std::optional<SearchResult> result = Ran(searcher, {});
-      if (result) MustNotBeFaster("searcher", CommandLine({}, searcher), *result);
-    }
+    return searchers;
+  }
+
+  void CheckSearcher(const std::string& searcher) {
+    std::optional<SearchResult> result = Ran(searcher, {});
+    if (result) MustNotBeFaster("searcher", CommandLine({}, searcher), *result);
   }
 
   void CheckOwn(const FixedDegrees& fixed) {
