@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "plan/precision.h"
+#include "schedule/schedule.h"
 #include "search/assemble.h"
+#include "search/judge.h"
 #include "search/parallel.h"
 #include "search/refine.h"
 #include "search/searchers.h"
@@ -12,8 +14,7 @@ namespace heddle {
 namespace {
 
 // Estimates further from the best are not judged: they are wrong by less than that.
-constexpr size_t kMostProposed = 40;
-constexpr double kNear = 1.08;
+constexpr double kNear = 1.12;
 
 struct WeighedConfiguration {
   Configuration configuration;
@@ -53,15 +54,29 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
  private:
   void Propose() {
+    std::stable_sort(best_.begin(), best_.end(),
+                     [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
+                       return a.estimate.seconds < b.estimate.seconds;
+                     });
     for (const WeighedConfiguration& at : best_) {
-      if (at.estimate.seconds > kNear * best_.front().estimate.seconds) break;
+      if (at.estimate.seconds > kNear * best_seconds_) break;
       proposed_.push_back(Propose(at.configuration, at.estimate, at.floor));
     }
   }
 
   Proposal Propose(const Configuration& c, const Estimate& estimate, double floor) {
     Proposal out;
-    out.plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
+    out.make = [self = shared_from_this(), c, estimate] {
+      return Assemble(self->problem_, self->hash_, self->prices_, self->estimator_, c, estimate);
+    };
+    out.kind = {c.dp > 1 ? c.zero : 0,
+                static_cast<int64_t>(c.offload),
+                !estimate.plain,
+                static_cast<int64_t>(c.axes.size()) + (c.dp > 1 ? 1 : 0),
+                c.pp > 1,
+                c.chunks > 1,
+                c.pp > 1 && FindSchedule(c.schedule)->splits_backward};
+    out.work = SimulationSize(problem_, c.microbatches, c.pp, c.schedule);
     out.from = ToString(c);
     out.estimate = estimate.seconds;
     out.bytes = estimate.bytes;
@@ -74,16 +89,18 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     };
     // Searches with a solver of their own compare solvers.
     if (prices_.options().solver) return out;
-    out.improve = [self = shared_from_this(), c, estimate, floor, plan = out.plan] {
-      return self->RefinedPlans(c, estimate, floor, plan);
+    out.improve = [self = shared_from_this(), c, estimate, floor] {
+      return self->RefinedPlans(c, estimate, floor);
     };
     return out;
   }
 
   // Its stages solved again, exactly, for the memory they may use.
-  std::vector<Proposal> RefinedPlans(const Configuration& c, const Estimate& estimate, double floor,
-                                     const Plan& plan) {
+  std::vector<Proposal> RefinedPlans(const Configuration& c, const Estimate& estimate,
+                                     double floor) {
     std::vector<Proposal> plans;
+    if (estimate.plain && estimate.thrift == 0) return plans;
+    Plan plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
     // Estimates of memory are low by some hundredths at times.
     for (double share : {1.0, 0.93}) {
       std::optional<Refined> refined = Refine(problem_, prices_, c, estimate, plan, share);
@@ -102,6 +119,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   void Explore(bool wide) {
     wide_ = wide;
     best_.clear();
+    best_seconds_ = kForbidden;
     if (problem_.progress) problem_.progress("listing configurations");
     std::vector<WeighedConfiguration> all;
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
@@ -120,8 +138,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     constexpr size_t kBatch = 16;
     for (size_t first = 0; first < all.size(); first += kBatch) {
       size_t last = std::min(all.size(), first + kBatch);
-      double worst = best_.empty() ? kForbidden : kNear * best_.front().estimate.seconds;
-      if (best_.size() == kMostProposed) worst = std::min(worst, best_.back().estimate.seconds);
+      double worst = kNear * best_seconds_;
       // Without a solver of its own it is quick enough to go on to a first plan.
       bool over = problem_.Over() && (!best_.empty() || prices_.options().solver);
       if (all[first].floor >= worst || over) {
@@ -188,7 +205,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     size_t looked = 0;
     double least = kForbidden;  // of those looked at
     while (looked < all.size() && looked < kLooks && !problem_.Over()) {
-      if (all[looked].floor >= std::min(least, best_.front().estimate.seconds)) break;
+      if (all[looked].floor >= std::min(least, best_seconds_)) break;
       double close = estimator_.CloseFloor(all[looked].configuration);
       all[looked].floor = std::max(all[looked].floor, close);
       least = std::min(least, all[looked++].floor);
@@ -205,12 +222,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       }
       return;
     }
-    auto place = std::upper_bound(best_.begin(), best_.end(), weighed,
-                                  [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
-                                    return a.estimate.seconds < b.estimate.seconds;
-                                  });
-    best_.insert(place, weighed);
-    if (best_.size() > kMostProposed) best_.pop_back();
+    if (estimate.seconds > kNear * best_seconds_) return;
+    best_seconds_ = std::min(best_seconds_, estimate.seconds);
+    best_.push_back(weighed);
   }
 
   const SearchProblem& problem_;
@@ -219,7 +233,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
   bool wide_ = false;
-  std::vector<WeighedConfiguration> best_;
+  std::vector<WeighedConfiguration> best_;  // near the best estimate
+  double best_seconds_ = kForbidden;
   std::vector<Proposal> proposed_;
   size_t considered_ = 0;
   double least_bytes_ = 0, bound_ = 0;

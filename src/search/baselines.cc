@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "search/judge.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -148,13 +149,6 @@ int64_t AxisOf(const Plan& plan, std::string_view name) {
     if (axis.name == name) return axis.size;
   }
   return 1;
-}
-
-bool Recomputes(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
-                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
-  });
 }
 
 // One sample a micro-batch; interleaved with as many chunks of equal layers as there may be.

@@ -104,10 +104,15 @@ class ByType {
       for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
     }
     Cluster cluster = Select(problem_.cluster, devices);
-    Proposals of = ProposeExact(On(problem_, cluster), nullptr);
+    SearchProblem on = On(problem_, cluster);
+    Proposals of = ProposeExact(on, nullptr);
     out_.considered += of.considered;
     if (of.plans.empty()) return;
     Proposal& best = of.plans.front();
+    best.plan = Judge(on, best).plan;  // fitted to memory
+    best.make = nullptr;
+    best.refit = nullptr;
+    best.improve = nullptr;
     Return(problem_, devices, best.plan);
     best.bound = 0;
     uint32_t types = uint32_t{1} << problem_.cluster.device_types.size();

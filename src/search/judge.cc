@@ -1,13 +1,10 @@
 #include "search/judge.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
-#include "base/log.h"
 #include "cluster/topology.h"
 #include "search/held_bytes.h"
-#include "search/parallel.h"
 #include "search/short_step.h"
 #include "sim/memory.h"
 
@@ -59,13 +56,6 @@ int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
   return least;
 }
 
-bool Recomputes(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
-                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
-  });
-}
-
 // A node full of the devices that hold most.
 void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
   if (judged.plan.offload == Offload::kNone) return;
@@ -77,6 +67,13 @@ void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
 }
 
 }  // namespace
+
+bool Recomputes(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
+                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
+  });
+}
 
 std::function<bool()> Impatience(const SearchProblem& problem) {
   using Clock = std::chrono::steady_clock;
@@ -91,6 +88,12 @@ std::function<bool()> Impatience(const SearchProblem& problem) {
 double SimulationSize(const SearchProblem& problem, const Plan& plan) {
   return static_cast<double>(problem.model.graph.nodes.size()) *
          static_cast<double>(SimulatedMicrobatches(problem, plan));
+}
+
+double SimulationSize(const SearchProblem& problem, int64_t microbatches, int64_t pp,
+                      const std::string& schedule) {
+  return static_cast<double>(problem.model.graph.nodes.size()) *
+         static_cast<double>(SimulatedMicrobatches(problem, microbatches, pp, schedule));
 }
 
 namespace {
@@ -110,6 +113,13 @@ std::vector<double> ReservedOf(const SearchProblem& problem, const Program& prog
   return reserved;
 }
 
+// With its plan made, and all that the problem says of it.
+void Complete(const SearchProblem& problem, Proposal& proposal) {
+  proposal.MakePlan();
+  proposal.plan.pruning = problem.pruning;
+  SetOptimizer(proposal.plan, problem.optimizer);
+}
+
 // A proposal whose program is known, with as many layers recomputed as its memory demands.
 struct Fitted {
   Proposal proposal;
@@ -118,6 +128,7 @@ struct Fitted {
 
 Fitted Fit(const SearchProblem& problem, Proposal proposal) {
   constexpr int kTries = 4;
+  constexpr double kGain = 0.998;  // what another try is worth
   // Estimates of memory are never so wrong.
   constexpr double kSurelyFits = 0.75;
   auto limit = static_cast<double>(MemoryLimit(problem));
@@ -132,11 +143,12 @@ Fitted Fit(const SearchProblem& problem, Proposal proposal) {
     bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
     std::optional<Proposal> next;
     if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);
+    if (next) Complete(problem, *next);
     tried.push_back(now.proposal.plan);
     bool faster = !best || now.proposal.estimate < best->proposal.estimate;
     if (fits && faster) best = std::move(now);
     bool known = next && std::find(tried.begin(), tried.end(), next->plan) != tried.end();
-    if (!next || known || (best && next->estimate >= best->proposal.estimate)) {
+    if (!next || known || (best && next->estimate >= kGain * best->proposal.estimate)) {
       return best ? std::move(*best) : std::move(now);
     }
     now = {std::move(*next), {}};
@@ -156,14 +168,11 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 
 }  // namespace
 
-JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
+                 const std::atomic<bool>* abandoned) {
   if (proposal.judged) return *proposal.judged;
   JudgedPlan judged;
-  auto complete = [&](Plan& plan) {
-    plan.pruning = problem.pruning;
-    SetOptimizer(plan, problem.optimizer);
-  };
-  complete(proposal.plan);
+  Complete(problem, proposal);
   bool roomy = true;
   for (const Stage& stage : proposal.plan.stages) {
     int64_t bytes = LeastBytes(problem.model, proposal.plan, stage);
@@ -176,15 +185,10 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
     SetNames(judged, proposal);
     return judged;
   }
-  if (Refit refit = proposal.refit) {
-    proposal.refit = [&, refit](const std::vector<double>& reserved) {
-      std::optional<Proposal> next = refit(reserved);
-      if (next) complete(next->plan);
-      return next;
-    };
-  }
   SimOptions sim = problem.sim;
-  sim.stopped = Impatience(problem);
+  sim.stopped = [over = Impatience(problem), abandoned]() mutable {
+    return (abandoned != nullptr && *abandoned) || over();
+  };
   Fitted fitted = Fit(problem, std::move(proposal));
   SetNames(judged, fitted.proposal);
   judged.result = SimulateShort(fitted.step, problem, judged.plan, sim);
@@ -196,122 +200,6 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
   }
   return judged;
-}
-
-namespace {
-// What plans have in common whose estimates are wrong alike.
-using PlanKind = std::vector<int64_t>;
-
-PlanKind KindOf(const Plan& plan) {
-  int64_t free_axes = static_cast<int64_t>(plan.stages.front().mesh.axes.size());
-  int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  return {plan.zero.level,  static_cast<int64_t>(plan.offload),
-          Recomputes(plan), free_axes,
-          stages > 1,       plan.chunks > 1};
-}
-
-// Simulated steps as multiples of their estimates.
-class EstimateErrors {
- public:
-  void Add(const JudgedPlan& judged) {
-    if (!judged.simulated || judged.estimate <= 0) return;
-    double ratio = judged.result.step_seconds / judged.estimate;
-    all_.push_back(ratio);
-    by_kind_[KindOf(judged.plan)].push_back(ratio);
-  }
-  double Expected(const Proposal& plan) const {
-    const std::vector<double>& like = Like(plan);
-    double sum = 0;
-    for (double ratio : like) sum += ratio;
-    return plan.estimate * (like.empty() ? 1 : sum / static_cast<double>(like.size()));
-  }
-  double AtLeast(const Proposal& plan) const {
-    constexpr double kSpread = 0.02;  // that estimates of one kind are apart
-    const std::vector<double>& like = Like(plan);
-    double least = like.empty() ? 1 : *std::min_element(like.begin(), like.end());
-    return std::max(plan.bound, plan.estimate * least * (1 - kSpread));
-  }
-
- private:
-  const std::vector<double>& Like(const Proposal& plan) const {
-    auto found = by_kind_.find(KindOf(plan.plan));
-    return found == by_kind_.end() ? all_ : found->second;
-  }
-  std::vector<double> all_;
-  std::map<PlanKind, std::vector<double>> by_kind_;
-};
-
-// So many at a time, on any number of cores.
-constexpr size_t kTogether = 2;
-
-void JudgeTogether(const SearchProblem& problem, std::vector<Proposal> plans, SearchResult& out) {
-  if (problem.progress) problem.progress("simulating " + plans[0].from);
-  std::vector<std::optional<JudgedPlan>> judged(plans.size());
-  InParallel(plans.size(), [&](size_t i) {
-    try {
-      judged[i] = Judge(problem, std::move(plans[i]));
-    } catch (const SimulationStopped&) {
-      judged[i].reset();
-    }
-  });
-  for (std::optional<JudgedPlan>& plan : judged) {
-    out.stopped = out.stopped || !plan;
-    if (!plan) continue;
-    LogDebug("{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, {}", plan->from,
-             plan->estimate, plan->estimated_bytes / (1 << 30), plan->result.step_seconds,
-             static_cast<double>(plan->reserved()) / (1 << 30),
-             plan->fits ? "fits" : "does not fit");
-    out.judged.push_back(std::move(*plan));
-  }
-}
-
-bool Ended(const SearchProblem& problem, SearchResult& out) {
-  out.stopped = out.stopped || (!out.judged.empty() && problem.Over());
-  return out.stopped;
-}
-
-}  // namespace
-
-void JudgeAll(const SearchProblem& problem, std::vector<Proposal> plans, SearchResult& out) {
-  for (size_t first = 0; first < plans.size() && !Ended(problem, out); first += kTogether) {
-    auto begin = plans.begin() + static_cast<std::ptrdiff_t>(first);
-    auto end =
-        plans.begin() + static_cast<std::ptrdiff_t>(std::min(plans.size(), first + kTogether));
-    JudgeTogether(problem, {std::make_move_iterator(begin), std::make_move_iterator(end)}, out);
-  }
-}
-
-void JudgeBest(const SearchProblem& problem, std::vector<Proposal> plans,
-               const JudgingEffort& effort, SearchResult& out) {
-  EstimateErrors errors;
-  size_t fitting = 0;
-  double work = 0, best = kForbidden;
-  while (!plans.empty() && fitting < effort.most && !Ended(problem, out)) {
-    if (fitting > 0 && work >= effort.work) return;
-    if (fitting > 0) {
-      std::erase_if(
-          plans, [&](const Proposal& at) { return at.estimate > 0 && errors.AtLeast(at) >= best; });
-    }
-    std::stable_sort(plans.begin(), plans.end(), [&](const Proposal& a, const Proposal& b) {
-      return errors.Expected(a) < errors.Expected(b);
-    });
-    size_t count = std::min({kTogether, plans.size(), effort.most});
-    if (count == 0) return;
-    auto end = plans.begin() + static_cast<std::ptrdiff_t>(count);
-    std::vector<Proposal> next(std::make_move_iterator(plans.begin()),
-                               std::make_move_iterator(end));
-    plans.erase(plans.begin(), end);
-    for (const Proposal& at : next) work += SimulationSize(problem, at.plan);
-    size_t before = out.judged.size();
-    JudgeTogether(problem, std::move(next), out);
-    for (size_t i = before; i < out.judged.size(); ++i) {
-      const JudgedPlan& judged = out.judged[i];
-      errors.Add(judged);
-      if (!judged.fits) continue;
-      ++fitting;
-      best = std::min(best, judged.result.step_seconds);
-    }
-  }
 }
 
 }  // namespace heddle

@@ -73,6 +73,7 @@ Proposals Propose(const SearchProblem& problem) {
   out.additive = out.additive_bound = 0;
   out.judge_all = true;
   if (out.plans.size() > 2) out.plans.resize(2);
+  for (Proposal& plan : out.plans) plan.MakePlan();
   Model model = WithComputeType(problem.model, problem.precision);
   Placements space(problem, model);
   ProposeTypes(problem, space, out);

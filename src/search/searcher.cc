@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
-#include "search/judge.h"
+#include "search/finalists.h"
 #include "search/problem.h"
 #include "search/searchers.h"
 #include "search/spilled.h"
@@ -104,62 +104,105 @@ std::optional<int64_t> HostLimit(const SearchProblem& problem) {
 
 namespace {
 
-void SearchInto(const SearcherDef& searcher, const SearchProblem& problem, SearchResult& out) {
-  if (problem.fixed.offload == Offload::kAll) {
-    JudgeAll(problem, SpilledPlans(problem, &out.proposals.least_bytes), out);
-    out.proposals.considered = out.judged.size();
-    return;
-  }
-  out.proposals = searcher.propose(problem);
-  bool over = problem.Over();
-  std::vector<Proposal> plans = std::move(out.proposals.plans);
-  out.proposals.plans.clear();
-  JudgingEffort effort{16, 2 * kQuickWork};
-  if (problem.judged > 0) effort = {problem.judged, kForbidden};
-  std::vector<Proposal> always;
-  for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
-    for (Proposal& proposal : other.propose(problem).plans) {
-      if (!IsThere(plans, proposal.plan)) always.push_back(std::move(proposal));
+// All that a searcher and the baselines propose, then what can be made better of the best.
+class Judging {
+ public:
+  Judging(const SearcherDef& searcher, const SearchProblem& problem, SearchResult& out)
+      : searcher_(searcher), problem_(problem), out_(out), finalists_(problem, out) {}
+
+  void Run() {
+    if (problem_.fixed.offload == Offload::kAll) {
+      finalists_.JudgeAll(SpilledPlans(problem_, &out_.proposals.least_bytes));
+      out_.proposals.considered = out_.judged.size();
+      return;
     }
-  }
-  // Megatron's rules at the degrees that were found.
-  for (size_t i = 0; i < plans.size() && problem.judged != 1; ++i) {
-    if (3 * SimulationSize(problem, plans[i].plan) > kQuickWork) continue;
-    std::optional<Proposal> same = ExpertLike(problem, plans[i].plan);
-    if (!same) continue;
-    if (!IsThere(plans, same->plan)) always.push_back(std::move(*same));
-    break;
-  }
-  if (out.proposals.judge_all) {
-    JudgeAll(problem, std::move(plans), out);
-  } else {
-    JudgeBest(problem, std::move(plans), effort, out);
-  }
-  JudgeAll(problem, std::move(always), out);
-  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  // Context parallelism beside what the best plan does, and the best of those with stages.
-  std::vector<Proposal> context;
-  auto staged = std::find_if(out.judged.begin(), out.judged.end(), [](const JudgedPlan& at) {
-    return static_cast<int>(at.plan.stages.size()) > at.plan.chunks;
-  });
-  for (auto at : {out.judged.begin(), staged}) {
-    if (at == out.judged.end()) continue;
-    for (Proposal& plan : ContextPlans(problem, at->plan)) {
-      if (!IsThere(context, plan.plan)) context.push_back(std::move(plan));
+    out_.proposals = searcher_.propose(problem_);
+    bool over = problem_.Over();
+    JudgeProposals(std::move(out_.proposals.plans));
+    out_.proposals.plans.clear();
+    if (problem_.judged != 1) Improve();
+    // What does not fit, or only with state on the host, may be faster with everything there.
+    double least = 0;  // that of other plans is said
+    if (!out_.feasible() || out_.judged.front().plan.offload != Offload::kNone) {
+      finalists_.JudgeAll(SpilledPlans(problem_, &least));
     }
+    out_.proposals.considered = std::max(out_.proposals.considered, out_.judged.size());
+    out_.stopped = out_.stopped || over;
   }
-  JudgeAll(problem, std::move(context), out);
-  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  if (problem.judged != 1) JudgeAll(problem, FactoredPlans(problem, out.judged), out);
-  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  double least = 0;  // that of other plans is said
-  // What does not fit, or only with state on the host, may be faster with everything there.
-  if (!out.feasible() || out.judged.front().plan.offload != Offload::kNone)
-    JudgeAll(problem, SpilledPlans(problem, &least), out);
-  out.proposals.considered = std::max(out.proposals.considered, out.judged.size());
-  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  out.stopped = out.stopped || over;
-}
+
+ private:
+  void JudgeProposals(std::vector<Proposal> plans) {
+    if (out_.proposals.judge_all) {
+      finalists_.JudgeAll(std::move(plans));
+    } else {
+      finalists_.Judge(std::move(plans), Effort());
+    }
+    Sort();
+    std::vector<Proposal> always;
+    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
+      for (Proposal& proposal : other.propose(problem_).plans) {
+        if (!IsJudged(proposal.plan)) always.push_back(std::move(proposal));
+      }
+    }
+    // Megatron's rules at the degrees that were found.
+    for (size_t i = 0; i < out_.judged.size() && problem_.judged != 1; ++i) {
+      std::optional<Proposal> same = ExpertLike(problem_, out_.judged[i].plan);
+      if (!same) continue;
+      if (!IsJudged(same->plan)) always.push_back(std::move(*same));
+      break;
+    }
+    finalists_.JudgeAll(std::move(always));
+    Sort();
+    // Context parallelism beside what the best plan does, and the best of those with stages.
+    std::vector<Proposal> context;
+    auto staged = std::find_if(out_.judged.begin(), out_.judged.end(), [](const JudgedPlan& at) {
+      return static_cast<int>(at.plan.stages.size()) > at.plan.chunks;
+    });
+    for (auto at : {out_.judged.begin(), staged}) {
+      if (at == out_.judged.end()) continue;
+      for (Proposal& plan : ContextPlans(problem_, at->plan)) {
+        if (!IsThere(context, plan.plan)) context.push_back(std::move(plan));
+      }
+    }
+    finalists_.JudgeAll(std::move(context));
+    Sort();
+  }
+
+  // Finalists that are nearly as fast as the best: others are not made faster by so much.
+  void Improve() {
+    constexpr double kNear = 1.05;
+    constexpr size_t kMost = 12;
+    std::vector<Proposal> improved;
+    size_t count = 0;
+    for (const JudgedPlan& at : out_.judged) {
+      bool near = at.fits && at.result.step_seconds <= kNear * finalists_.best_seconds();
+      if (!at.improve || !near || count == kMost || problem_.Over()) continue;
+      ++count;
+      for (Proposal& plan : at.improve()) {
+        if (!IsThere(improved, plan.plan)) improved.push_back(std::move(plan));
+      }
+    }
+    finalists_.Judge(std::move(improved), Effort());
+    Sort();
+    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
+    Sort();
+  }
+
+  JudgingEffort Effort() const {
+    if (problem_.judged > 0) return {problem_.judged, kForbidden};
+    return {200, 12 * kQuickWork};
+  }
+  bool IsJudged(const Plan& plan) const {
+    return std::any_of(out_.judged.begin(), out_.judged.end(),
+                       [&](const JudgedPlan& other) { return other.plan == plan; });
+  }
+  void Sort() { std::stable_sort(out_.judged.begin(), out_.judged.end(), Better); }
+
+  const SearcherDef& searcher_;
+  const SearchProblem& problem_;
+  SearchResult& out_;
+  Finalists finalists_;
+};
 
 }  // namespace
 
@@ -168,11 +211,11 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   SearchResult out;
   out.memory_limit = MemoryLimit(problem);
   try {
-    SearchInto(searcher, problem, out);
+    Judging(searcher, problem, out).Run();
   } catch (const SimulationStopped&) {  // what was judged until then counts
     out.stopped = true;
-    std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   }
+  std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   out.seconds = Since(begin);
   return out;
 }

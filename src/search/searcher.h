@@ -97,7 +97,7 @@ using Refit = std::function<std::optional<Proposal>(const std::vector<double>& r
 using Improve = std::function<std::vector<Proposal>()>;
 
 struct Proposal {
-  Plan plan;
+  Plan plan;            // none where `make` makes it
   std::string from;     // which searcher, or rule
   double estimate = 0;  // additive seconds; 0: not known
   double bytes = 0;     // likewise, of the device that needs most
@@ -106,6 +106,17 @@ struct Proposal {
   std::shared_ptr<const JudgedPlan> judged = nullptr;  // where that was done on the way
   Refit refit = nullptr;                               // null: the plan is as it is
   Improve improve = nullptr;
+  // Makes the plan once it is judged: most proposals never are.
+  std::function<Plan()> make = nullptr;
+  std::vector<int64_t> kind =
+      {};           // of plans whose estimates are wrong alike; empty: as the plan says (KindOf)
+  double work = 0;  // SimulationSize; 0: as the plan says
+
+  const Plan& MakePlan() {
+    if (make) plan = make();
+    make = nullptr;
+    return plan;
+  }
 };
 
 struct Proposals {

@@ -71,16 +71,20 @@ std::optional<Program> LowerFew(const SearchProblem& problem, const Plan& plan,
 
 }  // namespace
 
-int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
-  int64_t all = plan.microbatches;
-  int64_t devices = PipelineDevices(plan);
-  bool splits = FindSchedule(plan.schedule)->splits_backward;
-  int64_t few = std::max(kRounds * devices, splits ? kFewestOfSplitBackward : kFewest);
+int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t all, int64_t pp,
+                              const std::string& schedule) {
+  bool splits = FindSchedule(schedule)->splits_backward;
+  int64_t few = std::max(kRounds * pp, splits ? kFewestOfSplitBackward : kFewest);
   double size = static_cast<double>(problem.model.graph.nodes.size()) * static_cast<double>(all);
   // All micro-batches of gpipe are in flight together.
-  bool whole = problem.every_microbatch || size < kQuickSteps || 2 * all < 3 * few ||
-               plan.schedule == "gpipe" || plan.offload == Offload::kAll;
+  bool whole =
+      problem.every_microbatch || size < kQuickSteps || 2 * all < 3 * few || schedule == "gpipe";
   return whole ? all : few;
+}
+
+int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
+  if (plan.offload == Offload::kAll) return plan.microbatches;
+  return SimulatedMicrobatches(problem, plan.microbatches, PipelineDevices(plan), plan.schedule);
 }
 
 ShortStep LowerShort(const SearchProblem& problem, const Plan& plan) {

@@ -17,6 +17,8 @@ namespace heddle {
 
 // The number of micro-batches to simulate: all of them where the step is quick to simulate.
 int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan);
+int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t microbatches, int64_t pp,
+                              const std::string& schedule);
 
 // A plan's program, with all its micro-batches or only a few. It owns the model that was rebatched for it.
 struct ShortStep {

@@ -1,0 +1,156 @@
+#include "search/finalists.h"
+
+#include <algorithm>
+#include <future>
+#include <thread>
+
+#include "base/log.h"
+#include "schedule/schedule.h"
+
+namespace heddle {
+
+std::vector<int64_t> KindOf(const Plan& plan) {
+  auto axes = static_cast<int64_t>(plan.stages.front().mesh.axes.size());
+  int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  return {plan.zero.level,
+          static_cast<int64_t>(plan.offload),
+          Recomputes(plan),
+          axes,
+          stages > 1,
+          plan.chunks > 1,
+          stages > 1 && FindSchedule(plan.schedule)->splits_backward};
+}
+
+void EstimateErrors::Add(const Kind& kind, double estimate, double step) {
+  double ratio = step / estimate;
+  for (Ratios* ratios : {&all_, &by_kind_[kind]}) {
+    ratios->least = ratios->count == 0 ? ratio : std::min(ratios->least, ratio);
+    ratios->sum += ratio;
+    ++ratios->count;
+  }
+}
+
+const EstimateErrors::Ratios* EstimateErrors::Like(const Proposal& proposal) const {
+  auto found = by_kind_.find(proposal.kind);
+  if (found != by_kind_.end()) return &found->second;
+  return all_.count > 0 ? &all_ : nullptr;
+}
+
+double EstimateErrors::Expected(const Proposal& proposal) const {
+  const Ratios* like = Like(proposal);
+  return proposal.estimate * (like == nullptr ? 1 : like->sum / like->count);
+}
+
+double EstimateErrors::AtLeast(const Proposal& proposal) const {
+  // Estimates of plans of one kind differ by so much in their errors; those of unlike plans by more.
+  constexpr double kSpread = 0.01, kSpreadOfKinds = 0.03;
+  const Ratios* like = Like(proposal);
+  double least = like == nullptr ? 1 : like->least;
+  double spread = like == nullptr || like == &all_ ? kSpreadOfKinds : kSpread;
+  return std::max(proposal.bound, proposal.estimate * least * (1 - spread));
+}
+
+// Proposals that are being simulated. Its end waits for all of them, after telling them to stop.
+class Finalists::Ahead {
+ public:
+  explicit Ahead(const SearchProblem& problem) : problem_(problem) {}
+  ~Ahead() { abandoned_ = true; }
+
+  // As many as there are cores.
+  bool has_room() const {
+    return running_.size() < std::max(1u, std::thread::hardware_concurrency());
+  }
+  bool Has(size_t id) const { return running_.count(id) > 0; }
+  void Start(size_t id, Proposal proposal) {
+    running_[id] = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {
+      std::optional<JudgedPlan> judged;
+      try {
+        judged = heddle::Judge(problem_, std::move(proposal), &abandoned_);
+      } catch (const SimulationStopped&) {
+      }
+      return judged;
+    });
+  }
+  // Nothing where the problem was over first.
+  std::optional<JudgedPlan> Wait(size_t id) {
+    auto at = running_.find(id);
+    std::optional<JudgedPlan> judged = at->second.get();
+    running_.erase(at);
+    return judged;
+  }
+
+ private:
+  const SearchProblem& problem_;
+  std::atomic<bool> abandoned_ = false;
+  std::map<size_t, std::future<std::optional<JudgedPlan>>> running_;
+};
+
+bool Finalists::Ended() {
+  out_.stopped = out_.stopped || (!out_.judged.empty() && problem_.Over());
+  return out_.stopped;
+}
+
+void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal) {
+  out_.stopped = out_.stopped || !judged;
+  if (!judged) return;
+  constexpr double kGiB = 1 << 30;
+  LogDebug(
+      "{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, reserved {:.4g} GiB, {}",
+      judged->from, proposal.estimate, judged->estimated_bytes / kGiB, judged->result.step_seconds,
+      static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
+      static_cast<double>(judged->reserved()) / kGiB, judged->fits ? "fits" : "does not fit");
+  if (judged->simulated && proposal.estimate > 0) {
+    errors_.Add(proposal.kind, proposal.estimate, judged->result.step_seconds);
+  }
+  if (judged->fits) {
+    ++fitting_;
+    best_ = std::min(best_, judged->result.step_seconds);
+  }
+  out_.judged.push_back(std::move(*judged));
+}
+
+void Finalists::JudgeAll(std::vector<Proposal> plans) {
+  for (Proposal& plan : plans) plan.kind = KindOf(plan.MakePlan());
+  Ahead ahead(problem_);
+  size_t started = 0;
+  for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
+    if (problem_.progress) problem_.progress("simulating " + plans[i].from);
+    for (; started < plans.size() && ahead.has_room(); ++started) {
+      ahead.Start(started, plans[started]);
+    }
+    Take(ahead.Wait(i), plans[i]);
+  }
+}
+
+void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) {
+  Ahead ahead(problem_);
+  std::vector<size_t> order(plans.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+    if (plans[i].kind.empty()) plans[i].kind = KindOf(plans[i].MakePlan());
+  }
+  double work = 0;
+  size_t fitting_before = fitting_;
+  while (!order.empty() && !Ended()) {
+    bool one_fits = best_ < std::numeric_limits<double>::infinity();
+    if (one_fits && (work >= effort.work || fitting_ - fitting_before >= effort.most)) return;
+    std::erase_if(order, [&](size_t i) { return one_fits && errors_.AtLeast(plans[i]) >= best_; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return errors_.Expected(plans[a]) < errors_.Expected(plans[b]);
+    });
+    if (order.empty()) return;
+    if (problem_.progress) problem_.progress("simulating " + plans[order[0]].from);
+    for (size_t i : order) {
+      if (ahead.Has(i)) continue;
+      if (!ahead.has_room() && i != order[0]) break;
+      ahead.Start(i, plans[i]);
+    }
+    size_t next = order[0];
+    order.erase(order.begin());
+    work +=
+        plans[next].work > 0 ? plans[next].work : SimulationSize(problem_, plans[next].MakePlan());
+    Take(ahead.Wait(next), plans[next]);
+  }
+}
+
+}  // namespace heddle

@@ -1,0 +1,73 @@
+// The anytime loop that simulates proposals: the most promising first, until none of the rest can win.
+//
+//   Finalists finalists(problem, result);
+//   finalists.Judge(std::move(plans), effort);   // proposals with estimates
+//   finalists.JudgeAll(std::move(baselines));    // all of them
+//
+// What a proposal is expected to take is its estimate times the errors of estimates that were seen before, of plans of the
+// same kind where there are any. Which plans are judged, and in which order, depends on the problem alone: other cores
+// simulate the next proposals ahead, and what turns out not to be needed is thrown away.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "search/judge.h"
+#include "search/searcher.h"
+
+namespace heddle {
+
+struct JudgingEffort {
+  size_t most = 0;  // plans that fit
+  double work = 0;  // SimulationSize of all that are judged, once one fits
+};
+
+// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, number of mesh axes, whether
+// there are stages, chunks, a split backward.
+std::vector<int64_t> KindOf(const Plan& plan);
+
+// Simulated steps as multiples of their estimates, by kind of plan.
+class EstimateErrors {
+ public:
+  void Add(const std::vector<int64_t>& kind, double estimate, double step);
+  // Of a proposal with an estimate.
+  double Expected(const Proposal& proposal) const;
+  // What it will hardly be faster than.
+  double AtLeast(const Proposal& proposal) const;
+
+ private:
+  struct Ratios {
+    int count = 0;
+    double sum = 0, least = 0;
+  };
+  using Kind = std::vector<int64_t>;
+  const Ratios* Like(const Proposal& proposal) const;  // null: nothing was seen yet
+  Ratios all_;
+  std::map<Kind, Ratios> by_kind_;
+};
+
+class Finalists {
+ public:
+  // Both must outlive it. What is judged is added to `out.judged`.
+  Finalists(const SearchProblem& problem, SearchResult& out) : problem_(problem), out_(out) {}
+
+  // Until none of the rest can win, the effort is spent or the problem is over.
+  void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
+  // In order; until the problem is over.
+  void JudgeAll(std::vector<Proposal> plans);
+
+  double best_seconds() const { return best_; }  // of the plans that fit; infinite where none does
+
+ private:
+  class Ahead;
+  void Take(std::optional<JudgedPlan> judged, const Proposal& proposal);
+  bool Ended();
+
+  const SearchProblem& problem_;
+  SearchResult& out_;
+  EstimateErrors errors_;
+  size_t fitting_ = 0;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace heddle
