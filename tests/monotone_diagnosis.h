@@ -74,7 +74,7 @@ class Diagnosis {
     text += fmt::format(", estimated {:.6g} s, {:+.1f} % of the best estimate, simulated {:+.1f} %",
                         estimate.seconds, 100 * (estimate.seconds / best - 1),
                         100 * (better.result.step_seconds / estimate.seconds - 1));
-    constexpr double kNear = 1.08;  // what is further from the best estimate is called far
+    constexpr double kNear = 1.12;  // what is further from the best estimate is called far
     std::string_view kind = "near, not judged";
     if (like != nullptr && better.factors && !like->factors) {
       kind = "judged without factors";
