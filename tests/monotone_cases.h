@@ -100,7 +100,7 @@ inline std::vector<MonotoneCase> MonotoneCases() {
       {"gpt2", "local:4", 8},
       {"gpt2-xl", "1080tix2:2", 16},
       {"gpt2-medium", "rtx3090:2", 24, 8},
-      {"gpt3-1.3b", "dgx-v100:4", 96, 10},
+      {"gpt3-1.3b", "dgx-v100:4", 96, 6},
       {"gpt3-2.7b", "dgx-h100:1", 96, 24},
       {"gpt3-6.7b", "dgx-v100:4", 64},
       {"gpt3-6.7b", "dgx-h100:1", 56, 24},
@@ -120,8 +120,8 @@ inline std::vector<MonotoneCase> MonotoneCases() {
       {"bert-large", "dgx-v100:4", 4096},
       {"bert-base", "1080tix2:2", 96, 4},
       {"bert-large", "dgx-a100:1", 256, 6},
-      {"vit-large", "dgx-a100:2", 480, 5},
-      {"vit-huge", "dgx-v100:1", 96, 12},
+      {"vit-large", "dgx-a100:2", 480, 3},
+      {"vit-huge", "dgx-v100:1", 96, 7},
       {"vit-base", "local:4", 8},
       // Mixtures of experts.
       {"mixtral-8x7b", "dgx-h100:8", 256},
@@ -135,7 +135,7 @@ inline std::vector<MonotoneCase> MonotoneCases() {
       // Encoder and decoder.
       {"t5-small", "tpu-v4:2x2x1", 56},
       {"t5-base", "dgx-h100:1", 96, 4},
-      {"t5-3b", "dgx-a100:1", 64, 30},
+      {"t5-3b", "dgx-a100:1", 64, 20},
       {"t5-11b", "dgx-h100:4", 128},
       // Convolutions.
       {"resnet50", "dgx-h100:1", 4096, 20},
