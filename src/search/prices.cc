@@ -229,7 +229,7 @@ double Prices::SeamOf(const StageProblem& stage) const {
         std::max(0, small_.model.block_of[stage.makers[static_cast<size_t>(v)].index()]));
   };
   for (const PairCost& pair : stage.problem.pairs) {
-    auto [first, last] = std::minmax(block(pair.a), block(pair.b));
+    auto [first, last] = std::minmax({block(pair.a), block(pair.b)});
     double most = 0;
     for (double entry : *pair.seconds) most = entry < kForbidden ? std::max(most, entry) : most;
     for (size_t b = first; b < last; ++b) over[b] += most;
