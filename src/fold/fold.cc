@@ -67,8 +67,9 @@ class Folder {
       }
       folding.chains.push_back(*std::move(chain));
     }
+    // By the end of the first block: a decoder may begin with what reads inputs alone, but ends it with what the encoder made.
     std::sort(folding.chains.begin(), folding.chains.end(), [&](const Chain& a, const Chain& b) {
-      return rank_[a.copies[0][0].index()] < rank_[b.copies[0][0].index()];
+      return rank_[a.copies[0].back().index()] < rank_[b.copies[0].back().index()];
     });
     return folding;
   }

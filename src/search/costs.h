@@ -36,6 +36,8 @@ struct CostOptions {
   bool tied_alike =
       false;  // parameters that several blocks read, all of them want alike: stages may part them
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
+  // Per node: the one strategy that it may have; it must outlive the costs. Null: all that are worth considering.
+  const std::vector<Strategy>* only = nullptr;
 };
 
 // Of a choice. Seconds and activations are those of a micro-batch, the rest of a step.

@@ -106,14 +106,14 @@ struct Proposal {
   std::shared_ptr<const JudgedPlan> judged = nullptr;  // where that was done on the way
   Refit refit = nullptr;                               // null: the plan is as it is
   Improve improve = nullptr;
-  // Makes the plan once it is judged: most proposals never are.
-  std::function<Plan()> make = nullptr;
+  // Sets the plan, and how it is refitted and improved, once it is judged: most proposals never are.
+  std::function<void(Proposal& proposal)> make = nullptr;
   std::vector<int64_t> kind =
       {};           // of plans whose estimates are wrong alike; empty: as the plan says (KindOf)
   double work = 0;  // SimulationSize; 0: as the plan says
 
   const Plan& MakePlan() {
-    if (make) plan = make();
+    if (std::function<void(Proposal&)> maker = std::move(make)) maker(*this);
     make = nullptr;
     return plan;
   }
@@ -128,6 +128,8 @@ struct Proposals {
   double least_bytes = 0;     // the least any choice was estimated to need, where none fits
   std::string space;          // what was searched, in words
   bool judge_all = false;     // none of the plans is to be left out
+  // Further plans, with estimates up to so many seconds; null: there are none.
+  std::function<std::vector<Proposal>(double seconds)> more = nullptr;
 };
 
 struct JudgedPlan {
@@ -158,7 +160,7 @@ struct SearchResult {
 
   bool feasible() const { return !judged.empty() && judged.front().fits; }
   double gap() const;  // of the additive objective
-  // Of the simulated step of the best plan that reduces all its gradients, as those do that the bound is for.
+  // Of the simulated step of the best plan that fits and is of the space that the bound is for; 1 where there is none.
   double step_gap() const;
 };
 
