@@ -267,6 +267,31 @@ TEST(AnalysisTest, WorkOfBlocksAddsUp) {
   }
 }
 
+// Nodes share a rule where op, attributes and operand types are equal, and nowhere else.
+TEST(AnalysisTest, NodesAlikeShareARule) {
+  Graph graph;
+  ValueId x = graph.AddValue("x", {DType::kF32, {8, 16}}, ValueKind::kInput);
+  ValueId narrow = graph.AddValue("narrow", {DType::kBF16, {8, 16}}, ValueKind::kInput);
+  ValueId wide = graph.AddValue("wide", {DType::kF32, {8, 32}}, ValueKind::kInput);
+  auto softmax = [&](ValueId of, int64_t axis, std::string_view name) {
+    AddOp(graph, "Softmax", {{"axis", axis}}, {of}, name);
+  };
+  softmax(x, 1, "first");
+  softmax(x, 1, "again");
+  softmax(x, 0, "axis");
+  softmax(narrow, 1, "type");
+  softmax(wide, 1, "shape");
+  AddOp(graph, "Relu", {}, {x}, "op");
+  Rules rules = MakeRules(graph);
+  EXPECT_EQ(rules.shared(0), rules.shared(1));
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    EXPECT_EQ(rules[n], MakeRule(graph, graph.nodes[n])) << n;
+    if (n > 1) {
+      EXPECT_NE(rules.shared(0), rules.shared(n)) << n;
+    }
+  }
+}
+
 // Only what the loss depends on through gradients counts.
 TEST(AnalysisTest, NoGradientComesBackThroughAnArgMax) {
   auto build = [](bool loss_reads_it) {
