@@ -231,7 +231,7 @@ class PlanSampler {
   bool InSpace(const SampledPlan& at) const {
     if (!CutsAsTheSpaceSays(at.plan)) return false;
     FlatPlan flat = Flatten(problem_.model, at.plan);
-    const std::vector<Rule>& rules = RulesOf(at.configuration);
+    const Rules& rules = RulesOf(at.configuration);
     const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
     for (size_t n = 0; n < flat.strategies.size(); ++n) {
       std::map<int, int64_t> devices;  // by factor
@@ -328,7 +328,7 @@ class PlanSampler {
   }
 
   // At the samples of a micro-batch that a data rank has: what those are too few for is not in the space.
-  const std::vector<Rule>& RulesOf(const Configuration& c) const {
+  const Rules& RulesOf(const Configuration& c) const {
     auto [at, fresh] = rules_.try_emplace(c.dp * c.microbatches);
     if (fresh) at->second = MicroRules(problem_.model, c.dp * c.microbatches);
     return at->second;
@@ -354,7 +354,7 @@ class PlanSampler {
   Prices prices_;
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
-  mutable std::map<int64_t, std::vector<Rule>> rules_;  // by parts of the batch
+  mutable std::map<int64_t, Rules> rules_;  // by parts of the batch
   std::vector<Configuration> configurations_;
   size_t searched_ = 0;
   std::set<std::string> seen_;

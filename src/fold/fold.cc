@@ -36,7 +36,7 @@ struct Use {
 
 class Folder {
  public:
-  Folder(const Graph& graph, const std::vector<Rule>& rules)
+  Folder(const Graph& graph, const Rules& rules)
       : graph_(graph), order_(CanonicalOrder(graph)), rank_(graph.nodes.size(), -1),
         signature_(Signatures(graph, rules)), uses_(graph.values.size()),
         taken_(graph.nodes.size(), false) {
@@ -323,7 +323,7 @@ class Folder {
 
 }  // namespace
 
-Folding Fold(const Graph& graph, const std::vector<Rule>& rules) {
+Folding Fold(const Graph& graph, const Rules& rules) {
   HEDDLE_CHECK_EQ(graph.nodes.size(), rules.size());
   return Folder(graph, rules).Run();
 }

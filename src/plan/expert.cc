@@ -144,7 +144,7 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
 
 // Per block, F, B and W in flops of one micro-batch.
 std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
-  std::vector<Rule> rules = MicroRules(model, microbatches);
+  Rules rules = MicroRules(model, microbatches);
   std::vector<HalfTimes> work;
   for (const ModelBlock& block : model.blocks) {
     HalfTimes sum{0, 0, 0};

@@ -1,6 +1,7 @@
 #include "plan/model.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "plan/partition.h"
@@ -56,7 +57,7 @@ Model Analyse(Graph graph) {
   model.flow = FindGradients(model.graph, model.rules);
   model.readers = Readers(model.graph);
   try {
-    model.batch = FindBatch(model.graph);
+    model.batch = FindBatch(model.graph, model.rules);
   } catch (const InputError& error) {
     model.no_batch = error.what();
   }
@@ -97,15 +98,25 @@ std::vector<NodeId> SideNodesOf(const Model& model, const std::vector<NodeId>& n
   return side;
 }
 
-std::vector<Rule> MicroRules(const Model& model, int64_t microbatches) {
-  std::vector<Rule> rules = model.rules;
+Rules MicroRules(const Model& model, int64_t microbatches) {
+  Rules rules = model.rules;
   if (microbatches == 1) return rules;
+  // Nodes that share a rule and carry the batch in the same factors share the smaller rule too.
+  std::map<std::pair<const Rule*, std::vector<bool>>, SharedRule> smaller;
   for (size_t n = 0; n < rules.size(); ++n) {
-    for (size_t f = 0; f < rules[n].factors.size(); ++f) {
-      if (model.batch->factors[n].size() > f && model.batch->factors[n][f]) {
-        rules[n].factors[f].size /= microbatches;
-      }
+    std::vector<bool> carries(rules[n].factors.size(), false);
+    for (size_t f = 0; f < carries.size() && f < model.batch->factors[n].size(); ++f) {
+      carries[f] = model.batch->factors[n][f].has_value();
     }
+    SharedRule& rule = smaller[{&model.rules[n], carries}];
+    if (!rule) {
+      Rule made = model.rules[n];
+      for (size_t f = 0; f < carries.size(); ++f) {
+        if (carries[f]) made.factors[f].size /= microbatches;
+      }
+      rule = std::make_shared<const Rule>(std::move(made));
+    }
+    rules.Set(n, rule);
   }
   return rules;
 }

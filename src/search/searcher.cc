@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "search/expert_grid.h"
 #include "search/finalists.h"
 #include "search/problem.h"
 #include "search/searchers.h"
@@ -140,12 +141,8 @@ class Judging {
       JudgeMore();
     }
     Sort();
+    JudgeBaselines();
     std::vector<Proposal> always;
-    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
-      for (Proposal& proposal : other.propose(problem_).plans) {
-        if (!IsJudged(proposal.plan)) always.push_back(std::move(proposal));
-      }
-    }
     // Megatron's rules at the degrees that were found.
     for (size_t i = 0; i < out_.judged.size() && problem_.judged != 1; ++i) {
       std::optional<Proposal> same = ExpertLike(problem_, out_.judged[i].plan);
@@ -155,18 +152,32 @@ class Judging {
     }
     finalists_.JudgeAll(std::move(always));
     Sort();
-    // Context parallelism beside what the best plan does, and the best of those with stages.
-    std::vector<Proposal> context;
-    auto staged = std::find_if(out_.judged.begin(), out_.judged.end(), [](const JudgedPlan& at) {
-      return static_cast<int>(at.plan.stages.size()) > at.plan.chunks;
-    });
-    for (auto at : {out_.judged.begin(), staged}) {
-      if (at == out_.judged.end()) continue;
-      for (Proposal& plan : ContextPlans(problem_, at->plan)) {
-        if (!IsThere(context, plan.plan)) context.push_back(std::move(plan));
-      }
+    if (searcher_.name == "auto" && problem_.judged != 1) {
+      const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
+      finalists_.Judge(ExpertGrid(problem_, best), Effort());
     }
-    finalists_.JudgeAll(std::move(context));
+    Sort();
+  }
+
+  // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the
+  // others where they may be faster.
+  void JudgeBaselines() {
+    constexpr double kFar = 1.2;
+    if (searcher_.name == DataSearcher().name && !out_.judged.empty()) return;
+    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
+      if (other.name == searcher_.name) continue;
+      std::vector<Proposal> ladder = other.propose(problem_).plans, first;
+      std::erase_if(ladder, [&](const Proposal& plan) { return IsJudged(plan.plan); });
+      if (ladder.empty()) continue;
+      bool far = ladder[0].estimate > kFar * finalists_.best_seconds();
+      bool quick = 4 * SimulationSize(problem_, ladder[0].plan) < kQuickWork;
+      if (!far || quick) {
+        first.push_back(std::move(ladder[0]));
+        ladder.erase(ladder.begin());
+      }
+      finalists_.JudgeAll(std::move(first));
+      finalists_.Judge(std::move(ladder), Effort());
+    }
     Sort();
   }
 
@@ -201,7 +212,7 @@ class Judging {
     }
     finalists_.Judge(std::move(improved), Effort());
     Sort();
-    finalists_.Judge(FactoredPlans(problem_, out_.judged), Effort());
+    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
     Sort();
   }
 
