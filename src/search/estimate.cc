@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "cluster/topology.h"
@@ -40,20 +41,35 @@ void Estimator::CountCrossing() {
   }
 }
 
-// From a device of a stage to one of the next, all of them at once.
-double Estimator::TransferSeconds(const Configuration& c) const {
-  if (c.pp == 1) return 0;
-  int64_t mesh = c.dp * c.inner();
-  double bytes = crossing_bytes_ / static_cast<double>(c.microbatches * mesh), slowest = 0;
+// Every device of a mesh sends so many bytes to its counterpart so many devices on, all of them at once.
+Estimator::Transfer Estimator::TransferOver(int64_t devices, int64_t mesh, double bytes) const {
+  Transfer out;
   Network::Route route =
-      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(mesh)});
+      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(devices)});
   for (LinkId link : route.links) {
     LinkKind kind = prices_.network().Kind(link);
     bool shared = kind.role == LinkRole::kUplink;
     double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
-    slowest = std::max(slowest, sharing * bytes / prices_.network().capacity(link));
+    out.flow = std::max(out.flow, sharing * bytes / prices_.network().capacity(link));
   }
-  return route.latency + slowest;
+  out.latency = route.latency;
+  return out;
+}
+
+// From a device of a stage to one of the next, of a micro-batch.
+Estimator::Transfer Estimator::StageTransfer(const Configuration& c) const {
+  if (c.pp == 1) return {};
+  int64_t mesh = c.dp * c.inner();
+  return TransferOver(mesh, mesh, crossing_bytes_ / static_cast<double>(c.microbatches * mesh));
+}
+
+// The gradients of parameters that the first and the last stage both read are added up between them.
+double Estimator::TiedSeconds(const Configuration& c) const {
+  if (c.pp == 1 || tied_parameters_ == 0) return 0;
+  int64_t mesh = c.dp * c.inner();
+  double gradient = static_cast<double>(SizeOf(prices_.options().precision.gradients));
+  double bytes = tied_parameters_ * gradient / static_cast<double>(c.inner());
+  return TransferOver((c.pp - 1) * mesh, mesh, bytes).seconds();
 }
 
 void Estimator::CountParameters() {
@@ -66,6 +82,18 @@ void Estimator::CountParameters() {
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     parameters_ += elements(id);
     largest_parameter_ = std::max(largest_parameter_, elements(id));
+  }
+  std::map<ValueId, std::set<int>> readers;  // blocks
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (ValueId operand : graph.nodes[n].operands) {
+      bool parameter = graph.value(operand).kind == ValueKind::kParameter;
+      if (parameter) readers[operand].insert(prices_.model().block_of[n]);
+    }
+  }
+  int middle = seams_.empty() ? 0 : seams_[seams_.size() / 2];
+  for (const auto& [id, blocks] : readers) {
+    bool apart = *blocks.begin() < middle && *blocks.rbegin() >= middle;
+    if (apart) tied_parameters_ += elements(id);
   }
   for (const ModelBlock& block : prices_.model().blocks) {
     std::set<ValueId> read;
@@ -343,7 +371,8 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
-  context.shape.transfer = TransferSeconds(c);
+  context.transfer = StageTransfer(c);
+  context.shape.transfer = context.transfer.seconds();
   // Of a block at work: what its backward makes, and what was recomputed.
   context.transient = context.kept->most_activations + GatheredBytes(c, *context.kept);
   // Estimates of memory can be some hundredths too high. A plan that then turns out to need too much is fitted by what its
@@ -406,7 +435,9 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
         end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
-  out.seconds = context.schedule->lower_bound(context.shape) + end;
+  // What stages send may take longer than what they compute.
+  double sent = static_cast<double>(c.microbatches * c.chunks) * context.transfer.flow;
+  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end + TiedSeconds(c);
 }
 
 }  // namespace heddle

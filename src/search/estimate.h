@@ -97,7 +97,13 @@ class Estimator {
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
   std::vector<int> CutEvenly(const Context& context, const std::vector<int>& seams) const;
-  double TransferSeconds(const Configuration& configuration) const;
+  struct Transfer {
+    double latency = 0, flow = 0;  // seconds
+    double seconds() const { return latency + flow; }
+  };
+  Transfer TransferOver(int64_t devices, int64_t mesh, double bytes) const;
+  Transfer StageTransfer(const Configuration& configuration) const;
+  double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
@@ -113,6 +119,8 @@ class Estimator {
   std::vector<int> seams_;  // blocks at which a stage may begin
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
+  double tied_parameters_ =
+      0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   std::mutex mutex_;
   std::map<Configuration, double> time_floors_;

@@ -23,15 +23,17 @@ struct JudgingEffort {
 };
 
 // What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, number of mesh axes, whether
-// there are stages, chunks, a split backward.
+// there are stages, chunks, a split backward, gradients by factors.
 std::vector<int64_t> KindOf(const Plan& plan);
 
 // Simulated steps as multiples of their estimates, by kind of plan.
 class EstimateErrors {
  public:
   void Add(const std::vector<int64_t>& kind, double estimate, double step);
+  void AddBytes(const std::vector<int64_t>& kind, double estimate, double reserved);
   // Of a proposal with an estimate.
   double Expected(const Proposal& proposal) const;
+  double ExpectedBytes(const Proposal& proposal) const;
   // What it will hardly be faster than.
   double AtLeast(const Proposal& proposal) const;
 
@@ -41,9 +43,8 @@ class EstimateErrors {
     double sum = 0, least = 0;
   };
   using Kind = std::vector<int64_t>;
-  const Ratios* Like(const Proposal& proposal) const;  // null: nothing was seen yet
-  std::map<size_t, Ratios> all_;  // by the size of the kind: others are made by another estimator
-  std::map<Kind, Ratios> by_kind_;
+  const Ratios* Like(const Proposal& proposal) const;  // null: none of its kind was seen yet
+  std::map<Kind, Ratios> by_kind_, bytes_by_kind_;
 };
 
 class Finalists {
@@ -67,6 +68,7 @@ class Finalists {
   SearchResult& out_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
+  double work_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
 };
 

@@ -17,18 +17,17 @@ double Since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
-bool Better(const JudgedPlan& a, const JudgedPlan& b) {
-  if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
-}
-
 bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
   return std::any_of(plans.begin(), plans.end(),
                      [&](const Proposal& other) { return other.plan == plan; });
 }
 
 }  // namespace
+
+bool Better(const JudgedPlan& a, const JudgedPlan& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
+}
 
 double SearchResult::gap() const {
   if (proposals.additive <= 0) return 0;
@@ -137,6 +136,7 @@ class Judging {
       finalists_.JudgeAll(std::move(plans));
     } else {
       finalists_.Judge(std::move(plans), Effort());
+      JudgeMore();
     }
     Sort();
     JudgeBaselines();
@@ -179,6 +179,21 @@ class Judging {
     Sort();
   }
 
+  // Steps may be longer than all estimates so far: then others are in reach.
+  void JudgeMore() {
+    constexpr int kRounds = 8;
+    constexpr double kReach = 1.03, kFurther = 1.5;  // of the best step; where nothing fits
+    double reach = out_.proposals.additive;
+    for (int round = 0; round < kRounds && out_.proposals.more && !problem_.Over(); ++round) {
+      bool fits = finalists_.best_seconds() < kForbidden;
+      reach = fits ? kReach * finalists_.best_seconds() : kFurther * reach;
+      std::vector<Proposal> plans = out_.proposals.more(reach);
+      if (plans.empty() && fits) break;
+      finalists_.Judge(std::move(plans), Effort());
+    }
+    out_.proposals.more = nullptr;
+  }
+
   // Finalists that are nearly as fast as the best: others are not made faster by so much.
   void Improve() {
     constexpr double kNear = 1.05;
@@ -195,7 +210,7 @@ class Judging {
     }
     finalists_.Judge(std::move(improved), Effort());
     Sort();
-    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
+    finalists_.Judge(FactoredPlans(problem_, out_.judged), Effort());
     Sort();
   }
 

@@ -162,14 +162,21 @@ std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const 
 
 std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
                                     const std::vector<JudgedPlan>& judged) {
-  constexpr int kTried = 2;
+  // Most gain nothing, which is seen at once; what gains little need not be simulated.
+  constexpr int kMost = 16;
   std::vector<Proposal> plans;
   Factoring factoring(problem.model, problem.sim);
+  double best = kForbidden;
+  for (const JudgedPlan& at : judged) {
+    if (at.fits) best = std::min(best, at.result.step_seconds);
+  }
   int tried = 0;
   for (const JudgedPlan& at : judged) {
     bool waits = at.simulated && at.result.exposed_communication > 0;
-    if (!at.fits || !waits || at.plan.zero.level >= 2) continue;
-    if (tried++ == kTried || problem.Over()) break;
+    // No less is left than without any waiting for communication.
+    double least = at.result.step_seconds * (1 - at.result.exposed_communication);
+    if (!at.fits || !waits || at.factors || at.plan.zero.level >= 2 || least >= best) continue;
+    if (tried++ == kMost || problem.Over()) break;
     if (problem.progress) problem.progress("weighing gradients by factors");
     factoring.SetPlan(at.plan);
     for (Whole what : {Whole::kGradients, Whole::kNodes}) {
@@ -179,6 +186,7 @@ std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
       if (made->parameters > 0) proposal.from += fmt::format(", {} by factors", made->parameters);
       if (made->nodes > 0) proposal.from += fmt::format(", {} nodes whole", made->nodes);
       proposal.factors = {made->parameters, made->nodes, at.result.step_seconds};
+      proposal.estimate = std::max(least, at.result.step_seconds - made->saved);
       plans.push_back(std::move(proposal));
     }
   }
