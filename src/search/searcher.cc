@@ -136,6 +136,7 @@ class Judging {
       finalists_.JudgeAll(std::move(plans));
     } else {
       finalists_.Judge(std::move(plans), Effort());
+      JudgeGrid();
       JudgeMore();
     }
     Sort();
@@ -150,11 +151,14 @@ class Judging {
     }
     finalists_.JudgeAll(std::move(always));
     Sort();
-    if (searcher_.name == "auto" && problem_.judged != 1) {
-      const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
-      finalists_.Judge(ExpertGrid(problem_, best), Effort());
-    }
+  }
+
+  // Before more of the searcher's own plans: where these are far from the best, they are many.
+  void JudgeGrid() {
+    if (searcher_.name != "auto" || problem_.judged == 1) return;
     Sort();
+    const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
+    finalists_.Judge(ExpertGrid(problem_, best), Effort());
   }
 
   // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the
