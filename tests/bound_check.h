@@ -47,14 +47,19 @@ struct BoundViolation {
 
 class BoundCheck {
  public:
-  BoundCheck(const BoundCase& at, uint64_t seed)
+  // `scales` are not 1 in the test of the check itself (bound_terms_test.cc); `fixed` are degrees that all plans have.
+  BoundCheck(const BoundCase& at, uint64_t seed, const FixedDegrees& fixed = {},
+             const TermScales& scales = {})
       : case_(at),
         seed_(seed),
+        fixed_(fixed),
+        scales_(scales),
         model_(Analyse(LoadModel(ModelName(at)))),
         cluster_(LoadCluster(at.cluster)),
         problem_(MakeProblem()),
         sampler_(problem_),
         rng_(seed) {
+    sampler_.estimator().SetTermScales(scales);
     Proposals proposals = ProposeExact(problem_, nullptr);
     bound_ = proposals.lower_bound;
     bound_is_wide_ = proposals.space == SpaceInWords(true);
@@ -133,7 +138,7 @@ class BoundCheck {
   }
 
   SearchProblem MakeProblem() const {
-    SearchProblem problem{.model = model_, .cluster = cluster_};
+    SearchProblem problem{.model = model_, .cluster = cluster_, .fixed = fixed_};
     problem.precision = case_.precision;
     problem.optimizer = case_.optimizer;
     problem.local_batch_statistics = case_.local_batch_statistics;
@@ -144,7 +149,18 @@ class BoundCheck {
     return problem;
   }
 
+  // What the whole search finds: the best plan to climb from, and plans that fit where memory is short.
+  void CheckFound() {
+    SearchResult found = Search(*FindSearcher("auto"), problem_);
+    for (const JudgedPlan& judged : found.judged) {
+      if (!judged.fits || judged.bound == 0 || judged.factors) continue;
+      std::optional<Configuration> c = sampler_.ConfigurationOf(judged.plan);
+      if (c && sampler_.CutsAsTheSpaceSays(judged.plan)) Check({*c, judged.plan}, "found");
+    }
+  }
+
   void DrawPlans(int count) {
+    CheckFound();
     CheckAssembled(std::max<size_t>(1, sampler_.configurations().size() / 8));
     for (int tries = 0; plans_ < count && tries < 20 * count; ++tries) {
       if (auto plan = sampler_.Draw(rng_)) Check(*plan, "drawn");
@@ -203,6 +219,7 @@ class BoundCheck {
     SearchProblem tight = Tight(now);
     if (MemoryLimit(tight) < now.reserved) return;  // more than devices have
     Estimator estimator(tight, sampler_.prices());
+    estimator.SetTermScales(scales_);
     const Configuration& c = now.sample.configuration;
     Compare("floor at own memory", estimator.Floor(c).floor, tight, now, how);
     if (c.axes.size() > 1) return;  // takes long
@@ -331,6 +348,8 @@ class BoundCheck {
 
   const BoundCase case_;
   const uint64_t seed_;
+  const FixedDegrees fixed_;
+  const TermScales scales_;
   const Model model_;
   const Cluster cluster_;
   const SearchProblem problem_;

@@ -215,7 +215,7 @@ TEST(AnalysisTest, IntegersNeedNoGradient) {
   ValueId x = b("Gather", {table, ids});
   b.All("TopK", {x}, {{"k", int64_t{2}}});
   b("Cast", {b("Cast", {x}, {{"to", "i64"}})}, {{"to", "f32"}});
-  std::vector<Rule> rules = MakeRules(b.graph());
+  Rules rules = MakeRules(b.graph());
   GradientFlow flow = FindGradients(b.graph(), rules);
   auto of = [&](size_t node, size_t result) {
     return flow.needed[b.graph().nodes[node].results[result].index()];
@@ -248,7 +248,7 @@ TEST(AnalysisTest, WorkOfBlocksAddsUp) {
   b("Linear",
     {b("Relu", {b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})})}), b.Parameter({32, 4})});
   const Node& node = b.graph().nodes[2];
-  std::vector<Rule> rules = MakeRules(b.graph());
+  Rules rules = MakeRules(b.graph());
   GradientFlow flow = FindGradients(b.graph(), rules);
   Halves whole = NodeWork(node, rules[2], flow, WholeBlocks(rules[2]));
   for (size_t f = 0; f < rules[2].factors.size(); ++f) {

@@ -124,7 +124,7 @@ class StageCosts {
   const Model& model_;
   Mesh mesh_;
   CostOptions options_;
-  std::vector<Rule> rules_;
+  Rules rules_;
   std::vector<ComputeCost> compute_;            // by kind of device
   std::unique_ptr<const Network> own_network_;  // where none was given
   MeshLinks links_;

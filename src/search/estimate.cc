@@ -17,28 +17,72 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
                ConstantsFor(problem.cluster.device_types.front(), problem.sim,
                             DeviceCount(problem.cluster)),
                problem.sim.stack, prices.options().precision),
+      units_(UnitsOf(prices.model())),
       limit_(static_cast<double>(MemoryLimit(problem))) {
-  const Model& model = prices.model();
-  std::vector<int> units = UnitsOf(model);
-  seams_.assign(units.begin() + 1, units.end() - 1);
   CountParameters();
   CountCrossing();
 }
 
-// At a cut in the middle.
+// What crosses a cut of the whole batch: in the middle, and where it is least.
 void Estimator::CountCrossing() {
   const Model& model = prices_.model();
-  if (seams_.empty()) return;
-  int cut = seams_[seams_.size() / 2];
+  if (units_.count() < 2) return;
+  std::vector<double> change(model.blocks.size() + 1,
+                             0);  // per block: what begins and what ends there
   for (size_t v = 0; v < model.graph.values.size(); ++v) {
     const Value& value = model.graph.values[v];
     if (!value.producer.valid()) continue;
-    int made = model.block_of[value.producer.index()];
-    bool crosses = made >= 0 && made < cut &&
-                   std::any_of(model.readers[v].begin(), model.readers[v].end(),
-                               [&](NodeId at) { return model.block_of[at.index()] >= cut; });
-    if (crosses) crossing_bytes_ += static_cast<double>(ByteCount(value.type));
+    int made = model.block_of[value.producer.index()], read = made;
+    for (NodeId at : model.readers[v]) read = std::max(read, model.block_of[at.index()]);
+    if (made < 0 || read == made) continue;
+    change[static_cast<size_t>(made)] += static_cast<double>(ByteCount(value.type));
+    change[static_cast<size_t>(read)] -= static_cast<double>(ByteCount(value.type));
   }
+  for (size_t b = 1; b < change.size(); ++b) change[b] += change[b - 1];
+  auto crossing = [&](int cut) { return change[static_cast<size_t>(cut) - 1]; };
+  crossing_bytes_ = crossing(units_.begins[static_cast<size_t>(units_.count()) / 2]);
+  least_crossing_bytes_ = LeastCrossing();
+}
+
+// Of all cuts the one with the fewest bytes that the unit before it makes and the unit after it reads: what is made earlier,
+// as the output of an encoder, may come from another stage.
+double Estimator::LeastCrossing() const {
+  const Model& model = prices_.model();
+  std::vector<int> unit_of(model.blocks.size(), 0);
+  std::vector<double> crossing(static_cast<size_t>(units_.count()), 0);  // before each unit
+  for (int u = 0; u < units_.count(); ++u) {
+    size_t first = static_cast<size_t>(units_.begins[static_cast<size_t>(u)]);
+    size_t last = static_cast<size_t>(units_.begins[static_cast<size_t>(u) + 1]);
+    std::fill(unit_of.begin() + static_cast<std::ptrdiff_t>(first),
+              unit_of.begin() + static_cast<std::ptrdiff_t>(last), u);
+  }
+  auto unit = [&](NodeId id) {
+    int block = model.block_of[id.index()];
+    return block < 0 ? -2 : unit_of[static_cast<size_t>(block)];
+  };
+  for (size_t v = 0; v < model.graph.values.size(); ++v) {
+    const Value& value = model.graph.values[v];
+    if (!value.producer.valid()) continue;
+    int next = unit(value.producer) + 1;
+    bool read = next > 0 && std::any_of(model.readers[v].begin(), model.readers[v].end(),
+                                        [&](NodeId at) { return unit(at) == next; });
+    if (read) crossing[static_cast<size_t>(next)] += static_cast<double>(ByteCount(value.type));
+  }
+  return *std::min_element(crossing.begin() + 1, crossing.end());
+}
+
+// From a device to the one so many after it, when all of a stage send to all of the next.
+Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
+  Network::Route route = prices_.network().RouteBetween(
+      DeviceId{static_cast<int32_t>(from)}, DeviceId{static_cast<int32_t>(from + mesh)});
+  Hop hop{route.latency, 0};
+  for (LinkId link : route.links) {
+    LinkKind kind = prices_.network().Kind(link);
+    bool shared = kind.role == LinkRole::kUplink;
+    double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
+    hop.per_byte = std::max(hop.per_byte, sharing / prices_.network().capacity(link));
+  }
+  return hop;
 }
 
 // Every device of a mesh sends so many bytes to its counterpart so many devices on, all of them at once.
@@ -90,7 +134,7 @@ void Estimator::CountParameters() {
       if (parameter) readers[operand].insert(prices_.model().block_of[n]);
     }
   }
-  int middle = seams_.empty() ? 0 : seams_[seams_.size() / 2];
+  int middle = units_.begins[static_cast<size_t>(units_.count()) / 2];
   for (const auto& [id, blocks] : readers) {
     bool apart = *blocks.begin() < middle && *blocks.rbegin() >= middle;
     if (apart) tied_parameters_ += elements(id);
@@ -202,6 +246,8 @@ void Estimator::SetEnd(Context& context, double kept) {
   if (c.zero > 0) context.update /= static_cast<double>(c.dp);
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
+  context.statistics = traffic.statistics.seconds;
+  context.exposed_statistics = 2 * traffic.latency * traffic.statistics.exposed;
   context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
   context.gather = c.zero == 0 ? 0 : kept * traffic.gather;
 }
@@ -228,6 +274,11 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
   traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);
   traffic.gather = seconds(CollectiveKind::kAllGather, weight / static_cast<double>(c.dp));
+  traffic.latency = links.Seconds(CollectiveKind::kAllReduce, AxisSet(0), 0);
+  // Models with such statistics have one micro-batch.
+  if (!problem_.local_batch_statistics) {
+    traffic.statistics = StatisticsAlong(prices_, c.dp, c.axes, c.microbatches);
+  }
   return traffic;
 }
 
@@ -240,7 +291,9 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   // Between B and W what backward made is kept as well, and what was recomputed.
   constexpr double kPending = 2.3;
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
-  in_flight /= context.shape.chunks;
+  if (context.shape.chunks > 1) {
+    in_flight = PeakInFlightOfStage(*context.schedule, context.shape, stage);
+  }
   std::array<PolicyCost, 3> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const Sums* sums = context.sums[r];
@@ -437,7 +490,8 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
   out.fits = out.fits && HasHostRoom(context, out.stages);
   // What stages send may take longer than what they compute.
   double sent = static_cast<double>(c.microbatches * c.chunks) * context.transfer.flow;
-  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end + TiedSeconds(c);
+  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end +
+                TiedSeconds(c) + context.statistics;
 }
 
 }  // namespace heddle

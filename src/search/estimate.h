@@ -14,6 +14,7 @@
 #include "search/held_bytes.h"
 #include "search/mix.h"
 #include "search/prices.h"
+#include "search/statistics_cost.h"
 
 namespace heddle {
 
@@ -65,6 +66,9 @@ class Estimator {
   std::optional<Estimate> Refitted(const Configuration& configuration, const Estimate& estimate,
                                    const std::vector<double>& reserved);
 
+  // Only for the test that raises terms of the bound (floor.h). Before the first floor is asked for.
+  void SetTermScales(const TermScales& scales) { scales_ = scales; }
+
   // The strategies an estimate is made of.
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
 
@@ -88,15 +92,25 @@ class Estimator {
   void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
   void CountParameters();
   void CountCrossing();
+  double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
+    double latency = 0;                          // of an all-reduce
+    StatisticsCost statistics;
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
-  std::vector<int> CutEvenly(const Context& context, const std::vector<int>& seams) const;
+  struct Hop {
+    double latency = 0, per_byte = 0;  // seconds; per byte that a device sends
+  };
+  Hop HopBetween(int64_t from, int64_t mesh) const;
+  struct Links {
+    double report = 0, transfer = 0;  // seconds
+  };
+  Links LinksOf(const Configuration& configuration);
   struct Transfer {
     double latency = 0, flow = 0;  // seconds
     double seconds() const { return latency + flow; }
@@ -116,17 +130,21 @@ class Estimator {
   const SearchProblem& problem_;
   Prices& prices_;
   ComputeCost compute_;
-  std::vector<int> seams_;  // blocks at which a stage may begin
+  ModelUnits units_;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
+  double least_crossing_bytes_ = 0;
+  TermScales scales_;
   std::mutex mutex_;
   std::map<Configuration, double> time_floors_;
   std::map<Configuration, Floors> floors_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
+  std::map<int64_t, double> reports_;                // by devices
+  std::map<std::pair<int64_t, int64_t>, Hop> hops_;  // by devices of a stage, and stages
 };
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "search/estimate_internal.h"
+#include "search/links.h"
 
 namespace heddle {
 
@@ -14,13 +15,20 @@ std::vector<RecomputePolicy> Estimator::Policies() const {
 FloorProblem Estimator::TimeProblemOf(const Configuration& c) {
   FloorProblem problem;
   problem.time = prices_.LeastTimeOf(KeyOf(c, Policies().front()));
-  problem.plain = prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone));
+  problem.plain = problem_.fixed.recompute ? prices_.LeastTimeOf(KeyOf(c, RecomputePolicy::kNone))
+                                           : problem.time;
   problem.host = compute_.Host().total();
-  problem.limit = kForbidden;
+  problem.reduces_beside = problem_.sim.stack.overlap_gradients;
+  problem.scale = scales_;
+  Links links = LinksOf(c);
+  problem.transfer = links.transfer;
+  problem.report = links.report;
+  problem.units = units_;
   return problem;
 }
 
-// ZeRO and where the state is do not count, nor in what order all of a device's halves run.
+// What all ways to share parameters and their state among data ranks have in common: the last gradients are scattered,
+// and every rank updates its part.
 double Estimator::TimeFloor(const Configuration& c) {
   Configuration alike = c;
   alike.zero = 0;
@@ -31,9 +39,45 @@ double Estimator::TimeFloor(const Configuration& c) {
     auto found = time_floors_.find(alike);
     if (found != time_floors_.end()) return found->second;
   }
-  double floor = FloorOf(alike, TimeProblemOf(alike));
+  FloorProblem problem = TimeProblemOf(alike);
+  Context context;
+  alike.zero = 1;
+  context.configuration = &alike;
+  SetEnd(context, LeastKept(problem_.pruning, problem_.model.graph));
+  problem.update = context.update;
+  problem.traffic = problem.reduce = context.reduce;
+  problem.statistics = context.exposed_statistics;
+  alike.zero = 0;
+  double floor = FloorOf(alike, problem);
   std::lock_guard lock(mutex_);
   return time_floors_.try_emplace(alike, floor).first->second;
+}
+
+// What no stage sends faster to the next, and the all-reduce of all devices before updates. Devices of a stage are alike and
+// send at the same time, each its part.
+Estimator::Links Estimator::LinksOf(const Configuration& c) {
+  constexpr int64_t kHops = 16;  // after these they are as before
+  int64_t mesh = c.dp * c.inner(), all = mesh * c.pp;
+  std::lock_guard lock(mutex_);
+  auto [reported, unknown] = reports_.try_emplace(all, 0);
+  if (unknown) {
+    Mesh whole;
+    whole.axes.push_back({"all", all});
+    MeshLinks links(prices_.network(), whole);
+    reported->second = links.Seconds(CollectiveKind::kAllReduce, AxisSet(0), 2 * sizeof(double));
+  }
+  Links links{reported->second, 0};
+  if (c.pp == 1) return links;
+  auto [at, fresh] = hops_.try_emplace({mesh, std::min(c.pp, kHops)});
+  Hop& hop = at->second;
+  for (int64_t s = 0; fresh && s + 1 < std::min(c.pp, kHops); ++s) {
+    Hop one = HopBetween(s * mesh, mesh);
+    if (s > 0) one = {std::min(one.latency, hop.latency), std::min(one.per_byte, hop.per_byte)};
+    hop = one;
+  }
+  double bytes = least_crossing_bytes_ / static_cast<double>(c.microbatches * mesh);
+  links.transfer = hop.latency + bytes * hop.per_byte;
+  return links;
 }
 
 FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
@@ -52,17 +96,15 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.gathered_bytes = held.gathered;
   problem.room = prices_.LeastRoomOf(KeyOf(c, RecomputePolicy::kNone), Policies());
   problem.limit = limit_;
+  problem.traffic = problem.reduce = context.reduce;
+  problem.statistics = context.exposed_statistics;
   if (c.zero == 3) {
     // What is no layer stays whole.
-    problem.traffic = context.gather + context.reduce;
     problem.layer_traffic =
         static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce) -
         problem.traffic;
-  } else if (c.zero == 2) {
-    problem.traffic = static_cast<double>(c.microbatches) * context.reduce + context.gather;
   } else {
-    problem.traffic = context.reduce + context.gather;
-    problem.reduce = context.reduce;
+    if (c.zero == 2) problem.traffic = static_cast<double>(c.microbatches) * context.reduce;
     problem.gather = context.gather;
   }
   return problem;

@@ -19,12 +19,14 @@ bool HasFactors(const Plan& plan) {
 }  // namespace
 
 std::vector<int64_t> KindOf(const Plan& plan) {
-  auto axes = static_cast<int64_t>(plan.stages.front().mesh.axes.size());
+  const std::vector<MeshAxis>& axes = plan.stages.front().mesh.axes;
+  bool data = !axes.empty() && axes.front().name == "dp";
   int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   return {plan.zero.level,
           static_cast<int64_t>(plan.offload),
           Recomputes(plan),
-          axes,
+          data,
+          static_cast<int64_t>(axes.size()) - data,
           stages > 1,
           plan.chunks > 1,
           stages > 1 && FindSchedule(plan.schedule)->splits_backward,

@@ -22,7 +22,7 @@ struct JudgingEffort {
   double work = 0;  // SimulationSize of all that are judged, once one fits
 };
 
-// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, number of mesh axes, whether
+// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, data axis, other axes, whether
 // there are stages, chunks, a split backward, gradients by factors.
 std::vector<int64_t> KindOf(const Plan& plan);
 

@@ -3,153 +3,122 @@
 #include <algorithm>
 #include <cmath>
 
-#include "schedule/schedule.h"
+#include "search/floor_terms.h"
 
 namespace heddle {
 namespace {
 
-// How far below the bound that could be given the one given may be.
-constexpr double kExact = 1e-4;
-
-class Bound {
+// One stage per device: units [first, last) on device d.
+class PackedFloor {
  public:
-  Bound(const Configuration& c, const FloorProblem& problem)
-      : c_(c),
-        problem_(problem),
-        schedule_(FindSchedule(c.schedule)),
-        devices_(static_cast<int>(c.pp)),
-        units_(problem.time->ranges.units()),
-        microbatches_(static_cast<double>(c.microbatches)) {
-    for (int d = 0; d < devices_; ++d) in_flight_.push_back(LeastInFlight(c, d));
-  }
+  explicit PackedFloor(const FloorTerms& terms)
+      : t_(terms), problem_(terms.problem), end_(terms.EvenEnd()) {}
 
   double Run() const {
-    double even = Even();
-    if (devices_ == 1 && c_.chunks == 1) {
-      if (!HasRoom(0, units_, 0)) return kForbidden;
-      return std::max({even, OwnSeconds(0, units_, 0) + Update(0, units_), Ending(0, units_, 0)});
-    }
-    if (units_ < c_.stages()) return kForbidden;
-    return std::max(even, c_.chunks > 1 ? Interleaved() : Packed());
+    double even = t_.Even();
+    if (t_.devices > 1) return Bisect(even);
+    if (!HasRoom(0, t_.units, 0)) return kForbidden;
+    return std::max(even, Step(0, t_.units, 0));
   }
 
  private:
-  // All devices busy all the time; the traffic of parameters; the way of one micro-batch through all stages and back, the
-  // others' backwards following at the slowest of them.
-  double Even() const {
-    double devices = devices_;
-    double all = All();
-    double busy = microbatches_ * (all + 2 * problem_.host * c_.stages()) / devices;
-    double held = problem_.room != nullptr ? problem_.room->parameters.total() / devices : 0;
-    double once = plain().whole;
-    if (c_.stages() > 1) {
-      once = std::max(plain().whole - (c_.stages() - 1) * plain().seam,
-                      plain().ranges.Alone(0, units_));
-    }
-    double path = schedule_->splits_backward ? plain().without_weights.total() : once;
-    double layers = problem_.room != nullptr ? problem_.room->layers / devices : 0;
-    double traffic = problem_.traffic * held + problem_.layer_traffic * layers;
-    return std::max({busy + problem_.update * held, traffic, path});
+  double Kept(int device, double activations) const {
+    return t_.scale.kept * t_.in_flight[static_cast<size_t>(device)].most * activations;
   }
 
-  // Seconds of a micro-batch on all stages together.
-  double All() const {
-    const LeastTime& time = *problem_.time;
-    if (c_.stages() == 1) return time.whole;
-    return std::max(time.whole - (c_.stages() - 1) * time.seam, time.ranges.Alone(0, units_));
-  }
-
-  // What neighbours wait for: a device recomputes while it waits for gradients.
-  const LeastTime& plain() const { return *problem_.plain; }
-
-  // ---- One stage per device: units [first, last) on device d.
-
-  double Bytes(int first, int last, int device, double activations) const {
-    const UnitSums& parameters = problem_.room->parameters;
-    const InFlight& flight = in_flight_[static_cast<size_t>(device)];
-    double each = problem_.bytes_per_parameter +
-                  (flight.with_gradients ? problem_.gradient_bytes : 0);
+  double State(int first, int last, int device) const {
+    const UnitSums& parameters = t_.parameters();
     double gathered = kForbidden;
     if (problem_.gathered_bytes > 0) {
       for (int u = first; u < last; ++u) gathered = std::min(gathered, parameters.at(u));
     }
     if (gathered == kForbidden) gathered = 0;
-    return flight.most * activations + each * parameters.Of(first, last) +
-           problem_.gathered_bytes * gathered;
+    return t_.scale.state * (t_.StateBytes(device) * parameters.Of(first, last) +
+                             problem_.gathered_bytes * gathered);
   }
 
   bool HasRoom(int first, int last, int device) const {
-    if (problem_.room == nullptr || first == last) return true;
+    if (problem_.room == nullptr || problem_.limit == kForbidden || first == last) return true;
     double least = problem_.room->least.Of(first, last);
-    return Bytes(first, last, device, least) <= problem_.limit;
+    return Kept(device, least) + State(first, last, device) <= problem_.limit;
   }
 
   // Computed and waited for by all micro-batches, with what memory makes of it.
   double OwnSeconds(int first, int last, int device) const {
     if (first == last) return 0;
     const LeastTime& time = *problem_.time;
-    bool all = first == 0 && last == units_;
-    double once = all ? time.whole : time.ranges.Of(first, last);
+    bool all = first == 0 && last == t_.units;
+    double once = t_.scale.own * (all ? time.whole : time.ranges.Of(first, last));
+    if (all) once += t_.scale.statistics * problem_.statistics;
     double recomputed = 0, worth = 0;
-    if (problem_.room != nullptr) {
-      double in_flight = in_flight_[static_cast<size_t>(device)].most;
-      double spare = problem_.limit - Bytes(first, last, device, 0);
+    if (problem_.room != nullptr && problem_.limit < kForbidden) {
+      double in_flight = Kept(device, 1);
+      double spare = problem_.limit - State(first, last, device);
       for (const LeastRoom::Level& level : problem_.room->levels) {
-        recomputed = std::max(recomputed, level.sums.Of(first, last) -
-                                              level.per_byte * spare / in_flight);
+        recomputed =
+            std::max(recomputed, level.sums.Of(first, last) - level.per_byte * spare / in_flight);
+      }
+      for (const MemoryWorth& at : problem_.worths) {
+        worth = std::max(worth, at.least[static_cast<size_t>(device)]->Of(first, last) -
+                                    at.per_byte * problem_.limit);
       }
     }
-    for (const MemoryWorth& at : problem_.worths) {
-      worth = std::max(worth, at.least[static_cast<size_t>(device)]->Of(first, last) -
-                                  at.per_byte * problem_.limit);
+    double with_memory = std::max(once + t_.scale.recomputed * recomputed, worth);
+    return t_.microbatches * (with_memory + 2 * t_.Host());
+  }
+
+  // When the last of a device's gradients is reduced. Those of the units up to k cannot be reduced before the last
+  // backward of k - 1 begins, and pass one after the other; k is the end of the range, or a power of two.
+  double Reduced(int first, int last, int device, double own) const {
+    if (problem_.reduce == 0) return 0;
+    double head = t_.Head(first, device), once = own / t_.microbatches;
+    double per_parameter = t_.scale.reduction * problem_.reduce;
+    if (!problem_.reduces_beside) {
+      return head + own + per_parameter * t_.parameters().Of(first, last);
     }
-    return microbatches_ * (std::max(once + recomputed, worth) + 2 * problem_.host);
+    auto until = [&](int k) {
+      double left = problem_.time->ranges.Of(k, last) + t_.plain().forward.Of(first, k);
+      left = std::min(once, t_.scale.own * left + t_.Host());
+      return head + own - once + left + per_parameter * t_.parameters().Of(first, k);
+    };
+    double reduced = until(last);
+    for (int k = 1; k < last; k *= 2) {
+      if (k > first) reduced = std::max(reduced, until(k));
+    }
+    return reduced;
   }
 
-  double Update(int first, int last) const {
-    if (problem_.room == nullptr) return 0;
-    return problem_.update * problem_.room->parameters.Of(first, last);
-  }
-
-  // The reduction begins with the last backward, and what was updated is gathered after it.
-  double Ending(int first, int last, int device) const {
-    if (problem_.room == nullptr || first == last) return 0;
+  // The step, as far as this device decides it.
+  double Step(int first, int last, int device) const {
     double own = OwnSeconds(first, last, device);
-    double backward = own / microbatches_ - plain().forward.Of(first, last);
-    return own - std::max(0.0, backward) +
-           (problem_.reduce + problem_.gather) * problem_.room->parameters.Of(first, last);
+    double backward = own + t_.HeadAndTail(first, device);
+    double ready = std::max(backward, Reduced(first, last, device, own));
+    return ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
   }
 
-  double Packed() const {
-    double low = Even(), high = low * (1 + kExact);
+  double Bisect(double low) const {
+    if (low == kForbidden) return low;
+    double high = low * (1 + kFloorExact);
     if (Holds(high)) return low;
-    high = 2 * low + 1;
-    for (int i = 0; i < 8 && !Holds(high); ++i) high *= 4;
-    if (!Holds(high)) return kForbidden;
-    for (int i = 0; i < 40 && high - low > kExact * high; ++i) {
+    double step = 0.06;
+    for (int i = 0; !Holds(high = low * (1 + step)); ++i, step *= 2) {
+      if (i == 24) return kForbidden;
+      low = high;
+    }
+    for (int i = 0; i < 40 && high - low > kFloorExact * high; ++i) {
       double middle = (low + high) / 2;
       (Holds(middle) ? high : low) = middle;
     }
     return low;
   }
 
-  // Before a stage's first forward, and after its last backward, at least.
-  double Head(int first) const { return plain().forward.Of(0, first); }
-  double HeadAndTail(int first) const {
-    // Gradients of parameters that come apart fill a device's wait at the end: only the start is sure.
-    return schedule_->splits_backward ? Head(first) : plain().ranges.Alone(0, first);
-  }
-
   bool Holds(double bound) const {
     int first = 0;
-    for (int s = 0; s < devices_; ++s) {
+    for (int s = 0; s < t_.devices; ++s) {
       auto fits = [&](int last) {
-        if (!HasRoom(first, last, s)) return false;
-        double own = OwnSeconds(first, last, s);
-        return own + HeadAndTail(first) <= bound && own + Head(first) + Update(first, last) <= bound &&
-               Head(first) + Ending(first, last, s) <= bound;
+        return HasRoom(first, last, s) && Step(first, last, s) <= bound;
       };
-      int low = first, high = units_;
+      int low = first, high = t_.units;
       if (!fits(low)) return false;
       while (low < high) {
         int middle = (low + high + 1) / 2;
@@ -160,76 +129,66 @@ class Bound {
         }
       }
       first = low;
-      if (first == units_) return true;
+      if (first == t_.units) return true;
     }
     return false;
   }
 
-  // ---- Several stages per device, of n or n - 1 units each.
-
-  double Interleaved() const {
-    int stages = c_.stages();
-    int most = (units_ + stages - 1) / stages, fewer = most * stages - units_;
-    double devices = devices_, waits = 0;
-    for (int d = 0; d < devices_; ++d) waits += plain().ranges.Alone(0, d * (most - 1));
-    double bound =
-        (microbatches_ * (All() + 2 * problem_.host * stages) + waits) / devices;
-    if (problem_.room == nullptr) return bound;
-    for (int d = 0; d < devices_; ++d) {
-      int units = c_.chunks * most - std::min(c_.chunks, fewer);
-      double own = OfAny(units, d);
-      if (own == kForbidden) return kForbidden;
-      bound = std::max(bound, own + plain().ranges.Alone(0, d * (most - 1)));
-    }
-    return bound;
-  }
-
-  // So many units of a device, whichever they are.
-  double OfAny(int units, int device) const {
-    const LeastRoom& room = *problem_.room;
-    const InFlight& flight = in_flight_[static_cast<size_t>(device)];
-    double count = units, seconds = kForbidden, least = kForbidden, parameters = kForbidden;
-    for (int u = 0; u < units_; ++u) {
-      seconds = std::min(seconds, problem_.time->ranges.Alone(u, u + 1));
-      least = std::min(least, room.least.at(u));
-      parameters = std::min(parameters, room.parameters.at(u));
-    }
-    // In flight are stages; of the micro-batches of its units that is this share.
-    double in_flight = flight.most / c_.chunks * share_of_units(units);
-    double each = problem_.bytes_per_parameter +
-                  (flight.with_gradients ? problem_.gradient_bytes : 0);
-    double state = count * each * parameters + problem_.gathered_bytes * parameters;
-    if (in_flight * count * least + state > problem_.limit) return kForbidden;
-    double recomputed = 0;
-    for (const LeastRoom::Level& level : room.levels) {
-      double unit = kForbidden;
-      for (int u = 0; u < units_; ++u) unit = std::min(unit, level.sums.at(u));
-      recomputed = std::max(recomputed,
-                            count * unit - level.per_byte * (problem_.limit - state) / in_flight);
-    }
-    return microbatches_ * (count * seconds + recomputed + 2 * problem_.host * c_.chunks) +
-           problem_.update * count * parameters;
-  }
-
-  // Where stages differ by a unit, those with fewer may be those of which most micro-batches are in flight.
-  double share_of_units(int units) const {
-    int stages = c_.stages();
-    int most = (units_ + stages - 1) / stages;
-    double missing = c_.chunks * most - units;
-    double counts = in_flight_[0].most;  // of all chunks
-    double worst = std::min(missing * 2 * devices_, counts);
-    return std::max(0.0, (counts * most - worst) / (counts * most));
-  }
-
-  const Configuration& c_;
+  const FloorTerms& t_;
   const FloorProblem& problem_;
-  const ScheduleDef* schedule_;
-  int devices_, units_;
-  double microbatches_;
-  std::vector<InFlight> in_flight_;  // per device
+  double end_;
 };
 
 }  // namespace
+
+FloorTerms::FloorTerms(const Configuration& of, const FloorProblem& with)
+    : c(of),
+      problem(with),
+      scale(with.scale),
+      schedule(FindSchedule(of.schedule)),
+      devices(static_cast<int>(of.pp)),
+      units(with.time->ranges.units()),
+      microbatches(static_cast<double>(of.microbatches)) {
+  bool memory = with.room != nullptr && with.limit < kForbidden;
+  for (int d = 0; d < devices && memory; ++d) in_flight.push_back(LeastInFlight(of, d));
+}
+
+double FloorTerms::All() const {
+  const LeastTime& time = *problem.time;
+  if (c.stages() == 1) return scale.own * time.whole + scale.statistics * problem.statistics;
+  return scale.own *
+         std::max(time.whole - (c.stages() - 1) * time.seam, time.ranges.Alone(0, units));
+}
+
+double FloorTerms::Even() const {
+  double stages = c.stages(), held = parameters().total() / devices;
+  double busy = microbatches * (All() + 2 * Host() * stages) / devices;
+  double once = plain().whole;
+  if (stages > 1) {
+    once = std::max(once - (stages - 1) * plain().seam, plain().ranges.Alone(0, units));
+  }
+  if (schedule->splits_backward) once = plain().without_weights.total();
+  double path = scale.path * (once + scale.statistics * problem.statistics) + 2 * Host() +
+                2 * (stages - 1) * Transfer();
+  double traffic = problem.traffic * held + problem.layer_traffic * plain().layers / devices;
+  return std::max({busy, path, scale.traffic * traffic}) + EvenEnd();
+}
+
+double FloorTerms::End(double held) const {
+  return scale.report * problem.report +
+         held * std::max(scale.update * problem.update, scale.gather * problem.gather);
+}
+
+double FloorTerms::HeadAndTail(int first, int stages) const {
+  // Gradients of parameters that come apart fill a device's wait at the end: only the start is sure.
+  if (schedule->splits_backward) return Head(first, stages);
+  return scale.wait * plain().ranges.Alone(0, first) + 2 * stages * Transfer();
+}
+
+double FloorTerms::StateBytes(int device) const {
+  bool gradients = in_flight[static_cast<size_t>(device)].with_gradients;
+  return problem.bytes_per_parameter + (gradients ? problem.gradient_bytes : 0);
+}
 
 InFlight LeastInFlight(const Configuration& c, int device) {
   const ScheduleDef* schedule = FindSchedule(c.schedule);
@@ -248,11 +207,13 @@ InFlight LeastInFlight(const Configuration& c, int device) {
 }
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem) {
-  double floor = Bound(configuration, problem).Run();
+  FloorTerms terms(configuration, problem);
+  if (terms.units < configuration.stages()) return kForbidden;
+  double floor = configuration.chunks > 1 ? InterleavedFloor(terms) : PackedFloor(terms).Run();
   if (floor == kForbidden || problem.host_update <= problem.update) return floor;
   FloorProblem copies = problem;
   copies.update = problem.host_update;
-  return std::max(floor, Bound(configuration, copies).Run() - problem.early);
+  return std::max(floor, FloorOf(configuration, copies) - problem.early);
 }
 
 }  // namespace heddle

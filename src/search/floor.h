@@ -1,18 +1,19 @@
 // A lower bound on the step of any plan of a configuration.
 //
 // A device of the pipeline computes and waits for m micro-batches of its units (range_floors.h), after the stages before it
-// have done their first forward. Then either the stages before it do their last backward, or it reduces, updates and
-// gathers its parameters. Its memory holds its parameters' state and the activations of the micro-batches in flight; what
-// does not fit is recomputed, and that adds to its time. So X is a bound if stages that take as many units as X and memory
-// allow cannot take them all; and X is bisected. Taking as many as possible early is never wrong: a unit more shortens
-// what is left by at least what it adds to the wait of those after it.
+// have done their first forward. Then the stages before it do their last backward. All devices update their parameters
+// when all gradients are reduced, and gather what was updated. A device's memory holds its parameters' state and the
+// activations of the micro-batches in flight; what does not fit is recomputed, and that adds to its time. So X is a bound if
+// stages that take as many units as X and memory allow cannot take them all; and X is bisected. Taking as many as possible
+// early is never wrong: a unit more shortens what is left by at least what it adds to the wait of those after it.
 //
-// Stages of an interleaved schedule are of n or n - 1 units: a device has v of them, and no device does less than its
-// share. docs/planner.md derives each term.
+// Stages of an interleaved schedule are of n or n - 1 layers (plan/units.h, EvenCut): a device has v of them
+// (floor_interleaved.cc). docs/planner.md derives each term.
 #pragma once
 
 #include <vector>
 
+#include "plan/units.h"
 #include "search/configuration.h"
 #include "search/prices.h"
 
@@ -21,26 +22,54 @@ namespace heddle {
 // Time and memory together, where memory is worth something: a stage takes at least the worth of its units less that of a
 // device's memory (Lagrange), per micro-batch.
 struct MemoryWorth {
-  double per_byte = 0;                          // seconds of a micro-batch
+  double per_byte = 0;                         // seconds of a micro-batch
   std::vector<const RangeFloors*> least = {};  // per device of the pipeline; of all policies
+};
+
+// Factors on the terms of the bound. All are 1, but in the test that raises each of them and must see the bound refuted.
+struct TermScales {
+  double own = 1;         // seconds that a device computes and waits
+  double host = 1;        // seconds of the host for every half of a micro-batch
+  double recomputed = 1;  // seconds that recomputation adds
+  double kept = 1;        // bytes of activations in flight
+  double state = 1;       // bytes of parameters, gradients and optimizer state
+  double wait = 1;        // forwards before a stage's first, backwards after its last
+  double transfer = 1;    // sends between stages, on the way of the first and last micro-batch
+  double path = 1;        // a micro-batch's way through all units and back
+  double reduction = 1;   // of gradients, once the last of them are there
+  double update = 1;      // of parameters
+  double gather = 1;      // of what was updated
+  double report = 1;      // the all-reduce of loss and gradient norm before updates
+  double traffic = 1;     // everything that passes over the data axis
+  double statistics = 1;  // of batch normalisation, over the data axis
 };
 
 struct FloorProblem {
   const LeastTime* time = nullptr;   // under the policy that takes least time of those allowed
   const LeastTime* plain = nullptr;  // with nothing recomputed, allowed or not
   const LeastRoom* room = nullptr;   // of the policies allowed; null: memory does not count
-  double update = 0;       // seconds per parameter, of the device
-  double host_update = 0;  // ... of copies from and to the host beside it; these begin a little before the last backward
-  double early = 0;        // has ended, by at most so many seconds
-  double bytes_per_parameter = 0;     // while activations are most and no gradient is there yet
-  double gradient_bytes = 0;          // of a parameter's gradient, from the first backward on
-  double gathered_bytes = 0;          // of a parameter, of the layer at work: what ZeRO 3 has gathered
-  double reduce = 0, gather = 0;      // seconds of a step per parameter, once its last gradient is there
-  double traffic = 0;  // seconds of a step per parameter, at any time, over the data axis
-  double layer_traffic = 0;  // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
-  double host = 0;                    // seconds per forward, and per backward, of a micro-batch and stage
-  double limit = 0;                   // bytes
+  double update = 0;                 // seconds per parameter, of the device
+  double host_update =
+      0;  // ... of copies from and to the host beside it; these begin a little before the last backward
+  double early = 0;                // has ended, by at most so many seconds
+  double bytes_per_parameter = 0;  // while activations are most and no gradient is there yet
+  double gradient_bytes = 0;       // of a parameter's gradient, from the first backward on
+  double gathered_bytes = 0;       // of a parameter, of the layer at work: what ZeRO 3 has gathered
+  double reduce = 0;  // seconds per parameter of the last reduction, once its gradient is there
+  double gather = 0;  // seconds per parameter, once it is updated
+  bool reduces_beside = true;  // backward; else after it
+  double traffic = 0;          // seconds of a step per parameter over the data axis, before updates
+  double layer_traffic =
+      0;            // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
+  double host = 0;  // seconds per forward, and per backward, of a micro-batch and stage
+  double transfer = 0;  // seconds from a stage to the next
+  double report = 0;    // seconds of the all-reduce between the last gradient and all updates
+  double statistics =
+      0;  // seconds a micro-batch waits for batch statistics over the data axis, in all units together
+  double limit = kForbidden;  // bytes
+  ModelUnits units = {};      // which of them are layers
   std::vector<MemoryWorth> worths = {};
+  TermScales scale = {};
 };
 
 // The micro-batches in flight on a device of the pipeline when they are most, at least, as a number of its stages; and

@@ -53,7 +53,8 @@ void Fill(Random& rng, bool memory, Case& made) {
   made.time.whole = made.time.ranges.Of(0, units);
   made.time.forward = UnitSums(made.forward);
   made.time.without_weights = UnitSums(made.forward);
-  made.room.parameters = UnitSums(made.parameters);
+  made.time.parameters = UnitSums(made.parameters);
+  FindFewest(made.time);
   made.room.least = UnitSums(made.kept[kPolicies - 1]);
   for (double price : prices) {
     std::vector<double> each;
@@ -68,7 +69,8 @@ void Fill(Random& rng, bool memory, Case& made) {
   }
   FloorProblem& problem = made.problem;
   problem.time = problem.plain = &made.time;
-  problem.limit = kForbidden;
+  problem.transfer = 0.1 * Uniform(rng);
+  problem.report = 0.1 * Uniform(rng);
   if (!memory) return;
   problem.room = &made.room;
   problem.update = 0.3 * Uniform(rng);
@@ -90,18 +92,18 @@ struct Tried {
 Tried TryAll(const Case& at) {
   const FloorProblem& problem = at.problem;
   double m = static_cast<double>(at.c.microbatches);
+  double even = at.time.parameters.total() / static_cast<double>(at.c.pp);
   Tried best;
   auto stage = [&](int d, int first, int last, bool* recomputes) {
     double least = kForbidden;
     int units = last - first, all = static_cast<int>(std::pow(kPolicies, units));
     InFlight flight = LeastInFlight(at.c, d);
     for (int code = 0; code < all; ++code) {
-      double seconds = 0, bytes = 0, forward = 0, parameters = 0, gathered = kForbidden;
+      double seconds = 0, bytes = 0, parameters = 0, gathered = kForbidden;
       int rest = code;
       for (int u = first; u < last; ++u, rest /= static_cast<int>(kPolicies)) {
         size_t r = static_cast<size_t>(rest) % kPolicies, i = static_cast<size_t>(u);
         seconds += at.seconds[i] + at.added[r][i];
-        forward += at.forward[i];
         parameters += at.parameters[i];
         bytes += flight.most * at.kept[r][i];
         gathered = std::min(gathered, at.parameters[i]);
@@ -117,10 +119,19 @@ Tried TryAll(const Case& at) {
         head += at.forward[static_cast<size_t>(u)];
         tail += at.seconds[static_cast<size_t>(u)] - at.forward[static_cast<size_t>(u)];
       }
-      double backward = units > 0 ? own / m - forward : 0;
-      double end = std::max({head + own + tail, head + own + parameters * problem.update,
-                             head + own - backward +
-                                 parameters * (problem.reduce + problem.gather)});
+      double hops = d * problem.transfer;
+      double ready = 2 * hops + head + own + tail;
+      // The gradients of the units up to each are reduced once its last backward has begun.
+      double backward = problem.host, reduced = 0;
+      rest = code;
+      for (int u = first; u < last; ++u, rest /= static_cast<int>(kPolicies)) {
+        size_t r = static_cast<size_t>(rest) % kPolicies, i = static_cast<size_t>(u);
+        backward += at.seconds[i] + at.added[r][i] - at.forward[i];
+        reduced += at.parameters[i] * problem.reduce;
+        ready = std::max(ready, hops + head + own - backward + reduced);
+      }
+      double updated = std::max(parameters, even) * std::max(problem.update, problem.gather);
+      double end = ready + problem.report + updated;
       if (end < least) {
         least = end;
         *recomputes = code > 0;
@@ -148,8 +159,9 @@ double Even(const Case& at) {
   const FloorProblem& problem = at.problem;
   double m = static_cast<double>(at.c.microbatches), devices = static_cast<double>(at.c.pp);
   double busy = m * (at.time.whole + 2 * problem.host * devices) / devices;
-  if (problem.room != nullptr) busy += problem.update * at.room.parameters.total() / devices;
-  return std::max(busy, at.time.whole);
+  double path = at.time.whole + 2 * problem.host + 2 * (devices - 1) * problem.transfer;
+  double updated = at.time.parameters.total() / devices * std::max(problem.update, problem.gather);
+  return std::max(busy, path) + problem.report + updated;
 }
 
 TEST(Floor, NeverAboveTheBestOfAllAssignments) {

@@ -10,7 +10,7 @@ namespace heddle {
 namespace {
 
 // Of the activations that rules say are kept, what surely is: views of one storage may be kept once.
-constexpr double kSureToKeep = 0.9;
+constexpr double kSureToKeep = 1;
 
 // As a short model with nothing left out.
 ShortModel Unshortened(const Model& model) {
@@ -39,6 +39,21 @@ auto* Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make)
 
 }  // namespace
 
+double LeastRoom::Policies::At(double per_byte) const {
+  double of = kForbidden;
+  for (size_t p = 0; p < added.size(); ++p) of = std::min(of, added[p] + per_byte * kept[p]);
+  return of;
+}
+
+double LeastRoom::Policies::least() const { return *std::min_element(kept.begin(), kept.end()); }
+
+void FindFewest(LeastTime& time) {
+  std::vector<double> alone;
+  for (int u = 0; u < time.ranges.units(); ++u) alone.push_back(time.ranges.Alone(u, u + 1));
+  time.fewest_seconds = FewestUnits(UnitSums(alone));
+  time.fewest_parameters = FewestUnits(time.parameters);
+}
+
 Mesh MeshOf(const std::vector<int64_t>& axes) {
   Mesh mesh;
   for (size_t a = 0; a < axes.size(); ++a) {
@@ -52,7 +67,7 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       cluster_(cluster),
       options_(std::move(options)),
       small_(options_.solver ? Unshortened(model) : Shorten(model)),
-      units_(UnitsOf(model)),
+      units_(UnitsOf(model).begins),
       network_(cluster, LinkEfficiency(cluster, options_.sim)) {}
 
 // Ways between shardings and choices of nodes do not depend on the policy.
@@ -241,6 +256,16 @@ std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
       UnitSums(LeastOfNodes(*stage, [&](size_t v, size_t x) { return cost(v, x).forward; }));
   least->without_weights = UnitSums(LeastOfNodes(
       *stage, [&](size_t v, size_t x) { return cost(v, x).forward + cost(v, x).backward; }));
+  least->parameters =
+      UnitSums(LeastOfNodes(*stage, [&](size_t v, size_t x) { return cost(v, x).parameters; }));
+  for (double unit : LeastOfNodes(*stage, [&](size_t v, size_t x) {
+         int block = std::max(0, small_.model.block_of[stage->makers[v].index()]);
+         bool layer = small_.model.blocks[static_cast<size_t>(block)].chain >= 0;
+         return layer ? cost(v, x).parameters : 0;
+       })) {
+    least->layers += unit;
+  }
+  FindFewest(*least);
   return least;
 }
 
@@ -270,15 +295,6 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
                   : 0;
     });
     all.push_back(std::move(under));
-  }
-  least->parameters = UnitSums(LeastOfNodes(
-      *plain, [&](size_t v, size_t x) { return (*plain->costs[v])[x].parameters; }));
-  for (double unit : LeastOfNodes(*plain, [&](size_t v, size_t x) {
-         int block = std::max(0, small_.model.block_of[plain->makers[v].index()]);
-         bool layer = small_.model.blocks[static_cast<size_t>(block)].chain >= 0;
-         return layer ? (*plain->costs[v])[x].parameters : 0;
-       })) {
-    least->layers += unit;
   }
   auto each = [&](double per_byte) {
     std::vector<double> units = {};
@@ -314,6 +330,18 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
     }
   }
   for (double per_byte : prices) least->levels.push_back({per_byte, each(per_byte)});
+  for (size_t u = 0; u < units; ++u) {
+    LeastRoom::Policies unit;
+    for (const UnderPolicy& under : all) {
+      unit.added.push_back(under.added[u]);
+      unit.kept.push_back(under.kept[u]);
+    }
+    if (u == 0) least->first = unit;
+    if (u + 1 == units) least->last = unit;
+    bool inner = u > 0 && u + 1 < units;
+    bool known = std::find(least->inner.begin(), least->inner.end(), unit) != least->inner.end();
+    if (inner && !known) least->inner.push_back(std::move(unit));
+  }
   return least;
 }
 

@@ -51,11 +51,15 @@ struct LeastTime {
   RangeFloors ranges;  // of a range of units, as a stage
   // Of the nodes' own work, every node as fast as it can be: forward; and without the gradients of parameters.
   UnitSums forward, without_weights;
-};
-struct LeastRoom {
-  UnitSums least;       // bytes kept, whatever is recomputed
   UnitSums parameters;  // elements held
   double layers = 0;    // of these, those of layers
+  FewestUnits fewest_seconds, fewest_parameters;  // of units alone
+};
+// Sets the last two from the others.
+void FindFewest(LeastTime& time);
+
+struct LeastRoom {
+  UnitSums least;       // bytes kept, whatever is recomputed
   // What recomputing adds to the least time, and what is then still kept at this price for a byte: added + price x bytes,
   // under the best policy for each unit.
   struct Level {
@@ -63,6 +67,16 @@ struct LeastRoom {
     UnitSums sums;
   };
   std::vector<Level> levels;
+  // A unit by policy: seconds that recomputing adds, and bytes kept.
+  struct Policies {
+    std::vector<double> added, kept;
+    bool operator==(const Policies&) const = default;
+    // The least of added + price x kept.
+    double At(double per_byte) const;
+    double least() const;
+  };
+  Policies first, last;         // of the first and the last unit
+  std::vector<Policies> inner;  // of the others, each kind once
 };
 
 // Solves a problem; nothing where it cannot.

@@ -36,12 +36,13 @@ double SearchResult::gap() const {
 
 double SearchResult::step_gap() const {
   if (!feasible() || proposals.lower_bound <= 0) return 1;
-  // Where the best has factors, the plan it was made from comes after it; of what is spilled nothing is bounded.
-  auto reduces = std::find_if(judged.begin(), judged.end(), [](const JudgedPlan& plan) {
-    return !plan.factors && plan.plan.offload != Offload::kAll;
+  // The best plan of the space that the bound is for: those of the exact search have a bound of their own; the expert's, and
+  // what is spilled, have none. Where the best has factors, the plan it was made from comes after it.
+  auto best = std::find_if(judged.begin(), judged.end(), [](const JudgedPlan& plan) {
+    return plan.fits && plan.bound > 0 && !plan.factors && plan.plan.offload != Offload::kAll;
   });
-  if (reduces == judged.end()) return 1;
-  double step = reduces->result.step_seconds;
+  if (best == judged.end()) return 1;
+  double step = best->result.step_seconds;
   return (step - proposals.lower_bound) / step;
 }
 
@@ -214,7 +215,7 @@ class Judging {
     }
     finalists_.Judge(std::move(improved), Effort());
     Sort();
-    finalists_.Judge(FactoredPlans(problem_, out_.judged), Effort());
+    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
     Sort();
   }
 

@@ -163,7 +163,7 @@ struct SearchResult {
 
   bool feasible() const { return !judged.empty() && judged.front().fits; }
   double gap() const;  // of the additive objective
-  // Of the simulated step of the best plan that reduces all its gradients, as those do that the bound is for.
+  // Of the simulated step of the best plan that fits and is of the space that the bound is for; 1 where there is none.
   double step_gap() const;
 };
 

@@ -1,6 +1,7 @@
 // Numbers of the units of a model, added up over any range of them.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 namespace heddle {
@@ -20,6 +21,32 @@ class UnitSums {
 
  private:
   std::vector<double> sums_{0};  // of the units before each
+};
+
+// The least that so many units of a model add up to, whichever they are. The first and the last unit are apart: it is known
+// who has them.
+class FewestUnits {
+ public:
+  FewestUnits() = default;
+  explicit FewestUnits(const UnitSums& units) : units_(units.units()) {
+    if (units_ == 0) return;
+    first_ = units.at(0);
+    last_ = units.at(units_ - 1);
+    std::vector<double> inner;
+    for (int u = 1; u + 1 < units_; ++u) inner.push_back(units.at(u));
+    std::sort(inner.begin(), inner.end());
+    inner_ = UnitSums(inner);
+  }
+  // Of at least two units; `count` with the first or the last among them, or without.
+  double Of(int count, bool first, bool last) const {
+    int others = std::clamp(count - (first ? 1 : 0) - (last ? 1 : 0), 0, inner_.units());
+    return (first ? first_ : 0) + (last ? last_ : 0) + inner_.Of(0, others);
+  }
+
+ private:
+  int units_ = 0;
+  double first_ = 0, last_ = 0;
+  UnitSums inner_;
 };
 
 }  // namespace heddle

@@ -162,8 +162,7 @@ std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const 
 
 std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
                                     const std::vector<JudgedPlan>& judged) {
-  // Most gain nothing, which is seen at once; what gains little need not be simulated.
-  constexpr int kMost = 16;
+  constexpr int kMost = 6;
   std::vector<Proposal> plans;
   Factoring factoring(problem.model, problem.sim);
   double best = kForbidden;
@@ -186,7 +185,6 @@ std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
       if (made->parameters > 0) proposal.from += fmt::format(", {} by factors", made->parameters);
       if (made->nodes > 0) proposal.from += fmt::format(", {} nodes whole", made->nodes);
       proposal.factors = {made->parameters, made->nodes, at.result.step_seconds};
-      proposal.estimate = std::max(least, at.result.step_seconds - made->saved);
       plans.push_back(std::move(proposal));
     }
   }

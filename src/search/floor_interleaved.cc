@@ -1,0 +1,222 @@
+// The bound of configurations with several stages per device: the least of those of all even cuts (plan/units.h). Stages are
+// of n or n - 1 of the layers that count. Where n divides these all stages are known. Else a device may have any number of
+// them between v (n - 1) and v n, and these are the lightest, but for the first and the last unit of the model, whose devices
+// are known: X is a bound if devices that take as many as X and memory allow do not take them all.
+#include <algorithm>
+#include <cmath>
+
+#include "search/floor_terms.h"
+
+namespace heddle {
+namespace {
+
+class InterleavedBound {
+ public:
+  InterleavedBound(const FloorTerms& terms, const EvenCut& cut)
+      : t_(terms),
+        problem_(terms.problem),
+        stages_(terms.c.stages()),
+        chunks_(terms.c.chunks),
+        layers_(cut.layers),
+        most_(cut.most),
+        least_(cut.layers / stages_),
+        before_(problem_.units.embedding && !cut.embedding_counts ? 1 : 0),
+        after_(problem_.units.head && !cut.head_counts ? 1 : 0),
+        memory_(problem_.room != nullptr && problem_.limit < kForbidden),
+        end_(terms.EvenEnd()) {
+    for (int d = 0; d < t_.devices && memory_; ++d) counts_.push_back(CountsOf(d));
+    for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.HeadAndTail(FirstOf(d), d));
+  }
+
+  double Run() const {
+    double low = t_.Even();
+    if (least_ == most_) {
+      for (int d = 0; d < t_.devices; ++d) low = std::max(low, Step(d, chunks_ * most_));
+      return low;
+    }
+    if (Holds(low * (1 + kFloorExact))) return low;
+    double high = low, step = 0.03;
+    for (int i = 0; !Holds(high = low * (1 + step)); ++i, step *= 2) {
+      if (i == 24) return kForbidden;
+      low = high;
+    }
+    while (high - low > kFloorExact * high) {
+      double middle = (low + high) / 2;
+      (Holds(middle) ? high : low) = middle;
+    }
+    return low;
+  }
+
+ private:
+  // The first unit of a stage, at least.
+  int FirstOf(int stage) const {
+    return UnitOf(std::max(stage * least_, layers_ - (stages_ - stage) * most_));
+  }
+
+  // Where the unit of a layer that counts begins; the embedding and the head that do not count are with their neighbours.
+  int UnitOf(int layer) const {
+    if (layer == 0) return 0;
+    return layer == layers_ ? t_.units : layer + before_;
+  }
+
+  // Of so many layers that count.
+  int UnitsOn(int device, int count) const {
+    return count + (HasFirst(device) ? before_ : 0) + (HasLast(device) ? after_ : 0);
+  }
+
+  // Of the stages of a device, the micro-batches in flight when they are most: forwards go in rounds of as many
+  // micro-batches as there are devices, through all chunks (schedule/interleaved.cc).
+  std::vector<double> CountsOf(int device) const {
+    std::vector<double> counts;
+    int most = static_cast<int>(t_.in_flight[static_cast<size_t>(device)].most);
+    int round = t_.devices * chunks_, rest = most % round;
+    for (int k = 0; k < chunks_; ++k) {
+      counts.push_back(most / round * t_.devices +
+                       std::clamp(rest - k * t_.devices, 0, t_.devices));
+    }
+    return counts;  // falling
+  }
+
+  bool HasFirst(int device) const { return device == 0; }
+  bool HasLast(int device) const { return device + 1 == t_.devices; }
+
+  // Can the devices take all units?
+  bool Holds(double bound) const {
+    int taken = 0;
+    for (int d = 0; d < t_.devices; ++d) {
+      int low = chunks_ * least_, high = chunks_ * most_;
+      if (Step(d, low) > bound) return false;
+      while (low < high) {
+        int middle = (low + high + 1) / 2;
+        if (Step(d, middle) <= bound) {
+          low = middle;
+        } else {
+          high = middle - 1;
+        }
+      }
+      taken += low;
+    }
+    return taken >= layers_;
+  }
+
+  // The step, as far as a device with so many units decides it; kForbidden where they do not fit.
+  double Step(int device, int count) const {
+    double recomputed = memory_ ? Recomputed(device, count) : 0;
+    if (recomputed == kForbidden) return kForbidden;
+    double once = t_.scale.own * Seconds(device, count) + t_.scale.recomputed * recomputed;
+    double own = t_.microbatches * (once + 2 * chunks_ * t_.Host());
+    double ready = own + waits_[static_cast<size_t>(device)];
+    if (least_ == most_) ready = std::max(ready, Reduced(device, own));
+    return ready + std::max(end_, t_.End(Parameters(device, count)));
+  }
+
+  double Seconds(int device, int count) const {
+    if (least_ < most_) {
+      return problem_.time->fewest_seconds.Of(UnitsOn(device, count), HasFirst(device),
+                                              HasLast(device));
+    }
+    double sum = 0;
+    for (int s = device; s < stages_; s += t_.devices) {
+      sum += problem_.time->ranges.Of(UnitOf(s * most_), UnitOf((s + 1) * most_));
+    }
+    return sum;
+  }
+
+  double Parameters(int device, int count) const {
+    if (least_ < most_) {
+      return t_.plain().fewest_parameters.Of(UnitsOn(device, count), HasFirst(device),
+                                             HasLast(device));
+    }
+    double sum = 0;
+    for (int s = device; s < stages_; s += t_.devices) {
+      sum += t_.parameters().Of(UnitOf(s * most_), UnitOf((s + 1) * most_));
+    }
+    return sum;
+  }
+
+  // The gradients of a device's first stage cannot be reduced before its last backward begins.
+  double Reduced(int device, double own) const {
+    int first = UnitOf(device * most_), last = UnitOf((device + 1) * most_);
+    double reduction = t_.scale.reduction * problem_.reduce * t_.parameters().Of(first, last);
+    double before = t_.Head(first, device) + own;
+    if (!problem_.reduces_beside) return before + reduction;
+    double once = own / t_.microbatches;
+    double left = Seconds(device, chunks_ * most_) - problem_.time->ranges.Of(first, last) +
+                  t_.plain().forward.Of(first, last);
+    left = std::min(once, t_.scale.own * left + (2 * chunks_ - 1) * t_.Host());
+    return before - once + left + reduction;
+  }
+
+  // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
+  // byte what its units keep and add at that price, less what memory is worth.
+  double Recomputed(int device, int count) const {
+    const LeastRoom& room = *problem_.room;
+    const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
+    double held = Parameters(device, count);
+    double gathered = t_.plain().fewest_parameters.Of(1, false, false);
+    double state = t_.StateBytes(device) * held + problem_.gathered_bytes * gathered;
+    double spare = problem_.limit - t_.scale.state * state;
+    // Chunks with fewer micro-batches in flight have a unit more, if any.
+    int more = count - chunks_ * least_;
+    auto sum = [&](const auto& of) {  // of a unit in a chunk with so many in flight
+      double all = 0;
+      for (int k = 0; k < chunks_; ++k) {
+        double in_flight = t_.scale.kept * counts[static_cast<size_t>(k)], each = kForbidden;
+        int size = least_ + (chunks_ - k <= more ? 1 : 0);
+        for (const LeastRoom::Policies& unit : room.inner) {
+          each = std::min(each, of(unit, in_flight));
+        }
+        if (k == 0 && HasFirst(device)) {
+          all += of(room.first, in_flight);
+          size -= 1 - before_;
+        }
+        if (k + 1 == chunks_ && HasLast(device)) {
+          all += of(room.last, in_flight);
+          size -= 1 - after_;
+        }
+        if (size > 0) all += size * (each < kForbidden ? each : 0);
+      }
+      return all;
+    };
+    auto least = [](const LeastRoom::Policies& unit, double in_flight) {
+      return in_flight * unit.least();
+    };
+    if (sum(least) > spare) return kForbidden;
+    double recomputed = 0, last = 0;
+    for (double in_flight : counts) {
+      if (in_flight == last || in_flight == 0) continue;
+      last = in_flight;
+      for (const LeastRoom::Level& level : room.levels) {
+        double per_byte = level.per_byte / (t_.scale.kept * in_flight);
+        double worth = sum([&](const LeastRoom::Policies& unit, double flight) {
+          return unit.At(per_byte * flight);
+        });
+        recomputed = std::max(recomputed, worth - per_byte * spare);
+      }
+    }
+    return recomputed;
+  }
+
+  const FloorTerms& t_;
+  const FloorProblem& problem_;
+  int stages_, chunks_;
+  int layers_;          // that count
+  int most_, least_;    // of a stage
+  int before_, after_;  // units that do not count: the embedding, the head
+  bool memory_;
+  double end_;
+  std::vector<std::vector<double>> counts_;  // per device and chunk
+  std::vector<double> waits_;                // per device
+};
+
+}  // namespace
+
+double InterleavedFloor(const FloorTerms& terms) {
+  double least = kForbidden;
+  for (const EvenCut& cut : EvenCuts(terms.problem.units, terms.c.stages())) {
+    least = std::min(least, InterleavedBound(terms, cut).Run());
+  }
+  return least;
+}
+
+}  // namespace heddle
