@@ -263,7 +263,7 @@ TEST_P(Conformance, WhatDoesNotFitIsSaid) {
 INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(AllSearchers()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Though all that was proposed is judged.
+// What is judged by then is there.
 TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   static std::atomic<bool> stop;
   SearcherDef def{"interrupted", "", [](const SearchProblem& problem) {
@@ -281,7 +281,8 @@ TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   problem.stop = &stop;
   SearchResult cut = Search(def, problem);
   EXPECT_TRUE(cut.stopped);
-  EXPECT_EQ(cut.judged.size(), whole.judged.size());
+  EXPECT_FALSE(cut.judged.empty());
+  EXPECT_LE(cut.judged.size(), whole.judged.size());
 }
 
 // Configurations keep to what is fixed before anything is weighed.

@@ -40,7 +40,7 @@ std::optional<Proposal> One(const SearchProblem& problem, const Degrees& degrees
 
 // A ladder: of all numbers of micro-batches, ZeRO levels and recomputation by layer those that are estimated to be fastest.
 Proposals Ladder(const SearchProblem& problem, int64_t tp, std::string_view name) {
-  constexpr size_t kMost = 3;
+  constexpr size_t kMost = 4;
   ExpertChoices choices;
   choices.tp = {tp};
   choices.pp = {problem.fixed.pp.value_or(1)};

@@ -52,7 +52,7 @@ class GridSearch {
 
   std::vector<Proposal> Run(std::vector<Degrees> points, const std::string& from, size_t most) {
     Weigh(points);
-    std::vector<Degrees> chosen = Chosen(most);
+    std::vector<Degrees> chosen = Chosen(most, !from.empty());
     if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
@@ -75,7 +75,7 @@ class GridSearch {
 
  private:
   // The fastest, but not many that differ in schedule, chunks and ZeRO alone.
-  std::vector<Degrees> Chosen(size_t most) const {
+  std::vector<Degrees> Chosen(size_t most, bool ladder) const {
     constexpr size_t kAlike = 3;
     std::map<std::vector<int64_t>, size_t> alike;
     std::vector<Degrees> chosen;
@@ -85,7 +85,10 @@ class GridSearch {
       double error = d.cp * d.ep == 1 ? error_ : 1;
       if (chosen.size() == most || point.seconds >= kNear * fastest_) break;
       if (point.seconds * error >= best_) continue;
-      if (++alike[{d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches}] > kAlike) continue;
+      // Of a ladder the best of each ZeRO level: not all of them allow the same improvements.
+      std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches};
+      if (ladder) key = {d.zero};
+      if (++alike[key] > (ladder ? 1 : kAlike)) continue;
       chosen.push_back(d);
     }
     return chosen;

@@ -17,18 +17,17 @@ double Since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
-bool Better(const JudgedPlan& a, const JudgedPlan& b) {
-  if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
-}
-
 bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
   return std::any_of(plans.begin(), plans.end(),
                      [&](const Proposal& other) { return other.plan == plan; });
 }
 
 }  // namespace
+
+bool Better(const JudgedPlan& a, const JudgedPlan& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
+}
 
 double SearchResult::gap() const {
   if (proposals.additive <= 0) return 0;
@@ -138,6 +137,7 @@ class Judging {
       finalists_.JudgeAll(std::move(plans));
     } else {
       finalists_.Judge(std::move(plans), Effort());
+      JudgeGrid();
       JudgeMore();
     }
     Sort();
@@ -152,11 +152,14 @@ class Judging {
     }
     finalists_.JudgeAll(std::move(always));
     Sort();
-    if (searcher_.name == "auto" && problem_.judged != 1) {
-      const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
-      finalists_.Judge(ExpertGrid(problem_, best), Effort());
-    }
+  }
+
+  // Before more of the searcher's own plans: where these are far from the best, they are many.
+  void JudgeGrid() {
+    if (searcher_.name != "auto" || problem_.judged == 1) return;
     Sort();
+    const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
+    finalists_.Judge(ExpertGrid(problem_, best), Effort());
   }
 
   // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the

@@ -151,6 +151,9 @@ struct JudgedPlan {
   int64_t reserved() const { return simulated ? result.reserved_memory_bytes : least_bytes; }
 };
 
+// What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
+bool Better(const JudgedPlan& a, const JudgedPlan& b);
+
 struct SearchResult {
   std::vector<JudgedPlan> judged;  // in order
   Proposals proposals;             // without their plans
