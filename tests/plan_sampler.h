@@ -237,6 +237,9 @@ class PlanSampler {
   // sound, but no choice of the search (strategies.h): some of the devices would have nothing to do.
   bool InSpace(const SampledPlan& at) const {
     FlatPlan flat = Flatten(problem_.model, at.plan);
+    for (RecomputePolicy policy : flat.recompute) {
+      if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) return false;
+    }
     const std::vector<Rule>& rules = RulesOf(at.configuration);
     const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
     for (size_t n = 0; n < flat.strategies.size(); ++n) {
