@@ -71,8 +71,9 @@ class ConfigurationEnumerator {
     if (int most = units_.count(); stages > most) {
       std::string parts = fmt::format("{} blocks", most);
       if (layered_) {
-        parts = fmt::format("{} repeated layers{}{}", units_.layers(),
-                            units_.embedding ? ", an embedding" : "", units_.head ? ", a head" : "");
+        parts =
+            fmt::format("{} repeated layers{}{}", units_.layers(),
+                        units_.embedding ? ", an embedding" : "", units_.head ? ", a head" : "");
       }
       ThrowInput("pp {} x {} chunks = {} stages, and the model has {}: use at most {} stages", pp,
                  chunks, stages, parts, most);
@@ -211,7 +212,8 @@ class ConfigurationEnumerator {
         schedules.push_back({std::string(def.name), *fixed_.chunks});
         continue;
       }
-      for (int chunks = 2; chunks <= kMostChunks && layered_ && at.pp * chunks <= units_.count(); ++chunks) {
+      for (int chunks = 2; chunks <= kMostChunks && layered_ && at.pp * chunks <= units_.count();
+           ++chunks) {
         schedules.push_back({std::string(def.name), chunks});
       }
     }
@@ -275,8 +277,10 @@ std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
       "the embedding, whole layers and the head in this order (of interleaved schedules as many "
-      "layers in each, or one less, where the embedding and the head count as layers or not), any divisor of a data rank's samples as "
-      "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, recomputation by layer, "
+      "layers in each, or one less, where the embedding and the head count as layers or not), any "
+      "divisor of a data rank's samples as "
+      "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, "
+      "recomputation by layer, "
       "optimizer state on devices or hosts, all gradients reduced",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }

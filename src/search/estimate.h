@@ -97,8 +97,8 @@ class Estimator {
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
-    double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
-    double latency = 0;                          // of an all-reduce
+    double reduce = 0, scatter = 0, gather = 0;                          // seconds per parameter
+    double reduce_latency = 0, scatter_latency = 0, gather_latency = 0;  // seconds
     StatisticsCost statistics;
   };
   const Traffic& TrafficOf(const Configuration& configuration);

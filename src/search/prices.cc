@@ -356,8 +356,7 @@ std::unique_ptr<RangeFloors> Prices::MakeLeastWorth(const PriceKey& key,
     stage = StageFor(at);
     weighed.push_back(Weighed(*stage, scale));
   }
-  return std::make_unique<RangeFloors>(
-      FloorsOfRanges(model_, small_, *stage, weighed, {1, 0, 1}));
+  return std::make_unique<RangeFloors>(FloorsOfRanges(model_, small_, *stage, weighed, {1, 0, 1}));
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {

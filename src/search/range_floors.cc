@@ -50,9 +50,8 @@ class RangeFloorMaker {
     for (size_t p = 0; p < policies[0].pairs.size(); ++p) {
       pairs_[static_cast<size_t>(policies[0].pairs[p].a)].push_back(static_cast<int>(p));
     }
-    alike_ = std::all_of(policies.begin(), policies.end(), [&](const Problem& other) {
-      return SameShape(policies[0], other);
-    });
+    alike_ = std::all_of(policies.begin(), policies.end(),
+                         [&](const Problem& other) { return SameShape(policies[0], other); });
   }
 
   RangeFloors Run() {

@@ -37,7 +37,7 @@ class RangeFloors {
     std::vector<double> alone, before, after, both;
   };
   std::vector<double> sums_{0};  // of units alone, those before each
-  std::vector<Run> runs_;     // ascending
+  std::vector<Run> runs_;        // ascending
 };
 
 // The problems are those of one stage, of all blocks of the short model, by policy of recomputation; weighed alike.
