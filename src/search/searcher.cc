@@ -6,6 +6,7 @@
 #include "cluster/topology.h"
 #include "search/finalists.h"
 #include "search/problem.h"
+#include "search/range_floors.h"
 #include "search/searchers.h"
 #include "search/spilled.h"
 
@@ -36,11 +37,9 @@ double SearchResult::gap() const {
 
 double SearchResult::step_gap() const {
   if (!feasible() || proposals.lower_bound <= 0) return 1;
-  // The best plan of the space that the bound is for: those of the exact search have a bound of their own; the expert's, and
-  // what is spilled, have none. Where the best has factors, the plan it was made from comes after it.
-  auto best = std::find_if(judged.begin(), judged.end(), [](const JudgedPlan& plan) {
-    return plan.fits && plan.bound > 0 && !plan.factors && plan.plan.offload != Offload::kAll;
-  });
+  // Where the best has factors, the plan it was made from comes after it.
+  auto best = std::find_if(judged.begin(), judged.end(),
+                           [](const JudgedPlan& plan) { return plan.fits && plan.in_space; });
   if (best == judged.end()) return 1;
   double step = best->result.step_seconds;
   return (step - proposals.lower_bound) / step;
@@ -207,6 +206,32 @@ class Judging {
 
 }  // namespace
 
+namespace {
+
+// Is it of the space that SpaceInWords says? What the exact search proposes is; of other plans those are that have no
+// other axes and stages of whole units.
+bool IsInSpace(const Model& model, const JudgedPlan& judged) {
+  const Plan& plan = judged.plan;
+  if (judged.factors || plan.offload == Offload::kAll) return false;
+  if (judged.bound > 0) return true;
+  std::vector<int> units = UnitsOf(model);
+  int count = static_cast<int>(units.size()) - 1, stages = static_cast<int>(plan.stages.size());
+  int most = stages == 0 ? 0 : (count + stages - 1) / stages;
+  for (const Stage& stage : plan.stages) {
+    for (const MeshAxis& axis : stage.mesh.axes) {
+      bool known = axis.name == "dp" || axis.name == "tp" || axis.name == "xp";
+      if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
+    }
+    auto first = std::find(units.begin(), units.end(), stage.first_block);
+    auto last = std::find(units.begin(), units.end(), stage.last_block);
+    if (first == units.end() || last == units.end()) return false;
+    if (plan.chunks > 1 && (last - first > most || last - first < most - 1)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   auto begin = std::chrono::steady_clock::now();
   SearchResult out;
@@ -217,6 +242,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     out.stopped = true;
   }
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  for (JudgedPlan& judged : out.judged) judged.in_space = IsInSpace(problem.model, judged);
   out.seconds = Since(begin);
   return out;
 }
