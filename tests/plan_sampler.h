@@ -226,11 +226,15 @@ class PlanSampler {
     return out;
   }
 
-  // Are stages cut as the space says, and does no node split a factor along the free axes that is smaller than the devices that would share it? Such plans are
-  // sound, but no choice of the search (strategies.h): some of the devices would have nothing to do.
+  // Are stages cut as the space says, and does no node split a factor along the free axes that is smaller than the devices
+  // that would share it? Such plans are sound, but no choice of the search (strategies.h): some of the devices would have
+  // nothing to do.
   bool InSpace(const SampledPlan& at) const {
     if (!CutsAsTheSpaceSays(at.plan)) return false;
     FlatPlan flat = Flatten(problem_.model, at.plan);
+    for (RecomputePolicy policy : flat.recompute) {
+      if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) return false;
+    }
     const Rules& rules = RulesOf(at.configuration);
     const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
     for (size_t n = 0; n < flat.strategies.size(); ++n) {

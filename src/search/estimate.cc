@@ -247,7 +247,9 @@ void Estimator::SetEnd(Context& context, double kept) {
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
   context.statistics = traffic.statistics.seconds;
-  context.exposed_statistics = 2 * traffic.latency * traffic.statistics.exposed;
+  context.exposed_statistics = traffic.statistics.exposed_seconds;
+  context.reduce_latency = c.zero == 0 ? traffic.reduce_latency : traffic.scatter_latency;
+  context.gather_latency = c.zero == 1 || c.zero == 2 ? traffic.gather_latency : 0;
   context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
   context.gather = c.zero == 0 ? 0 : kept * traffic.gather;
 }
@@ -274,7 +276,9 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
   traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);
   traffic.gather = seconds(CollectiveKind::kAllGather, weight / static_cast<double>(c.dp));
-  traffic.latency = links.Seconds(CollectiveKind::kAllReduce, AxisSet(0), 0);
+  traffic.reduce_latency = links.Seconds(CollectiveKind::kAllReduce, AxisSet(0), 0);
+  traffic.scatter_latency = links.Seconds(CollectiveKind::kReduceScatter, AxisSet(0), 0);
+  traffic.gather_latency = links.Seconds(CollectiveKind::kAllGather, AxisSet(0), 0);
   // Models with such statistics have one micro-batch.
   if (!problem_.local_batch_statistics) {
     traffic.statistics = StatisticsAlong(prices_, c.dp, c.axes, c.microbatches);

@@ -98,7 +98,7 @@ class Estimator {
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
-    double latency = 0;                          // of an all-reduce
+    double reduce_latency = 0, scatter_latency = 0, gather_latency = 0;  // seconds
     StatisticsCost statistics;
   };
   const Traffic& TrafficOf(const Configuration& configuration);

@@ -46,6 +46,7 @@ double Estimator::TimeFloor(const Configuration& c) {
   SetEnd(context, LeastKept(problem_.pruning, problem_.model.graph));
   problem.update = context.update;
   problem.traffic = problem.reduce = context.reduce;
+  problem.reduce_latency = context.reduce_latency;
   problem.statistics = context.exposed_statistics;
   alike.zero = 0;
   double floor = FloorOf(alike, problem);
@@ -97,6 +98,8 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.room = prices_.LeastRoomOf(KeyOf(c, RecomputePolicy::kNone), Policies());
   problem.limit = limit_;
   problem.traffic = problem.reduce = context.reduce;
+  problem.reduce_latency = context.reduce_latency;
+  problem.gather_latency = context.gather_latency;
   problem.statistics = context.exposed_statistics;
   if (c.zero == 3) {
     // What is no layer stays whole.

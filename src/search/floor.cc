@@ -70,16 +70,17 @@ class PackedFloor {
   // When the last of a device's gradients is reduced. Those of the units up to k cannot be reduced before the last
   // backward of k - 1 begins, and pass one after the other; k is the end of the range, or a power of two.
   double Reduced(int first, int last, int device, double own) const {
-    if (problem_.reduce == 0) return 0;
+    if (problem_.reduce == 0 || first == last) return 0;
     double head = t_.Head(first, device), once = own / t_.microbatches;
     double per_parameter = t_.scale.reduction * problem_.reduce;
+    double latency = t_.scale.reduction * problem_.reduce_latency;
     if (!problem_.reduces_beside) {
-      return head + own + per_parameter * t_.parameters().Of(first, last);
+      return head + own + latency + per_parameter * t_.parameters().Of(first, last);
     }
     auto until = [&](int k) {
       double left = problem_.time->ranges.Of(k, last) + t_.plain().forward.Of(first, k);
       left = std::min(once, t_.scale.own * left + t_.Host());
-      return head + own - once + left + per_parameter * t_.parameters().Of(first, k);
+      return head + own - once + left + latency + per_parameter * t_.parameters().Of(first, k);
     };
     double reduced = until(last);
     for (int k = 1; k < last; k *= 2) {
@@ -176,7 +177,8 @@ double FloorTerms::Even() const {
 
 double FloorTerms::End(double held) const {
   return scale.report * problem.report +
-         held * std::max(scale.update * problem.update, scale.gather * problem.gather);
+         std::max(scale.update * problem.update * held,
+                  scale.gather * (problem.gather * held + problem.gather_latency));
 }
 
 double FloorTerms::HeadAndTail(int first, int stages) const {

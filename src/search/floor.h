@@ -57,8 +57,9 @@ struct FloorProblem {
   double gathered_bytes = 0;       // of a parameter, of the layer at work: what ZeRO 3 has gathered
   double reduce = 0;  // seconds per parameter of the last reduction, once its gradient is there
   double gather = 0;  // seconds per parameter, once it is updated
-  bool reduces_beside = true;  // backward; else after it
-  double traffic = 0;          // seconds of a step per parameter over the data axis, before updates
+  double reduce_latency = 0, gather_latency = 0;  // seconds of one such collective
+  bool reduces_beside = true;                     // backward; else after it
+  double traffic = 0;  // seconds of a step per parameter over the data axis, before updates
   double layer_traffic =
       0;            // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
   double host = 0;  // seconds per forward, and per backward, of a micro-batch and stage

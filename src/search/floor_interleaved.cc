@@ -137,7 +137,8 @@ class InterleavedBound {
   // The gradients of a device's first stage cannot be reduced before its last backward begins.
   double Reduced(int device, double own) const {
     int first = UnitOf(device * most_), last = UnitOf((device + 1) * most_);
-    double reduction = t_.scale.reduction * problem_.reduce * t_.parameters().Of(first, last);
+    double reduction = t_.scale.reduction * (problem_.reduce * t_.parameters().Of(first, last) +
+                                             problem_.reduce_latency);
     double before = t_.Head(first, device) + own;
     if (!problem_.reduces_beside) return before + reduction;
     double once = own / t_.microbatches;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "search/expansion.h"
+
 namespace heddle {
 namespace {
 
@@ -41,20 +43,29 @@ std::vector<std::vector<bool>> NodesBefore(const Graph& graph) {
   return before;
 }
 
-int CountExposed(const Model& model, const StageCosts& costs,
-                 const std::vector<StatisticsNode>& nodes) {
-  std::vector<std::vector<bool>> before = NodesBefore(model.graph);
-  int exposed = 0;
-  for (const StatisticsNode& at : nodes) {
-    size_t n = at.node.index();
-    bool alone = true;
-    for (size_t other = 0; other < model.graph.nodes.size() && alone; ++other) {
-      bool computes = costs.HasKernels(NodeId::FromIndex(other)) && !model.once[other];
-      alone = other == n || !computes || before[n][other] || before[other][n];
-    }
-    exposed += alone ? 1 : 0;
+// Does every other node that computes come before or after it?
+bool IsExposed(const Model& model, const StageCosts& costs,
+               const std::vector<std::vector<bool>>& before, size_t n) {
+  for (size_t other = 0; other < model.graph.nodes.size(); ++other) {
+    bool computes = costs.HasKernels(NodeId::FromIndex(other)) && !model.once[other];
+    if (other != n && computes && !before[n][other] && !before[other][n]) return false;
   }
-  return exposed;
+  return true;
+}
+
+// Of the collectives between the primitives that a node stands for, which one queue takes one after the other.
+double LatencyInside(const Model& model, StageCosts& costs, const Mesh& mesh, NodeId node,
+                     const Strategy& strategy) {
+  double latency = 0;
+  ExpandedNode expanded = ExpandNode(model, costs.rule(node), node, mesh, strategy);
+  for (const ExpandedValue& value : expanded.values) {
+    std::vector<Use> uses;
+    for (const auto& [wanted, gradient] : value.uses) {
+      uses.push_back({costs.Number(wanted), gradient ? costs.Number(*gradient) : -1});
+    }
+    latency += costs.RouteSeconds(costs.Number(value.given), uses, 0);
+  }
+  return latency;
 }
 
 }  // namespace
@@ -71,14 +82,16 @@ StatisticsCost StatisticsAlong(const Prices& prices, int64_t data_ranks,
   StageCosts shared(model, prices.cluster(), wide, prices.CostsFor(microbatches, repeated));
   StageCosts alone(model, prices.cluster(), mesh,
                    prices.CostsFor(microbatches * data_ranks, repeated));
+  std::vector<std::vector<bool>> before = NodesBefore(model.graph);
   for (const StatisticsNode& at : nodes) {
     Strategy split(wide.axes.size(), kReplicate), whole(mesh.axes.size(), kReplicate);
     split[0] = at.factor;
     ChoiceCost with = shared.OfNode(at.node, split, {}), without = alone.OfNode(at.node, whole, {});
     out.seconds += with.seconds() + with.queued - without.seconds();
+    if (!IsExposed(model, shared, before, at.node.index())) continue;
+    out.exposed_seconds += LatencyInside(model, shared, wide, at.node, split);
   }
   out.seconds = std::max(0.0, out.seconds);
-  out.exposed = CountExposed(model, shared, nodes);
   return out;
 }
 

@@ -11,8 +11,8 @@ namespace heddle {
 
 struct StatisticsCost {
   double seconds = 0;  // of a micro-batch, all such nodes one after the other
-  // Nodes while whose statistics are under way nothing else can be computed: every other node comes before or after.
-  int exposed = 0;
+  // The latencies of those nodes that all others come before or after: nothing else can be computed meanwhile.
+  double exposed_seconds = 0;
 };
 
 // `inner` are the axes beside the data axis. Nothing where no node takes statistics of the batch, or there is one rank.

@@ -1,0 +1,113 @@
+// The check of the bound (bound_check.h) against bounds that are too large: every term of the bound is raised by a twentieth,
+// on a problem where it counts for most, and the check must then find plans that are faster.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "bound_check.h"
+
+namespace heddle {
+namespace {
+
+struct RaisedTerm {
+  std::string name;
+  double TermScales::*term;
+  BoundCase problem;
+  FixedDegrees fixed;
+};
+
+void PrintTo(const RaisedTerm& at, std::ostream* out) { *out << at.name; }
+
+FixedDegrees DegreesOf(int64_t dp, int64_t pp, int64_t microbatches, int zero,
+                       const std::string& schedule = "1f1b") {
+  FixedDegrees fixed;
+  fixed.dp = dp;
+  fixed.tp = 1;
+  fixed.pp = pp;
+  fixed.microbatches = microbatches;
+  fixed.zero = zero;
+  fixed.schedule = schedule;
+  fixed.chunks = 1;
+  fixed.offload = Offload::kNone;
+  return fixed;
+}
+
+FixedDegrees WithoutRecomputation(FixedDegrees fixed) {
+  fixed.recompute = RecomputePolicy::kNone;
+  return fixed;
+}
+
+// Two devices with nothing but latency between them.
+std::string FarApart() {
+  std::string path = testing::TempDir() + "far_apart.yaml";
+  std::ofstream(path)
+      << "device_types:\n"
+         "  - {name: gpu, fp32: 11 TFLOP/s, memory: 11 GiB, memory_bandwidth: 480 GB/s,\n"
+         "     host: {name: pcie, bandwidth: 15 GB/s, latency: 5 us}}\n"
+         "link: {name: far, bandwidth: 10 GB/s, latency: 50 ms}\n"
+         "nodes:\n"
+         "  - {count: 1, topology: switch, device: gpu, devices: 2,\n"
+         "     link: {name: far, bandwidth: 10 GB/s, latency: 50 ms}}\n";
+  return path;
+}
+
+std::vector<RaisedTerm> RaisedTerms() {
+  const std::string far = FarApart();
+  const std::string wide = "gpt:layers=4,hidden=2048,heads=16,seq=1024,vocab=1024,batch=16";
+  const std::string deep = "gpt:layers=8,hidden=4096,heads=32,seq=2048,vocab=512,batch=8";
+  const std::string tiny = "gpt:layers=2,hidden=64,heads=2,seq=32,vocab=64,batch=64";
+  const std::string held = "gpt:layers=24,hidden=2560,heads=32,seq=32,vocab=256,batch=2";
+  const std::string kept = "gpt:layers=24,hidden=512,heads=8,seq=1024,vocab=256,batch=64";
+  const std::string sparse = "gpt:layers=2,hidden=4096,heads=32,seq=32,vocab=256,batch=64";
+  const std::string sent = "gpt:layers=2,hidden=64,heads=1,seq=64,vocab=64,batch=2048";
+  const std::string table = "gpt:layers=1,hidden=1024,heads=8,seq=16,vocab=200000,batch=64";
+  return {
+      {"own", &TermScales::own, {wide, "dgx-h100:1"}, DegreesOf(1, 1, 1, 0)},
+      {"kept",
+       &TermScales::kept,
+       {kept, "dgx-h100:1"},
+       WithoutRecomputation(DegreesOf(1, 1, 1, 0))},
+      {"state",
+       &TermScales::state,
+       {held, "dgx-h100:1"},
+       WithoutRecomputation(DegreesOf(1, 1, 2, 0))},
+      {"wait", &TermScales::wait, {deep, "dgx-h100:1"}, DegreesOf(1, 4, 1, 0)},
+      {"path", &TermScales::path, {deep, "dgx-h100:1"}, DegreesOf(1, 4, 1, 0)},
+      {"transfer",
+       &TermScales::transfer,
+       {sent, "1080tix2:2", 0, DType::kF32},
+       DegreesOf(1, 2, 1, 0)},
+      {"reduction",
+       &TermScales::reduction,
+       {table, "p3:2", 0, DType::kF16},
+       DegreesOf(16, 1, 1, 0)},
+      {"update", &TermScales::update, {held, "dgx-h100:1"}, DegreesOf(1, 1, 1, 0)},
+      {"gather", &TermScales::gather, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 1, 1)},
+      {"traffic", &TermScales::traffic, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 4, 3)},
+      {"traffic2", &TermScales::traffic, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 4, 2)},
+      {"report", &TermScales::report, {tiny, far, 0, DType::kF32}, DegreesOf(2, 1, 1, 0)},
+      {"host", &TermScales::host, {tiny, "dgx-h100:1"}, DegreesOf(1, 1, 64, 0)},
+      {"recomputed", &TermScales::recomputed, {kept, "dgx-h100:1", 0.3}, DegreesOf(1, 1, 1, 0)},
+  };
+}
+
+class RaisedTermsAreRefuted : public testing::TestWithParam<RaisedTerm> {};
+
+TEST_P(RaisedTermsAreRefuted, ByTheCheck) {
+  const RaisedTerm& at = GetParam();
+  BoundCheck right(at.problem, 1, at.fixed);
+  right.Run(4, 12);
+  fmt::print("{}\n", right.Summary());
+  EXPECT_TRUE(right.violations().empty());
+  TermScales scales;
+  scales.*at.term = 1.05;
+  BoundCheck raised(at.problem, 1, at.fixed, scales);
+  raised.Run(4, 12);
+  EXPECT_FALSE(raised.violations().empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RaisedTermsAreRefuted, testing::ValuesIn(RaisedTerms()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace heddle
