@@ -198,7 +198,9 @@ TEST_F(VerifyPlan, ParametersOfStagesWithoutAxes) {
 // No op is like that: one is made so.
 TEST_F(VerifyPlan, ExpandedFactorsWhereTheOpHasNoExpansion) {
   At(plan_, "view_2")[0] = 0;
-  model_.rules[Node("view_2")].factors[0].kind = FactorKind::kExpanded;
+  Rule expanded = model_.rules[Node("view_2")];
+  expanded.factors[0].kind = FactorKind::kExpanded;
+  model_.rules.Set(Node("view_2"), std::make_shared<const Rule>(std::move(expanded)));
   std::vector<std::string> problems = Verify(plan_, model_);
   bool found = std::any_of(problems.begin(), problems.end(), [](const std::string& line) {
     return line.find("'view_2' cannot split factor") != std::string::npos;

@@ -7,6 +7,7 @@
 #include "search/expert_grid.h"
 #include "search/finalists.h"
 #include "search/problem.h"
+#include "search/range_floors.h"
 #include "search/searchers.h"
 #include "search/spilled.h"
 
@@ -36,11 +37,9 @@ double SearchResult::gap() const {
 
 double SearchResult::step_gap() const {
   if (!feasible() || proposals.lower_bound <= 0) return 1;
-  // The best plan of the space that the bound is for: those of the exact search have a bound of their own; the expert's, and
-  // what is spilled, have none. Where the best has factors, the plan it was made from comes after it.
-  auto best = std::find_if(judged.begin(), judged.end(), [](const JudgedPlan& plan) {
-    return plan.fits && plan.bound > 0 && !plan.factors && plan.plan.offload != Offload::kAll;
-  });
+  // Where the best has factors, the plan it was made from comes after it.
+  auto best = std::find_if(judged.begin(), judged.end(),
+                           [](const JudgedPlan& plan) { return plan.fits && plan.in_space; });
   if (best == judged.end()) return 1;
   double step = best->result.step_seconds;
   return (step - proposals.lower_bound) / step;
@@ -237,6 +236,31 @@ class Judging {
 
 }  // namespace
 
+namespace {
+
+// Is it of the space that SpaceInWords says? What the exact search proposes is; of other plans those are that have no
+// other axes and stages of whole units.
+bool IsInSpace(const Model& model, const JudgedPlan& judged) {
+  const Plan& plan = judged.plan;
+  if (judged.factors || plan.offload == Offload::kAll) return false;
+  if (judged.bound > 0) return true;
+  ModelUnits units = UnitsOf(model);
+  std::vector<int> ends;
+  for (const Stage& stage : plan.stages) {
+    for (const MeshAxis& axis : stage.mesh.axes) {
+      bool known = axis.name == "dp" || axis.name == "tp" || axis.name == "xp";
+      if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
+    }
+    ends.push_back(stage.last_block);
+    auto at = std::find(units.begins.begin(), units.begins.end(), stage.last_block);
+    if (at == units.begins.end()) return false;
+  }
+  if (plan.chunks > 1) return IsEvenCut(units, ends);
+  return true;
+}
+
+}  // namespace
+
 SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
   auto begin = std::chrono::steady_clock::now();
   SearchResult out;
@@ -247,6 +271,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
     out.stopped = true;
   }
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  for (JudgedPlan& judged : out.judged) judged.in_space = IsInSpace(problem.model, judged);
   out.seconds = Since(begin);
   return out;
 }

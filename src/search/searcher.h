@@ -136,6 +136,7 @@ struct JudgedPlan {
   Plan plan;
   std::string from;
   bool simulated = true;  // false: its parameters alone do not fit
+  bool in_space = false;  // of the space that the bound is for
   bool fits = false;
   int64_t least_bytes = 0;             // of parameters, on the device that has most
   int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
