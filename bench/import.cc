@@ -121,7 +121,7 @@ void Measure(Depth& depth) {
   for (std::span<const Pass> passes : {CleanUpPasses(), FusionPasses(), LayoutPasses()}) {
     graph = RunPasses(std::move(graph), passes);
   }
-  std::vector<Rule> rules = MakeRules(graph);
+  Rules rules = MakeRules(graph);
   double imported = CpuSeconds();
   Folding folding = Fold(graph, rules);
   depth.import = std::min(depth.import, imported - start);

@@ -24,14 +24,15 @@ else()
   message(STATUS "hwloc not found (libhwloc-dev): building without it")
 endif()
 
-# CBC solves integer programs: a baseline of the search, which does without it.
+# CBC solves integer programs: a baseline of the search, which does without it. It is loaded at its first use
+# (src/search/cbc.cc), and not linked: it would bring OpenBLAS and its threads into every command.
 set(heddle_cbc "")
 find_path(CBC_INCLUDE_DIR Cbc_C_Interface.h PATH_SUFFIXES coin coin-or)
 find_library(CBC_LIBRARY CbcSolver)
 if(CBC_INCLUDE_DIR AND CBC_LIBRARY)
   add_library(heddle_cbc INTERFACE)
   target_include_directories(heddle_cbc SYSTEM INTERFACE "${CBC_INCLUDE_DIR}")
-  target_link_libraries(heddle_cbc INTERFACE "${CBC_LIBRARY}")
+  target_link_libraries(heddle_cbc INTERFACE ${CMAKE_DL_LIBS})
   target_compile_definitions(heddle_cbc INTERFACE HEDDLE_WITH_CBC=1)
   set(heddle_cbc heddle_cbc)
 else()

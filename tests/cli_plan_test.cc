@@ -260,7 +260,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--recompute all", {"--recompute all", "none, selective, full"});
   ExpectRefused(plan + "--precision f64", {"--precision f64"});
   ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4",
-                {"16 stages", "3 repeated layers", "at most 3"});
+                {"16 stages", "3 repeated layers", "at most 5"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
 }
 

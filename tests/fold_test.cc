@@ -66,7 +66,7 @@ Graph Scramble(const Graph& graph, uint64_t seed, std::vector<NodeId>* origin) {
 TEST(FoldRealModels, RecomputationNeverKeepsMore) {
   for (const KnownModel& model : KnownModels()) {
     Graph graph = LoadModel(model.path);
-    std::vector<Rule> rules = MakeRules(graph);
+    Rules rules = MakeRules(graph);
     GradientFlow flow = FindGradients(graph, rules);
     double all = KeptBytes(graph, FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph)));
     double less = KeptBytes(graph, FindRecomputed(graph, rules, flow, Fold(graph, rules)));
@@ -100,7 +100,7 @@ TEST_P(FoldRealModel, NamesAndOrderDoNotMatter) {
 
 TEST_P(FoldRealModel, BlocksAreDisjointAlikeAndFeedEachOther) {
   Graph graph = LoadModel(GetParam().path);
-  std::vector<Rule> rules = MakeRules(graph);
+  Rules rules = MakeRules(graph);
   std::set<NodeId> seen;
   for (const Chain& chain : Fold(graph, rules).chains) {
     std::map<NodeId, size_t> block;

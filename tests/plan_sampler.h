@@ -78,7 +78,6 @@ class PlanSampler {
         prices_(compute_model_, problem.cluster,
                 {PrecisionOf(problem), problem.sim, problem.whole, nullptr}),
         estimator_(problem, prices_) {
-    FindSeams();
     AddSpace();
   }
 
@@ -121,7 +120,6 @@ class PlanSampler {
       Plan plan = ExpertPlan(problem_.model, problem_.cluster, degrees);
       SetOptimizer(plan, problem_.optimizer);
       plan.bucket_bytes = problem_.bucket_bytes;
-      if (!CutsAsTheSpaceSays(plan)) return std::nullopt;
       return SampledPlan{c, std::move(plan)};
     } catch (const InputError&) {
       return std::nullopt;  // not for this model
@@ -152,20 +150,15 @@ class PlanSampler {
     return c;
   }
 
-  // Stages end between layers; those of interleaved schedules have as many, or one less (SpaceInWords). The expert may
-  // give the embedding or the head a stage of its own.
+  // Stages end between units; those of interleaved schedules have as many layers, or one less (SpaceInWords).
   bool CutsAsTheSpaceSays(const Plan& plan) const {
-    std::vector<int> units = UnitsOf(problem_.model);
-    int count = static_cast<int>(units.size()) - 1, stages = static_cast<int>(plan.stages.size());
-    int most = (count + stages - 1) / stages;
-    for (const Stage& stage : plan.stages) {
-      auto first = std::find(units.begin(), units.end(), stage.first_block);
-      auto last = std::find(units.begin(), units.end(), stage.last_block);
-      if (first == units.end() || last == units.end()) return false;
-      auto has = last - first;
-      if (plan.chunks > 1 && (has > most || has < most - 1)) return false;
-    }
-    return true;
+    if (plan.stages.size() == 1) return true;
+    ModelUnits units = UnitsOf(problem_.model);
+    std::vector<int> ends = Flatten(problem_.model, plan).ends;
+    if (plan.chunks > 1) return IsEvenCut(units, ends);
+    return std::all_of(ends.begin(), ends.end(), [&](int end) {
+      return std::find(units.begins.begin(), units.begins.end(), end) != units.begins.end();
+    });
   }
 
   // A configuration at random, the search's plan of it, and some of its choices changed: none, one or many.
@@ -233,14 +226,16 @@ class PlanSampler {
     return out;
   }
 
-  // Does no node split a factor along the free axes that is smaller than the devices that would share it? Such plans are
+  // Are stages cut as the space says, with the policies that are fixed, and does no node split a factor along the free axes
+  // that is smaller than the devices that would share it? Such plans are
   // sound, but no choice of the search (strategies.h): some of the devices would have nothing to do.
   bool InSpace(const SampledPlan& at) const {
+    if (!CutsAsTheSpaceSays(at.plan)) return false;
     FlatPlan flat = Flatten(problem_.model, at.plan);
     for (RecomputePolicy policy : flat.recompute) {
       if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) return false;
     }
-    const std::vector<Rule>& rules = RulesOf(at.configuration);
+    const Rules& rules = RulesOf(at.configuration);
     const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
     for (size_t n = 0; n < flat.strategies.size(); ++n) {
       std::map<int, int64_t> devices;  // by factor
@@ -261,17 +256,6 @@ class PlanSampler {
     return static_cast<RecomputePolicy>(Below(rng, 3));
   }
 
-  // Stages begin with a layer, at any block where there are none.
-  void FindSeams() {
-    const std::vector<ModelBlock>& blocks = problem_.model.blocks;
-    bool layered = LayersOf(problem_.model) > 0, seen = false;
-    for (size_t b = 0; b < blocks.size(); ++b) {
-      bool layer = blocks[b].chain >= 0;
-      if (layered ? layer && seen : b > 0) seams_.push_back(static_cast<int>(b));
-      seen = seen || layer;
-    }
-  }
-
   void AddSpace() {
     auto add = [&](const SearchProblem& problem, bool wide, size_t stride) {
       size_t skipped = 0;
@@ -290,7 +274,7 @@ class PlanSampler {
     if (wide > searched_) add(problem_, true, wide / kWide);
     SearchProblem staged = problem_;
     for (int64_t pp : {3, 5, 6}) {
-      bool possible = pp <= LayersOf(problem_.model) && pp <= DeviceCount(problem_.cluster);
+      bool possible = pp <= UnitsOf(problem_.model).count() && pp <= DeviceCount(problem_.cluster);
       if (!possible || problem_.fixed.pp) continue;
       staged.fixed.pp = pp;
       add(staged, false, 1);
@@ -309,7 +293,7 @@ class PlanSampler {
     size_t s = Pick(rng, flat.ends.size() - 1);
     int low = s == 0 ? 0 : flat.ends[s - 1], high = flat.ends[s + 1];
     std::vector<int> allowed;
-    for (int seam : seams_) {
+    for (int seam : UnitsOf(problem_.model).begins) {
       if (seam > low && seam < high && seam != flat.ends[s]) allowed.push_back(seam);
     }
     if (allowed.empty()) return;
@@ -348,7 +332,7 @@ class PlanSampler {
   }
 
   // At the samples of a micro-batch that a data rank has: what those are too few for is not in the space.
-  const std::vector<Rule>& RulesOf(const Configuration& c) const {
+  const Rules& RulesOf(const Configuration& c) const {
     auto [at, fresh] = rules_.try_emplace(c.dp * c.microbatches);
     if (fresh) at->second = MicroRules(problem_.model, c.dp * c.microbatches);
     return at->second;
@@ -374,8 +358,7 @@ class PlanSampler {
   Prices prices_;
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
-  mutable std::map<int64_t, std::vector<Rule>> rules_;  // by parts of the batch
-  std::vector<int> seams_;
+  mutable std::map<int64_t, Rules> rules_;  // by parts of the batch
   std::vector<Configuration> configurations_;
   size_t searched_ = 0;
   std::set<std::string> seen_;

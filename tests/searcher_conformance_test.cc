@@ -41,11 +41,13 @@ const Model& Gpt() {
   return model;
 }
 
-int64_t DataRanks(const Plan& plan) {
+// Devices along the axes of these names.
+int64_t Along(const Plan& plan, std::initializer_list<std::string_view> names) {
+  int64_t devices = 1;
   for (const MeshAxis& axis : plan.stages[0].mesh.axes) {
-    if (axis.name == "dp") return axis.size;
+    if (std::find(names.begin(), names.end(), axis.name) != names.end()) devices *= axis.size;
   }
-  return 1;
+  return devices;
 }
 
 // What the user fixed and the plan does not keep to, in words.
@@ -57,9 +59,9 @@ std::vector<std::string> Strays(const SearchProblem& problem, const Plan& plan) 
       strays.push_back(fmt::format("{} is {}, fixed to {}", name, is, *fixed_to));
     }
   };
-  int64_t dp = DataRanks(plan), pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  int64_t dp = Along(plan, {"dp", "ep"}), pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   want("dp", fixed.dp, dp);
-  want("tp", fixed.tp, plan.stages[0].mesh.size() / dp);
+  want("tp", fixed.tp, Along(plan, {"tp", "xp"}));
   want("pp", fixed.pp, pp);
   want("microbatches", fixed.microbatches, plan.microbatches);
   want("chunks", fixed.chunks, plan.chunks);
@@ -261,7 +263,7 @@ TEST_P(Conformance, WhatDoesNotFitIsSaid) {
 INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(AllSearchers()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Though all that was proposed is judged.
+// What is judged by then is there.
 TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   static std::atomic<bool> stop;
   SearcherDef def{"interrupted", "", [](const SearchProblem& problem) {
@@ -279,7 +281,8 @@ TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   problem.stop = &stop;
   SearchResult cut = Search(def, problem);
   EXPECT_TRUE(cut.stopped);
-  EXPECT_EQ(cut.judged.size(), whole.judged.size());
+  EXPECT_FALSE(cut.judged.empty());
+  EXPECT_LE(cut.judged.size(), whole.judged.size());
 }
 
 // Configurations keep to what is fixed before anything is weighed.

@@ -53,7 +53,7 @@ struct Report {
 };
 
 // Ops by forward work, then by name.
-std::vector<OpRow> OpTable(const Graph& graph, const std::vector<Rule>& rules) {
+std::vector<OpRow> OpTable(const Graph& graph, const Rules& rules) {
   std::map<std::string, OpRow> rows;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     OpRow& row = rows[graph.nodes[n].op];
@@ -68,7 +68,7 @@ std::vector<OpRow> OpTable(const Graph& graph, const std::vector<Rule>& rules) {
   return sorted;
 }
 
-BlockRow Describe(const Graph& graph, const std::vector<Rule>& rules, const Chain& chain) {
+BlockRow Describe(const Graph& graph, const Rules& rules, const Chain& chain) {
   BlockRow row;
   row.nodes = static_cast<int64_t>(chain.nodes_per_block());
   row.count = static_cast<int64_t>(chain.count());
@@ -97,7 +97,7 @@ double ConstantBytes(const Graph& graph, int float_bytes) {
   return bytes;
 }
 
-std::vector<MemoryRow> MemoryTable(const Graph& graph, const std::vector<Rule>& rules,
+std::vector<MemoryRow> MemoryTable(const Graph& graph, const Rules& rules,
                                    const Folding& folding, double parameters) {
   GradientFlow flow = FindGradients(graph, rules);
   KeptSet kept = FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph));
@@ -133,7 +133,7 @@ Report MakeReport(const ModelArgs& args) {
       report.batch = std::max<int64_t>(1, value.type.shape[0]);
     }
   }
-  std::vector<Rule> rules = MakeRules(graph);
+  Rules rules = MakeRules(graph);
   report.size = Measure(graph, rules);
   report.ops = OpTable(graph, rules);
   start = std::chrono::steady_clock::now();

@@ -23,6 +23,8 @@
 #include "plan/precision.h"
 #include "plan/verify.h"
 #include "program/lower.h"
+#include "search/expert_grid.h"
+#include "search/finalists.h"
 #include "search/judge.h"
 #include "search/searchers.h"
 
@@ -93,19 +95,42 @@ SearchProblem WithoutDeadline(SearchProblem problem) {
   return problem;
 }
 
-// The expert's plan at the degrees asked for, judged alone.
-SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem) {
+// The best of the expert's plans at the degrees asked for, with the micro-batches, ZeRO level and recomputation that suit
+// them where these are not given.
+std::vector<Proposal> ExpertLadder(const Degrees& degrees, const SearchProblem& problem) {
+  constexpr size_t kMost = 6;
+  ExpertChoices choices{{degrees.tp}, {degrees.pp}, {degrees.cp}, {degrees.ep}, {0, 1, 2, 3}};
+  std::vector<Degrees> points = ExpertDegrees(problem, choices);
+  if (!degrees.sp) {
+    for (Degrees& point : points) point.sp = false;
+  }
+  return BestExperts(problem, std::move(points), "expert", nullptr, kMost);
+}
+
+// The expert's plan at the degrees asked for, judged alone; `best`: with what was not given as suits them.
+SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem, bool best) {
   SearchResult result;
   auto begin = std::chrono::steady_clock::now();
   Degrees degrees = args.Resolve(problem.model, problem.cluster);
   degrees.precision = problem.precision;
   degrees.products = problem.products;
   degrees.layers_per_stage = problem.fixed.layers_per_stage;
+  result.memory_limit = MemoryLimit(problem);
+  best = best && !args.ChoosesSync() && degrees.shares.empty() &&
+         degrees.sync == GradientSync::kReduce;
   Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
+  if (best) {
+    Finalists(problem, result).Judge(ExpertLadder(degrees, problem), {3, kQuickWork});
+    std::stable_sort(result.judged.begin(), result.judged.end(), Better);
+    if (result.feasible()) Remark(problem.cluster, degrees, proposal.plan.batch);
+    result.proposals.considered = std::max<size_t>(1, result.judged.size());
+    result.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (!result.judged.empty() || result.stopped) return result;
+  }
   if (args.ChoosesSync()) proposal = FasterSync(WithoutDeadline(problem), std::move(proposal));
   Remark(problem.cluster, degrees, proposal.plan.batch);
   if (problem.progress) problem.progress("simulating the expert's plan");
-  result.memory_limit = MemoryLimit(problem);
   try {
     result.judged.push_back(Judge(problem, std::move(proposal)));
   } catch (const SimulationStopped&) {
@@ -370,7 +395,9 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   problem.progress = [&](const std::string& what) { phases.Rename(what); };
   StopOnInterrupt interrupt;
   problem.stop = interrupt.stop();
-  if (expert) return Fitting(Expert(degrees, problem), *FindSearcher("auto"), problem);
+  if (expert)
+    return Fitting(Expert(degrees, problem, search.SearcherGiven()), *FindSearcher("auto"),
+                   problem);
   return Fitting(Search(*def, problem), *def, problem);
 }
 

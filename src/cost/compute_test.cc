@@ -19,7 +19,7 @@ Precision Bf16() {
 
 struct OneLinear {
   Graph graph;
-  std::vector<Rule> rules;
+  Rules rules;
   GradientFlow flow;
 
   OneLinear() {

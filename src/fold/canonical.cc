@@ -1,6 +1,7 @@
 #include "fold/canonical.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/hash.h"
 
@@ -63,14 +64,18 @@ std::vector<NodeId> CanonicalOrder(const Graph& graph) {
   return order;
 }
 
-std::vector<uint64_t> Signatures(const Graph& graph, const std::vector<Rule>& rules) {
+std::vector<uint64_t> Signatures(const Graph& graph, const Rules& rules) {
   std::vector<uint64_t> signatures;
+  std::unordered_map<const Rule*, uint64_t> known;  // hashes of rules that nodes share
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    uint64_t hash = HashCombine(HashString(node.op), HashRule(rules[n]));
+    auto [of_rule, fresh] = known.try_emplace(&rules[n], 0);
+    if (fresh) of_rule->second = HashRule(rules[n]);
+    uint64_t hash = HashCombine(HashString(node.op), of_rule->second);
     for (ValueId id : node.operands) {
       const Value& value = graph.value(id);
-      hash = HashCombine(hash, HashCombine(static_cast<uint64_t>(value.kind), HashType(value.type)));
+      hash =
+          HashCombine(hash, HashCombine(static_cast<uint64_t>(value.kind), HashType(value.type)));
     }
     for (ValueId id : node.results) hash = HashCombine(hash, HashType(graph.value(id).type));
     signatures.push_back(hash);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
@@ -14,7 +14,7 @@ namespace heddle {
 std::vector<NodeId> CanonicalOrder(const Graph& graph);
 
 // A hash per node of op, rule, and the kinds and types of operands and results.
-std::vector<uint64_t> Signatures(const Graph& graph, const std::vector<Rule>& rules);
+std::vector<uint64_t> Signatures(const Graph& graph, const Rules& rules);
 
 // Signatures that also see `radius` steps of producers and readers.
 std::vector<uint64_t> Neighbourhoods(const Graph& graph, std::vector<uint64_t> signatures, int radius);

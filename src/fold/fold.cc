@@ -36,7 +36,7 @@ struct Use {
 
 class Folder {
  public:
-  Folder(const Graph& graph, const std::vector<Rule>& rules)
+  Folder(const Graph& graph, const Rules& rules)
       : graph_(graph), order_(CanonicalOrder(graph)), rank_(graph.nodes.size(), -1),
         signature_(Signatures(graph, rules)), uses_(graph.values.size()),
         taken_(graph.nodes.size(), false) {
@@ -67,8 +67,9 @@ class Folder {
       }
       folding.chains.push_back(*std::move(chain));
     }
+    // By the end of the first block: a decoder may begin with what reads inputs alone, but ends it with what the encoder made.
     std::sort(folding.chains.begin(), folding.chains.end(), [&](const Chain& a, const Chain& b) {
-      return rank_[a.copies[0][0].index()] < rank_[b.copies[0][0].index()];
+      return rank_[a.copies[0].back().index()] < rank_[b.copies[0].back().index()];
     });
     return folding;
   }
@@ -322,7 +323,7 @@ class Folder {
 
 }  // namespace
 
-Folding Fold(const Graph& graph, const std::vector<Rule>& rules) {
+Folding Fold(const Graph& graph, const Rules& rules) {
   HEDDLE_CHECK_EQ(graph.nodes.size(), rules.size());
   return Folder(graph, rules).Run();
 }

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
@@ -37,6 +37,6 @@ struct Folding {
   std::vector<Chain> chains;  // in the order of the data flow; no node is in two
 };
 
-Folding Fold(const Graph& graph, const std::vector<Rule>& rules);
+Folding Fold(const Graph& graph, const Rules& rules);
 
 }  // namespace heddle

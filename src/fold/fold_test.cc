@@ -82,7 +82,7 @@ TEST(Fold, CopiesCorrespondNodeByNode) {
 // stay, and all of the one at work.
 TEST(Fold, RecomputationKeepsWhatCrossesAndOneBlock) {
   Graph graph = Stack({16, 16, 16, 16});
-  std::vector<Rule> rules = MakeRules(graph);
+  Rules rules = MakeRules(graph);
   GradientFlow flow = FindGradients(graph, rules);
   KeptSet all = FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph));
   KeptSet less = FindRecomputed(graph, rules, flow, Fold(graph, rules));

@@ -12,7 +12,7 @@ void Unite(KeptSet& into, const KeptSet& other) {
 
 }  // namespace
 
-KeptSet FindRecomputed(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+KeptSet FindRecomputed(const Graph& graph, const Rules& rules, const GradientFlow& flow,
                        const Folding& folding) {
   std::vector<ValueId> storages = Storages(graph, rules);
   std::vector<int> block(graph.nodes.size(), -1);

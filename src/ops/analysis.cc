@@ -27,12 +27,13 @@ double Points(std::span<const Block> blocks, const std::vector<int>& factors) {
 
 }  // namespace
 
-std::vector<Rule> MakeRules(const Graph& graph) {
-  std::vector<Rule> rules;
+Rules MakeRules(const Graph& graph) {
+  Rules rules;
   rules.reserve(graph.nodes.size());
+  RuleMaker maker;
   for (const Node& node : graph.nodes) {
     try {
-      rules.push_back(MakeRule(graph, node));
+      rules.push_back(maker.Of(graph, node));
     } catch (const InputError& error) {
       ThrowInput("'{}': {}", graph.value(node.results.front()).name, error.what());
     }
@@ -40,7 +41,7 @@ std::vector<Rule> MakeRules(const Graph& graph) {
   return rules;
 }
 
-GradientFlow FindGradients(const Graph& graph, const std::vector<Rule>& rules) {
+GradientFlow FindGradients(const Graph& graph, const Rules& rules) {
   GradientFlow flow;
   flow.needed.assign(graph.values.size(), false);
   flow.weight.assign(graph.values.size(), false);
@@ -108,7 +109,7 @@ Halves NodeWork(const Node& node, const Rule& rule,
   return halves;
 }
 
-std::vector<ValueId> Storages(const Graph& graph, const std::vector<Rule>& rules) {
+std::vector<ValueId> Storages(const Graph& graph, const Rules& rules) {
   std::vector<ValueId> storage;
   for (size_t v = 0; v < graph.values.size(); ++v) storage.push_back(ValueId::FromIndex(v));
   std::vector<bool> row_major(graph.values.size(), true);
@@ -150,7 +151,7 @@ NodeKept KeptBy(const Node& node, const Rule& rule, const GradientFlow& flow) {
   return kept;
 }
 
-KeptSet FindKept(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+KeptSet FindKept(const Graph& graph, const Rules& rules, const GradientFlow& flow,
                  const std::vector<ValueId>& storages, std::span<const NodeId> nodes) {
   KeptSet kept{std::vector<bool>(graph.values.size(), false), 0};
   for (NodeId id : nodes) {
@@ -186,7 +187,7 @@ std::vector<NodeId> AllNodes(const Graph& graph) {
 
 ModelSize Measure(const Graph& graph) { return Measure(graph, MakeRules(graph)); }
 
-ModelSize Measure(const Graph& graph, const std::vector<Rule>& rules) {
+ModelSize Measure(const Graph& graph, const Rules& rules) {
   ModelSize size;
   size.nodes = static_cast<int64_t>(graph.nodes.size());
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
@@ -22,17 +22,17 @@ struct GradientFlow {
   std::vector<bool> needed;  // a parameter, or made from one by ops with gradients; and the loss depends on it
   std::vector<bool> weight;  // a parameter, or made from parameters and constants alone: its gradient is W's
 };
-GradientFlow FindGradients(const Graph& graph, const std::vector<Rule>& rules);
+GradientFlow FindGradients(const Graph& graph, const Rules& rules);
 
 // The rules of all nodes, in their order. Throws InputError naming the node whose rule fails.
-std::vector<Rule> MakeRules(const Graph& graph);
+Rules MakeRules(const Graph& graph);
 
 // The three halves of one node for the part given by `blocks`.
 Halves NodeWork(const Node& node, const Rule& rule,
                 const GradientFlow& flow, std::span<const Block> blocks);
 
 // The value whose memory each value looks at: views share it.
-std::vector<ValueId> Storages(const Graph& graph, const std::vector<Rule>& rules);
+std::vector<ValueId> Storages(const Graph& graph, const Rules& rules);
 
 // The values, as it sees them, that a node keeps from forward for backward. Nothing where no gradient passes through
 // it; then it keeps nothing beside them either (Rule::keep.extra).
@@ -47,7 +47,7 @@ struct KeptSet {
   std::vector<bool> values;
   double extra_bytes = 0;
 };
-KeptSet FindKept(const Graph& graph, const std::vector<Rule>& rules, const GradientFlow& flow,
+KeptSet FindKept(const Graph& graph, const Rules& rules, const GradientFlow& flow,
                  const std::vector<ValueId>& storages, std::span<const NodeId> nodes);
 
 // The activations among them, in bytes. Floats count with `float_bytes` each, or their own size where that is 0.
@@ -65,6 +65,6 @@ struct ModelSize {
 };
 
 ModelSize Measure(const Graph& graph);
-ModelSize Measure(const Graph& graph, const std::vector<Rule>& rules);
+ModelSize Measure(const Graph& graph, const Rules& rules);
 
 }  // namespace heddle

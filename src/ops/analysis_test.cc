@@ -215,7 +215,7 @@ TEST(AnalysisTest, IntegersNeedNoGradient) {
   ValueId x = b("Gather", {table, ids});
   b.All("TopK", {x}, {{"k", int64_t{2}}});
   b("Cast", {b("Cast", {x}, {{"to", "i64"}})}, {{"to", "f32"}});
-  std::vector<Rule> rules = MakeRules(b.graph());
+  Rules rules = MakeRules(b.graph());
   GradientFlow flow = FindGradients(b.graph(), rules);
   auto of = [&](size_t node, size_t result) {
     return flow.needed[b.graph().nodes[node].results[result].index()];
@@ -248,7 +248,7 @@ TEST(AnalysisTest, WorkOfBlocksAddsUp) {
   b("Linear",
     {b("Relu", {b("Linear", {b.Input({8, 16}), b.Parameter({16, 32})})}), b.Parameter({32, 4})});
   const Node& node = b.graph().nodes[2];
-  std::vector<Rule> rules = MakeRules(b.graph());
+  Rules rules = MakeRules(b.graph());
   GradientFlow flow = FindGradients(b.graph(), rules);
   Halves whole = NodeWork(node, rules[2], flow, WholeBlocks(rules[2]));
   for (size_t f = 0; f < rules[2].factors.size(); ++f) {
@@ -264,6 +264,31 @@ TEST(AnalysisTest, WorkOfBlocksAddsUp) {
     EXPECT_EQ(forward.flops, whole.forward.flops);
     EXPECT_EQ(backward.flops, whole.backward.flops);
     EXPECT_EQ(weight.flops, whole.weight.flops);
+  }
+}
+
+// Nodes share a rule where op, attributes and operand types are equal, and nowhere else.
+TEST(AnalysisTest, NodesAlikeShareARule) {
+  Graph graph;
+  ValueId x = graph.AddValue("x", {DType::kF32, {8, 16}}, ValueKind::kInput);
+  ValueId narrow = graph.AddValue("narrow", {DType::kBF16, {8, 16}}, ValueKind::kInput);
+  ValueId wide = graph.AddValue("wide", {DType::kF32, {8, 32}}, ValueKind::kInput);
+  auto softmax = [&](ValueId of, int64_t axis, std::string_view name) {
+    AddOp(graph, "Softmax", {{"axis", axis}}, {of}, name);
+  };
+  softmax(x, 1, "first");
+  softmax(x, 1, "again");
+  softmax(x, 0, "axis");
+  softmax(narrow, 1, "type");
+  softmax(wide, 1, "shape");
+  AddOp(graph, "Relu", {}, {x}, "op");
+  Rules rules = MakeRules(graph);
+  EXPECT_EQ(rules.shared(0), rules.shared(1));
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    EXPECT_EQ(rules[n], MakeRule(graph, graph.nodes[n])) << n;
+    if (n > 1) {
+      EXPECT_NE(rules.shared(0), rules.shared(n)) << n;
+    }
   }
 }
 

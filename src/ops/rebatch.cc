@@ -121,8 +121,8 @@ class NodeMarks {
 
 class Finder {
  public:
-  explicit Finder(const Graph& graph)
-      : graph_(graph), rules_(MakeRules(graph)), readers_(Readers(graph)),
+  Finder(const Graph& graph, const Rules& rules)
+      : graph_(graph), rules_(rules), readers_(Readers(graph)),
         queued_(graph.nodes.size(), false) {
     info_.size = InputBatch(graph);
     if (info_.size == 1) ThrowInput("the batch cannot be seen in a model of batch 1");
@@ -196,7 +196,7 @@ class Finder {
   }
 
   const Graph& graph_;
-  std::vector<Rule> rules_;
+  const Rules& rules_;
   std::vector<std::vector<NodeId>> readers_;
   std::vector<bool> queued_;
   std::vector<NodeId> queue_;
@@ -238,7 +238,7 @@ class Copier {
     if (shape) attributes["shape"] = *shape;
     std::vector<TensorType> types;
     try {
-      types = ResultTypes(MakeRule(node.op, attributes, OperandTypes(node)));
+      types = ResultTypes(*rules_.Of(node.op, attributes, OperandTypes(node)));
     } catch (const InputError& error) {
       Forbid(from_, node, error.what());
     }
@@ -260,6 +260,7 @@ class Copier {
  private:
   const Graph& from_;
   Graph to_;
+  RuleMaker rules_;
   std::vector<ValueId> moved_;
 };
 
@@ -360,13 +361,16 @@ Graph FromOneToTwo(const Graph& graph) {
 
 }  // namespace
 
-BatchInfo FindBatch(const Graph& graph) { return Finder(graph).Run(); }
+BatchInfo FindBatch(const Graph& graph) { return FindBatch(graph, MakeRules(graph)); }
+
+BatchInfo FindBatch(const Graph& graph, const Rules& rules) { return Finder(graph, rules).Run(); }
 
 Graph Rebatch(const Graph& graph, int64_t batch) {
   if (batch < 1) ThrowInput("a batch of {}: it must be at least 1", batch);
   if (InputBatch(graph) == batch) return graph;
-  Graph larger = InputBatch(graph) == 1 ? FromOneToTwo(graph) : graph;
-  return Stretch(larger, FindBatch(larger), batch);
+  if (InputBatch(graph) > 1) return Stretch(graph, FindBatch(graph), batch);
+  Graph two = FromOneToTwo(graph);
+  return Stretch(two, FindBatch(two), batch);
 }
 
 }  // namespace heddle

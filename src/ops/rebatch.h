@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
@@ -37,6 +37,7 @@ struct BatchInfo {
 // unlike batches, a reshape that cuts through it, a constant or parameter as long as the batch, an op that
 // mixes samples; and for a batch of 1, which no dimension shows.
 BatchInfo FindBatch(const Graph& graph);
+BatchInfo FindBatch(const Graph& graph, const Rules& rules);  // of its nodes
 
 // The model with another batch: types follow from the rules, shapes in attributes are changed, data is shared.
 // Throws as FindBatch does. A model of batch 1 is followed from its inputs on.

@@ -123,8 +123,9 @@ class Replicas {
 
 void AddMessage(int64_t sender, const Coordinates& held, int64_t receiver,
                 const Coordinates& wanted, std::vector<Message>* messages) {
-  Message message{sender, receiver, TileOf(held, wanted), TileOf(wanted, held)};
-  if (!IsEmpty(message.give)) messages->push_back(std::move(message));
+  Tile give = TileOf(held, wanted);
+  if (IsEmpty(give)) return;
+  messages->push_back({sender, receiver, std::move(give), TileOf(wanted, held)});
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ class Expander {
       const Value& value = model_.graph.value(id);
       moved_[id.index()] = out_.model.graph.AddResult(made, value.name, value.type);
     }
-    Record(n, model_.rules[n]);
+    Record(n, model_.rules.shared(n));
     for (size_t s = 0; s < plan_.stages.size(); ++s) Place(s, plan_.stages[s].strategies[n]);
   }
 
@@ -166,8 +166,8 @@ class Expander {
       inner[id.index()] =
           out_.model.graph.AddResult(made, fmt::format("{}.{}", name, value.name), value.type);
     }
-    Rule rule = MakeRule(expansion, primitive);
-    Strategy strategy = follower.Follow(primitive, rule);
+    auto rule = std::make_shared<const Rule>(MakeRule(expansion, primitive));
+    Strategy strategy = follower.Follow(primitive, *rule);
     Record(n, std::move(rule));
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       bool here = &plan_.stages[s] == &stage;
@@ -175,7 +175,7 @@ class Expander {
     }
   }
 
-  void Record(size_t n, Rule rule) {
+  void Record(size_t n, SharedRule rule) {
     out_.model.rules.push_back(std::move(rule));
     out_.model.block_of.push_back(model_.block_of[n]);
     out_.model.once.push_back(model_.once[n]);
@@ -186,7 +186,7 @@ class Expander {
     Model& model = out_.model;
     model.flow = FindGradients(model.graph, model.rules);
     model.readers = Readers(model.graph);
-    if (model_.batch) model.batch = FindBatch(model.graph);
+    if (model_.batch) model.batch = FindBatch(model.graph, model.rules);
     model.no_batch = model_.no_batch;
     for (const ModelBlock& block : model_.blocks)
       model.blocks.push_back({{}, block.chain, block.copy});

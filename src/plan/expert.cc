@@ -13,6 +13,7 @@
 #include "plan/balance.h"
 #include "plan/expert_strategies.h"
 #include "plan/gradient_sync.h"
+#include "plan/units.h"
 
 namespace heddle {
 namespace {
@@ -143,7 +144,7 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
 
 // Per block, F, B and W in flops of one micro-batch.
 std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
-  std::vector<Rule> rules = MicroRules(model, microbatches);
+  Rules rules = MicroRules(model, microbatches);
   std::vector<HalfTimes> work;
   for (const ModelBlock& block : model.blocks) {
     HalfTimes sum{0, 0, 0};
@@ -172,7 +173,22 @@ std::vector<int> EndsOf(const Model& model, const Degrees& degrees,
     return heddle::StageEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
   std::vector<double> flops;
   for (const HalfTimes& w : work) flops.push_back(w.forward + w.backward + w.weight);
-  return Balance(flops, static_cast<int>(stages));
+  ModelUnits units = UnitsOf(model);
+  if (stages > units.count()) return Balance(flops, static_cast<int>(stages));
+  std::vector<double> of_units;
+  for (int u = 0; u < units.count(); ++u) {
+    auto first = flops.begin() + units.begins[static_cast<size_t>(u)];
+    auto last = flops.begin() + units.begins[static_cast<size_t>(u) + 1];
+    of_units.push_back(std::accumulate(first, last, 0.0));
+  }
+  std::vector<int> ends;
+  if (degrees.chunks > 1) {
+    ends = CutEvenly(units, of_units, static_cast<int>(degrees.pp), static_cast<int>(degrees.chunks));
+  } else {
+    ends = Balance(of_units, static_cast<int>(stages));
+  }
+  for (int& end : ends) end = units.begins[static_cast<size_t>(end)];
+  return ends;
 }
 
 // Stages without their strategies. Times are never zero: schedules divide by them.

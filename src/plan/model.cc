@@ -1,8 +1,10 @@
 #include "plan/model.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
+#include "plan/partition.h"
 
 namespace heddle {
 namespace {
@@ -30,99 +32,6 @@ bool CarriesBatch(const Model& model, size_t node) {
                      [](const auto& part) { return part.has_value(); });
 }
 
-class Partition {
- public:
-  Partition(const Model& model, const std::vector<bool>& side)
-      : model_(model), side_(side), position_(model.graph.nodes.size(), 0) {}
-
-  std::vector<ModelBlock> Run() {
-    PlaceChains();
-    PlaceOthers();
-    AbsorbSideBranches();
-    return FlowsForward() ? Collect() : Singles();
-  }
-
- private:
-  // Copies of chains are at odd positions, what lies between them at even ones.
-  void PlaceChains() {
-    int position = 1;
-    for (size_t c = 0; c < model_.folding.chains.size(); ++c) {
-      const Chain& chain = model_.folding.chains[c];
-      for (size_t i = 0; i < chain.copies.size(); ++i, position += 2) {
-        for (NodeId id : chain.copies[i]) position_[id.index()] = position;
-        copies_.push_back({{}, static_cast<int>(c), static_cast<int>(i)});
-      }
-    }
-  }
-
-  void PlaceOthers() {
-    for (size_t n = 0; n < position_.size(); ++n) {
-      if (position_[n] != 0) continue;
-      int after = 0;
-      for (ValueId id : model_.graph.nodes[n].operands) {
-        NodeId producer = model_.graph.value(id).producer;
-        if (producer.valid() && !side_[producer.index()])
-          after = std::max(after, position_[producer.index()]);
-      }
-      position_[n] = after + after % 2;
-    }
-  }
-
-  // What comes out of a copy and goes back into it belongs to it.
-  void AbsorbSideBranches() {
-    for (size_t n = position_.size(); n-- > 0;) {
-      for (ValueId id : model_.graph.nodes[n].results) {
-        for (NodeId reader : model_.readers[id.index()]) {
-          if (position_[n] % 2 == 0)
-            position_[n] = std::min(position_[n], position_[reader.index()]);
-        }
-      }
-    }
-  }
-
-  bool FlowsForward() const {
-    for (size_t n = 0; n < position_.size(); ++n) {
-      if (side_[n]) continue;
-      for (ValueId id : model_.graph.nodes[n].operands) {
-        NodeId producer = model_.graph.value(id).producer;
-        if (!producer.valid() || side_[producer.index()]) continue;
-        if (position_[producer.index()] > position_[n]) return false;
-      }
-    }
-    return true;
-  }
-
-  std::vector<ModelBlock> Collect() const {
-    std::vector<std::vector<NodeId>> at(2 * copies_.size() + 1);
-    for (size_t n = 0; n < position_.size(); ++n) {
-      if (!side_[n]) at[static_cast<size_t>(position_[n])].push_back(NodeId::FromIndex(n));
-    }
-    std::vector<ModelBlock> blocks;
-    for (size_t p = 0; p < at.size(); ++p) {
-      if (p % 2 == 1) {
-        blocks.push_back(copies_[p / 2]);
-        blocks.back().nodes = at[p];
-      } else {
-        for (NodeId id : at[p]) blocks.push_back({{id}, -1, -1});
-      }
-    }
-    return blocks;
-  }
-
-  std::vector<ModelBlock> Singles() const {
-    std::vector<ModelBlock> blocks;
-    for (size_t n = 0; n < side_.size(); ++n) {
-      if (!side_[n]) blocks.push_back({{NodeId::FromIndex(n)}, -1, -1});
-    }
-    return blocks;
-  }
-
-  const Model& model_;
-  const std::vector<bool>& side_;
-  std::vector<int> position_;
-  std::vector<ModelBlock> copies_;
-};
-
 // Layers below everything that is trained are made from inputs and constants alone: side nodes, so that their copies would
 // be blocks of no nodes.
 void DropSideCopies(const std::vector<bool>& side, Folding& folding) {
@@ -148,7 +57,7 @@ Model Analyse(Graph graph) {
   model.flow = FindGradients(model.graph, model.rules);
   model.readers = Readers(model.graph);
   try {
-    model.batch = FindBatch(model.graph);
+    model.batch = FindBatch(model.graph, model.rules);
   } catch (const InputError& error) {
     model.no_batch = error.what();
   }
@@ -160,7 +69,7 @@ Model Analyse(Graph graph) {
     model.once[n] = model.once[n] && !CarriesBatch(model, n);
   }
   DropSideCopies(side, model.folding);
-  model.blocks = Partition(model, side).Run();
+  model.blocks = PartitionIntoBlocks(model, side);
   model.block_of.assign(model.graph.nodes.size(), -1);
   for (size_t b = 0; b < model.blocks.size(); ++b) {
     for (NodeId id : model.blocks[b].nodes) model.block_of[id.index()] = static_cast<int>(b);
@@ -189,15 +98,25 @@ std::vector<NodeId> SideNodesOf(const Model& model, const std::vector<NodeId>& n
   return side;
 }
 
-std::vector<Rule> MicroRules(const Model& model, int64_t microbatches) {
-  std::vector<Rule> rules = model.rules;
+Rules MicroRules(const Model& model, int64_t microbatches) {
+  Rules rules = model.rules;
   if (microbatches == 1) return rules;
+  // Nodes that share a rule and carry the batch in the same factors share the smaller rule too.
+  std::map<std::pair<const Rule*, std::vector<bool>>, SharedRule> smaller;
   for (size_t n = 0; n < rules.size(); ++n) {
-    for (size_t f = 0; f < rules[n].factors.size(); ++f) {
-      if (model.batch->factors[n].size() > f && model.batch->factors[n][f]) {
-        rules[n].factors[f].size /= microbatches;
-      }
+    std::vector<bool> carries(rules[n].factors.size(), false);
+    for (size_t f = 0; f < carries.size() && f < model.batch->factors[n].size(); ++f) {
+      carries[f] = model.batch->factors[n][f].has_value();
     }
+    SharedRule& rule = smaller[{&model.rules[n], carries}];
+    if (!rule) {
+      Rule made = model.rules[n];
+      for (size_t f = 0; f < carries.size(); ++f) {
+        if (carries[f]) made.factors[f].size /= microbatches;
+      }
+      rule = std::make_shared<const Rule>(std::move(made));
+    }
+    rules.Set(n, rule);
   }
   return rules;
 }

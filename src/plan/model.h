@@ -25,7 +25,7 @@ struct ModelBlock {
 
 struct Model {
   Graph graph;
-  std::vector<Rule> rules;
+  Rules rules;
   GradientFlow flow;
   std::vector<std::vector<NodeId>> readers;
   // Where the batch is; empty for a model whose batch cannot be followed, and `no_batch` says why.
@@ -46,7 +46,7 @@ int64_t BatchSize(const Model& model);
 std::vector<NodeId> SideNodesOf(const Model& model, const std::vector<NodeId>& nodes);
 
 // The rules at one of `microbatches` equal parts of the batch: the same factors, those of the batch smaller.
-std::vector<Rule> MicroRules(const Model& model, int64_t microbatches);
+Rules MicroRules(const Model& model, int64_t microbatches);
 
 // Values that are sums over the samples of a step. A micro-batch gives a term of each; what follows from them
 // must be linear (the loss), or come from inputs alone (the number of labels) and then is completed at the

@@ -31,13 +31,14 @@ Model WithComputeType(Model model, DType compute) {
       value.data = Converted(*value.data, compute);
     if (value.kind == ValueKind::kParameter) value.data = nullptr;
   }
+  RuleMaker rules;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     Node& node = graph.nodes[n];
     auto to = node.attributes.find("to");
     if (to != node.attributes.end() && to->second == Attribute(std::string(Name(DType::kF32)))) {
       to->second = std::string(Name(compute));
     }
-    model.rules[n] = MakeRule(graph, node);
+    model.rules.Set(n, rules.Of(graph, node));
     std::vector<TensorType> types = ResultTypes(model.rules[n]);
     for (size_t r = 0; r < types.size(); ++r) graph.value(node.results[r]).type = types[r];
   }

@@ -61,7 +61,7 @@ Marks Write(const Rule& rule, const Dims& dims, const Marks& factors) {
 
 }  // namespace
 
-SequenceInfo FindSequence(const Graph& graph, const std::vector<Rule>& rules) {
+SequenceInfo FindSequence(const Graph& graph, const Rules& rules) {
   SequenceInfo info;
   std::vector<Marks> marks;
   for (const Value& value : graph.values) {

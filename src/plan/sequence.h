@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
@@ -27,6 +27,6 @@ struct SequenceInfo {
   bool found = false;
 };
 
-SequenceInfo FindSequence(const Graph& graph, const std::vector<Rule>& rules);
+SequenceInfo FindSequence(const Graph& graph, const Rules& rules);
 
 }  // namespace heddle

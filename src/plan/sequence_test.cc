@@ -26,7 +26,7 @@ param %w: f32[8,8]
 output %loss
 )",
                          "m.heddle");
-  std::vector<Rule> rules = MakeRules(graph);
+  Rules rules = MakeRules(graph);
   SequenceInfo info = FindSequence(graph, rules);
   ASSERT_TRUE(info.found);
   auto part = [&](size_t node, std::string_view factor) -> std::optional<SequencePart> {

@@ -76,7 +76,7 @@ class Connector {
   }
 
   const Graph& graph_;
-  const std::vector<Rule>& rules_;
+  const Rules& rules_;
   StageProgram& stage_;
   std::vector<std::pair<int, int>> gathered_;  // Locals, before and after
 };

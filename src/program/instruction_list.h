@@ -13,7 +13,11 @@ class InstructionList {
 
   DeviceProgram& run() { return run_; }
 
-  bool Exists(const Buffer& b) const { return !slots_.empty() && slots_[SlotOf(b)] >= 0; }
+  // The id of a buffer, invalid where there is none yet.
+  BufferId Find(const Buffer& b) const {
+    return slots_.empty() ? BufferId{} : BufferId{slots_[SlotOf(b)]};
+  }
+  bool Exists(const Buffer& b) const { return Find(b).valid(); }
 
   // The id of a buffer, made where there is none yet.
   BufferId Get(const Buffer& b, bool persistent = false) {
@@ -37,15 +41,14 @@ class InstructionList {
 
   // Valid until the next one is added.
   Instruction& Add(Opcode op, Stream stream, int stage, int index, int microbatch) {
-    Instruction instruction;
+    Instruction& instruction = run_.instructions.emplace_back();
     instruction.op = op;
     instruction.stream = stream;
     instruction.stage = stage;
     instruction.index = index;
     instruction.microbatch = microbatch;
     instruction.visit = visit_;
-    run_.instructions.push_back(std::move(instruction));
-    return run_.instructions.back();
+    return instruction;
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "plan/precision.h"
 #include "program/emit.h"
@@ -115,7 +116,7 @@ void DropBackward(Program& program, Timetable& timetable) {
 
 Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool forward_only) {
   ExpandedPlan expanded = Expand(WithComputeType(model, plan.precision.compute), plan);
-  std::vector<Rule> rules = MicroRules(expanded.model, plan.microbatches);
+  Rules rules = MicroRules(expanded.model, plan.microbatches);
   size_t values = expanded.model.graph.values.size();
   MicrobatchSums sums{std::vector<bool>(values, false), std::vector<bool>(values, false)};
   if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
@@ -130,7 +131,7 @@ Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool
   LinkTied(builds, program);
   program.microbatches = plan.microbatches;
   program.precision = plan.precision;
-  for (const StageBuild& build : builds) program.stages.push_back(build.stage);
+  for (StageBuild& build : builds) program.stages.push_back(std::move(build.stage));
   std::vector<Run> runs = FindRuns(plan);
   Timetable timetable = TimetableOf(plan, runs);
   if (forward_only) DropBackward(program, timetable);

@@ -284,7 +284,7 @@ struct DeviceProgram {
 struct Program {
   Model model;                 // expanded
   std::vector<NodeId> origin;  // per node, that of the plan's model
-  std::vector<Rule> micro_rules;
+  Rules micro_rules;
   int64_t microbatches = 1;
   Precision precision;
   std::vector<StageProgram> stages;

@@ -17,8 +17,15 @@ void AddUnique(std::vector<BufferId>& list, BufferId id) {
 
 // Locals first made for a segment that is recomputed are made again with it; what is made outside is kept.
 int SegmentEmitter::VersionOf(int s, int l, const Context& context) {
-  auto [found, fresh] = owner_.try_emplace({s, l}, context.again ? -1 : context.unit);
-  return context.again && found->second == context.unit ? 1 : 0;
+  int& owner = OwnerOf(s, l);
+  if (owner == kUnknown) owner = context.again ? -1 : context.unit;
+  return context.again && owner == context.unit ? 1 : 0;
+}
+
+int& SegmentEmitter::OwnerOf(int s, int l) {
+  std::vector<int>& of_stage = owner_[static_cast<size_t>(s)];
+  if (of_stage.empty()) of_stage.assign(stage(s).locals.size(), kUnknown);
+  return of_stage[static_cast<size_t>(l)];
 }
 
 Buffer SegmentEmitter::LocalBuffer(int s, int l, const Context& context) {
@@ -38,10 +45,10 @@ BufferId SegmentEmitter::Provide(int s, int l, const Context& context) {
   const Local& at = local(s, l);
   if (at.source.kind == SourceKind::kParameter) return WeightsOf(s, at.source.from);
   if (at.source.kind == SourceKind::kConstant) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
-  if (!at.gradient && !owner_.count({s, l}) && at.source.kind == SourceKind::kLoad)
-    owner_[{s, l}] = -1;
+  if (!at.gradient && at.source.kind == SourceKind::kLoad && OwnerOf(s, l) == kUnknown)
+    OwnerOf(s, l) = -1;
   Buffer buffer = LocalBuffer(s, l, context);
-  if (Exists(buffer)) return Get(buffer);
+  if (BufferId known = list_.Find(buffer); known.valid()) return known;
   switch (at.source.kind) {
     case SourceKind::kLoad: {
       BufferId made = Get(buffer);
@@ -78,7 +85,7 @@ BufferId SegmentEmitter::Provide(int s, int l, const Context& context) {
 }
 
 BufferId SegmentEmitter::Arriving(int s, int l, int microbatch) {
-  owner_[{s, l}] = -1;
+  OwnerOf(s, l) = -1;
   return Get(LocalBuffer(s, l, {microbatch, -1, false}));
 }
 
@@ -122,7 +129,11 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
   bool forward = half == Half::kF;
   bool turns = !forward && at.shard == ShardCount(plan_.stages[static_cast<size_t>(s)]) - 1;
   // The backward of the last shard follows its forward at once: one visit.
-  list_.BeginVisit({s, at.shard, turns ? Half::kF : half == Half::kF ? half : Half::kB, microbatch});
+  list_.BeginVisit({s, at.shard,
+                    turns              ? Half::kF
+                    : half == Half::kF ? half
+                                       : Half::kB,
+                    microbatch});
   if (entered_ == std::tuple(s, at.shard, forward, microbatch)) return;
   entered_ = {s, at.shard, forward, microbatch};
   std::map<std::pair<int, int>, int> held;
@@ -179,10 +190,12 @@ void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
   const Segment& at = segment(s, g);
   BringWeights(s, g, context.again ? Half::kB : Half::kF, context.microbatch);
   std::vector<BufferId> reads;
+  reads.reserve(at.inputs.size());
   for (const SegmentInput& input : at.inputs) reads.push_back(Provide(s, input.local, context));
   Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, context.microbatch);
   run.recompute = context.again;
   run.reads = std::move(reads);
+  run.writes.reserve(at.outputs.size() + 1);
   for (const SegmentOutput& output : at.outputs) {
     run.writes.push_back(Get(LocalBuffer(s, output.local, context)));
   }
@@ -195,6 +208,7 @@ void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
   BringWeights(s, g, half, microbatch);
   Context context{microbatch, -1, false};
   std::vector<BufferId> reads;
+  reads.reserve(at.outputs.size() + at.inputs.size() + 1);
   for (const SegmentOutput& output : at.outputs) {
     bool comes = output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
     if (half == Half::kW) break;

@@ -22,7 +22,7 @@ class SegmentEmitter {
 
   // All arguments must outlive it.
   SegmentEmitter(const Program& program, const Plan& plan, InstructionList& list)
-      : program_(program), plan_(plan), list_(list) {}
+      : program_(program), plan_(plan), list_(list), owner_(plan.stages.size()) {}
 
   const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
   const Local& local(int s, int l) const { return stage(s).locals[static_cast<size_t>(l)]; }
@@ -52,6 +52,8 @@ class SegmentEmitter {
     return list_.Add(op, stream, s, index, microbatch);
   }
 
+  // The unit of a Local that is recomputed with it, or -1; kUnknown before it is made.
+  int& OwnerOf(int s, int l);
   int VersionOf(int s, int l, const Context& context);
   Buffer LocalBuffer(int s, int l, const Context& context);
   Buffer SavedBuffer(int s, int g, int microbatch) const {
@@ -69,11 +71,13 @@ class SegmentEmitter {
   const Program& program_;
   const Plan& plan_;
   InstructionList& list_;
-  std::map<std::pair<int, int>, int> owner_;  // by stage and Local: its unit if recomputed, or -1
+  static constexpr int kUnknown = -2;
+  std::vector<std::vector<int>> owner_;          // by stage and Local
   std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
   std::vector<int> gather_order_;
   int next_gather_ = 0;
-  std::tuple<int, int, bool, int> entered_{-1, -1, false, -1};  // stage, shard, forward, micro-batch
+  std::tuple<int, int, bool, int> entered_{-1, -1, false,
+                                           -1};  // stage, shard, forward, micro-batch
 };
 
 }  // namespace heddle

@@ -30,8 +30,8 @@ struct StageBuild {
 struct LoweringContext {
   const ExpandedPlan& expanded;
   const Plan& plan;
-  const std::vector<Rule>& rules;  // of a micro-batch
-  MicrobatchSums sums;             // all false with one micro-batch
+  const Rules& rules;   // of a micro-batch
+  MicrobatchSums sums;  // all false with one micro-batch
   // Per value: the stages other than its producer's that read it (of a parameter: all that read it). What side
   // nodes make stays where it is.
   std::vector<std::vector<int>> reader_stages;

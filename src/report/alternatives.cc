@@ -15,8 +15,8 @@ namespace {
 constexpr PlanTerm kPlanTerms[] = {
     {"expert at these degrees",
      "Megatron's rules for what is split, at the degrees that the search found"},
-    {"expert with context parallelism",
-     "Megatron's rules, with the sequence split over devices (cp)"},
+    {"expert at",
+     "Megatron's rules at these degrees, with as many layers recomputed as it takes to fit"},
     {"expert", "Megatron's rules: tensor parallelism inside a node, data parallelism across nodes"},
     {kProportional, "data parallelism with a share of the batch for each device by its speed"},
     {"data", "data parallelism over all devices"},
@@ -33,6 +33,8 @@ constexpr PlanTerm kPlanTerms[] = {
     {"optimizer on the host",
      "moments and master weights live in the host's memory (--offload optimizer)"},
     {"xp", "a second mesh axis on which every node splits what suits it, as on tp"},
+    {"cp", "context parallelism: every sequence is split over so many devices (--cp)"},
+    {"ep", "expert parallelism: experts are spread over so many of the data ranks (--ep)"},
     {"chunks", "stages per device of an interleaved pipeline (--chunks)"},
 };
 

@@ -37,7 +37,7 @@ double FanIn(const Rule& rule, size_t operand) {
 }
 
 // The first use that says something; relabelings pass a parameter on.
-Use FirstUse(const Graph& graph, ValueId value, const std::vector<Rule>& rules) {
+Use FirstUse(const Graph& graph, ValueId value, const Rules& rules) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
     for (size_t o = 0; o < node.operands.size(); ++o) {
@@ -92,7 +92,7 @@ at::Tensor SeededIntegers(const Shape& shape, int64_t bound, uint64_t seed, uint
   return (uniform * static_cast<double>(bound)).to(at::kLong).clamp_max_(bound - 1);
 }
 
-at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const std::vector<Rule>& rules,
+at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const Rules& rules,
                           uint64_t seed) {
   const Value& value = graph.value(parameter);
   at::TensorOptions options(ToTorch(value.type.dtype));

@@ -5,13 +5,13 @@
 #include <ATen/ATen.h>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
 // By the parameter's first use: scales of normalisations are 1, biases 0, tables normal with deviation
 // 0.02, weights of products normal with deviation 1/sqrt(fan in).
-at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const std::vector<Rule>& rules,
+at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const Rules& rules,
                           uint64_t seed);
 
 // Standard normal numbers in the given shape: those from position `first` on of a longer row-major tensor.

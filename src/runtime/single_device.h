@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/rule.h"
+#include "ops/rules.h"
 
 namespace heddle {
 
@@ -47,7 +47,7 @@ class SingleDevice {
 
   const Graph& graph_;
   Options options_;
-  std::vector<Rule> rules_;
+  Rules rules_;
   std::vector<std::vector<Block>> blocks_;
   std::vector<std::vector<ValueId>> last_use_;  // per node, the values nobody reads after it
   std::vector<at::Tensor> fixed_;               // per value: parameters and constants

@@ -81,6 +81,10 @@ struct ScheduleDef {
 std::span<const ScheduleDef> AllSchedules();  // gpipe, 1f1b, interleaved, zb-h1, zb
 const ScheduleDef* FindSchedule(std::string_view name);
 
+// Of the micro-batches that are in flight on a stage's device when its peak is first reached, those of the stage itself.
+// Chunks of a device differ: micro-batches go in rounds of `devices` through chunk 0, then chunk 1, and so on.
+int PeakInFlightOfStage(const ScheduleDef& def, const PipelineShape& shape, int stage);
+
 // Throws InputError for a shape that is none (a count below 1, a time that is negative or not finite) or that
 // this schedule does not take.
 void CheckShape(const ScheduleDef& def, const PipelineShape& shape);

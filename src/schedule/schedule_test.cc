@@ -107,6 +107,27 @@ class Conformance : public ::testing::TestWithParam<std::tuple<size_t, int>> {
   }
 };
 
+// Of the timetable itself: when the device's peak is first reached.
+TEST_P(Conformance, StagesHaveTheirPartOfThePeak) {
+  if (def().splits_backward) return;
+  ForShapes([&](const PipelineShape& shape) {
+    const Timetable timetable = MakeTimetable(def(), shape);
+    for (int d = 0; d < shape.devices; ++d) {
+      std::vector<int> in_flight(size_t(shape.stages()), 0);
+      int sum = 0;
+      for (const Task& task : timetable[size_t(d)]) {
+        const int change = task.half == Half::kF ? 1 : -1;
+        in_flight[size_t(task.stage)] += change;
+        sum += change;
+        if (sum == def().peak_in_flight(shape, d)) break;
+      }
+      for (int s = d; s < shape.stages(); s += shape.devices) {
+        EXPECT_EQ(PeakInFlightOfStage(def(), shape, s), in_flight[size_t(s)]) << "stage " << s;
+      }
+    }
+  });
+}
+
 TEST_P(Conformance, EqualStagesHaveTheBubbleStated) {
   ForShapes([&](PipelineShape shape) {
     for (const StageTimes& times : kEqualTimes) {

@@ -29,6 +29,12 @@ std::optional<double> FusedBubble(const PipelineShape& shape) {
   return idle / (double(shape.chunks) * shape.microbatches + idle);
 }
 
+int PeakInFlightOfStage(const ScheduleDef& def, const PipelineShape& shape, int stage) {
+  const int peak = def.peak_in_flight(shape, shape.device_of(stage));
+  const int round = shape.stages(), before = stage / shape.devices * shape.devices;
+  return peak / round * shape.devices + std::clamp(peak % round - before, 0, shape.devices);
+}
+
 namespace {
 
 // What is needed of the times of one device, or of a run of stages.

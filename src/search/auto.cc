@@ -1,6 +1,8 @@
 // The exact search: configurations in the order of what they cannot be faster than, each with the best strategies for
 // its mesh, stages and recomputation, until none that is left can win.
 #include <algorithm>
+#include <numeric>
+#include <queue>
 
 #include "plan/precision.h"
 #include "schedule/schedule.h"
@@ -13,14 +15,20 @@
 namespace heddle {
 namespace {
 
-// Estimates further from the best are not judged: they are wrong by less than that.
+// Estimates further from the best are proposed only once simulated steps turn out to be that much slower.
 constexpr double kNear = 1.12;
 
 struct WeighedConfiguration {
   Configuration configuration;
   double floor = 0;
-  double roomy = 0;  // the floor were memory not to count
-  Estimate estimate = {};
+  double floor_without_memory = 0;
+  bool floored = false;         // `floor` is with memory
+  bool weighed = false;         // the estimate is known, or not worth making
+  bool offload_listed = false;  // the same with the optimizer on the host is in the list
+  // Of the estimate; its stages are found again where a plan is made.
+  bool fits = false, plain = true;
+  double seconds = kForbidden, bytes = 0;
+  bool proposed = false;
 };
 
 class Explorer : public std::enable_shared_from_this<Explorer> {
@@ -35,48 +43,83 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
   Proposals Run() {
     for (bool wide : {false, true}) {
-      Explore(wide);
-      Propose();
-      if (!proposed_.empty()) break;
+      List(wide);
+      Weigh([&] { return kNear * best_seconds_; });
+      CloseBound();
+      if (best_seconds_ < kForbidden) break;
     }
     Proposals out;
-    out.considered = considered_;
+    out.plans = Near(kNear * best_seconds_);
+    out.considered = all_.size();
     out.space = SpaceInWords(wide_);
     out.least_bytes = least_bytes_;
     out.lower_bound = bound_;
-    if (!proposed_.empty()) {
-      out.additive = proposed_.front().estimate;
+    if (!out.plans.empty()) {
+      out.additive = out.plans.front().estimate;
       out.additive_bound = std::min(out.additive, bound_);
     }
-    out.plans = std::move(proposed_);
+    // Searches with a solver of their own compare solvers, and are slow.
+    if (prices_.options().solver) return out;
+    out.more = [self = shared_from_this()](double seconds) {
+      self->Weigh([&] { return seconds; });
+      return self->Near(seconds);
+    };
     return out;
   }
 
  private:
-  void Propose() {
-    std::stable_sort(best_.begin(), best_.end(),
-                     [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
-                       return a.estimate.seconds < b.estimate.seconds;
-                     });
-    for (const WeighedConfiguration& at : best_) {
-      if (at.estimate.seconds > kNear * best_seconds_) break;
-      proposed_.push_back(Propose(at.configuration, at.estimate, at.floor));
+  // Those whose estimates are below a limit, and were not proposed before; the fastest first.
+  std::vector<Proposal> Near(double seconds) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      bool near = all_[i].fits && !all_[i].proposed && all_[i].seconds <= seconds;
+      if (near) order.push_back(i);
     }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return all_[a].seconds < all_[b].seconds; });
+    std::vector<Proposal> plans;
+    for (size_t i : order) {
+      all_[i].proposed = true;
+      plans.push_back(ProposeLater(all_[i]));
+    }
+    return plans;
+  }
+
+  // Most proposals are never judged: their plans are made once they are.
+  Proposal ProposeLater(const WeighedConfiguration& at) {
+    Proposal out;
+    out.from = ToString(at.configuration);
+    out.estimate = at.seconds;
+    out.bytes = at.bytes;
+    out.bound = at.floor;
+    out.kind = KindOf(at.configuration, at.plain);
+    const Configuration& c = at.configuration;
+    out.work = SimulationSize(problem_, c.microbatches, c.pp, c.schedule);
+    out.make = [self = shared_from_this(), c, floor = at.floor](Proposal& proposal) {
+      Proposal made = self->Propose(c, self->estimator_.Of(c), floor);
+      proposal.plan = std::move(made.plan);
+      proposal.refit = std::move(made.refit);
+      proposal.improve = std::move(made.improve);
+    };
+    return out;
+  }
+
+  static std::vector<int64_t> KindOf(const Configuration& c, bool plain) {
+    return {c.dp > 1 ? c.zero : 0,
+            static_cast<int64_t>(c.offload),
+            !plain,
+            c.dp > 1,
+            static_cast<int64_t>(c.axes.size()),
+            c.pp > 1,
+            c.chunks > 1,
+            c.pp > 1 && FindSchedule(c.schedule)->splits_backward,
+            false};
   }
 
   Proposal Propose(const Configuration& c, const Estimate& estimate, double floor) {
     Proposal out;
-    out.make = [self = shared_from_this(), c, estimate] {
-      return Assemble(self->problem_, self->hash_, self->prices_, self->estimator_, c, estimate);
-    };
-    out.kind = {c.dp > 1 ? c.zero : 0,
-                static_cast<int64_t>(c.offload),
-                !estimate.plain,
-                static_cast<int64_t>(c.axes.size()) + (c.dp > 1 ? 1 : 0),
-                c.pp > 1,
-                c.chunks > 1,
-                c.pp > 1 && FindSchedule(c.schedule)->splits_backward};
-    out.work = SimulationSize(problem_, c.microbatches, c.pp, c.schedule);
+    out.plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
+    out.kind = KindOf(c, estimate.plain);
     out.from = ToString(c);
     out.estimate = estimate.seconds;
     out.bytes = estimate.bytes;
@@ -116,115 +159,105 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     return plans;
   }
 
-  void Explore(bool wide) {
+  void List(bool wide) {
     wide_ = wide;
-    best_.clear();
-    best_seconds_ = kForbidden;
+    all_.clear();
+    queue_ = {};
     if (problem_.progress) problem_.progress("listing configurations");
-    std::vector<WeighedConfiguration> all;
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
-      all.push_back({configuration});
+      all_.push_back({configuration});
     }
-    considered_ += all.size();
-    InParallel(all.size(), [&](size_t i) {
-      if (!problem_.Over()) all[i].floor = estimator_.TimeFloor(all[i].configuration);
+    InParallel(all_.size(), [&](size_t i) {
+      if (!problem_.Over()) all_[i].floor = estimator_.TimeFloor(all_[i].configuration);
     });
-    std::stable_sort(all.begin(), all.end(),
-                     [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
-                       return a.floor < b.floor;
-                     });
-    std::vector<WeighedConfiguration> others;  // offloaded
-    bound_ = kForbidden;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      all_[i].floor_without_memory = all_[i].floor;
+      if (all_[i].floor < kForbidden) queue_.push({all_[i].floor, i});
+    }
+  }
+
+  // Configurations in the order of their floors, until none that is left is below the limit.
+  template <typename Limit>
+  void Weigh(const Limit& limit) {
     constexpr size_t kBatch = 16;
-    for (size_t first = 0; first < all.size(); first += kBatch) {
-      size_t last = std::min(all.size(), first + kBatch);
-      double worst = kNear * best_seconds_;
+    while (!queue_.empty() && queue_.top().first < limit()) {
       // Without a solver of its own it is quick enough to go on to a first plan.
-      bool over = problem_.Over() && (!best_.empty() || prices_.options().solver);
-      if (all[first].floor >= worst || over) {
-        bound_ = std::min(bound_, all[first].floor);
-        break;
+      if (problem_.Over() && (best_seconds_ < kForbidden || prices_.options().solver)) return;
+      std::vector<size_t> batch;
+      double worst = limit();
+      while (!queue_.empty() && queue_.top().first < worst && batch.size() < kBatch) {
+        batch.push_back(queue_.top().second);
+        queue_.pop();
       }
-      std::vector<std::optional<WeighedConfiguration>> offloaded(last - first);
-      InParallel(last - first, [&](size_t i) {
-        Weigh(all[first + i], worst);
-        offloaded[i] = WeighOffloaded(all[first + i], worst);
-      });
-      for (size_t i = first; i < last; ++i) {
-        Take(all[i]);
-        if (!offloaded[i - first]) continue;
-        Take(*offloaded[i - first]);
-        others.push_back(std::move(*offloaded[i - first]));
-      }
+      InParallel(batch.size(), [&](size_t i) { Weigh(all_[batch[i]], worst); });
+      for (size_t i : batch) Take(i);
       if (problem_.progress) problem_.progress("weighing configurations");
     }
-    considered_ += others.size();
-    std::move(others.begin(), others.end(), std::back_inserter(all));
-    CloseBound(all);
-    if (bound_ == kForbidden) bound_ = 0;
   }
 
+  // Its floor with memory; where that is below the limit its estimate, too.
   void Weigh(WeighedConfiguration& at, double worst) {
-    if (at.floor == kForbidden) {
-      at.roomy = kForbidden;
-      return;
+    if (!at.floored) {
+      Estimator::Floors floors = estimator_.Floor(at.configuration);
+      at.floor = floors.floor;
+      at.floor_without_memory = floors.roomy;
+      at.floored = true;
     }
-    SetFloor(at);
-    if (at.floor < worst) at.estimate = estimator_.Of(at.configuration);
+    if (at.floor >= worst) return;
+    at.weighed = true;
+    bool offloaded = !problem_.fixed.offload && at.configuration.offload != Offload::kNone;
+    if (offloaded && !estimator_.Relieves(at.configuration)) return;
+    Estimate estimate = estimator_.Of(at.configuration);
+    at.fits = estimate.fits;
+    at.plain = estimate.plain && estimate.thrift == 0;
+    at.seconds = estimate.seconds;
+    at.bytes = estimate.bytes;
   }
 
-  void SetFloor(WeighedConfiguration& at) {
-    Estimator::Floors floors = estimator_.Floor(at.configuration);
-    at.floor = floors.floor;
-    at.roomy = floors.roomy;
+  void Take(size_t i) {
+    WeighedConfiguration& at = all_[i];
+    if (!at.weighed) {
+      if (at.floor < kForbidden) queue_.push({at.floor, i});
+    } else if (at.fits) {
+      best_seconds_ = std::min(best_seconds_, at.seconds);
+    } else if (at.bytes > 0 && (least_bytes_ == 0 || at.bytes < least_bytes_)) {
+      least_bytes_ = at.bytes;
+    }
+    AddOffloaded(i);
   }
 
-  // Memory that is not short is not bought with time; but who says so is the estimate, and the bound must hold all the
-  // same.
-  std::optional<WeighedConfiguration> WeighOffloaded(const WeighedConfiguration& at, double worst) {
+  // Memory that is not short is not bought with time.
+  void AddOffloaded(size_t i) {
+    const WeighedConfiguration& at = all_[i];
+    bool binds = at.floor > at.floor_without_memory * (1 + 1e-9);
+    bool short_of_memory = at.weighed && (!at.fits || !at.plain);
+    if (at.offload_listed || !(binds || short_of_memory)) return;
     std::optional<Configuration> offloaded = Offloaded(problem_, at.configuration);
-    if (!offloaded) return std::nullopt;
-    WeighedConfiguration other{*offloaded, at.roomy, at.roomy};
-    bool binds = at.floor > at.roomy * (1 + 1e-9);
-    bool short_of_memory = !at.estimate.fits || !at.estimate.plain || at.estimate.thrift > 0;
-    if (at.roomy >= worst || !(binds || short_of_memory)) return other;
-    SetFloor(other);
-    bool promises = other.floor < worst && short_of_memory && estimator_.Relieves(*offloaded);
-    if (promises) other.estimate = estimator_.Of(*offloaded);
-    return other;
+    if (!offloaded) return;
+    all_[i].offload_listed = true;
+    WeighedConfiguration other{*offloaded, at.floor_without_memory, at.floor_without_memory};
+    queue_.push({other.floor, all_.size()});
+    all_.push_back(std::move(other));
   }
 
   // The lowest floors decide the bound: they are looked at closely, the lowest first.
-  void CloseBound(std::vector<WeighedConfiguration>& all) {
+  void CloseBound() {
     constexpr int kLooks = 48;
-    if (best_.empty()) return;
-    std::stable_sort(all.begin(), all.end(),
-                     [](const WeighedConfiguration& a, const WeighedConfiguration& b) {
-                       return a.floor < b.floor;
-                     });
+    std::vector<size_t> order(all_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return all_[a].floor < all_[b].floor; });
     size_t looked = 0;
     double least = kForbidden;  // of those looked at
-    while (looked < all.size() && looked < kLooks && !problem_.Over()) {
-      if (all[looked].floor >= std::min(least, best_seconds_)) break;
-      double close = estimator_.CloseFloor(all[looked].configuration);
-      all[looked].floor = std::max(all[looked].floor, close);
-      least = std::min(least, all[looked++].floor);
+    while (looked < order.size() && looked < kLooks && !problem_.Over()) {
+      WeighedConfiguration& at = all_[order[looked]];
+      if (best_seconds_ == kForbidden || at.floor >= std::min(least, best_seconds_)) break;
+      at.floor = std::max(at.floor, estimator_.CloseFloor(at.configuration));
+      least = std::min(least, at.floor);
+      ++looked;
     }
-    bound_ = std::min(least, looked < all.size() ? all[looked].floor : kForbidden);
-  }
-
-  void Take(const WeighedConfiguration& weighed) {
-    const Estimate& estimate = weighed.estimate;
-    bound_ = std::min(bound_, weighed.floor);
-    if (!estimate.fits) {
-      if (estimate.bytes > 0 && (least_bytes_ == 0 || estimate.bytes < least_bytes_)) {
-        least_bytes_ = estimate.bytes;
-      }
-      return;
-    }
-    if (estimate.seconds > kNear * best_seconds_) return;
-    best_seconds_ = std::min(best_seconds_, estimate.seconds);
-    best_.push_back(weighed);
+    bound_ = std::min(least, looked < order.size() ? all_[order[looked]].floor : kForbidden);
+    if (bound_ == kForbidden) bound_ = 0;
   }
 
   const SearchProblem& problem_;
@@ -233,10 +266,11 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
   bool wide_ = false;
-  std::vector<WeighedConfiguration> best_;  // near the best estimate
-  double best_seconds_ = kForbidden;
-  std::vector<Proposal> proposed_;
-  size_t considered_ = 0;
+  std::vector<WeighedConfiguration> all_;
+  // Floors and indices of those that are not weighed yet; the lowest first.
+  using Entry = std::pair<double, size_t>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  double best_seconds_ = kForbidden;  // of all estimates
   double least_bytes_ = 0, bound_ = 0;
 };
 

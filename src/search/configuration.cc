@@ -11,6 +11,7 @@
 #include "base/divisors.h"
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "plan/units.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
@@ -25,7 +26,7 @@ class ConfigurationEnumerator {
         devices_(DeviceCount(problem.cluster)),
         node_(NodeOf(problem.cluster, DeviceId{0}).count),
         batch_(std::max<int64_t>(1, BatchSize(problem.model))),
-        layers_(LayersOf(problem.model)) {}
+        units_(UnitsOf(problem.model)) {}
 
   std::vector<Configuration> Run() {
     Check();
@@ -67,11 +68,15 @@ class ConfigurationEnumerator {
     }
     int64_t chunks = fixed_.chunks.value_or(1);
     int64_t stages = CheckedMul(pp, chunks, "the number of stages");
-    int64_t blocks = static_cast<int64_t>(problem_.model.blocks.size());
-    int64_t most = layers_ > 0 ? layers_ : blocks;
-    if (stages > most) {
-      ThrowInput("pp {} x {} chunks = {} stages, and the model has {} {}: use at most {} stages",
-                 pp, chunks, stages, most, layers_ > 0 ? "repeated layers" : "blocks", most);
+    if (int most = units_.count(); stages > most) {
+      std::string parts = fmt::format("{} blocks", most);
+      if (layered_) {
+        parts =
+            fmt::format("{} repeated layers{}{}", units_.layers(),
+                        units_.embedding ? ", an embedding" : "", units_.head ? ", a head" : "");
+      }
+      ThrowInput("pp {} x {} chunks = {} stages, and the model has {}: use at most {} stages", pp,
+                 chunks, stages, parts, most);
     }
     if (BatchSize(problem_.model) == 0 && std::max(dp, fixed_.microbatches.value_or(1)) > 1) {
       ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
@@ -117,9 +122,9 @@ class ConfigurationEnumerator {
   std::vector<int64_t> Stages(int64_t inner) const {
     if (fixed_.pp) return {*fixed_.pp};
     int64_t room = std::max<int64_t>(1, devices_ / inner);
-    int64_t most = std::min(room, layers_ > 0 ? layers_ : static_cast<int64_t>(problem_.model.blocks.size()));
+    int64_t most = std::min<int64_t>(room, units_.count());
     // A model whose layers are not known is cut where its nodes are: few cuts.
-    if (layers_ == 0) most = std::min<int64_t>(most, 8);
+    if (!layered_) most = std::min<int64_t>(most, 8);
     std::vector<int64_t> stages;
     for (int64_t pp : room <= kFewDevices ? UpTo(most) : Divisors(room)) {
       if (pp <= most) stages.push_back(pp);
@@ -207,7 +212,8 @@ class ConfigurationEnumerator {
         schedules.push_back({std::string(def.name), *fixed_.chunks});
         continue;
       }
-      for (int chunks = 2; chunks <= kMostChunks && at.pp * chunks <= layers_; ++chunks) {
+      for (int chunks = 2; chunks <= kMostChunks && layered_ && at.pp * chunks <= units_.count();
+           ++chunks) {
         schedules.push_back({std::string(def.name), chunks});
       }
     }
@@ -226,7 +232,9 @@ class ConfigurationEnumerator {
   const SearchProblem& problem_;
   const FixedDegrees& fixed_;
   bool wide_;
-  int64_t devices_, node_, batch_, layers_;
+  int64_t devices_, node_, batch_;
+  ModelUnits units_;
+  bool layered_ = LayersOf(problem_.model) > 0;
   std::optional<bool> can_split_;
   std::vector<Configuration> all_;
 };
@@ -268,9 +276,11 @@ std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
 std::string SpaceInWords(bool wide) {
   return fmt::format(
       "a data axis that splits the batch, {} on which every node splits what it likes, stages of "
-      "whole layers, the embedding with the first and the head with the last (of interleaved "
-      "schedules as many in each, or one less), any divisor of a data rank's samples as "
-      "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, recomputation by layer, "
+      "the embedding, whole layers and the head in this order (of interleaved schedules as many "
+      "layers in each, or one less, where the embedding and the head count as layers or not), any "
+      "divisor of a data rank's samples as "
+      "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, "
+      "recomputation by layer, "
       "optimizer state on devices or hosts, all gradients reduced",
       wide ? "one or two axes, beyond a node too," : "an axis inside a node");
 }

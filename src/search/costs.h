@@ -36,6 +36,8 @@ struct CostOptions {
   bool tied_alike =
       false;  // parameters that several blocks read, all of them want alike: stages may part them
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
+  // Per node: the one strategy that it may have; it must outlive the costs. Null: all that are worth considering.
+  const std::vector<Strategy>* only = nullptr;
 };
 
 // Of a choice. Seconds and activations are those of a micro-batch, the rest of a step.
@@ -122,7 +124,7 @@ class StageCosts {
   const Model& model_;
   Mesh mesh_;
   CostOptions options_;
-  std::vector<Rule> rules_;
+  Rules rules_;
   std::vector<ComputeCost> compute_;            // by kind of device
   std::unique_ptr<const Network> own_network_;  // where none was given
   MeshLinks links_;

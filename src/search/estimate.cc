@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "cluster/topology.h"
@@ -16,10 +17,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
                ConstantsFor(problem.cluster.device_types.front(), problem.sim,
                             DeviceCount(problem.cluster)),
                problem.sim.stack, prices.options().precision),
+      units_(UnitsOf(prices.model())),
       limit_(static_cast<double>(MemoryLimit(problem))) {
-  const Model& model = prices.model();
-  std::vector<int> units = UnitsOf(model);
-  seams_.assign(units.begin() + 1, units.end() - 1);
   CountParameters();
   CountCrossing();
 }
@@ -27,8 +26,9 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
 // What crosses a cut of the whole batch: in the middle, and where it is least.
 void Estimator::CountCrossing() {
   const Model& model = prices_.model();
-  if (seams_.empty()) return;
-  std::vector<double> change(model.blocks.size() + 1, 0);  // per block: what begins and what ends there
+  if (units_.count() < 2) return;
+  std::vector<double> change(model.blocks.size() + 1,
+                             0);  // per block: what begins and what ends there
   for (size_t v = 0; v < model.graph.values.size(); ++v) {
     const Value& value = model.graph.values[v];
     if (!value.producer.valid()) continue;
@@ -40,16 +40,41 @@ void Estimator::CountCrossing() {
   }
   for (size_t b = 1; b < change.size(); ++b) change[b] += change[b - 1];
   auto crossing = [&](int cut) { return change[static_cast<size_t>(cut) - 1]; };
-  crossing_bytes_ = crossing(seams_[seams_.size() / 2]);
-  least_crossing_bytes_ = crossing_bytes_;
-  for (int cut : seams_) least_crossing_bytes_ = std::min(least_crossing_bytes_, crossing(cut));
+  crossing_bytes_ = crossing(units_.begins[static_cast<size_t>(units_.count()) / 2]);
+  least_crossing_bytes_ = LeastCrossing();
+}
+
+// Of all cuts the one with the fewest bytes that the unit before it makes and the unit after it reads: what is made earlier,
+// as the output of an encoder, may come from another stage.
+double Estimator::LeastCrossing() const {
+  const Model& model = prices_.model();
+  std::vector<int> unit_of(model.blocks.size(), 0);
+  std::vector<double> crossing(static_cast<size_t>(units_.count()), 0);  // before each unit
+  for (int u = 0; u < units_.count(); ++u) {
+    size_t first = static_cast<size_t>(units_.begins[static_cast<size_t>(u)]);
+    size_t last = static_cast<size_t>(units_.begins[static_cast<size_t>(u) + 1]);
+    std::fill(unit_of.begin() + static_cast<std::ptrdiff_t>(first),
+              unit_of.begin() + static_cast<std::ptrdiff_t>(last), u);
+  }
+  auto unit = [&](NodeId id) {
+    int block = model.block_of[id.index()];
+    return block < 0 ? -2 : unit_of[static_cast<size_t>(block)];
+  };
+  for (size_t v = 0; v < model.graph.values.size(); ++v) {
+    const Value& value = model.graph.values[v];
+    if (!value.producer.valid()) continue;
+    int next = unit(value.producer) + 1;
+    bool read = next > 0 && std::any_of(model.readers[v].begin(), model.readers[v].end(),
+                                        [&](NodeId at) { return unit(at) == next; });
+    if (read) crossing[static_cast<size_t>(next)] += static_cast<double>(ByteCount(value.type));
+  }
+  return *std::min_element(crossing.begin() + 1, crossing.end());
 }
 
 // From a device to the one so many after it, when all of a stage send to all of the next.
 Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
-  Network::Route route =
-      prices_.network().RouteBetween(DeviceId{static_cast<int32_t>(from)},
-                                     DeviceId{static_cast<int32_t>(from + mesh)});
+  Network::Route route = prices_.network().RouteBetween(
+      DeviceId{static_cast<int32_t>(from)}, DeviceId{static_cast<int32_t>(from + mesh)});
   Hop hop{route.latency, 0};
   for (LinkId link : route.links) {
     LinkKind kind = prices_.network().Kind(link);
@@ -60,11 +85,35 @@ Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
   return hop;
 }
 
-double Estimator::TransferSeconds(const Configuration& c) const {
-  if (c.pp == 1) return 0;
+// Every device of a mesh sends so many bytes to its counterpart so many devices on, all of them at once.
+Estimator::Transfer Estimator::TransferOver(int64_t devices, int64_t mesh, double bytes) const {
+  Transfer out;
+  Network::Route route =
+      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(devices)});
+  for (LinkId link : route.links) {
+    LinkKind kind = prices_.network().Kind(link);
+    bool shared = kind.role == LinkRole::kUplink;
+    double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
+    out.flow = std::max(out.flow, sharing * bytes / prices_.network().capacity(link));
+  }
+  out.latency = route.latency;
+  return out;
+}
+
+// From a device of a stage to one of the next, of a micro-batch.
+Estimator::Transfer Estimator::StageTransfer(const Configuration& c) const {
+  if (c.pp == 1) return {};
   int64_t mesh = c.dp * c.inner();
-  Hop hop = HopBetween(0, mesh);
-  return hop.latency + crossing_bytes_ / static_cast<double>(c.microbatches * mesh) * hop.per_byte;
+  return TransferOver(mesh, mesh, crossing_bytes_ / static_cast<double>(c.microbatches * mesh));
+}
+
+// The gradients of parameters that the first and the last stage both read are added up between them.
+double Estimator::TiedSeconds(const Configuration& c) const {
+  if (c.pp == 1 || tied_parameters_ == 0) return 0;
+  int64_t mesh = c.dp * c.inner();
+  double gradient = static_cast<double>(SizeOf(prices_.options().precision.gradients));
+  double bytes = tied_parameters_ * gradient / static_cast<double>(c.inner());
+  return TransferOver((c.pp - 1) * mesh, mesh, bytes).seconds();
 }
 
 void Estimator::CountParameters() {
@@ -77,6 +126,18 @@ void Estimator::CountParameters() {
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     parameters_ += elements(id);
     largest_parameter_ = std::max(largest_parameter_, elements(id));
+  }
+  std::map<ValueId, std::set<int>> readers;  // blocks
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (ValueId operand : graph.nodes[n].operands) {
+      bool parameter = graph.value(operand).kind == ValueKind::kParameter;
+      if (parameter) readers[operand].insert(prices_.model().block_of[n]);
+    }
+  }
+  int middle = units_.begins[static_cast<size_t>(units_.count()) / 2];
+  for (const auto& [id, blocks] : readers) {
+    bool apart = *blocks.begin() < middle && *blocks.rbegin() >= middle;
+    if (apart) tied_parameters_ += elements(id);
   }
   for (const ModelBlock& block : prices_.model().blocks) {
     std::set<ValueId> read;
@@ -234,7 +295,9 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   // Between B and W what backward made is kept as well, and what was recomputed.
   constexpr double kPending = 2.3;
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
-  in_flight /= context.shape.chunks;
+  if (context.shape.chunks > 1) {
+    in_flight = PeakInFlightOfStage(*context.schedule, context.shape, stage);
+  }
   std::array<PolicyCost, 3> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const Sums* sums = context.sums[r];
@@ -365,7 +428,8 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
-  context.shape.transfer = TransferSeconds(c);
+  context.transfer = StageTransfer(c);
+  context.shape.transfer = context.transfer.seconds();
   // Of a block at work: what its backward makes, and what was recomputed.
   context.transient = context.kept->most_activations + GatheredBytes(c, *context.kept);
   // Estimates of memory can be some hundredths too high. A plan that then turns out to need too much is fitted by what its
@@ -428,7 +492,10 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
         end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
-  out.seconds = context.schedule->lower_bound(context.shape) + end + context.statistics;
+  // What stages send may take longer than what they compute.
+  double sent = static_cast<double>(c.microbatches * c.chunks) * context.transfer.flow;
+  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end +
+                TiedSeconds(c) + context.statistics;
 }
 
 }  // namespace heddle

@@ -92,17 +92,17 @@ class Estimator {
   void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
   void CountParameters();
   void CountCrossing();
+  double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
-    double reduce = 0, scatter = 0, gather = 0;  // seconds per parameter
+    double reduce = 0, scatter = 0, gather = 0;                          // seconds per parameter
     double reduce_latency = 0, scatter_latency = 0, gather_latency = 0;  // seconds
     StatisticsCost statistics;
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
-  std::vector<int> CutEvenly(const Context& context, const std::vector<int>& seams) const;
   struct Hop {
     double latency = 0, per_byte = 0;  // seconds; per byte that a device sends
   };
@@ -111,7 +111,13 @@ class Estimator {
     double report = 0, transfer = 0;  // seconds
   };
   Links LinksOf(const Configuration& configuration);
-  double TransferSeconds(const Configuration& configuration) const;
+  struct Transfer {
+    double latency = 0, flow = 0;  // seconds
+    double seconds() const { return latency + flow; }
+  };
+  Transfer TransferOver(int64_t devices, int64_t mesh, double bytes) const;
+  Transfer StageTransfer(const Configuration& configuration) const;
+  double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
   std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
@@ -124,9 +130,11 @@ class Estimator {
   const SearchProblem& problem_;
   Prices& prices_;
   ComputeCost compute_;
-  std::vector<int> seams_;  // blocks at which a stage may begin
+  ModelUnits units_;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
+  double tied_parameters_ =
+      0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   double least_crossing_bytes_ = 0;
   TermScales scales_;

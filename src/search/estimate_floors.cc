@@ -23,6 +23,7 @@ FloorProblem Estimator::TimeProblemOf(const Configuration& c) {
   Links links = LinksOf(c);
   problem.transfer = links.transfer;
   problem.report = links.report;
+  problem.units = units_;
   return problem;
 }
 

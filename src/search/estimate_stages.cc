@@ -1,6 +1,7 @@
 // Where the stages of a configuration end, and what memory each of them may use.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "search/estimate_internal.h"
 
@@ -23,10 +24,18 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   if (!problem_.fixed.layers_per_stage.empty()) {
     return StageEnds(prices_.model(), problem_.fixed.layers_per_stage, static_cast<size_t>(stages));
   }
-  std::vector<int> seams = seams_;
-  seams.push_back(blocks);
-  int count = static_cast<int>(seams.size());
-  if (context.shape.chunks > 1) return CutEvenly(context, seams);
+  std::vector<int> seams(units_.begins.begin() + 1, units_.begins.end());
+  int count = units_.count();
+  if (context.shape.chunks > 1) {
+    std::vector<double> work;
+    for (int u = 0; u < count; ++u) {
+      work.push_back(context.kept->Seconds(units_.begins[static_cast<size_t>(u)],
+                                           units_.begins[static_cast<size_t>(u) + 1]));
+    }
+    std::vector<int> ends = CutEvenly(units_, work, context.shape.devices, context.shape.chunks);
+    for (int& end : ends) end = units_.begins[static_cast<size_t>(end)];
+    return ends;
+  }
   // With so many seams left over for the stages after.
   auto fill = [&](double bound, std::vector<int>& ends) {
     ends.clear();
@@ -86,78 +95,93 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   return best;
 }
 
-// Stages of n or n - 1 units: a unit less where a device has most to do, one after the other; the last stage that can.
-std::vector<int> Estimator::CutEvenly(const Context& context, const std::vector<int>& seams) const {
-  int stages = context.configuration->stages(), units = static_cast<int>(seams.size());
-  int devices = context.shape.devices;
-  int most = (units + stages - 1) / stages;
-  std::vector<int> counts(static_cast<size_t>(stages), most), ends;
-  auto place = [&] {
-    ends.clear();
-    int taken = 0;
-    for (int count : counts) {
-      taken += count;
-      ends.push_back(seams[static_cast<size_t>(std::clamp(taken, 1, units) - 1)]);
-    }
-  };
-  for (int fewer = most * stages - units; fewer > 0; --fewer) {
-    place();
-    int worst = -1;
-    double longest = -1;
-    for (int s = stages - 1; s >= 0; --s) {
-      if (counts[static_cast<size_t>(s)] < most || most == 1) continue;
-      double work = 0;
-      for (int t = s % devices; t < stages; t += devices) {
-        int first = t == 0 ? 0 : ends[static_cast<size_t>(t) - 1];
-        work += context.kept->Seconds(first, std::max(first, ends[static_cast<size_t>(t)]));
-      }
-      if (work > longest * (1 + 1e-9)) {
-        longest = work;
-        worst = s;
-      }
-    }
-    if (worst < 0) break;
-    --counts[static_cast<size_t>(worst)];
+namespace {
+
+// Layers of a stage that change from one policy of recomputation to the next stricter one, of those worth using.
+struct StricterStep {
+  size_t stage = 0;
+  double layers = 0;
+  double saved = 0, added = 0;  // bytes and seconds of a layer
+};
+
+// The policies of a stage on the lower convex hull of bytes and seconds, as steps. `bytes` becomes that of the first.
+void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layers, double& bytes,
+              std::vector<StricterStep>& steps) {
+  size_t at = costs.size();
+  for (size_t p = 0; p < costs.size(); ++p) {
+    bool faster = at == costs.size() || costs[p].seconds < costs[at].seconds ||
+                  (costs[p].seconds == costs[at].seconds && costs[p].bytes < costs[at].bytes);
+    if (costs[p].allowed && faster) at = p;
   }
-  place();
-  return ends;
+  bytes = costs[at].bytes;
+  while (layers > 0) {
+    size_t next = costs.size();
+    StricterStep best{stage, layers, 0, 0};
+    for (size_t p = 0; p < costs.size(); ++p) {
+      double saved = (costs[at].bytes - costs[p].bytes) / layers;
+      double added = std::max(0.0, costs[p].seconds - costs[at].seconds) / layers;
+      if (!costs[p].allowed || saved <= 0) continue;
+      if (next < costs.size() && saved * best.added <= best.saved * added) continue;
+      next = p;
+      best.saved = saved;
+      best.added = added;
+    }
+    if (next == costs.size()) return;
+    steps.push_back(best);
+    at = next;
+  }
 }
 
-// The stages of a device of the pipeline share its memory: one mix of policies serves all of its layers, and each of its
-// stages has its share of those that are recomputed most.
+// Bytes that each stage of a device may use, so that together they fit in `room`: layers are recomputed where that saves
+// most bytes for the time it adds, which is where most micro-batches are in flight.
+std::vector<double> ShareRoom(const std::vector<std::array<PolicyCost, 3>>& costs,
+                              const std::vector<double>& layers, double room) {
+  std::vector<double> rooms(costs.size());
+  std::vector<StricterStep> steps;
+  for (size_t i = 0; i < costs.size(); ++i) AddSteps(costs[i], i, layers[i], rooms[i], steps);
+  double sum = std::accumulate(rooms.begin(), rooms.end(), 0.0);
+  // Of steps about as good, the earlier chunk: where all devices recompute in the same chunks, none waits for another.
+  auto worth = [](const StricterStep& step) {
+    constexpr double kFine = 16, kMost = 1e300;
+    double ratio = step.added > 0 ? std::min(step.saved / step.added, kMost) : kMost;
+    return std::round(kFine * std::log2(ratio));
+  };
+  std::stable_sort(steps.begin(), steps.end(), [&](const StricterStep& a, const StricterStep& b) {
+    return worth(a) > worth(b);
+  });
+  for (const StricterStep& step : steps) {
+    if (sum <= room) break;
+    double count = std::min(step.layers, std::ceil((sum - room) / step.saved - 1e-9));
+    rooms[step.stage] -= count * step.saved;
+    sum -= count * step.saved;
+  }
+  // A little more, because of rounding; too little where the device does not fit.
+  double missing = std::max(0.0, sum - room);
+  for (double& at : rooms) at += 1e-9 * std::abs(at) - missing;
+  return rooms;
+}
+
+}  // namespace
+
+// The stages of a device of the pipeline share its memory.
 void Estimator::SetDevice(const Context& context, const std::vector<int>& ends, int device,
                           Estimate& out) const {
   auto at = static_cast<size_t>(device), devices = static_cast<size_t>(context.shape.devices);
   double room = context.room - (context.missing.empty() ? 0 : context.missing[at]);
-  std::array<PolicyCost, 3> all;
   std::vector<std::array<PolicyCost, 3>> costs;
-  double layers = 0;
+  std::vector<double> layers;
   auto first = [&](size_t s) { return s == 0 ? 0 : ends[s - 1]; };
   for (size_t s = at; s < ends.size(); s += devices) {
     costs.push_back(PolicyCosts(context, static_cast<int>(s), first(s), ends[s]));
-    for (size_t p = 0; p < all.size(); ++p) {
-      all[p].allowed = costs.back()[p].allowed;
-      all[p].seconds += costs.back()[p].seconds;
-      all[p].bytes += costs.back()[p].bytes;
-    }
-    layers += Sums::Of(context.kept->layers, first(s), ends[s]);
+    layers.push_back(Sums::Of(context.kept->layers, first(s), ends[s]));
   }
-  Mix mix = CheapestMix(all, layers, room);
-  double strict = std::round(mix.share * layers), before = 0, given = 0;
+  std::vector<double> rooms = {room};
+  if (costs.size() > 1) rooms = ShareRoom(costs, layers, room);
   for (size_t s = at, i = 0; s < ends.size(); s += devices, ++i) {
-    double own = Sums::Of(context.kept->layers, first(s), ends[s]);
-    before += own;
-    // Spread evenly: as many as the layers so far demand, rounded up.
-    double count =
-        layers > 0 ? std::min(own, std::ceil(strict * before / layers - 1e-9) - given) : 0;
-    given += count;
-    Mix part = mix;
-    part.share = own > 0 ? count / own : 0;
-    const PolicyCost &lax = costs[i][mix.lax], &most = costs[i][mix.strict];
-    part.bytes = lax.bytes + part.share * (most.bytes - lax.bytes);
-    out.stages[s] = StageUnder(context, first(s), ends[s], part);
+    Mix mix = CheapestMix(costs[i], layers[i], rooms[i]);
+    out.stages[s] = StageUnder(context, first(s), ends[s], mix);
     out.stages[s].room = room;
-    out.device_bytes[at] += part.bytes;
+    out.device_bytes[at] += mix.bytes;
   }
 }
 

@@ -26,7 +26,7 @@ Model Alone(const Model& model, const Rule& rule, NodeId id) {
                     GlobalShape(rule, rule.results[r])};
     alone.graph.outputs.push_back(alone.graph.AddResult(made, fmt::format("result{}", r), type));
   }
-  alone.rules = {rule};
+  alone.rules.push_back(rule);
   alone.blocks = {{{made}, -1, -1}};
   alone.block_of = {0};
   alone.once = {false};
@@ -35,7 +35,7 @@ Model Alone(const Model& model, const Rule& rule, NodeId id) {
 
 // Gradients flow as they do around the node.
 GradientFlow FlowInside(const Model& model, const Node& node, const Graph& graph,
-                        const std::vector<Rule>& rules) {
+                        const Rules& rules) {
   GradientFlow flow;
   flow.needed.assign(graph.values.size(), false);
   flow.weight.assign(graph.values.size(), false);

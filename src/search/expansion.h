@@ -20,7 +20,7 @@ struct ExpandedValue {
 
 struct ExpandedNode {
   Graph graph;
-  std::vector<Rule> rules;
+  Rules rules;
   GradientFlow flow;
   std::vector<Strategy> strategies;   // per node
   std::vector<ExpandedValue> values;  // that primitives read, and the results

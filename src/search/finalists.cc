@@ -9,31 +9,53 @@
 
 namespace heddle {
 
+namespace {
+
+bool HasFactors(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& stage) { return !stage.sync.empty(); });
+}
+
+}  // namespace
+
 std::vector<int64_t> KindOf(const Plan& plan) {
-  auto axes = static_cast<int64_t>(plan.stages.front().mesh.axes.size());
+  const std::vector<MeshAxis>& axes = plan.stages.front().mesh.axes;
+  bool data = !axes.empty() && axes.front().name == "dp";
   int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   return {plan.zero.level,
           static_cast<int64_t>(plan.offload),
           Recomputes(plan),
-          axes,
+          data,
+          static_cast<int64_t>(axes.size()) - data,
           stages > 1,
           plan.chunks > 1,
-          stages > 1 && FindSchedule(plan.schedule)->splits_backward};
+          stages > 1 && FindSchedule(plan.schedule)->splits_backward,
+          HasFactors(plan)};
 }
 
 void EstimateErrors::Add(const Kind& kind, double estimate, double step) {
   double ratio = step / estimate;
-  for (Ratios* ratios : {&all_, &by_kind_[kind]}) {
-    ratios->least = ratios->count == 0 ? ratio : std::min(ratios->least, ratio);
-    ratios->sum += ratio;
-    ++ratios->count;
-  }
+  Ratios& ratios = by_kind_[kind];
+  ratios.least = ratios.count == 0 ? ratio : std::min(ratios.least, ratio);
+  ratios.sum += ratio;
+  ++ratios.count;
+}
+
+void EstimateErrors::AddBytes(const Kind& kind, double estimate, double reserved) {
+  Ratios& ratios = bytes_by_kind_[kind];
+  ratios.sum += reserved / estimate;
+  ++ratios.count;
+}
+
+double EstimateErrors::ExpectedBytes(const Proposal& proposal) const {
+  auto found = bytes_by_kind_.find(proposal.kind);
+  if (found == bytes_by_kind_.end()) return proposal.bytes;
+  return proposal.bytes * found->second.sum / found->second.count;
 }
 
 const EstimateErrors::Ratios* EstimateErrors::Like(const Proposal& proposal) const {
   auto found = by_kind_.find(proposal.kind);
-  if (found != by_kind_.end()) return &found->second;
-  return all_.count > 0 ? &all_ : nullptr;
+  return found == by_kind_.end() ? nullptr : &found->second;
 }
 
 double EstimateErrors::Expected(const Proposal& proposal) const {
@@ -42,12 +64,12 @@ double EstimateErrors::Expected(const Proposal& proposal) const {
 }
 
 double EstimateErrors::AtLeast(const Proposal& proposal) const {
-  // Estimates of plans of one kind differ by so much in their errors; those of unlike plans by more.
+  // Estimates of plans of one kind differ by so much in their errors. That other kinds of plans were slower than their
+  // estimates says nothing.
   constexpr double kSpread = 0.01, kSpreadOfKinds = 0.03;
   const Ratios* like = Like(proposal);
-  double least = like == nullptr ? 1 : like->least;
-  double spread = like == nullptr || like == &all_ ? kSpreadOfKinds : kSpread;
-  return std::max(proposal.bound, proposal.estimate * least * (1 - spread));
+  double least = like == nullptr ? 1 - kSpreadOfKinds : (1 - kSpread) * like->least;
+  return std::max(proposal.bound, proposal.estimate * least);
 }
 
 // Proposals that are being simulated. Its end waits for all of them, after telling them to stop.
@@ -85,6 +107,9 @@ class Finalists::Ahead {
   std::map<size_t, std::future<std::optional<JudgedPlan>>> running_;
 };
 
+// Plans that are expected to need so much more than there is are refitted.
+constexpr double kFits = 1.1;
+
 bool Finalists::Ended() {
   out_.stopped = out_.stopped || (!out_.judged.empty() && problem_.Over());
   return out_.stopped;
@@ -102,6 +127,9 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
   if (judged->simulated && proposal.estimate > 0) {
     errors_.Add(proposal.kind, proposal.estimate, judged->result.step_seconds);
   }
+  if (judged->simulated && proposal.bytes > 0) {
+    errors_.AddBytes(proposal.kind, proposal.bytes, static_cast<double>(judged->reserved()));
+  }
   if (judged->fits) {
     ++fitting_;
     best_ = std::min(best_, judged->result.step_seconds);
@@ -110,7 +138,10 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
 }
 
 void Finalists::JudgeAll(std::vector<Proposal> plans) {
-  for (Proposal& plan : plans) plan.kind = KindOf(plan.MakePlan());
+  for (Proposal& plan : plans) {
+    plan.MakePlan();
+    if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
+  }
   Ahead ahead(problem_);
   size_t started = 0;
   for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
@@ -129,15 +160,22 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     order[i] = i;
     if (plans[i].kind.empty()) plans[i].kind = KindOf(plans[i].MakePlan());
   }
-  double work = 0;
-  size_t fitting_before = fitting_;
+  auto limit = static_cast<double>(MemoryLimit(problem_));
+  size_t fitting_before = fitting_, unfit = 0;
   while (!order.empty() && !Ended()) {
+    // Plans that do not fit are judged until one does, but not for ever.
+    constexpr size_t kMostUnfit = 40;
     bool one_fits = best_ < std::numeric_limits<double>::infinity();
-    if (one_fits && (work >= effort.work || fitting_ - fitting_before >= effort.most)) return;
+    if (one_fits && (work_ >= effort.work || fitting_ - fitting_before >= effort.most)) return;
+    if (!one_fits && unfit >= kMostUnfit) return;
     std::erase_if(order, [&](size_t i) { return one_fits && errors_.AtLeast(plans[i]) >= best_; });
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return errors_.Expected(plans[a]) < errors_.Expected(plans[b]);
-    });
+    // Those first that probably fit.
+    auto rank = [&](size_t i) {
+      return std::pair(!one_fits && errors_.ExpectedBytes(plans[i]) > kFits * limit,
+                       errors_.Expected(plans[i]));
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return rank(a) < rank(b); });
     if (order.empty()) return;
     if (problem_.progress) problem_.progress("simulating " + plans[order[0]].from);
     for (size_t i : order) {
@@ -147,9 +185,10 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     }
     size_t next = order[0];
     order.erase(order.begin());
-    work +=
+    work_ +=
         plans[next].work > 0 ? plans[next].work : SimulationSize(problem_, plans[next].MakePlan());
     Take(ahead.Wait(next), plans[next]);
+    ++unfit;
   }
 }
 

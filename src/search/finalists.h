@@ -22,16 +22,18 @@ struct JudgingEffort {
   double work = 0;  // SimulationSize of all that are judged, once one fits
 };
 
-// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, number of mesh axes, whether
-// there are stages, chunks, a split backward.
+// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, data axis, other axes, whether
+// there are stages, chunks, a split backward, gradients by factors.
 std::vector<int64_t> KindOf(const Plan& plan);
 
 // Simulated steps as multiples of their estimates, by kind of plan.
 class EstimateErrors {
  public:
   void Add(const std::vector<int64_t>& kind, double estimate, double step);
+  void AddBytes(const std::vector<int64_t>& kind, double estimate, double reserved);
   // Of a proposal with an estimate.
   double Expected(const Proposal& proposal) const;
+  double ExpectedBytes(const Proposal& proposal) const;
   // What it will hardly be faster than.
   double AtLeast(const Proposal& proposal) const;
 
@@ -41,9 +43,8 @@ class EstimateErrors {
     double sum = 0, least = 0;
   };
   using Kind = std::vector<int64_t>;
-  const Ratios* Like(const Proposal& proposal) const;  // null: nothing was seen yet
-  Ratios all_;
-  std::map<Kind, Ratios> by_kind_;
+  const Ratios* Like(const Proposal& proposal) const;  // null: none of its kind was seen yet
+  std::map<Kind, Ratios> by_kind_, bytes_by_kind_;
 };
 
 class Finalists {
@@ -67,6 +68,7 @@ class Finalists {
   SearchResult& out_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
+  double work_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
 };
 

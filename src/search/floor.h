@@ -7,12 +7,13 @@
 // stages that take as many units as X and memory allow cannot take them all; and X is bisected. Taking as many as possible
 // early is never wrong: a unit more shortens what is left by at least what it adds to the wait of those after it.
 //
-// Stages of an interleaved schedule are of n or n - 1 units: a device has v of them (floor_interleaved.cc).
-// docs/planner.md derives each term.
+// Stages of an interleaved schedule are of n or n - 1 layers (plan/units.h, EvenCut): a device has v of them
+// (floor_interleaved.cc). docs/planner.md derives each term.
 #pragma once
 
 #include <vector>
 
+#include "plan/units.h"
 #include "search/configuration.h"
 #include "search/prices.h"
 
@@ -67,6 +68,7 @@ struct FloorProblem {
   double statistics =
       0;  // seconds a micro-batch waits for batch statistics over the data axis, in all units together
   double limit = kForbidden;  // bytes
+  ModelUnits units = {};      // which of them are layers
   std::vector<MemoryWorth> worths = {};
   TermScales scale = {};
 };

@@ -1,7 +1,7 @@
-// The bound of configurations with several stages per device. Stages are of n or n - 1 units. Where n divides the units all
-// stages are known. Else a device may have any number of units between v (n - 1) and v n, and these are the lightest, but
-// for the first and the last unit of the model, whose devices are known: X is a bound if devices that take as many units as
-// X and memory allow do not take them all.
+// The bound of configurations with several stages per device: the least of those of all even cuts (plan/units.h). Stages are
+// of n or n - 1 of the layers that count. Where n divides these all stages are known. Else a device may have any number of
+// them between v (n - 1) and v n, and these are the lightest, but for the first and the last unit of the model, whose devices
+// are known: X is a bound if devices that take as many as X and memory allow do not take them all.
 #include <algorithm>
 #include <cmath>
 
@@ -12,13 +12,16 @@ namespace {
 
 class InterleavedBound {
  public:
-  explicit InterleavedBound(const FloorTerms& terms)
+  InterleavedBound(const FloorTerms& terms, const EvenCut& cut)
       : t_(terms),
         problem_(terms.problem),
         stages_(terms.c.stages()),
         chunks_(terms.c.chunks),
-        most_((terms.units + stages_ - 1) / stages_),
-        least_(terms.units / stages_),
+        layers_(cut.layers),
+        most_(cut.most),
+        least_(cut.layers / stages_),
+        before_(problem_.units.embedding && !cut.embedding_counts ? 1 : 0),
+        after_(problem_.units.head && !cut.head_counts ? 1 : 0),
         memory_(problem_.room != nullptr && problem_.limit < kForbidden),
         end_(terms.EvenEnd()) {
     for (int d = 0; d < t_.devices && memory_; ++d) counts_.push_back(CountsOf(d));
@@ -47,7 +50,18 @@ class InterleavedBound {
  private:
   // The first unit of a stage, at least.
   int FirstOf(int stage) const {
-    return std::max(stage * least_, t_.units - (stages_ - stage) * most_);
+    return UnitOf(std::max(stage * least_, layers_ - (stages_ - stage) * most_));
+  }
+
+  // Where the unit of a layer that counts begins; the embedding and the head that do not count are with their neighbours.
+  int UnitOf(int layer) const {
+    if (layer == 0) return 0;
+    return layer == layers_ ? t_.units : layer + before_;
+  }
+
+  // Of so many layers that count.
+  int UnitsOn(int device, int count) const {
+    return count + (HasFirst(device) ? before_ : 0) + (HasLast(device) ? after_ : 0);
   }
 
   // Of the stages of a device, the micro-batches in flight when they are most: forwards go in rounds of as many
@@ -82,7 +96,7 @@ class InterleavedBound {
       }
       taken += low;
     }
-    return taken >= t_.units;
+    return taken >= layers_;
   }
 
   // The step, as far as a device with so many units decides it; kForbidden where they do not fit.
@@ -98,29 +112,31 @@ class InterleavedBound {
 
   double Seconds(int device, int count) const {
     if (least_ < most_) {
-      return problem_.time->fewest_seconds.Of(count, HasFirst(device), HasLast(device));
+      return problem_.time->fewest_seconds.Of(UnitsOn(device, count), HasFirst(device),
+                                              HasLast(device));
     }
     double sum = 0;
     for (int s = device; s < stages_; s += t_.devices) {
-      sum += problem_.time->ranges.Of(s * most_, (s + 1) * most_);
+      sum += problem_.time->ranges.Of(UnitOf(s * most_), UnitOf((s + 1) * most_));
     }
     return sum;
   }
 
   double Parameters(int device, int count) const {
     if (least_ < most_) {
-      return t_.plain().fewest_parameters.Of(count, HasFirst(device), HasLast(device));
+      return t_.plain().fewest_parameters.Of(UnitsOn(device, count), HasFirst(device),
+                                             HasLast(device));
     }
     double sum = 0;
     for (int s = device; s < stages_; s += t_.devices) {
-      sum += t_.parameters().Of(s * most_, (s + 1) * most_);
+      sum += t_.parameters().Of(UnitOf(s * most_), UnitOf((s + 1) * most_));
     }
     return sum;
   }
 
   // The gradients of a device's first stage cannot be reduced before its last backward begins.
   double Reduced(int device, double own) const {
-    int first = device * most_, last = first + most_;
+    int first = UnitOf(device * most_), last = UnitOf((device + 1) * most_);
     double reduction = t_.scale.reduction * (problem_.reduce * t_.parameters().Of(first, last) +
                                              problem_.reduce_latency);
     double before = t_.Head(first, device) + own;
@@ -153,11 +169,11 @@ class InterleavedBound {
         }
         if (k == 0 && HasFirst(device)) {
           all += of(room.first, in_flight);
-          --size;
+          size -= 1 - before_;
         }
         if (k + 1 == chunks_ && HasLast(device)) {
           all += of(room.last, in_flight);
-          --size;
+          size -= 1 - after_;
         }
         if (size > 0) all += size * (each < kForbidden ? each : 0);
       }
@@ -184,7 +200,10 @@ class InterleavedBound {
 
   const FloorTerms& t_;
   const FloorProblem& problem_;
-  int stages_, chunks_, most_, least_;
+  int stages_, chunks_;
+  int layers_;          // that count
+  int most_, least_;    // of a stage
+  int before_, after_;  // units that do not count: the embedding, the head
   bool memory_;
   double end_;
   std::vector<std::vector<double>> counts_;  // per device and chunk
@@ -193,6 +212,12 @@ class InterleavedBound {
 
 }  // namespace
 
-double InterleavedFloor(const FloorTerms& terms) { return InterleavedBound(terms).Run(); }
+double InterleavedFloor(const FloorTerms& terms) {
+  double least = kForbidden;
+  for (const EvenCut& cut : EvenCuts(terms.problem.units, terms.c.stages())) {
+    least = std::min(least, InterleavedBound(terms, cut).Run());
+  }
+  return least;
+}
 
 }  // namespace heddle

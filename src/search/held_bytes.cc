@@ -21,7 +21,8 @@ HeldBytes HeldBytesOf(const Precision& precision, double kept, int zero, double 
                       Offload offload) {
   HeldBytes held;
   double index = kept < 1 ? kept * kIndexBytes : 0;
-  double weight = ElementBytes(precision.compute), gradient = kept * ElementBytes(precision.gradients);
+  double weight = ElementBytes(precision.compute),
+         gradient = kept * ElementBytes(precision.gradients);
   double parts = zero > 0 ? ranks : 1;
   double state = StateBytes(precision, kept, zero) / parts;
   (offload == Offload::kOptimizer ? held.on_host : held.state) = state;

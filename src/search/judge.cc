@@ -5,6 +5,7 @@
 
 #include "cluster/topology.h"
 #include "search/held_bytes.h"
+#include "search/problem.h"
 #include "search/short_step.h"
 #include "sim/memory.h"
 

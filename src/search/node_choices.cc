@@ -61,7 +61,11 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
     scope.made_by_nodes.push_back(model.graph.value(value).producer.valid());
   }
   auto choices = std::make_shared<NodeChoices>();
-  choices->strategies = StrategiesOf(costs_.mesh(), node.op, rule, scope);
+  if (const std::vector<Strategy>* only = costs_.options().only) {
+    choices->strategies = {(*only)[id.index()]};
+  } else {
+    choices->strategies = StrategiesOf(costs_.mesh(), node.op, rule, scope);
+  }
   choices->operands.resize(node.operands.size());
   choices->gradients.resize(node.operands.size());
   choices->results.resize(node.results.size());

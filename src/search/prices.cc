@@ -67,7 +67,7 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       cluster_(cluster),
       options_(std::move(options)),
       small_(options_.solver ? Unshortened(model) : Shorten(model)),
-      units_(UnitsOf(model)),
+      units_(UnitsOf(model).begins),
       network_(cluster, LinkEfficiency(cluster, options_.sim)) {}
 
 // Ways between shardings and choices of nodes do not depend on the policy.
@@ -229,7 +229,7 @@ double Prices::SeamOf(const StageProblem& stage) const {
         std::max(0, small_.model.block_of[stage.makers[static_cast<size_t>(v)].index()]));
   };
   for (const PairCost& pair : stage.problem.pairs) {
-    auto [first, last] = std::minmax(block(pair.a), block(pair.b));
+    auto [first, last] = std::minmax({block(pair.a), block(pair.b)});
     double most = 0;
     for (double entry : *pair.seconds) most = entry < kForbidden ? std::max(most, entry) : most;
     for (size_t b = first; b < last; ++b) over[b] += most;
@@ -356,8 +356,7 @@ std::unique_ptr<RangeFloors> Prices::MakeLeastWorth(const PriceKey& key,
     stage = StageFor(at);
     weighed.push_back(Weighed(*stage, scale));
   }
-  return std::make_unique<RangeFloors>(
-      FloorsOfRanges(model_, small_, *stage, weighed, {1, 0, 1}));
+  return std::make_unique<RangeFloors>(FloorsOfRanges(model_, small_, *stage, weighed, {1, 0, 1}));
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {

@@ -51,15 +51,15 @@ struct LeastTime {
   RangeFloors ranges;  // of a range of units, as a stage
   // Of the nodes' own work, every node as fast as it can be: forward; and without the gradients of parameters.
   UnitSums forward, without_weights;
-  UnitSums parameters;  // elements held
-  double layers = 0;    // of these, those of layers
+  UnitSums parameters;                            // elements held
+  double layers = 0;                              // of these, those of layers
   FewestUnits fewest_seconds, fewest_parameters;  // of units alone
 };
 // Sets the last two from the others.
 void FindFewest(LeastTime& time);
 
 struct LeastRoom {
-  UnitSums least;       // bytes kept, whatever is recomputed
+  UnitSums least;  // bytes kept, whatever is recomputed
   // What recomputing adds to the least time, and what is then still kept at this price for a byte: added + price x bytes,
   // under the best policy for each unit.
   struct Level {

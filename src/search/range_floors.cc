@@ -8,20 +8,6 @@
 
 namespace heddle {
 
-std::vector<int> UnitsOf(const Model& model) {
-  bool layered = std::any_of(model.blocks.begin(), model.blocks.end(),
-                             [](const ModelBlock& block) { return block.chain >= 0; });
-  std::vector<int> units{0};
-  bool seen = false;
-  for (size_t b = 0; b < model.blocks.size(); ++b) {
-    bool layer = model.blocks[b].chain >= 0;
-    if (b > 0 && (!layered || (layer && seen))) units.push_back(static_cast<int>(b));
-    seen = seen || layer;
-  }
-  units.push_back(static_cast<int>(model.blocks.size()));
-  return units;
-}
-
 RangeFloors::RangeFloors(const std::vector<double>& units) {
   for (double unit : units) sums_.push_back(sums_.back() + unit);
 }
@@ -51,7 +37,7 @@ class RangeFloorMaker {
  public:
   RangeFloorMaker(const Model& whole, const ShortModel& small, const StageProblem& stage,
                   const std::vector<Problem>& policies, const Weights& weights)
-      : small_(small), policies_(policies), weights_(weights), units_(UnitsOf(whole)) {
+      : small_(small), policies_(policies), weights_(weights), units_(UnitsOf(whole).begins) {
     for (const UnaryRef& unary : policies[0].unary) domains_.push_back(unary->size());
     variables_.resize(small.model.blocks.size());
     block_of_.resize(domains_.size());
@@ -64,9 +50,8 @@ class RangeFloorMaker {
     for (size_t p = 0; p < policies[0].pairs.size(); ++p) {
       pairs_[static_cast<size_t>(policies[0].pairs[p].a)].push_back(static_cast<int>(p));
     }
-    alike_ = std::all_of(policies.begin(), policies.end(), [&](const Problem& other) {
-      return SameShape(policies[0], other);
-    });
+    alike_ = std::all_of(policies.begin(), policies.end(),
+                         [&](const Problem& other) { return SameShape(policies[0], other); });
   }
 
   RangeFloors Run() {

@@ -1,7 +1,6 @@
 // What no choice of strategies goes below for a range of a model's units, found without trying all ranges.
 //
-// A *unit* is what stages are made of: a layer, with what is no layer beside it (the embedding before the first, the head
-// after the last). Of a range only what is inside counts: what passes to and from other units is the price of a cut, and
+// A *unit* is what stages are made of: the embedding, a layer, the head (plan/units.h). Of a range only what is inside counts: what passes to and from other units is the price of a cut, and
 // another stage's. Equal layers in a row are a matrix from what one has at its ends to what the next has, and so many of
 // them a power of it in (min, +), applied to a vector: the least for 1, 2, 3 ... layers costs one product each. Layers
 // may each have another policy of recomputation: the matrix is the least of those of all policies, entry by entry.
@@ -11,14 +10,12 @@
 
 #include <vector>
 
+#include "plan/units.h"
 #include "search/problem.h"
 #include "search/short_model.h"
 #include "search/stage_problem.h"
 
 namespace heddle {
-
-// Where units begin, in blocks, and where the last one ends.
-std::vector<int> UnitsOf(const Model& model);
 
 class RangeFloors {
  public:
@@ -40,7 +37,7 @@ class RangeFloors {
     std::vector<double> alone, before, after, both;
   };
   std::vector<double> sums_{0};  // of units alone, those before each
-  std::vector<Run> runs_;     // ascending
+  std::vector<Run> runs_;        // ascending
 };
 
 // The problems are those of one stage, of all blocks of the short model, by policy of recomputation; weighed alike.

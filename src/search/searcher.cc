@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "search/expert_grid.h"
 #include "search/finalists.h"
 #include "search/problem.h"
 #include "search/range_floors.h"
@@ -17,18 +18,17 @@ double Since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
-bool Better(const JudgedPlan& a, const JudgedPlan& b) {
-  if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
-}
-
 bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
   return std::any_of(plans.begin(), plans.end(),
                      [&](const Proposal& other) { return other.plan == plan; });
 }
 
 }  // namespace
+
+bool Better(const JudgedPlan& a, const JudgedPlan& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
+}
 
 double SearchResult::gap() const {
   if (proposals.additive <= 0) return 0;
@@ -136,14 +136,12 @@ class Judging {
       finalists_.JudgeAll(std::move(plans));
     } else {
       finalists_.Judge(std::move(plans), Effort());
+      JudgeGrid();
+      JudgeMore();
     }
     Sort();
+    JudgeBaselines();
     std::vector<Proposal> always;
-    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
-      for (Proposal& proposal : other.propose(problem_).plans) {
-        if (!IsJudged(proposal.plan)) always.push_back(std::move(proposal));
-      }
-    }
     // Megatron's rules at the degrees that were found.
     for (size_t i = 0; i < out_.judged.size() && problem_.judged != 1; ++i) {
       std::optional<Proposal> same = ExpertLike(problem_, out_.judged[i].plan);
@@ -153,19 +151,51 @@ class Judging {
     }
     finalists_.JudgeAll(std::move(always));
     Sort();
-    // Context parallelism beside what the best plan does, and the best of those with stages.
-    std::vector<Proposal> context;
-    auto staged = std::find_if(out_.judged.begin(), out_.judged.end(), [](const JudgedPlan& at) {
-      return static_cast<int>(at.plan.stages.size()) > at.plan.chunks;
-    });
-    for (auto at : {out_.judged.begin(), staged}) {
-      if (at == out_.judged.end()) continue;
-      for (Proposal& plan : ContextPlans(problem_, at->plan)) {
-        if (!IsThere(context, plan.plan)) context.push_back(std::move(plan));
-      }
-    }
-    finalists_.JudgeAll(std::move(context));
+  }
+
+  // Before more of the searcher's own plans: where these are far from the best, they are many.
+  void JudgeGrid() {
+    if (searcher_.name != "auto" || problem_.judged == 1) return;
     Sort();
+    const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
+    finalists_.Judge(ExpertGrid(problem_, best), Effort());
+  }
+
+  // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the
+  // others where they may be faster.
+  void JudgeBaselines() {
+    constexpr double kFar = 1.2;
+    if (searcher_.name == DataSearcher().name && !out_.judged.empty()) return;
+    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
+      if (other.name == searcher_.name) continue;
+      std::vector<Proposal> ladder = other.propose(problem_).plans, first;
+      std::erase_if(ladder, [&](const Proposal& plan) { return IsJudged(plan.plan); });
+      if (ladder.empty()) continue;
+      bool far = ladder[0].estimate > kFar * finalists_.best_seconds();
+      bool quick = 4 * SimulationSize(problem_, ladder[0].plan) < kQuickWork;
+      if (!far || quick) {
+        first.push_back(std::move(ladder[0]));
+        ladder.erase(ladder.begin());
+      }
+      finalists_.JudgeAll(std::move(first));
+      finalists_.Judge(std::move(ladder), Effort());
+    }
+    Sort();
+  }
+
+  // Steps may be longer than all estimates so far: then others are in reach.
+  void JudgeMore() {
+    constexpr int kRounds = 8;
+    constexpr double kReach = 1.03, kFurther = 1.5;  // of the best step; where nothing fits
+    double reach = out_.proposals.additive;
+    for (int round = 0; round < kRounds && out_.proposals.more && !problem_.Over(); ++round) {
+      bool fits = finalists_.best_seconds() < kForbidden;
+      reach = fits ? kReach * finalists_.best_seconds() : kFurther * reach;
+      std::vector<Proposal> plans = out_.proposals.more(reach);
+      if (plans.empty() && fits) break;
+      finalists_.Judge(std::move(plans), Effort());
+    }
+    out_.proposals.more = nullptr;
   }
 
   // Finalists that are nearly as fast as the best: others are not made faster by so much.

@@ -106,14 +106,14 @@ struct Proposal {
   std::shared_ptr<const JudgedPlan> judged = nullptr;  // where that was done on the way
   Refit refit = nullptr;                               // null: the plan is as it is
   Improve improve = nullptr;
-  // Makes the plan once it is judged: most proposals never are.
-  std::function<Plan()> make = nullptr;
+  // Sets the plan, and how it is refitted and improved, once it is judged: most proposals never are.
+  std::function<void(Proposal& proposal)> make = nullptr;
   std::vector<int64_t> kind =
       {};           // of plans whose estimates are wrong alike; empty: as the plan says (KindOf)
   double work = 0;  // SimulationSize; 0: as the plan says
 
   const Plan& MakePlan() {
-    if (make) plan = make();
+    if (std::function<void(Proposal&)> maker = std::move(make)) maker(*this);
     make = nullptr;
     return plan;
   }
@@ -128,6 +128,8 @@ struct Proposals {
   double least_bytes = 0;     // the least any choice was estimated to need, where none fits
   std::string space;          // what was searched, in words
   bool judge_all = false;     // none of the plans is to be left out
+  // Further plans, with estimates up to so many seconds; null: there are none.
+  std::function<std::vector<Proposal>(double seconds)> more = nullptr;
 };
 
 struct JudgedPlan {
@@ -149,6 +151,9 @@ struct JudgedPlan {
   bool fits_host() const { return !host_limit || host_bytes <= *host_limit; }
   int64_t reserved() const { return simulated ? result.reserved_memory_bytes : least_bytes; }
 };
+
+// What fits comes first, and the faster of two that fit; of two that do not, that which lacks less.
+bool Better(const JudgedPlan& a, const JudgedPlan& b);
 
 struct SearchResult {
   std::vector<JudgedPlan> judged;  // in order

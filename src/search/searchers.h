@@ -27,11 +27,6 @@ Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver);
 // none.
 std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& plan);
 
-// Megatron's rules with context parallelism, where samples are too long or too few: with fewer samples than devices the
-// rest of these along the sequence; and half of the best plan's stages, data ranks or tensor ranks, where it recomputes
-// though a micro-batch is one sample. Nothing where degrees are fixed.
-std::vector<Proposal> ContextPlans(const SearchProblem& problem, const Plan& best);
-
 // The best of the plans judged, with what their replicas had better compute whole than reduce (with_factors.h): gradients
 // alone, and nodes too. Nothing of plans that wait for no traffic.
 std::vector<Proposal> FactoredPlans(const SearchProblem& problem,

@@ -162,14 +162,20 @@ std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const 
 
 std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
                                     const std::vector<JudgedPlan>& judged) {
-  constexpr int kTried = 2;
+  constexpr int kMost = 6;
   std::vector<Proposal> plans;
   Factoring factoring(problem.model, problem.sim);
+  double best = kForbidden;
+  for (const JudgedPlan& at : judged) {
+    if (at.fits) best = std::min(best, at.result.step_seconds);
+  }
   int tried = 0;
   for (const JudgedPlan& at : judged) {
     bool waits = at.simulated && at.result.exposed_communication > 0;
-    if (!at.fits || !waits || at.plan.zero.level >= 2) continue;
-    if (tried++ == kTried || problem.Over()) break;
+    // No less is left than without any waiting for communication.
+    double least = at.result.step_seconds * (1 - at.result.exposed_communication);
+    if (!at.fits || !waits || at.factors || at.plan.zero.level >= 2 || least >= best) continue;
+    if (tried++ == kMost || problem.Over()) break;
     if (problem.progress) problem.progress("weighing gradients by factors");
     factoring.SetPlan(at.plan);
     for (Whole what : {Whole::kGradients, Whole::kNodes}) {

@@ -30,6 +30,17 @@ CachingAllocator::Key CachingAllocator::KeyOf(Handle handle) const {
   return {block.size, block.address, handle};
 }
 
+void CachingAllocator::AddFree(Handle handle) {
+  std::vector<Key>& free = FreeOf(blocks_[static_cast<size_t>(handle)].small);
+  Key key = KeyOf(handle);
+  free.insert(std::lower_bound(free.begin(), free.end(), key), key);
+}
+
+void CachingAllocator::RemoveFree(Handle handle) {
+  std::vector<Key>& free = FreeOf(blocks_[static_cast<size_t>(handle)].small);
+  free.erase(std::lower_bound(free.begin(), free.end(), KeyOf(handle)));
+}
+
 CachingAllocator::Handle CachingAllocator::NewBlock() {
   if (unused_.empty()) {
     blocks_.push_back({});
@@ -42,12 +53,12 @@ CachingAllocator::Handle CachingAllocator::NewBlock() {
 }
 
 CachingAllocator::Handle CachingAllocator::TakeFree(int64_t size, bool small) {
-  std::set<Key>& free = FreeOf(small);
-  auto found = free.lower_bound({size, 0, 0});
-  if (grows_ && found != free.end() && std::get<2>(*found) == ends_[small])
+  std::vector<Key>& free = FreeOf(small);
+  auto found = std::lower_bound(free.begin(), free.end(), Key{size, 0, 0});
+  if (grows_ && found != free.end() && found->handle == ends_[small])
     ++found;  // it is without end
   if (found == free.end()) return kNothing;
-  Handle handle = std::get<2>(*found);
+  Handle handle = found->handle;
   free.erase(found);
   return handle;
 }
@@ -79,7 +90,7 @@ CachingAllocator::Handle CachingAllocator::Grow(int64_t size, bool small) {
     }
     ends_[small] = end = more;
   } else {
-    FreeOf(small).erase(KeyOf(end));
+    RemoveFree(end);
   }
   Block& block = blocks_[static_cast<size_t>(end)];
   if (block.size < size) {
@@ -104,7 +115,7 @@ void CachingAllocator::Split(Handle handle, int64_t size) {
   block.next = rest;
   block.size = size;
   if (ends_[block.small] == handle) ends_[block.small] = rest;
-  FreeOf(block.small).insert(KeyOf(rest));
+  AddFree(rest);
 }
 
 CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
@@ -144,18 +155,17 @@ void CachingAllocator::Free(Handle handle) {
   block.used = false;
   allocated_ -= block.size;
   rounded_ -= block.rounded;
-  std::set<Key>& free = FreeOf(block.small);
   Handle next = block.next, before = block.before;
   if (next != kNothing && !blocks_[static_cast<size_t>(next)].used) {
-    free.erase(KeyOf(next));
+    RemoveFree(next);
     Join(handle, next);
   }
   if (before != kNothing && !blocks_[static_cast<size_t>(before)].used) {
-    free.erase(KeyOf(before));
+    RemoveFree(before);
     Join(before, handle);
     handle = before;
   }
-  free.insert(KeyOf(handle));
+  AddFree(handle);
 }
 
 }  // namespace heddle

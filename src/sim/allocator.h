@@ -14,7 +14,7 @@
 //     otherwise is lost for as long as the block is in use
 //   - a block that is freed is joined with free neighbours of its segment; nothing is given back
 //
-// Segments lie one after the other in the order in which they were asked for. Deterministic; O(log free blocks).
+// Segments lie one after the other in the order in which they were asked for. Deterministic; O(free blocks) moves of memory.
 //
 // With segments that grow (expandable_segments:True) small blocks and others have one segment each:
 //
@@ -25,8 +25,6 @@
 
 #include <array>
 #include <cstdint>
-#include <set>
-#include <tuple>
 #include <vector>
 
 namespace heddle {
@@ -62,7 +60,14 @@ class CachingAllocator {
   const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
-  using Key = std::tuple<int64_t, int64_t, Handle>;  // size, address
+  struct Key {
+    int64_t size, address;
+    Handle handle;
+    // No two free blocks have one address.
+    bool operator<(const Key& other) const {
+      return size != other.size ? size < other.size : address < other.address;
+    }
+  };
 
   Handle NewBlock();
   Handle TakeFree(int64_t size, bool small);
@@ -70,12 +75,14 @@ class CachingAllocator {
   Handle Grow(int64_t size, bool small);
   void Split(Handle handle, int64_t size);
   void Join(Handle into, Handle from);
-  std::set<Key>& FreeOf(bool small) { return small ? free_small_ : free_large_; }
+  std::vector<Key>& FreeOf(bool small) { return small ? free_small_ : free_large_; }
+  void AddFree(Handle handle);
+  void RemoveFree(Handle handle);
   Key KeyOf(Handle handle) const;
 
   std::vector<Block> blocks_;
-  std::vector<Handle> unused_;  // of handles
-  std::set<Key> free_small_, free_large_;
+  std::vector<Handle> unused_;                // of handles
+  std::vector<Key> free_small_, free_large_;  // ascending: they are few
   bool grows_;
   std::array<Handle, 2> ends_ = {
       kNothing, kNothing};  // the last blocks of segments that grow: others', small ones'

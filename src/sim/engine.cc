@@ -54,6 +54,10 @@ class Engine {
     return out_.times[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
   }
 
+  int& left(TaskRef at) {
+    return left_[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
+  }
+
   void Begin() {
     size_t count = in_.classes.devices.size();
     out_.times.resize(count);
@@ -99,9 +103,9 @@ class Engine {
   }
 
   void StartReady() {
-    std::vector<TaskRef> ready;
-    std::swap(ready, ready_);
-    for (TaskRef at : ready) Start(at);
+    starting_.clear();
+    std::swap(starting_, ready_);
+    for (TaskRef at : starting_) Start(at);
   }
 
   void Start(TaskRef at) {
@@ -176,7 +180,7 @@ class Engine {
     const std::vector<int>& messages =
         in_.classes.sends[static_cast<size_t>(at.device_class)][static_cast<size_t>(task.channel)];
     if (messages.empty()) return End(at);
-    sending_[Key(at)] = messages.size();
+    left(at) = static_cast<int>(messages.size());  // it waits for nothing else any more
     for (int message : messages) {
       BeginFlight({-1, message, at, now_},
                   in_.classes.messages[static_cast<size_t>(message)].latency);
@@ -193,10 +197,7 @@ class Engine {
     TaskRef to{message.receiver, in_.receive_task[run][static_cast<size_t>(slot)]};
     HEDDLE_CHECK(to.task >= 0, "a message of transfer {} that nobody receives", message.transfer);
     Release(to, flight.from);
-    auto left = sending_.find(Key(flight.from));
-    if (--left->second > 0) return;
-    sending_.erase(left);
-    End(flight.from);
+    if (--left(flight.from) == 0) End(flight.from);
   }
 
   // ---- Flights.
@@ -270,14 +271,9 @@ class Engine {
   }
 
   void Release(TaskRef at, TaskRef by) {
-    int& left = left_[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
-    if (--left > 0) return;
+    if (--left(at) > 0) return;
     times(at).cause = by;
     ready_.push_back(at);
-  }
-
-  static uint64_t Key(TaskRef at) {
-    return static_cast<uint64_t>(at.device_class) << 32 | static_cast<uint64_t>(at.task);
   }
 
   struct Event {
@@ -294,9 +290,10 @@ class Engine {
   FairShare network_;
   Timeline out_;
   double now_ = 0;
-  std::vector<std::vector<int>> left_;  // what a task still waits for
+  // What a task still waits for; of a send that has started, its messages in flight.
+  std::vector<std::vector<int>> left_;
   std::vector<std::vector<uint8_t>> done_;
-  std::vector<TaskRef> ready_;
+  std::vector<TaskRef> ready_, starting_;
   std::priority_queue<Event, std::vector<Event>, Later> events_;
   std::vector<Flight> flights_;
   std::vector<int> free_;
@@ -304,7 +301,6 @@ class Engine {
   std::vector<int> ended_;
   std::vector<Load> load_;
   std::unordered_map<uint64_t, size_t> arrived_;  // members of a group at a task
-  std::unordered_map<uint64_t, size_t> sending_;  // messages of a send in flight
 };
 
 }  // namespace

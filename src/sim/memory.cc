@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "program/text.h"
+#include "sim/alike_stages.h"
 
 namespace heddle {
 namespace {
@@ -74,7 +75,27 @@ MemoryModel::MemoryModel(const Program& program, MemoryHabits habits)
   }
 }
 
-StageMemory MemoryModel::Of(int stage_index, int64_t device) const {
+int MemoryModel::FirstAlike(int stage) const {
+  if (first_alike_.empty()) first_alike_.assign(program_.stages.size(), -1);
+  int& first = first_alike_[static_cast<size_t>(stage)];
+  if (first >= 0) return first;
+  const StageProgram& of = program_.stages[static_cast<size_t>(stage)];
+  for (int other : unlike_stages_) {
+    if (AreAlike(program_, program_.stages[static_cast<size_t>(other)], of)) return first = other;
+  }
+  unlike_stages_.push_back(stage);
+  return first = stage;
+}
+
+const StageMemory& MemoryModel::Of(int stage, int64_t device) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Position position = PositionIn(program_.stages[static_cast<size_t>(stage)], device);
+  auto [found, fresh] = known_.try_emplace({FirstAlike(stage), std::move(position)});
+  if (fresh) found->second = Make(stage, device);
+  return found->second;
+}
+
+StageMemory MemoryModel::Make(int stage_index, int64_t device) const {
   const StageProgram& stage = program_.stages[static_cast<size_t>(stage_index)];
   Position position = PositionIn(stage, device);
   StageMemory memory;
@@ -98,16 +119,36 @@ StageMemory MemoryModel::Of(int stage_index, int64_t device) const {
 int64_t MemoryModel::MessageBytes(const Instruction& instruction, int64_t device) const {
   const StageTransfer& transfer = program_.transfers[static_cast<size_t>(instruction.index)];
   bool sends = instruction.op == Opcode::kSend;
-  int stage = sends ? transfer.from_stage : transfer.to_stage;
   int local = sends ? transfer.from_local : transfer.to_local;
-  int64_t whole = BufferBytes(program_, {BufferKind::kLocal, stage, local, 0, 0}, device);
-  std::vector<PeerMessage> messages = MessagesOf(program_, instruction, device);
-  int64_t element =
-      SizeOf(program_.stages[static_cast<size_t>(stage)].locals[static_cast<size_t>(local)].dtype);
+  const StageProgram& from = program_.stages[static_cast<size_t>(transfer.from_stage)];
+  const StageProgram& to = program_.stages[static_cast<size_t>(transfer.to_stage)];
+  const StageProgram& here = sends ? from : to;
+  End end{{{.axes = from.mesh.axes},
+           {.axes = to.mesh.axes},
+           from.locals[static_cast<size_t>(transfer.from_local)].sharding,
+           to.locals[static_cast<size_t>(transfer.to_local)].sharding},
+          sends,
+          IndexIn(here.mesh, device),
+          SizeOf(here.locals[static_cast<size_t>(local)].dtype)};
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [known, bytes] : known_ends_) {
+    if (known == end) return bytes;
+  }
+  int64_t bytes = CopiedBytes(end);
+  known_ends_.push_back({std::move(end), bytes});
+  return bytes;
+}
+
+int64_t MemoryModel::CopiedBytes(const End& end) const {
+  const MeshTransfer& transfer = end.transfer;
+  const Mesh& mesh = end.sends ? transfer.from_mesh : transfer.to_mesh;
+  const Sharding& sharding = end.sends ? transfer.from : transfer.to;
+  int64_t whole =
+      ElementsOf(LocalShape(mesh, sharding, PositionOf(mesh, end.index))) * end.element_bytes;
   int64_t copied = 0;
-  for (const PeerMessage& message : messages) {
-    const Tile& tile = sends ? message.message.give : message.message.get;
-    int64_t bytes = ElementsOf(ShapeOf(tile)) * element;
+  for (const Message& message :
+       end.sends ? MessagesFrom(transfer, end.index) : MessagesTo(transfer, end.index)) {
+    int64_t bytes = ElementsOf(ShapeOf(end.sends ? message.give : message.get)) * end.element_bytes;
     // A message of the whole is the buffer itself.
     if (bytes != whole) copied += bytes;
   }

@@ -22,7 +22,10 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "program/program.h"
@@ -56,21 +59,41 @@ struct StageMemory {
 };
 
 // The program must be sound (program/verify.h) and outlive the model. Costs nothing to make; Of costs O(nodes of the
-// stage) and is the same for devices that hold equal blocks.
+// stage) the first time, and is the same for devices that hold equal blocks. It remembers what it was asked of a place in
+// the mesh of a stage, for all stages that are alike (alike_stages.h). Several threads may ask at a time.
 class MemoryModel {
  public:
   explicit MemoryModel(const Program& program, MemoryHabits habits = {});
 
   const Program& program() const { return program_; }
   const MemoryHabits& habits() const { return habits_; }
-  StageMemory Of(int stage, int64_t device) const;
+  // Valid as long as the model.
+  const StageMemory& Of(int stage, int64_t device) const;
   // What a send or receive needs besides what it reads or writes.
   int64_t MessageBytes(const Instruction& instruction, int64_t device) const;
 
  private:
+  StageMemory Make(int stage, int64_t device) const;
+  int FirstAlike(int stage) const;
+
+  // A send or receive as one end of it sees it, whatever devices the meshes are on.
+  struct End {
+    MeshTransfer transfer;
+    bool sends = false;
+    int64_t index = 0;  // of the device in its mesh
+    int64_t element_bytes = 0;
+    bool operator==(const End&) const = default;
+  };
+  int64_t CopiedBytes(const End& end) const;
+
   const Program& program_;
   bool split_ = false;  // some backward is B and W
   MemoryHabits habits_;
+  mutable std::mutex mutex_;                                       // of what follows
+  mutable std::vector<int> first_alike_;                           // per stage, -1: not asked yet
+  mutable std::vector<int> unlike_stages_;                         // the first of each kind
+  mutable std::map<std::pair<int, Position>, StageMemory> known_;  // by first stage alike
+  mutable std::vector<std::pair<End, int64_t>> known_ends_;
 };
 
 struct ReplayOptions {

@@ -114,7 +114,7 @@ class Player {
         ledger_(options.allocator, options.kinds, Spills(model.program())),
         storage_of_(run_.buffers.size(), kNone) {
     stages_.resize(model.program().stages.size());
-    for (int s : run_.stages) stages_[static_cast<size_t>(s)] = model.Of(s, device);
+    for (int s : run_.stages) stages_[static_cast<size_t>(s)] = &model.Of(s, device);
   }
 
   MemoryTimeline Run() {
@@ -161,7 +161,7 @@ class Player {
   }
 
  private:
-  const StageMemory& stage(int s) const { return stages_[static_cast<size_t>(s)]; }
+  const StageMemory& stage(int s) const { return *stages_[static_cast<size_t>(s)]; }
   int& StorageOf(BufferId id) { return storage_of_[id.index()]; }
 
   std::pair<int64_t, MemoryKind> SizeOfBuffer(const Buffer& buffer) const {
@@ -397,7 +397,7 @@ class Player {
   const int64_t device_;
   const DeviceProgram& run_;
   const ReplayOptions options_;
-  std::vector<StageMemory> stages_;
+  std::vector<const StageMemory*> stages_;  // null: not of the device
   Ledger ledger_;
   std::vector<int> storage_of_;          // per buffer; of kSaved, which of `saved_`
   std::vector<std::vector<int>> saved_;  // storages held

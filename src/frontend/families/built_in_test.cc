@@ -92,7 +92,7 @@ TEST(BuiltIn, EveryVariantIsSoundAndReadsBack) {
     EXPECT_EQ(ToText(FromText(text, expression)), text) << expression;
     ModelSize size = Measure(graph);
     EXPECT_GT(size.work.forward.contraction_flops, 0) << expression;
-    std::vector<Rule> rules = MakeRules(graph);
+    Rules rules = MakeRules(graph);
     EXPECT_TRUE(FindGradients(graph, rules).needed[graph.outputs[0].index()]) << expression;
     for (const Value& value : graph.values)
       EXPECT_TRUE(value.kind != ValueKind::kParameter || !value.data);

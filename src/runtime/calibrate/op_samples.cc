@@ -19,13 +19,13 @@ namespace {
 // A graph whose nodes have been run once, so that every operand has values that fit.
 struct Captured {
   const Graph& graph;
-  std::vector<Rule> rules;
+  Rules rules;
   GradientFlow flow;
   std::vector<at::Tensor> values;
 };
 
 std::shared_ptr<Captured> Capture(const Graph& graph, at::Device device) {
-  std::vector<Rule> rules = MakeRules(graph);
+  Rules rules = MakeRules(graph);
   auto made = std::make_shared<Captured>(Captured{graph, rules, FindGradients(graph, rules),
                                                   std::vector<at::Tensor>(graph.values.size())});
   WeightOptions start{.seed = 0, .seeded = true, .fill_constants = true};

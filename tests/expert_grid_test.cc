@@ -1,0 +1,107 @@
+#include "search/expert_grid.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/load.h"
+#include "frontend/families/built_in.h"
+#include "plan/plan_file.h"
+#include "plan/verify.h"
+#include "search/judge.h"
+
+namespace heddle {
+namespace {
+
+const Model& Llama() {
+  static const Model model = Analyse(
+      BuildModel("llama:layers=8,hidden=1024,heads=8,ffn=4096,vocab=2048,seq=2048,batch=16"));
+  return model;
+}
+const Model& Moe() {
+  static const Model model = Analyse(BuildModel(
+      "moe:layers=4,hidden=1024,heads=8,ffn=2048,vocab=2048,seq=1024,experts=8,top_k=2,batch=32"));
+  return model;
+}
+
+TEST(ExpertGrid, KeepsToWhatIsFixed) {
+  Cluster cluster = LoadCluster("dgx-h100:2");
+  SearchProblem problem{.model = Llama(), .cluster = cluster};
+  problem.fixed = {.dp = 2, .tp = 2, .pp = 2, .microbatches = 4, .zero = 1};
+  std::vector<Degrees> points = ExpertDegrees(problem, {});
+  ASSERT_FALSE(points.empty());
+  bool context = false;  // axes that were not fixed are still chosen
+  for (const Degrees& d : points) {
+    EXPECT_EQ(d.dp, 2);
+    EXPECT_EQ(d.tp, 2);
+    EXPECT_EQ(d.pp, 2);
+    EXPECT_EQ(d.microbatches, 4);
+    EXPECT_EQ(d.zero, 1);
+    EXPECT_LE(DevicesOf(d), 16);
+    context = context || d.cp == 2;
+  }
+  EXPECT_TRUE(context);
+  std::vector<Proposal> plans = ExpertGrid(problem, nullptr);
+  ASSERT_FALSE(plans.empty());
+  for (const Proposal& plan : plans) EXPECT_EQ(plan.plan.microbatches, 4);
+}
+
+TEST(ExpertGrid, PlansAreSoundAndTheSameEachTime) {
+  Cluster cluster = LoadCluster("dgx-h100:2");
+  for (const Model* model : {&Llama(), &Moe()}) {
+    SearchProblem problem{.model = *model, .cluster = cluster};
+    std::vector<Proposal> first = ExpertGrid(problem, nullptr),
+                          second = ExpertGrid(problem, nullptr);
+    ASSERT_FALSE(first.empty());
+    ASSERT_EQ(first.size(), second.size());
+    for (size_t i = 0; i < first.size(); ++i) {
+      EXPECT_THAT(Verify(first[i].plan, *model), testing::IsEmpty()) << first[i].from;
+      EXPECT_EQ(ToJson(first[i].plan, *model), ToJson(second[i].plan, *model));
+      EXPECT_GT(first[i].estimate, 0);
+      EXPECT_GT(first[i].bytes, 0);
+    }
+  }
+}
+
+// Estimates are near the simulated step.
+TEST(ExpertGrid, EstimatesAreNearTheSimulator) {
+  Cluster cluster = LoadCluster("dgx-h100:2");
+  SearchProblem problem{.model = Llama(), .cluster = cluster};
+  std::vector<Proposal> plans = ExpertGrid(problem, nullptr);
+  ASSERT_FALSE(plans.empty());
+  JudgedPlan judged = Judge(problem, plans[0]);
+  EXPECT_TRUE(judged.fits);
+  EXPECT_NEAR(judged.result.step_seconds / judged.estimate, 1, 0.25);
+}
+
+// With less and less memory more layers are recomputed, until the plan fits.
+TEST(ExpertGrid, LayersAreRecomputedUntilThePlanFits) {
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  SearchProblem problem{.model = Llama(), .cluster = cluster};
+  problem.fixed = {.dp = 8, .tp = 1, .pp = 1, .microbatches = 1, .zero = 1};
+  problem.fixed.offload = Offload::kNone;
+  problem.reserve = 0;
+  std::vector<Proposal> roomy = ExpertGrid(problem, nullptr);
+  ASSERT_FALSE(roomy.empty());
+  JudgedPlan plain = Judge(problem, roomy[0]);
+  ASSERT_TRUE(plain.fits);
+  EXPECT_FALSE(Recomputes(plain.plan));
+  problem.memory_limit = plain.reserved() * 85 / 100;
+  std::vector<Proposal> tight = ExpertGrid(problem, nullptr);
+  ASSERT_FALSE(tight.empty());
+  JudgedPlan fitted = Judge(problem, tight[0]);
+  EXPECT_TRUE(fitted.fits) << fitted.reserved() << " of " << problem.memory_limit;
+  EXPECT_TRUE(Recomputes(fitted.plan));
+}
+
+// A plan that is already faster than any of the grid leaves nothing to propose.
+TEST(ExpertGrid, PointsThatCannotWinAreLeftOut) {
+  Cluster cluster = LoadCluster("dgx-h100:2");
+  SearchProblem problem{.model = Llama(), .cluster = cluster};
+  JudgedPlan best;
+  best.fits = true;
+  best.result.step_seconds = 1e-9;
+  EXPECT_TRUE(ExpertGrid(problem, &best).empty());
+}
+
+}  // namespace
+}  // namespace heddle

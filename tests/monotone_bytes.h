@@ -1,0 +1,113 @@
+// How well the memory of plans was estimated before they were simulated.
+//
+//   ByteErrors errors;
+//   errors.Add(result);          // every plan that a search judged
+//   fmt::print("{}", errors.Table());
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "search/searcher.h"
+
+namespace heddle {
+
+class ByteErrors {
+ public:
+  static constexpr double kAllowed = 0.02;
+
+  // Compares what plans were estimated to allocate on the device that needs most with what the simulator allocates there.
+  // A plan that several searches judged counts once.
+  void Add(const SearchResult& result, const std::string& options) {
+    for (const JudgedPlan& judged : result.judged) {
+      if (!judged.simulated) continue;
+      auto allocated = static_cast<double>(judged.result.peak_memory_bytes);
+      std::string key = fmt::format("{} {} {} {}", judged.from, judged.estimated_bytes, allocated,
+                                    judged.result.step_seconds);
+      if (!seen_.insert(key).second) continue;
+      ++simulated_;
+      if (judged.fits && judged.reserved() > judged.memory_limit) ++wrongly_fits_;
+      if (judged.estimated_bytes <= 0) continue;
+      double error = judged.estimated_bytes / allocated - 1;
+      if (!judged.fits) ++unfitting_;
+      Add("all", error);
+      for (const std::string& kind : KindsOf(judged.plan)) Add(kind, error);
+      if (std::abs(error) > std::abs(worst_)) {
+        worst_ = error;
+        worst_text_ = fmt::format("estimated {:.3f} GB, allocated {:.3f} GB ({:+.1f} %): {}{}{}",
+                                  judged.estimated_bytes / 1e9, allocated / 1e9, 100 * error,
+                                  judged.from, options.empty() ? "" : "; asked for ", options);
+      }
+    }
+  }
+
+  size_t estimated() const { return Of("all").size(); }
+  size_t within(double share, const std::string& kind = "all") const {
+    const std::vector<double>& errors = Of(kind);
+    return static_cast<size_t>(std::count_if(errors.begin(), errors.end(), [&](double error) {
+      return std::abs(error) <= share * (1 + 1e-9);
+    }));
+  }
+  int wrongly_fits() const { return wrongly_fits_; }
+  const std::string& worst() const { return worst_text_; }
+
+  // One line: "bytes: 40 of 57 plans within 2 %, 50 within 5 %, 55 within 10 %, 3 that do not fit".
+  std::string Summary() const {
+    return fmt::format(
+        "bytes: {} plans simulated, {} with an estimate: {} within 2 %, {} within 5 %, {} within "
+        "10 %; {} of them do not fit",
+        simulated_, estimated(), within(0.02), within(0.05), within(0.1), unfitting_);
+  }
+
+  // A row for each kind of plan.
+  std::string Table() const {
+    std::string text;
+    for (const auto& [kind, errors] : by_kind_) {
+      auto [low, high] = std::minmax_element(errors.begin(), errors.end());
+      text += fmt::format(
+          "bytes by kind: {:<24} {:>5} plans {:>5} within 2 % {:>5} within 5 % {:>5} within 10 %  "
+          "errors {:+.1f} % to {:+.1f} %\n",
+          kind, errors.size(), within(0.02, kind), within(0.05, kind), within(0.1, kind),
+          100 * *low, 100 * *high);
+    }
+    return text;
+  }
+
+ private:
+  static std::vector<std::string> KindsOf(const Plan& plan) {
+    std::vector<std::string> kinds = {fmt::format("ZeRO {}", plan.zero.level)};
+    bool staged = static_cast<int>(plan.stages.size()) > plan.chunks;
+    kinds.push_back(staged ? plan.schedule : "one stage");
+    if (plan.chunks > 1) kinds.push_back(plan.chunks > 4 ? "more than 4 chunks" : "2 to 4 chunks");
+    std::set<RecomputePolicy> policies;
+    for (const Stage& stage : plan.stages) {
+      policies.insert(stage.recompute.begin(), stage.recompute.end());
+    }
+    bool mixed = policies.size() > 1;
+    kinds.push_back(fmt::format(
+        "recompute {}", mixed ? "mixed" : kRecomputeNames[static_cast<size_t>(*policies.begin())]));
+    kinds.push_back(fmt::format("offload {}", kOffloadNames[static_cast<size_t>(plan.offload)]));
+    return kinds;
+  }
+
+  void Add(const std::string& kind, double error) { by_kind_[kind].push_back(error); }
+  const std::vector<double>& Of(const std::string& kind) const {
+    static const std::vector<double> kNone;
+    auto found = by_kind_.find(kind);
+    return found == by_kind_.end() ? kNone : found->second;
+  }
+
+  std::map<std::string, std::vector<double>> by_kind_;
+  std::set<std::string> seen_;
+  int simulated_ = 0, unfitting_ = 0, wrongly_fits_ = 0;
+  double worst_ = 0;
+  std::string worst_text_ = "no plan had an estimate";
+};
+
+}  // namespace heddle
