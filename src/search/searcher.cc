@@ -7,7 +7,6 @@
 #include "search/expert_grid.h"
 #include "search/finalists.h"
 #include "search/problem.h"
-#include "search/range_floors.h"
 #include "search/searchers.h"
 #include "search/spilled.h"
 
@@ -244,20 +243,20 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
   const Plan& plan = judged.plan;
   if (judged.factors || plan.offload == Offload::kAll) return false;
   if (judged.bound > 0) return true;
-  std::vector<int> units = UnitsOf(model);
-  int count = static_cast<int>(units.size()) - 1, stages = static_cast<int>(plan.stages.size());
-  int most = stages == 0 ? 0 : (count + stages - 1) / stages;
+  std::vector<int> ends;
   for (const Stage& stage : plan.stages) {
     for (const MeshAxis& axis : stage.mesh.axes) {
       bool known = axis.name == "dp" || axis.name == "tp" || axis.name == "xp";
       if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
     }
-    auto first = std::find(units.begin(), units.end(), stage.first_block);
-    auto last = std::find(units.begin(), units.end(), stage.last_block);
-    if (first == units.end() || last == units.end()) return false;
-    if (plan.chunks > 1 && (last - first > most || last - first < most - 1)) return false;
+    ends.push_back(stage.last_block);
   }
-  return true;
+  if (ends.size() == 1) return true;
+  ModelUnits units = UnitsOf(model);
+  if (plan.chunks > 1) return IsEvenCut(units, ends);
+  return std::all_of(ends.begin(), ends.end(), [&](int end) {
+    return std::find(units.begins.begin(), units.begins.end(), end) != units.begins.end();
+  });
 }
 
 }  // namespace
