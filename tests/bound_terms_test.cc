@@ -2,8 +2,6 @@
 // on a problem where it counts for most, and the check must then find plans that are faster.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "bound_check.h"
 
 namespace heddle {
@@ -37,22 +35,7 @@ FixedDegrees WithoutRecomputation(FixedDegrees fixed) {
   return fixed;
 }
 
-// Two devices with nothing but latency between them.
-std::string FarApart() {
-  std::string path = testing::TempDir() + "far_apart.yaml";
-  std::ofstream(path)
-      << "device_types:\n"
-         "  - {name: gpu, fp32: 11 TFLOP/s, memory: 11 GiB, memory_bandwidth: 480 GB/s,\n"
-         "     host: {name: pcie, bandwidth: 15 GB/s, latency: 5 us}}\n"
-         "link: {name: far, bandwidth: 10 GB/s, latency: 50 ms}\n"
-         "nodes:\n"
-         "  - {count: 1, topology: switch, device: gpu, devices: 2,\n"
-         "     link: {name: far, bandwidth: 10 GB/s, latency: 50 ms}}\n";
-  return path;
-}
-
 std::vector<RaisedTerm> RaisedTerms() {
-  const std::string far = FarApart();
   const std::string wide = "gpt:layers=4,hidden=2048,heads=16,seq=1024,vocab=1024,batch=16";
   const std::string deep = "gpt:layers=8,hidden=4096,heads=32,seq=2048,vocab=512,batch=8";
   const std::string tiny = "gpt:layers=2,hidden=64,heads=2,seq=32,vocab=64,batch=64";
@@ -85,7 +68,6 @@ std::vector<RaisedTerm> RaisedTerms() {
       {"gather", &TermScales::gather, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 1, 1)},
       {"traffic", &TermScales::traffic, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 4, 3)},
       {"traffic2", &TermScales::traffic, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 4, 2)},
-      {"report", &TermScales::report, {tiny, far, 0, DType::kF32}, DegreesOf(2, 1, 1, 0)},
       {"host", &TermScales::host, {tiny, "dgx-h100:1"}, DegreesOf(1, 1, 64, 0)},
       {"recomputed", &TermScales::recomputed, {kept, "dgx-h100:1", 0.3}, DegreesOf(1, 1, 1, 0)},
   };

@@ -7,7 +7,6 @@
 #include "search/expert_grid.h"
 #include "search/finalists.h"
 #include "search/problem.h"
-#include "search/range_floors.h"
 #include "search/searchers.h"
 #include "search/spilled.h"
 
@@ -244,7 +243,6 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
   const Plan& plan = judged.plan;
   if (judged.factors || plan.offload == Offload::kAll) return false;
   if (judged.bound > 0) return true;
-  ModelUnits units = UnitsOf(model);
   std::vector<int> ends;
   for (const Stage& stage : plan.stages) {
     for (const MeshAxis& axis : stage.mesh.axes) {
@@ -252,11 +250,13 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
       if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
     }
     ends.push_back(stage.last_block);
-    auto at = std::find(units.begins.begin(), units.begins.end(), stage.last_block);
-    if (at == units.begins.end()) return false;
   }
+  if (ends.size() == 1) return true;
+  ModelUnits units = UnitsOf(model);
   if (plan.chunks > 1) return IsEvenCut(units, ends);
-  return true;
+  return std::all_of(ends.begin(), ends.end(), [&](int end) {
+    return std::find(units.begins.begin(), units.begins.end(), end) != units.begins.end();
+  });
 }
 
 }  // namespace
