@@ -144,19 +144,30 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     std::vector<Proposal> plans;
     if (estimate.plain && estimate.thrift == 0) return plans;
     Plan plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
-    // Estimates of memory are low by some hundredths at times.
-    for (double share : {1.0, 0.93}) {
-      std::optional<Refined> refined = Refine(problem_, prices_, c, estimate, plan, share);
-      if (!refined) continue;
-      Proposal out;
-      out.plan = std::move(refined->plan);
-      out.from = ToString(c) + ", made to fit";
-      out.estimate = refined->seconds;
-      out.bytes = estimate.bytes;
-      out.bound = floor;
-      plans.push_back(std::move(out));
-    }
+    std::optional<Proposal> refined = RefinedPlan(c, estimate, floor, plan, 1);
+    if (refined) plans.push_back(std::move(*refined));
     return plans;
+  }
+
+  // `share`: of the memory that the estimate allowed. A plan that reserves too much is solved again with less.
+  std::optional<Proposal> RefinedPlan(const Configuration& c, const Estimate& estimate,
+                                      double floor, const Plan& plan, double share) {
+    std::optional<Refined> refined = Refine(problem_, prices_, c, estimate, plan, share);
+    if (!refined) return std::nullopt;
+    Proposal out;
+    out.plan = std::move(refined->plan);
+    out.from = ToString(c) + ", made to fit";
+    out.estimate = refined->seconds;
+    out.bytes = share * kMemoryOptimism * static_cast<double>(MemoryLimit(problem_));
+    out.bound = floor;
+    out.refit = [self = shared_from_this(), c, estimate, floor, plan,
+                 share](const std::vector<double>& reserved) -> std::optional<Proposal> {
+      auto limit = static_cast<double>(MemoryLimit(self->problem_));
+      double most = *std::max_element(reserved.begin(), reserved.end());
+      if (most <= limit) return std::nullopt;
+      return self->RefinedPlan(c, estimate, floor, plan, share * (2 - most / limit));
+    };
+    return out;
   }
 
   void List(bool wide) {
@@ -179,7 +190,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   // Configurations in the order of their floors, until none that is left is below the limit.
   template <typename Limit>
   void Weigh(const Limit& limit) {
-    constexpr size_t kBatch = 16;
+    constexpr size_t kBatch = 128;  // on any number of cores
     while (!queue_.empty() && queue_.top().first < limit()) {
       // Without a solver of its own it is quick enough to go on to a first plan.
       if (problem_.Over() && (best_seconds_ < kForbidden || prices_.options().solver)) return;

@@ -100,7 +100,9 @@ class ConfigurationEnumerator {
 
   std::vector<std::vector<int64_t>> Axes() const {
     std::vector<int64_t> sizes;
-    int64_t most = wide_ ? std::min<int64_t>(devices_, 8 * node_) : node_;
+    // Beyond a node where there are few: links between nodes are slow, and many would share them.
+    int64_t beyond = devices_ <= kFewNodes * node_ ? devices_ : node_;
+    int64_t most = wide_ ? std::min<int64_t>(devices_, 8 * node_) : beyond;
     if (fixed_.tp) {
       sizes = {*fixed_.tp};
     } else {
@@ -139,7 +141,7 @@ class ConfigurationEnumerator {
   }
 
   // As many data ranks as there are devices for, of those that divide the batch; and as many as a node has, which may
-  // have less to wait for.
+  // have less to wait for; on few devices any number.
   void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
     int64_t most = devices_ / (inner * pp);
     if (most < 1 || fixed_.dp.value_or(1) > most) return;
@@ -152,6 +154,12 @@ class ConfigurationEnumerator {
       auto after = std::upper_bound(ranks.begin(), ranks.end(), std::min(limit, most));
       if (after != ranks.begin()) chosen.insert(*std::prev(after));
       if (fixed_.dp) break;
+    }
+    // On few devices any number of them: fewer have less to wait for.
+    if (!fixed_.dp && devices_ <= kFewDevices) {
+      for (int64_t dp : ranks) {
+        if (dp <= most) chosen.insert(dp);
+      }
     }
     if (BatchSize(problem_.model) == 0) chosen = {1};
     for (int64_t dp : chosen) {
@@ -226,7 +234,8 @@ class ConfigurationEnumerator {
     return {0, 1, 2, 3};
   }
 
-  static constexpr int64_t kFewDevices = 16;  // any number of stages is tried
+  static constexpr int64_t kFewDevices = 16;  // any number of stages and data ranks is tried
+  static constexpr int64_t kFewNodes = 4;     // an axis may reach over all of them
   static constexpr int kMostChunks = 16;
   static constexpr int64_t kMostMicrobatches = 1 << 16;
   const SearchProblem& problem_;
@@ -282,7 +291,8 @@ std::string SpaceInWords(bool wide) {
       "micro-batches, schedules gpipe, 1f1b, interleaved and zero-bubble, ZeRO 0 to 3, "
       "recomputation by layer, "
       "optimizer state on devices or hosts, all gradients reduced",
-      wide ? "one or two axes, beyond a node too," : "an axis inside a node");
+      wide ? "one or two axes, beyond a node too,"
+           : "an axis inside a node, or over all nodes of a cluster of at most four,");
 }
 
 }  // namespace heddle

@@ -434,8 +434,7 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
   context.transient = context.kept->most_activations + GatheredBytes(c, *context.kept);
   // Estimates of memory can be some hundredths too high. A plan that then turns out to need too much is fitted by what its
   // program reserves (Refitted); one that is left out here is lost.
-  constexpr double kOptimism = 1.06;
-  context.room = kOptimism * limit_ - context.transient;
+  context.room = kMemoryOptimism * limit_ - context.transient;
   SetEnd(context, kept());
   return context;
 }

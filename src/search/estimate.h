@@ -19,6 +19,8 @@
 namespace heddle {
 
 constexpr int kThrifts = 3;
+// Estimates of memory may exceed what a device may use by this factor: they can be too high by as much.
+constexpr double kMemoryOptimism = 1.06;
 
 struct StageEstimate {
   int first_block = 0, last_block = 0;

@@ -83,7 +83,8 @@ class GridSearch {
       const Degrees& d = point.degrees;
       // Where the mesh is one that the exact search has as well, its estimates are wrong as those are.
       double error = d.cp * d.ep == 1 ? error_ : 1;
-      if (chosen.size() == most || point.seconds >= kNear * fastest_) break;
+      bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
+      if (chosen.size() == most || far) break;
       if (point.seconds * error >= best_) continue;
       // Of a ladder the best of each ZeRO level: not all of them allow the same improvements.
       std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches};
@@ -122,8 +123,8 @@ class GridSearch {
                      [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
   }
 
-  // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest micro-batches
-  // of all meshes are weighed first, then the others of the best meshes.
+  // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
+  // micro-batches of all meshes are weighed first, then the others of the best meshes.
   void WeighGroups(const std::vector<Degrees>& points) {
     constexpr size_t kMeshes = 6;
     std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
@@ -138,12 +139,16 @@ class GridSearch {
       auto last = first;
       std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;  // meshes of one size
       for (; last != groups.end() && last->first[0] == first->first[0]; ++last) {
-        if (!IsDominated(last->first, work)) {
-          round.push_back({last->first, &last->second.begin()->second});
-        }
+        if (IsDominated(last->first, work)) continue;
+        round.push_back({last->first, &last->second.begin()->second});
+        if (last->second.size() > 1) round.push_back({last->first, &last->second.rbegin()->second});
       }
       std::vector<double> fastest = WeighRound(round, &work);
-      for (size_t i = 0; i < round.size(); ++i) meshes.push_back({fastest[i], round[i].first});
+      for (size_t i = 0; i < round.size(); ++i) {
+        bool again = i > 0 && round[i].first == round[i - 1].first;
+        if (!again) meshes.push_back({fastest[i], round[i].first});
+        meshes.back().first = std::min(meshes.back().first, fastest[i]);
+      }
       if (problem_.Over() && !points_.empty()) return;
       first = last;
     }
@@ -154,7 +159,9 @@ class GridSearch {
       for (const auto& [samples, group] : groups[meshes[i].second]) {
         round.push_back({meshes[i].second, &group});
       }
+      if (round.size() <= 2) continue;
       round.erase(round.begin());
+      round.pop_back();
       WeighRound(round, nullptr);
     }
   }
@@ -290,7 +297,7 @@ std::vector<Proposal> BestExperts(const SearchProblem& problem, std::vector<Degr
 }
 
 std::vector<Proposal> ExpertGrid(const SearchProblem& problem, const JudgedPlan* best) {
-  constexpr size_t kMost = 10;
+  constexpr size_t kMost = 24;
   if (problem.cluster.device_types.size() > 1 || problem.Over()) return {};
   if (problem.progress) problem.progress("weighing plans by Megatron's rules");
   return BestExperts(problem, ExpertDegrees(problem, {}), "", best, kMost);

@@ -124,8 +124,11 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
       judged->from, proposal.estimate, judged->estimated_bytes / kGiB, judged->result.step_seconds,
       static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
       static_cast<double>(judged->reserved()) / kGiB, judged->fits ? "fits" : "does not fit");
-  if (judged->simulated && proposal.estimate > 0) {
-    errors_.Add(proposal.kind, proposal.estimate, judged->result.step_seconds);
+  // Of a plan that was fitted to memory the estimate as it was fitted, and its kind.
+  bool fitted = judged->estimate != proposal.estimate;
+  std::vector<int64_t> kind = fitted ? judged->kind : proposal.kind;
+  if (judged->simulated && judged->estimate > 0) {
+    errors_.Add(kind, judged->estimate, judged->result.step_seconds);
   }
   if (judged->simulated && proposal.bytes > 0) {
     errors_.AddBytes(proposal.kind, proposal.bytes, static_cast<double>(judged->reserved()));

@@ -165,6 +165,7 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
   judged.bound = proposal.bound;
   judged.factors = proposal.factors;
   judged.improve = std::move(proposal.improve);
+  judged.kind = std::move(proposal.kind);
 }
 
 }  // namespace

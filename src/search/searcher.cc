@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "cluster/topology.h"
 #include "search/expert_grid.h"
 #include "search/finalists.h"
@@ -116,10 +118,12 @@ class Judging {
       return;
     }
     out_.proposals = searcher_.propose(problem_);
+    LogPhase("proposing");
     bool over = problem_.Over();
     JudgeProposals(std::move(out_.proposals.plans));
     out_.proposals.plans.clear();
     if (problem_.judged != 1) Improve();
+    LogPhase("improving");
     // What does not fit, or only with state on the host, may be faster with everything there.
     double least = 0;  // that of other plans is said
     if (!out_.feasible() || out_.judged.front().plan.offload != Offload::kNone) {
@@ -135,11 +139,15 @@ class Judging {
       finalists_.JudgeAll(std::move(plans));
     } else {
       finalists_.Judge(std::move(plans), Effort());
+      LogPhase("judging");
       JudgeGrid();
+      LogPhase("judging the expert's grid");
       JudgeMore();
+      LogPhase("judging more");
     }
     Sort();
     JudgeBaselines();
+    LogPhase("judging baselines");
     std::vector<Proposal> always;
     // Megatron's rules at the degrees that were found.
     for (size_t i = 0; i < out_.judged.size() && problem_.judged != 1; ++i) {
@@ -204,7 +212,8 @@ class Judging {
     std::vector<Proposal> improved;
     size_t count = 0;
     for (const JudgedPlan& at : out_.judged) {
-      bool near = at.fits && at.result.step_seconds <= kNear * finalists_.best_seconds();
+      // One that does not fit may do so once it is solved for the memory there is.
+      bool near = at.simulated && at.result.step_seconds <= kNear * finalists_.best_seconds();
       if (!at.improve || !near || count == kMost || problem_.Over()) continue;
       ++count;
       for (Proposal& plan : at.improve()) {
@@ -215,6 +224,12 @@ class Judging {
     Sort();
     finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
     Sort();
+  }
+
+  void LogPhase(std::string_view phase) {
+    double now = SteadySeconds();
+    LogDebug("{}: {:.3f} s", phase, now - phase_began_);
+    phase_began_ = now;
   }
 
   JudgingEffort Effort() const {
@@ -231,6 +246,7 @@ class Judging {
   const SearchProblem& problem_;
   SearchResult& out_;
   Finalists finalists_;
+  double phase_began_ = SteadySeconds();
 };
 
 }  // namespace

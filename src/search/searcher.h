@@ -143,6 +143,7 @@ struct JudgedPlan {
   double estimate = 0, estimated_bytes = 0, bound = 0;
   std::optional<FactorUse> factors = {};
   Improve improve = nullptr;
+  std::vector<int64_t> kind = {};  // of the proposal that it was in the end
   SimResult result;
   int64_t memory_limit = 0;                // what the worst device may use
   MemoryKinds memory;                      // of it
