@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/log.h"
 #include "cluster/topology.h"
 #include "search/expert_estimate.h"
 #include "search/finalists.h"
@@ -53,6 +54,8 @@ class GridSearch {
   std::vector<Proposal> Run(std::vector<Degrees> points, const std::string& from, size_t most) {
     Weigh(points);
     std::vector<Degrees> chosen = Chosen(most, !from.empty());
+    LogDebug("the expert's grid: {} points, {} weighed, the fastest {:.6g} s, {} chosen",
+             points.size(), points_.size(), fastest_, chosen.size());
     if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
@@ -126,7 +129,7 @@ class GridSearch {
   // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
   // micro-batches of all meshes are weighed first, then the others of the best meshes.
   void WeighGroups(const std::vector<Degrees>& points) {
-    constexpr size_t kMeshes = 6;
+    constexpr size_t kMeshes = 6, kFewGroups = 128;
     std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
     int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
     for (const Degrees& d : points) {
@@ -153,8 +156,13 @@ class GridSearch {
       first = last;
     }
     std::stable_sort(meshes.begin(), meshes.end());
-    for (size_t i = 0; i < std::min(kMeshes, meshes.size()); ++i) {
-      if (meshes[i].first == kForbidden || problem_.Over()) break;
+    size_t all = 0;
+    for (const auto& [mesh, by_samples] : groups) all += by_samples.size();
+    // All of them where there are few.
+    size_t count = all <= kFewGroups ? meshes.size() : std::min(kMeshes, meshes.size());
+    for (size_t i = 0; i < count; ++i) {
+      bool hopeless = meshes[i].first == kForbidden && all > kFewGroups;
+      if (hopeless || problem_.Over()) break;
       std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;
       for (const auto& [samples, group] : groups[meshes[i].second]) {
         round.push_back({meshes[i].second, &group});
@@ -177,7 +185,7 @@ class GridSearch {
     return false;
   }
 
-  double Cut() const { return std::min(best_, kNear * fastest_); }
+  double Cut() const { return best_ < kForbidden ? best_ : kNear * fastest_; }
 
   // The fastest estimates of some groups of points, which are added to the points.
   std::vector<double> WeighRound(
@@ -212,7 +220,7 @@ class GridSearch {
       if (least >= cut) break;
       ExpertEstimate estimate = estimator_->Of(*d, estimator_->EndsOf(*d));
       if (!estimate.fits || estimate.seconds >= cut) continue;
-      cut = std::min(cut, kNear * estimate.seconds);
+      if (best_ == kForbidden) cut = std::min(cut, kNear * estimate.seconds);
       found.push_back({*d, estimate.seconds});
     }
     return found;

@@ -165,11 +165,12 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
   }
   auto limit = static_cast<double>(MemoryLimit(problem_));
   size_t fitting_before = fitting_, unfit = 0;
+  double work = 0;
   while (!order.empty() && !Ended()) {
     // Plans that do not fit are judged until one does, but not for ever.
     constexpr size_t kMostUnfit = 40;
     bool one_fits = best_ < std::numeric_limits<double>::infinity();
-    if (one_fits && (work_ >= effort.work || fitting_ - fitting_before >= effort.most)) return;
+    if (one_fits && (work >= effort.work || fitting_ - fitting_before >= effort.most)) return;
     if (!one_fits && unfit >= kMostUnfit) return;
     std::erase_if(order, [&](size_t i) { return one_fits && errors_.AtLeast(plans[i]) >= best_; });
     // Those first that probably fit.
@@ -188,7 +189,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     }
     size_t next = order[0];
     order.erase(order.begin());
-    work_ +=
+    work +=
         plans[next].work > 0 ? plans[next].work : SimulationSize(problem_, plans[next].MakePlan());
     Take(ahead.Wait(next), plans[next]);
     ++unfit;

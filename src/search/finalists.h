@@ -68,7 +68,6 @@ class Finalists {
   SearchResult& out_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
-  double work_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
 };
 
