@@ -46,7 +46,7 @@ SingleDevice::SingleDevice(const Graph& graph, Options options)
       rules_(MakeRules(graph)),
       last_use_(LastUses(graph)),
       fixed_(graph.values.size()) {
-  for (const Rule& rule : rules_) blocks_.push_back(WholeBlocks(rule));
+  for (size_t n = 0; n < rules_.size(); ++n) blocks_.push_back(WholeBlocks(rules_[n]));
   WeightOptions start{options.seed, options.seeded, options.fill_constants};
   ConstantSource constants = MakeConstants(graph, start);
   WeightSource weights = MakeWeights(graph, rules_, start);
