@@ -43,7 +43,14 @@ SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
   part.reserve = problem.reserve;
   part.whole = problem.whole;
   part.pruning = problem.pruning;
+  part.optimizer = problem.optimizer;
   part.sim = problem.sim;
+  // Of the devices of this cluster alone.
+  part.sim.slow.clear();
+  std::erase_if(part.sim.profiles, [&](const std::shared_ptr<const Profile>& profile) {
+    return std::none_of(cluster.device_types.begin(), cluster.device_types.end(),
+                        [&](const DeviceType& type) { return type.name == profile->device; });
+  });
   part.every_microbatch = problem.every_microbatch;
   part.deadline = problem.deadline;
   part.stop = problem.stop;

@@ -53,9 +53,8 @@ class FleetOfTinyModels : public testing::TestWithParam<int> {
       for (size_t u = 1; GetParam() == 2 && u < costs.keeps.size(); u += 2) costs.keeps[u] = false;
       costs_.push_back(std::move(costs));
     }
-    EXPECT_EQ(keeping, GetParam() == 0
-                           ? 0
-                           : 3);  // of the others no block is repeated: nothing is recomputed
+    // Of the others no block is repeated: nothing is recomputed.
+    EXPECT_EQ(keeping, GetParam() == 0 ? 0 : 4);
   }
 
   // The plan of a job in shards, or of the same job alone.
