@@ -85,26 +85,12 @@ Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
   return hop;
 }
 
-// Every device of a mesh sends so many bytes to its counterpart so many devices on, all of them at once.
-Estimator::Transfer Estimator::TransferOver(int64_t devices, int64_t mesh, double bytes) const {
-  Transfer out;
-  Network::Route route =
-      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(devices)});
-  for (LinkId link : route.links) {
-    LinkKind kind = prices_.network().Kind(link);
-    bool shared = kind.role == LinkRole::kUplink;
-    double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
-    out.flow = std::max(out.flow, sharing * bytes / prices_.network().capacity(link));
-  }
-  out.latency = route.latency;
-  return out;
-}
-
 // From a device of a stage to one of the next, of a micro-batch.
-Estimator::Transfer Estimator::StageTransfer(const Configuration& c) const {
+MessageTime Estimator::StageTransfer(const Configuration& c) const {
   if (c.pp == 1) return {};
   int64_t mesh = c.dp * c.inner();
-  return TransferOver(mesh, mesh, crossing_bytes_ / static_cast<double>(c.microbatches * mesh));
+  return TimeOfMessages(prices_.network(), mesh, mesh,
+                        crossing_bytes_ / static_cast<double>(c.microbatches * mesh));
 }
 
 // The gradients of parameters that the first and the last stage both read are added up between them.
@@ -113,7 +99,7 @@ double Estimator::TiedSeconds(const Configuration& c) const {
   int64_t mesh = c.dp * c.inner();
   double gradient = static_cast<double>(SizeOf(prices_.options().precision.gradients));
   double bytes = tied_parameters_ * gradient / static_cast<double>(c.inner());
-  return TransferOver((c.pp - 1) * mesh, mesh, bytes).seconds();
+  return TimeOfMessages(prices_.network(), (c.pp - 1) * mesh, mesh, bytes).seconds();
 }
 
 void Estimator::CountParameters() {

@@ -12,6 +12,7 @@
 #include "search/configuration.h"
 #include "search/floor.h"
 #include "search/held_bytes.h"
+#include "search/links.h"
 #include "search/mix.h"
 #include "search/prices.h"
 #include "search/statistics_cost.h"
@@ -113,12 +114,7 @@ class Estimator {
     double report = 0, transfer = 0;  // seconds
   };
   Links LinksOf(const Configuration& configuration);
-  struct Transfer {
-    double latency = 0, flow = 0;  // seconds
-    double seconds() const { return latency + flow; }
-  };
-  Transfer TransferOver(int64_t devices, int64_t mesh, double bytes) const;
-  Transfer StageTransfer(const Configuration& configuration) const;
+  MessageTime StageTransfer(const Configuration& configuration) const;
   double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;

@@ -74,16 +74,8 @@ void ExpertEstimator::CountCrossing() {
 double ExpertEstimator::TransferSeconds(const Degrees& d) const {
   if (d.pp == 1) return 0;
   int64_t mesh = d.dp * d.cp * d.tp;
-  double bytes = crossing_bytes_ / static_cast<double>(d.microbatches * mesh), slowest = 0;
-  Network::Route route =
-      prices_.network().RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(mesh)});
-  for (LinkId link : route.links) {
-    LinkKind kind = prices_.network().Kind(link);
-    bool shared = kind.role == LinkRole::kUplink;
-    double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
-    slowest = std::max(slowest, sharing * bytes / prices_.network().capacity(link));
-  }
-  return route.latency + slowest;
+  double bytes = crossing_bytes_ / static_cast<double>(d.microbatches * mesh);
+  return TimeOfMessages(prices_.network(), mesh, mesh, bytes).seconds();
 }
 
 const std::vector<int>& ExpertEstimator::EndsOf(const Degrees& d) {

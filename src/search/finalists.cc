@@ -107,7 +107,8 @@ class Finalists::Ahead {
   std::map<size_t, std::future<std::optional<JudgedPlan>>> running_;
 };
 
-// Plans that are expected to need so much more than there is are refitted.
+// Plans whose expected memory exceeds the limit by less than this factor are tried first as long as no plan fits: fitting
+// them to memory costs little time.
 constexpr double kFits = 1.1;
 
 bool Finalists::Ended() {
@@ -167,7 +168,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
   size_t fitting_before = fitting_, unfit = 0;
   double work = 0;
   while (!order.empty() && !Ended()) {
-    // Plans that do not fit are judged until one does, but not for ever.
+    // While no plan fits, at most kMostUnfit plans are judged per call.
     constexpr size_t kMostUnfit = 40;
     bool one_fits = best_ < std::numeric_limits<double>::infinity();
     if (one_fits && (work >= effort.work || fitting_ - fitting_before >= effort.most)) return;

@@ -130,8 +130,9 @@ struct Fitted {
 Fitted Fit(const SearchProblem& problem, Proposal proposal) {
   constexpr int kTries = 4;
   constexpr double kGain = 0.998;  // what another try is worth
-  // Estimates of memory are never so wrong.
-  constexpr double kSurelyFits = 0.75;
+  // Memory estimates of convolution nets can be half of what is needed. A plan that is estimated to need less than this share
+  // of the limit fits as it is.
+  constexpr double kSurelyFits = 0.4;
   auto limit = static_cast<double>(MemoryLimit(problem));
   Fitted now{std::move(proposal), {}};
   now.step = LowerShort(problem, now.proposal.plan);

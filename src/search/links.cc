@@ -50,4 +50,18 @@ double MeshLinks::BandwidthSeconds(CollectiveKind kind, AxisMask axes, double by
   return heddle::CostOf(kind, algorithm, traffic.pattern, bytes).volume * traffic.seconds_per_byte;
 }
 
+MessageTime TimeOfMessages(const Network& network, int64_t distance, int64_t mesh, double bytes) {
+  MessageTime out;
+  Network::Route route =
+      network.RouteBetween(DeviceId{0}, DeviceId{static_cast<int32_t>(distance)});
+  for (LinkId link : route.links) {
+    LinkKind kind = network.Kind(link);
+    bool shared = kind.role == LinkRole::kUplink;
+    double sharing = shared ? static_cast<double>(std::min(mesh, kind.group.count)) : 1;
+    out.flow = std::max(out.flow, sharing * bytes / network.capacity(link));
+  }
+  out.latency = route.latency;
+  return out;
+}
+
 }  // namespace heddle

@@ -12,6 +12,16 @@
 
 namespace heddle {
 
+// What a message between the devices of two stages takes.
+struct MessageTime {
+  double latency = 0, flow = 0;  // seconds
+  double seconds() const { return latency + flow; }
+};
+
+// Every device of a mesh of so many devices sends as many bytes to the device `distance` after it, all of them at once, so
+// that they share the links out of a node.
+MessageTime TimeOfMessages(const Network& network, int64_t distance, int64_t mesh, double bytes);
+
 class MeshLinks {
  public:
   // The network must outlive it.
