@@ -222,17 +222,17 @@ TEST(Cli, PlansSayThatTheirSearchWasStopped) {
 // interrupt, with the best plan so far or none.
 TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
   using Clock = std::chrono::steady_clock;
-  for (std::string how :
-       {"--cluster dgx-h100:125000", "--batch 1000000 --cluster dgx-h100:125000",
-        "--batch 10000000000 --cluster dgx-h100:1",
-        "--batch 10000000000 --cluster dgx-h100:125000 --searcher expert"}) {
+  for (std::string how : {"--cluster dgx-h100:125000", "--batch 1000000 --cluster dgx-h100:125000",
+                          "--batch 10000000000 --cluster dgx-h100:1",
+                          "--batch 10000000000 --cluster dgx-h100:125000 --searcher expert"}) {
     Clock::time_point begin = Clock::now();
     RunOutput run = RunHeddle("plan gpt2 --budget 1 " + how);
     EXPECT_TRUE(run.status == 0 || run.status == 3) << how << run.err;
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8)) << how;
   }
   TempFolder folder;
-  std::string command = "timeout --foreground --preserve-status -s INT 1 " + std::string(HEDDLE_BINARY) +
+  std::string command = "timeout --foreground --preserve-status -s INT 1 " +
+                        std::string(HEDDLE_BINARY) +
                         " plan gpt2 --batch 1000000 --cluster dgx-h100:125000 > " + folder / "out" +
                         " 2> " + folder / "err";
   Clock::time_point begin = Clock::now();

@@ -103,9 +103,9 @@ TEST(Cli, SimulateSaysWhenAPlanDoesNotFit) {
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_NE(run.out.find("DOES NOT FIT: 2 of 2 devices have too little memory"), std::string::npos)
       << run.out;
-  EXPECT_EQ(
-      ParseJson(RunHeddle("simulate " + folder / "plan.json" + " --json").out, "output")["feasible"],
-      false);
+  EXPECT_EQ(ParseJson(RunHeddle("simulate " + folder / "plan.json" + " --json").out,
+                      "output")["feasible"],
+            false);
 }
 
 TEST(Cli, SimulateMistakesAreOneLine) {

@@ -7,10 +7,10 @@
 #include "cluster/load.h"
 #include "cluster/select.h"
 #include "fleet/job_work.h"
-#include "search/shards.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
+#include "search/shards.h"
 #include "sim/simulate.h"
 
 namespace heddle {
@@ -48,8 +48,10 @@ TEST_P(FleetShardsTest, PeaksCoverThoseOfVisits) {
     int end = s + 1 < begins.size() ? begins[s + 1] : costs.units;
     int64_t priced = CostOfShard(costs, begins[s], end).peak();
     // Updates of whole shards are not priced; what units share counts for each of them.
-    EXPECT_GE(static_cast<double>(priced), 0.9 * static_cast<double>(peaks[s]) - 32e6) << "shard " << s;
-    EXPECT_LE(static_cast<double>(priced), 1.6 * static_cast<double>(peaks[s]) + 64e6) << "shard " << s;
+    EXPECT_GE(static_cast<double>(priced), 0.9 * static_cast<double>(peaks[s]) - 32e6)
+        << "shard " << s;
+    EXPECT_LE(static_cast<double>(priced), 1.6 * static_cast<double>(peaks[s]) + 64e6)
+        << "shard " << s;
   }
 }
 

@@ -1,6 +1,5 @@
 // Folding of real models: their layers are found, by structure alone.
 #include "fold/fold.h"
-#include "fold/recompute.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "fold/recompute.h"
 #include "frontend/load.h"
 #include "known_models.h"
 #include "ops/analysis.h"
@@ -29,7 +29,8 @@ Graph Scramble(const Graph& graph, uint64_t seed, std::vector<NodeId>* origin) {
   std::shuffle(sources.begin(), sources.end(), rng);
   for (size_t v : sources) {
     const Value& value = graph.values[v];
-    moved[v] = result.AddValue(fmt::format("s{}", result.values.size()), value.type, value.kind, value.data);
+    moved[v] = result.AddValue(fmt::format("s{}", result.values.size()), value.type, value.kind,
+                               value.data);
   }
   // Any node whose operands are there may come next.
   std::vector<std::vector<NodeId>> readers = Readers(graph);
@@ -53,7 +54,8 @@ Graph Scramble(const Graph& graph, uint64_t seed, std::vector<NodeId>* origin) {
     NodeId made = result.AddNode(node.op, node.attributes, operands);
     origin->push_back(id);
     for (ValueId old : node.results) {
-      moved[old.index()] = result.AddResult(made, fmt::format("v{}", result.values.size()), graph.value(old).type);
+      moved[old.index()] =
+          result.AddResult(made, fmt::format("v{}", result.values.size()), graph.value(old).type);
       for (NodeId reader : readers[old.index()]) {
         if (--missing[reader.index()] == 0) ready.push_back(reader);
       }
@@ -68,7 +70,8 @@ TEST(FoldRealModels, RecomputationNeverKeepsMore) {
     Graph graph = LoadModel(model.path);
     Rules rules = MakeRules(graph);
     GradientFlow flow = FindGradients(graph, rules);
-    double all = KeptBytes(graph, FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph)));
+    double all =
+        KeptBytes(graph, FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph)));
     double less = KeptBytes(graph, FindRecomputed(graph, rules, flow, Fold(graph, rules)));
     EXPECT_LE(less, all) << model.name;
     if (model.name == "gpt3-175b") {
@@ -129,11 +132,17 @@ INSTANTIATE_TEST_SUITE_P(All, FoldRealModel, testing::ValuesIn(KnownModels()),
                          [](const auto& info) { return TestName(info.param.name); });
 
 TEST(FoldRealModels, LayersAreFound) {
-  std::map<std::string, std::vector<size_t>> expected = {
-      {"gpt3-175b", {96}},       {"gpt3-2.7b", {32}}, {"llama3-8b", {32}},
-      {"bert-base", {12}},       {"vit-base", {12}},  {"gpt2", {12}},
-      {"moe-16e", {12}},         {"t5-small", {6, 6}}, {"resnet50", {2, 2, 3, 5, 2}},
-      {"gpt2.default-export", {12}}, {"bert-base.default-export", {12}}};
+  std::map<std::string, std::vector<size_t>> expected = {{"gpt3-175b", {96}},
+                                                         {"gpt3-2.7b", {32}},
+                                                         {"llama3-8b", {32}},
+                                                         {"bert-base", {12}},
+                                                         {"vit-base", {12}},
+                                                         {"gpt2", {12}},
+                                                         {"moe-16e", {12}},
+                                                         {"t5-small", {6, 6}},
+                                                         {"resnet50", {2, 2, 3, 5, 2}},
+                                                         {"gpt2.default-export", {12}},
+                                                         {"bert-base.default-export", {12}}};
   for (const KnownModel& model : KnownModels()) {
     if (!expected.contains(model.name)) continue;
     for (bool fuse : {true, false}) {
@@ -141,7 +150,8 @@ TEST(FoldRealModels, LayersAreFound) {
       options.fuse = fuse;
       Graph graph = LoadModel(model.path, options);
       std::vector<size_t> counts;
-      for (const Chain& chain : Fold(graph, MakeRules(graph)).chains) counts.push_back(chain.count());
+      for (const Chain& chain : Fold(graph, MakeRules(graph)).chains)
+        counts.push_back(chain.count());
       EXPECT_EQ(counts, expected[model.name]) << model.name << (fuse ? " fused" : " unfused");
     }
   }

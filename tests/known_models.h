@@ -32,7 +32,8 @@ inline std::vector<KnownModel> KnownModels() {
     KnownModel model;
     model.name = name;
     model.path = folder + entry["file"].get<std::string>();
-    if (entry.contains("reference")) model.reference = folder + entry["reference"].get<std::string>();
+    if (entry.contains("reference"))
+      model.reference = folder + entry["reference"].get<std::string>();
     if (entry.contains("parameters")) model.parameters = entry["parameters"].get<int64_t>();
     if (entry.contains("parameter_tensors")) {
       model.parameter_tensors = entry["parameter_tensors"].get<int64_t>();

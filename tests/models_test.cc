@@ -6,10 +6,10 @@
 #include "base/error.h"
 #include "frontend/load.h"
 #include "graph/text.h"
+#include "known_models.h"
 #include "ops/analysis.h"
 #include "ops/op.h"
 #include "ops/rebatch.h"
-#include "known_models.h"
 
 namespace heddle {
 namespace {
@@ -29,7 +29,8 @@ TEST_P(RealModel, CountsAreThoseOfPyTorch) {
       EXPECT_EQ(size.parameter_tensors, *GetParam().parameter_tensors);
     }
     if (GetParam().forward_contraction_flops) {
-      EXPECT_NEAR(size.work.forward.contraction_flops / *GetParam().forward_contraction_flops, 1, 1e-4);
+      EXPECT_NEAR(size.work.forward.contraction_flops / *GetParam().forward_contraction_flops, 1,
+                  1e-4);
     }
     EXPECT_GT(size.activation_bytes, 0);
   }
@@ -55,7 +56,8 @@ TEST_P(RealModel, RebatchesOrNamesTheNode) {
     try {
       other = Rebatch(graph, n);
     } catch (const InputError& error) {
-      EXPECT_EQ(GetParam().name, "gpt2.default-export");  // its masks are constants of unknown content
+      EXPECT_EQ(GetParam().name,
+                "gpt2.default-export");  // its masks are constants of unknown content
       EXPECT_THAT(error.what(), testing::HasSubstr("reads constant 'index'"));
       continue;
     }
@@ -64,7 +66,8 @@ TEST_P(RealModel, RebatchesOrNamesTheNode) {
     ModelSize scaled = Measure(other);
     double ratio = static_cast<double>(n) / static_cast<double>(batch);
     EXPECT_EQ(scaled.parameters, size.parameters);
-    EXPECT_NEAR(scaled.work.forward.contraction_flops / size.work.forward.contraction_flops / ratio, 1, 1e-9);
+    EXPECT_NEAR(scaled.work.forward.contraction_flops / size.work.forward.contraction_flops / ratio,
+                1, 1e-9);
     if (n > 1) {
       EXPECT_EQ(ToText(Rebatch(other, batch)), ToText(graph));
     }
@@ -96,7 +99,8 @@ TEST(RealModels, FusionLeavesOneOpPerIdea) {
     EXPECT_NE(node.op, "Pow");
     if (node.op != "Attention") continue;
     EXPECT_EQ(llama.value(node.operands[0]).type.shape, (Shape{4, 32, 2048, 128}));
-    EXPECT_EQ(llama.value(node.operands[1]).type.shape, (Shape{4, 8, 2048, 128})) << "heads not repeated";
+    EXPECT_EQ(llama.value(node.operands[1]).type.shape, (Shape{4, 8, 2048, 128}))
+        << "heads not repeated";
   }
 }
 

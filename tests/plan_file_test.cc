@@ -150,7 +150,8 @@ TEST_F(PlanFile, OffloadReadsBack) {
   Json json = ParseJson(ToJson(plan_, model_), "plan.json");
   EXPECT_EQ(json["offload"], "optimizer");
   EXPECT_EQ(FromJson(json, model_, "plan.json"), plan_);
-  EXPECT_EQ(Refusal("/offload", "disk"), "plan.json: offload: \"disk\": there are none, optimizer, all");
+  EXPECT_EQ(Refusal("/offload", "disk"),
+            "plan.json: offload: \"disk\": there are none, optimizer, all");
 }
 
 TEST_F(PlanFile, SyncReadsBack) {

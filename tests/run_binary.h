@@ -48,7 +48,8 @@ inline std::string Slurp(const std::string& path) {
 inline RunOutput RunHeddle(const std::string& arguments, const std::string& out = "") {
   TempFolder folder;
   std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " >'" +
-                        (out.empty() ? folder / "out" : out) + "' 2>'" + folder / "err" + "' </dev/null";
+                        (out.empty() ? folder / "out" : out) + "' 2>'" + folder / "err" +
+                        "' </dev/null";
   int status = std::system(command.c_str());
   RunOutput output;
   output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -59,7 +59,8 @@ std::vector<std::string> Strays(const SearchProblem& problem, const Plan& plan) 
       strays.push_back(fmt::format("{} is {}, fixed to {}", name, is, *fixed_to));
     }
   };
-  int64_t dp = Along(plan, {"dp", "ep"}), pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
+  int64_t dp = Along(plan, {"dp", "ep"}),
+          pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   want("dp", fixed.dp, dp);
   want("tp", fixed.tp, Along(plan, {"tp", "xp"}));
   want("pp", fixed.pp, pp);

@@ -74,8 +74,9 @@ void Table(const Model& model, int64_t microbatches) {
     before = all;
     last = p;
   }
-  fmt::print("break-even: p = {:.2f} against the paper's dense {}, {:.2f} against our dense {:.1f}\n",
-             even_paper, kPaperDense, even_ours, dense);
+  fmt::print(
+      "break-even: p = {:.2f} against the paper's dense {}, {:.2f} against our dense {:.1f}\n",
+      even_paper, kPaperDense, even_ours, dense);
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ struct FleetArgs {
   int64_t threads = 0, every = 0;
   double reserve = kFleetReserve;
   double switch_seconds = 60;
-  std::optional<bool> several;  // not said: where there are fewer jobs than devices
-  SimOptions sim = {};          // of the kernels that run
+  std::optional<bool> several;     // not said: where there are fewer jobs than devices
+  SimOptions sim = {};             // of the kernels that run
   bool override_settings = false;  // go on from checkpoints of jobs with other settings
   bool simulate = false, no_double_buffering = false, deterministic = false, json = false;
 };

@@ -97,8 +97,8 @@ double ConstantBytes(const Graph& graph, int float_bytes) {
   return bytes;
 }
 
-std::vector<MemoryRow> MemoryTable(const Graph& graph, const Rules& rules,
-                                   const Folding& folding, double parameters) {
+std::vector<MemoryRow> MemoryTable(const Graph& graph, const Rules& rules, const Folding& folding,
+                                   double parameters) {
   GradientFlow flow = FindGradients(graph, rules);
   KeptSet kept = FindKept(graph, rules, flow, Storages(graph, rules), AllNodes(graph));
   KeptSet recomputed = FindRecomputed(graph, rules, flow, folding);

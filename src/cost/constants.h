@@ -24,7 +24,8 @@ struct DeviceConstants {
   double launch = 4e-6;    // seconds between two kernels
   double near = 0.8;       // of the bandwidth of links inside a node
   double far = 0.8;        // of the bandwidth of links between nodes
-  std::shared_ptr<const LoadTimes> measured = nullptr;  // by `heddle calibrate`: in place of all but near and far
+  std::shared_ptr<const LoadTimes> measured =
+      nullptr;  // by `heddle calibrate`: in place of all but near and far
 };
 
 // What communication a stack hides behind compute, and how its kernels differ from the best ones.
@@ -53,8 +54,8 @@ std::span<const StackCosts> AllStackCosts();
 // The entry with the longest prefix of the name; one for all others where none is.
 const DeviceConstants& ConstantsOf(const DeviceType& device);
 // The same with what was measured in place of it, with so many ranks at work.
-DeviceConstants WithProfile(DeviceConstants constants, const std::shared_ptr<const Profile>& profile,
-                            int64_t ranks);
+DeviceConstants WithProfile(DeviceConstants constants,
+                            const std::shared_ptr<const Profile>& profile, int64_t ranks);
 // Throws InputError naming those there are.
 const StackCosts& FindStackCosts(std::string_view name);
 constexpr std::string_view kDefaultStack = "heddle";

@@ -20,10 +20,10 @@ enum class KernelKind : uint8_t { kProduct, kAttention, kTraffic };
 
 struct Kernel {
   KernelKind kind = KernelKind::kTraffic;
-  DType dtype = DType::kF32;          // of what is computed
-  bool with_parameter = false;        // a product with a parameter: what a plan may multiply in fp8
-  double flops = 0;                   // of a product or attention
-  double bytes = 0;                   // read and written
+  DType dtype = DType::kF32;    // of what is computed
+  bool with_parameter = false;  // a product with a parameter: what a plan may multiply in fp8
+  double flops = 0;             // of a product or attention
+  double bytes = 0;             // read and written
   // Of a product: b independent ones, m x n x k each. Of attention: m queries by n keys by the width k of a head.
   double b = 1, m = 1, n = 1, k = 1;
   // By what measured times are found (cluster/measured_times.h): the op, what its half moves, which half.

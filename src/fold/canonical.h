@@ -17,6 +17,7 @@ std::vector<NodeId> CanonicalOrder(const Graph& graph);
 std::vector<uint64_t> Signatures(const Graph& graph, const Rules& rules);
 
 // Signatures that also see `radius` steps of producers and readers.
-std::vector<uint64_t> Neighbourhoods(const Graph& graph, std::vector<uint64_t> signatures, int radius);
+std::vector<uint64_t> Neighbourhoods(const Graph& graph, std::vector<uint64_t> signatures,
+                                     int radius);
 
 }  // namespace heddle

@@ -15,8 +15,8 @@ namespace {
 // Seed pairs have neighbourhoods of these radii in common: large ones tell the nodes of a block apart, small
 // ones find blocks and chains that are short.
 constexpr int kRadii[] = {0, 1, 2, 4};
-constexpr size_t kMaxSeeds = 24;  // tried per chain and radius
-constexpr size_t kMaxCuts = 24;   // places tried to cut blocks apart
+constexpr size_t kMaxSeeds = 24;   // tried per chain and radius
+constexpr size_t kMaxCuts = 24;    // places tried to cut blocks apart
 constexpr size_t kLeastBlock = 2;  // nodes: less is no block
 
 // A partial map from nodes to their counterparts one block later, and its inverse.
@@ -37,11 +37,15 @@ struct Use {
 class Folder {
  public:
   Folder(const Graph& graph, const Rules& rules)
-      : graph_(graph), order_(CanonicalOrder(graph)), rank_(graph.nodes.size(), -1),
-        signature_(Signatures(graph, rules)), uses_(graph.values.size()),
+      : graph_(graph),
+        order_(CanonicalOrder(graph)),
+        rank_(graph.nodes.size(), -1),
+        signature_(Signatures(graph, rules)),
+        uses_(graph.values.size()),
         taken_(graph.nodes.size(), false) {
     neighbourhoods_.push_back(signature_);
-    for (size_t i = 1; i < std::size(kRadii); ++i) {  // from the radius before, by so many steps more
+    for (size_t i = 1; i < std::size(kRadii);
+         ++i) {  // from the radius before, by so many steps more
       neighbourhoods_.push_back(
           Neighbourhoods(graph, neighbourhoods_.back(), kRadii[i] - kRadii[i - 1]));
     }
@@ -50,7 +54,8 @@ class Folder {
     result_index_.assign(graph.values.size(), 0);
     for (NodeId id : order_) {
       const std::vector<ValueId>& results = graph.node(id).results;
-      for (size_t r = 0; r < results.size(); ++r) result_index_[results[r].index()] = static_cast<int>(r);
+      for (size_t r = 0; r < results.size(); ++r)
+        result_index_[results[r].index()] = static_cast<int>(r);
       const std::vector<ValueId>& operands = graph.node(id).operands;
       for (size_t o = 0; o < operands.size(); ++o) {
         uses_[operands[o].index()].push_back({id, static_cast<int>(o)});
@@ -75,9 +80,7 @@ class Folder {
   }
 
  private:
-  bool Free(NodeId id) const {
-    return id.valid() && rank_[id.index()] >= 0 && !taken_[id.index()];
-  }
+  bool Free(NodeId id) const { return id.valid() && rank_[id.index()] >= 0 && !taken_[id.index()]; }
 
   // Of the nodes with the same neighbourhood, the two in the middle of the canonical order. A node that occurs
   // once per block has its counterpart next to it.
@@ -109,7 +112,8 @@ class Folder {
     while (!open.empty()) {
       auto [u, v] = open.back();
       open.pop_back();
-      if (u == v || !Free(u) || !Free(v) || signature_[u.index()] != signature_[v.index()]) continue;
+      if (u == v || !Free(u) || !Free(v) || signature_[u.index()] != signature_[v.index()])
+        continue;
       if (shift.to[u.index()].valid() || shift.from[v.index()].valid()) {
         shift.twisted |= shift.to[u.index()] != v;
         continue;
@@ -121,8 +125,10 @@ class Folder {
       const Node& b = graph_.node(v);
       for (size_t o = 0; o < a.operands.size(); ++o) {
         if (a.operands[o] == b.operands[o]) continue;  // read by every block
-        NodeId from = graph_.value(a.operands[o]).producer, to = graph_.value(b.operands[o]).producer;
-        bool same_result = result_index_[a.operands[o].index()] == result_index_[b.operands[o].index()];
+        NodeId from = graph_.value(a.operands[o]).producer,
+               to = graph_.value(b.operands[o]).producer;
+        bool same_result =
+            result_index_[a.operands[o].index()] == result_index_[b.operands[o].index()];
         if (from.valid() && to.valid() && same_result) open.emplace_back(from, to);
       }
       for (size_t r = 0; r < a.results.size(); ++r) PairReaders(a.results[r], b.results[r], &open);
@@ -139,11 +145,13 @@ class Folder {
       return x.operand == y.operand && signature_[x.reader.index()] == signature_[y.reader.index()];
     };
     auto count = [&](const std::vector<Use>& uses, const Use& wanted) {
-      return std::count_if(uses.begin(), uses.end(), [&](const Use& use) { return alike(use, wanted); });
+      return std::count_if(uses.begin(), uses.end(),
+                           [&](const Use& use) { return alike(use, wanted); });
     };
     for (const Use& use : left) {
       if (count(left, use) != 1 || count(right, use) != 1) continue;
-      auto match = std::find_if(right.begin(), right.end(), [&](const Use& o) { return alike(o, use); });
+      auto match =
+          std::find_if(right.begin(), right.end(), [&](const Use& o) { return alike(o, use); });
       open->emplace_back(use.reader, match->reader);
     }
   }
@@ -161,7 +169,8 @@ class Folder {
     for (const std::vector<uint64_t>& neighbourhood : neighbourhoods_) {
       size_t tried = 0;
       for (auto [first, second] : Seeds(neighbourhood)) {
-        if (last && !last->twisted && last->to[first.index()] == second) continue;  // grows the same
+        if (last && !last->twisted && last->to[first.index()] == second)
+          continue;  // grows the same
         if (tried++ == kMaxSeeds) break;
         Shift shift = Grow(first, second);
         // The shift by one block has more pairs than any other of the same chain.
@@ -193,7 +202,8 @@ class Folder {
     std::vector<std::vector<NodeId>> orbits = Orbits(shift);
     auto alive = [&](const std::vector<NodeId>& orbit) {
       NodeId middle = orbit[orbit.size() / 2];
-      return std::tuple(alive_bytes_[static_cast<size_t>(rank_[middle.index()])], rank_[middle.index()]);
+      return std::tuple(alive_bytes_[static_cast<size_t>(rank_[middle.index()])],
+                        rank_[middle.index()]);
     };
     std::sort(orbits.begin(), orbits.end(),
               [&](const auto& a, const auto& b) { return alive(a) < alive(b); });
@@ -233,7 +243,8 @@ class Folder {
   std::optional<Chain> CutAt(const Shift& shift, const std::vector<NodeId>& orbit) const {
     std::vector<int32_t> block(graph_.nodes.size(), -1);
     std::vector<std::vector<NodeId>> blocks;
-    for (NodeId last : orbit) blocks.push_back(NewAncestors(last, static_cast<int32_t>(blocks.size()), &block));
+    for (NodeId last : orbit)
+      blocks.push_back(NewAncestors(last, static_cast<int32_t>(blocks.size()), &block));
     // The first may be a whole block as well, among the nodes that lead up to the chain.
     if (orbit.size() >= 2) {
       std::vector<NodeId> before;
@@ -258,13 +269,15 @@ class Folder {
     for (size_t begin = 0; begin < blocks.size();) {
       size_t end = begin;
       while (end + 1 < blocks.size() && follows(end)) ++end;
-      if (end - begin + 1 > best_count) std::tie(best_begin, best_count) = std::pair(begin, end - begin + 1);
+      if (end - begin + 1 > best_count)
+        std::tie(best_begin, best_count) = std::pair(begin, end - begin + 1);
       begin = end + 1;
     }
     if (best_count < 2 || blocks[best_begin].size() < kLeastBlock) return std::nullopt;
     Chain chain;
     std::vector<NodeId> copy = blocks[best_begin];
-    std::sort(copy.begin(), copy.end(), [&](NodeId a, NodeId b) { return rank_[a.index()] < rank_[b.index()]; });
+    std::sort(copy.begin(), copy.end(),
+              [&](NodeId a, NodeId b) { return rank_[a.index()] < rank_[b.index()]; });
     for (size_t i = 0; i < best_count; ++i) {
       chain.copies.push_back(copy);
       if (i + 1 == best_count) break;
@@ -303,7 +316,8 @@ class Folder {
         bool crosses = std::any_of(uses.begin(), uses.end(),
                                    [&](const Use& use) { return !inside[use.reader.index()]; });
         if (crosses) {
-          bytes = CheckedAdd(bytes, ByteCount(graph_.value(result).type, "a crossing value"), "crossing bytes");
+          bytes = CheckedAdd(bytes, ByteCount(graph_.value(result).type, "a crossing value"),
+                             "crossing bytes");
         }
       }
     }
@@ -317,7 +331,7 @@ class Folder {
   std::vector<std::vector<uint64_t>> neighbourhoods_;  // one per radius, the largest first
   std::vector<std::vector<Use>> uses_;
   std::vector<double> alive_bytes_;  // after each position of the order
-  std::vector<int> result_index_;  // which result of its producer a value is
+  std::vector<int> result_index_;    // which result of its producer a value is
   std::vector<bool> taken_;
 };
 

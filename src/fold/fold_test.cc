@@ -32,8 +32,9 @@ Graph Stack(const std::vector<int64_t>& hidden) {
   ValueId x = graph.AddValue("x", F32({4, 8}), ValueKind::kInput);
   x = AddOp(graph, "Exp", {}, {x}, "first")[0];  // a block that read the input would have no B half
   for (size_t i = 0; i < hidden.size(); ++i) x = Layer(graph, x, hidden[i], fmt::format("l{}", i));
-  ValueId loss = AddOp(graph, "ReduceSum", {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}},
-                       {x}, "loss")[0];
+  ValueId loss =
+      AddOp(graph, "ReduceSum", {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}},
+            {x}, "loss")[0];
   graph.outputs = {loss};
   return graph;
 }
@@ -103,7 +104,8 @@ TEST(Fold, TiedWeightsAndValuesThatEveryBlockReadsDoNotHide) {
     y = AddOp(graph, "Tanh", {}, {y}, fmt::format("t{}", i))[0];
   }
   graph.outputs = {AddOp(graph, "ReduceSum",
-                         {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}}, {y}, "loss")[0]};
+                         {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}}, {y},
+                         "loss")[0]};
   EXPECT_EQ(Counts(graph), (Expected{{6, 3}}));
 }
 
@@ -118,7 +120,8 @@ TEST(Fold, AttributesThatChangeNoRuleDoNotCount) {
     x = AddOp(graph, "Tanh", {}, {x}, fmt::format("t{}", i))[0];
   }
   graph.outputs = {AddOp(graph, "ReduceSum",
-                         {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}}, {x}, "loss")[0]};
+                         {{"axes", std::vector<int64_t>{0, 1}}, {"keepdims", int64_t{0}}}, {x},
+                         "loss")[0]};
   EXPECT_EQ(Counts(graph), (Expected{{4, 2}}));
 }
 

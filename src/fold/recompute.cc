@@ -6,7 +6,8 @@ namespace heddle {
 namespace {
 
 void Unite(KeptSet& into, const KeptSet& other) {
-  for (size_t v = 0; v < into.values.size(); ++v) into.values[v] = into.values[v] || other.values[v];
+  for (size_t v = 0; v < into.values.size(); ++v)
+    into.values[v] = into.values[v] || other.values[v];
   into.extra_bytes += other.extra_bytes;
 }
 

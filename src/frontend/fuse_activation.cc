@@ -95,9 +95,11 @@ Graph FuseActivations(Graph graph) {
     for (const Form& form : kForms) {
       for (size_t side = 0; side < 2 && !fused; ++side) {
         std::optional<Match> match = form.match(rw, product.factors[side]);
-        if (!match || match->x != product.factors[1 - side] || product.scale != form.scale) continue;
+        if (!match || match->x != product.factors[1 - side] || product.scale != form.scale)
+          continue;
         Append(&match->nodes, product.nodes);
-        if (!rw.Closed(match->nodes, id) || rw.value(match->x).type != rw.value(result).type) continue;
+        if (!rw.Closed(match->nodes, id) || rw.value(match->x).type != rw.value(result).type)
+          continue;
         Attributes attributes;
         if (!form.approximate.empty()) attributes["approximate"] = std::string(form.approximate);
         rw.Replace(result, rw.Add(id, form.op, std::move(attributes), {match->x}));

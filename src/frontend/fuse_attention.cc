@@ -49,7 +49,8 @@ bool KeepsEveryRow(const HostTensor& mask) {
 struct MaskMemo {
   std::map<const HostTensor*, bool> causal;
   std::map<const HostTensor*, ValueId> constants;
-  std::map<std::tuple<const HostTensor*, size_t, double, DType>, std::shared_ptr<const HostTensor>> of_where;
+  std::map<std::tuple<const HostTensor*, size_t, double, DType>, std::shared_ptr<const HostTensor>>
+      of_where;
 
   bool IsCausal(const std::shared_ptr<const HostTensor>& mask) {
     auto [entry, fresh] = causal.try_emplace(mask.get(), false);
@@ -83,7 +84,8 @@ std::shared_ptr<const HostTensor> MaskOfWhere(const Rewriter& rw, NodeId where, 
   if (condition.kind != ValueKind::kConstant || !condition.data) return nullptr;
   double low = *rw.Splat(rw.Operand(where, 3 - side));
   DType dtype = rw.value(rw.Operand(where, side)).type.dtype;
-  auto [entry, fresh] = memo->of_where.try_emplace({condition.data.get(), side, low, dtype}, nullptr);
+  auto [entry, fresh] =
+      memo->of_where.try_emplace({condition.data.get(), side, low, dtype}, nullptr);
   if (!fresh) return entry->second;
   std::vector<double> numbers;
   for (uint8_t truth : condition.data->as<uint8_t>()) {

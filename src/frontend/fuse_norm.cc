@@ -42,7 +42,8 @@ struct Normalised {
 };
 std::optional<Normalised> MatchNormalised(const Rewriter& rw, ValueId value) {
   FlatProduct product = Flatten(rw, value);
-  if (product.scale != 1 || product.factors.empty() || product.factors.size() > 3) return std::nullopt;
+  if (product.scale != 1 || product.factors.empty() || product.factors.size() > 3)
+    return std::nullopt;
   for (size_t i = 0; i < product.factors.size(); ++i) {
     std::optional<Deviation> found;
     std::vector<ValueId> rest;
@@ -117,9 +118,9 @@ void TryRMSNorm(Rewriter& rw, NodeId id) {
       !IsRow(rw, *norm->weight, rw.value(x).type.shape.back())) {
     return;
   }
-  rw.Replace(result, rw.Add(id, "RMSNorm",
-                            {{"axis", int64_t{-1}}, {"epsilon", norm->deviation.epsilon}},
-                            {x, *norm->weight}));
+  rw.Replace(result,
+             rw.Add(id, "RMSNorm", {{"axis", int64_t{-1}}, {"epsilon", norm->deviation.epsilon}},
+                    {x, *norm->weight}));
 }
 
 }  // namespace

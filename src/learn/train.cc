@@ -8,8 +8,8 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/parallel.h"
 #include "base/rng.h"
-#include "search/parallel.h"
 
 namespace heddle {
 namespace {

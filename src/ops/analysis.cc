@@ -45,7 +45,8 @@ GradientFlow FindGradients(const Graph& graph, const Rules& rules) {
   GradientFlow flow;
   flow.needed.assign(graph.values.size(), false);
   flow.weight.assign(graph.values.size(), false);
-  std::vector<bool> fixed(graph.values.size(), false);  // parameters, constants and what follows from them
+  std::vector<bool> fixed(graph.values.size(),
+                          false);  // parameters, constants and what follows from them
   for (size_t v = 0; v < graph.values.size(); ++v) {
     bool parameter = graph.values[v].kind == ValueKind::kParameter;
     flow.needed[v] = flow.weight[v] = parameter;
@@ -74,7 +75,8 @@ GradientFlow FindGradients(const Graph& graph, const Rules& rules) {
     bool any = std::any_of(node.results.begin(), node.results.end(),
                            [&](ValueId id) { return reached[id.index()]; });
     if (!any) continue;
-    for (int o : rules[n].differentiable) reached[node.operands[static_cast<size_t>(o)].index()] = true;
+    for (int o : rules[n].differentiable)
+      reached[node.operands[static_cast<size_t>(o)].index()] = true;
   }
   for (size_t v = 0; v < reached.size(); ++v) {
     flow.needed[v] = flow.needed[v] && reached[v];
@@ -83,8 +85,8 @@ GradientFlow FindGradients(const Graph& graph, const Rules& rules) {
   return flow;
 }
 
-Halves NodeWork(const Node& node, const Rule& rule,
-                const GradientFlow& flow, std::span<const Block> blocks) {
+Halves NodeWork(const Node& node, const Rule& rule, const GradientFlow& flow,
+                std::span<const Block> blocks) {
   Halves halves;
   halves.forward = ForwardWork(rule, blocks);
   std::vector<std::vector<int>> each;

@@ -19,8 +19,10 @@ struct Halves {
 
 // Where gradients go, per value.
 struct GradientFlow {
-  std::vector<bool> needed;  // a parameter, or made from one by ops with gradients; and the loss depends on it
-  std::vector<bool> weight;  // a parameter, or made from parameters and constants alone: its gradient is W's
+  std::vector<bool>
+      needed;  // a parameter, or made from one by ops with gradients; and the loss depends on it
+  std::vector<bool>
+      weight;  // a parameter, or made from parameters and constants alone: its gradient is W's
 };
 GradientFlow FindGradients(const Graph& graph, const Rules& rules);
 
@@ -28,8 +30,8 @@ GradientFlow FindGradients(const Graph& graph, const Rules& rules);
 Rules MakeRules(const Graph& graph);
 
 // The three halves of one node for the part given by `blocks`.
-Halves NodeWork(const Node& node, const Rule& rule,
-                const GradientFlow& flow, std::span<const Block> blocks);
+Halves NodeWork(const Node& node, const Rule& rule, const GradientFlow& flow,
+                std::span<const Block> blocks);
 
 // The value whose memory each value looks at: views share it.
 std::vector<ValueId> Storages(const Graph& graph, const Rules& rules);

@@ -113,8 +113,8 @@ Rule ConvRule(const OpContext& c) {
   Window window = ReadWindow(c, KernelOfWeight(c));
   SpecArgs args = ResultSizes(WindowPositions(c, window, false));
   args.sizes["g"] = GroupCount(c);
-  return FinishConvolution(
-      Spec("n (g c) y*!, (g o) c+ k*!, (g o) -> n (g o) p*!", c, args), c, false);
+  return FinishConvolution(Spec("n (g c) y*!, (g o) c+ k*!, (g o) -> n (g o) p*!", c, args), c,
+                           false);
 }
 
 Rule ConvTransposeRule(const OpContext& c) {
@@ -132,8 +132,8 @@ Rule ConvTransposeRule(const OpContext& c) {
   }
   SpecArgs args = ResultSizes(sizes);
   args.sizes["g"] = GroupCount(c);
-  return FinishConvolution(
-      Spec("n (g c+) y*!, (g c) o k*!, (g o) -> n (g o) p*!", c, args), c, true);
+  return FinishConvolution(Spec("n (g c+) y*!, (g c) o k*!, (g o) -> n (g o) p*!", c, args), c,
+                           true);
 }
 
 Rule PoolRule(const OpContext& c, bool max) {
@@ -167,11 +167,20 @@ Rule ResizeRule(const OpContext& c) {
 std::vector<OpDef> ConvolutionOps() {
   return {
       {"Conv", 2, 3, {"strides", "pads", "dilations", "group"}, ConvRule},
-      {"ConvTranspose", 2, 3, {"strides", "pads", "dilations", "group", "output_padding"},
+      {"ConvTranspose",
+       2,
+       3,
+       {"strides", "pads", "dilations", "group", "output_padding"},
        ConvTransposeRule},
-      {"MaxPool", 1, 1, {"kernel", "strides", "pads", "dilations", "ceil_mode"},
+      {"MaxPool",
+       1,
+       1,
+       {"kernel", "strides", "pads", "dilations", "ceil_mode"},
        [](const OpContext& c) { return PoolRule(c, true); }},
-      {"AveragePool", 1, 1, {"kernel", "strides", "pads", "ceil_mode", "count_include_pad"},
+      {"AveragePool",
+       1,
+       1,
+       {"kernel", "strides", "pads", "ceil_mode", "count_include_pad"},
        [](const OpContext& c) { return PoolRule(c, false); }},
       {"Resize", 1, 1, {"sizes", "mode"}, ResizeRule},
   };

@@ -166,12 +166,12 @@ Rule WhereRule(const OpContext& c) {
 std::vector<OpDef> ElementwiseOps() {
   std::vector<OpDef> defs;
   for (const Unary& op : UnaryOps()) {
-    defs.push_back({op.name, 1, 1, op.attributes,
-                    [&op](const OpContext& c) { return UnaryRule(op, c); }});
+    defs.push_back(
+        {op.name, 1, 1, op.attributes, [&op](const OpContext& c) { return UnaryRule(op, c); }});
   }
   for (const Binary& op : BinaryOps()) {
-    defs.push_back({op.name, 2, 2, op.attributes,
-                    [&op](const OpContext& c) { return BinaryRule(op, c); }});
+    defs.push_back(
+        {op.name, 2, 2, op.attributes, [&op](const OpContext& c) { return BinaryRule(op, c); }});
   }
   defs.push_back({"Cast", 1, 1, {"to"}, CastRule});
   defs.push_back({"Not", 1, 1, {}, TestRule});

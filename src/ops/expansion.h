@@ -18,8 +18,8 @@ class Primitives {
  public:
   explicit Primitives(const OpContext& context) {
     for (size_t o = 0; o < context.operands.size(); ++o) {
-      operands_.push_back(graph_.AddValue(fmt::format("operand{}", o), context.operands[o],
-                                          ValueKind::kInput));
+      operands_.push_back(
+          graph_.AddValue(fmt::format("operand{}", o), context.operands[o], ValueKind::kInput));
     }
   }
 
@@ -33,7 +33,8 @@ class Primitives {
   }
 
   // An op's only result.
-  ValueId operator()(std::string_view op, std::vector<ValueId> operands, Attributes attributes = {}) {
+  ValueId operator()(std::string_view op, std::vector<ValueId> operands,
+                     Attributes attributes = {}) {
     return AddOp(graph_, op, std::move(attributes), std::move(operands), Fresh()).front();
   }
 

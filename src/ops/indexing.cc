@@ -34,7 +34,8 @@ Rule GatherRule(const OpContext& c) {
 std::string ElementsSpec(const OpContext& c, int64_t axis, std::string_view data_token,
                          std::string_view index_token, std::string* index_spec) {
   if (c.rank(1) != c.rank(0)) {
-    ThrowInput("indices {} and operand {} differ in rank", ToString(c.shape(1)), ToString(c.shape(0)));
+    ThrowInput("indices {} and operand {} differ in rank", ToString(c.shape(1)),
+               ToString(c.shape(0)));
   }
   std::string data;
   for (int64_t d = 0; d < c.rank(); ++d) {
@@ -70,7 +71,8 @@ Rule GatherNDRule(const OpContext& c) {
   }
   int64_t depth = c.shape(1).back();
   if (depth > c.rank() - batch) {
-    ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)), ToString(c.shape(0)));
+    ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)),
+               ToString(c.shape(0)));
   }
   for (int64_t d = 0; d < batch; ++d) {
     if (c.dim(0, d) != c.dim(1, d)) {
@@ -97,7 +99,8 @@ Rule Scatter(Rule rule, const OpContext& c) {
 Rule ScatterNDRule(const OpContext& c) {
   RequireIndices(c, 1);
   if (c.rank(1) < 1 || c.shape(1).back() > c.rank()) {
-    ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)), ToString(c.shape(0)));
+    ThrowInput("indices {} reach deeper than operand {}", ToString(c.shape(1)),
+               ToString(c.shape(0)));
   }
   int64_t depth = c.shape(1).back();
   // Updates are what the indices name, no less: nothing broadcasts.
@@ -106,7 +109,8 @@ Rule ScatterNDRule(const OpContext& c) {
   if (c.shape(2) != updates) {
     ThrowInput("updates are {}, where {} is expected", ToString(c.shape(2)), ToString(updates));
   }
-  SpecArgs args{.lengths = {{"d", depth}, {"r", c.rank() - depth}, {"i", c.rank(1) - 1}}, .sizes = {}};
+  SpecArgs args{.lengths = {{"d", depth}, {"r", c.rank() - depth}, {"i", c.rank(1) - 1}},
+                .sizes = {}};
   return Scatter(Spec("d*! r*, i*! k!, i* r* -> d* r*", c, args), c);
 }
 
@@ -125,8 +129,8 @@ Rule OneHotRule(const OpContext& c) {
   std::string to = StringAttr(c.attributes, "to", "f32");
   std::optional<DType> dtype = DTypeFromName(to);
   if (!dtype) ThrowInput("attribute to=\"{}\" is no element type", to);
-  Rule rule = Spec("a* z* -> a* depth z*", c,
-                   {.lengths = {{"a", axis}}, .sizes = {{"depth", depth}}});
+  Rule rule =
+      Spec("a* z* -> a* depth z*", c, {.lengths = {{"a", axis}}, .sizes = {{"depth", depth}}});
   rule.result_dtypes = {*dtype};
   NoGradient(rule);
   return rule;

@@ -47,7 +47,9 @@ void RequireLosses(const OpContext& c) {
 }
 
 // Losses of narrow logits are computed, and given, in fp32.
-DType LossType(const OpContext& c) { return SizeOf(c.operands[0].dtype) < 4 ? DType::kF32 : c.operands[0].dtype; }
+DType LossType(const OpContext& c) {
+  return SizeOf(c.operands[0].dtype) < 4 ? DType::kF32 : c.operands[0].dtype;
+}
 
 Rule CrossEntropyRule(const OpContext& c) {
   RequireLosses(c);
@@ -70,15 +72,16 @@ Graph CrossEntropyExpansion(const OpContext& c) {
   int64_t ignored = IntAttr(c.attributes, "ignore_index", -100);
   ValueId labels = p.operand(1);
   ValueId logits = p.operand(0);
-  if (c.operands[0].dtype != dtype) logits = p("Cast", {logits}, {{"to", std::string(Name(dtype))}});
+  if (c.operands[0].dtype != dtype)
+    logits = p("Cast", {logits}, {{"to", std::string(Name(dtype))}});
   ValueId top = p("ReduceMax", {logits}, {{"axes", axes}, {"detached", int64_t{1}}});
   ValueId shifted = p("Sub", {logits, top});
   ValueId sum = p("ReduceSum", {p("Exp", {shifted})}, {{"axes", axes}, {"keepdims", int64_t{0}}});
   ValueId picked = p("NllLoss", {shifted, labels},
                      {{"ignore_index", ignored}, {"reduction", std::string("none")}});
   ValueId ignore = p.Scalar(static_cast<double>(ignored), c.operands[1].dtype);
-  ValueId counts = p("Cast", {p("Not", {p("Equal", {labels, ignore})})},
-                     {{"to", std::string(Name(dtype))}});
+  ValueId counts =
+      p("Cast", {p("Not", {p("Equal", {labels, ignore})})}, {{"to", std::string(Name(dtype))}});
   ValueId loss = p("Add", {p("Mul", {p("Log", {sum}), counts}), picked});
   if (!IsReduced(c)) return p.Finish({loss});
   std::vector<int64_t> all(c.shape(1).size());
@@ -86,7 +89,8 @@ Graph CrossEntropyExpansion(const OpContext& c) {
   loss = p("ReduceSum", {loss}, {{"axes", all}, {"keepdims", int64_t{0}}});
   if (c.operands.size() == 3) {
     ValueId count = p.operand(2);
-    if (c.operands[2].dtype != dtype) count = p("Cast", {count}, {{"to", std::string(Name(dtype))}});
+    if (c.operands[2].dtype != dtype)
+      count = p("Cast", {count}, {{"to", std::string(Name(dtype))}});
     loss = p("Div", {loss, count});
   }
   return p.Finish({loss});
@@ -116,7 +120,12 @@ Rule LabelCountRule(const OpContext& c) {
 
 std::vector<OpDef> LossOps() {
   return {
-      {"CrossEntropy", 2, 3, {"ignore_index", "reduction"}, CrossEntropyRule, CrossEntropyExpansion},
+      {"CrossEntropy",
+       2,
+       3,
+       {"ignore_index", "reduction"},
+       CrossEntropyRule,
+       CrossEntropyExpansion},
       {"NllLoss", 2, 3, {"ignore_index", "reduction"}, NllLossRule},
       {"LabelCount", 1, 1, {"ignore_index"}, LabelCountRule},
   };

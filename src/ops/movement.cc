@@ -85,8 +85,7 @@ class Refinement {
     }
     std::vector<Product> parts;  // part i lies between cuts[i] and cuts[i+1]
     for (size_t i = 1; i < cuts.size(); ++i) {
-      parts.push_back(
-          AddFactor(rule_, Fresh('p'), cuts[i] / cuts[i - 1], FactorKind::kParallel));
+      parts.push_back(AddFactor(rule_, Fresh('p'), cuts[i] / cuts[i - 1], FactorKind::kParallel));
     }
     Assign(from, from_dims, cuts, parts);
     Assign(to, to_dims, cuts, parts);
@@ -120,8 +119,10 @@ Rule ReshapeRule(const OpContext& c) {
   rule.view = true;
   Dims from_dims, to_dims;
   if (count == 0) {
-    for (int64_t size : c.shape()) from_dims.push_back(Whole(rule, fmt::format("x{}", rule.factors.size()), size));
-    for (int64_t size : to) to_dims.push_back(Whole(rule, fmt::format("y{}", rule.factors.size()), size));
+    for (int64_t size : c.shape())
+      from_dims.push_back(Whole(rule, fmt::format("x{}", rule.factors.size()), size));
+    for (int64_t size : to)
+      to_dims.push_back(Whole(rule, fmt::format("y{}", rule.factors.size()), size));
   } else {
     Refinement(rule).Match(c.shape(), to, &from_dims, &to_dims);
   }
@@ -212,8 +213,8 @@ Rule ConcatRule(const OpContext& c) {
     bool fits = c.rank(o) == c.rank() && c.operands[o].dtype == c.operands[0].dtype;
     for (int64_t d = 0; fits && d < c.rank(); ++d) fits = d == axis || c.dim(o, d) == c.dim(0, d);
     if (!fits) {
-      ThrowInput("operand {} {} does not fit operand 0 {} along axis {}", o, ToString(c.operands[o]),
-                 ToString(c.operands[0]), axis);
+      ThrowInput("operand {} {} does not fit operand 0 {} along axis {}", o,
+                 ToString(c.operands[o]), ToString(c.operands[0]), axis);
     }
     sizes.push_back(c.dim(o, axis));
   }
@@ -246,7 +247,8 @@ Rule SplitRule(const OpContext& c) {
 }
 
 // One dimension of a slice with step 1: [before | taken | after].
-void SliceDim(Rule& rule, size_t axis, int64_t size, int64_t start, int64_t end, Dim* from, Dim* to) {
+void SliceDim(Rule& rule, size_t axis, int64_t size, int64_t start, int64_t end, Dim* from,
+              Dim* to) {
   std::vector<int64_t> sizes;
   if (start > 0) sizes.push_back(start);
   size_t taken = sizes.size();
@@ -261,7 +263,8 @@ Rule SliceRule(const OpContext& c) {
   std::vector<int64_t> starts = IntsAttr(c.attributes, "starts");
   std::vector<int64_t> ends = IntsAttr(c.attributes, "ends");
   std::vector<int64_t> axes = IntsAttr(c.attributes, "axes");
-  std::vector<int64_t> steps = IntsAttr(c.attributes, "steps", std::vector<int64_t>(axes.size(), 1));
+  std::vector<int64_t> steps =
+      IntsAttr(c.attributes, "steps", std::vector<int64_t>(axes.size(), 1));
   if (starts.size() != axes.size() || ends.size() != axes.size() || steps.size() != axes.size()) {
     ThrowInput("starts, ends, axes and steps differ in length");
   }

@@ -54,7 +54,8 @@ Rule BatchNormRule(const OpContext& c) {
 // Statistics over a split batch: two sums per channel cross the ranks.
 Graph BatchNormExpansion(const OpContext& c) {
   Primitives p(c);
-  DType dtype = SizeOf(c.operands[0].dtype) < 4 ? DType::kF32 : c.operands[0].dtype;  // sums are wide
+  DType dtype =
+      SizeOf(c.operands[0].dtype) < 4 ? DType::kF32 : c.operands[0].dtype;  // sums are wide
   auto cast = [&](ValueId x, DType to) {
     return p.type(x).dtype == to ? x : p("Cast", {x}, {{"to", std::string(Name(to))}});
   };
@@ -67,7 +68,9 @@ Graph BatchNormExpansion(const OpContext& c) {
     count *= static_cast<double>(c.dim(0, d));
   }
   ValueId fraction = p.Scalar(1.0 / count, dtype);
-  auto mean = [&](ValueId x) { return p("Mul", {p("ReduceSum", {x}, {{"axes", axes}}), fraction}); };
+  auto mean = [&](ValueId x) {
+    return p("Mul", {p("ReduceSum", {x}, {{"axes", axes}}), fraction});
+  };
   ValueId x = cast(p.operand(0), dtype);
   ValueId centred = p("Sub", {x, mean(x)});
   ValueId variance = mean(p("Mul", {centred, centred}));
@@ -105,8 +108,8 @@ Rule GroupNormRule(const OpContext& c) {
 
 Rule SoftmaxRule(const OpContext& c) {
   RequireFloats(c);
-  Rule rule = Spec("a* c! z* -> a* c z*", c,
-                   {.lengths = {{"a", AxisAttr(c, c.rank(), -1)}}, .sizes = {}});
+  Rule rule =
+      Spec("a* c! z* -> a* c z*", c, {.lengths = {{"a", AxisAttr(c, c.rank(), -1)}}, .sizes = {}});
   SetWork(rule, kSoftmaxFlops, AllFactors(rule));
   rule.keep.results = {0};
   return rule;
@@ -128,7 +131,8 @@ Rule AttentionRule(const OpContext& c) {
   RequireFloats(c);
   RequireSameTypes({c.attributes, c.operands.first(3)});  // the bias may be wider
   for (size_t o = 0; o < 3; ++o) {
-    if (c.rank(o) < 3) ThrowInput("operand {} {} needs heads, positions and width", o, ToString(c.shape(o)));
+    if (c.rank(o) < 3)
+      ThrowInput("operand {} {} needs heads, positions and width", o, ToString(c.shape(o)));
   }
   FloatAttr(c.attributes, "scale");  // there is no default worth guessing
   std::string spec = "b* (h g) i d!, b* h j! d, b* h j e";
@@ -138,7 +142,7 @@ Rule AttentionRule(const OpContext& c) {
     return WorkTerm{flops, Factors(rule, {"b*", "h", "g", "i", "j", width}), contraction, {}};
   };
   rule.work = {work(2, "d", true), work(2, "e", true), work(kSoftmaxFlops, "", false)};
-  rule.work[0].gradients = {{0}, {1}};     // of the scores: to q and to k
+  rule.work[0].gradients = {{0}, {1}};        // of the scores: to q and to k
   rule.work[1].gradients = {{0, 1, 3}, {2}};  // of the product with v: to the scores and to v
   rule.work[2].gradients = {{0, 1, 3}};
   rule.keep.operands = {0, 1, 2};

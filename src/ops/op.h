@@ -20,7 +20,9 @@ struct OpContext {
   const Attributes& attributes;
   std::span<const TensorType> operands;
 
-  int64_t rank(size_t operand = 0) const { return static_cast<int64_t>(operands[operand].shape.size()); }
+  int64_t rank(size_t operand = 0) const {
+    return static_cast<int64_t>(operands[operand].shape.size());
+  }
   const Shape& shape(size_t operand = 0) const { return operands[operand].shape; }
   int64_t dim(size_t operand, int64_t axis) const {
     return operands[operand].shape[static_cast<size_t>(axis)];
@@ -30,7 +32,7 @@ struct OpContext {
 struct OpDef {
   std::string_view name;
   int min_operands;
-  int max_operands;  // -1: any number
+  int max_operands;                          // -1: any number
   std::vector<std::string_view> attributes;  // those it knows; others are refused
   std::function<Rule(const OpContext&)> rule;
   // For ops with an expanded factor: the same computation as a graph of primitives whose inputs are the
@@ -44,7 +46,8 @@ const OpDef* FindOp(std::string_view name);
 
 // The rule of an op applied to operands of the given types. Throws InputError, whose text names the op
 // and what is wrong, when the attributes or types do not fit; sizes are checked for overflow.
-Rule MakeRule(std::string_view op, const Attributes& attributes, std::span<const TensorType> operands);
+Rule MakeRule(std::string_view op, const Attributes& attributes,
+              std::span<const TensorType> operands);
 Rule MakeRule(const Graph& graph, const Node& node);
 
 // Appends a node whose results have the types its rule gives, and returns them. Result names are

@@ -22,7 +22,8 @@ int64_t InputBatch(const Graph& graph) {
   std::string first;
   for (ValueId id : graph.ValuesOf(ValueKind::kInput)) {
     const Value& value = graph.value(id);
-    if (value.type.shape.empty()) ThrowInput("the batch cannot change: input '{}' is a scalar", value.name);
+    if (value.type.shape.empty())
+      ThrowInput("the batch cannot change: input '{}' is a scalar", value.name);
     if (batch < 0) {
       batch = value.type.shape[0];
       first = value.name;
@@ -122,8 +123,7 @@ class NodeMarks {
 class Finder {
  public:
   Finder(const Graph& graph, const Rules& rules)
-      : graph_(graph), rules_(rules), readers_(Readers(graph)),
-        queued_(graph.nodes.size(), false) {
+      : graph_(graph), rules_(rules), readers_(Readers(graph)), queued_(graph.nodes.size(), false) {
     info_.size = InputBatch(graph);
     if (info_.size == 1) ThrowInput("the batch cannot be seen in a model of batch 1");
     info_.factors.resize(graph.nodes.size());
@@ -176,9 +176,10 @@ class Finder {
     for (size_t d = 0; d < marks.size(); ++d) {
       if (!marks[d] || held[d] == marks[d]) continue;
       if (value.kind == ValueKind::kParameter || value.kind == ValueKind::kConstant) {
-        Forbid(graph_, *by, std::string("reads ") +
-                                (value.kind == ValueKind::kParameter ? "parameter" : "constant") + " '" +
-                                value.name + "', which is as long as the batch");
+        Forbid(graph_, *by,
+               std::string("reads ") +
+                   (value.kind == ValueKind::kParameter ? "parameter" : "constant") + " '" +
+                   value.name + "', which is as long as the batch");
       }
       if (held[d]) Forbid(graph_, *by, "sees the batch in two places");
       held[d] = marks[d];
@@ -278,15 +279,17 @@ Graph Stretch(const Graph& graph, const BatchInfo& info, int64_t batch) {
   for (const Node& node : graph.nodes) {
     std::vector<Shape> expected;
     for (ValueId id : node.results) {
-      expected.push_back(Stretched(graph.value(id).type.shape, info.dims[id.index()], info.size, batch));
+      expected.push_back(
+          Stretched(graph.value(id).type.shape, info.dims[id.index()], info.size, batch));
     }
     std::optional<Shape> shape;
     if (HasShape(node)) shape = expected[0];
     std::vector<TensorType> types = copier.AddNode(node, shape);
     for (size_t r = 0; r < types.size(); ++r) {
       if (types[r].shape != expected[r]) {
-        Forbid(graph, node, "would give " + ToString(types[r].shape) + " where " + ToString(expected[r]) +
-                                " is expected");
+        Forbid(graph, node,
+               "would give " + ToString(types[r].shape) + " where " + ToString(expected[r]) +
+                   " is expected");
       }
     }
   }
@@ -312,7 +315,8 @@ Marks ReshapeMarks(const Graph& graph, const Node& node, const Marks& marks) {
       if (!chosen && reached == outer && (to[t] == 1 || outer == 1)) chosen = candidates.back();
     }
     if (!chosen && candidates.size() == 1) chosen = candidates[0];
-    if (!chosen) Forbid(graph, node, "may take the batch in several places; export it with a batch of 2");
+    if (!chosen)
+      Forbid(graph, node, "may take the batch in several places; export it with a batch of 2");
     result[chosen->first] = chosen->second;
   }
   return result;
@@ -340,7 +344,8 @@ Graph FromOneToTwo(const Graph& graph) {
       if (node.op == "Reshape") {
         result = ReshapeMarks(graph, node, operand);
       } else {
-        std::copy(operand.begin(), operand.end(), result.end() - static_cast<std::ptrdiff_t>(from.size()));
+        std::copy(operand.begin(), operand.end(),
+                  result.end() - static_cast<std::ptrdiff_t>(from.size()));
       }
       shape = Stretched(to, result, 1, 2);
     }

@@ -20,11 +20,14 @@ struct Model {
   explicit Model(Shape shape) {
     x = graph.AddValue("x", {DType::kF32, std::move(shape)}, ValueKind::kInput);
   }
-  ValueId operator()(std::string_view op, std::vector<ValueId> operands, Attributes attributes = {}) {
-    return AddOp(graph, op, std::move(attributes), std::move(operands), "v" + std::to_string(next++))[0];
+  ValueId operator()(std::string_view op, std::vector<ValueId> operands,
+                     Attributes attributes = {}) {
+    return AddOp(graph, op, std::move(attributes), std::move(operands),
+                 "v" + std::to_string(next++))[0];
   }
   ValueId Parameter(Shape shape) {
-    return graph.AddValue("p" + std::to_string(next++), {DType::kF32, std::move(shape)}, ValueKind::kParameter);
+    return graph.AddValue("p" + std::to_string(next++), {DType::kF32, std::move(shape)},
+                          ValueKind::kParameter);
   }
   // The shape of `value` at another batch.
   Shape At(ValueId value, int64_t batch) {
@@ -50,7 +53,8 @@ TEST(Rebatch, FollowsTheBatchThroughProducts) {
   ValueId turned = m("Transpose", {back}, {{"perm", Ints{2, 1, 0, 3}}});
   EXPECT_EQ(m.At(tokens, 3), (Shape{18, 4}));
   EXPECT_EQ(m.At(turned, 3), (Shape{2, 6, 3, 5}));
-  EXPECT_EQ(m.At(m("ReduceSum", {turned}, {{"axes", Ints{2}}, {"keepdims", int64_t{0}}}), 5), (Shape{2, 6, 5}));
+  EXPECT_EQ(m.At(m("ReduceSum", {turned}, {{"axes", Ints{2}}, {"keepdims", int64_t{0}}}), 5),
+            (Shape{2, 6, 5}));
 }
 
 TEST(Rebatch, FindsConstantsExpandedToTheBatch) {
@@ -67,7 +71,8 @@ TEST(Rebatch, NamesTheNodeThatForbidsIt) {
     return m.Why(m(op, std::vector<ValueId>(copies, m.x), std::move(attributes)), 3);
   };
   EXPECT_THAT(why("Softmax", {{"axis", int64_t{0}}}), HasSubstr("Softmax 'v0' mixes samples"));
-  EXPECT_THAT(why("Concat", {{"axis", int64_t{0}}}, 2), HasSubstr("Concat 'v0' cuts or joins along the batch"));
+  EXPECT_THAT(why("Concat", {{"axis", int64_t{0}}}, 2),
+              HasSubstr("Concat 'v0' cuts or joins along the batch"));
   EXPECT_THAT(why("Reshape", {{"shape", Ints{2, 16}}}), HasSubstr("Reshape 'v0'"));
   Model m({8, 4});
   EXPECT_THAT(m.Why(m.x, 0), HasSubstr("at least 1"));
@@ -81,7 +86,8 @@ TEST(Rebatch, FromOneFollowsTheInputs) {
   Model m({1, 6, 4});
   ValueId tokens = m("Reshape", {m.x}, {{"shape", Ints{6, 4}}});
   EXPECT_EQ(m.At(tokens, 5), (Shape{30, 4}));
-  ValueId heads = m("Reshape", {m("Linear", {m.x, m.Parameter({4, 8})})}, {{"shape", Ints{1, 6, 2, 4}}});
+  ValueId heads =
+      m("Reshape", {m("Linear", {m.x, m.Parameter({4, 8})})}, {{"shape", Ints{1, 6, 2, 4}}});
   EXPECT_EQ(m.At(m("Transpose", {heads}, {{"perm", Ints{0, 2, 1, 3}}}), 5), (Shape{5, 2, 6, 4}));
 }
 
@@ -91,7 +97,8 @@ TEST(Rebatch, FromOneRefusesToGuess) {
   ValueId merged = m("Reshape", {sequence_first}, {{"shape", Ints{4, 3}}});
   EXPECT_THAT(m.Why(merged, 2), testing::HasSubstr("several places"));
   Model n({1, 4});
-  EXPECT_THAT(n.Why(n("Add", {n.x, n.Parameter({2, 4})}), 2), testing::HasSubstr("as long as the batch"));
+  EXPECT_THAT(n.Why(n("Add", {n.x, n.Parameter({2, 4})}), 2),
+              testing::HasSubstr("as long as the batch"));
 }
 
 }  // namespace

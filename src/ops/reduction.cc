@@ -61,8 +61,8 @@ Rule TopKRule(const OpContext& c) {
   int64_t axis = AxisAttr(c, c.rank(), -1);
   int64_t k = IntAttr(c.attributes, "k");
   if (k < 0 || k > c.dim(0, axis)) ThrowInput("k={} of {} elements", k, c.dim(0, axis));
-  Rule rule = Spec("a* c! z* -> a* k! z*, a* k z*", c,
-                   {.lengths = {{"a", axis}}, .sizes = {{"k", k}}});
+  Rule rule =
+      Spec("a* c! z* -> a* k! z*, a* k z*", c, {.lengths = {{"a", axis}}, .sizes = {{"k", k}}});
   rule.result_dtypes = {c.operands[0].dtype, DType::kI64};
   SetWork(rule, 1, Factors(rule, {"a*", "c", "z*"}));
   rule.keep.results = {1};
@@ -70,8 +70,8 @@ Rule TopKRule(const OpContext& c) {
 }
 
 Rule CumSumRule(const OpContext& c) {
-  Rule rule = Spec("a* c! z* -> a* c z*", c,
-                   {.lengths = {{"a", AxisAttr(c, c.rank())}}, .sizes = {}});
+  Rule rule =
+      Spec("a* c! z* -> a* c z*", c, {.lengths = {{"a", AxisAttr(c, c.rank())}}, .sizes = {}});
   rule.linear = {{0}};
   return rule;
 }

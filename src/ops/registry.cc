@@ -14,8 +14,8 @@ namespace {
 
 std::vector<OpDef> CollectOps() {
   std::vector<OpDef> all;
-  for (auto family : {ElementwiseOps, ContractionOps, ConvolutionOps, NormalisationOps, ReductionOps,
-                      MovementOps, IndexingOps, LossOps, RandomOps}) {
+  for (auto family : {ElementwiseOps, ContractionOps, ConvolutionOps, NormalisationOps,
+                      ReductionOps, MovementOps, IndexingOps, LossOps, RandomOps}) {
     for (OpDef& op : family()) all.push_back(std::move(op));
   }
   return all;
@@ -116,9 +116,8 @@ std::vector<ValueId> AddOp(Graph& graph, std::string_view op, Attributes attribu
   NodeId node = graph.AddNode(std::string(op), std::move(attributes), std::move(operands));
   std::vector<ValueId> results;
   for (TensorType& type : ResultTypes(rule)) {
-    std::string result_name = rule.results.size() == 1
-                                  ? std::string(name)
-                                  : fmt::format("{}.{}", name, results.size());
+    std::string result_name =
+        rule.results.size() == 1 ? std::string(name) : fmt::format("{}.{}", name, results.size());
     results.push_back(graph.AddResult(node, std::move(result_name), std::move(type)));
   }
   return results;

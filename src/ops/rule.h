@@ -80,7 +80,8 @@ struct KeepTerm {
 // What the backward half needs kept from the forward half.
 struct Keep {
   std::vector<int> operands;  // kept where any gradient is needed
-  std::vector<int> crossed;   // factors of a product: each kept where another of them needs a gradient
+  std::vector<int>
+      crossed;  // factors of a product: each kept where another of them needs a gradient
   std::vector<int> results;
   std::vector<KeepTerm> extra;
   bool operator==(const Keep&) const = default;

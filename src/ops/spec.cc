@@ -161,8 +161,8 @@ class Binder {
   }
 
   std::vector<Token> LayOut(const TensorSpec& tensor) const {
-    bool is_operand = &tensor >= spec_.operands.data() &&
-                      &tensor < spec_.operands.data() + spec_.operands.size();
+    bool is_operand =
+        &tensor >= spec_.operands.data() && &tensor < spec_.operands.data() + spec_.operands.size();
     std::vector<Token> laid;
     for (const Token& token : tensor.tokens) {
       if (!token.run) {
@@ -270,7 +270,7 @@ class Binder {
   const SpecArgs& args_;
   std::map<std::string, int64_t, std::less<>> sizes_;
   std::map<std::string, int64_t, std::less<>> run_lengths_;
-  std::vector<int64_t> operand_run_;  // length of each operand's open run
+  std::vector<int64_t> operand_run_;                // length of each operand's open run
   std::map<std::string, Dim, std::less<>> pieces_;  // made so far
   Rule rule_;
 };

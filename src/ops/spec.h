@@ -59,7 +59,8 @@ void RequireFloats(const OpContext& context);
 
 // What every family does after its Spec.
 void NoGradient(Rule& rule);
-void SetWork(Rule& rule, double flops_per_point, std::vector<int> factors, bool contraction = false);
+void SetWork(Rule& rule, double flops_per_point, std::vector<int> factors,
+             bool contraction = false);
 
 // Operands 0 and 1 are contracted (the work set so far), and operand 2, where there is one, is a bias: one
 // more term of the sum, which ends linearity in the others.

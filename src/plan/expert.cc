@@ -183,7 +183,8 @@ std::vector<int> EndsOf(const Model& model, const Degrees& degrees,
   }
   std::vector<int> ends;
   if (degrees.chunks > 1) {
-    ends = CutEvenly(units, of_units, static_cast<int>(degrees.pp), static_cast<int>(degrees.chunks));
+    ends =
+        CutEvenly(units, of_units, static_cast<int>(degrees.pp), static_cast<int>(degrees.chunks));
   } else {
     ends = Balance(of_units, static_cast<int>(stages));
   }

@@ -1,7 +1,5 @@
 // Any text either is refused with an InputError of one line that names the file, or gives a sound plan that is
 // written and read back as itself. The model is small, with a chain of equal blocks and single nodes around it.
-#include "plan/plan_file.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "graph/text.h"
+#include "plan/plan_file.h"
 #include "plan/verify.h"
 
 namespace {

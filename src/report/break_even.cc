@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "search/parallel.h"
+#include "base/parallel.h"
 #include "sim/engine.h"
 
 namespace heddle {

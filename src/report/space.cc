@@ -9,12 +9,12 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/units.h"
 #include "plan/precision.h"
 #include "report/step_size.h"
 #include "search/assemble.h"
 #include "search/judge.h"
-#include "search/parallel.h"
 
 namespace heddle {
 namespace {

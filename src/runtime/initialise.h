@@ -11,8 +11,7 @@ namespace heddle {
 
 // By the parameter's first use: scales of normalisations are 1, biases 0, tables normal with deviation
 // 0.02, weights of products normal with deviation 1/sqrt(fan in).
-at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const Rules& rules,
-                          uint64_t seed);
+at::Tensor InitialWeights(const Graph& graph, ValueId parameter, const Rules& rules, uint64_t seed);
 
 // Standard normal numbers in the given shape: those from position `first` on of a longer row-major tensor.
 at::Tensor SeededNormal(const Shape& shape, uint64_t seed, uint64_t stream, int64_t first = 0);

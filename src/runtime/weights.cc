@@ -42,8 +42,7 @@ bool HasWeights(const Graph& graph) {
 
 }  // namespace
 
-WeightSource MakeWeights(const Graph& graph, const Rules& rules,
-                         const WeightOptions& options) {
+WeightSource MakeWeights(const Graph& graph, const Rules& rules, const WeightOptions& options) {
   bool seeded = options.seeded || !HasWeights(graph);
   auto ids = std::make_shared<std::map<std::string, ValueId>>();
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) (*ids)[graph.value(id).name] = id;

@@ -28,8 +28,7 @@ struct WeightOptions {
 
 // The graph's own weights, or seeded ones where it has none at all. Throws InputError where it has only some of
 // them. The graph must outlive the result.
-WeightSource MakeWeights(const Graph& graph, const Rules& rules,
-                         const WeightOptions& options);
+WeightSource MakeWeights(const Graph& graph, const Rules& rules, const WeightOptions& options);
 
 // Throws InputError where a constant of the graph has no data and is not to be filled.
 ConstantSource MakeConstants(const Graph& graph, const WeightOptions& options);

@@ -4,11 +4,11 @@
 #include <numeric>
 #include <queue>
 
+#include "base/parallel.h"
 #include "plan/precision.h"
 #include "schedule/schedule.h"
 #include "search/assemble.h"
 #include "search/judge.h"
-#include "search/parallel.h"
 #include "search/refine.h"
 #include "search/searchers.h"
 
@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 // Estimates further from the best are proposed only once simulated steps turn out to be that much slower.
-constexpr double kNear = 1.12;
+constexpr double kNear = 1.05;
 
 struct WeighedConfiguration {
   Configuration configuration;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <queue>
 
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/costs.h"
-#include "search/parallel.h"
 
 namespace heddle {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/parallel.h"
 #include "cluster/select.h"
 #include "cluster/topology.h"
 #include "search/judge.h"
-#include "search/parallel.h"
 #include "search/searchers.h"
 
 namespace heddle {

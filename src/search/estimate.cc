@@ -163,8 +163,7 @@ PriceKey Estimator::KeyOf(const Configuration& c, RecomputePolicy recompute) con
 const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute, int thrift) {
   constexpr std::array<double, kThrifts> kLevels = {1.0 / 128, 0.25, 4};
   PriceKey key = KeyOf(c, recompute);
-  const LeastTime* least = prices_.LeastTimeOf(key);
-  if (least == nullptr) return nullptr;
+  const LeastTime* least = prices_.LeastTimeOf(KeyOf(c, Policies().front()));
   auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
   double stages = static_cast<double>(c.pp);
   double worth = kLevels[static_cast<size_t>(thrift)] * least->whole / stages / limit_;

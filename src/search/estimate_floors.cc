@@ -151,10 +151,11 @@ Estimator::Floors Estimator::Floor(const Configuration& c) {
     if (found != floors_.end()) return found->second;
   }
   FloorProblem problem = FloorProblemOf(c);
+  FloorProblem roomy = problem;
+  roomy.limit = kForbidden;
   Floors out;
-  out.floor = FloorOf(c, problem);
-  problem.limit = kForbidden;
-  out.roomy = FloorOf(c, problem);
+  out.roomy = FloorOf(c, roomy);
+  out.floor = FloorOf(c, problem, out.roomy);
   std::lock_guard lock(mutex_);
   return floors_.try_emplace(c, out).first->second;
 }

@@ -8,10 +8,10 @@
 #include <set>
 
 #include "base/log.h"
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/expert_estimate.h"
 #include "search/finalists.h"
-#include "search/parallel.h"
 
 namespace heddle {
 namespace {

@@ -14,8 +14,8 @@ class PackedFloor {
   explicit PackedFloor(const FloorTerms& terms)
       : t_(terms), problem_(terms.problem), end_(terms.EvenEnd()) {}
 
-  double Run() const {
-    double even = t_.Even();
+  double Run(double known) const {
+    double even = std::max(known, t_.Even());
     if (t_.devices > 1) return Bisect(even);
     if (!HasRoom(0, t_.units, 0)) return kForbidden;
     return std::max(even, Step(0, t_.units, 0));
@@ -208,14 +208,15 @@ InFlight LeastInFlight(const Configuration& c, int device) {
   return {static_cast<double>(most), most + round <= tasks};
 }
 
-double FloorOf(const Configuration& configuration, const FloorProblem& problem) {
+double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known) {
   FloorTerms terms(configuration, problem);
   if (terms.units < configuration.stages()) return kForbidden;
-  double floor = configuration.chunks > 1 ? InterleavedFloor(terms) : PackedFloor(terms).Run();
+  double floor =
+      configuration.chunks > 1 ? InterleavedFloor(terms, known) : PackedFloor(terms).Run(known);
   if (floor == kForbidden || problem.host_update <= problem.update) return floor;
   FloorProblem copies = problem;
   copies.update = problem.host_update;
-  return std::max(floor, FloorOf(configuration, copies) - problem.early);
+  return std::max(floor, FloorOf(configuration, copies, known) - problem.early);
 }
 
 }  // namespace heddle

@@ -81,7 +81,7 @@ struct InFlight {
 };
 InFlight LeastInFlight(const Configuration& configuration, int device);
 
-// kForbidden where memory does not suffice whatever is done.
-double FloorOf(const Configuration& configuration, const FloorProblem& problem);
+// kForbidden where memory does not suffice whatever is done. `known`: a bound that is there already, from which it starts.
+double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known = 0);
 
 }  // namespace heddle

@@ -26,10 +26,12 @@ class InterleavedBound {
         end_(terms.EvenEnd()) {
     for (int d = 0; d < t_.devices && memory_; ++d) counts_.push_back(CountsOf(d));
     for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.HeadAndTail(FirstOf(d), d));
+    size_t counts = static_cast<size_t>(chunks_ * (most_ - least_)) + 1;
+    known_.assign(static_cast<size_t>(t_.devices) * counts, kUnknown);
   }
 
-  double Run() const {
-    double low = t_.Even();
+  double Run(double known) {
+    double low = std::max(known, t_.Even());
     if (least_ == most_) {
       for (int d = 0; d < t_.devices; ++d) low = std::max(low, Step(d, chunks_ * most_));
       return low;
@@ -81,7 +83,7 @@ class InterleavedBound {
   bool HasLast(int device) const { return device + 1 == t_.devices; }
 
   // Can the devices take all units?
-  bool Holds(double bound) const {
+  bool Holds(double bound) {
     int taken = 0;
     for (int d = 0; d < t_.devices; ++d) {
       int low = chunks_ * least_, high = chunks_ * most_;
@@ -99,8 +101,15 @@ class InterleavedBound {
     return taken >= layers_;
   }
 
-  // The step, as far as a device with so many units decides it; kForbidden where they do not fit.
-  double Step(int device, int count) const {
+  // The step, as far as a device with so many units decides it; kForbidden where they do not fit. Asked for again and again.
+  double Step(int device, int count) {
+    int counts = chunks_ * (most_ - least_) + 1;
+    double& known = known_[static_cast<size_t>(device * counts + count - chunks_ * least_)];
+    if (known == kUnknown) known = FindStep(device, count);
+    return known;
+  }
+
+  double FindStep(int device, int count) const {
     double recomputed = memory_ ? Recomputed(device, count) : 0;
     if (recomputed == kForbidden) return kForbidden;
     double once = t_.scale.own * Seconds(device, count) + t_.scale.recomputed * recomputed;
@@ -148,6 +157,28 @@ class InterleavedBound {
     return before - once + left + reduction;
   }
 
+  // Units, but for the first and the last of the model, in chunks with as many micro-batches in flight.
+  struct UnitsInFlight {
+    double in_flight = 0;
+    int units = 0;
+  };
+
+  // Chunks with fewer micro-batches in flight have a unit more, if any.
+  std::vector<UnitsInFlight> AlikeOn(int device, int count) const {
+    const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
+    int more = count - chunks_ * least_;
+    std::vector<UnitsInFlight> alike;
+    for (int k = 0; k < chunks_; ++k) {
+      double in_flight = t_.scale.kept * counts[static_cast<size_t>(k)];
+      int size = least_ + (chunks_ - k <= more ? 1 : 0);
+      if (k == 0 && HasFirst(device)) size -= 1 - before_;
+      if (k + 1 == chunks_ && HasLast(device)) size -= 1 - after_;
+      if (alike.empty() || alike.back().in_flight != in_flight) alike.push_back({in_flight, 0});
+      alike.back().units += std::max(0, size);
+    }
+    return alike;
+  }
+
   // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
   // byte what its units keep and add at that price, less what memory is worth.
   double Recomputed(int device, int count) const {
@@ -157,26 +188,18 @@ class InterleavedBound {
     double gathered = t_.plain().fewest_parameters.Of(1, false, false);
     double state = t_.StateBytes(device) * held + problem_.gathered_bytes * gathered;
     double spare = problem_.limit - t_.scale.state * state;
-    // Chunks with fewer micro-batches in flight have a unit more, if any.
-    int more = count - chunks_ * least_;
+    std::vector<UnitsInFlight> alike = AlikeOn(device, count);
     auto sum = [&](const auto& of) {  // of a unit in a chunk with so many in flight
       double all = 0;
-      for (int k = 0; k < chunks_; ++k) {
-        double in_flight = t_.scale.kept * counts[static_cast<size_t>(k)], each = kForbidden;
-        int size = least_ + (chunks_ - k <= more ? 1 : 0);
+      for (const UnitsInFlight& at : alike) {
+        double each = kForbidden;
         for (const LeastRoom::Policies& unit : room.inner) {
-          each = std::min(each, of(unit, in_flight));
+          each = std::min(each, of(unit, at.in_flight));
         }
-        if (k == 0 && HasFirst(device)) {
-          all += of(room.first, in_flight);
-          size -= 1 - before_;
-        }
-        if (k + 1 == chunks_ && HasLast(device)) {
-          all += of(room.last, in_flight);
-          size -= 1 - after_;
-        }
-        if (size > 0) all += size * (each < kForbidden ? each : 0);
+        if (each < kForbidden) all += at.units * each;
       }
+      if (HasFirst(device)) all += of(room.first, t_.scale.kept * counts.front());
+      if (HasLast(device)) all += of(room.last, t_.scale.kept * counts.back());
       return all;
     };
     auto least = [](const LeastRoom::Policies& unit, double in_flight) {
@@ -208,14 +231,16 @@ class InterleavedBound {
   double end_;
   std::vector<std::vector<double>> counts_;  // per device and chunk
   std::vector<double> waits_;                // per device
+  static constexpr double kUnknown = -1;
+  std::vector<double> known_;  // steps, per device and number of its units
 };
 
 }  // namespace
 
-double InterleavedFloor(const FloorTerms& terms) {
+double InterleavedFloor(const FloorTerms& terms, double known) {
   double least = kForbidden;
   for (const EvenCut& cut : EvenCuts(terms.problem.units, terms.c.stages())) {
-    least = std::min(least, InterleavedBound(terms, cut).Run());
+    least = std::min(least, InterleavedBound(terms, cut).Run(known));
   }
   return least;
 }

@@ -50,6 +50,6 @@ class FloorTerms {
 };
 
 // Configurations with several stages per device.
-double InterleavedFloor(const FloorTerms& terms);
+double InterleavedFloor(const FloorTerms& terms, double known);
 
 }  // namespace heddle

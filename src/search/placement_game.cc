@@ -4,9 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "base/parallel.h"
 #include "program/lower.h"
 #include "search/judge.h"
-#include "search/parallel.h"
 
 namespace heddle {
 namespace {

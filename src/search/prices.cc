@@ -81,29 +81,34 @@ struct Prices::Workshop {
 
 Prices::~Prices() = default;
 
-PriceKey Prices::Normal(PriceKey key) const {
-  // Of many micro-batches what is done once is next to nothing.
-  constexpr double kMany = 8;
-  if (key.microbatches >= kMany) {
-    key.microbatches = std::numeric_limits<double>::infinity();
-  }
+namespace {
+
+// Of many micro-batches what is done once is next to nothing.
+PriceKey OfMany(PriceKey key, double many) {
+  if (key.microbatches >= many) key.microbatches = std::numeric_limits<double>::infinity();
   return key;
 }
 
+// What no strategies go below: what is done once counts where there is one micro-batch. Then many keys are one.
+PriceKey OfLeast(PriceKey key) { return OfMany(std::move(key), 2); }
+
+}  // namespace
+
 const Priced* Prices::Of(PriceKey key) {
-  key = Normal(key);
+  constexpr double kMany = 8;
+  key = OfMany(std::move(key), kMany);
   return Cached(mutex_, made_, key, [&] { return Make(key); });
 }
 
 const LeastTime* Prices::LeastTimeOf(PriceKey key) {
-  key = Normal(key);
+  key = OfLeast(std::move(key));
   key.per_byte = key.per_parameter = 0;
   return Cached(mutex_, times_, key, [&] { return MakeLeastTime(key); });
 }
 
 // Which policies are asked for is the problem's, and the same for all keys.
 const LeastRoom* Prices::LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies) {
-  key = Normal(key);
+  key = OfLeast(std::move(key));
   key.per_byte = key.per_parameter = 0;
   key.recompute = policies.front();
   return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key, policies); });
@@ -111,7 +116,7 @@ const LeastRoom* Prices::LeastRoomOf(PriceKey key, const std::vector<RecomputePo
 
 const RangeFloors* Prices::LeastWorthOf(PriceKey key,
                                         const std::vector<RecomputePolicy>& policies) {
-  key = Normal(key);
+  key = OfLeast(std::move(key));
   key.recompute = policies.front();
   return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key, policies); });
 }

@@ -28,8 +28,7 @@ namespace heddle {
 struct PriceKey {
   std::vector<int64_t> axes;  // sizes, outer first; at most two, none of 1
   int64_t samples = 1;        // of a micro-batch, on all of these devices
-  double microbatches =
-      1;  // of a step: what is made once counts as that share (with 8 and more as nothing)
+  double microbatches = 1;  // of a step: what is made once counts as that share, of many as nothing
   RecomputePolicy recompute = RecomputePolicy::kNone;
   // Seconds of a micro-batch that a byte it keeps, and a parameter on a device, are worth.
   double per_byte = 0, per_parameter = 0;
@@ -124,7 +123,6 @@ class Prices {
   std::vector<Strategy> StrategiesOf(const Priced& priced) const;
 
  private:
-  PriceKey Normal(PriceKey key) const;
   std::shared_ptr<const StageProblem> StageFor(PriceKey key);
   std::shared_ptr<const StageProblem> MakeStage(const PriceKey& key);
   std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;

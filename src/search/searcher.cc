@@ -132,8 +132,8 @@ class Judging {
     out_.proposals.considered = std::max(out_.proposals.considered, out_.judged.size());
     Sort();
     // The expert's grid has axes that the bound does not cover. Where such a plan is faster than the bound, there is none.
-    bool refuted = out_.feasible() &&
-                   out_.judged.front().result.step_seconds < out_.proposals.lower_bound;
+    bool refuted =
+        out_.feasible() && out_.judged.front().result.step_seconds < out_.proposals.lower_bound;
     if (refuted) out_.proposals.lower_bound = 0;
     out_.stopped = out_.stopped || over;
   }
@@ -232,9 +232,11 @@ class Judging {
   }
 
   void LogPhase(std::string_view phase) {
-    double now = SteadySeconds();
-    LogDebug("{}: {:.3f} s", phase, now - phase_began_);
+    double now = SteadySeconds(), processor = ProcessorSeconds();
+    LogDebug("{}: {:.3f} s, {:.3f} s of processors", phase, now - phase_began_,
+             processor - processor_began_);
     phase_began_ = now;
+    processor_began_ = processor;
   }
 
   JudgingEffort Effort() const {
@@ -251,7 +253,7 @@ class Judging {
   const SearchProblem& problem_;
   SearchResult& out_;
   Finalists finalists_;
-  double phase_began_ = SteadySeconds();
+  double phase_began_ = SteadySeconds(), processor_began_ = ProcessorSeconds();
 };
 
 }  // namespace

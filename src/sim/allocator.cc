@@ -55,8 +55,7 @@ CachingAllocator::Handle CachingAllocator::NewBlock() {
 CachingAllocator::Handle CachingAllocator::TakeFree(int64_t size, bool small) {
   std::vector<Key>& free = FreeOf(small);
   auto found = std::lower_bound(free.begin(), free.end(), Key{size, 0, 0});
-  if (grows_ && found != free.end() && found->handle == ends_[small])
-    ++found;  // it is without end
+  if (grows_ && found != free.end() && found->handle == ends_[small]) ++found;  // it is without end
   if (found == free.end()) return kNothing;
   Handle handle = found->handle;
   free.erase(found);

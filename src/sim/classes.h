@@ -26,7 +26,8 @@ struct DeviceClass {
   int64_t count = 0;
   int run = 0;
   double slow = 1;
-  int alike = 0;  // the first class whose devices do by themselves what these do: neighbours may differ
+  int alike =
+      0;  // the first class whose devices do by themselves what these do: neighbours may differ
 };
 
 struct GroupClass {

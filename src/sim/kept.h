@@ -63,12 +63,13 @@ struct SegmentMemory {
 // What the kernels of a stack keep and need besides what the rules of ops say.
 struct MemoryHabits {
   bool frees_after_b = false;  // B lets go of what W does not need
-  bool keeps_scores = false;   // attention is no kernel of its own: softmax of the scores is kept, not the result
-  bool eager = false;          // nor are RMS norms and losses: values between their kernels are kept and
-                               // needed; and gradients of weights come one by one
-  bool fused_loss = false;     // losses keep the logits, and make no fp32 copies of them
-  bool fused_update = false;   // gradients of weights are made flat at the end of the step, and
-                               // updated by kernels that need nothing besides
+  bool keeps_scores =
+      false;  // attention is no kernel of its own: softmax of the scores is kept, not the result
+  bool eager = false;  // nor are RMS norms and losses: values between their kernels are kept and
+                       // needed; and gradients of weights come one by one
+  bool fused_loss = false;    // losses keep the logits, and make no fp32 copies of them
+  bool fused_update = false;  // gradients of weights are made flat at the end of the step, and
+                              // updated by kernels that need nothing besides
 };
 
 // The segments of a stage for the device at `position`. What a segment without backward would keep, and with

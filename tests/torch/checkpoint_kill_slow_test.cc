@@ -36,8 +36,7 @@ StatePart PartOf(int rank, float value) {
   RemoveLeftovers(folder);
   for (int64_t step = from;; ++step) {
     one.Save(step, {PartOf(1, static_cast<float>(step))}, {});
-    zero.Save(step, {PartOf(0, static_cast<float>(step))},
-              {{"state", {{"updates", step}}}});
+    zero.Save(step, {PartOf(0, static_cast<float>(step))}, {{"state", {{"updates", step}}}});
   }
 }
 

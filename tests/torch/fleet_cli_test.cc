@@ -50,7 +50,8 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
       return name.substr(at, name.find(' ', at) - at);
     };
     EXPECT_GE(job["visits"].get<int>(), 5);  // the cap is far below what it takes whole
-    if (value("lr") != (value("optimizer") == "adamw" ? "0.003" : "0.01")) continue;  // one of three
+    if (value("lr") != (value("optimizer") == "adamw" ? "0.003" : "0.01"))
+      continue;  // one of three
     std::string model = name.rfind("gpt", 0) == 0 ? kDeepGpt : kSmallLlama;
     ++compared;
     RunOutput alone = RunHeddle("train " + model + " --steps 4 --threads 1 --json --optimizer " +

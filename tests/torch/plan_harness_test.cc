@@ -1,14 +1,13 @@
 #include "plan_harness.h"
 
-
 #include <algorithm>
 #include <cmath>
 #include <mutex>
 
 #include "program/lower.h"
 #include "runtime/data/batch.h"
-#include "runtime/tensor.h"
 #include "runtime/kernel_threads.h"
+#include "runtime/tensor.h"
 #include "runtime/tiles.h"
 #include "runtime/transport/threads.h"
 

@@ -12,8 +12,8 @@ const std::string kStateModel = "gpt:layers=2,hidden=256,heads=4,seq=8,vocab=512
 constexpr double kStateParameters = 2 * (12.0 * 256 * 256 + 13 * 256) + (512 + 8 + 2) * 256.0;
 
 Json StateOf(const std::string& arguments) {
-  RunOutput run = RunHeddle("train " + kStateModel + " --precision bf16 --threads 1 --steps 2 --json " +
-                            arguments);
+  RunOutput run = RunHeddle("train " + kStateModel +
+                            " --precision bf16 --threads 1 --steps 2 --json " + arguments);
   EXPECT_EQ(run.status, 0) << run.err;
   return ParseJson(run.out, "").at("state_bytes");
 }

@@ -63,7 +63,8 @@ TEST_P(PyTorchParity, LossAndEveryGradient) {
   for (const SafetensorsEntry& entry : file.tensors()) {
     if (!entry.name.starts_with("grad.")) continue;
     std::string name = entry.name.substr(5);
-    if (auto alias = known().aliases.find(name); alias != known().aliases.end()) name = alias->second;
+    if (auto alias = known().aliases.find(name); alias != known().aliases.end())
+      name = alias->second;
     expected[name] = Reference(entry.name);
     largest = std::max(largest, expected[name].norm().item<double>());
   }
@@ -81,8 +82,8 @@ TEST_P(PyTorchParity, TwentyStepsOfAdamW) {
   Graph graph = Load();
   SingleDevice model(graph, {});
   Batch batch = ReadBatch(graph, known().reference);
-  Optimizer optimizer({.name = "adamw", .lr = 1e-3, .betas = {0.9, 0.95}, .eps = 1e-8,
-                       .weight_decay = 0.1});
+  Optimizer optimizer(
+      {.name = "adamw", .lr = 1e-3, .betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1});
   at::Tensor losses = Reference("adamw_losses");
   ASSERT_EQ(losses.numel(), 20);
   for (int64_t step = 0; step < 20; ++step) {

@@ -1,4 +1,6 @@
 // A model at another batch computes, sample by sample, what it computed before.
+#include "ops/rebatch.h"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 
 #include "../known_models.h"
 #include "frontend/load.h"
-#include "ops/rebatch.h"
 #include "runtime/data/batch.h"
 #include "runtime/single_device.h"
 
@@ -52,8 +53,8 @@ TEST_P(Rebatched, LossesAreThoseOfTheSamples) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Rebatched,
-                         testing::Values("tiny-gpt2", "tiny-moe", "tiny-llama", "tiny-t5", "tiny-mlp",
-                                         "tiny-cnn"),
+                         testing::Values("tiny-gpt2", "tiny-moe", "tiny-llama", "tiny-t5",
+                                         "tiny-mlp", "tiny-cnn"),
                          [](const auto& info) { return TestName(info.param); });
 
 }  // namespace

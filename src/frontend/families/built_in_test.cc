@@ -68,10 +68,13 @@ const std::vector<std::string>& Variants() {
       moe,
       moe + ",mlp=swiglu,group=8,capacity_factor=1.3,shared_experts=2,expert_ffn=24,top_k=3",
       "bert:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,dropout=0.1",
-      "bert:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,attention_dropout=0.1,mlp=relu,norm_eps=1e-5",
+      "bert:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2,attention_dropout=0.1,mlp=relu,norm_"
+      "eps=1e-5",
       "t5:layers=4,hidden=48,heads=6,head_dim=10,seq=16,vocab=97,batch=2",
-      "t5:layers=4,hidden=48,heads=6,head_dim=10,seq=16,vocab=97,batch=2,attention_dropout=0.1,norm_eps=1e-5",
-      "vit:layers=4,hidden=48,heads=6,image=32,patch=8,classes=10,batch=2,attention_dropout=0.1,qkv_bias=0,mlp=gelu",
+      "t5:layers=4,hidden=48,heads=6,head_dim=10,seq=16,vocab=97,batch=2,attention_dropout=0.1,"
+      "norm_eps=1e-5",
+      "vit:layers=4,hidden=48,heads=6,image=32,patch=8,classes=10,batch=2,attention_dropout=0.1,"
+      "qkv_bias=0,mlp=gelu",
       "t5:layers=4,decoder_layers=2,hidden=48,heads=6,seq=16,vocab=97,mlp=gated_gelu,tied=0,"
       "dropout=0.1",
       "vit:layers=4,hidden=48,heads=6,image=32,patch=8,classes=10,batch=2,dropout=0.1",
@@ -239,15 +242,15 @@ TEST(BuiltIn, NamesHaveTheirConstants) {
     double rope_theta, norm_eps;
   };
   const std::map<std::string, Constants> known = {
-      {"llama-7b", {10000, 1e-6}},        {"llama-65b", {10000, 1e-5}},
-      {"llama2-7b", {10000, 1e-5}},       {"llama2-13b", {10000, 1e-5}},
-      {"llama2-34b", {10000, 1e-5}},      {"llama2-70b", {10000, 1e-5}},
-      {"llama3-8b", {500000, 1e-5}},      {"llama3-70b", {500000, 1e-5}},
-      {"llama3-405b", {500000, 1e-5}},    {"mistral-7b", {10000, 1e-5}},
-      {"qwen2-7b", {1e6, 1e-6}},          {"mixtral-8x7b", {1e6, 1e-5}},
-      {"qwen3-30b-a3b", {1e6, 1e-6}},     {"qwen3-235b-a22b", {1e6, 1e-6}},
-      {"gpt-oss-120b", {150000, 1e-5}},   {"deepseek-v3", {10000, 1e-6}},
-      {"gpt-j-6b", {10000, 1e-5}},        {"gpt-neox-20b", {10000, 1e-5}},
+      {"llama-7b", {10000, 1e-6}},      {"llama-65b", {10000, 1e-5}},
+      {"llama2-7b", {10000, 1e-5}},     {"llama2-13b", {10000, 1e-5}},
+      {"llama2-34b", {10000, 1e-5}},    {"llama2-70b", {10000, 1e-5}},
+      {"llama3-8b", {500000, 1e-5}},    {"llama3-70b", {500000, 1e-5}},
+      {"llama3-405b", {500000, 1e-5}},  {"mistral-7b", {10000, 1e-5}},
+      {"qwen2-7b", {1e6, 1e-6}},        {"mixtral-8x7b", {1e6, 1e-5}},
+      {"qwen3-30b-a3b", {1e6, 1e-6}},   {"qwen3-235b-a22b", {1e6, 1e-6}},
+      {"gpt-oss-120b", {150000, 1e-5}}, {"deepseek-v3", {10000, 1e-6}},
+      {"gpt-j-6b", {10000, 1e-5}},      {"gpt-neox-20b", {10000, 1e-5}},
   };
   for (const auto& [name, constants] : known) {
     Settings settings = CheckExpression(name);

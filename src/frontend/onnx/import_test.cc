@@ -1,10 +1,10 @@
 // Files that are wrong, and what import makes of a whole graph. The ops are in import_ops_test.cc.
-#include "frontend/glob.h"
 #include "frontend/onnx/import.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "frontend/glob.h"
 #include "frontend/onnx/node_import.h"
 #include "frontend/onnx/testing.h"
 #include "ops/op.h"

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kNear = 1.4;    // sizes that differ by less become one point
+constexpr double kNear = 1.4;  // sizes that differ by less become one point
 
 // In the order of sizes, neighbours that are near merged to their geometric means.
 void Tidy(TimeCurve& curve) {

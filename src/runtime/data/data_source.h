@@ -44,7 +44,7 @@ class DataSource {
 
 struct DataOptions {
   std::string path = {};  // empty: synthetic
-  uint64_t seed = 0;  // of the order, or of the numbers
+  uint64_t seed = 0;      // of the order, or of the numbers
 };
 
 // `graph` is the model at its global batch, dimension 0 of every input; it is not needed afterwards. Throws

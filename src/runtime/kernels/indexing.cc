@@ -66,7 +66,8 @@ at::Tensor FlatIndex(const at::Tensor& index, const at::Tensor& data, int64_t fi
     const at::Tensor at = FromBeginning(index.select(-1, t), n);
     // Flattened, an index past one dimension would silently reach into the next row.
     if (at.is_cpu()) {
-      TORCH_CHECK_INDEX(((at >= 0).logical_and(at < n)).all().item<bool>(), "an index is outside a dimension of ", n);
+      TORCH_CHECK_INDEX(((at >= 0).logical_and(at < n)).all().item<bool>(),
+                        "an index is outside a dimension of ", n);
     }
     flat = flat * n + at;
   }

@@ -28,7 +28,8 @@ at::Tensor Draw(const OperandSample& sample, SampleRng& rng, DType floats) {
   auto unit = [&] { return static_cast<double>(rng() >> 11) * 0x1p-53; };
   auto below = [&](int64_t n) { return static_cast<double>(rng() % static_cast<uint64_t>(n)); };
   std::vector<double> order = Shuffled(count, rng);
-  std::vector<double> unique = Shuffled(static_cast<size_t>(std::max<int64_t>(sample.bound, 0)), rng);
+  std::vector<double> unique =
+      Shuffled(static_cast<size_t>(std::max<int64_t>(sample.bound, 0)), rng);
   int64_t rows = sample.type.shape.empty() ? 1 : std::max<int64_t>(sample.type.shape[0], 1);
   for (size_t i = 0; i < count; ++i) {
     switch (sample.fill) {

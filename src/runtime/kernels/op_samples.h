@@ -14,13 +14,13 @@ namespace heddle {
 // How the elements of an operand are drawn.
 enum class Fill : uint8_t {
   kNormal,
-  kPositive,  // in [0.5, 2]
-  kUnit,      // in (-0.9, 0.9)
-  kDistinct,  // no two alike, so that maxima are unique
-  kIndex,     // integers in [0, bound)
+  kPositive,     // in [0.5, 2]
+  kUnit,         // in (-0.9, 0.9)
+  kDistinct,     // no two alike, so that maxima are unique
+  kIndex,        // integers in [0, bound)
   kSignedIndex,  // integers in [-bound, bound)
-  kUnique,    // distinct integers in [0, bound) along dimension 0, then broadcast
-  kLabel,     // integers in [0, bound), some -100 (ignored)
+  kUnique,       // distinct integers in [0, bound) along dimension 0, then broadcast
+  kLabel,        // integers in [0, bound), some -100 (ignored)
   kBool,
 };
 

@@ -36,7 +36,8 @@ enum class RankError : int32_t {
 struct alignas(64) RankSlot {
   std::atomic<int64_t> pid;
   std::atomic<int64_t> beats;  // grows while the rank lives
-  std::atomic<int64_t> first_step;  // that it runs: those before are in the checkpoint it goes on from
+  std::atomic<int64_t>
+      first_step;  // that it runs: those before are in the checkpoint it goes on from
   std::atomic<int64_t> step;
   std::atomic<int64_t> instruction;  // of the device's list
   std::atomic<RankPhase> phase;

@@ -35,7 +35,7 @@ struct WatchOptions {
   bool mpirun = false;         // or the one rank itself
   double timeout_seconds = 0;  // without a sign of life
   double start_seconds = 0;    // more, while it starts; a process that is stopped has no more
-  const volatile int* interrupt = nullptr;             // ends the watch when it is not 0
+  const volatile int* interrupt = nullptr;                   // ends the watch when it is not 0
   std::function<void(int64_t first_step)> on_training = {};  // once, at the first instruction
 };
 
