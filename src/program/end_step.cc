@@ -171,7 +171,7 @@ class StepEnd {
   }
 
   void EmitTied(int tied) {
-    std::vector<BufferId> held;
+    BufferIds held;
     int first = -1;
     for (const auto& [s, g] : program_.tied[static_cast<size_t>(tied)].holders) {
       if (std::find(run_.stages.begin(), run_.stages.end(), s) == run_.stages.end()) continue;
@@ -185,7 +185,7 @@ class StepEnd {
   }
 
   void EmitReport() {
-    std::vector<BufferId> reads;
+    BufferIds reads;
     for (int s : run_.stages) {
       if (stage(s).loss < 0) continue;
       for (int64_t m = 0; m < program_.microbatches; ++m) {

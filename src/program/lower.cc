@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/parallel.h"
 #include "plan/precision.h"
 #include "program/emit.h"
 #include "program/runs.h"
@@ -122,9 +123,9 @@ Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool
   if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
   LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}, mask};
   FindReaders(context);
-  std::vector<StageBuild> builds;
-  for (size_t s = 0; s < plan.stages.size(); ++s)
-    builds.push_back(BuildStage(context, static_cast<int>(s)));
+  std::vector<StageBuild> builds(plan.stages.size());
+  InParallel(builds.size(),
+             [&](size_t s) { builds[s] = BuildStage(context, static_cast<int>(s)); });
 
   Program program;
   LinkTransfers(builds, program);
@@ -135,9 +136,10 @@ Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool
   std::vector<Run> runs = FindRuns(plan);
   Timetable timetable = TimetableOf(plan, runs);
   if (forward_only) DropBackward(program, timetable);
-  for (size_t r = 0; r < runs.size(); ++r) {
-    program.runs.push_back(Emit(program, builds, plan, runs[r], timetable[r]));
-  }
+  std::vector<DeviceProgram> emitted(runs.size());
+  InParallel(runs.size(),
+             [&](size_t r) { emitted[r] = Emit(program, builds, plan, runs[r], timetable[r]); });
+  program.runs = std::move(emitted);
   program.model = std::move(expanded.model);
   if (forward_only) program.model.flow.needed.assign(values, false);
   program.origin = std::move(expanded.origin);

@@ -26,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "base/strong_id.h"
 #include "plan/exchange.h"
 #include "plan/expand.h"
@@ -34,6 +35,7 @@
 namespace heddle {
 
 using BufferId = StrongId<struct BufferTag>;
+using BufferIds = SmallVector<BufferId, 4>;
 
 // Where a Local comes from.
 enum class SourceKind : uint8_t {
@@ -248,14 +250,13 @@ struct Instruction {
   int microbatch = -1;
   Half half = Half::kF;
   bool recompute = false;
-  std::vector<BufferId>
-      reads;  // a Run backward: per output of the segment, invalid where none comes; what was kept; whole weights
-  // (ZeRO 3) and what was gathered again, in the order of the inputs
-  std::vector<BufferId> writes;
-  std::vector<BufferId> adds;   // written by adding to what is there (the first: by writing)
-  std::vector<BufferId> frees;  // nobody reads these any more; a fetch frees them before it begins
-  std::vector<int> waits;       // instructions of other streams that must have ended
-  int visit = 0;                // of DeviceProgram::visits
+  // A Run backward reads per output of the segment its gradient, invalid where none comes; what was kept; whole weights
+  // (ZeRO 3) and what was gathered again, in the order of the inputs.
+  BufferIds reads = {}, writes = {};
+  BufferIds adds = {};   // written by adding to what is there (the first: by writing)
+  BufferIds frees = {};  // nobody reads these any more; a fetch frees them before it begins
+  SmallVector<int, 2> waits = {};  // instructions of other streams that must have ended
+  int visit = 0;                   // of DeviceProgram::visits
   bool operator==(const Instruction&) const = default;
 };
 

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-void AddUnique(std::vector<BufferId>& list, BufferId id) {
+void AddUnique(BufferIds& list, BufferId id) {
   if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
 }
 
@@ -66,12 +66,12 @@ BufferId SegmentEmitter::Provide(int s, int l, const Context& context) {
       return made;
     }
     case SourceKind::kSum: {
-      std::vector<BufferId> terms;
+      BufferIds terms;
       for (int term : at.source.terms) terms.push_back(Provide(s, term, context));
       return AddSum(s, l, buffer, std::move(terms));
     }
     case SourceKind::kMicrobatchSum: {
-      std::vector<BufferId> terms;
+      BufferIds terms;
       for (int64_t m = 0; m < program_.microbatches; ++m) {
         terms.push_back(Provide(s, at.source.from, {static_cast<int>(m), -1, false}));
       }
@@ -89,7 +89,7 @@ BufferId SegmentEmitter::Arriving(int s, int l, int microbatch) {
   return Get(LocalBuffer(s, l, {microbatch, -1, false}));
 }
 
-BufferId SegmentEmitter::AddSum(int s, int l, const Buffer& buffer, std::vector<BufferId> terms) {
+BufferId SegmentEmitter::AddSum(int s, int l, const Buffer& buffer, BufferIds terms) {
   BufferId made = Get(buffer);
   Instruction& sum = Add(Opcode::kSum, Stream::kCompute, s, l, buffer.microbatch);
   sum.reads = std::move(terms);
@@ -189,13 +189,11 @@ void SegmentEmitter::BeginPass(int s, bool forward) {
 void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
   const Segment& at = segment(s, g);
   BringWeights(s, g, context.again ? Half::kB : Half::kF, context.microbatch);
-  std::vector<BufferId> reads;
-  reads.reserve(at.inputs.size());
+  BufferIds reads;
   for (const SegmentInput& input : at.inputs) reads.push_back(Provide(s, input.local, context));
   Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, context.microbatch);
   run.recompute = context.again;
   run.reads = std::move(reads);
-  run.writes.reserve(at.outputs.size() + 1);
   for (const SegmentOutput& output : at.outputs) {
     run.writes.push_back(Get(LocalBuffer(s, output.local, context)));
   }
@@ -207,8 +205,7 @@ void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
   const Segment& at = segment(s, g);
   BringWeights(s, g, half, microbatch);
   Context context{microbatch, -1, false};
-  std::vector<BufferId> reads;
-  reads.reserve(at.outputs.size() + at.inputs.size() + 1);
+  BufferIds reads;
   for (const SegmentOutput& output : at.outputs) {
     bool comes = output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
     if (half == Half::kW) break;
@@ -217,8 +214,7 @@ void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
   GatherAgain(s, g, microbatch);
   if (half != Half::kW) GatherAgain(s, NextBackward(s, g), microbatch);  // while this one runs
   reads.push_back(Get(SavedBuffer(s, g, microbatch)));
-  std::vector<BufferId> adds;
-  std::vector<BufferId> writes;
+  BufferIds adds, writes;
   for (const SegmentInput& input : at.inputs) {
     const Local& from = local(s, input.local);
     if (from.source.kind == SourceKind::kParameter && Visits(group(s, from.source.from))) {
@@ -274,7 +270,7 @@ void SegmentEmitter::EmitFactors(int s, int g, int microbatch, bool computes) {
   const std::vector<FactorGradient>& all = stage(s).factor_gradients;
   for (size_t f = 0; f < all.size(); ++f) {
     if (all[f].segment != g) continue;
-    std::vector<BufferId> factors;
+    BufferIds factors;
     for (int l : all[f].factors) factors.push_back(Provide(s, l, {microbatch, unit, unit >= 0}));
     if (!computes) continue;
     BufferId gradients = GradientsOf(s, local(s, all[f].parameter).source.from, microbatch);

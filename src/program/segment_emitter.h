@@ -60,7 +60,7 @@ class SegmentEmitter {
     return {BufferKind::kSaved, s, g, microbatch, 0};
   }
   BufferId WeightsOf(int s, int g);
-  BufferId AddSum(int s, int l, const Buffer& buffer, std::vector<BufferId> terms);
+  BufferId AddSum(int s, int l, const Buffer& buffer, BufferIds terms);
   void BringWeights(int s, int g, Half half, int microbatch);
   std::vector<int> SpilledOf(int s, int shard) const;
   void EnterShard(int s, const Segment& at, Half half, int microbatch);

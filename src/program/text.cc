@@ -177,7 +177,7 @@ class Line {
 
   const Buffer& buffer(BufferId id) const { return run_.buffers[id.index()]; }
 
-  std::string Names(const std::vector<BufferId>& ids) const {
+  std::string Names(const BufferIds& ids) const {
     std::vector<std::string> names;
     for (BufferId id : ids) {
       names.push_back(id.valid() ? BufferName(program_, buffer(id)) : "nothing");
@@ -185,7 +185,7 @@ class Line {
     return fmt::format("{}", fmt::join(names, ", "));
   }
 
-  std::string Made(const std::vector<BufferId>& ids) const {
+  std::string Made(const BufferIds& ids) const {
     std::vector<std::string> names;
     for (BufferId id : ids) {
       const Buffer& at = buffer(id);

@@ -52,7 +52,7 @@ class BufferCheck {
         fmt::format("{} {} {}", verb, BufferName(program_, run_.buffers[id.index()]), why));
   }
   const Instruction& now() const { return run_.instructions[i_]; }
-  static bool Contains(const std::vector<BufferId>& list, BufferId id) {
+  static bool Contains(const BufferIds& list, BufferId id) {
     return std::find(list.begin(), list.end(), id) != list.end();
   }
 
@@ -122,7 +122,7 @@ class BufferCheck {
                       fmt::format("waits for instruction {}, which is not before it", wait));
       }
     }
-    for (const std::vector<BufferId>* list : {&now().reads, &now().adds, &now().writes}) {
+    for (const BufferIds* list : {&now().reads, &now().adds, &now().writes}) {
       for (BufferId id : *list) {
         if (id.valid()) CheckWait(id);
       }
@@ -132,7 +132,7 @@ class BufferCheck {
   void CheckWait(BufferId id) {
     int writer = states_[id.index()].writer;
     if (writer < 0 || run_.instructions[static_cast<size_t>(writer)].stream == now().stream) return;
-    const std::vector<int>& waits = now().waits;
+    const SmallVector<int, 2>& waits = now().waits;
     if (std::find(waits.begin(), waits.end(), writer) != waits.end()) return;
     Wrong(id, "does not wait for", fmt::format("from instruction {}, of another stream", writer));
   }

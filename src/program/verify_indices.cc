@@ -239,7 +239,7 @@ class IndexCheck {
     if (!IsMicrobatch(at.microbatch))
       wrong(fmt::format("there is no micro-batch {}", at.microbatch));
     if (!IndexIsKnown(at)) wrong(fmt::format("its index {} is out of range", at.index));
-    auto known = [&](const std::vector<BufferId>& ids, bool gaps) {
+    auto known = [&](const BufferIds& ids, bool gaps) {
       for (BufferId id : ids) {
         bool gap = gaps && !id.valid();
         if (!gap && !In(id.value, run.buffers))

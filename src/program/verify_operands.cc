@@ -63,7 +63,7 @@ class OperandCheck {
     return id.valid() ? BufferName(program_, run_.buffers[id.index()]) : "nothing";
   }
 
-  void Compare(std::string_view verb, const std::vector<BufferId>& is, const WantedList& wanted) {
+  void Compare(std::string_view verb, const BufferIds& is, const WantedList& wanted) {
     if (is.size() != wanted.size()) {
       return Wrong(fmt::format("{} {} buffers, must be {}", verb, is.size(), wanted.size()));
     }

@@ -51,7 +51,7 @@ std::vector<std::vector<int>> FindNeeds(const DeviceProgram& run) {
   std::vector<int> writer(run.buffers.size(), -1);
   for (size_t i = 0; i < run.instructions.size(); ++i) {
     const Instruction& at = run.instructions[i];
-    for (const std::vector<BufferId>* list : {&at.reads, &at.adds, &at.writes}) {
+    for (const BufferIds* list : {&at.reads, &at.adds, &at.writes}) {
       for (BufferId id : *list) {
         int by = id.valid() ? writer[id.index()] : -1;
         if (by >= 0 && Communicates(run.instructions[static_cast<size_t>(by)]))

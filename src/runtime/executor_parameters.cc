@@ -107,7 +107,7 @@ void Executor::SyncTied(const Instruction& i, size_t index) {
   at::Tensor sum = FinalGradients(i.reads[0]).clone();
   for (size_t r = 1; r < i.reads.size(); ++r) sum.add_(FinalGradients(i.reads[r]));
   sum = sum.to(ToTorch(program_.precision.gradients));
-  std::vector<BufferId> held = i.adds;
+  BufferIds held = i.adds;
   StartCollective(index, i, Reduction::kSum, sum, sum, [this, held, sum] {
     for (BufferId id : held) At(id) = sum.to(at::kFloat);
   });

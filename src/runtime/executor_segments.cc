@@ -187,7 +187,7 @@ void Executor::GiveGradient(const Instruction& i, const SegmentInput& input, con
   }
   if (!gradient.defined()) gradient = at::zeros_like(leaf);
   const Local& target = at.locals[static_cast<size_t>(input.gradient)];
-  const std::vector<BufferId>& list = target.once ? i.adds : i.writes;
+  const BufferIds& list = target.once ? i.adds : i.writes;
   for (BufferId id : list) {
     const Buffer& buffer = run_.buffers[id.index()];
     if (buffer.kind != BufferKind::kLocal || buffer.index != input.gradient) continue;

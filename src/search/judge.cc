@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/held_bytes.h"
 #include "search/problem.h"
@@ -100,16 +101,21 @@ double SimulationSize(const SearchProblem& problem, int64_t microbatches, int64_
 namespace {
 
 // Bytes that the allocator reserves, per device of the pipeline.
-std::vector<double> ReservedOf(const SearchProblem& problem, const Program& program) {
-  MemoryModel model(program, HabitsOf(problem.sim));
+std::vector<double> ReservedOf(const SearchProblem& problem, ShortStep& step) {
+  MemoryModel model(step.program, HabitsOf(problem.sim));
   ReplayOptions options;
   options.timeline = false;
   options.allocator = true;
+  std::vector<int64_t> devices;
+  for (const DeviceProgram& run : step.program.runs) {
+    if (!run.stages.empty()) devices.push_back(run.devices.front());
+  }
+  std::vector<MemoryTimeline> timelines(devices.size());
+  InParallel(devices.size(), [&](size_t d) { timelines[d] = Replay(model, devices[d], options); });
   std::vector<double> reserved;
-  for (const DeviceProgram& run : program.runs) {
-    if (run.stages.empty()) continue;
-    MemoryTimeline timeline = Replay(model, run.devices.front(), options);
-    reserved.push_back(static_cast<double>(timeline.reserved));
+  for (size_t d = 0; d < devices.size(); ++d) {
+    reserved.push_back(static_cast<double>(timelines[d].reserved));
+    step.replayed[devices[d]] = std::move(timelines[d]);
   }
   return reserved;
 }
@@ -141,7 +147,7 @@ Fitted Fit(const SearchProblem& problem, Proposal proposal) {
   std::optional<Fitted> best;
   std::vector<Plan> tried;
   for (int tries = 0;; ++tries) {
-    std::vector<double> reserved = ReservedOf(problem, now.step.program);
+    std::vector<double> reserved = ReservedOf(problem, now.step);
     bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
     std::optional<Proposal> next;
     if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);

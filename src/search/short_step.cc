@@ -104,7 +104,7 @@ ShortStep LowerShort(const SearchProblem& problem, const Plan& plan) {
 
 SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem, const Plan& plan,
                         const SimOptions& sim) {
-  Simulation at = RunSimulation(step.program, problem.cluster, sim);
+  Simulation at = RunSimulation(step.program, problem.cluster, sim, step.replayed);
   SimResult result = std::move(at.result);
   if (step.microbatches == step.all_microbatches) return result;
   double period = 0;

@@ -23,6 +23,7 @@ int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t microbatches
 // A plan's program, with all its micro-batches or only a few. It owns the model that was rebatched for it.
 struct ShortStep {
   Program program;
+  ReplayedDevices replayed;      // of the program, where that was done
   int64_t microbatches = 0;      // in the program
   int64_t all_microbatches = 0;  // of the plan
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "sim/engine.h"
 
@@ -104,26 +105,37 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
     ++out.inner_level;
   }
   out.classes = FindClasses(program, cluster, network, fabric, options);
-  for (size_t r = 0; r < program.runs.size(); ++r) {
-    out.lists.push_back(MakeTaskList(program.runs[r], fabric.channel_of[r], options.stack));
-    for (size_t t = 0; t < out.lists.back().tasks.size(); ++t) {
-      SimTask& task = out.lists.back().tasks[t];
+  out.lists.resize(program.runs.size());
+  InParallel(program.runs.size(), [&](size_t r) {
+    TaskList list = MakeTaskList(program.runs[r], fabric.channel_of[r], options.stack);
+    for (size_t t = 0; t < list.tasks.size(); ++t) {
+      SimTask& task = list.tasks[t];
       if (task.kind == TaskKind::kSend || task.kind == TaskKind::kRecv) {
         task.channel = program.runs[r].instructions[t].index;
       }
     }
-  }
+    out.lists[r] = std::move(list);
+  });
   FindReceives(program, out);
   FindShared(fabric, out);
   std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options);
   UseMeasured(compute, out);
-  for (size_t c = 0; c < out.classes.devices.size(); ++c) {
-    size_t run = static_cast<size_t>(out.classes.devices[c].run);
-    auto alike = static_cast<size_t>(out.classes.devices[c].alike);
+  out.costs.resize(out.classes.devices.size());
+  // Devices that do by themselves what others do come after these.
+  std::vector<size_t> own, like;
+  for (size_t c = 0; c < out.costs.size(); ++c) {
+    (static_cast<size_t>(out.classes.devices[c].alike) < c ? like : own).push_back(c);
+  }
+  for (const std::vector<size_t>& some : {own, like}) {
     ThrowIfStopped(options);
-    const std::vector<TaskCost>* known = alike < c ? &out.costs[alike] : nullptr;
-    out.costs.push_back(FindCosts(program, program.runs[run], out.lists[run], out.classes,
-                                  static_cast<int>(c), compute[c], out.inner_level, known));
+    InParallel(some.size(), [&](size_t i) {
+      size_t c = some[i];
+      size_t run = static_cast<size_t>(out.classes.devices[c].run);
+      auto alike = static_cast<size_t>(out.classes.devices[c].alike);
+      const std::vector<TaskCost>* known = alike < c ? &out.costs[alike] : nullptr;
+      out.costs[c] = FindCosts(program, program.runs[run], out.lists[run], out.classes,
+                               static_cast<int>(c), compute[c], out.inner_level, known);
+    });
   }
   return out;
 }

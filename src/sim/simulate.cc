@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/clock.h"
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "program/text.h"
 #include "sim/compute_stream.h"
@@ -22,8 +23,9 @@ class Summary {
     out.step_seconds = at_.seconds;
     out.events = at_.events;
     size_t busiest = 0;
-    for (size_t c = 0; c < in_.classes.devices.size(); ++c) {
-      out.devices.push_back(Device(c));
+    out.devices.resize(in_.classes.devices.size());
+    InParallel(out.devices.size(), [&](size_t c) { out.devices[c] = Device(c); });
+    for (size_t c = 0; c < out.devices.size(); ++c) {
       AddFlops(c, out);
       if (out.devices[c].compute > out.devices[busiest].compute) busiest = c;
     }
@@ -153,17 +155,27 @@ Moved MovedBy(const Classes& classes, size_t c) {
 }
 
 void AddMemory(const Program& program, const Cluster& cluster, const Classes& classes,
-               const MemoryHabits& habits, SimResult& result) {
+               const MemoryHabits& habits, const ReplayedDevices& replayed, SimResult& result) {
   MemoryModel model(program, habits);
   double most = -1;
   ReplayOptions options;
   options.timeline = false;
-  std::map<Moved, MemoryTimeline> known;
+  std::map<Moved, size_t> first;  // of those that hold the same
+  std::vector<size_t> alike, unlike;
+  for (size_t c = 0; c < result.devices.size(); ++c) {
+    auto [found, fresh] = first.try_emplace(MovedBy(classes, c), unlike.size());
+    if (fresh) unlike.push_back(c);
+    alike.push_back(found->second);
+  }
+  std::vector<MemoryTimeline> timelines(unlike.size());
+  InParallel(unlike.size(), [&](size_t i) {
+    int64_t device = result.devices[unlike[i]].device;
+    auto known = replayed.find(device);
+    timelines[i] = known != replayed.end() ? known->second : Replay(model, device, options);
+  });
   for (size_t c = 0; c < result.devices.size(); ++c) {
     DeviceResult& device = result.devices[c];
-    auto [found, fresh] = known.try_emplace(MovedBy(classes, c));
-    if (fresh) found->second = Replay(model, device.device, options);
-    const MemoryTimeline& timeline = found->second;
+    const MemoryTimeline& timeline = timelines[alike[c]];
     device.peak_memory = timeline.peak;
     device.memory = timeline.peak_kinds;
     device.host_memory = HostBytes(program, device.device);
@@ -176,7 +188,10 @@ void AddMemory(const Program& program, const Cluster& cluster, const Classes& cl
     result.worst_device = device.device;
   }
   options.allocator = true;
-  result.reserved_memory_bytes = Replay(model, result.worst_device, options).reserved;
+  auto known = replayed.find(result.worst_device);
+  result.reserved_memory_bytes = known != replayed.end()
+                                     ? known->second.reserved
+                                     : Replay(model, result.worst_device, options).reserved;
 }
 
 }  // namespace
@@ -185,8 +200,8 @@ SimResult Summarise(const Program& program, const Prepared& prepared, const Time
   return Summary(program, prepared, timeline).Run();
 }
 
-Simulation RunSimulation(const Program& program, const Cluster& cluster,
-                         const SimOptions& options) {
+Simulation RunSimulation(const Program& program, const Cluster& cluster, const SimOptions& options,
+                         const ReplayedDevices& replayed) {
   double begin = SteadySeconds();
   Simulation out;
   out.prepared = Prepare(program, cluster, options);
@@ -194,7 +209,7 @@ Simulation RunSimulation(const Program& program, const Cluster& cluster,
   out.timeline = Execute(out.prepared, options);
   out.result = Summarise(program, out.prepared, out.timeline);
   ThrowIfStopped(options);
-  AddMemory(program, cluster, out.prepared.classes, HabitsOf(options), out.result);
+  AddMemory(program, cluster, out.prepared.classes, HabitsOf(options), replayed, out.result);
   out.result.prepare_seconds = ready - begin;
   out.result.simulate_seconds = SteadySeconds() - begin;
   return out;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "program/trace.h"
@@ -59,7 +60,10 @@ struct Simulation {
   Timeline timeline;
   SimResult result;
 };
-Simulation RunSimulation(const Program& program, const Cluster& cluster, const SimOptions& options);
+// Devices whose memory was replayed already, with the allocator: that need not be done again.
+using ReplayedDevices = std::map<int64_t, MemoryTimeline>;
+Simulation RunSimulation(const Program& program, const Cluster& cluster, const SimOptions& options,
+                         const ReplayedDevices& replayed = {});
 
 // Of a timeline; memory and the seconds on the clock are not filled in.
 SimResult Summarise(const Program& program, const Prepared& prepared, const Timeline& timeline);
