@@ -1,5 +1,7 @@
 #include "base/parallel.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -8,7 +10,17 @@
 #include <thread>
 #include <vector>
 
-namespace heddle::parallel_internal {
+namespace heddle {
+
+size_t CoreCount() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
+    return static_cast<size_t>(std::max(1, CPU_COUNT(&allowed)));
+  }
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+namespace parallel_internal {
 namespace {
 
 struct Loop {
@@ -25,8 +37,7 @@ struct Loop {
 class Pool {
  public:
   Pool() {
-    size_t helpers = std::max(1u, std::thread::hardware_concurrency()) - 1;
-    for (size_t i = 0; i < helpers; ++i) {
+    for (size_t i = 1; i < CoreCount(); ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Help(stop); });
     }
   }
@@ -98,4 +109,5 @@ void Run(size_t count, Call call, const void* function) {
   pool.Run(loop);
 }
 
-}  // namespace heddle::parallel_internal
+}  // namespace parallel_internal
+}  // namespace heddle

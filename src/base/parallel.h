@@ -10,6 +10,9 @@
 
 namespace heddle {
 
+// Those that this process may run on, at least one.
+size_t CoreCount();
+
 namespace parallel_internal {
 using Call = void (*)(const void* function, size_t i);
 void Run(size_t count, Call call, const void* function);

@@ -23,6 +23,7 @@ struct WeighedConfiguration {
   double floor = 0;
   double floor_without_memory = 0;
   bool floored = false;         // `floor` is with memory
+  double roomy = 0;             // RoomyEstimate, where it is known
   bool weighed = false;         // the estimate is known, or not worth making
   bool offload_listed = false;  // the same with the optimizer on the host is in the list
   // Of the estimate; its stages are found again where a plan is made.
@@ -30,6 +31,11 @@ struct WeighedConfiguration {
   double seconds = kForbidden, bytes = 0;
   bool proposed = false;
 };
+
+bool AreAlikeInTime(const Configuration& a, Configuration b) {
+  b.zero = a.zero;
+  return a == b;
+}
 
 class Explorer : public std::enable_shared_from_this<Explorer> {
  public:
@@ -178,8 +184,18 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
       all_.push_back({configuration});
     }
-    InParallel(all_.size(), [&](size_t i) {
-      if (!problem_.Over()) all_[i].floor = estimator_.TimeFloor(all_[i].configuration);
+    // Those that differ in ZeRO alone stand together, and have the same.
+    std::vector<size_t> first;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if (i == 0 || !AreAlikeInTime(all_[i - 1].configuration, all_[i].configuration)) {
+        first.push_back(i);
+      }
+    }
+    first.push_back(all_.size());
+    InParallel(first.size() - 1, [&](size_t g) {
+      if (problem_.Over()) return;
+      double floor = estimator_.TimeFloor(all_[first[g]].configuration);
+      for (size_t i = first[g]; i < first[g + 1]; ++i) all_[i].floor = floor;
     });
     for (size_t i = 0; i < all_.size(); ++i) {
       all_[i].floor_without_memory = all_[i].floor;
@@ -215,6 +231,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       at.floored = true;
     }
     if (at.floor >= worst) return;
+    // Not a bound, but none that is further away is worth the solver's time.
+    if (at.roomy == 0) at.roomy = estimator_.RoomyEstimate(at.configuration);
+    if (at.roomy < kForbidden && at.roomy >= worst) return;
     at.weighed = true;
     bool offloaded = !problem_.fixed.offload && at.configuration.offload != Offload::kNone;
     if (offloaded && !estimator_.Relieves(at.configuration)) return;
@@ -228,7 +247,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   void Take(size_t i) {
     WeighedConfiguration& at = all_[i];
     if (!at.weighed) {
-      if (at.floor < kForbidden) queue_.push({at.floor, i});
+      if (at.floor < kForbidden) queue_.push({std::max(at.floor, at.roomy), i});
     } else if (at.fits) {
       best_seconds_ = std::min(best_seconds_, at.seconds);
     } else if (at.bytes > 0 && (least_bytes_ == 0 || at.bytes < least_bytes_)) {

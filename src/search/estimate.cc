@@ -369,6 +369,10 @@ Estimate Estimator::Of(const Configuration& c) {
   return best;
 }
 
+double Estimator::RoomyEstimate(const Configuration& c) {
+  return WithThrift(c, 0, problem_.fixed.recompute.has_value()).seconds;
+}
+
 // Of a node full of the devices that hold most.
 bool Estimator::HasHostRoom(const Context& context,
                             const std::vector<StageEstimate>& stages) const {

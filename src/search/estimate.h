@@ -63,6 +63,8 @@ class Estimator {
   double CloseFloor(const Configuration& configuration);
 
   Estimate Of(const Configuration& configuration);
+  // What Of hardly goes below: as if there were as much memory as one likes. Cheap.
+  double RoomyEstimate(const Configuration& configuration);
 
   // The same stages and strategies, with as many layers recomputed as the bytes demand that the lowered plan of
   // `estimate` really reserved on each device of the pipeline. Nothing where that is not known.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <future>
-#include <thread>
 
 #include "base/log.h"
+#include "base/parallel.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
@@ -78,10 +78,8 @@ class Finalists::Ahead {
   explicit Ahead(const SearchProblem& problem) : problem_(problem) {}
   ~Ahead() { abandoned_ = true; }
 
-  // One for two cores: each is simulated on several of them, and of those that are ahead some turn out not to be needed.
-  bool has_room() const {
-    return running_.size() < std::max(1u, std::thread::hardware_concurrency() / 2);
-  }
+  // One for four cores: each is simulated on several of them, and of those that are ahead some turn out not to be needed.
+  bool has_room() const { return running_.size() < std::max<size_t>(1, CoreCount() / 4); }
   bool Has(size_t id) const { return running_.count(id) > 0; }
   void Start(size_t id, Proposal proposal) {
     running_[id] = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {

@@ -178,20 +178,23 @@ class Judging {
   void JudgeBaselines() {
     constexpr double kFar = 1.2;
     if (searcher_.name == DataSearcher().name && !out_.judged.empty()) return;
+    std::vector<Proposal> first, others;
     for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
       if (other.name == searcher_.name) continue;
-      std::vector<Proposal> ladder = other.propose(problem_).plans, first;
-      std::erase_if(ladder, [&](const Proposal& plan) { return IsJudged(plan.plan); });
+      std::vector<Proposal> ladder = other.propose(problem_).plans;
+      std::erase_if(ladder, [&](const Proposal& plan) {
+        return IsJudged(plan.plan) || IsThere(first, plan.plan) || IsThere(others, plan.plan);
+      });
       if (ladder.empty()) continue;
       bool far = ladder[0].estimate > kFar * finalists_.best_seconds();
       bool quick = 4 * SimulationSize(problem_, ladder[0].plan) < kQuickWork;
-      if (!far || quick) {
-        first.push_back(std::move(ladder[0]));
-        ladder.erase(ladder.begin());
+      for (Proposal& plan : ladder) {
+        bool always = &plan == &ladder[0] && (!far || quick);
+        (always ? first : others).push_back(std::move(plan));
       }
-      finalists_.JudgeAll(std::move(first));
-      finalists_.Judge(std::move(ladder), Effort());
     }
+    finalists_.JudgeAll(std::move(first));
+    finalists_.Judge(std::move(others), Effort());
     Sort();
   }
 
