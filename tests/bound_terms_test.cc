@@ -35,6 +35,11 @@ FixedDegrees WithoutRecomputation(FixedDegrees fixed) {
   return fixed;
 }
 
+FixedDegrees WithInner(int64_t tp, FixedDegrees fixed) {
+  fixed.tp = tp;
+  return fixed;
+}
+
 std::vector<RaisedTerm> RaisedTerms() {
   const std::string wide = "gpt:layers=4,hidden=2048,heads=16,seq=1024,vocab=1024,batch=16";
   const std::string deep = "gpt:layers=8,hidden=4096,heads=32,seq=2048,vocab=512,batch=8";
@@ -44,6 +49,8 @@ std::vector<RaisedTerm> RaisedTerms() {
   const std::string sparse = "gpt:layers=2,hidden=4096,heads=32,seq=32,vocab=256,batch=64";
   const std::string sent = "gpt:layers=2,hidden=64,heads=1,seq=64,vocab=64,batch=2048";
   const std::string table = "gpt:layers=1,hidden=1024,heads=8,seq=16,vocab=200000,batch=64";
+  const std::string alike = "gpt:layers=1,hidden=7,heads=1,seq=3,vocab=11,batch=1";
+  const std::string norms = "data/graphs/conv-norms.heddle";  // a chain: nothing runs beside them
   return {
       {"own", &TermScales::own, {wide, "dgx-h100:1"}, DegreesOf(1, 1, 1, 0)},
       {"kept",
@@ -70,6 +77,15 @@ std::vector<RaisedTerm> RaisedTerms() {
       {"traffic2", &TermScales::traffic, {sparse, "p3:2", 0, DType::kF16}, DegreesOf(16, 1, 4, 2)},
       {"host", &TermScales::host, {tiny, "dgx-h100:1"}, DegreesOf(1, 1, 64, 0)},
       {"recomputed", &TermScales::recomputed, {kept, "dgx-h100:1", 0.9}, DegreesOf(1, 1, 1, 0)},
+      // Too small to be split: all devices do the same, and have nothing to say to each other but the report.
+      {"report",
+       &TermScales::report,
+       {alike, "p3:128", 0, DType::kF32},
+       WithInner(1024, DegreesOf(1, 1, 1, 0))},
+      {"statistics",
+       &TermScales::statistics,
+       {norms, "p3:16", 0, DType::kF32},
+       DegreesOf(128, 1, 1, 0)},
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/expansion.h"
+#include "search/strategies.h"
 
 namespace heddle {
 namespace {
@@ -43,14 +44,27 @@ std::vector<std::vector<bool>> NodesBefore(const Graph& graph) {
   return before;
 }
 
-// Does every other node that computes come before or after it?
-bool IsExposed(const Model& model, const StageCosts& costs,
-               const std::vector<std::vector<bool>>& before, size_t n) {
+// Seconds of those latencies that other nodes may hide: a node hides no more than its own work, forward again included, and
+// only the latencies of nodes that come neither before nor after it.
+double HiddenBehindOthers(const Model& model, StageCosts& alone,
+                          const std::vector<StatisticsNode>& nodes,
+                          const std::vector<double>& latencies) {
+  std::vector<std::vector<bool>> before = NodesBefore(model.graph);
+  Strategy whole(alone.mesh().axes.size(), kReplicate);
+  double hidden = 0;
   for (size_t other = 0; other < model.graph.nodes.size(); ++other) {
-    bool computes = costs.HasKernels(NodeId::FromIndex(other)) && !model.once[other];
-    if (other != n && computes && !before[n][other] && !before[other][n]) return false;
+    NodeId id = NodeId::FromIndex(other);
+    if (!alone.HasKernels(id) || model.once[other]) continue;
+    double beside = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      size_t n = nodes[i].node.index();
+      if (other != n && !before[n][other] && !before[other][n]) beside += latencies[i];
+    }
+    if (beside == 0) continue;
+    ChoiceCost work = alone.OfNode(id, whole, {});
+    hidden += std::min(beside, work.seconds() + work.forward);
   }
-  return true;
+  return hidden;
 }
 
 // Of the collectives between the primitives that a node stands for, which one queue takes one after the other.
@@ -68,6 +82,24 @@ double LatencyInside(const Model& model, StageCosts& costs, const Mesh& mesh, No
   return latency;
 }
 
+// Seconds that the primitives of a node take on a data rank beyond what the node takes that normalises its part alone, with
+// whatever it does along the other axes.
+double MoreKernels(const Model& model, StageCosts& shared, StageCosts& alone,
+                   const StatisticsNode& at) {
+  const Node& node = model.graph.node(at.node);
+  StrategyScope scope;
+  scope.made_by_nodes.assign(node.operands.size(), true);
+  double least = kForbidden;
+  for (const Strategy& inner : StrategiesOf(alone.mesh(), node.op, alone.rule(at.node), scope)) {
+    Strategy split = {at.factor};
+    split.insert(split.end(), inner.begin(), inner.end());
+    double more =
+        shared.OfNode(at.node, split, {}).seconds() - alone.OfNode(at.node, inner, {}).seconds();
+    least = std::min(least, more);
+  }
+  return least == kForbidden ? 0 : std::max(0.0, least);
+}
+
 }  // namespace
 
 StatisticsCost StatisticsAlong(const Prices& prices, int64_t data_ranks,
@@ -82,15 +114,17 @@ StatisticsCost StatisticsAlong(const Prices& prices, int64_t data_ranks,
   StageCosts shared(model, prices.cluster(), wide, prices.CostsFor(microbatches, repeated));
   StageCosts alone(model, prices.cluster(), mesh,
                    prices.CostsFor(microbatches * data_ranks, repeated));
-  std::vector<std::vector<bool>> before = NodesBefore(model.graph);
+  std::vector<double> latencies;
   for (const StatisticsNode& at : nodes) {
     Strategy split(wide.axes.size(), kReplicate), whole(mesh.axes.size(), kReplicate);
     split[0] = at.factor;
     ChoiceCost with = shared.OfNode(at.node, split, {}), without = alone.OfNode(at.node, whole, {});
     out.seconds += with.seconds() + with.queued - without.seconds();
-    if (!IsExposed(model, shared, before, at.node.index())) continue;
-    out.exposed_seconds += LatencyInside(model, shared, wide, at.node, split);
+    latencies.push_back(LatencyInside(model, shared, wide, at.node, split));
+    out.exposed_seconds += latencies.back() + MoreKernels(model, shared, alone, at);
   }
+  out.exposed_seconds -= HiddenBehindOthers(model, alone, nodes, latencies);
+  out.exposed_seconds = std::max(0.0, out.exposed_seconds);
   out.seconds = std::max(0.0, out.seconds);
   return out;
 }

@@ -11,7 +11,8 @@ namespace heddle {
 
 struct StatisticsCost {
   double seconds = 0;  // of a micro-batch, all such nodes one after the other
-  // The latencies of those nodes that all others come before or after: nothing else can be computed meanwhile.
+  // What nothing hides: kernels that are there only because the sum is over all ranks, and latencies less the work of nodes
+  // that come neither before nor after.
   double exposed_seconds = 0;
 };
 
