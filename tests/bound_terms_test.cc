@@ -40,6 +40,11 @@ FixedDegrees WithInner(int64_t tp, FixedDegrees fixed) {
   return fixed;
 }
 
+FixedDegrees WithChunks(int chunks, FixedDegrees fixed) {
+  fixed.chunks = chunks;
+  return fixed;
+}
+
 std::vector<RaisedTerm> RaisedTerms() {
   const std::string wide = "gpt:layers=4,hidden=2048,heads=16,seq=1024,vocab=1024,batch=16";
   const std::string deep = "gpt:layers=8,hidden=4096,heads=32,seq=2048,vocab=512,batch=8";
@@ -50,6 +55,9 @@ std::vector<RaisedTerm> RaisedTerms() {
   const std::string sent = "gpt:layers=2,hidden=64,heads=1,seq=64,vocab=64,batch=2048";
   const std::string table = "gpt:layers=1,hidden=1024,heads=8,seq=16,vocab=200000,batch=64";
   const std::string alike = "gpt:layers=1,hidden=7,heads=1,seq=3,vocab=11,batch=1";
+  const std::string layers = "gpt:layers=48,hidden=64,heads=2,seq=32,vocab=64,batch=128";
+  // As long for its computation as for its traffic.
+  const std::string even = "gpt:layers=40,hidden=4096,heads=32,seq=2048,vocab=512,batch=16";
   const std::string norms = "data/graphs/conv-norms.heddle";  // a chain: nothing runs beside them
   return {
       {"own", &TermScales::own, {wide, "dgx-h100:1"}, DegreesOf(1, 1, 1, 0)},
@@ -86,6 +94,14 @@ std::vector<RaisedTerm> RaisedTerms() {
        &TermScales::statistics,
        {norms, "p3:16", 0, DType::kF32},
        DegreesOf(128, 1, 1, 0)},
+      {"worth", &TermScales::worth, {kept, "dgx-h100:1", 0.9}, DegreesOf(1, 1, 1, 0)},
+      {"worthinterleaved",
+       &TermScales::worth,
+       {kept, "dgx-h100:1", 0.9},
+       WithChunks(2, DegreesOf(1, 2, 8, 0, "interleaved"))},
+      {"layers", &TermScales::layers, {layers, "p3:16", 0, DType::kF32}, DegreesOf(128, 1, 1, 3)},
+      {"mixed", &TermScales::mixed, {even, "dgx-h100:2"}, DegreesOf(16, 1, 1, 3)},
+      {"ended", &TermScales::ended, {held, "dgx-h100:1"}, DegreesOf(1, 1, 1, 0)},
   };
 }
 

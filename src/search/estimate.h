@@ -86,6 +86,10 @@ class Estimator {
   double LargestGroup(const Configuration& configuration) const;
   FloorProblem TimeProblemOf(const Configuration& configuration);
   FloorProblem FloorProblemOf(const Configuration& configuration);
+  MemoryWorth WorthOf(const Configuration& configuration, const FloorProblem& problem,
+                      double per_byte);
+  void SetLayerTraffic(const Configuration& configuration, double gather, FloorProblem& problem);
+  void AddParameterWorths(const Configuration& configuration, FloorProblem& problem);
   std::vector<RecomputePolicy> Policies() const;  // allowed ones, the fastest first
   HeldBytes BytesOf(const Configuration& configuration, double kept) const;
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
@@ -133,6 +137,9 @@ class Estimator {
   ModelUnits units_;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
+  double loose_parameters_ = 0;                                        // of what is no layer
+  double product_parameters_ = 0;  // of products in layers, read by these alone
+  double gathered_layers_ = 0;     // that have parameters of their own
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

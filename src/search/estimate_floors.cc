@@ -46,9 +46,11 @@ double Estimator::TimeFloor(const Configuration& c) {
   SetEnd(context, LeastKept(problem_.pruning, problem_.model.graph));
   problem.update = context.update;
   problem.traffic = problem.reduce = context.reduce;
-  problem.reduce_latency = context.reduce_latency;
-  problem.statistics = context.exposed_statistics;
   alike.zero = 0;
+  problem.reduce_latency = context.reduce_latency;
+  SetEnd(context, LeastKept(problem_.pruning, problem_.model.graph));
+  problem.reduce_latency = std::min(problem.reduce_latency, context.reduce_latency);
+  problem.statistics = context.exposed_statistics;
   double floor = FloorOf(alike, problem);
   std::lock_guard lock(mutex_);
   return time_floors_.try_emplace(alike, floor).first->second;
@@ -106,11 +108,28 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
     problem.layer_traffic =
         static_cast<double>(c.microbatches) * (2 * context.gather + context.reduce) -
         problem.traffic;
+    SetLayerTraffic(c, context.gather, problem);
   } else {
     if (c.zero == 2) problem.traffic = static_cast<double>(c.microbatches) * context.reduce;
     problem.gather = context.gather;
   }
   return problem;
+}
+
+// ZeRO 3, one collective after the other: every layer is gathered forward and backward and its gradients are scattered, for
+// every micro-batch; products are gathered once more for W where that comes apart.
+void Estimator::SetLayerTraffic(const Configuration& c, double gather, FloorProblem& problem) {
+  if (c.dp == 1) return;
+  const Traffic& traffic = TrafficOf(c);
+  auto microbatches = static_cast<double>(c.microbatches);
+  problem.first_gathers = microbatches * gather;
+  problem.first_latency = microbatches * gathered_layers_ * traffic.gather_latency;
+  problem.layer_seconds =
+      microbatches * gathered_layers_ * (2 * traffic.gather_latency + traffic.scatter_latency);
+  if (FindSchedule(c.schedule)->splits_backward && c.pp > 1) {
+    problem.layer_seconds +=
+        microbatches * gather * product_parameters_ / static_cast<double>(c.inner());
+  }
 }
 
 // Elements, at most, of parameters that are updated together (program/parameter_groups.h), were nothing split.
@@ -121,27 +140,67 @@ double Estimator::LargestGroup(const Configuration& c) const {
                      : bucket + largest_parameter_;
 }
 
+// What a byte of memory is worth, per micro-batch: a stage's strategies are then those for time and memory together.
+MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& problem,
+                               double per_byte) {
+  // Rounded down, which takes from what is counted: prices of like configurations are then the same.
+  auto rounded = [](double x) { return x > 0 ? std::exp2(std::floor(2 * std::log2(x)) / 2) : 0; };
+  auto state = [&](int device) {
+    bool gradients = LeastInFlight(c, device).with_gradients;
+    return problem.bytes_per_parameter + (gradients ? problem.gradient_bytes : 0);
+  };
+  int devices = static_cast<int>(c.pp);
+  double most =
+      state(devices - 1);  // gradients come first where fewest micro-batches are in flight
+  MemoryWorth worth;
+  worth.per_byte = rounded(per_byte * most) / most;
+  worth.least.resize(static_cast<size_t>(c.stages()));
+  for (int device = 0; device < devices; ++device) {
+    PriceKey key = KeyOf(c, RecomputePolicy::kNone);
+    key.per_parameter =
+        state(device) == most ? worth.per_byte * most : rounded(worth.per_byte * state(device));
+    std::vector<double> in_flight = LeastInFlightOfChunks(c, device);
+    for (int k = 0; k < c.chunks; ++k) {
+      key.per_byte = rounded(worth.per_byte * in_flight[static_cast<size_t>(k)]);
+      worth.least[static_cast<size_t>(k * devices + device)] =
+          prices_.LeastWorthOf(key, Policies());
+    }
+  }
+  return worth;
+}
+
 double Estimator::CloseFloor(const Configuration& c) {
   FloorProblem problem = FloorProblemOf(c);
-  auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
-  double seconds = problem.time->whole;
-  double around =
-      seconds / static_cast<double>(c.pp) / limit_;  // a device's memory as all its work
-  if (c.chunks > 1) return FloorOf(c, problem);
+  double around = problem.time->whole / static_cast<double>(c.pp) /
+                  limit_;  // a device's memory as all its work
   for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
-    // Powers of two, rounded down where that takes from what is counted.
-    MemoryWorth worth;
-    double per_parameter = power(level * around * problem.bytes_per_parameter);
-    worth.per_byte = per_parameter / problem.bytes_per_parameter;
-    for (int device = 0; device < static_cast<int>(c.pp); ++device) {
-      PriceKey key = KeyOf(c, RecomputePolicy::kNone);
-      key.per_byte = power(worth.per_byte * LeastInFlight(c, device).most);
-      key.per_parameter = per_parameter;
-      worth.least.push_back(prices_.LeastWorthOf(key, Policies()));
-    }
-    problem.worths.push_back(std::move(worth));
+    problem.worths.push_back(WorthOf(c, problem, level * around));
   }
+  AddParameterWorths(c, problem);
   return FloorOf(c, problem);
+}
+
+// Strategies that split little take least time, and hold most parameters: what these cost at the end of a step and over the
+// data axis is that of the same strategies.
+void Estimator::AddParameterWorths(const Configuration& c, FloorProblem& problem) {
+  PriceKey key = KeyOf(c, RecomputePolicy::kNone);
+  auto microbatches = static_cast<double>(c.microbatches);
+  key.per_parameter = std::max(problem.update, problem.gather) / microbatches;
+  if (c.chunks == 1) problem.ended = prices_.LeastWorthOf(key, Policies());
+  double traffic = problem.traffic + problem.layer_traffic;
+  if (traffic == 0) return;
+  double even = problem.time->whole / problem.plain->parameters.total();
+  for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
+    key.per_parameter = std::exp2(std::floor(std::log2(level * even)));
+    double ratio = key.per_parameter * microbatches / traffic;
+    TrafficWorth worth;
+    worth.own = 1 / (1 + ratio);
+    worth.least = prices_.LeastWorthOf(key, Policies());
+    // Of what is no layer less passes.
+    worth.apart = (1 - worth.own) * (problem.layer_traffic * loose_parameters_ -
+                                     problem.scale.layers * problem.layer_seconds);
+    problem.traffic_worths.push_back(worth);
+  }
 }
 
 Estimator::Floors Estimator::Floor(const Configuration& c) {

@@ -59,8 +59,8 @@ class PackedFloor {
             std::max(recomputed, level.sums.Of(first, last) - level.per_byte * spare / in_flight);
       }
       for (const MemoryWorth& at : problem_.worths) {
-        worth = std::max(worth, at.least[static_cast<size_t>(device)]->Of(first, last) -
-                                    at.per_byte * problem_.limit);
+        double both = t_.scale.worth * at.least[static_cast<size_t>(device)]->Of(first, last);
+        worth = std::max(worth, both - at.per_byte * problem_.limit);
       }
     }
     double with_memory = std::max(once + t_.scale.recomputed * recomputed, worth);
@@ -94,7 +94,16 @@ class PackedFloor {
     double own = OwnSeconds(first, last, device);
     double backward = own + t_.HeadAndTail(first, device);
     double ready = std::max(backward, Reduced(first, last, device, own));
-    return ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
+    double step = ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
+    return problem_.ended == nullptr ? step : std::max(step, WithEnd(first, last, device));
+  }
+
+  // The same with strategies that are best for the device's own time and the end of its step together.
+  double WithEnd(int first, int last, int device) const {
+    double once = t_.scale.ended * problem_.ended->Of(first, last) + 2 * t_.Host();
+    double latency = problem_.gather > problem_.update ? problem_.gather_latency : 0;
+    return t_.microbatches * once + t_.HeadAndTail(first, device) +
+           t_.scale.report * problem_.report + t_.scale.gather * latency;
   }
 
   double Bisect(double low) const {
@@ -171,8 +180,21 @@ double FloorTerms::Even() const {
   if (schedule->splits_backward) once = plain().without_weights.total();
   double path = scale.path * (once + scale.statistics * problem.statistics) + 2 * Host() +
                 2 * (stages - 1) * Transfer();
-  double traffic = problem.traffic * held + problem.layer_traffic * plain().layers / devices;
-  return std::max({busy, path, scale.traffic * traffic}) + EvenEnd();
+  double traffic =
+      scale.traffic * (problem.traffic * held + problem.layer_traffic * plain().layers / devices) +
+      scale.layers * problem.layer_seconds / devices;
+  // What is no gather for a forward waits for gradients, and these for a forward of all units.
+  double first = (scale.traffic * problem.first_gathers * plain().layers +
+                  scale.layers * problem.first_latency) /
+                 devices;
+  double after = scale.wait * plain().forward.total() + traffic - first;
+  double mixed = 0;
+  for (const TrafficWorth& at : problem.traffic_worths) {
+    double least = stages > 1 ? at.least->Alone(0, units) : at.least->Of(0, units);
+    double both = at.own * microbatches * (least + 2 * Host() * stages) - at.apart;
+    mixed = std::max(mixed, scale.mixed * both / devices);
+  }
+  return std::max({busy, path, mixed, traffic, after}) + EvenEnd();
 }
 
 double FloorTerms::End(double held) const {
@@ -206,6 +228,19 @@ InFlight LeastInFlight(const Configuration& c, int device) {
   int tasks = shape.microbatches * shape.chunks;
   int round = shape.chunks > 1 ? shape.devices * shape.chunks : 1;
   return {static_cast<double>(most), most + round <= tasks};
+}
+
+// Forwards go in rounds of as many micro-batches as there are devices, through all chunks (schedule/interleaved.cc).
+std::vector<double> LeastInFlightOfChunks(const Configuration& c, int device) {
+  InFlight of_all = LeastInFlight(c, device);
+  if (c.chunks == 1) return {of_all.most};
+  int devices = static_cast<int>(c.pp), most = static_cast<int>(of_all.most);
+  int round = devices * c.chunks, rest = most % round;
+  std::vector<double> counts;
+  for (int k = 0; k < c.chunks; ++k) {
+    counts.push_back(most / round * devices + std::clamp(rest - k * devices, 0, devices));
+  }
+  return counts;  // falling
 }
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known) {

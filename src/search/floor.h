@@ -22,8 +22,17 @@ namespace heddle {
 // Time and memory together, where memory is worth something: a stage takes at least the worth of its units less that of a
 // device's memory (Lagrange), per micro-batch.
 struct MemoryWorth {
-  double per_byte = 0;                         // seconds of a micro-batch
-  std::vector<const RangeFloors*> least = {};  // per device of the pipeline; of all policies
+  double per_byte = 0;  // seconds of a micro-batch
+  std::vector<const RangeFloors*> least =
+      {};  // per stage, in the order of the data; of all policies
+};
+
+// Time and traffic of parameters together: a step takes at least any mixture of what devices compute and what passes over
+// the data axis, and strategies that are best for one are not for the other.
+struct TrafficWorth {
+  double own = 1;                      // the share of computation; the rest is that of traffic
+  const RangeFloors* least = nullptr;  // per micro-batch, of both, over `own`
+  double apart = 0;                    // seconds of a step counted too much, on all devices
 };
 
 // Factors on the terms of the bound. All are 1, but in the test that raises each of them and must see the bound refuted.
@@ -42,6 +51,10 @@ struct TermScales {
   double report = 1;      // the all-reduce of loss and gradient norm before updates
   double traffic = 1;     // everything that passes over the data axis
   double statistics = 1;  // of batch normalisation, over the data axis
+  double worth = 1;       // computation and memory, of the same strategies
+  double layers = 1;      // latencies of ZeRO 3's layers, and weights gathered for W
+  double mixed = 1;       // computation and traffic of parameters, of the same strategies
+  double ended = 1;       // computation and the end of the step, of the same strategies
 };
 
 struct FloorProblem {
@@ -61,8 +74,11 @@ struct FloorProblem {
   bool reduces_beside = true;                     // backward; else after it
   double traffic = 0;  // seconds of a step per parameter over the data axis, before updates
   double layer_traffic =
-      0;            // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
-  double host = 0;  // seconds per forward, and per backward, of a micro-batch and stage
+      0;  // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
+  double layer_seconds = 0;  // ... more of all layers together
+  // Of this, what gathers do that come before forwards: per parameter of a layer, and of all layers together.
+  double first_gathers = 0, first_latency = 0;
+  double host = 0;      // seconds per forward, and per backward, of a micro-batch and stage
   double transfer = 0;  // seconds from a stage to the next
   double report = 0;    // seconds of the all-reduce between the last gradient and all updates
   double statistics =
@@ -70,6 +86,9 @@ struct FloorProblem {
   double limit = kForbidden;  // bytes
   ModelUnits units = {};      // which of them are layers
   std::vector<MemoryWorth> worths = {};
+  std::vector<TrafficWorth> traffic_worths = {};
+  const RangeFloors* ended =
+      nullptr;  // seconds of a micro-batch with its share of the end of a step
   TermScales scale = {};
 };
 
@@ -80,6 +99,8 @@ struct InFlight {
   bool with_gradients = false;
 };
 InFlight LeastInFlight(const Configuration& configuration, int device);
+// ... of each of a device's stages, from the first.
+std::vector<double> LeastInFlightOfChunks(const Configuration& configuration, int device);
 
 // kForbidden where memory does not suffice whatever is done. `known`: a bound that is there already, from which it starts.
 double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known = 0);

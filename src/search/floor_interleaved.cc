@@ -4,6 +4,7 @@
 // are known: X is a bound if devices that take as many as X and memory allow do not take them all.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "search/floor_terms.h"
 
@@ -24,7 +25,8 @@ class InterleavedBound {
         after_(problem_.units.head && !cut.head_counts ? 1 : 0),
         memory_(problem_.room != nullptr && problem_.limit < kForbidden),
         end_(terms.EvenEnd()) {
-    for (int d = 0; d < t_.devices && memory_; ++d) counts_.push_back(CountsOf(d));
+    for (int d = 0; d < t_.devices && memory_; ++d)
+      counts_.push_back(LeastInFlightOfChunks(t_.c, d));
     for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.HeadAndTail(FirstOf(d), d));
     size_t counts = static_cast<size_t>(chunks_ * (most_ - least_)) + 1;
     known_.assign(static_cast<size_t>(t_.devices) * counts, kUnknown);
@@ -66,19 +68,6 @@ class InterleavedBound {
     return count + (HasFirst(device) ? before_ : 0) + (HasLast(device) ? after_ : 0);
   }
 
-  // Of the stages of a device, the micro-batches in flight when they are most: forwards go in rounds of as many
-  // micro-batches as there are devices, through all chunks (schedule/interleaved.cc).
-  std::vector<double> CountsOf(int device) const {
-    std::vector<double> counts;
-    int most = static_cast<int>(t_.in_flight[static_cast<size_t>(device)].most);
-    int round = t_.devices * chunks_, rest = most % round;
-    for (int k = 0; k < chunks_; ++k) {
-      counts.push_back(most / round * t_.devices +
-                       std::clamp(rest - k * t_.devices, 0, t_.devices));
-    }
-    return counts;  // falling
-  }
-
   bool HasFirst(int device) const { return device == 0; }
   bool HasLast(int device) const { return device + 1 == t_.devices; }
 
@@ -109,10 +98,11 @@ class InterleavedBound {
     return known;
   }
 
-  double FindStep(int device, int count) const {
+  double FindStep(int device, int count) {
     double recomputed = memory_ ? Recomputed(device, count) : 0;
     if (recomputed == kForbidden) return kForbidden;
     double once = t_.scale.own * Seconds(device, count) + t_.scale.recomputed * recomputed;
+    for (const MemoryWorth& at : problem_.worths) once = std::max(once, Worth(at, device, count));
     double own = t_.microbatches * (once + 2 * chunks_ * t_.Host());
     double ready = own + waits_[static_cast<size_t>(device)];
     if (least_ == most_) ready = std::max(ready, Reduced(device, own));
@@ -179,6 +169,35 @@ class InterleavedBound {
     return alike;
   }
 
+  // Seconds of a micro-batch with what memory is worth: that of the stages, less that of the device's memory.
+  double Worth(const MemoryWorth& worth, int device, int count) {
+    double sum = 0;
+    std::vector<double> more;  // what a layer more adds to a stage
+    for (int k = 0; k < chunks_; ++k) {
+      double least = WorthOfStage(worth, k * t_.devices + device, least_);
+      sum += least;
+      if (least_ < most_) {
+        more.push_back(WorthOfStage(worth, k * t_.devices + device, most_) - least);
+      }
+    }
+    std::sort(more.begin(), more.end());
+    for (int k = 0; k < count - chunks_ * least_; ++k) sum += more[static_cast<size_t>(k)];
+    return t_.scale.worth * sum - worth.per_byte * problem_.limit;
+  }
+
+  // Of so many layers that count, wherever they are.
+  double WorthOfStage(const MemoryWorth& worth, int stage, int layers) {
+    const RangeFloors* of = worth.least[static_cast<size_t>(stage)];
+    if (stage == 0) return of->Of(0, UnitOf(layers));
+    if (stage + 1 == stages_) return of->Of(UnitOf(layers_ - layers), t_.units);
+    if (least_ == most_) return of->Of(UnitOf(stage * most_), UnitOf((stage + 1) * most_));
+    auto [at, fresh] = anywhere_.try_emplace({of, layers}, kForbidden);
+    for (int first = 1; fresh && first + layers < t_.units; ++first) {
+      at->second = std::min(at->second, of->Of(first, first + layers));
+    }
+    return at->second;
+  }
+
   // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
   // byte what its units keep and add at that price, less what memory is worth.
   double Recomputed(int device, int count) const {
@@ -233,6 +252,7 @@ class InterleavedBound {
   std::vector<double> waits_;                // per device
   static constexpr double kUnknown = -1;
   std::vector<double> known_;  // steps, per device and number of its units
+  std::map<std::pair<const RangeFloors*, int>, double> anywhere_;  // WorthOfStage
 };
 
 }  // namespace
