@@ -281,7 +281,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     double least = kForbidden;  // of those looked at
     while (looked < order.size() && looked < kLooks && !problem_.Over()) {
       WeighedConfiguration& at = all_[order[looked]];
-      if (best_seconds_ == kForbidden || at.floor >= std::min(least, best_seconds_)) break;
+      // Estimates may be below floors: they do not say which floors are high enough.
+      if (best_seconds_ == kForbidden || at.floor >= least) break;
       at.floor = std::max(at.floor, estimator_.CloseFloor(at.configuration));
       least = std::min(least, at.floor);
       ++looked;
