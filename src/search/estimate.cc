@@ -135,12 +135,8 @@ void Estimator::CountParameters() {
     double sum = 0;
     for (ValueId id : read) sum += elements(id);
     largest_block_ = std::max(largest_block_, sum);
-    if (block.chain < 0) {
-      loose_parameters_ += sum;
-      continue;
-    }
-    // What blocks share stays whole.
-    bool alone = false;
+    if (block.chain < 0) loose_parameters_ += sum;
+    bool alone = false;  // what blocks share stays whole
     for (NodeId id : block.nodes) {
       const std::vector<WorkTerm>& work = prices_.model().rules[id.index()].work;
       bool product = std::any_of(work.begin(), work.end(),
@@ -149,10 +145,10 @@ void Estimator::CountParameters() {
         auto found = readers.find(operand);
         if (found == readers.end() || found->second.size() > 1) continue;
         alone = true;
-        if (product) product_parameters_ += elements(operand);
+        if (product && block.chain >= 0) product_parameters_ += elements(operand);
       }
     }
-    gathered_layers_ += alone ? 1 : 0;
+    gathered_layers_ += alone && block.chain >= 0 ? 1 : 0;
   }
 }
 
