@@ -140,8 +140,8 @@ class DegreeEnumerator {
 
   void AddSchedules(Degrees at) {
     if (at.pp == 1) {
+      if (fixed_.chunks.value_or(1) > 1) return;  // chunks need a pipeline
       at.schedule = fixed_.schedule.value_or("1f1b");
-      at.chunks = fixed_.chunks.value_or(1);
       AddZero(at);
       return;
     }
