@@ -134,7 +134,7 @@ class ByteErrors {
   std::set<std::string> seen_;
   int simulated_ = 0, unfitting_ = 0, wrongly_fits_ = 0, left_out_ = 0;
   double worst_ = 0;
-  std::string worst_text_ = "no plan was replayed";
+  std::string worst_text_ = "the estimates of all plans were right";
 };
 
 }  // namespace heddle

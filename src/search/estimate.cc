@@ -439,18 +439,26 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
 
 std::optional<Estimate> Estimator::Refitted(const Configuration& c, const Estimate& estimate,
                                             const std::vector<double>& reserved) {
-  std::optional<Context> context = ContextOf(c, estimate.thrift, true);
-  if (!context || estimate.device_bytes.size() != reserved.size()) return std::nullopt;
+  if (estimate.device_bytes.size() != reserved.size()) return std::nullopt;
   std::vector<int> ends;
   for (const StageEstimate& stage : estimate.stages) ends.push_back(stage.last_block);
-  context->room = limit_ - context->transient;
-  for (size_t d = 0; d < reserved.size(); ++d) {
-    context->missing.push_back(reserved[d] - estimate.device_bytes[d]);
+  std::optional<Estimate> best;
+  // Strategies that mind memory more may cost less time than recomputation, and are all there is where that is fixed.
+  for (int thrift = estimate.thrift; thrift < kThrifts; ++thrift) {
+    std::optional<Context> context = ContextOf(c, thrift, true);
+    if (!context) break;
+    context->room = limit_ - context->transient;
+    for (size_t d = 0; d < reserved.size(); ++d) {
+      context->missing.push_back(reserved[d] - estimate.device_bytes[d]);
+    }
+    Estimate out;
+    out.thrift = thrift;
+    Complete(*context, ends, out);
+    bool better = !best || (out.fits && (!best->fits || out.seconds < best->seconds));
+    if (better) best = std::move(out);
+    if (best->fits && best->plain) break;
   }
-  Estimate out;
-  out.thrift = estimate.thrift;
-  Complete(*context, ends, out);
-  return out;
+  return best;
 }
 
 // All but the strategies and where stages end.

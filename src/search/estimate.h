@@ -66,8 +66,8 @@ class Estimator {
   // What Of hardly goes below: as if there were as much memory as one likes. Cheap.
   double RoomyEstimate(const Configuration& configuration);
 
-  // The same stages and strategies, with as many layers recomputed as the bytes demand that the lowered plan of
-  // `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
+  // The same stages, with as many layers recomputed, or strategies that mind memory as much more, as the bytes demand that
+  // the lowered plan of `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
   std::optional<Estimate> Refitted(const Configuration& configuration, const Estimate& estimate,
                                    const std::vector<double>& reserved);
 
