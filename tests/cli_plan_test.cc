@@ -263,6 +263,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
                 {"16 stages", "3 repeated layers", "at most 5"});
   ExpectRefused(plan + "--pp 1 --chunks 2 --schedule interleaved",
                 {"2 chunks", "need a pipeline", "--pp 2"});
+  ExpectRefused(plan + "--dp 4 --chunks 2 --schedule interleaved", {"dp 4", "need a pipeline"});
   ExpectRefused(plan + "--pp 2 --microbatches 1 --schedule interleaved", {"multiple of the 2"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
 }

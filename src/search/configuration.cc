@@ -67,9 +67,10 @@ class ConfigurationEnumerator {
                  tp, pp, used, devices_, fmt::join(fewer, " or "));
     }
     int64_t chunks = fixed_.chunks.value_or(1);
-    if (fixed_.pp && pp == 1 && chunks > 1) {
-      ThrowInput("{} chunks on pp 1: chunks need a pipeline: give --pp 2 or more, or 1 chunk",
-                 chunks);
+    int64_t most_pp = fixed_.pp.value_or(devices_ / (dp * tp));
+    if (chunks > 1 && most_pp == 1) {
+      ThrowInput("{} chunks with dp {} x tp {} x pp 1: chunks need a pipeline: give --pp 2 or more",
+                 chunks, dp, tp);
     }
     int64_t stages = CheckedMul(pp, chunks, "the number of stages");
     if (int most = units_.count(); stages > most) {

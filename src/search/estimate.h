@@ -99,6 +99,7 @@ class Estimator {
   void CountCrossing();
   double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
+  double WholeShare(const Configuration& configuration, int first, int last, double held) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
@@ -133,6 +134,7 @@ class Estimator {
   ModelUnits units_;
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
+  std::vector<double> whole_parameters_ = {0};  // elements of the blocks before each
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

@@ -120,7 +120,6 @@ class DegreeEnumerator {
 
   std::vector<int64_t> Experts(const Degrees& at) const {
     if (!choices_.ep.empty()) return choices_.ep;
-    if (AreDegreesFixed(fixed_)) return {1};
     std::vector<int64_t> sizes = Divisors(at.dp);
     std::erase_if(sizes, [&](int64_t ep) { return (ep & (ep - 1)) != 0 && ep != at.dp; });
     return sizes;

@@ -40,7 +40,7 @@ struct FixedDegrees {
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
 
-// Are dp, tp and pp all decided? Then their product is the number of devices, and there is no context or expert parallelism.
+// Are dp, tp and pp all decided? Then their product is the number of devices, and there is no context parallelism.
 inline bool AreDegreesFixed(const FixedDegrees& fixed) { return fixed.dp && fixed.tp && fixed.pp; }
 
 class Prior;
