@@ -69,6 +69,26 @@ std::optional<Program> LowerFew(const SearchProblem& problem, const Plan& plan,
   }
 }
 
+// Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
+// timetables is shortest depends on their number where backward is split.
+bool HoldsAsMany(const Plan& plan, int64_t few) {
+  constexpr int64_t kMostTasks = 100'000;  // some hundredths of a second to put in order
+  const ScheduleDef& schedule = *FindSchedule(plan.schedule);
+  auto stages = static_cast<int64_t>(plan.stages.size());
+  if (!schedule.splits_backward || plan.microbatches > kMostTasks / stages) return true;
+  auto peaks = [&](int64_t microbatches) {
+    PipelineShape shape;
+    shape.devices = static_cast<int>(stages);
+    shape.microbatches = static_cast<int>(microbatches);
+    for (const Stage& stage : plan.stages) {
+      shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
+    }
+    Execution run = Execute(MakeTimetable(schedule, shape), shape);
+    return std::pair(run.peak_in_flight, run.peak_weight_pending);
+  };
+  return peaks(few) == peaks(plan.microbatches);
+}
+
 }  // namespace
 
 int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t all, int64_t pp,
@@ -91,7 +111,7 @@ ShortStep LowerShort(const SearchProblem& problem, const Plan& plan) {
   ShortStep step;
   step.all_microbatches = step.microbatches = plan.microbatches;
   int64_t few = SimulatedMicrobatches(problem, plan);
-  if (few < plan.microbatches) {
+  if (few < plan.microbatches && HoldsAsMany(plan, few)) {
     if (std::optional<Program> program = LowerFew(problem, plan, few)) {
       step.program = std::move(*program);
       step.microbatches = few;
