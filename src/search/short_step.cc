@@ -1,6 +1,7 @@
 #include "search/short_step.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "ops/rebatch.h"
@@ -76,17 +77,33 @@ bool HoldsAsMany(const Plan& plan, int64_t few) {
   const ScheduleDef& schedule = *FindSchedule(plan.schedule);
   auto stages = static_cast<int64_t>(plan.stages.size());
   if (!schedule.splits_backward || plan.microbatches > kMostTasks / stages) return true;
-  auto peaks = [&](int64_t microbatches) {
+  auto most = [&](int64_t microbatches) {
     PipelineShape shape;
     shape.devices = static_cast<int>(stages);
     shape.microbatches = static_cast<int>(microbatches);
     for (const Stage& stage : plan.stages) {
       shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
     }
-    Execution run = Execute(MakeTimetable(schedule, shape), shape);
-    return std::pair(run.peak_in_flight, run.peak_weight_pending);
+    // Per device what it holds at any moment: micro-batches before their B, and between B and W.
+    std::vector<std::set<std::pair<int, int>>> held;
+    for (const std::vector<Task>& tasks : MakeTimetable(schedule, shape)) {
+      std::set<std::pair<int, int>>& of = held.emplace_back();
+      std::pair<int, int> now;
+      for (const Task& task : tasks) {
+        now.first += task.half == Half::kF ? 1 : task.half == Half::kW ? 0 : -1;
+        now.second += task.half == Half::kB ? 1 : task.half == Half::kW ? -1 : 0;
+        of.insert(now);
+      }
+      // Only what no other moment exceeds in both.
+      std::erase_if(of, [all = of](const std::pair<int, int>& at) {
+        return std::any_of(all.begin(), all.end(), [&](const std::pair<int, int>& other) {
+          return other != at && other.first >= at.first && other.second >= at.second;
+        });
+      });
+    }
+    return held;
   };
-  return peaks(few) == peaks(plan.microbatches);
+  return most(few) == most(plan.microbatches);
 }
 
 }  // namespace
