@@ -26,6 +26,7 @@
 #include "bound_cases.h"
 #include "cluster/load.h"
 #include "cluster/topology.h"
+#include "configuration_of.h"
 #include "frontend/load.h"
 #include "plan/strategy_text.h"
 #include "plan/verify.h"
@@ -154,7 +155,7 @@ class BoundCheck {
     SearchResult found = Search(*FindSearcher("auto"), problem_);
     for (const JudgedPlan& judged : found.judged) {
       if (!judged.fits || judged.bound == 0 || judged.factors) continue;
-      std::optional<Configuration> c = sampler_.ConfigurationOf(judged.plan);
+      std::optional<Configuration> c = ConfigurationOf(judged.plan);
       if (c && sampler_.CutsAsTheSpaceSays(judged.plan)) Check({*c, judged.plan}, "found");
     }
   }

@@ -261,7 +261,18 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--precision f64", {"--precision f64"});
   ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4",
                 {"16 stages", "3 repeated layers", "at most 5"});
+  ExpectRefused(plan + "--pp 1 --chunks 2 --schedule interleaved",
+                {"2 chunks", "need a pipeline", "--pp 2"});
+  ExpectRefused(plan + "--dp 4 --chunks 2 --schedule interleaved", {"dp 4", "need a pipeline"});
+  ExpectRefused(plan + "--pp 2 --microbatches 1 --schedule interleaved", {"multiple of the 2"});
   ExpectRefused(plan + "-o /nowhere/plan.json", {"/nowhere/plan.json"});
+}
+
+TEST(Cli, MicrobatchesOfAFixedScheduleAreSearched) {
+  RunOutput run =
+      RunHeddle("plan " + kGpt + " --cluster local:4 --pp 2 --schedule interleaved --json");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("interleaved"), std::string::npos);
 }
 
 TEST(Cli, SomethingMustBeTrained) {

@@ -29,20 +29,42 @@ TEST(ExpertGrid, KeepsToWhatIsFixed) {
   problem.fixed = {.dp = 2, .tp = 2, .pp = 2, .microbatches = 4, .zero = 1};
   std::vector<Degrees> points = ExpertDegrees(problem, {});
   ASSERT_FALSE(points.empty());
-  bool context = false;  // axes that were not fixed are still chosen
   for (const Degrees& d : points) {
     EXPECT_EQ(d.dp, 2);
     EXPECT_EQ(d.tp, 2);
     EXPECT_EQ(d.pp, 2);
     EXPECT_EQ(d.microbatches, 4);
     EXPECT_EQ(d.zero, 1);
-    EXPECT_LE(DevicesOf(d), 16);
-    context = context || d.cp == 2;
+    EXPECT_EQ(DevicesOf(d), 8);  // dp, tp and pp together say how many
   }
-  EXPECT_TRUE(context);
   std::vector<Proposal> plans = ExpertGrid(problem, nullptr);
   ASSERT_FALSE(plans.empty());
   for (const Proposal& plan : plans) EXPECT_EQ(plan.plan.microbatches, 4);
+}
+
+TEST(ExpertGrid, OtherAxesAreChosenWhereOneOfTheThreeIsFree) {
+  Cluster cluster = LoadCluster("dgx-h100:2");
+  SearchProblem problem{.model = Moe(), .cluster = cluster};
+  auto has = [&](auto axis) {
+    std::vector<Degrees> points = ExpertDegrees(problem, {});
+    return std::any_of(points.begin(), points.end(), axis);
+  };
+  auto context = [](const Degrees& d) { return d.cp > 1; };
+  auto experts = [](const Degrees& d) { return d.ep > 1; };
+  problem.fixed = {.dp = 4, .pp = 1};
+  EXPECT_TRUE(has(context));
+  EXPECT_TRUE(has(experts));
+  problem.fixed.tp = 1;
+  EXPECT_FALSE(has(context));
+  EXPECT_TRUE(has(experts));  // they are spread over the data ranks that are given
+}
+
+TEST(ExpertGrid, ChunksNeedAPipeline) {
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  SearchProblem problem{.model = Llama(), .cluster = cluster};
+  problem.fixed.schedule = "interleaved";
+  problem.fixed.chunks = 2;
+  for (const Degrees& d : ExpertDegrees(problem, {})) EXPECT_GT(d.pp, 1);
 }
 
 TEST(ExpertGrid, PlansAreSoundAndTheSameEachTime) {

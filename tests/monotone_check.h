@@ -26,6 +26,7 @@
 #include "monotone_draw.h"
 #include "ops/rebatch.h"
 #include "plan/precision.h"
+#include "program/lower.h"
 #include "report/step_size.h"
 #include "search/judge.h"
 #include "search/searchers.h"
@@ -49,7 +50,12 @@ class MonotoneCheck {
         searcher_(std::move(searcher)),
         model_(Analyse(Rebatch(LoadModel(at.model), at.batch))),
         cluster_(LoadCluster(at.cluster)),
-        problem_(MakeProblem()) {}
+        problem_(MakeProblem()),
+        bytes_(
+            [this](const Plan& plan) {
+              return Simulate(Lower(model_, plan), cluster_, problem_.sim);
+            },
+            model_.graph.nodes.size()) {}
   MonotoneCheck(const MonotoneCheck&) = delete;
 
   // Draws so many constraints, two of three of which exclude auto's own plan, and as many of the expert's plans in four.

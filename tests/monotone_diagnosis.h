@@ -13,32 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "configuration_of.h"
 #include "plan/precision.h"
 #include "search/estimate.h"
 #include "search/searcher.h"
 
 namespace heddle {
-
-// The configuration that a plan is of; nothing where it has other axes than those that are searched.
-inline std::optional<Configuration> ConfigurationOf(const Plan& plan) {
-  Configuration c;
-  for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
-    if (axis.name == "dp") {
-      c.dp = axis.size;
-    } else if (axis.name == "tp" || axis.name == "xp") {
-      c.axes.push_back(axis.size);
-    } else {
-      return std::nullopt;
-    }
-  }
-  c.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  c.microbatches = plan.microbatches;
-  c.chunks = plan.chunks;
-  if (c.pp > 1 || c.chunks > 1) c.schedule = plan.schedule;
-  c.zero = c.dp > 1 ? plan.zero.level : 0;
-  c.offload = plan.offload;
-  return c;
-}
 
 class Diagnosis {
  public:

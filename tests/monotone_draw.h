@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/divisors.h"
-#include "base/error.h"
 #include "cluster/topology.h"
 #include "random_plan.h"
 #include "schedule/schedule.h"
@@ -47,25 +46,6 @@ inline std::string OptionsOf(const FixedDegrees& fixed) {
   return text.empty() ? text : text.substr(1);
 }
 
-// The layers of each stage; empty where --stages would cut the model elsewhere.
-inline std::vector<int64_t> LayersPerStage(const Model& model, const Plan& plan) {
-  std::vector<int64_t> layers;
-  std::vector<int> ends;
-  for (const Stage& stage : plan.stages) {
-    auto first = model.blocks.begin() + stage.first_block;
-    auto last = model.blocks.begin() + stage.last_block;
-    layers.push_back(
-        std::count_if(first, last, [](const ModelBlock& block) { return block.chain >= 0; }));
-    ends.push_back(stage.last_block);
-  }
-  try {
-    if (StageEnds(model, layers, layers.size()) == ends) return layers;
-  } catch (const InputError&) {
-    // Such stages cannot be asked for.
-  }
-  return {};
-}
-
 // All that options can say of a plan. Degrees of a plan with other axes than dp and tp are left out, as is one policy of
 // recomputation where layers have several.
 inline FixedDegrees OwnDegrees(const Model& model, const Plan& plan) {
@@ -91,7 +71,9 @@ inline FixedDegrees OwnDegrees(const Model& model, const Plan& plan) {
   own.chunks = plan.chunks;
   if (*own.pp > 1) {
     own.schedule = plan.schedule;
-    own.layers_per_stage = LayersPerStage(model, plan);
+    std::vector<int> ends;
+    for (const Stage& stage : plan.stages) ends.push_back(stage.last_block);
+    own.layers_per_stage = LayersPerStage(model, ends);
   }
   if (plan.offload == Offload::kAll) return own;  // what shards recompute follows from memory
   own.recompute = plan.stages.front().recompute.front();

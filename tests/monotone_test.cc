@@ -17,6 +17,9 @@ TEST_P(MonotoneOnSmallModels, NoConstraintIsFaster) {
   EXPECT_GE(check.tried(), 6);
   EXPECT_GE(2 * check.excluding(), check.tried());
   for (const MonotoneViolation& violation : check.Violations()) ADD_FAILURE() << violation.text;
+  EXPECT_EQ(check.bytes().wrongly_fits(), 0);
+  EXPECT_EQ(check.bytes().within(ByteErrors::kAllowed), check.bytes().estimated())
+      << check.bytes().worst();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MonotoneOnSmallModels,
@@ -47,22 +50,41 @@ TEST(MonotoneCheckItself, CountsErrorsOfBytes) {
   JudgedPlan judged;
   judged.plan.stages.resize(1);
   judged.plan.stages[0].recompute = {RecomputePolicy::kNone};
+  judged.plan.microbatches = 4;
+  judged.simulated_microbatches = 4;
   judged.fits = true;
   judged.memory_limit = 1000;
   judged.result.peak_memory_bytes = 100;
+  judged.replayed = true;
   SearchResult result;
-  for (double estimated : {101.0, 104.0, 91.0, 0.0}) {
+  for (double estimated : {101.0, 104.0, 91.0}) {
     judged.estimated_bytes = estimated;
     result.judged.push_back(judged);
   }
-  ByteErrors errors;
+  // Whole, it allocates more than the step of a few micro-batches that was judged, and reserves too much.
+  judged.estimated_bytes = 100;
+  judged.simulated_microbatches = 2;
+  result.judged.push_back(judged);
+  judged.replayed = false;
+  judged.simulated_microbatches = 4;
+  judged.estimated_bytes = 50;
+  result.judged.push_back(judged);
+  ByteErrors errors(
+      [](const Plan&) {
+        SimResult whole;
+        whole.peak_memory_bytes = 120;
+        whole.reserved_memory_bytes = 1001;
+        return whole;
+      },
+      /*nodes=*/10);
   errors.Add(result, "");
   errors.Add(result, "--dp 2");  // the same plans
-  EXPECT_EQ(errors.estimated(), 3u);
+  EXPECT_EQ(errors.estimated(), 4u);
   EXPECT_EQ(errors.within(0.02), 1u);
   EXPECT_EQ(errors.within(0.05), 2u);
   EXPECT_EQ(errors.within(0.1, "ZeRO 0"), 3u);
-  EXPECT_THAT(errors.worst(), testing::HasSubstr("-9.0 %"));
+  EXPECT_EQ(errors.wrongly_fits(), 1);
+  EXPECT_THAT(errors.worst(), testing::HasSubstr("-16.7 %"));
 }
 
 class ConstraintsOfPlans : public testing::Test {

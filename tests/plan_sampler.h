@@ -126,30 +126,6 @@ class PlanSampler {
     }
   }
 
-  // What a plan of the search is of; nothing where it has other axes than those the search enumerates.
-  std::optional<Configuration> ConfigurationOf(const Plan& plan) const {
-    Configuration c;
-    for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
-      if (axis.name == "dp") {
-        c.dp = axis.size;
-      } else if (axis.name == "tp" || axis.name == "xp") {
-        c.axes.push_back(axis.size);
-      } else {
-        return std::nullopt;
-      }
-    }
-    for (const Stage& stage : plan.stages) {
-      if (!(stage.mesh.axes == plan.stages.front().mesh.axes)) return std::nullopt;
-    }
-    c.chunks = plan.chunks;
-    c.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-    c.microbatches = plan.microbatches;
-    c.schedule = plan.schedule;
-    c.zero = plan.zero.level;
-    c.offload = plan.offload;
-    return c;
-  }
-
   // Stages end between units; those of interleaved schedules have as many layers, or one less (SpaceInWords).
   bool CutsAsTheSpaceSays(const Plan& plan) const {
     if (plan.stages.size() == 1) return true;

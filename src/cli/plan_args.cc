@@ -48,6 +48,17 @@ void CheckSchedule(const Degrees& degrees) {
                          .microbatches = static_cast<int>(std::min(degrees.microbatches, kMany))});
 }
 
+// Refuses a schedule or chunks for which no number of stages and micro-batches can be found.
+void CheckFixed(const FixedDegrees& fixed) {
+  if (!fixed.schedule && !fixed.chunks) return;
+  Degrees any;
+  any.schedule = fixed.schedule.value_or(any.schedule);
+  any.chunks = fixed.chunks.value_or(1);
+  any.pp = fixed.pp.value_or(1);
+  any.microbatches = fixed.microbatches.value_or(any.pp);
+  CheckSchedule(any);
+}
+
 // The most that fit: divisors of a micro-batch's samples and multiples of ep.
 int64_t DataRanks(const Degrees& degrees, int64_t batch, int64_t devices) {
   int64_t left = devices / DevicesOf(degrees);
@@ -169,7 +180,7 @@ FixedDegrees DegreeArgs::Fixed() const {
   if (IsGiven("--zero")) fixed.zero = degrees.zero;
   if (IsGiven("--chunks")) fixed.chunks = degrees.chunks;
   if (IsGiven("--schedule")) fixed.schedule = degrees.schedule;
-  if (IsGiven("--schedule") || IsGiven("--chunks")) CheckSchedule(degrees);
+  CheckFixed(fixed);
   size_t policy = Choice("--recompute", recompute, kRecomputeNames);
   if (IsGiven("--recompute")) fixed.recompute = static_cast<RecomputePolicy>(policy);
   size_t offloaded = Choice("--offload", offload, kOffloadNames);

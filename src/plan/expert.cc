@@ -160,44 +160,14 @@ std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
   return work;
 }
 
-std::vector<int> EndsOf(const Model& model, const Degrees& degrees,
-                        const std::vector<HalfTimes>& work) {
-  int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
-  auto blocks = static_cast<int64_t>(model.blocks.size());
-  if (stages > blocks) {
-    ThrowInput("pp {} x {} chunks = {} stages, and the model has {} blocks: pp can be at most {}",
-               degrees.pp, degrees.chunks, stages, blocks,
-               std::max<int64_t>(1, blocks / degrees.chunks));
-  }
-  if (!degrees.layers_per_stage.empty())
-    return heddle::StageEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
-  std::vector<double> flops;
-  for (const HalfTimes& w : work) flops.push_back(w.forward + w.backward + w.weight);
-  ModelUnits units = UnitsOf(model);
-  if (stages > units.count()) return Balance(flops, static_cast<int>(stages));
-  std::vector<double> of_units;
-  for (int u = 0; u < units.count(); ++u) {
-    auto first = flops.begin() + units.begins[static_cast<size_t>(u)];
-    auto last = flops.begin() + units.begins[static_cast<size_t>(u) + 1];
-    of_units.push_back(std::accumulate(first, last, 0.0));
-  }
-  std::vector<int> ends;
-  if (degrees.chunks > 1) {
-    ends =
-        CutEvenly(units, of_units, static_cast<int>(degrees.pp), static_cast<int>(degrees.chunks));
-  } else {
-    ends = Balance(of_units, static_cast<int>(stages));
-  }
-  for (int& end : ends) end = units.begins[static_cast<size_t>(end)];
-  return ends;
-}
-
 // Stages without their strategies. Times are never zero: schedules divide by them.
 std::vector<Stage> MakeStages(const Model& model, const Degrees& degrees, const Mesh& mesh) {
   std::vector<HalfTimes> work = BlockWork(model, degrees.microbatches);
   std::vector<Stage> stages;
   int first = 0;
-  for (int end : EndsOf(model, degrees, work)) {
+  std::vector<double> flops;
+  for (const HalfTimes& w : work) flops.push_back(w.forward + w.backward + w.weight);
+  for (int end : ExpertEnds(model, degrees, flops)) {
     Stage stage;
     stage.first_block = first;
     stage.last_block = end;
@@ -278,6 +248,52 @@ std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layer
   ends.push_back(static_cast<int>(model.blocks.size()));
   if (stages > 1 && ends[stages - 1] <= ends[stages - 2])
     ThrowInput("stage {} is to have no layers, and nothing else is its", stages - 1);
+  return ends;
+}
+
+std::vector<int64_t> LayersPerStage(const Model& model, const std::vector<int>& ends) {
+  std::vector<int64_t> layers;
+  int first = 0;
+  for (int end : ends) {
+    layers.push_back(std::count_if(model.blocks.begin() + first, model.blocks.begin() + end,
+                                   [](const ModelBlock& block) { return block.chain >= 0; }));
+    first = end;
+  }
+  try {
+    if (StageEnds(model, layers, layers.size()) == ends) return layers;
+  } catch (const InputError&) {
+    // Such stages cannot be asked for.
+  }
+  return {};
+}
+
+std::vector<int> ExpertEnds(const Model& model, const Degrees& degrees,
+                            const std::vector<double>& flops) {
+  int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
+  auto blocks = static_cast<int64_t>(model.blocks.size());
+  if (stages > blocks) {
+    ThrowInput("pp {} x {} chunks = {} stages, and the model has {} blocks: pp can be at most {}",
+               degrees.pp, degrees.chunks, stages, blocks,
+               std::max<int64_t>(1, blocks / degrees.chunks));
+  }
+  if (!degrees.layers_per_stage.empty())
+    return StageEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
+  ModelUnits units = UnitsOf(model);
+  if (stages > units.count()) return Balance(flops, static_cast<int>(stages));
+  std::vector<double> of_units;
+  for (int u = 0; u < units.count(); ++u) {
+    auto first = flops.begin() + units.begins[static_cast<size_t>(u)];
+    auto last = flops.begin() + units.begins[static_cast<size_t>(u) + 1];
+    of_units.push_back(std::accumulate(first, last, 0.0));
+  }
+  std::vector<int> ends;
+  if (degrees.chunks > 1) {
+    ends =
+        CutEvenly(units, of_units, static_cast<int>(degrees.pp), static_cast<int>(degrees.chunks));
+  } else {
+    ends = Balance(of_units, static_cast<int>(stages));
+  }
+  for (int& end : ends) end = units.begins[static_cast<size_t>(end)];
   return ends;
 }
 

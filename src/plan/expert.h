@@ -55,6 +55,12 @@ int64_t LayersOf(const Model& model);
 
 // Where stages of so many layers each end, in blocks. Throws InputError where they do not add up.
 std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layers, size_t stages);
+// Where the stages of an expert's plan end: as `layers_per_stage` says, or in stages of about equal work, `flops` per block.
+// Throws InputError where there are too few blocks.
+std::vector<int> ExpertEnds(const Model& model, const Degrees& degrees,
+                            const std::vector<double>& flops);
+// The layers of stages with these ends; empty where no numbers of layers give them.
+std::vector<int64_t> LayersPerStage(const Model& model, const std::vector<int>& ends);
 
 // The devices these degrees take. Throws InputError where one is below 1 or their product is not a number.
 int64_t DevicesOf(const Degrees& degrees);

@@ -119,64 +119,98 @@ std::vector<int64_t> KeptBy(const LoweringContext& context, const Mesh& mesh,
   return kept;
 }
 
+// A parameter, what its group must have in common with it, and the bytes of its gradient.
+struct Grouped {
+  const Stored* stored = nullptr;
+  ParameterSlot slot;
+  ParameterGroup like;  // without slots
+  bool served = false;
+  bool alone = false;
+  int place =
+      -1;  // what stays together: all of a block with ZeRO 3, all of a shard where that is spilled
+  int64_t bytes = 0;
+  auto key() const {
+    return std::tuple(like.trained, like.reduce_axes, like.zero_axes, like.zero, place, served,
+                      like.spilled);
+  }
+};
+
+Grouped GroupedOf(const LoweringContext& context, int index, const StageProgram& stage,
+                  const Stored& stored) {
+  const Local& local = stage.locals[static_cast<size_t>(stored.local)];
+  const std::map<ValueId, GradientSync>& sync =
+      context.expanded.stages[static_cast<size_t>(index)].sync;
+  Grouped out;
+  out.stored = &stored;
+  ParameterGroup& group = out.like;
+  group.trained = stored.trained;
+  bool tied = context.reader_stages[local.value.index()].size() > 1;
+  group.spilled = context.plan.offload == Offload::kAll && stored.visiting && !tied;
+  group.offloaded = stored.trained && context.plan.offload != Offload::kNone;
+  group.reduce_axes = stored.reduce_axes;
+  auto chosen = sync.find(local.value);
+  out.served = stored.trained && chosen != sync.end() && chosen->second == GradientSync::kServer &&
+               GroupSize(stage.mesh, group.reduce_axes) > 1;
+  bool split = context.plan.zero.level > 0 && !out.served;
+  AxisMask zero_axes = NamedAxes(stage.mesh, context.plan.zero.axes);
+  group.zero_axes = split ? zero_axes & stored.reduce_axes : 0;
+  group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
+  if (group.zero == 0) group.zero_axes = 0;
+  if (group.zero == 3 && (!stored.plain || tied || stored.block < 0)) group.zero = 2;
+  out.place = group.zero == 3 ? stored.block : group.spilled ? stored.shard : -1;
+  out.alone = tied || (group.spilled && stored.shared);
+  out.slot = {local.value, local.sharding, {}};
+  if (stored.trained) out.slot.kept = KeptBy(context, stage.mesh, out.slot);
+  const std::vector<int64_t>& kept = out.slot.kept;
+  int64_t elements = kept.empty() ? ElementsOf(stage.mesh, local.sharding)
+                                  : *std::max_element(kept.begin(), kept.end());
+  out.bytes = SizeOf(context.plan.precision.gradients) * elements;
+  return out;
+}
+
 }  // namespace
 
 void GroupParameters(const LoweringContext& context, int index, StageProgram& stage) {
-  const std::map<ValueId, GradientSync>& sync =
-      context.expanded.stages[static_cast<size_t>(index)].sync;
-  int64_t servers = 0;  // so far: they take turns
+  constexpr int64_t kSmall = int64_t{1}
+                             << 20;  // bytes, whose reduction takes hardly longer than its latency
+  int64_t servers = 0;               // so far: they take turns
   std::vector<Stored> all = FindStored(stage);
   // Backward finishes the last segment first; what the once phase reads, last of all.
   std::stable_sort(all.begin(), all.end(),
                    [](const Stored& a, const Stored& b) { return a.segment > b.segment; });
-  AxisMask zero_axes = NamedAxes(stage.mesh, context.plan.zero.axes);
   // Groups that others may still join, by what they must have in common. Of a layer some gradients are reduced over
   // more axes than others (norms and biases under tensor parallelism), so several are open at a time.
   struct Open {
     int group = -1;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // in it
+    int64_t left = 0;   // of all parameters that are in no group yet
   };
-  std::map<std::tuple<bool, AxisMask, AxisMask, int, int, bool, bool>, Open> open;
+  std::vector<Grouped> parameters;
+  std::map<decltype(Grouped().key()), Open> open;
   for (const Stored& stored : all) {
-    Local& local = stage.locals[static_cast<size_t>(stored.local)];
-    ParameterGroup group;
-    group.trained = stored.trained;
-    bool tied = context.reader_stages[local.value.index()].size() > 1;
-    group.spilled = context.plan.offload == Offload::kAll && stored.visiting && !tied;
-    group.offloaded = stored.trained && context.plan.offload != Offload::kNone;
-    group.reduce_axes = stored.reduce_axes;
-    auto chosen = sync.find(local.value);
-    bool served = stored.trained && chosen != sync.end() &&
-                  chosen->second == GradientSync::kServer &&
-                  GroupSize(stage.mesh, group.reduce_axes) > 1;
-    if (served) group.server = servers % GroupSize(stage.mesh, group.reduce_axes);
-    bool split = context.plan.zero.level > 0 && !served;
-    group.zero_axes = split ? zero_axes & stored.reduce_axes : 0;
-    group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
-    if (group.zero == 0) group.zero_axes = 0;
-    if (group.zero == 3 && (!stored.plain || tied || stored.block < 0)) group.zero = 2;
-    Open alone;
-    // What stays together: all of a block with ZeRO 3, all of a shard where that is spilled.
-    int place = group.zero == 3 ? stored.block : group.spilled ? stored.shard : -1;
-    Open& at = tied || (group.spilled && stored.shared)
-                   ? alone
-                   : open[{group.trained, group.reduce_axes, group.zero_axes, group.zero, place,
-                           served, group.spilled}];
-    bool full = !Visits(group) && at.bytes >= context.plan.bucket_bytes;
+    parameters.push_back(GroupedOf(context, index, stage, stored));
+    if (!parameters.back().alone) open[parameters.back().key()].left += parameters.back().bytes;
+  }
+  for (Grouped& parameter : parameters) {
+    Open none;
+    Open& at = parameter.alone ? none : open[parameter.key()];
+    int64_t most = std::min(context.plan.bucket_bytes, std::max(kSmall, at.left));
+    bool full = !Visits(parameter.like) && at.bytes >= most;
     if (at.group < 0 || full) {
-      at = {static_cast<int>(stage.groups.size()), 0};
-      if (served) ++servers;
-      stage.groups.push_back(std::move(group));
+      at.group = static_cast<int>(stage.groups.size());
+      at.bytes = 0;
+      ParameterGroup& group = stage.groups.emplace_back(std::move(parameter.like));
+      if (parameter.served) {
+        group.server = servers++ % GroupSize(stage.mesh, group.reduce_axes);
+      }
     }
+    at.bytes += parameter.bytes;
+    at.left -= parameter.bytes;
     std::vector<ParameterSlot>& slots = stage.groups[static_cast<size_t>(at.group)].slots;
+    Local& local = stage.locals[static_cast<size_t>(parameter.stored->local)];
     local.source.from = at.group;
     local.source.step = static_cast<int>(slots.size());
-    slots.push_back({local.value, local.sharding, {}});
-    if (stored.trained) slots.back().kept = KeptBy(context, stage.mesh, slots.back());
-    const std::vector<int64_t>& kept = slots.back().kept;
-    int64_t elements = kept.empty() ? ElementsOf(stage.mesh, local.sharding)
-                                    : *std::max_element(kept.begin(), kept.end());
-    at.bytes += SizeOf(context.plan.precision.gradients) * elements;
+    slots.push_back(std::move(parameter.slot));
   }
 }
 

@@ -16,17 +16,17 @@
 
 namespace heddle {
 
-inline Model SmallModel(int layers = 4, bool tied = false) {
+inline Model SmallModel(int layers = 4, bool tied = false, int64_t width = 16) {
   Graph graph;
   graph.name = "small";
-  ValueId x = graph.AddValue("x", {DType::kF32, {8, 16}}, ValueKind::kInput);
+  ValueId x = graph.AddValue("x", {DType::kF32, {8, width}}, ValueKind::kInput);
   ValueId labels = graph.AddValue("labels", {DType::kI64, {8}}, ValueKind::kInput);
   ValueId first;
   for (int l = 0; l < layers; ++l) {
     bool again = tied && l == layers - 1;
     std::string name = fmt::format("w{}", l);
     ValueId w =
-        again ? first : graph.AddValue(name, {DType::kF32, {16, 16}}, ValueKind::kParameter);
+        again ? first : graph.AddValue(name, {DType::kF32, {width, width}}, ValueKind::kParameter);
     if (l == 0) first = w;
     x = AddOp(graph, "MatMul", {}, {x, w}, fmt::format("m{}", l))[0];
     x = AddOp(graph, "Relu", {}, {x}, fmt::format("h{}", l))[0];

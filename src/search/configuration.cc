@@ -67,6 +67,11 @@ class ConfigurationEnumerator {
                  tp, pp, used, devices_, fmt::join(fewer, " or "));
     }
     int64_t chunks = fixed_.chunks.value_or(1);
+    int64_t most_pp = fixed_.pp.value_or(devices_ / (dp * tp));
+    if (chunks > 1 && most_pp == 1) {
+      ThrowInput("{} chunks with dp {} x tp {} x pp 1: chunks need a pipeline: give --pp 2 or more",
+                 chunks, dp, tp);
+    }
     int64_t stages = CheckedMul(pp, chunks, "the number of stages");
     if (int most = units_.count(); stages > most) {
       std::string parts = fmt::format("{} blocks", most);
@@ -208,7 +213,9 @@ class ConfigurationEnumerator {
 
   std::vector<std::pair<std::string, int>> Schedules(const Configuration& at) const {
     std::vector<std::pair<std::string, int>> schedules;
-    if (at.pp == 1) return {{fixed_.schedule.value_or("1f1b"), fixed_.chunks.value_or(1)}};
+    // Chunks make the bubble of a pipeline smaller: one device has none.
+    if (at.pp == 1 && fixed_.chunks.value_or(1) > 1) return {};
+    if (at.pp == 1) return {{fixed_.schedule.value_or("1f1b"), 1}};
     for (const ScheduleDef& def : AllSchedules()) {
       if (fixed_.schedule && def.name != *fixed_.schedule) continue;
       if (def.full_rounds && at.microbatches % at.pp != 0) continue;

@@ -149,6 +149,7 @@ void Estimator::CountParameters() {
       }
     }
     gathered_layers_ += alone && block.chain >= 0 ? 1 : 0;
+    whole_parameters_.push_back(whole_parameters_.back() + sum);
   }
 }
 
@@ -346,7 +347,11 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
     // Beside computation; but what computation waits for waits for them.
     double gather = out.parameters * context.gather, reduce = out.parameters * context.reduce;
     double backward = out.times.backward + out.times.weight;
-    bool waits = c.inner() > 1 || !problem_.sim.stack.overlap_weights;
+    // Parameters that are split and those that are not are gathered apart, one group ahead. Where next to nothing is
+    // computed with the parameters that are not split, as with norms, nothing hides the gathering of the others.
+    constexpr double kFew = 0.02;
+    bool little = c.inner() > 1 && WholeShare(c, first, last, out.parameters) < kFew;
+    bool waits = little || !problem_.sim.stack.overlap_weights;
     out.times.forward += waits ? 0.6 * gather : std::max(0.0, gather - out.times.forward);
     out.times.backward +=
         waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
@@ -403,17 +408,6 @@ bool Estimator::HasHostRoom(const Context& context,
          static_cast<double>(*has);
 }
 
-// ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no
-// layer stays whole.
-double Estimator::GatheredBytes(const Configuration& c, const Sums& sums) const {
-  if (c.zero != 3 || c.dp == 1) return 0;
-  const Precision& precision = prices_.options().precision;
-  auto weight = static_cast<double>(SizeOf(precision.compute));
-  auto gradient = static_cast<double>(SizeOf(precision.gradients));
-  return (1 + Plan{}.prefetch) * weight * sums.most_parameters +
-         2 * kept() * gradient * sums.most_parameters + weight * sums.loose_parameters;
-}
-
 // Nothing where no strategies are known.
 std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, int thrift,
                                                        bool recompute) {
@@ -447,30 +441,50 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   out.thrift = thrift;
   std::optional<Context> context = ContextOf(c, thrift, recompute);
   if (!context) return out;
-  Complete(*context, Cut(*context), out);
-  return out;
+  std::vector<int> ends = Cut(*context);
+  Complete(*context, ends, out);
+  // Of few micro-batches what a device waits for once counts as well.
+  constexpr int64_t kFewRounds = 4;
+  if (c.pp == 1 || c.chunks > 1 || c.microbatches >= kFewRounds * c.pp) return out;
+  context->minds_waiting = true;
+  std::vector<int> others = Cut(*context);
+  if (others == ends) return out;
+  Estimate other;
+  other.thrift = thrift;
+  Complete(*context, others, other);
+  bool better = other.fits != out.fits ? other.fits : other.seconds < out.seconds;
+  return better ? other : out;
 }
 
 std::optional<Estimate> Estimator::Refitted(const Configuration& c, const Estimate& estimate,
                                             const std::vector<double>& reserved) {
-  std::optional<Context> context = ContextOf(c, estimate.thrift, true);
-  if (!context || estimate.device_bytes.size() != reserved.size()) return std::nullopt;
+  if (estimate.device_bytes.size() != reserved.size()) return std::nullopt;
   std::vector<int> ends;
   for (const StageEstimate& stage : estimate.stages) ends.push_back(stage.last_block);
-  context->room = limit_ - context->transient;
-  for (size_t d = 0; d < reserved.size(); ++d) {
-    context->missing.push_back(reserved[d] - estimate.device_bytes[d]);
+  std::optional<Estimate> best;
+  // Strategies that mind memory more may cost less time than recomputation, and are all there is where that is fixed.
+  for (int thrift = estimate.thrift; thrift < kThrifts; ++thrift) {
+    std::optional<Context> context = ContextOf(c, thrift, true);
+    if (!context) break;
+    context->room = limit_ - context->transient;
+    for (size_t d = 0; d < reserved.size(); ++d) {
+      context->missing.push_back(reserved[d] - estimate.device_bytes[d]);
+    }
+    Estimate out;
+    out.thrift = thrift;
+    Complete(*context, ends, out);
+    bool better = !best || (out.fits && (!best->fits || out.seconds < best->seconds));
+    if (better) best = std::move(out);
+    if (best->fits && best->plain) break;
   }
-  Estimate out;
-  out.thrift = estimate.thrift;
-  Complete(*context, ends, out);
-  return out;
+  return best;
 }
 
 // All but the strategies and where stages end.
 void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimate& out) {
   const Configuration& c = *context.configuration;
   out.bytes_per_parameter = context.bytes.at_peak(true);
+  context.shape.times.clear();
   out.stages.resize(ends.size());
   out.device_bytes.assign(static_cast<size_t>(c.pp), context.transient);
   out.fits = true;

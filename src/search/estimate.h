@@ -66,8 +66,8 @@ class Estimator {
   // What Of hardly goes below: as if there were as much memory as one likes. Cheap.
   double RoomyEstimate(const Configuration& configuration);
 
-  // The same stages and strategies, with as many layers recomputed as the bytes demand that the lowered plan of
-  // `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
+  // The same stages, with as many layers recomputed, or strategies that mind memory as much more, as the bytes demand that
+  // the lowered plan of `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
   std::optional<Estimate> Refitted(const Configuration& configuration, const Estimate& estimate,
                                    const std::vector<double>& reserved);
 
@@ -103,6 +103,7 @@ class Estimator {
   void CountCrossing();
   double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
+  double WholeShare(const Configuration& configuration, int first, int last, double held) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
@@ -140,6 +141,7 @@ class Estimator {
   double loose_parameters_ = 0;                                        // of what is no layer
   double product_parameters_ = 0;  // of products in layers, read by these alone
   double gathered_layers_ = 0;     // that have parameters of their own
+  std::vector<double> whole_parameters_ = {0};  // elements of the blocks before each
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

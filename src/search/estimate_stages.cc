@@ -7,16 +7,42 @@
 
 namespace heddle {
 
+// Of the parameters of some blocks, the share that no axis but the data axis splits.
+double Estimator::WholeShare(const Configuration& c, int first, int last, double held) const {
+  double all = Sums::Of(whole_parameters_, first, last), inner = static_cast<double>(c.inner());
+  if (inner == 1 || all == 0) return 1;
+  return std::clamp((held * inner / all - 1) / (inner - 1), 0.0, 1.0);
+}
+
+// ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no
+// layer stays whole.
+double Estimator::GatheredBytes(const Configuration& c, const Sums& sums) const {
+  if (c.zero != 3 || c.dp == 1) return 0;
+  const Precision& precision = prices_.options().precision;
+  auto weight = static_cast<double>(SizeOf(precision.compute));
+  auto gradient = static_cast<double>(SizeOf(precision.gradients));
+  return (1 + Plan{}.prefetch) * weight * sums.most_parameters +
+         2 * kept() * gradient * sums.most_parameters + weight * sums.loose_parameters;
+}
+
 double Estimator::Linear(const Context& context, int stage, int first, int last) const {
   // Chunks share their device: what does not fit is seen when all are there.
   StageEstimate at =
       StageOf(context, stage, first, last, context.shape.chunks > 1 ? kForbidden : context.room);
   if (!at.fits) return kForbidden;
-  return at.times.forward + at.times.backward + at.times.weight;
+  double own = at.times.forward + at.times.backward + at.times.weight;
+  if (!context.minds_waiting) return own;
+  // The device waits for the stages before its own forward once and, unless W fills that time, backward once.
+  double waits = Sums::Of(context.kept->forward, 0, first);
+  if (!context.schedule->splits_backward) {
+    waits += Sums::Of(context.kept->backward, 0, first) + Sums::Of(context.kept->weight, 0, first);
+  }
+  return context.shape.microbatches * own + waits;
 }
 
 // Where stages end: the slowest as fast as it can be. Stages take as many blocks as they may of a bound on their time,
-// which is bisected; where memory does not suffice, stages of equal work.
+// which is bisected; where memory does not suffice, stages of equal work. A stage that begins later has less to do for every
+// micro-batch and waits once for more, so that taking as many as possible is best with waiting, too.
 std::vector<int> Estimator::Cut(const Context& context) const {
   int blocks = static_cast<int>(prices_.model().blocks.size());
   int stages = context.configuration->stages();
@@ -66,7 +92,8 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   const Sums* any = nullptr;
   for (const Sums* sums : context.sums) any = any == nullptr ? sums : any;
   double total = any->Seconds(0, blocks);
-  double low = total / stages * 0.5, high = total * 4 + 1;
+  double rounds = context.minds_waiting ? context.shape.microbatches : 1;
+  double low = rounds * total / stages * 0.5, high = (rounds + 1) * total * 4 + 1;
   std::vector<int> best, ends;
   if (!fill(high, best)) {
     best.clear();  // nothing fits: as evenly as it goes

@@ -76,6 +76,7 @@ class DegreeEnumerator {
 
   std::vector<int64_t> Context(int64_t tp) const {
     if (!choices_.cp.empty()) return choices_.cp;
+    if (AreDegreesFixed(fixed_)) return {1};
     std::vector<int64_t> sizes = {1};
     if (!sequence_) return sizes;
     int64_t most =
@@ -138,8 +139,8 @@ class DegreeEnumerator {
 
   void AddSchedules(Degrees at) {
     if (at.pp == 1) {
+      if (fixed_.chunks.value_or(1) > 1) return;  // chunks need a pipeline
       at.schedule = fixed_.schedule.value_or("1f1b");
-      at.chunks = fixed_.chunks.value_or(1);
       AddZero(at);
       return;
     }

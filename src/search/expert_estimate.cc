@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
-#include "plan/balance.h"
 #include "plan/expert_strategies.h"
 #include "search/links.h"
 
@@ -78,20 +77,18 @@ double ExpertEstimator::TransferSeconds(const Degrees& d) const {
   return TimeOfMessages(prices_.network(), mesh, mesh, bytes).seconds();
 }
 
-const std::vector<int>& ExpertEstimator::EndsOf(const Degrees& d) {
-  int64_t stages = d.pp * d.chunks;
-  std::lock_guard lock(mutex_);
-  auto [at, fresh] = ends_.try_emplace(stages);
-  if (!fresh || stages > static_cast<int64_t>(flops_.size())) return at->second;
-  if (d.layers_per_stage.empty()) {
-    at->second = Balance(flops_, static_cast<int>(stages));
-  } else {
+std::vector<int> ExpertEstimator::EndsOf(const Degrees& d) {
+  auto ends = [&]() -> std::vector<int> {
     try {
-      at->second = StageEnds(problem_.model, d.layers_per_stage, static_cast<size_t>(stages));
+      return ExpertEnds(problem_.model, d, flops_);
     } catch (const InputError&) {
-      at->second.clear();
+      return {};
     }
-  }
+  };
+  if (!d.layers_per_stage.empty()) return ends();
+  std::lock_guard lock(mutex_);
+  auto [at, fresh] = ends_.try_emplace({d.pp, d.chunks});
+  if (fresh) at->second = ends();
   return at->second;
 }
 

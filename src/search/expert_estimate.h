@@ -25,6 +25,10 @@ namespace heddle {
 struct StageRecomputation {
   RecomputePolicy lax = RecomputePolicy::kNone, strict = RecomputePolicy::kNone;
   int64_t strict_layers = 0;
+  bool none() const {
+    return lax == RecomputePolicy::kNone &&
+           (strict_layers == 0 || strict == RecomputePolicy::kNone);
+  }
 };
 
 struct ExpertEstimate {
@@ -45,7 +49,7 @@ class ExpertEstimator {
   ExpertPrices& prices() { return prices_; }
 
   // Where stages of these degrees end, in blocks. Empty: the model has too few.
-  const std::vector<int>& EndsOf(const Degrees& degrees);
+  std::vector<int> EndsOf(const Degrees& degrees);
 
   // No step at these degrees is estimated below: computation and waited-for traffic of all stages, nothing recomputed.
   double LeastSeconds(const Degrees& degrees);
@@ -83,7 +87,7 @@ class ExpertEstimator {
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   std::vector<double> flops_;  // per block
   std::mutex mutex_;
-  std::map<int64_t, std::vector<int>> ends_;  // by the number of stages
+  std::map<std::pair<int64_t, int>, std::vector<int>> ends_;  // by pp and chunks, of free layers
   std::map<std::vector<int64_t>, std::pair<Traffic, Traffic>> traffic_;
 };
 

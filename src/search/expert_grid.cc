@@ -218,12 +218,51 @@ class GridSearch {
     std::vector<GridPoint> found;
     for (const auto& [least, d] : order) {
       if (least >= cut) break;
-      ExpertEstimate estimate = estimator_->Of(*d, estimator_->EndsOf(*d));
+      Degrees at = *d;
+      ExpertEstimate estimate = estimator_->Of(at, estimator_->EndsOf(at));
+      estimate = Recut(at, std::move(estimate));
       if (!estimate.fits || estimate.seconds >= cut) continue;
       if (best_ == kForbidden) cut = std::min(cut, kNear * estimate.seconds);
-      found.push_back({*d, estimate.seconds});
+      found.push_back({at, estimate.seconds});
     }
     return found;
+  }
+
+  // Stages of equal work need unequal memory: the first ones have most micro-batches in flight, and may have to recompute.
+  // Layers then move to a stage beside as long as the estimate falls.
+  ExpertEstimate Recut(Degrees& at, ExpertEstimate best) const {
+    constexpr int64_t kMostStages = 16;
+    bool plain = best.fits && std::all_of(best.stages.begin(), best.stages.end(),
+                                          [](const StageRecomputation& s) { return s.none(); });
+    bool free = at.layers_per_stage.empty() && at.chunks == 1 && at.pp > 1 && at.pp <= kMostStages;
+    if (!best.known || plain || !free) return best;
+    std::vector<int64_t> layers = LayersPerStage(problem_.model, estimator_->EndsOf(at));
+    auto better = [&](const ExpertEstimate& other) {
+      return other.known &&
+             (other.fits != best.fits ? other.fits : other.seconds < (1 - 1e-6) * best.seconds);
+    };
+    bool moved = !layers.empty();
+    for (int64_t round = 0; moved && round < 2 * at.pp; ++round) {
+      moved = false;
+      for (size_t s = 0; s + 1 < layers.size(); ++s) {
+        for (auto [from, to] : {std::pair(s, s + 1), std::pair(s + 1, s)}) {
+          if (layers[from] < 2) continue;
+          --layers[from];
+          ++layers[to];
+          ExpertEstimate other =
+              estimator_->Of(at, StageEnds(problem_.model, layers, layers.size()));
+          if (better(other)) {
+            best = std::move(other);
+            at.layers_per_stage = layers;
+            moved = true;
+            continue;
+          }
+          ++layers[from];
+          --layers[to];
+        }
+      }
+    }
+    return best;
   }
 
   // What the same work takes on one device at the best size of micro-batch, shared out evenly, with the schedule's bubble.

@@ -64,11 +64,12 @@ double EstimateErrors::Expected(const Proposal& proposal) const {
 }
 
 double EstimateErrors::AtLeast(const Proposal& proposal) const {
-  // Estimates of plans of one kind differ by so much in their errors. That other kinds of plans were slower than their
-  // estimates says nothing.
-  constexpr double kSpread = 0.01, kSpreadOfKinds = 0.03;
+  // Estimates of plans of one kind differ by so much in their errors, and one or two plans do not show the least of them.
+  // That other kinds of plans were slower than their estimates says nothing.
+  constexpr double kSpread = 0.01, kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03;
   const Ratios* like = Like(proposal);
-  double least = like == nullptr ? 1 - kSpreadOfKinds : (1 - kSpread) * like->least;
+  double least = 1 - kSpreadOfKinds;
+  if (like != nullptr) least = (1 - std::max(kSpread, kSpreadOfOne / like->count)) * like->least;
   return std::max(proposal.bound, proposal.estimate * least);
 }
 

@@ -200,6 +200,11 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   };
   Fitted fitted = Fit(problem, std::move(proposal));
   SetNames(judged, fitted.proposal);
+  judged.replayed = !fitted.step.replayed.empty();
+  if (judged.replayed) judged.estimated_bytes = 0;
+  for (const auto& [device, timeline] : fitted.step.replayed) {
+    judged.estimated_bytes = std::max(judged.estimated_bytes, static_cast<double>(timeline.peak));
+  }
   judged.result = SimulateShort(fitted.step, problem, judged.plan, sim);
   judged.simulated_microbatches = fitted.step.microbatches;
   SetHost(problem, judged);

@@ -40,6 +40,9 @@ struct FixedDegrees {
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
 
+// Are dp, tp and pp all decided? Then their product is the number of devices, and there is no context parallelism.
+inline bool AreDegreesFixed(const FixedDegrees& fixed) { return fixed.dp && fixed.tp && fixed.pp; }
+
 class Prior;
 
 struct SearchProblem {
@@ -140,7 +143,11 @@ struct JudgedPlan {
   bool fits = false;
   int64_t least_bytes = 0;             // of parameters, on the device that has most
   int64_t simulated_microbatches = 0;  // fewer than all: the rest at the pace of the slowest device
-  double estimate = 0, estimated_bytes = 0, bound = 0;
+  double estimate = 0, bound = 0;
+  // Allocated on the device that needs most, before the plan was simulated. `replayed`: as the list of instructions of the
+  // shortened step says; otherwise as the searcher estimated, 0 where it did not.
+  double estimated_bytes = 0;
+  bool replayed = false;
   std::optional<FactorUse> factors = {};
   Improve improve = nullptr;
   std::vector<int64_t> kind = {};  // of the proposal that it was in the end

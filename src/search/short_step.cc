@@ -1,6 +1,7 @@
 #include "search/short_step.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "ops/rebatch.h"
@@ -69,6 +70,42 @@ std::optional<Program> LowerFew(const SearchProblem& problem, const Plan& plan,
   }
 }
 
+// Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
+// timetables is shortest depends on their number where backward is split.
+bool HoldsAsMany(const Plan& plan, int64_t few) {
+  constexpr int64_t kMostTasks = 100'000;  // some hundredths of a second to put in order
+  const ScheduleDef& schedule = *FindSchedule(plan.schedule);
+  auto stages = static_cast<int64_t>(plan.stages.size());
+  if (!schedule.splits_backward || plan.microbatches > kMostTasks / stages) return true;
+  auto most = [&](int64_t microbatches) {
+    PipelineShape shape;
+    shape.devices = static_cast<int>(stages);
+    shape.microbatches = static_cast<int>(microbatches);
+    for (const Stage& stage : plan.stages) {
+      shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
+    }
+    // Per device what it holds at any moment: micro-batches before their B, and between B and W.
+    std::vector<std::set<std::pair<int, int>>> held;
+    for (const std::vector<Task>& tasks : MakeTimetable(schedule, shape)) {
+      std::set<std::pair<int, int>>& of = held.emplace_back();
+      std::pair<int, int> now;
+      for (const Task& task : tasks) {
+        now.first += task.half == Half::kF ? 1 : task.half == Half::kW ? 0 : -1;
+        now.second += task.half == Half::kB ? 1 : task.half == Half::kW ? -1 : 0;
+        of.insert(now);
+      }
+      // Only what no other moment exceeds in both.
+      std::erase_if(of, [all = of](const std::pair<int, int>& at) {
+        return std::any_of(all.begin(), all.end(), [&](const std::pair<int, int>& other) {
+          return other != at && other.first >= at.first && other.second >= at.second;
+        });
+      });
+    }
+    return held;
+  };
+  return most(few) == most(plan.microbatches);
+}
+
 }  // namespace
 
 int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t all, int64_t pp,
@@ -91,7 +128,7 @@ ShortStep LowerShort(const SearchProblem& problem, const Plan& plan) {
   ShortStep step;
   step.all_microbatches = step.microbatches = plan.microbatches;
   int64_t few = SimulatedMicrobatches(problem, plan);
-  if (few < plan.microbatches) {
+  if (few < plan.microbatches && HoldsAsMany(plan, few)) {
     if (std::optional<Program> program = LowerFew(problem, plan, few)) {
       step.program = std::move(*program);
       step.microbatches = few;

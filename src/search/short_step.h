@@ -6,7 +6,8 @@
 //
 //   step(all) = step(few) + (all - few) x period       (period per micro-batch)
 //
-// Memory is that of the short step: all micro-batches that are ever in flight together are in it.
+// Memory is that of the short step: all micro-batches that are ever in flight together are in it. Where a schedule that
+// splits backward holds more or fewer of them in the whole step, that is simulated.
 #pragma once
 
 #include <optional>

@@ -20,7 +20,8 @@ constexpr int64_t kMostMicrobatches = 32;
 bool MaySpill(const SearchProblem& problem) {
   const FixedDegrees& fixed = problem.fixed;
   bool free = fixed.tp.value_or(1) == 1 && fixed.pp.value_or(1) == 1 &&
-              fixed.zero.value_or(0) == 0 && fixed.layers_per_stage.empty();
+              fixed.zero.value_or(0) == 0 && fixed.chunks.value_or(1) == 1 &&
+              fixed.layers_per_stage.empty();
   // What is recomputed is its own choice.
   bool wanted = fixed.offload ? *fixed.offload == Offload::kAll : !fixed.recompute;
   return free && wanted && CanOffload(problem.cluster) &&

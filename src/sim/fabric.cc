@@ -81,9 +81,10 @@ class Finder {
     std::vector<int>& table = by_stage_[static_cast<size_t>(s)];
     if (table.empty()) table.assign(size_t{2} << kMaxAxes, kUnknown);
     if (table[slot] != kUnknown) return table[slot];
-    for (int other = 0; other < s && table[slot] == kUnknown; ++other) {
-      const std::vector<int>& known = by_stage_[static_cast<size_t>(other)];
-      if (!known.empty() && stage(other).mesh == stage(s).mesh) table[slot] = known[slot];
+    // The last chunk of a device reduces its gradients first, so any stage may have made the communicator.
+    for (size_t other = 0; other < by_stage_.size() && table[slot] == kUnknown; ++other) {
+      const std::vector<int>& known = by_stage_[other];
+      if (!known.empty() && program_.stages[other].mesh == stage(s).mesh) table[slot] = known[slot];
     }
     if (table[slot] != kUnknown) return table[slot];
     const Mesh& mesh = stage(s).mesh;
