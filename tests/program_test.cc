@@ -135,8 +135,9 @@ TEST(ParameterGroupsTest, AreFilledSideBySide) {
     plan.bucket_bytes = bucket;
     return Lower(model, plan).stages[0].groups;
   };
-  // Matrices, biases of row-split products, and the table of positions, which is not reduced.
-  EXPECT_EQ(groups({.dp = 2, .tp = 2}, int64_t{1} << 40).size(), 3u);
+  // Matrices (those whose gradients come last apart from the others), biases of row-split products, and the table of
+  // positions, which is not reduced.
+  EXPECT_EQ(groups({.dp = 2, .tp = 2}, int64_t{1} << 40).size(), 4u);
   EXPECT_GT(groups({.dp = 2, .tp = 2}, int64_t{1} << 20).size(), 12u);
   // ZeRO 3: a group per layer and kind, however small the bucket.
   std::map<int, int> levels;

@@ -139,8 +139,8 @@ class Estimator {
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double loose_parameters_ = 0;                                        // of what is no layer
-  double product_parameters_ = 0;  // of products in layers, read by these alone
-  double gathered_layers_ = 0;     // that have parameters of their own
+  double product_parameters_ = 0;               // of products in layers, read by these alone
+  double gathered_layers_ = 0;                  // that have parameters of their own
   std::vector<double> whole_parameters_ = {0};  // elements of the blocks before each
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read

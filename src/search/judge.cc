@@ -120,6 +120,13 @@ std::vector<double> ReservedOf(const SearchProblem& problem, ShortStep& step) {
   return reserved;
 }
 
+// What the program of a step may reserve of the memory there is: a whole step can leave a little more unused between
+// blocks than one of a few micro-batches.
+double ShareOfMemory(const ShortStep& step) {
+  constexpr double kOfFew = 0.995;
+  return step.microbatches < step.all_microbatches ? kOfFew : 1;
+}
+
 // With its plan made, and all that the problem says of it.
 void Complete(const SearchProblem& problem, Proposal& proposal) {
   proposal.MakePlan();
@@ -148,7 +155,8 @@ Fitted Fit(const SearchProblem& problem, Proposal proposal) {
   std::vector<Plan> tried;
   for (int tries = 0;; ++tries) {
     std::vector<double> reserved = ReservedOf(problem, now.step);
-    bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
+    bool fits =
+        *std::max_element(reserved.begin(), reserved.end()) <= ShareOfMemory(now.step) * limit;
     std::optional<Proposal> next;
     if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);
     if (next) Complete(problem, *next);
@@ -209,7 +217,9 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   judged.simulated_microbatches = fitted.step.microbatches;
   SetHost(problem, judged);
   judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
-  judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
+  double limit = ShareOfMemory(fitted.step) *
+                 static_cast<double>(MemoryLimit(problem, judged.result.worst_device));
+  judged.fits = judged.fits_host() && static_cast<double>(judged.reserved()) <= limit;
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
   }
