@@ -5,6 +5,7 @@
 
 #include "base/parallel.h"
 #include "cluster/topology.h"
+#include "program/lower.h"
 #include "search/held_bytes.h"
 #include "search/problem.h"
 #include "search/short_step.h"
@@ -120,13 +121,6 @@ std::vector<double> ReservedOf(const SearchProblem& problem, ShortStep& step) {
   return reserved;
 }
 
-// What the program of a step may reserve of the memory there is: a whole step can leave a little more unused between
-// blocks than one of a few micro-batches.
-double ShareOfMemory(const ShortStep& step) {
-  constexpr double kOfFew = 0.995;
-  return step.microbatches < step.all_microbatches ? kOfFew : 1;
-}
-
 // With its plan made, and all that the problem says of it.
 void Complete(const SearchProblem& problem, Proposal& proposal) {
   proposal.MakePlan();
@@ -155,8 +149,7 @@ Fitted Fit(const SearchProblem& problem, Proposal proposal) {
   std::vector<Plan> tried;
   for (int tries = 0;; ++tries) {
     std::vector<double> reserved = ReservedOf(problem, now.step);
-    bool fits =
-        *std::max_element(reserved.begin(), reserved.end()) <= ShareOfMemory(now.step) * limit;
+    bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
     std::optional<Proposal> next;
     if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);
     if (next) Complete(problem, *next);
@@ -217,13 +210,26 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   judged.simulated_microbatches = fitted.step.microbatches;
   SetHost(problem, judged);
   judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
-  double limit = ShareOfMemory(fitted.step) *
-                 static_cast<double>(MemoryLimit(problem, judged.result.worst_device));
-  judged.fits = judged.fits_host() && static_cast<double>(judged.reserved()) <= limit;
+  judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
   }
   return judged;
+}
+
+void CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
+  // What stays unused between blocks of the allocator hardly grows by more than this share from round to round.
+  constexpr double kNear = 0.98;
+  if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return;
+  if (static_cast<double>(judged.reserved()) < kNear * static_cast<double>(judged.memory_limit))
+    return;
+  ShortStep whole;
+  whole.program = Lower(problem.model, judged.plan);
+  for (double reserved : ReservedOf(problem, whole)) {
+    judged.result.reserved_memory_bytes =
+        std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(reserved));
+  }
+  judged.fits = judged.reserved() <= judged.memory_limit;
 }
 
 }  // namespace heddle

@@ -11,6 +11,10 @@ namespace heddle {
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
                  const std::atomic<bool>* abandoned = nullptr);
 
+// A plan that was judged by a few of its micro-batches and just fits: does the whole step fit, too? Sets `fits`, and what is
+// reserved.
+void CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged);
+
 // What ends a simulation of the problem's plans; it must not outlive the problem.
 std::function<bool()> Impatience(const SearchProblem& problem);
 

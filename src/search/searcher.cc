@@ -130,7 +130,7 @@ class Judging {
       finalists_.JudgeAll(SpilledPlans(problem_, &least));
     }
     out_.proposals.considered = std::max(out_.proposals.considered, out_.judged.size());
-    Sort();
+    CheckBest();
     // The expert's grid has axes that the bound does not cover. Where such a plan is faster than the bound, there is none.
     bool refuted =
         out_.feasible() && out_.judged.front().result.step_seconds < out_.proposals.lower_bound;
@@ -232,6 +232,18 @@ class Judging {
     Sort();
     finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
     Sort();
+  }
+
+  // Until the best one fits with all its micro-batches.
+  void CheckBest() {
+    constexpr int kMost = 8;
+    Sort();
+    for (int i = 0; i < kMost && out_.feasible() && !problem_.Over(); ++i) {
+      CheckWholeStep(problem_, out_.judged.front());
+      if (out_.feasible()) break;
+      Sort();
+    }
+    LogPhase("checking the whole step");
   }
 
   void LogPhase(std::string_view phase) {
