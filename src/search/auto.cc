@@ -206,13 +206,16 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   // Configurations in the order of their floors, until none that is left is below the limit.
   template <typename Limit>
   void Weigh(const Limit& limit) {
-    constexpr size_t kBatch = 128;  // on any number of cores
+    constexpr size_t kMany = 128, kFew = 4;  // on any number of cores
     while (!queue_.empty() && queue_.top().first < limit()) {
-      // Without a solver of its own it is quick enough to go on to a first plan.
-      if (problem_.Over() && (best_seconds_ < kForbidden || prices_.options().solver)) return;
+      // Without a solver of its own it goes on to a first plan for a moment.
+      bool over = problem_.Over();
+      bool done = best_seconds_ < kForbidden || prices_.options().solver || impatient_();
+      if (over && done) return;
+      size_t most = over ? kFew : kMany;
       std::vector<size_t> batch;
       double worst = limit();
-      while (!queue_.empty() && queue_.top().first < worst && batch.size() < kBatch) {
+      while (!queue_.empty() && queue_.top().first < worst && batch.size() < most) {
         batch.push_back(queue_.top().second);
         queue_.pop();
       }
@@ -301,6 +304,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   // Floors and indices of those that are not weighed yet; the lowest first.
   using Entry = std::pair<double, size_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  std::function<bool()> impatient_ = Impatience(problem_);
   double best_seconds_ = kForbidden;  // of all estimates
   double least_bytes_ = 0, bound_ = 0;
 };
