@@ -98,10 +98,9 @@ void AddPlan(CLI::App& app) {
   command->footer(
       "Degrees that are not given are searched for, and so are micro-batches, schedule, chunks, "
       "ZeRO,\nrecomputation, offload and how gradients are reduced. Where --dp, --tp and --pp are "
-      "all "
-      "given, the\nplan has just so many devices, without context or expert parallelism. With "
-      "--cp, "
-      "--ep, --sp,\n--shares or --sync the plan is the expert's, at just these degrees.\n\n"
+      "all given,\ntheir product is the number of devices, and there is no context parallelism. "
+      "With --cp, --ep, --sp,\n--shares or --sync the plan is the expert's, at just these "
+      "degrees.\n\n"
       "Words in the names of plans that lost:\n" +
       terms +
       "\nExamples:\n"
