@@ -73,7 +73,7 @@ std::optional<Program> LowerFew(const SearchProblem& problem, const Plan& plan,
 // Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
 // timetables is shortest depends on their number where backward is split.
 bool HoldsAsMany(const Plan& plan, int64_t few) {
-  constexpr int64_t kMostTasks = 100'000;  // some hundredths of a second to put in order
+  constexpr int64_t kMostTasks = 4'000;  // some milliseconds to put in order and to compare
   const ScheduleDef& schedule = *FindSchedule(plan.schedule);
   auto stages = static_cast<int64_t>(plan.stages.size());
   if (!schedule.splits_backward || plan.microbatches > kMostTasks / stages) return true;
