@@ -120,9 +120,10 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
   if (!judged) return;
   constexpr double kGiB = 1 << 30;
   LogDebug(
-      "{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, reserved {:.4g} GiB, {}",
-      judged->from, proposal.estimate, judged->estimated_bytes / kGiB, judged->result.step_seconds,
-      static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
+      "{}: estimated {:.6g} s, as fitted {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, "
+      "reserved {:.4g} GiB, {}",
+      judged->from, proposal.estimate, judged->estimate, judged->estimated_bytes / kGiB,
+      judged->result.step_seconds, static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
       static_cast<double>(judged->reserved()) / kGiB, judged->fits ? "fits" : "does not fit");
   // Of a plan that was fitted to memory the estimate as it was fitted, and its kind.
   bool fitted = judged->estimate != proposal.estimate;
