@@ -172,6 +172,7 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
   judged.factors = proposal.factors;
+  judged.refit = std::move(proposal.refit);
   judged.improve = std::move(proposal.improve);
   judged.kind = std::move(proposal.kind);
 }
@@ -220,19 +221,21 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   return judged;
 }
 
-void CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
+std::vector<double> CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
   // What stays unused between blocks of the allocator hardly grows by more than this share from round to round.
   constexpr double kNear = 0.98;
-  if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return;
+  if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return {};
   if (static_cast<double>(judged.reserved()) < kNear * static_cast<double>(judged.memory_limit))
-    return;
+    return {};
   ShortStep whole;
   whole.program = Lower(problem.model, judged.plan);
-  for (double reserved : ReservedOf(problem, whole)) {
+  std::vector<double> reserved = ReservedOf(problem, whole);
+  for (double bytes : reserved) {
     judged.result.reserved_memory_bytes =
-        std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(reserved));
+        std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(bytes));
   }
   judged.fits = judged.reserved() <= judged.memory_limit;
+  return reserved;
 }
 
 }  // namespace heddle

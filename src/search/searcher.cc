@@ -234,13 +234,20 @@ class Judging {
     Sort();
   }
 
-  // Until the best one fits with all its micro-batches.
+  // Until the best one fits with all its micro-batches. One that does not is judged again with as many layers recomputed as
+  // the whole step demands.
   void CheckBest() {
     constexpr int kMost = 8;
     Sort();
     for (int i = 0; i < kMost && out_.feasible() && !problem_.Over(); ++i) {
-      CheckWholeStep(problem_, out_.judged.front());
+      std::vector<double> reserved = CheckWholeStep(problem_, out_.judged.front());
       if (out_.feasible()) break;
+      std::optional<Proposal> again;
+      if (out_.judged.front().refit) again = out_.judged.front().refit(reserved);
+      if (again) {
+        again->refit = nullptr;  // a few micro-batches would undo it
+        finalists_.JudgeAll({std::move(*again)});
+      }
       Sort();
     }
     LogPhase("checking the whole step");
