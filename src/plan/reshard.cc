@@ -98,13 +98,42 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from
   return std::nullopt;
 }
 
+// Two readings without a common refinement whose outermost axes agree: [16/dp, 4096/tp] and [64/dp*tp, 1024] both begin
+// with [4/dp]. That part is cut off, so that its axes stay where they are when the others move.
+std::optional<Refined> CommonPrefix(const Mesh& mesh, const ShardedDim& from,
+                                    const ShardedDim& to) {
+  if (from.terms.size() != 1 || to.terms.size() != 1) return std::nullopt;
+  if (from.terms[0].empty() || to.terms[0].empty()) return std::nullopt;
+  AxisMask one = from.terms[0].front().axes, other = to.terms[0].front().axes, common = 0;
+  int64_t ranks = 1;
+  for (size_t a = 0; a < mesh.axes.size(); ++a) {
+    if (Contains(one, a) != Contains(other, a)) break;
+    if (!Contains(one, a)) continue;
+    int64_t more = ranks * mesh.axes[a].size;
+    bool even = from.terms[0].front().size % more == 0 && to.terms[0].front().size % more == 0;
+    if (!even || !mesh.axes[a].shares.empty()) break;
+    common |= AxisSet(a);
+    ranks = more;
+  }
+  if (common == 0) return std::nullopt;
+  auto cut = [&](ShardedDim dim) {
+    Parts& term = dim.terms[0];
+    term.front() = {term.front().size / ranks, term.front().axes & ~common};
+    term.insert(term.begin(), {ranks, common});
+    return dim;
+  };
+  return Refined{cut(from), cut(to)};
+}
+
 // ---- States.
+
+constexpr int kBoth = 2;  // the first part of both readings
 
 // A place an axis may be at: one part of one dimension, in one of its readings. In a concatenation, the same
 // part of every term.
 struct Slot {
   size_t dim = 0;
-  int reading = 0;  // of the dimension: 0 that of `from` (or the common one), 1 that of `to`
+  int reading = 0;  // of the dimension: 0 that of `from` (or the common one), 1 that of `to`, kBoth
   std::vector<size_t> parts;  // per term
   bool operator==(const Slot&) const = default;
 };
@@ -129,9 +158,11 @@ class Space {
         Place(d, 0, common->from, &start_);
         Place(d, 0, common->to, &goal_);
       } else {
-        readings_.back() = {WithoutAxes(from.dims[d]), WithoutAxes(to.dims[d])};
-        Place(d, 0, from.dims[d], &start_);
-        Place(d, 1, to.dims[d], &goal_);
+        std::optional<Refined> prefix = CommonPrefix(mesh, from.dims[d], to.dims[d]);
+        Refined two = prefix ? *prefix : Refined{from.dims[d], to.dims[d]};
+        readings_.back() = {WithoutAxes(two.from), WithoutAxes(two.to)};
+        Place(d, 0, two.from, &start_, prefix.has_value());
+        Place(d, 1, two.to, &goal_, prefix.has_value());
       }
     }
   }
@@ -146,7 +177,8 @@ class Space {
         if (state[a] < 0 || state[b] < 0) continue;
         const Slot &one = slots_[static_cast<size_t>(state[a])],
                    &two = slots_[static_cast<size_t>(state[b])];
-        if (one.dim == two.dim && one.reading != two.reading) return false;
+        bool apart = one.reading != two.reading && one.reading != kBoth && two.reading != kBoth;
+        if (one.dim == two.dim && apart) return false;
       }
     }
     return true;
@@ -162,14 +194,17 @@ class Space {
 
   Sharding ToSharding(const State& state) const {
     Sharding sharding;
-    for (size_t d = 0; d < readings_.size(); ++d) sharding.dims.push_back(readings_[d][0]);
+    for (const std::vector<ShardedDim>& of : readings_) sharding.dims.push_back(of[0]);
+    for (int place : state) {
+      const Slot* slot = place < 0 ? nullptr : &slots_[static_cast<size_t>(place)];
+      if (slot != nullptr && slot->reading == 1) sharding.dims[slot->dim] = readings_[slot->dim][1];
+    }
     for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       if (state[a] == kSum) sharding.partial[a] = PartialState::kSum;
       if (state[a] == kMax) sharding.partial[a] = PartialState::kMax;
       if (state[a] < 0) continue;
       const Slot& slot = slots_[static_cast<size_t>(state[a])];
       ShardedDim& dim = sharding.dims[slot.dim];
-      if (slot.reading == 1 && !IsSplitDim(dim)) dim = readings_[slot.dim][1];
       for (size_t t = 0; t < dim.terms.size(); ++t) dim.terms[t][slot.parts[t]].axes |= AxisSet(a);
     }
     return sharding;
@@ -186,7 +221,8 @@ class Space {
     return state;
   }
 
-  void Place(size_t d, int reading, const ShardedDim& dim, State* state) {
+  // `shared`: both readings have the first part.
+  void Place(size_t d, int reading, const ShardedDim& dim, State* state, bool shared = false) {
     for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       Slot slot{d, reading, {}};
       for (const Parts& term : dim.terms) {
@@ -196,6 +232,7 @@ class Space {
       }
       if (slot.parts.empty()) continue;
       HEDDLE_CHECK_EQ(slot.parts.size(), dim.terms.size());
+      if (shared && slot.parts[0] == 0) slot.reading = kBoth;
       (*state)[a] = FindSlot(slot);
     }
   }

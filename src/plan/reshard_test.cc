@@ -79,6 +79,16 @@ TEST(ReshardTest, KnownChains) {
   EXPECT_EQ(Chain(mesh, sum, split), "slice [8,12/y] sum(x), all-reduce [8,12/y]");
 }
 
+// Tokens of samples that x splits, their positions split along y, become groups of tokens that both split: y moves, and x
+// stays where it is.
+TEST(ReshardTest, OutermostAxesThatAgreeStay) {
+  Mesh mesh = MakeMesh({2, 4});
+  Sharding positions = Make(mesh, {{{{{4, X}, {8, Y}}}}});
+  Sharding groups = Make(mesh, {{{{{16, X | Y}, {2, 0}}}}});
+  EXPECT_EQ(Chain(mesh, positions, groups), "all-to-all [32/x/y]");
+  EXPECT_EQ(Chain(mesh, groups, positions), "all-to-all [4/x*8/y]");
+}
+
 // ---- Every chain is carried out on all devices of a mesh, with whole numbers.
 
 struct Tensor {
