@@ -154,20 +154,28 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
 }
 
 void SegmentEmitter::GatherFor(int s, int g) {
-  // The groups in the order in which this pass needs them; the next ones are gathered ahead.
   for (const SegmentInput& input : segment(s, g).inputs) {
     const Source& source = local(s, input.local).source;
     if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
-    auto at = std::find(gather_order_.begin(), gather_order_.end(), source.from);
-    for (int ahead = 0; ahead <= plan_.prefetch && at != gather_order_.end(); ++ahead, ++at) {
-      if (gathered_.count({s, *at})) continue;
-      gathered_[{s, *at}] = next_gather_;
-      Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, *at, -1);
-      gather.reads = {Get({BufferKind::kWeights, s, *at, -1, 0}, true)};
-      gather.writes = {Get({BufferKind::kGathered, s, *at, -1, next_gather_})};
-      ++next_gather_;
+    // The block that needs its weights now, then the blocks that this pass comes to next: a block may have several groups.
+    auto at = std::find_if(gather_order_.begin(), gather_order_.end(),
+                           [&](const GatheredGroup& other) { return other.group == source.from; });
+    int ahead = 0, block = segment(s, g).block;
+    for (; at != gather_order_.end(); ++at) {
+      if (at->block != block) ++ahead;
+      if (ahead > plan_.prefetch) break;
+      block = at->block;
+      Gather(s, at->group);
     }
   }
+}
+
+void SegmentEmitter::Gather(int s, int g) {
+  if (!gathered_.emplace(std::pair(s, g), next_gather_).second) return;
+  Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
+  gather.reads = {Get({BufferKind::kWeights, s, g, -1, 0}, true)};
+  gather.writes = {Get({BufferKind::kGathered, s, g, -1, next_gather_})};
+  ++next_gather_;
 }
 
 void SegmentEmitter::BeginPass(int s, bool forward) {
@@ -178,9 +186,9 @@ void SegmentEmitter::BeginPass(int s, bool forward) {
     for (const SegmentInput& input : at.inputs) {
       const Source& source = local(s, input.local).source;
       if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
-      bool seen =
-          std::find(gather_order_.begin(), gather_order_.end(), source.from) != gather_order_.end();
-      if (!seen) gather_order_.push_back(source.from);
+      bool seen = std::any_of(gather_order_.begin(), gather_order_.end(),
+                              [&](const GatheredGroup& other) { return other.group == source.from; });
+      if (!seen) gather_order_.push_back({source.from, at.block});
     }
   }
   if (!forward) std::reverse(gather_order_.begin(), gather_order_.end());

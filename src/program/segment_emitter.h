@@ -65,6 +65,7 @@ class SegmentEmitter {
   std::vector<int> SpilledOf(int s, int shard) const;
   void EnterShard(int s, const Segment& at, Half half, int microbatch);
   void GatherFor(int s, int g);
+  void Gather(int s, int g);
   void GatherAgain(int s, int g, int microbatch);
   int NextBackward(int s, int g) const;
 
@@ -74,7 +75,11 @@ class SegmentEmitter {
   static constexpr int kUnknown = -2;
   std::vector<std::vector<int>> owner_;          // by stage and Local
   std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
-  std::vector<int> gather_order_;
+  // ZeRO 3: the groups of a stage and the blocks that read them, in the order in which a pass needs them.
+  struct GatheredGroup {
+    int group = -1, block = -1;
+  };
+  std::vector<GatheredGroup> gather_order_;
   int next_gather_ = 0;
   std::tuple<int, int, bool, int> entered_{-1, -1, false,
                                            -1};  // stage, shard, forward, micro-batch
