@@ -248,11 +248,7 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
     // Beside computation; but what computation waits for waits for them.
     double gather = out.parameters * context.gather, reduce = out.parameters * context.reduce;
     double backward = out.times.backward + out.times.weight;
-    // Parameters that are split and those that are not are gathered apart, one group ahead. Where next to nothing is
-    // computed with the parameters that are not split, as with norms, nothing hides the gathering of the others.
-    constexpr double kFew = 0.02;
-    bool little = c.inner() > 1 && WholeShare(c, first, last, out.parameters) < kFew;
-    bool waits = little || !problem_.sim.stack.overlap_weights;
+    bool waits = !problem_.sim.stack.overlap_weights;
     out.times.forward += waits ? 0.6 * gather : std::max(0.0, gather - out.times.forward);
     out.times.backward +=
         waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);

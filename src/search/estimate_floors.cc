@@ -97,6 +97,7 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.bytes_per_parameter = held.weights + held.state;
   problem.gradient_bytes = held.gradients;
   problem.gathered_bytes = held.gathered;
+  problem.unreduced_bytes = held.unreduced;
   problem.room = prices_.LeastRoomOf(KeyOf(c, RecomputePolicy::kNone), Policies());
   problem.limit = limit_;
   problem.traffic = problem.reduce = context.reduce;
