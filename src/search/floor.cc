@@ -119,11 +119,22 @@ class PackedFloor {
     return reduced;
   }
 
+  // ZeRO 2: gradients of all micro-batches pass one after the other, the first of them once a backward has begun. Before that
+  // as many forwards were done as are ever in flight.
+  double ReducedEach(int first, int last, int device) const {
+    if (!problem_.reduces_each || first == last) return 0;
+    double forward = t_.plain().forward.Of(first, last) + t_.Host();
+    return t_.Head(first, device) +
+           t_.scale.own * t_.in_flight[static_cast<size_t>(device)].most * forward +
+           t_.scale.traffic * problem_.traffic * t_.parameters().Of(first, last);
+  }
+
   // The step, as far as this device decides it.
   double Step(int first, int last, int device) const {
     double own = OwnSeconds(first, last, device);
     double backward = own + t_.HeadAndTail(first, device);
-    double ready = std::max(backward, Reduced(first, last, device, own));
+    double ready = std::max({backward, Reduced(first, last, device, own),
+                             ReducedEach(first, last, device)});
     double step = ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
     return problem_.ended == nullptr ? step : std::max(step, WithEnd(first, last, device));
   }
@@ -200,7 +211,7 @@ FloorTerms::FloorTerms(const Configuration& of, const FloorProblem& with)
       units(with.time->ranges.units()),
       microbatches(static_cast<double>(of.microbatches)) {
   bool memory = with.room != nullptr && with.limit < kForbidden;
-  for (int d = 0; d < devices && memory; ++d) in_flight.push_back(LeastInFlight(of, d));
+  for (int d = 0; d < devices && (memory || with.reduces_each); ++d) in_flight.push_back(LeastInFlight(of, d));
 }
 
 double FloorTerms::All() const {
