@@ -98,36 +98,30 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from
   return std::nullopt;
 }
 
-// Two readings without a common refinement whose outermost axes agree: [16/dp, 4096/tp] and [64/dp*tp, 1024] both begin
-// with [4/dp]. That part is cut off, so that its axes stay where they are when the others move.
-std::optional<Refined> CommonPrefix(const Mesh& mesh, const ShardedDim& from,
-                                    const ShardedDim& to) {
-  if (from.terms.size() != 1 || to.terms.size() != 1) return std::nullopt;
-  if (from.terms[0].empty() || to.terms[0].empty()) return std::nullopt;
-  AxisMask one = from.terms[0].front().axes, other = to.terms[0].front().axes, common = 0;
-  int64_t ranks = 1;
-  for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (Contains(one, a) != Contains(other, a)) break;
-    if (!Contains(one, a)) continue;
-    int64_t more = ranks * mesh.axes[a].size;
-    bool even = from.terms[0].front().size % more == 0 && to.terms[0].front().size % more == 0;
-    if (!even || !mesh.axes[a].shares.empty()) break;
-    common |= AxisSet(a);
-    ranks = more;
+// The axes that split the outermost part of both readings first and evenly get a part of their own, so that they may stay
+// where they are: of 96/dp * 2048/tp and 196608/dp,tp the part of dp, 32/dp. Is there one?
+bool ShareOutermost(const Mesh& mesh, ShardedDim* from, ShardedDim* to) {
+  if (from->terms.size() != 1 || to->terms.size() != 1) return false;
+  Part &a = from->terms[0].front(), &b = to->terms[0].front();
+  AxisMask shared = 0;
+  for (size_t x = 0; x < mesh.axes.size(); ++x) {
+    if (!Contains(a.axes | b.axes, x)) continue;
+    int64_t ranks = GroupSize(mesh, shared | AxisSet(x));
+    bool even = mesh.axes[x].shares.empty() && a.size % ranks == 0 && b.size % ranks == 0;
+    if (!even || !Contains(a.axes & b.axes, x)) break;
+    shared |= AxisSet(x);
   }
-  if (common == 0) return std::nullopt;
-  auto cut = [&](ShardedDim dim) {
-    Parts& term = dim.terms[0];
-    term.front() = {term.front().size / ranks, term.front().axes & ~common};
-    term.insert(term.begin(), {ranks, common});
-    return dim;
-  };
-  return Refined{cut(from), cut(to)};
+  if (shared == 0) return false;
+  for (Parts* parts : {&from->terms[0], &to->terms[0]}) {
+    Part& first = parts->front();
+    int64_t ranks = GroupSize(mesh, shared);
+    first = {first.size / ranks, first.axes & ~shared};
+    parts->insert(parts->begin(), {ranks, shared});
+  }
+  return true;
 }
 
 // ---- States.
-
-constexpr int kBoth = 2;  // the first part of both readings
 
 // A place an axis may be at: one part of one dimension, in one of its readings. In a concatenation, the same
 // part of every term.
@@ -137,6 +131,8 @@ struct Slot {
   std::vector<size_t> parts;  // per term
   bool operator==(const Slot&) const = default;
 };
+
+constexpr int kBoth = 2;
 
 constexpr int kRepl = -1, kSum = -2, kMax = -3;
 
@@ -158,11 +154,11 @@ class Space {
         Place(d, 0, common->from, &start_);
         Place(d, 0, common->to, &goal_);
       } else {
-        std::optional<Refined> prefix = CommonPrefix(mesh, from.dims[d], to.dims[d]);
-        Refined two = prefix ? *prefix : Refined{from.dims[d], to.dims[d]};
-        readings_.back() = {WithoutAxes(two.from), WithoutAxes(two.to)};
-        Place(d, 0, two.from, &start_, prefix.has_value());
-        Place(d, 1, two.to, &goal_, prefix.has_value());
+        ShardedDim first = from.dims[d], second = to.dims[d];
+        bool shared = ShareOutermost(mesh, &first, &second);
+        readings_.back() = {WithoutAxes(first), WithoutAxes(second)};
+        Place(d, 0, first, &start_, shared);
+        Place(d, 1, second, &goal_, shared);
       }
     }
   }
@@ -177,8 +173,8 @@ class Space {
         if (state[a] < 0 || state[b] < 0) continue;
         const Slot &one = slots_[static_cast<size_t>(state[a])],
                    &two = slots_[static_cast<size_t>(state[b])];
-        bool apart = one.reading != two.reading && one.reading != kBoth && two.reading != kBoth;
-        if (one.dim == two.dim && apart) return false;
+        bool agree = one.reading == two.reading || one.reading == kBoth || two.reading == kBoth;
+        if (one.dim == two.dim && !agree) return false;
       }
     }
     return true;
@@ -194,10 +190,11 @@ class Space {
 
   Sharding ToSharding(const State& state) const {
     Sharding sharding;
-    for (const std::vector<ShardedDim>& of : readings_) sharding.dims.push_back(of[0]);
-    for (int place : state) {
-      const Slot* slot = place < 0 ? nullptr : &slots_[static_cast<size_t>(place)];
-      if (slot != nullptr && slot->reading == 1) sharding.dims[slot->dim] = readings_[slot->dim][1];
+    for (size_t d = 0; d < readings_.size(); ++d) sharding.dims.push_back(readings_[d][0]);
+    for (int at : state) {
+      if (at < 0) continue;
+      const Slot& slot = slots_[static_cast<size_t>(at)];
+      if (slot.reading == 1) sharding.dims[slot.dim] = readings_[slot.dim][1];
     }
     for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       if (state[a] == kSum) sharding.partial[a] = PartialState::kSum;
@@ -221,7 +218,7 @@ class Space {
     return state;
   }
 
-  // `shared`: both readings have the first part.
+  // `shared`: the outermost part is one of both readings.
   void Place(size_t d, int reading, const ShardedDim& dim, State* state, bool shared = false) {
     for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       Slot slot{d, reading, {}};
