@@ -59,7 +59,10 @@ class GridSearch {
     if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
-      made[i] = ProposeExpert(estimator_, chosen[i], from.empty() ? Named(chosen[i]) : from);
+      // Of a ladder only the first has its name alone.
+      std::string name = from.empty() ? Named(chosen[i]) : from;
+      if (!from.empty() && i > 0) name += fmt::format(", ZeRO {}", chosen[i].zero);
+      made[i] = ProposeExpert(estimator_, chosen[i], name);
     });
     std::vector<Proposal> plans;
     for (std::optional<Proposal>& plan : made) {

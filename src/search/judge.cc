@@ -182,9 +182,6 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
                  const std::atomic<bool>* abandoned) {
   if (proposal.judged) return *proposal.judged;
-  // What meshes of very many devices send is found in one piece, which may take half a minute.
-  constexpr int64_t kManyDevices = 65'536;
-  if (problem.Over() && DeviceCount(problem.cluster) > kManyDevices) throw SimulationStopped();
   JudgedPlan judged;
   Complete(problem, proposal);
   bool roomy = true;
