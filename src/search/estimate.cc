@@ -54,7 +54,8 @@ double Estimator::TiedSeconds(const Configuration& c) const {
   if (c.pp == 1 || tied_parameters_ == 0) return 0;
   int64_t mesh = c.dp * c.inner();
   double gradient = static_cast<double>(SizeOf(prices_.options().precision.gradients));
-  double bytes = tied_parameters_ * gradient / static_cast<double>(c.inner());
+  int64_t parts = c.inner() * (c.zero > 0 ? c.dp : 1);  // with ZeRO each rank adds up its shard
+  double bytes = tied_parameters_ * gradient / static_cast<double>(parts);
   return TimeOfMessages(prices_.network(), (c.pp - 1) * mesh, mesh, bytes).seconds();
 }
 
@@ -116,6 +117,7 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
     sums->activations.push_back(sum.activations);
     sums->held.push_back(sum.held);
     sums->parameters.push_back(sum.parameters);
+    sums->reduced.push_back(sum.step_queued);
     sums->layers.push_back(layers);
   };
   push();
@@ -246,6 +248,7 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
   };
   double host = compute_.Host().total();
   out.parameters = mixed(&Sums::parameters);
+  out.reduced = mixed(&Sums::reduced);
   out.work = mixed(&Sums::forward) + mixed(&Sums::backward) + mixed(&Sums::weight);
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
   if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
@@ -403,7 +406,7 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
   out.bytes = *std::max_element(out.device_bytes.begin(), out.device_bytes.end());
   double end = 0, update = std::max(context.update, context.host_copies);
   for (const StageEstimate& stage : out.stages) {
-    double reduce = c.zero >= 2 ? 0 : stage.parameters * context.reduce;
+    double reduce = stage.reduced + (c.zero >= 2 ? 0 : stage.parameters * context.reduce);
     double gather = c.zero == 3 ? 0 : stage.parameters * context.gather;
     double beside =
         problem_.sim.stack.overlap_gradients ? stage.times.backward + stage.times.weight : 0;

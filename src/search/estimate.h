@@ -34,6 +34,7 @@ struct StageEstimate {
   double room = 0;        // what these may be
   double work = 0;        // seconds of a micro-batch, but for the host and gathered weights
   double parameters = 0;  // on a device
+  double reduced = 0;  // seconds of a step for gradients reduced along other axes than that of data
 };
 
 struct Estimate {
@@ -140,9 +141,9 @@ class Estimator {
   double limit_ = 0;
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double loose_parameters_ = 0;                                        // of what is no layer
-  double product_parameters_ = 0;               // of products in layers, read by these alone
-  std::vector<double> parameter_sizes_ = {};     // elements, ascending
-  double gathered_layers_ = 0;                  // that have parameters of their own
+  double product_parameters_ = 0;             // of products in layers, read by these alone
+  std::vector<double> parameter_sizes_ = {};  // elements, ascending
+  double gathered_layers_ = 0;                // that have parameters of their own
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

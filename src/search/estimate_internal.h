@@ -14,6 +14,8 @@ constexpr std::array<RecomputePolicy, 3> kPolicies = {
 // [b] is the sum over blocks before b.
 struct Estimator::Sums {
   std::vector<double> forward, backward, weight, activations, held, parameters, layers;
+  std::vector<double>
+      reduced;  // seconds of a step for gradients reduced along other axes than that of data
   double most_activations = 0, most_parameters = 0;  // of one block
   double loose_parameters = 0;                       // of what is no layer
 
