@@ -165,6 +165,11 @@ inline std::vector<MonotoneCase> MonotoneCases() {
        true},
   };
   cases.insert(cases.end(), others.begin(), others.end());
+  // Boxes joined by slow links.
+  cases.push_back({"llama-7b", "rtx3090:8", 64});
+  cases.push_back({"bert-large", "rtx3090:4", 128});
+  cases.push_back({"resnet50", "1080tix2:4", 64});
+  cases.push_back({"gpt3-1.3b", "rtx4090:4", 48});
   // Those whose search takes long.
   for (MonotoneCase& at : cases) {
     bool large = at.model == "gpt3-175b" || at.model == "megatron-39b";

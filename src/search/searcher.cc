@@ -124,7 +124,10 @@ class Judging {
     bool over = problem_.Over();
     JudgeProposals(std::move(out_.proposals.plans));
     out_.proposals.plans.clear();
-    if (problem_.judged != 1) Improve();
+    if (problem_.judged != 1) {
+      JudgeSplitBackward();
+      Improve();
+    }
     LogPhase("improving");
     // What does not fit, or only with state on the host, may be faster with everything there.
     double least = 0;  // that of other plans is said
@@ -226,6 +229,28 @@ class Judging {
       finalists_.Judge(std::move(plans), Effort());
     }
     out_.proposals.more = nullptr;
+  }
+
+  // Of plans of one stage that could be the fastest did nothing wait for traffic: with backward split, gradients of weights
+  // are computed while gradients of activations are on their way.
+  void JudgeSplitBackward() {
+    constexpr size_t kMost = 4;
+    constexpr double kWorth = 0.02;  // share of the step that waits
+    if (problem_.fixed.schedule) return;
+    std::vector<Proposal> plans;
+    for (const JudgedPlan& at : out_.judged) {
+      const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
+      bool one = at.plan.stages.size() == 1 && at.plan.offload == Offload::kNone && at.fits;
+      bool split = one && (axes.size() > 1 || (axes.size() == 1 && axes[0].name != "dp"));
+      double waits = at.result.exposed_communication;
+      bool near = (1 - waits) * at.result.step_seconds < finalists_.best_seconds();
+      if (!split || waits < kWorth || !near || plans.size() == kMost) continue;
+      Proposal plan{at.plan, at.from + ", zb-h1"};
+      plan.plan.schedule = "zb-h1";
+      if (!IsJudged(plan.plan)) plans.push_back(std::move(plan));
+    }
+    finalists_.JudgeAll(std::move(plans));
+    Sort();
   }
 
   // Finalists that are nearly as fast as the best: others are not made faster by so much.
