@@ -168,13 +168,17 @@ void SegmentEmitter::GatherFor(int s, int g) {
       block = at->block;
       Gather(*at, gathered_);
     }
-    if (at != gather_order_.end()) continue;
-    block = -1;
-    for (const GatheredGroup& next : next_order_) {
-      if (next.block != block && ++ahead > plan_.prefetch) break;
-      block = next.block;
-      Gather(next, gathered_next_);
-    }
+    if (at == gather_order_.end()) GatherForNextPass(ahead);
+  }
+}
+
+// So many blocks are gathered ahead already.
+void SegmentEmitter::GatherForNextPass(int ahead) {
+  int block = -1;
+  for (const GatheredGroup& next : next_order_) {
+    if (next.block != block && ++ahead > plan_.prefetch) break;
+    block = next.block;
+    Gather(next, gathered_next_);
   }
 }
 
@@ -192,6 +196,7 @@ void SegmentEmitter::BeginPass(const Pass& pass, const Pass& next) {
   gathered_ = std::exchange(gathered_next_, {});
   gather_order_ = GatherOrder(pass);
   next_order_ = GatherOrder(next);
+  if (gather_order_.empty()) GatherForNextPass(0);
 }
 
 std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pass& pass) const {
