@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "plan/expert_strategies.h"
+#include "search/estimate.h"
 #include "search/links.h"
 #include "search/pipeline_step.h"
 
@@ -347,7 +348,9 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
       layers += ExpertSums::Of(context.kept->layers, context.first(s), context.last(s));
     }
     double more = beyond.empty() ? 0 : beyond[static_cast<size_t>(device)];
-    Mix mix = CheapestMix(DeviceCosts(context, device), layers, limit_ - transient - more);
+    // Estimates can be some hundredths too high, and where recomputation is fixed no plan is fitted afterwards.
+    double limit = problem_.fixed.recompute ? kMemoryOptimism * limit_ : limit_;
+    Mix mix = CheapestMix(DeviceCosts(context, device), layers, limit - transient - more);
     SetRecomputation(context, device, mix, out.stages);
     out.fits = out.fits && mix.fits;
     out.by_device.push_back(mix.bytes + transient + more);

@@ -182,6 +182,9 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
                  const std::atomic<bool>* abandoned) {
   if (proposal.judged) return *proposal.judged;
+  // Plans for meshes of very many devices take long to lower and to fit, which nothing ends before it is done.
+  constexpr int64_t kManyDevices = 65'536;
+  if (problem.Over() && DeviceCount(problem.cluster) > kManyDevices) throw SimulationStopped();
   JudgedPlan judged;
   Complete(problem, proposal);
   bool roomy = true;
