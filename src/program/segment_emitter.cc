@@ -154,6 +154,7 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
 }
 
 void SegmentEmitter::GatherFor(int s, int g) {
+  if (plan_.zero.level < 3) return;
   // The groups in the order in which this pass needs them; the next ones are gathered ahead.
   for (const SegmentInput& input : segment(s, g).inputs) {
     const Source& source = local(s, input.local).source;
@@ -171,7 +172,7 @@ void SegmentEmitter::GatherFor(int s, int g) {
 }
 
 void SegmentEmitter::BeginPass(int s, bool forward) {
-  if (plan_.offload == Offload::kAll) return;
+  if (plan_.offload == Offload::kAll || plan_.zero.level < 3) return;
   gathered_.clear();
   gather_order_.clear();
   for (const Segment& at : stage(s).segments) {
