@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "known_models.h"
@@ -125,6 +126,48 @@ TEST_P(ProgramTest, RandomPlansAreSound) {
     ++lowered;
   }
   EXPECT_GE(lowered, 100);
+}
+
+// With tensor parallelism a block has two groups, and chunks of a pipeline are passes of their own: whatever a block needs
+// is asked for while another block runs, but for the first.
+TEST(ZeroThree, GathersBlocksAhead) {
+  Model model = Analyse(LoadModel("gpt2:layers=8,batch=8"));
+  for (Degrees degrees : {Degrees{.dp = 2, .tp = 2}, Degrees{.dp = 2, .tp = 2, .microbatches = 2},
+                          Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4},
+                          Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4, .chunks = 4,
+                                  .schedule = "interleaved"}}) {
+    degrees.zero = 3;
+    Program program = Lower(model, ExpertPlan(model, LoadCluster("local:8"), degrees));
+    for (const DeviceProgram& run : program.runs) {
+      // A visit is a run of segments that read gathered weights of one block in one pass, or a pass without any. Of gathered
+      // weights: how many visits had begun when they were asked for.
+      std::map<BufferId, int> asked;
+      int visits = 0, first = 0, late = 0;  // `first`: the visit that needs gathered weights first
+      std::tuple<int, bool, int> pass;      // stage, forward, micro-batch
+      int block = -1;
+      for (const Instruction& at : run.instructions) {
+        if (at.op == Opcode::kGatherWeights && !at.writes.empty()) asked[at.writes[0]] = visits;
+        if (at.op != Opcode::kRun) continue;
+        const StageProgram& stage = program.stages[static_cast<size_t>(at.stage)];
+        int here = stage.segments[static_cast<size_t>(at.index)].block;
+        std::tuple now(at.stage, at.half == Half::kF && !at.recompute, at.microbatch);
+        bool reads = std::any_of(at.reads.begin(), at.reads.end(),
+                                 [&](BufferId id) { return asked.count(id) > 0; });
+        bool passes = now != pass;
+        if (passes || (reads && here != block)) ++visits;
+        if (passes) block = -1;
+        if (reads) block = here;
+        pass = now;
+        for (BufferId id : at.reads) {
+          if (asked.count(id) == 0) continue;
+          if (first == 0) first = visits;
+          if (visits > first && asked[id] > visits - 2) ++late;
+        }
+      }
+      EXPECT_GT(visits, 4);
+      EXPECT_EQ(late, 0) << "pp " << degrees.pp << ", device " << run.devices.front();
+    }
+  }
 }
 
 // Norms and biases are reduced over other axes than matrices; neither closes the other's group.

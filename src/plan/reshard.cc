@@ -98,16 +98,41 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from
   return std::nullopt;
 }
 
+// The axes that split the outermost part of both readings first and evenly get a part of their own, so that they may stay
+// where they are: of 96/dp * 2048/tp and 196608/dp,tp the part of dp, 32/dp. Is there one?
+bool ShareOutermost(const Mesh& mesh, ShardedDim* from, ShardedDim* to) {
+  if (from->terms.size() != 1 || to->terms.size() != 1) return false;
+  Part &a = from->terms[0].front(), &b = to->terms[0].front();
+  AxisMask shared = 0;
+  for (size_t x = 0; x < mesh.axes.size(); ++x) {
+    if (!Contains(a.axes | b.axes, x)) continue;
+    int64_t ranks = GroupSize(mesh, shared | AxisSet(x));
+    bool even = mesh.axes[x].shares.empty() && a.size % ranks == 0 && b.size % ranks == 0;
+    if (!even || !Contains(a.axes & b.axes, x)) break;
+    shared |= AxisSet(x);
+  }
+  if (shared == 0) return false;
+  for (Parts* parts : {&from->terms[0], &to->terms[0]}) {
+    Part& first = parts->front();
+    int64_t ranks = GroupSize(mesh, shared);
+    first = {first.size / ranks, first.axes & ~shared};
+    parts->insert(parts->begin(), {ranks, shared});
+  }
+  return true;
+}
+
 // ---- States.
 
 // A place an axis may be at: one part of one dimension, in one of its readings. In a concatenation, the same
 // part of every term.
 struct Slot {
   size_t dim = 0;
-  int reading = 0;  // of the dimension: 0 that of `from` (or the common one), 1 that of `to`
+  int reading = 0;  // of the dimension: 0 that of `from` (or the common one), 1 that of `to`, kBoth
   std::vector<size_t> parts;  // per term
   bool operator==(const Slot&) const = default;
 };
+
+constexpr int kBoth = 2;
 
 constexpr int kRepl = -1, kSum = -2, kMax = -3;
 
@@ -129,9 +154,11 @@ class Space {
         Place(d, 0, common->from, &start_);
         Place(d, 0, common->to, &goal_);
       } else {
-        readings_.back() = {WithoutAxes(from.dims[d]), WithoutAxes(to.dims[d])};
-        Place(d, 0, from.dims[d], &start_);
-        Place(d, 1, to.dims[d], &goal_);
+        ShardedDim first = from.dims[d], second = to.dims[d];
+        bool shared = ShareOutermost(mesh, &first, &second);
+        readings_.back() = {WithoutAxes(first), WithoutAxes(second)};
+        Place(d, 0, first, &start_, shared);
+        Place(d, 1, second, &goal_, shared);
       }
     }
   }
@@ -146,7 +173,8 @@ class Space {
         if (state[a] < 0 || state[b] < 0) continue;
         const Slot &one = slots_[static_cast<size_t>(state[a])],
                    &two = slots_[static_cast<size_t>(state[b])];
-        if (one.dim == two.dim && one.reading != two.reading) return false;
+        bool agree = one.reading == two.reading || one.reading == kBoth || two.reading == kBoth;
+        if (one.dim == two.dim && !agree) return false;
       }
     }
     return true;
@@ -163,13 +191,17 @@ class Space {
   Sharding ToSharding(const State& state) const {
     Sharding sharding;
     for (size_t d = 0; d < readings_.size(); ++d) sharding.dims.push_back(readings_[d][0]);
+    for (int at : state) {
+      if (at < 0) continue;
+      const Slot& slot = slots_[static_cast<size_t>(at)];
+      if (slot.reading == 1) sharding.dims[slot.dim] = readings_[slot.dim][1];
+    }
     for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       if (state[a] == kSum) sharding.partial[a] = PartialState::kSum;
       if (state[a] == kMax) sharding.partial[a] = PartialState::kMax;
       if (state[a] < 0) continue;
       const Slot& slot = slots_[static_cast<size_t>(state[a])];
       ShardedDim& dim = sharding.dims[slot.dim];
-      if (slot.reading == 1 && !IsSplitDim(dim)) dim = readings_[slot.dim][1];
       for (size_t t = 0; t < dim.terms.size(); ++t) dim.terms[t][slot.parts[t]].axes |= AxisSet(a);
     }
     return sharding;
@@ -186,7 +218,8 @@ class Space {
     return state;
   }
 
-  void Place(size_t d, int reading, const ShardedDim& dim, State* state) {
+  // `shared`: the outermost part is one of both readings.
+  void Place(size_t d, int reading, const ShardedDim& dim, State* state, bool shared = false) {
     for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       Slot slot{d, reading, {}};
       for (const Parts& term : dim.terms) {
@@ -196,6 +229,7 @@ class Space {
       }
       if (slot.parts.empty()) continue;
       HEDDLE_CHECK_EQ(slot.parts.size(), dim.terms.size());
+      if (shared && slot.parts[0] == 0) slot.reading = kBoth;
       (*state)[a] = FindSlot(slot);
     }
   }

@@ -79,6 +79,21 @@ TEST(ReshardTest, KnownChains) {
   EXPECT_EQ(Chain(mesh, sum, split), "slice [8,12/y] sum(x), all-reduce [8,12/y]");
 }
 
+// Samples of 8 tokens in rows: three samples of a rank of x cannot be cut into four blocks of whole samples or of tokens, so
+// the two ways in which y splits the rows have no common refinement. That is between the ranks of y alone.
+TEST(ReshardTest, AxesThatSplitOutermostAlikeStay) {
+  Mesh mesh = MakeMesh({2, 4});
+  Sharding tokens = Make(mesh, {{{{{6, X}, {8, Y}}}}}), rows = Make(mesh, {{{{{48, X | Y}}}}});
+  for (auto [from, to] : {std::pair(tokens, rows), std::pair(rows, tokens)}) {
+    std::vector<ReshardStep> steps = Reshard(mesh, from, to);
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].kind, StepKind::kAllToAll);
+    EXPECT_EQ(steps[0].axes, Y);
+    EXPECT_EQ(Normalised(mesh, steps[0].before), from);
+    EXPECT_EQ(Normalised(mesh, steps[0].after), to);
+  }
+}
+
 // ---- Every chain is carried out on all devices of a mesh, with whole numbers.
 
 struct Tensor {
@@ -256,6 +271,7 @@ TEST(ReshardTest, EveryChainMovesTheRightNumbers) {
       {{{{{8, 0}}}, {{{2, 0}, {4, 0}}}}, {{{{12, 0}}}, {{{3, 0}, {4, 0}}}, {{{4, 0}}, {{8, 0}}}}},
       {{{{{7, 0}}}},
        {{{{24, 0}}}, {{{6, 0}, {4, 0}}}, {{{8, 0}, {3, 0}}}, {{{2, 0}, {3, 0}, {4, 0}}}}},
+      {{{{{72, 0}}}, {{{6, 0}, {12, 0}}}, {{{18, 0}, {4, 0}}}}, {{{{2, 0}}}}},
       {{{{{5, 0}}}}, {{{{1, 0}}}}, {{{{6, 0}}}, {{{2, 0}, {3, 0}}}}},
       {{{{{8, 0}}}, {{{1, 0}, {8, 0}}}, {{{1, 0}, {2, 0}, {4, 0}}}, {{{2, 0}, {1, 0}, {4, 0}}}},
        {{{{3, 0}}}}},

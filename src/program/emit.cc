@@ -68,7 +68,7 @@ class Emitter {
   // ---- The phases of a step.
 
   void EmitStart(int s) {
-    segments_.BeginPass(s, true);
+    segments_.BeginPass({s, true}, {});
     for (size_t g = 0; g < stage(s).segments.size(); ++g) {
       if (segment(s, static_cast<int>(g)).phase == Phase::kOnce)
         segments_.EmitForward(s, static_cast<int>(g), {});
@@ -103,6 +103,8 @@ class Emitter {
     for (size_t t = 0; t < tasks.size(); ++t) {
       if (t == 0) EmitReceives(tasks[0]);
       if (t + 1 < tasks.size()) EmitReceives(tasks[t + 1]);
+      segments_.BeginPass(PassOf(tasks[t]),
+                          t + 1 < tasks.size() ? PassOf(tasks[t + 1]) : SegmentEmitter::Pass{});
       EmitTask(tasks[t]);
     }
   }
@@ -128,8 +130,11 @@ class Emitter {
     }
   }
 
+  static SegmentEmitter::Pass PassOf(const Task& task) {
+    return {task.stage, task.half == Half::kF};
+  }
+
   void EmitTask(const Task& task) {
-    segments_.BeginPass(task.stage, task.half == Half::kF);
     switch (task.half) {
       case Half::kF:
         return EmitForwardTask(task);

@@ -1,6 +1,7 @@
 #include "program/segment_emitter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -155,36 +156,65 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
 
 void SegmentEmitter::GatherFor(int s, int g) {
   if (plan_.zero.level < 3) return;
-  // The groups in the order in which this pass needs them; the next ones are gathered ahead.
   for (const SegmentInput& input : segment(s, g).inputs) {
     const Source& source = local(s, input.local).source;
     if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
-    auto at = std::find(gather_order_.begin(), gather_order_.end(), source.from);
-    for (int ahead = 0; ahead <= plan_.prefetch && at != gather_order_.end(); ++ahead, ++at) {
-      if (gathered_.count({s, *at})) continue;
-      gathered_[{s, *at}] = next_gather_;
-      Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, *at, -1);
-      gather.reads = {Get({BufferKind::kWeights, s, *at, -1, 0}, true)};
-      gather.writes = {Get({BufferKind::kGathered, s, *at, -1, next_gather_})};
-      ++next_gather_;
+    // The block that needs its weights now, then those that come next: a block may have several groups. Blocks of the next
+    // pass count as well, so that the first of them need not wait. Every pass gathers its own.
+    auto at = std::find_if(gather_order_.begin(), gather_order_.end(),
+                           [&](const GatheredGroup& other) { return other.group == source.from; });
+    int ahead = 0, block = segment(s, g).block;
+    for (; at != gather_order_.end(); ++at) {
+      if (at->block != block && ++ahead > plan_.prefetch) break;
+      block = at->block;
+      Gather(*at, gathered_);
     }
+    if (at == gather_order_.end()) GatherForNextPass(ahead);
   }
 }
 
-void SegmentEmitter::BeginPass(int s, bool forward) {
-  if (plan_.offload == Offload::kAll || plan_.zero.level < 3) return;
-  gathered_.clear();
-  gather_order_.clear();
-  for (const Segment& at : stage(s).segments) {
+// So many blocks are gathered ahead already.
+void SegmentEmitter::GatherForNextPass(int ahead) {
+  int block = -1;
+  for (const GatheredGroup& next : next_order_) {
+    if (next.block != block && ++ahead > plan_.prefetch) break;
+    block = next.block;
+    Gather(next, gathered_next_);
+  }
+}
+
+void SegmentEmitter::Gather(const GatheredGroup& at, std::map<std::pair<int, int>, int>& gathered) {
+  if (!gathered.emplace(std::pair(at.stage, at.group), next_gather_).second) return;
+  Instruction& gather =
+      Add(Opcode::kGatherWeights, Stream::kCommunication, at.stage, at.group, -1);
+  gather.reads = {Get({BufferKind::kWeights, at.stage, at.group, -1, 0}, true)};
+  gather.writes = {Get({BufferKind::kGathered, at.stage, at.group, -1, next_gather_})};
+  ++next_gather_;
+}
+
+void SegmentEmitter::BeginPass(const Pass& pass, const Pass& next) {
+  if (plan_.offload == Offload::kAll) return;
+  gathered_ = std::exchange(gathered_next_, {});
+  gather_order_ = GatherOrder(pass);
+  next_order_ = GatherOrder(next);
+  if (gather_order_.empty()) GatherForNextPass(0);
+}
+
+std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pass& pass) const {
+  std::vector<GatheredGroup> order;
+  if (pass.stage < 0 || plan_.zero.level < 3) return order;
+  for (const Segment& at : stage(pass.stage).segments) {
     for (const SegmentInput& input : at.inputs) {
-      const Source& source = local(s, input.local).source;
-      if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
-      bool seen =
-          std::find(gather_order_.begin(), gather_order_.end(), source.from) != gather_order_.end();
-      if (!seen) gather_order_.push_back(source.from);
+      const Source& source = local(pass.stage, input.local).source;
+      if (source.kind != SourceKind::kParameter || group(pass.stage, source.from).zero < 3) continue;
+      bool seen = std::any_of(order.begin(), order.end(), [&](const GatheredGroup& other) {
+        return other.group == source.from;
+      });
+      if (!seen) order.push_back({pass.stage, source.from, at.block});
     }
   }
-  if (!forward) std::reverse(gather_order_.begin(), gather_order_.end());
+  if (!pass.forward) std::reverse(order.begin(), order.end());
+  return order;
 }
 
 void SegmentEmitter::EmitForward(int s, int g, const Context& context) {

@@ -28,8 +28,13 @@ class SegmentEmitter {
   const Local& local(int s, int l) const { return stage(s).locals[static_cast<size_t>(l)]; }
   const Segment& segment(int s, int g) const { return stage(s).segments[static_cast<size_t>(g)]; }
 
-  // Begins a pass over the segments of a stage, forward or backward.
-  void BeginPass(int s, bool forward);
+  // A pass over the segments of a stage, forward or backward; stage -1: none.
+  struct Pass {
+    int stage = -1;
+    bool forward = true;
+  };
+  // `next`: the pass after it, if it is known.
+  void BeginPass(const Pass& pass, const Pass& next);
   void EmitForward(int s, int g, const Context& context);
   void EmitBackward(int s, int g, Half half, int microbatch);
   // Brings the factors of a segment's gradients, and computes these, too.
@@ -64,7 +69,15 @@ class SegmentEmitter {
   void BringWeights(int s, int g, Half half, int microbatch);
   std::vector<int> SpilledOf(int s, int shard) const;
   void EnterShard(int s, const Segment& at, Half half, int microbatch);
+  // ZeRO 3: a group of a stage and the block that reads it.
+  struct GatheredGroup {
+    int stage = -1, group = -1, block = -1;
+  };
+  // In the order in which a pass needs them.
+  std::vector<GatheredGroup> GatherOrder(const Pass& pass) const;
   void GatherFor(int s, int g);
+  void GatherForNextPass(int ahead);
+  void Gather(const GatheredGroup& at, std::map<std::pair<int, int>, int>& gathered);
   void GatherAgain(int s, int g, int microbatch);
   int NextBackward(int s, int g) const;
 
@@ -74,7 +87,8 @@ class SegmentEmitter {
   static constexpr int kUnknown = -2;
   std::vector<std::vector<int>> owner_;          // by stage and Local
   std::map<std::pair<int, int>, int> gathered_;  // by stage and group: the gathering at hand
-  std::vector<int> gather_order_;
+  std::map<std::pair<int, int>, int> gathered_next_;  // ... for the next pass
+  std::vector<GatheredGroup> gather_order_, next_order_;
   int next_gather_ = 0;
   std::tuple<int, int, bool, int> entered_{-1, -1, false,
                                            -1};  // stage, shard, forward, micro-batch

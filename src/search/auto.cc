@@ -4,6 +4,7 @@
 #include <numeric>
 #include <queue>
 
+#include "base/log.h"
 #include "base/parallel.h"
 #include "plan/precision.h"
 #include "schedule/schedule.h"
@@ -289,6 +290,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       at.floor = std::max(at.floor, estimator_.CloseFloor(at.configuration));
       least = std::min(least, at.floor);
       ++looked;
+    }
+    for (size_t i = 0; i < std::min<size_t>(order.size(), 25); ++i) {
+      LogDebug("floor {:.6g} s: {}, offload {}", all_[order[i]].floor, ToString(all_[order[i]].configuration), static_cast<int>(all_[order[i]].configuration.offload));
     }
     bound_ = std::min(least, looked < order.size() ? all_[order[looked]].floor : kForbidden);
     if (bound_ == kForbidden) bound_ = 0;

@@ -249,20 +249,13 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
     // Beside computation; but what computation waits for waits for them.
     double gather = out.parameters * context.gather, reduce = out.parameters * context.reduce;
     double backward = out.times.backward + out.times.weight;
-    // Parameters that are split and those that are not are gathered apart, one group ahead. Where next to nothing is
-    // computed with the parameters that are not split, as with norms, nothing hides the gathering of the others.
-    constexpr double kFew = 0.02;
-    bool little = c.inner() > 1 && WholeShare(c, first, last, out.parameters) < kFew;
-    bool waits = little || !problem_.sim.stack.overlap_weights;
+    bool waits = !problem_.sim.stack.overlap_weights;
     out.times.forward += waits ? 0.6 * gather : std::max(0.0, gather - out.times.forward);
     out.times.backward +=
         waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
-  if (c.zero == 2) {  // gradients are scattered for every micro-batch
-    double reduce = out.parameters * context.reduce;
-    double beside = out.times.backward + out.times.weight;
-    bool waits = c.inner() > 1 || !problem_.sim.stack.overlap_gradients;
-    out.times.backward += waits ? 0.6 * reduce : std::max(0.0, reduce - beside);
+  if (c.zero == 2 && !problem_.sim.stack.overlap_gradients) {
+    out.times.backward += out.parameters * context.reduce;  // of every micro-batch
   }
   return out;
 }
@@ -291,7 +284,13 @@ Estimate Estimator::Of(const Configuration& c) {
 }
 
 double Estimator::RoomyEstimate(const Configuration& c) {
-  return WithThrift(c, 0, problem_.fixed.recompute.has_value()).seconds;
+  bool fixed = problem_.fixed.recompute.has_value();
+  double least = WithThrift(c, 0, fixed).seconds;
+  // Strategies that mind no memory split few parameters: their traffic over the data axis may take longest.
+  for (int thrift = 1; thrift < kThrifts && c.dp > 1 && c.inner() > 1; ++thrift) {
+    least = std::min(least, WithThrift(c, thrift, fixed).seconds);
+  }
+  return least;
 }
 
 // Of a node full of the devices that hold most.
@@ -412,8 +411,9 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
   out.fits = out.fits && HasHostRoom(context, out.stages);
   // What stages send may take longer than what they compute.
   double sent = static_cast<double>(c.microbatches * c.chunks) * context.transfer.flow;
-  out.seconds = std::max(context.schedule->lower_bound(context.shape), sent) + end +
-                TiedSeconds(c) + context.statistics;
+  out.seconds = std::max({context.schedule->lower_bound(context.shape), sent,
+                          ReducedEachSeconds(context, out)}) +
+                end + TiedSeconds(c) + context.statistics;
 }
 
 }  // namespace heddle

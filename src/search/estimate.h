@@ -103,7 +103,6 @@ class Estimator {
   void CountCrossing();
   double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
-  double WholeShare(const Configuration& configuration, int first, int last, double held) const;
   void SetEnd(Context& context, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
@@ -122,6 +121,7 @@ class Estimator {
   };
   Links LinksOf(const Configuration& configuration);
   MessageTime StageTransfer(const Configuration& configuration) const;
+  double ReducedEachSeconds(const Context& context, const Estimate& estimate) const;
   double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
@@ -141,8 +141,8 @@ class Estimator {
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double loose_parameters_ = 0;                                        // of what is no layer
   double product_parameters_ = 0;               // of products in layers, read by these alone
+  std::vector<double> parameter_sizes_ = {};     // elements, ascending
   double gathered_layers_ = 0;                  // that have parameters of their own
-  std::vector<double> whole_parameters_ = {0};  // elements of the blocks before each
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

@@ -65,7 +65,9 @@ void Estimator::CountParameters() {
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     parameters_ += elements(id);
     largest_parameter_ = std::max(largest_parameter_, elements(id));
+    parameter_sizes_.push_back(elements(id));
   }
+  std::sort(parameter_sizes_.begin(), parameter_sizes_.end());
   std::map<ValueId, std::set<int>> readers;  // blocks
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     for (ValueId operand : graph.nodes[n].operands) {
@@ -102,7 +104,6 @@ void Estimator::CountParameters() {
       }
     }
     gathered_layers_ += alone && block.chain >= 0 ? 1 : 0;
-    whole_parameters_.push_back(whole_parameters_.back() + sum);
   }
 }
 

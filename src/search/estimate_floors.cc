@@ -97,6 +97,7 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.bytes_per_parameter = held.weights + held.state;
   problem.gradient_bytes = held.gradients;
   problem.gathered_bytes = held.gathered;
+  problem.unreduced_bytes = held.unreduced;
   problem.room = prices_.LeastRoomOf(KeyOf(c, RecomputePolicy::kNone), Policies());
   problem.limit = limit_;
   problem.traffic = problem.reduce = context.reduce;
@@ -110,7 +111,11 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
         problem.traffic;
     SetLayerTraffic(c, context.gather, problem);
   } else {
-    if (c.zero == 2) problem.traffic = static_cast<double>(c.microbatches) * context.reduce;
+    if (c.zero == 2) {
+      problem.traffic = static_cast<double>(c.microbatches) * context.reduce;
+      // Where W comes apart, the first may come before as many micro-batches are in flight as ever.
+      problem.reduces_each = !FindSchedule(c.schedule)->splits_backward;
+    }
     problem.gather = context.gather;
   }
   return problem;

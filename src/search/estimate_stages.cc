@@ -7,11 +7,32 @@
 
 namespace heddle {
 
-// Of the parameters of some blocks, the share that no axis but the data axis splits.
-double Estimator::WholeShare(const Configuration& c, int first, int last, double held) const {
-  double all = Sums::Of(whole_parameters_, first, last), inner = static_cast<double>(c.inner());
-  if (inner == 1 || all == 0) return 1;
-  return std::clamp((held * inner / all - 1) / (inner - 1), 0.0, 1.0);
+// ZeRO 2: when the gradients of all micro-batches are scattered, one after the other, the first of them once the forwards
+// before the first backward are done.
+double Estimator::ReducedEachSeconds(const Context& context, const Estimate& estimate) const {
+  const Configuration& c = *context.configuration;
+  if (c.zero != 2 || !problem_.sim.stack.overlap_gradients) return 0;
+  // Parameters that fill a bucket are reduced each for itself, the others together (program/parameter_groups.h).
+  double bucket = static_cast<double>(problem_.bucket_bytes) /
+                  static_cast<double>(SizeOf(prices_.options().precision.gradients));
+  auto large = std::lower_bound(parameter_sizes_.begin(), parameter_sizes_.end(),
+                                bucket * static_cast<double>(c.inner()));
+  double together = std::accumulate(parameter_sizes_.begin(), large, 0.0);
+  double groups = static_cast<double>(parameter_sizes_.end() - large) + together / bucket;
+  double per_parameter = context.reduce + context.reduce_latency * groups *
+                                              static_cast<double>(c.inner()) / parameters_;
+  double last = 0;
+  for (size_t d = 0; d < static_cast<size_t>(c.pp); ++d) {
+    double forward = 0, parameters = 0;  // forward: of a chunk, on average
+    for (size_t s = d; s < estimate.stages.size(); s += static_cast<size_t>(c.pp)) {
+      forward += estimate.stages[s].times.forward / static_cast<double>(c.chunks);
+      parameters += estimate.stages[s].parameters;
+    }
+    double forwards = context.schedule->peak_in_flight(context.shape, static_cast<int>(d));
+    double reduced = static_cast<double>(c.microbatches) * parameters * per_parameter;
+    last = std::max(last, forwards * forward + reduced);
+  }
+  return last;
 }
 
 // ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no

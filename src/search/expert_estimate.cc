@@ -354,15 +354,14 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
   std::vector<StageTimes> times = context.shape.times;
   auto [dense, expert] = TrafficOf(d);
   for (int s = 0; s < context.shape.stages() && d.zero >= 2; ++s) {
-    // Gradients are scattered, and with ZeRO 3 weights gathered twice, for every micro-batch, beside computation; but
-    // what computation waits for waits for them.
+    // Gradients are scattered, and with ZeRO 3 weights gathered twice, for every micro-batch, beside computation.
     StageTimes& at = context.shape.times[static_cast<size_t>(s)];
     double of_dense = ExpertSums::Of(context.kept->dense, context.first(s), context.last(s));
     double of_expert = ExpertSums::Of(context.kept->expert, context.first(s), context.last(s));
     double gather = d.zero == 3 ? of_dense * dense.gather + of_expert * expert.gather : 0;
     double reduce = of_dense * dense.scatter + of_expert * expert.scatter;
     double backward = at.backward + at.weight;
-    bool waits = d.tp * d.cp * d.ep > 1 || !problem_.sim.stack.overlap_weights;
+    bool waits = !problem_.sim.stack.overlap_weights;
     at.forward += waits ? 0.6 * gather : std::max(0.0, gather - at.forward);
     at.backward += waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }

@@ -12,7 +12,7 @@ namespace {
 class PackedFloor {
  public:
   explicit PackedFloor(const FloorTerms& terms)
-      : t_(terms), problem_(terms.problem), end_(terms.EvenEnd()) {}
+      : t_(terms), problem_(terms.problem), end_(terms.EvenEnd()), layer_(LeastLayer(terms)) {}
 
   double Run(double known) const {
     double even = std::max(known, t_.Even());
@@ -26,21 +26,35 @@ class PackedFloor {
     return t_.scale.kept * t_.in_flight[static_cast<size_t>(device)].most * activations;
   }
 
-  double State(int first, int last, int device) const {
-    const UnitSums& parameters = t_.parameters();
-    double gathered = kForbidden;
-    if (problem_.gathered_bytes > 0) {
-      for (int u = first; u < last; ++u) gathered = std::min(gathered, parameters.at(u));
-    }
-    if (gathered == kForbidden) gathered = 0;
-    return t_.scale.state * (t_.StateBytes(device) * parameters.Of(first, last) +
-                             problem_.gathered_bytes * gathered);
+  // When a device holds the activations of its units before `last`, and how many bytes beside them.
+  struct Moment {
+    int last = 0;
+    double bytes = 0;
+  };
+
+  // The end of a forward. With ZeRO 3 also the begin and the end of the last layer's backward: its weights and those of the
+  // layer before it are whole, and in the end so are its gradients.
+  std::vector<Moment> Moments(int first, int last, int device) const {
+    double state = t_.StateBytes(device) * t_.parameters().Of(first, last);
+    std::vector<Moment> moments = {{last, t_.scale.state * state}};
+    int begin = std::max(first, problem_.units.embedding ? 1 : 0);
+    int end = std::min(last, t_.units - (problem_.units.head ? 1 : 0));
+    if (problem_.gathered_bytes == 0 || begin >= end) return moments;
+    double gathered = problem_.gathered_bytes * (end - begin > 1 ? 2 : 1);
+    // Where W comes apart from B its gradients may come later.
+    double unreduced = t_.schedule->splits_backward ? 0 : problem_.unreduced_bytes;
+    moments.push_back({end, t_.scale.state * (state + gathered * layer_)});
+    moments.push_back({end - 1, t_.scale.state * (state + (gathered + unreduced) * layer_)});
+    return moments;
   }
 
   bool HasRoom(int first, int last, int device) const {
     if (problem_.room == nullptr || problem_.limit == kForbidden || first == last) return true;
-    double least = problem_.room->least.Of(first, last);
-    return Kept(device, least) + State(first, last, device) <= problem_.limit;
+    for (const Moment& at : Moments(first, last, device)) {
+      double least = problem_.room->least.Of(first, at.last);
+      if (Kept(device, least) + at.bytes > problem_.limit) return false;
+    }
+    return true;
   }
 
   // Computed and waited for by all micro-batches, with what memory makes of it.
@@ -50,21 +64,37 @@ class PackedFloor {
     bool all = first == 0 && last == t_.units;
     double once = t_.scale.own * (all ? time.whole : time.ranges.Of(first, last));
     if (all) once += t_.scale.statistics * problem_.statistics;
-    double recomputed = 0, worth = 0;
+    double with_memory = once;
     if (problem_.room != nullptr && problem_.limit < kForbidden) {
-      double in_flight = Kept(device, 1);
-      double spare = problem_.limit - State(first, last, device);
-      for (const LeastRoom::Level& level : problem_.room->levels) {
-        recomputed =
-            std::max(recomputed, level.sums.Of(first, last) - level.per_byte * spare / in_flight);
-      }
-      for (const MemoryWorth& at : problem_.worths) {
-        double both = t_.scale.worth * at.least[static_cast<size_t>(device)]->Of(first, last);
-        worth = std::max(worth, both - at.per_byte * problem_.limit);
+      for (const Moment& at : Moments(first, last, device)) {
+        double recomputed = t_.scale.recomputed * Recomputed(at, first, device);
+        with_memory = std::max({with_memory, once + recomputed, Worth(at, first, last, device)});
       }
     }
-    double with_memory = std::max(once + t_.scale.recomputed * recomputed, worth);
     return t_.microbatches * (with_memory + 2 * t_.Host());
+  }
+
+  // Seconds that recomputing adds to a micro-batch, so that the device's memory suffices at this moment.
+  double Recomputed(const Moment& at, int first, int device) const {
+    double in_flight = Kept(device, 1), spare = problem_.limit - at.bytes, recomputed = 0;
+    for (const LeastRoom::Level& level : problem_.room->levels) {
+      double kept = level.sums.Of(first, at.last) - level.per_byte * spare / in_flight;
+      recomputed = std::max(recomputed, kept);
+    }
+    return recomputed;
+  }
+
+  // Seconds of a micro-batch with what memory is worth at this moment. The state of the units before at.last is in the worth
+  // of these; those after it have their time.
+  double Worth(const Moment& at, int first, int last, int device) const {
+    double counted = t_.scale.state * t_.StateBytes(device) * t_.parameters().Of(first, at.last);
+    double spare = problem_.limit - (at.bytes - counted), worth = 0;
+    double rest = t_.scale.own * problem_.time->ranges.Of(at.last, last);
+    for (const MemoryWorth& price : problem_.worths) {
+      double both = price.least[static_cast<size_t>(device)]->Of(first, at.last);
+      worth = std::max(worth, t_.scale.worth * both + rest - price.per_byte * spare);
+    }
+    return worth;
   }
 
   // When the last of a device's gradients is reduced. Those of the units up to k cannot be reduced before the last
@@ -89,11 +119,22 @@ class PackedFloor {
     return reduced;
   }
 
+  // ZeRO 2: gradients of all micro-batches pass one after the other, the first of them once a backward has begun. Before that
+  // as many forwards were done as are ever in flight.
+  double ReducedEach(int first, int last, int device) const {
+    if (!problem_.reduces_each || first == last) return 0;
+    double forward = t_.plain().forward.Of(first, last) + t_.Host();
+    return t_.Head(first, device) +
+           t_.scale.own * t_.in_flight[static_cast<size_t>(device)].most * forward +
+           t_.scale.traffic * problem_.traffic * t_.parameters().Of(first, last);
+  }
+
   // The step, as far as this device decides it.
   double Step(int first, int last, int device) const {
     double own = OwnSeconds(first, last, device);
     double backward = own + t_.HeadAndTail(first, device);
-    double ready = std::max(backward, Reduced(first, last, device, own));
+    double ready = std::max({backward, Reduced(first, last, device, own),
+                             ReducedEach(first, last, device)});
     double step = ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
     return problem_.ended == nullptr ? step : std::max(step, WithEnd(first, last, device));
   }
@@ -144,9 +185,19 @@ class PackedFloor {
     return false;
   }
 
+  // Parameters of the layer that has fewest.
+  static double LeastLayer(const FloorTerms& terms) {
+    double least = kForbidden;
+    int first = terms.problem.units.embedding ? 1 : 0;
+    int last = terms.units - (terms.problem.units.head ? 1 : 0);
+    for (int u = first; u < last; ++u) least = std::min(least, terms.parameters().at(u));
+    return least;
+  }
+
   const FloorTerms& t_;
   const FloorProblem& problem_;
   double end_;
+  double layer_;
 };
 
 }  // namespace
@@ -160,7 +211,7 @@ FloorTerms::FloorTerms(const Configuration& of, const FloorProblem& with)
       units(with.time->ranges.units()),
       microbatches(static_cast<double>(of.microbatches)) {
   bool memory = with.room != nullptr && with.limit < kForbidden;
-  for (int d = 0; d < devices && memory; ++d) in_flight.push_back(LeastInFlight(of, d));
+  for (int d = 0; d < devices && (memory || with.reduces_each); ++d) in_flight.push_back(LeastInFlight(of, d));
 }
 
 double FloorTerms::All() const {

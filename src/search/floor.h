@@ -67,12 +67,15 @@ struct FloorProblem {
   double early = 0;                // has ended, by at most so many seconds
   double bytes_per_parameter = 0;  // while activations are most and no gradient is there yet
   double gradient_bytes = 0;       // of a parameter's gradient, from the first backward on
-  double gathered_bytes = 0;       // of a parameter, of the layer at work: what ZeRO 3 has gathered
+  // ZeRO 3: of a parameter of the layer at work and of the layer gathered ahead; and of a parameter of the layer whose
+  // backward ends, its gradient before it is reduced.
+  double gathered_bytes = 0, unreduced_bytes = 0;
   double reduce = 0;  // seconds per parameter of the last reduction, once its gradient is there
   double gather = 0;  // seconds per parameter, once it is updated
   double reduce_latency = 0, gather_latency = 0;  // seconds of one such collective
   bool reduces_beside = true;                     // backward; else after it
   double traffic = 0;  // seconds of a step per parameter over the data axis, before updates
+  bool reduces_each = false;  // ... and all of it is gradients of one micro-batch after the other
   double layer_traffic =
       0;  // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch
   double layer_seconds = 0;  // ... more of all layers together

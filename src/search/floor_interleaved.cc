@@ -25,11 +25,14 @@ class InterleavedBound {
         after_(problem_.units.head && !cut.head_counts ? 1 : 0),
         memory_(problem_.room != nullptr && problem_.limit < kForbidden),
         end_(terms.EvenEnd()) {
-    for (int d = 0; d < t_.devices && memory_; ++d)
+    for (int d = 0; d < t_.devices && (memory_ || problem_.reduces_each); ++d)
       counts_.push_back(LeastInFlightOfChunks(t_.c, d));
     for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.HeadAndTail(FirstOf(d), d));
     size_t counts = static_cast<size_t>(chunks_ * (most_ - least_)) + 1;
     known_.assign(static_cast<size_t>(t_.devices) * counts, kUnknown);
+    for (int u = 1; u + 1 < t_.units; ++u) {
+      least_forward_ = std::min(least_forward_, t_.plain().forward.at(u));
+    }
   }
 
   double Run(double known) {
@@ -106,6 +109,7 @@ class InterleavedBound {
     double own = t_.microbatches * (once + 2 * chunks_ * t_.Host());
     double ready = own + waits_[static_cast<size_t>(device)];
     if (least_ == most_) ready = std::max(ready, Reduced(device, own));
+    if (problem_.reduces_each) ready = std::max(ready, ReducedEach(device, count));
     return ready + std::max(end_, t_.End(Parameters(device, count)));
   }
 
@@ -147,6 +151,17 @@ class InterleavedBound {
     return before - once + left + reduction;
   }
 
+  // As in PackedFloor. Of what is computed before the first backward only layers count.
+  double ReducedEach(int device, int count) {
+    double forwards = 0;
+    for (const UnitsInFlight& at : AlikeOn(device, count)) {
+      forwards += at.in_flight * (at.units * least_forward_);
+    }
+    for (double in_flight : counts_[static_cast<size_t>(device)]) forwards += in_flight * t_.Host();
+    return t_.Head(FirstOf(device), device) + t_.scale.own * forwards +
+           t_.scale.traffic * problem_.traffic * Parameters(device, count);
+  }
+
   // Units, but for the first and the last of the model, in chunks with as many micro-batches in flight.
   struct UnitsInFlight {
     double in_flight = 0;
@@ -159,7 +174,7 @@ class InterleavedBound {
     int more = count - chunks_ * least_;
     std::vector<UnitsInFlight> alike;
     for (int k = 0; k < chunks_; ++k) {
-      double in_flight = t_.scale.kept * counts[static_cast<size_t>(k)];
+      double in_flight = counts[static_cast<size_t>(k)];
       int size = least_ + (chunks_ - k <= more ? 1 : 0);
       if (k == 0 && HasFirst(device)) size -= 1 - before_;
       if (k + 1 == chunks_ && HasLast(device)) size -= 1 - after_;
@@ -213,7 +228,7 @@ class InterleavedBound {
       for (const UnitsInFlight& at : alike) {
         double each = kForbidden;
         for (const LeastRoom::Policies& unit : room.inner) {
-          each = std::min(each, of(unit, at.in_flight));
+          each = std::min(each, of(unit, t_.scale.kept * at.in_flight));
         }
         if (each < kForbidden) all += at.units * each;
       }
@@ -248,6 +263,7 @@ class InterleavedBound {
   int before_, after_;  // units that do not count: the embedding, the head
   bool memory_;
   double end_;
+  double least_forward_ = kForbidden;  // of a unit but the first and the last
   std::vector<std::vector<double>> counts_;  // per device and chunk
   std::vector<double> waits_;                // per device
   static constexpr double kUnknown = -1;

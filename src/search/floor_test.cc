@@ -79,6 +79,7 @@ void Fill(Random& rng, bool memory, Case& made) {
   problem.bytes_per_parameter = Uniform(rng);
   problem.gradient_bytes = Uniform(rng);
   problem.gathered_bytes = rng() % 2 == 0 ? Uniform(rng) : 0;
+  problem.unreduced_bytes = problem.gathered_bytes > 0 ? Uniform(rng) : 0;
   problem.host = 0.1 * Uniform(rng);
   problem.limit = 2 + 10 * Uniform(rng);
 }
@@ -99,20 +100,24 @@ Tried TryAll(const Case& at) {
     int units = last - first, all = static_cast<int>(std::pow(kPolicies, units));
     InFlight flight = LeastInFlight(at.c, d);
     for (int code = 0; code < all; ++code) {
-      double seconds = 0, bytes = 0, parameters = 0, gathered = kForbidden;
+      double seconds = 0, bytes = 0, parameters = 0, last_kept = 0;
       int rest = code;
       for (int u = first; u < last; ++u, rest /= static_cast<int>(kPolicies)) {
         size_t r = static_cast<size_t>(rest) % kPolicies, i = static_cast<size_t>(u);
         seconds += at.seconds[i] + at.added[r][i];
         parameters += at.parameters[i];
-        bytes += flight.most * at.kept[r][i];
-        gathered = std::min(gathered, at.parameters[i]);
+        last_kept = flight.most * at.kept[r][i];
+        bytes += last_kept;
       }
       if (problem.room != nullptr && units > 0) {
         bytes += parameters * (problem.bytes_per_parameter +
-                               (flight.with_gradients ? problem.gradient_bytes : 0)) +
-                 problem.gathered_bytes * gathered;
-        if (bytes > problem.limit) continue;
+                               (flight.with_gradients ? problem.gradient_bytes : 0));
+        // The last layer and the one before it, and when the backward of the last has ended its gradients. The test's other
+        // layers may be smaller: the bound counts the smallest of all.
+        double layer = *std::min_element(at.parameters.begin(), at.parameters.end());
+        double gathered = problem.gathered_bytes * layer * (units > 1 ? 2 : 1);
+        if (bytes + gathered > problem.limit) continue;
+        if (bytes - last_kept + gathered + problem.unreduced_bytes * layer > problem.limit) continue;
       }
       double own = units > 0 ? m * (seconds + 2 * problem.host) : 0, head = 0, tail = 0;
       for (int u = 0; u < first; ++u) {

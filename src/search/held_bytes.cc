@@ -37,6 +37,7 @@ HeldBytes HeldBytesOf(const Precision& precision, double kept, int zero, double 
     held.weights = kept * weight / ranks + index;
     held.gradients = gradient / ranks;
     held.gathered = ranks > 1 ? weight : 0;
+    held.unreduced = ranks > 1 ? gradient : 0;
   }
   return held;
 }

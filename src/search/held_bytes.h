@@ -5,7 +5,8 @@
 //   state      moments and master weights; all of the step
 //   gradients  from the first backward on (with one micro-batch they come as activations go)
 //   reduced    ZeRO 1: the rank's part of the sum, from the last backward on
-//   gathered   ZeRO 3: of the layer at work, whole for a while
+//   gathered   ZeRO 3: the weights of the layer at work and of the next one, whole for a while
+//   unreduced  ZeRO 3: the gradients of the layer whose backward ends, whole until they are reduced
 #pragma once
 
 #include "plan/plan.h"
@@ -13,7 +14,7 @@
 namespace heddle {
 
 struct HeldBytes {
-  double weights = 0, state = 0, gradients = 0, reduced = 0, gathered = 0;
+  double weights = 0, state = 0, gradients = 0, reduced = 0, gathered = 0, unreduced = 0;
   double on_host = 0;  // of a machine, where the state is there
   // While activations are most, and when the last gradient is there.
   double at_peak(bool gradients_there) const {
