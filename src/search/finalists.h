@@ -51,13 +51,15 @@ class EstimateErrors {
 class Finalists {
  public:
   // Both must outlive it. What is judged is added to `out.judged`.
-  Finalists(const SearchProblem& problem, SearchResult& out)
-      : problem_(problem), out_(out), models_(problem.model) {}
+  Finalists(const SearchProblem& problem, SearchResult& out);
+  ~Finalists();
 
   // Until none of the rest can win, the effort is spent or the problem is over.
   void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
   // In order; until the problem is over.
   void JudgeAll(std::vector<Proposal> plans);
+  // Begins to simulate a plan that will probably be given to one of these later: its result is there sooner, and the same.
+  void Prepare(Proposal plan);
 
   double best_seconds() const { return best_; }  // of the plans that fit; infinite where none does
 
@@ -69,6 +71,7 @@ class Finalists {
   const SearchProblem& problem_;
   SearchResult& out_;
   RebatchedModels models_;
+  std::unique_ptr<Ahead> prepared_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
