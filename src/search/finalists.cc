@@ -76,17 +76,22 @@ double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
 // Proposals that are being simulated. Its end waits for all of them, after telling them to stop.
 class Finalists::Ahead {
  public:
-  explicit Ahead(const SearchProblem& problem) : problem_(problem) {}
+  Ahead(const SearchProblem& problem, RebatchedModels& models)
+      : problem_(problem), models_(models) {}
   ~Ahead() { abandoned_ = true; }
 
-  // One for four cores: each is simulated on several of them, and of those that are ahead some turn out not to be needed.
-  bool has_room() const { return running_.size() < std::max<size_t>(1, CoreCount() / 4); }
+  // One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn
+  // out not to be needed. On two cores two: one is at work while the other has but one thread.
+  bool has_room() const {
+    size_t cores = CoreCount();
+    return running_.size() < (cores == 2 ? 2 : std::max<size_t>(1, cores / 2));
+  }
   bool Has(size_t id) const { return running_.count(id) > 0; }
   void Start(size_t id, Proposal proposal) {
     running_[id] = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {
       std::optional<JudgedPlan> judged;
       try {
-        judged = heddle::Judge(problem_, std::move(proposal), &abandoned_);
+        judged = heddle::Judge(problem_, std::move(proposal), &abandoned_, &models_);
       } catch (const SimulationStopped&) {
       }
       return judged;
@@ -102,6 +107,7 @@ class Finalists::Ahead {
 
  private:
   const SearchProblem& problem_;
+  RebatchedModels& models_;
   std::atomic<bool> abandoned_ = false;
   std::map<size_t, std::future<std::optional<JudgedPlan>>> running_;
 };
@@ -154,7 +160,7 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
     plan.MakePlan();
     if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
   }
-  Ahead ahead(problem_);
+  Ahead ahead(problem_, models_);
   size_t started = 0;
   for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
     if (problem_.progress) problem_.progress("simulating " + plans[i].from);
@@ -166,7 +172,7 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
 }
 
 void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) {
-  Ahead ahead(problem_);
+  Ahead ahead(problem_, models_);
   std::vector<size_t> order(plans.size());
   for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;

@@ -14,6 +14,7 @@
 
 #include "search/judge.h"
 #include "search/searcher.h"
+#include "search/short_step.h"
 
 namespace heddle {
 
@@ -51,7 +52,8 @@ class EstimateErrors {
 class Finalists {
  public:
   // Both must outlive it. What is judged is added to `out.judged`.
-  Finalists(const SearchProblem& problem, SearchResult& out) : problem_(problem), out_(out) {}
+  Finalists(const SearchProblem& problem, SearchResult& out)
+      : problem_(problem), out_(out), models_(problem.model) {}
 
   // Until none of the rest can win, the effort is spent or the problem is over.
   void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
@@ -67,6 +69,7 @@ class Finalists {
 
   const SearchProblem& problem_;
   SearchResult& out_;
+  RebatchedModels models_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
