@@ -144,7 +144,7 @@ TEST(ZeroThree, GathersBlocksAhead) {
       std::map<BufferId, int> asked;
       int visits = 0, first = 0, late = 0;  // `first`: the visit that needs gathered weights first
       std::tuple<int, bool, int> pass;      // stage, forward, micro-batch
-      int block = -1;
+      int block = -1, last_block = -1, begun = 0;  // of the pass before; its first visit with weights
       for (const Instruction& at : run.instructions) {
         if (at.op == Opcode::kGatherWeights && !at.writes.empty()) asked[at.writes[0]] = visits;
         if (at.op != Opcode::kRun) continue;
@@ -154,14 +154,18 @@ TEST(ZeroThree, GathersBlocksAhead) {
         bool reads = std::any_of(at.reads.begin(), at.reads.end(),
                                  [&](BufferId id) { return asked.count(id) > 0; });
         bool passes = now != pass;
-        if (passes || (reads && here != block)) ++visits;
+        if (passes) last_block = block;
         if (passes) block = -1;
+        if (passes || (reads && here != block)) ++visits;
+        if (passes) begun = visits + (reads ? 0 : 1);
         if (reads) block = here;
         pass = now;
         for (BufferId id : at.reads) {
           if (asked.count(id) == 0) continue;
           if (first == 0) first = visits;
-          if (visits > first && asked[id] > visits - 2) ++late;
+          // A pass that begins where the one before ended has its first block gathered again.
+          bool turns = here == last_block && visits == begun;
+          if (visits > first && !turns && asked[id] > visits - 2) ++late;
         }
       }
       EXPECT_GT(visits, 4);

@@ -73,8 +73,9 @@ std::vector<std::vector<Match>> Matches(const SplitDim& from, const SplitDim& to
 
 class Finder {
  public:
-  explicit Finder(const MeshTransfer& transfer)
+  Finder(const MeshTransfer& transfer, const std::function<void()>& poll)
       : transfer_(transfer),
+        poll_(poll),
         from_(SplitDims(transfer.from_mesh, transfer.from)),
         to_(SplitDims(transfer.to_mesh, transfer.to)) {
     size_t keys = 1;
@@ -84,6 +85,7 @@ class Finder {
     }
     receivers_.resize(keys);
     for (int64_t receiver = 0; receiver < transfer.to_mesh.size(); ++receiver) {
+      if (poll_) poll_();
       Position position = PositionOf(transfer.to_mesh, receiver);
       size_t key = 0;
       for (const SplitDim& dim : to_) {
@@ -97,6 +99,7 @@ class Finder {
 
   std::vector<MessageSize> Run() {
     for (sender_ = 0; sender_ < transfer_.from_mesh.size(); ++sender_) {
+      if (poll_) poll_();
       position_ = PositionOf(transfer_.from_mesh, sender_);
       auto first = static_cast<std::ptrdiff_t>(sizes_.size());
       Follow(0, 0, 1);
@@ -127,6 +130,7 @@ class Finder {
   }
 
   const MeshTransfer& transfer_;
+  const std::function<void()>& poll_;
   std::vector<SplitDim> from_, to_;
   std::vector<std::vector<std::vector<Match>>> matches_;  // per dimension and part
   std::vector<std::vector<int64_t>> receivers_;           // by the parts they hold
@@ -138,8 +142,9 @@ class Finder {
 
 }  // namespace
 
-std::vector<MessageSize> MessageSizes(const MeshTransfer& transfer) {
-  return Finder(transfer).Run();
+std::vector<MessageSize> MessageSizes(const MeshTransfer& transfer,
+                                      const std::function<void()>& poll) {
+  return Finder(transfer, poll).Run();
 }
 
 }  // namespace heddle

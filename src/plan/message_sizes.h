@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "plan/exchange.h"
@@ -16,6 +17,8 @@ struct MessageSize {
 
 // The messages of MessagesFrom (exchange.h) for every sender in turn, those with nothing in them left out. A dimension
 // is looked at by itself, each part of it once: O(messages log messages + the square of the parts of a dimension).
-std::vector<MessageSize> MessageSizes(const MeshTransfer& transfer);
+// `poll` is called for every device and may throw, to end what takes long for very many devices.
+std::vector<MessageSize> MessageSizes(const MeshTransfer& transfer,
+                                      const std::function<void()>& poll = nullptr);
 
 }  // namespace heddle

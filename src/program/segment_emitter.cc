@@ -156,30 +156,38 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
 
 void SegmentEmitter::GatherFor(int s, int g) {
   if (plan_.zero.level < 3) return;
-  for (const SegmentInput& input : segment(s, g).inputs) {
+  const Segment& segment = this->segment(s, g);
+  bool reads = std::any_of(segment.inputs.begin(), segment.inputs.end(), [&](const auto& input) {
     const Source& source = local(s, input.local).source;
-    if (source.kind != SourceKind::kParameter || group(s, source.from).zero < 3) continue;
-    // The block that needs its weights now, then those that come next: a block may have several groups. Blocks of the next
-    // pass count as well, so that the first of them need not wait. Every pass gathers its own.
-    auto at = std::find_if(gather_order_.begin(), gather_order_.end(),
-                           [&](const GatheredGroup& other) { return other.group == source.from; });
-    int ahead = 0, block = segment(s, g).block;
-    for (; at != gather_order_.end(); ++at) {
-      if (at->block != block && ++ahead > plan_.prefetch) break;
-      block = at->block;
-      Gather(*at, gathered_);
-    }
-    if (at == gather_order_.end()) GatherForNextPass(ahead);
+    return source.kind == SourceKind::kParameter && group(s, source.from).zero == 3;
+  });
+  if (!reads) return;
+  // The block that needs its weights now, then those that come next: a block may have several groups. Blocks of the next
+  // pass count as well, so that the first of them need not wait. Every pass gathers its own.
+  int block = segment.block, ahead = 0;
+  size_t first = 0;
+  while (first < gather_order_.size() && gather_order_[first].block != block) ++first;
+  for (size_t i = first; i < gather_order_.size(); ++i) {
+    const GatheredGroup& at = gather_order_[i];
+    if (at.block != block && ++ahead > plan_.prefetch) return;
+    block = at.block;
+    Gather(at, gathered_);
   }
+  GatherForNextPass(first, ahead);
 }
 
-// So many blocks are gathered ahead already.
-void SegmentEmitter::GatherForNextPass(int ahead) {
+// This pass still reads the groups from `first` on, and has gathered so many blocks ahead.
+void SegmentEmitter::GatherForNextPass(size_t first, int ahead) {
   int block = -1;
   for (const GatheredGroup& next : next_order_) {
     if (next.block != block && ++ahead > plan_.prefetch) break;
     block = next.block;
-    Gather(next, gathered_next_);
+    // A device has one place for the weights of a group.
+    bool held = std::any_of(gather_order_.begin() + static_cast<std::ptrdiff_t>(first),
+                            gather_order_.end(), [&](const GatheredGroup& other) {
+                              return other.stage == next.stage && other.group == next.group;
+                            });
+    if (!held) Gather(next, gathered_next_);
   }
 }
 
@@ -197,7 +205,7 @@ void SegmentEmitter::BeginPass(const Pass& pass, const Pass& next) {
   gathered_ = std::exchange(gathered_next_, {});
   gather_order_ = GatherOrder(pass);
   next_order_ = GatherOrder(next);
-  if (gather_order_.empty()) GatherForNextPass(0);
+  if (gather_order_.empty()) GatherForNextPass(0, 0);
 }
 
 std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pass& pass) const {

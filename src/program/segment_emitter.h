@@ -76,7 +76,7 @@ class SegmentEmitter {
   // In the order in which a pass needs them.
   std::vector<GatheredGroup> GatherOrder(const Pass& pass) const;
   void GatherFor(int s, int g);
-  void GatherForNextPass(int ahead);
+  void GatherForNextPass(size_t first, int ahead);
   void Gather(const GatheredGroup& at, std::map<std::pair<int, int>, int>& gathered);
   void GatherAgain(int s, int g, int microbatch);
   int NextBackward(int s, int g) const;

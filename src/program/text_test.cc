@@ -53,13 +53,13 @@ TEST(ProgramTextTest, WeightsThatAreSplit) {
     5 compute        F seg1 mb0: Relu, MatMul; reads m0 mb0, gathered group2 #0 -> m1 mb0 f32[8/dp,16] 256 B, saved seg1 mb0; waits 3; frees m0 mb0, gathered group2 #0
     6 communication  gather-weights group0: all-gather over {0,1} 512 B; reads weights group0 -> gathered group0 #2 1.00 KiB
     7 compute        F seg2 mb0: Relu, MatMul; reads m1 mb0, gathered group1 #1 -> m2 mb0 f32[8/dp,16] 256 B, saved seg2 mb0; waits 4; frees gathered group1 #1, m1 mb0
-    8 communication  gather-weights group0: all-gather over {0,1} 512 B; reads weights group0 -> gathered group0 #3 1.00 KiB
-    9 compute        F seg3 mb0: Relu, MatMul; reads m2 mb0, gathered group0 #2 -> m3 mb0 f32[8/dp,16] 256 B, saved seg3 mb0; waits 6; frees gathered group0 #2, m2 mb0
-   10 communication  all-reduce count mb0: over {0,1} 4 B; reads count mb0 -> count mb0 f32[] 4 B; waits 2; frees count mb0
-   11 compute        F seg4 mb0: Relu, CrossEntropy; reads m3 mb0, labels mb0, count mb0 -> loss mb0 f32[] sum(dp) 4 B, saved seg4 mb0; waits 0,10; frees labels mb0, m3 mb0, count mb0
-   12 compute        BW seg4 mb0: Relu, CrossEntropy; reads nothing, saved seg4 mb0 -> grad m3 mb0 f32[8/dp,16] 256 B; frees saved seg4 mb0
+    8 compute        F seg3 mb0: Relu, MatMul; reads m2 mb0, gathered group0 #2 -> m3 mb0 f32[8/dp,16] 256 B, saved seg3 mb0; waits 6; frees gathered group0 #2, m2 mb0
+    9 communication  all-reduce count mb0: over {0,1} 4 B; reads count mb0 -> count mb0 f32[] 4 B; waits 2; frees count mb0
+   10 compute        F seg4 mb0: Relu, CrossEntropy; reads m3 mb0, labels mb0, count mb0 -> loss mb0 f32[] sum(dp) 4 B, saved seg4 mb0; waits 0,9; frees labels mb0, m3 mb0, count mb0
+   11 compute        BW seg4 mb0: Relu, CrossEntropy; reads nothing, saved seg4 mb0 -> grad m3 mb0 f32[8/dp,16] 256 B; frees saved seg4 mb0
+   12 communication  gather-weights group0: all-gather over {0,1} 512 B; reads weights group0 -> gathered group0 #3 1.00 KiB
    13 communication  gather-weights group1: all-gather over {0,1} 512 B; reads weights group1 -> gathered group1 #4 1.00 KiB
-   14 compute        BW seg3 mb0: Relu, MatMul; reads grad m3 mb0, saved seg3 mb0, gathered group0 #3 -> grad m2 mb0 f32[8/dp,16] 256 B += gradients group0 mb0 1.00 KiB; waits 8; frees gathered group0 #3, saved seg3 mb0, grad m3 mb0
+   14 compute        BW seg3 mb0: Relu, MatMul; reads grad m3 mb0, saved seg3 mb0, gathered group0 #3 -> grad m2 mb0 f32[8/dp,16] 256 B += gradients group0 mb0 1.00 KiB; waits 12; frees saved seg3 mb0, grad m3 mb0, gathered group0 #3
    15 communication  gather-weights group2: all-gather over {0,1} 512 B; reads weights group2 -> gathered group2 #5 1.00 KiB
    16 communication  reduce-gradients group0 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group0 mb0 += reduced group0 512 B; waits 14; frees gradients group0 mb0
    17 compute        BW seg2 mb0: Relu, MatMul; reads grad m2 mb0, saved seg2 mb0, gathered group1 #4 -> grad m1 mb0 f32[8/dp,16] 256 B += gradients group1 mb0 1.00 KiB; waits 13; frees saved seg2 mb0, gathered group1 #4, grad m2 mb0
@@ -68,7 +68,7 @@ TEST(ProgramTextTest, WeightsThatAreSplit) {
    20 communication  reduce-gradients group2 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group2 mb0 += reduced group2 512 B; waits 19; frees gradients group2 mb0
    21 compute        BW seg0 mb0: LabelCount, MatMul; reads nothing, grad m0 mb0, saved seg0 mb0 += gradients group3 mb0 1.00 KiB; frees saved seg0 mb0, grad m0 mb0
    22 communication  reduce-gradients group3 mb0: reduce-scatter over {0,1} 1.00 KiB; reads gradients group3 mb0 += reduced group3 512 B; waits 21; frees gradients group3 mb0
-   23 communication  report: all-reduce over {0,1} 16 B; reads loss mb0, reduced group0, reduced group1, reduced group2, reduced group3 -> report 16 B; waits 11; frees loss mb0
+   23 communication  report: all-reduce over {0,1} 16 B; reads loss mb0, reduced group0, reduced group1, reduced group2, reduced group3 -> report 16 B; waits 10; frees loss mb0
    24 compute        update group0: reads reduced group0, report += weights group0 512 B, optimizer group0 1.00 KiB; waits 16,23; frees reduced group0
    25 compute        update group1: reads reduced group1, report += weights group1 512 B, optimizer group1 1.00 KiB; waits 18,23; frees reduced group1
    26 compute        update group2: reads reduced group2, report += weights group2 512 B, optimizer group2 1.00 KiB; waits 20,23; frees reduced group2

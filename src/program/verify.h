@@ -16,7 +16,8 @@
 //               names, at its micro-batch
 //   buffers     each is written, or added to, before it is read; written once, or added to and never written (in
 //               place: by an instruction that also reads it); not added to after it was read; freed once, after its
-//               last use. Persistent buffers (weights, optimizer state, constants) are never written or freed
+//               last use. Persistent buffers (weights, optimizer state, constants) are never written or freed.
+//               The weights of a group are gathered again only when those gathered before were freed
 //   waits       point backward, and name the last writer, where it is of another stream, of everything touched
 //   order       every segment runs forward once per micro-batch (or once), is recomputed once after that where it is
 //               in a unit that has a backward, then runs BW once, or B once and W once (W where something waits for

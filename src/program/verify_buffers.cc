@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "program/text.h"
 #include "program/verify_parts.h"
@@ -93,6 +95,13 @@ class BufferCheck {
     if (at.added) Wrong(id, "writes", "which was added to");
     if (at.freed) Wrong(id, "writes", "after it was freed");
     at.written = true;
+    const Buffer& buffer = run_.buffers[id.index()];
+    if (buffer.kind != BufferKind::kGathered) return;
+    auto [held, fresh] = gathered_.try_emplace({buffer.stage, buffer.index}, id);
+    if (!fresh && !states_[held->second.index()].freed) {
+      Wrong(id, "writes", "while the weights gathered before are there");
+    }
+    held->second = id;
   }
 
   void Free(BufferId id) {
@@ -142,6 +151,7 @@ class BufferCheck {
   size_t r_;
   Findings& findings_;
   std::vector<State> states_;
+  std::map<std::pair<int, int>, BufferId> gathered_;  // by stage and group, the last
   size_t i_ = 0;
 };
 

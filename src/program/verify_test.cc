@@ -243,6 +243,18 @@ std::vector<Mistake> Lifetimes() {
               Find(p.runs[0], {.half = Half::kBW}, 8));
        },
        "adds to gradients group0 after it was read"},
+      {"GatheredTwice", {.tp = 1, .zero = 3},
+       [](Program& p) {
+         size_t first = Find(p.runs[0], {Opcode::kGatherWeights});
+         std::vector<Instruction>& list = p.runs[0].instructions;
+         Instruction again = list[first];
+         Buffer buffer = p.runs[0].buffers[again.writes[0].index()];
+         buffer.version = 100;
+         again.writes = {BufferId{static_cast<int32_t>(p.runs[0].buffers.size())}};
+         p.runs[0].buffers.push_back(buffer);
+         list.insert(list.begin() + static_cast<std::ptrdiff_t>(first) + 1, again);
+       },
+       "while the weights gathered before are there"},
       {"MissingWait", kOneStage, [](Program& p) { At(p.runs[0], {}).waits.clear(); },
        "(F seg0 mb0): does not wait for labels mb0 from instruction 0, of another stream"},
       {"WaitsForward", kOneStage, [](Program& p) { p.runs[0].instructions[3].waits.push_back(4); },

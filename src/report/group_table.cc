@@ -34,7 +34,9 @@ int64_t SamplesOf(const Plan& plan, const Stage& stage, const std::vector<int64_
 // The speed of the best plan against another of those that were judged.
 std::string Against(const SearchResult& result, std::string_view from) {
   for (const JudgedPlan& judged : result.judged) {
-    if (judged.from != from) continue;
+    // Its other ZeRO levels are named after it.
+    bool same = judged.from == from || judged.from.starts_with(fmt::format("{}, ZeRO", from));
+    if (!same) continue;
     if (!judged.fits) return "which does not fit";
     return fmt::format("{:.2f}x",
                        judged.result.step_seconds / result.judged.front().result.step_seconds);

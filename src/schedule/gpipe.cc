@@ -30,7 +30,8 @@ Timetable MakeGpipe(const PipelineShape& shape) {
 }
 
 double StepTime(const PipelineShape& shape) {
-  double forward = 0, backward = 0, longest_forward = 0, longest_backward = 0;
+  double forward = 0, backward = 0, longest_forward = 0, longest_backward = 0, transfers = 0;
+  for (int s = 0; s + 1 < shape.stages(); ++s) transfers += shape.transfer_after(s);
   for (int s = 0; s < shape.stages(); ++s) {
     const StageTimes t = shape.times_of(s);
     forward += t.forward;
@@ -39,7 +40,7 @@ double StepTime(const PipelineShape& shape) {
     longest_backward = std::max(longest_backward, t.backward + t.weight);
   }
   return forward + backward + (shape.microbatches - 1) * (longest_forward + longest_backward) +
-         2 * (shape.devices - 1) * shape.transfer;
+         2 * transfers;
 }
 
 int GpipePeak(const PipelineShape& shape, int) { return shape.microbatches; }

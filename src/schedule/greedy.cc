@@ -72,7 +72,6 @@ class Greedy {
 
   void Begin(double now, int d, Half half) {
     DeviceState& device = devices_[size_t(d)];
-    const double hop = shape_.transfer;
     int& next = half == Half::kF ? device.next_f : half == Half::kB ? device.next_b : device.next_w;
     const int m = next++;
     const Task task{half, d, m};
@@ -80,11 +79,13 @@ class Greedy {
     device.free = now + Duration(shape_, task);
     events_.push({device.free, d});
     if (half == Half::kF && d + 1 < shape_.devices) {
-      Arrives(devices_[size_t(d) + 1].f_arrival[size_t(m)], device.free + hop, d + 1);
+      Arrives(devices_[size_t(d) + 1].f_arrival[size_t(m)], device.free + shape_.transfer_after(d),
+              d + 1);
     } else if (half == Half::kF) {
       device.b_arrival[size_t(m)] = device.free;
     } else if (half == Half::kB && d > 0) {
-      Arrives(devices_[size_t(d) - 1].b_arrival[size_t(m)], device.free + hop, d - 1);
+      Arrives(devices_[size_t(d) - 1].b_arrival[size_t(m)],
+              device.free + shape_.transfer_after(d - 1), d - 1);
     }
   }
 

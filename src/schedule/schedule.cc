@@ -103,6 +103,11 @@ void CheckShape(const ScheduleDef& def, const PipelineShape& shape) {
     CheckTime(def, fmt::format("weight time of stage {}", s), shape.times[s].weight);
   }
   CheckTime(def, "transfer", shape.transfer);
+  if (!shape.transfers.empty() && shape.transfers.size() != size_t(shape.devices)) {
+    ThrowInput("schedule {}: there are transfers of {} devices, must be {} or none", def.name,
+               shape.transfers.size(), shape.devices);
+  }
+  for (double transfer : shape.transfers) CheckTime(def, "transfer", transfer);
 }
 
 Timetable MakeTimetable(const ScheduleDef& def, const PipelineShape& shape) {

@@ -49,9 +49,15 @@ struct PipelineShape {
   int microbatches = 1;
   std::vector<StageTimes> times = {};  // per stage; empty: all 1
   double transfer = 0;                 // from a stage to the next where the device differs
+  // Where these differ: from each device to the next, the last one's to the first. Empty: all `transfer`.
+  std::vector<double> transfers = {};
 
   int stages() const { return devices * chunks; }
   int device_of(int stage) const { return stage % devices; }
+  double transfer_after(int stage) const {
+    if (devices == 1) return 0;
+    return transfers.empty() ? transfer : transfers[static_cast<size_t>(device_of(stage))];
+  }
   StageTimes times_of(int stage) const {
     return times.empty() ? StageTimes{} : times[static_cast<size_t>(stage)];
   }

@@ -17,7 +17,8 @@ std::vector<Task> OneForwardOneBackward(const std::vector<Task>& forwards,
 }
 
 bool EqualStages(const PipelineShape& shape) {
-  const bool transfers = shape.devices > 1 && shape.transfer > 0;
+  bool transfers = false;
+  for (int d = 0; d < shape.devices; ++d) transfers = transfers || shape.transfer_after(d) > 0;
   return !transfers && std::all_of(shape.times.begin(), shape.times.end(),
                                    [&](const StageTimes& t) { return t == shape.times.front(); });
 }
@@ -44,12 +45,12 @@ struct Sums {
 
 class BoundOfDevice {
  public:
-  BoundOfDevice(const PipelineShape& shape, const ScheduleDef& def)
-      : shape_(shape), def_(def), transfer_(shape.devices > 1 ? shape.transfer : 0) {
+  BoundOfDevice(const PipelineShape& shape, const ScheduleDef& def) : shape_(shape), def_(def) {
     for (int s = 0; s < shape.stages(); ++s) {
       const Sums& last = before_.back();
       const Sums t = Times(s);
       before_.push_back({last.forward + t.forward, last.backward + t.backward, 0});
+      transfers_.push_back(transfers_.back() + shape.transfer_after(s));
     }
   }
 
@@ -87,19 +88,21 @@ class BoundOfDevice {
   }
 
   // Before the first F of a stage may begin.
-  double Head(int stage) const { return before_[size_t(stage)].forward + stage * transfer_; }
+  double Head(int stage) const {
+    return before_[size_t(stage)].forward + transfers_[size_t(stage)];
+  }
 
   // After the last B of a device, on others.
   double Tail(int device) const {
     if (device == 0) return 0;
-    return before_[size_t(device)].backward + device * transfer_ + Times(0).weight;
+    return before_[size_t(device)].backward + transfers_[size_t(device)] + Times(0).weight;
   }
 
   // From the begin of F of a stage to the end of its B.
   double RoundTrip(int stage) const {
     const Sums &from = before_[size_t(stage)], &all = before_.back();
     return all.forward - from.forward + all.backward - from.backward +
-           2 * transfer_ * (shape_.stages() - 1 - stage);
+           2 * (transfers_[size_t(shape_.stages()) - 1] - transfers_[size_t(stage)]);
   }
 
   Sums Times(int stage) const {
@@ -110,8 +113,8 @@ class BoundOfDevice {
 
   const PipelineShape& shape_;
   const ScheduleDef& def_;
-  const double transfer_;
   std::vector<Sums> before_{Sums{}};  // of the stages before each
+  std::vector<double> transfers_{0};  // from the first stage to each
 };
 
 }  // namespace

@@ -43,9 +43,9 @@ class Walker {
   // When what `task` needs has arrived; otherwise kNotYet, and `lacking` is set.
   double Arrival(const Task& task, Task& lacking) const {
     const auto [half, s, m] = task;
-    const double hop = shape_.devices > 1 ? shape_.transfer : 0;
     if (half == Half::kF) {
       if (s == 0) return 0;
+      const double hop = shape_.transfer_after(s - 1);
       lacking = {Half::kF, s - 1, m};
       const double end = forward_end_[Index(s - 1, m)];
       return end == kNotYet ? kNotYet : end + hop;
@@ -59,7 +59,7 @@ class Walker {
     if (own == kNotYet || s + 1 == shape_.stages()) return own;
     lacking = {Half::kB, s + 1, m};
     const double end = backward_end_[Index(s + 1, m)];
-    return end == kNotYet ? kNotYet : std::max(own, end + hop);
+    return end == kNotYet ? kNotYet : std::max(own, end + shape_.transfer_after(s));
   }
 
   bool RunDevice(size_t d) {

@@ -8,6 +8,7 @@
 #include "cluster/topology.h"
 #include "search/estimate_internal.h"
 #include "search/links.h"
+#include "search/pipeline_step.h"
 
 namespace heddle {
 Estimator::Estimator(const SearchProblem& problem, Prices& prices)
@@ -39,11 +40,14 @@ Estimator::Hop Estimator::HopBetween(int64_t from, int64_t mesh) const {
 }
 
 // From a device of a stage to one of the next, of a micro-batch.
-MessageTime Estimator::StageTransfer(const Configuration& c) const {
-  if (c.pp == 1) return {};
+double Estimator::SentBytes(const Configuration& c) const {
+  return crossing_bytes_ / static_cast<double>(c.microbatches * c.dp * c.inner());
+}
+
+const PipelineLinks& Estimator::PipelineOf(const Configuration& c) {
   int64_t mesh = c.dp * c.inner();
-  return TimeOfMessages(prices_.network(), mesh, mesh,
-                        crossing_bytes_ / static_cast<double>(c.microbatches * mesh));
+  std::lock_guard lock(mutex_);
+  return pipelines_.try_emplace({mesh, c.pp}, prices_.network(), mesh, c.pp).first->second;
 }
 
 // The gradients of parameters that the first and the last stage both read are added up between them.
@@ -326,8 +330,7 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
   context.shape.devices = static_cast<int>(c.pp);
   context.shape.chunks = c.chunks;
   context.shape.microbatches = static_cast<int>(c.microbatches);
-  context.transfer = StageTransfer(c);
-  context.shape.transfer = context.transfer.seconds();
+  if (c.pp > 1) context.shape.transfers = PipelineOf(c).Transfers(SentBytes(c));
   // Of a block at work: what its backward makes, and what was recomputed.
   context.transient = context.kept->most_activations + GatheredBytes(c, *context.kept);
   // Estimates of memory can be some hundredths too high. A plan that then turns out to need too much is fitted by what its
@@ -409,11 +412,11 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
         end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
-  // What stages send may take longer than what they compute.
-  double sent = static_cast<double>(c.microbatches * c.chunks) * context.transfer.flow;
-  out.seconds = std::max({context.schedule->lower_bound(context.shape), sent,
-                          ReducedEachSeconds(context, out)}) +
-                end + TiedSeconds(c) + context.statistics;
+  double pipeline =
+      c.pp == 1 ? context.schedule->lower_bound(context.shape)
+                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(c), SentBytes(c));
+  out.seconds = std::max(pipeline, ReducedEachSeconds(context, out)) + end + TiedSeconds(c) +
+                context.statistics;
 }
 
 }  // namespace heddle

@@ -120,7 +120,8 @@ class Estimator {
     double report = 0, transfer = 0;  // seconds
   };
   Links LinksOf(const Configuration& configuration);
-  MessageTime StageTransfer(const Configuration& configuration) const;
+  double SentBytes(const Configuration& configuration) const;
+  const PipelineLinks& PipelineOf(const Configuration& configuration);
   double ReducedEachSeconds(const Context& context, const Estimate& estimate) const;
   double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
@@ -155,6 +156,7 @@ class Estimator {
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
   std::map<int64_t, double> reports_;                // by devices
   std::map<std::pair<int64_t, int64_t>, Hop> hops_;  // by devices of a stage, and stages
+  std::map<std::pair<int64_t, int64_t>, PipelineLinks> pipelines_;  // likewise
 };
 
 }  // namespace heddle

@@ -30,7 +30,6 @@ struct Estimator::Context {
   std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
-  MessageTime transfer;                           // of a micro-batch between stages
   HeldBytes bytes;                                // per parameter
   double update = 0;                              // seconds of a step per parameter
   double host_copies = 0;                         // likewise; beside updates

@@ -145,8 +145,8 @@ class DegreeEnumerator {
       return;
     }
     for (const ScheduleDef& def : AllSchedules()) {
-      // Megatron has these two; the exact search weighs them all.
-      bool habit = def.name == "1f1b" || def.name == "interleaved";
+      // Megatron has these two. The exact search weighs the others where it has the mesh.
+      bool habit = def.name == "1f1b" || def.name == "interleaved" || at.cp * at.ep > 1;
       if (fixed_.schedule ? def.name != *fixed_.schedule : !habit) continue;
       if (def.full_rounds && at.microbatches % at.pp != 0) continue;
       at.schedule = def.name;

@@ -8,6 +8,7 @@
 #include "cluster/topology.h"
 #include "plan/expert_strategies.h"
 #include "search/links.h"
+#include "search/pipeline_step.h"
 
 namespace heddle {
 
@@ -69,12 +70,16 @@ void ExpertEstimator::CountCrossing() {
       static_cast<double>(SizeOf(problem_.precision)) / static_cast<double>(SizeOf(DType::kF32));
 }
 
-// From a device of a stage to one of the next, all of them at once.
-double ExpertEstimator::TransferSeconds(const Degrees& d) const {
-  if (d.pp == 1) return 0;
+// From a device of a stage to one of the next. Without sequence parallelism tp ranks hold the same activations.
+double ExpertEstimator::SentBytes(const Degrees& d) const {
+  int64_t parts = d.dp * d.cp * (d.sp ? d.tp : 1);
+  return crossing_bytes_ / static_cast<double>(d.microbatches * parts);
+}
+
+const PipelineLinks& ExpertEstimator::PipelineOf(const Degrees& d) {
   int64_t mesh = d.dp * d.cp * d.tp;
-  double bytes = crossing_bytes_ / static_cast<double>(d.microbatches * mesh);
-  return TimeOfMessages(prices_.network(), mesh, mesh, bytes).seconds();
+  std::lock_guard lock(mutex_);
+  return pipelines_.try_emplace({mesh, d.pp}, prices_.network(), mesh, d.pp).first->second;
 }
 
 std::vector<int> ExpertEstimator::EndsOf(const Degrees& d) {
@@ -172,7 +177,7 @@ bool ExpertEstimator::SetContext(Context& context, bool recompute) {
   context.shape.devices = static_cast<int>(d.pp);
   context.shape.chunks = d.chunks;
   context.shape.microbatches = static_cast<int>(d.microbatches);
-  context.shape.transfer = TransferSeconds(d);
+  if (d.pp > 1) context.shape.transfers = PipelineOf(d).Transfers(SentBytes(d));
   double kept = 1 - problem_.pruning.sparsity;
   bool once = d.microbatches == 1;
   auto held = [&](int64_t ranks) {
@@ -365,7 +370,9 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
     at.forward += waits ? 0.6 * gather : std::max(0.0, gather - at.forward);
     at.backward += waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
-  out.seconds = context.schedule->lower_bound(context.shape);
+  out.seconds =
+      d.pp == 1 ? context.schedule->lower_bound(context.shape)
+                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(d), SentBytes(d));
   if (!context.schedule->splits_backward) {
     // Stages of about equal work: what the slowest device does, and the bubble.
     double slowest = 0;

@@ -17,6 +17,7 @@
 #include "schedule/schedule.h"
 #include "search/expert_prices.h"
 #include "search/held_bytes.h"
+#include "search/links.h"
 #include "search/mix.h"
 
 namespace heddle {
@@ -68,7 +69,8 @@ class ExpertEstimator {
   struct Context;
   ExpertKey KeyOf(const Degrees& degrees) const;
   std::pair<Traffic, Traffic> TrafficOf(const Degrees& degrees);  // of dense and of spread ones
-  double TransferSeconds(const Degrees& degrees) const;
+  double SentBytes(const Degrees& degrees) const;
+  const PipelineLinks& PipelineOf(const Degrees& degrees);
   void CountCrossing();
   bool SetContext(Context& context, bool recompute);
   ExpertEstimate Under(const Degrees& degrees, const std::vector<int>& ends,
@@ -89,6 +91,8 @@ class ExpertEstimator {
   std::mutex mutex_;
   std::map<std::pair<int64_t, int>, std::vector<int>> ends_;  // by pp and chunks, of free layers
   std::map<std::vector<int64_t>, std::pair<Traffic, Traffic>> traffic_;
+  std::map<std::pair<int64_t, int64_t>, PipelineLinks>
+      pipelines_;  // by devices of a stage, and stages
 };
 
 // The expert's plan with as much recomputation as the estimate says, which is for the stages as the plan cuts them; its

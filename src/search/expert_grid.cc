@@ -59,7 +59,10 @@ class GridSearch {
     if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
-      made[i] = ProposeExpert(estimator_, chosen[i], from.empty() ? Named(chosen[i]) : from);
+      // Of a ladder only the first has its name alone.
+      std::string name = from.empty() ? Named(chosen[i]) : from;
+      if (!from.empty() && i > 0) name += fmt::format(", ZeRO {}", chosen[i].zero);
+      made[i] = ProposeExpert(estimator_, chosen[i], name);
     });
     std::vector<Proposal> plans;
     for (std::optional<Proposal>& plan : made) {
@@ -85,10 +88,10 @@ class GridSearch {
     for (const GridPoint& point : points_) {
       const Degrees& d = point.degrees;
       // Where the mesh is one that the exact search has as well, its estimates are wrong as those are.
-      double error = d.cp * d.ep == 1 ? error_ : 1;
+      double expected = d.cp * d.ep == 1 ? error_ * point.seconds : point.seconds / kTooHigh;
       bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
       if (chosen.size() == most || far) break;
-      if (point.seconds * error >= best_) continue;
+      if (expected >= best_) continue;
       // Of a ladder the best of each ZeRO level: not all of them allow the same improvements.
       std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches};
       if (ladder) key = {d.zero};
@@ -133,7 +136,7 @@ class GridSearch {
     std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
     int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
     for (const Degrees& d : points) {
-      if (Bound(d) >= best_ || IsTooLarge(d)) continue;
+      if (Bound(d) >= kTooHigh * best_ || IsTooLarge(d)) continue;
       groups[{d.tp * d.cp, d.tp, d.ep}][batch / (d.dp * d.microbatches)].push_back(d);
     }
     std::vector<std::pair<double, MeshKey>> meshes;  // by their fastest estimate
@@ -185,7 +188,7 @@ class GridSearch {
     return false;
   }
 
-  double Cut() const { return best_ < kForbidden ? best_ : kNear * fastest_; }
+  double Cut() const { return best_ < kForbidden ? kTooHigh * best_ : kNear * fastest_; }
 
   // The fastest estimates of some groups of points, which are added to the points.
   std::vector<double> WeighRound(
@@ -323,6 +326,9 @@ class GridSearch {
 
   // Points further from the fastest are left out: estimates are wrong by less.
   static constexpr double kNear = 1.1;
+  // Estimates can exceed simulated steps by this factor. What has axes that the exact search does not have is simulated even
+  // so: nothing else takes its place.
+  static constexpr double kTooHigh = 1.02;
 
   const SearchProblem& problem_;
   std::shared_ptr<ExpertEstimator> estimator_;

@@ -63,13 +63,13 @@ double EstimateErrors::Expected(const Proposal& proposal) const {
   return proposal.estimate * (like == nullptr ? 1 : like->sum / like->count);
 }
 
-double EstimateErrors::AtLeast(const Proposal& proposal) const {
+double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
   // Estimates of plans of one kind differ by so much in their errors, and one or two plans do not show the least of them.
   // That other kinds of plans were slower than their estimates says nothing.
-  constexpr double kSpread = 0.01, kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03;
+  constexpr double kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03;
   const Ratios* like = Like(proposal);
   double least = 1 - kSpreadOfKinds;
-  if (like != nullptr) least = (1 - std::max(kSpread, kSpreadOfOne / like->count)) * like->least;
+  if (like != nullptr) least = (1 - std::max(spread, kSpreadOfOne / like->count)) * like->least;
   return std::max(proposal.bound, proposal.estimate * least);
 }
 
@@ -155,6 +155,14 @@ void Finalists::Prepare(Proposal plan) {
 // them to memory costs little time.
 constexpr double kFits = 1.1;
 
+// Errors of one kind differ by so much. Where a simulation takes next to nothing of the effort, plans that are less likely to
+// be faster are simulated as well.
+double SpreadOf(const Proposal& proposal, const JudgingEffort& effort) {
+  constexpr double kSpread = 0.01, kSpreadOfQuick = 0.04, kQuick = 0.002;
+  bool quick = proposal.work > 0 && proposal.work < kQuick * effort.work;
+  return quick ? kSpreadOfQuick : kSpread;
+}
+
 bool Finalists::Ended() {
   out_.stopped = out_.stopped || (!out_.judged.empty() && problem_.Over());
   return out_.stopped;
@@ -165,9 +173,10 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
   if (!judged) return;
   constexpr double kGiB = 1 << 30;
   LogDebug(
-      "{}: estimated {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, reserved {:.4g} GiB, {}",
-      judged->from, proposal.estimate, judged->estimated_bytes / kGiB, judged->result.step_seconds,
-      static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
+      "{}: estimated {:.6g} s, as fitted {:.6g} s, {:.4g} GiB; simulated {:.6g} s, {:.4g} GiB, "
+      "reserved {:.4g} GiB, {}",
+      judged->from, proposal.estimate, judged->estimate, judged->estimated_bytes / kGiB,
+      judged->result.step_seconds, static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
       static_cast<double>(judged->reserved()) / kGiB, judged->fits ? "fits" : "does not fit");
   // Of a plan that was fitted to memory the estimate as it was fitted, and its kind.
   bool fitted = judged->estimate != proposal.estimate;
@@ -217,7 +226,9 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     bool one_fits = best_ < std::numeric_limits<double>::infinity();
     if (one_fits && (work >= effort.work || fitting_ - fitting_before >= effort.most)) return;
     if (!one_fits && unfit >= kMostUnfit) return;
-    std::erase_if(order, [&](size_t i) { return one_fits && errors_.AtLeast(plans[i]) >= best_; });
+    std::erase_if(order, [&](size_t i) {
+      return one_fits && errors_.AtLeast(plans[i], SpreadOf(plans[i], effort)) >= best_;
+    });
     // Those first that probably fit.
     auto rank = [&](size_t i) {
       return std::pair(!one_fits && errors_.ExpectedBytes(plans[i]) > kFits * limit,

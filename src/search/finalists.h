@@ -36,7 +36,8 @@ class EstimateErrors {
   double Expected(const Proposal& proposal) const;
   double ExpectedBytes(const Proposal& proposal) const;
   // What it will hardly be faster than.
-  double AtLeast(const Proposal& proposal) const;
+  // `spread`: by how much errors of one kind differ.
+  double AtLeast(const Proposal& proposal, double spread) const;
 
  private:
   struct Ratios {

@@ -174,6 +174,7 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
   judged.estimated_bytes = proposal.bytes;
   judged.bound = proposal.bound;
   judged.factors = proposal.factors;
+  judged.refit = std::move(proposal.refit);
   judged.improve = std::move(proposal.improve);
   judged.kind = std::move(proposal.kind);
 }
@@ -183,9 +184,6 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
                  const std::atomic<bool>* abandoned, RebatchedModels* models) {
   if (proposal.judged) return *proposal.judged;
-  // What meshes of very many devices send is found in one piece, which may take half a minute.
-  constexpr int64_t kManyDevices = 65'536;
-  if (problem.Over() && DeviceCount(problem.cluster) > kManyDevices) throw SimulationStopped();
   JudgedPlan judged;
   Complete(problem, proposal);
   bool roomy = true;
@@ -224,19 +222,21 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   return judged;
 }
 
-void CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
+std::vector<double> CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
   // What stays unused between blocks of the allocator hardly grows by more than this share from round to round.
   constexpr double kNear = 0.98;
-  if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return;
+  if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return {};
   if (static_cast<double>(judged.reserved()) < kNear * static_cast<double>(judged.memory_limit))
-    return;
+    return {};
   ShortStep whole;
   whole.program = Lower(problem.model, judged.plan);
-  for (double reserved : ReservedOf(problem, whole)) {
+  std::vector<double> reserved = ReservedOf(problem, whole);
+  for (double bytes : reserved) {
     judged.result.reserved_memory_bytes =
-        std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(reserved));
+        std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(bytes));
   }
   judged.fits = judged.reserved() <= judged.memory_limit;
+  return reserved;
 }
 
 }  // namespace heddle

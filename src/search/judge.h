@@ -15,8 +15,8 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
                  const std::atomic<bool>* abandoned = nullptr, RebatchedModels* models = nullptr);
 
 // A plan that was judged by a few of its micro-batches and just fits: does the whole step fit, too? Sets `fits`, and what is
-// reserved.
-void CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged);
+// reserved. Returns the bytes that the whole step reserves per device of the pipeline, empty where that was known before.
+std::vector<double> CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged);
 
 // What ends a simulation of the problem's plans; it must not outlive the problem.
 std::function<bool()> Impatience(const SearchProblem& problem);

@@ -1,5 +1,7 @@
 #include "search/searcher.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/clock.h"
@@ -155,21 +157,29 @@ class Judging {
     Sort();
     JudgeBaselines();
     LogPhase("judging baselines");
-    std::vector<Proposal> always;
-    if (std::optional<Proposal> like = LikeBest()) always.push_back(std::move(*like));
-    finalists_.JudgeAll(std::move(always));
+    if (problem_.judged != 1) finalists_.JudgeAll(ExpertsLikeBest());
     Sort();
   }
 
-  // Megatron's rules at the degrees that were found; nothing where that was judged.
-  std::optional<Proposal> LikeBest() const {
-    for (size_t i = 0; i < out_.judged.size() && problem_.judged != 1; ++i) {
-      std::optional<Proposal> like = ExpertLike(problem_, out_.judged[i].plan);
-      if (!like) continue;
-      if (IsJudged(like->plan)) like.reset();
-      return like;
+  // Megatron's rules at the degrees that were found. Where simulations are quick also at the degrees of plans about as fast:
+  // schedules that tie for one of the two need not do so for the other.
+  std::vector<Proposal> ExpertsLikeBest() {
+    constexpr double kAsFast = 1.05;
+    constexpr size_t kMost = 4;
+    std::vector<Proposal> plans;
+    size_t found = 0;
+    for (const JudgedPlan& at : out_.judged) {
+      bool as_fast = at.fits && at.result.step_seconds <= kAsFast * finalists_.best_seconds();
+      bool quick = 20 * SimulationSize(problem_, at.plan) < kQuickWork;
+      if (found == kMost || (found > 0 && !(as_fast && quick))) break;
+      std::optional<Proposal> same = ExpertLike(problem_, at.plan);
+      if (!same) continue;
+      ++found;
+      if (IsJudged(same->plan) || IsThere(plans, same->plan)) continue;
+      if (found > 1) same->from += fmt::format(": {}", at.from);
+      plans.push_back(std::move(*same));
     }
-    return std::nullopt;
+    return plans;
   }
 
   // What is judged in any case can be simulated while the grid is gone through, by what is known of the best plan now.
@@ -177,7 +187,8 @@ class Judging {
     if (problem_.Over() || CoreCount() < 2) return;
     Sort();
     for (Proposal& plan : Baselines().first) finalists_.Prepare(std::move(plan));
-    if (std::optional<Proposal> like = LikeBest()) finalists_.Prepare(std::move(*like));
+    if (problem_.judged == 1) return;
+    for (Proposal& plan : ExpertsLikeBest()) finalists_.Prepare(std::move(plan));
   }
 
   // Before more of the searcher's own plans: where these are far from the best, they are many.
@@ -271,13 +282,20 @@ class Judging {
     Sort();
   }
 
-  // Until the best one fits with all its micro-batches.
+  // Until the best one fits with all its micro-batches. One that does not is judged again with as many layers recomputed as
+  // the whole step demands.
   void CheckBest() {
     constexpr int kMost = 8;
     Sort();
     for (int i = 0; i < kMost && out_.feasible() && !problem_.Over(); ++i) {
-      CheckWholeStep(problem_, out_.judged.front());
+      std::vector<double> reserved = CheckWholeStep(problem_, out_.judged.front());
       if (out_.feasible()) break;
+      std::optional<Proposal> again;
+      if (out_.judged.front().refit) again = out_.judged.front().refit(reserved);
+      if (again) {
+        again->refit = nullptr;  // a few micro-batches would undo it
+        finalists_.JudgeAll({std::move(*again)});
+      }
       Sort();
     }
     LogPhase("checking the whole step");

@@ -149,6 +149,7 @@ struct JudgedPlan {
   double estimated_bytes = 0;
   bool replayed = false;
   std::optional<FactorUse> factors = {};
+  Refit refit = nullptr;
   Improve improve = nullptr;
   std::vector<int64_t> kind = {};  // of the proposal that it was in the end
   SimResult result;

@@ -141,7 +141,7 @@ class Finder {
     for (const auto& [known, sizes] : sizes_) {
       if (known == transfer) return sizes;
     }
-    sizes_.push_back({transfer, MessageSizes(transfer)});
+    sizes_.push_back({transfer, MessageSizes(transfer, [this] { poll_.Count(); })});
     return sizes_.back().second;
   }
 
@@ -154,6 +154,7 @@ class Finder {
     for (const MessageSize& message :
          SizesOf({from.mesh, to.mesh, local.sharding,
                   to.locals[static_cast<size_t>(transfer.to_local)].sharding})) {
+      poll_.Count();
       CommMessage sent{t,
                        DeviceAt(from.mesh, message.from),
                        DeviceAt(to.mesh, message.to),
