@@ -94,7 +94,7 @@ class SmallVector {
     more_ = other.more_;
     size_ = other.size_;
     capacity_ = other.capacity_;
-    if (more_ == nullptr) std::copy(other.few_, other.few_ + size_, few_);
+    std::copy(other.few_, other.few_ + kInline, few_);  // all of them: their number is known
     other.more_ = nullptr;
     other.size_ = 0;
     other.capacity_ = kInline;
@@ -108,7 +108,7 @@ class SmallVector {
 
   T* more_ = nullptr;  // null: they are in `few_`
   uint32_t size_ = 0, capacity_ = kInline;
-  T few_[kInline];
+  T few_[kInline] = {};
 };
 
 }  // namespace heddle

@@ -44,10 +44,15 @@ Tile TileOf(const Coordinates& held, const Coordinates& wanted) {
   return tile;
 }
 
-void Enlarge(Shape& chunk, const Tile& tile) {
-  Shape shape = ShapeOf(tile);
-  if (chunk.empty()) chunk.resize(shape.size(), 0);
-  for (size_t d = 0; d < shape.size(); ++d) chunk[d] = std::max(chunk[d], shape[d]);
+// How many coordinates both have.
+int64_t CountCommon(const Ranges& held, const Ranges& wanted) {
+  int64_t count = 0;
+  for (size_t h = 0, w = 0; h < held.size() && w < wanted.size();) {
+    int64_t end = std::min(held[h].end, wanted[w].end);
+    count += std::max(int64_t{0}, end - std::max(held[h].begin, wanted[w].begin));
+    (held[h].end == end ? h : w) += 1;
+  }
+  return count;
 }
 
 std::vector<Position> PositionsOf(const Mesh& mesh, const Position& position, AxisMask axes) {
@@ -65,16 +70,29 @@ Position WithLargest(const Mesh& mesh, Position position, AxisMask axes) {
   return position;
 }
 
-// The largest tile any member of the group gives any other.
+// What the members hold of a dimension, each once.
+std::vector<Ranges> DistinctRanges(const Mesh& mesh, const ShardedDim& dim,
+                                   const std::vector<Position>& group) {
+  std::vector<Ranges> distinct;
+  for (const Position& member : group) {
+    Ranges held = HeldRanges(mesh, dim, member);
+    if (std::find(distinct.begin(), distinct.end(), held) == distinct.end()) {
+      distinct.push_back(std::move(held));
+    }
+  }
+  return distinct;
+}
+
+// The largest tile any member of the group gives any other, along each dimension.
 Shape LargestTile(const Mesh& mesh, const ReshardStep& step, const std::vector<Position>& group) {
   Shape chunk;
-  std::vector<Coordinates> before, after;
-  for (const Position& member : group) {
-    before.push_back(Held(mesh, step.before, member));
-    after.push_back(Held(mesh, step.after, member));
-  }
-  for (const Coordinates& held : before) {
-    for (const Coordinates& wanted : after) Enlarge(chunk, TileOf(held, wanted));
+  for (size_t d = 0; d < step.before.dims.size(); ++d) {
+    std::vector<Ranges> after = DistinctRanges(mesh, step.after.dims[d], group);
+    int64_t most = 0;
+    for (const Ranges& held : DistinctRanges(mesh, step.before.dims[d], group)) {
+      for (const Ranges& wanted : after) most = std::max(most, CountCommon(held, wanted));
+    }
+    chunk.push_back(most);
   }
   return chunk;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/error.h"
 #include "ops/op.h"
@@ -70,8 +72,15 @@ class Expander {
  public:
   Expander(const Model& model, const Plan& plan)
       : model_(model), plan_(plan), moved_(model.graph.values.size()) {
-    out_.stages = plan.stages;
-    for (Stage& stage : out_.stages) stage.strategies.clear();
+    for (const Stage& stage : plan.stages) {
+      Stage& made = out_.stages.emplace_back();
+      made.first_block = stage.first_block;
+      made.last_block = stage.last_block;
+      made.mesh = stage.mesh;
+      made.recompute = stage.recompute;
+      made.times = stage.times;
+      made.shard_starts = stage.shard_starts;
+    }
     out_.model.graph.name = model.graph.name;
   }
 
@@ -91,9 +100,9 @@ class Expander {
         AddPlain(n);
       }
     }
+    PlaceStrategies();
     for (ValueId id : model_.graph.outputs) graph.outputs.push_back(moved_[id.index()]);
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      out_.stages[s].sync.clear();
       for (auto [id, sync] : plan_.stages[s].sync) out_.stages[s].sync[moved_[id.index()]] = sync;
     }
     Finish();
@@ -103,6 +112,11 @@ class Expander {
  private:
   // A node with an expanded factor stands on one stage: only side nodes stand on several.
   const Stage* StageThatExpands(size_t n) const {
+    const std::vector<Factor>& factors = model_.rules[n].factors;
+    bool may = std::any_of(factors.begin(), factors.end(), [](const Factor& factor) {
+      return factor.kind == FactorKind::kExpanded;
+    });
+    if (!may) return nullptr;
     for (const Stage& stage : plan_.stages) {
       for (int factor : stage.strategies[n]) {
         if (factor < 0) continue;
@@ -114,8 +128,19 @@ class Expander {
     return nullptr;
   }
 
-  void Place(size_t stage, Strategy strategy) {
-    out_.stages[stage].strategies.push_back(std::move(strategy));
+  // Strategies of the plan's own nodes, a stage after the other; most nodes have none on most stages.
+  void PlaceStrategies() {
+    for (size_t s = 0; s < plan_.stages.size(); ++s) {
+      std::vector<Strategy>& strategies = out_.stages[s].strategies;
+      strategies.resize(out_.origin.size());
+      for (size_t n = 0; n < strategies.size(); ++n) {
+        const Strategy& from = plan_.stages[s].strategies[out_.origin[n].index()];
+        if (!from.empty() && !primitive_[n]) strategies[n] = from;
+      }
+    }
+    for (PlacedPrimitive& at : placed_) {
+      out_.stages[at.stage].strategies[at.node.index()] = std::move(at.strategy);
+    }
   }
 
   void AddPlain(size_t n) {
@@ -127,8 +152,7 @@ class Expander {
       const Value& value = model_.graph.value(id);
       moved_[id.index()] = out_.model.graph.AddResult(made, value.name, value.type);
     }
-    Record(n, model_.rules.shared(n));
-    for (size_t s = 0; s < plan_.stages.size(); ++s) Place(s, plan_.stages[s].strategies[n]);
+    Record(n, model_.rules.shared(n), false);
   }
 
   void AddExpansion(size_t n, const Stage& stage) {
@@ -168,14 +192,13 @@ class Expander {
     }
     auto rule = std::make_shared<const Rule>(MakeRule(expansion, primitive));
     Strategy strategy = follower.Follow(primitive, *rule);
-    Record(n, std::move(rule));
-    for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      bool here = &plan_.stages[s] == &stage;
-      Place(s, here ? strategy : Strategy{});
-    }
+    Record(n, std::move(rule), true);
+    placed_.push_back(
+        {static_cast<size_t>(&stage - plan_.stages.data()), made, std::move(strategy)});
   }
 
-  void Record(size_t n, SharedRule rule) {
+  void Record(size_t n, SharedRule rule, bool primitive) {
+    primitive_.push_back(primitive);
     out_.model.rules.push_back(std::move(rule));
     out_.model.block_of.push_back(model_.block_of[n]);
     out_.model.once.push_back(model_.once[n]);
@@ -200,6 +223,13 @@ class Expander {
   const Model& model_;
   const Plan& plan_;
   std::vector<ValueId> moved_;
+  std::vector<bool> primitive_;  // per node that is made: of an expansion
+  struct PlacedPrimitive {
+    size_t stage = 0;
+    NodeId node;
+    Strategy strategy;
+  };
+  std::vector<PlacedPrimitive> placed_;
   ExpandedPlan out_;
 };
 

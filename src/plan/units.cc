@@ -21,14 +21,18 @@ class EvenStages {
 
   void Run() {
     Place();
+    std::vector<double> busy;
     for (int left = cut_.smaller; left > 0; --left) {
-      std::vector<double> busy = DeviceWork();
+      FindDeviceWork(busy);
       // One less where a device has most to do; the last stage that can.
       int worst = -1;
       double longest = -1;
+      size_t device = busy.size();  // stages are a multiple of devices
       for (size_t s = counts_.size(); s-- > 0;) {
+        if (device == 0) device = busy.size();
+        --device;
         if (counts_[s] < cut_.most) continue;
-        double work = busy[s % busy.size()];
+        double work = busy[device];
         if (work > longest * (1 + 1e-9)) {
           longest = work;
           worst = static_cast<int>(s);
@@ -43,7 +47,8 @@ class EvenStages {
 
   // Of the busiest device; of stages, squared.
   std::pair<double, double> Score() const {
-    std::vector<double> busy = DeviceWork();
+    std::vector<double> busy;
+    FindDeviceWork(busy);
     double squares = 0;
     for (size_t s = 0; s < ends_.size(); ++s) squares += StageWork(s) * StageWork(s);
     return {*std::max_element(busy.begin(), busy.end()), squares};
@@ -62,10 +67,15 @@ class EvenStages {
     return sums_[static_cast<size_t>(ends_[s])] - sums_[first];
   }
 
-  std::vector<double> DeviceWork() const {
-    std::vector<double> busy(static_cast<size_t>(devices_), 0);
-    for (size_t s = 0; s < ends_.size(); ++s) busy[s % busy.size()] += StageWork(s);
-    return busy;
+  void FindDeviceWork(std::vector<double>& busy) const {
+    busy.assign(static_cast<size_t>(devices_), 0);
+    double before = sums_[0];
+    for (size_t s = 0, device = 0; s < ends_.size(); ++s, ++device) {
+      if (device == busy.size()) device = 0;
+      double end = sums_[static_cast<size_t>(ends_[s])];
+      busy[device] += end - before;
+      before = end;
+    }
   }
 
   const ModelUnits& units_;

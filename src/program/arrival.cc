@@ -39,15 +39,25 @@ bool Split(const Mesh& mesh, Sharding& sharding, size_t axis) {
 
 }  // namespace
 
+std::vector<double> LinksOfArrival(const Cluster& cluster, const Mesh& mesh) {
+  std::vector<double> links = {Outside(cluster, mesh)};
+  if (links[0] == 0) return links;
+  int64_t stride = mesh.size();
+  for (const MeshAxis& axis : mesh.axes) {
+    stride /= axis.size;
+    links.push_back(axis.size > 1 ? Bandwidth(cluster, mesh.first, DeviceAt(mesh, stride)) : 0);
+  }
+  return links;
+}
+
 Sharding Arriving(const Cluster& cluster, const Mesh& mesh, const Sharding& wanted) {
   Sharding arriving = wanted;
-  double outside = Outside(cluster, mesh);
+  std::vector<double> links = LinksOfArrival(cluster, mesh);
+  double outside = links[0];
   if (outside == 0) return arriving;
-  int64_t stride = mesh.size();
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
-    stride /= mesh.axes[axis].size;
     bool replicated = mesh.axes[axis].size > 1 && !Contains(wanted.split_axes(), axis);
-    if (!replicated || Bandwidth(cluster, mesh.first, DeviceAt(mesh, stride)) <= outside) continue;
+    if (!replicated || links[axis + 1] <= outside) continue;
     Split(mesh, arriving, axis);
   }
   return Normalised(mesh, arriving);

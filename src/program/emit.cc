@@ -22,9 +22,14 @@ class Emitter {
         segments_(program, plan, list_) {
     out_.devices = run.devices;
     out_.stages = run.stages;
+    for (size_t t = 0; t < program.transfers.size(); ++t) {
+      const StageTransfer& transfer = program.transfers[t];
+      transfers_[{transfer.from_stage, transfer.from_local}].push_back(static_cast<int>(t));
+    }
   }
 
   DeviceProgram Emit(const std::vector<Task>& tasks) {
+    MakeRoom(tasks);
     for (int stage : out_.stages) EmitStart(stage);
     EmitTasks(tasks);
     for (size_t s = out_.stages.size(); s-- > 0;) EmitOnceBackward(out_.stages[s]);
@@ -83,6 +88,14 @@ class Emitter {
           segments_.Provide(s, input.local, {});
       }
     }
+  }
+
+  // More than the tasks will have, in most programs.
+  void MakeRoom(const std::vector<Task>& tasks) {
+    constexpr size_t kOfSegment = 3;  // it runs, it is recomputed, something is moved
+    size_t most = 0;
+    for (int s : out_.stages) most = std::max(most, stage(s).segments.size());
+    out_.instructions.reserve(tasks.size() * kOfSegment * (most + 1));
   }
 
   void EmitTasks(const std::vector<Task>& tasks) {
@@ -152,13 +165,11 @@ class Emitter {
 
   void EmitSend(const Task& task, int l) {
     BufferId buffer = segments_.Provide(task.stage, l, {task.microbatch, -1, false});
-    for (size_t t = 0; t < program_.transfers.size(); ++t) {
-      const StageTransfer& transfer = program_.transfers[t];
-      if (transfer.from_stage != task.stage || transfer.from_local != l) continue;
-      list_
-          .Add(Opcode::kSend, Stream::kCommunication, task.stage, static_cast<int>(t),
-               task.microbatch)
-          .reads = {buffer};
+    auto sent = transfers_.find({task.stage, l});
+    if (sent == transfers_.end()) return;
+    for (int t : sent->second) {
+      list_.Add(Opcode::kSend, Stream::kCommunication, task.stage, t, task.microbatch).reads = {
+          buffer};
     }
   }
 
@@ -230,9 +241,10 @@ class Emitter {
   int prefetch_;
   bool fetches_ahead_;
   DeviceProgram out_;
-  InstructionList list_{out_};
+  InstructionList list_{program_, out_};
   SegmentEmitter segments_;
   std::optional<WaitingFactors> waiting_;
+  std::map<std::pair<int, int>, std::vector<int>> transfers_;  // by stage and Local that is sent
 };
 
 }  // namespace

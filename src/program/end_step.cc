@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "program/instruction_list.h"
@@ -21,7 +22,7 @@ class StepEnd {
   const ParameterGroup& group(int s, int g) const {
     return stage(s).groups[static_cast<size_t>(g)];
   }
-  bool Exists(const Buffer& b) const { return list_.Exists(b); }
+  bool Exists(const Buffer& b) { return list_.Exists(b); }
   BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
   Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
     return list_.Add(op, stream, s, index, microbatch);
@@ -30,16 +31,17 @@ class StepEnd {
   // Gradients are reduced once the last of them has been added, and what the next segment, or the stage before,
   // waits for is on its way.
   void InsertReductions() {
-    std::map<size_t, size_t> last;  // by buffer: the last instruction that adds to it
+    std::vector<size_t> last(run_.buffers.size(), kNever);  // by buffer: the last that adds to it
     for (size_t i = run_.instructions.size(); i-- > 0;) {
       for (BufferId id : run_.instructions[i].adds) {
         bool gradients = run_.buffers[id.index()].kind == BufferKind::kWeightGradients;
-        if (gradients) last.try_emplace(id.index(), i);
+        if (gradients && last[id.index()] == kNever) last[id.index()] = i;
       }
     }
     std::multimap<size_t, size_t> after, before;  // by instruction: buffers
-    for (auto [buffer, i] : last) {
-      size_t at = i;
+    for (size_t buffer = 0; buffer < last.size(); ++buffer) {
+      size_t i = last[buffer], at = i;
+      if (i == kNever) continue;
       // Not past the fetches of another visit, which wait for the memory of what is updated here.
       while (at + 1 < run_.instructions.size() && run_.instructions[at + 1].op != Opcode::kRun &&
              run_.instructions[at + 1].visit == run_.instructions[i].visit)
@@ -47,19 +49,29 @@ class StepEnd {
       after.insert({at, buffer});
       if (IsSpilled(buffer)) before.insert({StartOf(run_.instructions[i].visit - ahead_), buffer});
     }
-    std::vector<Instruction> instructions;
-    std::swap(instructions, run_.instructions);
-    run_.instructions.reserve(instructions.size() + after.size() + before.size() + 64);
+    if (!after.empty()) Insert(before, after);
+  }
+
+  // Fetches of the state of some buffers before instructions, reductions of buffers after others. What comes before all of
+  // these stays where it is.
+  void Insert(const std::multimap<size_t, size_t>& before,
+              const std::multimap<size_t, size_t>& after) {
+    size_t first = after.begin()->first;
+    if (!before.empty()) first = std::min(first, before.begin()->first);
+    auto rest = run_.instructions.begin() + static_cast<std::ptrdiff_t>(first);
+    std::vector<Instruction> instructions(std::make_move_iterator(rest),
+                                          std::make_move_iterator(run_.instructions.end()));
+    run_.instructions.resize(first);
+    auto fetched = before.begin();
+    auto reduced = after.begin();
     for (size_t i = 0; i < instructions.size(); ++i) {
       list_.GoToVisit(instructions[i].visit);
-      auto [first, fetched] = before.equal_range(i);
-      for (auto at = first; at != fetched; ++at)
-        Fetch(run_.buffers[at->second].stage, run_.buffers[at->second].index);
+      for (; fetched != before.end() && fetched->first == first + i; ++fetched)
+        Fetch(run_.buffers[fetched->second].stage, run_.buffers[fetched->second].index);
       run_.instructions.push_back(std::move(instructions[i]));
-      auto [begin, end] = after.equal_range(i);
-      for (auto at = begin; at != end; ++at) {
-        AddReduction(BufferId::FromIndex(at->second));
-        if (IsSpilled(at->second)) EmitSpilledUpdate(BufferId::FromIndex(at->second));
+      for (; reduced != after.end() && reduced->first == first + i; ++reduced) {
+        AddReduction(BufferId::FromIndex(reduced->second));
+        if (IsSpilled(reduced->second)) EmitSpilledUpdate(BufferId::FromIndex(reduced->second));
       }
     }
   }
@@ -216,6 +228,7 @@ class StepEnd {
     gather.adds = {weights};
   }
 
+  static constexpr size_t kNever = static_cast<size_t>(-1);
   const Program& program_;
   int ahead_;
   InstructionList& list_;

@@ -9,26 +9,34 @@ namespace heddle {
 
 class InstructionList {
  public:
-  explicit InstructionList(DeviceProgram& run) : run_(run) {}
+  // Both must outlive it, and the stages be as they are.
+  InstructionList(const Program& program, DeviceProgram& run)
+      : program_(program), run_(run), rows_(program.stages.size()) {}
 
   DeviceProgram& run() { return run_; }
 
   // The id of a buffer, invalid where there is none yet.
-  BufferId Find(const Buffer& b) const {
+  BufferId Find(const Buffer& b) {
+    int* place = PlaceOf(b);
+    if (place != nullptr) return BufferId{*place};
     return slots_.empty() ? BufferId{} : BufferId{slots_[SlotOf(b)]};
   }
-  bool Exists(const Buffer& b) const { return Find(b).valid(); }
+  bool Exists(const Buffer& b) { return Find(b).valid(); }
 
   // The id of a buffer, made where there is none yet.
   BufferId Get(const Buffer& b, bool persistent = false) {
-    if (2 * (run_.buffers.size() + 1) > slots_.size()) Grow();
-    int& slot = slots_[SlotOf(b)];
-    if (slot < 0) {
-      slot = static_cast<int>(run_.buffers.size());
-      run_.buffers.push_back(b);
-      if (persistent) run_.persistent.push_back(BufferId{slot});
+    int* place = PlaceOf(b);
+    if (place == nullptr) {
+      if (2 * (hashed_.size() + 1) > slots_.size()) Grow();
+      place = &slots_[SlotOf(b)];
+      if (*place < 0) hashed_.push_back(static_cast<int>(run_.buffers.size()));
     }
-    return BufferId{slot};
+    if (*place < 0) {
+      *place = static_cast<int>(run_.buffers.size());
+      run_.buffers.push_back(b);
+      if (persistent) run_.persistent.push_back(BufferId{*place});
+    }
+    return BufferId{*place};
   }
 
   // What is added from now on belongs to another visit, or to an earlier one.
@@ -52,6 +60,52 @@ class InstructionList {
   }
 
  private:
+  // Buffers of one stage and micro-batch (or of the step), by kind and index: ids, or -1. A pass over a stage asks for them
+  // again and again.
+  struct Row {
+    std::vector<int> ids;
+    size_t saved = 0, gradients = 0, weights = 0;  // where those of each kind begin
+  };
+  static constexpr size_t kVersions = 2;  // of Locals
+
+  // Where the id of a buffer is; null: in the table.
+  int* PlaceOf(const Buffer& b) {
+    size_t index = static_cast<size_t>(b.index);
+    switch (b.kind) {
+      case BufferKind::kLocal:
+        return &RowOf(b).ids[kVersions * index + static_cast<size_t>(b.version)];
+      case BufferKind::kSaved: {
+        Row& row = RowOf(b);
+        return &row.ids[row.saved + index];
+      }
+      case BufferKind::kWeightGradients: {
+        Row& row = RowOf(b);
+        return &row.ids[row.gradients + index];
+      }
+      case BufferKind::kWeights: {
+        Row& row = RowOf(b);
+        return &row.ids[row.weights + index];
+      }
+      default:
+        return nullptr;
+    }
+  }
+
+  Row& RowOf(const Buffer& b) {
+    std::vector<Row>& of_stage = rows_[static_cast<size_t>(b.stage)];
+    size_t at = static_cast<size_t>(b.microbatch + 1);
+    if (at >= of_stage.size()) of_stage.resize(static_cast<size_t>(program_.microbatches) + 1);
+    Row& row = of_stage[at];
+    if (row.ids.empty()) {
+      const StageProgram& stage = program_.stages[static_cast<size_t>(b.stage)];
+      row.saved = kVersions * stage.locals.size();
+      row.gradients = row.saved + stage.segments.size();
+      row.weights = row.gradients + stage.groups.size();
+      row.ids.assign(row.weights + stage.groups.size(), -1);
+    }
+    return row;
+  }
+
   // A table of open addresses: the place of the buffer, or the free one where it would be.
   size_t SlotOf(const Buffer& b) const {
     uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
@@ -68,15 +122,16 @@ class InstructionList {
   }
 
   void Grow() {
-    slots_.assign(slots_.empty() ? 1024 : 2 * slots_.size(), -1);
-    for (size_t i = 0; i < run_.buffers.size(); ++i) {
-      slots_[SlotOf(run_.buffers[i])] = static_cast<int>(i);
-    }
+    slots_.assign(slots_.empty() ? 64 : 2 * slots_.size(), -1);
+    for (int id : hashed_) slots_[SlotOf(run_.buffers[static_cast<size_t>(id)])] = id;
   }
 
+  const Program& program_;
   DeviceProgram& run_;
   int visit_ = 0;
-  std::vector<int> slots_;  // of run_.buffers, or -1; a power of two of them
+  std::vector<std::vector<Row>> rows_;  // by stage; by micro-batch, from -1
+  std::vector<int> slots_;              // of other buffers, or -1; a power of two of them
+  std::vector<int> hashed_;             // the buffers in the table
 };
 
 // Puts the reductions of gradients where the last has been added, and the updates of what is spilled after them; ends the

@@ -6,43 +6,12 @@
 
 #include "base/parallel.h"
 #include "plan/precision.h"
+#include "program/alike_builds.h"
 #include "program/emit.h"
 #include "program/runs.h"
-#include "program/stage_builder.h"
 
 namespace heddle {
 namespace {
-
-void AddOnce(std::vector<int>& list, int item) {
-  if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
-}
-
-// Which stages read each value, and which of them give a gradient.
-void FindReaders(LoweringContext& context) {
-  const Model& model = context.expanded.model;
-  context.reader_stages.resize(model.graph.values.size());
-  context.gradient_stages.resize(model.graph.values.size());
-  std::vector<int> stage_of(model.graph.nodes.size(), -1);
-  const std::vector<Stage>& stages = context.expanded.stages;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    for (NodeId id : NodesOf(model, stages[s])) stage_of[id.index()] = static_cast<int>(s);
-  }
-  for (size_t s = 0; s < stages.size(); ++s) {
-    for (NodeId id : NodesAndSideNodesOf(model, stages[s])) {
-      const Node& node = model.graph.node(id);
-      for (size_t o = 0; o < node.operands.size(); ++o) {
-        size_t v = node.operands[o].index();
-        NodeId producer = model.graph.values[v].producer;
-        bool parameter = model.graph.values[v].kind == ValueKind::kParameter;
-        bool away = producer.valid() && stage_of[producer.index()] >= 0 &&
-                    stage_of[producer.index()] != static_cast<int>(s);
-        if (!parameter && !away) continue;
-        AddOnce(context.reader_stages[v], static_cast<int>(s));
-        if (WantsGradient(model, id, o)) AddOnce(context.gradient_stages[v], static_cast<int>(s));
-      }
-    }
-  }
-}
 
 void LinkTransfers(std::vector<StageBuild>& builds, Program& program) {
   auto link = [&](int from_stage, int from_local, int to_stage, int to_local) {
@@ -115,17 +84,16 @@ void DropBackward(Program& program, Timetable& timetable) {
   }
 }
 
+// Of a model in the plan's compute type.
 Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool forward_only) {
-  ExpandedPlan expanded = Expand(WithComputeType(model, plan.precision.compute), plan);
+  ExpandedPlan expanded = Expand(model, plan);
   Rules rules = MicroRules(expanded.model, plan.microbatches);
   size_t values = expanded.model.graph.values.size();
   MicrobatchSums sums{std::vector<bool>(values, false), std::vector<bool>(values, false)};
   if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
   LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}, mask};
   FindReaders(context);
-  std::vector<StageBuild> builds(plan.stages.size());
-  InParallel(builds.size(),
-             [&](size_t s) { builds[s] = BuildStage(context, static_cast<int>(s)); });
+  std::vector<StageBuild> builds = BuildStages(context);
 
   Program program;
   LinkTransfers(builds, program);
@@ -150,11 +118,15 @@ Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool
 }  // namespace
 
 Program Lower(const Model& model, const Plan& plan, const Mask* mask) {
-  return LowerHalves(model, plan, mask, false);
+  return LowerHalves(WithComputeType(model, plan.precision.compute), plan, mask, false);
+}
+
+Program LowerConverted(const Model& model, const Plan& plan) {
+  return LowerHalves(model, plan, nullptr, false);
 }
 
 Program LowerForward(const Model& model, const Plan& plan, const Mask* mask) {
-  return LowerHalves(model, plan, mask, true);
+  return LowerHalves(WithComputeType(model, plan.precision.compute), plan, mask, true);
 }
 
 }  // namespace heddle

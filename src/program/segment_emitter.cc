@@ -155,6 +155,7 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
 }
 
 void SegmentEmitter::GatherFor(int s, int g) {
+  if (plan_.zero.level < 3) return;
   const Segment& segment = this->segment(s, g);
   bool reads = std::any_of(segment.inputs.begin(), segment.inputs.end(), [&](const auto& input) {
     const Source& source = local(s, input.local).source;

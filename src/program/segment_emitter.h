@@ -51,7 +51,7 @@ class SegmentEmitter {
   const ParameterGroup& group(int s, int g) const {
     return stage(s).groups[static_cast<size_t>(g)];
   }
-  bool Exists(const Buffer& b) const { return list_.Exists(b); }
+  bool Exists(const Buffer& b) { return list_.Exists(b); }
   BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
   Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
     return list_.Add(op, stream, s, index, microbatch);

@@ -39,6 +39,9 @@ struct LoweringContext {
   const Mask* mask = nullptr;  // of what the plan prunes; null: it is spread evenly
 };
 
+// Fills in `reader_stages` and `gradient_stages`, of all stages.
+void FindReaders(LoweringContext& context);
+
 // Does a gradient go from this operand of a node back to what made it?
 bool WantsGradient(const Model& model, NodeId node, size_t operand);
 

@@ -19,7 +19,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
                             DeviceCount(problem.cluster)),
                problem.sim.stack, prices.options().precision),
       units_(UnitsOf(prices.model())),
-      limit_(static_cast<double>(MemoryLimit(problem))) {
+      limit_(static_cast<double>(MemoryLimit(problem))),
+      least_kept_(LeastKept(problem.pruning, problem.model.graph)) {
   CountParameters();
   CountCrossing();
 }

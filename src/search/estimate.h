@@ -139,6 +139,7 @@ class Estimator {
   ComputeCost compute_;
   ModelUnits units_;
   double limit_ = 0;
+  double least_kept_ = 1;  // share of the weights that is kept of the parameter that is pruned most
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double loose_parameters_ = 0;                                        // of what is no layer
   double product_parameters_ = 0;             // of products in layers, read by these alone

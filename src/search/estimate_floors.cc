@@ -43,12 +43,12 @@ double Estimator::TimeFloor(const Configuration& c) {
   Context context;
   alike.zero = 1;
   context.configuration = &alike;
-  SetEnd(context, LeastKept(problem_.pruning, problem_.model.graph));
+  SetEnd(context, least_kept_);
   problem.update = context.update;
   problem.traffic = problem.reduce = context.reduce;
   alike.zero = 0;
   problem.reduce_latency = context.reduce_latency;
-  SetEnd(context, LeastKept(problem_.pruning, problem_.model.graph));
+  SetEnd(context, least_kept_);
   problem.reduce_latency = std::min(problem.reduce_latency, context.reduce_latency);
   problem.statistics = context.exposed_statistics;
   double floor = FloorOf(alike, problem);
@@ -87,7 +87,7 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   FloorProblem problem = TimeProblemOf(c);
   Context context;
   context.configuration = &c;
-  double kept = LeastKept(problem_.pruning, problem_.model.graph);
+  double kept = least_kept_;
   SetEnd(context, kept);
   // Of what comes from the host that of two groups may come before the last backward has ended.
   problem.update = context.update;

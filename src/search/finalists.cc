@@ -76,17 +76,26 @@ double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
 // Proposals that are being simulated. Its end waits for all of them, after telling them to stop.
 class Finalists::Ahead {
  public:
-  explicit Ahead(const SearchProblem& problem) : problem_(problem) {}
+  // `prepared`: where some of the proposals may be at work already; null: nowhere.
+  Ahead(const SearchProblem& problem, RebatchedModels& models, Ahead* prepared = nullptr)
+      : problem_(problem), models_(models), prepared_(prepared) {}
   ~Ahead() { abandoned_ = true; }
 
-  // One for four cores: each is simulated on several of them, and of those that are ahead some turn out not to be needed.
-  bool has_room() const { return running_.size() < std::max<size_t>(1, CoreCount() / 4); }
+  // One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn
+  // out not to be needed. On two cores two: one is at work while the other has but one thread.
+  bool has_room() const {
+    size_t cores = CoreCount();
+    return running_.size() < (cores == 2 ? 2 : std::max<size_t>(1, cores / 2));
+  }
   bool Has(size_t id) const { return running_.count(id) > 0; }
   void Start(size_t id, Proposal proposal) {
-    running_[id] = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {
+    if (prepared_ != nullptr && prepared_->HandOver(proposal, running_[id])) return;
+    Running& at = running_[id];
+    if (prepared_ == nullptr) at.of = proposal;
+    at.judged = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {
       std::optional<JudgedPlan> judged;
       try {
-        judged = heddle::Judge(problem_, std::move(proposal), &abandoned_);
+        judged = heddle::Judge(problem_, std::move(proposal), &abandoned_, &models_);
       } catch (const SimulationStopped&) {
       }
       return judged;
@@ -95,16 +104,52 @@ class Finalists::Ahead {
   // Nothing where the problem was over first.
   std::optional<JudgedPlan> Wait(size_t id) {
     auto at = running_.find(id);
-    std::optional<JudgedPlan> judged = at->second.get();
+    std::optional<JudgedPlan> judged = at->second.judged.get();
     running_.erase(at);
     return judged;
   }
+  size_t running() const { return running_.size(); }
 
  private:
+  struct Running {
+    Proposal of;  // of one that may be handed over
+    std::future<std::optional<JudgedPlan>> judged;
+  };
+
+  // What this one is judging is another's from now on. False where it is not.
+  bool HandOver(const Proposal& wanted, Running& to) {
+    for (auto at = running_.begin(); at != running_.end(); ++at) {
+      const Proposal& of = at->second.of;
+      bool same =
+          of.from == wanted.from && of.estimate == wanted.estimate && of.plan == wanted.plan;
+      if (!same) continue;
+      to = std::move(at->second);
+      running_.erase(at);
+      return true;
+    }
+    return false;
+  }
+
   const SearchProblem& problem_;
+  RebatchedModels& models_;
+  Ahead* prepared_;
   std::atomic<bool> abandoned_ = false;
-  std::map<size_t, std::future<std::optional<JudgedPlan>>> running_;
+  std::map<size_t, Running> running_;
 };
+
+Finalists::Finalists(const SearchProblem& problem, SearchResult& out)
+    : problem_(problem),
+      out_(out),
+      models_(problem.model),
+      prepared_(std::make_unique<Ahead>(problem, models_)) {}
+
+Finalists::~Finalists() = default;
+
+void Finalists::Prepare(Proposal plan) {
+  plan.MakePlan();
+  if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
+  prepared_->Start(prepared_->running(), std::move(plan));
+}
 
 // Plans whose expected memory exceeds the limit by less than this factor are tried first as long as no plan fits: fitting
 // them to memory costs little time.
@@ -154,7 +199,7 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
     plan.MakePlan();
     if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
   }
-  Ahead ahead(problem_);
+  Ahead ahead(problem_, models_, prepared_.get());
   size_t started = 0;
   for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
     if (problem_.progress) problem_.progress("simulating " + plans[i].from);
@@ -166,7 +211,7 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
 }
 
 void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) {
-  Ahead ahead(problem_);
+  Ahead ahead(problem_, models_, prepared_.get());
   std::vector<size_t> order(plans.size());
   for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;

@@ -14,6 +14,7 @@
 
 #include "search/judge.h"
 #include "search/searcher.h"
+#include "search/short_step.h"
 
 namespace heddle {
 
@@ -51,12 +52,15 @@ class EstimateErrors {
 class Finalists {
  public:
   // Both must outlive it. What is judged is added to `out.judged`.
-  Finalists(const SearchProblem& problem, SearchResult& out) : problem_(problem), out_(out) {}
+  Finalists(const SearchProblem& problem, SearchResult& out);
+  ~Finalists();
 
   // Until none of the rest can win, the effort is spent or the problem is over.
   void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
   // In order; until the problem is over.
   void JudgeAll(std::vector<Proposal> plans);
+  // Begins to simulate a plan that will probably be given to one of these later: its result is there sooner, and the same.
+  void Prepare(Proposal plan);
 
   double best_seconds() const { return best_; }  // of the plans that fit; infinite where none does
 
@@ -67,6 +71,8 @@ class Finalists {
 
   const SearchProblem& problem_;
   SearchResult& out_;
+  RebatchedModels models_;
+  std::unique_ptr<Ahead> prepared_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
   double best_ = std::numeric_limits<double>::infinity();

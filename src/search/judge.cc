@@ -134,7 +134,8 @@ struct Fitted {
   ShortStep step;
 };
 
-Fitted Fit(const SearchProblem& problem, Proposal proposal) {
+Fitted Fit(const SearchProblem& problem, RebatchedModels& models, Proposal proposal,
+           const std::atomic<bool>* abandoned) {
   constexpr int kTries = 4;
   constexpr double kGain = 0.998;  // what another try is worth
   // Memory estimates of convolution nets can be half of what is needed. A plan that is estimated to need less than this share
@@ -142,12 +143,13 @@ Fitted Fit(const SearchProblem& problem, Proposal proposal) {
   constexpr double kSurelyFits = 0.4;
   auto limit = static_cast<double>(MemoryLimit(problem));
   Fitted now{std::move(proposal), {}};
-  now.step = LowerShort(problem, now.proposal.plan);
+  now.step = LowerShort(problem, models, now.proposal.plan);
   if (!now.proposal.refit) return now;
   if (now.proposal.bytes < kSurelyFits * limit && !Recomputes(now.proposal.plan)) return now;
   std::optional<Fitted> best;
   std::vector<Plan> tried;
   for (int tries = 0;; ++tries) {
+    if (abandoned != nullptr && *abandoned) throw SimulationStopped();
     std::vector<double> reserved = ReservedOf(problem, now.step);
     bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
     std::optional<Proposal> next;
@@ -161,7 +163,7 @@ Fitted Fit(const SearchProblem& problem, Proposal proposal) {
       return best ? std::move(*best) : std::move(now);
     }
     now = {std::move(*next), {}};
-    now.step = LowerShort(problem, now.proposal.plan);
+    now.step = LowerShort(problem, models, now.proposal.plan);
   }
 }
 
@@ -180,7 +182,7 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 }  // namespace
 
 JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
-                 const std::atomic<bool>* abandoned) {
+                 const std::atomic<bool>* abandoned, RebatchedModels* models) {
   if (proposal.judged) return *proposal.judged;
   // Plans for meshes of very many devices take long to lower and to fit, which nothing ends before it is done.
   constexpr int64_t kManyDevices = 65'536;
@@ -203,14 +205,16 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   sim.stopped = [over = Impatience(problem), abandoned]() mutable {
     return (abandoned != nullptr && *abandoned) || over();
   };
-  Fitted fitted = Fit(problem, std::move(proposal));
+  RebatchedModels own(problem.model);
+  if (models == nullptr) models = &own;
+  Fitted fitted = Fit(problem, *models, std::move(proposal), abandoned);
   SetNames(judged, fitted.proposal);
   judged.replayed = !fitted.step.replayed.empty();
   if (judged.replayed) judged.estimated_bytes = 0;
   for (const auto& [device, timeline] : fitted.step.replayed) {
     judged.estimated_bytes = std::max(judged.estimated_bytes, static_cast<double>(timeline.peak));
   }
-  judged.result = SimulateShort(fitted.step, problem, judged.plan, sim);
+  judged.result = SimulateShort(fitted.step, problem, *models, judged.plan, sim);
   judged.simulated_microbatches = fitted.step.microbatches;
   SetHost(problem, judged);
   judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/expert_grid.h"
 #include "search/finalists.h"
@@ -150,6 +151,7 @@ class Judging {
     } else {
       finalists_.Judge(std::move(plans), Effort());
       LogPhase("judging");
+      PrepareOthers();
       JudgeGrid();
       LogPhase("judging the expert's grid");
       JudgeMore();
@@ -183,6 +185,15 @@ class Judging {
     return plans;
   }
 
+  // What is judged in any case can be simulated while the grid is gone through, by what is known of the best plan now.
+  void PrepareOthers() {
+    if (problem_.Over() || CoreCount() < 2) return;
+    Sort();
+    for (Proposal& plan : Baselines().first) finalists_.Prepare(std::move(plan));
+    if (problem_.judged == 1) return;
+    for (Proposal& plan : ExpertsLikeBest()) finalists_.Prepare(std::move(plan));
+  }
+
   // Before more of the searcher's own plans: where these are far from the best, they are many.
   void JudgeGrid() {
     if (searcher_.name != "auto" || problem_.judged == 1) return;
@@ -193,26 +204,43 @@ class Judging {
 
   // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the
   // others where they may be faster.
-  void JudgeBaselines() {
-    constexpr double kFar = 1.2;
-    if (searcher_.name == DataSearcher().name && !out_.judged.empty()) return;
+  struct BaselinePlans {
     std::vector<Proposal> first, others;
-    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
-      if (other.name == searcher_.name) continue;
-      std::vector<Proposal> ladder = other.propose(problem_).plans;
+  };
+  BaselinePlans Baselines() {
+    constexpr double kFar = 1.2;
+    BaselinePlans out;
+    if (searcher_.name == DataSearcher().name && !out_.judged.empty()) return out;
+    for (std::vector<Proposal> ladder : Ladders()) {
       std::erase_if(ladder, [&](const Proposal& plan) {
-        return IsJudged(plan.plan) || IsThere(first, plan.plan) || IsThere(others, plan.plan);
+        return IsJudged(plan.plan) || IsThere(out.first, plan.plan) ||
+               IsThere(out.others, plan.plan);
       });
       if (ladder.empty()) continue;
       bool far = ladder[0].estimate > kFar * finalists_.best_seconds();
       bool quick = 4 * SimulationSize(problem_, ladder[0].plan) < kQuickWork;
       for (Proposal& plan : ladder) {
         bool always = &plan == &ladder[0] && (!far || quick);
-        (always ? first : others).push_back(std::move(plan));
+        (always ? out.first : out.others).push_back(std::move(plan));
       }
     }
-    finalists_.JudgeAll(std::move(first));
-    finalists_.Judge(std::move(others), Effort());
+    return out;
+  }
+
+  // Of the searchers that every other is compared with; proposed once.
+  const std::vector<std::vector<Proposal>>& Ladders() {
+    if (ladders_) return *ladders_;
+    ladders_.emplace();
+    for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
+      if (other.name != searcher_.name) ladders_->push_back(other.propose(problem_).plans);
+    }
+    return *ladders_;
+  }
+
+  void JudgeBaselines() {
+    BaselinePlans plans = Baselines();
+    finalists_.JudgeAll(std::move(plans.first));
+    finalists_.Judge(std::move(plans.others), Effort());
     Sort();
   }
 
@@ -257,14 +285,19 @@ class Judging {
   void Improve() {
     constexpr double kNear = 1.05;
     constexpr size_t kMost = 12;
-    std::vector<Proposal> improved;
-    size_t count = 0;
+    std::vector<const JudgedPlan*> near;
     for (const JudgedPlan& at : out_.judged) {
       // One that does not fit may do so once it is solved for the memory there is.
-      bool near = at.simulated && at.result.step_seconds <= kNear * finalists_.best_seconds();
-      if (!at.improve || !near || count == kMost || problem_.Over()) continue;
-      ++count;
-      for (Proposal& plan : at.improve()) {
+      bool is_near = at.simulated && at.result.step_seconds <= kNear * finalists_.best_seconds();
+      if (at.improve && is_near && near.size() < kMost) near.push_back(&at);
+    }
+    std::vector<std::vector<Proposal>> found(near.size());
+    InParallel(near.size(), [&](size_t i) {
+      if (!problem_.Over()) found[i] = near[i]->improve();
+    });
+    std::vector<Proposal> improved;
+    for (std::vector<Proposal>& plans : found) {
+      for (Proposal& plan : plans) {
         if (!IsThere(improved, plan.plan)) improved.push_back(std::move(plan));
       }
     }
@@ -315,6 +348,7 @@ class Judging {
   const SearchProblem& problem_;
   SearchResult& out_;
   Finalists finalists_;
+  std::optional<std::vector<std::vector<Proposal>>> ladders_;
   double phase_began_ = SteadySeconds(), processor_began_ = ProcessorSeconds();
 };
 

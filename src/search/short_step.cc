@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/rebatch.h"
+#include "plan/precision.h"
 #include "program/lower.h"
 #include "schedule/schedule.h"
 
@@ -58,13 +59,14 @@ double PeriodOf(const Program& program, const Plan& plan, const Simulation& at) 
 }
 
 // The same plan with fewer micro-batches; nothing where the batch of the model cannot change.
-std::optional<Program> LowerFew(const SearchProblem& problem, const Plan& plan,
-                                int64_t microbatches) {
+std::optional<Program> LowerFew(RebatchedModels& models, const Plan& plan, int64_t microbatches) {
   Plan shorter = plan;
   shorter.microbatches = microbatches;
   shorter.batch = plan.batch / plan.microbatches * microbatches;
+  std::shared_ptr<const Model> model = models.Of(shorter.batch, plan.precision.compute);
+  if (model == nullptr) return std::nullopt;
   try {
-    return Lower(Analyse(Rebatch(problem.model.graph, shorter.batch)), shorter);
+    return LowerConverted(*model, shorter);
   } catch (const InputError&) {
     return std::nullopt;
   }
@@ -124,23 +126,39 @@ int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
   return SimulatedMicrobatches(problem, plan.microbatches, PipelineDevices(plan), plan.schedule);
 }
 
-ShortStep LowerShort(const SearchProblem& problem, const Plan& plan) {
+std::shared_ptr<const Model> RebatchedModels::Of(int64_t batch, DType compute) {
+  std::unique_lock lock(mutex_);
+  Made& made = made_[{batch, compute}];
+  lock.unlock();
+  std::call_once(made.once, [&] {
+    try {
+      bool same = batch == BatchSize(model_);
+      made.model = std::make_shared<const Model>(
+          WithComputeType(same ? model_ : Analyse(Rebatch(model_.graph, batch)), compute));
+    } catch (const InputError&) {
+    }
+  });
+  return made.model;
+}
+
+ShortStep LowerShort(const SearchProblem& problem, RebatchedModels& models, const Plan& plan) {
   ShortStep step;
   step.all_microbatches = step.microbatches = plan.microbatches;
   int64_t few = SimulatedMicrobatches(problem, plan);
   if (few < plan.microbatches && HoldsAsMany(plan, few)) {
-    if (std::optional<Program> program = LowerFew(problem, plan, few)) {
+    if (std::optional<Program> program = LowerFew(models, plan, few)) {
       step.program = std::move(*program);
       step.microbatches = few;
       return step;
     }
   }
-  step.program = Lower(problem.model, plan);
+  std::shared_ptr<const Model> model = models.Of(BatchSize(problem.model), plan.precision.compute);
+  step.program = model != nullptr ? LowerConverted(*model, plan) : Lower(problem.model, plan);
   return step;
 }
 
-SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem, const Plan& plan,
-                        const SimOptions& sim) {
+SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem,
+                        RebatchedModels& models, const Plan& plan, const SimOptions& sim) {
   Simulation at = RunSimulation(step.program, problem.cluster, sim, step.replayed);
   SimResult result = std::move(at.result);
   if (step.microbatches == step.all_microbatches) return result;
@@ -148,7 +166,7 @@ SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem, con
   if (FindSchedule(plan.schedule)->splits_backward) {
     // Gradients of weights wait for the end: the pace of forwards is not that of the step. A round more shows it.
     int64_t round = PipelineDevices(plan);
-    std::optional<Program> more = LowerFew(problem, plan, step.microbatches + round);
+    std::optional<Program> more = LowerFew(models, plan, step.microbatches + round);
     double longer = Simulate(*more, problem.cluster, sim).step_seconds;
     period = (longer - result.step_seconds) / static_cast<double>(round);
   } else {

@@ -10,6 +10,9 @@
 // splits backward holds more or fewer of them in the whole step, that is simulated.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 
 #include "search/searcher.h"
@@ -29,10 +32,31 @@ struct ShortStep {
   int64_t all_microbatches = 0;  // of the plan
 };
 
-ShortStep LowerShort(const SearchProblem& problem, const Plan& plan);
+// A model with other batches, in the types that plans compute in: each made once, for all plans that are lowered. Any
+// number of threads may ask.
+class RebatchedModels {
+ public:
+  // The model must outlive it.
+  explicit RebatchedModels(const Model& model) : model_(model) {}
+
+  // Null where the batch of the model cannot change.
+  std::shared_ptr<const Model> Of(int64_t batch, DType compute);
+
+ private:
+  struct Made {
+    std::once_flag once;
+    std::shared_ptr<const Model> model;
+  };
+
+  const Model& model_;
+  std::mutex mutex_;
+  std::map<std::pair<int64_t, DType>, Made> made_;
+};
+
+ShortStep LowerShort(const SearchProblem& problem, RebatchedModels& models, const Plan& plan);
 
 // The result of the whole step. Throws SimulationStopped where `sim` says so.
-SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem, const Plan& plan,
-                        const SimOptions& sim);
+SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem,
+                        RebatchedModels& models, const Plan& plan, const SimOptions& sim);
 
 }  // namespace heddle

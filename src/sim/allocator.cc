@@ -41,6 +41,22 @@ void CachingAllocator::RemoveFree(Handle handle) {
   free.erase(std::lower_bound(free.begin(), free.end(), KeyOf(handle)));
 }
 
+// The key of a free block becomes that of another, or of the same with another size: only keys between the two move.
+void CachingAllocator::ReplaceFree(Key old, Handle by) {
+  std::vector<Key>& free = FreeOf(blocks_[static_cast<size_t>(by)].small);
+  Key key = KeyOf(by);
+  auto from = std::lower_bound(free.begin(), free.end(), old);
+  if (key < old) {
+    auto to = std::lower_bound(free.begin(), from, key);
+    std::move_backward(to, from, from + 1);
+    *to = key;
+  } else {
+    auto to = std::lower_bound(from + 1, free.end(), key);
+    std::move(from + 1, to, from);
+    *(to - 1) = key;
+  }
+}
+
 CachingAllocator::Handle CachingAllocator::NewBlock() {
   if (unused_.empty()) {
     blocks_.push_back({});
@@ -52,14 +68,11 @@ CachingAllocator::Handle CachingAllocator::NewBlock() {
   return handle;
 }
 
-CachingAllocator::Handle CachingAllocator::TakeFree(int64_t size, bool small) {
+CachingAllocator::Handle CachingAllocator::FindFree(int64_t size, bool small) {
   std::vector<Key>& free = FreeOf(small);
   auto found = std::lower_bound(free.begin(), free.end(), Key{size, 0, 0});
   if (grows_ && found != free.end() && found->handle == ends_[small]) ++found;  // it is without end
-  if (found == free.end()) return kNothing;
-  Handle handle = found->handle;
-  free.erase(found);
-  return handle;
+  return found == free.end() ? kNothing : found->handle;
 }
 
 CachingAllocator::Handle CachingAllocator::NewSegment(int64_t size, bool small) {
@@ -100,8 +113,8 @@ CachingAllocator::Handle CachingAllocator::Grow(int64_t size, bool small) {
   return end;
 }
 
-// The rest of a block becomes a free one behind it.
-void CachingAllocator::Split(Handle handle, int64_t size) {
+// The rest of a block becomes a free one behind it, which is in no list yet.
+CachingAllocator::Handle CachingAllocator::Split(Handle handle, int64_t size) {
   Handle rest = NewBlock();
   Block& block = blocks_[static_cast<size_t>(handle)];
   Block& behind = blocks_[static_cast<size_t>(rest)];
@@ -114,7 +127,7 @@ void CachingAllocator::Split(Handle handle, int64_t size) {
   block.next = rest;
   block.size = size;
   if (ends_[block.small] == handle) ends_[block.small] = rest;
-  AddFree(rest);
+  return rest;
 }
 
 CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
@@ -122,10 +135,18 @@ CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
   if (bytes == 0) return kNothing;
   int64_t size = RoundUp(bytes, kMinBlock);
   bool small = size <= kSmall;
-  Handle handle = TakeFree(size, small);
-  if (handle == kNothing) handle = grows_ ? Grow(size, small) : NewSegment(size, small);
+  Handle handle = FindFree(size, small);
+  bool listed = handle != kNothing;
+  if (!listed) handle = grows_ ? Grow(size, small) : NewSegment(size, small);
   int64_t rest = blocks_[static_cast<size_t>(handle)].size - size;
-  if (small || grows_ ? rest >= kMinBlock : rest > kSmall) Split(handle, size);
+  bool splits = small || grows_ ? rest >= kMinBlock : rest > kSmall;
+  if (splits) {
+    Key key = KeyOf(handle);
+    Handle behind = Split(handle, size);
+    listed ? ReplaceFree(key, behind) : AddFree(behind);
+  } else if (listed) {
+    RemoveFree(handle);
+  }
   Block& block = blocks_[static_cast<size_t>(handle)];
   block.used = true;
   block.rounded = size;
@@ -135,7 +156,7 @@ CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
   return handle;
 }
 
-// Both are free of keys; `from` is next to `into` and behind it.
+// `from` is next to `into` and behind it.
 void CachingAllocator::Join(Handle into, Handle from) {
   Block& first = blocks_[static_cast<size_t>(into)];
   Block& second = blocks_[static_cast<size_t>(from)];
@@ -155,16 +176,21 @@ void CachingAllocator::Free(Handle handle) {
   allocated_ -= block.size;
   rounded_ -= block.rounded;
   Handle next = block.next, before = block.before;
-  if (next != kNothing && !blocks_[static_cast<size_t>(next)].used) {
-    RemoveFree(next);
-    Join(handle, next);
+  bool joins_next = next != kNothing && !blocks_[static_cast<size_t>(next)].used;
+  bool joins_before = before != kNothing && !blocks_[static_cast<size_t>(before)].used;
+  if (joins_next && joins_before) RemoveFree(next);
+  Key key;  // in the list, of what is joined
+  if (joins_before) {
+    key = KeyOf(before);
+  } else if (joins_next) {
+    key = KeyOf(next);
   }
-  if (before != kNothing && !blocks_[static_cast<size_t>(before)].used) {
-    RemoveFree(before);
+  if (joins_next) Join(handle, next);
+  if (joins_before) {
     Join(before, handle);
     handle = before;
   }
-  AddFree(handle);
+  joins_next || joins_before ? ReplaceFree(key, handle) : AddFree(handle);
 }
 
 }  // namespace heddle

@@ -70,14 +70,16 @@ class CachingAllocator {
   };
 
   Handle NewBlock();
-  Handle TakeFree(int64_t size, bool small);
+  // The free block that is taken stays in the list: it is for Allocate to remove or replace its key.
+  Handle FindFree(int64_t size, bool small);
   Handle NewSegment(int64_t size, bool small);
   Handle Grow(int64_t size, bool small);
-  void Split(Handle handle, int64_t size);
+  Handle Split(Handle handle, int64_t size);
   void Join(Handle into, Handle from);
   std::vector<Key>& FreeOf(bool small) { return small ? free_small_ : free_large_; }
   void AddFree(Handle handle);
   void RemoveFree(Handle handle);
+  void ReplaceFree(Key old, Handle by);
   Key KeyOf(Handle handle) const;
 
   std::vector<Block> blocks_;

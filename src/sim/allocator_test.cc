@@ -193,6 +193,36 @@ TEST(Allocator, TheEndOfASegmentThatGrowsIsTakenLast) {
 }
 
 class AllocatorSoundness : public ::testing::TestWithParam<bool> {};
+// Where a block of so many bytes must be: the smallest free one that is large enough, of equals the first; else a new segment.
+int64_t ExpectedAddress(const CachingAllocator& allocator, int64_t bytes) {
+  int64_t size = (bytes + 511) / 512 * 512;
+  bool small = size <= int64_t{1} << 20;
+  std::pair<int64_t, int64_t> best{INT64_MAX, allocator.reserved()};  // size and address
+  for (const CachingAllocator::Block& block : allocator.blocks()) {
+    bool fits = !block.used && block.size >= size && block.small == small;
+    if (fits) best = std::min(best, {block.size, block.address});
+  }
+  return best.second;
+}
+
+TEST(Allocator, TakesTheSmallestThatFitsWhateverCame) {
+  std::mt19937_64 rng(11);
+  CachingAllocator allocator;
+  std::vector<Handle> live;
+  for (int step = 0; step < 4000; ++step) {
+    if (live.empty() || rng() % 100 < (step % 400 < 200 ? 65 : 40)) {
+      int64_t bytes = 1 + static_cast<int64_t>(rng() % (uint64_t{1} << (8 + rng() % 17)));
+      int64_t expected = ExpectedAddress(allocator, bytes);
+      live.push_back(allocator.Allocate(bytes));
+      ASSERT_EQ(allocator.blocks()[static_cast<size_t>(live.back())].address, expected) << step;
+    } else {
+      std::swap(live[rng() % live.size()], live.back());
+      allocator.Free(live.back());
+      live.pop_back();
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Grows, AllocatorSoundness, ::testing::Bool());
 
 TEST_P(AllocatorSoundness, StaysSoundWhateverComes) {
