@@ -29,8 +29,7 @@ FloorProblem Estimator::TimeProblemOf(const Configuration& c) {
 
 namespace {
 
-// What all ways to share parameters and their state among data ranks have in common: the last gradients are scattered,
-// and every rank updates its part.
+// The configuration whose floor without memory is that of many: ZeRO, offload and most schedules do not change it.
 Configuration AlikeInTime(const Configuration& c) {
   Configuration alike = c;
   alike.zero = 0;
@@ -60,6 +59,8 @@ double Estimator::EvenTimeFloor(const Configuration& c) {
 
 void Estimator::Prepare(const Configuration& c) { TimeProblemOf(c); }
 
+// What all ways to share parameters and their state among data ranks have in common: the last gradients are scattered,
+// and every rank updates its part.
 FloorProblem Estimator::TimeFloorProblemOf(Configuration& alike) {
   FloorProblem problem = TimeProblemOf(alike);
   Context context;
