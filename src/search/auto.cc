@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 #include <queue>
+#include <set>
+#include <tuple>
 
 #include "base/log.h"
 #include "base/parallel.h"
@@ -75,6 +77,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   }
 
  private:
+  using Entry = std::pair<double, size_t>;
+  using Queue = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
+
   // Those whose estimates are below a limit, and were not proposed before; the fastest first.
   std::vector<Proposal> Near(double seconds) {
     std::vector<size_t> order;
@@ -185,41 +190,92 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     for (const Configuration& configuration : Enumerate(problem_, wide)) {
       all_.push_back({configuration});
     }
+    listed_ = all_.size();
+    unbisected_ = {};
     // Those that differ in ZeRO alone stand together, and have the same.
-    std::vector<size_t> first;
+    std::vector<size_t> firsts;
+    std::vector<size_t> other_prices;  // the first with its axes and samples
+    std::set<std::tuple<std::vector<int64_t>, int64_t, bool>> priced;
     for (size_t i = 0; i < all_.size(); ++i) {
-      if (i == 0 || !AreAlikeInTime(all_[i - 1].configuration, all_[i].configuration)) {
-        first.push_back(i);
+      const Configuration& c = all_[i].configuration;
+      if (i > 0 && AreAlikeInTime(all_[i - 1].configuration, c)) continue;
+      firsts.push_back(i);
+      if (priced.insert({c.axes, c.dp * c.microbatches, c.microbatches == 1}).second) {
+        other_prices.push_back(i);
       }
     }
-    first.push_back(all_.size());
-    InParallel(first.size() - 1, [&](size_t g) {
-      if (problem_.Over()) return;
-      double floor = estimator_.TimeFloor(all_[first[g]].configuration);
-      for (size_t i = first[g]; i < first[g + 1]; ++i) all_[i].floor = floor;
+    InParallel(other_prices.size(), [&](size_t i) {
+      if (!problem_.Over()) estimator_.Prepare(all_[other_prices[i]].configuration);
     });
-    for (size_t i = 0; i < all_.size(); ++i) {
-      all_[i].floor_without_memory = all_[i].floor;
-      if (all_[i].floor < kForbidden) queue_.push({all_[i].floor, i});
+    InParallel(firsts.size(), [&](size_t g) {
+      if (problem_.Over()) return;
+      double floor = estimator_.EvenTimeFloor(all_[firsts[g]].configuration);
+      for (size_t i = firsts[g]; i < EndOfAlike(firsts[g]); ++i) {
+        all_[i].floor = all_[i].floor_without_memory = floor;
+      }
+    });
+    for (size_t first : firsts) {
+      if (all_[first].floor < kForbidden) unbisected_.push({all_[first].floor, first});
     }
+  }
+
+  // After the last that differs from it in ZeRO alone.
+  size_t EndOfAlike(size_t first) const {
+    size_t i = first + 1;
+    while (i < listed_ && AreAlikeInTime(all_[first].configuration, all_[i].configuration)) ++i;
+    return i;
+  }
+
+  // The lowest floor in a queue.
+  static double Least(const Queue& queue) { return queue.empty() ? kForbidden : queue.top().first; }
+
+  // Bisects the floors of some configurations without memory, the lowest first, and puts these in the queue.
+  void BisectSome(double worst) {
+    constexpr size_t kMany = 64;  // on any number of cores
+    std::vector<size_t> batch;
+    while (batch.size() < kMany && Least(unbisected_) < worst) {
+      batch.push_back(unbisected_.top().second);
+      unbisected_.pop();
+    }
+    std::vector<double> floors(batch.size());
+    InParallel(batch.size(), [&](size_t b) {
+      floors[b] = estimator_.TimeFloor(all_[batch[b]].configuration);
+    });
+    for (size_t b = 0; b < batch.size(); ++b) {
+      for (size_t i = batch[b]; i < EndOfAlike(batch[b]); ++i) {
+        all_[i].floor = all_[i].floor_without_memory = floors[b];
+        if (floors[b] < kForbidden) queue_.push({floors[b], i});
+      }
+    }
+  }
+
+  // Those with the lowest floors, but for those that are not below `worst`.
+  std::vector<size_t> NextBatch(size_t most, double worst) {
+    std::vector<size_t> batch;
+    while (batch.size() < most) {
+      if (Least(unbisected_) < worst && Least(unbisected_) <= Least(queue_)) {
+        BisectSome(worst);
+        continue;
+      }
+      if (Least(queue_) >= worst) break;
+      batch.push_back(queue_.top().second);
+      queue_.pop();
+    }
+    return batch;
   }
 
   // Configurations in the order of their floors, until none that is left is below the limit.
   template <typename Limit>
   void Weigh(const Limit& limit) {
     constexpr size_t kMany = 128, kFew = 4;  // on any number of cores
-    while (!queue_.empty() && queue_.top().first < limit()) {
+    while (std::min(Least(queue_), Least(unbisected_)) < limit()) {
       // Without a solver of its own it goes on to a first plan for a moment.
       bool over = problem_.Over();
       bool done = best_seconds_ < kForbidden || prices_.options().solver || impatient_();
       if (over && done) return;
       size_t most = over ? kFew : kMany;
-      std::vector<size_t> batch;
       double worst = limit();
-      while (!queue_.empty() && queue_.top().first < worst && batch.size() < most) {
-        batch.push_back(queue_.top().second);
-        queue_.pop();
-      }
+      std::vector<size_t> batch = NextBatch(most, worst);
       InParallel(batch.size(), [&](size_t i) { Weigh(all_[batch[i]], worst); });
       for (size_t i : batch) Take(i);
       if (problem_.progress) problem_.progress("weighing configurations");
@@ -236,7 +292,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     }
     if (at.floor >= worst) return;
     // Not a bound, but none that is further away is worth the solver's time.
-    if (at.roomy == 0) at.roomy = estimator_.RoomyEstimate(at.configuration);
+    if (at.roomy == 0) at.roomy = estimator_.RoomyEstimate(at.configuration, worst);
     if (at.roomy < kForbidden && at.roomy >= worst) return;
     at.weighed = true;
     bool offloaded = !problem_.fixed.offload && at.configuration.offload != Offload::kNone;
@@ -306,8 +362,11 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   bool wide_ = false;
   std::vector<WeighedConfiguration> all_;
   // Floors and indices of those that are not weighed yet; the lowest first.
-  using Entry = std::pair<double, size_t>;
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+  Queue queue_;
+  // The same of those whose `floor` is that of devices equally busy, which is a lower bound of TimeFloor and cheap: most
+  // are never low enough for more. Of those that differ in ZeRO alone the first.
+  Queue unbisected_;
+  size_t listed_ = 0;  // those of `all_` that were enumerated; the others are offloaded
   std::function<bool()> impatient_ = Impatience(problem_);
   double best_seconds_ = kForbidden;  // of all estimates
   double least_bytes_ = 0, bound_ = 0;

@@ -290,12 +290,18 @@ Estimate Estimator::Of(const Configuration& c) {
   return best;
 }
 
-double Estimator::RoomyEstimate(const Configuration& c) {
+double Estimator::RoomyEstimate(const Configuration& c, double limit) {
   bool fixed = problem_.fixed.recompute.has_value();
   double least = WithThrift(c, 0, fixed).seconds;
+  int blocks = static_cast<int>(prices_.model().blocks.size());
   // Strategies that mind no memory split few parameters: their traffic over the data axis may take longest.
-  for (int thrift = 1; thrift < kThrifts && c.dp > 1 && c.inner() > 1; ++thrift) {
-    least = std::min(least, WithThrift(c, thrift, fixed).seconds);
+  for (int thrift = 1; thrift < kThrifts && c.dp > 1 && c.inner() > 1 && least >= limit; ++thrift) {
+    const Sums* sums = SumsOf(c, problem_.fixed.recompute.value_or(RecomputePolicy::kNone), thrift);
+    if (sums == nullptr) continue;
+    // The busiest device of a pipeline is at work as long as all are on average, at least.
+    double busy = static_cast<double>(c.microbatches) * sums->Seconds(0, blocks) /
+                  static_cast<double>(c.pp);
+    if (busy * (1 - 1e-9) < least) least = std::min(least, WithThrift(c, thrift, fixed).seconds);
   }
   return least;
 }

@@ -55,6 +55,10 @@ class Estimator {
 
   // No step of the configuration is faster (floor.h); TimeFloor does not mind memory, and is cheap.
   double TimeFloor(const Configuration& configuration);
+  // Cheaper, and not above TimeFloor.
+  double EvenTimeFloor(const Configuration& configuration);
+  // Finds what EvenTimeFloor takes most of its time for; configurations with the same axes and micro-batches share it.
+  void Prepare(const Configuration& configuration);
   struct Floors {
     double floor = kForbidden;
     double roomy = 0;  // the same with as much memory as one likes
@@ -64,8 +68,9 @@ class Estimator {
   double CloseFloor(const Configuration& configuration);
 
   Estimate Of(const Configuration& configuration);
-  // What Of hardly goes below: as if there were as much memory as one likes. Cheap.
-  double RoomyEstimate(const Configuration& configuration);
+  // What Of hardly goes below: as if there were as much memory as one likes. Cheap. Where it is below the limit it may be
+  // any number below that.
+  double RoomyEstimate(const Configuration& configuration, double limit);
 
   // The same stages, with as many layers recomputed, or strategies that mind memory as much more, as the bytes demand that
   // the lowered plan of `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
@@ -86,6 +91,7 @@ class Estimator {
   double kept() const { return 1 - problem_.pruning.sparsity; }
   double LargestGroup(const Configuration& configuration) const;
   FloorProblem TimeProblemOf(const Configuration& configuration);
+  FloorProblem TimeFloorProblemOf(Configuration& alike);
   FloorProblem FloorProblemOf(const Configuration& configuration);
   MemoryWorth WorthOf(const Configuration& configuration, const FloorProblem& problem,
                       double per_byte);
@@ -113,6 +119,7 @@ class Estimator {
   };
   const Traffic& TrafficOf(const Configuration& configuration);
   std::vector<int> Cut(const Context& context) const;
+  std::vector<int> CutInterleaved(const Context& context) const;
   struct Hop {
     double latency = 0, per_byte = 0;  // seconds; per byte that a device sends
   };

@@ -27,18 +27,41 @@ FloorProblem Estimator::TimeProblemOf(const Configuration& c) {
   return problem;
 }
 
-// What all ways to share parameters and their state among data ranks have in common: the last gradients are scattered,
-// and every rank updates its part.
-double Estimator::TimeFloor(const Configuration& c) {
+namespace {
+
+// The configuration whose floor without memory is that of many: ZeRO, offload and most schedules do not change it.
+Configuration AlikeInTime(const Configuration& c) {
   Configuration alike = c;
   alike.zero = 0;
   alike.offload = Offload::kNone;
   if (c.chunks == 1) alike.schedule = FindSchedule(c.schedule)->splits_backward ? "zb" : "1f1b";
+  return alike;
+}
+
+}  // namespace
+
+double Estimator::TimeFloor(const Configuration& c) {
+  Configuration alike = AlikeInTime(c);
   {
     std::lock_guard lock(mutex_);
     auto found = time_floors_.find(alike);
     if (found != time_floors_.end()) return found->second;
   }
+  double floor = FloorOf(alike, TimeFloorProblemOf(alike));
+  std::lock_guard lock(mutex_);
+  return time_floors_.try_emplace(alike, floor).first->second;
+}
+
+double Estimator::EvenTimeFloor(const Configuration& c) {
+  Configuration alike = AlikeInTime(c);
+  return EvenFloorOf(alike, TimeFloorProblemOf(alike));
+}
+
+void Estimator::Prepare(const Configuration& c) { TimeProblemOf(c); }
+
+// What all ways to share parameters and their state among data ranks have in common: the last gradients are scattered,
+// and every rank updates its part.
+FloorProblem Estimator::TimeFloorProblemOf(Configuration& alike) {
   FloorProblem problem = TimeProblemOf(alike);
   Context context;
   alike.zero = 1;
@@ -51,9 +74,7 @@ double Estimator::TimeFloor(const Configuration& c) {
   SetEnd(context, least_kept_);
   problem.reduce_latency = std::min(problem.reduce_latency, context.reduce_latency);
   problem.statistics = context.exposed_statistics;
-  double floor = FloorOf(alike, problem);
-  std::lock_guard lock(mutex_);
-  return time_floors_.try_emplace(alike, floor).first->second;
+  return problem;
 }
 
 // What no stage sends faster to the next, and the all-reduce of all devices before updates. Devices of a stage are alike and

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "search/estimate.h"
@@ -18,6 +20,9 @@ struct Estimator::Sums {
       reduced;  // seconds of a step for gradients reduced along other axes than that of data
   double most_activations = 0, most_parameters = 0;  // of one block
   double loose_parameters = 0;                       // of what is no layer
+  // Where stages of interleaved schedules end, by devices of the pipeline and chunks; found once.
+  mutable std::mutex mutex;
+  mutable std::map<std::pair<int, int>, std::vector<int>> even_ends;
 
   double Seconds(int first, int last) const {
     return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);

@@ -73,16 +73,7 @@ std::vector<int> Estimator::Cut(const Context& context) const {
   }
   std::vector<int> seams(units_.begins.begin() + 1, units_.begins.end());
   int count = units_.count();
-  if (context.shape.chunks > 1) {
-    std::vector<double> work;
-    for (int u = 0; u < count; ++u) {
-      work.push_back(context.kept->Seconds(units_.begins[static_cast<size_t>(u)],
-                                           units_.begins[static_cast<size_t>(u) + 1]));
-    }
-    std::vector<int> ends = CutEvenly(units_, work, context.shape.devices, context.shape.chunks);
-    for (int& end : ends) end = units_.begins[static_cast<size_t>(end)];
-    return ends;
-  }
+  if (context.shape.chunks > 1) return CutInterleaved(context);
   // With so many seams left over for the stages after.
   auto fill = [&](double bound, std::vector<int>& ends) {
     ends.clear();
@@ -141,6 +132,23 @@ std::vector<int> Estimator::Cut(const Context& context) const {
     high = std::min(middle, slowest);
   }
   return best;
+}
+
+// The same for stages of an interleaved schedule, which have as many layers each, or one less.
+std::vector<int> Estimator::CutInterleaved(const Context& context) const {
+  const Sums& sums = *context.kept;
+  std::lock_guard lock(sums.mutex);
+  auto [at, fresh] = sums.even_ends.try_emplace({context.shape.devices, context.shape.chunks});
+  std::vector<int>& ends = at->second;
+  if (!fresh) return ends;
+  std::vector<double> work;
+  for (int u = 0; u < units_.count(); ++u) {
+    work.push_back(sums.Seconds(units_.begins[static_cast<size_t>(u)],
+                                units_.begins[static_cast<size_t>(u) + 1]));
+  }
+  ends = CutEvenly(units_, work, context.shape.devices, context.shape.chunks);
+  for (int& end : ends) end = units_.begins[static_cast<size_t>(end)];
+  return ends;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "search/floor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "search/floor_terms.h"
@@ -34,23 +35,31 @@ class PackedFloor {
 
   // The end of a forward. With ZeRO 3 also the begin and the end of the last layer's backward: its weights and those of the
   // layer before it are whole, and in the end so are its gradients.
-  std::vector<Moment> Moments(int first, int last, int device) const {
+  struct Moments {
+    std::array<Moment, 3> all;
+    size_t count = 0;
+    const Moment* begin() const { return all.data(); }
+    const Moment* end() const { return all.data() + count; }
+    void Add(Moment moment) { all[count++] = moment; }
+  };
+  Moments MomentsOf(int first, int last, int device) const {
     double state = t_.StateBytes(device) * t_.parameters().Of(first, last);
-    std::vector<Moment> moments = {{last, t_.scale.state * state}};
+    Moments moments;
+    moments.Add({last, t_.scale.state * state});
     int begin = std::max(first, problem_.units.embedding ? 1 : 0);
     int end = std::min(last, t_.units - (problem_.units.head ? 1 : 0));
     if (problem_.gathered_bytes == 0 || begin >= end) return moments;
     double gathered = problem_.gathered_bytes * (end - begin > 1 ? 2 : 1);
     // Where W comes apart from B its gradients may come later.
     double unreduced = t_.schedule->splits_backward ? 0 : problem_.unreduced_bytes;
-    moments.push_back({end, t_.scale.state * (state + gathered * layer_)});
-    moments.push_back({end - 1, t_.scale.state * (state + (gathered + unreduced) * layer_)});
+    moments.Add({end, t_.scale.state * (state + gathered * layer_)});
+    moments.Add({end - 1, t_.scale.state * (state + (gathered + unreduced) * layer_)});
     return moments;
   }
 
   bool HasRoom(int first, int last, int device) const {
     if (problem_.room == nullptr || problem_.limit == kForbidden || first == last) return true;
-    for (const Moment& at : Moments(first, last, device)) {
+    for (const Moment& at : MomentsOf(first, last, device)) {
       double least = problem_.room->least.Of(first, at.last);
       if (Kept(device, least) + at.bytes > problem_.limit) return false;
     }
@@ -66,7 +75,7 @@ class PackedFloor {
     if (all) once += t_.scale.statistics * problem_.statistics;
     double with_memory = once;
     if (problem_.room != nullptr && problem_.limit < kForbidden) {
-      for (const Moment& at : Moments(first, last, device)) {
+      for (const Moment& at : MomentsOf(first, last, device)) {
         double recomputed = t_.scale.recomputed * Recomputed(at, first, device);
         with_memory = std::max({with_memory, once + recomputed, Worth(at, first, last, device)});
       }
@@ -292,6 +301,11 @@ std::vector<double> LeastInFlightOfChunks(const Configuration& c, int device) {
     counts.push_back(most / round * devices + std::clamp(rest - k * devices, 0, devices));
   }
   return counts;  // falling
+}
+
+double EvenFloorOf(const Configuration& configuration, const FloorProblem& problem) {
+  FloorTerms terms(configuration, problem);
+  return terms.units < configuration.stages() ? kForbidden : std::max(0.0, terms.Even());
 }
 
 double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known) {

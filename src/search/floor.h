@@ -107,5 +107,7 @@ std::vector<double> LeastInFlightOfChunks(const Configuration& configuration, in
 
 // kForbidden where memory does not suffice whatever is done. `known`: a bound that is there already, from which it starts.
 double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known = 0);
+// What FloorOf starts from, and is never above it: all devices equally busy, whatever they hold. Nothing is bisected.
+double EvenFloorOf(const Configuration& configuration, const FloorProblem& problem);
 
 }  // namespace heddle

@@ -169,10 +169,11 @@ class InterleavedBound {
   };
 
   // Chunks with fewer micro-batches in flight have a unit more, if any.
-  std::vector<UnitsInFlight> AlikeOn(int device, int count) const {
+  const std::vector<UnitsInFlight>& AlikeOn(int device, int count) {
     const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
     int more = count - chunks_ * least_;
-    std::vector<UnitsInFlight> alike;
+    std::vector<UnitsInFlight>& alike = alike_;
+    alike.clear();
     for (int k = 0; k < chunks_; ++k) {
       double in_flight = counts[static_cast<size_t>(k)];
       int size = least_ + (chunks_ - k <= more ? 1 : 0);
@@ -215,14 +216,14 @@ class InterleavedBound {
 
   // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
   // byte what its units keep and add at that price, less what memory is worth.
-  double Recomputed(int device, int count) const {
+  double Recomputed(int device, int count) {
     const LeastRoom& room = *problem_.room;
     const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
     double held = Parameters(device, count);
     double gathered = t_.plain().fewest_parameters.Of(1, false, false);
     double state = t_.StateBytes(device) * held + problem_.gathered_bytes * gathered;
     double spare = problem_.limit - t_.scale.state * state;
-    std::vector<UnitsInFlight> alike = AlikeOn(device, count);
+    const std::vector<UnitsInFlight>& alike = AlikeOn(device, count);
     auto sum = [&](const auto& of) {  // of a unit in a chunk with so many in flight
       double all = 0;
       for (const UnitsInFlight& at : alike) {
@@ -266,6 +267,7 @@ class InterleavedBound {
   double least_forward_ = kForbidden;  // of a unit but the first and the last
   std::vector<std::vector<double>> counts_;  // per device and chunk
   std::vector<double> waits_;                // per device
+  std::vector<UnitsInFlight> alike_;         // of AlikeOn, until it is asked for again
   static constexpr double kUnknown = -1;
   std::vector<double> known_;  // steps, per device and number of its units
   std::map<std::pair<const RangeFloors*, int>, double> anywhere_;  // WorthOfStage

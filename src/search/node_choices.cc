@@ -61,20 +61,23 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
     scope.made_by_nodes.push_back(model.graph.value(value).producer.valid());
   }
   auto choices = std::make_shared<NodeChoices>();
+  std::vector<StrategyEffect> effects;  // per strategy
   if (const std::vector<Strategy>* only = costs_.options().only) {
     choices->strategies = {(*only)[id.index()]};
+    effects = {EffectOf(costs_.mesh(), rule, (*only)[id.index()])};
   } else {
-    choices->strategies = StrategiesOf(costs_.mesh(), node.op, rule, scope);
+    choices->strategies = StrategiesOf(costs_.mesh(), node.op, rule, scope, &effects);
   }
   choices->operands.resize(node.operands.size());
   choices->gradients.resize(node.operands.size());
   choices->results.resize(node.results.size());
   auto costs = std::make_shared<ChoiceCosts>();
-  for (const Strategy& strategy : choices->strategies) {
-    ChoiceCost cost = costs_.OfNode(id, strategy, kept);
+  for (size_t x = 0; x < effects.size(); ++x) {
+    const StrategyEffect& effect = effects[x];
+    ChoiceCost cost = costs_.OfNode(id, choices->strategies[x], kept);
     for (size_t o = 0; o < node.operands.size(); ++o) {
-      ShardingId wanted = costs_.Number(OperandSharding(costs_.mesh(), rule, strategy, o));
-      Sharding gradient = OperandGradient(costs_.mesh(), rule, strategy, o);
+      ShardingId wanted = costs_.Number(effect.operands[o]);
+      const Sharding& gradient = effect.gradients[o];
       bool given = WantsGradient(model, id, o);
       choices->operands[o].push_back(wanted);
       choices->gradients[o].push_back(given ? costs_.Number(gradient) : -1);
@@ -86,8 +89,7 @@ std::shared_ptr<const NodeChoices> ChoiceMaker::Make(NodeId id, const std::vecto
       cost += costs_.OfParameter(node.operands[o], costs_.Complete(wanted), reduced);
     }
     for (size_t r = 0; r < node.results.size(); ++r) {
-      choices->results[r].push_back(
-          costs_.Number(ResultSharding(costs_.mesh(), rule, strategy, r)));
+      choices->results[r].push_back(costs_.Number(effect.results[r]));
     }
     costs->push_back(cost);
   }

@@ -24,17 +24,15 @@ ShortModel Unshortened(const Model& model) {
   return same;
 }
 
-// What is made for a key, once; made outside the lock.
+// What is made for a key, once; made outside the lock. Configurations next to each other share keys, and are looked at by
+// several threads at a time: all but the first thread wait.
 template <typename Map, typename Make>
-auto* Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make) {
-  {
-    std::lock_guard lock(mutex);
-    auto found = map.find(key);
-    if (found != map.end()) return found->second.get();
-  }
-  auto made = make();
-  std::lock_guard lock(mutex);
-  return map.try_emplace(key, std::move(made)).first->second.get();
+auto& Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make) {
+  std::unique_lock lock(mutex);
+  auto& entry = map[key];  // does not move
+  lock.unlock();
+  std::call_once(entry.once, [&] { entry.made = make(); });
+  return entry.made;
 }
 
 }  // namespace
@@ -97,13 +95,13 @@ PriceKey OfLeast(PriceKey key) { return OfMany(std::move(key), 2); }
 const Priced* Prices::Of(PriceKey key) {
   constexpr double kMany = 8;
   key = OfMany(std::move(key), kMany);
-  return Cached(mutex_, made_, key, [&] { return Make(key); });
+  return Cached(mutex_, made_, key, [&] { return Make(key); }).get();
 }
 
 const LeastTime* Prices::LeastTimeOf(PriceKey key) {
   key = OfLeast(std::move(key));
   key.per_byte = key.per_parameter = 0;
-  return Cached(mutex_, times_, key, [&] { return MakeLeastTime(key); });
+  return Cached(mutex_, times_, key, [&] { return MakeLeastTime(key); }).get();
 }
 
 // Which policies are asked for is the problem's, and the same for all keys.
@@ -111,26 +109,19 @@ const LeastRoom* Prices::LeastRoomOf(PriceKey key, const std::vector<RecomputePo
   key = OfLeast(std::move(key));
   key.per_byte = key.per_parameter = 0;
   key.recompute = policies.front();
-  return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key, policies); });
+  return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key, policies); }).get();
 }
 
 const RangeFloors* Prices::LeastWorthOf(PriceKey key,
                                         const std::vector<RecomputePolicy>& policies) {
   key = OfLeast(std::move(key));
   key.recompute = policies.front();
-  return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key, policies); });
+  return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key, policies); }).get();
 }
 
 std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
   key.per_byte = key.per_parameter = 0;
-  {
-    std::lock_guard lock(mutex_);
-    auto found = stages_.find(key);
-    if (found != stages_.end()) return found->second;
-  }
-  std::shared_ptr<const StageProblem> stage = MakeStage(key);
-  std::lock_guard lock(mutex_);
-  return stages_.try_emplace(key, std::move(stage)).first->second;
+  return Cached(mutex_, stages_, key, [&] { return MakeStage(key); });
 }
 
 CostOptions Prices::CostsFor(int64_t parts, double microbatches) const {
@@ -149,10 +140,10 @@ std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) {
   PriceKey place = key;
   place.recompute = RecomputePolicy::kNone;
   Workshop* workshop = Cached(mutex_, workshops_, place, [&] {
-    int64_t parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
-    return std::make_unique<Workshop>(small_.model, cluster_, MeshOf(key.axes),
-                                      CostsFor(parts, key.microbatches));
-  });
+                         int64_t parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
+                         return std::make_unique<Workshop>(small_.model, cluster_, MeshOf(key.axes),
+                                                           CostsFor(parts, key.microbatches));
+                       }).get();
   std::lock_guard lock(workshop->mutex);
   auto stage = std::make_shared<StageProblem>(
       workshop->maker.Of(0, static_cast<int>(small_.model.blocks.size()), key.recompute));

@@ -145,13 +145,20 @@ class Prices {
   std::vector<int> units_;  // where they begin, and where the last one ends
   Network network_;
   std::mutex mutex_;
-  struct Workshop;                                           // for the stages of all policies
-  std::map<PriceKey, std::unique_ptr<Workshop>> workshops_;  // by keys without policy and worth
-  std::map<PriceKey, std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
-  std::map<PriceKey, std::unique_ptr<Priced>> made_;
-  std::map<PriceKey, std::unique_ptr<LeastTime>> times_;
-  std::map<PriceKey, std::unique_ptr<LeastRoom>> rooms_;
-  std::map<PriceKey, std::unique_ptr<RangeFloors>> worths_;
+  template <typename Pointer>
+  struct Entry {
+    std::once_flag once;
+    Pointer made;
+  };
+  template <typename Pointer>
+  using ByKey = std::map<PriceKey, Entry<Pointer>>;
+  struct Workshop;                                      // for the stages of all policies
+  ByKey<std::unique_ptr<Workshop>> workshops_;          // by keys without policy and worth
+  ByKey<std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
+  ByKey<std::unique_ptr<Priced>> made_;
+  ByKey<std::unique_ptr<LeastTime>> times_;
+  ByKey<std::unique_ptr<LeastRoom>> rooms_;
+  ByKey<std::unique_ptr<RangeFloors>> worths_;
 };
 
 }  // namespace heddle

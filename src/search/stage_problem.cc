@@ -41,6 +41,7 @@ class Maker {
         supplies_(model_.graph.values.size()),
         sole_(model_.graph.nodes.size()),
         kept_(model_.graph.nodes.size()),
+        choices_of_(model_.graph.nodes.size()),
         made_by_(model_.graph.nodes.size()) {
     Stage stage;
     stage.first_block = first_block;
@@ -165,7 +166,9 @@ class Maker {
   }
 
   std::shared_ptr<const NodeChoices> Choices(NodeId id) {
-    return choices_.Of(id, sole_[id.index()], kept_[id.index()]);
+    std::shared_ptr<const NodeChoices>& known = choices_of_[id.index()];
+    if (!known) known = choices_.Of(id, sole_[id.index()], kept_[id.index()]);
+    return known;
   }
 
   int AddVariable(std::shared_ptr<const ChoiceCosts> costs, NodeId maker) {
@@ -406,6 +409,7 @@ class Maker {
   std::vector<Supply> supplies_;         // per value
   std::vector<std::vector<bool>> sole_;  // per node and operand
   std::vector<KeptParts> kept_;          // per node
+  std::vector<std::shared_ptr<const NodeChoices>> choices_of_;  // per node, where it was asked for
   std::vector<std::vector<int>> made_by_;
   std::map<ValueId, UseAt> stored_for_;
   std::map<int, ChoiceCosts> extra_;  // by variable

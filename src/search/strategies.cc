@@ -37,20 +37,19 @@ bool Fits(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
   return !partial || !IsExpanded(rule, strategy);
 }
 
-// What a strategy amounts to.
-std::vector<Sharding> EffectOf(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
-  std::vector<Sharding> effect;
+}  // namespace
+
+StrategyEffect EffectOf(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
+  StrategyEffect effect;
   for (size_t o = 0; o < rule.operands.size(); ++o) {
-    effect.push_back(OperandSharding(mesh, rule, strategy, o));
-    effect.push_back(OperandGradient(mesh, rule, strategy, o));
+    effect.operands.push_back(OperandSharding(mesh, rule, strategy, o));
+    effect.gradients.push_back(OperandGradient(mesh, rule, strategy, o));
   }
   for (size_t r = 0; r < rule.results.size(); ++r) {
-    effect.push_back(ResultSharding(mesh, rule, strategy, r));
+    effect.results.push_back(ResultSharding(mesh, rule, strategy, r));
   }
   return effect;
 }
-
-}  // namespace
 
 bool IsExpanded(const Rule& rule, const Strategy& strategy) {
   return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
@@ -59,7 +58,8 @@ bool IsExpanded(const Rule& rule, const Strategy& strategy) {
 }
 
 std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const Rule& rule,
-                                   const StrategyScope& scope) {
+                                   const StrategyScope& scope,
+                                   std::vector<StrategyEffect>* effects) {
   std::vector<int> choices = ChoicesOf(op, rule, scope);
   std::vector<Strategy> all = {{}};
   for (const MeshAxis& axis : mesh.axes) {
@@ -74,19 +74,23 @@ std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const 
     all = std::move(longer);
   }
   std::vector<Strategy> kept;
-  std::map<std::vector<int64_t>, std::vector<std::vector<Sharding>>> seen;  // by sizes of blocks
+  std::vector<StrategyEffect> of_kept;
+  std::map<std::vector<int64_t>, std::vector<size_t>> seen;  // those kept, by sizes of blocks
   for (Strategy& strategy : all) {
     if (!Fits(mesh, rule, strategy)) continue;
     std::vector<int64_t> sizes;
     for (Block block : LocalBlocks(mesh, rule, strategy, Position(mesh.axes.size(), 0))) {
       sizes.push_back(block.size());
     }
-    std::vector<std::vector<Sharding>>& alike = seen[sizes];
-    std::vector<Sharding> effect = EffectOf(mesh, rule, strategy);
-    if (std::find(alike.begin(), alike.end(), effect) != alike.end()) continue;
-    alike.push_back(std::move(effect));
+    std::vector<size_t>& alike = seen[sizes];
+    StrategyEffect effect = EffectOf(mesh, rule, strategy);
+    auto same = [&](size_t other) { return of_kept[other] == effect; };
+    if (std::any_of(alike.begin(), alike.end(), same)) continue;
+    alike.push_back(kept.size());
+    of_kept.push_back(std::move(effect));
     kept.push_back(std::move(strategy));
   }
+  if (effects != nullptr) *effects = std::move(of_kept);
   return kept;
 }
 

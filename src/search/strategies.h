@@ -20,8 +20,18 @@ struct StrategyScope {
   std::vector<bool> made_by_nodes;  // per operand
 };
 
+// What a strategy makes of a node's values.
+struct StrategyEffect {
+  std::vector<Sharding> operands, gradients;  // per operand; gradients: of operands
+  std::vector<Sharding> results;
+  bool operator==(const StrategyEffect&) const = default;
+};
+StrategyEffect EffectOf(const Mesh& mesh, const Rule& rule, const Strategy& strategy);
+
+// `effects`: if not null, becomes those of the strategies.
 std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const Rule& rule,
-                                   const StrategyScope& scope);
+                                   const StrategyScope& scope,
+                                   std::vector<StrategyEffect>* effects = nullptr);
 
 // Splits an expanded factor: the node stands for its expansion.
 bool IsExpanded(const Rule& rule, const Strategy& strategy);
