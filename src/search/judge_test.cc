@@ -39,7 +39,7 @@ TEST_F(CheckWholeStepTest, WhatTheWholeStepReservesDecides) {
   EXPECT_GT(whole, 1);
   JudgedPlan small = Shortened(whole - 1, whole - 1), enough = Shortened(whole - 1, whole);
   std::vector<double> reserved = CheckWholeStep(problem_, small);
-  EXPECT_EQ(reserved.size(), 4u);  // the devices of the pipeline
+  ASSERT_EQ(reserved.size(), 4u);  // the devices of the pipeline
   EXPECT_EQ(*std::max_element(reserved.begin(), reserved.end()), static_cast<double>(whole));
   EXPECT_FALSE(small.fits);
   EXPECT_EQ(small.reserved(), whole);
