@@ -12,6 +12,7 @@
 #include "schedule/schedule.h"
 #include "search/assemble.h"
 #include "search/judge.h"
+#include "search/pipeline_step.h"
 #include "search/refine.h"
 #include "search/searchers.h"
 
@@ -30,7 +31,7 @@ struct WeighedConfiguration {
   bool weighed = false;         // the estimate is known, or not worth making
   bool offload_listed = false;  // the same with the optimizer on the host is in the list
   // Of the estimate; its stages are found again where a plan is made.
-  bool fits = false, plain = true;
+  bool fits = false, plain = true, by_links = false;
   double seconds = kForbidden, bytes = 0;
   bool proposed = false;
 };
@@ -104,7 +105,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     out.estimate = at.seconds;
     out.bytes = at.bytes;
     out.bound = at.floor;
-    out.kind = KindOf(at.configuration, at.plain);
+    out.kind = KindOf(at.configuration, at.plain, at.by_links);
+    out.spread = at.by_links ? kSpreadByLinks : 0;
     const Configuration& c = at.configuration;
     out.work = SimulationSize(problem_, c.microbatches, c.pp, c.schedule);
     out.make = [self = shared_from_this(), c, floor = at.floor](Proposal& proposal) {
@@ -116,7 +118,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     return out;
   }
 
-  static std::vector<int64_t> KindOf(const Configuration& c, bool plain) {
+  static std::vector<int64_t> KindOf(const Configuration& c, bool plain, bool by_links) {
     return {c.dp > 1 ? c.zero : 0,
             static_cast<int64_t>(c.offload),
             !plain,
@@ -125,13 +127,16 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
             c.pp > 1,
             c.chunks > 1,
             c.pp > 1 && FindSchedule(c.schedule)->splits_backward,
-            false};
+            c.pp > 1 && c.schedule == "gpipe",
+            false,
+            by_links};
   }
 
   Proposal Propose(const Configuration& c, const Estimate& estimate, double floor) {
     Proposal out;
     out.plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
-    out.kind = KindOf(c, estimate.plain);
+    out.kind = KindOf(c, estimate.plain, estimate.by_links);
+    out.spread = estimate.by_links ? kSpreadByLinks : 0;
     out.from = ToString(c);
     out.estimate = estimate.seconds;
     out.bytes = estimate.bytes;
@@ -154,10 +159,42 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   std::vector<Proposal> RefinedPlans(const Configuration& c, const Estimate& estimate,
                                      double floor) {
     std::vector<Proposal> plans;
+    if (estimate.by_links) plans = RecutPlans(c, estimate, floor);
     if (estimate.plain && estimate.thrift == 0) return plans;
     Plan plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
     std::optional<Proposal> refined = RefinedPlan(c, estimate, floor, plan, 1);
     if (refined) plans.push_back(std::move(*refined));
+    return plans;
+  }
+
+  // Which of several cuts is best depends on how messages fall in with each other, which estimates do not say well. Plans with
+  // a layer moved from one stage to another, those with the least estimates.
+  std::vector<Proposal> RecutPlans(const Configuration& c, const Estimate& estimate, double floor) {
+    constexpr size_t kMostStages = 16, kMost = 12;
+    const size_t stages = estimate.stages.size();
+    bool fixed = !problem_.fixed.layers_per_stage.empty() || c.chunks > 1;
+    if (fixed || stages < 2 || stages > kMostStages) return {};
+    std::vector<int> ends;
+    for (const StageEstimate& stage : estimate.stages) ends.push_back(stage.last_block);
+    const std::vector<int64_t> layers = LayersPerStage(model_, ends);
+    std::vector<Estimate> others;
+    for (size_t from = 0; from < layers.size(); ++from) {
+      for (size_t to = 0; to < layers.size() && layers[from] > 1; ++to) {
+        if (to == from) continue;
+        std::vector<int64_t> moved = layers;
+        --moved[from];
+        ++moved[to];
+        Estimate other = estimator_.CutAt(c, estimate, StageEnds(model_, moved, stages));
+        if (other.fits) others.push_back(std::move(other));
+      }
+    }
+    std::stable_sort(others.begin(), others.end(),
+                     [](const Estimate& a, const Estimate& b) { return a.seconds < b.seconds; });
+    std::vector<Proposal> plans;
+    for (size_t i = 0; i < std::min(kMost, others.size()); ++i) {
+      plans.push_back(Propose(c, others[i], floor));
+      plans.back().from += ", a layer moved";
+    }
     return plans;
   }
 
@@ -300,6 +337,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     Estimate estimate = estimator_.Of(at.configuration);
     at.fits = estimate.fits;
     at.plain = estimate.plain && estimate.thrift == 0;
+    at.by_links = estimate.by_links;
     at.seconds = estimate.seconds;
     at.bytes = estimate.bytes;
   }

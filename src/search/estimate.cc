@@ -290,6 +290,20 @@ Estimate Estimator::Of(const Configuration& c) {
   return best;
 }
 
+Estimate Estimator::CutAt(const Configuration& c, const Estimate& estimate,
+                          const std::vector<int>& ends) {
+  Estimate out;
+  for (bool recompute : {problem_.fixed.recompute.has_value(), true}) {
+    out = {};
+    out.thrift = estimate.thrift;
+    if (std::optional<Context> context = ContextOf(c, estimate.thrift, recompute)) {
+      Complete(*context, ends, out);
+    }
+    if (out.fits) break;
+  }
+  return out;
+}
+
 double Estimator::RoomyEstimate(const Configuration& c, double limit) {
   bool fixed = problem_.fixed.recompute.has_value();
   double least = WithThrift(c, 0, fixed).seconds;
@@ -421,10 +435,11 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
         end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
-  double pipeline =
-      c.pp == 1 ? context.schedule->lower_bound(context.shape)
+  PipelineTime pipeline =
+      c.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
                 : PipelineSeconds(*context.schedule, context.shape, PipelineOf(c), SentBytes(c));
-  out.seconds = std::max(pipeline, ReducedEachSeconds(context, out)) + end + TiedSeconds(c) +
+  out.by_links = pipeline.by_links;
+  out.seconds = std::max(pipeline.seconds, ReducedEachSeconds(context, out)) + end + TiedSeconds(c) +
                 context.statistics;
 }
 

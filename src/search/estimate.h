@@ -43,6 +43,7 @@ struct Estimate {
   double bytes = 0;             // of the device that needs most
   int thrift = 0;               // how much memory was minded in choosing strategies
   bool plain = true;            // nothing is recomputed
+  bool by_links = false;        // as PipelineTime says
   double bytes_per_parameter = 0;
   std::vector<StageEstimate> stages;
   std::vector<double> device_bytes;  // per device of the pipeline
@@ -68,6 +69,9 @@ class Estimator {
   double CloseFloor(const Configuration& configuration);
 
   Estimate Of(const Configuration& configuration);
+  // With the strategies of `estimate`, and stages that end elsewhere (in blocks).
+  Estimate CutAt(const Configuration& configuration, const Estimate& estimate,
+                 const std::vector<int>& ends);
   // What Of hardly goes below: as if there were as much memory as one likes. Cheap. Where it is below the limit it may be
   // any number below that.
   double RoomyEstimate(const Configuration& configuration, double limit);

@@ -373,9 +373,11 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
     at.forward += waits ? 0.6 * gather : std::max(0.0, gather - at.forward);
     at.backward += waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
-  out.seconds =
-      d.pp == 1 ? context.schedule->lower_bound(context.shape)
+  PipelineTime pipeline =
+      d.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
                 : PipelineSeconds(*context.schedule, context.shape, PipelineOf(d), SentBytes(d));
+  out.by_links = pipeline.by_links;
+  out.seconds = pipeline.seconds;
   if (!context.schedule->splits_backward) {
     // Stages of about equal work: what the slowest device does, and the bubble.
     double slowest = 0;
@@ -419,6 +421,7 @@ std::optional<Proposal> Fitted(std::shared_ptr<ExpertEstimator> estimator, const
   if (!estimate.known) return std::nullopt;
   SetPolicies(estimator->problem().model, estimate, plan);
   Proposal proposal{plan, from, estimate.seconds, estimate.bytes, 0};
+  proposal.spread = estimate.by_links ? kSpreadByLinks : 0;
   if (estimator->problem().fixed.recompute) return proposal;
   proposal.refit = [=, plan = std::move(plan)](const std::vector<double>& reserved) {
     std::vector<double> more = beyond;

@@ -37,6 +37,7 @@ struct ExpertEstimate {
   bool fits = false;
   double seconds = kForbidden;    // of a step
   double bytes = 0;               // of the device that needs most
+  bool by_links = false;          // as PipelineTime says
   std::vector<double> by_device;  // the same of each device of the pipeline
   std::vector<StageRecomputation> stages;
 };

@@ -12,6 +12,7 @@
 #include "cluster/topology.h"
 #include "search/expert_estimate.h"
 #include "search/finalists.h"
+#include "search/pipeline_step.h"
 
 namespace heddle {
 namespace {
@@ -34,6 +35,10 @@ std::string Named(const Degrees& d) {
 struct GridPoint {
   Degrees degrees;
   double seconds = 0;  // estimated
+  double spread = 0;   // as of a proposal
+
+  // What its step may be.
+  double least() const { return (1 - spread) * seconds; }
 };
 
 // Devices that share a sample, those of tp, and ep.
@@ -68,6 +73,7 @@ class GridSearch {
     for (std::optional<Proposal>& plan : made) {
       if (!plan) continue;
       plan->kind = KindOf(plan->plan);
+      plan->kind.back() = plan->spread > 0;
       // Of another estimator than those of the exact search, and of other axes.
       for (std::string_view axis : {"cp", "ep", "tp"}) {
         const std::vector<MeshAxis>& axes = plan->plan.stages.front().mesh.axes;
@@ -88,7 +94,7 @@ class GridSearch {
     for (const GridPoint& point : points_) {
       const Degrees& d = point.degrees;
       // Where the mesh is one that the exact search has as well, its estimates are wrong as those are.
-      double expected = d.cp * d.ep == 1 ? error_ * point.seconds : point.seconds / kTooHigh;
+      double expected = d.cp * d.ep == 1 ? error_ * point.least() : point.least() / kTooHigh;
       bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
       if (chosen.size() == most || far) break;
       if (expected >= best_) continue;
@@ -224,9 +230,10 @@ class GridSearch {
       Degrees at = *d;
       ExpertEstimate estimate = estimator_->Of(at, estimator_->EndsOf(at));
       estimate = Recut(at, std::move(estimate));
-      if (!estimate.fits || estimate.seconds >= cut) continue;
+      GridPoint point{at, estimate.seconds, estimate.by_links ? kSpreadByLinks : 0};
+      if (!estimate.fits || point.least() >= cut) continue;
       if (best_ == kForbidden) cut = std::min(cut, kNear * estimate.seconds);
-      found.push_back({at, estimate.seconds});
+      found.push_back(std::move(point));
     }
     return found;
   }

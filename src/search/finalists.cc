@@ -30,7 +30,9 @@ std::vector<int64_t> KindOf(const Plan& plan) {
           stages > 1,
           plan.chunks > 1,
           stages > 1 && FindSchedule(plan.schedule)->splits_backward,
-          HasFactors(plan)};
+          stages > 1 && plan.schedule == "gpipe",
+          HasFactors(plan),
+          false};
 }
 
 void EstimateErrors::Add(const Kind& kind, double estimate, double step) {
@@ -68,7 +70,8 @@ double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
   // That other kinds of plans were slower than their estimates says nothing.
   constexpr double kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03;
   const Ratios* like = Like(proposal);
-  double least = 1 - kSpreadOfKinds;
+  spread = std::max(spread, proposal.spread);
+  double least = 1 - std::max(kSpreadOfKinds, proposal.spread);
   if (like != nullptr) least = (1 - std::max(spread, kSpreadOfOne / like->count)) * like->least;
   return std::max(proposal.bound, proposal.estimate * least);
 }

@@ -24,7 +24,8 @@ struct JudgingEffort {
 };
 
 // What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, data axis, other axes, whether
-// there are stages, chunks, a split backward, gradients by factors.
+// there are stages, chunks, a split backward, gpipe, gradients by factors, and last whether its messages
+// occupy links much, which a plan does not say: false.
 std::vector<int64_t> KindOf(const Plan& plan);
 
 // Simulated steps as multiples of their estimates, by kind of plan.
@@ -36,7 +37,7 @@ class EstimateErrors {
   double Expected(const Proposal& proposal) const;
   double ExpectedBytes(const Proposal& proposal) const;
   // What it will hardly be faster than.
-  // `spread`: by how much errors of one kind differ.
+  // `spread`: by how much errors of one kind differ, unless the proposal says that its own differ by more.
   double AtLeast(const Proposal& proposal, double spread) const;
 
  private:

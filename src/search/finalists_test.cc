@@ -33,6 +33,27 @@ class FinalistsTest : public testing::Test {
   std::atomic<int> judged_ = 0;
 };
 
+TEST(EstimateErrors, AProposalMaySayThatItsErrorsDifferByMore) {
+  EstimateErrors errors;
+  for (int i = 0; i < 8; ++i) errors.Add({1}, 1, 1.1);
+  Proposal proposal{{}, "plan", 1};
+  proposal.kind = {1};
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.99 * 1.1, 1e-12);
+  proposal.spread = 0.06;
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.94 * 1.1, 1e-12);
+  proposal.kind = {2};  // none of which was seen
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.94, 1e-12);
+}
+
+TEST_F(FinalistsTest, EstimatesOfGpipeAreOfTheirOwnKind) {
+  Plan plan = Counted(4).plan, other = plan;
+  other.schedule = "gpipe";
+  EXPECT_NE(KindOf(plan), KindOf(other));
+  other.stages.resize(1);
+  plan.stages.resize(1);
+  EXPECT_EQ(KindOf(plan), KindOf(other));
+}
+
 TEST_F(FinalistsTest, WhatIsPreparedIsJudgedOnceAndAlike) {
   SearchResult prepared, plain;
   {

@@ -130,17 +130,20 @@ double WithLinks(const ScheduleDef& schedule, PipelineShape shape, const Pipelin
 
 }  // namespace
 
-double PipelineSeconds(const ScheduleDef& schedule, const PipelineShape& shape,
-                       const PipelineLinks& links, double bytes) {
+PipelineTime PipelineSeconds(const ScheduleDef& schedule, const PipelineShape& shape,
+                             const PipelineLinks& links, double bytes) {
   constexpr double kWorth = 0.1;          // share of the step
   constexpr int64_t kMostTasks = 20'000;  // some milliseconds
   double floor = schedule.lower_bound(shape);
   double occupied = shape.microbatches * links.Occupied(shape.chunks, bytes);
-  if (occupied < kWorth * floor) return floor;
+  if (occupied < kWorth * floor) return {floor, false};
   int64_t rounds = schedule.name == "gpipe" ? shape.microbatches : 8 * int64_t{shape.devices};
   int64_t tasks = 2 * int64_t{shape.stages()} * std::min<int64_t>(shape.microbatches, rounds);
-  if (!links.has_uses() || tasks > kMostTasks) return std::max(floor, occupied);
-  return std::max({floor, occupied, WithLinks(schedule, shape, links, bytes)});
+  double seconds = std::max(floor, occupied);
+  if (links.has_uses() && tasks <= kMostTasks) {
+    seconds = std::max(seconds, WithLinks(schedule, shape, links, bytes));
+  }
+  return {seconds, true};
 }
 
 }  // namespace heddle

@@ -40,7 +40,9 @@ TEST_F(PipelineStepTest, SmallMessagesLeaveTheBoundOfTheSchedule) {
   PipelineLinks links(network_, 4, 4);
   for (const ScheduleDef& schedule : AllSchedules()) {
     PipelineShape shape = ShapeOf(4, 16);
-    EXPECT_EQ(PipelineSeconds(schedule, shape, links, 1), schedule.lower_bound(shape));
+    PipelineTime time = PipelineSeconds(schedule, shape, links, 1);
+    EXPECT_EQ(time.seconds, schedule.lower_bound(shape));
+    EXPECT_FALSE(time.by_links);
   }
 }
 
@@ -50,7 +52,8 @@ TEST_F(PipelineStepTest, LargeMessagesDecide) {
     PipelineShape shape = ShapeOf(4, 64);
     constexpr double kBytes = 1e8;
     shape.transfers = links.Transfers(kBytes);
-    double seconds = PipelineSeconds(schedule, shape, links, kBytes);
+    auto [seconds, by_links] = PipelineSeconds(schedule, shape, links, kBytes);
+    EXPECT_TRUE(by_links) << schedule.name;
     EXPECT_GE(seconds, 64 * links.Occupied(1, kBytes)) << schedule.name;
     EXPECT_GT(seconds, 1.5 * ShapeOf(4, 64).microbatches * 0.03) << schedule.name;
   }
@@ -63,7 +66,7 @@ TEST_F(PipelineStepTest, ManyMicrobatchesGoOnAtThePaceOfAFew) {
   auto seconds = [&](int microbatches) {
     PipelineShape shape = ShapeOf(4, microbatches);
     shape.transfers = links.Transfers(2e7);
-    return PipelineSeconds(schedule, shape, links, 2e7);
+    return PipelineSeconds(schedule, shape, links, 2e7).seconds;
   };
   double pace = (seconds(64) - seconds(32)) / 32;
   EXPECT_NEAR(seconds(1024), seconds(64) + 960 * pace, 0.01 * seconds(1024));

@@ -281,30 +281,43 @@ class Judging {
     Sort();
   }
 
-  // Finalists that are nearly as fast as the best: others are not made faster by so much.
   void Improve() {
+    constexpr int kRounds = 4;  // what is made better may be made better still
+    for (int i = 0; i < kRounds; ++i) {
+      double before = finalists_.best_seconds();
+      if (!ImproveOnce() || finalists_.best_seconds() >= before || problem_.Over()) break;
+    }
+    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
+    Sort();
+  }
+
+  // Finalists that are nearly as fast as the best: others are not made faster by so much. None is improved twice. False where
+  // there is nothing to improve.
+  bool ImproveOnce() {
     constexpr double kNear = 1.05;
     constexpr size_t kMost = 12;
-    std::vector<const JudgedPlan*> near;
-    for (const JudgedPlan& at : out_.judged) {
+    std::vector<heddle::Improve> near;
+    for (JudgedPlan& at : out_.judged) {
       // One that does not fit may do so once it is solved for the memory there is.
       bool is_near = at.simulated && at.result.step_seconds <= kNear * finalists_.best_seconds();
-      if (at.improve && is_near && near.size() < kMost) near.push_back(&at);
+      if (at.improve && is_near && near.size() < kMost) near.push_back(at.improve);
+      at.improve = nullptr;
     }
     std::vector<std::vector<Proposal>> found(near.size());
     InParallel(near.size(), [&](size_t i) {
-      if (!problem_.Over()) found[i] = near[i]->improve();
+      if (!problem_.Over()) found[i] = near[i]();
     });
     std::vector<Proposal> improved;
     for (std::vector<Proposal>& plans : found) {
       for (Proposal& plan : plans) {
-        if (!IsThere(improved, plan.plan)) improved.push_back(std::move(plan));
+        bool known = IsThere(improved, plan.plan) || IsJudged(plan.plan);
+        if (!known) improved.push_back(std::move(plan));
       }
     }
+    if (improved.empty()) return false;
     finalists_.Judge(std::move(improved), Effort());
     Sort();
-    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
-    Sort();
+    return true;
   }
 
   // Until the best one fits with all its micro-batches. One that does not is judged again with as many layers recomputed as

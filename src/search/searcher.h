@@ -113,7 +113,8 @@ struct Proposal {
   std::function<void(Proposal& proposal)> make = nullptr;
   std::vector<int64_t> kind =
       {};           // of plans whose estimates are wrong alike; empty: as the plan says (KindOf)
-  double work = 0;  // SimulationSize; 0: as the plan says
+  double spread = 0;  // errors of estimates like this differ by so much; 0: by no more than usual
+  double work = 0;    // SimulationSize; 0: as the plan says
 
   const Plan& MakePlan() {
     if (std::function<void(Proposal&)> maker = std::move(make)) maker(*this);

@@ -72,8 +72,8 @@ std::optional<Program> LowerFew(RebatchedModels& models, const Plan& plan, int64
   }
 }
 
-// Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
-// timetables is shortest depends on their number where backward is split.
+}  // namespace
+
 bool HoldsAsMany(const Plan& plan, int64_t few) {
   constexpr int64_t kMostTasks = 4'000;  // some milliseconds to put in order and to compare
   const ScheduleDef& schedule = *FindSchedule(plan.schedule);
@@ -107,8 +107,6 @@ bool HoldsAsMany(const Plan& plan, int64_t few) {
   };
   return most(few) == most(plan.microbatches);
 }
-
-}  // namespace
 
 int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t all, int64_t pp,
                               const std::string& schedule) {

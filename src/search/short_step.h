@@ -24,6 +24,10 @@ int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan);
 int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t microbatches, int64_t pp,
                               const std::string& schedule);
 
+// Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
+// timetables is shortest depends on their number where backward is split. Said of all plans whose timetables are large.
+bool HoldsAsMany(const Plan& plan, int64_t few);
+
 // A plan's program, with all its micro-batches or only a few. It owns the model that was rebatched for it.
 struct ShortStep {
   Program program;

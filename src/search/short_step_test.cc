@@ -6,9 +6,34 @@
 #include "cluster/load.h"
 #include "plan/expert.h"
 #include "program/testing.h"
+#include "schedule/schedule.h"
 
 namespace heddle {
 namespace {
+
+// Only what HoldsAsMany reads.
+Plan PlanOfStages(const std::string& schedule, int64_t microbatches,
+                  const std::vector<StageTimes>& times) {
+  Plan plan;
+  plan.schedule = schedule;
+  plan.microbatches = microbatches;
+  for (const StageTimes& at : times) {
+    plan.stages.emplace_back().times = {at.forward, at.backward, at.weight};
+  }
+  return plan;
+}
+
+// With stages of other lengths zb has another timetable for 48 micro-batches than for 24.
+TEST(HoldsAsMany, TimetablesOfSplitBackwardDependOnTheirNumber) {
+  std::vector<StageTimes> even(8, {1, 1.2, 0.8}), uneven = even;
+  uneven[3] = {1.5, 1.8, 1.2};
+  uneven[7] = {1.3, 1.56, 1.04};
+  EXPECT_TRUE(HoldsAsMany(PlanOfStages("zb", 48, even), 24));
+  EXPECT_FALSE(HoldsAsMany(PlanOfStages("zb", 48, uneven), 24));
+  EXPECT_TRUE(HoldsAsMany(PlanOfStages("zb", 48, uneven), 48));
+  EXPECT_TRUE(HoldsAsMany(PlanOfStages("1f1b", 48, uneven), 24));
+  EXPECT_TRUE(HoldsAsMany(PlanOfStages("zb", 4096, uneven), 24));  // not compared
+}
 
 TEST(RebatchedModels, EachIsMadeOnce) {
   Model model = SmallModel();
