@@ -1,7 +1,7 @@
 // How the search inside a mesh grows with depth: GPT of 12 to 768 layers on two meshes.
 //
 //   folded   the problem made of the shortened model, and solved with its chain of equal layers as a power of a matrix
-//            (search/prices.h): what the planner does for every mesh and micro-batch. Shortening is once per model, and
+//            (search/prices/prices.h): what the planner does for every mesh and micro-batch. Shortening is once per model, and
 //            shown apart
 //   whole    the problem made of all layers, and solved with every layer on its own (SolveWhole)
 //
@@ -15,9 +15,9 @@
 
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
-#include "search/eliminate.h"
-#include "search/prices.h"
-#include "search/stage_problem.h"
+#include "search/solver/eliminate.h"
+#include "search/prices/prices.h"
+#include "search/prices/stage_problem.h"
 #include "timing.h"
 
 namespace heddle {

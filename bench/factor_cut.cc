@@ -1,4 +1,4 @@
-// What replicas compute whole (search/stage_cut.h) decided by a minimum cut beside TAG's integer program, solved by CBC:
+// What replicas compute whole (search/replicas/stage_cut.h) decided by a minimum cut beside TAG's integer program, solved by CBC:
 // the same problems, one thread each, in one run. Data-parallel plans of models over slow links, every half of a node for
 // itself, as in the paper.
 //
@@ -23,8 +23,8 @@
 #include "frontend/load.h"
 #include "ops/rebatch.h"
 #include "plan/expert.h"
-#include "search/factor_cases.h"
-#include "search/stage_cut.h"
+#include "search/replicas/factor_cases.h"
+#include "search/replicas/stage_cut.h"
 #include "timing.h"
 
 namespace heddle {

@@ -17,8 +17,8 @@
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
 #include "plan/precision.h"
-#include "search/judge.h"
-#include "search/placement_game.h"
+#include "search/judge/judge.h"
+#include "search/placement/placement_game.h"
 #include "search/searchers.h"
 #include "timing.h"
 

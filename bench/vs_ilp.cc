@@ -1,4 +1,4 @@
-// The exact solver inside a stage beside an integer program in Alpa's formulation, solved by CBC (search/ilp.h): the
+// The exact solver inside a stage beside an integer program in Alpa's formulation, solved by CBC (search/solver/ilp.h): the
 // same problems, the same costs, one thread each, in one run. T5 of growing depth, a GPT, and ResNet-50 with a growing
 // head, on one and on two nodes of eight GPUs.
 //
@@ -21,9 +21,9 @@
 #include "cluster/load.h"
 #include "comparison.h"
 #include "frontend/families/built_in.h"
-#include "search/eliminate.h"
-#include "search/ilp.h"
-#include "search/stage_problem.h"
+#include "search/solver/eliminate.h"
+#include "search/solver/ilp.h"
+#include "search/prices/stage_problem.h"
 #include "timing.h"
 
 namespace heddle {

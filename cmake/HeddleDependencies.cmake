@@ -25,7 +25,7 @@ else()
 endif()
 
 # CBC solves integer programs: a baseline of the search, which does without it. It is loaded at its first use
-# (src/search/cbc.cc), and not linked: it would bring OpenBLAS and its threads into every command.
+# (src/search/solver/cbc.cc), and not linked: it would bring OpenBLAS and its threads into every command.
 set(heddle_cbc "")
 find_path(CBC_INCLUDE_DIR Cbc_C_Interface.h PATH_SUFFIXES coin coin-or)
 find_library(CBC_LIBRARY CbcSolver)

@@ -32,7 +32,7 @@
 #include "plan/verify.h"
 #include "plan_sampler.h"
 #include "program/lower.h"
-#include "search/judge.h"
+#include "search/judge/judge.h"
 #include "search/searchers.h"
 #include "sim/simulate.h"
 

@@ -1,9 +1,9 @@
-// The configuration that a plan is of, as the search lists it (search/configuration.h).
+// The configuration that a plan is of, as the search lists it (search/explore/configuration.h).
 #pragma once
 
 #include <optional>
 
-#include "search/configuration.h"
+#include "search/explore/configuration.h"
 
 namespace heddle {
 

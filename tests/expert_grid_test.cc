@@ -1,4 +1,4 @@
-#include "search/expert_grid.h"
+#include "search/expert/expert_grid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "frontend/families/built_in.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
-#include "search/judge.h"
+#include "search/judge/judge.h"
 
 namespace heddle {
 namespace {

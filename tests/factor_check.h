@@ -1,4 +1,4 @@
-// Plans of search/factor_cases.h, and the cut of what their replicas compute whole against CBC.
+// Plans of search/replicas/factor_cases.h, and the cut of what their replicas compute whole against CBC.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "frontend/load.h"
 #include "ops/rebatch.h"
 #include "plan/expert.h"
-#include "search/factor_cases.h"
-#include "search/stage_cut.h"
+#include "search/replicas/factor_cases.h"
+#include "search/replicas/stage_cut.h"
 
 namespace heddle {
 

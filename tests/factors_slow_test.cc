@@ -1,8 +1,8 @@
-// All plans of search/factor_cases.h, every way of computing whole, against CBC.
+// All plans of search/replicas/factor_cases.h, every way of computing whole, against CBC.
 #include <gtest/gtest.h>
 
 #include "factor_check.h"
-#include "search/cbc.h"
+#include "search/solver/cbc.h"
 
 namespace heddle {
 namespace {

@@ -10,7 +10,7 @@
 #include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
-#include "search/shards.h"
+#include "search/spilling/shards.h"
 #include "sim/simulate.h"
 
 namespace heddle {

@@ -4,7 +4,7 @@
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
 #include "plan/precision.h"
-#include "search/estimate.h"
+#include "search/explore/estimate.h"
 
 namespace heddle {
 namespace {

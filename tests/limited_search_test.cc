@@ -11,11 +11,11 @@
 #include "cluster/select.h"
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
-#include "search/eliminate.h"
-#include "search/judge.h"
-#include "search/limited.h"
+#include "search/solver/eliminate.h"
+#include "search/judge/judge.h"
+#include "search/solver/limited.h"
 #include "search/searcher.h"
-#include "search/stage_problem.h"
+#include "search/prices/stage_problem.h"
 
 namespace heddle {
 namespace {

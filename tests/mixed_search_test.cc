@@ -15,12 +15,12 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "run_binary.h"
-#include "search/eliminate.h"
-#include "search/judge.h"
-#include "search/links.h"
-#include "search/placement_game.h"
+#include "search/solver/eliminate.h"
+#include "search/judge/judge.h"
+#include "search/prices/links.h"
+#include "search/placement/placement_game.h"
 #include "search/searchers.h"
-#include "search/stage_problem.h"
+#include "search/prices/stage_problem.h"
 
 namespace heddle {
 namespace {

@@ -6,7 +6,7 @@
 //
 // The estimate of a plan is what the search's replay of its list of instructions allocates, for a step of a few
 // micro-batches where there are many. It is compared with a simulation of the whole step, every micro-batch of it. Plans
-// that the searcher estimated to need less than 0.4 of a device are not replayed (search/judge.cc): of those only is checked
+// that the searcher estimated to need less than 0.4 of a device are not replayed (search/judge/judge.cc): of those only is checked
 // that what the whole step reserves fits. Where whole steps are long, the best plans of a search are simulated so, as many
 // as `kMostWork` allows.
 #pragma once

@@ -28,7 +28,7 @@
 #include "plan/precision.h"
 #include "program/lower.h"
 #include "report/step_size.h"
-#include "search/judge.h"
+#include "search/judge/judge.h"
 #include "search/searchers.h"
 
 namespace heddle {

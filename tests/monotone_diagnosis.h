@@ -15,7 +15,7 @@
 
 #include "configuration_of.h"
 #include "plan/precision.h"
-#include "search/estimate.h"
+#include "search/explore/estimate.h"
 #include "search/searcher.h"
 
 namespace heddle {

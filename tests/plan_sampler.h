@@ -17,10 +17,10 @@
 #include "base/error.h"
 #include "plan/precision.h"
 #include "random_plan.h"
-#include "search/assemble.h"
-#include "search/estimate.h"
-#include "search/range_floors.h"
-#include "search/strategies.h"
+#include "search/explore/assemble.h"
+#include "search/explore/estimate.h"
+#include "search/prices/range_floors.h"
+#include "search/prices/strategies.h"
 
 namespace heddle {
 

@@ -13,8 +13,8 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
-#include "search/configuration.h"
-#include "search/ilp.h"
+#include "search/explore/configuration.h"
+#include "search/solver/ilp.h"
 #include "search/searcher.h"
 #include "tiny_plan.h"
 

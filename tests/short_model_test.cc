@@ -1,12 +1,12 @@
 // A shortened model stands for the whole one: the same optimum, made of strategies that cost as much there.
-#include "search/short_model.h"
+#include "search/prices/short_model.h"
 
 #include <gtest/gtest.h>
 
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
-#include "search/eliminate.h"
-#include "search/prices.h"
+#include "search/solver/eliminate.h"
+#include "search/prices/prices.h"
 
 namespace heddle {
 namespace {

@@ -12,7 +12,7 @@
 #include "report/explanation.h"
 #include "report/step_size.h"
 #include "search/searcher.h"
-#include "search/with_factors.h"
+#include "search/replicas/with_factors.h"
 
 namespace heddle {
 namespace {

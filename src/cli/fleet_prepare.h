@@ -16,7 +16,7 @@
 #include "plan/model.h"
 #include "plan/plan.h"
 #include "report/fleet.h"
-#include "search/shards.h"
+#include "search/spilling/shards.h"
 
 namespace heddle {
 

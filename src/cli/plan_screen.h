@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "search/batch_statistics.h"
+#include "search/judge/batch_statistics.h"
 #include "search/searcher.h"
 
 namespace heddle {

@@ -23,9 +23,9 @@
 #include "plan/precision.h"
 #include "plan/verify.h"
 #include "program/lower.h"
-#include "search/expert_grid.h"
-#include "search/finalists.h"
-#include "search/judge.h"
+#include "search/expert/expert_grid.h"
+#include "search/judge/finalists.h"
+#include "search/judge/judge.h"
 #include "search/searchers.h"
 
 namespace heddle {

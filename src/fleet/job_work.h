@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "search/shards.h"
+#include "search/spilling/shards.h"
 
 namespace heddle {
 
@@ -54,7 +54,7 @@ struct FleetBound {
 };
 FleetBound BoundOf(const std::vector<JobWork>& jobs, int64_t devices);
 
-// Those of a model that is cut so (search/shards.h).
+// Those of a model that is cut so (search/spilling/shards.h).
 JobWork WorkOf(const ModelCosts& costs, const std::vector<int>& ends);
 
 }  // namespace heddle

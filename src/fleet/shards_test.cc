@@ -1,4 +1,4 @@
-#include "search/shards.h"
+#include "search/spilling/shards.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "search/placement_game.h"
+#include "search/placement/placement_game.h"
 
 namespace heddle {
 

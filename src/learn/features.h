@@ -11,7 +11,7 @@
 #include <map>
 #include <vector>
 
-#include "search/prior.h"
+#include "search/placement/prior.h"
 
 namespace heddle {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "search/prior.h"
+#include "search/placement/prior.h"
 
 namespace heddle {
 

@@ -16,7 +16,7 @@
 #include "cluster/random_topology.h"
 #include "learn/file.h"
 #include "learn/train.h"
-#include "search/random_model.h"
+#include "search/prices/random_model.h"
 
 namespace heddle {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "cluster/topology.h"
-#include "search/device_groups.h"
+#include "search/placement/device_groups.h"
 #include "search/searchers.h"
 
 namespace heddle {

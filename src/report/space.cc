@@ -13,8 +13,8 @@
 #include "base/units.h"
 #include "plan/precision.h"
 #include "report/step_size.h"
-#include "search/assemble.h"
-#include "search/judge.h"
+#include "search/explore/assemble.h"
+#include "search/judge/judge.h"
 
 namespace heddle {
 namespace {

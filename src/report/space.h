@@ -1,4 +1,4 @@
-// A small search space, evaluated whole: every configuration the search enumerates (search/configuration.h), with and
+// A small search space, evaluated whole: every configuration the search enumerates (search/explore/configuration.h), with and
 // without offload, under every policy of recomputation, with the best strategies for it, estimated and simulated.
 //
 //   Space space = EvaluateSpace(problem, progress);
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "search/configuration.h"
+#include "search/explore/configuration.h"
 
 namespace heddle {
 

@@ -9,11 +9,11 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cluster/topology.h"
-#include "search/expert_grid.h"
-#include "search/finalists.h"
-#include "search/problem.h"
+#include "search/expert/expert_grid.h"
+#include "search/judge/finalists.h"
+#include "search/solver/problem.h"
 #include "search/searchers.h"
-#include "search/spilled.h"
+#include "search/spilling/spilled.h"
 
 namespace heddle {
 namespace {

@@ -61,7 +61,7 @@ struct SearchProblem {
   SimOptions sim = {};
   bool every_microbatch = false;  // simulate steps whole, however long that takes
   bool simulate_all = false;      // plans whose parameters do not fit, too
-  Prior* prior = nullptr;         // of the tree search (search/prior.h); null: all alike
+  Prior* prior = nullptr;         // of the tree search (search/placement/prior.h); null: all alike
   Pruning pruning = {};           // of the plans
   int64_t playouts = 0;           // of the tree search; 0: as many as it takes by itself
   size_t judged = 0;              // the most plans to simulate; 0: as many as a second or so allows
@@ -84,7 +84,7 @@ int64_t MemoryLimit(const SearchProblem& problem, int64_t device);
 // Nothing: not known.
 std::optional<int64_t> HostLimit(const SearchProblem& problem);
 
-// What replicas compute whole in place of reducing it (search/with_factors.h).
+// What replicas compute whole in place of reducing it (search/replicas/with_factors.h).
 struct FactorUse {
   int64_t parameters = 0, nodes = 0;
   double reduced_seconds = 0;  // a step of the same plan without that

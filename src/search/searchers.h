@@ -1,7 +1,7 @@
 // The searchers there are.
 #pragma once
 
-#include "search/prices.h"
+#include "search/prices/prices.h"
 #include "search/searcher.h"
 
 namespace heddle {

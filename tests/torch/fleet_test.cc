@@ -14,7 +14,7 @@
 #include "runtime/data/data_source.h"
 #include "runtime/shard_job.h"
 #include "runtime/transport/threads.h"
-#include "search/shards.h"
+#include "search/spilling/shards.h"
 
 namespace heddle {
 namespace {

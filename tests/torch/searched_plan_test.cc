@@ -15,7 +15,7 @@
 #include "plan_harness.h"
 #include "runtime/data/batch.h"
 #include "search/searcher.h"
-#include "search/with_factors.h"
+#include "search/replicas/with_factors.h"
 
 namespace heddle {
 namespace {

@@ -1,0 +1,366 @@
+#include "search/expert/expert_grid.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "cluster/topology.h"
+#include "search/expert/expert_estimate.h"
+#include "search/judge/finalists.h"
+#include "search/explore/pipeline_step.h"
+
+namespace heddle {
+namespace {
+
+std::string Named(const Degrees& d) {
+  std::string text = fmt::format("expert at dp {}", d.dp);
+  if (d.ep > 1) text += fmt::format(" (ep {})", d.ep);
+  if (d.cp > 1) text += fmt::format(" x cp {}", d.cp);
+  if (d.tp > 1) text += fmt::format(" x tp {}", d.tp);
+  text += fmt::format(" x pp {}, {} micro-batch{}", d.pp, d.microbatches,
+                      d.microbatches == 1 ? "" : "es");
+  if (d.pp > 1) text += ", " + d.schedule;
+  if (d.chunks > 1) text += fmt::format(" of {} chunks", d.chunks);
+  text += fmt::format(", ZeRO {}", d.zero);
+  if (d.offload == Offload::kOptimizer) text += ", optimizer on the host";
+  return text;
+}
+
+// A point whose plan may be worth simulating.
+struct GridPoint {
+  Degrees degrees;
+  double seconds = 0;  // estimated
+  double spread = 0;   // as of a proposal
+
+  // What its step may be.
+  double least() const { return (1 - spread) * seconds; }
+};
+
+// Devices that share a sample, those of tp, and ep.
+using MeshKey = std::array<int64_t, 3>;
+
+class GridSearch {
+ public:
+  GridSearch(const SearchProblem& problem, const JudgedPlan* best)
+      : problem_(problem),
+        estimator_(std::make_shared<ExpertEstimator>(problem)),
+        limit_(static_cast<double>(MemoryLimit(problem))) {
+    if (best == nullptr || !best->fits) return;
+    constexpr double kMostError = 1.1;
+    best_ = best->result.step_seconds;
+    if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
+  }
+
+  std::vector<Proposal> Run(std::vector<Degrees> points, const std::string& from, size_t most) {
+    Weigh(points);
+    std::vector<Degrees> chosen = Chosen(most, !from.empty());
+    LogDebug("the expert's grid: {} points, {} weighed, the fastest {:.6g} s, {} chosen",
+             points.size(), points_.size(), fastest_, chosen.size());
+    if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
+    std::vector<std::optional<Proposal>> made(chosen.size());
+    InParallel(chosen.size(), [&](size_t i) {
+      // Of a ladder only the first has its name alone.
+      std::string name = from.empty() ? Named(chosen[i]) : from;
+      if (!from.empty() && i > 0) name += fmt::format(", ZeRO {}", chosen[i].zero);
+      made[i] = ProposeExpert(estimator_, chosen[i], name);
+    });
+    std::vector<Proposal> plans;
+    for (std::optional<Proposal>& plan : made) {
+      if (!plan) continue;
+      plan->kind = KindOf(plan->plan);
+      plan->kind.back() = plan->spread > 0;
+      // Of another estimator than those of the exact search, and of other axes.
+      for (std::string_view axis : {"cp", "ep", "tp"}) {
+        const std::vector<MeshAxis>& axes = plan->plan.stages.front().mesh.axes;
+        plan->kind.push_back(std::any_of(axes.begin(), axes.end(),
+                                         [&](const MeshAxis& a) { return a.name == axis; }));
+      }
+      plans.push_back(std::move(*plan));
+    }
+    return plans;
+  }
+
+ private:
+  // The fastest, but not many that differ in schedule, chunks and ZeRO alone.
+  std::vector<Degrees> Chosen(size_t most, bool ladder) const {
+    constexpr size_t kAlike = 3;
+    std::map<std::vector<int64_t>, size_t> alike;
+    std::vector<Degrees> chosen;
+    for (const GridPoint& point : points_) {
+      const Degrees& d = point.degrees;
+      // Where the mesh is one that the exact search has as well, its estimates are wrong as those are.
+      double expected = d.cp * d.ep == 1 ? error_ * point.least() : point.least() / kTooHigh;
+      bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
+      if (chosen.size() == most || far) break;
+      if (expected >= best_) continue;
+      // Of a ladder the best of each ZeRO level: not all of them allow the same improvements.
+      std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches};
+      if (ladder) key = {d.zero};
+      if (++alike[key] > (ladder ? 1 : kAlike)) continue;
+      chosen.push_back(d);
+    }
+    return chosen;
+  }
+
+  // The point that needs least memory.
+  std::vector<Degrees> Smallest(const std::vector<Degrees>& points) {
+    const Degrees* smallest = nullptr;
+    double least = kForbidden;
+    for (const Degrees& d : points) {
+      if (problem_.Over() && smallest != nullptr) break;
+      ExpertEstimate at = estimator_->Of(d, estimator_->EndsOf(d));
+      if (!at.known || at.bytes >= least) continue;
+      least = at.bytes;
+      smallest = &d;
+    }
+    return smallest == nullptr ? std::vector<Degrees>{} : std::vector<Degrees>{*smallest};
+  }
+
+  // Estimates of the points that can be faster than the best; where nothing fits, with the optimizer on the host.
+  void Weigh(std::vector<Degrees>& points) {
+    if (!FindBounds(points)) return;
+    WeighGroups(points);
+    bool offloads =
+        !problem_.fixed.offload && CanOffload(problem_.cluster) && HostLimit(problem_) != 0;
+    if (points_.empty() && offloads) {
+      for (Degrees& at : points) at.offload = Offload::kOptimizer;
+      WeighGroups(points);
+    }
+    std::stable_sort(points_.begin(), points_.end(),
+                     [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
+  }
+
+  // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
+  // micro-batches of all meshes are weighed first, then the others of the best meshes.
+  void WeighGroups(const std::vector<Degrees>& points) {
+    constexpr size_t kMeshes = 6, kFewGroups = 128;
+    std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
+    int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
+    for (const Degrees& d : points) {
+      if (Bound(d) >= kTooHigh * best_ || IsTooLarge(d)) continue;
+      groups[{d.tp * d.cp, d.tp, d.ep}][batch / (d.dp * d.microbatches)].push_back(d);
+    }
+    std::vector<std::pair<double, MeshKey>> meshes;  // by their fastest estimate
+    std::map<MeshKey, double> work;                  // device seconds of a sample
+    for (auto first = groups.begin(); first != groups.end();) {
+      auto last = first;
+      std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;  // meshes of one size
+      for (; last != groups.end() && last->first[0] == first->first[0]; ++last) {
+        if (IsDominated(last->first, work)) continue;
+        round.push_back({last->first, &last->second.begin()->second});
+        if (last->second.size() > 1) round.push_back({last->first, &last->second.rbegin()->second});
+      }
+      std::vector<double> fastest = WeighRound(round, &work);
+      for (size_t i = 0; i < round.size(); ++i) {
+        bool again = i > 0 && round[i].first == round[i - 1].first;
+        if (!again) meshes.push_back({fastest[i], round[i].first});
+        meshes.back().first = std::min(meshes.back().first, fastest[i]);
+      }
+      if (problem_.Over() && !points_.empty()) return;
+      first = last;
+    }
+    std::stable_sort(meshes.begin(), meshes.end());
+    size_t all = 0;
+    for (const auto& [mesh, by_samples] : groups) all += by_samples.size();
+    // All of them where there are few.
+    size_t count = all <= kFewGroups ? meshes.size() : std::min(kMeshes, meshes.size());
+    for (size_t i = 0; i < count; ++i) {
+      bool hopeless = meshes[i].first == kForbidden && all > kFewGroups;
+      if (hopeless || problem_.Over()) break;
+      std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;
+      for (const auto& [samples, group] : groups[meshes[i].second]) {
+        round.push_back({meshes[i].second, &group});
+      }
+      if (round.size() <= 2) continue;
+      round.erase(round.begin());
+      round.pop_back();
+      WeighRound(round, nullptr);
+    }
+  }
+
+  // The seconds that devices spend on a sample do not become less where more of them share it.
+  bool IsDominated(const MeshKey& at, const std::map<MeshKey, double>& work) const {
+    double batch = static_cast<double>(std::max<int64_t>(1, BatchSize(problem_.model)));
+    double devices = static_cast<double>(DeviceCount(problem_.cluster));
+    for (const auto& [other, seconds] : work) {
+      bool less = other[2] == at[2] && other[1] <= at[1] && other[0] / other[1] <= at[0] / at[1];
+      if (less && seconds * batch / devices >= Cut()) return true;
+    }
+    return false;
+  }
+
+  double Cut() const { return best_ < kForbidden ? kTooHigh * best_ : kNear * fastest_; }
+
+  // The fastest estimates of some groups of points, which are added to the points.
+  std::vector<double> WeighRound(
+      const std::vector<std::pair<MeshKey, const std::vector<Degrees>*>>& round,
+      std::map<MeshKey, double>* work) {
+    std::vector<std::vector<GridPoint>> found(round.size());
+    std::vector<double> of_sample(round.size()), fastest(round.size(), kForbidden);
+    double cut = Cut();
+    InParallel(round.size(),
+               [&](size_t i) { found[i] = WeighGroup(*round[i].second, cut, &of_sample[i]); });
+    for (size_t i = 0; i < round.size(); ++i) {
+      if (work != nullptr) (*work)[round[i].first] = of_sample[i];
+      for (GridPoint& point : found[i]) {
+        fastest[i] = std::min(fastest[i], point.seconds);
+        fastest_ = std::min(fastest_, point.seconds);
+        points_.push_back(std::move(point));
+      }
+    }
+    return fastest;
+  }
+
+  std::vector<GridPoint> WeighGroup(const std::vector<Degrees>& group, double cut,
+                                    double* of_sample) {
+    std::vector<std::pair<double, const Degrees*>> order;
+    for (const Degrees& d : group) order.push_back({estimator_->LeastSeconds(d), &d});
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    const Degrees& any = group.front();
+    *of_sample = estimator_->DeviceSeconds(any);
+    std::vector<GridPoint> found;
+    for (const auto& [least, d] : order) {
+      if (least >= cut) break;
+      Degrees at = *d;
+      ExpertEstimate estimate = estimator_->Of(at, estimator_->EndsOf(at));
+      estimate = Recut(at, std::move(estimate));
+      GridPoint point{at, estimate.seconds, estimate.by_links ? kSpreadByLinks : 0};
+      if (!estimate.fits || point.least() >= cut) continue;
+      if (best_ == kForbidden) cut = std::min(cut, kNear * estimate.seconds);
+      found.push_back(std::move(point));
+    }
+    return found;
+  }
+
+  // Stages of equal work need unequal memory: the first ones have most micro-batches in flight, and may have to recompute.
+  // Layers then move to a stage beside as long as the estimate falls.
+  ExpertEstimate Recut(Degrees& at, ExpertEstimate best) const {
+    constexpr int64_t kMostStages = 16;
+    bool plain = best.fits && std::all_of(best.stages.begin(), best.stages.end(),
+                                          [](const StageRecomputation& s) { return s.none(); });
+    bool free = at.layers_per_stage.empty() && at.chunks == 1 && at.pp > 1 && at.pp <= kMostStages;
+    if (!best.known || plain || !free) return best;
+    std::vector<int64_t> layers = LayersPerStage(problem_.model, estimator_->EndsOf(at));
+    auto better = [&](const ExpertEstimate& other) {
+      return other.known &&
+             (other.fits != best.fits ? other.fits : other.seconds < (1 - 1e-6) * best.seconds);
+    };
+    bool moved = !layers.empty();
+    for (int64_t round = 0; moved && round < 2 * at.pp; ++round) {
+      moved = false;
+      for (size_t s = 0; s + 1 < layers.size(); ++s) {
+        for (auto [from, to] : {std::pair(s, s + 1), std::pair(s + 1, s)}) {
+          if (layers[from] < 2) continue;
+          --layers[from];
+          ++layers[to];
+          ExpertEstimate other =
+              estimator_->Of(at, StageEnds(problem_.model, layers, layers.size()));
+          if (better(other)) {
+            best = std::move(other);
+            at.layers_per_stage = layers;
+            moved = true;
+            continue;
+          }
+          ++layers[from];
+          --layers[to];
+        }
+      }
+    }
+    return best;
+  }
+
+  // What the same work takes on one device at the best size of micro-batch, shared out evenly, with the schedule's bubble.
+  double Bound(const Degrees& d) const {
+    bool split = FindSchedule(d.schedule)->splits_backward;
+    double rounds = static_cast<double>(d.microbatches * d.chunks);
+    double bubble = split ? 0 : static_cast<double>(d.pp - 1) / rounds;
+    return whole_ / static_cast<double>(d.dp * d.tp * d.cp * d.pp) * (1 + bubble);
+  }
+
+  const ExpertSums* Priced(int64_t ep, double samples) {
+    ExpertKey key{.ep = ep, .samples = static_cast<int64_t>(samples), .microbatches = 1e9};
+    return estimator_->prices().Of(key, RecomputePolicy::kNone);
+  }
+  static int Blocks(const ExpertSums& sums) { return static_cast<int>(sums.layers.size()) - 1; }
+
+  // What bounds are made of; points with more experts than there are go. False where nothing is known.
+  bool FindBounds(std::vector<Degrees>& points) {
+    auto batch = static_cast<double>(std::max<int64_t>(1, BatchSize(problem_.model)));
+    std::set<double> sizes;
+    std::set<int64_t> spread;
+    for (const Degrees& d : points) {
+      sizes.insert(batch / static_cast<double>(d.dp * d.microbatches));
+      spread.insert(d.ep);
+    }
+    double sample = kForbidden;
+    for (double size : {*sizes.begin(), *sizes.rbegin()}) {
+      const ExpertSums* one = Priced(1, size);
+      if (one == nullptr) return false;
+      sample = std::min(sample, one->Seconds(0, Blocks(*one)) / size);
+      parameters_ = one->Parameters(0, Blocks(*one));
+    }
+    whole_ = sample * batch;
+    // Experts can be spread over as many ranks as there are of them.
+    int64_t most = 1;
+    for (int64_t ep : spread) {
+      const ExpertSums* one = ep > 1 ? Priced(ep, *sizes.begin()) : nullptr;
+      if (one == nullptr) continue;
+      most = ep;
+      of_experts_ = static_cast<double>(ep) * one->expert.back();
+    }
+    std::erase_if(points, [&](const Degrees& d) { return d.ep > most; });
+    return true;
+  }
+
+  // Whether weights and state alone are more than devices have, were stages alike and all of them split by tp.
+  bool IsTooLarge(const Degrees& d) const {
+    double kept = 1 - problem_.pruning.sparsity;
+    auto held = [&](int64_t ranks) {
+      HeldBytes each = HeldBytesOf(estimator_->prices().precision(), kept, ranks > 1 ? d.zero : 0,
+                                   static_cast<double>(ranks), d.microbatches == 1, d.offload);
+      return each.at_peak(d.microbatches > 1);
+    };
+    double bytes = (parameters_ - of_experts_) * held(d.dp * d.cp) +
+                   of_experts_ / static_cast<double>(d.ep) * held(d.dp / d.ep * d.cp);
+    return bytes / static_cast<double>(d.tp * d.pp) > limit_;
+  }
+
+  // Points further from the fastest are left out: estimates are wrong by less.
+  static constexpr double kNear = 1.1;
+  // Estimates can exceed simulated steps by this factor. What has axes that the exact search does not have is simulated even
+  // so: nothing else takes its place.
+  static constexpr double kTooHigh = 1.02;
+
+  const SearchProblem& problem_;
+  std::shared_ptr<ExpertEstimator> estimator_;
+  double limit_;
+  double best_ = kForbidden;                // seconds of the best plan that fits
+  double error_ = 1;                        // what its step was of its estimate
+  double fastest_ = kForbidden;             // estimate of a point that fits
+  double whole_ = 0;                        // seconds of the batch on one device
+  double parameters_ = 0, of_experts_ = 0;  // elements; of these, those that ep spreads
+  std::vector<GridPoint> points_;
+};
+
+}  // namespace
+
+std::vector<Proposal> BestExperts(const SearchProblem& problem, std::vector<Degrees> points,
+                                  const std::string& from, const JudgedPlan* best, size_t most) {
+  if (points.empty()) return {};
+  return GridSearch(problem, best).Run(std::move(points), from, most);
+}
+
+std::vector<Proposal> ExpertGrid(const SearchProblem& problem, const JudgedPlan* best) {
+  constexpr size_t kMost = 24;
+  if (problem.cluster.device_types.size() > 1 || problem.Over()) return {};
+  if (problem.progress) problem.progress("weighing plans by Megatron's rules");
+  return BestExperts(problem, ExpertDegrees(problem, {}), "", best, kMost);
+}
+
+}  // namespace heddle

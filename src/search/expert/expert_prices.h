@@ -1,0 +1,79 @@
+// What the blocks of a model cost under the expert's strategies (plan/expert.h), as sums that add up.
+//
+//   ExpertPrices prices(problem);
+//   const ExpertSums* sums = prices.Of({.tp = 8, .cp = 2, .samples = 1}, RecomputePolicy::kNone);
+//   sums->Seconds(0, blocks)      of a micro-batch, forward and backward
+//
+// Costs are found on the short model (short_model.h) with the same tables as those of the exact search (stage_problem.h),
+// where every node has one strategy: about a millisecond for a key. The data axis and the number of stages are no part of
+// a key, but for the part of the data axis that experts are spread over.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "search/prices/prices.h"
+#include "search/searcher.h"
+
+namespace heddle {
+
+struct ExpertKey {
+  int64_t tp = 1, cp = 1, ep = 1;
+  bool sp = false;
+  int64_t samples = 1;      // of a micro-batch, on a data rank
+  double microbatches = 1;  // of a step: what is computed once per step counts as this share
+  auto operator<=>(const ExpertKey&) const = default;
+};
+
+// [b] is the sum over blocks before b. Seconds and activations are those of a micro-batch on a device.
+struct ExpertSums {
+  std::vector<double> forward, backward, weight;  // with the traffic that is waited for
+  std::vector<double> activations, held;          // bytes kept for backward; bytes held throughout
+  std::vector<double> dense, expert;              // elements of parameters; those that ep spreads
+  std::vector<double> layers;
+  double most_activations = 0, most_parameters = 0;  // of one block
+  double loose_parameters = 0;                       // of what is no layer
+
+  double Seconds(int first, int last) const {
+    return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);
+  }
+  double Parameters(int first, int last) const {
+    return Of(dense, first, last) + Of(expert, first, last);
+  }
+  static double Of(const std::vector<double>& sums, int first, int last) {
+    return sums[static_cast<size_t>(last)] - sums[static_cast<size_t>(first)];
+  }
+};
+
+class ExpertPrices {
+ public:
+  // The problem must outlive it.
+  explicit ExpertPrices(const SearchProblem& problem);
+  ~ExpertPrices();
+  ExpertPrices(const ExpertPrices&) = delete;
+  ExpertPrices& operator=(const ExpertPrices&) = delete;
+
+  // From any thread. Null where the model has nothing that a degree could split, or the costs are not known.
+  const ExpertSums* Of(const ExpertKey& key, RecomputePolicy recompute);
+
+  const SearchProblem& problem() const { return problem_; }
+  const Network& network() const { return network_; }
+  const Precision& precision() const { return precision_; }
+
+ private:
+  struct Workshop;
+  std::unique_ptr<Workshop> MakeWorkshop(const ExpertKey& key) const;
+  std::unique_ptr<ExpertSums> Make(Workshop& workshop, RecomputePolicy recompute) const;
+
+  const SearchProblem& problem_;
+  Precision precision_;
+  ShortModel small_;            // of the compute type
+  std::vector<bool> is_layer_;  // per block of the whole model
+  Network network_;
+  std::mutex mutex_;
+  std::map<ExpertKey, std::unique_ptr<Workshop>> workshops_;
+};
+
+}  // namespace heddle

@@ -1,0 +1,222 @@
+// Floors of made-up units against all ways to give them to stages and to recompute them.
+#include "search/explore/floor.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <set>
+
+namespace heddle {
+namespace {
+
+using Random = std::mt19937_64;
+double Uniform(Random& rng) { return static_cast<double>(rng() % 1000 + 1) / 1000; }
+
+constexpr size_t kPolicies = 3;
+
+struct Case {
+  Configuration c;
+  std::vector<double> seconds, forward, parameters;
+  std::array<std::vector<double>, kPolicies> added, kept;
+  LeastTime time;
+  LeastRoom room;
+  FloorProblem problem;
+  int units() const { return static_cast<int>(seconds.size()); }
+};
+
+// Units are unlike; more recomputed: slower, and less is kept.
+void Fill(Random& rng, bool memory, Case& made) {
+  made.c.pp = 1 + static_cast<int64_t>(rng() % 4);
+  made.c.microbatches = 1 + static_cast<int64_t>(rng() % 8);
+  int units = static_cast<int>(made.c.pp) + static_cast<int>(rng() % 3);
+  std::set<double> prices;
+  for (int u = 0; u < units; ++u) {
+    made.seconds.push_back(Uniform(rng));
+    made.forward.push_back(made.seconds.back() / 3);
+    made.parameters.push_back(Uniform(rng));
+    double added = 0, kept = 1 + Uniform(rng);
+    for (size_t r = 0; r < kPolicies; ++r) {
+      made.added[r].push_back(added);
+      made.kept[r].push_back(kept);
+      added += 0.3 * Uniform(rng);
+      kept *= 0.2 + 0.7 * Uniform(rng);
+      if (r > 0) {
+        prices.insert((made.added[r].back() - made.added[r - 1].back()) /
+                      (made.kept[r - 1].back() - made.kept[r].back()));
+      }
+    }
+  }
+  made.time.ranges = RangeFloors(made.seconds);
+  made.time.whole = made.time.ranges.Of(0, units);
+  made.time.forward = UnitSums(made.forward);
+  made.time.without_weights = UnitSums(made.forward);
+  made.time.parameters = UnitSums(made.parameters);
+  FindFewest(made.time);
+  made.room.least = UnitSums(made.kept[kPolicies - 1]);
+  for (double price : prices) {
+    std::vector<double> each;
+    for (size_t u = 0; u < made.seconds.size(); ++u) {
+      double of = kForbidden;
+      for (size_t r = 0; r < kPolicies; ++r) {
+        of = std::min(of, made.added[r][u] + price * made.kept[r][u]);
+      }
+      each.push_back(of);
+    }
+    made.room.levels.push_back({price, UnitSums(each)});
+  }
+  FloorProblem& problem = made.problem;
+  problem.time = problem.plain = &made.time;
+  problem.transfer = 0.1 * Uniform(rng);
+  problem.report = 0.1 * Uniform(rng);
+  if (!memory) return;
+  problem.room = &made.room;
+  problem.update = 0.3 * Uniform(rng);
+  problem.reduce = Uniform(rng);
+  problem.gather = Uniform(rng);
+  problem.bytes_per_parameter = Uniform(rng);
+  problem.gradient_bytes = Uniform(rng);
+  problem.gathered_bytes = rng() % 2 == 0 ? Uniform(rng) : 0;
+  problem.unreduced_bytes = problem.gathered_bytes > 0 ? Uniform(rng) : 0;
+  problem.host = 0.1 * Uniform(rng);
+  problem.limit = 2 + 10 * Uniform(rng);
+}
+
+struct Tried {
+  double step = kForbidden;
+  bool recomputes = false;  // somewhere, in the best
+};
+
+// All cuts and all policies of all units.
+Tried TryAll(const Case& at) {
+  const FloorProblem& problem = at.problem;
+  double m = static_cast<double>(at.c.microbatches);
+  double even = at.time.parameters.total() / static_cast<double>(at.c.pp);
+  Tried best;
+  auto stage = [&](int d, int first, int last, bool* recomputes) {
+    double least = kForbidden;
+    int units = last - first, all = static_cast<int>(std::pow(kPolicies, units));
+    InFlight flight = LeastInFlight(at.c, d);
+    for (int code = 0; code < all; ++code) {
+      double seconds = 0, bytes = 0, parameters = 0, last_kept = 0;
+      int rest = code;
+      for (int u = first; u < last; ++u, rest /= static_cast<int>(kPolicies)) {
+        size_t r = static_cast<size_t>(rest) % kPolicies, i = static_cast<size_t>(u);
+        seconds += at.seconds[i] + at.added[r][i];
+        parameters += at.parameters[i];
+        last_kept = flight.most * at.kept[r][i];
+        bytes += last_kept;
+      }
+      if (problem.room != nullptr && units > 0) {
+        bytes += parameters * (problem.bytes_per_parameter +
+                               (flight.with_gradients ? problem.gradient_bytes : 0));
+        // The last layer and the one before it, and when the backward of the last has ended its gradients. The test's other
+        // layers may be smaller: the bound counts the smallest of all.
+        double layer = *std::min_element(at.parameters.begin(), at.parameters.end());
+        double gathered = problem.gathered_bytes * layer * (units > 1 ? 2 : 1);
+        if (bytes + gathered > problem.limit) continue;
+        if (bytes - last_kept + gathered + problem.unreduced_bytes * layer > problem.limit) continue;
+      }
+      double own = units > 0 ? m * (seconds + 2 * problem.host) : 0, head = 0, tail = 0;
+      for (int u = 0; u < first; ++u) {
+        head += at.forward[static_cast<size_t>(u)];
+        tail += at.seconds[static_cast<size_t>(u)] - at.forward[static_cast<size_t>(u)];
+      }
+      double hops = d * problem.transfer;
+      double ready = 2 * hops + head + own + tail;
+      // The gradients of the units up to each are reduced once its last backward has begun.
+      double backward = problem.host, reduced = 0;
+      rest = code;
+      for (int u = first; u < last; ++u, rest /= static_cast<int>(kPolicies)) {
+        size_t r = static_cast<size_t>(rest) % kPolicies, i = static_cast<size_t>(u);
+        backward += at.seconds[i] + at.added[r][i] - at.forward[i];
+        reduced += at.parameters[i] * problem.reduce;
+        ready = std::max(ready, hops + head + own - backward + reduced);
+      }
+      double updated = std::max(parameters, even) * std::max(problem.update, problem.gather);
+      double end = ready + problem.report + updated;
+      if (end < least) {
+        least = end;
+        *recomputes = code > 0;
+      }
+    }
+    return least;
+  };
+  std::function<void(int, int, double, bool)> give = [&](int d, int first, double worst,
+                                                         bool recomputes) {
+    if (d == static_cast<int>(at.c.pp)) {
+      if (first == at.units() && worst < best.step) best = {worst, recomputes};
+      return;
+    }
+    for (int last = first; last <= at.units(); ++last) {
+      bool here = false;
+      double own = stage(d, first, last, &here);
+      if (own < kForbidden) give(d + 1, last, std::max(worst, own), recomputes || here);
+    }
+  };
+  give(0, 0, 0, false);
+  return best;
+}
+
+double Even(const Case& at) {
+  const FloorProblem& problem = at.problem;
+  double m = static_cast<double>(at.c.microbatches), devices = static_cast<double>(at.c.pp);
+  double busy = m * (at.time.whole + 2 * problem.host * devices) / devices;
+  double path = at.time.whole + 2 * problem.host + 2 * (devices - 1) * problem.transfer;
+  double updated = at.time.parameters.total() / devices * std::max(problem.update, problem.gather);
+  return std::max(busy, path) + problem.report + updated;
+}
+
+TEST(Floor, NeverAboveTheBestOfAllAssignments) {
+  Random rng(9);
+  int equal = 0, infeasible = 0, recomputed = 0;
+  for (int round = 0; round < 1500; ++round) {
+    Case at;
+    bool memory = round % 2 == 1;
+    Fill(rng, memory, at);
+    Tried tried = TryAll(at);
+    double floor = FloorOf(at.c, at.problem);
+    if (tried.step == kForbidden) {
+      ++infeasible;
+      continue;
+    }
+    double want = std::max(tried.step, Even(at));
+    EXPECT_LE(floor, want * (1 + 2e-6)) << round;
+    recomputed += tried.recomputes ? 1 : 0;
+    if (memory) continue;
+    EXPECT_GE(floor, want * (1 - 1.01e-4)) << round;  // to what bisection leaves
+    ++equal;
+  }
+  EXPECT_GT(equal, 500);
+  EXPECT_GT(recomputed, 50);
+  EXPECT_GT(infeasible, 5);
+}
+
+TEST(Floor, NothingFits) {
+  Random rng(10);
+  Case at;
+  Fill(rng, true, at);
+  at.problem.limit = 1e-3;
+  EXPECT_EQ(FloorOf(at.c, at.problem), kForbidden);
+}
+
+TEST(Floor, FallsWithMemory) {
+  Random rng(12);
+  for (int round = 0; round < 500; ++round) {
+    Case at;
+    Fill(rng, true, at);
+    double before = kForbidden;
+    for (double share : {0.5, 1.0, 2.0, 4.0}) {
+      FloorProblem problem = at.problem;
+      problem.limit *= share;
+      double one = FloorOf(at.c, problem);
+      EXPECT_LE(one, before * (1 + 2e-4));
+      before = one;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,149 @@
+#include "search/explore/pipeline_step.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+
+namespace heddle {
+namespace {
+
+class Runner {
+ public:
+  Runner(const Timetable& timetable, const PipelineShape& shape, const PipelineLinks& links,
+         double bytes)
+      : timetable_(timetable),
+        shape_(shape),
+        links_(links),
+        bytes_(bytes),
+        busy_until_(links.resources(), 0),
+        next_(timetable.size(), 0),
+        free_(timetable.size(), 0),
+        forward_(static_cast<size_t>(shape.stages()) * static_cast<size_t>(shape.microbatches),
+                 kNotYet),
+        backward_(forward_),
+        at_work_(timetable.size(), false) {}
+
+  double Run() {
+    for (int d = 0; d < shape_.devices; ++d) Advance(d);
+    while (!ended_.empty()) {
+      auto [time, device, index] = ended_.top();
+      ended_.pop();
+      Finish(time, device, timetable_[static_cast<size_t>(device)][static_cast<size_t>(index)]);
+    }
+    return *std::max_element(free_.begin(), free_.end());
+  }
+
+ private:
+  static constexpr double kNotYet = -1;
+
+  double& At(std::vector<double>& times, int stage, int microbatch) {
+    return times[static_cast<size_t>(stage) * static_cast<size_t>(shape_.microbatches) +
+                 static_cast<size_t>(microbatch)];
+  }
+
+  // The next task of a device is put in the queue once what it needs has a time of arrival.
+  void Advance(int device) {
+    auto d = static_cast<size_t>(device);
+    if (next_[d] == timetable_[d].size() || at_work_[d]) return;
+    const Task& task = timetable_[d][next_[d]];
+    double ready = 0;
+    if (task.half == Half::kF) ready = At(forward_, task.stage, task.microbatch);
+    if (task.half == Half::kF && task.stage == 0) ready = 0;
+    if (task.half == Half::kB || task.half == Half::kBW) {
+      ready = At(backward_, task.stage, task.microbatch);
+    }
+    if (ready == kNotYet) return;
+    double end = std::max(free_[d], ready) + Duration(shape_, task);
+    at_work_[d] = true;
+    ended_.push({end, device, static_cast<int>(next_[d])});
+  }
+
+  // `forward_` and `backward_` say when the input of a stage's half has arrived.
+  void Finish(double time, int device, const Task& task) {
+    auto d = static_cast<size_t>(device);
+    free_[d] = time;
+    ++next_[d];
+    at_work_[d] = false;
+    bool last = task.stage + 1 == shape_.stages();
+    if (task.half == Half::kF && last) {
+      At(backward_, task.stage, task.microbatch) = time;
+    } else if (task.half == Half::kF) {
+      At(forward_, task.stage + 1, task.microbatch) = Send(time, device, true);
+      Advance(shape_.device_of(task.stage + 1));
+    } else if (task.half != Half::kW && task.stage > 0) {
+      At(backward_, task.stage - 1, task.microbatch) =
+          Send(time, shape_.device_of(task.stage - 1), false);
+      Advance(shape_.device_of(task.stage - 1));
+    }
+    Advance(device);
+  }
+
+  // When a message between a device of the pipeline and the next arrives, sent forward or back.
+  double Send(double time, int device, bool forward) {
+    if (shape_.devices == 1) return time;
+    const std::vector<PipelineLinks::Use>& uses = links_.Uses(device, forward);
+    double begin = time;
+    for (const PipelineLinks::Use& use : uses) {
+      begin = std::max(begin, busy_until_[static_cast<size_t>(use.resource)]);
+    }
+    for (const PipelineLinks::Use& use : uses) {
+      busy_until_[static_cast<size_t>(use.resource)] = begin + bytes_ * use.per_byte;
+    }
+    return begin + links_.Transfer(device, bytes_);
+  }
+
+  const Timetable& timetable_;
+  const PipelineShape& shape_;
+  const PipelineLinks& links_;
+  const double bytes_;
+  std::vector<double> busy_until_;
+  std::vector<size_t> next_;
+  std::vector<double> free_;
+  std::vector<double> forward_, backward_;
+  std::vector<bool> at_work_;
+  using Ended = std::tuple<double, int, int>;  // time, device, its task
+  std::priority_queue<Ended, std::vector<Ended>, std::greater<>> ended_;
+};
+
+double RunOnce(const ScheduleDef& schedule, const PipelineShape& shape, const PipelineLinks& links,
+               double bytes) {
+  // Plans put their timetables in order without regard to messages.
+  PipelineShape alone = shape;
+  alone.transfer = 0;
+  alone.transfers.clear();
+  return Runner(schedule.make(alone), shape, links, bytes).Run();
+}
+
+double WithLinks(const ScheduleDef& schedule, PipelineShape shape, const PipelineLinks& links,
+                 double bytes) {
+  constexpr int kRounds = 3, kFewest = 12;
+  int all = shape.microbatches, few = std::max(kFewest, kRounds * shape.devices);
+  few = (few + shape.devices - 1) / shape.devices * shape.devices;  // full rounds
+  bool whole = all <= few + shape.devices || schedule.name == "gpipe";
+  if (whole) return RunOnce(schedule, shape, links, bytes);
+  shape.microbatches = few;
+  double first = RunOnce(schedule, shape, links, bytes);
+  shape.microbatches = few + shape.devices;
+  double second = RunOnce(schedule, shape, links, bytes);
+  return second + (second - first) / shape.devices * (all - few - shape.devices);
+}
+
+}  // namespace
+
+PipelineTime PipelineSeconds(const ScheduleDef& schedule, const PipelineShape& shape,
+                             const PipelineLinks& links, double bytes) {
+  constexpr double kWorth = 0.1;          // share of the step
+  constexpr int64_t kMostTasks = 20'000;  // some milliseconds
+  double floor = schedule.lower_bound(shape);
+  double occupied = shape.microbatches * links.Occupied(shape.chunks, bytes);
+  if (occupied < kWorth * floor) return {floor, false};
+  int64_t rounds = schedule.name == "gpipe" ? shape.microbatches : 8 * int64_t{shape.devices};
+  int64_t tasks = 2 * int64_t{shape.stages()} * std::min<int64_t>(shape.microbatches, rounds);
+  double seconds = std::max(floor, occupied);
+  if (links.has_uses() && tasks <= kMostTasks) {
+    seconds = std::max(seconds, WithLinks(schedule, shape, links, bytes));
+  }
+  return {seconds, true};
+}
+
+}  // namespace heddle

@@ -1,0 +1,76 @@
+#include "search/explore/pipeline_step.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/load.h"
+
+namespace heddle {
+namespace {
+
+// Boxes of four devices; what leaves one shares its uplink.
+class PipelineStepTest : public testing::Test {
+ protected:
+  static PipelineShape ShapeOf(int devices, int microbatches) {
+    PipelineShape shape{.devices = devices, .microbatches = microbatches};
+    shape.times.assign(static_cast<size_t>(devices), {0.01, 0.01, 0.01});
+    return shape;
+  }
+
+  const Network network_{LoadCluster("rtx4090:4")};
+};
+
+TEST_F(PipelineStepTest, HopsInsideABoxAreNotThoseBetweenBoxes) {
+  PipelineLinks links(network_, /*mesh=*/2, /*stages=*/8);
+  double inside = links.Transfer(0, 1e8), between = links.Transfer(1, 1e8);
+  EXPECT_GT(between, 10 * inside);
+  EXPECT_EQ(links.Transfers(1e8).size(), 8u);
+  EXPECT_DOUBLE_EQ(links.Transfers(1e8)[2], inside);
+  EXPECT_DOUBLE_EQ(links.Transfers(1e8)[3], between);
+}
+
+TEST_F(PipelineStepTest, AnUplinkCarriesWhatGoesForwardAndBack) {
+  PipelineLinks links(network_, 4, 4);
+  double one_way = links.Transfer(1, 1e8) - links.Transfer(1, 0);
+  EXPECT_NEAR(links.Occupied(1, 1e8), 2 * one_way, 1e-9);
+  // Two chunks: twice as many messages, and those from the last stage to the first.
+  EXPECT_NEAR(links.Occupied(2, 1e8), 4 * one_way, 1e-9);
+}
+
+TEST_F(PipelineStepTest, SmallMessagesLeaveTheBoundOfTheSchedule) {
+  PipelineLinks links(network_, 4, 4);
+  for (const ScheduleDef& schedule : AllSchedules()) {
+    PipelineShape shape = ShapeOf(4, 16);
+    PipelineTime time = PipelineSeconds(schedule, shape, links, 1);
+    EXPECT_EQ(time.seconds, schedule.lower_bound(shape));
+    EXPECT_FALSE(time.by_links);
+  }
+}
+
+TEST_F(PipelineStepTest, LargeMessagesDecide) {
+  PipelineLinks links(network_, 4, 4);
+  for (const ScheduleDef& schedule : AllSchedules()) {
+    PipelineShape shape = ShapeOf(4, 64);
+    constexpr double kBytes = 1e8;
+    shape.transfers = links.Transfers(kBytes);
+    auto [seconds, by_links] = PipelineSeconds(schedule, shape, links, kBytes);
+    EXPECT_TRUE(by_links) << schedule.name;
+    EXPECT_GE(seconds, 64 * links.Occupied(1, kBytes)) << schedule.name;
+    EXPECT_GT(seconds, 1.5 * ShapeOf(4, 64).microbatches * 0.03) << schedule.name;
+  }
+}
+
+// A few rounds and their pace stand for all micro-batches.
+TEST_F(PipelineStepTest, ManyMicrobatchesGoOnAtThePaceOfAFew) {
+  PipelineLinks links(network_, 4, 4);
+  const ScheduleDef& schedule = *FindSchedule("1f1b");
+  auto seconds = [&](int microbatches) {
+    PipelineShape shape = ShapeOf(4, microbatches);
+    shape.transfers = links.Transfers(2e7);
+    return PipelineSeconds(schedule, shape, links, 2e7).seconds;
+  };
+  double pace = (seconds(64) - seconds(32)) / 32;
+  EXPECT_NEAR(seconds(1024), seconds(64) + 960 * pace, 0.01 * seconds(1024));
+}
+
+}  // namespace
+}  // namespace heddle

@@ -1,0 +1,82 @@
+// The anytime loop that simulates proposals: the most promising first, until none of the rest can win.
+//
+//   Finalists finalists(problem, result);
+//   finalists.Judge(std::move(plans), effort);   // proposals with estimates
+//   finalists.JudgeAll(std::move(baselines));    // all of them
+//
+// What a proposal is expected to take is its estimate times the errors of estimates that were seen before, of plans of the
+// same kind where there are any. Which plans are judged, and in which order, depends on the problem alone: other cores
+// simulate the next proposals ahead, and what turns out not to be needed is thrown away.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "search/judge/judge.h"
+#include "search/searcher.h"
+#include "search/judge/short_step.h"
+
+namespace heddle {
+
+struct JudgingEffort {
+  size_t most = 0;  // plans that fit
+  double work = 0;  // SimulationSize of all that are judged, once one fits
+};
+
+// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, data axis, other axes, whether
+// there are stages, chunks, a split backward, gpipe, gradients by factors, and last whether its messages
+// occupy links much, which a plan does not say: false.
+std::vector<int64_t> KindOf(const Plan& plan);
+
+// Simulated steps as multiples of their estimates, by kind of plan.
+class EstimateErrors {
+ public:
+  void Add(const std::vector<int64_t>& kind, double estimate, double step);
+  void AddBytes(const std::vector<int64_t>& kind, double estimate, double reserved);
+  // Of a proposal with an estimate.
+  double Expected(const Proposal& proposal) const;
+  double ExpectedBytes(const Proposal& proposal) const;
+  // What it will hardly be faster than.
+  // `spread`: by how much errors of one kind differ, unless the proposal says that its own differ by more.
+  double AtLeast(const Proposal& proposal, double spread) const;
+
+ private:
+  struct Ratios {
+    int count = 0;
+    double sum = 0, least = 0;
+  };
+  using Kind = std::vector<int64_t>;
+  const Ratios* Like(const Proposal& proposal) const;  // null: none of its kind was seen yet
+  std::map<Kind, Ratios> by_kind_, bytes_by_kind_;
+};
+
+class Finalists {
+ public:
+  // Both must outlive it. What is judged is added to `out.judged`.
+  Finalists(const SearchProblem& problem, SearchResult& out);
+  ~Finalists();
+
+  // Until none of the rest can win, the effort is spent or the problem is over.
+  void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
+  // In order; until the problem is over.
+  void JudgeAll(std::vector<Proposal> plans);
+  // Begins to simulate a plan that will probably be given to one of these later: its result is there sooner, and the same.
+  void Prepare(Proposal plan);
+
+  double best_seconds() const { return best_; }  // of the plans that fit; infinite where none does
+
+ private:
+  class Ahead;
+  void Take(std::optional<JudgedPlan> judged, const Proposal& proposal);
+  bool Ended();
+
+  const SearchProblem& problem_;
+  SearchResult& out_;
+  RebatchedModels models_;
+  std::unique_ptr<Ahead> prepared_;
+  EstimateErrors errors_;
+  size_t fitting_ = 0;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+}  // namespace heddle

@@ -1,0 +1,86 @@
+#include "search/judge/finalists.h"
+
+#include <gtest/gtest.h>
+
+#include "cluster/load.h"
+#include "plan/expert.h"
+#include "program/testing.h"
+
+namespace heddle {
+namespace {
+
+// Proposals that count how often they are judged: each time they are asked whether to be fitted to memory.
+class FinalistsTest : public testing::Test {
+ protected:
+  Proposal Counted(int64_t microbatches) {
+    Proposal out;
+    out.plan =
+        ExpertPlan(model_, cluster_,
+                   {.dp = 2, .pp = 4, .microbatches = microbatches, .precision = DType::kBF16});
+    out.from = "plan";
+    out.estimate = 1e-3 * static_cast<double>(microbatches);
+    out.bytes = 1e12;  // so much that it may not fit
+    out.refit = [this](const std::vector<double>&) {
+      ++judged_;
+      return std::nullopt;
+    };
+    return out;
+  }
+
+  Model model_ = SmallModel(8);
+  Cluster cluster_ = LoadCluster("dgx-a100:1");
+  SearchProblem problem_{.model = model_, .cluster = cluster_};
+  std::atomic<int> judged_ = 0;
+};
+
+TEST(EstimateErrors, AProposalMaySayThatItsErrorsDifferByMore) {
+  EstimateErrors errors;
+  for (int i = 0; i < 8; ++i) errors.Add({1}, 1, 1.1);
+  Proposal proposal{{}, "plan", 1};
+  proposal.kind = {1};
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.99 * 1.1, 1e-12);
+  proposal.spread = 0.06;
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.94 * 1.1, 1e-12);
+  proposal.kind = {2};  // none of which was seen
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.94, 1e-12);
+}
+
+TEST_F(FinalistsTest, EstimatesOfGpipeAreOfTheirOwnKind) {
+  Plan plan = Counted(4).plan, other = plan;
+  other.schedule = "gpipe";
+  EXPECT_NE(KindOf(plan), KindOf(other));
+  other.stages.resize(1);
+  plan.stages.resize(1);
+  EXPECT_EQ(KindOf(plan), KindOf(other));
+}
+
+TEST_F(FinalistsTest, WhatIsPreparedIsJudgedOnceAndAlike) {
+  SearchResult prepared, plain;
+  {
+    Finalists finalists(problem_, prepared);
+    finalists.Prepare(Counted(4));
+    finalists.JudgeAll({Counted(2), Counted(4)});
+  }
+  EXPECT_EQ(judged_, 2);
+  Finalists(problem_, plain).JudgeAll({Counted(2), Counted(4)});
+  ASSERT_EQ(prepared.judged.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(prepared.judged[i].plan, plain.judged[i].plan);
+    EXPECT_EQ(prepared.judged[i].from, plain.judged[i].from);
+    EXPECT_EQ(prepared.judged[i].result.step_seconds, plain.judged[i].result.step_seconds);
+  }
+}
+
+TEST_F(FinalistsTest, WhatIsPreparedAndNotWantedIsNoResult) {
+  SearchResult out;
+  {
+    Finalists finalists(problem_, out);
+    finalists.Prepare(Counted(4));
+    finalists.Judge({Counted(2)}, {.most = 1, .work = 1e9});
+  }
+  ASSERT_EQ(out.judged.size(), 1u);
+  EXPECT_EQ(out.judged[0].plan.microbatches, 2);
+}
+
+}  // namespace
+}  // namespace heddle

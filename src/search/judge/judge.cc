@@ -1,0 +1,245 @@
+#include "search/judge/judge.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/parallel.h"
+#include "cluster/topology.h"
+#include "program/lower.h"
+#include "search/prices/held_bytes.h"
+#include "search/solver/problem.h"
+#include "search/judge/short_step.h"
+#include "sim/memory.h"
+
+namespace heddle {
+namespace {
+
+// Of parameters, on a device of a stage.
+int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
+  if (plan.offload == Offload::kAll) return 0;  // a shard of them, at a time
+  double ranks = 1;
+  for (const MeshAxis& axis : stage.mesh.axes) {
+    auto named = std::find(plan.zero.axes.begin(), plan.zero.axes.end(), axis.name);
+    if (named != plan.zero.axes.end()) ranks *= static_cast<double>(axis.size);
+  }
+  double bytes = 0;
+  std::set<ValueId> seen;
+  for (NodeId id : NodesOf(model, stage)) {
+    const Node& node = model.graph.node(id);
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      if (model.graph.value(node.operands[o]).kind != ValueKind::kParameter) continue;
+      if (!model.flow.needed[node.operands[o].index()]) continue;
+      if (!seen.insert(node.operands[o]).second) continue;
+      double elements = 1;
+      Sharding sharding =
+          OperandSharding(stage.mesh, model.rules[id.index()], stage.strategies[id.index()], o);
+      for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
+        elements *= static_cast<double>(n);
+      }
+      double kept = 1;  // fewer have state
+      auto pruned = plan.pruning.kept.find(model.graph.value(node.operands[o]).name);
+      if (pruned != plan.pruning.kept.end()) {
+        const TensorType& type = model.graph.value(node.operands[o]).type;
+        kept = static_cast<double>(pruned->second * SizeOf(type.dtype)) /
+               static_cast<double>(ByteCount(type));
+      }
+      HeldBytes held =
+          HeldBytesOf(plan.precision, kept, plan.zero.level, ranks, true, plan.offload);
+      bytes += elements * (held.weights + held.state);
+    }
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+// Of the smallest device of a mesh.
+int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
+  if (problem.cluster.device_types.size() == 1) return MemoryLimit(problem);
+  int64_t least = INT64_MAX;
+  for (int64_t device : DevicesOf(mesh)) least = std::min(least, MemoryLimit(problem, device));
+  return least;
+}
+
+// A node full of the devices that hold most.
+void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
+  if (judged.plan.offload == Offload::kNone) return;
+  GroupSpan node = NodeOf(problem.cluster, DeviceId{0});
+  for (const DeviceResult& device : judged.result.devices) {
+    judged.host_bytes = std::max(judged.host_bytes, node.count * device.host_memory);
+  }
+  judged.host_limit = HostLimit(problem);
+}
+
+}  // namespace
+
+bool Recomputes(const Plan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
+    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
+                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
+  });
+}
+
+std::function<bool()> Impatience(const SearchProblem& problem) {
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kGrace(500);
+  return [&problem, over_since = std::optional<Clock::time_point>()]() mutable {
+    if (!problem.Over()) return false;
+    if (!over_since) over_since = Clock::now();
+    return Clock::now() - *over_since >= kGrace;
+  };
+}
+
+double SimulationSize(const SearchProblem& problem, const Plan& plan) {
+  return static_cast<double>(problem.model.graph.nodes.size()) *
+         static_cast<double>(SimulatedMicrobatches(problem, plan));
+}
+
+double SimulationSize(const SearchProblem& problem, int64_t microbatches, int64_t pp,
+                      const std::string& schedule) {
+  return static_cast<double>(problem.model.graph.nodes.size()) *
+         static_cast<double>(SimulatedMicrobatches(problem, microbatches, pp, schedule));
+}
+
+namespace {
+
+// Bytes that the allocator reserves, per device of the pipeline.
+std::vector<double> ReservedOf(const SearchProblem& problem, ShortStep& step) {
+  MemoryModel model(step.program, HabitsOf(problem.sim));
+  ReplayOptions options;
+  options.timeline = false;
+  options.allocator = true;
+  std::vector<int64_t> devices;
+  for (const DeviceProgram& run : step.program.runs) {
+    if (!run.stages.empty()) devices.push_back(run.devices.front());
+  }
+  std::vector<MemoryTimeline> timelines(devices.size());
+  InParallel(devices.size(), [&](size_t d) { timelines[d] = Replay(model, devices[d], options); });
+  std::vector<double> reserved;
+  for (size_t d = 0; d < devices.size(); ++d) {
+    reserved.push_back(static_cast<double>(timelines[d].reserved));
+    step.replayed[devices[d]] = std::move(timelines[d]);
+  }
+  return reserved;
+}
+
+// With its plan made, and all that the problem says of it.
+void Complete(const SearchProblem& problem, Proposal& proposal) {
+  proposal.MakePlan();
+  proposal.plan.pruning = problem.pruning;
+  SetOptimizer(proposal.plan, problem.optimizer);
+}
+
+// A proposal whose program is known, with as many layers recomputed as its memory demands.
+struct Fitted {
+  Proposal proposal;
+  ShortStep step;
+};
+
+Fitted Fit(const SearchProblem& problem, RebatchedModels& models, Proposal proposal,
+           const std::atomic<bool>* abandoned) {
+  constexpr int kTries = 4;
+  constexpr double kGain = 0.998;  // what another try is worth
+  // Memory estimates of convolution nets can be half of what is needed. A plan that is estimated to need less than this share
+  // of the limit fits as it is.
+  constexpr double kSurelyFits = 0.4;
+  auto limit = static_cast<double>(MemoryLimit(problem));
+  Fitted now{std::move(proposal), {}};
+  now.step = LowerShort(problem, models, now.proposal.plan);
+  if (!now.proposal.refit) return now;
+  if (now.proposal.bytes < kSurelyFits * limit && !Recomputes(now.proposal.plan)) return now;
+  std::optional<Fitted> best;
+  std::vector<Plan> tried;
+  for (int tries = 0;; ++tries) {
+    if (abandoned != nullptr && *abandoned) throw SimulationStopped();
+    std::vector<double> reserved = ReservedOf(problem, now.step);
+    bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
+    std::optional<Proposal> next;
+    if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);
+    if (next) Complete(problem, *next);
+    tried.push_back(now.proposal.plan);
+    bool faster = !best || now.proposal.estimate < best->proposal.estimate;
+    if (fits && faster) best = std::move(now);
+    bool known = next && std::find(tried.begin(), tried.end(), next->plan) != tried.end();
+    if (!next || known || (best && next->estimate >= kGain * best->proposal.estimate)) {
+      return best ? std::move(*best) : std::move(now);
+    }
+    now = {std::move(*next), {}};
+    now.step = LowerShort(problem, models, now.proposal.plan);
+  }
+}
+
+void SetNames(JudgedPlan& judged, Proposal& proposal) {
+  judged.plan = std::move(proposal.plan);
+  judged.from = std::move(proposal.from);
+  judged.estimate = proposal.estimate;
+  judged.estimated_bytes = proposal.bytes;
+  judged.bound = proposal.bound;
+  judged.factors = proposal.factors;
+  judged.refit = std::move(proposal.refit);
+  judged.improve = std::move(proposal.improve);
+  judged.kind = std::move(proposal.kind);
+}
+
+}  // namespace
+
+JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
+                 const std::atomic<bool>* abandoned, RebatchedModels* models) {
+  if (proposal.judged) return *proposal.judged;
+  // Plans for meshes of very many devices take long to lower and to fit, which nothing ends before it is done.
+  constexpr int64_t kManyDevices = 65'536;
+  if (problem.Over() && DeviceCount(problem.cluster) > kManyDevices) throw SimulationStopped();
+  JudgedPlan judged;
+  Complete(problem, proposal);
+  bool roomy = true;
+  for (const Stage& stage : proposal.plan.stages) {
+    int64_t bytes = LeastBytes(problem.model, proposal.plan, stage);
+    judged.least_bytes = std::max(judged.least_bytes, bytes);
+    roomy = roomy && bytes <= LeastLimit(problem, stage.mesh);
+  }
+  judged.memory_limit = MemoryLimit(problem);
+  judged.simulated = roomy || problem.simulate_all;
+  if (!judged.simulated) {
+    SetNames(judged, proposal);
+    return judged;
+  }
+  SimOptions sim = problem.sim;
+  sim.stopped = [over = Impatience(problem), abandoned]() mutable {
+    return (abandoned != nullptr && *abandoned) || over();
+  };
+  RebatchedModels own(problem.model);
+  if (models == nullptr) models = &own;
+  Fitted fitted = Fit(problem, *models, std::move(proposal), abandoned);
+  SetNames(judged, fitted.proposal);
+  judged.replayed = !fitted.step.replayed.empty();
+  if (judged.replayed) judged.estimated_bytes = 0;
+  for (const auto& [device, timeline] : fitted.step.replayed) {
+    judged.estimated_bytes = std::max(judged.estimated_bytes, static_cast<double>(timeline.peak));
+  }
+  judged.result = SimulateShort(fitted.step, problem, *models, judged.plan, sim);
+  judged.simulated_microbatches = fitted.step.microbatches;
+  SetHost(problem, judged);
+  judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
+  judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
+  for (const DeviceResult& device : judged.result.devices) {
+    if (device.device == judged.result.worst_device) judged.memory = device.memory;
+  }
+  return judged;
+}
+
+std::vector<double> CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
+  // What stays unused between blocks of the allocator hardly grows by more than this share from round to round.
+  constexpr double kNear = 0.98;
+  if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return {};
+  if (static_cast<double>(judged.reserved()) < kNear * static_cast<double>(judged.memory_limit))
+    return {};
+  ShortStep whole;
+  whole.program = Lower(problem.model, judged.plan);
+  std::vector<double> reserved = ReservedOf(problem, whole);
+  for (double bytes : reserved) {
+    judged.result.reserved_memory_bytes =
+        std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(bytes));
+  }
+  judged.fits = judged.reserved() <= judged.memory_limit;
+  return reserved;
+}
+
+}  // namespace heddle

@@ -1,0 +1,269 @@
+#include "search/placement/by_type.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/parallel.h"
+#include "cluster/select.h"
+#include "cluster/topology.h"
+#include "search/judge/judge.h"
+#include "search/searchers.h"
+
+namespace heddle {
+namespace {
+
+constexpr size_t kMostTypes = 4;
+constexpr size_t kMostWide = 16;  // simulated
+
+// Devices of a part's plans as those of the whole.
+void Return(const SearchProblem& problem, const std::vector<int64_t>& devices, Plan& plan) {
+  plan.cluster = problem.cluster;
+  for (Stage& stage : plan.stages) {
+    std::vector<int64_t> places;
+    for (int64_t device : DevicesOf(stage.mesh)) {
+      places.push_back(devices[static_cast<size_t>(device)]);
+    }
+    Place(stage.mesh, places);
+  }
+}
+
+// The same problem on other devices.
+SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
+  SearchProblem part{.model = problem.model, .cluster = cluster};
+  part.fixed = problem.fixed;
+  part.precision = problem.precision;
+  part.gradients = problem.gradients;
+  part.products = problem.products;
+  part.local_batch_statistics = problem.local_batch_statistics;
+  part.bucket_bytes = problem.bucket_bytes;
+  part.memory_limit = problem.memory_limit;
+  part.reserve = problem.reserve;
+  part.whole = problem.whole;
+  part.pruning = problem.pruning;
+  part.optimizer = problem.optimizer;
+  part.sim = problem.sim;
+  // Of the devices of this cluster alone.
+  part.sim.slow.clear();
+  std::erase_if(part.sim.profiles, [&](const std::shared_ptr<const Profile>& profile) {
+    return std::none_of(cluster.device_types.begin(), cluster.device_types.end(),
+                        [&](const DeviceType& type) { return type.name == profile->device; });
+  });
+  part.every_microbatch = problem.every_microbatch;
+  part.deadline = problem.deadline;
+  part.stop = problem.stop;
+  part.progress = problem.progress;
+  return part;
+}
+
+std::string NamesOf(const Cluster& cluster, uint32_t types) {
+  std::string names;
+  for (size_t t = 0; t < cluster.device_types.size(); ++t) {
+    if ((types >> t & 1) == 0) continue;
+    names += (names.empty() ? "" : " and ") + cluster.device_types[t].name;
+  }
+  return names;
+}
+
+std::vector<std::string> Degrees(const Mesh& mesh) {
+  std::vector<std::string> degrees;
+  for (const MeshAxis& axis : mesh.axes)
+    degrees.push_back(fmt::format("{} {}", axis.name, axis.size));
+  return degrees;
+}
+
+// A plan over several types.
+struct Wide {
+  Proposal proposal;
+  uint32_t groups = 0;
+  size_t base = 0;                 // those of one number differ in what they recompute alone
+  std::vector<int64_t> most = {};  // samples of a micro-batch for a rank of each type
+};
+
+// What recomputing makes of a step, roughly: a third of it is forward.
+double StepWith(RecomputePolicy policy) {
+  if (policy == RecomputePolicy::kNone) return 1;
+  return policy == RecomputePolicy::kSelective ? 1.03 : 4.0 / 3;
+}
+
+class ByType {
+ public:
+  ByType(const SearchProblem& problem, const Placements& space, Proposals& out)
+      : problem_(problem), space_(space), out_(out) {}
+
+  void Run() {
+    size_t types = problem_.cluster.device_types.size();
+    if (types < 2 || types > kMostTypes) return;
+    for (size_t type = 0; type < types; ++type) {
+      if (problem_.Over() && !out_.plans.empty()) return;
+      AddAlone(type);
+    }
+    JudgeWide();
+  }
+
+ private:
+  void AddAlone(size_t type) {
+    std::vector<int64_t> devices;
+    for (const DeviceRun& run : EqualRuns(problem_.cluster)) {
+      if (run.type.index() != type) continue;
+      for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
+    }
+    Cluster cluster = Select(problem_.cluster, devices);
+    SearchProblem on = On(problem_, cluster);
+    Proposals of = ProposeExact(on, nullptr);
+    out_.considered += of.considered;
+    if (of.plans.empty()) return;
+    Proposal& best = of.plans.front();
+    best.plan = Judge(on, best).plan;  // fitted to memory
+    best.make = nullptr;
+    best.refit = nullptr;
+    best.improve = nullptr;
+    Return(problem_, devices, best.plan);
+    best.bound = 0;
+    uint32_t types = uint32_t{1} << problem_.cluster.device_types.size();
+    for (uint32_t set = 1; set < types; ++set) {
+      if ((set >> type & 1) != 0 && !std::has_single_bit(set)) AddWide(best, type, set);
+    }
+    best.from += " on " + NamesOf(problem_.cluster, uint32_t{1} << type);
+    Keep(Judge(problem_, best), best);
+  }
+
+  // What part of the time a plan takes on one type it takes on several, if nothing but speed counts.
+  double PartOf(size_t type, uint32_t groups) const {
+    int last = space_.units().back().last_block;
+    double one = 0, all = 0;
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      const DeviceGroup& group = space_.groups()[g];
+      double speed =
+          static_cast<double>(group.size()) / space_.times().Seconds(group.type, 0, last, 1);
+      if (group.type.index() == type) one += speed;
+      if ((groups >> g & 1) != 0) all += speed;
+    }
+    return one / all;
+  }
+
+  // With as many micro-batches, with fewer that have more samples to share, with more that need less memory; and each
+  // with all ways to recompute.
+  void AddWide(const Proposal& alone, size_t type, uint32_t set) {
+    uint32_t groups = 0;
+    for (size_t g = 0; g < space_.groups().size(); ++g) {
+      if ((set >> space_.groups()[g].type.index() & 1) != 0) groups |= uint32_t{1} << g;
+    }
+    int64_t m = alone.plan.microbatches;
+    std::vector<int64_t> numbers = {m};
+    if (!problem_.fixed.microbatches && m % 2 == 0) numbers.push_back(m / 2);
+    if (!problem_.fixed.microbatches && alone.plan.batch % (2 * m) == 0) numbers.push_back(2 * m);
+    RecomputePolicy now = alone.plan.stages.front().recompute.front();
+    for (int64_t number : numbers) {
+      Plan plan = alone.plan;
+      plan.microbatches = number;
+      std::optional<Plan> wide = space_.Widened(plan, groups);
+      if (!wide) continue;
+      ++bases_;
+      for (RecomputePolicy policy :
+           {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+        if (problem_.fixed.recompute && policy != now) continue;
+        std::vector<RecomputePolicy>& all = wide->stages.front().recompute;
+        std::fill(all.begin(), all.end(), policy);
+        if (IsThere(*wide)) continue;
+        double estimate = alone.estimate * PartOf(type, groups) * StepWith(policy) / StepWith(now);
+        std::string from = FromOf(wide->stages.front().mesh, number, policy, set);
+        wide_.push_back({{*wide, std::move(from), estimate, 0, 0}, groups, bases_});
+      }
+    }
+  }
+
+  std::string FromOf(const Mesh& mesh, int64_t microbatches, RecomputePolicy policy,
+                     uint32_t set) const {
+    std::string text = fmt::format("{}, {} micro-batch{}", fmt::join(Degrees(mesh), " x "),
+                                   microbatches, microbatches == 1 ? "" : "es");
+    if (policy == RecomputePolicy::kSelective) text += ", some recomputed";
+    if (policy == RecomputePolicy::kFull) text += ", recomputed";
+    return text + ", by speed on " + NamesOf(problem_.cluster, set);
+  }
+
+  bool IsThere(const Plan& plan) const {
+    return std::any_of(wide_.begin(), wide_.end(),
+                       [&](const Wide& other) { return other.proposal.plan == plan; });
+  }
+
+  // By their estimates, two at a time, until these are above what was found. What does not fit is tried again with fewer
+  // samples where memory is short.
+  void JudgeWide() {
+    std::stable_sort(wide_.begin(), wide_.end(), [](const Wide& a, const Wide& b) {
+      return a.proposal.estimate < b.proposal.estimate;
+    });
+    std::vector<bool> done(bases_ + 1, false);  // one fits, and others of it recompute more
+    size_t judged = 0;
+    for (size_t next = 0; judged < kMostWide && !problem_.Over();) {
+      std::vector<Wide> now;
+      for (; next < wide_.size() && now.size() < 2; ++next) {
+        if (!done[wide_[next].base]) now.push_back(wide_[next]);
+      }
+      if (now.empty() || (found_ > 0 && now.front().proposal.estimate >= found_)) return;
+      std::vector<JudgedPlan> results(now.size());
+      if (problem_.progress) problem_.progress("simulating " + now.front().proposal.from);
+      InParallel(now.size(), [&](size_t i) { results[i] = Judge(problem_, now[i].proposal); });
+      for (size_t i = 0; i < now.size(); ++i) {
+        done[now[i].base] = done[now[i].base] || results[i].fits;
+        std::optional<Wide> less = WithLess(now[i], results[i]);
+        if (less) wide_.insert(wide_.begin() + static_cast<std::ptrdiff_t>(next), std::move(*less));
+        Keep(std::move(results[i]), std::move(now[i].proposal));
+      }
+      judged += now.size();
+    }
+  }
+
+  // The samples that fit by what these need, for types on which they do not.
+  std::optional<Wide> WithLess(const Wide& wide, const JudgedPlan& judged) const {
+    if (judged.fits || !judged.simulated) return std::nullopt;
+    const Plan& plan = wide.proposal.plan;
+    const MeshAxis& data = plan.stages.front().mesh.axes.front();
+    int64_t width = plan.stages.front().mesh.size() / data.size;
+    Wide less = wide;
+    less.most.resize(problem_.cluster.device_types.size(), INT64_MAX);
+    double slack = static_cast<double>(judged.result.reserved_memory_bytes) /
+                   static_cast<double>(judged.result.peak_memory_bytes);
+    for (const DeviceResult& device : judged.result.devices) {
+      double needs = static_cast<double>(device.peak_memory) * slack;
+      auto has = static_cast<double>(MemoryLimit(problem_, device.device));
+      int64_t index = IndexIn(plan.stages.front().mesh, device.device);
+      if (needs <= has || index < 0) continue;
+      int64_t share = data.shares.empty() ? 1 : data.shares[static_cast<size_t>(index / width)];
+      int64_t samples = plan.batch / plan.microbatches * share / UnitsOf(data);
+      DeviceTypeId type = TypeOf(problem_.cluster, DeviceId{static_cast<int32_t>(device.device)});
+      auto fitting = static_cast<int64_t>(static_cast<double>(samples) * has / needs);
+      int64_t& most = less.most[type.index()];
+      most = std::min({most, samples - 1, fitting});
+    }
+    std::optional<Plan> made = space_.Widened(plan, wide.groups, less.most);
+    if (!made || *made == plan || IsThere(*made)) return std::nullopt;
+    less.proposal.plan = std::move(*made);
+    return less;
+  }
+
+  void Keep(JudgedPlan judged, Proposal proposal) {
+    if (judged.fits && (found_ == 0 || judged.result.step_seconds < found_)) {
+      found_ = judged.result.step_seconds;
+    }
+    proposal.judged = std::make_shared<const JudgedPlan>(std::move(judged));
+    out_.plans.push_back(std::move(proposal));
+  }
+
+  const SearchProblem& problem_;
+  const Placements& space_;
+  Proposals& out_;
+  std::vector<Wide> wide_;
+  size_t bases_ = 0;
+  double found_ = 0;  // seconds of the fastest that fits
+};
+
+}  // namespace
+
+void ProposeTypes(const SearchProblem& problem, const Placements& space, Proposals& out) {
+  ByType(problem, space, out).Run();
+}
+
+}  // namespace heddle

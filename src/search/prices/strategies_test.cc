@@ -1,0 +1,48 @@
+#include "search/prices/strategies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ops/op.h"
+
+namespace heddle {
+namespace {
+
+Rule Product(int64_t rows, int64_t inner, int64_t columns) {
+  std::vector<TensorType> types = {{DType::kF32, {rows, inner}}, {DType::kF32, {inner, columns}}};
+  return MakeRule("MatMul", {}, types);
+}
+
+StrategyScope Scope() { return {.expand = true, .made_by_nodes = {true, false}}; }
+
+TEST(Strategies, FactorsThenPartialSumsThenNothing) {
+  Mesh mesh{0, {{"x", 2}}};
+  Rule rule = Product(8, 8, 8);
+  std::vector<Strategy> all = StrategiesOf(mesh, "MatMul", rule, Scope());
+  // Rows, columns and what is summed; the first operand as a partial sum, the second never; nothing.
+  ASSERT_EQ(all.size(), 5u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_GE(all[i][0], 0);
+  EXPECT_EQ(all[3][0], PassPartial(0));
+  EXPECT_EQ(all[4][0], kReplicate);
+  EXPECT_EQ(StrategiesOf(mesh, "MatMul", rule, Scope()), all);
+}
+
+TEST(Strategies, TooSmallToSplit) {
+  Mesh mesh{0, {{"x", 2}, {"y", 2}}};
+  Rule rule = Product(2, 64, 64);
+  for (const Strategy& strategy : StrategiesOf(mesh, "MatMul", rule, Scope())) {
+    bool both = strategy[0] == strategy[1] && strategy[0] >= 0;
+    if (both) {
+      EXPECT_EQ(rule.factors[static_cast<size_t>(strategy[0])].size, 64);
+    }
+  }
+}
+
+TEST(Strategies, AnAxisOfOneDeviceDoesNothing) {
+  Mesh mesh{0, {{"x", 1}}};
+  EXPECT_THAT(StrategiesOf(mesh, "MatMul", Product(8, 8, 8), Scope()),
+              testing::ElementsAre(Strategy{kReplicate}));
+}
+
+}  // namespace
+}  // namespace heddle

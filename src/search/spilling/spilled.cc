@@ -1,0 +1,215 @@
+#include "search/spilling/spilled.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "cluster/topology.h"
+#include "plan/expert.h"
+#include "search/judge/judge.h"
+#include "search/spilling/shards.h"
+
+namespace heddle {
+namespace {
+
+constexpr int kKeepTries = 3;
+constexpr int64_t kMostMicrobatches = 32;
+
+bool MaySpill(const SearchProblem& problem) {
+  const FixedDegrees& fixed = problem.fixed;
+  bool free = fixed.tp.value_or(1) == 1 && fixed.pp.value_or(1) == 1 &&
+              fixed.zero.value_or(0) == 0 && fixed.chunks.value_or(1) == 1 &&
+              fixed.layers_per_stage.empty();
+  // What is recomputed is its own choice.
+  bool wanted = fixed.offload ? *fixed.offload == Offload::kAll : !fixed.recompute;
+  return free && wanted && CanOffload(problem.cluster) &&
+         problem.cluster.device_types.size() == 1 && problem.precision != DType::kF16 &&
+         problem.gradients != DType::kF16;
+}
+
+class SpilledSearch {
+ public:
+  SpilledSearch(const SearchProblem& problem, const Degrees& degrees, const ModelCosts& costs)
+      : problem_(problem), degrees_(degrees), costs_(costs), limit_(MemoryLimit(problem)) {}
+
+  std::shared_ptr<JudgedPlan> Run(double* least) {
+    int64_t size = FindCut(least);
+    if (!best_ || !best_->fits) return best_;
+    without_ = best_->reserved();
+    KeepMore(ends_, true);
+    // Smaller shards, which leave more memory to what is kept.
+    size_t shards = ends_.size();
+    for (int worse = 0; worse < 2 && shards < Units() && size > 0 && MayJudge();) {
+      int64_t smaller = size / 3 * 2;
+      without_ = std::max(int64_t{0}, without_ - 2 * (size - smaller));  // one runs and one comes
+      size = smaller;
+      std::vector<int> ends = Cut(size);
+      if (ends.size() <= shards) continue;
+      shards = ends.size();
+      worse = KeepMore(ends, false) ? 0 : worse + 1;
+    }
+    return best_;
+  }
+
+ private:
+  bool MayJudge() const { return judged_ < kMostJudged && !problem_.Over(); }
+
+  // Units from `kept` on keep what backward needs.
+  std::shared_ptr<JudgedPlan> JudgeCut(const std::vector<int>& ends, int kept) {
+    ++judged_;
+    if (problem_.progress) {
+      problem_.progress(fmt::format("simulating weights on the host in {} shards", ends.size()));
+    }
+    Plan plan = ExpertPlan(problem_.model, problem_.cluster, degrees_);
+    plan.pruning = problem_.pruning;
+    Stage& stage = plan.stages[0];
+    for (size_t e = 0; e + 1 < ends.size(); ++e) stage.shard_starts.push_back(EndOf(ends[e]));
+    for (int b = 0; b < stage.last_block; ++b) {
+      stage.recompute[static_cast<size_t>(b)] =
+          b >= EndOf(kept) ? RecomputePolicy::kNone : RecomputePolicy::kFull;
+    }
+    return std::make_shared<JudgedPlan>(Judge(problem_, {std::move(plan), "spilled"}));
+  }
+
+  // Blocks before a unit.
+  int EndOf(int unit) const {
+    return unit == 0 ? 0 : costs_.block_ends[static_cast<size_t>(unit - 1)];
+  }
+  static int LastShard(const std::vector<int>& ends) {
+    return ends.size() < 2 ? 0 : ends[ends.size() - 2];
+  }
+
+  size_t Units() const { return static_cast<size_t>(costs_.units); }
+
+  // Shards of at most so many bytes, or of one unit. Nothing where a unit fits in no way.
+  std::vector<int> Cut(int64_t size) const {
+    return CutIntoShards(costs_, {.memory = limit_, .buffer = size, .any_unit = true})
+        .value_or(std::vector<int>());
+  }
+
+  // The largest shards that fit with all but the last recomputed, or that the host has no memory for; and the bytes they were
+  // cut for.
+  int64_t FindCut(double* least) {
+    size_t shards = 0;  // of the cut that was judged last
+    for (int64_t size = limit_ / 2; shards < Units() && size > 0 && MayJudge();) {
+      std::vector<int> ends = Cut(size);
+      if (ends.empty()) {
+        for (int u = 0; u < costs_.units; ++u)
+          *least = std::max(*least, static_cast<double>(CostOfShard(costs_, u, u + 1).peak()));
+        return 0;
+      }
+      double share = 0.75;
+      if (ends.size() > shards) {
+        shards = ends.size();
+        auto judged = JudgeCut(ends, LastShard(ends));
+        if (judged->fits || !judged->fits_host()) {
+          ends_ = std::move(ends);
+          best_ = std::move(judged);
+          return size;
+        }
+        auto reserved = static_cast<double>(judged->reserved());
+        *least = *least == 0 ? reserved : std::min(*least, reserved);
+        share = static_cast<double>(limit_) / reserved;
+      }
+      size = static_cast<int64_t>(static_cast<double>(size) * std::clamp(share, 0.5, 0.9));
+    }
+    return 0;
+  }
+
+  // Bytes that units from `kept` to the last shard keep more than if they were recomputed.
+  int64_t KeptMore(int kept, int last) const {
+    auto between = [&](const ListCosts& list) {
+      return list.kept[static_cast<size_t>(last)] - list.kept[static_cast<size_t>(kept)];
+    };
+    return std::max(int64_t{0}, between(costs_.whole) - between(costs_.recomputed));
+  }
+
+  bool WouldFit(int kept, int last) const { return without_ + KeptMore(kept, last) <= limit_; }
+
+  // The fewest units recomputed that fit, by what the plan judged last takes. `was_judged`: the one where all are was. Is there
+  // a new best one?
+  bool KeepMore(const std::vector<int>& ends, bool was_judged) {
+    const int last = LastShard(ends);
+    bool better = false;
+    int fits = was_judged ? last : last + 1, fails = -1;  // units that are recomputed
+    double shortest = 0;                                  // of plans that keep more and do not fit
+    for (int tries = 0; tries < kKeepTries && fits - fails > 1 && MayJudge(); ++tries) {
+      if (fits <= last && !WouldFit(fits - 1, last)) break;
+      int kept = fits - 1;
+      while (kept > fails + 1 && WouldFit(kept - 1, last)) --kept;
+      auto judged = JudgeCut(ends, kept);
+      without_ = judged->reserved() - KeptMore(kept, last);
+      (judged->fits ? fits : fails) = kept;
+      if (judged->result.step_seconds >= best_->result.step_seconds) break;  // nor with less kept
+      if (!judged->fits) {
+        shortest = judged->result.step_seconds;
+        continue;
+      }
+      best_ = std::move(judged);
+      better = true;
+      if (best_->result.step_seconds <= shortest) break;
+    }
+    return better;
+  }
+
+  const SearchProblem& problem_;
+  const Degrees& degrees_;
+  const ModelCosts& costs_;
+  const int64_t limit_;
+  int judged_ = 0;
+  std::vector<int> ends_;  // of the cut that was found first
+  int64_t without_ = 0;    // about what a cut takes where nothing more is kept
+  std::shared_ptr<JudgedPlan> best_;
+};
+
+// The best of so many devices and micro-batches; null where none fits a device. `least`: what the ones before would need.
+std::shared_ptr<JudgedPlan> SpillOver(const SearchProblem& problem, int64_t devices,
+                                      int64_t microbatches, double* least) {
+  int64_t batch = BatchSize(problem.model), parts = devices * microbatches;
+  if (parts > 1 && (batch == 0 || batch % parts != 0)) return nullptr;
+  Degrees degrees{.dp = devices,
+                  .microbatches = microbatches,
+                  .offload = Offload::kAll,
+                  .precision = problem.precision,
+                  .local_batch_statistics = problem.local_batch_statistics,
+                  .gradients = problem.gradients,
+                  .products = problem.products};
+  ModelCosts costs;
+  try {
+    std::optional<Model> part;
+    if (parts > 1) part = Analyse(Rebatch(problem.model.graph, batch / parts));
+    costs = FindModelCosts(part ? *part : problem.model, problem.cluster,
+                           {.precision = problem.precision,
+                            .optimizer = problem.optimizer,
+                            .pruning = problem.pruning,
+                            .local_batch_statistics = true,
+                            .sim = problem.sim});
+  } catch (const InputError&) {
+    return nullptr;  // its batch cannot be divided
+  }
+  double needed = 0;
+  std::shared_ptr<JudgedPlan> best = SpilledSearch(problem, degrees, costs).Run(&needed);
+  if (needed > 0) *least = *least == 0 ? needed : std::min(*least, needed);
+  return best;
+}
+
+}  // namespace
+
+std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) {
+  if (!MaySpill(problem)) return {};
+  int64_t devices = problem.fixed.dp.value_or(DeviceCount(problem.cluster));
+  if (devices < 1) return {};
+  int64_t first = problem.fixed.microbatches.value_or(1);
+  int64_t last = problem.fixed.microbatches.value_or(kMostMicrobatches);
+  std::shared_ptr<JudgedPlan> best;
+  for (int64_t m = first; m <= last && !best && !problem.Over(); m *= 2)
+    best = SpillOver(problem, devices, m, least);
+  if (!best) return {};
+  Proposal proposal{best->plan, best->from};
+  proposal.judged = best;
+  return {proposal};
+}
+
+}  // namespace heddle
