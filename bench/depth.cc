@@ -15,9 +15,9 @@
 
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
-#include "search/solver/eliminate.h"
 #include "search/prices/prices.h"
 #include "search/prices/stage_problem.h"
+#include "search/solver/eliminate.h"
 #include "timing.h"
 
 namespace heddle {

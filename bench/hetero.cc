@@ -19,6 +19,7 @@
 #include "plan/precision.h"
 #include "search/judge/judge.h"
 #include "search/placement/placement_game.h"
+#include "search/searcher.h"
 #include "search/searchers.h"
 #include "timing.h"
 
@@ -56,14 +57,15 @@ void Measure(const std::string& name, const BenchModel& bench, const Model& mode
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.precision = DType::kF32;
   problem.local_batch_statistics = true;
-  problem.playouts = playouts;
+  SearchTask task(problem);
+  task.effort.playouts = playouts;
   Model computed = WithComputeType(model, problem.precision);
   Placements space(problem, computed);
   std::optional<Plan> shares = space.ToPlan(space.Everywhere(), {});
   JudgedPlan data = Judge(problem, DataSearcher().propose(problem).plans.at(0));
   JudgedPlan proportional = Judge(problem, {*shares, "", 0, 0, 0});
   double begin = CpuSeconds();
-  SearchResult found = Search(AutoSearcher(), problem);
+  SearchResult found = Search(AutoSearcher(), task);
   double took = CpuSeconds() - begin;
   if (!found.feasible()) {
     fmt::print("{:<12} {:<12} {:>3} devices: nothing fits\n", name, bench.name,

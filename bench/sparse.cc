@@ -41,6 +41,7 @@
 #include "plan/expert.h"
 #include "plan/verify.h"
 #include "program/lower.h"
+#include "search/searcher.h"
 #include "search/searchers.h"
 #include "step_parts.h"
 #include "validate/configure.h"
@@ -267,13 +268,13 @@ std::optional<Row> DeepSpeed(const Case& at) {
 }
 
 // `auto` without the tree search for clusters of unlike devices: here they are alike, but that the last node has fewer.
-Proposals ProposeAlike(const SearchProblem& problem) { return ProposeExact(problem, nullptr); }
+Proposals ProposeAlike(const SearchTask& task) { return ProposeExact(task, nullptr); }
 
 std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
-  SearchProblem problem = ProblemOf(at, sparsity);
-  problem.deadline = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(budget));
+  SearchTask problem = ProblemOf(at, sparsity);
+  problem.effort.deadline = std::chrono::steady_clock::now() +
+                            std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                std::chrono::duration<double>(budget));
   SearchResult result = Search({"auto", "", ProposeAlike}, problem);
   if (!result.feasible()) return std::nullopt;
   Row row = Simulated(at, result.judged.front().plan, problem.sim, 0);

@@ -21,9 +21,9 @@
 #include "cluster/load.h"
 #include "comparison.h"
 #include "frontend/families/built_in.h"
+#include "search/prices/stage_problem.h"
 #include "search/solver/eliminate.h"
 #include "search/solver/ilp.h"
-#include "search/prices/stage_problem.h"
 #include "timing.h"
 
 namespace heddle {

@@ -85,6 +85,15 @@ function(heddle_torch_header target)
   heddle_header(${target} heddle_runtime <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <torch/types.h>)
 endfunction()
 
+# heddle_folders(MODULE "folder deps..."...): the arrows between the folders of a module. Files in its root may include all
+# of them; none of them may include the root.
+function(heddle_folders name)
+  foreach(line IN LISTS ARGN)
+    string(REGEX REPLACE "([a-z_]+)" "${name}/\\1" line "${line}")
+    file(APPEND "${HEDDLE_ARROWS_FILE}.new" "${line}\n")
+  endforeach()
+endfunction()
+
 function(heddle_module name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH" "" "LIBS;EXCLUDE")
   set(deps ${arg_UNPARSED_ARGUMENTS})

@@ -2,7 +2,9 @@
 # Fails on an #include that is not an arrow of the design.
 #
 #   tests/arrows.sh ARROWS SRC     ARROWS: lines "module dep dep..." (the build writes it from
-#                                  CMakeLists.txt), transitive; SRC: the folder of the modules
+#                                  CMakeLists.txt), transitive; SRC: the folder of the modules.
+#                                  Lines "module/folder module/folder..." are the arrows between the
+#                                  folders of a module; its root may include all of them, they not it
 #   tests/arrows.sh --self-check   runs the check on made-up trees and wants it to fail on each
 #
 # Also: includes between modules are written from src/ ("graph/graph.h"), and the headers of
@@ -15,6 +17,10 @@ check() {
     xargs -0 -r grep -HnE '^[[:space:]]*#[[:space:]]*include' |
     awk -v src="$src/" -v arrows="$arrows" '
       function complain(text) { print place ": " text; bad = 1 }
+      function folder(path,   words) {  # module/folder of a path, where that has arrows, or ""
+        split(path, words, "/")
+        return (words[1] "/" words[2]) in known ? words[1] "/" words[2] : ""
+      }
       function reach(from, to,   i, n, names) {  # is there a path of arrows?
         if (from == to) return 1
         n = split(deps[from], names, " ")
@@ -46,7 +52,10 @@ check() {
             complain(path ": libtorch is for learn/ and runtime/ only")
         }
         else if (target in known) {
+          from = folder(place); to = folder(path)
           if (!reach(module, target)) complain("no arrow from " module " to " target " (" path ")")
+          else if (module == target && from != "" && !reach(from, to == "" ? module : to))
+            complain("no arrow from " from " to " (to == "" ? module : to) " (" path ")")
         }
         else if (quote == "\"") complain("\"" path "\": write the path from src/, or use <> for a library")
       }
@@ -59,7 +68,7 @@ check() {
 self_check() {
   dir=$(mktemp -d)  # global: the trap needs it
   trap 'rm -rf "$dir"' EXIT
-  printf 'base \ngraph base\nops graph\nruntime ops\nlearn ops\n' >"$dir/arrows"
+  printf 'base \ngraph base\nops graph\nops/low \nops/high ops/low\nruntime ops\nlearn ops\n' >"$dir/arrows"
   local failures=0
 
   # try EXPECTATION FILE LINE: a tree of one file with one line besides what is allowed.
@@ -92,6 +101,13 @@ self_check() {
   try fail ops/a.cc '#include <ATen/ATen.h>'
   try fail ops/a.cc '#include "../base/error.h"'
   try fail ops/a.cc '#include "rule.h"'
+  try pass ops/high/a.cc '#include "ops/low/a.h"'
+  try pass ops/high/a.cc '#include "ops/high/b.h"'
+  try pass ops/a.cc '#include "ops/low/a.h"'             # the root
+  try pass ops/low/a.cc '#include "graph/graph.h"'
+  try fail ops/low/a.cc '#include "ops/high/a.h"'
+  try fail ops/low/a.cc '#include "ops/rule.h"'
+  try fail ops/low/a.cc '#include "runtime/a.h"'
   try fail stray/a.cc '#include <vector>'
   return $failures
 }

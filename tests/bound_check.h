@@ -33,6 +33,7 @@
 #include "plan_sampler.h"
 #include "program/lower.h"
 #include "search/judge/judge.h"
+#include "search/searcher.h"
 #include "search/searchers.h"
 #include "sim/simulate.h"
 

@@ -8,11 +8,11 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "random_plan.h"
+#include "search/prices/random_model.h"
+#include "search/prices/stage_problem.h"
 #include "search/solver/brute.h"
 #include "search/solver/eliminate.h"
 #include "search/solver/limited.h"
-#include "search/prices/random_model.h"
-#include "search/prices/stage_problem.h"
 #include "sim/simulate.h"
 
 namespace heddle {

@@ -9,9 +9,9 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "run_binary.h"
-#include "search/solver/cbc.h"
-#include "search/searcher.h"
 #include "search/replicas/with_factors.h"
+#include "search/searcher.h"
+#include "search/solver/cbc.h"
 
 namespace heddle {
 namespace {

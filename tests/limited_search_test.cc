@@ -11,11 +11,11 @@
 #include "cluster/select.h"
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
-#include "search/solver/eliminate.h"
 #include "search/judge/judge.h"
-#include "search/solver/limited.h"
-#include "search/searcher.h"
 #include "search/prices/stage_problem.h"
+#include "search/searcher.h"
+#include "search/solver/eliminate.h"
+#include "search/solver/limited.h"
 
 namespace heddle {
 namespace {

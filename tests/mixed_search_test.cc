@@ -15,12 +15,13 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "run_binary.h"
-#include "search/solver/eliminate.h"
 #include "search/judge/judge.h"
-#include "search/prices/links.h"
 #include "search/placement/placement_game.h"
-#include "search/searchers.h"
+#include "search/prices/links.h"
 #include "search/prices/stage_problem.h"
+#include "search/searcher.h"
+#include "search/searchers.h"
+#include "search/solver/eliminate.h"
 
 namespace heddle {
 namespace {
@@ -28,12 +29,13 @@ namespace {
 constexpr const char* kTiny = "gpt:layers=4,hidden=128,heads=4,seq=32,vocab=1000,batch=24";
 constexpr const char* kConvolutions = "vgg:depth=11,ffn=256,classes=100,batch=24";
 
-SearchProblem ProblemOf(const Model& model, const Cluster& cluster) {
+SearchTask ProblemOf(const Model& model, const Cluster& cluster) {
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.precision = DType::kF32;
   problem.local_batch_statistics = true;
-  problem.playouts = 60;
-  return problem;
+  SearchTask task(problem);
+  task.effort.playouts = 60;
+  return task;
 }
 
 // Whatever the tree may choose is a plan that can be run: sound, lowered to a sound program, simulated.
@@ -44,7 +46,7 @@ TEST(Placements, AnyStrategyIsASoundPlan) {
     Model model = Analyse(BuildModel(expression));
     for (uint64_t seed : {3, 4, 5}) {
       Cluster cluster = RandomTopology(seed, 1e11);
-      SearchProblem problem = ProblemOf(model, cluster);
+      SearchTask problem = ProblemOf(model, cluster);
       Model computed = WithComputeType(model, problem.precision);
       Placements space(problem, computed);
       for (int i = 0; i < 12; ++i) {
@@ -77,7 +79,7 @@ TEST(Placements, AnyStrategyIsASoundPlan) {
 TEST(Placements, SharesFollowSpeed) {
   Model model = Analyse(BuildModel("gpt:layers=2,hidden=1024,heads=8,seq=256,vocab=1000,batch=48"));
   Cluster cluster = FastAndSlow();
-  SearchProblem problem = ProblemOf(model, cluster);
+  SearchTask problem = ProblemOf(model, cluster);
   Model computed = WithComputeType(model, problem.precision);
   Placements space(problem, computed);
   std::optional<Plan> plan = space.ToPlan(space.Everywhere(), {});
@@ -125,7 +127,7 @@ TEST(MixedSearch, NeverSlowerThanDataAndTheSameEachTime) {
     Cluster cluster = RandomTopology(seed, 1e11);
     if (IsHomogeneous(cluster)) continue;
     ++mixed;
-    SearchProblem problem = ProblemOf(model, cluster);
+    SearchTask problem = ProblemOf(model, cluster);
     SearchResult found = Search(MctsSearcher(), problem);
     ASSERT_TRUE(found.feasible());
     double step = found.judged.front().result.step_seconds;
@@ -181,13 +183,13 @@ TEST(MixedSearch, StagesInsideMachinesOfAnySize) {
 TEST(MixedSearch, AtLeastAsGoodAsAnyOneType) {
   Model model = Analyse(BuildModel(kTiny));
   Cluster cluster = TagTestbed();
-  SearchProblem problem = ProblemOf(model, cluster);
+  SearchTask problem = ProblemOf(model, cluster);
   double all = Search(AutoSearcher(), problem).judged.front().result.step_seconds;
   for (const DeviceRun& run : EqualRuns(cluster)) {
     std::vector<int64_t> devices;
     for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
     Cluster part = Select(cluster, devices);
-    SearchProblem alone = ProblemOf(model, part);
+    SearchTask alone = ProblemOf(model, part);
     SearchResult found = Search(AutoSearcher(), alone);
     if (found.feasible()) {
       EXPECT_LE(all, found.judged.front().result.step_seconds * (1 + 1e-9));

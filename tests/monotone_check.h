@@ -29,6 +29,7 @@
 #include "program/lower.h"
 #include "report/step_size.h"
 #include "search/judge/judge.h"
+#include "search/searcher.h"
 #include "search/searchers.h"
 
 namespace heddle {

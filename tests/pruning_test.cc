@@ -12,6 +12,7 @@
 #include "program/text.h"
 #include "program/verify.h"
 #include "run_binary.h"
+#include "search/searcher.h"
 #include "search/searchers.h"
 #include "sim/simulate.h"
 

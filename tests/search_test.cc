@@ -13,10 +13,10 @@
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "program/verify.h"
+#include "search/prices/stage_problem.h"
 #include "search/solver/chain_runs.h"
 #include "search/solver/eliminate.h"
 #include "search/solver/ilp.h"
-#include "search/prices/stage_problem.h"
 
 namespace heddle {
 namespace {

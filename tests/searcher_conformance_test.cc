@@ -14,8 +14,8 @@
 #include "program/lower.h"
 #include "program/verify.h"
 #include "search/explore/configuration.h"
-#include "search/solver/ilp.h"
 #include "search/searcher.h"
+#include "search/solver/ilp.h"
 #include "tiny_plan.h"
 
 namespace heddle {
@@ -111,7 +111,7 @@ class Conformance : public testing::TestWithParam<SearcherDef> {
   bool IsSlow() const { return GetParam().name == "ilp" || GetParam().name == "brute"; }
 
   // Nothing where it says itself that a problem is beyond it.
-  std::optional<SearchResult> Found(const SearchProblem& problem) {
+  std::optional<SearchResult> Found(const SearchTask& problem) {
     SearchResult result;
     try {
       result = Search(GetParam(), problem);
@@ -239,9 +239,10 @@ TEST_P(Conformance, WithoutTimeThereIsAPlanSoon) {
   Model deep = Analyse(BuildModel("gpt:layers=24,hidden=128,heads=8,seq=64,vocab=256,batch=16"));
   for (const Model* model : {&Mlp(), &Gpt(), static_cast<const Model*>(&deep)}) {
     SearchProblem problem{.model = *model, .cluster = cluster};
-    problem.deadline = Clock::now();
+    SearchTask task(problem);
+    task.effort.deadline = Clock::now();
     Clock::time_point begin = Clock::now();
-    std::optional<SearchResult> result = Found(problem);
+    std::optional<SearchResult> result = Found(task);
     ASSERT_TRUE(result.has_value());
     EXPECT_TRUE(result->feasible());
     double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -253,8 +254,9 @@ TEST_P(Conformance, WhatDoesNotFitIsSaid) {
   Cluster cluster = LoadCluster("local:2");
   SearchProblem problem{.model = Mlp(), .cluster = cluster, .memory_limit = 1000};
   for (bool simulate : {false, true}) {
-    problem.simulate_all = simulate;
-    std::optional<SearchResult> result = Found(problem);
+    SearchTask task(problem);
+    task.effort.simulate_all = simulate;
+    std::optional<SearchResult> result = Found(task);
     if (!result) continue;
     EXPECT_FALSE(result->feasible());
     EXPECT_GT(result->judged[0].reserved(), result->memory_limit);
@@ -267,20 +269,21 @@ INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(AllSearchers()),
 // What is judged by then is there.
 TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   static std::atomic<bool> stop;
-  SearcherDef def{"interrupted", "", [](const SearchProblem& problem) {
-                    stop = problem.stop != nullptr;
-                    Proposals out = FindSearcher("data")->propose(problem);
-                    for (Proposal& plan : FindSearcher("expert")->propose(problem).plans) {
+  SearcherDef def{"interrupted", "", [](const SearchTask& task) {
+                    stop = task.effort.stop != nullptr;
+                    Proposals out = FindSearcher("data")->propose(task);
+                    for (Proposal& plan : FindSearcher("expert")->propose(task).plans) {
                       out.plans.push_back(std::move(plan));
                     }
                     return out;
                   }};
   Cluster cluster = LoadCluster("local:1");
-  SearchProblem problem{.model = Mlp(), .cluster = cluster, .judged = 2};
-  SearchResult whole = Search(def, problem);
+  SearchTask task(SearchProblem{.model = Mlp(), .cluster = cluster});
+  task.effort.judged = 2;
+  SearchResult whole = Search(def, task);
   EXPECT_FALSE(whole.stopped);
-  problem.stop = &stop;
-  SearchResult cut = Search(def, problem);
+  task.effort.stop = &stop;
+  SearchResult cut = Search(def, task);
   EXPECT_TRUE(cut.stopped);
   EXPECT_FALSE(cut.judged.empty());
   EXPECT_LE(cut.judged.size(), whole.judged.size());

@@ -5,8 +5,8 @@
 
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
-#include "search/solver/eliminate.h"
 #include "search/prices/prices.h"
+#include "search/solver/eliminate.h"
 
 namespace heddle {
 namespace {

@@ -1,7 +1,7 @@
 // The largest flow from a source to a sink, and with it the cheapest cut between them.
 //
 //   MaxFlow flow(4);
-//   flow.Add(0, 1, 3);  flow.Add(1, 3, 2);  flow.Add(0, 2, 1);  flow.Add(2, 3, kForbidden);
+//   flow.Add(0, 1, 3);  flow.Add(1, 3, 2);  flow.Add(0, 2, 1);  flow.Add(2, 3, infinity);
 //   flow.Solve(0, 3)          // 3
 //   flow.source_side()        // {true, true, false, false}: 1 -> 3 and 0 -> 2 are cut
 //

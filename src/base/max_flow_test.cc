@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
-
-#include "search/solver/problem.h"
 
 namespace heddle {
 namespace {
+
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 struct TestEdge {
   int from, to;
@@ -25,7 +26,7 @@ double CutCost(const std::vector<TestEdge>& edges, uint32_t side) {
 
 // Over all sets with vertex 0 and without vertex 1.
 double CheapestCut(const std::vector<TestEdge>& edges, int vertices) {
-  double least = kForbidden;
+  double least = kInfinite;
   for (uint32_t side = 1; side < 1u << vertices; side += 2) {
     if ((side & 2) == 0) least = std::min(least, CutCost(edges, side));
   }
@@ -45,8 +46,8 @@ TEST(MaxFlow, EqualsTheCheapestOfAllCuts) {
       edges.push_back({vertex(), vertex(), capacity});
     }
     std::vector<TestEdge> some = edges;  // infinite, unless that makes a whole way
-    for (TestEdge& edge : some) edge.capacity = rng() % 4 == 0 ? kForbidden : edge.capacity;
-    if (CheapestCut(some, vertices) < kForbidden) edges = some;
+    for (TestEdge& edge : some) edge.capacity = rng() % 4 == 0 ? kInfinite : edge.capacity;
+    if (CheapestCut(some, vertices) < kInfinite) edges = some;
     MaxFlow flow(vertices);
     for (const TestEdge& edge : edges) flow.Add(edge.from, edge.to, edge.capacity);
     double got = flow.Solve(0, 1), want = CheapestCut(edges, vertices);

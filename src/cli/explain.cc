@@ -11,8 +11,8 @@
 #include "program/lower.h"
 #include "report/explanation.h"
 #include "report/step_size.h"
-#include "search/searcher.h"
 #include "search/replicas/with_factors.h"
+#include "search/searcher.h"
 
 namespace heddle {
 namespace {
@@ -30,16 +30,17 @@ Clock::time_point After(double seconds) {
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-SearchProblem ProblemOf(const LoadedPlan& loaded, const Cluster& cluster, double budget) {
+SearchTask TaskOf(const LoadedPlan& loaded, const Cluster& cluster, double budget) {
   SearchProblem problem{.model = loaded.model, .cluster = cluster};
   problem.precision = loaded.plan.precision.compute;
   problem.gradients = loaded.plan.precision.gradients;
   problem.products = loaded.plan.precision.products;
   problem.local_batch_statistics = loaded.plan.local_batch_statistics;
   problem.optimizer = loaded.plan.optimizer;
-  problem.simulate_all = true;
-  problem.deadline = After(budget);
-  return problem;
+  SearchEffort effort;
+  effort.simulate_all = true;
+  effort.deadline = After(budget);
+  return {problem, effort};
 }
 
 // In what it does: neither how the model is named, what orders a schedule or how a search ended, nor a plan that
@@ -63,9 +64,9 @@ Rival RivalOf(const JudgedPlan& judged) {
 }
 
 // The best plan that differs, and what turns the order of the two.
-void FindRival(const LoadedPlan& loaded, const Program& program, const SearchProblem& problem,
+void FindRival(const LoadedPlan& loaded, const Program& program, const SearchTask& task,
                double budget, Phases& phases, Explanation& out) {
-  SearchResult found = Search(*FindSearcher("auto"), problem);
+  SearchResult found = Search(*FindSearcher("auto"), task);
   out.considered = found.proposals.considered;
   auto rival = std::find_if(
       found.judged.begin(), found.judged.end(),
@@ -77,8 +78,7 @@ void FindRival(const LoadedPlan& loaded, const Program& program, const SearchPro
   for (Knob knob : kKnobs) {
     if (Clock::now() > deadline) break;
     phases.Rename(fmt::format("changing {}", Name(knob)));
-    out.rival->flips.push_back(
-        {knob, FindFlip(knob, program, other, problem.cluster, problem.sim)});
+    out.rival->flips.push_back({knob, FindFlip(knob, program, other, task.cluster, task.sim)});
   }
 }
 
@@ -96,7 +96,7 @@ void FindRoomy(const LoadedPlan& loaded, const SearchProblem& problem, double bu
     type.memory.value = std::min(kTimes * type.memory.value, kMaxMemory.value);
   }
   const JudgedPlan* chosen = nullptr;
-  SearchResult found = Search(*FindSearcher("auto"), ProblemOf(loaded, roomy, budget));
+  SearchResult found = Search(*FindSearcher("auto"), TaskOf(loaded, roomy, budget));
   for (const JudgedPlan& judged : found.judged) {
     if (judged.reserved() <= out.memory_limit) continue;
     if (judged.result.step_seconds >= kFaster * best) continue;
@@ -130,8 +130,8 @@ Explanation Explain(const ExplainArgs& args) {
   SimOptions options;
   Program program = Lower(loaded.model, plan);
   Simulation simulation = RunSimulation(program, plan.cluster, options);
-  SearchProblem problem = ProblemOf(loaded, plan.cluster, args.budget);
-  problem.progress = [&](const std::string& what) { phases.Rename(what); };
+  SearchTask task = TaskOf(loaded, plan.cluster, args.budget);
+  task.effort.progress = [&](const std::string& what) { phases.Rename(what); };
   Explanation out;
   out.model = loaded.model.graph.name;
   out.cluster = plan.cluster.name;
@@ -139,7 +139,7 @@ Explanation Explain(const ExplainArgs& args) {
   out.batch = plan.batch;
   out.microbatches = plan.microbatches;
   out.result = simulation.result;
-  out.memory_limit = MemoryLimit(problem);
+  out.memory_limit = MemoryLimit(task);
   out.fits = out.result.reserved_memory_bytes <= out.memory_limit;
   FindReduced(loaded, options, out);
   out.groups = GroupBlocks(
@@ -152,9 +152,9 @@ Explanation Explain(const ExplainArgs& args) {
   out.traffic_device = busiest->device;
   out.traffic = OtherTraffic(program, simulation, busiest->device);
   phases.Begin("searching for others");
-  FindRival(loaded, program, problem, args.budget, phases, out);
+  FindRival(loaded, program, task, args.budget, phases, out);
   phases.Begin("searching with more memory");
-  FindRoomy(loaded, problem, args.budget, out);
+  FindRoomy(loaded, task, args.budget, out);
   return out;
 }
 

@@ -26,6 +26,8 @@
 #include "search/expert/expert_grid.h"
 #include "search/judge/finalists.h"
 #include "search/judge/judge.h"
+#include "search/replicas/with_factors.h"
+#include "search/searcher.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -89,50 +91,50 @@ std::vector<std::string> Matching(const std::vector<std::string>& patterns, cons
   return names;
 }
 
-SearchProblem WithoutDeadline(SearchProblem problem) {
-  problem.deadline = std::chrono::steady_clock::time_point::max();
-  problem.stop = nullptr;
-  return problem;
+SearchTask WithoutDeadline(SearchTask task) {
+  task.effort.deadline = std::chrono::steady_clock::time_point::max();
+  task.effort.stop = nullptr;
+  return task;
 }
 
 // The best of the expert's plans at the degrees asked for, with the micro-batches, ZeRO level and recomputation that suit
 // them where these are not given.
-std::vector<Proposal> ExpertLadder(const Degrees& degrees, const SearchProblem& problem) {
+std::vector<Proposal> ExpertLadder(const Degrees& degrees, const SearchTask& task) {
   constexpr size_t kMost = 6;
   ExpertChoices choices{{degrees.tp}, {degrees.pp}, {degrees.cp}, {degrees.ep}, {0, 1, 2, 3}};
-  std::vector<Degrees> points = ExpertDegrees(problem, choices);
+  std::vector<Degrees> points = ExpertDegrees(task, choices);
   if (!degrees.sp) {
     for (Degrees& point : points) point.sp = false;
   }
-  return BestExperts(problem, std::move(points), "expert", nullptr, kMost);
+  return BestExperts(task, std::move(points), "expert", nullptr, kMost);
 }
 
 // The expert's plan at the degrees asked for, judged alone; `best`: with what was not given as suits them.
-SearchResult Expert(const DegreeArgs& args, const SearchProblem& problem, bool best) {
+SearchResult Expert(const DegreeArgs& args, const SearchTask& task, bool best) {
   SearchResult result;
   auto begin = std::chrono::steady_clock::now();
-  Degrees degrees = args.Resolve(problem.model, problem.cluster);
-  degrees.precision = problem.precision;
-  degrees.products = problem.products;
-  degrees.layers_per_stage = problem.fixed.layers_per_stage;
-  result.memory_limit = MemoryLimit(problem);
+  Degrees degrees = args.Resolve(task.model, task.cluster);
+  degrees.precision = task.precision;
+  degrees.products = task.products;
+  degrees.layers_per_stage = task.fixed.layers_per_stage;
+  result.memory_limit = MemoryLimit(task);
   best = best && !args.ChoosesSync() && degrees.shares.empty() &&
          degrees.sync == GradientSync::kReduce;
-  Proposal proposal{ExpertPlan(problem.model, problem.cluster, degrees), "expert", 0, 0, 0};
+  Proposal proposal{ExpertPlan(task.model, task.cluster, degrees), "expert", 0, 0, 0};
   if (best) {
-    Finalists(problem, result).Judge(ExpertLadder(degrees, problem), {3, kQuickWork});
+    Finalists(task, result).Judge(ExpertLadder(degrees, task), {3, kQuickWork});
     std::stable_sort(result.judged.begin(), result.judged.end(), Better);
-    if (result.feasible()) Remark(problem.cluster, degrees, proposal.plan.batch);
+    if (result.feasible()) Remark(task.cluster, degrees, proposal.plan.batch);
     result.proposals.considered = std::max<size_t>(1, result.judged.size());
     result.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (!result.judged.empty() || result.stopped) return result;
   }
-  if (args.ChoosesSync()) proposal = FasterSync(WithoutDeadline(problem), std::move(proposal));
-  Remark(problem.cluster, degrees, proposal.plan.batch);
-  if (problem.progress) problem.progress("simulating the expert's plan");
+  if (args.ChoosesSync()) proposal = FasterSync(WithoutDeadline(task), std::move(proposal));
+  Remark(task.cluster, degrees, proposal.plan.batch);
+  task.effort.Report("simulating the expert's plan");
   try {
-    result.judged.push_back(Judge(problem, std::move(proposal)));
+    result.judged.push_back(Judge(task, std::move(proposal)));
   } catch (const SimulationStopped&) {
     result.stopped = true;
   }
@@ -186,25 +188,24 @@ std::string WhatIsMissing(const SearchResult& result, const SearchProblem& probl
 }
 
 // The cheapest way to make it fit: of several times as many devices the fewest, else a smaller batch or policy.
-std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
-                   std::string_view lacks) {
-  const FixedDegrees& fixed = problem.fixed;
-  if (problem.progress) problem.progress("nothing fits: searching for what would");
+std::string Remedy(const SearcherDef& searcher, const SearchTask& task, std::string_view lacks) {
+  const FixedDegrees& fixed = task.fixed;
+  task.effort.Report("nothing fits: searching for what would");
   if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
-    SearchProblem other = problem;
+    SearchTask other = task;
     other.fixed.recompute.reset();
     SearchResult result = Search(searcher, other);
     if (result.feasible()) return "leave --recompute to the search, or use --recompute full";
   }
-  if (fixed.offload == Offload::kNone && CanOffload(problem.cluster)) {
-    SearchProblem other = problem;
+  if (fixed.offload == Offload::kNone && CanOffload(task.cluster)) {
+    SearchTask other = task;
     other.fixed.offload.reset();
     SearchResult result = Search(searcher, other);
     if (result.feasible()) return "leave --offload to the search, or use --offload optimizer";
   }
   bool free = !fixed.dp && !fixed.tp && !fixed.pp && !fixed.zero && !fixed.microbatches;
   if (!free) {
-    SearchProblem other = problem;
+    SearchTask other = task;
     other.fixed = {};
     SearchResult result = Search(searcher, other);
     if (result.feasible()) {
@@ -212,30 +213,28 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
     }
   }
   // Weights on the host are no plan of f16.
-  if (problem.precision == DType::kF16 && CanOffload(problem.cluster) && !problem.Over()) {
-    SearchProblem other = problem;
+  if (task.precision == DType::kF16 && CanOffload(task.cluster) && !task.effort.Over()) {
+    SearchTask other = task;
     other.fixed = {.offload = Offload::kAll};
     other.precision = DType::kF32;
     if (Search(searcher, other).feasible()) return "use --precision f32 --offload all";
   }
   for (int64_t times : {2, 4, 8, 16, 32, 64}) {
-    std::optional<Cluster> grown = Grown(problem.cluster, times);
+    std::optional<Cluster> grown = Grown(task.cluster, times);
     if (!grown) break;
     const Cluster& larger = *grown;
-    SearchProblem other{.model = problem.model, .cluster = larger};
-    other.precision = problem.precision;
-    other.gradients = problem.gradients;
-    other.products = problem.products;
-    other.memory_limit = problem.memory_limit;
-    other.reserve = problem.reserve;
-    other.sim = problem.sim;
-    other.judged = 1;
-    other.deadline = problem.deadline;
-    other.stop = problem.stop;
-    if (other.Over()) break;
-    if (problem.progress) {
-      problem.progress(fmt::format("nothing fits: searching with {} devices", DeviceCount(larger)));
-    }
+    SearchTask other(SearchProblem{.model = task.model, .cluster = larger});
+    other.precision = task.precision;
+    other.gradients = task.gradients;
+    other.products = task.products;
+    other.memory_limit = task.memory_limit;
+    other.reserve = task.reserve;
+    other.sim = task.sim;
+    other.effort.judged = 1;
+    other.effort.deadline = task.effort.deadline;
+    other.effort.stop = task.effort.stop;
+    if (other.effort.Over()) break;
+    task.effort.Report(fmt::format("nothing fits: searching with {} devices", DeviceCount(larger)));
     SearchResult result = Search(searcher, other);
     if (result.feasible()) {
       return fmt::format("{} such devices are enough: {}", DeviceCount(larger),
@@ -247,10 +246,9 @@ std::string Remedy(const SearcherDef& searcher, const SearchProblem& problem,
 
 // The result, if its best plan fits. Throws Infeasible with what is missing and the cheapest remedy, which `searcher`
 // finds, where it does not.
-SearchResult Fitting(SearchResult result, const SearcherDef& searcher,
-                     const SearchProblem& problem) {
+SearchResult Fitting(SearchResult result, const SearcherDef& searcher, const SearchTask& task) {
   if (result.feasible()) return result;
-  const std::string &model = problem.model.graph.name, &cluster = problem.cluster.name;
+  const std::string &model = task.model.graph.name, &cluster = task.cluster.name;
   if (result.stopped) {
     throw Infeasible(fmt::format(
         "the search for {} on {} was stopped after {} before it found a plan that fits: give it a "
@@ -259,8 +257,8 @@ SearchResult Fitting(SearchResult result, const SearcherDef& searcher,
   }
   bool host = !result.judged.empty() && !result.judged.front().fits_host();
   throw Infeasible(fmt::format("no plan fits {} on {}: {}; {}", model, cluster,
-                               WhatIsMissing(result, problem),
-                               Remedy(searcher, problem, host ? "a machine" : "devices")));
+                               WhatIsMissing(result, task),
+                               Remedy(searcher, task, host ? "a machine" : "devices")));
 }
 
 // While it lives, an interrupt stops the search, which then has what it found so far; a second one ends the program.
@@ -377,7 +375,7 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   if (def == nullptr) {
     ThrowInput("--searcher {}: {}", search.searcher, DidYouMean(search.searcher, SearcherNames()));
   }
-  SearchProblem problem = ProblemOf(search, degrees, model, cluster);
+  SearchTask task = ProblemOf(search, degrees, model, cluster);
   std::string of_expert = degrees.FirstOfExpert();
   bool expert = search.searcher == "expert" || (!of_expert.empty() && !search.SearcherGiven());
   if (!expert && !of_expert.empty()) {
@@ -386,27 +384,26 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   }
   *searcher = expert ? "expert" : search.searcher;
   std::shared_ptr<Prior> prior = expert ? nullptr : PriorFor(search, cluster);
-  problem.prior = prior.get();
+  task.effort.prior = prior.get();
   Phases phases("planning", 1);
   phases.Begin("preparing the search");
   auto budget = std::chrono::duration<double>(search.budget);
-  problem.deadline = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
-  problem.progress = [&](const std::string& what) { phases.Rename(what); };
+  task.effort.deadline = std::chrono::steady_clock::now() +
+                         std::chrono::duration_cast<std::chrono::steady_clock::duration>(budget);
+  task.effort.progress = [&](const std::string& what) { phases.Rename(what); };
   StopOnInterrupt interrupt;
-  problem.stop = interrupt.stop();
+  task.effort.stop = interrupt.stop();
   if (expert)
-    return Fitting(Expert(degrees, problem, search.SearcherGiven()), *FindSearcher("auto"),
-                   problem);
-  return Fitting(Search(*def, problem), *def, problem);
+    return Fitting(Expert(degrees, task, search.SearcherGiven()), *FindSearcher("auto"), task);
+  return Fitting(Search(*def, task), *def, task);
 }
 
-void RequireFits(SearchProblem problem, const Plan& plan) {
+void RequireFits(SearchTask task, const Plan& plan) {
   SearchResult result;
-  result.memory_limit = MemoryLimit(problem);
-  result.judged.push_back(Judge(problem, {plan, DescribePlan(plan)}));
-  problem.deadline = std::chrono::steady_clock::now() + kRemedyTime;
-  Fitting(std::move(result), *FindSearcher("auto"), problem);
+  result.memory_limit = MemoryLimit(task);
+  result.judged.push_back(Judge(task, {plan, DescribePlan(plan)}));
+  task.effort.deadline = std::chrono::steady_clock::now() + kRemedyTime;
+  Fitting(std::move(result), *FindSearcher("auto"), task);
 }
 
 }  // namespace heddle

@@ -51,6 +51,6 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
                       const Cluster& cluster, std::string* searcher);
 
 // Throws Infeasible, in the words of FindPlan, where the plan does not fit the problem's memory.
-void RequireFits(SearchProblem problem, const Plan& plan);
+void RequireFits(SearchTask task, const Plan& plan);
 
 }  // namespace heddle

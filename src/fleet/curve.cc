@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cluster/select.h"
 #include "cluster/topology.h"
+#include "search/searcher.h"
 
 namespace heddle {
 
@@ -31,12 +32,13 @@ PlannedCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOp
       problem.memory_limit = options.memory_limit;
       problem.reserve = 0;
     }
+    SearchTask task(problem);
     if (options.budget > 0) {
-      problem.deadline = std::chrono::steady_clock::now() +
-                         std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                             std::chrono::duration<double>(options.budget));
+      task.effort.deadline = std::chrono::steady_clock::now() +
+                             std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                 std::chrono::duration<double>(options.budget));
     }
-    SearchResult found = Search(*searcher, problem);
+    SearchResult found = Search(*searcher, task);
     if (!found.feasible()) continue;
     double seconds = found.judged.front().result.step_seconds * static_cast<double>(options.steps);
     if (!points.empty() && seconds >= points.back().seconds) continue;

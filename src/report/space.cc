@@ -30,9 +30,9 @@ class Evaluator {
         prices_(model_, problem.cluster, OptionsOf(problem)) {
     problems_.reserve(kPolicies);
     for (size_t p = 0; p < kPolicies; ++p) {
-      problems_.push_back(problem);
+      problems_.emplace_back(problem);
       problems_.back().fixed.recompute = static_cast<RecomputePolicy>(p);
-      problems_.back().simulate_all = true;
+      problems_.back().effort.simulate_all = true;
       estimators_.push_back(std::make_unique<Estimator>(problems_.back(), prices_));
     }
   }
@@ -82,7 +82,7 @@ class Evaluator {
   Model model_;
   Prices prices_;
   uint64_t hash_ = StableHash(problem_.model.graph);
-  std::vector<SearchProblem> problems_;
+  std::vector<SearchTask> problems_;
   std::vector<std::unique_ptr<Estimator>> estimators_;
 };
 

@@ -11,8 +11,8 @@
 #include "cluster/topology.h"
 #include "search/expert/expert_grid.h"
 #include "search/judge/finalists.h"
-#include "search/solver/problem.h"
 #include "search/searchers.h"
+#include "search/solver/problem.h"
 #include "search/spilling/spilled.h"
 
 namespace heddle {
@@ -29,26 +29,6 @@ bool IsThere(const std::vector<Proposal>& plans, const Plan& plan) {
 
 }  // namespace
 
-bool Better(const JudgedPlan& a, const JudgedPlan& b) {
-  if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.result.step_seconds < b.result.step_seconds : a.reserved() < b.reserved();
-}
-
-double SearchResult::gap() const {
-  if (proposals.additive <= 0) return 0;
-  return (proposals.additive - proposals.additive_bound) / proposals.additive;
-}
-
-double SearchResult::step_gap() const {
-  if (!feasible() || proposals.lower_bound <= 0) return 1;
-  // Where the best has factors, the plan it was made from comes after it.
-  auto best = std::find_if(judged.begin(), judged.end(),
-                           [](const JudgedPlan& plan) { return plan.fits && plan.in_space; });
-  if (best == judged.end()) return 1;
-  double step = best->result.step_seconds;
-  return (step - proposals.lower_bound) / step;
-}
-
 std::span<const SearcherDef> AllSearchers() {
   static const std::vector<SearcherDef> all = {AutoSearcher(), DataSearcher(),  ExpertSearcher(),
                                                IlpSearcher(),  BruteSearcher(), MctsSearcher()};
@@ -62,70 +42,26 @@ const SearcherDef* FindSearcher(std::string_view name) {
   return nullptr;
 }
 
-Precision PrecisionOf(const SearchProblem& problem) {
-  Precision precision;
-  precision.compute = problem.precision;
-  precision.gradients = problem.gradients;
-  precision.products = problem.products;
-  precision.moments_kept = MomentsOf(problem.optimizer);
-  return precision;
-}
-
-namespace {
-
-int64_t LimitOf(const SearchProblem& problem, const DeviceType& type) {
-  int64_t has = type.memory.value;
-  if (problem.memory_limit > 0) has = std::min(problem.memory_limit, has);
-  return static_cast<int64_t>((1 - problem.reserve) * static_cast<double>(has));
-}
-
-}  // namespace
-
-int64_t MemoryLimit(const SearchProblem& problem) {
-  int64_t least = INT64_MAX;
-  for (const DeviceType& type : problem.cluster.device_types) {
-    least = std::min(least, LimitOf(problem, type));
-  }
-  return least;
-}
-
-int64_t MemoryLimit(const SearchProblem& problem, int64_t device) {
-  DeviceTypeId type = TypeOf(problem.cluster, DeviceId{static_cast<int32_t>(device)});
-  return LimitOf(problem, problem.cluster.type(type));
-}
-
-std::optional<int64_t> HostLimit(const SearchProblem& problem) {
-  GroupSpan node = NodeOf(problem.cluster, DeviceId{0});
-  int64_t has = problem.cluster.group(node.group).host_memory.value;
-  if (has == 0) return std::nullopt;
-  int64_t device = problem.cluster.type(TypeOf(problem.cluster, DeviceId{0})).memory.value;
-  // Devices whose memory is the machine's have a share of it each.
-  bool own = device != has / node.count;
-  if (own) return has;
-  bool spare = problem.memory_limit > 0 && problem.memory_limit < device;
-  return spare ? has - node.count * problem.memory_limit : 0;
-}
-
 namespace {
 
 // All that a searcher and the baselines propose, then what can be made better of the best.
 class Judging {
  public:
-  Judging(const SearcherDef& searcher, const SearchProblem& problem, SearchResult& out)
-      : searcher_(searcher), problem_(problem), out_(out), finalists_(problem, out) {}
+  Judging(const SearcherDef& searcher, const SearchTask& task, SearchResult& out)
+      : searcher_(searcher), task_(task), out_(out), finalists_(task, out) {}
 
   void Run() {
-    if (problem_.fixed.offload == Offload::kAll) {
-      finalists_.JudgeAll(SpilledPlans(problem_, &out_.proposals.least_bytes));
+    if (task_.fixed.offload == Offload::kAll) {
+      finalists_.JudgeAll(SpilledPlans(task_, &out_.proposals.least_bytes));
       out_.proposals.considered = out_.judged.size();
       return;
     }
-    out_.proposals = searcher_.propose(problem_);
+    out_.proposals = searcher_.propose(task_);
     LogPhase("proposing");
-    bool over = problem_.Over();
+    bool over = task_.effort.Over();
     JudgeProposals(std::move(out_.proposals.plans));
     out_.proposals.plans.clear();
-    if (problem_.judged != 1) {
+    if (task_.effort.judged != 1) {
       JudgeSplitBackward();
       Improve();
     }
@@ -133,7 +69,7 @@ class Judging {
     // What does not fit, or only with state on the host, may be faster with everything there.
     double least = 0;  // that of other plans is said
     if (!out_.feasible() || out_.judged.front().plan.offload != Offload::kNone) {
-      finalists_.JudgeAll(SpilledPlans(problem_, &least));
+      finalists_.JudgeAll(SpilledPlans(task_, &least));
     }
     out_.proposals.considered = std::max(out_.proposals.considered, out_.judged.size());
     CheckBest();
@@ -160,7 +96,7 @@ class Judging {
     Sort();
     JudgeBaselines();
     LogPhase("judging baselines");
-    if (problem_.judged != 1) finalists_.JudgeAll(ExpertsLikeBest());
+    if (task_.effort.judged != 1) finalists_.JudgeAll(ExpertsLikeBest());
     Sort();
   }
 
@@ -173,9 +109,9 @@ class Judging {
     size_t found = 0;
     for (const JudgedPlan& at : out_.judged) {
       bool as_fast = at.fits && at.result.step_seconds <= kAsFast * finalists_.best_seconds();
-      bool quick = 20 * SimulationSize(problem_, at.plan) < kQuickWork;
+      bool quick = 20 * SimulationSize(task_, at.plan) < kQuickWork;
       if (found == kMost || (found > 0 && !(as_fast && quick))) break;
-      std::optional<Proposal> same = ExpertLike(problem_, at.plan);
+      std::optional<Proposal> same = ExpertLike(task_, at.plan);
       if (!same) continue;
       ++found;
       if (IsJudged(same->plan) || IsThere(plans, same->plan)) continue;
@@ -187,19 +123,19 @@ class Judging {
 
   // What is judged in any case can be simulated while the grid is gone through, by what is known of the best plan now.
   void PrepareOthers() {
-    if (problem_.Over() || CoreCount() < 2) return;
+    if (task_.effort.Over() || CoreCount() < 2) return;
     Sort();
     for (Proposal& plan : Baselines().first) finalists_.Prepare(std::move(plan));
-    if (problem_.judged == 1) return;
+    if (task_.effort.judged == 1) return;
     for (Proposal& plan : ExpertsLikeBest()) finalists_.Prepare(std::move(plan));
   }
 
   // Before more of the searcher's own plans: where these are far from the best, they are many.
   void JudgeGrid() {
-    if (searcher_.name != "auto" || problem_.judged == 1) return;
+    if (searcher_.name != "auto" || task_.effort.judged == 1) return;
     Sort();
     const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
-    finalists_.Judge(ExpertGrid(problem_, best), Effort());
+    finalists_.Judge(ExpertGrid(task_, best), Effort());
   }
 
   // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the
@@ -218,7 +154,7 @@ class Judging {
       });
       if (ladder.empty()) continue;
       bool far = ladder[0].estimate > kFar * finalists_.best_seconds();
-      bool quick = 4 * SimulationSize(problem_, ladder[0].plan) < kQuickWork;
+      bool quick = 4 * SimulationSize(task_, ladder[0].plan) < kQuickWork;
       for (Proposal& plan : ladder) {
         bool always = &plan == &ladder[0] && (!far || quick);
         (always ? out.first : out.others).push_back(std::move(plan));
@@ -232,7 +168,7 @@ class Judging {
     if (ladders_) return *ladders_;
     ladders_.emplace();
     for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
-      if (other.name != searcher_.name) ladders_->push_back(other.propose(problem_).plans);
+      if (other.name != searcher_.name) ladders_->push_back(other.propose(task_).plans);
     }
     return *ladders_;
   }
@@ -249,7 +185,7 @@ class Judging {
     constexpr int kRounds = 8;
     constexpr double kReach = 1.03, kFurther = 1.5;  // of the best step; where nothing fits
     double reach = out_.proposals.additive;
-    for (int round = 0; round < kRounds && out_.proposals.more && !problem_.Over(); ++round) {
+    for (int round = 0; round < kRounds && out_.proposals.more && !task_.effort.Over(); ++round) {
       bool fits = finalists_.best_seconds() < kForbidden;
       reach = fits ? kReach * finalists_.best_seconds() : kFurther * reach;
       std::vector<Proposal> plans = out_.proposals.more(reach);
@@ -264,7 +200,7 @@ class Judging {
   void JudgeSplitBackward() {
     constexpr size_t kMost = 4;
     constexpr double kWorth = 0.02;  // share of the step that waits
-    if (problem_.fixed.schedule) return;
+    if (task_.fixed.schedule) return;
     std::vector<Proposal> plans;
     for (const JudgedPlan& at : out_.judged) {
       const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
@@ -285,9 +221,9 @@ class Judging {
     constexpr int kRounds = 4;  // what is made better may be made better still
     for (int i = 0; i < kRounds; ++i) {
       double before = finalists_.best_seconds();
-      if (!ImproveOnce() || finalists_.best_seconds() >= before || problem_.Over()) break;
+      if (!ImproveOnce() || finalists_.best_seconds() >= before || task_.effort.Over()) break;
     }
-    finalists_.JudgeAll(FactoredPlans(problem_, out_.judged));
+    finalists_.JudgeAll(FactoredPlans(task_, out_.judged));
     Sort();
   }
 
@@ -305,7 +241,7 @@ class Judging {
     }
     std::vector<std::vector<Proposal>> found(near.size());
     InParallel(near.size(), [&](size_t i) {
-      if (!problem_.Over()) found[i] = near[i]();
+      if (!task_.effort.Over()) found[i] = near[i]();
     });
     std::vector<Proposal> improved;
     for (std::vector<Proposal>& plans : found) {
@@ -325,8 +261,8 @@ class Judging {
   void CheckBest() {
     constexpr int kMost = 8;
     Sort();
-    for (int i = 0; i < kMost && out_.feasible() && !problem_.Over(); ++i) {
-      std::vector<double> reserved = CheckWholeStep(problem_, out_.judged.front());
+    for (int i = 0; i < kMost && out_.feasible() && !task_.effort.Over(); ++i) {
+      std::vector<double> reserved = CheckWholeStep(task_, out_.judged.front());
       if (out_.feasible()) break;
       std::optional<Proposal> again;
       if (out_.judged.front().refit) again = out_.judged.front().refit(reserved);
@@ -348,7 +284,7 @@ class Judging {
   }
 
   JudgingEffort Effort() const {
-    if (problem_.judged > 0) return {problem_.judged, kForbidden};
+    if (task_.effort.judged > 0) return {task_.effort.judged, kForbidden};
     return {200, 12 * kQuickWork};
   }
   bool IsJudged(const Plan& plan) const {
@@ -358,7 +294,7 @@ class Judging {
   void Sort() { std::stable_sort(out_.judged.begin(), out_.judged.end(), Better); }
 
   const SearcherDef& searcher_;
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   SearchResult& out_;
   Finalists finalists_;
   std::optional<std::vector<std::vector<Proposal>>> ladders_;
@@ -393,17 +329,17 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
 
 }  // namespace
 
-SearchResult Search(const SearcherDef& searcher, const SearchProblem& problem) {
+SearchResult Search(const SearcherDef& searcher, const SearchTask& task) {
   auto begin = std::chrono::steady_clock::now();
   SearchResult out;
-  out.memory_limit = MemoryLimit(problem);
+  out.memory_limit = MemoryLimit(task);
   try {
-    Judging(searcher, problem, out).Run();
+    Judging(searcher, task, out).Run();
   } catch (const SimulationStopped&) {  // what was judged until then counts
     out.stopped = true;
   }
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
-  for (JudgedPlan& judged : out.judged) judged.in_space = IsInSpace(problem.model, judged);
+  for (JudgedPlan& judged : out.judged) judged.in_space = IsInSpace(task.model, judged);
   out.seconds = Since(begin);
   return out;
 }

@@ -45,7 +45,7 @@ class SearcherTest : public testing::Test {
 
 // The best plan was simulated with a few micro-batches, and all of them do not fit.
 TEST_F(SearcherTest, ABestPlanWhoseWholeStepDoesNotFitIsRefitted) {
-  SearcherDef searcher{"test", "", [](const SearchProblem&) {
+  SearcherDef searcher{"test", "", [](const SearchTask&) {
                          JudgedPlan tight = Judged("tight", 4, 1e-9);
                          tight.simulated_microbatches = 2;
                          tight.memory_limit = 1;
@@ -65,7 +65,7 @@ TEST_F(SearcherTest, ABestPlanWhoseWholeStepDoesNotFitIsRefitted) {
 
 // As long as that makes the best plan faster.
 TEST_F(SearcherTest, WhatIsMadeBetterIsMadeBetterAgain) {
-  SearcherDef searcher{"test", "", [](const SearchProblem&) {
+  SearcherDef searcher{"test", "", [](const SearchTask&) {
                          JudgedPlan first = Judged("first", 4, 3e-9);
                          first.improve = [] {
                            JudgedPlan second = Judged("second", 2, 2e-9);

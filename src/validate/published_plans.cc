@@ -59,8 +59,6 @@ void Fill(const PublishedRun& run, PlanComparison& out) {
   problem.products = setup.plan.precision.products;
   problem.bucket_bytes = setup.plan.bucket_bytes;
   problem.sim.stack = FindStackCosts(setup.stack);
-  problem.every_microbatch = true;
-  problem.judged = 6;
   out.published = DegreesInWords(setup.plan);
   SimResult published = Simulate(Lower(setup.model, setup.plan), cluster, problem.sim);
   out.published_step = published.step_seconds;
@@ -73,7 +71,10 @@ void Fill(const PublishedRun& run, PlanComparison& out) {
       type.memory.value = std::max(type.memory.value, published.reserved_memory_bytes);
     }
   }
-  SearchResult result = Search(*FindSearcher("auto"), problem);
+  SearchTask task(problem);
+  task.effort.every_microbatch = true;
+  task.effort.judged = 6;
+  SearchResult result = Search(*FindSearcher("auto"), task);
   out.search_seconds = result.seconds;
   out.fits = result.feasible();
   if (result.judged.empty()) return;

@@ -14,8 +14,8 @@
 #include "plan/verify.h"
 #include "plan_harness.h"
 #include "runtime/data/batch.h"
-#include "search/searcher.h"
 #include "search/replicas/with_factors.h"
+#include "search/searcher.h"
 
 namespace heddle {
 namespace {

@@ -23,7 +23,7 @@
 #include "program/verify.h"
 #include "runtime/accelerator.h"
 #include "runtime/torch_compat.h"
-#include "search/searchers.h"
+#include "search/replicas/with_factors.h"
 
 namespace heddle {
 namespace {

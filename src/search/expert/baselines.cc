@@ -1,81 +1,81 @@
 // What the others are measured against: data parallelism, and what an expert would write down at once, both with the
 // micro-batches, ZeRO level and recomputation that suit them.
+#include "search/expert/baselines.h"
+
 #include <algorithm>
 
 #include "base/error.h"
 #include "cluster/topology.h"
 #include "search/expert/expert_estimate.h"
 #include "search/expert/expert_grid.h"
-#include "search/searchers.h"
 
 namespace heddle {
 namespace {
 
-Degrees Start(const SearchProblem& problem) {
+Degrees Start(const SearchTask& task) {
   Degrees degrees;
-  degrees.precision = problem.precision;
-  degrees.gradients = problem.gradients;
-  degrees.products = problem.products;
-  degrees.local_batch_statistics = problem.local_batch_statistics;
-  degrees.zero = problem.fixed.zero.value_or(0);
-  degrees.recompute = problem.fixed.recompute.value_or(RecomputePolicy::kNone);
-  degrees.offload = problem.fixed.offload.value_or(Offload::kNone);
-  degrees.schedule = problem.fixed.schedule.value_or("1f1b");
-  degrees.chunks = problem.fixed.chunks.value_or(1);
-  degrees.layers_per_stage = problem.fixed.layers_per_stage;
+  degrees.precision = task.precision;
+  degrees.gradients = task.gradients;
+  degrees.products = task.products;
+  degrees.local_batch_statistics = task.local_batch_statistics;
+  degrees.zero = task.fixed.zero.value_or(0);
+  degrees.recompute = task.fixed.recompute.value_or(RecomputePolicy::kNone);
+  degrees.offload = task.fixed.offload.value_or(Offload::kNone);
+  degrees.schedule = task.fixed.schedule.value_or("1f1b");
+  degrees.chunks = task.fixed.chunks.value_or(1);
+  degrees.layers_per_stage = task.fixed.layers_per_stage;
   return degrees;
 }
 
 // Nothing where the degrees are not for this model.
-std::optional<Proposal> One(const SearchProblem& problem, const Degrees& degrees,
-                            std::string_view name) {
+std::optional<Proposal> One(const SearchTask& task, const Degrees& degrees, std::string_view name) {
   try {
-    Plan plan = ExpertPlan(problem.model, problem.cluster, degrees);
-    plan.bucket_bytes = problem.bucket_bytes;
-    if (!SplitsWhole(problem, plan)) return Proposal{std::move(plan), std::string(name)};
+    Plan plan = ExpertPlan(task.model, task.cluster, degrees);
+    plan.bucket_bytes = task.bucket_bytes;
+    if (!SplitsWhole(task, plan)) return Proposal{std::move(plan), std::string(name)};
   } catch (const InputError&) {
   }
   return std::nullopt;
 }
 
 // A ladder: of all numbers of micro-batches, ZeRO levels and recomputation by layer those that are estimated to be fastest.
-Proposals Ladder(const SearchProblem& problem, int64_t tp, std::string_view name) {
+Proposals Ladder(const SearchTask& task, int64_t tp, std::string_view name) {
   constexpr size_t kMost = 4;
   ExpertChoices choices;
   choices.tp = {tp};
-  choices.pp = {problem.fixed.pp.value_or(1)};
+  choices.pp = {task.fixed.pp.value_or(1)};
   choices.cp = choices.ep = {1};
   choices.zero = {0, 1, 2, 3};
-  std::vector<Degrees> points = ExpertDegrees(problem, choices);
+  std::vector<Degrees> points = ExpertDegrees(task, choices);
   Proposals out;
   out.considered = points.size();
-  out.plans = BestExperts(problem, std::move(points), std::string(name), nullptr, kMost);
+  out.plans = BestExperts(task, std::move(points), std::string(name), nullptr, kMost);
   return out;
 }
 
-Proposals ProposeData(const SearchProblem& problem) {
-  bool other = problem.fixed.tp.value_or(1) > 1 || problem.fixed.pp.value_or(1) > 1;
-  return other ? Proposals{} : Ladder(problem, 1, "data");
+Proposals ProposeData(const SearchTask& task) {
+  bool other = task.fixed.tp.value_or(1) > 1 || task.fixed.pp.value_or(1) > 1;
+  return other ? Proposals{} : Ladder(task, 1, "data");
 }
 
 // Megatron's habit: tensor parallelism over a node, sequence parallel, the rest data. Networks without matrix products of
 // weights and activations are left to data parallelism.
-Proposals ProposeExpert(const SearchProblem& problem) {
-  int64_t node = NodeOf(problem.cluster, DeviceId{0}).count;
-  int64_t others = problem.fixed.pp.value_or(1) * problem.fixed.dp.value_or(1);
-  int64_t left = DeviceCount(problem.cluster) / others;
+Proposals ProposeExpert(const SearchTask& task) {
+  int64_t node = NodeOf(task.cluster, DeviceId{0}).count;
+  int64_t others = task.fixed.pp.value_or(1) * task.fixed.dp.value_or(1);
+  int64_t left = DeviceCount(task.cluster) / others;
   int64_t tp = std::max<int64_t>(1, std::min({int64_t{8}, node, left}));
   while (node % tp != 0) --tp;
-  tp = problem.fixed.tp.value_or(tp);
-  Proposals out = Ladder(problem, tp, "expert");
-  if (out.plans.empty() && !problem.fixed.tp && tp > 1) out = Ladder(problem, 1, "expert");
+  tp = task.fixed.tp.value_or(tp);
+  Proposals out = Ladder(task, tp, "expert");
+  if (out.plans.empty() && !task.fixed.tp && tp > 1) out = Ladder(task, 1, "expert");
   return out;
 }
 
 }  // namespace
 
-std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& plan) {
-  Degrees degrees = Start(problem);
+std::optional<Proposal> ExpertLike(const SearchTask& task, const Plan& plan) {
+  Degrees degrees = Start(task);
   const Stage& first = plan.stages.front();
   degrees.recompute = first.recompute.front();
   for (const Stage& stage : plan.stages) {
@@ -101,7 +101,7 @@ std::optional<Proposal> ExpertLike(const SearchProblem& problem, const Plan& pla
   degrees.sp = degrees.tp > 1;
   for (bool sp : {degrees.sp, false}) {
     degrees.sp = sp;
-    std::optional<Proposal> plan = One(problem, degrees, "expert at these degrees");
+    std::optional<Proposal> plan = One(task, degrees, "expert at these degrees");
     if (plan) return plan;
   }
   return std::nullopt;

@@ -18,18 +18,18 @@ constexpr int kMostStagesADevice = 16;
 
 class DegreeEnumerator {
  public:
-  DegreeEnumerator(const SearchProblem& problem, const ExpertChoices& choices)
-      : problem_(problem),
-        fixed_(problem.fixed),
+  DegreeEnumerator(const SearchTask& task, const ExpertChoices& choices)
+      : task_(task),
+        fixed_(task.fixed),
         choices_(choices),
-        devices_(DeviceCount(problem.cluster)),
-        node_(NodeOf(problem.cluster, DeviceId{0}).count),
-        batch_(std::max<int64_t>(1, BatchSize(problem.model))),
-        layers_(LayersOf(problem.model)),
-        sequence_(FindSequence(problem.model.graph, problem.model.rules).found) {
+        devices_(DeviceCount(task.cluster)),
+        node_(NodeOf(task.cluster, DeviceId{0}).count),
+        batch_(std::max<int64_t>(1, BatchSize(task.model))),
+        layers_(LayersOf(task.model)),
+        sequence_(FindSequence(task.model.graph, task.model.rules).found) {
     try {
-      FindMicrobatchSums(problem.model, problem.local_batch_statistics);
-      splits_ = BatchSize(problem.model) > 0;
+      FindMicrobatchSums(task.model, task.local_batch_statistics);
+      splits_ = BatchSize(task.model) > 0;
     } catch (const InputError&) {
       splits_ = false;
     }
@@ -45,7 +45,7 @@ class DegreeEnumerator {
           at.pp = pp;
           at.sp = tp > 1 && sequence_;
           AddData(at);
-          if (problem_.Over() && !all_.empty()) return std::move(all_);
+          if (task_.effort.Over() && !all_.empty()) return std::move(all_);
         }
       }
     }
@@ -55,10 +55,10 @@ class DegreeEnumerator {
  private:
   Degrees Start() const {
     Degrees degrees;
-    degrees.precision = problem_.precision;
-    degrees.gradients = problem_.gradients;
-    degrees.products = problem_.products;
-    degrees.local_batch_statistics = problem_.local_batch_statistics;
+    degrees.precision = task_.precision;
+    degrees.gradients = task_.gradients;
+    degrees.products = task_.products;
+    degrees.local_batch_statistics = task_.local_batch_statistics;
     degrees.recompute = fixed_.recompute.value_or(RecomputePolicy::kNone);
     degrees.offload = fixed_.offload.value_or(Offload::kNone);
     degrees.layers_per_stage = fixed_.layers_per_stage;
@@ -90,7 +90,7 @@ class DegreeEnumerator {
     if (!choices_.pp.empty()) return choices_.pp;
     int64_t room = devices_ / (inner * fixed_.dp.value_or(1));
     if (room < 1) return {};
-    auto blocks = static_cast<int64_t>(problem_.model.blocks.size());
+    auto blocks = static_cast<int64_t>(task_.model.blocks.size());
     int64_t most = layers_ > 0 ? layers_ : std::min(blocks, kMostStagesOfNodes);
     std::vector<int64_t> stages = Divisors(room);
     std::erase_if(stages, [&](int64_t pp) { return pp > most; });
@@ -104,7 +104,7 @@ class DegreeEnumerator {
     if (most < 1 || fixed_.dp.value_or(1) > most || batch_ % parts != 0) return;
     if (parts > 1 && !splits_) return;
     at.dp = fixed_.dp ? *fixed_.dp : LargestDivisorUpTo(batch_ / parts, most);
-    if (BatchSize(problem_.model) == 0 && at.dp > 1) return;
+    if (BatchSize(task_.model) == 0 && at.dp > 1) return;
     if (batch_ / parts % at.dp != 0) return;
     for (int64_t ep : Experts(at)) {
       at.ep = ep;
@@ -189,7 +189,7 @@ class DegreeEnumerator {
     }
   }
 
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   const FixedDegrees& fixed_;
   const ExpertChoices& choices_;
   int64_t devices_, node_, batch_, layers_;
@@ -199,8 +199,8 @@ class DegreeEnumerator {
 
 }  // namespace
 
-std::vector<Degrees> ExpertDegrees(const SearchProblem& problem, const ExpertChoices& choices) {
-  return DegreeEnumerator(problem, choices).Run();
+std::vector<Degrees> ExpertDegrees(const SearchTask& task, const ExpertChoices& choices) {
+  return DegreeEnumerator(task, choices).Run();
 }
 
 }  // namespace heddle

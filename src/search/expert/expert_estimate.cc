@@ -8,8 +8,8 @@
 #include "cluster/topology.h"
 #include "plan/expert_strategies.h"
 #include "search/explore/estimate.h"
-#include "search/prices/links.h"
 #include "search/explore/pipeline_step.h"
+#include "search/prices/links.h"
 
 namespace heddle {
 

@@ -16,9 +16,10 @@
 #include "cost/compute.h"
 #include "schedule/schedule.h"
 #include "search/expert/expert_prices.h"
+#include "search/explore/mix.h"
+#include "search/interface/proposal.h"
 #include "search/prices/held_bytes.h"
 #include "search/prices/links.h"
-#include "search/explore/mix.h"
 
 namespace heddle {
 
@@ -83,7 +84,7 @@ class ExpertEstimator {
   double EndSeconds(const Context& context, const std::vector<StageTimes>& times) const;
   bool HasHostRoom(const Context& context) const;
 
-  const SearchProblem& problem_;
+  const SearchProblem problem_;
   ExpertPrices prices_;
   ComputeCost compute_;
   double limit_ = 0;

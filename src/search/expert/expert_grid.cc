@@ -11,8 +11,8 @@
 #include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/expert/expert_estimate.h"
-#include "search/judge/finalists.h"
 #include "search/explore/pipeline_step.h"
+#include "search/judge/finalists.h"
 
 namespace heddle {
 namespace {
@@ -46,10 +46,10 @@ using MeshKey = std::array<int64_t, 3>;
 
 class GridSearch {
  public:
-  GridSearch(const SearchProblem& problem, const JudgedPlan* best)
-      : problem_(problem),
-        estimator_(std::make_shared<ExpertEstimator>(problem)),
-        limit_(static_cast<double>(MemoryLimit(problem))) {
+  GridSearch(const SearchTask& task, const JudgedPlan* best)
+      : task_(task),
+        estimator_(std::make_shared<ExpertEstimator>(task)),
+        limit_(static_cast<double>(MemoryLimit(task))) {
     if (best == nullptr || !best->fits) return;
     constexpr double kMostError = 1.1;
     best_ = best->result.step_seconds;
@@ -112,7 +112,7 @@ class GridSearch {
     const Degrees* smallest = nullptr;
     double least = kForbidden;
     for (const Degrees& d : points) {
-      if (problem_.Over() && smallest != nullptr) break;
+      if (task_.effort.Over() && smallest != nullptr) break;
       ExpertEstimate at = estimator_->Of(d, estimator_->EndsOf(d));
       if (!at.known || at.bytes >= least) continue;
       least = at.bytes;
@@ -125,8 +125,7 @@ class GridSearch {
   void Weigh(std::vector<Degrees>& points) {
     if (!FindBounds(points)) return;
     WeighGroups(points);
-    bool offloads =
-        !problem_.fixed.offload && CanOffload(problem_.cluster) && HostLimit(problem_) != 0;
+    bool offloads = !task_.fixed.offload && CanOffload(task_.cluster) && HostLimit(task_) != 0;
     if (points_.empty() && offloads) {
       for (Degrees& at : points) at.offload = Offload::kOptimizer;
       WeighGroups(points);
@@ -140,7 +139,7 @@ class GridSearch {
   void WeighGroups(const std::vector<Degrees>& points) {
     constexpr size_t kMeshes = 6, kFewGroups = 128;
     std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
-    int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
+    int64_t batch = std::max<int64_t>(1, BatchSize(task_.model));
     for (const Degrees& d : points) {
       if (Bound(d) >= kTooHigh * best_ || IsTooLarge(d)) continue;
       groups[{d.tp * d.cp, d.tp, d.ep}][batch / (d.dp * d.microbatches)].push_back(d);
@@ -161,7 +160,7 @@ class GridSearch {
         if (!again) meshes.push_back({fastest[i], round[i].first});
         meshes.back().first = std::min(meshes.back().first, fastest[i]);
       }
-      if (problem_.Over() && !points_.empty()) return;
+      if (task_.effort.Over() && !points_.empty()) return;
       first = last;
     }
     std::stable_sort(meshes.begin(), meshes.end());
@@ -171,7 +170,7 @@ class GridSearch {
     size_t count = all <= kFewGroups ? meshes.size() : std::min(kMeshes, meshes.size());
     for (size_t i = 0; i < count; ++i) {
       bool hopeless = meshes[i].first == kForbidden && all > kFewGroups;
-      if (hopeless || problem_.Over()) break;
+      if (hopeless || task_.effort.Over()) break;
       std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;
       for (const auto& [samples, group] : groups[meshes[i].second]) {
         round.push_back({meshes[i].second, &group});
@@ -185,8 +184,8 @@ class GridSearch {
 
   // The seconds that devices spend on a sample do not become less where more of them share it.
   bool IsDominated(const MeshKey& at, const std::map<MeshKey, double>& work) const {
-    double batch = static_cast<double>(std::max<int64_t>(1, BatchSize(problem_.model)));
-    double devices = static_cast<double>(DeviceCount(problem_.cluster));
+    double batch = static_cast<double>(std::max<int64_t>(1, BatchSize(task_.model)));
+    double devices = static_cast<double>(DeviceCount(task_.cluster));
     for (const auto& [other, seconds] : work) {
       bool less = other[2] == at[2] && other[1] <= at[1] && other[0] / other[1] <= at[0] / at[1];
       if (less && seconds * batch / devices >= Cut()) return true;
@@ -246,7 +245,7 @@ class GridSearch {
                                           [](const StageRecomputation& s) { return s.none(); });
     bool free = at.layers_per_stage.empty() && at.chunks == 1 && at.pp > 1 && at.pp <= kMostStages;
     if (!best.known || plain || !free) return best;
-    std::vector<int64_t> layers = LayersPerStage(problem_.model, estimator_->EndsOf(at));
+    std::vector<int64_t> layers = LayersPerStage(task_.model, estimator_->EndsOf(at));
     auto better = [&](const ExpertEstimate& other) {
       return other.known &&
              (other.fits != best.fits ? other.fits : other.seconds < (1 - 1e-6) * best.seconds);
@@ -259,8 +258,7 @@ class GridSearch {
           if (layers[from] < 2) continue;
           --layers[from];
           ++layers[to];
-          ExpertEstimate other =
-              estimator_->Of(at, StageEnds(problem_.model, layers, layers.size()));
+          ExpertEstimate other = estimator_->Of(at, StageEnds(task_.model, layers, layers.size()));
           if (better(other)) {
             best = std::move(other);
             at.layers_per_stage = layers;
@@ -291,7 +289,7 @@ class GridSearch {
 
   // What bounds are made of; points with more experts than there are go. False where nothing is known.
   bool FindBounds(std::vector<Degrees>& points) {
-    auto batch = static_cast<double>(std::max<int64_t>(1, BatchSize(problem_.model)));
+    auto batch = static_cast<double>(std::max<int64_t>(1, BatchSize(task_.model)));
     std::set<double> sizes;
     std::set<int64_t> spread;
     for (const Degrees& d : points) {
@@ -320,7 +318,7 @@ class GridSearch {
 
   // Whether weights and state alone are more than devices have, were stages alike and all of them split by tp.
   bool IsTooLarge(const Degrees& d) const {
-    double kept = 1 - problem_.pruning.sparsity;
+    double kept = 1 - task_.pruning.sparsity;
     auto held = [&](int64_t ranks) {
       HeldBytes each = HeldBytesOf(estimator_->prices().precision(), kept, ranks > 1 ? d.zero : 0,
                                    static_cast<double>(ranks), d.microbatches == 1, d.offload);
@@ -337,7 +335,7 @@ class GridSearch {
   // so: nothing else takes its place.
   static constexpr double kTooHigh = 1.02;
 
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
   double best_ = kForbidden;                // seconds of the best plan that fits
@@ -350,17 +348,17 @@ class GridSearch {
 
 }  // namespace
 
-std::vector<Proposal> BestExperts(const SearchProblem& problem, std::vector<Degrees> points,
+std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> points,
                                   const std::string& from, const JudgedPlan* best, size_t most) {
   if (points.empty()) return {};
-  return GridSearch(problem, best).Run(std::move(points), from, most);
+  return GridSearch(task, best).Run(std::move(points), from, most);
 }
 
-std::vector<Proposal> ExpertGrid(const SearchProblem& problem, const JudgedPlan* best) {
+std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best) {
   constexpr size_t kMost = 24;
-  if (problem.cluster.device_types.size() > 1 || problem.Over()) return {};
-  if (problem.progress) problem.progress("weighing plans by Megatron's rules");
-  return BestExperts(problem, ExpertDegrees(problem, {}), "", best, kMost);
+  if (task.cluster.device_types.size() > 1 || task.effort.Over()) return {};
+  task.effort.Report("weighing plans by Megatron's rules");
+  return BestExperts(task, ExpertDegrees(task, {}), "", best, kMost);
 }
 
 }  // namespace heddle

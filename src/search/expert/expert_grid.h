@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "search/searcher.h"
+#include "search/interface/proposal.h"
 
 namespace heddle {
 
@@ -21,15 +21,15 @@ struct ExpertChoices {
 };
 
 // The points of a grid that keep to what the problem fixes, in a fixed order.
-std::vector<Degrees> ExpertDegrees(const SearchProblem& problem, const ExpertChoices& choices);
+std::vector<Degrees> ExpertDegrees(const SearchTask& task, const ExpertChoices& choices);
 
 // Plans of at most so many of these points, the fastest estimates first. `best` is the best plan known, or null: points
 // that are not expected to be faster are left out. Where no point is estimated to fit: the plan that needs least, but only
 // without a best plan. Empty `from`: plans are named by their degrees.
-std::vector<Proposal> BestExperts(const SearchProblem& problem, std::vector<Degrees> points,
+std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> points,
                                   const std::string& from, const JudgedPlan* best, size_t most);
 
 // All of the grid. Nothing on clusters of unlike devices.
-std::vector<Proposal> ExpertGrid(const SearchProblem& problem, const JudgedPlan* best);
+std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best);
 
 }  // namespace heddle

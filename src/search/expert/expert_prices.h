@@ -14,8 +14,8 @@
 #include <mutex>
 #include <vector>
 
+#include "search/interface/search_problem.h"
 #include "search/prices/prices.h"
-#include "search/searcher.h"
 
 namespace heddle {
 
@@ -67,7 +67,7 @@ class ExpertPrices {
   std::unique_ptr<Workshop> MakeWorkshop(const ExpertKey& key) const;
   std::unique_ptr<ExpertSums> Make(Workshop& workshop, RecomputePolicy recompute) const;
 
-  const SearchProblem& problem_;
+  const SearchProblem problem_;
   Precision precision_;
   ShortModel small_;            // of the compute type
   std::vector<bool> is_layer_;  // per block of the whole model

@@ -11,10 +11,10 @@
 #include "plan/precision.h"
 #include "schedule/schedule.h"
 #include "search/explore/assemble.h"
-#include "search/judge/judge.h"
+#include "search/explore/exact_search.h"
 #include "search/explore/pipeline_step.h"
 #include "search/explore/refine.h"
-#include "search/searchers.h"
+#include "search/judge/judge.h"
 
 namespace heddle {
 namespace {
@@ -44,12 +44,11 @@ bool AreAlikeInTime(const Configuration& a, Configuration b) {
 class Explorer : public std::enable_shared_from_this<Explorer> {
  public:
   // The problem must outlive what it proposes.
-  Explorer(const SearchProblem& problem, ProblemSolver solver)
-      : problem_(problem),
-        model_(WithComputeType(problem.model, problem.precision)),
-        prices_(model_, problem.cluster,
-                {PrecisionOf(problem), problem.sim, problem.whole, std::move(solver)}),
-        estimator_(problem, prices_) {}
+  Explorer(const SearchTask& task, ProblemSolver solver)
+      : task_(task),
+        model_(WithComputeType(task.model, task.precision)),
+        prices_(model_, task.cluster, {PrecisionOf(task), task.sim, task.whole, std::move(solver)}),
+        estimator_(task_, prices_) {}
 
   Proposals Run() {
     for (bool wide : {false, true}) {
@@ -108,7 +107,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     out.kind = KindOf(at.configuration, at.plain, at.by_links);
     out.spread = at.by_links ? kSpreadByLinks : 0;
     const Configuration& c = at.configuration;
-    out.work = SimulationSize(problem_, c.microbatches, c.pp, c.schedule);
+    out.work = SimulationSize(task_, c.microbatches, c.pp, c.schedule);
     out.make = [self = shared_from_this(), c, floor = at.floor](Proposal& proposal) {
       Proposal made = self->Propose(c, self->estimator_.Of(c), floor);
       proposal.plan = std::move(made.plan);
@@ -134,7 +133,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
   Proposal Propose(const Configuration& c, const Estimate& estimate, double floor) {
     Proposal out;
-    out.plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
+    out.plan = Assemble(task_, hash_, prices_, estimator_, c, estimate);
     out.kind = KindOf(c, estimate.plain, estimate.by_links);
     out.spread = estimate.by_links ? kSpreadByLinks : 0;
     out.from = ToString(c);
@@ -161,7 +160,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     std::vector<Proposal> plans;
     if (estimate.by_links) plans = RecutPlans(c, estimate, floor);
     if (estimate.plain && estimate.thrift == 0) return plans;
-    Plan plan = Assemble(problem_, hash_, prices_, estimator_, c, estimate);
+    Plan plan = Assemble(task_, hash_, prices_, estimator_, c, estimate);
     std::optional<Proposal> refined = RefinedPlan(c, estimate, floor, plan, 1);
     if (refined) plans.push_back(std::move(*refined));
     return plans;
@@ -172,7 +171,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   std::vector<Proposal> RecutPlans(const Configuration& c, const Estimate& estimate, double floor) {
     constexpr size_t kMostStages = 16, kMost = 12;
     const size_t stages = estimate.stages.size();
-    bool fixed = !problem_.fixed.layers_per_stage.empty() || c.chunks > 1;
+    bool fixed = !task_.fixed.layers_per_stage.empty() || c.chunks > 1;
     if (fixed || stages < 2 || stages > kMostStages) return {};
     std::vector<int> ends;
     for (const StageEstimate& stage : estimate.stages) ends.push_back(stage.last_block);
@@ -201,17 +200,17 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   // `share`: of the memory that the estimate allowed. A plan that reserves too much is solved again with less.
   std::optional<Proposal> RefinedPlan(const Configuration& c, const Estimate& estimate,
                                       double floor, const Plan& plan, double share) {
-    std::optional<Refined> refined = Refine(problem_, prices_, c, estimate, plan, share);
+    std::optional<Refined> refined = Refine(task_, prices_, c, estimate, plan, share);
     if (!refined) return std::nullopt;
     Proposal out;
     out.plan = std::move(refined->plan);
     out.from = ToString(c) + ", made to fit";
     out.estimate = refined->seconds;
-    out.bytes = share * kMemoryOptimism * static_cast<double>(MemoryLimit(problem_));
+    out.bytes = share * kMemoryOptimism * static_cast<double>(MemoryLimit(task_));
     out.bound = floor;
     out.refit = [self = shared_from_this(), c, estimate, floor, plan,
                  share](const std::vector<double>& reserved) -> std::optional<Proposal> {
-      auto limit = static_cast<double>(MemoryLimit(self->problem_));
+      auto limit = static_cast<double>(MemoryLimit(self->task_));
       double most = *std::max_element(reserved.begin(), reserved.end());
       if (most <= limit) return std::nullopt;
       return self->RefinedPlan(c, estimate, floor, plan, share * (2 - most / limit));
@@ -223,8 +222,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     wide_ = wide;
     all_.clear();
     queue_ = {};
-    if (problem_.progress) problem_.progress("listing configurations");
-    for (const Configuration& configuration : Enumerate(problem_, wide)) {
+    task_.effort.Report("listing configurations");
+    for (const Configuration& configuration : Enumerate(task_, wide)) {
       all_.push_back({configuration});
     }
     listed_ = all_.size();
@@ -242,10 +241,10 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       }
     }
     InParallel(other_prices.size(), [&](size_t i) {
-      if (!problem_.Over()) estimator_.Prepare(all_[other_prices[i]].configuration);
+      if (!task_.effort.Over()) estimator_.Prepare(all_[other_prices[i]].configuration);
     });
     InParallel(firsts.size(), [&](size_t g) {
-      if (problem_.Over()) return;
+      if (task_.effort.Over()) return;
       double floor = estimator_.EvenTimeFloor(all_[firsts[g]].configuration);
       for (size_t i = firsts[g]; i < EndOfAlike(firsts[g]); ++i) {
         all_[i].floor = all_[i].floor_without_memory = floor;
@@ -275,9 +274,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       unbisected_.pop();
     }
     std::vector<double> floors(batch.size());
-    InParallel(batch.size(), [&](size_t b) {
-      floors[b] = estimator_.TimeFloor(all_[batch[b]].configuration);
-    });
+    InParallel(batch.size(),
+               [&](size_t b) { floors[b] = estimator_.TimeFloor(all_[batch[b]].configuration); });
     for (size_t b = 0; b < batch.size(); ++b) {
       for (size_t i = batch[b]; i < EndOfAlike(batch[b]); ++i) {
         all_[i].floor = all_[i].floor_without_memory = floors[b];
@@ -307,7 +305,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     constexpr size_t kMany = 128, kFew = 4;  // on any number of cores
     while (std::min(Least(queue_), Least(unbisected_)) < limit()) {
       // Without a solver of its own it goes on to a first plan for a moment.
-      bool over = problem_.Over();
+      bool over = task_.effort.Over();
       bool done = best_seconds_ < kForbidden || prices_.options().solver || impatient_();
       if (over && done) return;
       size_t most = over ? kFew : kMany;
@@ -315,7 +313,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       std::vector<size_t> batch = NextBatch(most, worst);
       InParallel(batch.size(), [&](size_t i) { Weigh(all_[batch[i]], worst); });
       for (size_t i : batch) Take(i);
-      if (problem_.progress) problem_.progress("weighing configurations");
+      task_.effort.Report("weighing configurations");
     }
   }
 
@@ -332,7 +330,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     if (at.roomy == 0) at.roomy = estimator_.RoomyEstimate(at.configuration, worst);
     if (at.roomy < kForbidden && at.roomy >= worst) return;
     at.weighed = true;
-    bool offloaded = !problem_.fixed.offload && at.configuration.offload != Offload::kNone;
+    bool offloaded = !task_.fixed.offload && at.configuration.offload != Offload::kNone;
     if (offloaded && !estimator_.Relieves(at.configuration)) return;
     Estimate estimate = estimator_.Of(at.configuration);
     at.fits = estimate.fits;
@@ -360,7 +358,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     bool binds = at.floor > at.floor_without_memory * (1 + 1e-9);
     bool short_of_memory = at.weighed && (!at.fits || !at.plain);
     if (at.offload_listed || !(binds || short_of_memory)) return;
-    std::optional<Configuration> offloaded = Offloaded(problem_, at.configuration);
+    std::optional<Configuration> offloaded = Offloaded(task_, at.configuration);
     if (!offloaded) return;
     all_[i].offload_listed = true;
     WeighedConfiguration other{*offloaded, at.floor_without_memory, at.floor_without_memory};
@@ -377,7 +375,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
                      [&](size_t a, size_t b) { return all_[a].floor < all_[b].floor; });
     size_t looked = 0;
     double least = kForbidden;  // of those looked at
-    while (looked < order.size() && looked < kLooks && !problem_.Over()) {
+    while (looked < order.size() && looked < kLooks && !task_.effort.Over()) {
       WeighedConfiguration& at = all_[order[looked]];
       // Estimates may be below floors: they do not say which floors are high enough.
       if (best_seconds_ == kForbidden || at.floor >= least) break;
@@ -386,17 +384,19 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       ++looked;
     }
     for (size_t i = 0; i < std::min<size_t>(order.size(), 25); ++i) {
-      LogDebug("floor {:.6g} s: {}, offload {}", all_[order[i]].floor, ToString(all_[order[i]].configuration), static_cast<int>(all_[order[i]].configuration.offload));
+      LogDebug("floor {:.6g} s: {}, offload {}", all_[order[i]].floor,
+               ToString(all_[order[i]].configuration),
+               static_cast<int>(all_[order[i]].configuration.offload));
     }
     bound_ = std::min(least, looked < order.size() ? all_[order[looked]].floor : kForbidden);
     if (bound_ == kForbidden) bound_ = 0;
   }
 
-  const SearchProblem& problem_;
+  const SearchTask task_;  // what is proposed may outlive the caller's
   Model model_;
   Prices prices_;
   Estimator estimator_;
-  uint64_t hash_ = StableHash(problem_.model.graph);
+  uint64_t hash_ = StableHash(task_.model.graph);
   bool wide_ = false;
   std::vector<WeighedConfiguration> all_;
   // Floors and indices of those that are not weighed yet; the lowest first.
@@ -405,23 +405,15 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   // are never low enough for more. Of those that differ in ZeRO alone the first.
   Queue unbisected_;
   size_t listed_ = 0;  // those of `all_` that were enumerated; the others are offloaded
-  std::function<bool()> impatient_ = Impatience(problem_);
+  std::function<bool()> impatient_ = Impatience(task_);
   double best_seconds_ = kForbidden;  // of all estimates
   double least_bytes_ = 0, bound_ = 0;
 };
 
 }  // namespace
 
-Proposals ProposeExact(const SearchProblem& problem, ProblemSolver solver) {
-  return std::make_shared<Explorer>(problem, std::move(solver))->Run();
-}
-
-SearcherDef AutoSearcher() {
-  return {
-      "auto",
-      "the exact search over meshes, stages, micro-batches and strategies; with mcts where devices "
-      "or links differ",
-      ProposeAnywhere};
+Proposals ProposeExact(const SearchTask& task, ProblemSolver solver) {
+  return std::make_shared<Explorer>(task, std::move(solver))->Run();
 }
 
 }  // namespace heddle

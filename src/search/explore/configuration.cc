@@ -19,14 +19,14 @@ namespace {
 
 class ConfigurationEnumerator {
  public:
-  ConfigurationEnumerator(const SearchProblem& problem, bool wide)
-      : problem_(problem),
-        fixed_(problem.fixed),
+  ConfigurationEnumerator(const SearchTask& task, bool wide)
+      : task_(task),
+        fixed_(task.fixed),
         wide_(wide),
-        devices_(DeviceCount(problem.cluster)),
-        node_(NodeOf(problem.cluster, DeviceId{0}).count),
-        batch_(std::max<int64_t>(1, BatchSize(problem.model))),
-        units_(UnitsOf(problem.model)) {}
+        devices_(DeviceCount(task.cluster)),
+        node_(NodeOf(task.cluster, DeviceId{0}).count),
+        batch_(std::max<int64_t>(1, BatchSize(task.model))),
+        units_(UnitsOf(task.model)) {}
 
   std::vector<Configuration> Run() {
     Check();
@@ -47,7 +47,7 @@ class ConfigurationEnumerator {
     positive("tp", fixed_.tp);
     positive("pp", fixed_.pp);
     positive("microbatches", fixed_.microbatches);
-    RequireHost(problem_.cluster, fixed_.offload.value_or(Offload::kNone));
+    RequireHost(task_.cluster, fixed_.offload.value_or(Offload::kNone));
     int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
     Degrees degrees;
     degrees.dp = dp;
@@ -83,9 +83,9 @@ class ConfigurationEnumerator {
       ThrowInput("pp {} x {} chunks = {} stages, and the model has {}: use at most {} stages", pp,
                  chunks, stages, parts, most);
     }
-    if (BatchSize(problem_.model) == 0 && std::max(dp, fixed_.microbatches.value_or(1)) > 1) {
+    if (BatchSize(task_.model) == 0 && std::max(dp, fixed_.microbatches.value_or(1)) > 1) {
       ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
-                 problem_.model.no_batch);
+                 task_.model.no_batch);
     }
     int64_t parts = CheckedMul(dp, fixed_.microbatches.value_or(1), "parts of the batch");
     if (batch_ % parts != 0) {
@@ -150,7 +150,7 @@ class ConfigurationEnumerator {
   void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
     int64_t most = devices_ / (inner * pp);
     if (most < 1 || fixed_.dp.value_or(1) > most) return;
-    if (!all_.empty() && problem_.Over()) return;
+    if (!all_.empty() && task_.effort.Over()) return;
     int64_t parts = fixed_.microbatches.value_or(1);
     if (batch_ % parts != 0) return;
     std::vector<int64_t> ranks = Divisors(batch_ / parts);
@@ -166,7 +166,7 @@ class ConfigurationEnumerator {
         if (dp <= most) chosen.insert(dp);
       }
     }
-    if (BatchSize(problem_.model) == 0) chosen = {1};
+    if (BatchSize(task_.model) == 0) chosen = {1};
     for (int64_t dp : chosen) {
       int64_t samples = batch_ / dp;
       for (int64_t size : Sizes(samples)) AddSchedules({dp, axes, pp, samples / size});
@@ -201,7 +201,7 @@ class ConfigurationEnumerator {
   bool CanSplit() {
     if (!can_split_) {
       try {
-        FindMicrobatchSums(problem_.model, problem_.local_batch_statistics);
+        FindMicrobatchSums(task_.model, task_.local_batch_statistics);
         can_split_ = true;
       } catch (const InputError&) {
         if (fixed_.microbatches) throw;
@@ -245,12 +245,12 @@ class ConfigurationEnumerator {
   static constexpr int64_t kFewNodes = 4;     // an axis may reach over all of them
   static constexpr int kMostChunks = 16;
   static constexpr int64_t kMostMicrobatches = 1 << 16;
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   const FixedDegrees& fixed_;
   bool wide_;
   int64_t devices_, node_, batch_;
   ModelUnits units_;
-  bool layered_ = LayersOf(problem_.model) > 0;
+  bool layered_ = LayersOf(task_.model) > 0;
   std::optional<bool> can_split_;
   std::vector<Configuration> all_;
 };
@@ -277,16 +277,16 @@ std::string ToString(const Configuration& c) {
   return text;
 }
 
-std::optional<Configuration> Offloaded(const SearchProblem& problem, const Configuration& c) {
-  bool free = !problem.fixed.offload && CanOffload(problem.cluster) && HostLimit(problem) != 0;
+std::optional<Configuration> Offloaded(const SearchTask& task, const Configuration& c) {
+  bool free = !task.fixed.offload && CanOffload(task.cluster) && HostLimit(task) != 0;
   if (!free || c.offload != Offload::kNone) return std::nullopt;
   Configuration offloaded = c;
   offloaded.offload = Offload::kOptimizer;
   return offloaded;
 }
 
-std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide) {
-  return ConfigurationEnumerator(problem, wide).Run();
+std::vector<Configuration> Enumerate(const SearchTask& task, bool wide) {
+  return ConfigurationEnumerator(task, wide).Run();
 }
 
 std::string SpaceInWords(bool wide) {

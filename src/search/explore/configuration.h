@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "search/searcher.h"
+#include "search/interface/proposal.h"
 
 namespace heddle {
 
@@ -31,10 +31,10 @@ std::string ToString(const Configuration& configuration);
 // a node has; any divisor of a rank's samples, up to 65536, as the number of micro-batches; every schedule, with up to 16 chunks; ZeRO
 // 0 to 3. `wide`: two free axes as well, and axes beyond a node.
 // Throws InputError where the fixed degrees contradict each other, with the nearest that do not.
-std::vector<Configuration> Enumerate(const SearchProblem& problem, bool wide);
+std::vector<Configuration> Enumerate(const SearchTask& task, bool wide);
 
 // The same with the optimizer's state on the host, where that may be chosen: it never is faster, and needs less memory.
-std::optional<Configuration> Offloaded(const SearchProblem& problem, const Configuration& c);
+std::optional<Configuration> Offloaded(const SearchTask& task, const Configuration& c);
 
 // In words, for the certificate.
 std::string SpaceInWords(bool wide);

@@ -7,8 +7,8 @@
 
 #include "cluster/topology.h"
 #include "search/explore/estimate_internal.h"
-#include "search/prices/links.h"
 #include "search/explore/pipeline_step.h"
+#include "search/prices/links.h"
 
 namespace heddle {
 Estimator::Estimator(const SearchProblem& problem, Prices& prices)
@@ -313,8 +313,8 @@ double Estimator::RoomyEstimate(const Configuration& c, double limit) {
     const Sums* sums = SumsOf(c, problem_.fixed.recompute.value_or(RecomputePolicy::kNone), thrift);
     if (sums == nullptr) continue;
     // The busiest device of a pipeline is at work as long as all are on average, at least.
-    double busy = static_cast<double>(c.microbatches) * sums->Seconds(0, blocks) /
-                  static_cast<double>(c.pp);
+    double busy =
+        static_cast<double>(c.microbatches) * sums->Seconds(0, blocks) / static_cast<double>(c.pp);
     if (busy * (1 - 1e-9) < least) least = std::min(least, WithThrift(c, thrift, fixed).seconds);
   }
   return least;
@@ -439,8 +439,8 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
       c.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
                 : PipelineSeconds(*context.schedule, context.shape, PipelineOf(c), SentBytes(c));
   out.by_links = pipeline.by_links;
-  out.seconds = std::max(pipeline.seconds, ReducedEachSeconds(context, out)) + end + TiedSeconds(c) +
-                context.statistics;
+  out.seconds = std::max(pipeline.seconds, ReducedEachSeconds(context, out)) + end +
+                TiedSeconds(c) + context.statistics;
 }
 
 }  // namespace heddle

@@ -11,9 +11,9 @@
 #include "schedule/schedule.h"
 #include "search/explore/configuration.h"
 #include "search/explore/floor.h"
+#include "search/explore/mix.h"
 #include "search/prices/held_bytes.h"
 #include "search/prices/links.h"
-#include "search/explore/mix.h"
 #include "search/prices/prices.h"
 #include "search/prices/statistics_cost.h"
 

@@ -8,39 +8,39 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "search/explore/exact_search.h"
 #include "search/solver/brute.h"
 #include "search/solver/ilp.h"
-#include "search/searchers.h"
 
 namespace heddle {
 namespace {
 
-double SecondsLeft(const SearchProblem& problem) {
-  auto left = problem.deadline - std::chrono::steady_clock::now();
+double SecondsLeft(const SearchTask& task) {
+  auto left = task.effort.deadline - std::chrono::steady_clock::now();
   return std::chrono::duration<double>(left).count();
 }
 
 // `solve` returns nothing where it did not come to an end.
-Proposals ProposeBy(const SearchProblem& problem, const ProblemSolver& solve) {
+Proposals ProposeBy(const SearchTask& task, const ProblemSolver& solve) {
   std::atomic<bool> left_out = false;
-  Proposals out = ProposeExact(problem, [&](const Problem& stage, const Weights& weights) {
+  Proposals out = ProposeExact(task, [&](const Problem& stage, const Weights& weights) {
     std::optional<Solution> solution;
-    if (!problem.Over()) solution = solve(stage, weights);
+    if (!task.effort.Over()) solution = solve(stage, weights);
     if (!solution) left_out = true;
     return solution;
   });
-  if (left_out || problem.Over()) out.lower_bound = out.additive_bound = 0;
+  if (left_out || task.effort.Over()) out.lower_bound = out.additive_bound = 0;
   return out;
 }
 
-Proposals ProposeIlp(const SearchProblem& problem) {
+Proposals ProposeIlp(const SearchTask& task) {
   if (!HasIlp()) SolveIlp({});  // says what to install
   std::mutex mutex;             // CBC is not known to be fit for several threads
-  return ProposeBy(problem, [&](const Problem& stage, const Weights& weights) {
+  return ProposeBy(task, [&](const Problem& stage, const Weights& weights) {
     std::lock_guard lock(mutex);
     IlpOptions options;
     options.weights = weights;
-    options.seconds = std::min(options.seconds, SecondsLeft(problem));
+    options.seconds = std::min(options.seconds, SecondsLeft(task));
     if (options.seconds <= 0) return std::optional<Solution>();
     IlpResult result = SolveIlp(stage, options);
     if (result.proven && !result.solution) result.solution = Solution{kForbidden, {}, {}};
@@ -48,8 +48,8 @@ Proposals ProposeIlp(const SearchProblem& problem) {
   });
 }
 
-Proposals ProposeBrute(const SearchProblem& problem) {
-  return ProposeBy(problem, [&](const Problem& stage, const Weights& weights) {
+Proposals ProposeBrute(const SearchTask& task) {
+  return ProposeBy(task, [&](const Problem& stage, const Weights& weights) {
     if (Assignments(stage) > kMaxBruteAssignments) {
       ThrowInput(
           "a stage of {} variables has more than {} choices: too many to try; brute is for tiny "

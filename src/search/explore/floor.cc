@@ -142,8 +142,8 @@ class PackedFloor {
   double Step(int first, int last, int device) const {
     double own = OwnSeconds(first, last, device);
     double backward = own + t_.HeadAndTail(first, device);
-    double ready = std::max({backward, Reduced(first, last, device, own),
-                             ReducedEach(first, last, device)});
+    double ready =
+        std::max({backward, Reduced(first, last, device, own), ReducedEach(first, last, device)});
     double step = ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
     return problem_.ended == nullptr ? step : std::max(step, WithEnd(first, last, device));
   }
@@ -220,7 +220,8 @@ FloorTerms::FloorTerms(const Configuration& of, const FloorProblem& with)
       units(with.time->ranges.units()),
       microbatches(static_cast<double>(of.microbatches)) {
   bool memory = with.room != nullptr && with.limit < kForbidden;
-  for (int d = 0; d < devices && (memory || with.reduces_each); ++d) in_flight.push_back(LeastInFlight(of, d));
+  for (int d = 0; d < devices && (memory || with.reduces_each); ++d)
+    in_flight.push_back(LeastInFlight(of, d));
 }
 
 double FloorTerms::All() const {

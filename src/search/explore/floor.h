@@ -74,7 +74,7 @@ struct FloorProblem {
   double gather = 0;  // seconds per parameter, once it is updated
   double reduce_latency = 0, gather_latency = 0;  // seconds of one such collective
   bool reduces_beside = true;                     // backward; else after it
-  double traffic = 0;  // seconds of a step per parameter over the data axis, before updates
+  double traffic = 0;         // seconds of a step per parameter over the data axis, before updates
   bool reduces_each = false;  // ... and all of it is gradients of one micro-batch after the other
   double layer_traffic =
       0;  // ... more per parameter of a layer: ZeRO 3 gathers these for every micro-batch

@@ -264,7 +264,7 @@ class InterleavedBound {
   int before_, after_;  // units that do not count: the embedding, the head
   bool memory_;
   double end_;
-  double least_forward_ = kForbidden;  // of a unit but the first and the last
+  double least_forward_ = kForbidden;        // of a unit but the first and the last
   std::vector<std::vector<double>> counts_;  // per device and chunk
   std::vector<double> waits_;                // per device
   std::vector<UnitsInFlight> alike_;         // of AlikeOn, until it is asked for again

@@ -13,7 +13,7 @@ namespace heddle {
 namespace {
 
 using Random = std::mt19937_64;
-double Uniform(Random& rng) { return static_cast<double>(rng() % 1000 + 1) / 1000; }
+double Share(Random& rng) { return static_cast<double>(rng() % 1000 + 1) / 1000; }
 
 constexpr size_t kPolicies = 3;
 
@@ -34,15 +34,15 @@ void Fill(Random& rng, bool memory, Case& made) {
   int units = static_cast<int>(made.c.pp) + static_cast<int>(rng() % 3);
   std::set<double> prices;
   for (int u = 0; u < units; ++u) {
-    made.seconds.push_back(Uniform(rng));
+    made.seconds.push_back(Share(rng));
     made.forward.push_back(made.seconds.back() / 3);
-    made.parameters.push_back(Uniform(rng));
-    double added = 0, kept = 1 + Uniform(rng);
+    made.parameters.push_back(Share(rng));
+    double added = 0, kept = 1 + Share(rng);
     for (size_t r = 0; r < kPolicies; ++r) {
       made.added[r].push_back(added);
       made.kept[r].push_back(kept);
-      added += 0.3 * Uniform(rng);
-      kept *= 0.2 + 0.7 * Uniform(rng);
+      added += 0.3 * Share(rng);
+      kept *= 0.2 + 0.7 * Share(rng);
       if (r > 0) {
         prices.insert((made.added[r].back() - made.added[r - 1].back()) /
                       (made.kept[r - 1].back() - made.kept[r].back()));
@@ -69,19 +69,19 @@ void Fill(Random& rng, bool memory, Case& made) {
   }
   FloorProblem& problem = made.problem;
   problem.time = problem.plain = &made.time;
-  problem.transfer = 0.1 * Uniform(rng);
-  problem.report = 0.1 * Uniform(rng);
+  problem.transfer = 0.1 * Share(rng);
+  problem.report = 0.1 * Share(rng);
   if (!memory) return;
   problem.room = &made.room;
-  problem.update = 0.3 * Uniform(rng);
-  problem.reduce = Uniform(rng);
-  problem.gather = Uniform(rng);
-  problem.bytes_per_parameter = Uniform(rng);
-  problem.gradient_bytes = Uniform(rng);
-  problem.gathered_bytes = rng() % 2 == 0 ? Uniform(rng) : 0;
-  problem.unreduced_bytes = problem.gathered_bytes > 0 ? Uniform(rng) : 0;
-  problem.host = 0.1 * Uniform(rng);
-  problem.limit = 2 + 10 * Uniform(rng);
+  problem.update = 0.3 * Share(rng);
+  problem.reduce = Share(rng);
+  problem.gather = Share(rng);
+  problem.bytes_per_parameter = Share(rng);
+  problem.gradient_bytes = Share(rng);
+  problem.gathered_bytes = rng() % 2 == 0 ? Share(rng) : 0;
+  problem.unreduced_bytes = problem.gathered_bytes > 0 ? Share(rng) : 0;
+  problem.host = 0.1 * Share(rng);
+  problem.limit = 2 + 10 * Share(rng);
 }
 
 struct Tried {
@@ -117,7 +117,8 @@ Tried TryAll(const Case& at) {
         double layer = *std::min_element(at.parameters.begin(), at.parameters.end());
         double gathered = problem.gathered_bytes * layer * (units > 1 ? 2 : 1);
         if (bytes + gathered > problem.limit) continue;
-        if (bytes - last_kept + gathered + problem.unreduced_bytes * layer > problem.limit) continue;
+        if (bytes - last_kept + gathered + problem.unreduced_bytes * layer > problem.limit)
+          continue;
       }
       double own = units > 0 ? m * (seconds + 2 * problem.host) : 0, head = 0, tail = 0;
       for (int u = 0; u < first; ++u) {

@@ -41,9 +41,8 @@ Times Scaled(const Times& times, double by) {
 
 }  // namespace
 
-std::optional<Refined> Refine(const SearchProblem& problem, const Prices& prices,
-                              const Configuration& c, const Estimate& estimate, const Plan& plan,
-                              double share) {
+std::optional<Refined> Refine(const SearchTask& task, const Prices& prices, const Configuration& c,
+                              const Estimate& estimate, const Plan& plan, double share) {
   const ScheduleDef* schedule = FindSchedule(c.schedule);
   if (c.chunks > 1 || schedule->splits_backward) return {};
   if (estimate.plain && estimate.thrift == 0) return {};
@@ -59,16 +58,16 @@ std::optional<Refined> Refine(const SearchProblem& problem, const Prices& prices
   Refined refined{plan};
   bool changed = false;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    if (problem.Over()) return {};
+    if (task.effort.Over()) return {};
     const StageEstimate& at = estimate.stages[s];
     StageScale scale;
     scale.microbatches = microbatches;
     scale.in_flight = schedule->peak_in_flight(before, static_cast<int>(s));
     scale.bytes_per_parameter = estimate.bytes_per_parameter;
-    Exact exact = Solve(maker, at, scale, share * at.room, problem.fixed.recompute);
+    Exact exact = Solve(maker, at, scale, share * at.room, task.fixed.recompute);
     if (exact.seconds >= (1 - kGain) * at.work) continue;
     changed = true;
-    if (c.dp > 1) exact.strategies = WithDataAxis(problem.model, std::move(exact.strategies));
+    if (c.dp > 1) exact.strategies = WithDataAxis(task.model, std::move(exact.strategies));
     Stage& stage = refined.plan.stages[s];
     for (size_t n = 0; n < stage.strategies.size(); ++n) {
       if (!stage.strategies[n].empty()) stage.strategies[n] = std::move(exact.strategies[n]);
@@ -77,7 +76,7 @@ std::optional<Refined> Refine(const SearchProblem& problem, const Prices& prices
     stage.times = Scaled(stage.times, exact.seconds / at.work);
     after.times[s] = Scaled(at.times, exact.seconds / at.work);
   }
-  if (!changed || !Verify(refined.plan, problem.model).empty()) return {};
+  if (!changed || !Verify(refined.plan, task.model).empty()) return {};
   refined.seconds = estimate.seconds - schedule->lower_bound(before) + schedule->lower_bound(after);
   return refined;
 }

@@ -18,7 +18,7 @@ struct Refined {
 
 // The plan with the stages that are quicker so; nothing where none is, nothing is short of memory, or stages share
 // devices (chunks) or keep more than activations (a backward in two parts). `share`: of the room that stages have.
-std::optional<Refined> Refine(const SearchProblem& problem, const Prices& prices,
+std::optional<Refined> Refine(const SearchTask& task, const Prices& prices,
                               const Configuration& configuration, const Estimate& estimate,
                               const Plan& plan, double share);
 

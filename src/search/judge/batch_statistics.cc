@@ -30,13 +30,13 @@ bool ExchangesStatistics(const Model& model, const Plan& plan) {
 
 }  // namespace
 
-std::optional<LocalStatistics> WithLocalStatistics(const SearchProblem& problem,
+std::optional<LocalStatistics> WithLocalStatistics(const SearchTask& task,
                                                    const JudgedPlan& judged) {
   bool global = judged.simulated && !judged.plan.local_batch_statistics;
-  if (!global || !ExchangesStatistics(problem.model, judged.plan)) return std::nullopt;
+  if (!global || !ExchangesStatistics(task.model, judged.plan)) return std::nullopt;
   Proposal local{judged.plan, judged.from};
   local.plan.local_batch_statistics = true;
-  JudgedPlan without = Judge(problem, std::move(local));
+  JudgedPlan without = Judge(task, std::move(local));
   double share = 1 - without.result.step_seconds / judged.result.step_seconds;
   if (!without.simulated || share <= kMuch) return std::nullopt;
   return LocalStatistics{without.result.step_seconds, share};

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "search/searcher.h"
+#include "search/interface/proposal.h"
 
 namespace heddle {
 
@@ -17,7 +17,7 @@ struct LocalStatistics {
 
 // Simulates the plan once more. Nothing where no node splits the batch and takes statistics of it, where they are local
 // already, or where they cost at most a twentieth of the step.
-std::optional<LocalStatistics> WithLocalStatistics(const SearchProblem& problem,
+std::optional<LocalStatistics> WithLocalStatistics(const SearchTask& task,
                                                    const JudgedPlan& judged);
 
 }  // namespace heddle

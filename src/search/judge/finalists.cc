@@ -80,8 +80,8 @@ double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
 class Finalists::Ahead {
  public:
   // `prepared`: where some of the proposals may be at work already; null: nowhere.
-  Ahead(const SearchProblem& problem, RebatchedModels& models, Ahead* prepared = nullptr)
-      : problem_(problem), models_(models), prepared_(prepared) {}
+  Ahead(const SearchTask& task, RebatchedModels& models, Ahead* prepared = nullptr)
+      : task_(task), models_(models), prepared_(prepared) {}
   ~Ahead() { abandoned_ = true; }
 
   // One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn
@@ -98,7 +98,7 @@ class Finalists::Ahead {
     at.judged = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {
       std::optional<JudgedPlan> judged;
       try {
-        judged = heddle::Judge(problem_, std::move(proposal), &abandoned_, &models_);
+        judged = heddle::Judge(task_, std::move(proposal), &abandoned_, &models_);
       } catch (const SimulationStopped&) {
       }
       return judged;
@@ -133,18 +133,18 @@ class Finalists::Ahead {
     return false;
   }
 
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   RebatchedModels& models_;
   Ahead* prepared_;
   std::atomic<bool> abandoned_ = false;
   std::map<size_t, Running> running_;
 };
 
-Finalists::Finalists(const SearchProblem& problem, SearchResult& out)
-    : problem_(problem),
+Finalists::Finalists(const SearchTask& task, SearchResult& out)
+    : task_(task),
       out_(out),
-      models_(problem.model),
-      prepared_(std::make_unique<Ahead>(problem, models_)) {}
+      models_(task.model),
+      prepared_(std::make_unique<Ahead>(task_, models_)) {}
 
 Finalists::~Finalists() = default;
 
@@ -167,7 +167,7 @@ double SpreadOf(const Proposal& proposal, const JudgingEffort& effort) {
 }
 
 bool Finalists::Ended() {
-  out_.stopped = out_.stopped || (!out_.judged.empty() && problem_.Over());
+  out_.stopped = out_.stopped || (!out_.judged.empty() && task_.effort.Over());
   return out_.stopped;
 }
 
@@ -202,10 +202,10 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
     plan.MakePlan();
     if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
   }
-  Ahead ahead(problem_, models_, prepared_.get());
+  Ahead ahead(task_, models_, prepared_.get());
   size_t started = 0;
   for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
-    if (problem_.progress) problem_.progress("simulating " + plans[i].from);
+    task_.effort.Report("simulating " + plans[i].from);
     for (; started < plans.size() && ahead.has_room(); ++started) {
       ahead.Start(started, plans[started]);
     }
@@ -214,13 +214,13 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
 }
 
 void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) {
-  Ahead ahead(problem_, models_, prepared_.get());
+  Ahead ahead(task_, models_, prepared_.get());
   std::vector<size_t> order(plans.size());
   for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
     if (plans[i].kind.empty()) plans[i].kind = KindOf(plans[i].MakePlan());
   }
-  auto limit = static_cast<double>(MemoryLimit(problem_));
+  auto limit = static_cast<double>(MemoryLimit(task_));
   size_t fitting_before = fitting_, unfit = 0;
   double work = 0;
   while (!order.empty() && !Ended()) {
@@ -240,7 +240,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return rank(a) < rank(b); });
     if (order.empty()) return;
-    if (problem_.progress) problem_.progress("simulating " + plans[order[0]].from);
+    task_.effort.Report("simulating " + plans[order[0]].from);
     for (size_t i : order) {
       if (ahead.Has(i)) continue;
       if (!ahead.has_room() && i != order[0]) break;
@@ -248,8 +248,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     }
     size_t next = order[0];
     order.erase(order.begin());
-    work +=
-        plans[next].work > 0 ? plans[next].work : SimulationSize(problem_, plans[next].MakePlan());
+    work += plans[next].work > 0 ? plans[next].work : SimulationSize(task_, plans[next].MakePlan());
     Take(ahead.Wait(next), plans[next]);
     ++unfit;
   }

@@ -12,8 +12,8 @@
 #include <map>
 #include <vector>
 
+#include "search/interface/proposal.h"
 #include "search/judge/judge.h"
-#include "search/searcher.h"
 #include "search/judge/short_step.h"
 
 namespace heddle {
@@ -53,7 +53,7 @@ class EstimateErrors {
 class Finalists {
  public:
   // Both must outlive it. What is judged is added to `out.judged`.
-  Finalists(const SearchProblem& problem, SearchResult& out);
+  Finalists(const SearchTask& task, SearchResult& out);
   ~Finalists();
 
   // Until none of the rest can win, the effort is spent or the problem is over.
@@ -70,7 +70,7 @@ class Finalists {
   void Take(std::optional<JudgedPlan> judged, const Proposal& proposal);
   bool Ended();
 
-  const SearchProblem& problem_;
+  const SearchTask task_;
   SearchResult& out_;
   RebatchedModels models_;
   std::unique_ptr<Ahead> prepared_;

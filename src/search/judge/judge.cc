@@ -6,9 +6,9 @@
 #include "base/parallel.h"
 #include "cluster/topology.h"
 #include "program/lower.h"
+#include "search/judge/short_step.h"
 #include "search/prices/held_bytes.h"
 #include "search/solver/problem.h"
-#include "search/judge/short_step.h"
 #include "sim/memory.h"
 
 namespace heddle {
@@ -52,21 +52,21 @@ int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
 }
 
 // Of the smallest device of a mesh.
-int64_t LeastLimit(const SearchProblem& problem, const Mesh& mesh) {
-  if (problem.cluster.device_types.size() == 1) return MemoryLimit(problem);
+int64_t LeastLimit(const SearchTask& task, const Mesh& mesh) {
+  if (task.cluster.device_types.size() == 1) return MemoryLimit(task);
   int64_t least = INT64_MAX;
-  for (int64_t device : DevicesOf(mesh)) least = std::min(least, MemoryLimit(problem, device));
+  for (int64_t device : DevicesOf(mesh)) least = std::min(least, MemoryLimit(task, device));
   return least;
 }
 
 // A node full of the devices that hold most.
-void SetHost(const SearchProblem& problem, JudgedPlan& judged) {
+void SetHost(const SearchTask& task, JudgedPlan& judged) {
   if (judged.plan.offload == Offload::kNone) return;
-  GroupSpan node = NodeOf(problem.cluster, DeviceId{0});
+  GroupSpan node = NodeOf(task.cluster, DeviceId{0});
   for (const DeviceResult& device : judged.result.devices) {
     judged.host_bytes = std::max(judged.host_bytes, node.count * device.host_memory);
   }
-  judged.host_limit = HostLimit(problem);
+  judged.host_limit = HostLimit(task);
 }
 
 }  // namespace
@@ -78,32 +78,32 @@ bool Recomputes(const Plan& plan) {
   });
 }
 
-std::function<bool()> Impatience(const SearchProblem& problem) {
+std::function<bool()> Impatience(const SearchTask& task) {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kGrace(500);
-  return [&problem, over_since = std::optional<Clock::time_point>()]() mutable {
-    if (!problem.Over()) return false;
+  return [&task, over_since = std::optional<Clock::time_point>()]() mutable {
+    if (!task.effort.Over()) return false;
     if (!over_since) over_since = Clock::now();
     return Clock::now() - *over_since >= kGrace;
   };
 }
 
-double SimulationSize(const SearchProblem& problem, const Plan& plan) {
-  return static_cast<double>(problem.model.graph.nodes.size()) *
-         static_cast<double>(SimulatedMicrobatches(problem, plan));
+double SimulationSize(const SearchTask& task, const Plan& plan) {
+  return static_cast<double>(task.model.graph.nodes.size()) *
+         static_cast<double>(SimulatedMicrobatches(task, plan));
 }
 
-double SimulationSize(const SearchProblem& problem, int64_t microbatches, int64_t pp,
+double SimulationSize(const SearchTask& task, int64_t microbatches, int64_t pp,
                       const std::string& schedule) {
-  return static_cast<double>(problem.model.graph.nodes.size()) *
-         static_cast<double>(SimulatedMicrobatches(problem, microbatches, pp, schedule));
+  return static_cast<double>(task.model.graph.nodes.size()) *
+         static_cast<double>(SimulatedMicrobatches(task, microbatches, pp, schedule));
 }
 
 namespace {
 
 // Bytes that the allocator reserves, per device of the pipeline.
-std::vector<double> ReservedOf(const SearchProblem& problem, ShortStep& step) {
-  MemoryModel model(step.program, HabitsOf(problem.sim));
+std::vector<double> ReservedOf(const SearchTask& task, ShortStep& step) {
+  MemoryModel model(step.program, HabitsOf(task.sim));
   ReplayOptions options;
   options.timeline = false;
   options.allocator = true;
@@ -122,10 +122,10 @@ std::vector<double> ReservedOf(const SearchProblem& problem, ShortStep& step) {
 }
 
 // With its plan made, and all that the problem says of it.
-void Complete(const SearchProblem& problem, Proposal& proposal) {
+void Complete(const SearchTask& task, Proposal& proposal) {
   proposal.MakePlan();
-  proposal.plan.pruning = problem.pruning;
-  SetOptimizer(proposal.plan, problem.optimizer);
+  proposal.plan.pruning = task.pruning;
+  SetOptimizer(proposal.plan, task.optimizer);
 }
 
 // A proposal whose program is known, with as many layers recomputed as its memory demands.
@@ -134,27 +134,27 @@ struct Fitted {
   ShortStep step;
 };
 
-Fitted Fit(const SearchProblem& problem, RebatchedModels& models, Proposal proposal,
+Fitted Fit(const SearchTask& task, RebatchedModels& models, Proposal proposal,
            const std::atomic<bool>* abandoned) {
   constexpr int kTries = 4;
   constexpr double kGain = 0.998;  // what another try is worth
   // Memory estimates of convolution nets can be half of what is needed. A plan that is estimated to need less than this share
   // of the limit fits as it is.
   constexpr double kSurelyFits = 0.4;
-  auto limit = static_cast<double>(MemoryLimit(problem));
+  auto limit = static_cast<double>(MemoryLimit(task));
   Fitted now{std::move(proposal), {}};
-  now.step = LowerShort(problem, models, now.proposal.plan);
+  now.step = LowerShort(task, models, now.proposal.plan);
   if (!now.proposal.refit) return now;
   if (now.proposal.bytes < kSurelyFits * limit && !Recomputes(now.proposal.plan)) return now;
   std::optional<Fitted> best;
   std::vector<Plan> tried;
   for (int tries = 0;; ++tries) {
     if (abandoned != nullptr && *abandoned) throw SimulationStopped();
-    std::vector<double> reserved = ReservedOf(problem, now.step);
+    std::vector<double> reserved = ReservedOf(task, now.step);
     bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
     std::optional<Proposal> next;
-    if (tries < kTries && !problem.Over()) next = now.proposal.refit(reserved);
-    if (next) Complete(problem, *next);
+    if (tries < kTries && !task.effort.Over()) next = now.proposal.refit(reserved);
+    if (next) Complete(task, *next);
     tried.push_back(now.proposal.plan);
     bool faster = !best || now.proposal.estimate < best->proposal.estimate;
     if (fits && faster) best = std::move(now);
@@ -163,7 +163,7 @@ Fitted Fit(const SearchProblem& problem, RebatchedModels& models, Proposal propo
       return best ? std::move(*best) : std::move(now);
     }
     now = {std::move(*next), {}};
-    now.step = LowerShort(problem, models, now.proposal.plan);
+    now.step = LowerShort(task, models, now.proposal.plan);
   }
 }
 
@@ -181,43 +181,43 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 
 }  // namespace
 
-JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
-                 const std::atomic<bool>* abandoned, RebatchedModels* models) {
+JudgedPlan Judge(const SearchTask& task, Proposal proposal, const std::atomic<bool>* abandoned,
+                 RebatchedModels* models) {
   if (proposal.judged) return *proposal.judged;
   // Plans for meshes of very many devices take long to lower and to fit, which nothing ends before it is done.
   constexpr int64_t kManyDevices = 65'536;
-  if (problem.Over() && DeviceCount(problem.cluster) > kManyDevices) throw SimulationStopped();
+  if (task.effort.Over() && DeviceCount(task.cluster) > kManyDevices) throw SimulationStopped();
   JudgedPlan judged;
-  Complete(problem, proposal);
+  Complete(task, proposal);
   bool roomy = true;
   for (const Stage& stage : proposal.plan.stages) {
-    int64_t bytes = LeastBytes(problem.model, proposal.plan, stage);
+    int64_t bytes = LeastBytes(task.model, proposal.plan, stage);
     judged.least_bytes = std::max(judged.least_bytes, bytes);
-    roomy = roomy && bytes <= LeastLimit(problem, stage.mesh);
+    roomy = roomy && bytes <= LeastLimit(task, stage.mesh);
   }
-  judged.memory_limit = MemoryLimit(problem);
-  judged.simulated = roomy || problem.simulate_all;
+  judged.memory_limit = MemoryLimit(task);
+  judged.simulated = roomy || task.effort.simulate_all;
   if (!judged.simulated) {
     SetNames(judged, proposal);
     return judged;
   }
-  SimOptions sim = problem.sim;
-  sim.stopped = [over = Impatience(problem), abandoned]() mutable {
+  SimOptions sim = task.sim;
+  sim.stopped = [over = Impatience(task), abandoned]() mutable {
     return (abandoned != nullptr && *abandoned) || over();
   };
-  RebatchedModels own(problem.model);
+  RebatchedModels own(task.model);
   if (models == nullptr) models = &own;
-  Fitted fitted = Fit(problem, *models, std::move(proposal), abandoned);
+  Fitted fitted = Fit(task, *models, std::move(proposal), abandoned);
   SetNames(judged, fitted.proposal);
   judged.replayed = !fitted.step.replayed.empty();
   if (judged.replayed) judged.estimated_bytes = 0;
   for (const auto& [device, timeline] : fitted.step.replayed) {
     judged.estimated_bytes = std::max(judged.estimated_bytes, static_cast<double>(timeline.peak));
   }
-  judged.result = SimulateShort(fitted.step, problem, *models, judged.plan, sim);
+  judged.result = SimulateShort(fitted.step, task, *models, judged.plan, sim);
   judged.simulated_microbatches = fitted.step.microbatches;
-  SetHost(problem, judged);
-  judged.memory_limit = MemoryLimit(problem, judged.result.worst_device);
+  SetHost(task, judged);
+  judged.memory_limit = MemoryLimit(task, judged.result.worst_device);
   judged.fits = judged.fits_host() && judged.reserved() <= judged.memory_limit;
   for (const DeviceResult& device : judged.result.devices) {
     if (device.device == judged.result.worst_device) judged.memory = device.memory;
@@ -225,15 +225,15 @@ JudgedPlan Judge(const SearchProblem& problem, Proposal proposal,
   return judged;
 }
 
-std::vector<double> CheckWholeStep(const SearchProblem& problem, JudgedPlan& judged) {
+std::vector<double> CheckWholeStep(const SearchTask& task, JudgedPlan& judged) {
   // What stays unused between blocks of the allocator hardly grows by more than this share from round to round.
   constexpr double kNear = 0.98;
   if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return {};
   if (static_cast<double>(judged.reserved()) < kNear * static_cast<double>(judged.memory_limit))
     return {};
   ShortStep whole;
-  whole.program = Lower(problem.model, judged.plan);
-  std::vector<double> reserved = ReservedOf(problem, whole);
+  whole.program = Lower(task.model, judged.plan);
+  std::vector<double> reserved = ReservedOf(task, whole);
   for (double bytes : reserved) {
     judged.result.reserved_memory_bytes =
         std::max(judged.result.reserved_memory_bytes, static_cast<int64_t>(bytes));

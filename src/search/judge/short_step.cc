@@ -108,20 +108,20 @@ bool HoldsAsMany(const Plan& plan, int64_t few) {
   return most(few) == most(plan.microbatches);
 }
 
-int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t all, int64_t pp,
+int64_t SimulatedMicrobatches(const SearchTask& task, int64_t all, int64_t pp,
                               const std::string& schedule) {
   bool splits = FindSchedule(schedule)->splits_backward;
   int64_t few = std::max(kRounds * pp, splits ? kFewestOfSplitBackward : kFewest);
-  double size = static_cast<double>(problem.model.graph.nodes.size()) * static_cast<double>(all);
+  double size = static_cast<double>(task.model.graph.nodes.size()) * static_cast<double>(all);
   // All micro-batches of gpipe are in flight together.
-  bool whole =
-      problem.every_microbatch || size < kQuickSteps || 2 * all < 3 * few || schedule == "gpipe";
+  bool whole = task.effort.every_microbatch || size < kQuickSteps || 2 * all < 3 * few ||
+               schedule == "gpipe";
   return whole ? all : few;
 }
 
-int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan) {
+int64_t SimulatedMicrobatches(const SearchTask& task, const Plan& plan) {
   if (plan.offload == Offload::kAll) return plan.microbatches;
-  return SimulatedMicrobatches(problem, plan.microbatches, PipelineDevices(plan), plan.schedule);
+  return SimulatedMicrobatches(task, plan.microbatches, PipelineDevices(plan), plan.schedule);
 }
 
 std::shared_ptr<const Model> RebatchedModels::Of(int64_t batch, DType compute) {
@@ -139,10 +139,10 @@ std::shared_ptr<const Model> RebatchedModels::Of(int64_t batch, DType compute) {
   return made.model;
 }
 
-ShortStep LowerShort(const SearchProblem& problem, RebatchedModels& models, const Plan& plan) {
+ShortStep LowerShort(const SearchTask& task, RebatchedModels& models, const Plan& plan) {
   ShortStep step;
   step.all_microbatches = step.microbatches = plan.microbatches;
-  int64_t few = SimulatedMicrobatches(problem, plan);
+  int64_t few = SimulatedMicrobatches(task, plan);
   if (few < plan.microbatches && HoldsAsMany(plan, few)) {
     if (std::optional<Program> program = LowerFew(models, plan, few)) {
       step.program = std::move(*program);
@@ -150,14 +150,14 @@ ShortStep LowerShort(const SearchProblem& problem, RebatchedModels& models, cons
       return step;
     }
   }
-  std::shared_ptr<const Model> model = models.Of(BatchSize(problem.model), plan.precision.compute);
-  step.program = model != nullptr ? LowerConverted(*model, plan) : Lower(problem.model, plan);
+  std::shared_ptr<const Model> model = models.Of(BatchSize(task.model), plan.precision.compute);
+  step.program = model != nullptr ? LowerConverted(*model, plan) : Lower(task.model, plan);
   return step;
 }
 
-SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem,
-                        RebatchedModels& models, const Plan& plan, const SimOptions& sim) {
-  Simulation at = RunSimulation(step.program, problem.cluster, sim, step.replayed);
+SimResult SimulateShort(const ShortStep& step, const SearchTask& task, RebatchedModels& models,
+                        const Plan& plan, const SimOptions& sim) {
+  Simulation at = RunSimulation(step.program, task.cluster, sim, step.replayed);
   SimResult result = std::move(at.result);
   if (step.microbatches == step.all_microbatches) return result;
   double period = 0;
@@ -165,7 +165,7 @@ SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem,
     // Gradients of weights wait for the end: the pace of forwards is not that of the step. A round more shows it.
     int64_t round = PipelineDevices(plan);
     std::optional<Program> more = LowerFew(models, plan, step.microbatches + round);
-    double longer = Simulate(*more, problem.cluster, sim).step_seconds;
+    double longer = Simulate(*more, task.cluster, sim).step_seconds;
     period = (longer - result.step_seconds) / static_cast<double>(round);
   } else {
     period = PeriodOf(step.program, plan, at);

@@ -15,13 +15,13 @@
 #include <mutex>
 #include <optional>
 
-#include "search/searcher.h"
+#include "search/interface/proposal.h"
 
 namespace heddle {
 
 // The number of micro-batches to simulate: all of them where the step is quick to simulate.
-int64_t SimulatedMicrobatches(const SearchProblem& problem, const Plan& plan);
-int64_t SimulatedMicrobatches(const SearchProblem& problem, int64_t microbatches, int64_t pp,
+int64_t SimulatedMicrobatches(const SearchTask& task, const Plan& plan);
+int64_t SimulatedMicrobatches(const SearchTask& task, int64_t microbatches, int64_t pp,
                               const std::string& schedule);
 
 // Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
@@ -57,10 +57,10 @@ class RebatchedModels {
   std::map<std::pair<int64_t, DType>, Made> made_;
 };
 
-ShortStep LowerShort(const SearchProblem& problem, RebatchedModels& models, const Plan& plan);
+ShortStep LowerShort(const SearchTask& task, RebatchedModels& models, const Plan& plan);
 
 // The result of the whole step. Throws SimulationStopped where `sim` says so.
-SimResult SimulateShort(const ShortStep& step, const SearchProblem& problem,
-                        RebatchedModels& models, const Plan& plan, const SimOptions& sim);
+SimResult SimulateShort(const ShortStep& step, const SearchTask& task, RebatchedModels& models,
+                        const Plan& plan, const SimOptions& sim);
 
 }  // namespace heddle

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "search/searcher.h"
+#include "search/interface/search_problem.h"
 
 namespace heddle {
 

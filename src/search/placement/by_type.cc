@@ -9,8 +9,8 @@
 #include "base/parallel.h"
 #include "cluster/select.h"
 #include "cluster/topology.h"
+#include "search/explore/exact_search.h"
 #include "search/judge/judge.h"
-#include "search/searchers.h"
 
 namespace heddle {
 namespace {
@@ -19,8 +19,8 @@ constexpr size_t kMostTypes = 4;
 constexpr size_t kMostWide = 16;  // simulated
 
 // Devices of a part's plans as those of the whole.
-void Return(const SearchProblem& problem, const std::vector<int64_t>& devices, Plan& plan) {
-  plan.cluster = problem.cluster;
+void Return(const SearchTask& task, const std::vector<int64_t>& devices, Plan& plan) {
+  plan.cluster = task.cluster;
   for (Stage& stage : plan.stages) {
     std::vector<int64_t> places;
     for (int64_t device : DevicesOf(stage.mesh)) {
@@ -31,31 +31,32 @@ void Return(const SearchProblem& problem, const std::vector<int64_t>& devices, P
 }
 
 // The same problem on other devices.
-SearchProblem On(const SearchProblem& problem, const Cluster& cluster) {
-  SearchProblem part{.model = problem.model, .cluster = cluster};
-  part.fixed = problem.fixed;
-  part.precision = problem.precision;
-  part.gradients = problem.gradients;
-  part.products = problem.products;
-  part.local_batch_statistics = problem.local_batch_statistics;
-  part.bucket_bytes = problem.bucket_bytes;
-  part.memory_limit = problem.memory_limit;
-  part.reserve = problem.reserve;
-  part.whole = problem.whole;
-  part.pruning = problem.pruning;
-  part.optimizer = problem.optimizer;
-  part.sim = problem.sim;
+SearchTask On(const SearchTask& task, const Cluster& cluster) {
+  SearchProblem part{.model = task.model, .cluster = cluster};
+  part.fixed = task.fixed;
+  part.precision = task.precision;
+  part.gradients = task.gradients;
+  part.products = task.products;
+  part.local_batch_statistics = task.local_batch_statistics;
+  part.bucket_bytes = task.bucket_bytes;
+  part.memory_limit = task.memory_limit;
+  part.reserve = task.reserve;
+  part.whole = task.whole;
+  part.pruning = task.pruning;
+  part.optimizer = task.optimizer;
+  part.sim = task.sim;
   // Of the devices of this cluster alone.
   part.sim.slow.clear();
   std::erase_if(part.sim.profiles, [&](const std::shared_ptr<const Profile>& profile) {
     return std::none_of(cluster.device_types.begin(), cluster.device_types.end(),
                         [&](const DeviceType& type) { return type.name == profile->device; });
   });
-  part.every_microbatch = problem.every_microbatch;
-  part.deadline = problem.deadline;
-  part.stop = problem.stop;
-  part.progress = problem.progress;
-  return part;
+  SearchEffort effort;
+  effort.every_microbatch = task.effort.every_microbatch;
+  effort.deadline = task.effort.deadline;
+  effort.stop = task.effort.stop;
+  effort.progress = task.effort.progress;
+  return {part, effort};
 }
 
 std::string NamesOf(const Cluster& cluster, uint32_t types) {
@@ -90,14 +91,14 @@ double StepWith(RecomputePolicy policy) {
 
 class ByType {
  public:
-  ByType(const SearchProblem& problem, const Placements& space, Proposals& out)
-      : problem_(problem), space_(space), out_(out) {}
+  ByType(const SearchTask& task, const Placements& space, Proposals& out)
+      : task_(task), space_(space), out_(out) {}
 
   void Run() {
-    size_t types = problem_.cluster.device_types.size();
+    size_t types = task_.cluster.device_types.size();
     if (types < 2 || types > kMostTypes) return;
     for (size_t type = 0; type < types; ++type) {
-      if (problem_.Over() && !out_.plans.empty()) return;
+      if (task_.effort.Over() && !out_.plans.empty()) return;
       AddAlone(type);
     }
     JudgeWide();
@@ -106,12 +107,12 @@ class ByType {
  private:
   void AddAlone(size_t type) {
     std::vector<int64_t> devices;
-    for (const DeviceRun& run : EqualRuns(problem_.cluster)) {
+    for (const DeviceRun& run : EqualRuns(task_.cluster)) {
       if (run.type.index() != type) continue;
       for (int64_t d = 0; d < run.count; ++d) devices.push_back(run.first.value + d);
     }
-    Cluster cluster = Select(problem_.cluster, devices);
-    SearchProblem on = On(problem_, cluster);
+    Cluster cluster = Select(task_.cluster, devices);
+    SearchTask on = On(task_, cluster);
     Proposals of = ProposeExact(on, nullptr);
     out_.considered += of.considered;
     if (of.plans.empty()) return;
@@ -120,14 +121,14 @@ class ByType {
     best.make = nullptr;
     best.refit = nullptr;
     best.improve = nullptr;
-    Return(problem_, devices, best.plan);
+    Return(task_, devices, best.plan);
     best.bound = 0;
-    uint32_t types = uint32_t{1} << problem_.cluster.device_types.size();
+    uint32_t types = uint32_t{1} << task_.cluster.device_types.size();
     for (uint32_t set = 1; set < types; ++set) {
       if ((set >> type & 1) != 0 && !std::has_single_bit(set)) AddWide(best, type, set);
     }
-    best.from += " on " + NamesOf(problem_.cluster, uint32_t{1} << type);
-    Keep(Judge(problem_, best), best);
+    best.from += " on " + NamesOf(task_.cluster, uint32_t{1} << type);
+    Keep(Judge(task_, best), best);
   }
 
   // What part of the time a plan takes on one type it takes on several, if nothing but speed counts.
@@ -153,8 +154,8 @@ class ByType {
     }
     int64_t m = alone.plan.microbatches;
     std::vector<int64_t> numbers = {m};
-    if (!problem_.fixed.microbatches && m % 2 == 0) numbers.push_back(m / 2);
-    if (!problem_.fixed.microbatches && alone.plan.batch % (2 * m) == 0) numbers.push_back(2 * m);
+    if (!task_.fixed.microbatches && m % 2 == 0) numbers.push_back(m / 2);
+    if (!task_.fixed.microbatches && alone.plan.batch % (2 * m) == 0) numbers.push_back(2 * m);
     RecomputePolicy now = alone.plan.stages.front().recompute.front();
     for (int64_t number : numbers) {
       Plan plan = alone.plan;
@@ -164,7 +165,7 @@ class ByType {
       ++bases_;
       for (RecomputePolicy policy :
            {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
-        if (problem_.fixed.recompute && policy != now) continue;
+        if (task_.fixed.recompute && policy != now) continue;
         std::vector<RecomputePolicy>& all = wide->stages.front().recompute;
         std::fill(all.begin(), all.end(), policy);
         if (IsThere(*wide)) continue;
@@ -181,7 +182,7 @@ class ByType {
                                    microbatches, microbatches == 1 ? "" : "es");
     if (policy == RecomputePolicy::kSelective) text += ", some recomputed";
     if (policy == RecomputePolicy::kFull) text += ", recomputed";
-    return text + ", by speed on " + NamesOf(problem_.cluster, set);
+    return text + ", by speed on " + NamesOf(task_.cluster, set);
   }
 
   bool IsThere(const Plan& plan) const {
@@ -197,15 +198,15 @@ class ByType {
     });
     std::vector<bool> done(bases_ + 1, false);  // one fits, and others of it recompute more
     size_t judged = 0;
-    for (size_t next = 0; judged < kMostWide && !problem_.Over();) {
+    for (size_t next = 0; judged < kMostWide && !task_.effort.Over();) {
       std::vector<Wide> now;
       for (; next < wide_.size() && now.size() < 2; ++next) {
         if (!done[wide_[next].base]) now.push_back(wide_[next]);
       }
       if (now.empty() || (found_ > 0 && now.front().proposal.estimate >= found_)) return;
       std::vector<JudgedPlan> results(now.size());
-      if (problem_.progress) problem_.progress("simulating " + now.front().proposal.from);
-      InParallel(now.size(), [&](size_t i) { results[i] = Judge(problem_, now[i].proposal); });
+      task_.effort.Report("simulating " + now.front().proposal.from);
+      InParallel(now.size(), [&](size_t i) { results[i] = Judge(task_, now[i].proposal); });
       for (size_t i = 0; i < now.size(); ++i) {
         done[now[i].base] = done[now[i].base] || results[i].fits;
         std::optional<Wide> less = WithLess(now[i], results[i]);
@@ -223,17 +224,17 @@ class ByType {
     const MeshAxis& data = plan.stages.front().mesh.axes.front();
     int64_t width = plan.stages.front().mesh.size() / data.size;
     Wide less = wide;
-    less.most.resize(problem_.cluster.device_types.size(), INT64_MAX);
+    less.most.resize(task_.cluster.device_types.size(), INT64_MAX);
     double slack = static_cast<double>(judged.result.reserved_memory_bytes) /
                    static_cast<double>(judged.result.peak_memory_bytes);
     for (const DeviceResult& device : judged.result.devices) {
       double needs = static_cast<double>(device.peak_memory) * slack;
-      auto has = static_cast<double>(MemoryLimit(problem_, device.device));
+      auto has = static_cast<double>(MemoryLimit(task_, device.device));
       int64_t index = IndexIn(plan.stages.front().mesh, device.device);
       if (needs <= has || index < 0) continue;
       int64_t share = data.shares.empty() ? 1 : data.shares[static_cast<size_t>(index / width)];
       int64_t samples = plan.batch / plan.microbatches * share / UnitsOf(data);
-      DeviceTypeId type = TypeOf(problem_.cluster, DeviceId{static_cast<int32_t>(device.device)});
+      DeviceTypeId type = TypeOf(task_.cluster, DeviceId{static_cast<int32_t>(device.device)});
       auto fitting = static_cast<int64_t>(static_cast<double>(samples) * has / needs);
       int64_t& most = less.most[type.index()];
       most = std::min({most, samples - 1, fitting});
@@ -252,7 +253,7 @@ class ByType {
     out_.plans.push_back(std::move(proposal));
   }
 
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   const Placements& space_;
   Proposals& out_;
   std::vector<Wide> wide_;
@@ -262,8 +263,8 @@ class ByType {
 
 }  // namespace
 
-void ProposeTypes(const SearchProblem& problem, const Placements& space, Proposals& out) {
-  ByType(problem, space, out).Run();
+void ProposeTypes(const SearchTask& task, const Placements& space, Proposals& out) {
+  ByType(task, space, out).Run();
 }
 
 }  // namespace heddle

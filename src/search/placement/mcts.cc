@@ -1,12 +1,14 @@
 // The tree search where devices or links differ.
+#include "search/placement/mcts.h"
+
 #include <algorithm>
 #include <chrono>
 
 #include "cluster/topology.h"
 #include "plan/precision.h"
+#include "search/explore/exact_search.h"
 #include "search/placement/by_type.h"
 #include "search/placement/placement_game.h"
-#include "search/searchers.h"
 
 namespace heddle {
 namespace {
@@ -14,20 +16,20 @@ namespace {
 constexpr int64_t kPlayouts = 800;
 constexpr size_t kProposed = 4;  // of the tree
 
-bool IsFree(const SearchProblem& problem) {
-  const FixedDegrees& fixed = problem.fixed;
+bool IsFree(const SearchTask& task) {
+  const FixedDegrees& fixed = task.fixed;
   return !fixed.dp && !fixed.tp && !fixed.pp && !fixed.chunks && !fixed.schedule &&
-         !fixed.offload && fixed.layers_per_stage.empty() && problem.whole.empty();
+         !fixed.offload && fixed.layers_per_stage.empty() && task.whole.empty();
 }
 
 // Simulated as they may be, or estimated: what is judged first.
 bool Sooner(const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; }
 
 // Simulations of many devices take long.
-int64_t PlayoutsOf(const SearchProblem& problem) {
-  if (problem.playouts > 0) return problem.playouts;
+int64_t PlayoutsOf(const SearchTask& task) {
+  if (task.effort.playouts > 0) return task.effort.playouts;
   constexpr int64_t kFew = 16, kLeast = 16;
-  return std::clamp(kPlayouts * kFew / DeviceCount(problem.cluster), kLeast, kPlayouts);
+  return std::clamp(kPlayouts * kFew / DeviceCount(task.cluster), kLeast, kPlayouts);
 }
 
 bool IsThere(const Proposals& proposals, const Plan& plan) {
@@ -36,18 +38,18 @@ bool IsThere(const Proposals& proposals, const Plan& plan) {
 }
 
 // What the tree finds, and data in proportion to speed.
-void ProposeTree(const SearchProblem& problem, const Placements& space, Proposals& out) {
+void ProposeTree(const SearchTask& task, const Placements& space, Proposals& out) {
   std::unique_ptr<Prior> uniform = UniformPrior();
-  PlacementGame game(space, problem.prior != nullptr ? *problem.prior : *uniform);
+  PlacementGame game(space, task.effort.prior != nullptr ? *task.effort.prior : *uniform);
   TreeOptions options;
-  options.playouts = PlayoutsOf(problem);
+  options.playouts = PlayoutsOf(task);
   // Half of the time that is left, as what it finds is to be judged.
   auto now = std::chrono::steady_clock::now();
-  bool endless = problem.deadline == std::chrono::steady_clock::time_point::max();
-  auto until = endless ? problem.deadline : now + (problem.deadline - now) / 2;
+  bool endless = task.effort.deadline == std::chrono::steady_clock::time_point::max();
+  auto until = endless ? task.effort.deadline : now + (task.effort.deadline - now) / 2;
   options.over = [&] {
-    if (problem.progress) problem.progress("searching placements");
-    return problem.Over() || std::chrono::steady_clock::now() >= until;
+    task.effort.Report("searching placements");
+    return task.effort.Over() || std::chrono::steady_clock::now() >= until;
   };
   TreeResult found = SearchTree(game, options);
   out.considered += static_cast<size_t>(found.playouts);
@@ -65,28 +67,36 @@ void ProposeTree(const SearchProblem& problem, const Placements& space, Proposal
   }
 }
 
-Proposals Propose(const SearchProblem& problem) {
-  Proposals out = ProposeExact(problem, nullptr);
-  bool known = BatchSize(problem.model) > 0 && problem.model.batch.has_value();
-  if (!known || !IsFree(problem) || DeviceCount(problem.cluster) < 2) return out;
+Proposals Propose(const SearchTask& task) {
+  Proposals out = ProposeExact(task, nullptr);
+  bool known = BatchSize(task.model) > 0 && task.model.batch.has_value();
+  if (!known || !IsFree(task) || DeviceCount(task.cluster) < 2) return out;
   out.lower_bound = 0;  // of the exact search's space, with all devices as slow as the slowest
   out.additive = out.additive_bound = 0;
   out.judge_all = true;
   if (out.plans.size() > 2) out.plans.resize(2);
   for (Proposal& plan : out.plans) plan.MakePlan();
-  Model model = WithComputeType(problem.model, problem.precision);
-  Placements space(problem, model);
-  ProposeTypes(problem, space, out);
-  ProposeTree(problem, space, out);
+  Model model = WithComputeType(task.model, task.precision);
+  Placements space(task, model);
+  ProposeTypes(task, space, out);
+  ProposeTree(task, space, out);
   std::stable_sort(out.plans.begin(), out.plans.end(), Sooner);
   out.space = "placements of units of the model on device groups, and the exact search's space";
   return out;
 }
 
+Proposals ProposeAnywhere(const SearchTask& task) {
+  return IsHomogeneous(task.cluster) ? ProposeExact(task, nullptr) : Propose(task);
+}
+
 }  // namespace
 
-Proposals ProposeAnywhere(const SearchProblem& problem) {
-  return IsHomogeneous(problem.cluster) ? ProposeExact(problem, nullptr) : Propose(problem);
+SearcherDef AutoSearcher() {
+  return {
+      "auto",
+      "the exact search over meshes, stages, micro-batches and strategies; with mcts where devices "
+      "or links differ",
+      ProposeAnywhere};
 }
 
 SearcherDef MctsSearcher() {

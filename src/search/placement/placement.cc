@@ -44,12 +44,12 @@ std::vector<uint32_t> SetsOf(const std::vector<DeviceGroup>& groups) {
 
 }  // namespace
 
-Placements::Placements(const SearchProblem& problem, const Model& model)
-    : problem_(problem),
+Placements::Placements(const SearchTask& task, const Model& model)
+    : task_(task),
       model_(model),
-      hash_(StableHash(problem.model.graph)),
-      times_(problem, model),
-      groups_(FindDeviceGroups(problem.cluster)) {
+      hash_(StableHash(task.model.graph)),
+      times_(task, model),
+      groups_(FindDeviceGroups(task.cluster)) {
   CutUnits(model);
   FindDecisions(model);
   FindActions();

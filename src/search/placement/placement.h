@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "search/interface/proposal.h"
 #include "search/placement/block_times.h"
 #include "search/placement/device_groups.h"
 #include "search/prices/prices.h"
@@ -60,7 +61,7 @@ using PlacementStrategy = std::vector<int>;
 class Placements {
  public:
   // The problem must outlive it; `model` is its model of the compute type, and must too.
-  Placements(const SearchProblem& problem, const Model& model);
+  Placements(const SearchTask& task, const Model& model);
 
   const std::vector<DeviceGroup>& groups() const { return groups_; }
   const std::vector<PlacementUnit>& units() const { return units_; }
@@ -69,7 +70,7 @@ class Placements {
   }  // units, heaviest first
   const std::vector<Action>& actions() const { return actions_; }
   const BlockTimes& times() const { return times_; }
-  const SearchProblem& problem() const { return problem_; }
+  const SearchTask& task() const { return task_; }
   const Model& model() const { return model_; }
   std::string ToString(const Action& action) const;
 
@@ -105,7 +106,7 @@ class Placements {
                Mesh& mesh, std::vector<int64_t>& devices) const;
   std::vector<Strategy> TensorStrategies(const Part& part, int64_t samples, int64_t width) const;
 
-  const SearchProblem& problem_;
+  const SearchTask task_;
   const Model& model_;
   uint64_t hash_ = 0;
   BlockTimes times_;

@@ -51,7 +51,7 @@ PlacementGame::PlacementGame(const Placements& space, Prior& prior)
   baseline_ = Of(space_.Everywhere()).seconds;
   if (baseline_ > 0) return;
   // Its parameters alone do not fit, and it was not simulated: what the slowest devices would compute.
-  double devices = 0, samples = static_cast<double>(BatchSize(space_.problem().model));
+  double devices = 0, samples = static_cast<double>(BatchSize(space_.task().model));
   for (const DeviceGroup& group : space_.groups()) devices += static_cast<double>(group.size());
   int blocks = space_.units().back().last_block;
   for (const DeviceGroup& group : space_.groups()) {
@@ -111,8 +111,8 @@ void PlacementGame::Evaluate(const std::vector<PlacementStrategy>& strategies) {
 }
 
 Evaluated PlacementGame::Judged(Plan plan, const Policy& policy) const {
-  const SearchProblem& problem = space_.problem();
-  JudgedPlan judged = Judge(problem, {std::move(plan), "", 0, 0, 0});
+  const SearchTask& task = space_.task();
+  JudgedPlan judged = Judge(task, {std::move(plan), "", 0, 0, 0});
   Evaluated out;
   out.possible = true;
   out.policy = policy;
@@ -129,7 +129,7 @@ Evaluated PlacementGame::Judged(Plan plan, const Policy& policy) const {
     for (size_t g = 0; g < groups; ++g) {
       const std::vector<int64_t>& devices = space_.groups()[g].devices;
       if (!std::binary_search(devices.begin(), devices.end(), device.device)) continue;
-      const DeviceType& type = problem.cluster.type(space_.groups()[g].type);
+      const DeviceType& type = task.cluster.type(space_.groups()[g].type);
       auto has = static_cast<float>(type.memory.value);
       out.group_busy[g] =
           std::max(out.group_busy[g], static_cast<float>(device.compute / out.seconds));
@@ -142,7 +142,7 @@ Evaluated PlacementGame::Judged(Plan plan, const Policy& policy) const {
 
 // One micro-batch, or those that fill a pipeline; where that does not fit, with ZeRO 1, recomputed, with ZeRO 3.
 Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
-  const FixedDegrees& fixed = space_.problem().fixed;
+  const FixedDegrees& fixed = space_.task().fixed;
   Policy policy{fixed.microbatches.value_or(1), fixed.zero.value_or(0),
                 fixed.recompute.value_or(RecomputePolicy::kNone)};
   std::optional<Plan> plan = space_.ToPlan(strategy, policy);
@@ -173,13 +173,13 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
 
 // Twice or half as many micro-batches, another ZeRO level, other recomputation, as long as that is better.
 int64_t PlacementGame::Polish(const PlacementStrategy& strategy, int64_t most) {
-  const FixedDegrees& fixed = space_.problem().fixed;
+  const FixedDegrees& fixed = space_.task().fixed;
   Evaluated& best = known_.at(strategy);
   int64_t simulated = 0;
   for (double before = 0; best.seconds != before;) {
     before = best.seconds;
     std::vector<Policy> near;
-    int64_t m = best.policy.microbatches, batch = BatchSize(space_.problem().model);
+    int64_t m = best.policy.microbatches, batch = BatchSize(space_.task().model);
     if (!fixed.microbatches && batch % (2 * m) == 0) near.push_back(best.policy);
     if (!near.empty()) near.back().microbatches = 2 * m;
     if (!fixed.microbatches && m % 2 == 0) {

@@ -122,12 +122,12 @@ std::vector<Strategy> Placements::TensorStrategies(const Part& part, int64_t sam
     std::lock_guard lock(mutex_);
     std::unique_ptr<Machine>& at = machines_[{group.type.value, width}];
     if (!at) {
-      Precision precision = PrecisionOf(problem_);
+      Precision precision = PrecisionOf(task_);
       at = std::make_unique<Machine>();
       std::vector<int64_t> devices(group.devices.begin(), group.devices.begin() + width);
-      at->cluster = Select(problem_.cluster, devices);
+      at->cluster = Select(task_.cluster, devices);
       at->prices = std::make_unique<Prices>(
-          model_, at->cluster, PriceOptions{precision, problem_.sim, problem_.whole, nullptr});
+          model_, at->cluster, PriceOptions{precision, task_.sim, task_.whole, nullptr});
     }
     machine = at.get();
   }
@@ -205,13 +205,13 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
                                        const Policy& policy) const {
   Plan plan;
   plan.model.hash = hash_;
-  plan.cluster = problem_.cluster;
+  plan.cluster = task_.cluster;
   plan.batch = BatchSize(model_);
   plan.microbatches = policy.microbatches;
-  plan.precision = PrecisionOf(problem_);
-  plan.optimizer = problem_.optimizer;
-  plan.local_batch_statistics = problem_.local_batch_statistics;
-  plan.bucket_bytes = problem_.bucket_bytes;
+  plan.precision = PrecisionOf(task_);
+  plan.optimizer = task_.optimizer;
+  plan.local_batch_statistics = task_.local_batch_statistics;
+  plan.bucket_bytes = task_.bucket_bytes;
   plan.zero.level = policy.zero;
   if (policy.zero > 0) plan.zero.axes = {"dp"};
   std::vector<Part> parts = PartsOf(strategy);
@@ -221,7 +221,7 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
     plan.stages.push_back(std::move(*stage));
   }
   if (!SetServers(parts, policy, plan.stages)) return std::nullopt;
-  if (!Verify(plan, problem_.model).empty()) return std::nullopt;
+  if (!Verify(plan, task_.model).empty()) return std::nullopt;
   return plan;
 }
 
@@ -246,7 +246,7 @@ std::optional<Plan> Placements::Widened(const Plan& plan, uint32_t groups,
   stage.mesh.axes.insert(stage.mesh.axes.end(), old.mesh.axes.begin() + 1, old.mesh.axes.end());
   Place(stage.mesh, devices);
   SetTimes(part, samples, static_cast<int64_t>(devices.size()), stage);
-  if (!Verify(wide, problem_.model).empty()) return std::nullopt;
+  if (!Verify(wide, task_.model).empty()) return std::nullopt;
   return wide;
 }
 

@@ -52,8 +52,8 @@ std::unique_ptr<Prior> UniformPrior() { return std::make_unique<Uniform>(); }
 PlacementGraph GraphOf(const Placements& space) {
   const std::vector<DeviceGroup>& groups = space.groups();
   const std::vector<PlacementUnit>& units = space.units();
-  const Cluster& cluster = space.problem().cluster;
-  auto batch = static_cast<double>(BatchSize(space.problem().model));
+  const Cluster& cluster = space.task().cluster;
+  auto batch = static_cast<double>(BatchSize(space.task().model));
   PlacementGraph out;
   out.units = units.size();
   out.groups = groups.size();
@@ -91,7 +91,7 @@ PlacementGraph GraphOf(const Placements& space) {
       }
       out.unit_times.push_back(static_cast<float>(mean / norm));
     }
-    auto element = static_cast<double>(SizeOf(space.problem().gradients));
+    auto element = static_cast<double>(SizeOf(space.task().gradients));
     out.unit_sizes.push_back(static_cast<float>(units[u].parameters * element / size));
     out.unit_sizes.push_back(static_cast<float>(units[u].handed_on / size));
     out.decision_of.push_back(units[u].decision);

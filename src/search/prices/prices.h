@@ -152,8 +152,8 @@ class Prices {
   };
   template <typename Pointer>
   using ByKey = std::map<PriceKey, Entry<Pointer>>;
-  struct Workshop;                                      // for the stages of all policies
-  ByKey<std::unique_ptr<Workshop>> workshops_;          // by keys without policy and worth
+  struct Workshop;                                     // for the stages of all policies
+  ByKey<std::unique_ptr<Workshop>> workshops_;         // by keys without policy and worth
   ByKey<std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
   ByKey<std::unique_ptr<Priced>> made_;
   ByKey<std::unique_ptr<LeastTime>> times_;

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "plan/units.h"
-#include "search/solver/problem.h"
 #include "search/prices/short_model.h"
 #include "search/prices/stage_problem.h"
+#include "search/solver/problem.h"
 
 namespace heddle {
 

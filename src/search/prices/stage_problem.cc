@@ -406,9 +406,9 @@ class Maker {
   std::vector<NodeId> nodes_;        // ascending
   std::vector<int> kernels_before_;  // per node; -1: of no block of the stage
   std::vector<std::vector<UseAt>> uses_;
-  std::vector<Supply> supplies_;         // per value
-  std::vector<std::vector<bool>> sole_;  // per node and operand
-  std::vector<KeptParts> kept_;          // per node
+  std::vector<Supply> supplies_;                                // per value
+  std::vector<std::vector<bool>> sole_;                         // per node and operand
+  std::vector<KeptParts> kept_;                                 // per node
   std::vector<std::shared_ptr<const NodeChoices>> choices_of_;  // per node, where it was asked for
   std::vector<std::vector<int>> made_by_;
   std::map<ValueId, UseAt> stored_for_;

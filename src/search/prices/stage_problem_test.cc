@@ -8,15 +8,15 @@
 
 #include "cluster/load.h"
 #include "ops/op.h"
+#include "search/prices/random_model.h"
 #include "search/solver/brute.h"
 #include "search/solver/eliminate.h"
-#include "search/prices/random_model.h"
 
 namespace heddle {
 namespace {
 
 using Random = std::mt19937_64;
-size_t Below(Random& rng, size_t bound) { return static_cast<size_t>(rng() % bound); }
+size_t OneOf(Random& rng, size_t bound) { return static_cast<size_t>(rng() % bound); }
 
 TEST(StageProblem, EliminationEqualsBruteForceOnRandomModels) {
   Random rng(11);
@@ -26,7 +26,7 @@ TEST(StageProblem, EliminationEqualsBruteForceOnRandomModels) {
   for (int round = 0; round < 2000 && solved[0] + solved[1] + solved[2] < 360; ++round) {
     size_t m = static_cast<size_t>(round) % meshes.size();
     if (solved[m] >= 120) continue;
-    Model model = RandomModel(rng, 3 + Below(rng, m == 2 ? 2 : 4));
+    Model model = RandomModel(rng, 3 + OneOf(rng, m == 2 ? 2 : 4));
     CostOptions options;
     StageCosts costs(model, cluster, MeshOfSizes(meshes[m]), options);
     StageProblem stage = MakeStageProblem(costs, 0, static_cast<int>(model.blocks.size()));

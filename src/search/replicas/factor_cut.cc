@@ -5,8 +5,8 @@
 #include <span>
 
 #include "base/error.h"
-#include "search/solver/cbc.h"
 #include "base/max_flow.h"
+#include "search/solver/cbc.h"
 
 namespace heddle {
 namespace {

@@ -10,7 +10,7 @@
 #include "plan/precision.h"
 #include "program/stage_builder.h"
 #include "search/judge/judge.h"
-#include "search/searchers.h"
+#include "search/replicas/with_factors.h"
 
 namespace heddle {
 namespace {
@@ -160,11 +160,10 @@ std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const 
   return factoring.Solve(what);
 }
 
-std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
-                                    const std::vector<JudgedPlan>& judged) {
+std::vector<Proposal> FactoredPlans(const SearchTask& task, const std::vector<JudgedPlan>& judged) {
   constexpr int kMost = 6;
   std::vector<Proposal> plans;
-  Factoring factoring(problem.model, problem.sim);
+  Factoring factoring(task.model, task.sim);
   double best = kForbidden;
   for (const JudgedPlan& at : judged) {
     if (at.fits) best = std::min(best, at.result.step_seconds);
@@ -175,8 +174,8 @@ std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
     // No less is left than without any waiting for communication.
     double least = at.result.step_seconds * (1 - at.result.exposed_communication);
     if (!at.fits || !waits || at.factors || at.plan.zero.level >= 2 || least >= best) continue;
-    if (tried++ == kMost || problem.Over()) break;
-    if (problem.progress) problem.progress("weighing gradients by factors");
+    if (tried++ == kMost || task.effort.Over()) break;
+    task.effort.Report("weighing gradients by factors");
     factoring.SetPlan(at.plan);
     for (Whole what : {Whole::kGradients, Whole::kNodes}) {
       std::optional<Factored> made = factoring.Solve(what);
@@ -191,14 +190,13 @@ std::vector<Proposal> FactoredPlans(const SearchProblem& problem,
   return plans;
 }
 
-Proposal FasterSync(const SearchProblem& problem, Proposal reduced) {
-  std::optional<Factored> made =
-      WithFactors(problem.model, reduced.plan, problem.sim, Whole::kGradients);
+Proposal FasterSync(const SearchTask& task, Proposal reduced) {
+  std::optional<Factored> made = WithFactors(task.model, reduced.plan, task.sim, Whole::kGradients);
   if (!made) return reduced;
-  JudgedPlan before = Judge(problem, reduced);
+  JudgedPlan before = Judge(task, reduced);
   Proposal factored{std::move(made->plan), reduced.from};
   factored.factors = {made->parameters, made->nodes, before.result.step_seconds};
-  JudgedPlan after = Judge(problem, factored);
+  JudgedPlan after = Judge(task, factored);
   bool faster = after.result.step_seconds < before.result.step_seconds;
   bool better = before.simulated && after.simulated && (after.fits || !before.fits) && faster;
   return better ? factored : reduced;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "plan/plan.h"
+#include "search/interface/proposal.h"
 #include "search/replicas/stage_cut.h"
 #include "sim/options.h"
 
@@ -25,5 +26,12 @@ std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const 
 
 // The parameters of all stages that a plan syncs so.
 int64_t CountSync(const Plan& plan, GradientSync sync);
+
+// The best of the plans judged, with what their replicas had better compute whole than reduce: gradients alone, and nodes
+// too. Nothing of plans that wait for no traffic.
+std::vector<Proposal> FactoredPlans(const SearchTask& task, const std::vector<JudgedPlan>& judged);
+
+// The faster of a plan and the same with gradients by factors, as simulated.
+Proposal FasterSync(const SearchTask& task, Proposal reduced);
 
 }  // namespace heddle

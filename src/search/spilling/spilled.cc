@@ -17,22 +17,21 @@ namespace {
 constexpr int kKeepTries = 3;
 constexpr int64_t kMostMicrobatches = 32;
 
-bool MaySpill(const SearchProblem& problem) {
-  const FixedDegrees& fixed = problem.fixed;
+bool MaySpill(const SearchTask& task) {
+  const FixedDegrees& fixed = task.fixed;
   bool free = fixed.tp.value_or(1) == 1 && fixed.pp.value_or(1) == 1 &&
               fixed.zero.value_or(0) == 0 && fixed.chunks.value_or(1) == 1 &&
               fixed.layers_per_stage.empty();
   // What is recomputed is its own choice.
   bool wanted = fixed.offload ? *fixed.offload == Offload::kAll : !fixed.recompute;
-  return free && wanted && CanOffload(problem.cluster) &&
-         problem.cluster.device_types.size() == 1 && problem.precision != DType::kF16 &&
-         problem.gradients != DType::kF16;
+  return free && wanted && CanOffload(task.cluster) && task.cluster.device_types.size() == 1 &&
+         task.precision != DType::kF16 && task.gradients != DType::kF16;
 }
 
 class SpilledSearch {
  public:
-  SpilledSearch(const SearchProblem& problem, const Degrees& degrees, const ModelCosts& costs)
-      : problem_(problem), degrees_(degrees), costs_(costs), limit_(MemoryLimit(problem)) {}
+  SpilledSearch(const SearchTask& task, const Degrees& degrees, const ModelCosts& costs)
+      : task_(task), degrees_(degrees), costs_(costs), limit_(MemoryLimit(task)) {}
 
   std::shared_ptr<JudgedPlan> Run(double* least) {
     int64_t size = FindCut(least);
@@ -54,23 +53,21 @@ class SpilledSearch {
   }
 
  private:
-  bool MayJudge() const { return judged_ < kMostJudged && !problem_.Over(); }
+  bool MayJudge() const { return judged_ < kMostJudged && !task_.effort.Over(); }
 
   // Units from `kept` on keep what backward needs.
   std::shared_ptr<JudgedPlan> JudgeCut(const std::vector<int>& ends, int kept) {
     ++judged_;
-    if (problem_.progress) {
-      problem_.progress(fmt::format("simulating weights on the host in {} shards", ends.size()));
-    }
-    Plan plan = ExpertPlan(problem_.model, problem_.cluster, degrees_);
-    plan.pruning = problem_.pruning;
+    task_.effort.Report(fmt::format("simulating weights on the host in {} shards", ends.size()));
+    Plan plan = ExpertPlan(task_.model, task_.cluster, degrees_);
+    plan.pruning = task_.pruning;
     Stage& stage = plan.stages[0];
     for (size_t e = 0; e + 1 < ends.size(); ++e) stage.shard_starts.push_back(EndOf(ends[e]));
     for (int b = 0; b < stage.last_block; ++b) {
       stage.recompute[static_cast<size_t>(b)] =
           b >= EndOf(kept) ? RecomputePolicy::kNone : RecomputePolicy::kFull;
     }
-    return std::make_shared<JudgedPlan>(Judge(problem_, {std::move(plan), "spilled"}));
+    return std::make_shared<JudgedPlan>(Judge(task_, {std::move(plan), "spilled"}));
   }
 
   // Blocks before a unit.
@@ -154,7 +151,7 @@ class SpilledSearch {
     return better;
   }
 
-  const SearchProblem& problem_;
+  const SearchTask& task_;
   const Degrees& degrees_;
   const ModelCosts& costs_;
   const int64_t limit_;
@@ -165,47 +162,47 @@ class SpilledSearch {
 };
 
 // The best of so many devices and micro-batches; null where none fits a device. `least`: what the ones before would need.
-std::shared_ptr<JudgedPlan> SpillOver(const SearchProblem& problem, int64_t devices,
-                                      int64_t microbatches, double* least) {
-  int64_t batch = BatchSize(problem.model), parts = devices * microbatches;
+std::shared_ptr<JudgedPlan> SpillOver(const SearchTask& task, int64_t devices, int64_t microbatches,
+                                      double* least) {
+  int64_t batch = BatchSize(task.model), parts = devices * microbatches;
   if (parts > 1 && (batch == 0 || batch % parts != 0)) return nullptr;
   Degrees degrees{.dp = devices,
                   .microbatches = microbatches,
                   .offload = Offload::kAll,
-                  .precision = problem.precision,
-                  .local_batch_statistics = problem.local_batch_statistics,
-                  .gradients = problem.gradients,
-                  .products = problem.products};
+                  .precision = task.precision,
+                  .local_batch_statistics = task.local_batch_statistics,
+                  .gradients = task.gradients,
+                  .products = task.products};
   ModelCosts costs;
   try {
     std::optional<Model> part;
-    if (parts > 1) part = Analyse(Rebatch(problem.model.graph, batch / parts));
-    costs = FindModelCosts(part ? *part : problem.model, problem.cluster,
-                           {.precision = problem.precision,
-                            .optimizer = problem.optimizer,
-                            .pruning = problem.pruning,
+    if (parts > 1) part = Analyse(Rebatch(task.model.graph, batch / parts));
+    costs = FindModelCosts(part ? *part : task.model, task.cluster,
+                           {.precision = task.precision,
+                            .optimizer = task.optimizer,
+                            .pruning = task.pruning,
                             .local_batch_statistics = true,
-                            .sim = problem.sim});
+                            .sim = task.sim});
   } catch (const InputError&) {
     return nullptr;  // its batch cannot be divided
   }
   double needed = 0;
-  std::shared_ptr<JudgedPlan> best = SpilledSearch(problem, degrees, costs).Run(&needed);
+  std::shared_ptr<JudgedPlan> best = SpilledSearch(task, degrees, costs).Run(&needed);
   if (needed > 0) *least = *least == 0 ? needed : std::min(*least, needed);
   return best;
 }
 
 }  // namespace
 
-std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least) {
-  if (!MaySpill(problem)) return {};
-  int64_t devices = problem.fixed.dp.value_or(DeviceCount(problem.cluster));
+std::vector<Proposal> SpilledPlans(const SearchTask& task, double* least) {
+  if (!MaySpill(task)) return {};
+  int64_t devices = task.fixed.dp.value_or(DeviceCount(task.cluster));
   if (devices < 1) return {};
-  int64_t first = problem.fixed.microbatches.value_or(1);
-  int64_t last = problem.fixed.microbatches.value_or(kMostMicrobatches);
+  int64_t first = task.fixed.microbatches.value_or(1);
+  int64_t last = task.fixed.microbatches.value_or(kMostMicrobatches);
   std::shared_ptr<JudgedPlan> best;
-  for (int64_t m = first; m <= last && !best && !problem.Over(); m *= 2)
-    best = SpillOver(problem, devices, m, least);
+  for (int64_t m = first; m <= last && !best && !task.effort.Over(); m *= 2)
+    best = SpillOver(task, devices, m, least);
   if (!best) return {};
   Proposal proposal{best->plan, best->from};
   proposal.judged = best;

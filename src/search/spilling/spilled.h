@@ -16,7 +16,7 @@
 
 #include <vector>
 
-#include "search/searcher.h"
+#include "search/interface/proposal.h"
 
 namespace heddle {
 
@@ -25,6 +25,6 @@ constexpr int kMostJudged = 12;
 // Judged; one that fits no host where that alone is missing. Nothing where degrees that are fixed, the devices or the precision
 // do not allow it, or nothing can be cut so that it fits; `least` are the bytes then that a device would need, where that is
 // known.
-std::vector<Proposal> SpilledPlans(const SearchProblem& problem, double* least);
+std::vector<Proposal> SpilledPlans(const SearchTask& task, double* least);
 
 }  // namespace heddle

@@ -1,0 +1,16 @@
+// The exact search over configurations (auto.cc), and searchers that solve its problems otherwise (exact_searchers.cc).
+#pragma once
+
+#include "search/interface/proposal.h"
+#include "search/prices/prices.h"
+
+namespace heddle {
+
+// Every stage problem is solved by `solver`, on the model as it is; null: folded, on a shortened model. With a solver no
+// configuration is weighed once the deadline has passed.
+Proposals ProposeExact(const SearchTask& task, ProblemSolver solver);
+
+SearcherDef IlpSearcher();
+SearcherDef BruteSearcher();
+
+}  // namespace heddle
