@@ -49,10 +49,14 @@ class GridSearch {
   GridSearch(const SearchTask& task, const JudgedPlan* best)
       : task_(task),
         estimator_(std::make_shared<ExpertEstimator>(task)),
-        limit_(static_cast<double>(MemoryLimit(task))) {
+        limit_(static_cast<double>(MemoryLimit(task))),
+        batch_(static_cast<double>(std::max<int64_t>(1, BatchSize(task.model)))),
+        devices_(static_cast<double>(DeviceCount(task.cluster))) {
+    best_saves_memory_ = best != nullptr && !best->fits;
     if (best == nullptr || !best->fits) return;
     constexpr double kMostError = 1.1;
     best_ = best->result.step_seconds;
+    best_saves_memory_ = best->plan.offload == Offload::kOptimizer || Recomputes(best->plan);
     if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
   }
 
@@ -121,17 +125,25 @@ class GridSearch {
     return smallest == nullptr ? std::vector<Degrees>{} : std::vector<Degrees>{*smallest};
   }
 
-  // Estimates of the points that can be faster than the best; where nothing fits, with the optimizer on the host.
+  // Estimates of the points that can be faster than the best; where memory is short, with the optimizer on the host, too.
   void Weigh(std::vector<Degrees>& points) {
     if (!FindBounds(points)) return;
     WeighGroups(points);
     bool offloads = !task_.fixed.offload && CanOffload(task_.cluster) && HostLimit(task_) != 0;
-    if (points_.empty() && offloads) {
+    if (offloads && (points_.empty() || IsShortOfMemory())) {
       for (Degrees& at : points) at.offload = Offload::kOptimizer;
       WeighGroups(points);
     }
     std::stable_sort(points_.begin(), points_.end(),
                      [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
+  }
+
+  // Would the optimizer's state, shared out over all devices, leave a share of their memory worth speaking of?
+  bool IsShortOfMemory() const {
+    constexpr double kWorth = 0.05;
+    HeldBytes each = HeldBytesOf(estimator_->prices().precision(), 1 - task_.pruning.sparsity, 1,
+                                 devices_, true, Offload::kNone);
+    return best_saves_memory_ && parameters_ * each.state >= kWorth * limit_;
   }
 
   // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
@@ -144,8 +156,8 @@ class GridSearch {
       if (Bound(d) >= kTooHigh * best_ || IsTooLarge(d)) continue;
       groups[{d.tp * d.cp, d.tp, d.ep}][batch / (d.dp * d.microbatches)].push_back(d);
     }
-    std::vector<std::pair<double, MeshKey>> meshes;  // by their fastest estimate
-    std::map<MeshKey, double> work;                  // device seconds of a sample
+    std::map<MeshKey, double> fastest_of;  // estimates, by mesh
+    std::map<MeshKey, double> work;        // device seconds of a sample
     for (auto first = groups.begin(); first != groups.end();) {
       auto last = first;
       std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;  // meshes of one size
@@ -156,39 +168,48 @@ class GridSearch {
       }
       std::vector<double> fastest = WeighRound(round, &work);
       for (size_t i = 0; i < round.size(); ++i) {
-        bool again = i > 0 && round[i].first == round[i - 1].first;
-        if (!again) meshes.push_back({fastest[i], round[i].first});
-        meshes.back().first = std::min(meshes.back().first, fastest[i]);
+        double& of_mesh = fastest_of.try_emplace(round[i].first, kForbidden).first->second;
+        of_mesh = std::min(of_mesh, fastest[i]);
       }
       if (task_.effort.Over() && !points_.empty()) return;
       first = last;
     }
-    std::stable_sort(meshes.begin(), meshes.end());
     size_t all = 0;
     for (const auto& [mesh, by_samples] : groups) all += by_samples.size();
-    // All of them where there are few.
-    size_t count = all <= kFewGroups ? meshes.size() : std::min(kMeshes, meshes.size());
-    for (size_t i = 0; i < count; ++i) {
-      bool hopeless = meshes[i].first == kForbidden && all > kFewGroups;
-      if (hopeless || task_.effort.Over()) break;
-      std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;
-      for (const auto& [samples, group] : groups[meshes[i].second]) {
-        round.push_back({meshes[i].second, &group});
-      }
-      if (round.size() <= 2) continue;
-      round.erase(round.begin());
-      round.pop_back();
-      WeighRound(round, nullptr);
+    // The smallest and the largest micro-batches of a mesh may both be too slow, or not fit, and those between be fast: such
+    // meshes stand apart, in the order of what their devices spend on all samples.
+    std::vector<std::pair<double, MeshKey>> known, unknown;
+    for (const auto& [mesh, fastest] : fastest_of) {
+      double least = work[mesh] * batch_ / devices_;
+      if (fastest < kForbidden) known.push_back({fastest, mesh});
+      if (fastest == kForbidden && least < Cut()) unknown.push_back({least, mesh});
     }
+    for (auto* meshes : {&known, &unknown}) {
+      std::stable_sort(meshes->begin(), meshes->end());
+      // All of them where there are few.
+      if (all > kFewGroups) meshes->resize(std::min(kMeshes, meshes->size()));
+      for (const auto& [seconds, mesh] : *meshes) {
+        if (task_.effort.Over()) return;
+        WeighInner(mesh, groups[mesh]);
+      }
+    }
+  }
+
+  // All micro-batches but the smallest and the largest.
+  void WeighInner(const MeshKey& mesh, const std::map<int64_t, std::vector<Degrees>>& by_samples) {
+    std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;
+    for (const auto& [samples, group] : by_samples) round.push_back({mesh, &group});
+    if (round.size() <= 2) return;
+    round.erase(round.begin());
+    round.pop_back();
+    WeighRound(round, nullptr);
   }
 
   // The seconds that devices spend on a sample do not become less where more of them share it.
   bool IsDominated(const MeshKey& at, const std::map<MeshKey, double>& work) const {
-    double batch = static_cast<double>(std::max<int64_t>(1, BatchSize(task_.model)));
-    double devices = static_cast<double>(DeviceCount(task_.cluster));
     for (const auto& [other, seconds] : work) {
       bool less = other[2] == at[2] && other[1] <= at[1] && other[0] / other[1] <= at[0] / at[1];
-      if (less && seconds * batch / devices >= Cut()) return true;
+      if (less && seconds * batch_ / devices_ >= Cut()) return true;
     }
     return false;
   }
@@ -339,11 +360,13 @@ class GridSearch {
   std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
   double best_ = kForbidden;                // seconds of the best plan that fits
+  bool best_saves_memory_ = false;          // or none fits yet
   double error_ = 1;                        // what its step was of its estimate
   double fastest_ = kForbidden;             // estimate of a point that fits
   double whole_ = 0;                        // seconds of the batch on one device
   double parameters_ = 0, of_experts_ = 0;  // elements; of these, those that ep spreads
   std::vector<GridPoint> points_;
+  double batch_ = 1, devices_ = 1;
 };
 
 }  // namespace
