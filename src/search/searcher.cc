@@ -183,11 +183,14 @@ class Judging {
   // Steps may be longer than all estimates so far: then others are in reach.
   void JudgeMore() {
     constexpr int kRounds = 8;
-    constexpr double kReach = 1.03, kFurther = 1.5;  // of the best step; where nothing fits
+    constexpr double kReach = 1.03, kReachOfQuick = 1.1;  // of the best step
+    constexpr double kFurther = 1.5;                       // where nothing fits
     double reach = out_.proposals.additive;
     for (int round = 0; round < kRounds && out_.proposals.more && !task_.effort.Over(); ++round) {
       bool fits = finalists_.best_seconds() < kForbidden;
-      reach = fits ? kReach * finalists_.best_seconds() : kFurther * reach;
+      if (fits) Sort();
+      bool quick = fits && IsQuick(SimulationSize(task_, out_.judged.front().plan), Effort());
+      reach = fits ? (quick ? kReachOfQuick : kReach) * finalists_.best_seconds() : kFurther * reach;
       std::vector<Proposal> plans = out_.proposals.more(reach);
       if (plans.empty() && fits) break;
       finalists_.Judge(std::move(plans), Effort());
@@ -204,7 +207,9 @@ class Judging {
     std::vector<Proposal> plans;
     for (const JudgedPlan& at : out_.judged) {
       const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
-      bool one = at.plan.stages.size() == 1 && at.plan.offload == Offload::kNone && at.fits;
+      // Where memory is short there is none for what waits from one half of backward to the other.
+      bool one = at.plan.stages.size() == 1 && at.plan.offload == Offload::kNone && at.fits &&
+                 !Recomputes(at.plan);
       bool split = one && (axes.size() > 1 || (axes.size() == 1 && axes[0].name != "dp"));
       double waits = at.result.exposed_communication;
       bool near = (1 - waits) * at.result.step_seconds < finalists_.best_seconds();

@@ -102,13 +102,23 @@ class GridSearch {
       bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
       if (chosen.size() == most || far) break;
       if (expected >= best_) continue;
+      // Where latencies count, plans that split state over data ranks are far slower than estimated, and others are not.
+      std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches, d.zero > 0};
       // Of a ladder the best of each ZeRO level: not all of them allow the same improvements.
-      std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches};
       if (ladder) key = {d.zero};
       if (++alike[key] > (ladder ? 1 : kAlike)) continue;
+      if (!ladder && SameProgram(d, chosen)) continue;
       chosen.push_back(d);
     }
     return chosen;
+  }
+
+  // ZeRO 1 and 2 differ in what passes between micro-batches.
+  static bool SameProgram(const Degrees& d, const std::vector<Degrees>& chosen) {
+    if (d.microbatches > 1 || d.zero == 0 || d.zero == 3) return false;
+    Degrees other = d;
+    other.zero = 3 - d.zero;
+    return std::find(chosen.begin(), chosen.end(), other) != chosen.end();
   }
 
   // The point that needs least memory.
@@ -378,7 +388,7 @@ std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> p
 }
 
 std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best) {
-  constexpr size_t kMost = 24;
+  constexpr size_t kMost = 36;
   if (task.cluster.device_types.size() > 1 || task.effort.Over()) return {};
   task.effort.Report("weighing plans by Megatron's rules");
   return BestExperts(task, ExpertDegrees(task, {}), "", best, kMost);

@@ -213,19 +213,26 @@ void Estimator::AddParameterWorths(const Configuration& c, FloorProblem& problem
   auto microbatches = static_cast<double>(c.microbatches);
   key.per_parameter = std::max(problem.update, problem.gather) / microbatches;
   if (c.chunks == 1) problem.ended = prices_.LeastWorthOf(key, Policies());
-  double traffic = problem.traffic + problem.layer_traffic;
-  if (traffic == 0) return;
   double even = problem.time->whole / problem.plain->parameters.total();
   for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
     key.per_parameter = std::exp2(std::floor(std::log2(level * even)));
-    double ratio = key.per_parameter * microbatches / traffic;
-    TrafficWorth worth;
-    worth.own = 1 / (1 + ratio);
-    worth.least = prices_.LeastWorthOf(key, Policies());
-    // Of what is no layer less passes.
-    worth.apart = (1 - worth.own) * (problem.layer_traffic * loose_parameters_ -
-                                     problem.scale.layers * problem.layer_seconds);
-    problem.traffic_worths.push_back(worth);
+    const RangeFloors* least = prices_.LeastWorthOf(key, Policies());
+    // All of the traffic; and what of it a forward of all units comes before.
+    for (bool after_forward : {false, true}) {
+      double of_layers = problem.layer_traffic - (after_forward ? problem.first_gathers : 0);
+      double latency = problem.layer_seconds - (after_forward ? problem.first_latency : 0);
+      double traffic = problem.traffic + of_layers;
+      if (traffic <= 0 || (!after_forward && problem.first_gathers == 0)) continue;
+      double ratio = key.per_parameter * microbatches / traffic;
+      TrafficWorth worth;
+      worth.own = 1 / (1 + ratio);
+      worth.least = least;
+      worth.after_forward = after_forward;
+      // Of what is no layer less passes.
+      worth.apart =
+          (1 - worth.own) * (of_layers * loose_parameters_ - problem.scale.layers * latency);
+      problem.traffic_worths.push_back(worth);
+    }
   }
 }
 

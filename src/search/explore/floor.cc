@@ -253,7 +253,8 @@ double FloorTerms::Even() const {
   for (const TrafficWorth& at : problem.traffic_worths) {
     double least = stages > 1 ? at.least->Alone(0, units) : at.least->Of(0, units);
     double both = at.own * microbatches * (least + 2 * Host() * stages) - at.apart;
-    mixed = std::max(mixed, scale.mixed * both / devices);
+    double forward = at.after_forward ? (1 - at.own) * scale.wait * plain().forward.total() : 0;
+    mixed = std::max(mixed, scale.mixed * both / devices + forward);
   }
   return std::max({busy, path, mixed, traffic, after}) + EvenEnd();
 }

@@ -68,10 +68,10 @@ double EstimateErrors::Expected(const Proposal& proposal) const {
 double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
   // Estimates of plans of one kind differ by so much in their errors, and one or two plans do not show the least of them.
   // That other kinds of plans were slower than their estimates says nothing.
-  constexpr double kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03;
+  constexpr double kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03, kOfKinds = 1.5;
   const Ratios* like = Like(proposal);
   spread = std::max(spread, proposal.spread);
-  double least = 1 - std::max(kSpreadOfKinds, proposal.spread);
+  double least = 1 - std::max(kSpreadOfKinds, kOfKinds * spread);
   if (like != nullptr) least = (1 - std::max(spread, kSpreadOfOne / like->count)) * like->least;
   return std::max(proposal.bound, proposal.estimate * least);
 }
@@ -148,6 +148,11 @@ Finalists::Finalists(const SearchTask& task, SearchResult& out)
 
 Finalists::~Finalists() = default;
 
+bool IsQuick(double work, const JudgingEffort& effort) {
+  constexpr double kQuick = 0.0008;
+  return work < kQuick * effort.work;
+}
+
 void Finalists::Prepare(Proposal plan) {
   plan.MakePlan();
   if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
@@ -161,9 +166,8 @@ constexpr double kFits = 1.1;
 // Errors of one kind differ by so much. Where a simulation takes next to nothing of the effort, plans that are less likely to
 // be faster are simulated as well.
 double SpreadOf(const Proposal& proposal, const JudgingEffort& effort) {
-  constexpr double kSpread = 0.01, kSpreadOfQuick = 0.04, kQuick = 0.002;
-  bool quick = proposal.work > 0 && proposal.work < kQuick * effort.work;
-  return quick ? kSpreadOfQuick : kSpread;
+  constexpr double kSpread = 0.01, kSpreadOfQuick = 0.1;
+  return IsQuick(proposal.work, effort) ? kSpreadOfQuick : kSpread;
 }
 
 bool Finalists::Ended() {
@@ -219,6 +223,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
   for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
     if (plans[i].kind.empty()) plans[i].kind = KindOf(plans[i].MakePlan());
+    if (plans[i].work == 0) plans[i].work = SimulationSize(task_, plans[i].MakePlan());
   }
   auto limit = static_cast<double>(MemoryLimit(task_));
   size_t fitting_before = fitting_, unfit = 0;
@@ -248,7 +253,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     }
     size_t next = order[0];
     order.erase(order.begin());
-    work += plans[next].work > 0 ? plans[next].work : SimulationSize(task_, plans[next].MakePlan());
+    work += plans[next].work;
     Take(ahead.Wait(next), plans[next]);
     ++unfit;
   }

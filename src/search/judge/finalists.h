@@ -23,6 +23,9 @@ struct JudgingEffort {
   double work = 0;  // SimulationSize of all that are judged, once one fits
 };
 
+// Whether a simulation of this size takes next to nothing of the effort.
+bool IsQuick(double work, const JudgingEffort& effort);
+
 // What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, data axis, other axes, whether
 // there are stages, chunks, a split backward, gpipe, gradients by factors, and last whether its messages
 // occupy links much, which a plan does not say: false.
