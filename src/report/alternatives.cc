@@ -24,6 +24,7 @@ constexpr PlanTerm kPlanTerms[] = {
     {"spilled",
      "weights and optimizer state stay on the host and are fetched in shards (--offload all)"},
     {"made to fit", "its stages were solved again, exactly, for the memory they may use"},
+    {"buckets of", "so many bytes of gradients are reduced together"},
     {"by factors",
      "replicas gather what so many gradients are products of and compute these whole"},
     {"nodes whole",
@@ -94,21 +95,40 @@ std::string MeaningsOf(const std::vector<Alternative>& shown) {
   return text;
 }
 
+std::string NameWithoutBuckets(const std::string& name) {
+  constexpr std::string_view kBegin = ", buckets of ", kEnd = " MiB";
+  size_t begin = name.find(kBegin);
+  if (begin == std::string::npos) return name;
+  return name.substr(0, begin) + name.substr(name.find(kEnd, begin) + kEnd.size());
+}
+
 }  // namespace
 
 std::vector<Alternative> AlternativesOf(const SearchResult& result) {
   std::vector<Alternative> all;
   std::set<std::tuple<std::string, std::string, std::string>> seen;
+  // Of plans that differ in the size of buckets alone, the best is enough: names without that size, and those of plans listed
+  // with one.
+  std::set<std::string> names, sized;
+  auto is_other_size = [&](const std::string& from) {
+    std::string name = NameWithoutBuckets(from);
+    bool listed = !names.insert(name).second;
+    if (listed && (name != from || sized.count(name) > 0)) return true;
+    if (name != from) sized.insert(name);
+    return false;
+  };
   auto step = [](const JudgedPlan& judged) {
     return judged.simulated ? FormatSeconds(Seconds{judged.result.step_seconds}) : std::string();
   };
   if (!result.judged.empty()) {  // the chosen plan by the same name lost to nobody
     const JudgedPlan& best = result.judged.front();
     seen.insert({best.from, step(best), WhyLost(best, result)});
+    is_other_size(best.from);
   }
   for (size_t i = 1; i < result.judged.size(); ++i) {
     const JudgedPlan& judged = result.judged[i];
     Alternative at{&judged, step(judged), WhyLost(judged, result)};
+    if (is_other_size(judged.from)) continue;
     if (seen.insert({judged.from, at.step, at.why}).second) all.push_back(std::move(at));
   }
   return all;

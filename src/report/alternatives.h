@@ -18,8 +18,8 @@ struct Alternative {
   std::string why;   // "12.3 % slower", "stage 3 needs 90.1 GiB, 14.9 GiB more than may be used"
 };
 
-// The plans after the first, in order; of those with the same name, step and reason the first alone. The result must
-// outlive them.
+// The plans after the first, in order; of those with the same name, step and reason, or that differ in the size of buckets
+// alone, the first. The result must outlive them.
 std::vector<Alternative> AlternativesOf(const SearchResult& result);
 
 // The table with at most kMostAlternatives rows, how many more there are, and what the words in it mean. Nothing where no

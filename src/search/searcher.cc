@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/expert/expert_grid.h"
+#include "search/judge/bucket_sizes.h"
 #include "search/judge/finalists.h"
 #include "search/searchers.h"
 #include "search/solver/problem.h"
@@ -228,8 +229,19 @@ class Judging {
       double before = finalists_.best_seconds();
       if (!ImproveOnce() || finalists_.best_seconds() >= before || task_.effort.Over()) break;
     }
+    JudgeBucketSizes();
     finalists_.JudgeAll(FactoredPlans(task_, out_.judged));
     Sort();
+  }
+
+  void JudgeBucketSizes() {
+    BucketSizes sizes(task_);
+    while (!task_.effort.Over()) {
+      std::vector<Proposal> plans = sizes.Next(out_.judged, finalists_.best_seconds());
+      if (plans.empty()) break;
+      finalists_.JudgeAll(std::move(plans));
+      Sort();
+    }
   }
 
   // Finalists that are nearly as fast as the best: others are not made faster by so much. None is improved twice. False where

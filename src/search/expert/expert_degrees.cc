@@ -164,8 +164,8 @@ class DegreeEnumerator {
     if (fixed_.chunks) return {*fixed_.chunks};
     constexpr double kUneven = 1.2;
     std::vector<int> all;
-    int64_t units = layers_ + 2;  // what comes before and after them
-    for (int chunks = 2; chunks <= kMostStagesADevice && pp * chunks <= units; ++chunks) {
+    for (int chunks = 2; chunks <= kMostStagesADevice; ++chunks) {
+      // A few stages may have the embedding, the head or nothing in place of layers.
       int64_t stages = pp * chunks, most = (layers_ + stages - 1) / stages;
       bool even = static_cast<double>(most * stages) <= kUneven * static_cast<double>(layers_);
       if (even) all.push_back(chunks);

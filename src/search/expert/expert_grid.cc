@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <map>
 #include <set>
 
@@ -52,11 +53,11 @@ class GridSearch {
         limit_(static_cast<double>(MemoryLimit(task))),
         batch_(static_cast<double>(std::max<int64_t>(1, BatchSize(task.model)))),
         devices_(static_cast<double>(DeviceCount(task.cluster))) {
-    best_saves_memory_ = best != nullptr && !best->fits;
+    is_memory_short_ = best != nullptr && !best->fits;
     if (best == nullptr || !best->fits) return;
     constexpr double kMostError = 1.1;
     best_ = best->result.step_seconds;
-    best_saves_memory_ = best->plan.offload == Offload::kOptimizer || Recomputes(best->plan);
+    is_memory_short_ = best->plan.offload == Offload::kOptimizer || Recomputes(best->plan);
     if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
   }
 
@@ -148,12 +149,13 @@ class GridSearch {
                      [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
   }
 
-  // Would the optimizer's state, shared out over all devices, leave a share of their memory worth speaking of?
+  // Is there a plan or a point that does not fit or has to recompute, and would the optimizer's state, shared out over all
+  // devices, leave a share of their memory worth speaking of?
   bool IsShortOfMemory() const {
     constexpr double kWorth = 0.05;
     HeldBytes each = HeldBytesOf(estimator_->prices().precision(), 1 - task_.pruning.sparsity, 1,
                                  devices_, true, Offload::kNone);
-    return best_saves_memory_ && parameters_ * each.state >= kWorth * limit_;
+    return is_memory_short_ && parameters_ * each.state >= kWorth * limit_;
   }
 
   // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
@@ -260,6 +262,7 @@ class GridSearch {
       Degrees at = *d;
       ExpertEstimate estimate = estimator_->Of(at, estimator_->EndsOf(at));
       estimate = Recut(at, std::move(estimate));
+      if (!estimate.fits || !IsPlain(estimate)) is_memory_short_ = true;
       GridPoint point{at, estimate.seconds, estimate.by_links ? kSpreadByLinks : 0};
       if (!estimate.fits || point.least() >= cut) continue;
       if (best_ == kForbidden) cut = std::min(cut, kNear * estimate.seconds);
@@ -268,12 +271,16 @@ class GridSearch {
     return found;
   }
 
+  static bool IsPlain(const ExpertEstimate& estimate) {
+    return std::all_of(estimate.stages.begin(), estimate.stages.end(),
+                       [](const StageRecomputation& stage) { return stage.none(); });
+  }
+
   // Stages of equal work need unequal memory: the first ones have most micro-batches in flight, and may have to recompute.
   // Layers then move to a stage beside as long as the estimate falls.
   ExpertEstimate Recut(Degrees& at, ExpertEstimate best) const {
     constexpr int64_t kMostStages = 16;
-    bool plain = best.fits && std::all_of(best.stages.begin(), best.stages.end(),
-                                          [](const StageRecomputation& s) { return s.none(); });
+    bool plain = best.fits && IsPlain(best);
     bool free = at.layers_per_stage.empty() && at.chunks == 1 && at.pp > 1 && at.pp <= kMostStages;
     if (!best.known || plain || !free) return best;
     std::vector<int64_t> layers = LayersPerStage(task_.model, estimator_->EndsOf(at));
@@ -370,7 +377,7 @@ class GridSearch {
   std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
   double best_ = kForbidden;                // seconds of the best plan that fits
-  bool best_saves_memory_ = false;          // or none fits yet
+  std::atomic<bool> is_memory_short_ = false;  // plans or points do not fit, or recompute
   double error_ = 1;                        // what its step was of its estimate
   double fastest_ = kForbidden;             // estimate of a point that fits
   double whole_ = 0;                        // seconds of the batch on one device

@@ -98,7 +98,10 @@ class Estimator {
   FloorProblem TimeFloorProblemOf(Configuration& alike);
   FloorProblem FloorProblemOf(const Configuration& configuration);
   MemoryWorth WorthOf(const Configuration& configuration, const FloorProblem& problem,
-                      double per_byte);
+                      double per_byte, double exact);
+  std::vector<double> BreakEvenPrices(const Configuration& configuration);
+  double BestPriceAround(const Configuration& configuration, const FloorProblem& problem,
+                         double price);
   void SetLayerTraffic(const Configuration& configuration, double gather, FloorProblem& problem);
   void AddParameterWorths(const Configuration& configuration, FloorProblem& problem);
   std::vector<RecomputePolicy> Policies() const;  // allowed ones, the fastest first

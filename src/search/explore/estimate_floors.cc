@@ -1,6 +1,7 @@
 // The floors of configurations (floor.h): what their problems are made of.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "search/explore/estimate_internal.h"
 #include "search/prices/links.h"
@@ -166,9 +167,39 @@ double Estimator::LargestGroup(const Configuration& c) const {
                      : bucket + largest_parameter_;
 }
 
+// The prices of a byte that a micro-batch keeps, in seconds of one, at which one policy of recomputation takes the place of
+// another: layers are alike, so that all of them change at the same price, and bounds at other prices are far lower.
+std::vector<double> Estimator::BreakEvenPrices(const Configuration& c) {
+  constexpr int kThrift = 1;
+  int blocks = static_cast<int>(prices_.model().blocks.size());
+  std::vector<std::pair<double, double>> points;  // bytes and seconds of a micro-batch, by policy
+  for (RecomputePolicy policy : Policies()) {
+    const Sums* sums = SumsOf(c, policy, kThrift);
+    if (sums == nullptr) continue;
+    points.push_back({Sums::Of(sums->activations, 0, blocks), sums->Seconds(0, blocks)});
+  }
+  std::vector<double> prices;
+  for (size_t at = 0; at + 1 < points.size();) {
+    size_t next = at;
+    double least = kForbidden;
+    for (size_t p = at + 1; p < points.size(); ++p) {
+      double saved = points[at].first - points[p].first;
+      double price = (points[p].second - points[at].second) / saved;
+      if (saved <= 0 || price <= 0 || price >= least) continue;
+      least = price;
+      next = p;
+    }
+    if (next == at) break;
+    prices.push_back(least);
+    at = next;
+  }
+  return prices;
+}
+
 // What a byte of memory is worth, per micro-batch: a stage's strategies are then those for time and memory together.
-MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& problem,
-                               double per_byte) {
+// `exact`: the price is kept as it is for stages with so many micro-batches in flight; 0: for none.
+MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& problem, double per_byte,
+                               double exact) {
   // Rounded down, which takes from what is counted: prices of like configurations are then the same.
   auto rounded = [](double x) { return x > 0 ? std::exp2(std::floor(2 * std::log2(x)) / 2) : 0; };
   auto state = [&](int device) {
@@ -179,7 +210,7 @@ MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& probl
   double most =
       state(devices - 1);  // gradients come first where fewest micro-batches are in flight
   MemoryWorth worth;
-  worth.per_byte = rounded(per_byte * most) / most;
+  worth.per_byte = exact > 0 ? per_byte : rounded(per_byte * most) / most;
   worth.least.resize(static_cast<size_t>(c.stages()));
   for (int device = 0; device < devices; ++device) {
     PriceKey key = KeyOf(c, RecomputePolicy::kNone);
@@ -187,7 +218,8 @@ MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& probl
         state(device) == most ? worth.per_byte * most : rounded(worth.per_byte * state(device));
     std::vector<double> in_flight = LeastInFlightOfChunks(c, device);
     for (int k = 0; k < c.chunks; ++k) {
-      key.per_byte = rounded(worth.per_byte * in_flight[static_cast<size_t>(k)]);
+      double count = in_flight[static_cast<size_t>(k)];
+      key.per_byte = count == exact ? worth.per_byte * count : rounded(worth.per_byte * count);
       worth.least[static_cast<size_t>(k * devices + device)] =
           prices_.LeastWorthOf(key, Policies());
     }
@@ -195,12 +227,57 @@ MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& probl
   return worth;
 }
 
+// The price at which a stage of all units takes longest, its memory together with its time, between half of this price and
+// twice as much, by golden section: strategies change with the price as well. For configurations with one stage.
+double Estimator::BestPriceAround(const Configuration& c, const FloorProblem& problem,
+                                  double price) {
+  constexpr double kGolden = 0.618, kExact = 1.0 / 64;  // octaves
+  auto price_at = [&](double octave) {
+    return std::exp2(std::round(octave / kExact) * kExact);
+  };
+  auto bound = [&](double octave) {
+    MemoryWorth worth = WorthOf(c, problem, price_at(octave), 1);
+    return worth.least.front()->Of(0, units_.count()) - worth.per_byte * problem.limit;
+  };
+  double low = std::log2(price) - 1, high = std::log2(price) + 1;
+  double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
+  double of_left = bound(left), of_right = bound(right);
+  while (high - low > 2 * kExact) {
+    if (of_left >= of_right) {
+      high = right;
+      right = left;
+      of_right = of_left;
+      of_left = bound(left = high - kGolden * (high - low));
+    } else {
+      low = left;
+      left = right;
+      of_left = of_right;
+      of_right = bound(right = low + kGolden * (high - low));
+    }
+  }
+  return price_at(of_left >= of_right ? left : right);
+}
+
 double Estimator::CloseFloor(const Configuration& c) {
   FloorProblem problem = FloorProblemOf(c);
   double around = problem.time->whole / static_cast<double>(c.pp) /
                   limit_;  // a device's memory as all its work
   for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
-    problem.worths.push_back(WorthOf(c, problem, level * around));
+    problem.worths.push_back(WorthOf(c, problem, level * around, 0));
+  }
+  // Of the chunks with most micro-batches in flight, and with as many as most have, on the first device and the last.
+  std::set<double> counts;
+  for (int device : {0, static_cast<int>(c.pp) - 1}) {
+    std::vector<double> in_flight = LeastInFlightOfChunks(c, device);
+    for (double count : {in_flight.front(), in_flight[in_flight.size() / 2]}) {
+      if (count > 0) counts.insert(count);
+    }
+  }
+  for (double price : BreakEvenPrices(c)) {
+    if (c.stages() == 1) price = BestPriceAround(c, problem, price);
+    for (double count : counts) {
+      problem.worths.push_back(WorthOf(c, problem, price / count, count));
+    }
   }
   AddParameterWorths(c, problem);
   return FloorOf(c, problem);
@@ -214,7 +291,7 @@ void Estimator::AddParameterWorths(const Configuration& c, FloorProblem& problem
   key.per_parameter = std::max(problem.update, problem.gather) / microbatches;
   if (c.chunks == 1) problem.ended = prices_.LeastWorthOf(key, Policies());
   double even = problem.time->whole / problem.plain->parameters.total();
-  for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
+  for (double level : {1.0 / 16, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0}) {
     key.per_parameter = std::exp2(std::floor(std::log2(level * even)));
     const RangeFloors* least = prices_.LeastWorthOf(key, Policies());
     // All of the traffic; and what of it a forward of all units comes before.

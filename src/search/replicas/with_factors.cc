@@ -9,8 +9,8 @@
 #include "cluster/topology.h"
 #include "plan/precision.h"
 #include "program/stage_builder.h"
+#include "search/judge/bucket_sizes.h"
 #include "search/judge/judge.h"
-#include "search/replicas/with_factors.h"
 
 namespace heddle {
 namespace {
@@ -161,20 +161,27 @@ std::optional<Factored> WithFactors(const Model& model, const Plan& plan, const 
 }
 
 std::vector<Proposal> FactoredPlans(const SearchTask& task, const std::vector<JudgedPlan>& judged) {
-  constexpr int kMost = 6;
+  constexpr size_t kMost = 6;
   std::vector<Proposal> plans;
   Factoring factoring(task.model, task.sim);
   double best = kForbidden;
   for (const JudgedPlan& at : judged) {
     if (at.fits) best = std::min(best, at.result.step_seconds);
   }
-  int tried = 0;
+  std::vector<const JudgedPlan*> tried;
   for (const JudgedPlan& at : judged) {
     bool waits = at.simulated && at.result.exposed_communication > 0;
     // No less is left than without any waiting for communication.
     double least = at.result.step_seconds * (1 - at.result.exposed_communication);
     if (!at.fits || !waits || at.factors || at.plan.zero.level >= 2 || least >= best) continue;
-    if (tried++ == kMost || task.effort.Over()) break;
+    // Plans with the same step do the same, and of those with other buckets the best is enough.
+    bool known = std::any_of(tried.begin(), tried.end(), [&](const JudgedPlan* other) {
+      return other->result.step_seconds == at.result.step_seconds ||
+             DifferInBucketsAlone(other->plan, at.plan);
+    });
+    if (known) continue;
+    if (tried.size() == kMost || task.effort.Over()) break;
+    tried.push_back(&at);
     task.effort.Report("weighing gradients by factors");
     factoring.SetPlan(at.plan);
     for (Whole what : {Whole::kGradients, Whole::kNodes}) {
