@@ -315,14 +315,15 @@ bool ExpertEstimator::HasHostRoom(const Context& context) const {
 
 // Recomputation is looked at only where memory does not suffice without.
 ExpertEstimate ExpertEstimator::Of(const Degrees& d, const std::vector<int>& ends,
-                                   const std::vector<double>& beyond) {
-  if (problem_.fixed.recompute) return Under(d, ends, beyond, true);
-  ExpertEstimate plain = Under(d, ends, beyond, false);
-  return plain.fits || !plain.known ? plain : Under(d, ends, beyond, true);
+                                   const std::vector<double>& beyond, double limit) {
+  if (problem_.fixed.recompute) return Under(d, ends, beyond, true, limit);
+  ExpertEstimate plain = Under(d, ends, beyond, false, limit);
+  return plain.fits || !plain.known ? plain : Under(d, ends, beyond, true, limit);
 }
 
 ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& ends,
-                                      const std::vector<double>& beyond, bool recompute) {
+                                      const std::vector<double>& beyond, bool recompute,
+                                      double limit) {
   ExpertEstimate out;
   Context context;
   context.degrees = &d;
@@ -349,8 +350,8 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
     }
     double more = beyond.empty() ? 0 : beyond[static_cast<size_t>(device)];
     // Estimates can be some hundredths too high, and where recomputation is fixed no plan is fitted afterwards.
-    double limit = problem_.fixed.recompute ? kMemoryOptimism * limit_ : limit_;
-    Mix mix = CheapestMix(DeviceCosts(context, device), layers, limit - transient - more);
+    double room = problem_.fixed.recompute ? kMemoryOptimism * limit_ : limit_;
+    Mix mix = CheapestMix(DeviceCosts(context, device), layers, room - transient - more);
     SetRecomputation(context, device, mix, out.stages);
     out.fits = out.fits && mix.fits;
     out.by_device.push_back(mix.bytes + transient + more);
@@ -375,24 +376,10 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
   }
   PipelineTime pipeline =
       d.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
-                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(d), SentBytes(d));
+                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(d), SentBytes(d),
+                                  limit);
   out.by_links = pipeline.by_links;
   out.seconds = pipeline.seconds;
-  if (!context.schedule->splits_backward) {
-    // Stages of about equal work: what the slowest device does, and the bubble.
-    double slowest = 0;
-    for (int device = 0; device < context.shape.devices; ++device) {
-      double sum = 0;
-      for (int s = device; s < context.shape.stages(); s += context.shape.devices) {
-        const StageTimes& at = context.shape.times[static_cast<size_t>(s)];
-        sum += at.forward + at.backward + at.weight;
-      }
-      slowest = std::max(slowest, sum);
-    }
-    double rounds = static_cast<double>(d.microbatches) +
-                    static_cast<double>(d.pp - 1) / static_cast<double>(d.chunks);
-    out.seconds = std::max(out.seconds, slowest * rounds);
-  }
   out.seconds += EndSeconds(context, times);
   return out;
 }

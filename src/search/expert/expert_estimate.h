@@ -60,9 +60,10 @@ class ExpertEstimator {
   // Seconds that all devices together spend on a sample of a micro-batch, nothing recomputed.
   double DeviceSeconds(const Degrees& degrees);
 
-  // `beyond` is what each device of the pipeline needs beyond the estimate, as was found by lowering; empty: nothing.
+  // `beyond` is what each device of the pipeline needs beyond the estimate, as was found by lowering; empty: nothing. Seconds
+  // above `limit` may be too low.
   ExpertEstimate Of(const Degrees& degrees, const std::vector<int>& ends,
-                    const std::vector<double>& beyond = {});
+                    const std::vector<double>& beyond = {}, double limit = kForbidden);
 
  private:
   struct Traffic {
@@ -76,7 +77,7 @@ class ExpertEstimator {
   void CountCrossing();
   bool SetContext(Context& context, bool recompute);
   ExpertEstimate Under(const Degrees& degrees, const std::vector<int>& ends,
-                       const std::vector<double>& beyond, bool recompute);
+                       const std::vector<double>& beyond, bool recompute, double limit);
   std::array<PolicyCost, 3> DeviceCosts(const Context& context, int device) const;
   void SetRecomputation(const Context& context, int device, const Mix& mix,
                         std::vector<StageRecomputation>& stages) const;

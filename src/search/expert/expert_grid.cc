@@ -260,8 +260,9 @@ class GridSearch {
     for (const auto& [least, d] : order) {
       if (least >= cut) break;
       Degrees at = *d;
-      ExpertEstimate estimate = estimator_->Of(at, estimator_->EndsOf(at));
-      estimate = Recut(at, std::move(estimate));
+      double limit = cut / (1 - kSpreadByLinks);
+      ExpertEstimate estimate = estimator_->Of(at, estimator_->EndsOf(at), {}, limit);
+      estimate = Recut(at, std::move(estimate), limit);
       if (!estimate.fits || !IsPlain(estimate)) is_memory_short_ = true;
       GridPoint point{at, estimate.seconds, estimate.by_links ? kSpreadByLinks : 0};
       if (!estimate.fits || point.least() >= cut) continue;
@@ -278,7 +279,7 @@ class GridSearch {
 
   // Stages of equal work need unequal memory: the first ones have most micro-batches in flight, and may have to recompute.
   // Layers then move to a stage beside as long as the estimate falls.
-  ExpertEstimate Recut(Degrees& at, ExpertEstimate best) const {
+  ExpertEstimate Recut(Degrees& at, ExpertEstimate best, double limit) const {
     constexpr int64_t kMostStages = 16;
     bool plain = best.fits && IsPlain(best);
     bool free = at.layers_per_stage.empty() && at.chunks == 1 && at.pp > 1 && at.pp <= kMostStages;
@@ -296,7 +297,8 @@ class GridSearch {
           if (layers[from] < 2) continue;
           --layers[from];
           ++layers[to];
-          ExpertEstimate other = estimator_->Of(at, StageEnds(task_.model, layers, layers.size()));
+          ExpertEstimate other =
+              estimator_->Of(at, StageEnds(task_.model, layers, layers.size()), {}, limit);
           if (better(other)) {
             best = std::move(other);
             at.layers_per_stage = layers;

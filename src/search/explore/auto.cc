@@ -31,7 +31,7 @@ struct WeighedConfiguration {
   bool weighed = false;         // the estimate is known, or not worth making
   bool offload_listed = false;  // the same with the optimizer on the host is in the list
   // Of the estimate; its stages are found again where a plan is made.
-  bool fits = false, plain = true, by_links = false;
+  bool fits = false, plain = true, by_links = false, coarse = false;
   double seconds = kForbidden, bytes = 0;
   bool proposed = false;
 };
@@ -82,11 +82,18 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
   // Those whose estimates are below a limit, and were not proposed before; the fastest first.
   std::vector<Proposal> Near(double seconds) {
-    std::vector<size_t> order;
-    for (size_t i = 0; i < all_.size(); ++i) {
-      bool near = all_[i].fits && !all_[i].proposed && all_[i].seconds <= seconds;
-      if (near) order.push_back(i);
-    }
+    auto are_near = [&](bool coarse) {
+      std::vector<size_t> near;
+      for (size_t i = 0; i < all_.size(); ++i) {
+        const WeighedConfiguration& at = all_[i];
+        bool is_near = at.fits && !at.proposed && at.seconds <= seconds;
+        if (is_near && (at.coarse || !coarse)) near.push_back(i);
+      }
+      return near;
+    };
+    std::vector<size_t> coarse = are_near(true);
+    InParallel(coarse.size(), [&](size_t i) { EstimateOf(all_[coarse[i]], seconds); });
+    std::vector<size_t> order = are_near(false);
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return all_[a].seconds < all_[b].seconds; });
     std::vector<Proposal> plans;
@@ -332,10 +339,15 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     at.weighed = true;
     bool offloaded = !task_.fixed.offload && at.configuration.offload != Offload::kNone;
     if (offloaded && !estimator_.Relieves(at.configuration)) return;
-    Estimate estimate = estimator_.Of(at.configuration);
+    EstimateOf(at, worst);
+  }
+
+  void EstimateOf(WeighedConfiguration& at, double limit) {
+    Estimate estimate = estimator_.Of(at.configuration, limit);
     at.fits = estimate.fits;
     at.plain = estimate.plain && estimate.thrift == 0;
     at.by_links = estimate.by_links;
+    at.coarse = estimate.coarse;
     at.seconds = estimate.seconds;
     at.bytes = estimate.bytes;
   }

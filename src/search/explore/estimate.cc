@@ -277,11 +277,11 @@ void Estimator::SetPolicies(StageEstimate& stage) const {
   }
 }
 
-Estimate Estimator::Of(const Configuration& c) {
+Estimate Estimator::Of(const Configuration& c, double limit) {
   bool free = !problem_.fixed.recompute;
-  Estimate best = WithThrift(c, 0, !free);
+  Estimate best = WithThrift(c, 0, !free, limit);
   for (int thrift = free ? 0 : 1; thrift < kThrifts && !(best.fits && best.plain); ++thrift) {
-    Estimate estimate = WithThrift(c, thrift, true);
+    Estimate estimate = WithThrift(c, thrift, true, limit);
     bool better = estimate.fits != best.fits ? estimate.fits
                   : estimate.fits            ? estimate.seconds < best.seconds
                                              : best.bytes == 0 || estimate.bytes < best.bytes;
@@ -306,7 +306,7 @@ Estimate Estimator::CutAt(const Configuration& c, const Estimate& estimate,
 
 double Estimator::RoomyEstimate(const Configuration& c, double limit) {
   bool fixed = problem_.fixed.recompute.has_value();
-  double least = WithThrift(c, 0, fixed).seconds;
+  double least = WithThrift(c, 0, fixed, 0).seconds;
   int blocks = static_cast<int>(prices_.model().blocks.size());
   // Strategies that mind no memory split few parameters: their traffic over the data axis may take longest.
   for (int thrift = 1; thrift < kThrifts && c.dp > 1 && c.inner() > 1 && least >= limit; ++thrift) {
@@ -315,7 +315,9 @@ double Estimator::RoomyEstimate(const Configuration& c, double limit) {
     // The busiest device of a pipeline is at work as long as all are on average, at least.
     double busy =
         static_cast<double>(c.microbatches) * sums->Seconds(0, blocks) / static_cast<double>(c.pp);
-    if (busy * (1 - 1e-9) < least) least = std::min(least, WithThrift(c, thrift, fixed).seconds);
+    if (busy * (1 - 1e-9) < least) {
+      least = std::min(least, WithThrift(c, thrift, fixed, 0).seconds);
+    }
   }
   return least;
 }
@@ -363,11 +365,12 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
   return context;
 }
 
-Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute) {
+Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute, double limit) {
   Estimate out;
   out.thrift = thrift;
   std::optional<Context> context = ContextOf(c, thrift, recompute);
   if (!context) return out;
+  context->limit = limit;
   std::vector<int> ends = Cut(*context);
   Complete(*context, ends, out);
   // Of few micro-batches what a device waits for once counts as well.
@@ -437,8 +440,10 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
   out.fits = out.fits && HasHostRoom(context, out.stages);
   PipelineTime pipeline =
       c.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
-                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(c), SentBytes(c));
+                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(c), SentBytes(c),
+                                  context.limit);
   out.by_links = pipeline.by_links;
+  out.coarse = pipeline.coarse;
   out.seconds = std::max(pipeline.seconds, ReducedEachSeconds(context, out)) + end +
                 TiedSeconds(c) + context.statistics;
 }

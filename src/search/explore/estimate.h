@@ -44,6 +44,7 @@ struct Estimate {
   int thrift = 0;               // how much memory was minded in choosing strategies
   bool plain = true;            // nothing is recomputed
   bool by_links = false;        // as PipelineTime says
+  bool coarse = false;          // likewise
   double bytes_per_parameter = 0;
   std::vector<StageEstimate> stages;
   std::vector<double> device_bytes;  // per device of the pipeline
@@ -68,7 +69,8 @@ class Estimator {
   // Closer, with time and memory taken together; dearer.
   double CloseFloor(const Configuration& configuration);
 
-  Estimate Of(const Configuration& configuration);
+  // Above `limit` it may be too low, and is `coarse` then.
+  Estimate Of(const Configuration& configuration, double limit = kForbidden);
   // With the strategies of `estimate`, and stages that end elsewhere (in blocks).
   Estimate CutAt(const Configuration& configuration, const Estimate& estimate,
                  const std::vector<int>& ends);
@@ -110,7 +112,7 @@ class Estimator {
   struct Sums;  // over blocks, from the first
   struct Context;
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
-  Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute);
+  Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute, double limit);
   std::optional<Context> ContextOf(const Configuration& configuration, int thrift, bool recompute);
   void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
   void CountParameters();

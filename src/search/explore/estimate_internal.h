@@ -48,6 +48,7 @@ struct Estimator::Context {
   double transient = 0;           // bytes that a block needs while it is at work
   double room = 0;                // bytes that stages may use besides
   bool minds_waiting = false;     // stages are cut by what they wait for, too
+  double limit = kForbidden;      // seconds; of longer steps estimates may be coarse
   // Per device of the pipeline: the bytes that the lowered plan reserved beyond its estimate; empty: not known.
   std::vector<double> missing = {};
 };

@@ -114,36 +114,66 @@ double RunOnce(const ScheduleDef& schedule, const PipelineShape& shape, const Pi
   return Runner(schedule.make(alone), shape, links, bytes).Run();
 }
 
-double WithLinks(const ScheduleDef& schedule, PipelineShape shape, const PipelineLinks& links,
-                 double bytes) {
+int FewMicrobatches(const PipelineShape& shape) {
   constexpr int kRounds = 3, kFewest = 12;
-  int all = shape.microbatches, few = std::max(kFewest, kRounds * shape.devices);
-  few = (few + shape.devices - 1) / shape.devices * shape.devices;  // full rounds
+  int few = std::max(kFewest, kRounds * shape.devices);
+  return (few + shape.devices - 1) / shape.devices * shape.devices;  // full rounds
+}
+
+// `run` for a few rounds of micro-batches, and at the pace of the last one for the rest.
+template <typename Run>
+double AtThePaceOfAFew(const ScheduleDef& schedule, PipelineShape shape, const Run& run) {
+  int all = shape.microbatches, few = FewMicrobatches(shape);
   bool whole = all <= few + shape.devices || schedule.name == "gpipe";
-  if (whole) return RunOnce(schedule, shape, links, bytes);
+  if (whole) return run(shape);
   shape.microbatches = few;
-  double first = RunOnce(schedule, shape, links, bytes);
+  double first = run(shape);
   shape.microbatches = few + shape.devices;
-  double second = RunOnce(schedule, shape, links, bytes);
+  double second = run(shape);
   return second + (second - first) / shape.devices * (all - few - shape.devices);
+}
+
+int64_t TasksOf(const ScheduleDef& schedule, const PipelineShape& shape) {
+  int few = FewMicrobatches(shape) + shape.devices;
+  int rounds = schedule.name == "gpipe" ? shape.microbatches : std::min(shape.microbatches, few);
+  return 2 * int64_t{shape.stages()} * rounds;
+}
+
+// Lower bounds of schedules are what they take where stages are alike, and may be far below it where they are not. With W apart
+// from B a timetable is made by trying many, which takes too long here.
+bool IsBoundExact(const ScheduleDef& schedule, const PipelineShape& shape) {
+  constexpr double kAlike = 1.002;
+  if (schedule.splits_backward) return true;
+  auto [least, most] = std::minmax_element(
+      shape.times.begin(), shape.times.end(), [](const StageTimes& a, const StageTimes& b) {
+        return a.forward + a.backward + a.weight < b.forward + b.backward + b.weight;
+      });
+  auto sum = [](const StageTimes& at) { return at.forward + at.backward + at.weight; };
+  return sum(*most) <= kAlike * sum(*least);
 }
 
 }  // namespace
 
 PipelineTime PipelineSeconds(const ScheduleDef& schedule, const PipelineShape& shape,
-                             const PipelineLinks& links, double bytes) {
+                             const PipelineLinks& links, double bytes, double limit) {
   constexpr double kWorth = 0.1;          // share of the step
   constexpr int64_t kMostTasks = 20'000;  // some milliseconds
   double floor = schedule.lower_bound(shape);
   double occupied = shape.microbatches * links.Occupied(shape.chunks, bytes);
-  if (occupied < kWorth * floor) return {floor, false};
-  int64_t rounds = schedule.name == "gpipe" ? shape.microbatches : 8 * int64_t{shape.devices};
-  int64_t tasks = 2 * int64_t{shape.stages()} * std::min<int64_t>(shape.microbatches, rounds);
-  double seconds = std::max(floor, occupied);
-  if (links.has_uses() && tasks <= kMostTasks) {
-    seconds = std::max(seconds, WithLinks(schedule, shape, links, bytes));
+  bool by_links = occupied >= kWorth * floor;
+  PipelineTime time{std::max(floor, by_links ? occupied : 0), by_links};
+  bool run = (by_links && links.has_uses()) || (!by_links && !IsBoundExact(schedule, shape));
+  if (!run || TasksOf(schedule, shape) > kMostTasks) return time;
+  if (time.seconds >= limit) {
+    time.coarse = true;
+    return time;
   }
-  return {seconds, true};
+  double seconds = AtThePaceOfAFew(schedule, shape, [&](const PipelineShape& few) {
+    return by_links ? RunOnce(schedule, few, links, bytes)
+                    : Execute(schedule.make(few), few).makespan;
+  });
+  time.seconds = std::max(time.seconds, seconds);
+  return time;
 }
 
 }  // namespace heddle
