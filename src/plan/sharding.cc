@@ -65,7 +65,7 @@ Parts Normalised(const Mesh& mesh, const Parts& parts) {
     Part merged;
     if (!Merge(mesh, normal[i - 1], normal[i], &merged)) continue;
     normal[i - 1] = merged;
-    normal.erase(normal.begin() + static_cast<std::ptrdiff_t>(i));
+    normal.erase(normal.begin() + i, normal.begin() + i + 1);
   }
   return normal;
 }
@@ -81,7 +81,7 @@ ShardedDim Normalised(const Mesh& mesh, const ShardedDim& dim) {
   if (normal.terms.size() == 1 || !equal) return normal;
   // Three equal terms are a product of 3 and the term.
   Parts product = {{static_cast<int64_t>(normal.terms.size()), 0}};
-  product.insert(product.end(), normal.terms[0].begin(), normal.terms[0].end());
+  for (const Part& part : normal.terms[0]) product.push_back(part);
   return {{Normalised(mesh, product)}};
 }
 

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "ops/rule.h"
 #include "plan/mesh.h"
 
@@ -40,7 +41,7 @@ struct Part {
   AxisMask axes = 0;  // the axes that split it, outer first
   bool operator==(const Part&) const = default;
 };
-using Parts = std::vector<Part>;  // a product, outermost first
+using Parts = SmallVector<Part, 2>;  // a product, outermost first
 int64_t SizeOf(const Parts& parts);
 
 struct ShardedDim {

@@ -380,20 +380,24 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
   // The lowest floors decide the bound: they are looked at closely, the lowest first.
   void CloseBound() {
-    constexpr int kLooks = 48;
+    constexpr size_t kLooks = 48;
     std::vector<size_t> order(all_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return all_[a].floor < all_[b].floor; });
+    constexpr size_t kAtOnce = 4;  // on any number of cores
     size_t looked = 0;
     double least = kForbidden;  // of those looked at
     while (looked < order.size() && looked < kLooks && !task_.effort.Over()) {
-      WeighedConfiguration& at = all_[order[looked]];
       // Estimates may be below floors: they do not say which floors are high enough.
-      if (best_seconds_ == kForbidden || at.floor >= least) break;
-      at.floor = std::max(at.floor, estimator_.CloseFloor(at.configuration));
-      least = std::min(least, at.floor);
-      ++looked;
+      if (best_seconds_ == kForbidden || all_[order[looked]].floor >= least) break;
+      size_t count = std::min(kAtOnce, order.size() - looked);
+      InParallel(count, [&](size_t i) {
+        WeighedConfiguration& at = all_[order[looked + i]];
+        at.floor = std::max(at.floor, estimator_.CloseFloor(at.configuration));
+      });
+      for (size_t i = 0; i < count; ++i) least = std::min(least, all_[order[looked + i]].floor);
+      looked += count;
     }
     for (size_t i = 0; i < std::min<size_t>(order.size(), 25); ++i) {
       LogDebug("floor {:.6g} s: {}, offload {}", all_[order[i]].floor,
