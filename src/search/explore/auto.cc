@@ -31,7 +31,7 @@ struct WeighedConfiguration {
   bool weighed = false;         // the estimate is known, or not worth making
   bool offload_listed = false;  // the same with the optimizer on the host is in the list
   // Of the estimate; its stages are found again where a plan is made.
-  bool fits = false, plain = true, by_links = false, coarse = false;
+  bool fits = false, plain = true, by_links = false, coarse = false, recut = false;
   double seconds = kForbidden, bytes = 0;
   bool proposed = false;
 };
@@ -93,6 +93,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     };
     std::vector<size_t> coarse = are_near(true);
     InParallel(coarse.size(), [&](size_t i) { EstimateOf(all_[coarse[i]], seconds); });
+    RecutNear(seconds);
     std::vector<size_t> order = are_near(false);
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return all_[a].seconds < all_[b].seconds; });
@@ -102,6 +103,29 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       plans.push_back(ProposeLater(all_[i]));
     }
     return plans;
+  }
+
+  // Where messages occupy links, stages of equal work are not the best ones: estimates with a layer moved may be near.
+  void RecutNear(double seconds) {
+    constexpr double kReach = 1.1;
+    std::vector<size_t> near;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const WeighedConfiguration& at = all_[i];
+      bool is_near = at.fits && !at.proposed && at.seconds <= kReach * seconds;
+      if (is_near && at.by_links && !at.recut) near.push_back(i);
+    }
+    InParallel(near.size(), [&](size_t i) {
+      WeighedConfiguration& at = all_[near[i]];
+      at.recut = true;
+      if (!task_.effort.Over()) at.seconds = std::min(at.seconds, BestCut(at.configuration).seconds);
+    });
+  }
+
+  Estimate BestCut(const Configuration& c) {
+    Estimate best = estimator_.Of(c);
+    if (!best.by_links) return best;
+    std::vector<Estimate> moved = MovedLayers(c, best);
+    return moved.empty() || moved.front().seconds >= best.seconds ? best : std::move(moved.front());
   }
 
   // Most proposals are never judged: their plans are made once they are.
@@ -116,7 +140,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     const Configuration& c = at.configuration;
     out.work = SimulationSize(task_, c.microbatches, c.pp, c.schedule);
     out.make = [self = shared_from_this(), c, floor = at.floor](Proposal& proposal) {
-      Proposal made = self->Propose(c, self->estimator_.Of(c), floor);
+      Proposal made = self->Propose(c, self->BestCut(c), floor);
       proposal.plan = std::move(made.plan);
       proposal.refit = std::move(made.refit);
       proposal.improve = std::move(made.improve);
@@ -173,10 +197,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     return plans;
   }
 
-  // Which of several cuts is best depends on how messages fall in with each other, which estimates do not say well. Plans with
-  // a layer moved from one stage to another, those with the least estimates.
-  std::vector<Proposal> RecutPlans(const Configuration& c, const Estimate& estimate, double floor) {
-    constexpr size_t kMostStages = 16, kMost = 12;
+  // With a layer moved from one stage to another; those with the least estimates first.
+  std::vector<Estimate> MovedLayers(const Configuration& c, const Estimate& estimate) {
+    constexpr size_t kMostStages = 16;
     const size_t stages = estimate.stages.size();
     bool fixed = !task_.fixed.layers_per_stage.empty() || c.chunks > 1;
     if (fixed || stages < 2 || stages > kMostStages) return {};
@@ -196,6 +219,13 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     }
     std::stable_sort(others.begin(), others.end(),
                      [](const Estimate& a, const Estimate& b) { return a.seconds < b.seconds; });
+    return others;
+  }
+
+  // Which of several cuts is best depends on how messages fall in with each other, which estimates do not say well.
+  std::vector<Proposal> RecutPlans(const Configuration& c, const Estimate& estimate, double floor) {
+    constexpr size_t kMost = 12;
+    std::vector<Estimate> others = MovedLayers(c, estimate);
     std::vector<Proposal> plans;
     for (size_t i = 0; i < std::min(kMost, others.size()); ++i) {
       plans.push_back(Propose(c, others[i], floor));
