@@ -1,7 +1,7 @@
 // The bound of configurations with several stages per device: the least of those of all even cuts (plan/units.h). Stages are
 // of n or n - 1 of the layers that count. Where n divides these all stages are known. Else a device may have any number of
-// them between v (n - 1) and v n, and these are the lightest, but for the first and the last unit of the model, whose devices
-// are known: X is a bound if devices that take as many as X and memory allow do not take them all.
+// them between v (n - 1) and v n, each stage those that take least of where it may begin: X is a bound if devices that take as
+// many as X and memory allow do not take them all.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -30,9 +30,13 @@ class InterleavedBound {
     for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.HeadAndTail(FirstOf(d), d));
     size_t counts = static_cast<size_t>(chunks_ * (most_ - least_)) + 1;
     known_.assign(static_cast<size_t>(t_.devices) * counts, kUnknown);
+    double least = kForbidden, most = 0;
     for (int u = 1; u + 1 < t_.units; ++u) {
       least_forward_ = std::min(least_forward_, t_.plain().forward.at(u));
+      least = std::min(least, problem_.time->ranges.Of(u, u + 1));
+      most = std::max(most, problem_.time->ranges.Of(u, u + 1));
     }
+    alike_units_ = most <= least * (1 + 1e-9);
   }
 
   double Run(double known) {
@@ -113,10 +117,13 @@ class InterleavedBound {
     return ready + std::max(end_, t_.End(Parameters(device, count)));
   }
 
-  double Seconds(int device, int count) const {
-    if (least_ < most_) {
+  double Seconds(int device, int count) {
+    if (least_ < most_ && alike_units_) {
       return problem_.time->fewest_seconds.Of(UnitsOn(device, count), HasFirst(device),
                                               HasLast(device));
+    }
+    if (least_ < most_) {
+      return LeastOfStages(device, count, [&](int) { return &problem_.time->ranges; });
     }
     double sum = 0;
     for (int s = device; s < stages_; s += t_.devices) {
@@ -138,7 +145,7 @@ class InterleavedBound {
   }
 
   // The gradients of a device's first stage cannot be reduced before its last backward begins.
-  double Reduced(int device, double own) const {
+  double Reduced(int device, double own) {
     int first = UnitOf(device * most_), last = UnitOf((device + 1) * most_);
     double reduction = t_.scale.reduction * (problem_.reduce * t_.parameters().Of(first, last) +
                                              problem_.reduce_latency);
@@ -187,31 +194,40 @@ class InterleavedBound {
 
   // Seconds of a micro-batch with what memory is worth: that of the stages, less that of the device's memory.
   double Worth(const MemoryWorth& worth, int device, int count) {
-    double sum = 0;
-    std::vector<double> more;  // what a layer more adds to a stage
-    for (int k = 0; k < chunks_; ++k) {
-      double least = WorthOfStage(worth, k * t_.devices + device, least_);
-      sum += least;
-      if (least_ < most_) {
-        more.push_back(WorthOfStage(worth, k * t_.devices + device, most_) - least);
-      }
-    }
-    std::sort(more.begin(), more.end());
-    for (int k = 0; k < count - chunks_ * least_; ++k) sum += more[static_cast<size_t>(k)];
+    double sum = LeastOfStages(device, count,
+                               [&](int stage) { return worth.least[static_cast<size_t>(stage)]; });
     return t_.scale.worth * sum - worth.per_byte * problem_.limit;
   }
 
-  // Of so many layers that count, wherever they are.
-  double WorthOfStage(const MemoryWorth& worth, int stage, int layers) {
-    const RangeFloors* of = worth.least[static_cast<size_t>(stage)];
+  // What the stages of a device add up to, at least, with so many layers that count. `of`: the floors of a stage's ranges.
+  template <typename Floors>
+  double LeastOfStages(int device, int count, const Floors& of) {
+    double sum = 0;
+    std::vector<double> more;  // what a layer more adds to a stage
+    for (int s = device; s < stages_; s += t_.devices) {
+      double least = LeastOfStage(of(s), s, least_);
+      sum += least;
+      if (least_ < most_) more.push_back(LeastOfStage(of(s), s, most_) - least);
+    }
+    std::sort(more.begin(), more.end());
+    for (int k = 0; k < count - chunks_ * least_; ++k) sum += more[static_cast<size_t>(k)];
+    return sum;
+  }
+
+  // Of so many layers that count, from where the stage may begin.
+  double LeastOfStage(const RangeFloors* of, int stage, int layers) {
     if (stage == 0) return of->Of(0, UnitOf(layers));
     if (stage + 1 == stages_) return of->Of(UnitOf(layers_ - layers), t_.units);
-    if (least_ == most_) return of->Of(UnitOf(stage * most_), UnitOf((stage + 1) * most_));
-    auto [at, fresh] = anywhere_.try_emplace({of, layers}, kForbidden);
-    for (int first = 1; fresh && first + layers < t_.units; ++first) {
-      at->second = std::min(at->second, of->Of(first, first + layers));
+    int first = std::max(stage * least_, layers_ - (stages_ - stage) * most_);
+    int last = std::min(stage * most_, layers_ - (stages_ - stage) * least_);
+    if (first == last) return of->Of(UnitOf(first), UnitOf(first + layers));
+    auto [at, fresh] = ranges_.try_emplace({of, layers});
+    std::vector<double>& from = at->second;  // by the layer it begins with
+    for (int l = 0; fresh && l + layers <= layers_; ++l) {
+      from.push_back(of->Of(UnitOf(l), UnitOf(l + layers)));
     }
-    return at->second;
+    last = std::min(last, layers_ - layers);
+    return *std::min_element(from.begin() + first, from.begin() + last + 1);
   }
 
   // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
@@ -270,7 +286,8 @@ class InterleavedBound {
   std::vector<UnitsInFlight> alike_;         // of AlikeOn, until it is asked for again
   static constexpr double kUnknown = -1;
   std::vector<double> known_;  // steps, per device and number of its units
-  std::map<std::pair<const RangeFloors*, int>, double> anywhere_;  // WorthOfStage
+  std::map<std::pair<const RangeFloors*, int>, std::vector<double>> ranges_;  // of LeastOfStage
+  bool alike_units_ = true;  // all but the first and the last take as long
 };
 
 }  // namespace
