@@ -67,6 +67,20 @@ TEST(ExpertGrid, ChunksNeedAPipeline) {
   for (const Degrees& d : ExpertDegrees(problem, {})) EXPECT_GT(d.pp, 1);
 }
 
+// 21 layers in 24 stages: the others have what comes before the layers or after them.
+TEST(ExpertGrid, ThereMayBeMoreStagesThanLayers) {
+  Cluster cluster = LoadCluster("dgx-h100:1");
+  Model model =
+      Analyse(BuildModel("llama:layers=21,hidden=128,heads=4,ffn=256,vocab=512,seq=128,batch=16"));
+  SearchProblem problem{.model = model, .cluster = cluster};
+  std::vector<Degrees> points = ExpertDegrees(problem, {.pp = {8}});
+  std::erase_if(points, [](const Degrees& d) { return d.chunks != 3; });
+  std::vector<Proposal> plans = BestExperts(problem, points, "", nullptr, 1);
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_EQ(plans[0].plan.stages.size(), 24u);
+  EXPECT_THAT(Verify(plans[0].plan, model), testing::IsEmpty());
+}
+
 TEST(ExpertGrid, PlansAreSoundAndTheSameEachTime) {
   Cluster cluster = LoadCluster("dgx-h100:2");
   for (const Model* model : {&Llama(), &Moe()}) {

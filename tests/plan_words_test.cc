@@ -137,6 +137,20 @@ TEST(Alternatives, AreAtMostTenAndNoneTwice) {
   EXPECT_EQ(AlternativesTable({}), "");
 }
 
+TEST(Alternatives, OfPlansWithOtherBucketsTheBestIsEnough) {
+  SearchResult result;
+  result.judged = {Judged("dp 8, buckets of 128 MiB", 1),
+                   Judged("dp 8", 2),
+                   Judged("dp 4, buckets of 8 MiB, zb-h1", 3),
+                   Judged("dp 4, zb-h1", 4),
+                   Judged("dp 4, buckets of 2 MiB, zb-h1", 5),
+                   Judged("dp 4", 6),
+                   Judged("dp 4", 7)};
+  std::vector<std::string> names;
+  for (const Alternative& at : AlternativesOf(result)) names.push_back(at.plan->from);
+  EXPECT_EQ(names, (std::vector<std::string>{"dp 4, buckets of 8 MiB, zb-h1", "dp 4", "dp 4"}));
+}
+
 TEST(Alternatives, WordsAreExplainedInTheDocumentationAndInTheHelp) {
   std::string page = Slurp(HEDDLE_TEST_DATA "/../../docs/planner.md");
   std::string help = RunHeddle("plan --help").out;

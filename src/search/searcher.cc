@@ -185,13 +185,14 @@ class Judging {
   void JudgeMore() {
     constexpr int kRounds = 8;
     constexpr double kReach = 1.03, kReachOfQuick = 1.1;  // of the best step
-    constexpr double kFurther = 1.5;                       // where nothing fits
+    constexpr double kFurther = 1.5;                      // where nothing fits
     double reach = out_.proposals.additive;
     for (int round = 0; round < kRounds && out_.proposals.more && !task_.effort.Over(); ++round) {
       bool fits = finalists_.best_seconds() < kForbidden;
       if (fits) Sort();
       bool quick = fits && IsQuick(SimulationSize(task_, out_.judged.front().plan), Effort());
-      reach = fits ? (quick ? kReachOfQuick : kReach) * finalists_.best_seconds() : kFurther * reach;
+      reach =
+          fits ? (quick ? kReachOfQuick : kReach) * finalists_.best_seconds() : kFurther * reach;
       std::vector<Proposal> plans = out_.proposals.more(reach);
       if (plans.empty() && fits) break;
       finalists_.Judge(std::move(plans), Effort());

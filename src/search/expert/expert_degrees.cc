@@ -165,7 +165,7 @@ class DegreeEnumerator {
     constexpr double kUneven = 1.2;
     std::vector<int> all;
     for (int chunks = 2; chunks <= kMostStagesADevice; ++chunks) {
-      // A few stages may have the embedding, the head or nothing in place of layers.
+      // A few stages may have what comes before the layers, between or after them in place of layers.
       int64_t stages = pp * chunks, most = (layers_ + stages - 1) / stages;
       bool even = static_cast<double>(most * stages) <= kUneven * static_cast<double>(layers_);
       if (even) all.push_back(chunks);

@@ -374,10 +374,9 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
     at.forward += waits ? 0.6 * gather : std::max(0.0, gather - at.forward);
     at.backward += waits ? 0.6 * (gather + reduce) : std::max(0.0, gather + reduce - backward);
   }
-  PipelineTime pipeline =
-      d.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
-                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(d), SentBytes(d),
-                                  limit);
+  PipelineTime pipeline = d.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
+                                    : PipelineSeconds(*context.schedule, context.shape,
+                                                      PipelineOf(d), SentBytes(d), limit);
   out.by_links = pipeline.by_links;
   out.seconds = pipeline.seconds;
   out.seconds += EndSeconds(context, times);

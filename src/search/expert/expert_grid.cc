@@ -378,12 +378,12 @@ class GridSearch {
   const SearchTask& task_;
   std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
-  double best_ = kForbidden;                // seconds of the best plan that fits
+  double best_ = kForbidden;                   // seconds of the best plan that fits
   std::atomic<bool> is_memory_short_ = false;  // plans or points do not fit, or recompute
-  double error_ = 1;                        // what its step was of its estimate
-  double fastest_ = kForbidden;             // estimate of a point that fits
-  double whole_ = 0;                        // seconds of the batch on one device
-  double parameters_ = 0, of_experts_ = 0;  // elements; of these, those that ep spreads
+  double error_ = 1;                           // what its step was of its estimate
+  double fastest_ = kForbidden;                // estimate of a point that fits
+  double whole_ = 0;                           // seconds of the batch on one device
+  double parameters_ = 0, of_experts_ = 0;     // elements; of these, those that ep spreads
   std::vector<GridPoint> points_;
   double batch_ = 1, devices_ = 1;
 };

@@ -4,6 +4,7 @@
 
 #include "cluster/load.h"
 #include "ops/rebatch.h"
+#include "plan/expert.h"
 #include "program/testing.h"
 #include "search/expert/expert_estimate.h"
 
@@ -27,6 +28,31 @@ TEST(ExpertGridCut, LayersMoveToStagesWithRoom) {
   ASSERT_EQ(plans.size(), 1u);
   EXPECT_LE(plans[0].bytes, static_cast<double>(MemoryLimit(problem)));
   EXPECT_LT(plans[0].plan.stages[0].last_block, estimator->EndsOf(d)[0]);
+}
+
+// The optimizer on the host is weighed wherever a point has to recompute or does not fit, whatever the best plan does.
+TEST(ExpertGridOffload, IsWeighedWhereMemoryIsShort) {
+  Model model = SmallModel(16, false, 64);
+  Cluster cluster = LoadCluster("dgx-a100:1");
+  SearchProblem problem{.model = model, .cluster = cluster, .reserve = 0};
+  problem.fixed.recompute = RecomputePolicy::kNone;
+  Degrees d{.dp = 8, .precision = DType::kBF16};
+  ExpertEstimator roomy(problem);
+  double transient = 0.02 * static_cast<double>(MemoryLimit(problem));
+  double needed = roomy.Of(d, roomy.EndsOf(d)).bytes - transient;
+  auto offloaded = [&](double share) {
+    problem.memory_limit = static_cast<int64_t>(share * needed);
+    JudgedPlan best;
+    best.fits = true;
+    best.plan = ExpertPlan(model, cluster, d);
+    best.result.step_seconds = 1e9;
+    std::vector<Proposal> plans = BestExperts(problem, {d}, "", &best, 4);
+    return std::any_of(plans.begin(), plans.end(), [](const Proposal& plan) {
+      return plan.plan.offload == Offload::kOptimizer;
+    });
+  };
+  EXPECT_TRUE(offloaded(0.6));
+  EXPECT_FALSE(offloaded(2));
 }
 
 }  // namespace

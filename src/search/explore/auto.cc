@@ -117,7 +117,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     InParallel(near.size(), [&](size_t i) {
       WeighedConfiguration& at = all_[near[i]];
       at.recut = true;
-      if (!task_.effort.Over()) at.seconds = std::min(at.seconds, BestCut(at.configuration).seconds);
+      if (!task_.effort.Over())
+        at.seconds = std::min(at.seconds, BestCut(at.configuration).seconds);
     });
   }
 

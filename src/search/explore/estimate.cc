@@ -438,10 +438,9 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
         end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
   }
   out.fits = out.fits && HasHostRoom(context, out.stages);
-  PipelineTime pipeline =
-      c.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
-                : PipelineSeconds(*context.schedule, context.shape, PipelineOf(c), SentBytes(c),
-                                  context.limit);
+  PipelineTime pipeline = c.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
+                                    : PipelineSeconds(*context.schedule, context.shape,
+                                                      PipelineOf(c), SentBytes(c), context.limit);
   out.by_links = pipeline.by_links;
   out.coarse = pipeline.coarse;
   out.seconds = std::max(pipeline.seconds, ReducedEachSeconds(context, out)) + end +

@@ -232,9 +232,7 @@ MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& probl
 double Estimator::BestPriceAround(const Configuration& c, const FloorProblem& problem,
                                   double price) {
   constexpr double kGolden = 0.618, kExact = 1.0 / 64;  // octaves
-  auto price_at = [&](double octave) {
-    return std::exp2(std::round(octave / kExact) * kExact);
-  };
+  auto price_at = [&](double octave) { return std::exp2(std::round(octave / kExact) * kExact); };
   auto bound = [&](double octave) {
     MemoryWorth worth = WorthOf(c, problem, price_at(octave), 1);
     return worth.least.front()->Of(0, units_.count()) - worth.per_byte * problem.limit;

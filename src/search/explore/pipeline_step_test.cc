@@ -52,11 +52,50 @@ TEST_F(PipelineStepTest, LargeMessagesDecide) {
     PipelineShape shape = ShapeOf(4, 64);
     constexpr double kBytes = 1e8;
     shape.transfers = links.Transfers(kBytes);
-    auto [seconds, by_links] = PipelineSeconds(schedule, shape, links, kBytes);
+    auto [seconds, by_links, coarse] = PipelineSeconds(schedule, shape, links, kBytes);
+    EXPECT_FALSE(coarse);
     EXPECT_TRUE(by_links) << schedule.name;
     EXPECT_GE(seconds, 64 * links.Occupied(1, kBytes)) << schedule.name;
     EXPECT_GT(seconds, 1.5 * ShapeOf(4, 64).microbatches * 0.03) << schedule.name;
   }
+}
+
+// Bounds of schedules are exact where stages are alike. Where they are not, the timetable is run.
+TEST_F(PipelineStepTest, StagesThatDifferAreRun) {
+  PipelineLinks links(network_, 4, 4);
+  for (const char* name : {"1f1b", "interleaved", "gpipe"}) {
+    const ScheduleDef& schedule = *FindSchedule(name);
+    PipelineShape shape{.devices = 4, .microbatches = 16};
+    shape.chunks = schedule.takes_chunks ? 3 : 1;
+    for (int s = 0; s < shape.stages(); ++s) {
+      double time = s % 3 == 1 ? 0.01 : 0.02;
+      shape.times.push_back({time, time, time});
+    }
+    PipelineTime time = PipelineSeconds(schedule, shape, links, 1);
+    double makespan = Execute(MakeTimetable(schedule, shape), shape).makespan;
+    EXPECT_NEAR(time.seconds, makespan, 1e-9 * makespan) << name;
+    EXPECT_FALSE(time.coarse || time.by_links) << name;
+    double bound = schedule.lower_bound(shape);
+    if (shape.chunks > 1) {
+      EXPECT_GT(time.seconds, 1.02 * bound);
+    }
+    // What is not below the limit is not run.
+    PipelineTime coarse = PipelineSeconds(schedule, shape, links, 1, bound);
+    EXPECT_TRUE(coarse.coarse) << name;
+    EXPECT_EQ(coarse.seconds, bound) << name;
+  }
+}
+
+TEST_F(PipelineStepTest, ManyRoundsOfStagesThatDifferGoOnAtThePaceOfAFew) {
+  PipelineLinks links(network_, 4, 4);
+  const ScheduleDef& schedule = *FindSchedule("interleaved");
+  PipelineShape shape{.devices = 4, .microbatches = 128};
+  shape.chunks = 2;
+  for (double time : {0.01, 0.02, 0.02, 0.02, 0.02, 0.02, 0.01, 0.03}) {
+    shape.times.push_back({time, time, time});
+  }
+  double makespan = Execute(MakeTimetable(schedule, shape), shape).makespan;
+  EXPECT_NEAR(PipelineSeconds(schedule, shape, links, 1).seconds, makespan, 0.002 * makespan);
 }
 
 // A few rounds and their pace stand for all micro-batches.

@@ -72,7 +72,7 @@ bool DifferInBucketsAlone(const Plan& a, const Plan& b) {
 
 void BucketSizes::ChoosePlans(const std::vector<JudgedPlan>& judged, double best_seconds) {
   constexpr size_t kMostPlans = 4;
-  constexpr double kWorth = 0.02;                 // the least share of the step that waits for traffic
+  constexpr double kWorth = 0.02;  // the least share of the step that waits for traffic
   constexpr double kMostOfOne = kQuickWork / 20;  // long steps hardly depend on the size of buckets
   std::vector<std::pair<double, const JudgedPlan*>> order;  // by the step without waiting
   for (const JudgedPlan& at : judged) {
