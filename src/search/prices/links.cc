@@ -11,7 +11,10 @@ const MeshLinks::Traffic& MeshLinks::TrafficOf(AxisMask axes, bool all_to_all) {
   auto [at, fresh] = traffic_.try_emplace({axes, all_to_all});
   Traffic& traffic = at->second;
   if (!fresh) return traffic;
-  std::vector<double> shares(network_.link_count(), 0);
+  // A cluster of a million devices has millions of links, and few searches touch them all: zeros are put back below.
+  static thread_local std::vector<double> shares;
+  shares.resize(std::max(shares.size(), network_.link_count()), 0);
+  std::vector<LinkId> touched;
   for (int64_t index = 0; index < mesh_.size(); ++index) {
     if (!IsFirstOfGroup(mesh_, index, axes)) continue;
     std::vector<DeviceId> members;
@@ -20,13 +23,17 @@ const MeshLinks::Traffic& MeshLinks::TrafficOf(AxisMask axes, bool all_to_all) {
     }
     Pattern pattern =
         all_to_all ? AllToAllPattern(network_, members) : RingPattern(network_, members);
-    for (const LinkLoad& load : pattern.loads) shares[load.link.index()] += load.share;
+    for (const LinkLoad& load : pattern.loads) {
+      if (shares[load.link.index()] == 0) touched.push_back(load.link);
+      shares[load.link.index()] += load.share;
+    }
     bool longer = pattern.ring + pattern.direct > traffic.pattern.ring + traffic.pattern.direct;
     if (index == 0 || longer) traffic.pattern = std::move(pattern);
   }
-  for (size_t l = 0; l < shares.size(); ++l) {
-    traffic.seconds_per_byte =
-        std::max(traffic.seconds_per_byte, shares[l] / network_.capacities()[l]);
+  for (LinkId link : touched) {
+    double& share = shares[link.index()];
+    traffic.seconds_per_byte = std::max(traffic.seconds_per_byte, share / network_.capacity(link));
+    share = 0;
   }
   return traffic;
 }
