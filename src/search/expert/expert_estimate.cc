@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "cluster/topology.h"
@@ -35,7 +36,8 @@ ExpertEstimator::ExpertEstimator(const SearchProblem& problem)
                ConstantsFor(problem_.cluster.device_types.front(), problem_.sim,
                             DeviceCount(problem_.cluster)),
                problem_.sim.stack, prices_.precision()),
-      limit_(static_cast<double>(MemoryLimit(problem_))) {
+      limit_(static_cast<double>(MemoryLimit(problem_))),
+      groups_(problem_.model) {
   const Model& model = problem_.model;
   for (const ModelBlock& block : model.blocks) {
     double sum = 0;
@@ -152,6 +154,9 @@ std::pair<ExpertEstimator::Traffic, ExpertEstimator::Traffic> ExpertEstimator::T
     auto seconds = [&](CollectiveKind kind, double bytes) {
       return links.BandwidthSeconds(kind, axes, bytes * kMany) / kMany;
     };
+    traffic.reduce_latency = links.Seconds(CollectiveKind::kAllReduce, axes, 0);
+    traffic.scatter_latency = links.Seconds(CollectiveKind::kReduceScatter, axes, 0);
+    traffic.gather_latency = links.Seconds(CollectiveKind::kAllGather, axes, 0);
     traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
     traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);
     traffic.gather =
@@ -260,23 +265,43 @@ StageTimes ExpertEstimator::TimesOf(const Context& context, int stage,
 }
 
 // After the last backward: what of the reduction nothing hides, the update, and the gathering of what was updated.
-double ExpertEstimator::EndSeconds(const Context& context,
-                                   const std::vector<StageTimes>& times) const {
+// Collectives for each element on a device, of dense and of spread parameters.
+std::pair<double, double> ExpertEstimator::GroupsPerElement(const Degrees& d,
+                                                            int64_t bucket_bytes) const {
+  double elements = static_cast<double>(bucket_bytes) /
+                    static_cast<double>(SizeOf(prices_.precision().gradients));
+  return {groups_.PerElement(elements, static_cast<double>(d.tp)),
+          groups_.PerElement(elements, static_cast<double>(d.tp * d.ep))};
+}
+
+double ExpertEstimator::EndSeconds(const Context& context, const std::vector<StageTimes>& times,
+                                   int64_t bucket_bytes) {
   const Degrees& d = *context.degrees;
-  auto [dense, expert] = const_cast<ExpertEstimator*>(this)->TrafficOf(d);
+  auto [dense, expert] = TrafficOf(d);
+  auto [dense_groups, expert_groups] = GroupsPerElement(d, bucket_bytes);
   Terms term = compute_.Update(1, prices_.precision());
   term[Term::kLaunch] = 0;
   double kept = 1 - problem_.pruning.sparsity, update = kept * term.total();
+  PipelineShape shape = context.shape;
+  shape.times = times;
+  bool zero = d.zero > 0;
   double most = 0;
-  for (int device = 0; device < context.shape.devices; ++device) {
-    double of_dense = 0, of_expert = 0, beside = 0;
-    for (int s = device; s < context.shape.stages(); s += context.shape.devices) {
-      of_dense += ExpertSums::Of(context.kept->dense, context.first(s), context.last(s));
-      of_expert += ExpertSums::Of(context.kept->expert, context.first(s), context.last(s));
-      const StageTimes& at = times[static_cast<size_t>(s)];
-      beside += at.backward + at.weight;
+  for (int device = 0; device < shape.devices; ++device) {
+    double of_dense = 0, of_expert = 0;
+    std::vector<double> reduce;  // by chunk
+    auto reduced = [&](const Traffic& traffic, double elements, double groups) {
+      return zero ? elements * (kept * traffic.scatter + groups * traffic.scatter_latency)
+                  : elements * (kept * traffic.reduce + groups * traffic.reduce_latency);
+    };
+    for (int s = device; s < shape.stages(); s += shape.devices) {
+      double more_dense = ExpertSums::Of(context.kept->dense, context.first(s), context.last(s));
+      double more_expert = ExpertSums::Of(context.kept->expert, context.first(s), context.last(s));
+      of_dense += more_dense;
+      of_expert += more_expert;
+      double seconds =
+          reduced(dense, more_dense, dense_groups) + reduced(expert, more_expert, expert_groups);
+      reduce.push_back(d.zero >= 2 ? 0 : seconds);
     }
-    bool zero = d.zero > 0;
     double updated = (of_dense / static_cast<double>(zero ? d.dp * d.cp : 1) +
                       of_expert / static_cast<double>(zero ? d.dp / d.ep * d.cp : 1)) *
                      update;
@@ -284,13 +309,15 @@ double ExpertEstimator::EndSeconds(const Context& context,
       double copied = of_dense * context.dense.on_host + of_expert * context.expert.on_host;
       updated = std::max(updated, copied / problem_.cluster.device_types.front().host.bandwidth);
     }
-    double reduce = kept * (of_dense * (zero ? dense.scatter : dense.reduce) +
-                            of_expert * (zero ? expert.scatter : expert.reduce));
-    double gather = zero ? kept * (of_dense * dense.gather + of_expert * expert.gather) : 0;
-    if (d.zero >= 2) reduce = 0;
-    if (d.zero == 3) gather = 0;
-    if (!problem_.sim.stack.overlap_gradients) beside = 0;
-    most = std::max(most, updated + gather + std::max(0.0, reduce - beside));
+    double gather = 0;
+    if (d.zero == 1 || d.zero == 2) {
+      gather = of_dense * (kept * dense.gather + dense_groups * dense.gather_latency) +
+               of_expert * (kept * expert.gather + expert_groups * expert.gather_latency);
+    }
+    double exposed = problem_.sim.stack.overlap_gradients
+                         ? ExposedReduction(shape, device, reduce)
+                         : std::accumulate(reduce.begin(), reduce.end(), 0.0);
+    most = std::max(most, updated + gather + exposed);
   }
   return most;
 }
@@ -362,6 +389,7 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
   }
   std::vector<StageTimes> times = context.shape.times;
   auto [dense, expert] = TrafficOf(d);
+  auto [dense_groups, expert_groups] = GroupsPerElement(d, problem_.bucket_bytes);
   for (int s = 0; s < context.shape.stages() && d.zero >= 2; ++s) {
     // Gradients are scattered, and with ZeRO 3 weights gathered twice, for every micro-batch, beside computation.
     StageTimes& at = context.shape.times[static_cast<size_t>(s)];
@@ -369,6 +397,15 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
     double of_expert = ExpertSums::Of(context.kept->expert, context.first(s), context.last(s));
     double gather = d.zero == 3 ? of_dense * dense.gather + of_expert * expert.gather : 0;
     double reduce = of_dense * dense.scatter + of_expert * expert.scatter;
+    if (d.zero == 3) {  // what is split along other axes is a group by itself
+      double layers = ExpertSums::Of(context.kept->layers, context.first(s), context.last(s));
+      double groups = layers * (d.tp > 1 ? 2 : 1);
+      gather += groups * dense.gather_latency;
+      reduce += groups * dense.scatter_latency;
+    } else {
+      reduce += of_dense * dense_groups * dense.scatter_latency +
+                of_expert * expert_groups * expert.scatter_latency;
+    }
     double backward = at.backward + at.weight;
     bool waits = !problem_.sim.stack.overlap_weights;
     at.forward += waits ? 0.6 * gather : std::max(0.0, gather - at.forward);
@@ -378,8 +415,19 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
                                     : PipelineSeconds(*context.schedule, context.shape,
                                                       PipelineOf(d), SentBytes(d), limit);
   out.by_links = pipeline.by_links;
-  out.seconds = pipeline.seconds;
-  out.seconds += EndSeconds(context, times);
+  out.bucket_bytes = problem_.bucket_bytes;
+  double end = EndSeconds(context, times, out.bucket_bytes);
+  // Where latencies count, larger buckets.
+  constexpr double kWorth = 0.01;  // of the step
+  constexpr int64_t kMost = int64_t{1} << 30;
+  bool free = d.dp * d.cp > 1 && d.zero < 3 && d.offload == Offload::kNone;
+  for (int64_t larger = 4 * problem_.bucket_bytes; free && larger <= kMost; larger *= 4) {
+    double with = EndSeconds(context, times, larger);
+    if (with >= end - kWorth * (pipeline.seconds + end)) continue;
+    end = with;
+    out.bucket_bytes = larger;
+  }
+  out.seconds = pipeline.seconds + end;
   return out;
 }
 
@@ -406,6 +454,7 @@ std::optional<Proposal> Fitted(std::shared_ptr<ExpertEstimator> estimator, const
   ExpertEstimate estimate = estimator->Of(d, ends, beyond);
   if (!estimate.known) return std::nullopt;
   SetPolicies(estimator->problem().model, estimate, plan);
+  plan.bucket_bytes = estimate.bucket_bytes;
   Proposal proposal{plan, from, estimate.seconds, estimate.bytes, 0};
   proposal.spread = estimate.by_links ? kSpreadByLinks : 0;
   if (estimator->problem().fixed.recompute) return proposal;

@@ -20,6 +20,7 @@
 #include "search/interface/proposal.h"
 #include "search/prices/held_bytes.h"
 #include "search/prices/links.h"
+#include "search/prices/reductions.h"
 
 namespace heddle {
 
@@ -39,6 +40,7 @@ struct ExpertEstimate {
   double seconds = kForbidden;    // of a step
   double bytes = 0;               // of the device that needs most
   bool by_links = false;          // as PipelineTime says
+  int64_t bucket_bytes = 0;       // of gradients reduced together
   std::vector<double> by_device;  // the same of each device of the pipeline
   std::vector<StageRecomputation> stages;
 };
@@ -67,7 +69,8 @@ class ExpertEstimator {
 
  private:
   struct Traffic {
-    double reduce = 0, scatter = 0, gather = 0;  // seconds per element
+    double reduce = 0, scatter = 0, gather = 0;                          // seconds per element
+    double reduce_latency = 0, scatter_latency = 0, gather_latency = 0;  // of a collective
   };
   struct Context;
   ExpertKey KeyOf(const Degrees& degrees) const;
@@ -82,7 +85,9 @@ class ExpertEstimator {
   void SetRecomputation(const Context& context, int device, const Mix& mix,
                         std::vector<StageRecomputation>& stages) const;
   StageTimes TimesOf(const Context& context, int stage, const StageRecomputation& at) const;
-  double EndSeconds(const Context& context, const std::vector<StageTimes>& times) const;
+  double EndSeconds(const Context& context, const std::vector<StageTimes>& times,
+                    int64_t bucket_bytes);
+  std::pair<double, double> GroupsPerElement(const Degrees& degrees, int64_t bucket_bytes) const;
   bool HasHostRoom(const Context& context) const;
 
   const SearchProblem problem_;
@@ -91,6 +96,7 @@ class ExpertEstimator {
   double limit_ = 0;
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
   std::vector<double> flops_;  // per block
+  GradientGroups groups_;
   std::mutex mutex_;
   std::map<std::pair<int64_t, int>, std::vector<int>> ends_;  // by pp and chunks, of free layers
   std::map<std::vector<int64_t>, std::pair<Traffic, Traffic>> traffic_;

@@ -48,6 +48,7 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
   plan.zero.level = c.dp > 1 ? c.zero : 0;
   if (plan.zero.level > 0) plan.zero.axes = {"dp"};
   plan.offload = c.offload;
+  if (estimate.bucket_bytes > 0) plan.bucket_bytes = estimate.bucket_bytes;
   Mesh mesh;
   if (c.dp > 1) mesh.axes.push_back({"dp", c.dp});
   std::map<RecomputePolicy, std::vector<Strategy>> strategies;

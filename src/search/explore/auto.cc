@@ -14,6 +14,7 @@
 #include "search/explore/exact_search.h"
 #include "search/explore/pipeline_step.h"
 #include "search/explore/refine.h"
+#include "search/judge/bucket_sizes.h"
 #include "search/judge/judge.h"
 
 namespace heddle {
@@ -33,6 +34,7 @@ struct WeighedConfiguration {
   // Of the estimate; its stages are found again where a plan is made.
   bool fits = false, plain = true, by_links = false, coarse = false, recut = false;
   double seconds = kForbidden, bytes = 0;
+  int64_t bucket_bytes = 0;
   bool proposed = false;
 };
 
@@ -132,7 +134,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   // Most proposals are never judged: their plans are made once they are.
   Proposal ProposeLater(const WeighedConfiguration& at) {
     Proposal out;
-    out.from = ToString(at.configuration);
+    out.from = NameOf(at.configuration, at.bucket_bytes);
     out.estimate = at.seconds;
     out.bytes = at.bytes;
     out.bound = at.floor;
@@ -147,6 +149,12 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       proposal.improve = std::move(made.improve);
     };
     return out;
+  }
+
+  std::string NameOf(const Configuration& c, int64_t bucket_bytes) const {
+    std::string name = ToString(c);
+    if (bucket_bytes != task_.bucket_bytes) name += BucketsInWords(bucket_bytes);
+    return name;
   }
 
   static std::vector<int64_t> KindOf(const Configuration& c, bool plain, bool by_links) {
@@ -168,7 +176,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     out.plan = Assemble(task_, hash_, prices_, estimator_, c, estimate);
     out.kind = KindOf(c, estimate.plain, estimate.by_links);
     out.spread = estimate.by_links ? kSpreadByLinks : 0;
-    out.from = ToString(c);
+    out.from = NameOf(c, estimate.bucket_bytes);
     out.estimate = estimate.seconds;
     out.bytes = estimate.bytes;
     out.bound = floor;
@@ -242,7 +250,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     if (!refined) return std::nullopt;
     Proposal out;
     out.plan = std::move(refined->plan);
-    out.from = ToString(c) + ", made to fit";
+    out.from = NameOf(c, estimate.bucket_bytes) + ", made to fit";
     out.estimate = refined->seconds;
     out.bytes = share * kMemoryOptimism * static_cast<double>(MemoryLimit(task_));
     out.bound = floor;
@@ -381,6 +389,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     at.coarse = estimate.coarse;
     at.seconds = estimate.seconds;
     at.bytes = estimate.bytes;
+    at.bucket_bytes = estimate.bucket_bytes;
   }
 
   void Take(size_t i) {

@@ -20,7 +20,8 @@ Estimator::Estimator(const SearchProblem& problem, Prices& prices)
                problem.sim.stack, prices.options().precision),
       units_(UnitsOf(prices.model())),
       limit_(static_cast<double>(MemoryLimit(problem))),
-      least_kept_(LeastKept(problem.pruning, problem.model.graph)) {
+      least_kept_(LeastKept(problem.pruning, problem.model.graph)),
+      groups_(prices.model()) {
   CountParameters();
   CountCrossing();
 }
@@ -158,6 +159,8 @@ void Estimator::SetEnd(Context& context, double kept) {
   context.exposed_statistics = traffic.statistics.exposed_seconds;
   context.reduce_latency = c.zero == 0 ? traffic.reduce_latency : traffic.scatter_latency;
   context.gather_latency = c.zero == 1 || c.zero == 2 ? traffic.gather_latency : 0;
+  context.layer_gather_latency = c.zero == 3 ? traffic.gather_latency : 0;
+  context.layer_scatter_latency = c.zero == 3 ? traffic.scatter_latency : 0;
   context.reduce = kept * (c.zero == 0 ? traffic.reduce : traffic.scatter);
   context.gather = c.zero == 0 ? 0 : kept * traffic.gather;
 }
@@ -254,7 +257,10 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
   if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
     // Beside computation; but what computation waits for waits for them.
-    double gather = out.parameters * context.gather, reduce = out.parameters * context.reduce;
+    // What is split along other axes is a group by itself.
+    double groups = Sums::Of(context.kept->layers, first, last) * (c.inner() > 1 ? 2 : 1);
+    double gather = out.parameters * context.gather + groups * context.layer_gather_latency;
+    double reduce = out.parameters * context.reduce + groups * context.layer_scatter_latency;
     double backward = out.times.backward + out.times.weight;
     bool waits = !problem_.sim.stack.overlap_weights;
     out.times.forward += waits ? 0.6 * gather : std::max(0.0, gather - out.times.forward);
@@ -428,23 +434,28 @@ void Estimator::Complete(Context& context, const std::vector<int>& ends, Estimat
     context.shape.times.push_back(stage.times);
   }
   out.bytes = *std::max_element(out.device_bytes.begin(), out.device_bytes.end());
-  double end = 0, update = std::max(context.update, context.host_copies);
-  for (const StageEstimate& stage : out.stages) {
-    double reduce = stage.reduced + (c.zero >= 2 ? 0 : stage.parameters * context.reduce);
-    double gather = c.zero == 3 ? 0 : stage.parameters * context.gather;
-    double beside =
-        problem_.sim.stack.overlap_gradients ? stage.times.backward + stage.times.weight : 0;
-    end = std::max(
-        end, c.chunks * (stage.parameters * update + gather + std::max(0.0, reduce - beside)));
-  }
   out.fits = out.fits && HasHostRoom(context, out.stages);
   PipelineTime pipeline = c.pp == 1 ? PipelineTime{context.schedule->lower_bound(context.shape)}
                                     : PipelineSeconds(*context.schedule, context.shape,
                                                       PipelineOf(c), SentBytes(c), context.limit);
   out.by_links = pipeline.by_links;
   out.coarse = pipeline.coarse;
-  out.seconds = std::max(pipeline.seconds, ReducedEachSeconds(context, out)) + end +
-                TiedSeconds(c) + context.statistics;
+  auto seconds = [&](int64_t bucket_bytes) {
+    return std::max(pipeline.seconds, ReducedEachSeconds(context, out, bucket_bytes)) +
+           EndSeconds(context, out, bucket_bytes) + TiedSeconds(c) + context.statistics;
+  };
+  out.bucket_bytes = problem_.bucket_bytes;
+  out.seconds = seconds(out.bucket_bytes);
+  // Where latencies count, larger buckets. Judging looks for the best size around these (bucket_sizes.h).
+  constexpr double kWorth = 0.99;
+  constexpr int64_t kMost = int64_t{1} << 30;
+  bool free = c.dp > 1 && c.zero < 3 && c.offload == Offload::kNone;
+  for (int64_t larger = 4 * problem_.bucket_bytes; free && larger <= kMost; larger *= 4) {
+    double with = seconds(larger);
+    if (with >= kWorth * out.seconds) continue;
+    out.seconds = with;
+    out.bucket_bytes = larger;
+  }
 }
 
 }  // namespace heddle

@@ -15,6 +15,7 @@
 #include "search/prices/held_bytes.h"
 #include "search/prices/links.h"
 #include "search/prices/prices.h"
+#include "search/prices/reductions.h"
 #include "search/prices/statistics_cost.h"
 
 namespace heddle {
@@ -46,6 +47,7 @@ struct Estimate {
   bool by_links = false;        // as PipelineTime says
   bool coarse = false;          // likewise
   double bytes_per_parameter = 0;
+  int64_t bucket_bytes = 0;  // of gradients reduced together
   std::vector<StageEstimate> stages;
   std::vector<double> device_bytes;  // per device of the pipeline
 };
@@ -139,7 +141,10 @@ class Estimator {
   Links LinksOf(const Configuration& configuration);
   double SentBytes(const Configuration& configuration) const;
   const PipelineLinks& PipelineOf(const Configuration& configuration);
-  double ReducedEachSeconds(const Context& context, const Estimate& estimate) const;
+  double ReducedEachSeconds(const Context& context, const Estimate& estimate,
+                            int64_t bucket_bytes) const;
+  double GroupsPerParameter(const Configuration& configuration, int64_t bucket_bytes) const;
+  double EndSeconds(const Context& context, const Estimate& estimate, int64_t bucket_bytes) const;
   double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
@@ -158,9 +163,9 @@ class Estimator {
   double least_kept_ = 1;  // share of the weights that is kept of the parameter that is pruned most
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
   double loose_parameters_ = 0;                                        // of what is no layer
-  double product_parameters_ = 0;             // of products in layers, read by these alone
-  std::vector<double> parameter_sizes_ = {};  // elements, ascending
-  double gathered_layers_ = 0;                // that have parameters of their own
+  double product_parameters_ = 0;  // of products in layers, read by these alone
+  GradientGroups groups_;
+  double gathered_layers_ = 0;  // that have parameters of their own
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

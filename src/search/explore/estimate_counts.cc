@@ -65,9 +65,7 @@ void Estimator::CountParameters() {
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     parameters_ += elements(id);
     largest_parameter_ = std::max(largest_parameter_, elements(id));
-    parameter_sizes_.push_back(elements(id));
   }
-  std::sort(parameter_sizes_.begin(), parameter_sizes_.end());
   std::map<ValueId, std::set<int>> readers;  // blocks
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     for (ValueId operand : graph.nodes[n].operands) {

@@ -37,11 +37,12 @@ struct Estimator::Context {
   std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
-  HeldBytes bytes;                                // per parameter
-  double update = 0;                              // seconds of a step per parameter
-  double host_copies = 0;                         // likewise; beside updates
-  double reduce = 0, gather = 0;                  // likewise
-  double reduce_latency = 0, gather_latency = 0;  // seconds of a collective
+  HeldBytes bytes;                                             // per parameter
+  double update = 0;                                           // seconds of a step per parameter
+  double host_copies = 0;                                      // likewise; beside updates
+  double reduce = 0, gather = 0;                               // likewise
+  double reduce_latency = 0, gather_latency = 0;               // seconds of a collective
+  double layer_gather_latency = 0, layer_scatter_latency = 0;  // ... of ZeRO 3
   double statistics = 0;  // seconds of a micro-batch for batch statistics over the data axis
   double exposed_statistics = 0;  // of these, what nothing hides: latencies, forward and backward
   const Sums* kept = nullptr;     // with nothing recomputed

@@ -9,18 +9,12 @@ namespace heddle {
 
 // ZeRO 2: when the gradients of all micro-batches are scattered, one after the other, the first of them once the forwards
 // before the first backward are done.
-double Estimator::ReducedEachSeconds(const Context& context, const Estimate& estimate) const {
+double Estimator::ReducedEachSeconds(const Context& context, const Estimate& estimate,
+                                     int64_t bucket_bytes) const {
   const Configuration& c = *context.configuration;
   if (c.zero != 2 || !problem_.sim.stack.overlap_gradients) return 0;
-  // Parameters that fill a bucket are reduced each for itself, the others together (program/parameter_groups.h).
-  double bucket = static_cast<double>(problem_.bucket_bytes) /
-                  static_cast<double>(SizeOf(prices_.options().precision.gradients));
-  auto large = std::lower_bound(parameter_sizes_.begin(), parameter_sizes_.end(),
-                                bucket * static_cast<double>(c.inner()));
-  double together = std::accumulate(parameter_sizes_.begin(), large, 0.0);
-  double groups = static_cast<double>(parameter_sizes_.end() - large) + together / bucket;
-  double per_parameter = context.reduce + context.reduce_latency * groups *
-                                              static_cast<double>(c.inner()) / parameters_;
+  double per_parameter =
+      context.reduce + context.reduce_latency * GroupsPerParameter(c, bucket_bytes);
   double last = 0;
   for (size_t d = 0; d < static_cast<size_t>(c.pp); ++d) {
     double forward = 0, parameters = 0;  // forward: of a chunk, on average
@@ -33,6 +27,40 @@ double Estimator::ReducedEachSeconds(const Context& context, const Estimate& est
     last = std::max(last, forwards * forward + reduced);
   }
   return last;
+}
+
+// Collectives for each parameter that a device holds.
+double Estimator::GroupsPerParameter(const Configuration& c, int64_t bucket_bytes) const {
+  if (c.dp == 1 || c.zero == 3) return 0;
+  double gradient = static_cast<double>(SizeOf(prices_.options().precision.gradients));
+  return groups_.PerElement(static_cast<double>(bucket_bytes) / gradient,
+                            static_cast<double>(c.inner()));
+}
+
+// After the last backward: what is left of the reductions, then updates, then ZeRO 1 and 2 gather the weights. Of the device
+// for which that takes longest.
+double Estimator::EndSeconds(const Context& context, const Estimate& estimate,
+                             int64_t bucket_bytes) const {
+  const Configuration& c = *context.configuration;
+  double groups = GroupsPerParameter(c, bucket_bytes);
+  double update = std::max(context.update, context.host_copies), end = 0;
+  for (int d = 0; d < context.shape.devices; ++d) {
+    std::vector<double> reduce;  // by chunk
+    double parameters = 0;
+    for (int s = d; s < context.shape.stages(); s += context.shape.devices) {
+      const StageEstimate& stage = estimate.stages[static_cast<size_t>(s)];
+      double each = c.zero >= 2 ? 0 : context.reduce + groups * context.reduce_latency;
+      reduce.push_back(stage.reduced + stage.parameters * each);
+      parameters += stage.parameters;
+    }
+    double exposed = problem_.sim.stack.overlap_gradients
+                         ? ExposedReduction(context.shape, d, reduce)
+                         : std::accumulate(reduce.begin(), reduce.end(), 0.0);
+    double gather =
+        c.zero == 3 ? 0 : parameters * (context.gather + groups * context.gather_latency);
+    end = std::max(end, exposed + parameters * update + gather);
+  }
+  return end;
 }
 
 // ZeRO 3: the weights of a block at work and of those gathered ahead, its gradients and their flat copy. What is no

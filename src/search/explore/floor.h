@@ -33,7 +33,7 @@ struct TrafficWorth {
   double own = 1;                      // the share of computation; the rest is that of traffic
   const RangeFloors* least = nullptr;  // per micro-batch, of both, over `own`
   double apart = 0;                    // seconds of a step counted too much, on all devices
-  bool after_forward = false;          // the traffic is only what a forward of all units comes before
+  bool after_forward = false;  // the traffic is only what a forward of all units comes before
 };
 
 // Factors on the terms of the bound. All are 1, but in the test that raises each of them and must see the bound refuted.

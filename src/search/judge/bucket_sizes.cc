@@ -11,8 +11,8 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-constexpr int64_t kLeast = kMiB, kMost = 1024 * kMiB;
+constexpr int64_t kMebibyte = 1 << 20;
+constexpr int64_t kLeast = kMebibyte, kMost = 1024 * kMebibyte;
 
 // ZeRO 3 reduces the gradients of each layer by itself, and copies of state on the host go along with their buckets.
 bool HasBuckets(const Plan& plan) {
@@ -57,7 +57,7 @@ Proposal WithSize(const JudgedPlan& best, int64_t bytes) {
   Proposal out;
   out.plan = WithBuckets(best.plan, bytes);
   out.from = best.from.substr(0, best.from.find(", buckets of "));
-  out.from += fmt::format(", buckets of {} MiB", bytes / kMiB);
+  out.from += BucketsInWords(bytes);
   out.bound = best.bound;
   out.factors = best.factors;
   out.kind = best.kind;
@@ -66,12 +66,16 @@ Proposal WithSize(const JudgedPlan& best, int64_t bytes) {
 
 }  // namespace
 
+std::string BucketsInWords(int64_t bytes) {
+  return fmt::format(", buckets of {} MiB", bytes / kMebibyte);
+}
+
 bool DifferInBucketsAlone(const Plan& a, const Plan& b) {
   return WithBuckets(a, b.bucket_bytes) == b;
 }
 
 void BucketSizes::ChoosePlans(const std::vector<JudgedPlan>& judged, double best_seconds) {
-  constexpr size_t kMostPlans = 4;
+  constexpr size_t kMostPlans = 8;
   constexpr double kWorth = 0.02;  // the least share of the step that waits for traffic
   constexpr double kMostOfOne = kQuickWork / 20;  // long steps hardly depend on the size of buckets
   std::vector<std::pair<double, const JudgedPlan*>> order;  // by the step without waiting

@@ -9,12 +9,15 @@
 //   while (!(plans = sizes.Next(judged, best_seconds)).empty()) { judge all of them; }
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "search/interface/proposal.h"
 
 namespace heddle {
 
+// ", buckets of 128 MiB": a part of a plan's name.
+std::string BucketsInWords(int64_t bytes);
 // Are the plans the same, or is the size of buckets all that differs?
 bool DifferInBucketsAlone(const Plan& a, const Plan& b);
 
