@@ -73,12 +73,13 @@ class ConfigurationEnumerator {
                  chunks, dp, tp);
     }
     int64_t stages = CheckedMul(pp, chunks, "the number of stages");
-    if (int most = units_.count(); stages > most) {
+    // The expert's plans may have stages of blocks that are no layer.
+    if (auto most = static_cast<int64_t>(task_.model.blocks.size()); stages > most) {
       std::string parts = fmt::format("{} blocks", most);
       if (layered_) {
-        parts =
-            fmt::format("{} repeated layers{}{}", units_.layers(),
-                        units_.embedding ? ", an embedding" : "", units_.head ? ", a head" : "");
+        parts = fmt::format("{} repeated layers{}{}, {} blocks in all", units_.layers(),
+                            units_.embedding ? ", an embedding" : "", units_.head ? ", a head" : "",
+                            most);
       }
       ThrowInput("pp {} x {} chunks = {} stages, and the model has {}: use at most {} stages", pp,
                  chunks, stages, parts, most);
@@ -189,6 +190,7 @@ class ConfigurationEnumerator {
       at.chunks = chunks;
       size_t layered = fixed_.layers_per_stage.size();
       if (layered > 0 && static_cast<size_t>(at.stages()) != layered) continue;
+      if (at.stages() > units_.count()) continue;
       for (int zero : Zeros(at)) {
         at.zero = zero;
         at.offload = fixed_.offload.value_or(Offload::kNone);

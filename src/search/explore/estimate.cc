@@ -11,6 +11,19 @@
 #include "search/prices/links.h"
 
 namespace heddle {
+namespace {
+
+// Of a layer that holds so many of its parameters on a device: those that are split along other axes are a group by themselves.
+double GatheredGroups(double held, double all, int64_t devices) {
+  if (all == 0) return 0;
+  constexpr double kAlmost = 1e-6;
+  bool whole = held >= all * (1 - kAlmost);
+  bool split = held * static_cast<double>(devices) <= all * (1 + kAlmost);
+  return whole || split ? 1 : 2;
+}
+
+}  // namespace
+
 Estimator::Estimator(const SearchProblem& problem, Prices& prices)
     : problem_(problem),
       prices_(prices),
@@ -109,7 +122,7 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
   if (sums) return sums.get();
   sums = std::make_unique<Sums>();
   ChoiceCost sum;
-  double layers = 0;
+  double layers = 0, groups = 0;
   auto push = [&] {
     // What passes between nodes does so in both directions.
     double traffic = (sum.waited + sum.queued) / 2;
@@ -121,11 +134,15 @@ const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy
     sums->parameters.push_back(sum.parameters);
     sums->reduced.push_back(sum.step_queued);
     sums->layers.push_back(layers);
+    sums->gathered_groups.push_back(groups);
   };
   push();
   for (size_t b = 0; b < priced->blocks.size(); ++b) {
     sum += priced->blocks[b];
-    layers += prices_.model().blocks[b].chain >= 0 ? 1 : 0;
+    if (prices_.model().blocks[b].chain >= 0) {
+      layers += 1;
+      groups += GatheredGroups(priced->blocks[b].parameters, block_parameters_[b], c.inner());
+    }
     sums->most_activations = std::max(sums->most_activations, priced->blocks[b].activations);
     sums->most_parameters = std::max(sums->most_parameters, priced->blocks[b].parameters);
     if (prices_.model().blocks[b].chain < 0) sums->loose_parameters += priced->blocks[b].parameters;
@@ -257,8 +274,7 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
   if (c.zero == 3) {  // weights are gathered twice for every micro-batch, and gradients scattered
     // Beside computation; but what computation waits for waits for them.
-    // What is split along other axes is a group by itself.
-    double groups = Sums::Of(context.kept->layers, first, last) * (c.inner() > 1 ? 2 : 1);
+    double groups = Sums::Of(context.kept->gathered_groups, first, last);
     double gather = out.parameters * context.gather + groups * context.layer_gather_latency;
     double reduce = out.parameters * context.reduce + groups * context.layer_scatter_latency;
     double backward = out.times.backward + out.times.weight;

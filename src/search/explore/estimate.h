@@ -162,10 +162,15 @@ class Estimator {
   double limit_ = 0;
   double least_kept_ = 1;  // share of the weights that is kept of the parameter that is pruned most
   double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
-  double loose_parameters_ = 0;                                        // of what is no layer
-  double product_parameters_ = 0;  // of products in layers, read by these alone
+  std::vector<double> block_parameters_;  // elements that a block reads
+  double loose_parameters_ = 0;           // of what is no layer
+  double product_parameters_ = 0;         // of products in layers, read by these alone
   GradientGroups groups_;
   double gathered_layers_ = 0;  // that have parameters of their own
+  double shared_layer_parameters_ =
+      0;                             // elements in layers that other blocks read as well, per layer
+  bool trains_loose_ = false;        // something that is no layer's is trained
+  double head_tied_parameters_ = 0;  // elements that the last unit reads, and others
   double tied_parameters_ =
       0;                       // elements that blocks in the first half and in the second half read
   double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch

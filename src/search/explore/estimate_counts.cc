@@ -73,10 +73,14 @@ void Estimator::CountParameters() {
       if (parameter) readers[operand].insert(prices_.model().block_of[n]);
     }
   }
+  int last_unit = units_.begins[static_cast<size_t>(units_.count()) - 1];
   int middle = units_.begins[static_cast<size_t>(units_.count()) / 2];
   for (const auto& [id, blocks] : readers) {
     bool apart = *blocks.begin() < middle && *blocks.rbegin() >= middle;
     if (apart) tied_parameters_ += elements(id);
+    bool with_head = *blocks.begin() < last_unit && *blocks.rbegin() >= last_unit;
+    if (units_.head && with_head && prices_.model().flow.needed[id.index()])
+      head_tied_parameters_ += elements(id);
   }
   for (const ModelBlock& block : prices_.model().blocks) {
     std::set<ValueId> read;
@@ -87,9 +91,20 @@ void Estimator::CountParameters() {
     }
     double sum = 0;
     for (ValueId id : read) sum += elements(id);
+    block_parameters_.push_back(sum);
     largest_block_ = std::max(largest_block_, sum);
-    if (block.chain < 0) loose_parameters_ += sum;
+    if (block.chain < 0) {
+      loose_parameters_ += sum;
+      trains_loose_ = trains_loose_ || std::any_of(read.begin(), read.end(), [&](ValueId id) {
+                        return prices_.model().flow.needed[id.index()];
+                      });
+    }
     bool alone = false;  // what blocks share stays whole
+    for (ValueId id : read) {
+      auto found = readers.find(id);
+      bool shared = found != readers.end() && found->second.size() > 1;
+      if (block.chain >= 0 && shared) shared_layer_parameters_ += elements(id);
+    }
     for (NodeId id : block.nodes) {
       const std::vector<WorkTerm>& work = prices_.model().rules[id.index()].work;
       bool product = std::any_of(work.begin(), work.end(),

@@ -120,6 +120,10 @@ FloorProblem Estimator::FloorProblemOf(const Configuration& c) {
   problem.gradient_bytes = held.gradients;
   problem.gathered_bytes = held.gathered;
   problem.unreduced_bytes = held.unreduced;
+  problem.loose_bytes = held.loose;
+  auto gradient = static_cast<double>(SizeOf(prices_.options().precision.gradients));
+  problem.tied_bytes = kept * gradient * head_tied_parameters_ / static_cast<double>(c.inner());
+  problem.reduces_in_line = c.dp > 1 && (c.inner() == 1 || c.zero > 0);
   problem.room = prices_.LeastRoomOf(KeyOf(c, RecomputePolicy::kNone), Policies());
   problem.limit = limit_;
   problem.traffic = problem.reduce = context.reduce;
@@ -149,10 +153,18 @@ void Estimator::SetLayerTraffic(const Configuration& c, double gather, FloorProb
   if (c.dp == 1) return;
   const Traffic& traffic = TrafficOf(c);
   auto microbatches = static_cast<double>(c.microbatches);
+  problem.gathers_layers = gathered_layers_ == units_.layers();
+  problem.layer_gather = gather;
+  problem.shared = shared_layer_parameters_;
+  problem.layer_gather_latency = traffic.gather_latency;
+  problem.loose_gather = gather;
+  problem.gather_latency = traffic.gather_latency;
   problem.first_gathers = microbatches * gather;
   problem.first_latency = microbatches * gathered_layers_ * traffic.gather_latency;
   problem.layer_seconds =
       microbatches * gathered_layers_ * (2 * traffic.gather_latency + traffic.scatter_latency);
+  // What is no layer's is reduced apart.
+  if (trains_loose_) problem.layer_seconds += traffic.scatter_latency;
   if (FindSchedule(c.schedule)->splits_backward && c.pp > 1) {
     problem.layer_seconds +=
         microbatches * gather * product_parameters_ / static_cast<double>(c.inner());
@@ -258,6 +270,7 @@ double Estimator::BestPriceAround(const Configuration& c, const FloorProblem& pr
 
 double Estimator::CloseFloor(const Configuration& c) {
   FloorProblem problem = FloorProblemOf(c);
+  problem.close = true;
   double around = problem.time->whole / static_cast<double>(c.pp) /
                   limit_;  // a device's memory as all its work
   for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {

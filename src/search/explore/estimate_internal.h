@@ -16,6 +16,8 @@ constexpr std::array<RecomputePolicy, 3> kPolicies = {
 // [b] is the sum over blocks before b.
 struct Estimator::Sums {
   std::vector<double> forward, backward, weight, activations, held, parameters, layers;
+  // Groups of parameters that ZeRO 3 gathers for layers: two for a layer with parameters that are split and others that are not.
+  std::vector<double> gathered_groups;
   std::vector<double>
       reduced;  // seconds of a step for gradients reduced along other axes than that of data
   double most_activations = 0, most_parameters = 0;  // of one block

@@ -43,12 +43,21 @@ class PackedFloor {
     void Add(Moment moment) { all[count++] = moment; }
   };
   Moments MomentsOf(int first, int last, int device) const {
-    double state = t_.StateBytes(device) * t_.parameters().Of(first, last);
+    double state = t_.StateBytes(device) * t_.parameters().Of(first, last) +
+                   problem_.loose_bytes * t_.LooseOf(first, last);
     Moments moments;
     moments.Add({last, t_.scale.state * state});
     int begin = std::max(first, problem_.units.embedding ? 1 : 0);
     int end = std::min(last, t_.units - (problem_.units.head ? 1 : 0));
-    if (problem_.gathered_bytes == 0 || begin >= end) return moments;
+    if (begin >= end) return moments;
+    // Before the first backward has ended no gradients are counted.
+    bool all = first == 0 && last == t_.units && !t_.schedule->splits_backward;
+    bool counted = t_.in_flight[static_cast<size_t>(device)].with_gradients;
+    if (all && !counted) state += problem_.tied_bytes;
+    if (problem_.gathered_bytes == 0) {
+      if (all && !counted && problem_.tied_bytes > 0) moments.Add({end, t_.scale.state * state});
+      return moments;
+    }
     double gathered = problem_.gathered_bytes * (end - begin > 1 ? 2 : 1);
     // Where W comes apart from B its gradients may come later.
     double unreduced = t_.schedule->splits_backward ? 0 : problem_.unreduced_bytes;
@@ -80,6 +89,7 @@ class PackedFloor {
         with_memory = std::max({with_memory, once + recomputed, Worth(at, first, last, device)});
       }
     }
+    if (all) with_memory = std::max(with_memory, t_.scale.gathers * WithGathers());
     return t_.microbatches * (with_memory + 2 * t_.Host());
   }
 
@@ -104,6 +114,25 @@ class PackedFloor {
       worth = std::max(worth, t_.scale.worth * both + rest - price.per_byte * spare);
     }
     return worth;
+  }
+
+  // ZeRO 3 on one stage: a micro-batch begins with the gather of the first layer, beside which only the embedding computes, and
+  // that of the last layer for its backward is not issued before its forward has ended: only the head computes beside it.
+  double WithGathers() const {
+    if (!problem_.gathers_layers || t_.c.schedule != "1f1b") return 0;
+    int begin = problem_.units.embedding ? 1 : 0, end = t_.units - (problem_.units.head ? 1 : 0);
+    if (begin == end) return 0;
+    auto gather = [&](int unit) {
+      return problem_.layer_gather_latency +
+             problem_.layer_gather * std::max(0.0, t_.parameters().at(unit) - problem_.shared);
+    };
+    const LeastTime& time = *problem_.time;
+    double first = gather(begin), last = gather(end - 1);
+    double rest = t_.plain().backward.Of(0, begin) + t_.plain().forward.Of(end, t_.units);
+    double both = first + time.ranges.Of(begin, end) + last + rest;
+    double of_first = first + time.ranges.Of(begin, t_.units) + t_.plain().backward.Of(0, begin);
+    double of_last = time.ranges.Of(0, end) + t_.plain().forward.Of(end, t_.units) + last;
+    return std::max({both, of_first, of_last});
   }
 
   // When the last of a device's gradients is reduced. Those of the units up to k cannot be reduced before the last
@@ -142,10 +171,83 @@ class PackedFloor {
   double Step(int first, int last, int device) const {
     double own = OwnSeconds(first, last, device);
     double backward = own + t_.HeadAndTail(first, device);
-    double ready =
-        std::max({backward, Reduced(first, last, device, own), ReducedEach(first, last, device)});
-    double step = ready + std::max(end_, t_.End(t_.parameters().Of(first, last)));
+    double ready = std::max({backward, Turn(first, last, device), Reduced(first, last, device, own),
+                             ReducedEach(first, last, device)});
+    double held = t_.parameters().Of(first, last), loose = t_.LooseOf(first, last);
+    double step = ready + std::max(end_, t_.End(held, loose));
+    if (InGroups(first, last)) {
+      step = std::max(step, StepInGroups(first, last, device, own, ready));
+    }
     return problem_.ended == nullptr ? step : std::max(step, WithEnd(first, last, device));
+  }
+
+  // A device's first backward comes after a forward of all units and the backward of those after its own; then come all of its
+  // backwards, and that of the units before its own. More than its own time where micro-batches are few.
+  double Turn(int first, int last, int device) const {
+    if (first == last || t_.devices == 1) return 0;
+    const LeastTime& plain = t_.plain();
+    bool splits = t_.schedule->splits_backward;
+    const UnitSums& way_back = splits ? plain.activation_gradients : plain.backward;
+    double tail = splits ? 0 : plain.backward.Of(0, first);
+    double once = t_.scale.turn * (plain.forward.total() + way_back.Of(last, t_.units) + tail);
+    double own = t_.scale.turn * plain.backward.Of(first, last) + t_.Host();
+    int hops = 2 * (t_.devices - 1) - (splits ? device : 0);
+    return once + t_.microbatches * own + hops * t_.Transfer();
+  }
+
+  // Gradients are reduced in groups one after the other, each once its last gradient is there, and as many collectives gather
+  // weights at the end: many groups have many latencies, few begin late. The least over all ways to make groups of the units,
+  // from the last on.
+  bool InGroups(int first, int last) const {
+    bool close = t_.devices == 1 || problem_.close;
+    bool known = problem_.loose_gather == 0 || problem_.gathers_layers;
+    return close && known && problem_.reduces_in_line && problem_.reduces_beside &&
+           problem_.reduce_latency > 0 && first < last;
+  }
+
+  double StepInGroups(int first, int last, int device, double own, double ready) const {
+    constexpr int kMost = 8;  // groups; of more no more is known than of so many
+    double head = t_.Head(first, device), once = own / t_.microbatches;
+    double held = t_.parameters().Of(first, last), loose = t_.LooseOf(first, last);
+    double latency = t_.scale.reduction * problem_.reduce_latency;
+    double per_parameter = t_.scale.reduction * problem_.reduce;
+    // When the last backward of a unit begins.
+    auto begins = [&](int unit) {
+      double left =
+          problem_.time->ranges.Of(unit + 1, last) + t_.plain().forward.Of(first, unit + 1);
+      return head + own - once + std::min(once, t_.scale.own * left + t_.Host());
+    };
+    auto seconds = [&](int from, int to) {
+      return latency + per_parameter * t_.parameters().Of(from, to);
+    };
+    size_t count = static_cast<size_t>(last - first);
+    std::vector<double> begin(count), reduced(count + 1, 0), fewer(count + 1);
+    for (size_t u = 0; u < count; ++u) begin[u] = begins(first + static_cast<int>(u));
+    if (problem_.gathers_layers) {  // of ZeRO 3 each layer is a group; what is no layer may be one
+      double done = 0;
+      for (size_t u = count; u-- > 0;) {
+        int unit = first + static_cast<int>(u);
+        bool head = unit + 1 == t_.units && problem_.units.head;
+        done = std::max(done, begin[u]) + seconds(unit, unit + 1) - (head ? latency : 0);
+      }
+      return std::max(ready, done) + std::max(end_, t_.End(held, loose));
+    }
+    double least = kForbidden;
+    for (int groups = 1; groups <= kMost; ++groups) {
+      std::swap(reduced, fewer);
+      for (size_t u = 0; u < count; ++u) {
+        int from = first + static_cast<int>(u);
+        reduced[u] = begin[u] + seconds(from, last);
+        for (size_t next = u + 1; groups > 1 && next < count; ++next) {
+          double after = std::max(fewer[next], begin[u]);
+          reduced[u] = std::min(reduced[u], after + seconds(from, first + static_cast<int>(next)));
+        }
+      }
+      double end = t_.End(held, loose, groups);
+      least = std::min(least, std::max(ready, reduced[0]) + std::max(end_, end));
+    }
+    double many = begin[count - 1] + (kMost + 1) * latency + per_parameter * held;
+    return std::min(least, std::max(ready, many) + t_.End(held, loose, kMost + 1));
   }
 
   // The same with strategies that are best for the device's own time and the end of its step together.
@@ -239,6 +341,7 @@ double FloorTerms::Even() const {
     once = std::max(once - (stages - 1) * plain().seam, plain().ranges.Alone(0, units));
   }
   if (schedule->splits_backward) once = plain().without_weights.total();
+  double last_forward = LastForward();
   double path = scale.path * (once + scale.statistics * problem.statistics) + 2 * Host() +
                 2 * (stages - 1) * Transfer();
   double traffic =
@@ -256,13 +359,31 @@ double FloorTerms::Even() const {
     double forward = at.after_forward ? (1 - at.own) * scale.wait * plain().forward.total() : 0;
     mixed = std::max(mixed, scale.mixed * both / devices + forward);
   }
-  return std::max({busy, path, mixed, traffic, after}) + EvenEnd();
+  return std::max({busy, path, mixed, traffic + last_forward, after}) + EvenEnd();
 }
 
-double FloorTerms::End(double held) const {
+// Gathers for the forward are done before the last layer's forward, and all others come after the forward of all units.
+double FloorTerms::LastForward() const {
+  if (!problem.gathers_layers || c.microbatches > 1 || c.stages() > 1) return 0;
+  int layers_end = units - (problem.units.head ? 1 : 0);
+  return scale.wait * plain().forward.Of(layers_end - 1, units);
+}
+
+double FloorTerms::AllLoose() const { return parameters().total() - plain().layers; }
+
+double FloorTerms::LooseOf(int first, int last) const {
+  double loose = 0;
+  if (first == last) return loose;
+  if (first == 0 && problem.units.embedding) loose += parameters().at(0);
+  if (last == units && problem.units.head) loose += parameters().at(units - 1);
+  return loose;
+}
+
+double FloorTerms::End(double held, double loose, int groups) const {
+  double gathered = problem.gather * held + problem.loose_gather * loose;
+  if (gathered > 0) gathered += groups * problem.gather_latency;
   return scale.report * problem.report +
-         std::max(scale.update * problem.update * held,
-                  scale.gather * (problem.gather * held + problem.gather_latency));
+         std::max(scale.update * problem.update * held, scale.gather * gathered);
 }
 
 double FloorTerms::HeadAndTail(int first, int stages) const {

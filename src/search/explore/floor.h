@@ -56,6 +56,8 @@ struct TermScales {
   double layers = 1;      // latencies of ZeRO 3's layers, and weights gathered for W
   double mixed = 1;       // computation and traffic of parameters, of the same strategies
   double ended = 1;       // computation and the end of the step, of the same strategies
+  double turn = 1;        // a forward of all units, then a device's backwards
+  double gathers = 1;     // ZeRO 3: of the first and the last layer, for which a micro-batch waits
 };
 
 struct FloorProblem {
@@ -71,10 +73,18 @@ struct FloorProblem {
   // ZeRO 3: of a parameter of the layer at work and of the layer gathered ahead; and of a parameter of the layer whose
   // backward ends, its gradient before it is reduced.
   double gathered_bytes = 0, unreduced_bytes = 0;
+  double loose_bytes = 0;  // ZeRO 3: of a parameter that is no layer's, more than of others
+  // The gradients, whole, of parameters that the head and others read: on a device that has all units, once the head's backward
+  // has ended.
+  double tied_bytes = 0;
   double reduce = 0;  // seconds per parameter of the last reduction, once its gradient is there
   double gather = 0;  // seconds per parameter, once it is updated
+  double loose_gather = 0;                        // likewise, of what is no layer: ZeRO 3
   double reduce_latency = 0, gather_latency = 0;  // seconds of one such collective
   bool reduces_beside = true;                     // backward; else after it
+  // All gradients pass one communicator, so that a group of them waits for the one before it with its latency.
+  bool reduces_in_line = false;
+  bool close = false;         // takes more time, for a bound that is closer
   double traffic = 0;         // seconds of a step per parameter over the data axis, before updates
   bool reduces_each = false;  // ... and all of it is gradients of one micro-batch after the other
   double layer_traffic =
@@ -82,6 +92,10 @@ struct FloorProblem {
   double layer_seconds = 0;  // ... more of all layers together
   // Of this, what gathers do that come before forwards: per parameter of a layer, and of all layers together.
   double first_gathers = 0, first_latency = 0;
+  // ZeRO 3 where every layer has parameters of its own: seconds to gather these, per parameter and collective.
+  bool gathers_layers = false;
+  double layer_gather = 0, layer_gather_latency = 0;
+  double shared = 0;    // elements in layers that are other blocks', too, and stay whole
   double host = 0;      // seconds per forward, and per backward, of a micro-batch and stage
   double transfer = 0;  // seconds from a stage to the next
   double report = 0;    // seconds of the all-reduce between the last gradient and all updates

@@ -114,7 +114,7 @@ class InterleavedBound {
     double ready = own + waits_[static_cast<size_t>(device)];
     if (least_ == most_) ready = std::max(ready, Reduced(device, own));
     if (problem_.reduces_each) ready = std::max(ready, ReducedEach(device, count));
-    return ready + std::max(end_, t_.End(Parameters(device, count)));
+    return ready + std::max(end_, t_.End(Parameters(device, count), 0));
   }
 
   double Seconds(int device, int count) {

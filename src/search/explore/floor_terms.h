@@ -18,9 +18,13 @@ class FloorTerms {
   // All devices busy all the time; the traffic of parameters; the way of one micro-batch through all stages and back.
   double Even() const;
   // From the moment when the last gradient is there: report, then update and gathering, which overlap. Of the device that
-  // holds most parameters, at least this many.
-  double End(double parameters) const;
-  double EvenEnd() const { return End(parameters().total() / devices); }
+  // holds most parameters, at least this many; `loose`: of these, what is no layer's. Weights are gathered in as many
+  // collectives as gradients were reduced in.
+  double End(double parameters, double loose, int groups = 1) const;
+  double EvenEnd() const { return End(parameters().total() / devices, AllLoose() / devices); }
+  // Parameters that are no layer's: of all; and of the units of a device, at least.
+  double AllLoose() const;
+  double LooseOf(int first, int last) const;
 
   // Seconds of a micro-batch on all stages together.
   double All() const;
@@ -39,6 +43,9 @@ class FloorTerms {
 
   // Bytes per parameter on a device when most activations are there.
   double StateBytes(int device) const;
+
+  // With one stage and ZeRO 3: the last layer's forward and what comes after it wait for its weights.
+  double LastForward() const;
 
   const Configuration& c;
   const FloorProblem& problem;

@@ -53,6 +53,11 @@ void Fill(Random& rng, bool memory, Case& made) {
   made.time.whole = made.time.ranges.Of(0, units);
   made.time.forward = UnitSums(made.forward);
   made.time.without_weights = UnitSums(made.forward);
+  std::vector<double> backward;
+  for (size_t u = 0; u < made.seconds.size(); ++u) {
+    backward.push_back(made.seconds[u] - made.forward[u]);
+  }
+  made.time.backward = UnitSums(backward);
   made.time.parameters = UnitSums(made.parameters);
   FindFewest(made.time);
   made.room.least = UnitSums(made.kept[kPolicies - 1]);
@@ -127,6 +132,13 @@ Tried TryAll(const Case& at) {
       }
       double hops = d * problem.transfer;
       double ready = 2 * hops + head + own + tail;
+      if (units > 0 && at.c.pp > 1) {  // the first backward comes after a forward of all units
+        double turned = at.time.forward.total() + at.time.backward.total() -
+                        at.time.backward.Of(first, last) +
+                        2 * static_cast<double>(at.c.pp - 1) * problem.transfer;
+        double each = at.time.backward.Of(first, last) + problem.host;
+        ready = std::max(ready, turned + m * each);
+      }
       // The gradients of the units up to each are reduced once its last backward has begun.
       double backward = problem.host, reduced = 0;
       rest = code;

@@ -7,6 +7,7 @@
 //   reduced    ZeRO 1: the rank's part of the sum, from the last backward on
 //   gathered   ZeRO 3: the weights of the layer at work and of the next one, whole for a while
 //   unreduced  ZeRO 3: the gradients of the layer whose backward ends, whole until they are reduced
+//   loose      ZeRO 3: of a parameter that is no layer's, whose weights stay whole, more than of others
 #pragma once
 
 #include "plan/plan.h"
@@ -15,6 +16,7 @@ namespace heddle {
 
 struct HeldBytes {
   double weights = 0, state = 0, gradients = 0, reduced = 0, gathered = 0, unreduced = 0;
+  double loose = 0;
   double on_host = 0;  // of a machine, where the state is there
   // While activations are most, and when the last gradient is there.
   double at_peak(bool gradients_there) const {

@@ -252,6 +252,10 @@ std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
       UnitSums(LeastOfNodes(*stage, [&](size_t v, size_t x) { return cost(v, x).forward; }));
   least->without_weights = UnitSums(LeastOfNodes(
       *stage, [&](size_t v, size_t x) { return cost(v, x).forward + cost(v, x).backward; }));
+  least->activation_gradients =
+      UnitSums(LeastOfNodes(*stage, [&](size_t v, size_t x) { return cost(v, x).backward; }));
+  least->backward = UnitSums(LeastOfNodes(
+      *stage, [&](size_t v, size_t x) { return cost(v, x).backward + cost(v, x).weight; }));
   least->parameters =
       UnitSums(LeastOfNodes(*stage, [&](size_t v, size_t x) { return cost(v, x).parameters; }));
   for (double unit : LeastOfNodes(*stage, [&](size_t v, size_t x) {

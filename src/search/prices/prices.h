@@ -48,8 +48,9 @@ struct LeastTime {
   double whole = 0;    // seconds computed and waited for by all units, as one stage
   double seam = 0;     // of these, what a cut between two units may save
   RangeFloors ranges;  // of a range of units, as a stage
-  // Of the nodes' own work, every node as fast as it can be: forward; and without the gradients of parameters.
-  UnitSums forward, without_weights;
+  // Of the nodes' own work, every node as fast as it can be: forward; forward and gradients of activations; gradients of
+  // activations; gradients of activations and parameters.
+  UnitSums forward, without_weights, activation_gradients, backward;
   UnitSums parameters;                            // elements held
   double layers = 0;                              // of these, those of layers
   FewestUnits fewest_seconds, fewest_parameters;  // of units alone
