@@ -26,8 +26,7 @@ class Diagnosis {
   explicit Diagnosis(const SearchProblem& problem)
       : problem_(problem),
         compute_model_(WithComputeType(problem.model, problem.precision)),
-        prices_(compute_model_, problem.cluster,
-                {PrecisionOf(problem), problem.sim, problem.whole, nullptr}),
+        prices_(compute_model_, problem.cluster, PriceOptionsOf(problem)),
         estimator_(problem, prices_),
         enumerated_(Enumerate(problem, false)) {}
 

@@ -75,8 +75,7 @@ class PlanSampler {
   explicit PlanSampler(const SearchProblem& problem)
       : problem_(problem),
         compute_model_(WithComputeType(problem.model, problem.precision)),
-        prices_(compute_model_, problem.cluster,
-                {PrecisionOf(problem), problem.sim, problem.whole, nullptr}),
+        prices_(compute_model_, problem.cluster, PriceOptionsOf(problem)),
         estimator_(problem, prices_) {
     AddSpace();
   }

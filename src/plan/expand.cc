@@ -11,10 +11,6 @@
 namespace heddle {
 namespace {
 
-bool CarriesBatch(const Model& model, size_t node, int factor) {
-  return model.batch && model.batch->factors[node][static_cast<size_t>(factor)].has_value();
-}
-
 // Follows one node's strategy through its expansion: which axes split which dimension of each value.
 class Follower {
  public:
@@ -118,11 +114,9 @@ class Expander {
     });
     if (!may) return nullptr;
     for (const Stage& stage : plan_.stages) {
-      for (int factor : stage.strategies[n]) {
-        if (factor < 0) continue;
-        if (model_.rules[n].factors[static_cast<size_t>(factor)].kind != FactorKind::kExpanded)
-          continue;
-        if (!plan_.local_batch_statistics || !CarriesBatch(model_, n, factor)) return &stage;
+      if (IsExpanded(model_, NodeId::FromIndex(n), stage.strategies[n],
+                     plan_.local_batch_statistics)) {
+        return &stage;
       }
     }
     return nullptr;
@@ -234,6 +228,16 @@ class Expander {
 };
 
 }  // namespace
+
+bool IsExpanded(const Model& model, NodeId node, const Strategy& strategy, bool local_statistics) {
+  return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
+    if (f < 0) return false;
+    auto factor = static_cast<size_t>(f);
+    if (model.rules[node.index()].factors[factor].kind != FactorKind::kExpanded) return false;
+    bool carries_batch = model.batch && model.batch->factors[node.index()][factor].has_value();
+    return !(local_statistics && carries_batch);
+  });
+}
 
 ExpandedPlan Expand(const Model& model, const Plan& plan) { return Expander(model, plan).Run(); }
 

@@ -9,6 +9,10 @@
 
 namespace heddle {
 
+// Whether a node with this strategy is replaced by its graph of primitives: it splits an expanded factor. With local batch
+// statistics a node that splits the batch normalises each part by itself, and is not.
+bool IsExpanded(const Model& model, NodeId node, const Strategy& strategy, bool local_statistics);
+
 struct ExpandedPlan {
   Model model;  // without foldings; blocks are those of the plan's model
   std::vector<Stage> stages;

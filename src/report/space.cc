@@ -27,7 +27,7 @@ class Evaluator {
   explicit Evaluator(const SearchProblem& problem)
       : problem_(problem),
         model_(WithComputeType(problem.model, problem.precision)),
-        prices_(model_, problem.cluster, OptionsOf(problem)) {
+        prices_(model_, problem.cluster, PriceOptionsOf(problem)) {
     problems_.reserve(kPolicies);
     for (size_t p = 0; p < kPolicies; ++p) {
       problems_.emplace_back(problem);
@@ -58,11 +58,6 @@ class Evaluator {
   }
 
  private:
-  static PriceOptions OptionsOf(const SearchProblem& problem) {
-    Precision precision = PrecisionOf(problem);
-    return {precision, problem.sim, problem.whole, nullptr};
-  }
-
   void Simulate(size_t p, const Estimate& estimate, SpaceRow& row) {
     Proposal proposal;
     proposal.plan =

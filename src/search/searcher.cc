@@ -74,10 +74,6 @@ class Judging {
     }
     out_.proposals.considered = std::max(out_.proposals.considered, out_.judged.size());
     CheckBest();
-    // The expert's grid has axes that the bound does not cover. Where such a plan is faster than the bound, there is none.
-    bool refuted =
-        out_.feasible() && out_.judged.front().result.step_seconds < out_.proposals.lower_bound;
-    if (refuted) out_.proposals.lower_bound = 0;
     out_.stopped = out_.stopped || over;
   }
 
@@ -345,6 +341,15 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
   });
 }
 
+// The expert's grid has axes that the bound does not cover. Where such a plan is faster than the bound, there is none.
+void CloseBound(SearchResult& out) {
+  Proposals& proposals = out.proposals;
+  if (proposals.close_bound) proposals.close_bound(proposals);
+  proposals.close_bound = nullptr;
+  bool refuted = out.feasible() && out.judged.front().result.step_seconds < proposals.lower_bound;
+  if (refuted) proposals.lower_bound = 0;
+}
+
 }  // namespace
 
 SearchResult Search(const SearcherDef& searcher, const SearchTask& task) {
@@ -357,6 +362,7 @@ SearchResult Search(const SearcherDef& searcher, const SearchTask& task) {
     out.stopped = true;
   }
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
+  CloseBound(out);
   for (JudgedPlan& judged : out.judged) judged.in_space = IsInSpace(task.model, judged);
   out.seconds = Since(begin);
   return out;

@@ -90,6 +90,7 @@ std::unique_ptr<ExpertPrices::Workshop> ExpertPrices::MakeWorkshop(const ExpertK
   options.sim = problem_.sim;
   options.network = &network_;
   options.tied_alike = true;
+  options.local_statistics = problem_.local_batch_statistics;
   options.only = &workshop->strategies;
   try {
     Mesh mesh = ExpertMesh(degrees);

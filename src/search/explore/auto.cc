@@ -1,6 +1,7 @@
 // The exact search: configurations in the order of what they cannot be faster than, each with the best strategies for
 // its mesh, stages and recomputation, until none that is left can win.
 #include <algorithm>
+#include <future>
 #include <numeric>
 #include <queue>
 #include <set>
@@ -49,25 +50,33 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   Explorer(const SearchTask& task, ProblemSolver solver)
       : task_(task),
         model_(WithComputeType(task.model, task.precision)),
-        prices_(model_, task.cluster, {PrecisionOf(task), task.sim, task.whole, std::move(solver)}),
+        prices_(model_, task.cluster, PriceOptionsOf(task, std::move(solver))),
         estimator_(task_, prices_) {}
 
   Proposals Run() {
     for (bool wide : {false, true}) {
       List(wide);
       Weigh([&] { return kNear * best_seconds_; });
-      CloseBound();
       if (best_seconds_ < kForbidden) break;
     }
     Proposals out;
+    LowestFloors lowest = FindLowestFloors();
+    out.lower_bound = lowest.least();
+    std::shared_future<double> closer =
+        std::async(std::launch::async, [self = shared_from_this(), lowest = std::move(lowest)] {
+          return self->CloserBound(lowest);
+        });
+    out.close_bound = [closer](Proposals& proposals) {
+      proposals.lower_bound = closer.get();
+      proposals.additive_bound = std::min(proposals.additive, proposals.lower_bound);
+    };
     out.plans = Near(kNear * best_seconds_);
     out.considered = all_.size();
     out.space = SpaceInWords(wide_);
     out.least_bytes = least_bytes_;
-    out.lower_bound = bound_;
     if (!out.plans.empty()) {
       out.additive = out.plans.front().estimate;
-      out.additive_bound = std::min(out.additive, bound_);
+      out.additive_bound = std::min(out.additive, out.lower_bound);
     }
     // Searches with a solver of their own compare solvers, and are slow.
     if (prices_.options().solver) return out;
@@ -418,34 +427,59 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     all_.push_back(std::move(other));
   }
 
-  // The lowest floors decide the bound: they are looked at closely, the lowest first.
-  void CloseBound() {
-    constexpr size_t kLooks = 48;
+  // Those that decide the bound, the lowest first, and the lowest of the others.
+  struct LowestFloors {
+    std::vector<std::pair<double, Configuration>> close;
+    double others = kForbidden;
+    bool feasible = false;  // some configuration is estimated to fit
+
+    double least() const {
+      double floor = close.empty() ? others : close.front().first;
+      return floor < kForbidden ? floor : 0;
+    }
+  };
+  LowestFloors FindLowestFloors() const {
+    constexpr size_t kLooks = 48, kLogged = 25;
     std::vector<size_t> order(all_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return all_[a].floor < all_[b].floor; });
+    LowestFloors lowest;
+    lowest.feasible = best_seconds_ < kForbidden;
+    for (size_t i = 0; i < std::min(kLooks, order.size()); ++i) {
+      const WeighedConfiguration& at = all_[order[i]];
+      lowest.close.push_back({at.floor, at.configuration});
+      if (i < kLogged) LogDebug("floor {:.6g} s: {}", at.floor, ToString(at.configuration));
+    }
+    if (order.size() > kLooks) lowest.others = all_[order[kLooks]].floor;
+    return lowest;
+  }
+
+  // The least floor when the lowest ones are computed more closely, in their order. Estimates may be below floors: they do not
+  // say which floors are high enough.
+  double CloserBound(const LowestFloors& lowest) {
     constexpr size_t kAtOnce = 4;  // on any number of cores
+    if (!lowest.feasible) return lowest.least();
     size_t looked = 0;
     double least = kForbidden;  // of those looked at
-    while (looked < order.size() && looked < kLooks && !task_.effort.Over()) {
-      // Estimates may be below floors: they do not say which floors are high enough.
-      if (best_seconds_ == kForbidden || all_[order[looked]].floor >= least) break;
-      size_t count = std::min(kAtOnce, order.size() - looked);
+    while (looked < lowest.close.size() && !task_.effort.Over()) {
+      if (lowest.close[looked].first >= least) break;
+      size_t count = std::min(kAtOnce, lowest.close.size() - looked);
+      std::vector<double> floors(count);
       InParallel(count, [&](size_t i) {
-        WeighedConfiguration& at = all_[order[looked + i]];
-        at.floor = std::max(at.floor, estimator_.CloseFloor(at.configuration));
+        const auto& [floor, configuration] = lowest.close[looked + i];
+        floors[i] = std::max(floor, estimator_.CloseFloor(configuration));
       });
-      for (size_t i = 0; i < count; ++i) least = std::min(least, all_[order[looked + i]].floor);
+      for (size_t i = 0; i < count; ++i) {
+        LogDebug("floor {:.6g} s, closely: {}", floors[i],
+                 ToString(lowest.close[looked + i].second));
+        least = std::min(least, floors[i]);
+      }
       looked += count;
     }
-    for (size_t i = 0; i < std::min<size_t>(order.size(), 25); ++i) {
-      LogDebug("floor {:.6g} s: {}, offload {}", all_[order[i]].floor,
-               ToString(all_[order[i]].configuration),
-               static_cast<int>(all_[order[i]].configuration.offload));
-    }
-    bound_ = std::min(least, looked < order.size() ? all_[order[looked]].floor : kForbidden);
-    if (bound_ == kForbidden) bound_ = 0;
+    double rest = looked < lowest.close.size() ? lowest.close[looked].first : lowest.others;
+    least = std::min(least, rest);
+    return least < kForbidden ? least : 0;
   }
 
   const SearchTask task_;  // what is proposed may outlive the caller's
@@ -463,13 +497,20 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   size_t listed_ = 0;  // those of `all_` that were enumerated; the others are offloaded
   std::function<bool()> impatient_ = Impatience(task_);
   double best_seconds_ = kForbidden;  // of all estimates
-  double least_bytes_ = 0, bound_ = 0;
+  double least_bytes_ = 0;
 };
 
 }  // namespace
 
 Proposals ProposeExact(const SearchTask& task, ProblemSolver solver) {
-  return std::make_shared<Explorer>(task, std::move(solver))->Run();
+  Proposals out = std::make_shared<Explorer>(task, std::move(solver))->Run();
+  out.close_bound(out);
+  out.close_bound = nullptr;
+  return out;
+}
+
+Proposals ProposeExactWithBoundLater(const SearchTask& task) {
+  return std::make_shared<Explorer>(task, nullptr)->Run();
 }
 
 }  // namespace heddle

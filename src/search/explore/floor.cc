@@ -89,8 +89,8 @@ class PackedFloor {
         with_memory = std::max({with_memory, once + recomputed, Worth(at, first, last, device)});
       }
     }
-    if (all) with_memory = std::max(with_memory, t_.scale.gathers * WithGathers());
-    return t_.microbatches * (with_memory + 2 * t_.Host());
+    double gathered = all ? t_.scale.gathers * WithGathers() : 0;
+    return t_.microbatches * std::max(with_memory + 2 * t_.Host(), gathered);
   }
 
   // Seconds that recomputing adds to a micro-batch, so that the device's memory suffices at this moment.
@@ -116,8 +116,9 @@ class PackedFloor {
     return worth;
   }
 
-  // ZeRO 3 on one stage: a micro-batch begins with the gather of the first layer, beside which only the embedding computes, and
-  // that of the last layer for its backward is not issued before its forward has ended: only the head computes beside it.
+  // Seconds of a micro-batch with ZeRO 3 on one stage: only the embedding computes, and the host launches a forward, while the
+  // first layer's weights are gathered for its forward; and only the head computes while those of the last layer are gathered
+  // for its backward.
   double WithGathers() const {
     if (!problem_.gathers_layers || t_.c.schedule != "1f1b") return 0;
     int begin = problem_.units.embedding ? 1 : 0, end = t_.units - (problem_.units.head ? 1 : 0);
@@ -126,13 +127,11 @@ class PackedFloor {
       return problem_.layer_gather_latency +
              problem_.layer_gather * std::max(0.0, t_.parameters().at(unit) - problem_.shared);
     };
-    const LeastTime& time = *problem_.time;
-    double first = gather(begin), last = gather(end - 1);
-    double rest = t_.plain().backward.Of(0, begin) + t_.plain().forward.Of(end, t_.units);
-    double both = first + time.ranges.Of(begin, end) + last + rest;
-    double of_first = first + time.ranges.Of(begin, t_.units) + t_.plain().backward.Of(0, begin);
-    double of_last = time.ranges.Of(0, end) + t_.plain().forward.Of(end, t_.units) + last;
-    return std::max({both, of_first, of_last});
+    const RangeFloors& ranges = problem_.time->ranges;
+    double first = std::max(0.0, gather(begin) - t_.Host()), last = gather(end - 1);
+    double least = std::max({first + ranges.Of(begin, end) + last,
+                             first + ranges.Of(begin, t_.units), ranges.Of(0, end) + last});
+    return least + 2 * t_.Host();
   }
 
   // When the last of a device's gradients is reduced. Those of the units up to k cannot be reduced before the last
@@ -362,11 +361,11 @@ double FloorTerms::Even() const {
   return std::max({busy, path, mixed, traffic + last_forward, after}) + EvenEnd();
 }
 
-// Gathers for the forward are done before the last layer's forward, and all others come after the forward of all units.
+// Gathers for the forward are done before the last layer's forward, and those for the backward begin after it.
 double FloorTerms::LastForward() const {
   if (!problem.gathers_layers || c.microbatches > 1 || c.stages() > 1) return 0;
   int layers_end = units - (problem.units.head ? 1 : 0);
-  return scale.wait * plain().forward.Of(layers_end - 1, units);
+  return scale.wait * plain().forward.at(layers_end - 1);
 }
 
 double FloorTerms::AllLoose() const { return parameters().total() - plain().layers; }

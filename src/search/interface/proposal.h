@@ -66,6 +66,8 @@ struct Proposals {
   bool judge_all = false;     // none of the plans is to be left out
   // Further plans, with estimates up to so many seconds; null: there are none.
   std::function<std::vector<Proposal>(double seconds)> more = nullptr;
+  // Waits for a closer bound, which is computed beside judging, and sets it. Null: the bound is final.
+  std::function<void(Proposals& proposals)> close_bound = nullptr;
 };
 
 struct JudgedPlan {

@@ -86,7 +86,7 @@ Proposals Propose(const SearchTask& task) {
 }
 
 Proposals ProposeAnywhere(const SearchTask& task) {
-  return IsHomogeneous(task.cluster) ? ProposeExact(task, nullptr) : Propose(task);
+  return IsHomogeneous(task.cluster) ? ProposeExactWithBoundLater(task) : Propose(task);
 }
 
 }  // namespace

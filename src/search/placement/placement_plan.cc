@@ -122,12 +122,10 @@ std::vector<Strategy> Placements::TensorStrategies(const Part& part, int64_t sam
     std::lock_guard lock(mutex_);
     std::unique_ptr<Machine>& at = machines_[{group.type.value, width}];
     if (!at) {
-      Precision precision = PrecisionOf(task_);
       at = std::make_unique<Machine>();
       std::vector<int64_t> devices(group.devices.begin(), group.devices.begin() + width);
       at->cluster = Select(task_.cluster, devices);
-      at->prices = std::make_unique<Prices>(
-          model_, at->cluster, PriceOptions{precision, task_.sim, task_.whole, nullptr});
+      at->prices = std::make_unique<Prices>(model_, at->cluster, PriceOptionsOf(task_));
     }
     machine = at.get();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cluster/topology.h"
+#include "plan/expand.h"
 #include "search/prices/expansion.h"
 #include "search/prices/strategies.h"
 
@@ -315,7 +316,7 @@ ChoiceCost StageCosts::OfNode(NodeId id, const Strategy& strategy, const KeptPar
   const Node& node = model_.graph.node(id);
   const Rule& rule = rules_[id.index()];
   ChoiceCost cost;
-  HalfTimes times = IsExpanded(rule, strategy)
+  HalfTimes times = IsExpanded(model_, id, strategy, options_.local_statistics)
                         ? ExpansionSeconds(id, strategy, &cost.queued)
                         : KernelSeconds(model_.graph, model_.flow, node, rule, strategy);
   double repeats = Repeats(id);

@@ -36,6 +36,7 @@ struct CostOptions {
   bool tied_alike =
       false;  // parameters that several blocks read, all of them want alike: stages may part them
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
+  bool local_statistics = false;        // Plan::local_batch_statistics
   // Per node: the one strategy that it may have; it must outlive the costs. Null: all that are worth considering.
   const std::vector<Strategy>* only = nullptr;
 };

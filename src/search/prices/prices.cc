@@ -52,6 +52,11 @@ void FindFewest(LeastTime& time) {
   time.fewest_parameters = FewestUnits(time.parameters);
 }
 
+PriceOptions PriceOptionsOf(const SearchProblem& problem, ProblemSolver solver) {
+  return {PrecisionOf(problem), problem.sim, problem.whole, std::move(solver),
+          problem.local_batch_statistics};
+}
+
 Mesh MeshOf(const std::vector<int64_t>& axes) {
   Mesh mesh;
   for (size_t a = 0; a < axes.size(); ++a) {
@@ -133,6 +138,7 @@ CostOptions Prices::CostsFor(int64_t parts, double microbatches) const {
   options.network = &network_;
   options.tied_alike = true;
   options.whole = options_.whole;
+  options.local_statistics = options_.local_statistics;
   return options;
 }
 

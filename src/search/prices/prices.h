@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "search/interface/search_problem.h"
 #include "search/prices/range_floors.h"
 #include "search/prices/short_model.h"
 #include "search/prices/stage_problem.h"
@@ -88,7 +89,10 @@ struct PriceOptions {
   SimOptions sim;
   std::vector<std::string> whole;  // names of parameters that are not to be split
   ProblemSolver solver = nullptr;  // default: SolveFolded, on the shortened model
+  bool local_statistics = false;   // Plan::local_batch_statistics
 };
+
+PriceOptions PriceOptionsOf(const SearchProblem& problem, ProblemSolver solver = nullptr);
 
 // Of a key's axes.
 Mesh MeshOf(const std::vector<int64_t>& axes);

@@ -25,6 +25,12 @@ std::vector<int> ChoicesOf(std::string_view op, const Rule& rule, const Strategy
   return choices;
 }
 
+bool SplitsExpanded(const Rule& rule, const Strategy& strategy) {
+  return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
+    return f >= 0 && rule.factors[static_cast<size_t>(f)].kind == FactorKind::kExpanded;
+  });
+}
+
 bool Fits(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     int64_t devices = 1;
@@ -34,7 +40,7 @@ bool Fits(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
     if (devices > rule.factors[f].size && devices > 1) return false;
   }
   bool partial = std::any_of(strategy.begin(), strategy.end(), IsPartial);
-  return !partial || !IsExpanded(rule, strategy);
+  return !partial || !SplitsExpanded(rule, strategy);
 }
 
 }  // namespace
@@ -49,12 +55,6 @@ StrategyEffect EffectOf(const Mesh& mesh, const Rule& rule, const Strategy& stra
     effect.results.push_back(ResultSharding(mesh, rule, strategy, r));
   }
   return effect;
-}
-
-bool IsExpanded(const Rule& rule, const Strategy& strategy) {
-  return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
-    return f >= 0 && rule.factors[static_cast<size_t>(f)].kind == FactorKind::kExpanded;
-  });
 }
 
 std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const Rule& rule,

@@ -33,7 +33,4 @@ std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const 
                                    const StrategyScope& scope,
                                    std::vector<StrategyEffect>* effects = nullptr);
 
-// Splits an expanded factor: the node stands for its expansion.
-bool IsExpanded(const Rule& rule, const Strategy& strategy);
-
 }  // namespace heddle

@@ -132,6 +132,7 @@ class Factoring {
     options.precision = plan_->precision;
     options.sim = sim_;
     options.network = &*network_;
+    options.local_statistics = plan_->local_batch_statistics;
     std::optional<StageCosts> costs;
     for (size_t s = run; s < plan_->stages.size(); s += runs) {
       if (!prospects_[s].Allow(what)) continue;
