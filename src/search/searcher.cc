@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -49,7 +50,10 @@ namespace {
 class Judging {
  public:
   Judging(const SearcherDef& searcher, const SearchTask& task, SearchResult& out)
-      : searcher_(searcher), task_(task), out_(out), finalists_(task, out) {}
+      : searcher_(searcher), task_(task), out_(out), finalists_(task, out) {
+    bool spilled = task_.fixed.offload == Offload::kAll;
+    if (!spilled) ladders_ = std::async(std::launch::async, [this] { return ProposeLadders(); });
+  }
 
   void Run() {
     if (task_.fixed.offload == Offload::kAll) {
@@ -82,10 +86,11 @@ class Judging {
     if (out_.proposals.judge_all) {
       finalists_.JudgeAll(std::move(plans));
     } else {
+      std::future<GridPlans> grid = BeginGrid(plans);
       finalists_.Judge(std::move(plans), Effort());
       LogPhase("judging");
       PrepareOthers();
-      JudgeGrid();
+      JudgeGrid(grid);
       LogPhase("judging the expert's grid");
       JudgeMore();
       LogPhase("judging more");
@@ -93,6 +98,9 @@ class Judging {
     Sort();
     JudgeBaselines();
     LogPhase("judging baselines");
+    finalists_.TakeLate(Effort());
+    LogPhase("judging those that were slow once they fitted");
+    Sort();
     if (task_.effort.judged != 1) finalists_.JudgeAll(ExpertsLikeBest());
     Sort();
   }
@@ -127,12 +135,37 @@ class Judging {
     for (Proposal& plan : ExpertsLikeBest()) finalists_.Prepare(std::move(plan));
   }
 
-  // Before more of the searcher's own plans: where these are far from the best, they are many.
-  void JudgeGrid() {
-    if (searcher_.name != "auto" || task_.effort.judged == 1) return;
+  // The expert's grid is weighed beside judging, against what the best plan will probably take.
+  std::future<GridPlans> BeginGrid(const std::vector<Proposal>& plans) {
+    constexpr double kSlower = 1.05;  // than the estimate
+    if (searcher_.name != "auto" || task_.effort.judged == 1) return {};
+    if (plans.empty()) {
+      return std::async(std::launch::deferred, [this]() -> GridPlans {
+        return [this](const JudgedPlan* best) { return ExpertGrid(task_, best); };
+      });
+    }
+    double seconds = kSlower * plans.front().estimate;
+    return std::async(std::launch::async,
+                      [this, seconds] { return WeighExpertGrid(task_, seconds); });
+  }
+
+  // Beside the searcher's further plans that are in reach of the grid's: where its own are far from the best, they are many.
+  void JudgeGrid(std::future<GridPlans>& grid) {
+    if (!grid.valid()) return;
+    task_.effort.Report("weighing plans by Megatron's rules");
     Sort();
     const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
-    finalists_.Judge(ExpertGrid(task_, best), Effort());
+    std::vector<Proposal> plans = grid.get()(best);
+    if (out_.feasible() && out_.proposals.more) {
+      for (const Proposal& plan : plans) {
+        if (!finalists_.has_room()) break;
+        finalists_.Prepare(plan);
+      }
+      double reach = kReach * finalists_.best_seconds();
+      for (const Proposal& plan : plans) reach = std::min(reach, kReach * plan.estimate);
+      for (Proposal& plan : out_.proposals.more(reach)) plans.push_back(std::move(plan));
+    }
+    finalists_.Judge(std::move(plans), Effort());
   }
 
   // The best of each ladder is judged in any case, unless it would take long for a plan that is far from the best; the
@@ -144,7 +177,7 @@ class Judging {
     constexpr double kFar = 1.2;
     BaselinePlans out;
     if (searcher_.name == DataSearcher().name && !out_.judged.empty()) return out;
-    for (std::vector<Proposal> ladder : Ladders()) {
+    for (std::vector<Proposal> ladder : ladders_.get()) {
       std::erase_if(ladder, [&](const Proposal& plan) {
         return IsJudged(plan.plan) || IsThere(out.first, plan.plan) ||
                IsThere(out.others, plan.plan);
@@ -160,14 +193,13 @@ class Judging {
     return out;
   }
 
-  // Of the searchers that every other is compared with; proposed once.
-  const std::vector<std::vector<Proposal>>& Ladders() {
-    if (ladders_) return *ladders_;
-    ladders_.emplace();
+  // Of the searchers that every other is compared with.
+  std::vector<std::vector<Proposal>> ProposeLadders() const {
+    std::vector<std::vector<Proposal>> ladders;
     for (const SearcherDef& other : {DataSearcher(), ExpertSearcher()}) {
-      if (other.name != searcher_.name) ladders_->push_back(other.propose(task_).plans);
+      if (other.name != searcher_.name) ladders.push_back(other.propose(task_).plans);
     }
-    return *ladders_;
+    return ladders;
   }
 
   void JudgeBaselines() {
@@ -180,7 +212,7 @@ class Judging {
   // Steps may be longer than all estimates so far: then others are in reach.
   void JudgeMore() {
     constexpr int kRounds = 8;
-    constexpr double kReach = 1.03, kReachOfQuick = 1.1;  // of the best step
+    constexpr double kReachOfQuick = 1.1;
     constexpr double kFurther = 1.5;                      // where nothing fits
     double reach = out_.proposals.additive;
     for (int round = 0; round < kRounds && out_.proposals.more && !task_.effort.Over(); ++round) {
@@ -307,12 +339,14 @@ class Judging {
   }
   void Sort() { std::stable_sort(out_.judged.begin(), out_.judged.end(), Better); }
 
+  static constexpr double kReach = 1.03;  // estimates so far from the best step are judged
+
   const SearcherDef& searcher_;
   const SearchTask& task_;
   SearchResult& out_;
   Finalists finalists_;
-  std::optional<std::vector<std::vector<Proposal>>> ladders_;
   double phase_began_ = SteadySeconds(), processor_began_ = ProcessorSeconds();
+  std::shared_future<std::vector<std::vector<Proposal>>> ladders_;
 };
 
 }  // namespace

@@ -47,26 +47,31 @@ using MeshKey = std::array<int64_t, 3>;
 
 class GridSearch {
  public:
-  GridSearch(const SearchTask& task, const JudgedPlan* best)
+  GridSearch(const SearchTask& task, std::vector<Degrees> points)
       : task_(task),
+        grid_(std::move(points)),
         estimator_(std::make_shared<ExpertEstimator>(task)),
         limit_(static_cast<double>(MemoryLimit(task))),
         batch_(static_cast<double>(std::max<int64_t>(1, BatchSize(task.model)))),
-        devices_(static_cast<double>(DeviceCount(task.cluster))) {
-    is_memory_short_ = best != nullptr && !best->fits;
-    if (best == nullptr || !best->fits) return;
-    constexpr double kMostError = 1.1;
-    best_ = best->result.step_seconds;
-    is_memory_short_ = best->plan.offload == Offload::kOptimizer || Recomputes(best->plan);
-    if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
+        devices_(static_cast<double>(DeviceCount(task.cluster))) {}
+
+  // Estimates of the points whose plans can be faster than a plan of so many seconds.
+  void Weigh(double best) {
+    best_ = best;
+    known_ = FindBounds();
+    if (known_) WeighGroups();
   }
 
-  std::vector<Proposal> Run(std::vector<Degrees> points, const std::string& from, size_t most) {
-    Weigh(points);
+  // Plans of the points that were weighed; `best` is not slower than what Weigh was told.
+  std::vector<Proposal> Plans(const JudgedPlan* best, const std::string& from, size_t most) {
+    Compare(best);
+    if (known_) WeighOffloaded();
+    std::stable_sort(points_.begin(), points_.end(),
+                     [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
     std::vector<Degrees> chosen = Chosen(most, !from.empty());
     LogDebug("the expert's grid: {} points, {} weighed, the fastest {:.6g} s, {} chosen",
-             points.size(), points_.size(), fastest_, chosen.size());
-    if (chosen.empty() && best_ == kForbidden) chosen = Smallest(points);
+             grid_.size(), points_.size(), fastest_, chosen.size());
+    if (chosen.empty() && best_ == kForbidden) chosen = Smallest();
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
       // Of a ladder only the first has its name alone.
@@ -91,6 +96,17 @@ class GridSearch {
   }
 
  private:
+  void Compare(const JudgedPlan* best) {
+    constexpr double kMostError = 1.1;
+    if (best == nullptr) return;
+    const Plan& plan = best->plan;
+    bool recomputes = plan.offload == Offload::kOptimizer || Recomputes(plan);
+    if (!best->fits || recomputes) is_memory_short_ = true;
+    if (!best->fits) return;
+    best_ = best->result.step_seconds;
+    if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
+  }
+
   // The fastest, but not many that differ in schedule, chunks and ZeRO alone.
   std::vector<Degrees> Chosen(size_t most, bool ladder) const {
     constexpr size_t kAlike = 3;
@@ -123,10 +139,10 @@ class GridSearch {
   }
 
   // The point that needs least memory.
-  std::vector<Degrees> Smallest(const std::vector<Degrees>& points) {
+  std::vector<Degrees> Smallest() {
     const Degrees* smallest = nullptr;
     double least = kForbidden;
-    for (const Degrees& d : points) {
+    for (const Degrees& d : grid_) {
       if (task_.effort.Over() && smallest != nullptr) break;
       ExpertEstimate at = estimator_->Of(d, estimator_->EndsOf(d));
       if (!at.known || at.bytes >= least) continue;
@@ -136,17 +152,12 @@ class GridSearch {
     return smallest == nullptr ? std::vector<Degrees>{} : std::vector<Degrees>{*smallest};
   }
 
-  // Estimates of the points that can be faster than the best; where memory is short, with the optimizer on the host, too.
-  void Weigh(std::vector<Degrees>& points) {
-    if (!FindBounds(points)) return;
-    WeighGroups(points);
+  // With the optimizer on the host, where memory is short.
+  void WeighOffloaded() {
     bool offloads = !task_.fixed.offload && CanOffload(task_.cluster) && HostLimit(task_) != 0;
-    if (offloads && (points_.empty() || IsShortOfMemory())) {
-      for (Degrees& at : points) at.offload = Offload::kOptimizer;
-      WeighGroups(points);
-    }
-    std::stable_sort(points_.begin(), points_.end(),
-                     [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
+    if (!offloads || !(points_.empty() || IsShortOfMemory())) return;
+    for (Degrees& at : grid_) at.offload = Offload::kOptimizer;
+    WeighGroups();
   }
 
   // Is there a plan or a point that does not fit or has to recompute, and would the optimizer's state, shared out over all
@@ -160,11 +171,11 @@ class GridSearch {
 
   // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
   // micro-batches of all meshes are weighed first, then the others of the best meshes.
-  void WeighGroups(const std::vector<Degrees>& points) {
+  void WeighGroups() {
     constexpr size_t kMeshes = 6, kFewGroups = 128;
     std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
     int64_t batch = std::max<int64_t>(1, BatchSize(task_.model));
-    for (const Degrees& d : points) {
+    for (const Degrees& d : grid_) {
       if (Bound(d) >= kTooHigh * best_ || IsTooLarge(d)) continue;
       groups[{d.tp * d.cp, d.tp, d.ep}][batch / (d.dp * d.microbatches)].push_back(d);
     }
@@ -328,11 +339,11 @@ class GridSearch {
   static int Blocks(const ExpertSums& sums) { return static_cast<int>(sums.layers.size()) - 1; }
 
   // What bounds are made of; points with more experts than there are go. False where nothing is known.
-  bool FindBounds(std::vector<Degrees>& points) {
+  bool FindBounds() {
     auto batch = static_cast<double>(std::max<int64_t>(1, BatchSize(task_.model)));
     std::set<double> sizes;
     std::set<int64_t> spread;
-    for (const Degrees& d : points) {
+    for (const Degrees& d : grid_) {
       sizes.insert(batch / static_cast<double>(d.dp * d.microbatches));
       spread.insert(d.ep);
     }
@@ -352,7 +363,7 @@ class GridSearch {
       most = ep;
       of_experts_ = static_cast<double>(ep) * one->expert.back();
     }
-    std::erase_if(points, [&](const Degrees& d) { return d.ep > most; });
+    std::erase_if(grid_, [&](const Degrees& d) { return d.ep > most; });
     return true;
   }
 
@@ -376,8 +387,10 @@ class GridSearch {
   static constexpr double kTooHigh = 1.02;
 
   const SearchTask& task_;
+  std::vector<Degrees> grid_;
   std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
+  bool known_ = false;                         // bounds are
   double best_ = kForbidden;                   // seconds of the best plan that fits
   std::atomic<bool> is_memory_short_ = false;  // plans or points do not fit, or recompute
   double error_ = 1;                           // what its step was of its estimate
@@ -393,14 +406,35 @@ class GridSearch {
 std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> points,
                                   const std::string& from, const JudgedPlan* best, size_t most) {
   if (points.empty()) return {};
-  return GridSearch(task, best).Run(std::move(points), from, most);
+  GridSearch grid(task, std::move(points));
+  grid.Weigh(best != nullptr && best->fits ? best->result.step_seconds : kForbidden);
+  return grid.Plans(best, from, most);
 }
 
-std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best) {
-  constexpr size_t kMost = 36;
+namespace {
+
+constexpr size_t kMostOfGrid = 36;
+
+std::vector<Degrees> GridOf(const SearchTask& task) {
   if (task.cluster.device_types.size() > 1 || task.effort.Over()) return {};
-  task.effort.Report("weighing plans by Megatron's rules");
-  return BestExperts(task, ExpertDegrees(task, {}), "", best, kMost);
+  return ExpertDegrees(task, {});
+}
+
+}  // namespace
+
+std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best) {
+  return BestExperts(task, GridOf(task), "", best, kMostOfGrid);
+}
+
+GridPlans WeighExpertGrid(const SearchTask& task, double seconds) {
+  std::vector<Degrees> points = GridOf(task);
+  if (points.empty()) return [](const JudgedPlan*) { return std::vector<Proposal>(); };
+  auto grid = std::make_shared<GridSearch>(task, std::move(points));
+  grid->Weigh(seconds);
+  return [&task, grid, seconds](const JudgedPlan* best) {
+    bool known = best != nullptr && best->fits && best->result.step_seconds <= seconds;
+    return known ? grid->Plans(best, "", kMostOfGrid) : ExpertGrid(task, best);
+  };
 }
 
 }  // namespace heddle

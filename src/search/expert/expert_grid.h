@@ -6,6 +6,7 @@
 // parallelism. All points are estimated (expert_estimate.h), and plans are made of those of which most is expected.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,5 +32,10 @@ std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> p
 
 // All of the grid. Nothing on clusters of unlike devices.
 std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best);
+
+// The same in two steps, for when the best plan is not known yet: points are weighed whose plans may be faster than so many
+// seconds, and plans made of them once it is. Should the best plan be slower than that, all points are weighed again.
+using GridPlans = std::function<std::vector<Proposal>(const JudgedPlan* best)>;
+GridPlans WeighExpertGrid(const SearchTask& task, double seconds);
 
 }  // namespace heddle

@@ -321,10 +321,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   static double Least(const Queue& queue) { return queue.empty() ? kForbidden : queue.top().first; }
 
   // Bisects the floors of some configurations without memory, the lowest first, and puts these in the queue.
-  void BisectSome(double worst) {
-    constexpr size_t kMany = 64;  // on any number of cores
+  void BisectSome(size_t most, double worst) {
     std::vector<size_t> batch;
-    while (batch.size() < kMany && Least(unbisected_) < worst) {
+    while (batch.size() < most && Least(unbisected_) < worst) {
       batch.push_back(unbisected_.top().second);
       unbisected_.pop();
     }
@@ -344,7 +343,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     std::vector<size_t> batch;
     while (batch.size() < most) {
       if (Least(unbisected_) < worst && Least(unbisected_) <= Least(queue_)) {
-        BisectSome(worst);
+        BisectSome(most / 2, worst);
         continue;
       }
       if (Least(queue_) >= worst) break;
@@ -354,20 +353,24 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     return batch;
   }
 
-  // Configurations in the order of their floors, until none that is left is below the limit.
+  // Configurations in the order of their floors, until none that is left is below the limit. The more of them at a time the
+  // longer the limit has not fallen: all that are below it are weighed in any case.
   template <typename Limit>
   void Weigh(const Limit& limit) {
-    constexpr size_t kMany = 128, kFew = 4;  // on any number of cores
+    constexpr size_t kMany = 128, kMost = 1024, kFew = 4;  // on any number of cores
+    size_t many = kMany;
     while (std::min(Least(queue_), Least(unbisected_)) < limit()) {
       // Without a solver of its own it goes on to a first plan for a moment.
       bool over = task_.effort.Over();
       bool done = best_seconds_ < kForbidden || prices_.options().solver || impatient_();
       if (over && done) return;
-      size_t most = over ? kFew : kMany;
       double worst = limit();
-      std::vector<size_t> batch = NextBatch(most, worst);
-      InParallel(batch.size(), [&](size_t i) { Weigh(all_[batch[i]], worst); });
+      std::vector<size_t> batch = NextBatch(over ? kFew : many, worst);
+      InParallel(batch.size(), [&](size_t i) {
+        if (batch.size() <= kFew || !task_.effort.Over()) Weigh(all_[batch[i]], worst);
+      });
       for (size_t i : batch) Take(i);
+      many = limit() < worst ? kMany : std::min(2 * many, kMost);
       task_.effort.Report("weighing configurations");
     }
   }

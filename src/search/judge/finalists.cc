@@ -43,6 +43,16 @@ void EstimateErrors::Add(const Kind& kind, double estimate, double step) {
   ++ratios.count;
 }
 
+void EstimateErrors::AssumeRight(const Kind& kind) {
+  Ratios& ratios = assumed_[kind];
+  ratios.sum = ++ratios.count;
+  ratios.least = 1;
+}
+
+bool EstimateErrors::IsAssumed(const Kind& kind) const {
+  return assumed_.count(kind) > 0 && by_kind_.count(kind) == 0;
+}
+
 void EstimateErrors::AddBytes(const Kind& kind, double estimate, double reserved) {
   Ratios& ratios = bytes_by_kind_[kind];
   ratios.sum += reserved / estimate;
@@ -56,8 +66,10 @@ double EstimateErrors::ExpectedBytes(const Proposal& proposal) const {
 }
 
 const EstimateErrors::Ratios* EstimateErrors::Like(const Proposal& proposal) const {
-  auto found = by_kind_.find(proposal.kind);
-  return found == by_kind_.end() ? nullptr : &found->second;
+  for (const auto* ratios : {&by_kind_, &assumed_}) {
+    if (auto found = ratios->find(proposal.kind); found != ratios->end()) return &found->second;
+  }
+  return nullptr;
 }
 
 double EstimateErrors::Expected(const Proposal& proposal) const {
@@ -76,88 +88,113 @@ double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
   return std::max(proposal.bound, proposal.estimate * least);
 }
 
-// Proposals that are being simulated. Its end waits for all of them, after telling them to stop.
-class Finalists::Ahead {
+// A proposal that is being judged. Its end waits for that, after telling it to stop.
+class Finalists::Running {
  public:
-  // `prepared`: where some of the proposals may be at work already; null: nowhere.
-  Ahead(const SearchTask& task, RebatchedModels& models, Ahead* prepared = nullptr)
-      : task_(task), models_(models), prepared_(prepared) {}
-  ~Ahead() { abandoned_ = true; }
-
-  // One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn
-  // out not to be needed. On two cores two: one is at work while the other has but one thread.
-  bool has_room() const {
-    size_t cores = CoreCount();
-    return running_.size() < (cores == 2 ? 2 : std::max<size_t>(1, cores / 2));
-  }
-  bool Has(size_t id) const { return running_.count(id) > 0; }
-  void Start(size_t id, Proposal proposal) {
-    if (prepared_ != nullptr && prepared_->HandOver(proposal, running_[id])) return;
-    Running& at = running_[id];
-    if (prepared_ == nullptr) at.of = proposal;
-    at.judged = std::async(std::launch::async, [this, proposal = std::move(proposal)]() mutable {
+  Running(const SearchTask& task, RebatchedModels& models, Proposal proposal)
+      : of_(std::move(proposal)) {
+    judged_ = std::async(std::launch::async, [this, &task, &models] {
+      JudgeOptions options{&abandoned_, &models, [this](const Proposal& at) { Fitted(at); }};
       std::optional<JudgedPlan> judged;
       try {
-        judged = heddle::Judge(task_, std::move(proposal), &abandoned_, &models_);
+        judged = heddle::Judge(task, of_, options);
       } catch (const SimulationStopped&) {
+      } catch (...) {
+        Fitted(of_);
+        throw;
       }
+      Fitted(of_);  // where it did not come to that
       return judged;
     });
   }
+  ~Running() { Abandon(); }
+
+  const Proposal& of() const { return of_; }
+  void Abandon() { abandoned_ = true; }
+  // The proposal, with the estimate that it has once it is fitted to memory; its plan may still be simulated.
+  Proposal WaitFitted() { return fitted_.get_future().get(); }
   // Nothing where the problem was over first.
-  std::optional<JudgedPlan> Wait(size_t id) {
-    auto at = running_.find(id);
-    std::optional<JudgedPlan> judged = at->second.judged.get();
-    running_.erase(at);
-    return judged;
+  std::optional<JudgedPlan> Wait() { return judged_.get(); }
+  bool ended() const {
+    return judged_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
-  size_t running() const { return running_.size(); }
 
  private:
-  struct Running {
-    Proposal of;  // of one that may be handed over
-    std::future<std::optional<JudgedPlan>> judged;
-  };
-
-  // What this one is judging is another's from now on. False where it is not.
-  bool HandOver(const Proposal& wanted, Running& to) {
-    for (auto at = running_.begin(); at != running_.end(); ++at) {
-      const Proposal& of = at->second.of;
-      bool same =
-          of.from == wanted.from && of.estimate == wanted.estimate && of.plan == wanted.plan;
-      if (!same) continue;
-      to = std::move(at->second);
-      running_.erase(at);
-      return true;
-    }
-    return false;
+  void Fitted(const Proposal& at) {
+    if (std::exchange(is_fitted_, true)) return;
+    Proposal said;
+    said.estimate = at.estimate;
+    said.bound = at.bound;
+    said.kind = at.kind;
+    said.spread = at.spread;
+    fitted_.set_value(std::move(said));
   }
 
-  const SearchTask& task_;
-  RebatchedModels& models_;
-  Ahead* prepared_;
+  const Proposal of_;
   std::atomic<bool> abandoned_ = false;
-  std::map<size_t, Running> running_;
+  bool is_fitted_ = false;  // of the thread that judges
+  std::promise<Proposal> fitted_;
+  std::future<std::optional<JudgedPlan>> judged_;  // the last member: its end waits for the thread
+};
+
+// Of a list of plans, by their places in it. Its end tells all of them to stop, then waits for them.
+struct Finalists::Ahead {
+  ~Ahead() {
+    for (auto& [i, running] : all) running->Abandon();
+  }
+  std::unique_ptr<Running> Release(size_t i) { return std::move(all.extract(i).mapped()); }
+
+  std::map<size_t, std::unique_ptr<Running>> all;
 };
 
 Finalists::Finalists(const SearchTask& task, SearchResult& out)
-    : task_(task),
-      out_(out),
-      models_(task.model),
-      prepared_(std::make_unique<Ahead>(task_, models_)) {}
+    : task_(task), out_(out), models_(task.model) {}
 
-Finalists::~Finalists() = default;
+Finalists::~Finalists() {
+  for (auto* running : {&prepared_, &late_}) {
+    for (std::unique_ptr<Running>& at : *running) at->Abandon();
+  }
+}
 
 bool IsQuick(double work, const JudgingEffort& effort) {
   constexpr double kQuick = 0.0008;
   return work < kQuick * effort.work;
 }
 
-void Finalists::Prepare(Proposal plan) {
+void Finalists::Complete(Proposal& plan) {
   plan.MakePlan();
   if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
-  prepared_->Start(prepared_->running(), std::move(plan));
 }
+
+void Finalists::Prepare(Proposal plan) {
+  Complete(plan);
+  prepared_.push_back(std::make_unique<Running>(task_, models_, std::move(plan)));
+}
+
+std::unique_ptr<Finalists::Running> Finalists::Start(const Proposal& plan) {
+  for (auto at = prepared_.begin(); at != prepared_.end(); ++at) {
+    const Proposal& of = (*at)->of();
+    bool same = of.from == plan.from && of.estimate == plan.estimate;
+    if (!same || of.plan != Proposal(plan).MakePlan()) continue;
+    std::unique_ptr<Running> found = std::move(*at);
+    prepared_.erase(at);
+    return found;
+  }
+  return std::make_unique<Running>(task_, models_, plan);
+}
+
+// One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn out not
+// to be needed. On two cores two: one is at work while the other has but one thread.
+bool Finalists::HasRoom(size_t running) const {
+  size_t cores = CoreCount();
+  for (const auto* others : {&prepared_, &late_}) {
+    running += static_cast<size_t>(std::count_if(
+        others->begin(), others->end(), [](const auto& other) { return !other->ended(); }));
+  }
+  return running < (cores == 2 ? 2 : std::max<size_t>(1, cores / 2));
+}
+
+bool Finalists::has_room() const { return HasRoom(0); }
 
 // Plans whose expected memory exceeds the limit by less than this factor are tried first as long as no plan fits: fitting
 // them to memory costs little time.
@@ -202,23 +239,30 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
 }
 
 void Finalists::JudgeAll(std::vector<Proposal> plans) {
-  for (Proposal& plan : plans) {
-    plan.MakePlan();
-    if (plan.kind.empty()) plan.kind = KindOf(plan.plan);
-  }
-  Ahead ahead(task_, models_, prepared_.get());
+  for (Proposal& plan : plans) Complete(plan);
+  Ahead ahead;
   size_t started = 0;
   for (size_t i = 0; i < plans.size() && !Ended(); ++i) {
     task_.effort.Report("simulating " + plans[i].from);
-    for (; started < plans.size() && ahead.has_room(); ++started) {
-      ahead.Start(started, plans[started]);
+    for (; started < plans.size() && (started == i || HasRoom(started - i)); ++started) {
+      ahead.all[started] = Start(plans[started]);
     }
-    Take(ahead.Wait(i), plans[i]);
+    Take(ahead.Release(i)->Wait(), plans[i]);
+  }
+}
+
+void Finalists::TakeLate(const JudgingEffort& effort) {
+  while (!late_.empty()) {
+    for (std::unique_ptr<Running>& late : std::exchange(late_, {})) {
+      if (!Ended()) Take(late->Wait(), late->of());
+    }
+    errors_.ForgetAssumed();
+    Judge(std::exchange(left_, {}), effort);
   }
 }
 
 void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) {
-  Ahead ahead(task_, models_, prepared_.get());
+  Ahead ahead;
   std::vector<size_t> order(plans.size());
   for (size_t i = 0; i < order.size(); ++i) {
     order[i] = i;
@@ -235,7 +279,9 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     if (one_fits && (work >= effort.work || fitting_ - fitting_before >= effort.most)) return;
     if (!one_fits && unfit >= kMostUnfit) return;
     std::erase_if(order, [&](size_t i) {
-      return one_fits && errors_.AtLeast(plans[i], SpreadOf(plans[i], effort)) >= best_;
+      bool slow = one_fits && errors_.AtLeast(plans[i], SpreadOf(plans[i], effort)) >= best_;
+      if (slow && errors_.IsAssumed(plans[i].kind)) left_.push_back(plans[i]);
+      return slow;
     });
     // Those first that probably fit.
     auto rank = [&](size_t i) {
@@ -247,14 +293,26 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     if (order.empty()) return;
     task_.effort.Report("simulating " + plans[order[0]].from);
     for (size_t i : order) {
-      if (ahead.Has(i)) continue;
-      if (!ahead.has_room() && i != order[0]) break;
-      ahead.Start(i, plans[i]);
+      if (ahead.all.count(i) > 0) continue;
+      if (!HasRoom(ahead.all.size()) && i != order[0]) break;
+      ahead.all[i] = Start(plans[i]);
     }
     size_t next = order[0];
     order.erase(order.begin());
     work += plans[next].work;
-    Take(ahead.Wait(next), plans[next]);
+    std::unique_ptr<Running> running = ahead.Release(next);
+    // One that turns out to be slow when it is fitted to memory is not waited for. Until its simulation has ended, estimates of
+    // its kind are taken to be right.
+    if (one_fits) {
+      Proposal fitted = running->WaitFitted();
+      if (errors_.AtLeast(fitted, SpreadOf(plans[next], effort)) >= best_) {
+        bool same = fitted.estimate == plans[next].estimate;
+        errors_.AssumeRight(same ? plans[next].kind : fitted.kind);
+        late_.push_back(std::move(running));
+        continue;
+      }
+    }
+    Take(running->Wait(), plans[next]);
     ++unfit;
   }
 }

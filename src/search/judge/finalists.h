@@ -36,6 +36,10 @@ class EstimateErrors {
  public:
   void Add(const std::vector<int64_t>& kind, double estimate, double step);
   void AddBytes(const std::vector<int64_t>& kind, double estimate, double reserved);
+  // As if one more plan of this kind took what was estimated, until one was simulated.
+  void AssumeRight(const std::vector<int64_t>& kind);
+  bool IsAssumed(const std::vector<int64_t>& kind) const;
+  void ForgetAssumed() { assumed_.clear(); }
   // Of a proposal with an estimate.
   double Expected(const Proposal& proposal) const;
   double ExpectedBytes(const Proposal& proposal) const;
@@ -50,7 +54,7 @@ class EstimateErrors {
   };
   using Kind = std::vector<int64_t>;
   const Ratios* Like(const Proposal& proposal) const;  // null: none of its kind was seen yet
-  std::map<Kind, Ratios> by_kind_, bytes_by_kind_;
+  std::map<Kind, Ratios> by_kind_, assumed_, bytes_by_kind_;
 };
 
 class Finalists {
@@ -63,23 +67,33 @@ class Finalists {
   void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
   // In order; until the problem is over.
   void JudgeAll(std::vector<Proposal> plans);
+  // Those that Judge did not wait for, and what it left out since.
+  void TakeLate(const JudgingEffort& effort);
   // Begins to simulate a plan that will probably be given to one of these later: its result is there sooner, and the same.
   void Prepare(Proposal plan);
+  bool has_room() const;  // is a core free for another?
 
   double best_seconds() const { return best_; }  // of the plans that fit; infinite where none does
 
  private:
-  class Ahead;
+  class Running;
+  struct Ahead;
+  using AllRunning = std::vector<std::unique_ptr<Running>>;
+
+  static void Complete(Proposal& plan);
+  std::unique_ptr<Running> Start(const Proposal& plan);
+  bool HasRoom(size_t running) const;
   void Take(std::optional<JudgedPlan> judged, const Proposal& proposal);
   bool Ended();
 
   const SearchTask task_;
   SearchResult& out_;
   RebatchedModels models_;
-  std::unique_ptr<Ahead> prepared_;
   EstimateErrors errors_;
   size_t fitting_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
+  std::vector<Proposal> left_;  // not judged, as estimates of their kind were taken to be right
+  AllRunning prepared_, late_;  // they end before what they use
 };
 
 }  // namespace heddle

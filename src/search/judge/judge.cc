@@ -181,8 +181,7 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 
 }  // namespace
 
-JudgedPlan Judge(const SearchTask& task, Proposal proposal, const std::atomic<bool>* abandoned,
-                 RebatchedModels* models) {
+JudgedPlan Judge(const SearchTask& task, Proposal proposal, const JudgeOptions& options) {
   if (proposal.judged) return *proposal.judged;
   // Plans for meshes of very many devices take long to lower and to fit, which nothing ends before it is done.
   constexpr int64_t kManyDevices = 65'536;
@@ -202,12 +201,13 @@ JudgedPlan Judge(const SearchTask& task, Proposal proposal, const std::atomic<bo
     return judged;
   }
   SimOptions sim = task.sim;
-  sim.stopped = [over = Impatience(task), abandoned]() mutable {
+  sim.stopped = [over = Impatience(task), abandoned = options.abandoned]() mutable {
     return (abandoned != nullptr && *abandoned) || over();
   };
   RebatchedModels own(task.model);
-  if (models == nullptr) models = &own;
-  Fitted fitted = Fit(task, *models, std::move(proposal), abandoned);
+  RebatchedModels* models = options.models == nullptr ? &own : options.models;
+  Fitted fitted = Fit(task, *models, std::move(proposal), options.abandoned);
+  if (options.fitted) options.fitted(fitted.proposal);
   SetNames(judged, fitted.proposal);
   judged.replayed = !fitted.step.replayed.empty();
   if (judged.replayed) judged.estimated_bytes = 0;

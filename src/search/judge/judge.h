@@ -10,9 +10,12 @@ class RebatchedModels;
 // Fits the plan to memory where the proposal says how, then simulates it. Throws SimulationStopped where the problem has
 // been over for half a second (a plan that is simulated fast is judged all the same, so that a search that ends at once
 // has one), or once `abandoned` is set.
-// `models`: of the problem's model, where many plans are judged.
-JudgedPlan Judge(const SearchTask& task, Proposal proposal,
-                 const std::atomic<bool>* abandoned = nullptr, RebatchedModels* models = nullptr);
+struct JudgeOptions {
+  const std::atomic<bool>* abandoned = nullptr;
+  RebatchedModels* models = nullptr;  // of the problem's model, where many plans are judged
+  std::function<void(const Proposal& proposal)> fitted = nullptr;  // called before it is simulated
+};
+JudgedPlan Judge(const SearchTask& task, Proposal proposal, const JudgeOptions& options = {});
 
 // A plan that was judged by a few of its micro-batches and just fits: does the whole step fit, too? Sets `fits`, and what is
 // reserved. Returns the bytes that the whole step reserves per device of the pipeline, empty where that was known before.
