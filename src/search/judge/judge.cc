@@ -14,6 +14,15 @@
 namespace heddle {
 namespace {
 
+int64_t RecomputedBlocks(const Plan& plan) {
+  int64_t count = 0;
+  for (const Stage& stage : plan.stages) {
+    count += std::count_if(stage.recompute.begin(), stage.recompute.end(),
+                           [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
+  }
+  return count;
+}
+
 // Of parameters, on a device of a stage.
 int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
   if (plan.offload == Offload::kAll) return 0;  // a shard of them, at a time
@@ -71,12 +80,7 @@ void SetHost(const SearchTask& task, JudgedPlan& judged) {
 
 }  // namespace
 
-bool Recomputes(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return std::any_of(stage.recompute.begin(), stage.recompute.end(),
-                       [](RecomputePolicy policy) { return policy != RecomputePolicy::kNone; });
-  });
-}
+bool Recomputes(const Plan& plan) { return RecomputedBlocks(plan) > 0; }
 
 std::function<bool()> Impatience(const SearchTask& task) {
   using Clock = std::chrono::steady_clock;
@@ -134,6 +138,13 @@ struct Fitted {
   ShortStep step;
 };
 
+// Is `a` estimated to take less than this share of `b`? Where both take as long, because devices wait for something else, what
+// recomputes less is the better one.
+bool IsBetter(const Proposal& a, const Proposal& b, double share) {
+  if (a.estimate != b.estimate) return a.estimate < share * b.estimate;
+  return RecomputedBlocks(a.plan) < RecomputedBlocks(b.plan);
+}
+
 Fitted Fit(const SearchTask& task, RebatchedModels& models, Proposal proposal,
            const std::atomic<bool>* abandoned) {
   constexpr int kTries = 4;
@@ -156,10 +167,9 @@ Fitted Fit(const SearchTask& task, RebatchedModels& models, Proposal proposal,
     if (tries < kTries && !task.effort.Over()) next = now.proposal.refit(reserved);
     if (next) Complete(task, *next);
     tried.push_back(now.proposal.plan);
-    bool faster = !best || now.proposal.estimate < best->proposal.estimate;
-    if (fits && faster) best = std::move(now);
+    if (fits && (!best || IsBetter(now.proposal, best->proposal, 1))) best = std::move(now);
     bool known = next && std::find(tried.begin(), tried.end(), next->plan) != tried.end();
-    if (!next || known || (best && next->estimate >= kGain * best->proposal.estimate)) {
+    if (!next || known || (best && !IsBetter(*next, best->proposal, kGain))) {
       return best ? std::move(*best) : std::move(now);
     }
     now = {std::move(*next), {}};
