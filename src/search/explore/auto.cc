@@ -442,7 +442,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     }
   };
   LowestFloors FindLowestFloors() const {
-    constexpr size_t kLooks = 48, kLogged = 25;
+    constexpr size_t kLooks = 192, kLogged = 25;
     std::vector<size_t> order(all_.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(),
