@@ -139,5 +139,28 @@ TEST(ExpertGrid, PointsThatCannotWinAreLeftOut) {
   EXPECT_TRUE(ExpertGrid(problem, &best).empty());
 }
 
+// Weighed before the best plan is known, against more than it takes or less.
+TEST(ExpertGrid, MayBeWeighedBeforeTheBestPlanIsKnown) {
+  Cluster cluster = LoadCluster("dgx-h100:2");
+  SearchProblem problem{.model = Llama(), .cluster = cluster};
+  std::vector<Proposal> fastest = ExpertGrid(problem, nullptr);
+  ASSERT_FALSE(fastest.empty());
+  JudgedPlan best = Judge(problem, fastest[0]);
+  ASSERT_TRUE(best.fits);
+  best.result.step_seconds *= 1.02;
+  best.estimate = 0;
+  std::vector<Proposal> plain = ExpertGrid(problem, &best);
+  ASSERT_FALSE(plain.empty());
+  for (double guess : {1.03, 0.5}) {
+    GridPlans plans = WeighExpertGrid(problem, guess * best.result.step_seconds);
+    std::vector<Proposal> later = plans(&best);
+    ASSERT_FALSE(later.empty());
+    EXPECT_EQ(later[0].plan, plain[0].plan);
+    if (guess < 1) {
+      EXPECT_EQ(later.size(), plain.size());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace heddle

@@ -50,7 +50,7 @@ class GridSearch {
   GridSearch(const SearchTask& task, std::vector<Degrees> points)
       : task_(task),
         grid_(std::move(points)),
-        estimator_(std::make_shared<ExpertEstimator>(task)),
+        estimator_(std::make_shared<ExpertEstimator>(task_)),
         limit_(static_cast<double>(MemoryLimit(task))),
         batch_(static_cast<double>(std::max<int64_t>(1, BatchSize(task.model)))),
         devices_(static_cast<double>(DeviceCount(task.cluster))) {}
@@ -386,7 +386,7 @@ class GridSearch {
   // so: nothing else takes its place.
   static constexpr double kTooHigh = 1.02;
 
-  const SearchTask& task_;
+  const SearchTask task_;  // plans may be made after the caller's is gone
   std::vector<Degrees> grid_;
   std::shared_ptr<ExpertEstimator> estimator_;
   double limit_;
@@ -431,7 +431,7 @@ GridPlans WeighExpertGrid(const SearchTask& task, double seconds) {
   if (points.empty()) return [](const JudgedPlan*) { return std::vector<Proposal>(); };
   auto grid = std::make_shared<GridSearch>(task, std::move(points));
   grid->Weigh(seconds);
-  return [&task, grid, seconds](const JudgedPlan* best) {
+  return [task = task, grid, seconds](const JudgedPlan* best) {
     bool known = best != nullptr && best->fits && best->result.step_seconds <= seconds;
     return known ? grid->Plans(best, "", kMostOfGrid) : ExpertGrid(task, best);
   };

@@ -41,7 +41,8 @@ TEST(EstimateErrors, AProposalMaySayThatItsErrorsDifferByMore) {
   EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.99 * 1.1, 1e-12);
   proposal.spread = 0.06;
   EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.94 * 1.1, 1e-12);
-  proposal.kind = {2};  // No plan of this kind was simulated: its errors may differ by half as much again.
+  proposal.kind = {
+      2};  // No plan of this kind was simulated: its errors may differ by half as much again.
   EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 1 - 1.5 * 0.06, 1e-12);
 }
 
@@ -80,6 +81,55 @@ TEST_F(FinalistsTest, WhatIsPreparedAndNotWantedIsNoResult) {
   }
   ASSERT_EQ(out.judged.size(), 1u);
   EXPECT_EQ(out.judged[0].plan.microbatches, 2);
+}
+
+// A plan that seems to be slow once it fits is judged later, and so is what was left out because it is alike, should the
+// simulation show that such plans are faster than their estimates.
+TEST_F(FinalistsTest, WhatIsSlowOnceItFitsIsNotWaitedFor) {
+  SearchResult out;
+  Finalists finalists(problem_, out);
+  finalists.JudgeAll({Counted(4)});
+  double step = finalists.best_seconds();
+  JudgingEffort effort{.most = 10, .work = 1000};
+  Proposal slow = Counted(2), alike = Counted(2);
+  for (Proposal* plan : {&slow, &alike}) {
+    plan->kind = {1};
+    plan->work = 100;
+    plan->refit = nullptr;
+  }
+  slow.from = "slow";
+  slow.estimate = 1.02 * step;
+  slow.refit = [fitted = Counted(4), step](const std::vector<double>&) {
+    Proposal out = fitted;
+    out.kind = {1};
+    out.from = "slow";
+    out.estimate = 1.01 * step;
+    out.bound = 2 * step;
+    out.refit = nullptr;
+    return std::optional(out);
+  };
+  alike.from = "alike";
+  alike.estimate = 1.022 * step;  // is less by 3 % at most, as long as nothing is known of its kind
+  finalists.Judge({slow, alike}, effort);
+  EXPECT_EQ(out.judged.size(), 1u);
+  finalists.TakeLate(effort);
+  ASSERT_EQ(out.judged.size(), 3u);
+  EXPECT_EQ(out.judged[1].from, "slow");
+  EXPECT_EQ(out.judged[1].result.step_seconds, step);  // faster than estimated
+  EXPECT_EQ(out.judged[2].from, "alike");
+}
+
+TEST(EstimateErrors, AreTakenToBeNoneUntilOneIsKnown) {
+  EstimateErrors errors;
+  Proposal proposal{{}, "plan", 1};
+  proposal.kind = {1};
+  EXPECT_LT(errors.AtLeast(proposal, 0.01), 0.971);
+  errors.AssumeRight({1});
+  EXPECT_TRUE(errors.IsAssumed({1}));
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.98, 1e-12);
+  errors.Add({1}, 1, 0.5);
+  EXPECT_FALSE(errors.IsAssumed({1}));
+  EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.49, 1e-12);
 }
 
 }  // namespace

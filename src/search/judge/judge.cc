@@ -164,7 +164,8 @@ Fitted Fit(const SearchTask& task, RebatchedModels& models, Proposal proposal,
     std::vector<double> reserved = ReservedOf(task, now.step);
     bool fits = *std::max_element(reserved.begin(), reserved.end()) <= limit;
     std::optional<Proposal> next;
-    if (tries < kTries && !task.effort.Over()) next = now.proposal.refit(reserved);
+    bool again = now.proposal.refit && tries < kTries && !task.effort.Over();
+    if (again) next = now.proposal.refit(reserved);
     if (next) Complete(task, *next);
     tried.push_back(now.proposal.plan);
     if (fits && (!best || IsBetter(now.proposal, best->proposal, 1))) best = std::move(now);
