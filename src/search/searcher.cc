@@ -139,12 +139,12 @@ class Judging {
   std::future<GridPlans> BeginGrid(const std::vector<Proposal>& plans) {
     constexpr double kSlower = 1.05;  // than the estimate
     if (searcher_.name != "auto" || task_.effort.judged == 1) return {};
-    if (plans.empty()) {
+    double seconds = plans.empty() ? 0 : kSlower * plans.front().estimate;
+    if (seconds == 0) {
       return std::async(std::launch::deferred, [this]() -> GridPlans {
         return [this](const JudgedPlan* best) { return ExpertGrid(task_, best); };
       });
     }
-    double seconds = kSlower * plans.front().estimate;
     return std::async(std::launch::async,
                       [this, seconds] { return WeighExpertGrid(task_, seconds); });
   }
