@@ -23,6 +23,8 @@ namespace {
 
 // Estimates further from the best are proposed only once simulated steps turn out to be that much slower.
 constexpr double kNear = 1.05;
+// Where messages occupy links, estimates of other cuts may be lower by so much.
+constexpr double kReachOfCuts = 1.2;
 
 struct WeighedConfiguration {
   Configuration configuration;
@@ -81,7 +83,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     // Searches with a solver of their own compare solvers, and are slow.
     if (prices_.options().solver) return out;
     out.more = [self = shared_from_this()](double seconds) {
-      self->Weigh([&] { return seconds; });
+      self->Weigh([&] { return self->by_links_ ? kReachOfCuts * seconds : seconds; });
       return self->Near(seconds);
     };
     return out;
@@ -118,11 +120,10 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
   // Where messages occupy links, stages of equal work are not the best ones: estimates with a layer moved may be near.
   void RecutNear(double seconds) {
-    constexpr double kReach = 1.1;
     std::vector<size_t> near;
     for (size_t i = 0; i < all_.size(); ++i) {
       const WeighedConfiguration& at = all_[i];
-      bool is_near = at.fits && !at.proposed && at.seconds <= kReach * seconds;
+      bool is_near = at.fits && !at.proposed && at.seconds <= kReachOfCuts * seconds;
       if (is_near && at.by_links && !at.recut) near.push_back(i);
     }
     InParallel(near.size(), [&](size_t i) {
@@ -410,6 +411,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       if (at.floor < kForbidden) queue_.push({std::max(at.floor, at.roomy), i});
     } else if (at.fits) {
       best_seconds_ = std::min(best_seconds_, at.seconds);
+      by_links_ = by_links_ || at.by_links;
     } else if (at.bytes > 0 && (least_bytes_ == 0 || at.bytes < least_bytes_)) {
       least_bytes_ = at.bytes;
     }
@@ -501,6 +503,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   std::function<bool()> impatient_ = Impatience(task_);
   double best_seconds_ = kForbidden;  // of all estimates
   double least_bytes_ = 0;
+  bool by_links_ = false;  // messages of some pipeline occupy links much
 };
 
 }  // namespace
