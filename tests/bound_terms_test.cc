@@ -56,7 +56,9 @@ std::vector<RaisedTerm> RaisedTerms() {
   const std::string table = "gpt:layers=1,hidden=1024,heads=8,seq=16,vocab=200000,batch=64";
   const std::string alike = "gpt:layers=1,hidden=7,heads=1,seq=3,vocab=11,batch=1";
   const std::string layers = "gpt:layers=48,hidden=64,heads=2,seq=32,vocab=64,batch=128";
-  const std::string few = "gpt:layers=2,hidden=4096,heads=32,seq=4096,vocab=512,batch=16";
+  const std::string two = "gpt:layers=2,hidden=8192,heads=32,seq=8192,vocab=512,batch=8";
+  const std::string three = "gpt:layers=3,hidden=4096,heads=32,seq=8192,vocab=512,batch=16";
+  const std::string many = "gpt:layers=24,hidden=1024,heads=2,seq=32,vocab=64,batch=128";
   // As long for its computation as for its traffic.
   const std::string even = "gpt:layers=40,hidden=4096,heads=32,seq=2048,vocab=512,batch=16";
   const std::string norms = "data/graphs/conv-norms.heddle";  // a chain: nothing runs beside them
@@ -103,12 +105,9 @@ std::vector<RaisedTerm> RaisedTerms() {
       {"layers", &TermScales::layers, {layers, "p3:16", 0, DType::kF32}, DegreesOf(128, 1, 1, 3)},
       {"mixed", &TermScales::mixed, {even, "dgx-h100:2"}, DegreesOf(16, 1, 1, 3)},
       {"ended", &TermScales::ended, {held, "dgx-h100:1"}, DegreesOf(1, 1, 1, 0)},
-      {"turn", &TermScales::turn, {deep, "dgx-h100:1"}, DegreesOf(1, 4, 1, 0, "zb-h1")},
-      {"gathers", &TermScales::gathers, {few, "dgx-h100:2"}, DegreesOf(16, 1, 1, 3)},
-      {"groups",
-       &TermScales::reduction,
-       {layers, "p3:16", 0, DType::kF32},
-       DegreesOf(128, 1, 1, 0)},
+      {"turn", &TermScales::turn, {two, "dgx-h100:1"}, DegreesOf(1, 2, 1, 0, "zb-h1")},
+      {"gathers", &TermScales::gathers, {three, "dgx-h100:1"}, DegreesOf(8, 1, 1, 3)},
+      {"groups", &TermScales::groups, {many, "p3:16", 0, DType::kF16}, DegreesOf(128, 1, 1, 0)},
   };
 }
 

@@ -260,7 +260,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
   ExpectRefused(plan + "--recompute all", {"--recompute all", "none, selective, full"});
   ExpectRefused(plan + "--precision f64", {"--precision f64"});
   ExpectRefused(plan + "--pp 4 --chunks 4 --schedule interleaved --microbatches 4",
-                {"16 stages", "3 repeated layers", "at most 5"});
+                {"16 stages", "3 repeated layers", "9 blocks in all", "at most 9"});
   ExpectRefused(plan + "--pp 1 --chunks 2 --schedule interleaved",
                 {"2 chunks", "need a pipeline", "--pp 2"});
   ExpectRefused(plan + "--dp 4 --chunks 2 --schedule interleaved", {"dp 4", "need a pipeline"});

@@ -208,8 +208,8 @@ class PackedFloor {
     constexpr int kMost = 8;  // groups; of more no more is known than of so many
     double head = t_.Head(first, device), once = own / t_.microbatches;
     double held = t_.parameters().Of(first, last), loose = t_.LooseOf(first, last);
-    double latency = t_.scale.reduction * problem_.reduce_latency;
-    double per_parameter = t_.scale.reduction * problem_.reduce;
+    double latency = t_.scale.groups * problem_.reduce_latency;
+    double per_parameter = t_.scale.groups * problem_.reduce;
     // When the last backward of a unit begins.
     auto begins = [&](int unit) {
       double left =

@@ -57,6 +57,7 @@ struct TermScales {
   double mixed = 1;       // computation and traffic of parameters, of the same strategies
   double ended = 1;       // computation and the end of the step, of the same strategies
   double turn = 1;        // a forward of all units, then a device's backwards
+  double groups = 1;      // reductions of groups of gradients, one after the other
   double gathers = 1;     // ZeRO 3: of the first and the last layer, for which a micro-batch waits
 };
 
