@@ -13,6 +13,7 @@
 #include "search/expert/expert_grid.h"
 #include "search/judge/bucket_sizes.h"
 #include "search/judge/finalists.h"
+#include "search/replicas/with_factors.h"
 #include "search/searchers.h"
 #include "search/solver/problem.h"
 #include "search/spilling/spilled.h"

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "search/judge/judge.h"
+#include "search/solver/problem.h"
 
 namespace heddle {
 namespace {
