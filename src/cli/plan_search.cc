@@ -23,6 +23,7 @@
 #include "plan/precision.h"
 #include "plan/verify.h"
 #include "program/lower.h"
+#include "report/step_size.h"
 #include "search/expert/expert_grid.h"
 #include "search/judge/finalists.h"
 #include "search/judge/judge.h"
