@@ -218,6 +218,12 @@ TEST(Cli, PlansSayThatTheirSearchWasStopped) {
   EXPECT_EQ(Slurp(folder / "whole.json").find("search_stopped"), std::string::npos);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::chrono::seconds kSoon(40);  // instrumented code is several times slower
+#else
+constexpr std::chrono::seconds kSoon(8);
+#endif
+
 // A million devices, a batch of ten thousand million samples: the search ends soon after its budget, and at the first
 // interrupt, with the best plan so far or none.
 TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
@@ -228,7 +234,7 @@ TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
     Clock::time_point begin = Clock::now();
     RunOutput run = RunHeddle("plan gpt2 --budget 1 " + how);
     EXPECT_TRUE(run.status == 0 || run.status == 3) << how << run.err;
-    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8)) << how;
+    EXPECT_LT(Clock::now() - begin, kSoon) << how;
   }
   TempFolder folder;
   std::string command = "timeout --foreground --preserve-status -s INT 1 " +
@@ -237,7 +243,7 @@ TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
                         " 2> " + folder / "err";
   Clock::time_point begin = Clock::now();
   int status = std::system(command.c_str());
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(8));
+  EXPECT_LT(Clock::now() - begin, kSoon);
   ASSERT_TRUE(WIFEXITED(status));
   bool found = WEXITSTATUS(status) == 0;
   std::string text = Slurp(folder / (found ? "out" : "err"));

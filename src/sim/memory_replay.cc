@@ -165,24 +165,27 @@ class Player {
   int& StorageOf(BufferId id) { return storage_of_[id.index()]; }
 
   std::pair<int64_t, MemoryKind> SizeOfBuffer(const Buffer& buffer) const {
-    const StageMemory& at = stage(buffer.stage);
+    // Some buffers are of no stage of the device.
+    auto group = [&]() -> const auto& {
+      return stage(buffer.stage).groups[static_cast<size_t>(buffer.index)];
+    };
     size_t index = static_cast<size_t>(buffer.index);
     switch (buffer.kind) {
       case BufferKind::kLocal:
-        return {at.locals[index], MemoryKind::kActivations};
+        return {stage(buffer.stage).locals[index], MemoryKind::kActivations};
       case BufferKind::kWeights:
-        return {at.groups[index].weights, MemoryKind::kWeights};
+        return {group().weights, MemoryKind::kWeights};
       case BufferKind::kGathered: {
         const StageProgram& in = model_.program().stages[static_cast<size_t>(buffer.stage)];
-        return {at.groups[index].gathered,
+        return {group().gathered,
                 in.groups[index].spilled ? MemoryKind::kWeights : MemoryKind::kBuffers};
       }
       case BufferKind::kWeightGradients:
-        return {at.groups[index].gradients, MemoryKind::kGradients};
+        return {group().gradients, MemoryKind::kGradients};
       case BufferKind::kReduced:
-        return {at.groups[index].reduced, MemoryKind::kGradients};
+        return {group().reduced, MemoryKind::kGradients};
       case BufferKind::kOptimizer:
-        return {at.groups[index].optimizer, MemoryKind::kOptimizer};
+        return {group().optimizer, MemoryKind::kOptimizer};
       case BufferKind::kHostOptimizer:
       case BufferKind::kHostWeights:
         return {0, MemoryKind::kOptimizer};  // not on the device
