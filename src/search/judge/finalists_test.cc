@@ -41,8 +41,8 @@ TEST(EstimateErrors, AProposalMaySayThatItsErrorsDifferByMore) {
   EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.99 * 1.1, 1e-12);
   proposal.spread = 0.06;
   EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 0.94 * 1.1, 1e-12);
-  proposal.kind = {
-      2};  // No plan of this kind was simulated: its errors may differ by half as much again.
+  // No plan of this kind was simulated: its errors may differ by half as much again.
+  proposal.kind = {2};
   EXPECT_NEAR(errors.AtLeast(proposal, 0.01), 1 - 1.5 * 0.06, 1e-12);
 }
 
