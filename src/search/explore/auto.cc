@@ -12,6 +12,7 @@
 #include "plan/precision.h"
 #include "schedule/schedule.h"
 #include "search/explore/assemble.h"
+#include "search/explore/close_bound.h"
 #include "search/explore/exact_search.h"
 #include "search/explore/pipeline_step.h"
 #include "search/explore/refine.h"
@@ -66,7 +67,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     out.lower_bound = lowest.least();
     std::shared_future<double> closer =
         std::async(std::launch::async, [self = shared_from_this(), lowest = std::move(lowest)] {
-          return self->CloserBound(lowest);
+          return CloserBound(lowest, self->estimator_, self->task_.effort);
         });
     out.close_bound = [closer](Proposals& proposals) {
       proposals.lower_bound = closer.get();
@@ -432,17 +433,6 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     all_.push_back(std::move(other));
   }
 
-  // Those that decide the bound, the lowest first, and the lowest of the others.
-  struct LowestFloors {
-    std::vector<std::pair<double, Configuration>> close;
-    double others = kForbidden;
-    bool feasible = false;  // some configuration is estimated to fit
-
-    double least() const {
-      double floor = close.empty() ? others : close.front().first;
-      return floor < kForbidden ? floor : 0;
-    }
-  };
   LowestFloors FindLowestFloors() const {
     constexpr size_t kLooks = 192, kLogged = 25;
     std::vector<size_t> order(all_.size());
@@ -458,33 +448,6 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     }
     if (order.size() > kLooks) lowest.others = all_[order[kLooks]].floor;
     return lowest;
-  }
-
-  // The least floor when the lowest ones are computed more closely, in their order. Estimates may be below floors: they do not
-  // say which floors are high enough.
-  double CloserBound(const LowestFloors& lowest) {
-    constexpr size_t kAtOnce = 4;  // on any number of cores
-    if (!lowest.feasible) return lowest.least();
-    size_t looked = 0;
-    double least = kForbidden;  // of those looked at
-    while (looked < lowest.close.size() && !task_.effort.Over()) {
-      if (lowest.close[looked].first >= least) break;
-      size_t count = std::min(kAtOnce, lowest.close.size() - looked);
-      std::vector<double> floors(count);
-      InParallel(count, [&](size_t i) {
-        const auto& [floor, configuration] = lowest.close[looked + i];
-        floors[i] = std::max(floor, estimator_.CloseFloor(configuration));
-      });
-      for (size_t i = 0; i < count; ++i) {
-        LogDebug("floor {:.6g} s, closely: {}", floors[i],
-                 ToString(lowest.close[looked + i].second));
-        least = std::min(least, floors[i]);
-      }
-      looked += count;
-    }
-    double rest = looked < lowest.close.size() ? lowest.close[looked].first : lowest.others;
-    least = std::min(least, rest);
-    return least < kForbidden ? least : 0;
   }
 
   const SearchTask task_;  // what is proposed may outlive the caller's
