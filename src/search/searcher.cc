@@ -62,7 +62,7 @@ class Judging {
       out_.proposals.considered = out_.judged.size();
       return;
     }
-    out_.proposals = searcher_.propose(task_);
+    Propose();
     LogPhase("proposing");
     bool over = task_.effort.Over();
     JudgeProposals(std::move(out_.proposals.plans));
@@ -83,15 +83,31 @@ class Judging {
   }
 
  private:
+  // What the searcher takes to be the best is simulated, and compared with the expert's grid, while it looks at others.
+  void Propose() {
+    SearchTask asked = task_;
+    asked.effort.promising = [this](const std::vector<Proposal>& plans) {
+      BeginGrid(plans.front().estimate);
+      for (const Proposal& plan : plans) {
+        if (!finalists_.has_room()) break;
+        finalists_.Prepare(plan);
+      }
+    };
+    out_.proposals = searcher_.propose(asked);
+    if (!grid_.valid() && !out_.proposals.judge_all) {
+      const std::vector<Proposal>& plans = out_.proposals.plans;
+      BeginGrid(plans.empty() ? 0 : plans.front().estimate);
+    }
+  }
+
   void JudgeProposals(std::vector<Proposal> plans) {
     if (out_.proposals.judge_all) {
       finalists_.JudgeAll(std::move(plans));
     } else {
-      std::future<GridPlans> grid = BeginGrid(plans);
       finalists_.Judge(std::move(plans), Effort());
       LogPhase("judging");
       PrepareOthers();
-      JudgeGrid(grid);
+      JudgeGrid();
       LogPhase("judging the expert's grid");
       JudgeMore();
       LogPhase("judging more");
@@ -136,27 +152,28 @@ class Judging {
     for (Proposal& plan : ExpertsLikeBest()) finalists_.Prepare(std::move(plan));
   }
 
-  // The expert's grid is weighed beside judging, against what the best plan will probably take.
-  std::future<GridPlans> BeginGrid(const std::vector<Proposal>& plans) {
+  // The expert's grid is weighed beside the searcher and judging, against what the best plan will probably take.
+  void BeginGrid(double estimate) {
     constexpr double kSlower = 1.05;  // than the estimate
-    if (searcher_.name != "auto" || task_.effort.judged == 1) return {};
-    double seconds = plans.empty() ? 0 : kSlower * plans.front().estimate;
-    if (seconds == 0) {
-      return std::async(std::launch::deferred, [this]() -> GridPlans {
+    if (searcher_.name != "auto" || task_.effort.judged == 1) return;
+    if (estimate == 0) {
+      grid_ = std::async(std::launch::deferred, [this]() -> GridPlans {
         return [this](const JudgedPlan* best) { return ExpertGrid(task_, best); };
       });
+      return;
     }
-    return std::async(std::launch::async,
-                      [this, seconds] { return WeighExpertGrid(task_, seconds); });
+    grid_ = std::async(std::launch::async, [this, seconds = kSlower * estimate] {
+      return WeighExpertGrid(task_, seconds);
+    });
   }
 
   // Beside the searcher's further plans that are in reach of the grid's: where its own are far from the best, they are many.
-  void JudgeGrid(std::future<GridPlans>& grid) {
-    if (!grid.valid()) return;
+  void JudgeGrid() {
+    if (!grid_.valid()) return;
     task_.effort.Report("weighing plans by Megatron's rules");
     Sort();
     const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
-    std::vector<Proposal> plans = grid.get()(best);
+    std::vector<Proposal> plans = grid_.get()(best);
     if (out_.feasible() && out_.proposals.more) {
       for (const Proposal& plan : plans) {
         if (!finalists_.has_room()) break;
@@ -348,6 +365,7 @@ class Judging {
   Finalists finalists_;
   double phase_began_ = SteadySeconds(), processor_began_ = ProcessorSeconds();
   std::shared_future<std::vector<std::vector<Proposal>>> ladders_;
+  std::future<GridPlans> grid_;
 };
 
 }  // namespace

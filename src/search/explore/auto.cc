@@ -62,6 +62,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       Weigh([&] { return kNear * best_seconds_; });
       if (best_seconds_ < kForbidden) break;
     }
+    announced_ = true;  // what comes later is weighed for those that know the best one
     Proposals out;
     LowestFloors lowest = FindLowestFloors();
     out.lower_bound = lowest.least();
@@ -96,27 +97,28 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 
   // Those whose estimates are below a limit, and were not proposed before; the fastest first.
   std::vector<Proposal> Near(double seconds) {
-    auto are_near = [&](bool coarse) {
-      std::vector<size_t> near;
-      for (size_t i = 0; i < all_.size(); ++i) {
-        const WeighedConfiguration& at = all_[i];
-        bool is_near = at.fits && !at.proposed && at.seconds <= seconds;
-        if (is_near && (at.coarse || !coarse)) near.push_back(i);
-      }
-      return near;
-    };
-    std::vector<size_t> coarse = are_near(true);
+    std::vector<size_t> coarse = NearIn(seconds);
+    std::erase_if(coarse, [&](size_t i) { return !all_[i].coarse; });
     InParallel(coarse.size(), [&](size_t i) { EstimateOf(all_[coarse[i]], seconds); });
     RecutNear(seconds);
-    std::vector<size_t> order = are_near(false);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return all_[a].seconds < all_[b].seconds; });
     std::vector<Proposal> plans;
-    for (size_t i : order) {
+    for (size_t i : NearIn(seconds)) {
       all_[i].proposed = true;
       plans.push_back(ProposeLater(all_[i]));
     }
     return plans;
+  }
+
+  // Those with estimates below a limit that were not proposed before; the fastest first.
+  std::vector<size_t> NearIn(double seconds) const {
+    std::vector<size_t> near;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const WeighedConfiguration& at = all_[i];
+      if (at.fits && !at.proposed && at.seconds <= seconds) near.push_back(i);
+    }
+    std::stable_sort(near.begin(), near.end(),
+                     [&](size_t a, size_t b) { return all_[a].seconds < all_[b].seconds; });
+    return near;
   }
 
   // Where messages occupy links, stages of equal work are not the best ones: estimates with a layer moved may be near.
@@ -372,6 +374,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
         if (batch.size() <= kFew || !task_.effort.Over()) Weigh(all_[batch[i]], worst);
       });
       for (size_t i : batch) Take(i);
+      if (best_seconds_ < kForbidden && limit() == worst) Announce();
       many = limit() < worst ? kMany : std::min(2 * many, kMost);
       task_.effort.Report("weighing configurations");
     }
@@ -417,6 +420,18 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
       least_bytes_ = at.bytes;
     }
     AddOffloaded(i);
+  }
+
+  // Among the configurations with the lowest floors are usually the best of all. Estimates that may still change are not said.
+  void Announce() {
+    if (announced_ || !task_.effort.promising) return;
+    announced_ = true;
+    std::vector<Proposal> plans;
+    for (size_t i : NearIn(kNear * best_seconds_)) {
+      const WeighedConfiguration& at = all_[i];
+      if (!at.coarse && !at.by_links) plans.push_back(ProposeLater(at));
+    }
+    if (!plans.empty()) task_.effort.promising(plans);
   }
 
   // Memory that is not short is not bought with time.
@@ -465,6 +480,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   size_t listed_ = 0;  // those of `all_` that were enumerated; the others are offloaded
   std::function<bool()> impatient_ = Impatience(task_);
   double best_seconds_ = kForbidden;  // of all estimates
+  bool announced_ = false;            // SearchEffort::promising heard of some
   double least_bytes_ = 0;
   bool by_links_ = false;  // messages of some pipeline occupy links much
 };

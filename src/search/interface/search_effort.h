@@ -9,12 +9,14 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "search/interface/search_problem.h"
 
 namespace heddle {
 
 class Prior;
+struct Proposal;
 
 struct SearchEffort {
   size_t judged = 0;              // the most plans to simulate; 0: as many as a second or so allows
@@ -25,6 +27,9 @@ struct SearchEffort {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had come
   std::function<void(const std::string& what)> progress = nullptr;  // null: nobody listens
+
+  // Hears of plans that are probably among the best, the fastest first, before all others are weighed; null: nobody does.
+  std::function<void(const std::vector<Proposal>& plans)> promising = nullptr;
 
   bool Over() const {
     return (stop != nullptr && *stop) || std::chrono::steady_clock::now() >= deadline;
