@@ -32,8 +32,8 @@ std::map<int, Counts> CountSteps(const Program& program) {
   std::map<int, Counts> counts;
   for (const StageProgram& stage : program.stages) {
     for (const Local& local : stage.locals) {
-      if (local.source.kind != SourceKind::kReshard) continue;
-      StepKind kind = stage.steps[static_cast<size_t>(local.source.step)].kind;
+      if (!local.Is<FromReshard>()) continue;
+      StepKind kind = stage.steps[local.As<FromReshard>().step].kind;
       NodeId producer = program.model.graph.value(local.value).producer;
       int block = producer.valid() ? program.model.block_of[producer.index()] : -1;
       if (!IsLocal(kind)) ++counts[block][{local.gradient, kind}];

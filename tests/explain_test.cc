@@ -118,7 +118,7 @@ double KernelSeconds(const Explained& at) {
     const std::vector<Instruction>& instructions = at.program.runs[run].instructions;
     for (size_t i = 0; i < instructions.size(); ++i) {
       const Instruction& instruction = instructions[i];
-      if (&stage != &at.program.stages[static_cast<size_t>(instruction.stage)]) continue;
+      if (&stage != &at.program.stages[instruction.stage]) continue;
       if (list.tasks[i].kind != TaskKind::kLocal) continue;
       if (instruction.op != Opcode::kRun && instruction.op != Opcode::kReshard &&
           instruction.op != Opcode::kSum) {

@@ -110,7 +110,7 @@ struct Elements {
 };
 Elements ElementsOf(const Program& program) {
   Elements elements;
-  const StageProgram& stage = program.stages[0];
+  const StageProgram& stage = program.stages.front();
   for (const ParameterGroup& group : stage.groups) {
     (group.zero == 3 ? elements.blocks : elements.others) +=
         FlatElements(stage, group, PositionIn(stage, 0));

@@ -143,19 +143,20 @@ TEST(ZeroThree, GathersBlocksAhead) {
       // weights: how many visits had begun when they were asked for.
       std::map<BufferId, int> asked;
       int visits = 0, first = 0, late = 0;  // `first`: the visit that needs gathered weights first
-      std::tuple<int, bool, int> pass;      // stage, forward, micro-batch
-      int block = -1, last_block = -1, begun = 0;  // of the pass before; its first visit with weights
+      std::tuple<StageId, bool, int> pass;  // forward, micro-batch
+      BlockId block, last_block;            // of the pass before
+      int begun = 0;                        // its first visit with weights
       for (const Instruction& at : run.instructions) {
         if (at.op == Opcode::kGatherWeights && !at.writes.empty()) asked[at.writes[0]] = visits;
         if (at.op != Opcode::kRun) continue;
-        const StageProgram& stage = program.stages[static_cast<size_t>(at.stage)];
-        int here = stage.segments[static_cast<size_t>(at.index)].block;
+        const StageProgram& stage = program.stages[at.stage];
+        BlockId here = stage.segments[at.segment()].block;
         std::tuple now(at.stage, at.half == Half::kF && !at.recompute, at.microbatch);
         bool reads = std::any_of(at.reads.begin(), at.reads.end(),
                                  [&](BufferId id) { return asked.count(id) > 0; });
         bool passes = now != pass;
         if (passes) last_block = block;
-        if (passes) block = -1;
+        if (passes) block = {};
         if (passes || (reads && here != block)) ++visits;
         if (passes) begun = visits + (reads ? 0 : 1);
         if (reads) block = here;
@@ -180,7 +181,7 @@ TEST(ParameterGroupsTest, AreFilledSideBySide) {
   auto groups = [&](const Degrees& degrees, int64_t bucket) {
     Plan plan = ExpertPlan(model, LoadCluster("local:4"), degrees);
     plan.bucket_bytes = bucket;
-    return Lower(model, plan).stages[0].groups;
+    return Lower(model, plan).stages.front().groups;
   };
   // Matrices (those whose gradients come last apart from the others), biases of row-split products, and the table of
   // positions, which is not reduced.

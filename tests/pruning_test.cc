@@ -30,11 +30,11 @@ Plan PrunedPlan(const Model& model, const Degrees& degrees, double sparsity) {
 // Weights, gradients, state and index of the first device.
 double StateBytesOf(const Program& program) {
   double bytes = 0;
-  const StageProgram& stage = program.stages[0];
-  for (size_t g = 0; g < stage.groups.size(); ++g) {
+  const StageProgram& stage = program.stages.front();
+  for (ParameterGroupId g : stage.groups.ids()) {
     for (BufferKind kind :
          {BufferKind::kWeights, BufferKind::kWeightGradients, BufferKind::kOptimizer}) {
-      bytes += static_cast<double>(BufferBytes(program, {kind, 0, static_cast<int>(g), -1, 0}, 0));
+      bytes += static_cast<double>(BufferBytes(program, {kind, StageId{0}, g, -1, 0}, 0));
     }
   }
   return bytes;
@@ -90,7 +90,7 @@ TEST(Pruning, GradientsAreSentCompressed) {
 TEST(Pruning, ShardsOfTensorParallelismKeepTheirPart) {
   Model model = Analyse(BuildModel(kPrunedGpt));
   Program program = Lower(model, PrunedPlan(model, {.dp = 2, .tp = 4}, 0.75));
-  const StageProgram& stage = program.stages[0];
+  const StageProgram& stage = program.stages.front();
   size_t split = 0;
   for (const ParameterGroup& group : stage.groups) {
     for (const ParameterSlot& slot : group.slots) {

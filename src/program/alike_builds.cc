@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/integers.h"
 #include "base/parallel.h"
 #include "program/arrival.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 // A stage and what tells it apart from others.
 struct Subject {
-  int index = 0;
+  StageId id;
   const Stage* stage = nullptr;
   std::vector<NodeId> nodes;  // of the stage and its side nodes, ascending
   std::vector<double> links;  // what Arriving goes by
@@ -24,7 +25,7 @@ class Matcher {
 
   // Nothing where the stages are not alike.
   std::optional<StageMatch> Match() {
-    match_.stages = to_.index - from_.index;
+    match_.stages = to_.id.value - from_.id.value;
     match_.blocks = to_.stage->first_block - from_.stage->first_block;
     if (!AreStagesAlike()) return std::nullopt;
     for (size_t i = 0; i < from_.nodes.size(); ++i) {
@@ -73,9 +74,9 @@ class Matcher {
 
   // As many nodes read both, and stages as far away.
   bool AreReadersAlike(ValueId a, ValueId b) const {
-    auto alike = [&](const std::vector<int>& x, const std::vector<int>& y) {
+    auto alike = [&](const std::vector<StageId>& x, const std::vector<StageId>& y) {
       return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                        [&](int s, int t) { return t == s + match_.stages; });
+                        [&](StageId s, StageId t) { return t.value == s.value + match_.stages; });
     };
     return model_.readers[a.index()].size() == model_.readers[b.index()].size() &&
            alike(context_.reader_stages[a.index()], context_.reader_stages[b.index()]) &&
@@ -94,8 +95,8 @@ class Matcher {
 
   bool AreBlocksAlike() const {
     for (int b = from_.stage->first_block; b < from_.stage->last_block; ++b) {
-      const ModelBlock& x = model_.blocks[static_cast<size_t>(b)];
-      const ModelBlock& y = model_.blocks[static_cast<size_t>(b + match_.blocks)];
+      const ModelBlock& x = model_.blocks[ToSize(b)];
+      const ModelBlock& y = model_.blocks[ToSize(b + match_.blocks)];
       bool alike = (x.chain >= 0) == (y.chain >= 0) && x.nodes.size() == y.nodes.size();
       for (size_t n = 0; alike && n < x.nodes.size(); ++n) {
         alike = match_.Of(x.nodes[n]) == y.nodes[n];
@@ -151,8 +152,8 @@ StageBuild Copy(const StageBuild& build, const StageMatch& match, const Stage& s
   for (Local& local : out.stage.locals) local.value = match.Of(local.value);
   for (Segment& segment : out.stage.segments) {
     for (NodeId& id : segment.nodes) id = match.Of(id);
-    if (segment.block >= 0) segment.block += match.blocks;
-    if (segment.unit >= 0) segment.unit += match.blocks;
+    if (segment.block.valid()) segment.block.value += match.blocks;
+    if (segment.unit.valid()) segment.unit.value += match.blocks;
   }
   for (ParameterGroup& group : out.stage.groups) {
     for (ParameterSlot& slot : group.slots) slot.parameter = match.Of(slot.parameter);
@@ -163,7 +164,7 @@ StageBuild Copy(const StageBuild& build, const StageMatch& match, const Stage& s
       StageBuild::Crossing& made = replaced[match.Of(id)];
       made.local = crossing.local;
       for (const auto& [other, gradient] : crossing.gradients) {
-        made.gradients[other < 0 ? other : other + match.stages] = gradient;
+        made.gradients[other.valid() ? StageId{other.value + match.stages} : other] = gradient;
       }
     }
     crossings = std::move(replaced);
@@ -187,45 +188,42 @@ ValueId StageMatch::Of(ValueId id) const { return Find(values, id); }
 
 AlikeStages FindAlikeStages(const LoweringContext& context) {
   const std::vector<Stage>& stages = context.expanded.stages;
-  std::vector<Subject> subjects(stages.size());
+  IdVector<StageId, Subject> subjects(stages.size());
   bool may = MayBeAlike(context);
   InParallel(may ? stages.size() : 0, [&](size_t s) {
-    subjects[s] = {static_cast<int>(s), &stages[s],
-                   NodesAndSideNodesOf(context.expanded.model, stages[s]),
-                   LinksOfArrival(context.plan.cluster, stages[s].mesh)};
-    std::sort(subjects[s].nodes.begin(), subjects[s].nodes.end());
+    StageId id = StageId::FromIndex(s);
+    Subject& subject = subjects[id];
+    subject = {id, &stages[s], NodesAndSideNodesOf(context.expanded.model, stages[s]),
+               LinksOfArrival(context.plan.cluster, stages[s].mesh)};
+    std::sort(subject.nodes.begin(), subject.nodes.end());
   });
   AlikeStages out;
   out.match.resize(stages.size());
-  std::vector<int> unlike;
-  for (size_t s = 0; s < stages.size(); ++s) {
-    out.first.push_back(static_cast<int>(s));
+  std::vector<StageId> unlike;
+  for (StageId id : subjects.ids()) {
+    out.first.push_back(id);
     for (size_t u = 0; may && u < unlike.size(); ++u) {
-      std::optional<StageMatch> match =
-          Matcher(context, subjects[static_cast<size_t>(unlike[u])], subjects[s]).Match();
+      std::optional<StageMatch> match = Matcher(context, subjects[unlike[u]], subjects[id]).Match();
       if (!match) continue;
-      out.first[s] = unlike[u];
-      out.match[s] = std::move(*match);
+      out.first[id] = unlike[u];
+      out.match[id] = std::move(*match);
       break;
     }
-    if (out.first[s] == static_cast<int>(s)) unlike.push_back(static_cast<int>(s));
+    if (out.first[id] == id) unlike.push_back(id);
   }
   return out;
 }
 
-std::vector<StageBuild> BuildStages(const LoweringContext& context) {
+StageBuilds BuildStages(const LoweringContext& context) {
   AlikeStages alike = FindAlikeStages(context);
-  std::vector<size_t> own, others;
-  for (size_t s = 0; s < alike.first.size(); ++s) {
-    (static_cast<size_t>(alike.first[s]) == s ? own : others).push_back(s);
-  }
-  std::vector<StageBuild> builds(alike.first.size());
-  InParallel(own.size(),
-             [&](size_t i) { builds[own[i]] = BuildStage(context, static_cast<int>(own[i])); });
+  std::vector<StageId> own, others;
+  for (StageId id : alike.first.ids()) (alike.first[id] == id ? own : others).push_back(id);
+  StageBuilds builds(alike.first.size());
+  InParallel(own.size(), [&](size_t i) { builds[own[i]] = BuildStage(context, own[i]); });
   InParallel(others.size(), [&](size_t i) {
-    size_t s = others[i];
-    const StageBuild& first = builds[static_cast<size_t>(alike.first[s])];
-    builds[s] = Copy(first, alike.match[s], context.expanded.stages[s]);
+    StageId id = others[i];
+    builds[id] =
+        Copy(builds[alike.first[id]], alike.match[id], context.expanded.stages[id.index()]);
   });
   return builds;
 }

@@ -24,12 +24,12 @@ struct StageMatch {
 
 // Per stage the first that is built as it is.
 struct AlikeStages {
-  std::vector<int> first;
-  std::vector<StageMatch> match;  // from the first to the stage
+  IdVector<StageId, StageId> first;
+  IdVector<StageId, StageMatch> match;  // from the first to the stage
 };
 AlikeStages FindAlikeStages(const LoweringContext& context);
 
 // All stages, as BuildStage makes them.
-std::vector<StageBuild> BuildStages(const LoweringContext& context);
+StageBuilds BuildStages(const LoweringContext& context);
 
 }  // namespace heddle

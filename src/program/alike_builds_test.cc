@@ -39,16 +39,16 @@ void ExpectSame(const std::map<ValueId, StageBuild::Crossing>& a,
 
 // The number of stages that are built and not copied.
 size_t ExpectCopiesAreBuilds(const Lowering& at) {
-  std::vector<StageBuild> builds = BuildStages(at.context);
-  for (size_t s = 0; s < builds.size(); ++s) {
+  StageBuilds builds = BuildStages(at.context);
+  for (StageId s : builds.ids()) {
     SCOPED_TRACE(s);
-    StageBuild own = BuildStage(at.context, static_cast<int>(s));
+    StageBuild own = BuildStage(at.context, s);
     EXPECT_TRUE(builds[s].stage == own.stage);
     ExpectSame(builds[s].sent, own.sent);
     ExpectSame(builds[s].received, own.received);
   }
-  std::vector<int> first = FindAlikeStages(at.context).first;
-  return std::set<int>(first.begin(), first.end()).size();
+  IdVector<StageId, StageId> first = FindAlikeStages(at.context).first;
+  return std::set<StageId>(first.begin(), first.end()).size();
 }
 
 Degrees Interleaved() {
@@ -71,7 +71,7 @@ TEST(AlikeBuilds, StagesThatRecomputeOtherwiseAreApart) {
 TEST(AlikeBuilds, TiedStagesAreApart) {
   Lowering at(SmallModel(8, true), Interleaved());
   EXPECT_EQ(ExpectCopiesAreBuilds(at), 3u);
-  EXPECT_EQ(FindAlikeStages(at.context).first[1], 1);
+  EXPECT_EQ(FindAlikeStages(at.context).first[StageId{1}], StageId{1});
 }
 
 TEST(AlikeBuilds, StagesWithOtherStrategiesAreApart) {
@@ -80,7 +80,7 @@ TEST(AlikeBuilds, StagesWithOtherStrategiesAreApart) {
   for (NodeId id : NodesOf(at.expanded.model, stage)) {
     stage.strategies[id.index()].assign(stage.mesh.axes.size(), kReplicate);
   }
-  EXPECT_EQ(FindAlikeStages(at.context).first[4], 4);
+  EXPECT_EQ(FindAlikeStages(at.context).first[StageId{4}], StageId{4});
 }
 
 TEST(AlikeBuilds, PrunedStagesAreBuiltEach) {

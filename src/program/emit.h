@@ -6,7 +6,7 @@
 
 namespace heddle {
 
-DeviceProgram Emit(const Program& program, const std::vector<StageBuild>& builds, const Plan& plan,
+DeviceProgram Emit(const Program& program, const StageBuilds& builds, const Plan& plan,
                    const Run& run, const std::vector<Task>& tasks);
 
 // Fills in `frees` and `waits`.

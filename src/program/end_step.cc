@@ -18,28 +18,37 @@ class StepEnd {
   }
 
  private:
-  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
-  const ParameterGroup& group(int s, int g) const {
-    return stage(s).groups[static_cast<size_t>(g)];
+  // A group of a stage.
+  struct GroupAt {
+    StageId stage;
+    ParameterGroupId group;
+  };
+
+  const StageProgram& stage(StageId s) const { return program_.stages[s]; }
+  const ParameterGroup& group(const GroupAt& at) const { return stage(at.stage).groups[at.group]; }
+  GroupAt GroupOf(BufferId id) const { return {run_.buffers[id].stage, run_.buffers[id].group()}; }
+  static Buffer Of(BufferKind kind, const GroupAt& at, int version = 0) {
+    return {kind, at.stage, at.group, -1, version};
   }
-  bool Exists(const Buffer& b) { return list_.Exists(b); }
   BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
-  Instruction& Add(Opcode op, Stream stream, int s, int index, int microbatch) {
-    return list_.Add(op, stream, s, index, microbatch);
+  Instruction& Add(Opcode op, Stream stream, const GroupAt& at, int microbatch = -1) {
+    return list_.Add(op, stream, at.stage, at.group, microbatch);
   }
+
+  using ByInstruction = std::multimap<size_t, BufferId>;
 
   // Gradients are reduced once the last of them has been added, and what the next segment, or the stage before,
   // waits for is on its way.
   void InsertReductions() {
-    std::vector<size_t> last(run_.buffers.size(), kNever);  // by buffer: the last that adds to it
+    IdVector<BufferId, size_t> last(run_.buffers.size(), kNever);  // the last that adds to it
     for (size_t i = run_.instructions.size(); i-- > 0;) {
       for (BufferId id : run_.instructions[i].adds) {
-        bool gradients = run_.buffers[id.index()].kind == BufferKind::kWeightGradients;
-        if (gradients && last[id.index()] == kNever) last[id.index()] = i;
+        bool gradients = run_.buffers[id].kind == BufferKind::kWeightGradients;
+        if (gradients && last[id] == kNever) last[id] = i;
       }
     }
-    std::multimap<size_t, size_t> after, before;  // by instruction: buffers
-    for (size_t buffer = 0; buffer < last.size(); ++buffer) {
+    ByInstruction after, before;
+    for (BufferId buffer : last.ids()) {
       size_t i = last[buffer], at = i;
       if (i == kNever) continue;
       // Not past the fetches of another visit, which wait for the memory of what is updated here.
@@ -47,15 +56,15 @@ class StepEnd {
              run_.instructions[at + 1].visit == run_.instructions[i].visit)
         ++at;
       after.insert({at, buffer});
-      if (IsSpilled(buffer)) before.insert({StartOf(run_.instructions[i].visit - ahead_), buffer});
+      if (group(GroupOf(buffer)).spilled)
+        before.insert({StartOf(VisitId{run_.instructions[i].visit.value - ahead_}), buffer});
     }
     if (!after.empty()) Insert(before, after);
   }
 
   // Fetches of the state of some buffers before instructions, reductions of buffers after others. What comes before all of
   // these stays where it is.
-  void Insert(const std::multimap<size_t, size_t>& before,
-              const std::multimap<size_t, size_t>& after) {
+  void Insert(const ByInstruction& before, const ByInstruction& after) {
     size_t first = after.begin()->first;
     if (!before.empty()) first = std::min(first, before.begin()->first);
     auto rest = run_.instructions.begin() + static_cast<std::ptrdiff_t>(first);
@@ -67,163 +76,163 @@ class StepEnd {
     for (size_t i = 0; i < instructions.size(); ++i) {
       list_.GoToVisit(instructions[i].visit);
       for (; fetched != before.end() && fetched->first == first + i; ++fetched)
-        Fetch(run_.buffers[fetched->second].stage, run_.buffers[fetched->second].index);
+        Fetch(GroupOf(fetched->second));
       run_.instructions.push_back(std::move(instructions[i]));
       for (; reduced != after.end() && reduced->first == first + i; ++reduced) {
-        AddReduction(BufferId::FromIndex(reduced->second));
-        if (IsSpilled(reduced->second)) EmitSpilledUpdate(BufferId::FromIndex(reduced->second));
+        AddReduction(reduced->second);
+        GroupAt at = GroupOf(reduced->second);
+        if (group(at).spilled) EmitSpilledUpdate(at);
       }
     }
   }
 
-  bool IsSpilled(size_t buffer) const {
-    return group(run_.buffers[buffer].stage, run_.buffers[buffer].index).spilled;
-  }
-
   // The first instruction of a visit, or of the first of all.
-  size_t StartOf(int visit) const {
+  size_t StartOf(VisitId visit) const {
     for (size_t i = 0; i < run_.instructions.size(); ++i) {
       if (run_.instructions[i].visit >= visit) return i;
     }
     return 0;
   }
 
-  // With the weights that backward had at hand; they and the state go back. Of a buffer of gradients.
-  void EmitSpilledUpdate(BufferId gradients) {
-    int s = run_.buffers[gradients.index()].stage, g = run_.buffers[gradients.index()].index;
+  // With the weights that backward had at hand; they and the state go back.
+  void EmitSpilledUpdate(const GroupAt& at) {
     BufferId weights;
-    for (const Instruction& at : run_.instructions) {
-      for (BufferId id : at.reads) {
+    for (const Instruction& instruction : run_.instructions) {
+      for (BufferId id : instruction.reads) {
         if (!id.valid()) continue;
-        const Buffer& buffer = run_.buffers[id.index()];
-        if (buffer.kind == BufferKind::kGathered && buffer.stage == s && buffer.index == g)
+        const Buffer& buffer = run_.buffers[id];
+        if (buffer.kind == BufferKind::kGathered && buffer.stage == at.stage &&
+            buffer.group() == at.group)
           weights = id;
       }
     }
-    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
-    update.reads = {FinalGradients(s, g), weights};
-    update.adds = {weights, Optimizer(s, g)};
-    Evict(s, g);
-    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, s, g, -1);
+    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, at);
+    update.reads = {FinalGradients(at), weights};
+    update.adds = {weights, Optimizer(at)};
+    Evict(at);
+    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, at);
     evict.reads = {weights};
-    evict.adds = {Get({BufferKind::kHostWeights, s, g, -1, 0}, true)};
+    evict.adds = {Get(Of(BufferKind::kHostWeights, at), true)};
   }
 
   void AddReduction(BufferId gradients) {
-    const Buffer from = run_.buffers[gradients.index()];
-    const ParameterGroup& g = group(from.stage, from.index);
-    if (GroupSize(stage(from.stage).mesh, g.reduce_axes) == 1) return;
-    BufferId reduced = Get({BufferKind::kReduced, from.stage, from.index, -1, 0});
-    Instruction& reduce = Add(Opcode::kReduceGradients, Stream::kCommunication, from.stage,
-                              from.index, from.microbatch);
+    GroupAt at = GroupOf(gradients);
+    const ParameterGroup& of = group(at);
+    if (GroupSize(stage(at.stage).mesh, of.reduce_axes) == 1) return;
+    BufferId reduced = Get(Of(BufferKind::kReduced, at));
+    Instruction& reduce = Add(Opcode::kReduceGradients, Stream::kCommunication, at,
+                              run_.buffers[gradients].microbatch);
     reduce.reads = {gradients};
-    (g.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
+    (of.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
   }
 
   // What the update of a group reads.
-  BufferId FinalGradients(int s, int g) {
-    Buffer reduced{BufferKind::kReduced, s, g, -1, 1};
-    if (!Exists(reduced)) reduced.version = 0;
-    return Exists(reduced) ? Get(reduced) : Get({BufferKind::kWeightGradients, s, g, -1, 0});
+  BufferId FinalGradients(const GroupAt& at) {
+    for (int version : {1, 0}) {
+      BufferId reduced = list_.Find(Of(BufferKind::kReduced, at, version));
+      if (reduced.valid()) return reduced;
+    }
+    return Get(Of(BufferKind::kWeightGradients, at));
   }
 
   void EmitEnd() {
     FindUpdates();
     FetchFor(0);
-    for (int s : run_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) EmitShards(s, static_cast<int>(g));
+    for (StageId s : run_.stages) {
+      for (ParameterGroupId g : stage(s).groups.ids()) EmitShards({s, g});
     }
-    for (size_t t = 0; t < program_.tied.size(); ++t) EmitTied(static_cast<int>(t));
+    for (TiedGroupId tied : program_.tied.ids()) EmitTied(tied);
     EmitReport();
     // What is on the host comes while the group before is updated, and goes while the next is.
     for (size_t u = 0; u < updates_.size(); ++u) {
       FetchFor(u + 1);
-      EmitUpdate(updates_[u].first, updates_[u].second);
+      EmitUpdate(updates_[u]);
     }
   }
 
   void FindUpdates() {
-    for (int s : run_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        if (stage(s).groups[g].trained && !stage(s).groups[g].spilled)
-          updates_.push_back({s, static_cast<int>(g)});
+    for (StageId s : run_.stages) {
+      for (ParameterGroupId g : stage(s).groups.ids()) {
+        if (group({s, g}).trained && !group({s, g}).spilled) updates_.push_back({s, g});
       }
     }
   }
 
-  BufferId Optimizer(int s, int g) {
-    return Get({BufferKind::kOptimizer, s, g, -1, 0}, !group(s, g).offloaded);
+  BufferId Optimizer(const GroupAt& at) {
+    return Get(Of(BufferKind::kOptimizer, at), !group(at).offloaded);
   }
-  BufferId OnHost(int s, int g) { return Get({BufferKind::kHostOptimizer, s, g, -1, 0}, true); }
+  BufferId OnHost(const GroupAt& at) { return Get(Of(BufferKind::kHostOptimizer, at), true); }
 
   void FetchFor(size_t update) {
-    if (update < updates_.size()) Fetch(updates_[update].first, updates_[update].second);
+    if (update < updates_.size()) Fetch(updates_[update]);
   }
 
-  void Fetch(int s, int g) {
-    if (!group(s, g).offloaded) return;
-    Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, s, g, -1);
-    fetch.reads = {OnHost(s, g)};
-    fetch.adds = {Optimizer(s, g)};  // the update adds to it
+  void Fetch(const GroupAt& at) {
+    if (!group(at).offloaded) return;
+    Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, at);
+    fetch.reads = {OnHost(at)};
+    fetch.adds = {Optimizer(at)};  // the update adds to it
   }
 
-  void Evict(int s, int g) {
-    if (!group(s, g).offloaded) return;
-    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, s, g, -1);
-    evict.reads = {Optimizer(s, g)};
-    evict.adds = {OnHost(s, g)};
+  void Evict(const GroupAt& at) {
+    if (!group(at).offloaded) return;
+    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, at);
+    evict.reads = {Optimizer(at)};
+    evict.adds = {OnHost(at)};
   }
 
-  void EmitShards(int s, int g) {
-    const ParameterGroup& at = group(s, g);
-    if (at.zero == 0 || GroupSize(stage(s).mesh, at.reduce_axes & ~at.zero_axes) == 1) return;
-    Instruction& reduce = Add(Opcode::kReduceShards, Stream::kCommunication, s, g, -1);
-    reduce.reads = {Get({BufferKind::kReduced, s, g, -1, 0})};
-    reduce.writes = {Get({BufferKind::kReduced, s, g, -1, 1})};
+  void EmitShards(const GroupAt& at) {
+    const ParameterGroup& of = group(at);
+    if (of.zero == 0 || GroupSize(stage(at.stage).mesh, of.reduce_axes & ~of.zero_axes) == 1)
+      return;
+    Instruction& reduce = Add(Opcode::kReduceShards, Stream::kCommunication, at);
+    reduce.reads = {Get(Of(BufferKind::kReduced, at))};
+    reduce.writes = {Get(Of(BufferKind::kReduced, at, 1))};
   }
 
-  void EmitTied(int tied) {
+  void EmitTied(TiedGroupId tied) {
     BufferIds held;
-    int first = -1;
-    for (const auto& [s, g] : program_.tied[static_cast<size_t>(tied)].holders) {
+    StageId first;
+    for (const auto& [s, g] : program_.tied[tied].holders) {
       if (std::find(run_.stages.begin(), run_.stages.end(), s) == run_.stages.end()) continue;
-      held.push_back(FinalGradients(s, g));
-      if (first < 0) first = s;
+      held.push_back(FinalGradients({s, g}));
+      if (!first.valid()) first = s;
     }
-    if (first < 0) return;
-    Instruction& sync = Add(Opcode::kSyncTied, Stream::kCommunication, first, tied, -1);
+    if (!first.valid()) return;
+    Instruction& sync = list_.Add(Opcode::kSyncTied, Stream::kCommunication, first, tied, -1);
     sync.reads = held;
     sync.adds = held;
   }
 
   void EmitReport() {
     BufferIds reads;
-    for (int s : run_.stages) {
-      if (stage(s).loss < 0) continue;
-      for (int64_t m = 0; m < program_.microbatches; ++m) {
-        reads.push_back(Get({BufferKind::kLocal, s, stage(s).loss, static_cast<int>(m), 0}));
+    for (StageId s : run_.stages) {
+      if (!stage(s).loss.valid()) continue;
+      for (int m = 0; m < program_.microbatches; ++m) {
+        reads.push_back(Get({BufferKind::kLocal, s, stage(s).loss, m, 0}));
       }
     }
-    for (int s : run_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-        const ParameterGroup& at = stage(s).groups[g];
-        if (at.trained && !at.spilled) reads.push_back(FinalGradients(s, static_cast<int>(g)));
+    for (StageId s : run_.stages) {
+      for (ParameterGroupId g : stage(s).groups.ids()) {
+        const ParameterGroup& at = group({s, g});
+        if (at.trained && !at.spilled) reads.push_back(FinalGradients({s, g}));
       }
     }
-    Instruction& report = Add(Opcode::kReport, Stream::kCommunication, run_.home(), 0, -1);
+    Instruction& report = list_.Add(Opcode::kReport, Stream::kCommunication, run_.home(), {}, -1);
     report.reads = std::move(reads);
-    report.writes = {Get({BufferKind::kReport, run_.home(), 0, -1, 0})};
+    report.writes = {Reported()};
   }
+  BufferId Reported() { return Get({BufferKind::kReport, run_.home(), {}, -1, 0}); }
 
-  void EmitUpdate(int s, int g) {
-    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, s, g, -1);
-    update.reads = {FinalGradients(s, g), Get({BufferKind::kReport, run_.home(), 0, -1, 0})};
-    BufferId weights = Get({BufferKind::kWeights, s, g, -1, 0}, true);
-    update.adds = {weights, Optimizer(s, g)};
-    Evict(s, g);
-    const ParameterGroup& at = group(s, g);
-    if (at.zero != 1 && at.zero != 2 && at.server < 0) return;
-    Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, s, g, -1);
+  void EmitUpdate(const GroupAt& at) {
+    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, at);
+    update.reads = {FinalGradients(at), Reported()};
+    BufferId weights = Get(Of(BufferKind::kWeights, at), true);
+    update.adds = {weights, Optimizer(at)};
+    Evict(at);
+    const ParameterGroup& of = group(at);
+    if (of.zero != 1 && of.zero != 2 && of.server < 0) return;
+    Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, at);
     gather.reads = {weights};
     gather.adds = {weights};
   }
@@ -233,7 +242,7 @@ class StepEnd {
   int ahead_;
   InstructionList& list_;
   DeviceProgram& run_;
-  std::vector<std::pair<int, int>> updates_;  // stage and group, in their order
+  std::vector<GroupAt> updates_;  // in their order
 };
 
 }  // namespace

@@ -18,19 +18,17 @@ class Connector {
     const Rule& rule = rules_[gradient.node.index()];
     Strategy strategy = FactorStrategy(stage_, gradient);
     gradient.parameter = StoredAs(node.operands[gradient.operand]);
-    size_t place = 0;
-    for (size_t s = 0; s < stage_.segments.size(); ++s) {
-      const std::vector<NodeId>& nodes = stage_.segments[s].nodes;
-      auto found = std::find(nodes.begin(), nodes.end(), gradient.node);
-      if (stage_.segments[s].phase != Phase::kMain || found == nodes.end()) continue;
-      gradient.segment = static_cast<int>(s);
-      place = static_cast<size_t>(found - nodes.begin());
+    for (SegmentId id : stage_.segments.ids()) {
+      const std::vector<NodeId>& nodes = stage_.segments[id].nodes;
+      bool runs = std::find(nodes.begin(), nodes.end(), gradient.node) != nodes.end();
+      if (runs && stage_.segments[id].phase == Phase::kMain) gradient.segment = id;
     }
-    const Segment& segment = stage_.segments[static_cast<size_t>(gradient.segment)];
+    const Segment& segment = stage_.segments[gradient.segment];
+    const std::vector<OperandRef>& operands = OperandsOf(segment, gradient.node);
     for (size_t o : FindGradientFactors(node, gradient.operand)->operands) {
-      int input = segment.operands[place][o].input;
-      int from = input < 0 ? OutputOf(segment, node.operands[o]).local
-                           : segment.inputs[static_cast<size_t>(input)].local;
+      SegmentInputId input = operands[o].input;
+      LocalId from =
+          input.valid() ? segment.inputs[input].local : OutputOf(segment, node.operands[o]).local;
       gradient.factors.push_back(Gathered(from, OperandSharding(stage_.mesh, rule, strategy, o)));
     }
     gradient.factors.push_back(Gathered(OutputOf(segment, node.results[0]).gradient,
@@ -38,16 +36,19 @@ class Connector {
   }
 
  private:
-  const Local& local(int l) const { return stage_.locals[static_cast<size_t>(l)]; }
+  const Local& local(LocalId id) const { return stage_.locals[id]; }
 
-  int StoredAs(ValueId parameter) const {
-    for (size_t l = 0; l < stage_.locals.size(); ++l) {
-      const Local& at = stage_.locals[l];
-      if (at.source.kind == SourceKind::kParameter && at.value == parameter)
-        return static_cast<int>(l);
+  static const std::vector<OperandRef>& OperandsOf(const Segment& segment, NodeId id) {
+    auto node = std::find(segment.nodes.begin(), segment.nodes.end(), id);
+    return *(segment.operands.begin() + (node - segment.nodes.begin()));
+  }
+
+  LocalId StoredAs(ValueId parameter) const {
+    for (LocalId id : stage_.locals.ids()) {
+      if (local(id).Is<FromParameter>() && local(id).value == parameter) return id;
     }
     HEDDLE_CHECK(false, "parameter {} is not stored", parameter.value);
-    return -1;
+    return {};
   }
 
   const SegmentOutput& OutputOf(const Segment& segment, ValueId id) const {
@@ -58,17 +59,15 @@ class Connector {
   }
 
   // Inputs and constants are there whole.
-  int Gathered(int from, const Sharding& whole) {
+  LocalId Gathered(LocalId from, const Sharding& whole) {
     if (local(from).sharding == whole) return from;
     for (const auto& [source, made] : gathered_) {
       if (source == from && local(made).sharding == whole) return made;
     }
-    SourceKind kind = local(from).source.kind;
-    if (kind == SourceKind::kLoad || kind == SourceKind::kConstant) {
+    if (local(from).Is<FromLoad>() || local(from).Is<FromConstant>()) {
       Local there = local(from);
       there.sharding = whole;
-      stage_.locals.push_back(std::move(there));
-      gathered_.push_back({from, static_cast<int>(stage_.locals.size()) - 1});
+      gathered_.push_back({from, stage_.locals.Add(std::move(there))});
     } else {
       gathered_.push_back({from, AddChain(stage_, from, whole)});
     }
@@ -78,27 +77,27 @@ class Connector {
   const Graph& graph_;
   const Rules& rules_;
   StageProgram& stage_;
-  std::vector<std::pair<int, int>> gathered_;  // Locals, before and after
+  std::vector<std::pair<LocalId, LocalId>> gathered_;  // before and after
 };
 
 }  // namespace
 
-std::vector<FactorGradient> FindFactorGradients(const LoweringContext& context, int index) {
+FactorGradients FindFactorGradients(const LoweringContext& context, StageId id) {
   const Model& model = context.expanded.model;
-  const Stage& stage = context.expanded.stages[static_cast<size_t>(index)];
-  std::vector<FactorGradient> found;
+  const Stage& stage = context.expanded.stages[id.index()];
+  FactorGradients found;
   if (stage.sync.empty()) return found;
-  for (NodeId id : NodesOf(model, stage)) {
-    const Node& node = model.graph.node(id);
+  for (NodeId at : NodesOf(model, stage)) {
+    const Node& node = model.graph.node(at);
     for (size_t o = 0; o < node.operands.size(); ++o) {
       auto sync = stage.sync.find(node.operands[o]);
       if (sync == stage.sync.end() || sync->second != GradientSync::kFactors) continue;
       AxisMask axes =
-          OperandGradient(stage.mesh, context.rules[id.index()], stage.strategies[id.index()], o)
+          OperandGradient(stage.mesh, context.rules[at.index()], stage.strategies[at.index()], o)
               .partial_axes();
       if (GroupSize(stage.mesh, axes) == 1) continue;
       FactorGradient gradient;
-      gradient.node = id;
+      gradient.node = at;
       gradient.operand = o;
       gradient.axes = axes;
       found.push_back(std::move(gradient));

@@ -7,7 +7,7 @@ namespace heddle {
 
 // In the order of the nodes; segments and Locals are not known yet. Those that would be partial along no axis are left
 // to their segments.
-std::vector<FactorGradient> FindFactorGradients(const LoweringContext& context, int stage);
+FactorGradients FindFactorGradients(const LoweringContext& context, StageId id);
 
 // Fills in segments and Locals of stage.factor_gradients, once all segments are connected: operands and the gradient of
 // the result, as the node reads and gets them, gathered over the axes. A value that several need is gathered once.

@@ -41,17 +41,21 @@ struct FactorMistake {
 void PrintTo(const FactorMistake& mistake, std::ostream* out) { *out << mistake.name; }
 
 std::vector<FactorMistake> FactorMistakes() {
-  auto first = [](Program& p) -> FactorGradient& { return p.stages[0].factor_gradients[0]; };
+  auto first = [](Program& p) -> FactorGradient& {
+    return p.stages.front().factor_gradients.front();
+  };
   return {
       {"UnknownNode", kFactors, [=](Program& p) { first(p).node = NodeId{99}; },
        "factor gradient 0: a node, Local or segment is out of range"},
       {"UnknownOperand", kFactors, [=](Program& p) { first(p).operand = 2; }, "is out of range"},
-      {"UnknownFactor", kFactors, [=](Program& p) { first(p).factors[0] = -1; }, "is out of range"},
+      {"UnknownFactor", kFactors, [=](Program& p) { first(p).factors[0] = LocalId{}; },
+       "is out of range"},
       {"NoParameter", kFactors, [=](Program& p) { first(p).parameter = first(p).factors[0]; },
        "is out of range"},
-      {"UnknownGradient", kFactors, [](Program& p) { First(p, Opcode::kFactorGradient).index = 9; },
+      {"UnknownGradient", kFactors,
+       [](Program& p) { First(p, Opcode::kFactorGradient).target = FactorGradientId{9}; },
        "its index 9 is out of range"},
-      {"AnotherSegment", kFactors, [=](Program& p) { first(p).segment = 3; },
+      {"AnotherSegment", kFactors, [=](Program& p) { first(p).segment = SegmentId{3}; },
        "its segment does not run its node"},
       {"OneFactorTooFew", kFactors, [=](Program& p) { first(p).factors.pop_back(); },
        "these are not the factors of the operand's gradient"},
@@ -63,20 +67,21 @@ std::vector<FactorMistake> FactorMistakes() {
        "it is partial although it is gathered"},
       {"ReducedBesides", kFactors,
        [=](Program& p) {
-         int l = first(p).parameter;
-         int g = p.stages[0].locals[static_cast<size_t>(l)].source.from;
-         p.stages[0].groups[static_cast<size_t>(g)].reduce_axes = 1;
+         StageProgram& stage = p.stages.front();
+         const Local& parameter = stage.locals[first(p).parameter];
+         stage.groups[parameter.As<FromParameter>().group].reduce_axes = 1;
        },
        "its group is reduced although it is complete"},
       {"TrainedBesides", kFactors,
        [=](Program& p) {
-         Segment& segment = p.stages[0].segments[static_cast<size_t>(first(p).segment)];
+         Segment& segment = p.stages.front().segments[first(p).segment];
          for (SegmentInput& input : segment.inputs) {
            if (input.local == first(p).parameter) input.trained = true;
          }
        },
        "a gradient is asked for that there is not"},
-      {"NobodyComputesIt", kFactors, [](Program& p) { p.stages[0].factor_gradients.pop_back(); },
+      {"NobodyComputesIt", kFactors,
+       [](Program& p) { p.stages.front().factor_gradients.pop_back(); },
        "its index 3 is out of range"},
       {"ReadsAnother", kFactors,
        [](Program& p) {
@@ -90,12 +95,12 @@ std::vector<FactorMistake> FactorMistakes() {
       {"OnAnotherStream", kFactors,
        [](Program& p) { First(p, Opcode::kFactorGradient).stream = Stream::kCopy; },
        "is on the copy stream, must be on compute"},
-      {"UnknownServer", kServer, [](Program& p) { p.stages[0].groups[0].server = 2; },
+      {"UnknownServer", kServer, [](Program& p) { p.stages.front().groups.front().server = 2; },
        "its server is out of range"},
       {"StateOfAServerIsSplit", kServer,
        [](Program& p) {
-         p.stages[0].groups[0].zero = 1;
-         p.stages[0].groups[0].zero_axes = 1;
+         p.stages.front().groups.front().zero = 1;
+         p.stages.front().groups.front().zero_axes = 1;
        },
        "it has a server, and its state is split"},
       {"WeightsNotSent", kServer, [](Program& p) { p.runs[0].instructions.pop_back(); },
@@ -185,13 +190,13 @@ TEST(FactorGradientsTest, ServersTakeTurns) {
   Plan plan = SmallPlan(model, {.dp = 3, .tp = 1, .sync = GradientSync::kServer});
   plan.bucket_bytes = 1;
   Program program = Lower(model, plan);
-  const StageProgram& stage = program.stages[0];
+  const StageProgram& stage = program.stages.front();
   ASSERT_EQ(stage.groups.size(), 4u);
-  for (int g = 0; g < 4; ++g) {
-    EXPECT_EQ(stage.groups[static_cast<size_t>(g)].server, g % 3);
+  for (ParameterGroupId g : stage.groups.ids()) {
+    EXPECT_EQ(stage.groups[g].server, g.value % 3);
     for (int64_t device = 0; device < 3; ++device) {
-      Buffer state{BufferKind::kOptimizer, 0, g, -1, 0};
-      EXPECT_EQ(BufferBytes(program, state, device), device == g % 3 ? 2 * 4 * 16 * 16 : 0);
+      Buffer state{BufferKind::kOptimizer, StageId{0}, g, -1, 0};
+      EXPECT_EQ(BufferBytes(program, state, device), device == g.value % 3 ? 2 * 4 * 16 * 16 : 0);
     }
   }
   EXPECT_THAT(Verify(program), IsEmpty());

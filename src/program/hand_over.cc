@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 
+#include "base/integers.h"
 #include "program/emit.h"
 #include "program/text.h"
 
@@ -45,7 +46,7 @@ class Handover {
     for (size_t i = 0; i < run_.instructions.size(); ++i) {
       Instruction& at = run_.instructions[i];
       if (at.op == Opcode::kFetch && evicted >= 0) AddWait(at, evicted);
-      if (at.op == Opcode::kEvict) evicted = static_cast<int>(i);
+      if (at.op == Opcode::kEvict) evicted = ToInt(i);
     }
   }
 
@@ -53,11 +54,11 @@ class Handover {
   struct Leaving {
     BufferId buffer;
     int evict = -1;
-    int visit = 0;
+    VisitId visit;
   };
 
   int64_t BytesOf(BufferId id) const {
-    return BufferBytes(program_, run_.buffers[id.index()], run_.devices.front());
+    return BufferBytes(program_, run_.buffers[id], run_.devices.front());
   }
 
   static void AddWait(Instruction& at, int other) {
@@ -67,7 +68,7 @@ class Handover {
 
   void Leave(size_t i) {
     Instruction& at = run_.instructions[i];
-    for (BufferId id : at.frees) leaving_.push_back({id, static_cast<int>(i), at.visit});
+    for (BufferId id : at.frees) leaving_.push_back({id, ToInt(i), at.visit});
     at.frees.clear();
   }
 
@@ -89,11 +90,11 @@ class Handover {
 
   const Program& program_;
   DeviceProgram& run_;
-  std::map<int, size_t> last_fetch_;  // by visit
+  std::map<VisitId, size_t> last_fetch_;  // by visit
   size_t last_evict_ = 0;
   std::deque<Leaving> leaving_;
   int64_t room_ = 0;  // that was freed and nothing has taken
-  int visit_ = -1;
+  VisitId visit_;
 };
 
 }  // namespace

@@ -17,74 +17,72 @@ class InstructionList {
 
   // The id of a buffer, invalid where there is none yet.
   BufferId Find(const Buffer& b) {
-    int* place = PlaceOf(b);
-    if (place != nullptr) return BufferId{*place};
-    return slots_.empty() ? BufferId{} : BufferId{slots_[SlotOf(b)]};
+    BufferId* place = PlaceOf(b);
+    if (place != nullptr) return *place;
+    return slots_.empty() ? BufferId{} : slots_[SlotOf(b)];
   }
   bool Exists(const Buffer& b) { return Find(b).valid(); }
 
   // The id of a buffer, made where there is none yet.
   BufferId Get(const Buffer& b, bool persistent = false) {
-    int* place = PlaceOf(b);
+    BufferId* place = PlaceOf(b);
     if (place == nullptr) {
       if (2 * (hashed_.size() + 1) > slots_.size()) Grow();
       place = &slots_[SlotOf(b)];
-      if (*place < 0) hashed_.push_back(static_cast<int>(run_.buffers.size()));
+      if (!place->valid()) hashed_.push_back(run_.buffers.end_id());
     }
-    if (*place < 0) {
-      *place = static_cast<int>(run_.buffers.size());
-      run_.buffers.push_back(b);
-      if (persistent) run_.persistent.push_back(BufferId{*place});
+    if (!place->valid()) {
+      *place = run_.buffers.Add(b);
+      if (persistent) run_.persistent.push_back(*place);
     }
-    return BufferId{*place};
+    return *place;
   }
 
   // What is added from now on belongs to another visit, or to an earlier one.
   void BeginVisit(const ShardVisit& visit) {
     if (!run_.visits.empty() && run_.visits.back() == visit) return;
-    visit_ = static_cast<int>(run_.visits.size());
-    run_.visits.push_back(visit);
+    visit_ = run_.visits.Add(visit);
   }
-  void GoToVisit(int visit) { visit_ = visit; }
+  void GoToVisit(VisitId visit) { visit_ = visit; }
 
   // Valid until the next one is added.
-  Instruction& Add(Opcode op, Stream stream, int stage, int index, int microbatch) {
+  Instruction& Add(Opcode op, Stream stream, StageId stage, InstructionTarget target,
+                   int microbatch) {
     Instruction& instruction = run_.instructions.emplace_back();
     instruction.op = op;
     instruction.stream = stream;
     instruction.stage = stage;
-    instruction.index = index;
+    instruction.target = target;
     instruction.microbatch = microbatch;
     instruction.visit = visit_;
     return instruction;
   }
 
  private:
-  // Buffers of one stage and micro-batch (or of the step), by kind and index: ids, or -1. A pass over a stage asks for them
+  // Buffers of one stage and micro-batch (or of the step), by kind and target: ids, or invalid ones. A pass over a stage asks for them
   // again and again.
   struct Row {
-    std::vector<int> ids;
+    std::vector<BufferId> ids;
     size_t saved = 0, gradients = 0, weights = 0;  // where those of each kind begin
   };
   static constexpr size_t kVersions = 2;  // of Locals
 
   // Where the id of a buffer is; null: in the table.
-  int* PlaceOf(const Buffer& b) {
-    size_t index = static_cast<size_t>(b.index);
+  BufferId* PlaceOf(const Buffer& b) {
     switch (b.kind) {
       case BufferKind::kLocal:
-        return &RowOf(b).ids[kVersions * index + static_cast<size_t>(b.version)];
+        return &RowOf(b).ids[kVersions * b.local().index() + (b.version > 0 ? 1 : 0)];
       case BufferKind::kSaved: {
         Row& row = RowOf(b);
-        return &row.ids[row.saved + index];
+        return &row.ids[row.saved + b.segment().index()];
       }
       case BufferKind::kWeightGradients: {
         Row& row = RowOf(b);
-        return &row.ids[row.gradients + index];
+        return &row.ids[row.gradients + b.group().index()];
       }
       case BufferKind::kWeights: {
         Row& row = RowOf(b);
-        return &row.ids[row.weights + index];
+        return &row.ids[row.weights + b.group().index()];
       }
       default:
         return nullptr;
@@ -92,16 +90,16 @@ class InstructionList {
   }
 
   Row& RowOf(const Buffer& b) {
-    std::vector<Row>& of_stage = rows_[static_cast<size_t>(b.stage)];
+    std::vector<Row>& of_stage = rows_[b.stage];
     size_t at = static_cast<size_t>(b.microbatch + 1);
     if (at >= of_stage.size()) of_stage.resize(static_cast<size_t>(program_.microbatches) + 1);
     Row& row = of_stage[at];
     if (row.ids.empty()) {
-      const StageProgram& stage = program_.stages[static_cast<size_t>(b.stage)];
+      const StageProgram& stage = program_.stages[b.stage];
       row.saved = kVersions * stage.locals.size();
       row.gradients = row.saved + stage.segments.size();
       row.weights = row.gradients + stage.groups.size();
-      row.ids.assign(row.weights + stage.groups.size(), -1);
+      row.ids.assign(row.weights + stage.groups.size(), BufferId{});
     }
     return row;
   }
@@ -109,29 +107,29 @@ class InstructionList {
   // A table of open addresses: the place of the buffer, or the free one where it would be.
   size_t SlotOf(const Buffer& b) const {
     uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
-    for (int part : {b.stage, b.index, b.microbatch}) {
+    for (int part : {b.stage.value, NumberOf(b.target), b.microbatch}) {
       hash = (hash ^ static_cast<uint64_t>(static_cast<uint32_t>(part))) * 0x9E3779B97F4A7C15u;
       hash ^= hash >> 29;
     }
     size_t mask = slots_.size() - 1;
     size_t at = static_cast<size_t>(hash) & mask;
-    while (slots_[at] >= 0 && run_.buffers[static_cast<size_t>(slots_[at])] != b) {
+    while (slots_[at].valid() && run_.buffers[slots_[at]] != b) {
       at = (at + 1) & mask;
     }
     return at;
   }
 
   void Grow() {
-    slots_.assign(slots_.empty() ? 64 : 2 * slots_.size(), -1);
-    for (int id : hashed_) slots_[SlotOf(run_.buffers[static_cast<size_t>(id)])] = id;
+    slots_.assign(slots_.empty() ? 64 : 2 * slots_.size(), BufferId{});
+    for (BufferId id : hashed_) slots_[SlotOf(run_.buffers[id])] = id;
   }
 
   const Program& program_;
   DeviceProgram& run_;
-  int visit_ = 0;
-  std::vector<std::vector<Row>> rows_;  // by stage; by micro-batch, from -1
-  std::vector<int> slots_;              // of other buffers, or -1; a power of two of them
-  std::vector<int> hashed_;             // the buffers in the table
+  VisitId visit_{0};
+  IdVector<StageId, std::vector<Row>> rows_;  // by micro-batch, from -1
+  std::vector<BufferId> slots_;               // of other buffers; a power of two of them
+  std::vector<BufferId> hashed_;              // the buffers in the table
 };
 
 // Puts the reductions of gradients where the last has been added, and the updates of what is spilled after them; ends the

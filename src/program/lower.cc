@@ -13,46 +13,45 @@
 namespace heddle {
 namespace {
 
-void LinkTransfers(std::vector<StageBuild>& builds, Program& program) {
-  auto link = [&](int from_stage, int from_local, int to_stage, int to_local) {
-    Local& target =
-        builds[static_cast<size_t>(to_stage)].stage.locals[static_cast<size_t>(to_local)];
-    target.source.from = static_cast<int>(program.transfers.size());
-    program.transfers.push_back({from_stage, to_stage, from_local, to_local});
-  };
-  for (size_t s = 0; s < builds.size(); ++s) {
+// The ends of a transfer as their stages have them.
+struct TransferEnd {
+  StageId stage;
+  LocalId local;
+};
+
+void Link(const TransferEnd& from, const TransferEnd& to, StageBuilds& builds, Program& program) {
+  TransferId id = program.transfers.Add({from.stage, to.stage, from.local, to.local});
+  builds[to.stage].stage.locals[to.local].source = FromTransfer{id};
+}
+
+void LinkTransfers(StageBuilds& builds, Program& program) {
+  for (StageId s : builds.ids()) {
     for (const auto& [id, sent] : builds[s].sent) {
-      for (size_t t = 0; t < builds.size(); ++t) {
+      for (StageId t : builds.ids()) {
         auto received = builds[t].received.find(id);
         if (received == builds[t].received.end()) continue;
-        link(static_cast<int>(s), sent.local, static_cast<int>(t), received->second.local);
-        auto back = received->second.gradients.find(-1);
+        Link({s, sent.local}, {t, received->second.local}, builds, program);
+        auto back = received->second.gradients.find(StageId{});
         if (back == received->second.gradients.end()) continue;
-        link(static_cast<int>(t), back->second, static_cast<int>(s),
-             sent.gradients.at(static_cast<int>(t)));
+        Link({t, back->second}, {s, sent.gradients.at(t)}, builds, program);
       }
     }
   }
 }
 
-void LinkTied(std::vector<StageBuild>& builds, Program& program) {
+void LinkTied(StageBuilds& builds, Program& program) {
   std::map<ValueId, TiedGroup> tied;
-  for (size_t s = 0; s < builds.size(); ++s) {
-    std::vector<ParameterGroup>& groups = builds[s].stage.groups;
-    for (size_t g = 0; g < groups.size(); ++g) {
-      if (groups[g].slots.size() == 1 && groups[g].trained) {
-        tied[groups[g].slots[0].parameter].holders.push_back(
-            {static_cast<int>(s), static_cast<int>(g)});
-      }
+  for (StageId s : builds.ids()) {
+    const ParameterGroups& groups = builds[s].stage.groups;
+    for (ParameterGroupId g : groups.ids()) {
+      if (groups[g].slots.size() == 1 && groups[g].trained)
+        tied[groups[g].slots[0].parameter].holders.push_back({s, g});
     }
   }
   for (auto& [id, group] : tied) {
     if (group.holders.size() < 2) continue;
-    for (const auto& [s, g] : group.holders) {
-      builds[static_cast<size_t>(s)].stage.groups[static_cast<size_t>(g)].tied =
-          static_cast<int>(program.tied.size());
-    }
-    program.tied.push_back(group);
+    TiedGroupId made = program.tied.Add(group);
+    for (const auto& [s, g] : group.holders) builds[s].stage.groups[g].tied = made;
   }
 }
 
@@ -60,8 +59,8 @@ void LinkTied(std::vector<StageBuild>& builds, Program& program) {
 void DropBackward(StageProgram& stage) {
   for (Segment& segment : stage.segments) {
     for (SegmentInput& input : segment.inputs) input = {.local = input.local};
-    for (SegmentOutput& output : segment.outputs) output.gradient = -1;
-    segment.unit = -1;
+    for (SegmentOutput& output : segment.outputs) output.gradient = {};
+    segment.unit = {};
     segment.has_backward = false;
   }
   for (ParameterGroup& group : stage.groups) {
@@ -69,7 +68,7 @@ void DropBackward(StageProgram& stage) {
     if (group.zero < 3) group.zero = 0;
     group.reduce_axes = group.zero_axes = group.zero == 3 ? group.zero_axes : 0;
     group.trained = group.offloaded = false;
-    group.tied = -1;
+    group.tied = {};
     group.server = -1;
   }
   stage.parameter_gradients.clear();
@@ -93,7 +92,7 @@ Program LowerHalves(const Model& model, const Plan& plan, const Mask* mask, bool
   if (plan.microbatches > 1) sums = FindMicrobatchSums(expanded.model, plan.local_batch_statistics);
   LoweringContext context{expanded, plan, rules, std::move(sums), {}, {}, mask};
   FindReaders(context);
-  std::vector<StageBuild> builds = BuildStages(context);
+  StageBuilds builds = BuildStages(context);
 
   Program program;
   LinkTransfers(builds, program);

@@ -2,71 +2,72 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
-#include <tuple>
+#include <optional>
 
 namespace heddle {
 namespace {
 
 struct Stored {
-  int local = -1;
+  LocalId local;
   AxisMask reduce_axes = 0;
   bool trained = false;
   bool plain = true;  // read as stored, by blocks alone
-  int segment = -1;   // the first of the main phase that reads it
-  int block = -1, shard = -1;
+  SegmentId segment = {};  // the first of the main phase that reads it
+  BlockId block = {};
+  int shard = -1;
   bool visiting = true;  // read as stored, by segments of the main phase alone
   bool shared = false;   // by those of several shards
 };
 
-std::vector<Stored> FindStored(const StageProgram& stage) {
-  std::vector<Stored> all;
-  std::vector<int> index(stage.locals.size(), -1);
-  for (size_t l = 0; l < stage.locals.size(); ++l) {
-    if (stage.locals[l].source.kind != SourceKind::kParameter) continue;
-    index[l] = static_cast<int>(all.size());
-    Stored stored;
-    stored.local = static_cast<int>(l);
-    all.push_back(stored);
+void AddReader(const Segment& segment, SegmentId id, const SegmentInput& input, Stored& stored) {
+  stored.trained = stored.trained || input.trained;
+  stored.reduce_axes |= input.partial_axes;
+  if (segment.phase != Phase::kMain) {
+    stored.plain = stored.visiting = false;
+    return;
   }
-  for (size_t s = 0; s < stage.segments.size(); ++s) {
-    const Segment& segment = stage.segments[s];
+  stored.shared = stored.shared || (stored.shard >= 0 && stored.shard != segment.shard);
+  stored.shard = segment.shard;
+  if (!stored.segment.valid()) {
+    stored.segment = id;
+    stored.block = segment.block;
+  } else if (stored.block != segment.block) {
+    stored.plain = false;
+  }
+}
+
+std::vector<Stored> FindStored(const StageProgram& stage) {
+  IdVector<LocalId, std::optional<Stored>> found(stage.locals.size());
+  for (LocalId id : stage.locals.ids()) {
+    if (stage.locals[id].Is<FromParameter>()) found[id] = Stored{.local = id};
+  }
+  for (SegmentId id : stage.segments.ids()) {
+    const Segment& segment = stage.segments[id];
     for (const SegmentInput& input : segment.inputs) {
-      int at = index[static_cast<size_t>(input.local)];
-      if (at < 0) continue;
-      Stored& stored = all[static_cast<size_t>(at)];
-      stored.trained = stored.trained || input.trained;
-      stored.reduce_axes |= input.partial_axes;
-      if (segment.phase == Phase::kMain) {
-        stored.shared = stored.shared || (stored.shard >= 0 && stored.shard != segment.shard);
-        stored.shard = segment.shard;
-      }
-      if (segment.phase != Phase::kMain) {
-        stored.plain = stored.visiting = false;
-      } else if (stored.segment < 0) {
-        stored.segment = static_cast<int>(s);
-        stored.block = segment.block;
-      } else if (stored.block != segment.block) {
-        stored.plain = false;
-      }
+      if (found[input.local]) AddReader(segment, id, input, *found[input.local]);
     }
   }
   for (const Local& local : stage.locals) {
-    if (local.source.kind != SourceKind::kReshard) continue;
-    int at = index[static_cast<size_t>(local.source.from)];
-    if (at < 0) continue;
-    all[static_cast<size_t>(at)].plain = all[static_cast<size_t>(at)].visiting = false;
+    if (!local.Is<FromReshard>()) continue;
+    std::optional<Stored>& from = found[local.As<FromReshard>().local];
+    if (from) from->plain = from->visiting = false;
   }
   for (const FactorGradient& gradient : stage.factor_gradients)
-    all[static_cast<size_t>(index[static_cast<size_t>(gradient.parameter)])].trained = true;
-  for (int gradient : stage.parameter_gradients) {
-    const Local& local = stage.locals[static_cast<size_t>(gradient)];
-    for (Stored& stored : all) {
-      if (stage.locals[static_cast<size_t>(stored.local)].value != local.value) continue;
-      stored.trained = true;
-      stored.visiting = false;
-      stored.reduce_axes |= local.sharding.partial_axes();
+    found[gradient.parameter]->trained = true;
+  for (LocalId gradient : stage.parameter_gradients) {
+    const Local& local = stage.locals[gradient];
+    for (std::optional<Stored>& stored : found) {
+      if (!stored || stage.locals[stored->local].value != local.value) continue;
+      stored->trained = true;
+      stored->visiting = false;
+      stored->reduce_axes |= local.sharding.partial_axes();
     }
+  }
+  std::vector<Stored> all;
+  for (const std::optional<Stored>& stored : found) {
+    if (stored) all.push_back(*stored);
   }
   return all;
 }
@@ -119,6 +120,16 @@ std::vector<int64_t> KeptBy(const LoweringContext& context, const Mesh& mesh,
   return kept;
 }
 
+// What the parameters of a group have in common.
+struct GroupKey {
+  bool trained = false, served = false, spilled = false;
+  AxisMask reduce_axes = 0, zero_axes = 0;
+  int zero = 0;
+  BlockId block = {};  // with ZeRO 3: all of a block stay together
+  int shard = -1;      // of what is spilled: all of a shard do
+  auto operator<=>(const GroupKey&) const = default;
+};
+
 // A parameter, what its group must have in common with it, and the bytes of its gradient.
 struct Grouped {
   const Stored* stored = nullptr;
@@ -126,20 +137,23 @@ struct Grouped {
   ParameterGroup like;  // without slots
   bool served = false;
   bool alone = false;
-  int place =
-      -1;  // what stays together: all of a block with ZeRO 3, all of a shard where that is spilled
   int64_t bytes = 0;
-  auto key() const {
-    return std::tuple(like.trained, like.reduce_axes, like.zero_axes, like.zero, place, served,
-                      like.spilled);
+  GroupKey key() const {
+    GroupKey key{like.trained,   served,    like.spilled, like.reduce_axes,
+                 like.zero_axes, like.zero, {},           -1};
+    if (like.zero == 3) {
+      key.block = stored->block;
+    } else if (like.spilled) {
+      key.shard = stored->shard;
+    }
+    return key;
   }
 };
 
-Grouped GroupedOf(const LoweringContext& context, int index, const StageProgram& stage,
+Grouped GroupedOf(const LoweringContext& context, StageId id, const StageProgram& stage,
                   const Stored& stored) {
-  const Local& local = stage.locals[static_cast<size_t>(stored.local)];
-  const std::map<ValueId, GradientSync>& sync =
-      context.expanded.stages[static_cast<size_t>(index)].sync;
+  const Local& local = stage.locals[stored.local];
+  const std::map<ValueId, GradientSync>& sync = context.expanded.stages[id.index()].sync;
   Grouped out;
   out.stored = &stored;
   ParameterGroup& group = out.like;
@@ -156,8 +170,7 @@ Grouped GroupedOf(const LoweringContext& context, int index, const StageProgram&
   group.zero_axes = split ? zero_axes & stored.reduce_axes : 0;
   group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
   if (group.zero == 0) group.zero_axes = 0;
-  if (group.zero == 3 && (!stored.plain || tied || stored.block < 0)) group.zero = 2;
-  out.place = group.zero == 3 ? stored.block : group.spilled ? stored.shard : -1;
+  if (group.zero == 3 && (!stored.plain || tied || !stored.block.valid())) group.zero = 2;
   out.alone = tied || (group.spilled && stored.shared);
   out.slot = {local.value, local.sharding, {}};
   if (stored.trained) out.slot.kept = KeptBy(context, stage.mesh, out.slot);
@@ -170,10 +183,10 @@ Grouped GroupedOf(const LoweringContext& context, int index, const StageProgram&
 
 }  // namespace
 
-void GroupParameters(const LoweringContext& context, int index, StageProgram& stage) {
-  constexpr int64_t kSmall = int64_t{1}
-                             << 20;  // bytes, whose reduction takes hardly longer than its latency
-  int64_t servers = 0;               // so far: they take turns
+void GroupParameters(const LoweringContext& context, StageId id, StageProgram& stage) {
+  // Bytes whose reduction takes hardly longer than its latency.
+  constexpr int64_t kSmall = int64_t{1} << 20;
+  int64_t servers = 0;  // so far: they take turns
   std::vector<Stored> all = FindStored(stage);
   // Backward finishes the last segment first; what the once phase reads, last of all.
   std::stable_sort(all.begin(), all.end(),
@@ -181,14 +194,14 @@ void GroupParameters(const LoweringContext& context, int index, StageProgram& st
   // Groups that others may still join, by what they must have in common. Of a layer some gradients are reduced over
   // more axes than others (norms and biases under tensor parallelism), so several are open at a time.
   struct Open {
-    int group = -1;
+    ParameterGroupId group;
     int64_t bytes = 0;  // in it
     int64_t left = 0;   // of all parameters that are in no group yet
   };
   std::vector<Grouped> parameters;
-  std::map<decltype(Grouped().key()), Open> open;
+  std::map<GroupKey, Open> open;
   for (const Stored& stored : all) {
-    parameters.push_back(GroupedOf(context, index, stage, stored));
+    parameters.push_back(GroupedOf(context, id, stage, stored));
     if (!parameters.back().alone) open[parameters.back().key()].left += parameters.back().bytes;
   }
   for (Grouped& parameter : parameters) {
@@ -196,20 +209,16 @@ void GroupParameters(const LoweringContext& context, int index, StageProgram& st
     Open& at = parameter.alone ? none : open[parameter.key()];
     int64_t most = std::min(context.plan.bucket_bytes, std::max(kSmall, at.left));
     bool full = !Visits(parameter.like) && at.bytes >= most;
-    if (at.group < 0 || full) {
-      at.group = static_cast<int>(stage.groups.size());
+    if (!at.group.valid() || full) {
+      if (parameter.served)
+        parameter.like.server = servers++ % GroupSize(stage.mesh, parameter.like.reduce_axes);
+      at.group = stage.groups.Add(std::move(parameter.like));
       at.bytes = 0;
-      ParameterGroup& group = stage.groups.emplace_back(std::move(parameter.like));
-      if (parameter.served) {
-        group.server = servers++ % GroupSize(stage.mesh, group.reduce_axes);
-      }
     }
     at.bytes += parameter.bytes;
     at.left -= parameter.bytes;
-    std::vector<ParameterSlot>& slots = stage.groups[static_cast<size_t>(at.group)].slots;
-    Local& local = stage.locals[static_cast<size_t>(parameter.stored->local)];
-    local.source.from = at.group;
-    local.source.step = static_cast<int>(slots.size());
+    std::vector<ParameterSlot>& slots = stage.groups[at.group].slots;
+    stage.locals[parameter.stored->local].source = FromParameter{at.group, slots.size()};
     slots.push_back(std::move(parameter.slot));
   }
 }

@@ -8,6 +8,6 @@
 namespace heddle {
 
 // Fills stage.groups and the sources of the Locals of parameters.
-void GroupParameters(const LoweringContext& context, int index, StageProgram& stage);
+void GroupParameters(const LoweringContext& context, StageId id, StageProgram& stage);
 
 }  // namespace heddle

@@ -14,7 +14,8 @@ std::vector<size_t> GroupSizes(int64_t bucket_bytes) {
   plan.bucket_bytes = bucket_bytes;
   Program program = Lower(model, plan);
   std::vector<size_t> sizes;
-  for (const ParameterGroup& group : program.stages[0].groups) sizes.push_back(group.slots.size());
+  for (const ParameterGroup& group : program.stages.front().groups)
+    sizes.push_back(group.slots.size());
   return sizes;
 }
 

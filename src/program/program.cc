@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/integers.h"
 
 namespace heddle {
 namespace {
@@ -23,7 +24,7 @@ std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask
 std::vector<int64_t> ServedRanks(const StageProgram& stage, int64_t device,
                                  const ParameterGroup& group) {
   std::vector<int64_t> ranks = RanksOf(stage, device, group.reduce_axes);
-  auto server = ranks.begin() + static_cast<std::ptrdiff_t>(group.server);
+  auto server = ranks.begin() + group.server;
   std::rotate(ranks.begin(), server, server + 1);
   return ranks;
 }
@@ -104,8 +105,7 @@ int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,
 int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
                      const Position& position) {
   if (slot.kept.empty()) return SlotElements(stage, slot, position);
-  return slot
-      .kept[static_cast<size_t>(PlaceAlong(stage.mesh, position, slot.sharding.split_axes()))];
+  return slot.kept[ToSize(PlaceAlong(stage.mesh, position, slot.sharding.split_axes()))];
 }
 
 int64_t KeptElements(const StageProgram& stage, const ParameterGroup& group,
@@ -140,12 +140,12 @@ int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
   return bytes;
 }
 
-int TiedGroup::GroupOn(int stage) const {
+ParameterGroupId TiedGroup::GroupOn(StageId stage) const {
   for (const auto& [holder, group] : holders) {
     if (holder == stage) return group;
   }
   HEDDLE_CHECK(false, "stage {} does not hold the tied parameter", stage);
-  return -1;
+  return {};
 }
 
 namespace {
@@ -166,20 +166,19 @@ Payload PayloadOf(const Program& program, const Instruction& instruction, int64_
     payload.bytes = 2 * SizeOf(DType::kF64);
     return payload;
   }
-  const StageProgram& stage = program.stages[static_cast<size_t>(instruction.stage)];
+  const StageProgram& stage = program.stages[instruction.stage];
   Position position = PositionIn(stage, device);
-  size_t index = static_cast<size_t>(instruction.index);
   int64_t gradient_bytes = SizeOf(program.precision.gradients);
   switch (instruction.op) {
     case Opcode::kReshard: {
-      const Local& local = stage.locals[index];
-      const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
+      const Local& local = stage.locals[instruction.local()];
+      const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
       if (IsLocal(step.kind)) return {};
       return {ToCollective(step.kind), ranks(stage, step.axes),
               PayloadElements(stage.mesh, step, position) * SizeOf(local.dtype)};
     }
     case Opcode::kReduceGradients: {
-      const ParameterGroup& group = stage.groups[index];
+      const ParameterGroup& group = stage.groups[instruction.group()];
       int64_t bytes = KeptElements(stage, group, position) * gradient_bytes;
       if (group.server >= 0) return {CollectiveKind::kReduce, served(stage, group), bytes};
       // Scattered over the axes that split the state, the rest is reduced as a whole.
@@ -188,14 +187,14 @@ Payload PayloadOf(const Program& program, const Instruction& instruction, int64_
       return {CollectiveKind::kReduceScatter, ranks(stage, group.zero_axes), bytes};
     }
     case Opcode::kReduceShards: {
-      const ParameterGroup& group = stage.groups[index];
+      const ParameterGroup& group = stage.groups[instruction.group()];
       AxisMask axes = group.reduce_axes & ~group.zero_axes;
       int64_t bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
       return {CollectiveKind::kAllReduce, ranks(stage, axes), bytes};
     }
     case Opcode::kGatherWeights: {
-      const ParameterGroup& group = stage.groups[index];
+      const ParameterGroup& group = stage.groups[instruction.group()];
       if (group.server >= 0) {
         return {CollectiveKind::kBroadcast, served(stage, group),
                 KeptElements(stage, group, position) * SizeOf(program.precision.compute)};
@@ -207,17 +206,15 @@ Payload PayloadOf(const Program& program, const Instruction& instruction, int64_
     case Opcode::kSyncTied: {
       // The devices at one place of every holder's mesh; a run that holds it twice adds the two up itself.
       Payload payload;
-      const TiedGroup& tied = program.tied[index];
+      const TiedGroup& tied = program.tied[instruction.tied()];
       for (const auto& [holder, held] : tied.holders) {
-        int64_t rank =
-            DeviceAt(program.stages[static_cast<size_t>(holder)].mesh, IndexIn(stage.mesh, device));
+        int64_t rank = DeviceAt(program.stages[holder].mesh, IndexIn(stage.mesh, device));
         if (std::find(payload.ranks.begin(), payload.ranks.end(), rank) == payload.ranks.end()) {
           payload.ranks.push_back(rank);
         }
       }
       std::sort(payload.ranks.begin(), payload.ranks.end());
-      const ParameterGroup& group =
-          stage.groups[static_cast<size_t>(tied.GroupOn(instruction.stage))];
+      const ParameterGroup& group = stage.groups[tied.GroupOn(instruction.stage)];
       payload.bytes = KeptElements(stage, group, position) /
                       GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
       return payload;
@@ -239,12 +236,11 @@ Payload KindAndBytesOf(const Program& program, const Instruction& instruction, i
 
 std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction,
                                     int64_t device) {
-  const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
-  const StageProgram& from = program.stages[static_cast<size_t>(transfer.from_stage)];
-  const StageProgram& to = program.stages[static_cast<size_t>(transfer.to_stage)];
-  MeshTransfer moved{from.mesh, to.mesh,
-                     from.locals[static_cast<size_t>(transfer.from_local)].sharding,
-                     to.locals[static_cast<size_t>(transfer.to_local)].sharding};
+  const StageTransfer& transfer = program.transfers[instruction.transfer()];
+  const StageProgram& from = program.stages[transfer.from_stage];
+  const StageProgram& to = program.stages[transfer.to_stage];
+  MeshTransfer moved{from.mesh, to.mesh, from.locals[transfer.from_local].sharding,
+                     to.locals[transfer.to_local].sharding};
   std::vector<PeerMessage> messages;
   if (instruction.op == Opcode::kSend) {
     for (Message& message : MessagesFrom(moved, IndexIn(from.mesh, device))) {

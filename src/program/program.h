@@ -24,41 +24,68 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "base/check.h"
 #include "base/small_vector.h"
-#include "base/strong_id.h"
 #include "plan/exchange.h"
 #include "plan/expand.h"
+#include "program/ids.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
 
-using BufferId = StrongId<struct BufferTag>;
 using BufferIds = SmallVector<BufferId, 4>;
 
 // Where a Local comes from.
-enum class SourceKind : uint8_t {
-  kConstant,       // there from the start
-  kParameter,      // slot `step` of group `from`
-  kLoad,           // a part of an input
-  kSegment,        // an output of segment `from`
-  kReshard,        // step `step` applied to Local `from`
-  kRecv,           // transfer `from`
-  kSum,            // of the Locals `terms`
-  kMicrobatchSum,  // of Local `from` over the micro-batches
-  kInputGradient,  // a gradient that segment `from` gives
-  kAccumulated,    // gradients of a once value, added up by the segments that read it
-  kSeed,           // the gradient of the loss: 1
+struct FromConstant {  // there from the start
+  bool operator==(const FromConstant&) const = default;
 };
-
-struct Source {
-  SourceKind kind = SourceKind::kConstant;
-  int from = -1;
-  int step = -1;
-  std::vector<int> terms;
-  bool operator==(const Source&) const = default;
+struct FromParameter {
+  ParameterGroupId group;
+  size_t slot = 0;
+  bool operator==(const FromParameter&) const = default;
 };
+struct FromLoad {  // a part of an input
+  bool operator==(const FromLoad&) const = default;
+};
+struct FromSegment {  // an output of it
+  SegmentId segment;
+  bool operator==(const FromSegment&) const = default;
+};
+struct FromReshard {  // one step applied to a Local
+  LocalId local;
+  ReshardStepId step;
+  bool operator==(const FromReshard&) const = default;
+};
+struct FromTransfer {
+  TransferId transfer;
+  bool operator==(const FromTransfer&) const = default;
+};
+struct FromSum {
+  std::vector<LocalId> terms;
+  bool operator==(const FromSum&) const = default;
+};
+struct FromMicrobatchSum {  // of a Local over the micro-batches
+  LocalId local;
+  bool operator==(const FromMicrobatchSum&) const = default;
+};
+struct FromInputGradient {  // a gradient that a segment gives
+  SegmentId segment;
+  bool operator==(const FromInputGradient&) const = default;
+};
+struct FromAccumulation {  // gradients of a once value, added up by the segments that read it
+  SegmentId first;
+  bool operator==(const FromAccumulation&) const = default;
+};
+struct FromSeed {  // the gradient of the loss: 1
+  bool operator==(const FromSeed&) const = default;
+};
+using Source =
+    std::variant<FromConstant, FromParameter, FromLoad, FromSegment, FromReshard, FromTransfer,
+                 FromSum, FromMicrobatchSum, FromInputGradient, FromAccumulation, FromSeed>;
 
 // A value, or its gradient, in one sharding on a stage.
 struct Local {
@@ -69,17 +96,30 @@ struct Local {
   bool once = false;  // does not depend on the micro-batch
   Source source;
   bool operator==(const Local&) const = default;
+
+  template <class From>
+  bool Is() const {
+    return std::holds_alternative<From>(source);
+  }
+  // Its source, which must be of that kind.
+  template <class From>
+  const From& As() const {
+    const From* from = std::get_if<From>(&source);
+    HEDDLE_CHECK(from != nullptr, "Local of value {}: source {}", value, source.index());
+    return *from;
+  }
 };
 
 // Where a node of a segment gets an operand: the result of a node of the segment, or an input of it.
 struct OperandRef {
-  int input = -1;  // of Segment::inputs, or -1: made in the segment
+  SegmentInputId input;  // invalid: made in the segment
   bool operator==(const OperandRef&) const = default;
 };
 
 struct SegmentInput {
-  int local = -1;     // of StageProgram::locals
-  int gradient = -1;  // the Local its gradient is given as; -1: none, or that of a parameter
+  LocalId local;
+  LocalId gradient =
+      {};  // its gradient is given as; invalid: there is none, or that of a parameter
   // A parameter read as it is stored, and trained: the axes over which this reader's gradient is partial. Over
   // other axes of its group's reduction only the first device adds it.
   bool trained = false;
@@ -90,8 +130,8 @@ struct SegmentInput {
 };
 
 struct SegmentOutput {
-  int local = -1;
-  int gradient = -1;  // the Local its gradient comes as; -1: none comes
+  LocalId local;
+  LocalId gradient;  // its gradient comes as; invalid: none comes
   bool operator==(const SegmentOutput&) const = default;
 };
 
@@ -105,12 +145,12 @@ struct Segment {
   Phase phase = Phase::kMain;
   std::vector<NodeId> nodes;
   std::vector<std::vector<OperandRef>> operands;  // per node
-  std::vector<SegmentInput> inputs;
+  IdVector<SegmentInputId, SegmentInput> inputs;
   std::vector<SegmentOutput> outputs;
-  int block = -1;  // of the model, or -1
-  int shard = 0;   // of the stage (Stage::shard_starts)
-  int unit =
-      -1;  // segments with one number are recomputed together, before the backward of the last; -1: never
+  BlockId block;  // invalid: of none
+  int shard = 0;  // of the stage (Stage::shard_starts)
+  // Segments of one unit are recomputed together, before the backward of the last; invalid: never.
+  UnitId unit;
   bool has_backward = false;
   bool operator==(const Segment&) const = default;
 };
@@ -130,7 +170,7 @@ struct ParameterGroup {
   AxisMask zero_axes = 0;    // of them, those over which state is split
   int zero = 0;              // level; 0 where zero_axes is empty
   bool trained = true;
-  int tied = -1;           // of Program::tied: also held by other stages
+  TiedGroupId tied;        // valid: also held by other stages
   bool offloaded = false;  // moments and master weights live on the host between updates
   // Weights, too: they are fetched for every pass over a shard that reads them, and updated once the last gradient is
   // there, whatever the norm of all gradients will be.
@@ -146,37 +186,40 @@ struct FactorGradient {
   NodeId node;
   size_t operand = 0;  // the parameter
   AxisMask axes = 0;
-  int segment = -1;          // of the node
-  int parameter = -1;        // the Local it is stored as
-  std::vector<int> factors;  // Locals: of the operands, then of the gradient of the result
+  SegmentId segment;             // of the node
+  LocalId parameter;             // it is stored as
+  std::vector<LocalId> factors;  // of the operands, then of the gradient of the result
   bool operator==(const FactorGradient&) const = default;
 };
+
+using Locals = IdVector<LocalId, Local>;
+using ParameterGroups = IdVector<ParameterGroupId, ParameterGroup>;
+using FactorGradients = IdVector<FactorGradientId, FactorGradient>;
 
 struct StageProgram {
   Mesh mesh;
   std::vector<Strategy> strategies;  // per node
-  std::vector<Local> locals;
-  std::vector<Segment> segments;  // in forward order
-  std::vector<ReshardStep> steps;
-  std::vector<ParameterGroup> groups;
-  std::vector<int>
-      parameter_gradients;  // Locals: gradients of parameters that are read otherwise than stored
-  std::vector<FactorGradient> factor_gradients;
-  int loss = -1;  // the Local of the loss: a term per micro-batch
+  Locals locals;
+  IdVector<SegmentId, Segment> segments;  // in forward order
+  IdVector<ReshardStepId, ReshardStep> steps;
+  ParameterGroups groups;
+  std::vector<LocalId> parameter_gradients;  // of parameters that are read otherwise than stored
+  FactorGradients factor_gradients;
+  LocalId loss;  // a term per micro-batch; invalid where another stage has it
   bool operator==(const StageProgram&) const = default;
 };
 
 // A value on its way from one stage to another, or its gradient on the way back.
 struct StageTransfer {
-  int from_stage = 0, to_stage = 0;
-  int from_local = 0, to_local = 0;
+  StageId from_stage, to_stage;
+  LocalId from_local, to_local;
 };
 
 // A parameter held by several stages: gradients are summed over them. Member i of every stage's mesh meets the
 // members i of the others.
 struct TiedGroup {
-  std::vector<std::pair<int, int>> holders;  // (stage, group), ascending
-  int GroupOn(int stage) const;
+  std::vector<std::pair<StageId, ParameterGroupId>> holders;  // ascending
+  ParameterGroupId GroupOn(StageId stage) const;
 };
 
 enum class BufferKind : uint8_t {
@@ -192,13 +235,39 @@ enum class BufferKind : uint8_t {
   kReport,       // loss and squared norm
 };
 
+// One of several kinds of ids, or none.
+template <class... Ids>
+using AnyId = std::variant<std::monostate, Ids...>;
+// The number it has among its kind; -1: none.
+template <class... Ids>
+int NumberOf(const AnyId<Ids...>& target) {
+  int number = -1;
+  ((std::holds_alternative<Ids>(target) ? void(number = std::get_if<Ids>(&target)->value) : void()),
+   ...);
+  return number;
+}
+template <class Id, class... Ids>
+Id IdIn(const AnyId<Ids...>& target) {
+  const Id* id = std::get_if<Id>(&target);
+  HEDDLE_CHECK(id != nullptr, "id {} is of kind {}", NumberOf(target), target.index());
+  return *id;
+}
+
+using BufferTarget = AnyId<LocalId, SegmentId, ParameterGroupId>;
+
 struct Buffer {
   BufferKind kind = BufferKind::kLocal;
-  int stage = 0;
-  int index = 0;        // Local, Segment or ParameterGroup
+  StageId stage{0};
+  BufferTarget target;  // what it holds, or is of
   int microbatch = -1;  // -1: of the step
   int version = 0;      // 1: recomputed, or gathered again
   bool operator==(const Buffer&) const = default;
+
+  LocalId local() const { return IdIn<LocalId>(target); }        // of kLocal
+  SegmentId segment() const { return IdIn<SegmentId>(target); }  // of kSaved
+  ParameterGroupId group() const {
+    return IdIn<ParameterGroupId>(target);
+  }  // of all others but kReport
 };
 
 enum class Opcode : uint8_t {
@@ -241,12 +310,15 @@ enum class Stream : uint8_t { kCompute, kCommunication, kCopy, kCopyOut };
 constexpr std::array<std::string_view, 4> kStreamNames = {"compute", "communication", "copy",
                                                           "copy out"};
 
+// What an instruction is about.
+using InstructionTarget =
+    AnyId<SegmentId, LocalId, TransferId, ParameterGroupId, TiedGroupId, FactorGradientId>;
+
 struct Instruction {
   Opcode op = Opcode::kRun;
   Stream stream = Stream::kCompute;
-  int stage = 0;
-  int index =
-      0;  // Segment (run), transfer (send, recv), group, tied group, factor gradient, or the Local written (or added)
+  StageId stage{0};
+  InstructionTarget target;
   int microbatch = -1;
   Half half = Half::kF;
   bool recompute = false;
@@ -256,14 +328,23 @@ struct Instruction {
   BufferIds adds = {};   // written by adding to what is there (the first: by writing)
   BufferIds frees = {};  // nobody reads these any more; a fetch frees them before it begins
   SmallVector<int, 2> waits = {};  // instructions of other streams that must have ended
-  int visit = 0;                   // of DeviceProgram::visits
+  VisitId visit{0};
   bool operator==(const Instruction&) const = default;
+
+  // Its target, which must be of that kind. A Local is written, or added.
+  SegmentId segment() const { return IdIn<SegmentId>(target); }
+  LocalId local() const { return IdIn<LocalId>(target); }
+  TransferId transfer() const { return IdIn<TransferId>(target); }
+  ParameterGroupId group() const { return IdIn<ParameterGroupId>(target); }
+  TiedGroupId tied() const { return IdIn<TiedGroupId>(target); }
+  FactorGradientId factor_gradient() const { return IdIn<FactorGradientId>(target); }
 };
 
 // A pass over one shard of a stage, forward or backward: what a device does between fetching what the shard needs and
 // letting it go. Of stages that are not spilled the whole step is one.
 struct ShardVisit {
-  int stage = -1, shard = -1;  // -1: the whole step
+  StageId stage;   // invalid: the whole step
+  int shard = -1;  // of the stage
   Half half = Half::kF;
   int microbatch = -1;
   bool operator==(const ShardVisit&) const = default;
@@ -273,13 +354,13 @@ struct ShardVisit {
 // the same stages. Devices between others that have no stage have a program too: they report.
 struct DeviceProgram {
   std::vector<int64_t> devices;  // ascending
-  std::vector<int> stages;
-  std::vector<Buffer> buffers;
+  std::vector<StageId> stages;
+  IdVector<BufferId, Buffer> buffers;
   std::vector<Instruction> instructions;
-  std::vector<BufferId> persistent;  // live across steps
-  std::vector<ShardVisit> visits;    // in their order: those of instructions ascend
+  std::vector<BufferId> persistent;      // live across steps
+  IdVector<VisitId, ShardVisit> visits;  // in their order: those of instructions ascend
 
-  int home() const { return stages.empty() ? 0 : stages.front(); }  // whose its report is
+  StageId home() const { return stages.empty() ? StageId{0} : stages.front(); }  // its report's
 };
 
 struct Program {
@@ -288,9 +369,9 @@ struct Program {
   Rules micro_rules;
   int64_t microbatches = 1;
   Precision precision;
-  std::vector<StageProgram> stages;
-  std::vector<StageTransfer> transfers;
-  std::vector<TiedGroup> tied;
+  IdVector<StageId, StageProgram> stages;
+  IdVector<TransferId, StageTransfer> transfers;
+  IdVector<TiedGroupId, TiedGroup> tied;
   std::vector<DeviceProgram> runs;
 
   const DeviceProgram& RunOf(int64_t device) const;

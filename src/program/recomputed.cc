@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/integers.h"
+
 namespace heddle {
 namespace {
 
@@ -67,7 +69,7 @@ bool IsRecomputed(const Model& model, NodeId id, RecomputePolicy policy) {
     case RecomputePolicy::kSelective:
       return IsCheapToRecompute(model, id);
     case RecomputePolicy::kFull:
-      return block >= 0 && model.blocks[static_cast<size_t>(block)].chain >= 0;
+      return block >= 0 && model.blocks[ToSize(block)].chain >= 0;
   }
   return false;
 }

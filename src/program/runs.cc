@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/integers.h"
 
 namespace heddle {
 namespace {
@@ -36,20 +37,18 @@ std::vector<Task> InOneOrder(const Timetable& timetable, const PipelineShape& sh
 }  // namespace
 
 std::vector<Run> FindRuns(const Plan& plan) {
-  std::vector<std::vector<int>> stages(static_cast<size_t>(DeviceCount(plan)));
+  IdVector<DeviceId, std::vector<StageId>> stages(ToSize(DeviceCount(plan)));
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const Mesh& mesh = plan.stages[s].mesh;
-    for (int64_t i = 0; i < mesh.size(); ++i) {
-      stages[static_cast<size_t>(DeviceAt(mesh, i))].push_back(static_cast<int>(s));
-    }
+    for (int64_t device : DevicesOf(plan.stages[s].mesh))
+      stages[DeviceId::FromIndex(ToSize(device))].push_back(StageId::FromIndex(s));
   }
-  std::map<std::vector<int>, std::vector<int64_t>> by_stages;
+  std::map<std::vector<StageId>, std::vector<int64_t>> by_stages;
   auto at = by_stages.end();
-  for (size_t d = 0; d < stages.size(); ++d) {
-    if (at == by_stages.end() || at->first != stages[d]) {
-      at = by_stages.try_emplace(stages[d]).first;
+  for (DeviceId device : stages.ids()) {
+    if (at == by_stages.end() || at->first != stages[device]) {
+      at = by_stages.try_emplace(stages[device]).first;
     }
-    at->second.push_back(static_cast<int64_t>(d));
+    at->second.push_back(device.value);
   }
   std::vector<Run> runs;
   for (auto& [of, devices] : by_stages) {
@@ -64,8 +63,8 @@ bool IsPipeline(const std::vector<Run>& runs, size_t stages) {
   size_t busy = runs.size() - (runs.back().stages.empty() ? 1 : 0);
   size_t held = 0;
   for (size_t r = 0; r < busy; ++r) {
-    for (int s : runs[r].stages) {
-      if (static_cast<size_t>(s) % busy != r) return false;
+    for (StageId s : runs[r].stages) {
+      if (s.index() % busy != r) return false;
     }
     held += runs[r].stages.size();
   }
@@ -74,12 +73,12 @@ bool IsPipeline(const std::vector<Run>& runs, size_t stages) {
 
 Timetable TimetableOf(const Plan& plan, const std::vector<Run>& runs) {
   const ScheduleDef& schedule = ScheduleOf(plan);
-  bool pipeline = IsPipeline(runs, plan.stages.size()) &&
-                  runs.front().stages.size() == static_cast<size_t>(plan.chunks);
+  bool pipeline =
+      IsPipeline(runs, plan.stages.size()) && std::ssize(runs.front().stages) == plan.chunks;
   PipelineShape shape;
   shape.chunks = pipeline ? plan.chunks : 1;
-  shape.devices = static_cast<int>(plan.stages.size()) / shape.chunks;
-  shape.microbatches = static_cast<int>(plan.microbatches);
+  shape.devices = ToInt(plan.stages.size()) / shape.chunks;
+  shape.microbatches = ToInt(plan.microbatches);
   for (const Stage& stage : plan.stages) {
     shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
   }
@@ -90,8 +89,9 @@ Timetable TimetableOf(const Plan& plan, const std::vector<Run>& runs) {
   Timetable timetable(runs.size());
   for (size_t r = 0; r < runs.size(); ++r) {
     for (const Task& task : tasks) {
-      const std::vector<int>& own = runs[r].stages;
-      if (std::find(own.begin(), own.end(), task.stage) != own.end()) timetable[r].push_back(task);
+      const std::vector<StageId>& own = runs[r].stages;
+      if (std::find(own.begin(), own.end(), StageId{task.stage}) != own.end())
+        timetable[r].push_back(task);
     }
   }
   return timetable;

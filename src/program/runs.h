@@ -7,16 +7,18 @@
 // therefore do its tasks in one order.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "plan/plan.h"
+#include "program/ids.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
 
 struct Run {
   std::vector<int64_t> devices;  // ascending
-  std::vector<int> stages;
+  std::vector<StageId> stages;
 };
 
 // In the order of their first stages; those without a stage last.

@@ -17,80 +17,75 @@ void AddUnique(BufferIds& list, BufferId id) {
 // ---- Buffers.
 
 // Locals first made for a segment that is recomputed are made again with it; what is made outside is kept.
-int SegmentEmitter::VersionOf(int s, int l, const Context& context) {
-  int& owner = OwnerOf(s, l);
-  if (owner == kUnknown) owner = context.again ? -1 : context.unit;
+int SegmentEmitter::VersionOf(StageId s, LocalId l, const Context& context) {
+  std::optional<UnitId>& owner = OwnerOf(s, l);
+  if (!owner) owner = context.again ? UnitId{} : context.unit;
   return context.again && owner == context.unit ? 1 : 0;
 }
 
-int& SegmentEmitter::OwnerOf(int s, int l) {
-  std::vector<int>& of_stage = owner_[static_cast<size_t>(s)];
-  if (of_stage.empty()) of_stage.assign(stage(s).locals.size(), kUnknown);
-  return of_stage[static_cast<size_t>(l)];
+std::optional<UnitId>& SegmentEmitter::OwnerOf(StageId s, LocalId l) {
+  IdVector<LocalId, std::optional<UnitId>>& of_stage = owner_[s];
+  if (of_stage.empty()) of_stage.resize(stage(s).locals.size());
+  return of_stage[l];
 }
 
-Buffer SegmentEmitter::LocalBuffer(int s, int l, const Context& context) {
+Buffer SegmentEmitter::LocalBuffer(StageId s, LocalId l, const Context& context) {
   const Local& at = local(s, l);
   int version = at.once ? 0 : VersionOf(s, l, context);
   return {BufferKind::kLocal, s, l, at.once ? -1 : context.microbatch, version};
 }
 
-BufferId SegmentEmitter::WeightsOf(int s, int g) {
+BufferId SegmentEmitter::WeightsOf(StageId s, ParameterGroupId g) {
   if (!Visits(group(s, g))) return Get({BufferKind::kWeights, s, g, -1, 0}, true);
   auto found = gathered_.find({s, g});
   HEDDLE_CHECK(found != gathered_.end(), "the weights of group {} are not gathered", g);
   return Get({BufferKind::kGathered, s, g, -1, found->second});
 }
 
-BufferId SegmentEmitter::Provide(int s, int l, const Context& context) {
+BufferId SegmentEmitter::Provide(StageId s, LocalId l, const Context& context) {
   const Local& at = local(s, l);
-  if (at.source.kind == SourceKind::kParameter) return WeightsOf(s, at.source.from);
-  if (at.source.kind == SourceKind::kConstant) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
-  if (!at.gradient && at.source.kind == SourceKind::kLoad && OwnerOf(s, l) == kUnknown)
-    OwnerOf(s, l) = -1;
+  if (at.Is<FromParameter>()) return WeightsOf(s, at.As<FromParameter>().group);
+  if (at.Is<FromConstant>()) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
+  if (!at.gradient && at.Is<FromLoad>() && !OwnerOf(s, l)) OwnerOf(s, l) = UnitId{};
   Buffer buffer = LocalBuffer(s, l, context);
   if (BufferId known = list_.Find(buffer); known.valid()) return known;
-  switch (at.source.kind) {
-    case SourceKind::kLoad: {
-      BufferId made = Get(buffer);
-      Add(Opcode::kLoad, Stream::kCopy, s, l, context.microbatch).writes = {made};
-      return made;
-    }
-    case SourceKind::kReshard: {
-      BufferId from = Provide(s, at.source.from, context);
-      BufferId made = Get(buffer);
-      bool near = IsLocal(stage(s).steps[static_cast<size_t>(at.source.step)].kind);
-      Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication, s,
-                              l, buffer.microbatch);
-      step.reads = {from};
-      step.writes = {made};
-      return made;
-    }
-    case SourceKind::kSum: {
-      BufferIds terms;
-      for (int term : at.source.terms) terms.push_back(Provide(s, term, context));
-      return AddSum(s, l, buffer, std::move(terms));
-    }
-    case SourceKind::kMicrobatchSum: {
-      BufferIds terms;
-      for (int64_t m = 0; m < program_.microbatches; ++m) {
-        terms.push_back(Provide(s, at.source.from, {static_cast<int>(m), -1, false}));
-      }
-      return AddSum(s, l, buffer, std::move(terms));
-    }
-    default:
-      HEDDLE_CHECK(false, "local {} of stage {} (value {}, source {}) is not there", l, s,
-                   at.value.value, static_cast<int>(at.source.kind));
-      return {};
+  if (at.Is<FromLoad>()) {
+    BufferId made = Get(buffer);
+    Add(Opcode::kLoad, Stream::kCopy, s, l, context.microbatch).writes = {made};
+    return made;
   }
+  if (at.Is<FromReshard>()) return AddReshard(s, l, buffer, context);
+  BufferIds terms;
+  if (at.Is<FromMicrobatchSum>()) {
+    for (int m = 0; m < program_.microbatches; ++m)
+      terms.push_back(Provide(s, at.As<FromMicrobatchSum>().local, {m, {}, false}));
+  } else {
+    HEDDLE_CHECK(at.Is<FromSum>(), "local {} of stage {} (value {}, source {}) is not there", l, s,
+                 at.value, at.source.index());
+    for (LocalId term : at.As<FromSum>().terms) terms.push_back(Provide(s, term, context));
+  }
+  return AddSum(s, l, buffer, std::move(terms));
 }
 
-BufferId SegmentEmitter::Arriving(int s, int l, int microbatch) {
-  OwnerOf(s, l) = -1;
-  return Get(LocalBuffer(s, l, {microbatch, -1, false}));
+BufferId SegmentEmitter::AddReshard(StageId s, LocalId l, const Buffer& buffer,
+                                    const Context& context) {
+  const FromReshard& source = local(s, l).As<FromReshard>();
+  BufferId from = Provide(s, source.local, context);
+  BufferId made = Get(buffer);
+  bool near = IsLocal(stage(s).steps[source.step].kind);
+  Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication, s, l,
+                          buffer.microbatch);
+  step.reads = {from};
+  step.writes = {made};
+  return made;
 }
 
-BufferId SegmentEmitter::AddSum(int s, int l, const Buffer& buffer, BufferIds terms) {
+BufferId SegmentEmitter::Arriving(StageId s, LocalId l, int microbatch) {
+  OwnerOf(s, l) = UnitId{};
+  return Get(LocalBuffer(s, l, {microbatch, {}, false}));
+}
+
+BufferId SegmentEmitter::AddSum(StageId s, LocalId l, const Buffer& buffer, BufferIds terms) {
   BufferId made = Get(buffer);
   Instruction& sum = Add(Opcode::kSum, Stream::kCompute, s, l, buffer.microbatch);
   sum.reads = std::move(terms);
@@ -100,7 +95,7 @@ BufferId SegmentEmitter::AddSum(int s, int l, const Buffer& buffer, BufferIds te
 
 // ---- Segments.
 
-void SegmentEmitter::BringWeights(int s, int g, Half half, int microbatch) {
+void SegmentEmitter::BringWeights(StageId s, SegmentId g, Half half, int microbatch) {
   if (plan_.offload == Offload::kAll) {
     EnterShard(s, segment(s, g), half, microbatch);
   } else {
@@ -109,15 +104,14 @@ void SegmentEmitter::BringWeights(int s, int g, Half half, int microbatch) {
 }
 
 // The spilled groups that a shard reads.
-std::vector<int> SegmentEmitter::SpilledOf(int s, int shard) const {
-  std::vector<int> groups;
+std::vector<ParameterGroupId> SegmentEmitter::SpilledOf(StageId s, int shard) const {
+  std::vector<ParameterGroupId> groups;
   for (const Segment& at : stage(s).segments) {
     if (at.phase != Phase::kMain || at.shard != shard) continue;
     for (const SegmentInput& input : at.inputs) {
-      const Source& source = local(s, input.local).source;
-      if (source.kind != SourceKind::kParameter || !group(s, source.from).spilled) continue;
-      if (std::find(groups.begin(), groups.end(), source.from) == groups.end())
-        groups.push_back(source.from);
+      ParameterGroupId g = GroupOf(s, input.local);
+      if (!g.valid() || !group(s, g).spilled) continue;
+      if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
     }
   }
   return groups;
@@ -125,10 +119,10 @@ std::vector<int> SegmentEmitter::SpilledOf(int s, int shard) const {
 
 // A pass comes to a shard: its weights are fetched, and those of the shards that come next. What the last shard of the
 // forward pass has stays for the backward pass.
-void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microbatch) {
+void SegmentEmitter::EnterShard(StageId s, const Segment& at, Half half, int microbatch) {
   if (at.phase != Phase::kMain) return;
   bool forward = half == Half::kF;
-  bool turns = !forward && at.shard == ShardCount(plan_.stages[static_cast<size_t>(s)]) - 1;
+  bool turns = !forward && at.shard == ShardCount(plan_.stages[s.index()]) - 1;
   // The backward of the last shard follows its forward at once: one visit.
   list_.BeginVisit({s, at.shard,
                     turns              ? Half::kF
@@ -137,10 +131,10 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
                     microbatch});
   if (entered_ == std::tuple(s, at.shard, forward, microbatch)) return;
   entered_ = {s, at.shard, forward, microbatch};
-  std::map<std::pair<int, int>, int> held;
+  Gathered held;
   for (int ahead = 0; ahead <= plan_.prefetch; ++ahead) {
     int shard = forward ? at.shard + ahead : at.shard - ahead;
-    for (int g : SpilledOf(s, shard)) {
+    for (ParameterGroupId g : SpilledOf(s, shard)) {
       auto found = gathered_.find({s, g});
       if (found == gathered_.end()) {
         found = gathered_.emplace(std::pair(s, g), next_gather_++).first;
@@ -154,17 +148,18 @@ void SegmentEmitter::EnterShard(int s, const Segment& at, Half half, int microba
   gathered_ = std::move(held);
 }
 
-void SegmentEmitter::GatherFor(int s, int g) {
+void SegmentEmitter::GatherFor(StageId s, SegmentId g) {
   if (plan_.zero.level < 3) return;
   const Segment& segment = this->segment(s, g);
   bool reads = std::any_of(segment.inputs.begin(), segment.inputs.end(), [&](const auto& input) {
-    const Source& source = local(s, input.local).source;
-    return source.kind == SourceKind::kParameter && group(s, source.from).zero == 3;
+    ParameterGroupId read = GroupOf(s, input.local);
+    return read.valid() && group(s, read).zero == 3;
   });
   if (!reads) return;
   // The block that needs its weights now, then those that come next: a block may have several groups. Blocks of the next
   // pass count as well, so that the first of them need not wait. Every pass gathers its own.
-  int block = segment.block, ahead = 0;
+  BlockId block = segment.block;
+  int ahead = 0;
   size_t first = 0;
   while (first < gather_order_.size() && gather_order_[first].block != block) ++first;
   for (size_t i = first; i < gather_order_.size(); ++i) {
@@ -178,7 +173,7 @@ void SegmentEmitter::GatherFor(int s, int g) {
 
 // This pass still reads the groups from `first` on, and has gathered so many blocks ahead.
 void SegmentEmitter::GatherForNextPass(size_t first, int ahead) {
-  int block = -1;
+  BlockId block;
   for (const GatheredGroup& next : next_order_) {
     if (next.block != block && ++ahead > plan_.prefetch) break;
     block = next.block;
@@ -191,7 +186,7 @@ void SegmentEmitter::GatherForNextPass(size_t first, int ahead) {
   }
 }
 
-void SegmentEmitter::Gather(const GatheredGroup& at, std::map<std::pair<int, int>, int>& gathered) {
+void SegmentEmitter::Gather(const GatheredGroup& at, Gathered& gathered) {
   if (!gathered.emplace(std::pair(at.stage, at.group), next_gather_).second) return;
   Instruction& gather =
       Add(Opcode::kGatherWeights, Stream::kCommunication, at.stage, at.group, -1);
@@ -210,22 +205,21 @@ void SegmentEmitter::BeginPass(const Pass& pass, const Pass& next) {
 
 std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pass& pass) const {
   std::vector<GatheredGroup> order;
-  if (pass.stage < 0 || plan_.zero.level < 3) return order;
+  if (!pass.stage.valid() || plan_.zero.level < 3) return order;
   for (const Segment& at : stage(pass.stage).segments) {
     for (const SegmentInput& input : at.inputs) {
-      const Source& source = local(pass.stage, input.local).source;
-      if (source.kind != SourceKind::kParameter || group(pass.stage, source.from).zero < 3) continue;
-      bool seen = std::any_of(order.begin(), order.end(), [&](const GatheredGroup& other) {
-        return other.group == source.from;
-      });
-      if (!seen) order.push_back({pass.stage, source.from, at.block});
+      ParameterGroupId g = GroupOf(pass.stage, input.local);
+      if (!g.valid() || group(pass.stage, g).zero < 3) continue;
+      bool seen = std::any_of(order.begin(), order.end(),
+                              [&](const GatheredGroup& other) { return other.group == g; });
+      if (!seen) order.push_back({pass.stage, g, at.block});
     }
   }
   if (!pass.forward) std::reverse(order.begin(), order.end());
   return order;
 }
 
-void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
+void SegmentEmitter::EmitForward(StageId s, SegmentId g, const Context& context) {
   const Segment& at = segment(s, g);
   BringWeights(s, g, context.again ? Half::kB : Half::kF, context.microbatch);
   BufferIds reads;
@@ -236,17 +230,17 @@ void SegmentEmitter::EmitForward(int s, int g, const Context& context) {
   for (const SegmentOutput& output : at.outputs) {
     run.writes.push_back(Get(LocalBuffer(s, output.local, context)));
   }
-  bool keeps = at.has_backward && (at.unit < 0 || context.again);
+  bool keeps = at.has_backward && (!at.unit.valid() || context.again);
   if (keeps) run.writes.push_back(Get(SavedBuffer(s, g, context.microbatch)));
 }
 
-void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
+void SegmentEmitter::EmitBackward(StageId s, SegmentId g, Half half, int microbatch) {
   const Segment& at = segment(s, g);
   BringWeights(s, g, half, microbatch);
-  Context context{microbatch, -1, false};
+  Context context{microbatch, {}, false};
   BufferIds reads;
   for (const SegmentOutput& output : at.outputs) {
-    bool comes = output.gradient >= 0 && local(s, output.gradient).source.kind != SourceKind::kSeed;
+    bool comes = output.gradient.valid() && !local(s, output.gradient).Is<FromSeed>();
     if (half == Half::kW) break;
     reads.push_back(comes ? Provide(s, output.gradient, context) : BufferId{});
   }
@@ -255,15 +249,13 @@ void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
   reads.push_back(Get(SavedBuffer(s, g, microbatch)));
   BufferIds adds, writes;
   for (const SegmentInput& input : at.inputs) {
-    const Local& from = local(s, input.local);
-    if (from.source.kind == SourceKind::kParameter && Visits(group(s, from.source.from))) {
-      reads.push_back(WeightsOf(s, from.source.from));
-    }
+    ParameterGroupId from = GroupOf(s, input.local);
+    if (from.valid() && Visits(group(s, from))) reads.push_back(WeightsOf(s, from));
     if (input.again) reads.push_back(Get({BufferKind::kLocal, s, input.local, microbatch, 1}));
     bool mine = half == Half::kBW || (half == Half::kW) == input.late;
     if (!mine) continue;
-    if (input.trained) AddUnique(adds, GradientsOf(s, from.source.from, microbatch));
-    if (input.gradient < 0) continue;
+    if (input.trained) AddUnique(adds, GradientsOf(s, from, microbatch));
+    if (!input.gradient.valid()) continue;
     BufferId gradient = Get(LocalBuffer(s, input.gradient, context));
     if (local(s, input.gradient).once) {
       AddUnique(adds, gradient);
@@ -279,42 +271,42 @@ void SegmentEmitter::EmitBackward(int s, int g, Half half, int microbatch) {
 }
 
 // What a segment's backward needs and forward did not keep.
-void SegmentEmitter::GatherAgain(int s, int g, int microbatch) {
-  if (g < 0) return;
+void SegmentEmitter::GatherAgain(StageId s, SegmentId g, int microbatch) {
+  if (!g.valid()) return;
   for (const SegmentInput& input : segment(s, g).inputs) {
     Buffer buffer{BufferKind::kLocal, s, input.local, microbatch, 1};
     if (!input.again || Exists(buffer)) continue;
-    BufferId from = Provide(s, local(s, input.local).source.from, {microbatch, -1, false});
+    BufferId from =
+        Provide(s, local(s, input.local).As<FromReshard>().local, {microbatch, {}, false});
     Instruction& step = Add(Opcode::kReshard, Stream::kCommunication, s, input.local, microbatch);
     step.reads = {from};
     step.writes = {Get(buffer)};
   }
 }
 
-int SegmentEmitter::NextBackward(int s, int g) const {
-  while (--g >= 0) {
+SegmentId SegmentEmitter::NextBackward(StageId s, SegmentId g) const {
+  while (--g.value >= 0) {
     const Segment& at = segment(s, g);
     if (at.phase == Phase::kMain && at.has_backward) return g;
   }
-  return -1;
+  return {};
 }
 
-BufferId SegmentEmitter::GradientsOf(int s, int g, int microbatch) {
+BufferId SegmentEmitter::GradientsOf(StageId s, ParameterGroupId g, int microbatch) {
   bool each = group(s, g).zero >= 2;
   return Get({BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0});
 }
 
-void SegmentEmitter::EmitFactors(int s, int g, int microbatch, bool computes) {
-  int unit = segment(s, g).unit;
-  const std::vector<FactorGradient>& all = stage(s).factor_gradients;
-  for (size_t f = 0; f < all.size(); ++f) {
-    if (all[f].segment != g) continue;
+void SegmentEmitter::EmitFactors(StageId s, SegmentId g, int microbatch, bool computes) {
+  UnitId unit = segment(s, g).unit;
+  for (FactorGradientId f : stage(s).factor_gradients.ids()) {
+    const FactorGradient& at = stage(s).factor_gradients[f];
+    if (at.segment != g) continue;
     BufferIds factors;
-    for (int l : all[f].factors) factors.push_back(Provide(s, l, {microbatch, unit, unit >= 0}));
+    for (LocalId l : at.factors) factors.push_back(Provide(s, l, {microbatch, unit, unit.valid()}));
     if (!computes) continue;
-    BufferId gradients = GradientsOf(s, local(s, all[f].parameter).source.from, microbatch);
-    Instruction& compute =
-        Add(Opcode::kFactorGradient, Stream::kCompute, s, static_cast<int>(f), microbatch);
+    BufferId gradients = GradientsOf(s, GroupOf(s, at.parameter), microbatch);
+    Instruction& compute = Add(Opcode::kFactorGradient, Stream::kCompute, s, f, microbatch);
     compute.reads = std::move(factors);
     compute.adds = {gradients};
   }

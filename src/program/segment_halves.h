@@ -8,6 +8,6 @@
 namespace heddle {
 
 // `locals` are those of its stage. Inputs and outputs must have their gradients already.
-void SetHalves(const LoweringContext& context, const std::vector<Local>& locals, Segment& segment);
+void SetHalves(const LoweringContext& context, const Locals& locals, Segment& segment);
 
 }  // namespace heddle

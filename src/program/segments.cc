@@ -14,11 +14,11 @@ namespace {
 
 class Splitter {
  public:
-  Splitter(const LoweringContext& context, int stage)
+  Splitter(const LoweringContext& context, StageId stage)
       : context_(context),
         model_(context.expanded.model),
-        stage_(context.expanded.stages[static_cast<size_t>(stage)]),
-        segment_of_(model_.graph.nodes.size(), -1) {
+        stage_(context.expanded.stages[stage.index()]),
+        segment_of_(model_.graph.nodes.size()) {
     for (const FactorGradient& gradient : FindFactorGradients(context, stage)) {
       const Node& node = model_.graph.node(gradient.node);
       ends_.insert(gradient.node);
@@ -36,7 +36,7 @@ class Splitter {
     std::vector<NodeId> first_nodes(first.begin(), first.end());
     AddSegments(once, Phase::kOnce);
     AddSegments(first_nodes, Phase::kFirst);
-    std::fill(segment_of_.begin(), segment_of_.end(), -1);
+    std::fill(segment_of_.begin(), segment_of_.end(), SegmentId{});
     AddSegments(NodesOfMain(inputs, first, main), Phase::kMain);
     FindProduced();
     return std::move(out_);
@@ -105,8 +105,8 @@ class Splitter {
   }
 
   struct Place {
-    int block = -1;
-    int unit = -1;
+    BlockId block = {};
+    UnitId unit = {};
     int shard = 0;
     bool operator==(const Place&) const = default;
   };
@@ -116,14 +116,15 @@ class Splitter {
     if (phase != Phase::kMain || block < 0) return {};
     int shard = ShardOf(stage_, block);
     bool chain = IsChain(block);
-    if (IsRecomputed(model_, id, PolicyOf(block))) return {chain ? block : -1, block, shard};
-    if (chain || !IsRecomputedSingle(block)) return {chain ? block : -1, -1, shard};
+    BlockId named = chain ? BlockId{block} : BlockId{};
+    if (IsRecomputed(model_, id, PolicyOf(block))) return {named, UnitId{block}, shard};
+    if (chain || !IsRecomputedSingle(block)) return {named, {}, shard};
     // Single nodes one after the other are recomputed together; their number is that of no block.
     int first = block;
     while (first > stage_.first_block && !IsChain(first - 1) && IsRecomputedSingle(first - 1) &&
            ShardOf(stage_, first - 1) == shard)
       --first;
-    return {-1, static_cast<int>(model_.blocks.size()) + first, shard};
+    return {{}, UnitId{static_cast<int>(model_.blocks.size()) + first}, shard};
   }
 
   bool IsChain(int block) const { return model_.blocks[static_cast<size_t>(block)].chain >= 0; }
@@ -154,7 +155,7 @@ class Splitter {
     }
   }
 
-  int Last() const { return static_cast<int>(out_.segments.size()) - 1; }
+  SegmentId Last() const { return out_.segments.last_id(); }
 
   void Open(Phase phase, const Place& place) {
     Segment segment;
@@ -172,7 +173,7 @@ class Splitter {
     for (size_t o = 0; o < node.operands.size(); ++o) {
       NodeId producer = model_.graph.value(node.operands[o]).producer;
       bool inside = producer.valid() && segment_of_[producer.index()] == Last();
-      operands.push_back({inside ? -1 : FindInput(id, o)});
+      operands.push_back({inside ? SegmentInputId{} : FindInput(id, o)});
     }
     segment.nodes.push_back(id);
     segment.operands.push_back(std::move(operands));
@@ -181,7 +182,7 @@ class Splitter {
 
   // The input of the last segment that this operand reads: one for each value, sharding and sharding of the
   // gradient.
-  int FindInput(NodeId id, size_t o) {
+  SegmentInputId FindInput(NodeId id, size_t o) {
     ValueId operand = model_.graph.node(id).operands[o];
     Sharding wanted = OperandSharding(stage_.mesh, rule(id), strategy(id), o);
     std::optional<Sharding> gradient;
@@ -190,19 +191,18 @@ class Splitter {
     std::vector<SegmentUse>& uses = out_.uses[operand];
     for (const SegmentUse& use : uses) {
       if (use.segment == Last() && use.wanted == wanted && use.gradient == gradient) {
-        return static_cast<int>(use.input);
+        return use.input;
       }
     }
-    Segment& segment = out_.segments.back();
-    segment.inputs.push_back({});
-    uses.push_back({Last(), segment.inputs.size() - 1, wanted, gradient});
-    return static_cast<int>(segment.inputs.size()) - 1;
+    SegmentInputId made = out_.segments.back().inputs.Add({});
+    uses.push_back({Last(), made, wanted, gradient});
+    return made;
   }
 
   // What is read outside its segment, or by another stage, or is the loss.
   void FindProduced() {
     out_.produced.resize(out_.segments.size());
-    for (size_t s = 0; s < out_.segments.size(); ++s) {
+    for (SegmentId s : out_.segments.ids()) {
       const Segment& segment = out_.segments[s];
       for (NodeId id : segment.nodes) {
         for (ValueId result : model_.graph.node(id).results) {
@@ -225,7 +225,7 @@ class Splitter {
     auto found = out_.uses.find(id);
     if (found == out_.uses.end()) return false;
     return std::any_of(found->second.begin(), found->second.end(), [&](const SegmentUse& use) {
-      Phase at = out_.segments[static_cast<size_t>(use.segment)].phase;
+      Phase at = out_.segments[use.segment].phase;
       return phase == Phase::kOnce || at == phase;
     });
   }
@@ -233,7 +233,7 @@ class Splitter {
   const LoweringContext& context_;
   const Model& model_;
   const Stage& stage_;
-  std::vector<int> segment_of_;
+  std::vector<SegmentId> segment_of_;
   // Nodes whose gradients are computed from factors: those of their results must come from outside their segment, and
   // the operands among the factors must leave it.
   std::set<NodeId> ends_;
@@ -243,7 +243,7 @@ class Splitter {
 
 }  // namespace
 
-SegmentLayout SplitIntoSegments(const LoweringContext& context, int stage) {
+SegmentLayout SplitIntoSegments(const LoweringContext& context, StageId stage) {
   return Splitter(context, stage).Run();
 }
 

@@ -17,8 +17,8 @@ struct LoweringContext;
 
 // One input of a segment.
 struct SegmentUse {
-  int segment = 0;
-  size_t input = 0;
+  SegmentId segment;
+  SegmentInputId input;
   Sharding wanted;
   std::optional<Sharding> gradient;  // as it is given; none where none is needed
 };
@@ -29,13 +29,13 @@ struct ProducedValue {
 };
 
 struct SegmentLayout {
-  std::vector<Segment>
-      segments;  // once, first, main; inputs have no Locals yet, outputs are not there
-  std::vector<std::vector<ProducedValue>>
-      produced;  // per segment: what others read of it, factors of gradients, or the loss
+  // Once, first, main; inputs have no Locals yet, outputs are not there.
+  IdVector<SegmentId, Segment> segments;
+  // What others read of it, factors of gradients, or the loss.
+  IdVector<SegmentId, std::vector<ProducedValue>> produced;
   std::map<ValueId, std::vector<SegmentUse>> uses;  // in the order of the segments
 };
 
-SegmentLayout SplitIntoSegments(const LoweringContext& context, int stage);
+SegmentLayout SplitIntoSegments(const LoweringContext& context, StageId stage);
 
 }  // namespace heddle

@@ -18,13 +18,13 @@ namespace {
 
 class Builder {
  public:
-  Builder(const LoweringContext& context, int stage)
+  Builder(const LoweringContext& context, StageId stage)
       : context_(context),
         model_(context.expanded.model),
         index_(stage),
         layout_(SplitIntoSegments(context, stage)) {
-    out_.stage.mesh = context.expanded.stages[static_cast<size_t>(stage)].mesh;
-    out_.stage.strategies = context.expanded.stages[static_cast<size_t>(stage)].strategies;
+    out_.stage.mesh = context.expanded.stages[stage.index()].mesh;
+    out_.stage.strategies = context.expanded.stages[stage.index()].strategies;
     out_.stage.segments = layout_.segments;
     out_.stage.factor_gradients = FindFactorGradients(context, stage);
     for (const FactorGradient& at : out_.stage.factor_gradients)
@@ -32,7 +32,7 @@ class Builder {
   }
 
   StageBuild Run() {
-    for (size_t s = 0; s < out_.stage.segments.size(); ++s) AddOutputs(static_cast<int>(s));
+    for (SegmentId id : out_.stage.segments.ids()) AddOutputs(id);
     ChooseStorage();
     for (ValueId value : ValuesRead()) Connect(value);
     AddLoss();
@@ -45,35 +45,35 @@ class Builder {
 
  private:
   struct OutputRef {
-    int segment;
+    SegmentId segment;
     size_t output;
   };
 
   const Mesh& mesh() const { return out_.stage.mesh; }
   const Value& value(ValueId id) const { return model_.graph.value(id); }
 
-  int AddLocal(ValueId id, Sharding sharding, bool gradient, bool once, Source source) {
-    out_.stage.locals.push_back(
+  LocalId AddLocal(ValueId id, Sharding sharding, bool gradient, bool once, Source source) {
+    return out_.stage.locals.Add(
         {id, std::move(sharding), value(id).type.dtype, gradient, once, std::move(source)});
-    return static_cast<int>(out_.stage.locals.size()) - 1;
   }
-  const Local& local(int index) const { return out_.stage.locals[static_cast<size_t>(index)]; }
+  const Local& local(LocalId id) const { return out_.stage.locals[id]; }
+  SegmentOutput& OutputAt(const OutputRef& ref) {
+    return out_.stage.segments[ref.segment].outputs[ref.output];
+  }
 
-  int AddChain(int from, const Sharding& to, ReshardEnd end = ReshardEnd::kExact) {
+  LocalId AddChain(LocalId from, const Sharding& to, ReshardEnd end = ReshardEnd::kExact) {
     return heddle::AddChain(out_.stage, from, to, end);
   }
 
   // ---- Outputs of segments.
 
-  void AddOutputs(int index) {
-    Segment& segment = out_.stage.segments[static_cast<size_t>(index)];
-    for (const ProducedValue& produced : layout_.produced[static_cast<size_t>(index)]) {
+  void AddOutputs(SegmentId id) {
+    Segment& segment = out_.stage.segments[id];
+    for (const ProducedValue& produced : layout_.produced[id]) {
       bool once = segment.phase == Phase::kOnce;
-      int made = AddLocal(produced.value, produced.sharding, false, once,
-                          {SourceKind::kSegment, index, -1, {}});
-      segment.outputs.push_back({made, -1});
-      outputs_[{produced.value, segment.phase == Phase::kFirst}] = {index,
-                                                                    segment.outputs.size() - 1};
+      LocalId made = AddLocal(produced.value, produced.sharding, false, once, FromSegment{id});
+      segment.outputs.push_back({made, {}});
+      outputs_[{produced.value, segment.phase == Phase::kFirst}] = {id, segment.outputs.size() - 1};
     }
   }
 
@@ -96,8 +96,7 @@ class Builder {
   void ChooseStorage() {
     for (const auto& [id, uses] : layout_.uses) {
       if (value(id).kind != ValueKind::kParameter) continue;
-      stored_[id] = AddLocal(id, Complete(uses.front().wanted), false, true,
-                             {SourceKind::kParameter, -1, -1, {}});
+      stored_[id] = AddLocal(id, Complete(uses.front().wanted), false, true, FromParameter{});
     }
   }
 
@@ -125,43 +124,40 @@ class Builder {
     auto made = outputs_.find({id, false});
     if (made == outputs_.end()) return ConnectReceived(id, uses);
     const OutputRef& ref = made->second;
-    if (out_.stage.segments[static_cast<size_t>(ref.segment)].phase == Phase::kOnce) {
-      int from = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].local;
-      return ConnectOnce(from, uses);
-    }
+    if (out_.stage.segments[ref.segment].phase == Phase::kOnce)
+      return ConnectOnce(OutputAt(ref).local, uses);
     ConnectMade(id, ref, uses);
   }
 
   SegmentInput& InputOf(const SegmentUse& use) {
-    return out_.stage.segments[static_cast<size_t>(use.segment)].inputs[use.input];
+    return out_.stage.segments[use.segment].inputs[use.input];
   }
 
   // Constants and inputs are there in any sharding.
   void ConnectSource(ValueId id, const std::vector<SegmentUse>& uses) {
     bool constant = value(id).kind == ValueKind::kConstant;
-    std::map<size_t, int> made;
-    std::vector<Sharding> wanted = RoutesOf(uses).wanted;
+    std::vector<std::pair<Sharding, LocalId>> made;
     for (const SegmentUse& use : uses) {
-      size_t w =
-          static_cast<size_t>(std::find(wanted.begin(), wanted.end(), use.wanted) - wanted.begin());
-      if (!made.count(w)) {
-        SourceKind kind = constant ? SourceKind::kConstant : SourceKind::kLoad;
-        int base = AddLocal(id, Complete(use.wanted), false, constant, {kind, -1, -1, {}});
-        made[w] = AddChain(base, use.wanted);
+      auto known = std::find_if(made.begin(), made.end(),
+                                [&](const auto& at) { return at.first == use.wanted; });
+      if (known == made.end()) {
+        Source source = constant ? Source(FromConstant{}) : Source(FromLoad{});
+        LocalId base = AddLocal(id, Complete(use.wanted), false, constant, std::move(source));
+        known = made.insert(made.end(), {use.wanted, AddChain(base, use.wanted)});
       }
-      InputOf(use).local = made[w];
+      InputOf(use).local = known->second;
     }
   }
 
   // Forward from `from` to every use through `copy`.
-  void ConnectForward(int from, const Sharding& copy, const std::vector<SegmentUse>& uses,
-                      std::optional<int>* copy_local) {
-    std::vector<std::pair<Sharding, int>> made = {{local(from).sharding, from}};
-    auto provide = [&](int base, const Sharding& wanted) {
+  void ConnectForward(LocalId from, const Sharding& copy, const std::vector<SegmentUse>& uses,
+                      LocalId* copy_local) {
+    std::vector<std::pair<Sharding, LocalId>> made = {{local(from).sharding, from}};
+    auto provide = [&](LocalId base, const Sharding& wanted) {
       for (const auto& [sharding, at] : made) {
         if (sharding == wanted) return at;
       }
-      int end = AddChain(base, wanted);
+      LocalId end = AddChain(base, wanted);
       made.push_back({wanted, end});
       return end;
     };
@@ -170,59 +166,55 @@ class Builder {
         InputOf(use).local = from;
         continue;
       }
-      if (!*copy_local) *copy_local = provide(from, copy);
-      InputOf(use).local = provide(**copy_local, use.wanted);
+      if (!copy_local->valid()) *copy_local = provide(from, copy);
+      InputOf(use).local = provide(*copy_local, use.wanted);
     }
   }
 
   // The gradients that uses give, one Local for each sharding they come in.
-  std::vector<int> GradientsOf(ValueId id, bool once, const std::vector<SegmentUse>& uses) {
-    std::vector<std::pair<std::pair<int, Sharding>, int>> made;
-    std::vector<int> gradients;
+  std::vector<LocalId> GradientsOf(ValueId id, bool once, const std::vector<SegmentUse>& uses) {
+    std::vector<LocalId> gradients;
     for (const SegmentUse& use : uses) {
       if (!use.gradient) continue;
-      Source source{
-          once ? SourceKind::kAccumulated : SourceKind::kInputGradient, use.segment, -1, {}};
       // The gradients of a once value in one sharding are added up wherever they come from.
-      std::pair<int, Sharding> key{once ? -1 : use.segment, *use.gradient};
-      auto found = std::find_if(made.begin(), made.end(),
-                                [&](const auto& entry) { return once && entry.first == key; });
-      if (found == made.end()) {
-        int gradient = AddLocal(id, *use.gradient, true, once, source);
-        made.push_back({key, gradient});
-        gradients.push_back(gradient);
-        found = made.end() - 1;
+      auto found = std::find_if(gradients.begin(), gradients.end(), [&](LocalId known) {
+        return once && local(known).sharding == *use.gradient;
+      });
+      if (found == gradients.end()) {
+        Source source =
+            once ? Source(FromAccumulation{use.segment}) : Source(FromInputGradient{use.segment});
+        LocalId made = AddLocal(id, *use.gradient, true, once, std::move(source));
+        found = gradients.insert(gradients.end(), made);
       }
-      InputOf(use).gradient = found->second;
+      InputOf(use).gradient = *found;
     }
     return gradients;
   }
 
-  int AddSum(const std::vector<int>& terms) {
+  LocalId AddSum(const std::vector<LocalId>& terms) {
     if (terms.size() == 1) return terms[0];
     const Local first = local(terms[0]);
-    return AddLocal(first.value, first.sharding, true, first.once,
-                    {SourceKind::kSum, -1, -1, terms});
+    return AddLocal(first.value, first.sharding, true, first.once, FromSum{terms});
   }
 
   // Adds up gradients at the copy, partial as they are, and brings the sum to `to`.
-  int Collect(const std::vector<int>& gradients, const Sharding& copy, const Sharding& to) {
-    std::vector<int> direct, others;
-    for (int gradient : gradients)
+  LocalId Collect(const std::vector<LocalId>& gradients, const Sharding& copy, const Sharding& to) {
+    std::vector<LocalId> direct, others;
+    for (LocalId gradient : gradients)
       (local(gradient).sharding == to ? direct : others).push_back(gradient);
     if (others.empty()) return AddSum(direct);
-    int sum = others[0];
+    LocalId sum = others[0];
     if (others.size() > 1) {
-      std::vector<int> at_copy;
+      std::vector<LocalId> at_copy;
       Sharding partial = Complete(copy);
-      for (int gradient : others) {
+      for (LocalId gradient : others) {
         at_copy.push_back(AddChain(gradient, Complete(copy), ReshardEnd::kPartialStays));
         const Sharding& end = local(at_copy.back()).sharding;
         for (size_t a = 0; a < kMaxAxes; ++a) {
           if (end.partial[a] != PartialState::kComplete) partial.partial[a] = PartialState::kSum;
         }
       }
-      for (int& gradient : at_copy) gradient = AddChain(gradient, partial);
+      for (LocalId& gradient : at_copy) gradient = AddChain(gradient, partial);
       sum = AddSum(at_copy);
     }
     direct.push_back(AddChain(sum, to));
@@ -230,37 +222,35 @@ class Builder {
   }
 
   void ConnectMade(ValueId id, const OutputRef& ref, const std::vector<SegmentUse>& uses) {
-    SegmentOutput& output =
-        out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output];
-    int from = output.local;
+    LocalId from = OutputAt(ref).local;
     Sharding given = local(from).sharding;
     Routes routes = RoutesOf(uses);
-    const std::vector<int>& away = context_.reader_stages[id.index()];
-    std::optional<int> copy_local;
+    const std::vector<StageId>& away = context_.reader_stages[id.index()];
+    LocalId copy_local;
     if (!away.empty()) {
       routes.wanted.push_back(Complete(given));
     }
     Sharding copy = ChooseCopy(mesh(), given, routes, !away.empty());
     ConnectForward(from, copy, uses, &copy_local);
-    std::vector<int> gradients = GradientsOf(id, false, uses);
+    std::vector<LocalId> gradients = GradientsOf(id, false, uses);
     if (!away.empty()) {
       StageBuild::Crossing& crossing = out_.sent[id];
-      crossing.local = copy_local ? *copy_local : AddChain(from, copy);
-      for (int stage : away) {
-        const std::vector<int>& back = context_.gradient_stages[id.index()];
+      crossing.local = copy_local.valid() ? copy_local : AddChain(from, copy);
+      for (StageId stage : away) {
+        const std::vector<StageId>& back = context_.gradient_stages[id.index()];
         if (std::find(back.begin(), back.end(), stage) == back.end()) continue;
         crossing.gradients[stage] = AddReceived(id, local(crossing.local).sharding, true);
         gradients.push_back(crossing.gradients[stage]);
       }
     }
     if (gradients.empty()) return;
-    int back = Collect(gradients, copy, Complete(given));
-    out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].gradient = back;
+    LocalId back = Collect(gradients, copy, Complete(given));
+    OutputAt(ref).gradient = back;
   }
 
-  int AddReceived(ValueId id, const Sharding& wanted, bool gradient) {
+  LocalId AddReceived(ValueId id, const Sharding& wanted, bool gradient) {
     return AddLocal(id, Arriving(context_.plan.cluster, mesh(), wanted), gradient, false,
-                    {SourceKind::kRecv, -1, -1, {}});
+                    FromTransfer{});
   }
 
   void ConnectReceived(ValueId id, const std::vector<SegmentUse>& uses) {
@@ -268,20 +258,20 @@ class Builder {
     Sharding copy = ChooseCopy(mesh(), std::nullopt, routes, true);
     StageBuild::Crossing& crossing = out_.received[id];
     crossing.local = AddReceived(id, copy, false);
-    std::optional<int> copy_local = AddChain(crossing.local, copy);
-    ConnectForward(*copy_local, copy, uses, &copy_local);
-    std::vector<int> gradients = GradientsOf(id, false, uses);
-    if (!gradients.empty()) crossing.gradients[-1] = Collect(gradients, copy, copy);
+    LocalId copy_local = AddChain(crossing.local, copy);
+    ConnectForward(copy_local, copy, uses, &copy_local);
+    std::vector<LocalId> gradients = GradientsOf(id, false, uses);
+    if (!gradients.empty()) crossing.gradients[StageId{}] = Collect(gradients, copy, copy);
   }
 
   // A parameter, or what follows from parameters and constants.
-  void ConnectOnce(int from, const std::vector<SegmentUse>& uses) {
+  void ConnectOnce(LocalId from, const std::vector<SegmentUse>& uses) {
     ValueId id = local(from).value;
     bool parameter = value(id).kind == ValueKind::kParameter;
     Sharding given = local(from).sharding;
     Routes routes = RoutesOf(uses);
     Sharding copy = parameter ? given : ChooseCopy(mesh(), given, routes, false);
-    std::optional<int> copy_local;
+    LocalId copy_local;
     if (parameter) copy_local = from;
     ConnectForward(from, copy, uses, &copy_local);
     if (parameter && from_factors_.count(id) != 0) return;
@@ -296,24 +286,24 @@ class Builder {
       }
     }
     if (others.empty()) return;
-    std::vector<int> gradients = GradientsOf(id, true, others);
+    std::vector<LocalId> gradients = GradientsOf(id, true, others);
     if (parameter) {
       // Brought to the split it is stored in, and there reduced with the rest of its group.
-      for (int gradient : gradients) {
-        int end = AddChain(gradient, given, ReshardEnd::kPartialStays);
+      for (LocalId gradient : gradients) {
+        LocalId end = AddChain(gradient, given, ReshardEnd::kPartialStays);
         out_.stage.parameter_gradients.push_back(end);
       }
       return;
     }
     const OutputRef& ref = outputs_.at({id, false});
-    int back = Collect(gradients, Complete(copy), Complete(given));
-    out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].gradient = back;
+    LocalId back = Collect(gradients, Complete(copy), Complete(given));
+    OutputAt(ref).gradient = back;
   }
 
   // The uses in the first phase, taken out of `uses`.
   std::vector<SegmentUse> TakeFirst(std::vector<SegmentUse>& uses) const {
     auto middle = std::stable_partition(uses.begin(), uses.end(), [&](const SegmentUse& use) {
-      return out_.stage.segments[static_cast<size_t>(use.segment)].phase != Phase::kFirst;
+      return out_.stage.segments[use.segment].phase != Phase::kFirst;
     });
     std::vector<SegmentUse> before(middle, uses.end());
     uses.erase(middle, uses.end());
@@ -323,16 +313,16 @@ class Builder {
   // A value of the first phase; a sum over samples is summed over the micro-batches before the others read it.
   void ConnectFirst(const OutputRef& ref, const std::vector<SegmentUse>& before,
                     const std::vector<SegmentUse>& uses) {
-    int term = out_.stage.segments[static_cast<size_t>(ref.segment)].outputs[ref.output].local;
-    std::optional<int> none;
+    LocalId term = OutputAt(ref).local;
+    LocalId none;
     if (!before.empty()) {
       ConnectForward(term, ChooseCopy(mesh(), local(term).sharding, RoutesOf(before), false),
                      before, &none);
     }
     if (!context_.sums.first[local(term).value.index()]) return;
-    int sum = AddLocal(local(term).value, local(term).sharding, false, true,
-                       {SourceKind::kMicrobatchSum, term, -1, {}});
-    std::optional<int> copy_local;
+    LocalId sum =
+        AddLocal(local(term).value, local(term).sharding, false, true, FromMicrobatchSum{term});
+    LocalId copy_local;
     ConnectForward(sum, ChooseCopy(mesh(), local(sum).sharding, RoutesOf(uses), false), uses,
                    &copy_local);
   }
@@ -342,26 +332,21 @@ class Builder {
     ValueId id = model_.graph.outputs.front();
     auto made = outputs_.find({id, false});
     if (made == outputs_.end()) return;
-    SegmentOutput& output =
-        out_.stage.segments[static_cast<size_t>(made->second.segment)].outputs[made->second.output];
+    SegmentOutput& output = OutputAt(made->second);
     out_.stage.loss = output.local;
-    HEDDLE_CHECK(output.gradient < 0, "the loss is read by a node");
+    HEDDLE_CHECK(!output.gradient.valid(), "the loss is read by a node");
     if (!model_.flow.needed[id.index()]) return;
-    int seed = AddLocal(id, Complete(local(output.local).sharding), true, false,
-                        {SourceKind::kSeed, -1, -1, {}});
-    out_.stage.segments[static_cast<size_t>(made->second.segment)]
-        .outputs[made->second.output]
-        .gradient = seed;
+    output.gradient = AddLocal(id, Complete(local(output.local).sharding), true, false, FromSeed{});
   }
 
   const LoweringContext& context_;
   const Model& model_;
-  int index_;
+  StageId index_;
   SegmentLayout layout_;
   StageBuild out_;
   std::map<std::pair<ValueId, bool>, OutputRef>
       outputs_;  // by value and whether the first phase makes it
-  std::map<ValueId, int> stored_;
+  std::map<ValueId, LocalId> stored_;
   std::set<ValueId> from_factors_;  // parameters whose gradients are
 };
 
@@ -379,20 +364,17 @@ bool WantsGradient(const Model& model, NodeId id, size_t operand) {
                      [&](ValueId result) { return model.flow.needed[result.index()]; });
 }
 
-int AddChain(StageProgram& stage, int from, const Sharding& to, ReshardEnd end) {
-  for (const ReshardStep& step :
-       Reshard(stage.mesh, stage.locals[static_cast<size_t>(from)].sharding, to, end)) {
-    stage.steps.push_back(step);
-    Local next = stage.locals[static_cast<size_t>(from)];
+LocalId AddChain(StageProgram& stage, LocalId from, const Sharding& to, ReshardEnd end) {
+  for (const ReshardStep& step : Reshard(stage.mesh, stage.locals[from].sharding, to, end)) {
+    Local next = stage.locals[from];
     next.sharding = step.after;
-    next.source = {SourceKind::kReshard, from, static_cast<int>(stage.steps.size()) - 1, {}};
-    stage.locals.push_back(std::move(next));
-    from = static_cast<int>(stage.locals.size()) - 1;
+    next.source = FromReshard{from, stage.steps.Add(step)};
+    from = stage.locals.Add(std::move(next));
   }
   return from;
 }
 
-StageBuild BuildStage(const LoweringContext& context, int stage) {
+StageBuild BuildStage(const LoweringContext& context, StageId stage) {
   return Builder(context, stage).Run();
 }
 

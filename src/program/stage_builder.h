@@ -18,13 +18,15 @@ struct StageBuild {
   StageProgram stage;
   // Values that cross stages: the Local that is sent (or received), and of their gradients.
   struct Crossing {
-    int local = -1;
-    std::map<int, int>
-        gradients;  // by the other stage: the Local of the gradient that comes (or goes) back
+    LocalId local;
+    // By the other stage (invalid: whoever sent the value): the gradient that comes (or goes) back.
+    std::map<StageId, LocalId> gradients;
   };
   std::map<ValueId, Crossing> sent;
   std::map<ValueId, Crossing> received;
 };
+
+using StageBuilds = IdVector<StageId, StageBuild>;
 
 // What all stages share.
 struct LoweringContext {
@@ -34,8 +36,9 @@ struct LoweringContext {
   MicrobatchSums sums;  // all false with one micro-batch
   // Per value: the stages other than its producer's that read it (of a parameter: all that read it). What side
   // nodes make stays where it is.
-  std::vector<std::vector<int>> reader_stages;
-  std::vector<std::vector<int>> gradient_stages;  // of those, the ones that give a gradient back
+  std::vector<std::vector<StageId>> reader_stages;
+  std::vector<std::vector<StageId>>
+      gradient_stages;         // of those, the ones that give a gradient back
   const Mask* mask = nullptr;  // of what the plan prunes; null: it is spread evenly
 };
 
@@ -46,9 +49,9 @@ void FindReaders(LoweringContext& context);
 bool WantsGradient(const Model& model, NodeId node, size_t operand);
 
 // Adds the Locals along the chain that brings one to a sharding; returns the last.
-int AddChain(StageProgram& stage, int from, const Sharding& to,
-             ReshardEnd end = ReshardEnd::kExact);
+LocalId AddChain(StageProgram& stage, LocalId from, const Sharding& to,
+                 ReshardEnd end = ReshardEnd::kExact);
 
-StageBuild BuildStage(const LoweringContext& context, int stage);
+StageBuild BuildStage(const LoweringContext& context, StageId stage);
 
 }  // namespace heddle

@@ -10,12 +10,8 @@
 namespace heddle {
 namespace {
 
-const StageProgram& StageOf(const Program& program, int stage) {
-  return program.stages[static_cast<size_t>(stage)];
-}
-
-const Local& LocalOf(const Program& program, int stage, int local) {
-  return StageOf(program, stage).locals[static_cast<size_t>(local)];
+const Local& LocalOf(const Program& program, StageId stage, LocalId local) {
+  return program.stages[stage].locals[local];
 }
 
 std::string ValueName(const Program& program, const Local& local) {
@@ -24,9 +20,10 @@ std::string ValueName(const Program& program, const Local& local) {
 }
 
 // Numbers of segments and groups are a stage's own.
-std::string Numbered(const Program& program, std::string_view what, int stage, int index) {
-  if (program.stages.size() == 1) return fmt::format("{}{}", what, index);
-  return fmt::format("{}{}.{}", what, stage, index);
+template <class Id>
+std::string Numbered(const Program& program, std::string_view what, StageId stage, Id id) {
+  if (program.stages.size() == 1) return fmt::format("{}{}", what, id);
+  return fmt::format("{}{}.{}", what, stage, id);
 }
 
 std::string AtMicrobatch(int microbatch) {
@@ -34,27 +31,25 @@ std::string AtMicrobatch(int microbatch) {
 }
 
 std::string ReshardName(const Program& program, const Instruction& instruction) {
-  const Local& local = LocalOf(program, instruction.stage, instruction.index);
-  const StageProgram& stage = StageOf(program, instruction.stage);
-  const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
+  const Local& local = LocalOf(program, instruction.stage, instruction.local());
+  const ReshardStep& step = program.stages[instruction.stage].steps[local.As<FromReshard>().step];
   return fmt::format("{} {}", Name(step.kind), ValueName(program, local));
 }
 
 std::string TransferName(const Program& program, const Instruction& instruction) {
-  const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
+  const StageTransfer& transfer = program.transfers[instruction.transfer()];
   return ValueName(program, LocalOf(program, transfer.from_stage, transfer.from_local));
 }
 
 std::string TiedName(const Program& program, const Instruction& instruction) {
-  const TiedGroup& tied = program.tied[static_cast<size_t>(instruction.index)];
+  const TiedGroup& tied = program.tied[instruction.tied()];
   const auto& [stage, group] = tied.holders.front();
-  ValueId parameter =
-      StageOf(program, stage).groups[static_cast<size_t>(group)].slots.front().parameter;
+  ValueId parameter = program.stages[stage].groups[group].slots.front().parameter;
   return program.model.graph.value(parameter).name;
 }
 
 std::string RunName(const Program& program, const Instruction& instruction) {
-  std::string segment = Numbered(program, "seg", instruction.stage, instruction.index);
+  std::string segment = Numbered(program, "seg", instruction.stage, instruction.segment());
   if (instruction.recompute) return "recompute " + segment;
   return fmt::format("{} {}", HalfName(instruction.half), segment);
 }
@@ -70,11 +65,11 @@ std::string NameWithoutMicrobatch(const Program& program, const Instruction& ins
     case Opcode::kSum:
     case Opcode::kAddGradient:
       return fmt::format(
-          "{} {}", op, ValueName(program, LocalOf(program, instruction.stage, instruction.index)));
+          "{} {}", op,
+          ValueName(program, LocalOf(program, instruction.stage, instruction.local())));
     case Opcode::kFactorGradient: {
-      const StageProgram& stage = StageOf(program, instruction.stage);
       const FactorGradient& gradient =
-          stage.factor_gradients[static_cast<size_t>(instruction.index)];
+          program.stages[instruction.stage].factor_gradients[instruction.factor_gradient()];
       return fmt::format(
           "{} {}", op, ValueName(program, LocalOf(program, instruction.stage, gradient.parameter)));
     }
@@ -87,13 +82,13 @@ std::string NameWithoutMicrobatch(const Program& program, const Instruction& ins
       return std::string(op);
     default:
       return fmt::format("{} {}", op,
-                         Numbered(program, "group", instruction.stage, instruction.index));
+                         Numbered(program, "group", instruction.stage, instruction.group()));
   }
 }
 
 int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device) {
-  const StageProgram& stage = StageOf(program, buffer.stage);
-  const ParameterGroup& group = stage.groups[static_cast<size_t>(buffer.index)];
+  const StageProgram& stage = program.stages[buffer.stage];
+  const ParameterGroup& group = stage.groups[buffer.group()];
   const Precision& precision = program.precision;
   Position position = PositionIn(stage, device);
   int64_t whole = KeptElements(stage, group, position);
@@ -164,7 +159,7 @@ class Line {
 
   std::string NodeNames() const {
     constexpr size_t kShown = 4;
-    const Segment& segment = StageOf(program_, at_.stage).segments[static_cast<size_t>(at_.index)];
+    const Segment& segment = program_.stages[at_.stage].segments[at_.segment()];
     std::vector<std::string> ops;
     for (NodeId id : segment.nodes) {
       if (ops.size() < kShown) ops.push_back(program_.model.graph.node(id).op);
@@ -175,7 +170,7 @@ class Line {
     return text;
   }
 
-  const Buffer& buffer(BufferId id) const { return run_.buffers[id.index()]; }
+  const Buffer& buffer(BufferId id) const { return run_.buffers[id]; }
 
   std::string Names(const BufferIds& ids) const {
     std::vector<std::string> names;
@@ -191,9 +186,9 @@ class Line {
       const Buffer& at = buffer(id);
       std::string text = BufferName(program_, at);
       if (at.kind == BufferKind::kLocal) {
-        const Local& local = LocalOf(program_, at.stage, at.index);
+        const Local& local = LocalOf(program_, at.stage, at.local());
         text += fmt::format(" {}{}", Name(local.dtype),
-                            ToString(StageOf(program_, at.stage).mesh, local.sharding));
+                            ToString(program_.stages[at.stage].mesh, local.sharding));
       }
       if (at.kind != BufferKind::kSaved) {
         text += " " + FormatBytes(Bytes{BufferBytes(program_, at, device_)});
@@ -218,15 +213,16 @@ std::string InstructionName(const Program& program, const Instruction& instructi
 std::string BufferName(const Program& program, const Buffer& buffer) {
   std::string at = AtMicrobatch(buffer.microbatch);
   auto of_group = [&](std::string_view what) {
-    return fmt::format("{} {}{}", what, Numbered(program, "group", buffer.stage, buffer.index), at);
+    return fmt::format("{} {}{}", what, Numbered(program, "group", buffer.stage, buffer.group()),
+                       at);
   };
   switch (buffer.kind) {
     case BufferKind::kLocal: {
-      std::string name = ValueName(program, LocalOf(program, buffer.stage, buffer.index));
+      std::string name = ValueName(program, LocalOf(program, buffer.stage, buffer.local()));
       return name + at + (buffer.version > 0 ? " again" : "");
     }
     case BufferKind::kSaved:
-      return "saved " + Numbered(program, "seg", buffer.stage, buffer.index) + at;
+      return "saved " + Numbered(program, "seg", buffer.stage, buffer.segment()) + at;
     case BufferKind::kWeights:
       return of_group("weights");
     case BufferKind::kGathered:
@@ -250,8 +246,8 @@ int64_t BufferBytes(const Program& program, const Buffer& buffer, int64_t device
   if (buffer.kind == BufferKind::kSaved) return 0;
   if (buffer.kind == BufferKind::kReport) return 2 * SizeOf(DType::kF64);
   if (buffer.kind != BufferKind::kLocal) return GroupBytes(program, buffer, device);
-  const StageProgram& stage = StageOf(program, buffer.stage);
-  const Local& local = LocalOf(program, buffer.stage, buffer.index);
+  const StageProgram& stage = program.stages[buffer.stage];
+  const Local& local = LocalOf(program, buffer.stage, buffer.local());
   return ElementCount(LocalShape(stage.mesh, local.sharding, PositionIn(stage, device))) *
          SizeOf(local.dtype);
 }
@@ -262,7 +258,7 @@ int64_t PayloadBytes(const Program& program, const Instruction& instruction, int
     Payload payload = CollectiveOf(program, instruction, device);
     return payload.ranks.empty() ? 0 : payload.GivenBy(device);
   }
-  const StageTransfer& transfer = program.transfers[static_cast<size_t>(instruction.index)];
+  const StageTransfer& transfer = program.transfers[instruction.transfer()];
   int64_t elements = 0;
   for (const PeerMessage& message : MessagesOf(program, instruction, device)) {
     elements += ElementCount(ShapeOf(sends ? message.message.give : message.message.get));
@@ -273,7 +269,7 @@ int64_t PayloadBytes(const Program& program, const Instruction& instruction, int
 int64_t HostCopyBytes(const Program& program, const DeviceProgram& run,
                       const Instruction& instruction, int64_t device) {
   BufferId on_host = instruction.op == Opcode::kFetch ? instruction.reads[0] : instruction.adds[0];
-  return BufferBytes(program, run.buffers[on_host.index()], device);
+  return BufferBytes(program, run.buffers[on_host], device);
 }
 
 std::string ToText(const Program& program, int64_t device) {

@@ -81,7 +81,9 @@ TEST(ProgramTextTest, BytesOfBuffers) {
   Program program = SmallProgram({.zero = 1}, 2);
   program.precision = {DType::kBF16, DType::kF32, DType::kF32, DType::kF32};
   // Two parameters of 16 x 16, split over tp 2 and, their state, over dp 2.
-  auto bytes = [&](BufferKind kind) { return BufferBytes(program, {kind, 0, 0, -1, 0}, 0); };
+  auto bytes = [&](BufferKind kind) {
+    return BufferBytes(program, {kind, StageId{0}, ParameterGroupId{0}, -1, 0}, 0);
+  };
   EXPECT_EQ(bytes(BufferKind::kWeights), 256 * 2);
   EXPECT_EQ(bytes(BufferKind::kWeightGradients), 256 * 4);
   EXPECT_EQ(bytes(BufferKind::kReduced), 128 * 4);

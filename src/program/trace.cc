@@ -40,9 +40,9 @@ std::string Category(const Program& program, const Instruction& instruction) {
     case Opcode::kFactorGradient:
       return "backward";
     case Opcode::kReshard: {
-      const StageProgram& stage = program.stages[static_cast<size_t>(instruction.stage)];
-      const Local& local = stage.locals[static_cast<size_t>(instruction.index)];
-      bool near = IsLocal(stage.steps[static_cast<size_t>(local.source.step)].kind);
+      const StageProgram& stage = program.stages[instruction.stage];
+      const Local& local = stage.locals[instruction.local()];
+      bool near = IsLocal(stage.steps[local.As<FromReshard>().step].kind);
       return near ? "local" : "collective";
     }
     case Opcode::kLoad:

@@ -19,18 +19,17 @@ bool IsPersistent(const Program& program, const Buffer& buffer) {
   if (buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kHostOptimizer ||
       buffer.kind == BufferKind::kHostWeights)
     return true;
-  const StageProgram& stage = program.stages[static_cast<size_t>(buffer.stage)];
+  const StageProgram& stage = program.stages[buffer.stage];
   if (buffer.kind == BufferKind::kOptimizer) {
-    return !stage.groups[static_cast<size_t>(buffer.index)].offloaded;
+    return !stage.groups[buffer.group()].offloaded;
   }
   if (buffer.kind != BufferKind::kLocal) return false;
-  const Local& local = stage.locals[static_cast<size_t>(buffer.index)];
-  return local.source.kind == SourceKind::kConstant;
+  return stage.locals[buffer.local()].Is<FromConstant>();
 }
 
-Buffer FinalGradients(const Program& program, int s, int g) {
-  const StageProgram& stage = program.stages[static_cast<size_t>(s)];
-  const ParameterGroup& group = stage.groups[static_cast<size_t>(g)];
+Buffer FinalGradients(const Program& program, StageId s, ParameterGroupId g) {
+  const StageProgram& stage = program.stages[s];
+  const ParameterGroup& group = stage.groups[g];
   if (GroupSize(stage.mesh, group.reduce_axes) == 1)
     return {BufferKind::kWeightGradients, s, g, -1, 0};
   bool rest = group.zero > 0 && GroupSize(stage.mesh, group.reduce_axes & ~group.zero_axes) > 1;

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/integers.h"
 #include "program/text.h"
 #include "program/verify_parts.h"
 
@@ -21,18 +22,18 @@ class BufferCheck {
         states_(run_.buffers.size()) {}
 
   void Run() {
-    for (BufferId id : run_.persistent) states_[id.index()].persistent = true;
-    for (size_t b = 0; b < states_.size(); ++b) {
+    for (BufferId id : run_.persistent) states_[id].persistent = true;
+    for (BufferId b : states_.ids()) {
       if (states_[b].persistent == IsPersistent(program_, run_.buffers[b])) continue;
       findings_.Add(fmt::format("devices {}: {} is {}persistent", DevicesText(run_.devices, "-"),
                                 BufferName(program_, run_.buffers[b]),
                                 states_[b].persistent ? "" : "not "));
     }
-    for (i_ = 0; i_ < run_.instructions.size(); ++i_) {
+    for (i_ = 0; i_ < std::ssize(run_.instructions); ++i_) {
       CheckWaits();
       Step();
     }
-    for (size_t b = 0; b < states_.size(); ++b) {
+    for (BufferId b : states_.ids()) {
       const State& at = states_[b];
       if (at.persistent || !at.there() || at.freed) continue;
       findings_.Add(Place() +
@@ -49,11 +50,10 @@ class BufferCheck {
 
   std::string Place() const { return fmt::format("devices {}: ", DevicesText(run_.devices, "-")); }
   void Wrong(BufferId id, std::string_view verb, std::string_view why) {
-    findings_.Add(
-        program_, r_, i_,
-        fmt::format("{} {} {}", verb, BufferName(program_, run_.buffers[id.index()]), why));
+    findings_.Add(program_, r_, ToSize(i_),
+                  fmt::format("{} {} {}", verb, BufferName(program_, run_.buffers[id]), why));
   }
-  const Instruction& now() const { return run_.instructions[i_]; }
+  const Instruction& now() const { return run_.instructions[ToSize(i_)]; }
   static bool Contains(const BufferIds& list, BufferId id) {
     return std::find(list.begin(), list.end(), id) != list.end();
   }
@@ -68,17 +68,17 @@ class BufferCheck {
   }
 
   void Read(BufferId id) {
-    State& at = states_[id.index()];
+    State& at = states_[id];
     at.read = true;
-    at.last = static_cast<int>(i_);
+    at.last = i_;
     if (at.persistent) return;
     if (!at.there()) Wrong(id, "reads", "before it is written");
     if (at.freed) Wrong(id, "reads", "after it was freed");
   }
 
   void Add(BufferId id) {
-    State& at = states_[id.index()];
-    at.writer = at.last = static_cast<int>(i_);
+    State& at = states_[id];
+    at.writer = at.last = i_;
     if (at.persistent) return;
     bool in_place = Contains(now().reads, id);
     if (!in_place && at.written) Wrong(id, "adds to", "which was written");
@@ -88,24 +88,24 @@ class BufferCheck {
   }
 
   void Write(BufferId id) {
-    State& at = states_[id.index()];
-    at.writer = at.last = static_cast<int>(i_);
+    State& at = states_[id];
+    at.writer = at.last = i_;
     if (at.persistent) return Wrong(id, "writes", "which is persistent");
     if (at.written) Wrong(id, "writes", "a second time");
     if (at.added) Wrong(id, "writes", "which was added to");
     if (at.freed) Wrong(id, "writes", "after it was freed");
     at.written = true;
-    const Buffer& buffer = run_.buffers[id.index()];
+    const Buffer& buffer = run_.buffers[id];
     if (buffer.kind != BufferKind::kGathered) return;
-    auto [held, fresh] = gathered_.try_emplace({buffer.stage, buffer.index}, id);
-    if (!fresh && !states_[held->second.index()].freed) {
+    auto [held, fresh] = gathered_.try_emplace({buffer.stage, buffer.group()}, id);
+    if (!fresh && !states_[held->second].freed) {
       Wrong(id, "writes", "while the weights gathered before are there");
     }
     held->second = id;
   }
 
   void Free(BufferId id) {
-    State& at = states_[id.index()];
+    State& at = states_[id];
     if (at.persistent) return Wrong(id, "frees", "which is persistent");
     if (!at.there()) Wrong(id, "frees", "before it is written");
     if (at.freed) Wrong(id, "frees", "a second time");
@@ -117,17 +117,17 @@ class BufferCheck {
 
   // Has that instruction ended where this one begins, or is it this one?
   bool IsOver(int other) const {
-    Stream stream = run_.instructions[static_cast<size_t>(other)].stream;
+    Stream stream = run_.instructions[ToSize(other)].stream;
     return stream == now().stream ||
            std::any_of(now().waits.begin(), now().waits.end(), [&](int wait) {
-             return wait >= other && run_.instructions[static_cast<size_t>(wait)].stream == stream;
+             return wait >= other && run_.instructions[ToSize(wait)].stream == stream;
            });
   }
 
   void CheckWaits() {
     for (int wait : now().waits) {
-      if (wait < 0 || wait >= static_cast<int>(i_)) {
-        findings_.Add(program_, r_, i_,
+      if (wait < 0 || wait >= i_) {
+        findings_.Add(program_, r_, ToSize(i_),
                       fmt::format("waits for instruction {}, which is not before it", wait));
       }
     }
@@ -139,8 +139,8 @@ class BufferCheck {
   }
 
   void CheckWait(BufferId id) {
-    int writer = states_[id.index()].writer;
-    if (writer < 0 || run_.instructions[static_cast<size_t>(writer)].stream == now().stream) return;
+    int writer = states_[id].writer;
+    if (writer < 0 || run_.instructions[ToSize(writer)].stream == now().stream) return;
     const SmallVector<int, 2>& waits = now().waits;
     if (std::find(waits.begin(), waits.end(), writer) != waits.end()) return;
     Wrong(id, "does not wait for", fmt::format("from instruction {}, of another stream", writer));
@@ -150,9 +150,9 @@ class BufferCheck {
   const DeviceProgram& run_;
   size_t r_;
   Findings& findings_;
-  std::vector<State> states_;
-  std::map<std::pair<int, int>, BufferId> gathered_;  // by stage and group, the last
-  size_t i_ = 0;
+  IdVector<BufferId, State> states_;
+  std::map<std::pair<StageId, ParameterGroupId>, BufferId> gathered_;  // the last
+  int i_ = 0;
 };
 
 }  // namespace

@@ -71,13 +71,13 @@ class LayoutCheck {
       : program_(program), findings_(findings) {}
 
   void Run() {
-    for (size_t s = 0; s < program_.stages.size(); ++s) {
+    for (StageId s : program_.stages.ids()) {
       const StageProgram& stage = program_.stages[s];
-      for (size_t l = 0; l < stage.locals.size(); ++l) CheckLocal(s, l);
-      for (size_t g = 0; g < stage.groups.size(); ++g) CheckGroup(s, g);
+      for (LocalId l : stage.locals.ids()) CheckLocal(s, l);
+      for (ParameterGroupId g : stage.groups.ids()) CheckGroup(s, g);
     }
-    for (size_t t = 0; t < program_.transfers.size(); ++t) CheckTransfer(t);
-    for (size_t t = 0; t < program_.tied.size(); ++t) CheckTied(t);
+    for (TransferId t : program_.transfers.ids()) CheckTransfer(t);
+    for (TiedGroupId t : program_.tied.ids()) CheckTied(t);
   }
 
  private:
@@ -85,14 +85,14 @@ class LayoutCheck {
     return (local.gradient ? "grad " : "") + program_.model.graph.value(local.value).name;
   }
 
-  void CheckLocal(size_t s, size_t l) {
+  void CheckLocal(StageId s, LocalId l) {
     const StageProgram& stage = program_.stages[s];
     const Local& local = stage.locals[l];
     auto wrong = [&](const std::string& why) {
       findings_.Add(fmt::format("stage {}, Local {} ({}): {}", s, l, NameOf(local), why));
     };
-    auto alike = [&](int other) {
-      const Local& from = stage.locals[static_cast<size_t>(other)];
+    auto alike = [&](LocalId other) {
+      const Local& from = stage.locals[other];
       if (from.value != local.value || from.gradient != local.gradient)
         wrong("made from another value");
       if (!SameLayout(stage.mesh, from.sharding, local.sharding)) {
@@ -100,14 +100,14 @@ class LayoutCheck {
                           ToString(stage.mesh, from.sharding)));
       }
     };
-    if (local.source.kind == SourceKind::kReshard) CheckStep(stage, local, wrong);
-    if (local.source.kind == SourceKind::kSum) {
-      for (int term : local.source.terms) alike(term);
+    if (local.Is<FromReshard>()) CheckStep(stage, local, wrong);
+    if (local.Is<FromSum>()) {
+      for (LocalId term : local.As<FromSum>().terms) alike(term);
     }
-    if (local.source.kind == SourceKind::kMicrobatchSum) alike(local.source.from);
-    if (local.source.kind == SourceKind::kParameter) {
-      const ParameterGroup& group = stage.groups[static_cast<size_t>(local.source.from)];
-      const ParameterSlot& slot = group.slots[static_cast<size_t>(local.source.step)];
+    if (local.Is<FromMicrobatchSum>()) alike(local.As<FromMicrobatchSum>().local);
+    if (local.Is<FromParameter>()) {
+      const FromParameter& from = local.As<FromParameter>();
+      const ParameterSlot& slot = stage.groups[from.group].slots[from.slot];
       if (slot.parameter != local.value) wrong("its slot is of another parameter");
       if (!SameLayout(stage.mesh, slot.sharding, local.sharding))
         wrong("it is stored in another sharding");
@@ -116,8 +116,8 @@ class LayoutCheck {
 
   template <class Wrong>
   void CheckStep(const StageProgram& stage, const Local& local, const Wrong& wrong) {
-    const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
-    const Local& from = stage.locals[static_cast<size_t>(local.source.from)];
+    const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
+    const Local& from = stage.locals[local.As<FromReshard>().local];
     if (from.value != local.value || from.gradient != local.gradient)
       return wrong("made from another value");
     if (from.once != local.once) wrong("only one end of its step depends on the micro-batch");
@@ -135,7 +135,7 @@ class LayoutCheck {
     }
   }
 
-  void CheckGroup(size_t s, size_t g) {
+  void CheckGroup(StageId s, ParameterGroupId g) {
     const StageProgram& stage = program_.stages[s];
     const ParameterGroup& group = stage.groups[g];
     auto wrong = [&](std::string_view why) {
@@ -150,19 +150,19 @@ class LayoutCheck {
     if ((group.zero_axes & ~group.reduce_axes) != 0)
       wrong("state is split along an axis that is not reduced");
     if ((group.zero == 0) != (group.zero_axes == 0)) wrong("its ZeRO level and axes do not agree");
-    if (group.server >= 0 && (group.zero > 0 || group.tied >= 0 || !group.trained))
+    if (group.server >= 0 && (group.zero > 0 || group.tied.valid() || !group.trained))
       wrong("it has a server, and its state is split, tied or not trained");
     if (group.offloaded && !group.trained) wrong("it is offloaded and not trained");
-    if (group.tied >= 0 && group.slots.size() != 1)
+    if (group.tied.valid() && group.slots.size() != 1)
       wrong("a tied parameter is not alone in its group");
   }
 
-  void CheckTransfer(size_t t) {
+  void CheckTransfer(TransferId t) {
     const StageTransfer& transfer = program_.transfers[t];
-    const StageProgram& from_stage = program_.stages[static_cast<size_t>(transfer.from_stage)];
-    const StageProgram& to_stage = program_.stages[static_cast<size_t>(transfer.to_stage)];
-    const Local& from = from_stage.locals[static_cast<size_t>(transfer.from_local)];
-    const Local& to = to_stage.locals[static_cast<size_t>(transfer.to_local)];
+    const StageProgram& from_stage = program_.stages[transfer.from_stage];
+    const StageProgram& to_stage = program_.stages[transfer.to_stage];
+    const Local& from = from_stage.locals[transfer.from_local];
+    const Local& to = to_stage.locals[transfer.to_local];
     auto wrong = [&](std::string_view why) {
       findings_.Add(fmt::format("transfer {} ({}): {}", t, NameOf(from), why));
     };
@@ -174,19 +174,19 @@ class LayoutCheck {
     if (RealAxes(to_stage.mesh, to.sharding.partial_axes()) != 0)
       wrong("it is received as a partial value");
     if (GlobalShape(from.sharding) != GlobalShape(to.sharding)) wrong("its ends differ in shape");
-    if (to.source.kind != SourceKind::kRecv || to.source.from != static_cast<int>(t)) {
+    if (to.source != Source(FromTransfer{t})) {
       wrong("its receiver does not come from it");
     }
   }
 
   // Member i of every holder's mesh meets the members i of the others: they must hold the same.
-  void CheckTied(size_t t) {
+  void CheckTied(TiedGroupId t) {
     const auto& [first_stage, first_group] = program_.tied[t].holders.front();
-    const StageProgram& first = program_.stages[static_cast<size_t>(first_stage)];
-    const ParameterGroup& wanted = first.groups[static_cast<size_t>(first_group)];
+    const StageProgram& first = program_.stages[first_stage];
+    const ParameterGroup& wanted = first.groups[first_group];
     for (const auto& [s, g] : program_.tied[t].holders) {
-      const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
-      const ParameterGroup& group = stage.groups[static_cast<size_t>(g)];
+      const StageProgram& stage = program_.stages[s];
+      const ParameterGroup& group = stage.groups[g];
       bool same_shape = stage.mesh.axes.size() == first.mesh.axes.size();
       for (size_t a = 0; same_shape && a < stage.mesh.axes.size(); ++a) {
         same_shape = stage.mesh.axes[a].size == first.mesh.axes[a].size;

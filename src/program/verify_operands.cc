@@ -37,30 +37,36 @@ class OperandCheck {
 
  private:
   const Instruction& now() const { return run_.instructions[i_]; }
-  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  const StageProgram& stage(StageId s) const { return program_.stages[s]; }
   const StageProgram& stage() const { return stage(now().stage); }
-  const Local& local(int l) const { return stage().locals[static_cast<size_t>(l)]; }
-  const ParameterGroup& group(int g) const { return stage().groups[static_cast<size_t>(g)]; }
+  const Local& local(LocalId l) const { return stage().locals[l]; }
+  const Local& local() const { return local(now().local()); }
+  const ParameterGroup& group(ParameterGroupId g) const { return stage().groups[g]; }
   void Wrong(const std::string& why) { findings_.Add(program_, r_, i_, why); }
 
+  // Of the instruction's group, or of its segment.
   Wanted Of(BufferKind kind, int microbatch = -1, int version = 0) const {
-    return {Buffer{kind, now().stage, now().index, microbatch, version}, false};
+    return {Buffer{kind, now().stage, now().group(), microbatch, version}, false};
+  }
+  Wanted Saved() const {
+    return {Buffer{BufferKind::kSaved, now().stage, now().segment(), now().microbatch, 0}, false};
   }
 
   // Local l of the instruction's stage at its micro-batch.
-  Wanted At(int l, int microbatch, bool any_version) const {
+  Wanted At(LocalId l, int microbatch, bool any_version) const {
     const Local& at = local(l);
-    if (at.source.kind == SourceKind::kParameter) {
-      bool gathered = Visits(group(at.source.from));
+    if (at.Is<FromParameter>()) {
+      ParameterGroupId stored = at.As<FromParameter>().group;
+      bool gathered = Visits(group(stored));
       BufferKind kind = gathered ? BufferKind::kGathered : BufferKind::kWeights;
-      return {Buffer{kind, now().stage, at.source.from, -1, 0}, gathered};
+      return {Buffer{kind, now().stage, stored, -1, 0}, gathered};
     }
     return {Buffer{BufferKind::kLocal, now().stage, l, at.once ? -1 : microbatch, 0}, any_version};
   }
-  Wanted At(int l) const { return At(l, now().microbatch, true); }
+  Wanted At(LocalId l) const { return At(l, now().microbatch, true); }
 
   std::string NameOf(BufferId id) const {
-    return id.valid() ? BufferName(program_, run_.buffers[id.index()]) : "nothing";
+    return id.valid() ? BufferName(program_, run_.buffers[id]) : "nothing";
   }
 
   void Compare(std::string_view verb, const BufferIds& is, const WantedList& wanted) {
@@ -70,7 +76,7 @@ class OperandCheck {
     for (size_t i = 0; i < is.size(); ++i) {
       const std::optional<Buffer>& buffer = wanted[i].buffer;
       bool fits = is[i].valid() == buffer.has_value();
-      if (fits && buffer) fits = wanted[i].Fits(run_.buffers[is[i].index()]);
+      if (fits && buffer) fits = wanted[i].Fits(run_.buffers[is[i]]);
       if (fits) continue;
       Wrong(fmt::format("{} {}, must be {}", verb, NameOf(is[i]),
                         buffer ? BufferName(program_, *buffer) : "nothing"));
@@ -93,8 +99,7 @@ class OperandCheck {
         wanted = Stream::kCopyOut;
         break;
       case Opcode::kReshard:
-        if (IsLocal(stage().steps[static_cast<size_t>(local(now().index).source.step)].kind))
-          wanted = Stream::kCompute;
+        if (IsLocal(stage().steps[local().As<FromReshard>().step].kind)) wanted = Stream::kCompute;
         break;
       case Opcode::kRun:
       case Opcode::kSum:
@@ -118,10 +123,10 @@ class OperandCheck {
       case Opcode::kRun:
         return now().half == Half::kF ? CheckForward() : CheckBackward();
       case Opcode::kLoad:
-        if (local(now().index).source.kind != SourceKind::kLoad) Wrong("loads what is no input");
-        return Compare({}, {At(now().index)}, {});
+        if (!local().Is<FromLoad>()) Wrong("loads what is no input");
+        return Compare({}, {At(now().local())}, {});
       case Opcode::kReshard:
-        return Compare({At(local(now().index).source.from)}, {At(now().index)}, {});
+        return Compare({At(local().As<FromReshard>().local)}, {At(now().local())}, {});
       case Opcode::kSum:
         return CheckSum();
       case Opcode::kAddGradient:
@@ -129,10 +134,9 @@ class OperandCheck {
       case Opcode::kFactorGradient:
         return CheckFactorGradient();
       case Opcode::kSend:
-        return Compare({At(program_.transfers[static_cast<size_t>(now().index)].from_local)}, {},
-                       {});
+        return Compare({At(program_.transfers[now().transfer()].from_local)}, {}, {});
       case Opcode::kRecv:
-        return Compare({}, {At(program_.transfers[static_cast<size_t>(now().index)].to_local)}, {});
+        return Compare({}, {At(program_.transfers[now().transfer()].to_local)}, {});
       case Opcode::kSyncTied:
         return CheckSyncTied();
       case Opcode::kReport:
@@ -143,7 +147,7 @@ class OperandCheck {
   }
 
   void CheckForward() {
-    const Segment& segment = stage().segments[static_cast<size_t>(now().index)];
+    const Segment& segment = stage().segments[now().segment()];
     WantedList reads, writes;
     for (const SegmentInput& input : segment.inputs)
       reads.push_back(At(input.local, now().microbatch, now().recompute));
@@ -152,21 +156,21 @@ class OperandCheck {
       writes.back().any_version = false;
       writes.back().buffer->version = now().recompute ? 1 : 0;
     }
-    bool keeps = segment.has_backward && (segment.unit < 0 || now().recompute);
-    if (keeps) writes.push_back(Of(BufferKind::kSaved, now().microbatch));
+    bool keeps = segment.has_backward && (!segment.unit.valid() || now().recompute);
+    if (keeps) writes.push_back(Saved());
     Compare(reads, writes, {});
   }
 
   void CheckBackward() {
-    const Segment& segment = stage().segments[static_cast<size_t>(now().index)];
+    const Segment& segment = stage().segments[now().segment()];
     Half half = now().half;
     WantedList reads, writes, adds;
     for (const SegmentOutput& output : segment.outputs) {
       if (half == Half::kW) break;
-      bool comes = output.gradient >= 0 && local(output.gradient).source.kind != SourceKind::kSeed;
+      bool comes = output.gradient.valid() && !local(output.gradient).Is<FromSeed>();
       reads.push_back(comes ? At(output.gradient, now().microbatch, false) : Wanted{});
     }
-    reads.push_back(Of(BufferKind::kSaved, now().microbatch));
+    reads.push_back(Saved());
     for (const SegmentInput& input : segment.inputs) {
       Wanted from = At(input.local);
       if (from.buffer->kind == BufferKind::kGathered) reads.push_back(from);
@@ -175,8 +179,8 @@ class OperandCheck {
             {Buffer{BufferKind::kLocal, now().stage, input.local, now().microbatch, 1}, false});
       if (half != Half::kBW && (half == Half::kW) != input.late) continue;
       if (input.trained)
-        AddOnce(adds, GradientsOf(now().stage, from.buffer->index, now().microbatch));
-      if (input.gradient < 0) continue;
+        AddOnce(adds, GradientsOf(now().stage, from.buffer->group(), now().microbatch));
+      if (!input.gradient.valid()) continue;
       Wanted gradient = At(input.gradient, now().microbatch, false);
       if (local(input.gradient).once) {
         AddOnce(adds, gradient);
@@ -187,8 +191,8 @@ class OperandCheck {
     Compare(reads, writes, adds);
   }
 
-  Wanted GradientsOf(int s, int g, int microbatch) const {
-    bool each = stage(s).groups[static_cast<size_t>(g)].zero >= 2;
+  Wanted GradientsOf(StageId s, ParameterGroupId g, int microbatch) const {
+    bool each = stage(s).groups[g].zero >= 2;
     return {Buffer{BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0}, false};
   }
 
@@ -199,45 +203,46 @@ class OperandCheck {
   }
 
   void CheckSum() {
-    const Source& source = local(now().index).source;
     WantedList reads;
-    if (source.kind == SourceKind::kMicrobatchSum) {
-      for (int m = 0; m < program_.microbatches; ++m) reads.push_back(At(source.from, m, false));
-    } else {
-      for (int term : source.terms) reads.push_back(At(term));
+    if (local().Is<FromMicrobatchSum>()) {
+      LocalId term = local().As<FromMicrobatchSum>().local;
+      for (int m = 0; m < program_.microbatches; ++m) reads.push_back(At(term, m, false));
+    } else if (local().Is<FromSum>()) {
+      for (LocalId term : local().As<FromSum>().terms) reads.push_back(At(term));
     }
     if (reads.empty()) Wrong("sums what is no sum");
-    Compare(reads, {At(now().index)}, {});
+    Compare(reads, {At(now().local())}, {});
   }
 
   void CheckAddGradient() {
-    const std::vector<int>& gradients = stage().parameter_gradients;
-    if (std::find(gradients.begin(), gradients.end(), now().index) == gradients.end()) {
+    const std::vector<LocalId>& gradients = stage().parameter_gradients;
+    if (std::find(gradients.begin(), gradients.end(), now().local()) == gradients.end()) {
       return Wrong("adds what is no gradient of a parameter");
     }
-    const Local& gradient = local(now().index);
+    const Local& gradient = local();
     for (const Local& at : stage().locals) {
-      if (at.source.kind != SourceKind::kParameter || at.value != gradient.value) continue;
-      return Compare({At(now().index)}, {}, {GradientsOf(now().stage, at.source.from, -1)});
+      if (!at.Is<FromParameter>() || at.value != gradient.value) continue;
+      return Compare({At(now().local())}, {},
+                     {GradientsOf(now().stage, at.As<FromParameter>().group, -1)});
     }
     Wrong("adds the gradient of what is no parameter");
   }
 
   void CheckFactorGradient() {
-    const FactorGradient& gradient = stage().factor_gradients[static_cast<size_t>(now().index)];
+    const FactorGradient& gradient = stage().factor_gradients[now().factor_gradient()];
     WantedList reads;
-    for (int factor : gradient.factors) reads.push_back(At(factor));
-    int group = local(gradient.parameter).source.from;
+    for (LocalId factor : gradient.factors) reads.push_back(At(factor));
+    ParameterGroupId group = local(gradient.parameter).As<FromParameter>().group;
     Compare(reads, {}, {GradientsOf(now().stage, group, now().microbatch)});
   }
 
-  bool IsHere(int s) const {
+  bool IsHere(StageId s) const {
     return std::find(run_.stages.begin(), run_.stages.end(), s) != run_.stages.end();
   }
 
   void CheckSyncTied() {
     WantedList held;
-    for (const auto& [s, g] : program_.tied[static_cast<size_t>(now().index)].holders) {
+    for (const auto& [s, g] : program_.tied[now().tied()].holders) {
       if (IsHere(s)) held.push_back({FinalGradients(program_, s, g), false});
     }
     Compare(held, {}, held);
@@ -245,31 +250,30 @@ class OperandCheck {
 
   void CheckReport() {
     WantedList reads;
-    for (int s : run_.stages) {
-      if (stage(s).loss < 0) continue;
+    for (StageId s : run_.stages) {
+      if (!stage(s).loss.valid()) continue;
       for (int m = 0; m < program_.microbatches; ++m) {
         reads.push_back({Buffer{BufferKind::kLocal, s, stage(s).loss, m, 0}, false});
       }
     }
-    for (int s : run_.stages) {
-      for (size_t g = 0; g < stage(s).groups.size(); ++g) {
+    for (StageId s : run_.stages) {
+      for (ParameterGroupId g : stage(s).groups.ids()) {
         if (stage(s).groups[g].trained && !stage(s).groups[g].spilled)
-          reads.push_back({FinalGradients(program_, s, static_cast<int>(g)), false});
+          reads.push_back({FinalGradients(program_, s, g), false});
       }
     }
     Compare(reads, {ReportOf()}, {});
   }
-  Wanted ReportOf() const { return {Buffer{BufferKind::kReport, run_.home(), 0, -1, 0}, false}; }
+  Wanted ReportOf() const { return {Buffer{BufferKind::kReport, run_.home(), {}, -1, 0}, false}; }
 
   bool IsOfHostWeights() const {
-    return now().adds.size() == 1 &&
-           run_.buffers[now().adds[0].index()].kind == BufferKind::kHostWeights;
+    return now().adds.size() == 1 && run_.buffers[now().adds[0]].kind == BufferKind::kHostWeights;
   }
 
   void CheckGroup() {
     Wanted weights = Of(BufferKind::kWeights), reduced = Of(BufferKind::kReduced);
-    int zero = group(now().index).zero;
-    bool spilled = group(now().index).spilled;
+    int zero = group(now().group()).zero;
+    bool spilled = group(now().group()).spilled;
     Wanted gathered{Of(BufferKind::kGathered).buffer, true};
     switch (now().op) {
       case Opcode::kReduceGradients: {
@@ -281,10 +285,10 @@ class OperandCheck {
         return Compare({reduced}, {Of(BufferKind::kReduced, -1, 1)}, {});
       case Opcode::kUpdate:
         if (spilled) {
-          return Compare({{FinalGradients(program_, now().stage, now().index), false}, gathered},
+          return Compare({{FinalGradients(program_, now().stage, now().group()), false}, gathered},
                          {}, {gathered, Of(BufferKind::kOptimizer)});
         }
-        return Compare({{FinalGradients(program_, now().stage, now().index), false}, ReportOf()},
+        return Compare({{FinalGradients(program_, now().stage, now().group()), false}, ReportOf()},
                        {}, {weights, Of(BufferKind::kOptimizer)});
       case Opcode::kFetch:
         if (spilled && !now().writes.empty())
@@ -297,7 +301,8 @@ class OperandCheck {
         return Compare({Of(BufferKind::kOptimizer)}, {}, {Of(BufferKind::kHostOptimizer)});
       default: {
         if (zero == 3) return Compare({weights}, {gathered}, {});
-        if (zero == 0 && group(now().index).server < 0) Wrong("gathers weights that are not split");
+        if (zero == 0 && group(now().group()).server < 0)
+          Wrong("gathers weights that are not split");
         return Compare({weights}, {}, {weights});
       }
     }

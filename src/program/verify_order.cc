@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/integers.h"
 #include "program/stage_builder.h"
 #include "program/verify_parts.h"
 
@@ -30,12 +31,12 @@ class OrderCheck {
 
   void Run() {
     Collect();
-    for (int s : run_.stages) {
-      const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
-      std::set<int> units = UnitsWithBackward(stage);
-      for (size_t g = 0; g < stage.segments.size(); ++g) {
+    for (StageId s : run_.stages) {
+      const StageProgram& stage = program_.stages[s];
+      std::set<UnitId> units = UnitsWithBackward(stage);
+      for (SegmentId g : stage.segments.ids()) {
         const Segment& segment = stage.segments[g];
-        bool again = segment.unit >= 0 && units.count(segment.unit) != 0;
+        bool again = segment.unit.valid() && units.count(segment.unit) != 0;
         if (segment.phase == Phase::kOnce) {
           CheckPlaces(s, g, -1, segment, again);
         } else {
@@ -52,8 +53,8 @@ class OrderCheck {
   }
 
  private:
-  static std::set<int> UnitsWithBackward(const StageProgram& stage) {
-    std::set<int> units;
+  static std::set<UnitId> UnitsWithBackward(const StageProgram& stage) {
+    std::set<UnitId> units;
     for (const Segment& segment : stage.segments) {
       if (segment.has_backward) units.insert(segment.unit);
     }
@@ -61,18 +62,18 @@ class OrderCheck {
   }
 
   void Collect() {
-    for (size_t i = 0; i < run_.instructions.size(); ++i) {
-      const Instruction& at = run_.instructions[i];
+    for (int i = 0; i < std::ssize(run_.instructions); ++i) {
+      const Instruction& at = run_.instructions[ToSize(i)];
       if (at.op != Opcode::kRun) continue;
-      Places& places = places_[{at.stage, at.index, at.microbatch}];
+      Places& places = places_[{at.stage, at.segment(), at.microbatch}];
       size_t which = at.recompute ? kAgain : static_cast<size_t>(at.half);
       ++places.count[which];
-      places.at[which] = static_cast<int>(i);
+      places.at[which] = i;
     }
   }
 
-  void CheckPlaces(int s, size_t g, int m, const Segment& segment, bool again) {
-    auto found = places_.extract({s, static_cast<int>(g), m});
+  void CheckPlaces(StageId s, SegmentId g, int m, const Segment& segment, bool again) {
+    auto found = places_.extract({s, g, m});
     Places places = found ? found.mapped() : Places{};
     auto wrong = [&](const std::string& why) {
       std::string at = m < 0 ? "" : fmt::format(", micro-batch {}", m);
@@ -102,7 +103,7 @@ class OrderCheck {
   const Program& program_;
   const DeviceProgram& run_;
   Findings& findings_;
-  std::map<std::tuple<int, int, int>, Places> places_;
+  std::map<std::tuple<StageId, SegmentId, int>, Places> places_;
 };
 
 class TrainingCheck {
@@ -113,56 +114,77 @@ class TrainingCheck {
   void Run() {
     Collect();
     if (reports_ != 1) Wrong(fmt::format("there are {} reports, must be 1", reports_));
-    for (int s : run_.stages) {
+    for (StageId s : run_.stages) {
       CheckParameters(s);
-      const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
-      for (size_t g = 0; g < stage.groups.size(); ++g)
-        CheckGroup(s, static_cast<int>(g), stage.groups[g]);
-      for (int gradient : stage.parameter_gradients) CheckParameterGradient(s, gradient);
-      for (size_t f = 0; f < stage.factor_gradients.size(); ++f)
-        CheckFactorGradient(s, static_cast<int>(f));
+      const StageProgram& stage = program_.stages[s];
+      for (ParameterGroupId g : stage.groups.ids()) CheckGroup(s, g, stage.groups[g]);
+      for (LocalId gradient : stage.parameter_gradients) CheckParameterGradient(s, gradient);
+      for (FactorGradientId f : stage.factor_gradients.ids()) CheckFactorGradient(s, f);
     }
-    for (size_t t = 0; t < program_.tied.size(); ++t) {
+    for (TiedGroupId t : program_.tied.ids()) {
       bool here = false;
       for (const auto& [s, g] : program_.tied[t].holders) {
         here = here || std::find(run_.stages.begin(), run_.stages.end(), s) != run_.stages.end();
       }
-      if (syncs_[static_cast<int>(t)] != (here ? 1 : 0)) {
-        Wrong(fmt::format("tied group {} is summed {} times, must be {}", t,
-                          syncs_[static_cast<int>(t)], here ? 1 : 0));
+      if (syncs_[t] != (here ? 1 : 0)) {
+        Wrong(fmt::format("tied group {} is summed {} times, must be {}", t, syncs_[t],
+                          here ? 1 : 0));
       }
     }
   }
 
  private:
-  using Key = std::pair<int, int>;  // stage, group (or Local)
+  using GroupKey = std::pair<StageId, ParameterGroupId>;
 
   void Wrong(const std::string& why) { findings_.Add(fmt::format("{}: {}", Devices(run_), why)); }
 
   void Collect() {
     for (const Instruction& at : run_.instructions) {
-      Key key{at.stage, at.index};
-      if (at.op == Opcode::kReport) ++reports_;
-      if (at.op == Opcode::kSyncTied) ++syncs_[at.index];
-      if (at.op == Opcode::kUpdate) ++updates_[key];
-      if (at.op == Opcode::kFetch && !updates_.count(key) && !at.adds.empty()) ++fetches_[key];
-      if (at.op == Opcode::kEvict && updates_.count(key)) ++evictions_[key];
-      if (at.op == Opcode::kAddGradient) ++added_[key];
-      if (at.op == Opcode::kFactorGradient) ++computed_[{at.stage, at.index, at.microbatch}];
-      if (at.op == Opcode::kReduceShards) ++shards_[key];
-      if (at.op == Opcode::kReduceGradients) ++reductions_[{at.stage, at.index, at.microbatch}];
-      // Weights of ZeRO 1 and 2 must be whole again at the end.
-      if (at.op == Opcode::kGatherWeights && updates_.count(key)) ++gathers_[key];
+      Count(at);
       for (BufferId id : at.adds) {
-        const Buffer& buffer = run_.buffers[id.index()];
+        const Buffer& buffer = run_.buffers[id];
         if (buffer.kind != BufferKind::kWeightGradients) continue;
-        gradients_.insert({buffer.stage, buffer.index, buffer.microbatch});
+        gradients_.insert({buffer.stage, buffer.group(), buffer.microbatch});
       }
     }
   }
 
-  void CheckParameters(int s) {
-    const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
+  void Count(const Instruction& at) {
+    switch (at.op) {
+      case Opcode::kReport:
+        ++reports_;
+        break;
+      case Opcode::kSyncTied:
+        ++syncs_[at.tied()];
+        break;
+      case Opcode::kAddGradient:
+        ++added_[{at.stage, at.local()}];
+        break;
+      case Opcode::kFactorGradient:
+        ++computed_[{at.stage, at.factor_gradient(), at.microbatch}];
+        break;
+      case Opcode::kReduceGradients:
+        ++reductions_[{at.stage, at.group(), at.microbatch}];
+        break;
+      default:
+        if (std::holds_alternative<ParameterGroupId>(at.target)) CountOfGroup(at);
+        break;
+    }
+  }
+
+  void CountOfGroup(const Instruction& at) {
+    GroupKey key{at.stage, at.group()};
+    bool updated = updates_.count(key) != 0;
+    if (at.op == Opcode::kUpdate) ++updates_[key];
+    if (at.op == Opcode::kFetch && !updated && !at.adds.empty()) ++fetches_[key];
+    if (at.op == Opcode::kEvict && updated) ++evictions_[key];
+    if (at.op == Opcode::kReduceShards) ++shards_[key];
+    // Weights of ZeRO 1 and 2 must be whole again at the end.
+    if (at.op == Opcode::kGatherWeights && updated) ++gathers_[key];
+  }
+
+  void CheckParameters(StageId s) {
+    const StageProgram& stage = program_.stages[s];
     std::set<ValueId> trained;
     for (const ParameterGroup& group : stage.groups) {
       for (const ParameterSlot& slot : group.slots) {
@@ -190,8 +212,8 @@ class TrainingCheck {
 
   std::string NameOf(ValueId id) const { return program_.model.graph.value(id).name; }
 
-  void CheckGroup(int s, int g, const ParameterGroup& group) {
-    const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
+  void CheckGroup(StageId s, ParameterGroupId g, const ParameterGroup& group) {
+    const StageProgram& stage = program_.stages[s];
     auto times = [&](std::string_view what, int is, int wanted) {
       if (is != wanted)
         Wrong(
@@ -218,7 +240,7 @@ class TrainingCheck {
       Wrong(fmt::format("nothing adds to the gradients of group {} of stage {}", g, s));
   }
 
-  void CheckFactorGradient(int s, int f) {
+  void CheckFactorGradient(StageId s, FactorGradientId f) {
     for (int m = -1; m < program_.microbatches; ++m) {
       int times = computed_[{s, f, m}], wanted = m < 0 ? 0 : 1;
       if (times == wanted) continue;
@@ -229,9 +251,9 @@ class TrainingCheck {
     }
   }
 
-  void CheckParameterGradient(int s, int l) {
-    const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
-    const Local& local = stage.locals[static_cast<size_t>(l)];
+  void CheckParameterGradient(StageId s, LocalId l) {
+    const StageProgram& stage = program_.stages[s];
+    const Local& local = stage.locals[l];
     if (added_[{s, l}] != 1) {
       Wrong(fmt::format("gradient {} of {} is added {} times, must be 1", l, NameOf(local.value),
                         added_[{s, l}]));
@@ -254,10 +276,12 @@ class TrainingCheck {
   const DeviceProgram& run_;
   Findings& findings_;
   int reports_ = 0;
-  std::map<int, int> syncs_;
-  std::map<Key, int> updates_, added_, shards_, gathers_, fetches_, evictions_;
-  std::map<std::tuple<int, int, int>, int> reductions_, computed_;
-  std::set<std::tuple<int, int, int>> gradients_;  // stage, group, micro-batch that are added to
+  std::map<TiedGroupId, int> syncs_;
+  std::map<GroupKey, int> updates_, shards_, gathers_, fetches_, evictions_;
+  std::map<std::pair<StageId, LocalId>, int> added_;
+  std::map<std::tuple<StageId, FactorGradientId, int>, int> computed_;  // by micro-batch
+  std::map<std::tuple<StageId, ParameterGroupId, int>, int> reductions_;
+  std::set<std::tuple<StageId, ParameterGroupId, int>> gradients_;  // that are added to
 };
 
 }  // namespace

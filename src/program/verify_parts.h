@@ -40,6 +40,6 @@ bool SameLayout(const Mesh& mesh, const Sharding& a, const Sharding& b);
 bool IsPersistent(const Program& program, const Buffer& buffer);
 
 // What the update of a group reads, once all reductions are done.
-Buffer FinalGradients(const Program& program, int stage, int group);
+Buffer FinalGradients(const Program& program, StageId stage, ParameterGroupId group);
 
 }  // namespace heddle

@@ -13,7 +13,7 @@ namespace {
 
 class SegmentCheck {
  public:
-  SegmentCheck(const Program& program, size_t stage, size_t segment, Findings& findings)
+  SegmentCheck(const Program& program, StageId stage, SegmentId segment, Findings& findings)
       : program_(program),
         stage_(program.stages[stage]),
         segment_(stage_.segments[segment]),
@@ -37,7 +37,7 @@ class SegmentCheck {
     size_t result = 0;
   };
 
-  const Local& local(int index) const { return stage_.locals[static_cast<size_t>(index)]; }
+  const Local& local(LocalId id) const { return stage_.locals[id]; }
   const Rule& rule(NodeId id) const { return program_.micro_rules[id.index()]; }
   const Strategy& strategy(NodeId id) const { return stage_.strategies[id.index()]; }
   std::string Show(const Sharding& sharding) const { return ToString(stage_.mesh, sharding); }
@@ -50,31 +50,30 @@ class SegmentCheck {
     Wrong(id, fmt::format("{} is in {}, must be in {}", what, Show(is), Show(wanted)));
   }
 
-  void CheckOperand(NodeId id, size_t o, int input) {
+  void CheckOperand(NodeId id, size_t o, SegmentInputId input) {
     ValueId value = program_.model.graph.node(id).operands[o];
     Sharding wanted = OperandSharding(stage_.mesh, rule(id), strategy(id), o);
     bool back = segment_.phase != Phase::kFirst && WantsGradient(program_.model, id, o) &&
                 FindFactorGradient(stage_, id, o) == nullptr;
     Sharding gradient = OperandGradient(stage_.mesh, rule(id), strategy(id), o);
-    if (input < 0) return CheckInside(value, wanted, back ? &gradient : nullptr);
-    const SegmentInput& at = segment_.inputs[static_cast<size_t>(input)];
+    if (!input.valid()) return CheckInside(value, wanted, back ? &gradient : nullptr);
+    const SegmentInput& at = segment_.inputs[input];
     if (local(at.local).value != value) return Wrong(value, "the input is of another value");
     Compare(value, local(at.local).sharding, wanted, "an input");
-    if (back != (at.trained || at.gradient >= 0)) {
+    if (back != (at.trained || at.gradient.valid())) {
       return Wrong(
           value, back ? "nothing takes its gradient" : "a gradient is asked for that there is not");
     }
-    if (at.gradient >= 0)
+    if (at.gradient.valid())
       Compare(value, local(at.gradient).sharding, gradient, "the gradient of an input");
     if (at.trained) CheckTrained(value, at, gradient);
     if (at.again && !IsGathered(at.local))
       Wrong(value, "it is gathered again and was never gathered");
   }
 
-  bool IsGathered(int l) const {
-    const Source& source = local(l).source;
-    return source.kind == SourceKind::kReshard &&
-           stage_.steps[static_cast<size_t>(source.step)].kind == StepKind::kAllGather;
+  bool IsGathered(LocalId l) const {
+    return local(l).Is<FromReshard>() &&
+           stage_.steps[local(l).As<FromReshard>().step].kind == StepKind::kAllGather;
   }
 
   void CheckInside(ValueId value, const Sharding& wanted, const Sharding* gradient) {
@@ -88,12 +87,11 @@ class SegmentCheck {
   }
 
   void CheckTrained(ValueId value, const SegmentInput& input, const Sharding& gradient) {
-    const Source& source = local(input.local).source;
-    if (source.kind != SourceKind::kParameter)
+    if (!local(input.local).Is<FromParameter>())
       return Wrong(value, "it is trained and no parameter");
     if (input.partial_axes != gradient.partial_axes())
       Wrong(value, "its partial_axes are not those of its gradient");
-    const ParameterGroup& group = stage_.groups[static_cast<size_t>(source.from)];
+    const ParameterGroup& group = stage_.groups[local(input.local).As<FromParameter>().group];
     if ((input.partial_axes & ~group.reduce_axes) != 0) {
       Wrong(value, "its gradient is partial along an axis that its group does not reduce");
     }
@@ -106,7 +104,7 @@ class SegmentCheck {
     auto [id, r] = made->second;
     Compare(value, local(output.local).sharding,
             ResultSharding(stage_.mesh, rule(id), strategy(id), r), "an output");
-    if (output.gradient < 0) return;
+    if (!output.gradient.valid()) return;
     if (local(output.gradient).value != value)
       return Wrong(value, "its gradient is of another value");
     Compare(value, local(output.gradient).sharding,
@@ -124,7 +122,7 @@ class SegmentCheck {
 // A gradient from factors against the strategy of its node without the axes they are gathered over.
 class FactorCheck {
  public:
-  FactorCheck(const Program& program, size_t stage, size_t gradient, Findings& findings)
+  FactorCheck(const Program& program, StageId stage, FactorGradientId gradient, Findings& findings)
       : stage_(program.stages[stage]),
         at_(stage_.factor_gradients[gradient]),
         node_(program.model.graph.node(at_.node)),
@@ -134,7 +132,7 @@ class FactorCheck {
         place_(fmt::format("stage {}, factor gradient {}", stage, gradient)) {}
 
   void Run() {
-    const Segment& segment = stage_.segments[static_cast<size_t>(at_.segment)];
+    const Segment& segment = stage_.segments[at_.segment];
     bool runs = segment.phase == Phase::kMain &&
                 std::count(segment.nodes.begin(), segment.nodes.end(), at_.node) == 1;
     if (!runs) Wrong("its segment does not run its node");
@@ -152,16 +150,16 @@ class FactorCheck {
             OperandSharding(stage_.mesh, rule_, strategy_, at_.operand));
     AxisMask partial = OperandGradient(stage_.mesh, rule_, strategy_, at_.operand).partial_axes();
     if (GroupSize(stage_.mesh, partial) > 1) Wrong("it is partial although it is gathered");
-    const Source& source = stage_.locals[static_cast<size_t>(at_.parameter)].source;
-    AxisMask reduced = stage_.groups[static_cast<size_t>(source.from)].reduce_axes;
+    const FromParameter& source = stage_.locals[at_.parameter].As<FromParameter>();
+    AxisMask reduced = stage_.groups[source.group].reduce_axes;
     if (GroupSize(stage_.mesh, reduced) > 1) Wrong("its group is reduced although it is complete");
   }
 
  private:
   void Wrong(std::string_view why) { findings_.Add(fmt::format("{}: {}", place_, why)); }
 
-  void Compare(int index, ValueId value, bool gradient, const Sharding& wanted) {
-    const Local& local = stage_.locals[static_cast<size_t>(index)];
+  void Compare(LocalId id, ValueId value, bool gradient, const Sharding& wanted) {
+    const Local& local = stage_.locals[id];
     if (local.value != value || local.gradient != gradient)
       return Wrong("a Local is of another value");
     if (SameLayout(stage_.mesh, local.sharding, wanted)) return;
@@ -181,10 +179,10 @@ class FactorCheck {
 }  // namespace
 
 void CheckSegments(const Program& program, Findings& findings) {
-  for (size_t s = 0; s < program.stages.size(); ++s) {
-    for (size_t g = 0; g < program.stages[s].segments.size(); ++g)
+  for (StageId s : program.stages.ids()) {
+    for (SegmentId g : program.stages[s].segments.ids())
       SegmentCheck(program, s, g, findings).Run();
-    for (size_t f = 0; f < program.stages[s].factor_gradients.size(); ++f)
+    for (FactorGradientId f : program.stages[s].factor_gradients.ids())
       FactorCheck(program, s, f, findings).Run();
   }
 }

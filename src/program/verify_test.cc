@@ -21,7 +21,7 @@ struct Where {
   Opcode op = Opcode::kRun;
   int microbatch = -2;  // any
   Half half = Half::kF;
-  int index = -1;  // any
+  SegmentId segment = {};  // invalid: any
 };
 
 size_t Find(const DeviceProgram& run, const Where& where, size_t nth = 0) {
@@ -29,7 +29,7 @@ size_t Find(const DeviceProgram& run, const Where& where, size_t nth = 0) {
     const Instruction& at = run.instructions[i];
     bool fits = at.op == where.op &&
                 (where.microbatch == -2 || at.microbatch == where.microbatch) &&
-                (where.index == -1 || at.index == where.index) &&
+                (!where.segment.valid() || at.target == InstructionTarget(where.segment)) &&
                 (at.op != Opcode::kRun || at.half == where.half);
     if (fits && nth-- == 0) return i;
   }
@@ -94,7 +94,7 @@ ReshardStep& StepOf(Program& program, StepKind kind) {
     }
   }
   HEDDLE_CHECK(false, "there is no {}", Name(kind));
-  return program.stages[0].steps[0];
+  return program.stages.front().steps.front();
 }
 
 // ---- Mistakes.
@@ -133,7 +133,8 @@ std::vector<Mistake> Messages() {
               Find(p.runs[0], {.microbatch = 0, .half = Half::kBW}));
        },
        "waits for ever for instruction"},
-      {"WrongTransfer", kTwoStages, [](Program& p) { At(p.runs[0], {Opcode::kSend}).index = 1; },
+      {"WrongTransfer", kTwoStages,
+       [](Program& p) { At(p.runs[0], {Opcode::kSend}).target = TransferId{1}; },
        "its index 1 is out of range"},
       {"WrongMicrobatchOfASend", kTwoStages,
        [](Program& p) {
@@ -148,9 +149,8 @@ std::vector<Mistake> Messages() {
        "device 0 sends 2 times to device 4, which receives 1"},
       {"PartialTransfer", kTwoStages,
        [](Program& p) {
-         StageTransfer& transfer = p.transfers[0];
-         p.stages[0].locals[static_cast<size_t>(transfer.from_local)].sharding.partial[1] =
-             PartialState::kSum;
+         const StageTransfer& transfer = p.transfers.front();
+         p.stages.front().locals[transfer.from_local].sharding.partial[1] = PartialState::kSum;
        },
        "a partial value is sent"},
   };
@@ -180,7 +180,8 @@ std::vector<Mistake> Groups() {
       {"PayloadsDiffer",
        {.dp = 2, .tp = 1, .stages = 2, .zero = 1},
        [](Program& p) {
-         ParameterGroup& group = p.stages[1].groups[static_cast<size_t>(p.tied[0].GroupOn(1))];
+         StageId last{1};
+         ParameterGroup& group = p.stages[last].groups[p.tied.front().GroupOn(last)];
          group.slots[0].sharding = Replicated({8, 16});
        },
        "all-reduce of 512 bytes, on device 2 all-reduce of 256 bytes",
@@ -200,12 +201,12 @@ std::vector<Mistake> Groups() {
        "tied group 0 is summed 0 times, must be 1", 3, true},
       {"InputInAnotherSharding", kOneStage,
        [](Program& p) {
-         int local = p.stages[0].segments[1].inputs[0].local;
-         p.stages[0].locals[static_cast<size_t>(local)].sharding = Replicated({4, 16});
+         LocalId local = p.stages.front().segments[SegmentId{1}].inputs.front().local;
+         p.stages.front().locals[local].sharding = Replicated({4, 16});
        },
        "x: an input is in [4,16], must be in [4/dp,16]"},
       {"GatheredAgainButNeverGathered", kOneStage,
-       [](Program& p) { p.stages[0].segments[1].inputs[0].again = true; },
+       [](Program& p) { p.stages.front().segments[SegmentId{1}].inputs.front().again = true; },
        "x: it is gathered again and was never gathered"},
   };
 }
@@ -248,10 +249,9 @@ std::vector<Mistake> Lifetimes() {
          size_t first = Find(p.runs[0], {Opcode::kGatherWeights});
          std::vector<Instruction>& list = p.runs[0].instructions;
          Instruction again = list[first];
-         Buffer buffer = p.runs[0].buffers[again.writes[0].index()];
+         Buffer buffer = p.runs[0].buffers[again.writes[0]];
          buffer.version = 100;
-         again.writes = {BufferId{static_cast<int32_t>(p.runs[0].buffers.size())}};
-         p.runs[0].buffers.push_back(buffer);
+         again.writes = {p.runs[0].buffers.Add(buffer)};
          list.insert(list.begin() + static_cast<std::ptrdiff_t>(first) + 1, again);
        },
        "while the weights gathered before are there"},
@@ -273,10 +273,12 @@ std::vector<Mistake> Orders() {
        },
        "segment 6 of stage 0, micro-batch 0: its halves are out of order"},
       {"MissingForward", kOneStage,
-       [](Program& p) { Erase(p.runs[0], Find(p.runs[0], {.microbatch = 1, .index = 3})); },
+       [](Program& p) {
+         Erase(p.runs[0], Find(p.runs[0], {.microbatch = 1, .segment = SegmentId{3}}));
+       },
        "segment 3 of stage 0, micro-batch 1: F runs 0 times, must be 1"},
       {"WrongMicrobatch", kOneStage,
-       [](Program& p) { At(p.runs[0], {.microbatch = 0, .index = 3}).microbatch = 1; },
+       [](Program& p) { At(p.runs[0], {.microbatch = 0, .segment = SegmentId{3}}).microbatch = 1; },
        "(F seg3 mb1): reads m1 mb0, must be m1 mb1"},
       {"MissingWeightHalf",
        {.microbatches = 2, .schedule = "zb-h1"},
@@ -303,7 +305,7 @@ std::vector<Mistake> Orders() {
        },
        "group 0 of stage 0 is reduced for micro-batch 0 0 times, must be 1"},
       {"ReducedOverTooFew", kOneStage,
-       [](Program& p) { p.stages[0].groups[0].reduce_axes = AxisSet(1); },
+       [](Program& p) { p.stages.front().groups.front().reduce_axes = AxisSet(1); },
        "partial along an axis that its group does not reduce"},
       {"MissingGather",
        {.zero = 1},
@@ -333,18 +335,18 @@ std::vector<Mistake> Orders() {
        "(fetch group0): reads 0 buffers, must be 1"},
       {"OffloadedAndUntouched",
        {.offload = Offload::kOptimizer},
-       [](Program& p) { p.stages[0].groups[0].offloaded = false; },
+       [](Program& p) { p.stages.front().groups.front().offloaded = false; },
        "optimizer group0 is not persistent"},
-      {"Untrained", kOneStage, [](Program& p) { p.stages[0].groups[0].trained = false; },
+      {"Untrained", kOneStage, [](Program& p) { p.stages.front().groups.front().trained = false; },
        "parameter w0 is in no trained group of stage 0"},
       {"MissingReport", kOneStage,
        [](Program& p) { Erase(p.runs[0], Find(p.runs[0], {Opcode::kReport})); },
        "there are 0 reports, must be 1"},
-      {"UnknownSegment", kOneStage, [](Program& p) { At(p.runs[0], {}).index = 99; },
+      {"UnknownSegment", kOneStage, [](Program& p) { At(p.runs[0], {}).target = SegmentId{99}; },
        "its index 99 is out of range"},
       {"UnknownMicrobatch", kOneStage, [](Program& p) { At(p.runs[0], {}).microbatch = 2; },
        "there is no micro-batch 2"},
-      {"AnotherRunsStage", kTwoStages, [](Program& p) { At(p.runs[0], {}).stage = 1; },
+      {"AnotherRunsStage", kTwoStages, [](Program& p) { At(p.runs[0], {}).stage = StageId{1}; },
        "stage 1 is not of this run"},
       {"UnknownBuffer", kOneStage, [](Program& p) { At(p.runs[0], {}).reads[0] = BufferId{9999}; },
        "there is no buffer 9999"},

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/integers.h"
 #include "program/text.h"
 #include "program/verify.h"
 #include "program/verify_parts.h"
@@ -29,7 +30,7 @@ struct Call {
   std::vector<Waiter> issued;
 };
 struct Group {
-  std::vector<int64_t> members;
+  std::vector<size_t> members;      // actors
   std::map<size_t, size_t> issued;  // by actor: how many
   std::vector<Call> calls;
 };
@@ -48,18 +49,17 @@ bool Communicates(const Instruction& instruction) {
 // Per instruction of a list, the communication that made what it touches.
 std::vector<std::vector<int>> FindNeeds(const DeviceProgram& run) {
   std::vector<std::vector<int>> needs(run.instructions.size());
-  std::vector<int> writer(run.buffers.size(), -1);
-  for (size_t i = 0; i < run.instructions.size(); ++i) {
-    const Instruction& at = run.instructions[i];
+  IdVector<BufferId, int> writer(run.buffers.size(), -1);
+  for (int i = 0; i < std::ssize(run.instructions); ++i) {
+    const Instruction& at = run.instructions[ToSize(i)];
     for (const BufferIds* list : {&at.reads, &at.adds, &at.writes}) {
       for (BufferId id : *list) {
-        int by = id.valid() ? writer[id.index()] : -1;
-        if (by >= 0 && Communicates(run.instructions[static_cast<size_t>(by)]))
-          needs[i].push_back(by);
+        int by = id.valid() ? writer[id] : -1;
+        if (by >= 0 && Communicates(run.instructions[ToSize(by)])) needs[ToSize(i)].push_back(by);
       }
     }
-    for (BufferId id : at.adds) writer[id.index()] = static_cast<int>(i);
-    for (BufferId id : at.writes) writer[id.index()] = static_cast<int>(i);
+    for (BufferId id : at.adds) writer[id] = i;
+    for (BufferId id : at.writes) writer[id] = i;
   }
   return needs;
 }
@@ -84,18 +84,20 @@ class Together {
         actors_.push_back({run.devices[d], r, 0, -1, std::vector<int>(run.instructions.size(), 0)});
       }
     }
-    actor_of_.resize(static_cast<size_t>(program.device_count()));
+    actor_of_.resize(ToSize(program.device_count()));
     for (size_t r = 0, a = 0; r < program.runs.size(); ++r) {
       const DeviceProgram& run = program.runs[r];
       for (int64_t device : run.devices) {
-        actor_of_[static_cast<size_t>(device)] = whole_ ? a++ : a;
+        actor_of_[ToSize(device)] = whole_ ? a++ : a;
       }
       if (!whole_) ++a;
     }
   }
 
   void Run() {
-    for (size_t t = 0; whole_ && t < program_.transfers.size(); ++t) CompareMessages(t);
+    if (whole_) {
+      for (TransferId t : program_.transfers.ids()) CompareMessages(t);
+    }
     for (size_t a = 0; a < actors_.size(); ++a) ready_.push_back(a);
     while (!ready_.empty()) {
       size_t a = ready_.front();
@@ -122,7 +124,7 @@ class Together {
     actor.waits_for = -1;
     for (; actor.next < list(actor).size(); ++actor.next) {
       for (int need : needs_[actor.run][actor.next]) {
-        if (actor.open[static_cast<size_t>(need)] == 0) continue;
+        if (actor.open[ToSize(need)] == 0) continue;
         actor.waits_for = need;
         return;
       }
@@ -140,12 +142,12 @@ class Together {
   void Complete(const Waiter& waiter) {
     Actor& actor = actors_[waiter.actor];
     if (--actor.open[waiter.instruction] > 0) return;
-    if (actor.waits_for == static_cast<int>(waiter.instruction)) ready_.push_back(waiter.actor);
+    if (std::cmp_equal(actor.waits_for, waiter.instruction)) ready_.push_back(waiter.actor);
   }
 
   // ---- Messages.
 
-  using ParcelKey = std::tuple<int, int, size_t, size_t>;  // transfer, micro-batch, from, to
+  using ParcelKey = std::tuple<TransferId, int, size_t, size_t>;  // micro-batch, from, to
 
   struct PeerShape {
     int64_t peer;
@@ -154,7 +156,7 @@ class Together {
   };
 
   const std::vector<PeerShape>& PeersOf(const Instruction& at, int64_t device) {
-    auto [found, fresh] = peers_.try_emplace({at.op == Opcode::kSend, at.index, device});
+    auto [found, fresh] = peers_.try_emplace({at.op == Opcode::kSend, at.transfer(), device});
     if (!fresh) return found->second;
     for (const PeerMessage& message : MessagesOf(program_, at, device)) {
       bool sends = at.op == Opcode::kSend;
@@ -165,15 +167,15 @@ class Together {
   }
 
   // Both ends of every transfer must see the same messages, and a receiver gets all it holds.
-  void CompareMessages(size_t t) {
+  void CompareMessages(TransferId t) {
     Instruction send, recv;
     send.op = Opcode::kSend;
     recv.op = Opcode::kRecv;
-    send.index = recv.index = static_cast<int>(t);
+    send.target = recv.target = t;
     std::map<std::pair<int64_t, int64_t>, std::pair<Shape, Shape>> pairs;
     const StageTransfer& transfer = program_.transfers[t];
-    const Mesh& from = program_.stages[static_cast<size_t>(transfer.from_stage)].mesh;
-    const StageProgram& to = program_.stages[static_cast<size_t>(transfer.to_stage)];
+    const Mesh& from = program_.stages[transfer.from_stage].mesh;
+    const StageProgram& to = program_.stages[transfer.to_stage];
     for (int64_t d : DevicesOf(from)) {
       for (const PeerShape& at : PeersOf(send, d)) pairs[{d, at.peer}].first = at.shape;
     }
@@ -183,7 +185,7 @@ class Together {
         pairs[{at.peer, d}].second = at.shape;
         got += ElementCount(at.shape);
       }
-      const Sharding& sharding = to.locals[static_cast<size_t>(transfer.to_local)].sharding;
+      const Sharding& sharding = to.locals[transfer.to_local].sharding;
       int64_t wanted = ElementCount(LocalShape(to.mesh, sharding, PositionIn(to, d)));
       if (got == wanted) continue;
       findings_.Add(
@@ -199,29 +201,28 @@ class Together {
 
   // The actors at the other end.
   std::vector<size_t> OthersOf(size_t a, const Instruction& at) {
-    const StageTransfer& transfer = program_.transfers[static_cast<size_t>(at.index)];
+    const StageTransfer& transfer = program_.transfers[at.transfer()];
     if (!whole_) {
-      int other = at.op == Opcode::kSend ? transfer.to_stage : transfer.from_stage;
-      return {
-          actor_of_[static_cast<size_t>(program_.stages[static_cast<size_t>(other)].mesh.first)]};
+      StageId other = at.op == Opcode::kSend ? transfer.to_stage : transfer.from_stage;
+      return {actor_of_[ToSize(program_.stages[other].mesh.first)]};
     }
     std::vector<size_t> others;
     for (const PeerShape& peer : PeersOf(at, actors_[a].device)) {
-      others.push_back(actor_of_[static_cast<size_t>(peer.peer)]);
+      others.push_back(actor_of_[ToSize(peer.peer)]);
     }
     return others;
   }
 
   void IssueSend(size_t a, const Instruction& at) {
     for (size_t other : OthersOf(a, at)) {
-      Parcel& parcel = parcels_[{at.index, at.microbatch, a, other}];
+      Parcel& parcel = parcels_[{at.transfer(), at.microbatch, a, other}];
       if (++parcel.sent == 1 && parcel.waited) Complete(parcel.waiter);
     }
   }
 
   void IssueRecv(size_t a, const Instruction& at) {
     for (size_t other : OthersOf(a, at)) {
-      Parcel& parcel = parcels_[{at.index, at.microbatch, other, a}];
+      Parcel& parcel = parcels_[{at.transfer(), at.microbatch, other, a}];
       if (++parcel.received > 1 || parcel.sent > 0) continue;
       parcel.waited = true;
       parcel.waiter = {a, actors_[a].next};
@@ -249,12 +250,11 @@ class Together {
   };
 
   const Taking& TakingOf(size_t a, const Instruction& at) {
-    auto [found, fresh] = taking_.try_emplace({at.op, at.stage, at.index, a});
+    auto [found, fresh] = taking_.try_emplace({at.op, at.stage, at.target, a});
     if (!fresh) return found->second;
     Payload payload = CollectiveOf(program_, at, actors_[a].device);
-    std::vector<int64_t> members;
-    for (int64_t rank : payload.ranks)
-      members.push_back(static_cast<int64_t>(actor_of_[static_cast<size_t>(rank)]));
+    std::vector<size_t> members;
+    for (int64_t rank : payload.ranks) members.push_back(actor_of_[ToSize(rank)]);
     members.erase(std::unique(members.begin(), members.end()), members.end());
     auto [group, added] = group_of_.try_emplace(members, groups_.size());
     if (added) groups_.push_back({members, {}, {}});
@@ -278,8 +278,8 @@ class Together {
   void Compare(const Call& call, const Taking& taking, size_t a, const Instruction& at) {
     const Instruction& first = *call.instruction;
     bool between_runs = at.op == Opcode::kSyncTied || at.op == Opcode::kReport;
-    bool same = at.op == first.op && at.index == first.index && at.microbatch == first.microbatch &&
-                (between_runs || at.stage == first.stage);
+    bool same = at.op == first.op && at.target == first.target &&
+                at.microbatch == first.microbatch && (between_runs || at.stage == first.stage);
     if (!same) {
       findings_.Add(fmt::format("{}: device {} has {} at this place of the group",
                                 NameOf(actors_[a], actors_[a].next), actors_[call.first].device,
@@ -297,11 +297,10 @@ class Together {
       for (const Call& call : group.calls) {
         if (call.issued.size() == group.members.size()) continue;
         std::vector<int64_t> missing;
-        for (int64_t member : group.members) {
-          bool there = std::any_of(call.issued.begin(), call.issued.end(), [&](const Waiter& at) {
-            return static_cast<int64_t>(at.actor) == member;
-          });
-          if (!there) missing.push_back(actors_[static_cast<size_t>(member)].device);
+        for (size_t member : group.members) {
+          bool there = std::any_of(call.issued.begin(), call.issued.end(),
+                                   [&](const Waiter& at) { return at.actor == member; });
+          if (!there) missing.push_back(actors_[member].device);
         }
         findings_.Add(fmt::format("{}: devices {} do not take part",
                                   NameOf(actors_[call.first], call.issued[0].instruction),
@@ -312,9 +311,9 @@ class Together {
 
   void ReportWait(const Actor& actor) {
     if (actor.next >= list(actor).size()) return;
-    findings_.Add(fmt::format(
-        "{} waits for ever for instruction {} ({})", NameOf(actor, actor.next), actor.waits_for,
-        InstructionName(program_, list(actor)[static_cast<size_t>(actor.waits_for)])));
+    findings_.Add(fmt::format("{} waits for ever for instruction {} ({})",
+                              NameOf(actor, actor.next), actor.waits_for,
+                              InstructionName(program_, list(actor)[ToSize(actor.waits_for)])));
   }
 
   const Program& program_;
@@ -325,10 +324,11 @@ class Together {
   std::vector<std::vector<std::vector<int>>> needs_;  // by run and instruction
   std::deque<size_t> ready_;
   std::map<ParcelKey, Parcel> parcels_;
-  std::map<std::tuple<bool, int, int64_t>, std::vector<PeerShape>>
-      peers_;                                                      // by direction, transfer, device
-  std::map<std::tuple<Opcode, int, int, size_t>, Taking> taking_;  // by opcode, stage, index, actor
-  std::map<std::vector<int64_t>, size_t> group_of_;
+  // By direction, transfer and device.
+  std::map<std::tuple<bool, TransferId, int64_t>, std::vector<PeerShape>> peers_;
+  // By actor, the last.
+  std::map<std::tuple<Opcode, StageId, InstructionTarget, size_t>, Taking> taking_;
+  std::map<std::vector<size_t>, size_t> group_of_;
   std::vector<Group> groups_;
 };
 

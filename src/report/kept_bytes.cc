@@ -17,10 +17,10 @@ class Keeping {
         memory_(MemoryOfSegments(program, stage, position_, false)) {}
 
   void Run() {
-    for (size_t s = 0; s < stage_.segments.size(); ++s) {
+    for (SegmentId s : stage_.segments.ids()) {
       const Segment& segment = stage_.segments[s];
       if (segment.phase != Phase::kMain || !segment.has_backward) continue;
-      if (segment.unit < 0) {
+      if (!segment.unit.valid()) {
         for (StorageRef ref : memory_[s].keeping.kept) Keep(s, ref, NodeId{});
         KeepToGather(segment);
       } else {
@@ -30,38 +30,34 @@ class Keeping {
   }
 
  private:
-  const HalfMemory& HalfOf(size_t s) const {
-    bool keeps = stage_.segments[s].has_backward && stage_.segments[s].unit < 0;
+  const HalfMemory& HalfOf(SegmentId s) const {
+    bool keeps = stage_.segments[s].has_backward && !stage_.segments[s].unit.valid();
     return keeps ? memory_[s].keeping : memory_[s].forward;
   }
 
   // What is gathered again is kept as it was before.
   void KeepToGather(const Segment& segment) {
-    for (size_t i = 0; i < segment.inputs.size(); ++i) {
+    for (SegmentInputId i : segment.inputs.ids()) {
       if (!segment.inputs[i].again) continue;
-      int gathered = segment.inputs[i].local;
-      KeepLocal(Source(gathered).from, ReaderOf(segment, static_cast<int>(i)));
+      const Local& gathered = stage_.locals[segment.inputs[i].local];
+      KeepLocal(gathered.As<FromReshard>().local, ReaderOf(segment, i));
     }
   }
 
   // The inputs of a recomputed segment that no segment recomputed with it makes.
-  void KeepStartOf(size_t s) {
+  void KeepStartOf(SegmentId s) {
     const Segment& segment = stage_.segments[s];
-    for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      int from = segment.inputs[i].local;
-      while (Source(from).kind == SourceKind::kReshard) from = Source(from).from;
-      bool inside = Source(from).kind == SourceKind::kSegment &&
-                    stage_.segments[static_cast<size_t>(Source(from).from)].unit == segment.unit;
-      if (!inside) Keep(s, ~static_cast<StorageRef>(i), NodeId{});
+    for (SegmentInputId i : segment.inputs.ids()) {
+      const Local* from = &stage_.locals[segment.inputs[i].local];
+      while (from->Is<FromReshard>()) from = &stage_.locals[from->As<FromReshard>().local];
+      bool inside = from->Is<FromSegment>() &&
+                    stage_.segments[from->As<FromSegment>().segment].unit == segment.unit;
+      if (!inside) Keep(s, ~i.value, NodeId{});
     }
   }
 
-  const heddle::Source& Source(int local) const {
-    return stage_.locals[static_cast<size_t>(local)].source;
-  }
-
   // A storage as a segment names it; `reader` is the first that asked for it, where that was another segment's.
-  void Keep(size_t s, StorageRef ref, NodeId reader) {
+  void Keep(SegmentId s, StorageRef ref, NodeId reader) {
     const Segment& segment = stage_.segments[s];
     if (ref >= 0) {
       const MadeStorage& made = HalfOf(s).made[static_cast<size_t>(ref)];
@@ -69,28 +65,28 @@ class Keeping {
       add_(segment.nodes[static_cast<size_t>(made.node)], static_cast<double>(made.bytes));
       return;
     }
-    int input = ~ref;
+    SegmentInputId input{~ref};
     if (!reader.valid()) reader = ReaderOf(segment, input);
-    KeepLocal(segment.inputs[static_cast<size_t>(input)].local, reader);
+    KeepLocal(segment.inputs[input].local, reader);
   }
 
-  void KeepLocal(int index, NodeId reader) {
-    const Local& local = stage_.locals[static_cast<size_t>(index)];
+  void KeepLocal(LocalId id, NodeId reader) {
+    const Local& local = stage_.locals[id];
     if (local.once) return;
-    if (local.source.kind == SourceKind::kSegment) {
-      size_t from = static_cast<size_t>(local.source.from);
+    if (local.Is<FromSegment>()) {
+      SegmentId from = local.As<FromSegment>().segment;
       const std::vector<SegmentOutput>& outputs = stage_.segments[from].outputs;
       for (size_t o = 0; o < outputs.size(); ++o) {
-        if (outputs[o].local == index) Keep(from, HalfOf(from).results[o], reader);
+        if (outputs[o].local == id) Keep(from, HalfOf(from).results[o], reader);
       }
-    } else if (locals_.insert(index).second) {
+    } else if (locals_.insert(id).second) {
       auto elements =
           static_cast<double>(ElementCount(LocalShape(stage_.mesh, local.sharding, position_)));
       add_(reader, elements * static_cast<double>(SizeOf(local.dtype)));
     }
   }
 
-  static NodeId ReaderOf(const Segment& segment, int input) {
+  static NodeId ReaderOf(const Segment& segment, SegmentInputId input) {
     for (size_t n = 0; n < segment.nodes.size(); ++n) {
       for (const OperandRef& at : segment.operands[n]) {
         if (at.input == input) return segment.nodes[n];
@@ -102,9 +98,9 @@ class Keeping {
   const StageProgram& stage_;
   const std::function<void(NodeId, double)>& add_;
   Position position_;
-  std::vector<SegmentMemory> memory_;
-  std::set<std::pair<size_t, StorageRef>> made_;
-  std::set<int> locals_;
+  IdVector<SegmentId, SegmentMemory> memory_;
+  std::set<std::pair<SegmentId, StorageRef>> made_;
+  std::set<LocalId> locals_;
 };
 
 }  // namespace

@@ -33,36 +33,35 @@ void AddTraffic(std::vector<NodeTraffic>& all, const NodeTraffic& one) {
 class Accounts {
  public:
   Accounts(const Program& program, const StageProgram& stage) : program_(program), stage_(stage) {
-    for (size_t s = 0; s < stage.segments.size(); ++s) {
-      const Segment& segment = stage.segments[s];
-      for (size_t i = 0; i < segment.inputs.size(); ++i) {
-        NodeId reader = ReaderOf(segment, static_cast<int>(i));
-        readers_.emplace(segment.inputs[i].local, reader);
-        if (segment.inputs[i].gradient >= 0) givers_.emplace(segment.inputs[i].gradient, reader);
+    for (const Segment& segment : stage.segments) {
+      for (SegmentInputId i : segment.inputs.ids()) {
+        const SegmentInput& input = segment.inputs[i];
+        NodeId reader = ReaderOf(segment, i);
+        readers_.emplace(input.local, reader);
+        if (input.gradient.valid()) givers_.emplace(input.gradient, reader);
       }
     }
-    for (size_t l = 0; l < stage.locals.size(); ++l) {
-      const Source& source = stage.locals[l].source;
-      if (source.kind == SourceKind::kReshard) next_.emplace(source.from, static_cast<int>(l));
+    for (LocalId id : stage.locals.ids()) {
+      const Local& local = stage.locals[id];
+      if (local.Is<FromReshard>()) next_.emplace(local.As<FromReshard>().local, id);
     }
   }
 
   // Of the Local that a step makes; invalid where it is nobody's.
-  NodeId Of(int index) const {
-    const Local& local = stage_.locals[static_cast<size_t>(index)];
-    StepKind kind = local.source.kind == SourceKind::kReshard
-                        ? stage_.steps[static_cast<size_t>(local.source.step)].kind
-                        : StepKind::kAllReduce;
+  NodeId Of(LocalId id) const {
+    const Local& local = stage_.locals[id];
+    StepKind kind = local.Is<FromReshard>() ? stage_.steps[local.As<FromReshard>().step].kind
+                                            : StepKind::kAllReduce;
     bool reduces = kind == StepKind::kAllReduce || kind == StepKind::kReduceScatter;
     NodeId producer = program_.model.graph.value(local.value).producer;
-    NodeId reader = local.gradient ? Giver(index) : Reader(index);
+    NodeId reader = local.gradient ? Giver(id) : Reader(id);
     bool makes = reduces != local.gradient;
     NodeId first = makes ? producer : reader, second = makes ? reader : producer;
     return first.valid() ? first : second;
   }
 
  private:
-  static NodeId ReaderOf(const Segment& segment, int input) {
+  static NodeId ReaderOf(const Segment& segment, SegmentInputId input) {
     for (size_t n = 0; n < segment.nodes.size(); ++n) {
       for (const OperandRef& ref : segment.operands[n]) {
         if (ref.input == input) return segment.nodes[n];
@@ -72,7 +71,7 @@ class Accounts {
   }
 
   // Down the chain of steps to a segment that reads its end.
-  NodeId Reader(int local) const {
+  NodeId Reader(LocalId local) const {
     for (size_t steps = 0; steps <= stage_.steps.size(); ++steps) {
       if (auto found = readers_.find(local); found != readers_.end()) return found->second;
       auto next = next_.find(local);
@@ -83,11 +82,12 @@ class Accounts {
   }
 
   // Up the chain to the first segment that gives a term of the gradient.
-  NodeId Giver(int local) const {
-    if (auto found = givers_.find(local); found != givers_.end()) return found->second;
-    const Source& source = stage_.locals[static_cast<size_t>(local)].source;
-    if (source.kind == SourceKind::kReshard) return Giver(source.from);
-    for (int term : source.terms) {
+  NodeId Giver(LocalId id) const {
+    if (auto found = givers_.find(id); found != givers_.end()) return found->second;
+    const Local& local = stage_.locals[id];
+    if (local.Is<FromReshard>()) return Giver(local.As<FromReshard>().local);
+    if (!local.Is<FromSum>()) return {};
+    for (LocalId term : local.As<FromSum>().terms) {
       if (NodeId found = Giver(term); found.valid()) return found;
     }
     return {};
@@ -95,8 +95,8 @@ class Accounts {
 
   const Program& program_;
   const StageProgram& stage_;
-  std::map<int, NodeId> readers_, givers_;
-  std::multimap<int, int> next_;
+  std::map<LocalId, NodeId> readers_, givers_;
+  std::multimap<LocalId, LocalId> next_;
 };
 
 class Reader {
@@ -119,9 +119,8 @@ class Reader {
     for (const DeviceProgram& run : program_.runs) {
       for (size_t i = 0; i < run.instructions.size(); ++i) Add(run, i);
     }
-    for (size_t s = 0; s < program_.stages.size(); ++s) {
-      AddKept(program_, program_.stages[s],
-              [&](NodeId node, double bytes) { Cost(node).kept += bytes; });
+    for (const StageProgram& stage : program_.stages) {
+      AddKept(program_, stage, [&](NodeId node, double bytes) { Cost(node).kept += bytes; });
     }
     return std::move(out_);
   }
@@ -135,15 +134,15 @@ class Reader {
 
   void Add(const DeviceProgram& run, size_t i) {
     const Instruction& at = run.instructions[i];
-    const StageProgram& stage = program_.stages[static_cast<size_t>(at.stage)];
+    const StageProgram& stage = program_.stages[at.stage];
     if (at.op == Opcode::kRun) AddRun(at, stage);
     if (at.op == Opcode::kFactorGradient) {
       const TaskTimes& when = simulation_.timeline.times[ClassOf(stage)][i];
-      Cost(stage.factor_gradients[static_cast<size_t>(at.index)].node).backward +=
+      Cost(stage.factor_gradients[at.factor_gradient()].node).backward +=
           share_ * (when.end - when.start);
     }
     if (at.op != Opcode::kReshard && at.op != Opcode::kSum) return;
-    NodeId node = accounts_[static_cast<size_t>(at.stage)].Of(at.index);
+    NodeId node = accounts_[at.stage].Of(at.local());
     if (!node.valid()) return;
     size_t of = ClassOf(stage);
     const SimTask& task =
@@ -152,18 +151,18 @@ class Reader {
             .tasks[i];
     const TaskTimes& when = simulation_.timeline.times[of][i];
     if (task.kind == TaskKind::kLocal) {
-      bool gradient = stage.locals[static_cast<size_t>(at.index)].gradient;
+      bool gradient = stage.locals[at.local()].gradient;
       double& seconds = gradient ? Cost(node).backward : Cost(node).forward;
       seconds += share_ * (when.end - when.start);
       return;
     }
     Payload payload = CollectiveOf(program_, at, stage.mesh.first);
-    const Local& local = stage.locals[static_cast<size_t>(at.index)];
+    const Local& local = stage.locals[at.local()];
     NodeTraffic traffic;
     traffic.kind = payload.kind;
-    traffic.axes = AxesText(stage.mesh, stage.steps[static_cast<size_t>(local.source.step)].axes);
+    traffic.axes = AxesText(stage.mesh, stage.steps[local.As<FromReshard>().step].axes);
     // What is gathered again belongs to backward.
-    traffic.backward = local.gradient || run.buffers[at.writes[0].index()].version > 0;
+    traffic.backward = local.gradient || run.buffers[at.writes[0]].version > 0;
     traffic.bytes = payload.bytes;
     traffic.seconds = when.end - when.start;
     traffic.times = share_;
@@ -171,8 +170,8 @@ class Reader {
   }
 
   void AddRun(const Instruction& at, const StageProgram& stage) {
-    const Segment& segment = stage.segments[static_cast<size_t>(at.index)];
-    const std::vector<HalfSeconds>& nodes = SecondsOf(at.stage, at.index);
+    const Segment& segment = stage.segments[at.segment()];
+    const std::vector<HalfSeconds>& nodes = SecondsOf(at.stage, at.segment());
     for (size_t n = 0; n < nodes.size(); ++n) {
       NodeCost& cost = Cost(segment.nodes[n]);
       if (at.half == Half::kF)
@@ -186,13 +185,13 @@ class Reader {
     double forward = 0, backward = 0, weight = 0;
   };
 
-  const std::vector<HalfSeconds>& SecondsOf(int s, int segment) {
+  const std::vector<HalfSeconds>& SecondsOf(StageId s, SegmentId segment) {
     auto [at, fresh] = seconds_.try_emplace({s, segment});
     if (!fresh) return at->second;
-    const StageProgram& stage = program_.stages[static_cast<size_t>(s)];
-    const ComputeCost& compute = compute_[static_cast<size_t>(s)];
+    const StageProgram& stage = program_.stages[s];
+    const ComputeCost& compute = compute_[s];
     for (const auto& [kernels, joins] :
-         KernelsOfSegment(program_, stage, stage.segments[static_cast<size_t>(segment)],
+         KernelsOfSegment(program_, stage, stage.segments[segment],
                           PositionIn(stage, stage.mesh.first), options_.stack)) {
       at->second.push_back({TotalOf(compute, kernels.forward, joins),
                             TotalOf(compute, kernels.backward, joins),
@@ -205,9 +204,9 @@ class Reader {
   const Simulation& simulation_;
   const SimOptions& options_;
   std::vector<NodeCost> out_;
-  std::vector<ComputeCost> compute_;  // per stage
-  std::vector<Accounts> accounts_;
-  std::map<std::pair<int, int>, std::vector<HalfSeconds>> seconds_;  // by stage and segment
+  IdVector<StageId, ComputeCost> compute_;
+  IdVector<StageId, Accounts> accounts_;
+  std::map<std::pair<StageId, SegmentId>, std::vector<HalfSeconds>> seconds_;
   double share_ = 1;
 };
 
@@ -256,11 +255,11 @@ std::vector<StepTraffic> OtherTraffic(const Program& program, const Simulation& 
     const Instruction& at = run.instructions[i];
     TaskKind kind = list.tasks[i].kind;
     if (kind == TaskKind::kLocal || kind == TaskKind::kRecv || at.op == Opcode::kReshard) continue;
-    const StageProgram& stage = program.stages[static_cast<size_t>(at.stage)];
+    const StageProgram& stage = program.stages[at.stage];
     std::string axes;
     double bytes = 0;
     if (kind == TaskKind::kSend) {
-      for (int m : in.classes.sends[of][static_cast<size_t>(at.index)]) {
+      for (int m : in.classes.sends[of][at.transfer()]) {
         bytes += in.classes.messages[static_cast<size_t>(m)].bytes;
       }
     } else {
@@ -268,7 +267,7 @@ std::vector<StepTraffic> OtherTraffic(const Program& program, const Simulation& 
       bool group = at.op == Opcode::kReduceGradients || at.op == Opcode::kReduceShards ||
                    at.op == Opcode::kGatherWeights;
       if (group) {
-        const ParameterGroup& on = stage.groups[static_cast<size_t>(at.index)];
+        const ParameterGroup& on = stage.groups[at.group()];
         AxisMask shards = on.zero > 0 ? on.zero_axes : on.reduce_axes;
         AxisMask rest = on.reduce_axes & ~on.zero_axes;
         axes = AxesText(stage.mesh, at.op == Opcode::kReduceShards ? rest : shards);

@@ -42,18 +42,17 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
   host_.evictions = options_.evictions ? options_.evictions : NewStream(options_.device);
   host_.budget = options_.host;
   OpenGroups();
-  for (int s : run_.stages) {
-    for (size_t g = 0; g < stage(s).groups.size(); ++g) {
-      int group = static_cast<int>(g);
-      stores_[{s, group}] =
-          std::make_shared<GroupStore>(program, s, group, device_, options_.device,
-                                       options_.optimizer, weights, host_, options_.mask);
+  for (StageId s : run_.stages) {
+    for (ParameterGroupId g : stage(s).groups.ids()) {
+      stores_[{s, g}] =
+          std::make_shared<GroupStore>(program, s, g, device_, options_.device, options_.optimizer,
+                                       weights, host_, options_.mask);
     }
   }
-  for (size_t b = 0; b < run_.buffers.size(); ++b) {
-    BufferKind kind = run_.buffers[b].kind;
+  for (BufferId id : run_.buffers.ids()) {
+    BufferKind kind = run_.buffers[id].kind;
     if (kind == BufferKind::kWeightGradients || kind == BufferKind::kReduced)
-      gradient_buffers_.push_back(b);
+      gradient_buffers_.push_back(id.index());
   }
   LoadConstants(constants);
   PrepareSegments();
@@ -82,12 +81,12 @@ Executor::Executor(const Program& forward, Executor& trained, DataFn data)
   StreamScope streamed(stream_);
   // Constants are what the other one has.
   for (BufferId id : run_.persistent) {
-    const Buffer& buffer = run_.buffers[id.index()];
+    const Buffer& buffer = run_.buffers[id];
     if (buffer.kind != BufferKind::kLocal) continue;
     for (BufferId other : trained.run_.persistent) {
-      if (trained.run_.buffers[other.index()] == buffer) At(id) = trained.At(other);
+      if (trained.run_.buffers[other] == buffer) At(id) = trained.At(other);
     }
-    HEDDLE_CHECK(At(id).defined(), "the program that trains has no constant {}", buffer.index);
+    HEDDLE_CHECK(At(id).defined(), "the program that trains has no constant {}", buffer.local());
   }
   PrepareSegments();
   PrepareDevice();
@@ -139,9 +138,9 @@ void Executor::OpenGroups() {
 
 void Executor::LoadConstants(const ConstantSource& constants) {
   for (BufferId id : run_.persistent) {
-    const Buffer& buffer = run_.buffers[id.index()];
+    const Buffer& buffer = run_.buffers[id];
     if (buffer.kind != BufferKind::kLocal) continue;
-    const Local& local = stage(buffer.stage).locals[static_cast<size_t>(buffer.index)];
+    const Local& local = stage(buffer.stage).locals[buffer.local()];
     Position position = PositionIn(stage(buffer.stage), device_);
     Tile tile;
     for (const ShardedDim& dim : local.sharding.dims) {
@@ -316,8 +315,8 @@ void Executor::FinishOperands(const Instruction& i) {
   }
   if (!spills_) return;
   for (BufferId id : i.reads) {
-    if (!id.valid() || run_.buffers[id.index()].kind != BufferKind::kGathered) continue;
-    store(run_.buffers[id.index()].stage, run_.buffers[id.index()].index).WeightsArrived();
+    if (!id.valid() || run_.buffers[id].kind != BufferKind::kGathered) continue;
+    store(run_.buffers[id]).WeightsArrived();
   }
 }
 
@@ -375,16 +374,16 @@ void Executor::Execute(size_t index) {
       break;
     case Opcode::kFetch:
       if (i.writes.empty()) {
-        store(i.stage, i.index).Fetch();
+        store(i).Fetch();
       } else {
-        store(i.stage, i.index).FetchWeights();
+        store(i).FetchWeights();
       }
       break;
     case Opcode::kEvict:
-      if (run_.buffers[i.adds[0].index()].kind == BufferKind::kHostWeights) {
-        store(i.stage, i.index).EvictWeights();
+      if (run_.buffers[i.adds[0]].kind == BufferKind::kHostWeights) {
+        store(i).EvictWeights();
       } else {
-        store(i.stage, i.index).Evict();
+        store(i).Evict();
       }
       break;
   }
@@ -410,7 +409,7 @@ void Executor::Execute(size_t index) {
 
 void Executor::Free(const Instruction& i) {
   for (BufferId id : i.frees) {
-    const Buffer& buffer = run_.buffers[id.index()];
+    const Buffer& buffer = run_.buffers[id];
     if (pending_by_buffer_[id.index()] != kNothing) Finish(pending_by_buffer_[id.index()]);
     // What is gathered again is not kept, though autograd looks at it.
     if (IsGatheredAgain(buffer) && buffer.version == 0) ResizeStorage(At(id), 0);

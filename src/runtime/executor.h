@@ -74,14 +74,14 @@ class Executor {
   // The same in pieces: visits to shards (DeviceProgram::visits), one after the other, between which the device may do
   // something else. A visit returns when the device has done it.
   void BeginStep(int64_t step);
-  void RunVisit(int visit);
+  void RunVisit(VisitId visit);
   StepRecord EndStep();
   // What the visit fetches comes now; another thread may call it while no visit of this executor runs.
-  void Prefetch(int visit, AllocationMeter& meter);
+  void Prefetch(VisitId visit, AllocationMeter& meter);
   // From now on a visit has on the device what it touches, and everything else is on the host, what autograd keeps for
   // backward too. What is made counts for the meter of the last RunVisit.
   void Roam();
-  void RunVisit(int visit, AllocationMeter& meter);
+  void RunVisit(VisitId visit, AllocationMeter& meter);
   void Vacate();  // all of it goes to the host
 
   // Why steps are not repeated as a graph; empty where they are, or will be.
@@ -122,7 +122,7 @@ class Executor {
   void RunInstructions(size_t first, size_t last);
   void RunInstructions() { RunInstructions(0, run_.instructions.size()); }
   void RunOrReplay();
-  std::pair<size_t, size_t> VisitRange(int visit) const;
+  std::pair<size_t, size_t> VisitRange(VisitId visit) const;
   void BringAhead(const std::vector<size_t>& wanted);
   std::vector<at::Tensor> SendAway(const std::vector<size_t>& wanted);
   void Bring(const std::vector<size_t>& wanted);
@@ -151,8 +151,11 @@ class Executor {
   void Finish(size_t instruction);
   void FinishAll();
   at::Tensor& At(BufferId id) { return buffers_[id.index()]; }
-  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
-  GroupStore& store(int s, int g) { return *stores_.at({s, g}); }
+  const StageProgram& stage(StageId s) const { return program_.stages[s]; }
+  const ParameterGroup& group(StageId s, ParameterGroupId g) const { return stage(s).groups[g]; }
+  GroupStore& store(StageId s, ParameterGroupId g) { return *stores_.at({s, g}); }
+  GroupStore& store(const Instruction& i) { return store(i.stage, i.group()); }
+  GroupStore& store(const Buffer& buffer) { return store(buffer.stage, buffer.group()); }
 
   void Load(const Instruction& i);
   void RunForward(const Instruction& i);
@@ -196,12 +199,12 @@ class Executor {
 
   std::map<std::vector<int64_t>, GroupHandle> groups_;
   HostSide host_;  // for what is offloaded
-  std::map<std::pair<int, int>, std::shared_ptr<GroupStore>> stores_;
-  std::map<std::pair<int, int>, SegmentRun> segments_;  // by stage and segment
-  std::set<std::pair<int, int>> again_;  // stage and Local: gathered again for backward
-  std::map<std::pair<int, int>, Exchange> exchanges_;  // by stage and Local
-  std::map<std::pair<int, bool>, std::vector<PeerMessage>>
-      messages_;  // by transfer and whether it is sent
+  std::map<std::pair<StageId, ParameterGroupId>, std::shared_ptr<GroupStore>> stores_;
+  std::map<std::pair<StageId, SegmentId>, SegmentRun> segments_;
+  std::set<std::pair<StageId, LocalId>> again_;  // gathered again for backward
+  std::map<std::pair<StageId, LocalId>, Exchange> exchanges_;
+  // By transfer and whether it is sent.
+  std::map<std::pair<TransferId, bool>, std::vector<PeerMessage>> messages_;
   std::vector<at::Tensor> buffers_;
   std::map<size_t, Saved> saved_;          // by buffer
   std::map<size_t, Pending> pending_;      // by instruction
@@ -219,7 +222,7 @@ class Executor {
   double loss_ = 0;
   std::vector<char> fetched_;  // by instruction: done ahead by Prefetch
   // Of an executor that roams:
-  std::vector<std::vector<size_t>> touched_;  // per visit: buffers, ascending
+  IdVector<VisitId, std::vector<size_t>> touched_;  // buffers, ascending
   std::vector<char> on_host_;                 // per buffer
   std::vector<at::Tensor> host_copies_;       // of buffers that never change
   std::set<const c10::StorageImpl*> parameter_storages_;

@@ -29,7 +29,7 @@ struct Executor::Saved {
   std::vector<std::vector<at::Tensor>> late_results, late_gradients;
   // Inputs that are gathered again: without memory between forward and backward.
   struct Gathered {
-    int local;
+    LocalId local;
     at::Tensor tensor;
   };
   std::vector<Gathered> gathered;

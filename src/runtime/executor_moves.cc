@@ -22,17 +22,17 @@ void Executor::Load(const Instruction& i) {
 
 void Executor::Reshard(const Instruction& i, size_t index) {
   const StageProgram& at = stage(i.stage);
-  const Local& local = at.locals[static_cast<size_t>(i.index)];
-  const ReshardStep& step = at.steps[static_cast<size_t>(local.source.step)];
+  const Local& local = at.locals[i.local()];
+  const FromReshard& reshard = local.As<FromReshard>();
+  const ReshardStep& step = at.steps[reshard.step];
   Position position = PositionIn(at, device_);
-  auto [found, fresh] = exchanges_.try_emplace({i.stage, i.index});
+  auto [found, fresh] = exchanges_.try_emplace({i.stage, i.local()});
   if (fresh) found->second = ExchangeOf(at.mesh, step, position);
   const Exchange& exchange = found->second;
-  const Local& from = at.locals[static_cast<size_t>(local.source.from)];
-  at::Tensor source =
-      from.source.kind == SourceKind::kParameter
-          ? store(i.stage, from.source.from).leaf(static_cast<size_t>(from.source.step)).detach()
-          : At(i.reads[0]);
+  const auto* parameter = std::get_if<FromParameter>(&at.locals[reshard.local].source);
+  at::Tensor source = parameter != nullptr
+                          ? store(i.stage, parameter->group).leaf(parameter->slot).detach()
+                          : At(i.reads[0]);
   BufferId made = i.writes[0];
   int64_t ranks = GroupSize(at.mesh, step.axes);
   auto chunks = [&] {
@@ -99,9 +99,9 @@ void Executor::Sum(const Instruction& i) {
 }
 
 void Executor::Send(const Instruction& i) {
-  auto [found, fresh] = messages_.try_emplace({i.index, true});
+  auto [found, fresh] = messages_.try_emplace({i.transfer(), true});
   if (fresh) found->second = MessagesOf(program_, i, device_);
-  int tag = i.index * static_cast<int>(program_.microbatches) + i.microbatch;
+  int tag = i.transfer().value * static_cast<int>(program_.microbatches) + i.microbatch;
   Sent sent{&i, {}, {}, SteadySeconds(), trace_.events.size() - 1};
   for (const PeerMessage& message : found->second) {
     sent.parts.push_back(TakeTile(At(i.reads[0]), message.message.give).contiguous());
@@ -111,12 +111,12 @@ void Executor::Send(const Instruction& i) {
 }
 
 void Executor::Recv(const Instruction& i, size_t index) {
-  auto [found, fresh] = messages_.try_emplace({i.index, false});
+  auto [found, fresh] = messages_.try_emplace({i.transfer(), false});
   if (fresh) found->second = MessagesOf(program_, i, device_);
-  int tag = i.index * static_cast<int>(program_.microbatches) + i.microbatch;
-  const StageTransfer& transfer = program_.transfers[static_cast<size_t>(i.index)];
+  int tag = i.transfer().value * static_cast<int>(program_.microbatches) + i.microbatch;
+  const StageTransfer& transfer = program_.transfers[i.transfer()];
   const StageProgram& at = stage(transfer.to_stage);
-  const Local& local = at.locals[static_cast<size_t>(transfer.to_local)];
+  const Local& local = at.locals[transfer.to_local];
   at::TensorOptions options = at::TensorOptions(ToTorch(local.dtype)).device(options_.device);
   Pending pending;
   pending.begin = SteadySeconds();

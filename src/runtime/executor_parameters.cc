@@ -14,17 +14,17 @@ namespace heddle {
 
 void Executor::AddGradient(const Instruction& i) {
   const StageProgram& at = stage(i.stage);
-  const Local& local = at.locals[static_cast<size_t>(i.index)];
+  const Local& local = at.locals[i.local()];
   for (const Local& stored : at.locals) {
-    if (stored.source.kind != SourceKind::kParameter || stored.value != local.value) continue;
-    const ParameterGroup& group = at.groups[static_cast<size_t>(stored.source.from)];
+    if (!stored.Is<FromParameter>() || stored.value != local.value) continue;
+    const FromParameter& from = stored.As<FromParameter>();
+    const ParameterGroup& group = at.groups[from.group];
     AxisMask complete = group.reduce_axes & ~local.sharding.partial_axes();
     Position position = PositionIn(at, device_);
     for (size_t a = 0; a < position.size(); ++a) {
       if (Contains(complete, a) && position[a] != 0) return;
     }
-    store(i.stage, stored.source.from)
-        .AddGradient(static_cast<size_t>(stored.source.step), At(i.reads[0]));
+    store(i.stage, from.group).AddGradient(from.slot, At(i.reads[0]));
     return;
   }
   HEDDLE_CHECK(false, "the parameter '{}' is in no group",
@@ -33,7 +33,7 @@ void Executor::AddGradient(const Instruction& i) {
 
 void Executor::ComputeFactorGradient(const Instruction& i) {
   const StageProgram& at = stage(i.stage);
-  const FactorGradient& gradient = at.factor_gradients[static_cast<size_t>(i.index)];
+  const FactorGradient& gradient = at.factor_gradients[i.factor_gradient()];
   size_t node = gradient.node.index();
   const Node& of = program_.model.graph.nodes[node];
   FactorKernelFn kernel = FindFactorKernel(of.op, gradient.operand);
@@ -50,17 +50,17 @@ void Executor::ComputeFactorGradient(const Instruction& i) {
   std::vector<Block> blocks = LocalBlocks(at.mesh, program_.micro_rules[node],
                                           FactorStrategy(at, gradient), PositionIn(at, device_));
   at::NoGradGuard no_grad;
-  const Source& stored = at.locals[static_cast<size_t>(gradient.parameter)].source;
-  store(i.stage, stored.from)
-      .AddGradient(static_cast<size_t>(stored.step),
+  const FromParameter& stored = at.locals[gradient.parameter].As<FromParameter>();
+  store(i.stage, stored.group)
+      .AddGradient(stored.slot,
                    kernel({of.attributes, program_.model.rules[node], blocks, factors, {}}, dy));
 }
 
 // What the update reads: reduced, or as backward left it.
 at::Tensor Executor::FinalGradients(BufferId id) {
-  const Buffer& buffer = run_.buffers[id.index()];
+  const Buffer& buffer = run_.buffers[id];
   if (buffer.kind == BufferKind::kWeightGradients && !At(id).defined()) {
-    At(id) = store(buffer.stage, buffer.index).TakeGradients();
+    At(id) = store(buffer).TakeGradients();
   }
   return At(id);
 }
@@ -68,14 +68,13 @@ at::Tensor Executor::FinalGradients(BufferId id) {
 // Gradients that nothing has reduced or looked at stay as they were added. An accelerator takes them flat: a few
 // kernels rather than some for every parameter.
 bool Executor::IsAsAdded(BufferId id) {
-  return options_.device.is_cpu() &&
-         run_.buffers[id.index()].kind == BufferKind::kWeightGradients && !At(id).defined() &&
-         !options_.keep_gradients;
+  return options_.device.is_cpu() && run_.buffers[id].kind == BufferKind::kWeightGradients &&
+         !At(id).defined() && !options_.keep_gradients;
 }
 
 void Executor::ReduceGradients(const Instruction& i, size_t index) {
-  GroupStore& group = store(i.stage, i.index);
-  const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
+  GroupStore& group = store(i);
+  const ParameterGroup& at = this->group(i.stage, i.group());
   at::Tensor give = group.TakeGradients().to(ToTorch(program_.precision.gradients));
   if (at.zero == 0) {
     BufferId made = i.writes[0];
@@ -118,10 +117,10 @@ void Executor::Report(const Instruction& i, size_t index) {
   at::Tensor sums = at::zeros({2}, number);  // of the loss, and of the squares of gradients
   at::Tensor loss = sums[0], squares = sums[1];
   for (BufferId id : i.reads) {
-    const Buffer& buffer = run_.buffers[id.index()];
+    const Buffer& buffer = run_.buffers[id];
     const StageProgram& at = stage(buffer.stage);
     if (buffer.kind == BufferKind::kLocal) {
-      const Local& local = at.locals[static_cast<size_t>(buffer.index)];
+      const Local& local = at.locals[buffer.local()];
       Position position = PositionIn(at, device_);
       bool counts = true;
       for (size_t a = 0; a < position.size(); ++a) {
@@ -129,7 +128,7 @@ void Executor::Report(const Instruction& i, size_t index) {
       }
       if (counts) loss.add_(At(id));
     } else {
-      GroupStore& group = store(buffer.stage, buffer.index);
+      GroupStore& group = store(buffer);
       squares.add_(IsAsAdded(id) ? group.SquaredNormOfAdded()
                                  : group.SquaredNorm(FinalGradients(id)));
     }
@@ -172,21 +171,21 @@ void Executor::StopNotFinite() {
   const int64_t none = static_cast<int64_t>(parameters.size());
   int64_t weights = none, gradients = none;
   for (const auto& [key, held] : stores_) {
-    const ParameterGroup& group = stage(key.first).groups[static_cast<size_t>(key.second)];
+    const ParameterGroup& group = this->group(key.first, key.second);
     for (size_t slot = 0; slot < group.slots.size(); ++slot) {
       auto at = std::find(parameters.begin(), parameters.end(), group.slots[slot].parameter) -
                 parameters.begin();
       if (!held->IsFinite(slot, held->MasterFlat()))
         weights = std::min(weights, static_cast<int64_t>(at));
       if (!held->IsFiniteAsAdded(slot)) gradients = std::min(gradients, static_cast<int64_t>(at));
-      for (size_t b = 0; b < buffers_.size(); ++b) {
-        const Buffer& buffer = run_.buffers[b];
+      for (BufferId id : run_.buffers.ids()) {
+        const Buffer& buffer = run_.buffers[id];
         bool reduced =
             buffer.kind == BufferKind::kReduced || buffer.kind == BufferKind::kWeightGradients;
-        if (!reduced || buffer.stage != key.first || buffer.index != key.second ||
-            !buffers_[b].defined())
+        if (!reduced || buffer.stage != key.first || buffer.group() != key.second ||
+            !At(id).defined())
           continue;
-        if (!held->IsFinite(slot, buffers_[b]))
+        if (!held->IsFinite(slot, At(id)))
           gradients = std::min(gradients, static_cast<int64_t>(at));
       }
     }
@@ -222,8 +221,8 @@ void Executor::CountEarly(const at::Tensor& squares) {
 }
 
 void Executor::Update(const Instruction& i) {
-  GroupStore& group = store(i.stage, i.index);
-  bool early = stage(i.stage).groups[static_cast<size_t>(i.index)].spilled;
+  GroupStore& group = store(i);
+  bool early = this->group(i.stage, i.group()).spilled;
   if (IsAsAdded(i.reads[0])) {
     if (early) CountEarly(group.SquaredNormOfAdded());
     return group.UpdateFromAdded(factors_);
@@ -235,16 +234,16 @@ void Executor::Update(const Instruction& i) {
 }
 
 void Executor::GatherWeights(const Instruction& i, size_t index) {
-  GroupStore& group = store(i.stage, i.index);
+  GroupStore& group = store(i);
   at::Tensor whole = group.WholeToFill();
-  bool served = stage(i.stage).groups[static_cast<size_t>(i.index)].server >= 0;
+  bool served = this->group(i.stage, i.group()).server >= 0;
   StartCollective(index, i, Reduction::kSum, served ? whole : group.Chunk(), whole,
                   [&group, whole] { group.Filled(whole); });
 }
 
 void Executor::KeepGradients(const Instruction& i, const at::Tensor& reduced) {
-  GroupStore& group = store(i.stage, i.index);
-  const ParameterGroup& at = stage(i.stage).groups[static_cast<size_t>(i.index)];
+  GroupStore& group = store(i);
+  const ParameterGroup& at = this->group(i.stage, i.group());
   if (group.chunk_elements() == 0) return;
   at::Tensor whole = loss_scale_ ? reduced * unscale_ : reduced;
   if (at.zero > 0) {
@@ -266,13 +265,13 @@ std::vector<ParameterPart> Executor::Weights() {
   for (auto& [key, held] : stores_) {
     at::Tensor whole = held->HeldFlat();
     if (whole.numel() == 0) continue;  // its server has them
-    const ParameterGroup& at = stage(key.first).groups[static_cast<size_t>(key.second)];
+    const ParameterGroup& at = this->group(key.first, key.second);
     if (at.zero > 0) {
       whole = at::empty({held->kept_elements()}, held->MasterFlat().options());
       Instruction gather;
       gather.op = Opcode::kGatherWeights;
       gather.stage = key.first;
-      gather.index = key.second;
+      gather.target = key.second;
       Ticket ticket = transport_.Start(CollectiveKind::kAllGather, Reduction::kSum,
                                        GroupOf(CollectiveOf(program_, gather, device_).ranks),
                                        held->MasterFlat(), whole);

@@ -40,11 +40,11 @@ Executor::~Executor() = default;
 
 void Executor::PrepareSegments() {
   const Model& model = program_.model;
-  for (int s : run_.stages) {
+  for (StageId s : run_.stages) {
     Position position = PositionIn(stage(s), device_);
-    for (size_t g = 0; g < stage(s).segments.size(); ++g) {
+    for (SegmentId g : stage(s).segments.ids()) {
       const Segment& at = stage(s).segments[g];
-      SegmentRun& ready = segments_[{s, static_cast<int>(g)}];
+      SegmentRun& ready = segments_[{s, g}];
       ready.segment = &at;
       for (const SegmentInput& input : at.inputs) {
         if (input.again) again_.insert({s, input.local});
@@ -66,12 +66,11 @@ void Executor::PrepareSegments() {
         ready.shifts.push_back(std::move(shifts));
         for (ValueId id : model.graph.nodes[node].results) last[id] = n;
         for (size_t o = 0; o < at.operands[n].size(); ++o) {
-          if (at.operands[n][o].input < 0) last[model.graph.nodes[node].operands[o]] = n;
+          if (!at.operands[n][o].input.valid()) last[model.graph.nodes[node].operands[o]] = n;
         }
-        bool late =
-            std::any_of(at.operands[n].begin(), at.operands[n].end(), [&](const OperandRef& ref) {
-              return ref.input >= 0 && at.inputs[static_cast<size_t>(ref.input)].late;
-            });
+        bool late = std::any_of(
+            at.operands[n].begin(), at.operands[n].end(),
+            [&](const OperandRef& ref) { return ref.input.valid() && at.inputs[ref.input].late; });
         ready.late.push_back(late);
         if (late) ready.late_nodes.push_back(n);
       }
@@ -82,7 +81,7 @@ void Executor::PrepareSegments() {
 }
 
 Executor::SegmentRun& Executor::segment(const Instruction& i) {
-  return segments_.at({i.stage, i.index});
+  return segments_.at({i.stage, i.segment()});
 }
 
 std::vector<Block> Executor::BlocksOf(const SegmentRun& run, size_t node, int microbatch) const {
@@ -105,19 +104,20 @@ void Executor::RunForward(const Instruction& i) {
   std::optional<NoteKept> noting;
   if (keeps && !touched_.empty() && i.microbatch >= 0) noting.emplace(saved.kept);
   std::vector<at::Tensor> inputs;
-  for (size_t n = 0; n < at.inputs.size(); ++n) {
-    const Local& local = stage(i.stage).locals[static_cast<size_t>(at.inputs[n].local)];
-    bool parameter = local.source.kind == SourceKind::kParameter;
-    at::Tensor tensor =
-        parameter ? store(i.stage, local.source.from).leaf(static_cast<size_t>(local.source.step))
-                  : At(i.reads[n]);
-    bool wanted = at.inputs[n].gradient >= 0 || at.inputs[n].trained;
+  for (SegmentInputId n : at.inputs.ids()) {
+    const SegmentInput& input = at.inputs[n];
+    const auto* parameter = std::get_if<FromParameter>(&stage(i.stage).locals[input.local].source);
+    at::Tensor tensor = parameter != nullptr
+                            ? store(i.stage, parameter->group).leaf(parameter->slot)
+                            : At(i.reads[n.index()]);
+    bool wanted = input.gradient.valid() || input.trained;
     // Autograd keeps nothing for a gradient that is computed elsewhere.
-    if (parameter && !wanted) tensor = tensor.detach();
+    if (parameter != nullptr && !wanted) tensor = tensor.detach();
     at::Tensor leaf = tensor;
-    if (!parameter && keeps && at.inputs[n].gradient >= 0) std::tie(tensor, leaf) = AsInput(tensor);
+    if (parameter == nullptr && keeps && input.gradient.valid())
+      std::tie(tensor, leaf) = AsInput(tensor);
     inputs.push_back(tensor);
-    if (keeps && at.inputs[n].again) saved.gathered.push_back({at.inputs[n].local, tensor});
+    if (keeps && input.again) saved.gathered.push_back({input.local, tensor});
     if (keeps) saved.leaves.push_back(wanted ? leaf : at::Tensor());
   }
   std::vector<at::Tensor> operands;
@@ -127,9 +127,9 @@ void Executor::RunForward(const Instruction& i) {
     const Node& node = graph.nodes[index];
     operands.clear();
     for (size_t o = 0; o < node.operands.size(); ++o) {
-      int input = at.operands[n][o].input;
-      operands.push_back(input >= 0 ? inputs[static_cast<size_t>(input)]
-                                    : scratch_[node.operands[o].index()]);
+      SegmentInputId input = at.operands[n][o].input;
+      operands.push_back(input.valid() ? inputs[input.index()]
+                                       : scratch_[node.operands[o].index()]);
     }
     std::vector<Block> blocks = BlocksOf(run, n, i.microbatch);
     RandomState random{options_.seed, static_cast<uint64_t>(step_),
@@ -154,7 +154,7 @@ void Executor::RunForward(const Instruction& i) {
     for (size_t r = 0; r < results.size(); ++r)
       scratch_[node.results[r].index()] = std::move(results[r]);
     for (size_t o = 0; o < at.outputs.size(); ++o) {
-      ValueId value = stage(i.stage).locals[static_cast<size_t>(at.outputs[o].local)].value;
+      ValueId value = stage(i.stage).locals[at.outputs[o].local].value;
       if (is_output[o] || graph.value(value).producer != at.nodes[n]) continue;
       is_output[o] = true;
       const at::Tensor& made = scratch_[value.index()];
@@ -172,25 +172,23 @@ void Executor::RunForward(const Instruction& i) {
 void Executor::GiveGradient(const Instruction& i, const SegmentInput& input, const at::Tensor& leaf,
                             at::Tensor gradient) {
   const StageProgram& at = stage(i.stage);
-  const Local& local = at.locals[static_cast<size_t>(input.local)];
   if (input.trained) {
-    const ParameterGroup& group = at.groups[static_cast<size_t>(local.source.from)];
+    const FromParameter& stored = at.locals[input.local].As<FromParameter>();
+    const ParameterGroup& group = at.groups[stored.group];
     AxisMask complete = group.reduce_axes & ~input.partial_axes;
     Position position = PositionIn(at, device_);
     for (size_t a = 0; a < position.size(); ++a) {
       if (Contains(complete, a) && position[a] != 0) return;
     }
-    if (gradient.defined())
-      store(i.stage, local.source.from)
-          .AddGradient(static_cast<size_t>(local.source.step), gradient);
+    if (gradient.defined()) store(i.stage, stored.group).AddGradient(stored.slot, gradient);
     return;
   }
   if (!gradient.defined()) gradient = at::zeros_like(leaf);
-  const Local& target = at.locals[static_cast<size_t>(input.gradient)];
+  const Local& target = at.locals[input.gradient];
   const BufferIds& list = target.once ? i.adds : i.writes;
   for (BufferId id : list) {
-    const Buffer& buffer = run_.buffers[id.index()];
-    if (buffer.kind != BufferKind::kLocal || buffer.index != input.gradient) continue;
+    const Buffer& buffer = run_.buffers[id];
+    if (buffer.kind != BufferKind::kLocal || buffer.local() != input.gradient) continue;
     at::Tensor& held = At(id);
     // Gradients of one value in one sharding are added up; what autograd gave may be shared, so a copy is kept.
     held = held.defined() && target.once ? held + gradient : gradient;
@@ -200,7 +198,7 @@ void Executor::GiveGradient(const Instruction& i, const SegmentInput& input, con
 }
 
 bool Executor::IsGatheredAgain(const Buffer& buffer) const {
-  return buffer.kind == BufferKind::kLocal && again_.count({buffer.stage, buffer.index}) != 0;
+  return buffer.kind == BufferKind::kLocal && again_.count({buffer.stage, buffer.local()}) != 0;
 }
 
 // What was gathered again takes the place of what forward gathered; segments that read the same share it.
@@ -208,8 +206,8 @@ void Executor::Restore(const Instruction& i, const Saved& saved) {
   for (const Saved::Gathered& gathered : saved.gathered) {
     for (BufferId id : i.reads) {
       if (!id.valid() || gathered.tensor.storage().nbytes() != 0) continue;
-      const Buffer& buffer = run_.buffers[id.index()];
-      if (buffer.kind == BufferKind::kLocal && buffer.index == gathered.local &&
+      const Buffer& buffer = run_.buffers[id];
+      if (buffer.kind == BufferKind::kLocal && buffer.local() == gathered.local &&
           buffer.version == 1)
         MoveStorage(At(id), gathered.tensor);
     }
@@ -224,7 +222,7 @@ void Executor::RunBackward(const Instruction& i) {
   Restore(i, saved);
   std::vector<at::Tensor> outputs, seeds;
   for (size_t o = 0; o < at.outputs.size(); ++o) {
-    if (at.outputs[o].gradient < 0 || !saved.outputs[o].requires_grad()) continue;
+    if (!at.outputs[o].gradient.valid() || !saved.outputs[o].requires_grad()) continue;
     const at::Tensor& made = saved.outputs[o];
     outputs.push_back(made);
     at::Tensor seed;
@@ -238,11 +236,11 @@ void Executor::RunBackward(const Instruction& i) {
   }
   bool split = i.half == Half::kB;
   std::vector<at::Tensor> wanted;
-  std::vector<size_t> input_of;
-  for (size_t n = 0; n < at.inputs.size(); ++n) {
-    if (!saved.leaves[n].defined() || (split && at.inputs[n].late)) continue;
+  std::vector<SegmentInputId> input_of;
+  for (SegmentInputId n : at.inputs.ids()) {
+    if (!saved.leaves[n.index()].defined() || (split && at.inputs[n].late)) continue;
     input_of.push_back(n);
-    wanted.push_back(saved.leaves[n]);
+    wanted.push_back(saved.leaves[n.index()]);
   }
   size_t plain = wanted.size();
   if (split) {
@@ -277,16 +275,16 @@ void Executor::RunWeights(const Instruction& i) {
   Saved& saved = saved_.at(i.reads[0].index());
   for (size_t l = 0; l < run.late_nodes.size(); ++l) {
     std::vector<at::Tensor> outputs, seeds, wanted;
-    std::vector<size_t> input_of;
+    std::vector<SegmentInputId> input_of;
     for (size_t r = 0; r < saved.late_results[l].size(); ++r) {
       if (!saved.late_gradients[l][r].defined()) continue;
       outputs.push_back(saved.late_results[l][r]);
       seeds.push_back(saved.late_gradients[l][r]);
     }
     for (const OperandRef& ref : at.operands[run.late_nodes[l]]) {
-      if (ref.input < 0 || !at.inputs[static_cast<size_t>(ref.input)].late) continue;
-      input_of.push_back(static_cast<size_t>(ref.input));
-      wanted.push_back(saved.leaves[static_cast<size_t>(ref.input)]);
+      if (!ref.input.valid() || !at.inputs[ref.input].late) continue;
+      input_of.push_back(ref.input);
+      wanted.push_back(saved.leaves[ref.input.index()]);
     }
     std::vector<at::Tensor> found(wanted.size());
     if (!outputs.empty()) {

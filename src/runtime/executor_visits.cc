@@ -8,7 +8,7 @@
 
 namespace heddle {
 
-std::pair<size_t, size_t> Executor::VisitRange(int visit) const {
+std::pair<size_t, size_t> Executor::VisitRange(VisitId visit) const {
   auto first = std::partition_point(run_.instructions.begin(), run_.instructions.end(),
                                     [&](const Instruction& i) { return i.visit < visit; });
   auto last = std::partition_point(first, run_.instructions.end(),
@@ -17,9 +17,9 @@ std::pair<size_t, size_t> Executor::VisitRange(int visit) const {
           static_cast<size_t>(last - run_.instructions.begin())};
 }
 
-void Executor::Prefetch(int visit, AllocationMeter& meter) {
+void Executor::Prefetch(VisitId visit, AllocationMeter& meter) {
   AllocationMeter::Scope metered(meter);
-  if (away_ && host_.fetches) BringAhead(touched_[static_cast<size_t>(visit)]);
+  if (away_ && host_.fetches) BringAhead(touched_[visit]);
   away_ = false;
   StreamScope streamed(stream_);
   auto [first, last] = VisitRange(visit);
@@ -31,14 +31,14 @@ void Executor::Prefetch(int visit, AllocationMeter& meter) {
   }
 }
 
-void Executor::RunVisit(int visit) {
+void Executor::RunVisit(VisitId visit) {
   AllocationMeter::Scope metered(*metered_);
   StreamScope streamed(stream_);
   charged_until_ = SteadySeconds();
   auto [first, last] = VisitRange(visit);
   RunInstructions(first, last);
   if (stream_) WaitFor(*stream_);
-  for (size_t b : owed_) ReleaseFetched(run_.buffers[b]);
+  for (size_t b : owed_) ReleaseFetched(run_.buffers[BufferId::FromIndex(b)]);
   owed_.clear();
   Charge(Opcode::kRun);
 }
@@ -46,14 +46,14 @@ void Executor::RunVisit(int visit) {
 // What is fetched next may have the memory, and waits for who still uses it: where devices are shared only when nobody
 // does, or what others fetch would wait as well.
 void Executor::ReleaseFetched(const Buffer& buffer) {
-  if (buffer.kind == BufferKind::kGathered) store(buffer.stage, buffer.index).ReleaseWhole();
-  if (buffer.kind == BufferKind::kOptimizer) store(buffer.stage, buffer.index).ReleaseRows();
+  if (buffer.kind == BufferKind::kGathered) store(buffer).ReleaseWhole();
+  if (buffer.kind == BufferKind::kOptimizer) store(buffer).ReleaseRows();
 }
 
 void Executor::Roam() {
   MakeKeptMovable();
   for (auto& [key, held] : stores_) {
-    size_t slots = stage(key.first).groups[static_cast<size_t>(key.second)].slots.size();
+    size_t slots = group(key.first, key.second).slots.size();
     for (size_t p = 0; p < slots; ++p)
       parameter_storages_.insert(held->leaf(p).storage().unsafeGetStorageImpl());
   }
@@ -62,7 +62,7 @@ void Executor::Roam() {
   touched_.resize(run_.visits.size());
   leaves_ = NewStream(options_.device);
   for (const Instruction& i : run_.instructions) {
-    std::vector<size_t>& touched = touched_[static_cast<size_t>(i.visit)];
+    std::vector<size_t>& touched = touched_[i.visit];
     for (const auto* list : {&i.reads, &i.adds, &i.writes}) {
       for (BufferId id : *list) {
         if (id.valid()) touched.push_back(id.index());
@@ -79,14 +79,14 @@ void Executor::Roam() {
   Vacate();
 }
 
-void Executor::RunVisit(int visit, AllocationMeter& meter) {
+void Executor::RunVisit(VisitId visit, AllocationMeter& meter) {
   metered_ = &meter;
   away_ = false;
   {
     StreamScope streamed(stream_);
     brought_.Wait(options_.device);
-    SendAway(touched_[static_cast<size_t>(visit)]);
-    Bring(touched_[static_cast<size_t>(visit)]);
+    SendAway(touched_[visit]);
+    Bring(touched_[visit]);
   }
   RunVisit(visit);
 }
@@ -153,7 +153,9 @@ std::vector<at::Tensor> Executor::MoveSaved(bool to_host, const std::vector<size
   TensorMover mover(copy, parameter_storages_);
   for (auto& [b, saved] : saved_) {
     bool here = std::binary_search(wanted.begin(), wanted.end(), b);
-    if (run_.buffers[b].microbatch < 0 || saved.on_host == to_host || here == to_host) continue;
+    if (run_.buffers[BufferId::FromIndex(b)].microbatch < 0 || saved.on_host == to_host ||
+        here == to_host)
+      continue;
     for (const auto& kept : saved.kept) mover.Move(kept);
     saved.on_host = to_host;
   }
@@ -164,12 +166,15 @@ std::vector<at::Tensor> Executor::MoveSaved(bool to_host, const std::vector<size
 void Executor::Bring(const std::vector<size_t>& wanted) {
   at::NoGradGuard no_grad;
   // Of groups: whether weights and gradients are wanted.
-  std::map<std::pair<int, int>, std::pair<bool, bool>> groups;
+  std::map<std::pair<StageId, ParameterGroupId>, std::pair<bool, bool>> groups;
   for (size_t b : wanted) {
-    const Buffer& buffer = run_.buffers[b];
-    auto& group = groups[{buffer.stage, buffer.index}];
-    group.first |= buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kGathered;
-    group.second |= buffer.kind == BufferKind::kWeightGradients;
+    const Buffer& buffer = run_.buffers[BufferId::FromIndex(b)];
+    bool weights = buffer.kind == BufferKind::kWeights || buffer.kind == BufferKind::kGathered;
+    bool gradients = buffer.kind == BufferKind::kWeightGradients;
+    if (!weights && !gradients) continue;
+    auto& group = groups[{buffer.stage, buffer.group()}];
+    group.first |= weights;
+    group.second |= gradients;
   }
   AllocationMeter::Scope counted(*metered_);
   for (auto& [key, held] : stores_) {

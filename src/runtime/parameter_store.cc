@@ -30,17 +30,16 @@ int64_t StorageBytes(const std::vector<at::Tensor>& tensors, at::Device on) {
   return bytes;
 }
 
-GroupStore::GroupStore(const Program& program, int stage_index, int group, int64_t device,
-                       at::Device on, const OptimizerOptions& optimizer,
+GroupStore::GroupStore(const Program& program, StageId stage_id, ParameterGroupId group,
+                       int64_t device, at::Device on, const OptimizerOptions& optimizer,
                        const WeightSource& weights, const HostSide& host, const Mask* mask)
-    : group_(program.stages[static_cast<size_t>(stage_index)].groups[static_cast<size_t>(group)]),
+    : group_(program.stages[stage_id].groups[group]),
       compute_(ToTorch(program.precision.compute)),
       host_(host) {
-  const StageProgram& stage = program.stages[static_cast<size_t>(stage_index)];
+  const StageProgram& stage = program.stages[stage_id];
   Position position = PositionIn(stage, device);
   bool first_holder =
-      group_.tied < 0 ||
-      program.tied[static_cast<size_t>(group_.tied)].holders.front().first == stage_index;
+      !group_.tied.valid() || program.tied[group_.tied].holders.front().first == stage_id;
   flat_elements_ = FlatElements(stage, group_, position);
   kept_elements_ = KeptElements(stage, group_, position);
   pruned_ = IsPruned(group_);

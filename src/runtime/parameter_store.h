@@ -48,9 +48,9 @@ int64_t StorageBytes(const std::vector<at::Tensor>& tensors, at::Device on);
 class GroupStore {
  public:
   // `host` outlives it.
-  GroupStore(const Program& program, int stage, int group, int64_t device, at::Device on,
-             const OptimizerOptions& optimizer, const WeightSource& weights, const HostSide& host,
-             const Mask* mask = nullptr);
+  GroupStore(const Program& program, StageId stage, ParameterGroupId group, int64_t device,
+             at::Device on, const OptimizerOptions& optimizer, const WeightSource& weights,
+             const HostSide& host, const Mask* mask = nullptr);
 
   // The leaf that nodes read as slot `slot`.
   const at::Tensor& leaf(size_t slot) const { return leaves_[slot]; }

@@ -45,7 +45,7 @@ class ShardJob : public ShardRunner {
   const std::vector<double>& losses() const { return checkpoints_.losses(); }
 
   void Prefetch(int visit, int device) override {
-    Translated([&] { executor_->Prefetch(visit, seat(device).meter); });
+    Translated([&] { executor_->Prefetch(VisitId{visit}, seat(device).meter); });
   }
 
   std::optional<StepRecord> Run(int64_t step, int visit, int device) override {
@@ -53,7 +53,7 @@ class ShardJob : public ShardRunner {
     Translated([&] {
       SetKernelThreads(options_.threads);
       if (visit == 0) executor_->BeginStep(step);
-      executor_->RunVisit(visit, seat(device).meter);
+      executor_->RunVisit(VisitId{visit}, seat(device).meter);
       if (visit + 1 < visits()) return;
       record = executor_->EndStep();
       checkpoints_.AfterStep(*record, step + 1 == options_.steps,

@@ -11,7 +11,7 @@ namespace heddle {
 namespace {
 
 const Local& LocalOf(const Program& program, const Instruction& load) {
-  return program.stages[static_cast<size_t>(load.stage)].locals[static_cast<size_t>(load.index)];
+  return program.stages[load.stage].locals[load.local()];
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ Block RowsOf(const Program& program, const Instruction& load) {
 
 at::Tensor LoadedPart(const Program& program, const Instruction& load, int64_t device,
                       const Batch& rows) {
-  const StageProgram& stage = program.stages[static_cast<size_t>(load.stage)];
+  const StageProgram& stage = program.stages[load.stage];
   const Local& local = LocalOf(program, load);
   Position position = PositionIn(stage, device);
   Tile tile;

@@ -63,7 +63,7 @@ class Comparison {
   }
 
   bool Alike(const Local& a, const Local& b) {
-    bool received = a.source.kind == SourceKind::kRecv && b.source.kind == SourceKind::kRecv;
+    bool received = a.Is<FromTransfer>() && b.Is<FromTransfer>();
     return a.dtype == b.dtype && a.gradient == b.gradient && a.once == b.once &&
            (received || a.source == b.source) && a.sharding == b.sharding &&
            Alike(a.value, b.value);

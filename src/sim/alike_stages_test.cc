@@ -30,15 +30,15 @@ int64_t BytesOf(const HalfMemory& half) {
 void ExpectEqual(const StageMemory& a, const StageMemory& b) {
   EXPECT_EQ(a.locals, b.locals);
   EXPECT_EQ(a.reshards, b.reshards);
-  EXPECT_EQ(a.same, b.same);
+  EXPECT_TRUE(a.same == b.same);
   ASSERT_EQ(a.groups.size(), b.groups.size());
-  for (size_t g = 0; g < a.groups.size(); ++g) {
+  for (ParameterGroupId g : a.groups.ids()) {
     EXPECT_EQ(a.groups[g].weights, b.groups[g].weights);
     EXPECT_EQ(a.groups[g].gradients, b.groups[g].gradients);
     EXPECT_EQ(a.groups[g].optimizer, b.groups[g].optimizer);
   }
   ASSERT_EQ(a.segments.size(), b.segments.size());
-  for (size_t s = 0; s < a.segments.size(); ++s) {
+  for (SegmentId s : a.segments.ids()) {
     EXPECT_EQ(BytesOf(a.segments[s].forward), BytesOf(b.segments[s].forward));
     EXPECT_EQ(a.segments[s].keeping.kept, b.segments[s].keeping.kept);
     EXPECT_EQ(BytesOf(a.segments[s].backward), BytesOf(b.segments[s].backward));
@@ -48,16 +48,16 @@ void ExpectEqual(const StageMemory& a, const StageMemory& b) {
 TEST(AlikeStages, LayersOfOneKindAreAlike) {
   Made at;
   ASSERT_EQ(at.program.stages.size(), 8u);
-  const std::vector<StageProgram>& stages = at.program.stages;
-  EXPECT_TRUE(AreAlike(at.program, stages[2], stages[3]));
-  EXPECT_FALSE(AreAlike(at.program, stages[2], stages[7]));  // the loss
+  const IdVector<StageId, StageProgram>& stages = at.program.stages;
+  EXPECT_TRUE(AreAlike(at.program, stages[StageId{2}], stages[StageId{3}]));
+  EXPECT_FALSE(AreAlike(at.program, stages[StageId{2}], stages[StageId{7}]));  // the loss
 }
 
 TEST(AlikeStages, WhatDiffersIsSeen) {
   Made at;
-  const StageProgram& one = at.program.stages[2];
+  const StageProgram& one = at.program.stages[StageId{2}];
   auto differs = [&](auto change) {
-    StageProgram other = at.program.stages[3];
+    StageProgram other = at.program.stages[StageId{3}];
     change(other);
     return !AreAlike(at.program, one, other);
   };
@@ -78,7 +78,7 @@ TEST(AlikeStages, MemoryIsThatOfEachStage) {
   MemoryModel shared(at.program);
   for (const DeviceProgram& run : at.program.runs) {
     for (int64_t device : run.devices) {
-      for (int s : run.stages)
+      for (StageId s : run.stages)
         ExpectEqual(shared.Of(s, device), MemoryModel(at.program).Of(s, device));
       for (const Instruction& instruction : run.instructions) {
         if (instruction.op != Opcode::kSend && instruction.op != Opcode::kRecv) continue;

@@ -179,9 +179,7 @@ class Refiner {
     for (size_t r = 0; r < program_.runs.size(); ++r) {
       const DeviceProgram& run = program_.runs[r];
       std::vector<Blocks> blocks;
-      for (int s : run.stages) {
-        blocks.emplace_back(program_, program_.stages[static_cast<size_t>(s)]);
-      }
+      for (StageId s : run.stages) blocks.emplace_back(program_, program_.stages[s]);
       for (int64_t device : run.devices) {
         poll_.Count();
         size_t d = static_cast<size_t>(device);
@@ -198,7 +196,7 @@ class Refiner {
       who_.push_back(Mix(static_cast<uint64_t>(group.channel), group.members.size()));
     }
     for (const CommMessage& message : fabric_.messages) {
-      who_.push_back(Mix(static_cast<uint64_t>(message.transfer) + (1u << 20),
+      who_.push_back(Mix(static_cast<uint64_t>(message.transfer.value) + (1u << 20),
                          Mix(Bits(message.bytes), Bits(message.latency))));
     }
   }
@@ -362,7 +360,7 @@ class Refiner {
   void Attach(Classes& out) const {
     size_t count = out.devices.size();
     out.group_of.assign(count, std::vector<int>(fabric_.channels.size(), -1));
-    out.sends.assign(count, std::vector<std::vector<int>>(program_.transfers.size()));
+    out.sends.assign(count, IdVector<TransferId, std::vector<int>>(program_.transfers.size()));
     out.receives = out.sends;
     for (size_t g = 0; g < out.groups.size(); ++g) {
       for (int c : out.groups[g].members) {
@@ -377,7 +375,7 @@ class Refiner {
     };
     for (size_t m = 0; m < out.messages.size(); ++m) {
       const MessageClass& message = out.messages[m];
-      size_t t = static_cast<size_t>(message.transfer);
+      TransferId t = message.transfer;
       add(out.sends[static_cast<size_t>(message.sender)][t], static_cast<int>(m));
       add(out.receives[static_cast<size_t>(message.receiver)][t], static_cast<int>(m));
     }

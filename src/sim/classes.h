@@ -40,7 +40,7 @@ struct GroupClass {
 };
 
 struct MessageClass {
-  int transfer = 0;
+  TransferId transfer;
   int sender = 0, receiver = 0;  // classes of devices
   double bytes = 0;
   double latency = 0;
@@ -56,8 +56,8 @@ struct Classes {
   std::vector<MessageClass> messages;
   // Per class of devices and channel: the class of its group, or -1.
   std::vector<std::vector<int>> group_of;
-  // Per class of devices and transfer: the classes of messages it sends, or gets.
-  std::vector<std::vector<std::vector<int>>> sends, receives;
+  // Per class of devices: the classes of messages it sends, or gets.
+  std::vector<IdVector<TransferId, std::vector<int>>> sends, receives;
 };
 
 // With options.fold every class is as large as can be; without, every device, group, message and link is one.

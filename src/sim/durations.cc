@@ -82,14 +82,14 @@ class Pricer {
         break;
       case Opcode::kReshard:  // a slice or mask: read and written
       case Opcode::kLoad:
-        cost.terms = compute_.Traffic(2 * LocalBytes(at.stage, at.index));
+        cost.terms = compute_.Traffic(2 * LocalBytes(at.stage, at.local()));
         break;
       case Opcode::kSum:
         cost.terms = compute_.Traffic(static_cast<double>(at.reads.size() + 1) *
-                                      LocalBytes(at.stage, at.index));
+                                      LocalBytes(at.stage, at.local()));
         break;
       case Opcode::kAddGradient:
-        cost.terms = compute_.Traffic(3 * LocalBytes(at.stage, at.index));
+        cost.terms = compute_.Traffic(3 * LocalBytes(at.stage, at.local()));
         break;
       default:
         break;  // a collective of one
@@ -99,17 +99,17 @@ class Pricer {
   }
 
  private:
-  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  const StageProgram& stage(StageId s) const { return program_.stages[s]; }
 
-  double LocalBytes(int s, int index) const {
-    const Local& local = stage(s).locals[static_cast<size_t>(index)];
+  double LocalBytes(StageId s, LocalId id) const {
+    const Local& local = stage(s).locals[id];
     Position position = PositionIn(stage(s), device_);
     return static_cast<double>(Elements(LocalShape(stage(s).mesh, local.sharding, position)) *
                                SizeOf(local.dtype));
   }
 
   const ParameterGroup& GroupAt(const Instruction& at) const {
-    return stage(at.stage).groups[static_cast<size_t>(at.index)];
+    return stage(at.stage).groups[at.group()];
   }
 
   // Weights that are kept, to where they belong: their index, and cache lines of the dense ones that are read and written.
@@ -128,9 +128,9 @@ class Pricer {
   void Compress(const StageProgram& on, const Segment& segment, TaskCost& cost) const {
     for (const SegmentInput& input : segment.inputs) {
       if (!input.trained) continue;
-      const Local& local = on.locals[static_cast<size_t>(input.local)];
-      const ParameterSlot& slot = on.groups[static_cast<size_t>(local.source.from)]
-                                      .slots[static_cast<size_t>(local.source.step)];
+      const Local& local = on.locals[input.local];
+      const FromParameter& stored = local.As<FromParameter>();
+      const ParameterSlot& slot = on.groups[stored.group].slots[stored.slot];
       if (slot.kept.empty()) continue;
       Position position = PositionIn(on, device_);
       auto size = static_cast<double>(SizeOf(local.dtype));
@@ -142,7 +142,7 @@ class Pricer {
 
   double ShardElements(const Instruction& at) const {
     const StageProgram& on = stage(at.stage);
-    const ParameterGroup& group = on.groups[static_cast<size_t>(at.index)];
+    const ParameterGroup& group = on.groups[at.group()];
     Position position = PositionIn(on, device_);
     if (!Updates(on, group, position)) return 0;
     return static_cast<double>(KeptElements(on, group, position) /
@@ -181,25 +181,24 @@ class Pricer {
     auto counts = [&](const Segment& segment) {
       return segment.phase == Phase::kMain && (at.half == Half::kF || segment.has_backward);
     };
-    if (!counts(on.segments[static_cast<size_t>(at.index)])) return false;
-    return std::none_of(on.segments.begin(), on.segments.begin() + at.index, counts);
+    auto end = on.segments.begin() + at.segment().value;
+    return counts(*end) && std::none_of(on.segments.begin(), end, counts);
   }
 
   // Of all its halves.
-  const std::vector<SegmentKernels>& KernelsFor(int s, int segment) {
+  const std::vector<SegmentKernels>& KernelsFor(StageId s, SegmentId segment) {
     auto [at, fresh] = kernels_.try_emplace({s, segment});
     if (fresh) {
-      at->second =
-          KernelsOfSegment(program_, stage(s), stage(s).segments[static_cast<size_t>(segment)],
-                           PositionIn(stage(s), device_), compute_.stack());
+      at->second = KernelsOfSegment(program_, stage(s), stage(s).segments[segment],
+                                    PositionIn(stage(s), device_), compute_.stack());
     }
     return at->second;
   }
 
   void Run(const Instruction& at, TaskCost& cost) {
     const StageProgram& on = stage(at.stage);
-    const Segment& segment = on.segments[static_cast<size_t>(at.index)];
-    const std::vector<SegmentKernels>& nodes = KernelsFor(at.stage, at.index);
+    const Segment& segment = on.segments[at.segment()];
+    const std::vector<SegmentKernels>& nodes = KernelsFor(at.stage, at.segment());
     if (at.half != Half::kF) cost.terms += compute_.Autograd();
     for (const auto& [kernels, joins] : nodes) {
       if (kernels.forward.empty() && at.half != Half::kW) cost.terms += compute_.View();
@@ -216,7 +215,7 @@ class Pricer {
 
   void ComputeGradient(const Instruction& at, TaskCost& cost) const {
     const StageProgram& on = stage(at.stage);
-    const FactorGradient& gradient = on.factor_gradients[static_cast<size_t>(at.index)];
+    const FactorGradient& gradient = on.factor_gradients[at.factor_gradient()];
     const Node& node = program_.model.graph.node(gradient.node);
     const Rule& rule = program_.micro_rules[gradient.node.index()];
     std::vector<Block> blocks =
@@ -250,10 +249,10 @@ class Pricer {
   }
 
   // The gradient of a parameter, in all micro-batches but the first, to what is there.
-  void AddAgain(const StageProgram& on, int parameter, TaskCost& cost) const {
+  void AddAgain(const StageProgram& on, LocalId parameter, TaskCost& cost) const {
     if (program_.microbatches == 1) return;
     double again = 1 - 1 / static_cast<double>(program_.microbatches);
-    const Local& local = on.locals[static_cast<size_t>(parameter)];
+    const Local& local = on.locals[parameter];
     double elements =
         static_cast<double>(Elements(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
     Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
@@ -274,7 +273,7 @@ class Pricer {
   int64_t device_;
   const ComputeCost& compute_;
   int inner_level_;
-  std::map<std::pair<int, int>, std::vector<SegmentKernels>> kernels_;  // by stage and segment
+  std::map<std::pair<StageId, SegmentId>, std::vector<SegmentKernels>> kernels_;
 };
 
 }  // namespace

@@ -70,8 +70,7 @@ class Engine {
       for (size_t t = 0; t < tasks.tasks.size(); ++t) {
         const SimTask& task = tasks.tasks[t];
         if (task.kind != TaskKind::kRecv) continue;
-        left_[c][t] +=
-            static_cast<int>(in_.classes.receives[c][static_cast<size_t>(task.channel)].size());
+        left_[c][t] += static_cast<int>(in_.classes.receives[c][task.transfer].size());
       }
       for (size_t t = 0; t < tasks.tasks.size(); ++t) {
         if (left_[c][t] == 0) ready_.push_back({static_cast<int>(c), static_cast<int>(t)});
@@ -178,7 +177,7 @@ class Engine {
 
   void Send(TaskRef at, const SimTask& task) {
     const std::vector<int>& messages =
-        in_.classes.sends[static_cast<size_t>(at.device_class)][static_cast<size_t>(task.channel)];
+        in_.classes.sends[static_cast<size_t>(at.device_class)][task.transfer];
     if (messages.empty()) return End(at);
     left(at) = static_cast<int>(messages.size());  // it waits for nothing else any more
     for (int message : messages) {
@@ -193,7 +192,7 @@ class Engine {
         static_cast<size_t>(in_.classes.devices[static_cast<size_t>(message.receiver)].run);
     const SimTask& sent =
         list(flight.from.device_class).tasks[static_cast<size_t>(flight.from.task)];
-    int64_t slot = message.transfer * in_.microbatches + sent.microbatch;
+    int64_t slot = message.transfer.value * in_.microbatches + sent.microbatch;
     TaskRef to{message.receiver, in_.receive_task[run][static_cast<size_t>(slot)]};
     HEDDLE_CHECK(to.task >= 0, "a message of transfer {} that nobody receives", message.transfer);
     Release(to, flight.from);

@@ -22,36 +22,35 @@ class Finder {
       for (const Instruction& at : run.instructions) channels.push_back(ChannelOf(at));
       fabric_.channel_of.push_back(std::move(channels));
     }
-    for (size_t t = 0; t < program_.transfers.size(); ++t) AddMessages(static_cast<int>(t));
+    for (TransferId id : program_.transfers.ids()) AddMessages(id);
     return std::move(fabric_);
   }
 
  private:
-  const StageProgram& stage(int s) const { return program_.stages[static_cast<size_t>(s)]; }
+  const StageProgram& stage(StageId s) const { return program_.stages[s]; }
 
   int ChannelOf(const Instruction& at) {
     switch (at.op) {
       case Opcode::kReport:
         return ReportChannel();
       case Opcode::kSyncTied:
-        return TiedChannel(at.index);
+        return TiedChannel(at.tied());
       case Opcode::kReshard: {
         const StageProgram& on = stage(at.stage);
-        const Local& local = on.locals[static_cast<size_t>(at.index)];
-        const ReshardStep& step = on.steps[static_cast<size_t>(local.source.step)];
+        const ReshardStep& step = on.steps[on.locals[at.local()].As<FromReshard>().step];
         if (IsLocal(step.kind)) return -1;
         return AxesChannel(at.stage, step.axes, step.kind == StepKind::kAllToAll);
       }
       case Opcode::kReduceGradients: {
-        const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
+        const ParameterGroup& group = stage(at.stage).groups[at.group()];
         return AxesChannel(at.stage, group.zero == 0 ? group.reduce_axes : group.zero_axes, false);
       }
       case Opcode::kReduceShards: {
-        const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
+        const ParameterGroup& group = stage(at.stage).groups[at.group()];
         return AxesChannel(at.stage, group.reduce_axes & ~group.zero_axes, false);
       }
       case Opcode::kGatherWeights: {
-        const ParameterGroup& group = stage(at.stage).groups[static_cast<size_t>(at.index)];
+        const ParameterGroup& group = stage(at.stage).groups[at.group()];
         return AxesChannel(at.stage, group.zero == 0 ? group.reduce_axes : group.zero_axes, false);
       }
       default:
@@ -76,13 +75,14 @@ class Finder {
   }
 
   // Stages on one mesh share their communicators.
-  int AxesChannel(int s, AxisMask axes, bool all_to_all) {
+  int AxesChannel(StageId s, AxisMask axes, bool all_to_all) {
     size_t slot = axes * 2 + (all_to_all ? 1 : 0);
-    std::vector<int>& table = by_stage_[static_cast<size_t>(s)];
+    std::vector<int>& table = by_stage_[s];
     if (table.empty()) table.assign(size_t{2} << kMaxAxes, kUnknown);
     if (table[slot] != kUnknown) return table[slot];
     // The last chunk of a device reduces its gradients first, so any stage may have made the communicator.
-    for (size_t other = 0; other < by_stage_.size() && table[slot] == kUnknown; ++other) {
+    for (StageId other : by_stage_.ids()) {
+      if (table[slot] != kUnknown) break;
       const std::vector<int>& known = by_stage_[other];
       if (!known.empty() && program_.stages[other].mesh == stage(s).mesh) table[slot] = known[slot];
     }
@@ -111,11 +111,11 @@ class Finder {
   }
 
   // Place i of every holder's mesh meets the places i of the others.
-  int TiedChannel(int tied) {
+  int TiedChannel(TiedGroupId tied) {
     auto found = tied_.find(tied);
     if (found != tied_.end()) return found->second;
-    const TiedGroup& group = program_.tied[static_cast<size_t>(tied)];
-    std::map<std::vector<int64_t>, int> firsts;  // by devices
+    const TiedGroup& group = program_.tied[tied];
+    std::map<std::vector<int64_t>, StageId> firsts;  // by devices
     for (const auto& [holder, held] : group.holders) {
       firsts[DevicesOf(stage(holder).mesh)] = holder;
     }
@@ -145,17 +145,16 @@ class Finder {
     return sizes_.back().second;
   }
 
-  void AddMessages(int t) {
-    const StageTransfer& transfer = program_.transfers[static_cast<size_t>(t)];
+  void AddMessages(TransferId id) {
+    const StageTransfer& transfer = program_.transfers[id];
     const StageProgram& from = stage(transfer.from_stage);
     const StageProgram& to = stage(transfer.to_stage);
-    const Local& local = from.locals[static_cast<size_t>(transfer.from_local)];
+    const Local& local = from.locals[transfer.from_local];
     double size = static_cast<double>(SizeOf(local.dtype));
     for (const MessageSize& message :
-         SizesOf({from.mesh, to.mesh, local.sharding,
-                  to.locals[static_cast<size_t>(transfer.to_local)].sharding})) {
+         SizesOf({from.mesh, to.mesh, local.sharding, to.locals[transfer.to_local].sharding})) {
       poll_.Count();
-      CommMessage sent{t,
+      CommMessage sent{id,
                        DeviceAt(from.mesh, message.from),
                        DeviceAt(to.mesh, message.to),
                        size * static_cast<double>(message.elements),
@@ -177,8 +176,8 @@ class Finder {
   const Network& network_;
   StopPoll poll_;
   Fabric fabric_;
-  std::vector<std::vector<int>> by_stage_;  // by stage, axes and pattern
-  std::map<int, int> tied_;
+  IdVector<StageId, std::vector<int>> by_stage_;  // by axes and pattern
+  std::map<TiedGroupId, int> tied_;
   std::vector<std::pair<MeshTransfer, std::vector<MessageSize>>> sizes_;
   int report_ = kUnknown;
 };

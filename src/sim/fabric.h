@@ -15,7 +15,7 @@ namespace heddle {
 // A communicator: the groups of some axes of a mesh, those of a tied parameter, or all devices.
 struct Channel {
   bool all_to_all = false;
-  int tied = -1;
+  TiedGroupId tied = {};
   bool report = false;
 };
 
@@ -26,7 +26,7 @@ struct CommGroup {
 };
 
 struct CommMessage {
-  int transfer = 0;
+  TransferId transfer;
   int64_t sender = 0, receiver = 0;
   double bytes = 0;
   std::vector<LinkId> links;

@@ -5,32 +5,33 @@
 namespace heddle {
 namespace {
 
-std::vector<std::pair<int, int64_t>> GradientsOf(const kept::SegmentView& view) {
-  std::vector<std::pair<int, int64_t>> gradients;
+std::vector<std::pair<ParameterGroupId, int64_t>> GradientsOf(const kept::SegmentView& view) {
+  std::vector<std::pair<ParameterGroupId, int64_t>> gradients;
   const kept::StageView& at = view.stage();
   for (const SegmentInput& input : view.segment().inputs) {
     if (!input.trained) continue;
     const Local& local = at.local(input.local);
     int64_t bytes = kept::ElementsOf(LocalShape(at.stage.mesh, local.sharding, at.position)) *
                     SizeOf(local.dtype);
-    gradients.push_back({local.source.from, bytes});
+    gradients.push_back({local.As<FromParameter>().group, bytes});
   }
   return gradients;
 }
 
 }  // namespace
 
-std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
-                                            const Position& position, bool split,
-                                            const MemoryHabits& habits) {
+IdVector<SegmentId, SegmentMemory> MemoryOfSegments(const Program& program,
+                                                    const StageProgram& stage,
+                                                    const Position& position, bool split,
+                                                    const MemoryHabits& habits) {
   using namespace kept;
   StageView at{program,
                stage,
                position,
                habits,
-               std::vector<bool>(stage.locals.size(), true),
+               IdVector<LocalId, bool>(stage.locals.size(), true),
                SegmentFlow(program, stage)};
-  std::vector<SegmentMemory> all;
+  IdVector<SegmentId, SegmentMemory> all;
   all.reserve(stage.segments.size());
   for (const Segment& segment : stage.segments) {
     SegmentView view(at, segment);

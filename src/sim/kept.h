@@ -57,7 +57,7 @@ struct SegmentMemory {
   HalfMemory weights;   // W
   // Where gradients of weights stay as autograd gives them (MemoryHabits::eager): by group, the bytes of those that
   // backward makes.
-  std::vector<std::pair<int, int64_t>> gradients;
+  std::vector<std::pair<ParameterGroupId, int64_t>> gradients;
 };
 
 // What the kernels of a stack keep and need besides what the rules of ops say.
@@ -74,8 +74,9 @@ struct MemoryHabits {
 
 // The segments of a stage for the device at `position`. What a segment without backward would keep, and with
 // `split` false the halves B and W, are left empty.
-std::vector<SegmentMemory> MemoryOfSegments(const Program& program, const StageProgram& stage,
-                                            const Position& position, bool split,
-                                            const MemoryHabits& habits = {});
+IdVector<SegmentId, SegmentMemory> MemoryOfSegments(const Program& program,
+                                                    const StageProgram& stage,
+                                                    const Position& position, bool split,
+                                                    const MemoryHabits& habits = {});
 
 }  // namespace heddle

@@ -25,9 +25,9 @@ class BackwardTrace {
   HalfMemory Run() {
     const std::vector<SegmentOutput>& outputs = view_.segment().outputs;
     for (size_t o = 0; o < outputs.size(); ++o) {
-      if (outputs[o].gradient < 0) continue;
+      if (!outputs[o].gradient.valid()) continue;
       const Local& gradient = view_.stage().local(outputs[o].gradient);
-      bool seed = gradient.source.kind == SourceKind::kSeed;
+      bool seed = gradient.Is<FromSeed>();
       StorageRef ref = seed ? recorder_.Make(SizeOf(gradient.dtype)) : ~static_cast<StorageRef>(o);
       values_[gradient.value] = {recorder_.Hold(ref), true};
     }
@@ -54,10 +54,10 @@ class BackwardTrace {
     recorder_.Drop(first);
     for (size_t o = 0; o < node.operands.size(); ++o) {
       if (!view_.Wants(n, o)) continue;
-      int input = view_.input(n, o);
-      if (half_ == Half::kB && input >= 0 && view_.input(input).late) continue;
+      SegmentInputId input = view_.input(n, o);
+      if (half_ == Half::kB && input.valid() && view_.input(input).late) continue;
       Placed gradient = GradientOf(n, o);
-      Placed& sum = input < 0 ? values_[node.operands[o]] : inputs_[static_cast<size_t>(input)];
+      Placed& sum = input.valid() ? inputs_[input] : values_[node.operands[o]];
       Add(sum, gradient, view_.OperandBytes(n, o));
     }
     recorder_.Drop(scratch);
@@ -111,10 +111,10 @@ class BackwardTrace {
 
   // Gradients of inputs that become buffers; those of weights are added to what is there.
   void Finish() {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
+    for (SegmentInputId i : inputs_.ids()) {
       const SegmentInput& input = view_.segment().inputs[i];
       bool mine = half_ == Half::kBW || !input.late;
-      bool written = input.gradient >= 0 && !view_.stage().local(input.gradient).once;
+      bool written = input.gradient.valid() && !view_.stage().local(input.gradient).once;
       if (!mine || !written) continue;
       if (inputs_[i].storage == kNoStorage) {
         inputs_[i].storage = recorder_.Hold(recorder_.Make(InputBytes(input)));
@@ -136,7 +136,7 @@ class BackwardTrace {
   const Half half_;
   const bool frees_;
   std::unordered_map<ValueId, Placed> values_;  // gradients at hand
-  std::vector<Placed> inputs_;
+  IdVector<SegmentInputId, Placed> inputs_;
   Recorder recorder_;
 };
 
@@ -153,8 +153,8 @@ HalfMemory TraceWeights(const SegmentView& view) {
   for (size_t n = 0; n < view.size(); ++n) {
     std::vector<StorageRef> made;
     for (size_t o = 0; o < view.node(n).operands.size(); ++o) {
-      int input = view.input(n, o);
-      if (input < 0 || !view.input(input).late || !view.Wants(n, o)) continue;
+      SegmentInputId input = view.input(n, o);
+      if (!input.valid() || !view.input(input).late || !view.Wants(n, o)) continue;
       made.push_back(recorder.Hold(recorder.Make(view.OperandBytes(n, o))));
     }
     for (StorageRef ref : made) recorder.Drop(ref);

@@ -11,13 +11,13 @@ class ForwardTrace {
     for (size_t n = 0; n < view.size(); ++n) {
       for (ValueId id : view.node(n).results) last_[id] = n;
       for (size_t o = 0; o < view.node(n).operands.size(); ++o) {
-        if (view.input(n, o) < 0) last_[view.node(n).operands[o]] = n;
+        if (!view.input(n, o).valid()) last_[view.node(n).operands[o]] = n;
       }
     }
   }
 
   // `keepers`: per entry of what is kept. Says of the outputs whether they are row-major.
-  HalfMemory Run(std::vector<Keeper>* keepers, std::vector<bool>* row_major) {
+  HalfMemory Run(std::vector<Keeper>* keepers, IdVector<LocalId, bool>* row_major) {
     for (size_t n = 0; n < view_.size(); ++n) {
       recorder_.BeginNode(n);
       StorageRef scratch = recorder_.MakeScratch(view_.ForwardScratch(n));
@@ -29,7 +29,7 @@ class ForwardTrace {
     for (const SegmentOutput& output : view_.segment().outputs) {
       const Placed& made = values_.at(view_.stage().local(output.local).value);
       recorder_.AddResult(made.storage);
-      (*row_major)[static_cast<size_t>(output.local)] = made.row_major;
+      (*row_major)[output.local] = made.row_major;
     }
     DropOutputs();
     return recorder_.Finish();
@@ -37,10 +37,9 @@ class ForwardTrace {
 
  private:
   Placed PlacedOperand(size_t n, size_t o) const {
-    int input = view_.input(n, o);
-    if (input < 0) return values_.at(view_.node(n).operands[o]);
-    int local = view_.input(input).local;
-    return {~input, view_.stage().row_major[static_cast<size_t>(local)]};
+    SegmentInputId input = view_.input(n, o);
+    if (!input.valid()) return values_.at(view_.node(n).operands[o]);
+    return {~input.value, view_.stage().row_major[view_.input(input).local]};
   }
 
   void AddResults(size_t n) {
@@ -69,12 +68,12 @@ class ForwardTrace {
       } else {
         size_t o = static_cast<size_t>(operand - node.operands.begin());
         if (o == 0 && view_.KeepsWide(n)) continue;
-        int input = view_.input(n, o);
+        SegmentInputId input = view_.input(n, o);
         // Weights are there anyway; where ZeRO takes them away it does so though they are kept.
-        if (input >= 0 && view_.stage().IsParameter(view_.input(input).local)) continue;
+        if (input.valid() && view_.stage().IsParameter(view_.input(input).local)) continue;
         at = PlacedOperand(n, o);
       }
-      if (at.storage < 0 && view_.input(~at.storage).again) continue;
+      if (at.storage < 0 && view_.input(SegmentInputId{~at.storage}).again) continue;
       const std::vector<StorageRef>& all = recorder_.kept();
       auto known = std::find(all.begin(), all.end(), at.storage);
       if (known != all.end()) {
@@ -108,7 +107,7 @@ class ForwardTrace {
     };
     for (ValueId id : view_.node(n).results) drop(id);
     for (size_t o = 0; o < view_.node(n).operands.size(); ++o) {
-      if (view_.input(n, o) < 0) drop(view_.node(n).operands[o]);
+      if (!view_.input(n, o).valid()) drop(view_.node(n).operands[o]);
     }
   }
 
@@ -130,7 +129,7 @@ class ForwardTrace {
 }  // namespace
 
 HalfMemory TraceForward(const SegmentView& view, bool keeps, std::vector<Keeper>* keepers,
-                        std::vector<bool>* row_major) {
+                        IdVector<LocalId, bool>* row_major) {
   return ForwardTrace(view, keeps).Run(keepers, row_major);
 }
 

@@ -61,12 +61,12 @@ struct StageView {
   const StageProgram& stage;
   const Position& position;
   const MemoryHabits& habits;
-  std::vector<bool> row_major;  // per Local, as far as segments have made them
-  GradientFlow flow;            // inside segments
+  IdVector<LocalId, bool> row_major;  // as far as segments have made them
+  GradientFlow flow;                  // inside segments
 
   const Graph& graph() const { return program.model.graph; }
-  const Local& local(int l) const { return stage.locals[static_cast<size_t>(l)]; }
-  bool IsParameter(int l) const { return local(l).source.kind == SourceKind::kParameter; }
+  const Local& local(LocalId id) const { return stage.locals[id]; }
+  bool IsParameter(LocalId id) const { return local(id).Is<FromParameter>(); }
 };
 
 // A segment's nodes on the device: blocks, and the bytes of operands and results.
@@ -84,8 +84,8 @@ class SegmentView {
   size_t size() const { return segment_.nodes.size(); }
   const Node& node(size_t n) const { return at_.graph().node(segment_.nodes[n]); }
   const Rule& rule(size_t n) const { return rule(segment_.nodes[n]); }
-  int input(size_t n, size_t o) const { return segment_.operands[n][o].input; }
-  const SegmentInput& input(int i) const { return segment_.inputs[static_cast<size_t>(i)]; }
+  SegmentInputId input(size_t n, size_t o) const { return segment_.operands[n][o].input; }
+  const SegmentInput& input(SegmentInputId id) const { return segment_.inputs[id]; }
 
   int64_t OperandBytes(size_t n, size_t o) const {
     return ElementsOf(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
@@ -140,7 +140,7 @@ class SegmentView {
   bool IsLate(size_t n) const {
     const std::vector<OperandRef>& operands = segment_.operands[n];
     return std::any_of(operands.begin(), operands.end(), [&](const OperandRef& ref) {
-      return ref.input >= 0 && input(ref.input).late;
+      return ref.input.valid() && input(ref.input).late;
     });
   }
 
@@ -153,8 +153,8 @@ class SegmentView {
         differentiable.end()) {
       return false;
     }
-    int i = input(n, o);
-    return i < 0 || input(i).gradient >= 0 || input(i).trained;
+    SegmentInputId i = input(n, o);
+    return !i.valid() || input(i).gradient.valid() || input(i).trained;
   }
 
  private:
@@ -193,7 +193,7 @@ struct Placed {
 
 // F of a segment. `keepers`: per entry of what is kept. Says of the outputs whether they are row-major.
 HalfMemory TraceForward(const SegmentView& view, bool keeps, std::vector<Keeper>* keepers,
-                        std::vector<bool>* row_major);
+                        IdVector<LocalId, bool>* row_major);
 // BW, or B; `keepers` as TraceForward gives them. `frees`: B lets go of what W does not need.
 HalfMemory TraceBackward(const SegmentView& view, const std::vector<Keeper>& keepers, Half half,
                          bool frees);

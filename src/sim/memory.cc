@@ -16,7 +16,7 @@ int64_t ElementsOf(const Shape& shape) {
 
 // Chunks that are packed before a step, and unpacked after it, on the device.
 int64_t PackedBytes(const StageProgram& stage, const Local& local, const Position& position) {
-  const ReshardStep& step = stage.steps[static_cast<size_t>(local.source.step)];
+  const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
   if (IsLocal(step.kind) || step.kind == StepKind::kAllReduce) return 0;
   Exchange exchange = ExchangeOf(stage.mesh, step, position);
   int64_t packed =
@@ -31,12 +31,10 @@ bool IsFirst(const Position& position, AxisMask axes) {
   return true;
 }
 
-StageMemory::Group GroupOf(const Program& program, const StageProgram& stage, int stage_index,
-                           int index, int64_t device) {
-  const ParameterGroup& group = stage.groups[static_cast<size_t>(index)];
-  auto bytes = [&](BufferKind kind) {
-    return BufferBytes(program, {kind, stage_index, index, -1, 0}, device);
-  };
+StageMemory::Group GroupOf(const Program& program, StageId s, ParameterGroupId g, int64_t device) {
+  const StageProgram& stage = program.stages[s];
+  const ParameterGroup& group = stage.groups[g];
+  auto bytes = [&](BufferKind kind) { return BufferBytes(program, {kind, s, g, -1, 0}, device); };
   StageMemory::Group memory;
   memory.weights = bytes(BufferKind::kWeights);
   memory.gathered = bytes(BufferKind::kGathered);
@@ -75,61 +73,59 @@ MemoryModel::MemoryModel(const Program& program, MemoryHabits habits)
   }
 }
 
-int MemoryModel::FirstAlike(int stage) const {
-  if (first_alike_.empty()) first_alike_.assign(program_.stages.size(), -1);
-  int& first = first_alike_[static_cast<size_t>(stage)];
-  if (first >= 0) return first;
-  const StageProgram& of = program_.stages[static_cast<size_t>(stage)];
-  for (int other : unlike_stages_) {
-    if (AreAlike(program_, program_.stages[static_cast<size_t>(other)], of)) return first = other;
+StageId MemoryModel::FirstAlike(StageId stage) const {
+  if (first_alike_.empty()) first_alike_.resize(program_.stages.size());
+  StageId& first = first_alike_[stage];
+  if (first.valid()) return first;
+  const StageProgram& of = program_.stages[stage];
+  for (StageId other : unlike_stages_) {
+    if (AreAlike(program_, program_.stages[other], of)) return first = other;
   }
   unlike_stages_.push_back(stage);
   return first = stage;
 }
 
-const StageMemory& MemoryModel::Of(int stage, int64_t device) const {
+const StageMemory& MemoryModel::Of(StageId stage, int64_t device) const {
   std::lock_guard<std::mutex> lock(mutex_);
-  Position position = PositionIn(program_.stages[static_cast<size_t>(stage)], device);
+  Position position = PositionIn(program_.stages[stage], device);
   auto [found, fresh] = known_.try_emplace({FirstAlike(stage), std::move(position)});
   if (fresh) found->second = Make(stage, device);
   return found->second;
 }
 
-StageMemory MemoryModel::Make(int stage_index, int64_t device) const {
-  const StageProgram& stage = program_.stages[static_cast<size_t>(stage_index)];
+StageMemory MemoryModel::Make(StageId s, int64_t device) const {
+  const StageProgram& stage = program_.stages[s];
   Position position = PositionIn(stage, device);
   StageMemory memory;
-  for (size_t l = 0; l < stage.locals.size(); ++l) {
+  for (LocalId l : stage.locals.ids()) {
     const Local& local = stage.locals[l];
-    Buffer buffer{BufferKind::kLocal, stage_index, static_cast<int>(l), -1, 0};
+    Buffer buffer{BufferKind::kLocal, s, l, -1, 0};
     memory.locals.push_back(BufferBytes(program_, buffer, device));
-    bool step = local.source.kind == SourceKind::kReshard;
+    bool step = local.Is<FromReshard>();
     memory.reshards.push_back(step ? PackedBytes(stage, local, position) : 0);
-    const ReshardStep* taken =
-        step ? &stage.steps[static_cast<size_t>(local.source.step)] : nullptr;
+    const ReshardStep* taken = step ? &stage.steps[local.As<FromReshard>().step] : nullptr;
     memory.same.push_back(step && taken->kind == StepKind::kMask && IsFirst(position, taken->axes));
   }
-  for (size_t g = 0; g < stage.groups.size(); ++g) {
-    memory.groups.push_back(GroupOf(program_, stage, stage_index, static_cast<int>(g), device));
-  }
+  for (ParameterGroupId g : stage.groups.ids())
+    memory.groups.push_back(GroupOf(program_, s, g, device));
   memory.segments = MemoryOfSegments(program_, stage, position, split_, habits_);
   return memory;
 }
 
 int64_t MemoryModel::MessageBytes(const Instruction& instruction, int64_t device) const {
-  const StageTransfer& transfer = program_.transfers[static_cast<size_t>(instruction.index)];
+  const StageTransfer& transfer = program_.transfers[instruction.transfer()];
   bool sends = instruction.op == Opcode::kSend;
-  int local = sends ? transfer.from_local : transfer.to_local;
-  const StageProgram& from = program_.stages[static_cast<size_t>(transfer.from_stage)];
-  const StageProgram& to = program_.stages[static_cast<size_t>(transfer.to_stage)];
+  LocalId local = sends ? transfer.from_local : transfer.to_local;
+  const StageProgram& from = program_.stages[transfer.from_stage];
+  const StageProgram& to = program_.stages[transfer.to_stage];
   const StageProgram& here = sends ? from : to;
   End end{{{.axes = from.mesh.axes},
            {.axes = to.mesh.axes},
-           from.locals[static_cast<size_t>(transfer.from_local)].sharding,
-           to.locals[static_cast<size_t>(transfer.to_local)].sharding},
+           from.locals[transfer.from_local].sharding,
+           to.locals[transfer.to_local].sharding},
           sends,
           IndexIn(here.mesh, device),
-          SizeOf(here.locals[static_cast<size_t>(local)].dtype)};
+          SizeOf(here.locals[local].dtype)};
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [known, bytes] : known_ends_) {
     if (known == end) return bytes;

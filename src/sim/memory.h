@@ -46,16 +46,15 @@ struct MemoryKinds {
 
 // A stage as one of its devices sees it. Bytes of what buffers hold, by their index.
 struct StageMemory {
-  std::vector<int64_t> locals;
-  std::vector<int64_t>
-      reshards;            // per Local that a reshard step makes: what the step needs besides
-  std::vector<bool> same;  // per Local: the step gives what it got
-  std::vector<SegmentMemory> segments;
+  IdVector<LocalId, int64_t> locals;
+  IdVector<LocalId, int64_t> reshards;  // that a reshard step makes: what the step needs besides
+  IdVector<LocalId, bool> same;         // the step gives what it got
+  IdVector<SegmentId, SegmentMemory> segments;
   struct Group {
     int64_t weights = 0, gathered = 0, gradients = 0, reduced = 0, optimizer = 0;
     int64_t flat = 0, chunk = 0, update = 0;  // copies to reduce; to gather; of the update
   };
-  std::vector<Group> groups;
+  IdVector<ParameterGroupId, Group> groups;
 };
 
 // The program must be sound (program/verify.h) and outlive the model. Costs nothing to make; Of costs O(nodes of the
@@ -68,13 +67,13 @@ class MemoryModel {
   const Program& program() const { return program_; }
   const MemoryHabits& habits() const { return habits_; }
   // Valid as long as the model.
-  const StageMemory& Of(int stage, int64_t device) const;
+  const StageMemory& Of(StageId stage, int64_t device) const;
   // What a send or receive needs besides what it reads or writes.
   int64_t MessageBytes(const Instruction& instruction, int64_t device) const;
 
  private:
-  StageMemory Make(int stage, int64_t device) const;
-  int FirstAlike(int stage) const;
+  StageMemory Make(StageId stage, int64_t device) const;
+  StageId FirstAlike(StageId stage) const;
 
   // A send or receive as one end of it sees it, whatever devices the meshes are on.
   struct End {
@@ -89,10 +88,11 @@ class MemoryModel {
   const Program& program_;
   bool split_ = false;  // some backward is B and W
   MemoryHabits habits_;
-  mutable std::mutex mutex_;                                       // of what follows
-  mutable std::vector<int> first_alike_;                           // per stage, -1: not asked yet
-  mutable std::vector<int> unlike_stages_;                         // the first of each kind
-  mutable std::map<std::pair<int, Position>, StageMemory> known_;  // by first stage alike
+  mutable std::mutex mutex_;                        // of what follows
+  mutable IdVector<StageId, StageId> first_alike_;  // invalid: not asked yet
+  mutable std::vector<StageId> unlike_stages_;      // the first of each kind
+  // By the first stage alike.
+  mutable std::map<std::pair<StageId, Position>, StageMemory> known_;
   mutable std::vector<std::pair<End, int64_t>> known_ends_;
 };
 

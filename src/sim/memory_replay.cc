@@ -114,7 +114,7 @@ class Player {
         ledger_(options.allocator, options.kinds, Spills(model.program())),
         storage_of_(run_.buffers.size(), kNone) {
     stages_.resize(model.program().stages.size());
-    for (int s : run_.stages) stages_[static_cast<size_t>(s)] = &model.Of(s, device);
+    for (StageId s : run_.stages) stages_[s] = &model.Of(s, device);
   }
 
   MemoryTimeline Run() {
@@ -161,24 +161,21 @@ class Player {
   }
 
  private:
-  const StageMemory& stage(int s) const { return *stages_[static_cast<size_t>(s)]; }
-  int& StorageOf(BufferId id) { return storage_of_[id.index()]; }
+  const StageMemory& stage(StageId s) const { return *stages_[s]; }
+  int& StorageOf(BufferId id) { return storage_of_[id]; }
 
   std::pair<int64_t, MemoryKind> SizeOfBuffer(const Buffer& buffer) const {
     // Some buffers are of no stage of the device.
-    auto group = [&]() -> const auto& {
-      return stage(buffer.stage).groups[static_cast<size_t>(buffer.index)];
-    };
-    size_t index = static_cast<size_t>(buffer.index);
+    auto group = [&]() -> const auto& { return stage(buffer.stage).groups[buffer.group()]; };
     switch (buffer.kind) {
       case BufferKind::kLocal:
-        return {stage(buffer.stage).locals[index], MemoryKind::kActivations};
+        return {stage(buffer.stage).locals[buffer.local()], MemoryKind::kActivations};
       case BufferKind::kWeights:
         return {group().weights, MemoryKind::kWeights};
       case BufferKind::kGathered: {
-        const StageProgram& in = model_.program().stages[static_cast<size_t>(buffer.stage)];
+        const StageProgram& in = model_.program().stages[buffer.stage];
         return {group().gathered,
-                in.groups[index].spilled ? MemoryKind::kWeights : MemoryKind::kBuffers};
+                in.groups[buffer.group()].spilled ? MemoryKind::kWeights : MemoryKind::kBuffers};
       }
       case BufferKind::kWeightGradients:
         return {group().gradients, MemoryKind::kGradients};
@@ -197,24 +194,24 @@ class Player {
   // A buffer with a storage of its own, where it has none yet.
   void Begin(BufferId id, bool persistent = false) {
     if (StorageOf(id) != kNone) return;
-    auto [bytes, kind] = SizeOfBuffer(run_.buffers[id.index()]);
+    auto [bytes, kind] = SizeOfBuffer(run_.buffers[id]);
     if (GrowsInPieces(id)) bytes = 0;
     if (persistent && kind == MemoryKind::kActivations) kind = MemoryKind::kBuffers;
     StorageOf(id) = ledger_.New(bytes, kind, 1);
   }
 
   bool GrowsInPieces(BufferId id) const {
-    return model_.habits().eager && run_.buffers[id.index()].kind == BufferKind::kWeightGradients;
+    return model_.habits().eager && run_.buffers[id].kind == BufferKind::kWeightGradients;
   }
 
   // Gradients that stay as they were made; those of later micro-batches are added to them.
-  void AddPiece(const Instruction& at, int group, int64_t bytes) {
+  void AddPiece(const Instruction& at, ParameterGroupId group, int64_t bytes) {
     for (BufferId id : at.adds) {
-      const Buffer& buffer = run_.buffers[id.index()];
-      if (!id.valid() || !GrowsInPieces(id) || buffer.stage != at.stage || buffer.index != group)
-        continue;
-      Pieces& pieces = pieces_[id.index()];
-      std::pair<Opcode, int> key{at.op, at.index};
+      if (!id.valid() || !GrowsInPieces(id)) continue;
+      const Buffer& buffer = run_.buffers[id];
+      if (buffer.stage != at.stage || buffer.group() != group) continue;
+      Pieces& pieces = pieces_[id];
+      std::pair<Opcode, InstructionTarget> key{at.op, at.target};
       if (pieces.from.count(key) != 0 && pieces.by != &at) continue;
       pieces.from.insert(key);
       pieces.by = &at;
@@ -224,9 +221,9 @@ class Player {
 
   // All of a buffer's pieces in one tensor, then dropped.
   void MakeFlat(BufferId id) {
-    auto pieces = pieces_.find(id.index());
+    auto pieces = pieces_.find(id);
     if (pieces == pieces_.end()) return;
-    auto [bytes, kind] = SizeOfBuffer(run_.buffers[id.index()]);
+    auto [bytes, kind] = SizeOfBuffer(run_.buffers[id]);
     int flat = ledger_.New(bytes, kind, 1);
     for (int piece : pieces->second.storages) ledger_.Drop(piece);
     pieces_.erase(pieces);
@@ -236,17 +233,17 @@ class Player {
 
   void End(BufferId id) {
     int& storage = StorageOf(id);
-    if (auto pieces = pieces_.find(id.index()); pieces != pieces_.end()) {
+    if (auto pieces = pieces_.find(id); pieces != pieces_.end()) {
       for (int piece : pieces->second.storages) ledger_.Drop(piece);
       pieces_.erase(pieces);
     }
-    if (run_.buffers[id.index()].kind == BufferKind::kSaved) {
+    if (run_.buffers[id].kind == BufferKind::kSaved) {
       for (int held : saved_[static_cast<size_t>(storage)]) {
         if (held != kNone) ledger_.Drop(held);
       }
       free_saved_.push_back(storage);
     } else {
-      HEDDLE_CHECK(storage != kNone, "buffer {} is freed before it is written", id.index());
+      HEDDLE_CHECK(storage != kNone, "buffer {} is freed before it is written", id);
       ledger_.Drop(storage);
     }
     storage = kNone;
@@ -263,27 +260,26 @@ class Player {
   }
 
   void Execute(const Instruction& at) {
-    size_t index = static_cast<size_t>(at.index);
     switch (at.op) {
       case Opcode::kRun:
         return RunHalf(at);
       case Opcode::kReshard:
-        Fly(stage(at.stage).reshards[index]);
-        if (stage(at.stage).same[index]) return Share(at.writes[0], StorageOf(at.reads[0]));
+        Fly(stage(at.stage).reshards[at.local()]);
+        if (stage(at.stage).same[at.local()]) return Share(at.writes[0], StorageOf(at.reads[0]));
         break;
       case Opcode::kSend:
       case Opcode::kRecv:
         Fly(MessageBytes(at));
         break;
       case Opcode::kReduceGradients:
-        Fly(stage(at.stage).groups[index].flat);
+        Fly(stage(at.stage).groups[at.group()].flat);
         break;
       case Opcode::kSyncTied: {
-        Fly(SizeOfBuffer(run_.buffers[at.adds[0].index()]).first);
+        Fly(SizeOfBuffer(run_.buffers[at.adds[0]]).first);
         break;
       }
       case Opcode::kGatherWeights:
-        Fly(stage(at.stage).groups[index].chunk);
+        Fly(stage(at.stage).groups[at.group()].chunk);
         break;
       case Opcode::kReport:
         if (model_.habits().fused_update) {
@@ -292,7 +288,8 @@ class Player {
         break;
       case Opcode::kUpdate:
         if (!model_.habits().fused_update)
-          ledger_.Drop(ledger_.New(stage(at.stage).groups[index].update, MemoryKind::kBuffers, 1));
+          ledger_.Drop(
+              ledger_.New(stage(at.stage).groups[at.group()].update, MemoryKind::kBuffers, 1));
         break;
       default:
         break;
@@ -303,15 +300,13 @@ class Player {
     int64_t bytes = GradientBytes(at);
     if (at.op == Opcode::kFactorGradient)  // made, and added to what is there
       ledger_.Drop(ledger_.New(bytes, MemoryKind::kBuffers, 1));
-    for (BufferId id : at.adds) AddPiece(at, run_.buffers[id.index()].index, bytes);
+    for (BufferId id : at.adds) AddPiece(at, run_.buffers[id].group(), bytes);
   }
 
   int64_t GradientBytes(const Instruction& at) const {
-    const StageProgram& on = model_.program().stages[static_cast<size_t>(at.stage)];
-    size_t index = static_cast<size_t>(at.index);
-    if (at.op == Opcode::kFactorGradient)
-      index = static_cast<size_t>(on.factor_gradients[index].parameter);
-    return stage(at.stage).locals[index];
+    if (at.op != Opcode::kFactorGradient) return stage(at.stage).locals[at.local()];
+    const StageProgram& on = model_.program().stages[at.stage];
+    return stage(at.stage).locals[on.factor_gradients[at.factor_gradient()].parameter];
   }
 
   void Share(BufferId id, int storage) {
@@ -320,13 +315,13 @@ class Player {
   }
 
   int64_t MessageBytes(const Instruction& at) {
-    auto [found, fresh] = messages_.try_emplace({at.op, at.index}, 0);
+    auto [found, fresh] = messages_.try_emplace({at.op, at.transfer()}, 0);
     if (fresh) found->second = model_.MessageBytes(at, device_);
     return found->second;
   }
 
   void RunHalf(const Instruction& at) {
-    const SegmentMemory& segment = stage(at.stage).segments[static_cast<size_t>(at.index)];
+    const SegmentMemory& segment = stage(at.stage).segments[at.segment()];
     if (at.half == Half::kF) {
       bool keeps = !at.writes.empty() && IsSaved(at.writes.back());
       return Play(at, keeps ? segment.keeping : segment.forward,
@@ -344,7 +339,7 @@ class Player {
     for (const auto& [group, bytes] : segment.gradients) AddPiece(at, group, bytes);
   }
 
-  bool IsSaved(BufferId id) const { return run_.buffers[id.index()].kind == BufferKind::kSaved; }
+  bool IsSaved(BufferId id) const { return run_.buffers[id].kind == BufferKind::kSaved; }
 
   void Play(const Instruction& at, const HalfMemory& half, BufferId saved) {
     for (BufferId id : at.adds) Begin(id);
@@ -400,20 +395,21 @@ class Player {
   const int64_t device_;
   const DeviceProgram& run_;
   const ReplayOptions options_;
-  std::vector<const StageMemory*> stages_;  // null: not of the device
+  IdVector<StageId, const StageMemory*> stages_;  // null: not of the device
   Ledger ledger_;
-  std::vector<int> storage_of_;          // per buffer; of kSaved, which of `saved_`
+  IdVector<BufferId, int> storage_of_;   // of kSaved, which of `saved_`
   std::vector<std::vector<int>> saved_;  // storages held
   std::vector<int> free_saved_;
   std::vector<int> made_;
   struct Pieces {
-    std::set<std::pair<Opcode, int>> from;  // segments that have given theirs, and gradients added
-    const Instruction* by = nullptr;        // the last that did
+    // Segments that have given theirs, and gradients added.
+    std::set<std::pair<Opcode, InstructionTarget>> from;
+    const Instruction* by = nullptr;  // the last that did
     std::vector<int> storages;
   };
-  std::map<size_t, Pieces> pieces_;  // by buffer
+  std::map<BufferId, Pieces> pieces_;
   int in_flight_ = kNone;
-  std::map<std::pair<Opcode, int>, int64_t> messages_;
+  std::map<std::pair<Opcode, TransferId>, int64_t> messages_;
 };
 
 }  // namespace

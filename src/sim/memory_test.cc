@@ -12,8 +12,9 @@ namespace {
 constexpr int64_t kRows = 8, kWidth = 16, kValue = 4 * kRows * kWidth;  // f32[8,16]
 constexpr int64_t kLabels = 8 * kRows, kWeight = 4 * kWidth * kWidth;
 
-std::vector<SegmentMemory> SegmentsOf(const Program& program, const MemoryHabits& habits = {}) {
-  const StageProgram& stage = program.stages[0];
+IdVector<SegmentId, SegmentMemory> SegmentsOf(const Program& program,
+                                              const MemoryHabits& habits = {}) {
+  const StageProgram& stage = program.stages.front();
   return MemoryOfSegments(program, stage, PositionIn(stage, 0), /*split=*/false, habits);
 }
 
@@ -38,9 +39,9 @@ int64_t Most(const HalfMemory& half) {
 // On one device: count, m0, h0 (kept), m1, h1 (kept), loss with the logarithms (kept).
 TEST(Kept, FollowsTheRules) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
-  std::vector<SegmentMemory> segments = SegmentsOf(program);
+  IdVector<SegmentId, SegmentMemory> segments = SegmentsOf(program);
   ASSERT_EQ(segments.size(), 1u);
-  const SegmentMemory& at = segments[0];
+  const SegmentMemory& at = segments.front();
   EXPECT_EQ(MadeAndKept(at.keeping), 3 * kValue);
   // x and the labels are given; the weights are there anyway.
   EXPECT_EQ(std::count_if(at.keeping.kept.begin(), at.keeping.kept.end(),
@@ -56,13 +57,13 @@ TEST(Kept, FollowsTheRules) {
 // The logits, h1, are kept anyway; of every row the logarithm of a sum besides.
 TEST(Kept, AFusedLossMakesNoCopyOfTheLogits) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
-  const SegmentMemory at = SegmentsOf(program, {.fused_loss = true})[0];
+  const SegmentMemory at = SegmentsOf(program, {.fused_loss = true}).front();
   EXPECT_EQ(MadeAndKept(at.keeping), 2 * kValue + 4 * kRows);
 }
 
 TEST(Kept, BackwardLetsGoAsItGoes) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
-  const SegmentMemory at = SegmentsOf(program)[0];
+  const SegmentMemory at = SegmentsOf(program).front();
   // At the end of backward both gradients of weights are at hand; the largest is with two gradients of values.
   EXPECT_EQ(Most(at.backward), 2 * kWeight + kValue);
   EXPECT_EQ(

@@ -40,11 +40,11 @@ TEST(Offload, CopiesTakeWhatTheLinkTakes) {
   for (const Degrees& degrees : {Degrees{}, Degrees{.dp = 2, .zero = 1}}) {
     for (int64_t bucket : {int64_t{1}, int64_t{1} << 30}) {
       Compared at = Compare(degrees, bucket);
-      const std::vector<ParameterGroup>& groups = at.program.stages[0].groups;
+      const StageProgram& stage = at.program.stages.front();
+      const ParameterGroups& groups = stage.groups;
       double elements = 0;
       for (const ParameterGroup& group : groups) {
-        elements += static_cast<double>(
-            FlatElements(at.program.stages[0], group, PositionIn(at.program.stages[0], 0)));
+        elements += static_cast<double>(FlatElements(stage, group, PositionIn(stage, 0)));
       }
       double bytes = 12 * elements / static_cast<double>(degrees.dp);
       double copy = bytes / host.bandwidth + static_cast<double>(groups.size()) * host.latency;
@@ -114,7 +114,7 @@ TEST(Offload, FetchesTakeTheMemoryOfEvictions) {
       EXPECT_TRUE(waits);
     }
   }
-  EXPECT_EQ(handed, static_cast<int>(at.program.stages[0].groups.size()) - 2);
+  EXPECT_EQ(handed, static_cast<int>(at.program.stages.front().groups.size()) - 2);
 }
 
 // Between updates none of it is on the device; during them that of two groups at most.
@@ -125,7 +125,7 @@ TEST(Offload, LeavesTheDevice) {
   EXPECT_EQ(timeline.left, timeline.held);
   int64_t most = 0, largest = 0;
   for (const MemoryKinds& kinds : timeline.most_kinds) most = std::max(most, kinds.optimizer);
-  const StageMemory memory = MemoryModel(at.program).Of(0, 0);
+  const StageMemory memory = MemoryModel(at.program).Of(StageId{0}, 0);
   for (const StageMemory::Group& group : memory.groups)
     largest = std::max(largest, group.optimizer);
   EXPECT_GE(most, largest);

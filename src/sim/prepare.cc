@@ -45,7 +45,7 @@ void FindReceives(const Program& program, Prepared& out) {
     for (size_t i = 0; i < run.instructions.size(); ++i) {
       const Instruction& at = run.instructions[i];
       if (at.op != Opcode::kRecv) continue;
-      receive[static_cast<size_t>(at.index * program.microbatches + at.microbatch)] =
+      receive[static_cast<size_t>(at.transfer().value * program.microbatches + at.microbatch)] =
           static_cast<int>(i);
     }
     out.receive_task.push_back(std::move(receive));
@@ -111,7 +111,7 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
     for (size_t t = 0; t < list.tasks.size(); ++t) {
       SimTask& task = list.tasks[t];
       if (task.kind == TaskKind::kSend || task.kind == TaskKind::kRecv) {
-        task.channel = program.runs[r].instructions[t].index;
+        task.transfer = program.runs[r].instructions[t].transfer();
       }
     }
     out.lists[r] = std::move(list);

@@ -33,13 +33,13 @@ inline void SetUnitTimes(const Program& program, Prepared& prepared, double forw
   for (size_t c = 0; c < prepared.costs.size(); ++c) {
     size_t run = static_cast<size_t>(prepared.classes.devices[c].run);
     const TaskList& tasks = prepared.lists[run];
-    std::set<std::pair<int, Half>> seen;
+    std::set<std::pair<StageId, Half>> seen;
     for (size_t k = 0; k < tasks.keys.size(); ++k) {
       const Instruction& at = program.runs[run].instructions[static_cast<size_t>(tasks.keys[k])];
       prepared.costs[c][k] = {};
       if (at.op != Opcode::kRun || at.microbatch < 0) continue;
-      const StageProgram& stage = program.stages[static_cast<size_t>(at.stage)];
-      if (stage.segments[static_cast<size_t>(at.index)].phase != Phase::kMain) continue;
+      const StageProgram& stage = program.stages[at.stage];
+      if (stage.segments[at.segment()].phase != Phase::kMain) continue;
       if (!seen.insert({at.stage, at.half}).second) continue;
       double seconds = at.half == Half::kF   ? forward
                        : at.half == Half::kB ? backward

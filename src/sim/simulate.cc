@@ -104,8 +104,7 @@ class Summary {
         }
         case TaskKind::kSend: {
           const std::vector<int>& sent =
-              in_.classes
-                  .sends[static_cast<size_t>(at.device_class)][static_cast<size_t>(here.channel)];
+              in_.classes.sends[static_cast<size_t>(at.device_class)][here.transfer];
           if (sent.empty()) break;
           const MessageClass& message = in_.classes.messages[static_cast<size_t>(sent.back())];
           terms[Term::kLatency] += message.latency;
@@ -131,7 +130,7 @@ int64_t HostBytes(const Program& program, int64_t device) {
   const DeviceProgram& run = program.RunOf(device);
   int64_t bytes = 0;
   for (BufferId id : run.persistent) {
-    const Buffer& buffer = run.buffers[id.index()];
+    const Buffer& buffer = run.buffers[id];
     if (buffer.kind == BufferKind::kHostOptimizer || buffer.kind == BufferKind::kHostWeights)
       bytes += BufferBytes(program, buffer, device);
   }

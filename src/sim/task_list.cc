@@ -25,14 +25,14 @@ bool Overlaps(const Instruction& at, const StackCosts& stack) {
 bool CopiesWeights(const DeviceProgram& run, const Instruction& at) {
   if (at.op != Opcode::kFetch && at.op != Opcode::kEvict) return false;
   BufferId on_host = at.op == Opcode::kFetch ? at.reads[0] : at.adds[0];
-  return run.buffers[on_host.index()].kind == BufferKind::kHostWeights;
+  return run.buffers[on_host].kind == BufferKind::kHostWeights;
 }
 
 // What tells durations apart: instructions with one key take equally long on a device.
 uint64_t KeyOf(const DeviceProgram& run, const Instruction& at) {
   uint64_t key = static_cast<uint64_t>(at.op);
-  key = key << 20 | static_cast<uint64_t>(at.stage);
-  key = key << 32 | static_cast<uint64_t>(static_cast<uint32_t>(at.index));
+  key = key << 20 | static_cast<uint64_t>(at.stage.value);
+  key = key << 32 | static_cast<uint64_t>(static_cast<uint32_t>(NumberOf(at.target)));
   bool other = at.recompute || CopiesWeights(run, at);
   return key << 4 | static_cast<uint64_t>(at.half) << 1 | static_cast<uint64_t>(other);
 }
@@ -111,8 +111,8 @@ class Builder {
       before_compute_ = compute_;
       compute_ = i;
     }
-    for (BufferId id : at.writes) writer_[id.index()] = i;
-    for (BufferId id : at.adds) writer_[id.index()] = i;
+    for (BufferId id : at.writes) writer_[id] = i;
+    for (BufferId id : at.adds) writer_[id] = i;
   }
 
   void Need(int task) {
@@ -123,7 +123,7 @@ class Builder {
     last_.push_back(task);
   }
   void NeedWriter(BufferId id) {
-    if (id.valid()) Need(writer_[id.index()]);
+    if (id.valid()) Need(writer_[id]);
   }
   void Follow(int& end_of_queue, int task) {
     Need(end_of_queue);
@@ -152,7 +152,7 @@ class Builder {
   const std::vector<int>& channels_;
   const StackCosts& stack_;
   TaskList list_;
-  std::vector<int> writer_;
+  IdVector<BufferId, int> writer_;
   std::unordered_map<uint64_t, int> cost_of_;
   std::vector<int> last_;
   std::vector<std::pair<int, int>> edges_;

@@ -22,8 +22,9 @@ enum class TaskKind : uint8_t { kLocal, kCollective, kSend, kRecv };
 struct SimTask {
   TaskKind kind = TaskKind::kLocal;
   bool compute_queue = false;
-  int channel = -1;  // of Channels (collectives), or the transfer
-  int order = -1;    // among the tasks of a channel that several runs take part in
+  int channel = -1;          // of Channels (collectives)
+  TransferId transfer = {};  // of a send or receive
+  int order = -1;            // among the tasks of a channel that several runs take part in
   int cost = 0;      // of TaskList::keys
   int microbatch = -1;
 };

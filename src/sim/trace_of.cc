@@ -44,13 +44,13 @@ class EventTracer {
 
  private:
   size_t SlotOf(const Instruction& at) const {
-    return static_cast<size_t>(at.index * program_.microbatches + at.microbatch);
+    return static_cast<size_t>(at.transfer().value * program_.microbatches + at.microbatch);
   }
 
   // From the first message that left to the last that came, at most until the receive could end.
   std::pair<double, double> FlightTo(size_t c, const Instruction& at, const TaskTimes& when) const {
     double start = std::numeric_limits<double>::infinity(), end = 0;
-    for (int m : in_.classes.receives[c][static_cast<size_t>(at.index)]) {
+    for (int m : in_.classes.receives[c][at.transfer()]) {
       size_t sender = static_cast<size_t>(in_.classes.messages[static_cast<size_t>(m)].sender);
       size_t run = static_cast<size_t>(in_.classes.devices[sender].run);
       const TaskTimes& sent = at_.times[sender][static_cast<size_t>(send_task_[run][SlotOf(at)])];

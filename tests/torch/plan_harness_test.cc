@@ -57,9 +57,8 @@ std::vector<std::map<std::string, int64_t>> StepBytes(const Program& program) {
     std::map<std::string, int64_t> bytes;
     for (const Instruction& i : program.RunOf(device).instructions) {
       if (i.op == Opcode::kSend || i.op == Opcode::kRecv) {
-        const StageTransfer& transfer = program.transfers[static_cast<size_t>(i.index)];
-        const Local& local = program.stages[static_cast<size_t>(transfer.from_stage)]
-                                 .locals[static_cast<size_t>(transfer.from_local)];
+        const StageTransfer& transfer = program.transfers[i.transfer()];
+        const Local& local = program.stages[transfer.from_stage].locals[transfer.from_local];
         for (const PeerMessage& message : MessagesOf(program, i, device)) {
           int64_t elements = 1;
           for (int64_t size : ShapeOf(message.message.give)) elements *= size;

@@ -142,8 +142,7 @@ TEST(SlicedPlanParity, MatchesOneDevice) {
       Plan plan = ExpertPlan(model, pairs, degrees);
       Program program = Lower(model, plan);
       const StageTransfer& transfer = program.transfers.front();
-      const Local& arrives = program.stages[static_cast<size_t>(transfer.to_stage)]
-                                 .locals[static_cast<size_t>(transfer.to_local)];
+      const Local& arrives = program.stages[transfer.to_stage].locals[transfer.to_local];
       EXPECT_NE(arrives.sharding.split_axes() & AxisSet(degrees.dp > 1 ? 1 : 0), 0u);
       ExpectSame(OnThreads(model, plan, batch, {}), expected);
     }

@@ -28,7 +28,7 @@ std::vector<double> ForwardEnds(const Program& program, const Simulation& at, si
       program.runs[static_cast<size_t>(of.run)].instructions;
   const std::vector<TaskTimes>& times = at.timeline.times[device_class];
   std::vector<double> ends;
-  int stage = -1;
+  StageId stage;
   int64_t microbatch = -1;
   for (size_t t = 0; t < instructions.size(); ++t) {
     const Instruction& now = instructions[t];

@@ -20,7 +20,7 @@ TEST(GradientGroups, AreThoseOfThePrograms) {
   for (int64_t kibibytes : {8, 64, 128, 100'000}) {
     Plan plan = ExpertPlan(model, cluster, {.dp = 8, .precision = DType::kBF16});
     plan.bucket_bytes = kibibytes << 10;
-    size_t lowered = Lower(model, plan).stages[0].groups.size();
+    size_t lowered = Lower(model, plan).stages.front().groups.size();
     double bucket = static_cast<double>(plan.bucket_bytes) / 4;
     double counted = groups.PerElement(bucket, 1) * 32 * 64 * 64;
     // The last groups of a step are smaller.

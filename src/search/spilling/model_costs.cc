@@ -126,14 +126,14 @@ Plan UnitsAsStages(const Model& model, const Cluster& cluster, const std::vector
 }
 
 // Gradients come to a device whenever they can: bytes that a list may hold before backward begins, and a shard does not.
-int64_t EarlyGradients(const Program& program, const DeviceProgram& run, int unit) {
+int64_t EarlyGradients(const Program& program, const DeviceProgram& run, StageId unit) {
   int64_t bytes = 0;
   for (const Instruction& at : run.instructions) {
     if (at.op == Opcode::kRun && at.half != Half::kF) break;
     if (at.op != Opcode::kRecv) continue;
-    const StageTransfer& transfer = program.transfers[static_cast<size_t>(at.index)];
+    const StageTransfer& transfer = program.transfers[at.transfer()];
     if (transfer.from_stage < unit) continue;
-    bytes += BufferBytes(program, {BufferKind::kLocal, unit, transfer.to_local, 0, 0}, unit);
+    bytes += BufferBytes(program, {BufferKind::kLocal, unit, transfer.to_local, 0, 0}, unit.value);
   }
   return bytes;
 }
@@ -143,7 +143,8 @@ void AddUnit(const Program& program, const Prepared& prepared, const MemoryModel
              double host_seconds, ListCosts& out) {
   const DeviceProgram& run = program.RunOf(static_cast<int64_t>(u));
   auto r = static_cast<size_t>(&run - program.runs.data());
-  const StageProgram& stage = program.stages[u];
+  StageId unit = StageId::FromIndex(u);
+  const StageProgram& stage = program.stages[unit];
   auto device_class = static_cast<size_t>(prepared.classes.class_of[u]);
   MemoryTimeline timeline = Replay(memory, static_cast<int64_t>(u), {.kinds = true});
   double forward = 0, again = 0, backward = 0;
@@ -153,7 +154,7 @@ void AddUnit(const Program& program, const Prepared& prepared, const MemoryModel
     const Instruction& at = run.instructions[i];
     bool runs = at.op == Opcode::kRun;
     bool back = runs && (at.half != Half::kF || at.recompute);
-    bool main = runs && stage.segments[static_cast<size_t>(at.index)].phase == Phase::kMain;
+    bool main = runs && stage.segments[at.segment()].phase == Phase::kMain;
     main_forward |= main && !back;
     main_backward |= main && back;
     const MemoryKinds& most = timeline.most_kinds[i];
@@ -166,7 +167,7 @@ void AddUnit(const Program& program, const Prepared& prepared, const MemoryModel
     double seconds = prepared.costs[device_class][static_cast<size_t>(task.cost)].seconds;
     (!back ? forward : at.recompute ? again : backward) += seconds;
   }
-  int64_t early = EarlyGradients(program, run, static_cast<int>(u));
+  int64_t early = EarlyGradients(program, run, unit);
   kept = std::max(int64_t{0}, kept - early);
   most_forward = std::max(int64_t{0}, most_forward - early);
   if (main_forward) forward = std::max(0.0, forward - host_seconds);
@@ -225,18 +226,18 @@ std::vector<ParameterCost> ParameterCosts(const Program& program, const std::vec
       if (!cost.units.empty()) out.push_back(std::move(cost));
     }
   };
-  for (size_t s = 0; s < program.stages.size(); ++s) {
+  for (StageId s : program.stages.ids()) {
     const StageProgram& stage = program.stages[s];
-    Position position = PositionIn(stage, static_cast<int64_t>(s));
+    Position position = PositionIn(stage, s.value);
     for (const ParameterGroup& group : stage.groups) add(stage, position, group);
   }
   return out;
 }
 
-int64_t LargestUpdate(const MemoryModel& memory, size_t stages) {
+int64_t LargestUpdate(const MemoryModel& memory) {
   int64_t most = 0;
-  for (size_t s = 0; s < stages; ++s) {
-    StageMemory stage = memory.Of(static_cast<int>(s), static_cast<int64_t>(s));
+  for (StageId s : memory.program().stages.ids()) {
+    StageMemory stage = memory.Of(s, s.value);
     for (const StageMemory::Group& group : stage.groups) most = std::max(most, group.update);
   }
   return most;
@@ -302,7 +303,7 @@ ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
     out.joined = JoinedUnits(program.model, out.block_ends);
     out.parameters = ParameterCosts(program, out.block_ends, compute);
     out.run_seconds = compute.Host().total() + compute.Report().total();
-    out.update_bytes = LargestUpdate(memory, program.stages.size());
+    out.update_bytes = LargestUpdate(memory);
   }
   return out;
 }

@@ -261,58 +261,58 @@ class AwayBytes {
     for (const Instruction& at : run_.instructions) {
       for (const auto* list : {&at.reads, &at.adds, &at.writes}) {
         for (BufferId id : *list) {
-          if (id.valid()) touched_[id.index()].insert(at.visit);
+          if (id.valid()) touched_[id].insert(at.visit);
         }
       }
     }
-    for (size_t b = 0; b < run_.buffers.size(); ++b) {
+    for (BufferId b : run_.buffers.ids()) {
       if (!Roams(b)) continue;
-      for (int v = *touched_[b].begin() + 1; v < *touched_[b].rbegin(); ++v) {
-        if (touched_[b].count(v) == 0) Add(v, BytesOf(b));
+      for (VisitId v = Next(*touched_[b].begin()); v < *touched_[b].rbegin(); v = Next(v)) {
+        if (touched_[b].count(v) == 0) away_[v] += BytesOf(b);
       }
     }
-    std::map<int, StageMemory> stages;
+    std::map<StageId, StageMemory> stages;
     for (const Instruction& at : run_.instructions) {
       if (at.op != Opcode::kRun || at.writes.empty()) continue;
-      if (run_.buffers[at.writes.back().index()].kind != BufferKind::kSaved) continue;
+      if (run_.buffers[at.writes.back()].kind != BufferKind::kSaved) continue;
       auto [found, fresh] = stages.try_emplace(at.stage);
       if (fresh) found->second = memory.Of(at.stage, 0);
-      Saved(at, found->second.segments[static_cast<size_t>(at.index)].keeping);
+      Saved(at, found->second.segments[at.segment()].keeping);
     }
   }
 
-  int64_t In(int visit) const { return away_[static_cast<size_t>(visit)]; }
+  int64_t In(VisitId visit) const { return away_[visit]; }
 
  private:
-  int64_t BytesOf(size_t b) const { return BufferBytes(program_, run_.buffers[b], 0); }
-  bool Roams(size_t b) const {
+  static VisitId Next(VisitId visit) { return VisitId{visit.value + 1}; }
+  int64_t BytesOf(BufferId b) const { return BufferBytes(program_, run_.buffers[b], 0); }
+  bool Roams(BufferId b) const {
     const Buffer& buffer = run_.buffers[b];
     return buffer.kind == BufferKind::kLocal && buffer.microbatch >= 0 && !touched_[b].empty();
   }
-  void Add(int visit, int64_t bytes) { away_[static_cast<size_t>(visit)] += bytes; }
 
   // What a segment keeps, from the visit after its forward to the one before its backward. A storage that a buffer has as well
   // is there as long as that is.
   void Saved(const Instruction& at, const HalfMemory& half) {
     if (at.microbatch < 0) return;
-    int last = *touched_[at.writes.back().index()].rbegin();
+    VisitId last = *touched_[at.writes.back()].rbegin();
     for (StorageRef ref : std::set<StorageRef>(half.kept.begin(), half.kept.end())) {
       BufferId shared;
       for (size_t r = 0; r < half.results.size(); ++r) {
         if (half.results[r] == ref) shared = at.writes[r];
       }
       if (ref < 0) shared = at.reads[static_cast<size_t>(~ref)];
-      if (shared.valid() && !Roams(shared.index())) continue;
-      int64_t bytes = ref < 0 ? BytesOf(shared.index()) : half.made[static_cast<size_t>(ref)].bytes;
-      int from = shared.valid() ? *touched_[shared.index()].rbegin() : at.visit;
-      for (int v = std::max(from, at.visit) + 1; v < last; ++v) Add(v, bytes);
+      if (shared.valid() && !Roams(shared)) continue;
+      int64_t bytes = ref < 0 ? BytesOf(shared) : half.made[static_cast<size_t>(ref)].bytes;
+      VisitId from = shared.valid() ? *touched_[shared].rbegin() : at.visit;
+      for (VisitId v = Next(std::max(from, at.visit)); v < last; v = Next(v)) away_[v] += bytes;
     }
   }
 
   const Program& program_;
   const DeviceProgram& run_;
-  std::vector<std::set<int>> touched_;  // visits, per buffer
-  std::vector<int64_t> away_;
+  IdVector<BufferId, std::set<VisitId>> touched_;
+  IdVector<VisitId, int64_t> away_;
 };
 
 }  // namespace
@@ -324,10 +324,10 @@ std::vector<int64_t> ShardPeaks(const Program& program, const MemoryHabits& habi
   MemoryTimeline timeline = Replay(memory, 0);
   std::vector<int64_t> peaks;
   for (size_t i = 0; i < run.instructions.size(); ++i) {
-    auto visit = static_cast<size_t>(run.instructions[i].visit);
+    VisitId visit = run.instructions[i].visit;
     auto shard = static_cast<size_t>(run.visits[visit].shard);
     if (shard >= peaks.size()) peaks.resize(shard + 1, 0);
-    peaks[shard] = std::max(peaks[shard], timeline.during[i] - away.In(run.instructions[i].visit));
+    peaks[shard] = std::max(peaks[shard], timeline.during[i] - away.In(visit));
   }
   return peaks;
 }

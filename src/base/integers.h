@@ -1,0 +1,31 @@
+// Integers of one type as another. What does not fit is a bug, and a HEDDLE_CHECK fails.
+//
+//   devices[ToSize(rank)]
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/check.h"
+
+namespace heddle {
+
+constexpr std::size_t ToSize(std::int64_t value) {
+  HEDDLE_CHECK(value >= 0, "size {}", value);
+  return static_cast<std::size_t>(value);
+}
+
+template <std::integral Integer>
+constexpr int ToInt(Integer value) {
+  HEDDLE_CHECK(std::in_range<int>(value), "{} is no int", value);
+  return static_cast<int>(value);
+}
+
+constexpr std::int64_t ToInt64(std::size_t value) {
+  HEDDLE_CHECK(std::in_range<std::int64_t>(value), "{} is no int64", value);
+  return static_cast<std::int64_t>(value);
+}
+
+}  // namespace heddle
