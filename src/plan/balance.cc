@@ -8,35 +8,33 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/integers.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double LeastHeaviest(const std::vector<double>& sums, int stages) {
-  int n = static_cast<int>(sums.size()) - 1;
-  auto sum = [&](int from, int to) {
-    return sums[static_cast<size_t>(to)] - sums[static_cast<size_t>(from)];
-  };
+double LeastHeaviest(const std::vector<double>& sums, size_t stages) {
+  size_t n = sums.size() - 1;
+  auto sum = [&](size_t from, size_t to) { return sums[to] - sums[from]; };
   std::vector<double> heaviest(sums.size(), kInfinity);
   heaviest[0] = 0;
-  for (int k = 1; k <= stages; ++k) {
+  for (size_t k = 1; k <= stages; ++k) {
     std::vector<double> next(sums.size(), kInfinity);
-    for (int i = k; i <= n; ++i) {
+    for (size_t i = k; i <= n; ++i) {
       // The first j from which on the stages before weigh at least as much as the last one.
-      int low = k - 1, high = i - 1;
+      size_t low = k - 1, high = i - 1;
       while (low < high) {
-        int j = (low + high) / 2;
-        if (heaviest[static_cast<size_t>(j)] >= sum(j, i)) {
+        size_t j = (low + high) / 2;
+        if (heaviest[j] >= sum(j, i)) {
           high = j;
         } else {
           low = j + 1;
         }
       }
-      for (int j = std::max(k - 1, low - 1); j <= low; ++j) {
-        double weight = std::max(heaviest[static_cast<size_t>(j)], sum(j, i));
-        next[static_cast<size_t>(i)] = std::min(next[static_cast<size_t>(i)], weight);
+      for (size_t j = std::max(k, low) - 1; j <= low; ++j) {
+        next[i] = std::min(next[i], std::max(heaviest[j], sum(j, i)));
       }
     }
     heaviest = std::move(next);
@@ -47,17 +45,17 @@ double LeastHeaviest(const std::vector<double>& sums, int stages) {
 }  // namespace
 
 std::vector<int> Balance(const std::vector<double>& work, int stages) {
-  int n = static_cast<int>(work.size());
   HEDDLE_CHECK_GE(stages, 1);
-  HEDDLE_CHECK_LE(stages, n);
+  HEDDLE_CHECK_LE(stages, work.size());
+  size_t count = ToSize(stages);
   std::vector<double> sums = {0};
   for (double w : work) sums.push_back(sums.back() + w);
-  double bound = LeastHeaviest(sums, stages) * (1 + 1e-9);
+  double bound = LeastHeaviest(sums, count) * (1 + 1e-9);
   std::vector<double> squares(sums.size(), kInfinity);
   squares[0] = 0;
-  std::vector<std::vector<int>> from(static_cast<size_t>(stages) + 1,
-                                     std::vector<int>(sums.size(), -1));
-  for (size_t k = 1; k <= static_cast<size_t>(stages); ++k) {
+  constexpr size_t kNowhere = std::numeric_limits<size_t>::max();
+  std::vector<std::vector<size_t>> from(count + 1, std::vector<size_t>(sums.size(), kNowhere));
+  for (size_t k = 1; k <= count; ++k) {
     std::vector<double> next(sums.size(), kInfinity);
     for (size_t i = k; i < sums.size(); ++i) {
       for (size_t j = i; j-- > k - 1;) {
@@ -65,16 +63,16 @@ std::vector<int> Balance(const std::vector<double>& work, int stages) {
         if (weight > bound) break;
         if (squares[j] + weight * weight >= next[i]) continue;
         next[i] = squares[j] + weight * weight;
-        from[k][i] = static_cast<int>(j);
+        from[k][i] = j;
       }
     }
     squares = std::move(next);
   }
   std::vector<int> ends;
-  for (int k = stages, i = n; k > 0; --k) {
-    ends.push_back(i);
-    i = from[static_cast<size_t>(k)][static_cast<size_t>(i)];
-    HEDDLE_CHECK_GE(i, 0);
+  for (size_t k = count, i = work.size(); k > 0; --k) {
+    ends.push_back(ToInt(i));
+    i = from[k][i];
+    HEDDLE_CHECK_NE(i, kNowhere);
   }
   std::reverse(ends.begin(), ends.end());
   return ends;

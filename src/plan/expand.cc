@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/integers.h"
 #include "ops/op.h"
 
 namespace heddle {
@@ -40,10 +41,10 @@ class Follower {
       MarkOperand(node.results[r], rule.results[r], strategy);
     for (size_t a = 0; a < axes_; ++a) {
       if (strategy[a] < 0) continue;
-      FactorKind kind = rule.factors[static_cast<size_t>(strategy[a])].kind;
+      FactorKind kind = rule.factors[ToSize(strategy[a])].kind;
       HEDDLE_CHECK(kind != FactorKind::kExpanded && kind != FactorKind::kWhole,
                    "the expansion's {} cannot be split along {}", node.op,
-                   rule.factors[static_cast<size_t>(strategy[a])].name);
+                   rule.factors[ToSize(strategy[a])].name);
     }
     return strategy;
   }
@@ -187,8 +188,7 @@ class Expander {
     auto rule = std::make_shared<const Rule>(MakeRule(expansion, primitive));
     Strategy strategy = follower.Follow(primitive, *rule);
     Record(n, std::move(rule), true);
-    placed_.push_back(
-        {static_cast<size_t>(&stage - plan_.stages.data()), made, std::move(strategy)});
+    placed_.push_back({ToSize(&stage - plan_.stages.data()), made, std::move(strategy)});
   }
 
   void Record(size_t n, SharedRule rule, bool primitive) {
@@ -209,8 +209,7 @@ class Expander {
       model.blocks.push_back({{}, block.chain, block.copy});
     for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
       int block = model.block_of[n];
-      if (block >= 0)
-        model.blocks[static_cast<size_t>(block)].nodes.push_back(NodeId::FromIndex(n));
+      if (block >= 0) model.blocks[ToSize(block)].nodes.push_back(NodeId::FromIndex(n));
     }
   }
 
@@ -232,7 +231,7 @@ class Expander {
 bool IsExpanded(const Model& model, NodeId node, const Strategy& strategy, bool local_statistics) {
   return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
     if (f < 0) return false;
-    auto factor = static_cast<size_t>(f);
+    auto factor = ToSize(f);
     if (model.rules[node.index()].factors[factor].kind != FactorKind::kExpanded) return false;
     bool carries_batch = model.batch && model.batch->factors[node.index()][factor].has_value();
     return !(local_statistics && carries_batch);

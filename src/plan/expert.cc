@@ -8,6 +8,7 @@
 #include "base/checked_math.h"
 #include "base/divisors.h"
 #include "base/error.h"
+#include "base/integers.h"
 #include "base/log.h"
 #include "cluster/topology.h"
 #include "plan/balance.h"
@@ -97,7 +98,7 @@ void CheckZeroRanks(const Degrees& degrees) {
 
 void CheckShares(const Model& model, const Degrees& degrees) {
   if (degrees.shares.empty()) return;
-  auto count = static_cast<int64_t>(degrees.shares.size());
+  auto count = std::ssize(degrees.shares);
   if (count != degrees.dp) {
     ThrowInput("{} shares for dp {}: give one for each data rank", count, degrees.dp);
   }
@@ -172,11 +173,11 @@ std::vector<Stage> MakeStages(const Model& model, const Degrees& degrees, const 
     stage.first_block = first;
     stage.last_block = end;
     stage.mesh = mesh;
-    stage.mesh.first = static_cast<int64_t>(stages.size()) % degrees.pp * mesh.size();
-    stage.recompute.assign(static_cast<size_t>(end - first), degrees.recompute);
+    stage.mesh.first = std::ssize(stages) % degrees.pp * mesh.size();
+    stage.recompute.assign(ToSize(end - first), degrees.recompute);
     stage.times = {0, 0, 0};
     for (int b = first; b < end; ++b) {
-      const HalfTimes& w = work[static_cast<size_t>(b)];
+      const HalfTimes& w = work[ToSize(b)];
       stage.times.forward += w.forward;
       stage.times.backward += w.backward;
       stage.times.weight += w.weight;
@@ -193,7 +194,7 @@ std::vector<Stage> MakeStages(const Model& model, const Degrees& degrees, const 
 std::vector<int> StageOf(const Model& model, const std::vector<Stage>& stages) {
   std::vector<int> stage_of(model.graph.nodes.size(), -1);
   for (size_t s = 0; s < stages.size(); ++s) {
-    for (NodeId id : NodesOf(model, stages[s])) stage_of[id.index()] = static_cast<int>(s);
+    for (NodeId id : NodesOf(model, stages[s])) stage_of[id.index()] = ToInt(s);
   }
   return stage_of;
 }
@@ -233,19 +234,19 @@ std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layer
   // A stage ends where the first layer of the next begins, or, before a stage of none, after its own last.
   std::vector<int> starts;  // of layers; then the end of the last
   for (size_t b = 0; b < model.blocks.size(); ++b) {
-    if (model.blocks[b].chain >= 0) starts.push_back(static_cast<int>(b));
+    if (model.blocks[b].chain >= 0) starts.push_back(ToInt(b));
   }
   if (!starts.empty()) starts.push_back(starts.back() + 1);
   std::vector<int> ends;
   int64_t before = 0;
   for (size_t s = 0; s + 1 < stages; ++s) {
     before += layers[s];
-    ends.push_back(starts.empty() ? 0 : starts[static_cast<size_t>(before)]);
+    ends.push_back(starts.empty() ? 0 : starts[ToSize(before)]);
     int begin = s == 0 ? 0 : ends[s - 1];
     if (ends.back() <= begin)
       ThrowInput("stage {} is to have no layers, and nothing else is its", s);
   }
-  ends.push_back(static_cast<int>(model.blocks.size()));
+  ends.push_back(ToInt(model.blocks.size()));
   if (stages > 1 && ends[stages - 1] <= ends[stages - 2])
     ThrowInput("stage {} is to have no layers, and nothing else is its", stages - 1);
   return ends;
@@ -270,30 +271,29 @@ std::vector<int64_t> LayersPerStage(const Model& model, const std::vector<int>& 
 std::vector<int> ExpertEnds(const Model& model, const Degrees& degrees,
                             const std::vector<double>& flops) {
   int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
-  auto blocks = static_cast<int64_t>(model.blocks.size());
+  auto blocks = std::ssize(model.blocks);
   if (stages > blocks) {
     ThrowInput("pp {} x {} chunks = {} stages, and the model has {} blocks: pp can be at most {}",
                degrees.pp, degrees.chunks, stages, blocks,
                std::max<int64_t>(1, blocks / degrees.chunks));
   }
   if (!degrees.layers_per_stage.empty())
-    return StageEnds(model, degrees.layers_per_stage, static_cast<size_t>(stages));
+    return StageEnds(model, degrees.layers_per_stage, ToSize(stages));
   ModelUnits units = UnitsOf(model);
-  if (stages > units.count()) return Balance(flops, static_cast<int>(stages));
+  if (stages > units.count()) return Balance(flops, ToInt(stages));
   std::vector<double> of_units;
   for (int u = 0; u < units.count(); ++u) {
-    auto first = flops.begin() + units.begins[static_cast<size_t>(u)];
-    auto last = flops.begin() + units.begins[static_cast<size_t>(u) + 1];
+    auto first = flops.begin() + units.begins[ToSize(u)];
+    auto last = flops.begin() + units.begins[ToSize(u) + 1];
     of_units.push_back(std::accumulate(first, last, 0.0));
   }
   std::vector<int> ends;
   if (degrees.chunks > 1) {
-    ends =
-        CutEvenly(units, of_units, static_cast<int>(degrees.pp), static_cast<int>(degrees.chunks));
+    ends = CutEvenly(units, of_units, ToInt(degrees.pp), ToInt(degrees.chunks));
   } else {
-    ends = Balance(of_units, static_cast<int>(stages));
+    ends = Balance(of_units, ToInt(stages));
   }
-  for (int& end : ends) end = units.begins[static_cast<size_t>(end)];
+  for (int& end : ends) end = units.begins[ToSize(end)];
   return ends;
 }
 

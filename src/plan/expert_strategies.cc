@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "plan/sequence.h"
 #include "plan/split_mark.h"
 
@@ -15,7 +17,7 @@ namespace {
 
 int AxisNamed(const Mesh& mesh, std::string_view name) {
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (mesh.axes[a].name == name) return static_cast<int>(a);
+    if (mesh.axes[a].name == name) return ToInt(a);
   }
   return -1;
 }
@@ -62,9 +64,9 @@ class Propagation {
  private:
   const Rule& rule(size_t n) const { return model_.rules[n]; }
   const Node& node(size_t n) const { return model_.graph.nodes[n]; }
-  int64_t Ranks(int axis) const { return mesh_.axes[static_cast<size_t>(axis)].size; }
-  int& Choice(size_t n, int axis) { return strategies_[n][static_cast<size_t>(axis)]; }
-  int Choice(size_t n, int axis) const { return strategies_[n][static_cast<size_t>(axis)]; }
+  int64_t Ranks(int axis) const { return mesh_.axes[ToSize(axis)].size; }
+  int& Choice(size_t n, int axis) { return strategies_[n][ToSize(axis)]; }
+  int Choice(size_t n, int axis) const { return strategies_[n][ToSize(axis)]; }
   bool IsSide(size_t n) const { return model_.block_of[n] < 0; }
   bool IsOnce(size_t n) const { return IsSide(n) && model_.once[n]; }
 
@@ -108,15 +110,15 @@ class Propagation {
     int choice = Choice(producer.index(), axis);
     if (IsPartial(choice)) return true;
     return choice >= 0 && !Has(ResultDims(id), choice) &&
-           rule(producer.index()).factors[static_cast<size_t>(choice)].kind == FactorKind::kSummed;
+           rule(producer.index()).factors[ToSize(choice)].kind == FactorKind::kSummed;
   }
 
   bool CarriesBatch(size_t n, int factor) const {
-    return model_.batch && model_.batch->factors[n].size() > static_cast<size_t>(factor) &&
-           model_.batch->factors[n][static_cast<size_t>(factor)];
+    return model_.batch && factor >= 0 && std::cmp_less(factor, model_.batch->factors[n].size()) &&
+           model_.batch->factors[n][ToSize(factor)];
   }
   bool CarriesSequence(size_t n, int factor) const {
-    return !sequence_.factors.empty() && sequence_.factors[n][static_cast<size_t>(factor)];
+    return !sequence_.factors.empty() && sequence_.factors[n][ToSize(factor)];
   }
 
   void SplitExperts(size_t n) {
@@ -132,11 +134,11 @@ class Propagation {
     const Rule& r = rule(n);
     const std::vector<ValueId>& operands = node(n).operands;
     auto fits = [&](int f) {
-      const Factor& factor = r.factors[static_cast<size_t>(f)];
+      const Factor& factor = r.factors[ToSize(f)];
       return factor.kind == FactorKind::kParallel && factor.size >= Ranks(experts_) &&
              Has(r.results[0], f) && !CarriesBatch(n, f);
     };
-    for (int f = 0; HasContraction(r) && f < static_cast<int>(r.factors.size()); ++f) {
+    for (int f = 0; HasContraction(r) && f < std::ssize(r.factors); ++f) {
       bool weight = false, other = false;
       for (size_t o = 0; o < operands.size(); ++o) {
         if (!Has(r.operands[o], f)) continue;
@@ -161,7 +163,7 @@ class Propagation {
       const std::optional<BatchPart>& part = model_.batch->factors[n][f];
       if (!part || part->outer != 1 || rule(n).factors[f].kind == FactorKind::kWhole) continue;
       for (int axis : batch_axes_) {
-        if (Choice(n, axis) == kReplicate) Choice(n, axis) = static_cast<int>(f);
+        if (Choice(n, axis) == kReplicate) Choice(n, axis) = ToInt(f);
       }
     }
   }
@@ -172,20 +174,19 @@ class Propagation {
     for (int axis : batch_axes_) {
       if (Choice(n, axis) == factor) pieces *= Ranks(axis);
     }
-    int64_t outer = sequence_.factors[n][static_cast<size_t>(factor)]->outer;
+    int64_t outer = sequence_.factors[n][ToSize(factor)]->outer;
     return outer == 1 || outer == pieces;
   }
 
   bool SplitSequence(size_t n, int axis, bool aligned) {
     int best = -1;
-    for (int f = 0; f < static_cast<int>(rule(n).factors.size()); ++f) {
+    for (int f = 0; f < std::ssize(rule(n).factors); ++f) {
       if (!CarriesSequence(n, f)) continue;
-      FactorKind kind = rule(n).factors[static_cast<size_t>(f)].kind;
+      FactorKind kind = rule(n).factors[ToSize(f)].kind;
       if (kind != FactorKind::kParallel && kind != FactorKind::kSummed) continue;
       if (aligned && !IsAligned(n, f)) continue;
-      bool better =
-          best < 0 || (kind == FactorKind::kParallel &&
-                       rule(n).factors[static_cast<size_t>(best)].kind == FactorKind::kSummed);
+      bool better = best < 0 || (kind == FactorKind::kParallel &&
+                                 rule(n).factors[ToSize(best)].kind == FactorKind::kSummed);
       if (better) best = f;
     }
     if (best >= 0) Choice(n, axis) = best;
@@ -215,8 +216,8 @@ class Propagation {
       std::optional<SplitMark> mark = Arrives(id, tp_);
       int f = mark ? FollowSplit(rule(n), o, *mark, Ranks(tp_)) : -1;
       if (f < 0 || IsTaken(n, f)) continue;
-      ++votes[static_cast<size_t>(f)];
-      if (best < 0 || votes[static_cast<size_t>(f)] > votes[static_cast<size_t>(best)]) best = f;
+      ++votes[ToSize(f)];
+      if (best < 0 || votes[ToSize(f)] > votes[ToSize(best)]) best = f;
     }
     return best;
   }
@@ -228,9 +229,9 @@ class Propagation {
     for (size_t k = 0; k < r.linear.size(); ++k) {
       const std::vector<int>& set = r.linear[k];
       bool partial = !set.empty() && std::all_of(set.begin(), set.end(), [&](int o) {
-        return ArrivesPartial(n, node(n).operands[static_cast<size_t>(o)], tp_);
+        return ArrivesPartial(n, node(n).operands[ToSize(o)], tp_);
       });
-      if (partial && (r.view || set.size() > 1)) return PassPartial(static_cast<int>(k));
+      if (partial && (r.view || set.size() > 1)) return PassPartial(ToInt(k));
     }
     return kReplicate;
   }
@@ -242,13 +243,13 @@ class Propagation {
     for (size_t o = 0; o < node(n).operands.size(); ++o) {
       if (!IsMatrix(node(n).operands[o])) continue;
       int best = kReplicate;
-      for (int f = 0; f < static_cast<int>(r.factors.size()); ++f) {
-        const Factor& factor = r.factors[static_cast<size_t>(f)];
+      for (int f = 0; f < std::ssize(r.factors); ++f) {
+        const Factor& factor = r.factors[ToSize(f)];
         bool wanted = contraction ? factor.kind == FactorKind::kParallel && Has(r.results[0], f)
                                   : factor.kind == FactorKind::kSummed;
         if (!wanted || !Has(r.operands[o], f) || factor.size < Ranks(tp_)) continue;
         if (CarriesBatch(n, f) || CarriesSequence(n, f) || IsTaken(n, f)) continue;
-        if (best < 0 || factor.size > r.factors[static_cast<size_t>(best)].size) best = f;
+        if (best < 0 || factor.size > r.factors[ToSize(best)].size) best = f;
       }
       if (best >= 0 && (!contraction || Pays(n, o, best))) return best;
     }
@@ -259,7 +260,7 @@ class Propagation {
   bool Pays(size_t n, size_t operand, int factor) const {
     constexpr double kCounts = 0.02;
     if (IsUsed(n, factor)) return true;
-    int64_t columns = rule(n).factors[static_cast<size_t>(factor)].size;
+    int64_t columns = rule(n).factors[ToSize(factor)].size;
     int64_t elements = 1;
     for (int64_t size : model_.graph.value(node(n).operands[operand]).type.shape) elements *= size;
     return columns >= elements / columns && Flops(n) >= kCounts * flops_;
@@ -295,21 +296,20 @@ class Propagation {
   void FollowReaders(size_t n) {
     if (node(n).results.size() != 1) return;
     ValueId result = node(n).results[0];
-    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+    for (int axis = 0; axis < std::ssize(mesh_.axes); ++axis) {
       std::optional<SplitMark> wanted = WantedBy(model_.readers[result.index()], result, axis);
       if (!wanted) continue;
-      for (int f = 0; f < static_cast<int>(rule(n).factors.size()); ++f) {
+      for (int f = 0; f < std::ssize(rule(n).factors); ++f) {
         std::optional<SplitMark> mark = MarkOf(rule(n), rule(n).results[0], f);
         if (!mark || !SameSplit(*mark, *wanted, Ranks(axis)) || IsTaken(n, f)) continue;
-        if (rule(n).factors[static_cast<size_t>(f)].kind == FactorKind::kParallel)
-          Choice(n, axis) = f;
+        if (rule(n).factors[ToSize(f)].kind == FactorKind::kParallel) Choice(n, axis) = f;
       }
     }
   }
 
   // Undoes what splits no parameter.
   void KeepWeightSplits(size_t n) {
-    for (int axis = 0; axis < static_cast<int>(mesh_.axes.size()); ++axis) {
+    for (int axis = 0; axis < std::ssize(mesh_.axes); ++axis) {
       int factor = Choice(n, axis);
       bool splits = false;
       for (size_t o = 0; factor >= 0 && o < node(n).operands.size(); ++o) {

@@ -3,8 +3,15 @@
 #include <algorithm>
 #include <set>
 
+#include "base/id_vector.h"
+#include "base/integers.h"
+
 namespace heddle {
 namespace {
+
+// Copies of chains first, then one element for each single node.
+using ElementId = StrongId<struct ElementTag>;
+using ComponentId = StrongId<struct ComponentTag>;
 
 class Partition {
  public:
@@ -28,35 +35,32 @@ class Partition {
   }
 
  private:
-  // ---- The graph of elements: copies first, then one element for each single node.
+  // ---- The graph of elements.
 
   void FindElements() {
     copies_.clear();
-    element_.assign(model_.graph.nodes.size(), -1);
+    element_.assign(model_.graph.nodes.size(), ElementId{});
     for (size_t c = 0; c < kept_.size(); ++c) {
       if (!kept_[c]) continue;
       const Chain& chain = model_.folding.chains[c];
       for (size_t i = 0; i < chain.copies.size(); ++i) {
-        for (NodeId id : chain.copies[i]) {
-          element_[id.index()] = static_cast<int>(copies_.size());
-        }
-        copies_.push_back({{}, static_cast<int>(c), static_cast<int>(i)});
+        ElementId copy = copies_.Add({{}, ToInt(c), ToInt(i)});
+        for (NodeId id : chain.copies[i]) element_[id.index()] = copy;
       }
     }
-    int next = static_cast<int>(copies_.size());
+    successors_.assign(copies_.size(), {});
     for (size_t n = 0; n < element_.size(); ++n) {
       if (side_[n]) {
-        element_[n] = -1;
-      } else if (element_[n] < 0) {
-        element_[n] = next++;
+        element_[n] = {};
+      } else if (!element_[n].valid()) {
+        element_[n] = successors_.Add({});
       }
     }
-    successors_.assign(static_cast<size_t>(next), {});
     for (size_t n = 0; n < element_.size(); ++n) {
       if (side_[n]) continue;
       for (NodeId reader : ReadersOf(n)) {
-        int from = element_[n], to = element_[reader.index()];
-        if (from != to) successors_[static_cast<size_t>(from)].push_back(to);
+        ElementId from = element_[n], to = element_[reader.index()];
+        if (from != to) successors_[from].push_back(to);
       }
     }
   }
@@ -72,66 +76,64 @@ class Partition {
     return readers;
   }
 
-  bool IsCopy(int element) const { return element < static_cast<int>(copies_.size()); }
+  bool IsCopy(ElementId element) const { return copies_.Has(element); }
 
   // Tarjan's strongly connected components, without recursion: deep models have long paths.
   void FindComponents() {
     size_t count = successors_.size();
-    component_.assign(count, -1);
+    component_.assign(count, {});
     components_ = 0;
-    std::vector<int> index(count, -1), low(count, 0), open;
-    std::vector<std::pair<int, size_t>>
-        path;  // an element and how many of its successors were seen
+    IdVector<ElementId, int> index(count, -1), low(count, 0);
+    std::vector<ElementId> open;
+    // An element and how many of its successors were seen.
+    std::vector<std::pair<ElementId, size_t>> path;
     int next = 0;
-    for (size_t root = 0; root < count; ++root) {
+    for (ElementId root : index.ids()) {
       if (index[root] >= 0) continue;
-      path.emplace_back(static_cast<int>(root), 0);
+      path.emplace_back(root, 0);
       while (!path.empty()) {
         auto& [element, seen] = path.back();
-        size_t at = static_cast<size_t>(element);
+        ElementId at = element;
         if (seen == 0 && index[at] < 0) {
           index[at] = low[at] = next++;
-          open.push_back(element);
+          open.push_back(at);
         }
         if (seen < successors_[at].size()) {
-          size_t to = static_cast<size_t>(successors_[at][seen++]);
+          ElementId to = successors_[at][seen++];
           if (index[to] < 0) {
-            path.emplace_back(static_cast<int>(to), 0);
-          } else if (component_[to] < 0) {
+            path.emplace_back(to, 0);
+          } else if (!component_[to].valid()) {
             low[at] = std::min(low[at], index[to]);
           }
           continue;
         }
-        if (low[at] == index[at]) Close(element, open);
+        if (low[at] == index[at]) Close(at, open);
         path.pop_back();
         if (!path.empty()) {
-          size_t parent = static_cast<size_t>(path.back().first);
+          ElementId parent = path.back().first;
           low[parent] = std::min(low[parent], low[at]);
         }
       }
     }
   }
 
-  void Close(int element, std::vector<int>& open) {
-    int last;
+  void Close(ElementId element, std::vector<ElementId>& open) {
+    ComponentId component = ComponentId::FromIndex(components_++);
+    ElementId last;
     do {
       last = open.back();
       open.pop_back();
-      component_[static_cast<size_t>(last)] = components_;
+      component_[last] = component;
     } while (last != element);
-    ++components_;
   }
 
   // Gives up the chain of the fewest nodes, the last of those, of chains whose copies are on a cycle with others.
   bool GiveUpChain() {
-    std::vector<std::vector<int>> chains(
-        static_cast<size_t>(components_));  // by component, one for each copy
-    for (size_t e = 0; e < copies_.size(); ++e) {
-      chains[static_cast<size_t>(component_[e])].push_back(copies_[e].chain);
-    }
+    IdVector<ComponentId, std::vector<int>> chains(components_);  // one for each copy
+    for (ElementId e : copies_.ids()) chains[component_[e]].push_back(copies_[e].chain);
     int smallest = -1;
     auto nodes = [&](int c) {
-      const Chain& chain = model_.folding.chains[static_cast<size_t>(c)];
+      const Chain& chain = model_.folding.chains[ToSize(c)];
       return chain.count() * chain.nodes_per_block();
     };
     for (const std::vector<int>& at : chains) {
@@ -144,7 +146,7 @@ class Partition {
       }
     }
     if (smallest < 0) return false;
-    kept_[static_cast<size_t>(smallest)] = false;
+    kept_[ToSize(smallest)] = false;
     return true;
   }
 
@@ -152,9 +154,9 @@ class Partition {
   // (Inception) are better cut at any node.
   bool TooFewAreLayers() const {
     size_t nodes = 0, layers = 0;
-    for (int element : element_) {
-      nodes += element >= 0 ? 1 : 0;
-      layers += element >= 0 && IsCopy(element) ? 1 : 0;
+    for (ElementId element : element_) {
+      nodes += element.valid() ? 1 : 0;
+      layers += IsCopy(element) ? 1 : 0;
     }
     return 2 * layers < nodes;
   }
@@ -167,14 +169,12 @@ class Partition {
 
   // What comes out of a copy and goes back into it belongs to it.
   void AbsorbCycles() {
-    std::vector<int> copy_of(static_cast<size_t>(components_), -1);
-    for (size_t e = 0; e < copies_.size(); ++e) {
-      copy_of[static_cast<size_t>(component_[e])] = static_cast<int>(e);
-    }
-    for (int& element : element_) {
-      if (element < 0) continue;
-      int copy = copy_of[static_cast<size_t>(component_[static_cast<size_t>(element)])];
-      if (copy >= 0) element = copy;
+    IdVector<ComponentId, ElementId> copy_of(components_);
+    for (ElementId e : copies_.ids()) copy_of[component_[e]] = e;
+    for (ElementId& element : element_) {
+      if (!element.valid()) continue;
+      ElementId copy = copy_of[component_[element]];
+      if (copy.valid()) element = copy;
     }
   }
 
@@ -184,61 +184,57 @@ class Partition {
   // at even ones.
   void OrderCopies() {
     order_.clear();
-    std::vector<std::set<int>> after(successors_.size());
-    std::vector<int> missing(successors_.size(), 0);
+    IdVector<ElementId, std::set<ElementId>> after(successors_.size());
+    IdVector<ElementId, int> missing(successors_.size(), 0);
     for (size_t n = 0; n < element_.size(); ++n) {
       if (side_[n]) continue;
       for (NodeId reader : ReadersOf(n)) {
-        int to = element_[reader.index()];
-        if (to != element_[n] && after[static_cast<size_t>(element_[n])].insert(to).second) {
-          ++missing[static_cast<size_t>(to)];
-        }
+        ElementId to = element_[reader.index()];
+        if (to != element_[n] && after[element_[n]].insert(to).second) ++missing[to];
       }
     }
-    std::vector<int> singles;
-    std::set<int> ready;  // copies
-    auto open = [&](int element) {
+    std::vector<ElementId> singles;
+    std::set<ElementId> ready;  // copies
+    auto open = [&](ElementId element) {
       if (IsCopy(element)) {
         ready.insert(element);
       } else {
         singles.push_back(element);
       }
     };
-    for (size_t e = 0; e < missing.size(); ++e) {
-      if (missing[e] == 0) open(static_cast<int>(e));
+    for (ElementId e : missing.ids()) {
+      if (missing[e] == 0) open(e);
     }
-    int last = -1;
+    ElementId last;
     while (!singles.empty() || !ready.empty()) {
-      int element;
+      ElementId element;
       if (!singles.empty()) {
         element = singles.back();
         singles.pop_back();
       } else {
-        bool next = last >= 0 && ready.contains(last + 1) &&
-                    copies_[static_cast<size_t>(last)].chain ==
-                        copies_[static_cast<size_t>(last) + 1].chain;
-        element = next ? last + 1 : *ready.begin();
+        ElementId follower{last.value + 1};
+        bool next = last.valid() && ready.contains(follower) &&
+                    copies_[last].chain == copies_[follower].chain;
+        element = next ? follower : *ready.begin();
         ready.erase(element);
         last = element;
         order_.push_back(element);
       }
-      for (int to : after[static_cast<size_t>(element)]) {
-        if (--missing[static_cast<size_t>(to)] == 0) open(to);
+      for (ElementId to : after[element]) {
+        if (--missing[to] == 0) open(to);
       }
     }
   }
 
   void PlaceSingles() {
     position_.assign(model_.graph.nodes.size(), 0);
-    std::vector<int> of_copy(copies_.size(), 0);
-    for (size_t i = 0; i < order_.size(); ++i) {
-      of_copy[static_cast<size_t>(order_[i])] = 2 * static_cast<int>(i) + 1;
-    }
+    IdVector<ElementId, int> of_copy(copies_.size(), 0);
+    for (size_t i = 0; i < order_.size(); ++i) of_copy[order_[i]] = 2 * ToInt(i) + 1;
     auto single = [&](size_t n) { return !side_[n] && !IsCopy(element_[n]); };
     for (size_t n = 0; n < position_.size(); ++n) {
       if (side_[n]) continue;
       if (!single(n)) {
-        position_[n] = of_copy[static_cast<size_t>(element_[n])];
+        position_[n] = of_copy[element_[n]];
         continue;
       }
       int after = 0;
@@ -275,7 +271,7 @@ class Partition {
         bool between = at == previous + 1 && of_previous[producer.index()];
         of_previous[n] = of_previous[n] || at == previous || between;
       }
-      if (copy && of_previous[n]) follows[static_cast<size_t>(position_[n] / 2)] = true;
+      if (copy && of_previous[n]) follows[ToSize(position_[n] / 2)] = true;
     }
     return std::all_of(follows.begin() + (follows.empty() ? 0 : 1), follows.end(),
                        [](bool is) { return is; });
@@ -284,12 +280,12 @@ class Partition {
   std::vector<ModelBlock> Collect() const {
     std::vector<std::vector<NodeId>> at(2 * copies_.size() + 1);
     for (size_t n = 0; n < position_.size(); ++n) {
-      if (!side_[n]) at[static_cast<size_t>(position_[n])].push_back(NodeId::FromIndex(n));
+      if (!side_[n]) at[ToSize(position_[n])].push_back(NodeId::FromIndex(n));
     }
     std::vector<ModelBlock> blocks;
     for (size_t p = 0; p < at.size(); ++p) {
       if (p % 2 == 1) {
-        blocks.push_back(copies_[static_cast<size_t>(order_[p / 2])]);
+        blocks.push_back(copies_[order_[p / 2]]);
         blocks.back().nodes = at[p];
       } else {
         for (NodeId id : at[p]) blocks.push_back({{id}, -1, -1});
@@ -300,14 +296,14 @@ class Partition {
 
   const Model& model_;
   const std::vector<bool>& side_;
-  std::vector<bool> kept_;                    // per chain
-  std::vector<ModelBlock> copies_;            // without nodes
-  std::vector<int> element_;                  // per node; -1: a side node
-  std::vector<std::vector<int>> successors_;  // per element
-  std::vector<int> component_;                // per element
-  int components_ = 0;
-  std::vector<int> order_;     // copies
-  std::vector<int> position_;  // per node
+  std::vector<bool> kept_;                  // per chain
+  IdVector<ElementId, ModelBlock> copies_;  // without nodes
+  std::vector<ElementId> element_;          // per node; invalid: a side node
+  IdVector<ElementId, std::vector<ElementId>> successors_;
+  IdVector<ElementId, ComponentId> component_;
+  size_t components_ = 0;
+  std::vector<ElementId> order_;  // copies
+  std::vector<int> position_;     // per node
 };
 
 }  // namespace

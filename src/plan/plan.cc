@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/integers.h"
 
 namespace heddle {
 
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage) {
   std::vector<NodeId> nodes;
   for (int b = stage.first_block; b < stage.last_block; ++b) {
-    const std::vector<NodeId>& block = model.blocks[static_cast<size_t>(b)].nodes;
+    const std::vector<NodeId>& block = model.blocks[ToSize(b)].nodes;
     nodes.insert(nodes.end(), block.begin(), block.end());
   }
   std::sort(nodes.begin(), nodes.end());
@@ -28,7 +29,7 @@ int ShardOf(const Stage& stage, int block) {
   return static_cast<int>(std::upper_bound(starts.begin(), starts.end(), block) - starts.begin());
 }
 
-int ShardCount(const Stage& stage) { return static_cast<int>(stage.shard_starts.size()) + 1; }
+int ShardCount(const Stage& stage) { return ToInt(stage.shard_starts.size()) + 1; }
 
 bool CanOffload(const Cluster& cluster) {
   return std::all_of(cluster.device_types.begin(), cluster.device_types.end(),

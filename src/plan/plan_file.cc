@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/integers.h"
 #include "base/nearest.h"
 #include "cluster/yaml.h"
 #include "plan/json_fields.h"
@@ -151,7 +152,7 @@ Pruning ReadPruning(const Json& json, const Model& model, std::string_view file)
 
 Zero ReadZero(const Json& json, std::string_view file) {
   JsonFields fields(json, file, "zero", kZeroKeys);
-  return {static_cast<int>(fields.Int("level", 0, 3)), fields.Texts("axes")};
+  return {ToInt(fields.Int("level", 0, 3)), fields.Texts("axes")};
 }
 
 // An axis as the shares of its devices: [3, 1].
@@ -188,7 +189,7 @@ Mesh ReadMesh(const JsonFields& stage) {
     stage.Refuse("mesh",
                  fmt::format("{} axes, at most {} are possible", fields.json().size(), kMaxAxes));
   }
-  int64_t count = static_cast<int64_t>(devices.size()), size = 1;
+  int64_t count = std::ssize(devices), size = 1;
   for (const auto& [name, value] : fields.json().items()) {
     mesh.axes.push_back(value.is_array() ? ReadShares(fields, name, count)
                                          : MeshAxis{name, fields.Int(name, 1, count)});
@@ -262,17 +263,16 @@ Stage ReadStage(const Json& stages, size_t index, const Model& model, int first,
                 std::string_view file) {
   JsonFields fields(stages[index], file, fmt::format("stages[{}]", index), kStageKeys);
   Stage stage;
-  auto last = static_cast<int64_t>(model.blocks.size()) - 1;
+  auto last = std::ssize(model.blocks) - 1;
   std::array<int64_t, 2> blocks = fields.Range("blocks", last);
   if (blocks[0] != first) fields.Refuse("blocks", fmt::format("must begin with block {}", first));
   if (index + 1 == stages.size() && blocks[1] != last) {
     fields.Refuse("blocks", fmt::format("the last stage must end with block {}", last));
   }
-  stage.first_block = static_cast<int>(blocks[0]);
-  stage.last_block = static_cast<int>(blocks[1]) + 1;
+  stage.first_block = ToInt(blocks[0]);
+  stage.last_block = ToInt(blocks[1]) + 1;
   stage.mesh = ReadMesh(fields);
-  stage.recompute =
-      ReadRecompute(fields, static_cast<size_t>(stage.last_block - stage.first_block));
+  stage.recompute = ReadRecompute(fields, ToSize(stage.last_block - stage.first_block));
   JsonFields times(fields.At("times"), file, fields.PathOf("times"), kTimesKeys);
   stage.times = {times.Number("forward"), times.Number("backward"), times.Number("weight")};
   if (fields.Has("sync")) stage.sync = ReadSync(fields, model);
@@ -287,7 +287,7 @@ std::vector<Stage> ReadStages(const JsonFields& fields, const Model& model) {
   std::vector<Stage> stages;
   for (size_t s = 0; s < list.size(); ++s) {
     int first = stages.empty() ? 0 : stages.back().last_block;
-    if (first == static_cast<int>(model.blocks.size())) {
+    if (first == ToInt(model.blocks.size())) {
       fields.Refuse("stages",
                     fmt::format("{} stages, and after {} no blocks are left", list.size(), s));
     }
@@ -375,7 +375,7 @@ Plan FromJson(const Json& json, const Model& model, std::string_view file) {
   plan.microbatches = fields.Int("microbatches", 1, kMaxCount);
   plan.local_batch_statistics = fields.Choice("batch_statistics", kStatistics) == 1;
   plan.schedule = fields.Text("schedule");
-  plan.chunks = static_cast<int>(fields.Int("chunks", 1, 1 << 20));
+  plan.chunks = ToInt(fields.Int("chunks", 1, 1 << 20));
   plan.precision = ReadPrecision(fields.At("precision"), file);
   SetOptimizer(plan, kOptimizers[fields.Choice("optimizer", kOptimizers)]);
   plan.zero = ReadZero(fields.At("zero"), file);
@@ -384,7 +384,7 @@ Plan FromJson(const Json& json, const Model& model, std::string_view file) {
   }
   if (fields.Has("pruning")) plan.pruning = ReadPruning(fields.At("pruning"), model, file);
   plan.bucket_bytes = fields.Int("bucket_bytes", 1, INT64_MAX);
-  plan.prefetch = static_cast<int>(fields.Int("prefetch", 0, kMaxPrefetch));
+  plan.prefetch = ToInt(fields.Int("prefetch", 0, kMaxPrefetch));
   if (fields.Has("search_stopped")) plan.search_stopped = fields.Bool("search_stopped");
   plan.stages = ReadStages(fields, model);
   RequireSound(plan, model, std::string(file));

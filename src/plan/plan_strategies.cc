@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "base/nearest.h"
 #include "plan/json_fields.h"
 #include "plan/strategy_text.h"
@@ -43,7 +44,7 @@ struct StageNodes {
     for (NodeId id : nodes) ours[id.index()] = true;
     for (NodeId id : SideNodesOf(model, nodes)) ours[id.index()] = true;
     for (int b = stage.first_block; b < stage.last_block; ++b) {
-      const ModelBlock& block = model.blocks[static_cast<size_t>(b)];
+      const ModelBlock& block = model.blocks[ToSize(b)];
       if (block.chain < 0) continue;
       copies[block.chain].push_back(block.copy);
       for (NodeId id : CopyOf(model, block.chain, block.copy)) {
@@ -53,7 +54,7 @@ struct StageNodes {
   }
 
   static const std::vector<NodeId>& CopyOf(const Model& model, int chain, int copy) {
-    return model.folding.chains[static_cast<size_t>(chain)].copies[static_cast<size_t>(copy)];
+    return model.folding.chains[ToSize(chain)].copies[ToSize(copy)];
   }
 };
 
@@ -145,7 +146,7 @@ class StrategyReader {
   void ReadChain(const std::string& key, const Json& value, const std::string& path) {
     int chain = ChainNamed(key, path);
     const Json& list = ListOf(key, value, path);
-    size_t expected = model_.folding.chains[static_cast<size_t>(chain)].nodes_per_block();
+    size_t expected = model_.folding.chains[ToSize(chain)].nodes_per_block();
     if (list.size() != expected) {
       RefuseJson(file_, path, value,
                  fmt::format("{} strategies for a block of {} nodes", list.size(), expected));

@@ -1,13 +1,13 @@
 #include "plan/sequence.h"
 
+#include "base/integers.h"
+
 namespace heddle {
 namespace {
 
 using Marks = std::vector<std::optional<SequencePart>>;
 
-int64_t SizeOf(const Rule& rule, int factor) {
-  return rule.factors[static_cast<size_t>(factor)].size;
-}
+int64_t SizeOf(const Rule& rule, int factor) { return rule.factors[ToSize(factor)].size; }
 
 // The first factor of a product that holds a piece of the sequence, and where in it.
 void ReadProduct(const Rule& rule, const Product& product, const SequencePart& part,
@@ -23,7 +23,7 @@ void ReadProduct(const Rule& rule, const Product& product, const SequencePart& p
       if (part.size % rest == 0) found = {outer, rest, 1};
       if (rest % part.size == 0) found = {outer, part.size, rest / part.size};
       if (rest > 1 && found) {
-        std::optional<SequencePart>& held = factors[static_cast<size_t>(f)];
+        std::optional<SequencePart>& held = factors[ToSize(f)];
         if (!held) held = found;
         return;
       }
@@ -46,7 +46,7 @@ Marks Write(const Rule& rule, const Dims& dims, const Marks& factors) {
     int64_t before = 1;
     for (int f : dims[d].terms[0]) {
       std::optional<SequencePart>& mark = marks[d];
-      const std::optional<SequencePart>& held = factors[static_cast<size_t>(f)];
+      const std::optional<SequencePart>& held = factors[ToSize(f)];
       if (mark) {
         mark->inner *= SizeOf(rule, f);
       } else if (held) {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "base/integers.h"
+
 namespace heddle {
 namespace {
 
-const Factor& At(const Rule& rule, int factor) { return rule.factors[static_cast<size_t>(factor)]; }
+const Factor& At(const Rule& rule, int factor) { return rule.factors[ToSize(factor)]; }
 
 std::optional<SplitMark::Term> TermOf(const Rule& rule, const Product& product, int factor) {
   SplitMark::Term term;
@@ -36,7 +38,7 @@ std::optional<SplitMark> MarkOf(const Rule& rule, const Dims& dims, int factor) 
     bool equal = std::all_of(mark.terms.begin(), mark.terms.end(),
                              [&](const auto& term) { return term == mark.terms[0]; });
     if (equal) {
-      mark.terms[0].outer *= static_cast<int64_t>(mark.terms.size());
+      mark.terms[0].outer *= std::ssize(mark.terms);
       mark.terms.resize(1);
     }
     return mark;
@@ -65,7 +67,7 @@ bool HasContraction(const Rule& rule) {
 }
 
 bool HasSummed(const Rule& rule, size_t operand) {
-  for (int f = 0; f < static_cast<int>(rule.factors.size()); ++f) {
+  for (int f = 0; f < std::ssize(rule.factors); ++f) {
     if (At(rule, f).kind == FactorKind::kSummed && Has(rule.operands[operand], f)) return true;
   }
   return false;
@@ -80,10 +82,10 @@ int FollowSplit(const Rule& rule, size_t operand, const SplitMark& arrives, int6
     std::optional<SplitMark> mark = MarkOf(rule, dims, f);
     bool splits = CanSplit(factor) && mark;
     if (splits && factor.size >= ranks && SameSplit(arrives, *mark, ranks)) return f;
-    if (outermost < 0) outermost = splits ? f : static_cast<int>(rule.factors.size());
+    if (outermost < 0) outermost = splits ? f : ToInt(rule.factors.size());
     if (splits && (largest < 0 || factor.size > At(rule, largest).size)) largest = f;
   }
-  if (outermost < 0 || outermost == static_cast<int>(rule.factors.size())) return -1;
+  if (outermost < 0 || outermost == ToInt(rule.factors.size())) return -1;
   if (At(rule, outermost).size >= ranks) return outermost;
   return HasContraction(rule) ? largest : -1;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "base/nearest.h"
 
 namespace heddle {
@@ -29,7 +30,7 @@ int ChoiceOf(const Rule& rule, std::string_view name) {
     if (factor.name == name) {
       if (factor.kind == FactorKind::kWhole)
         ThrowInput("factor '{}' is whole and cannot be split", name);
-      return static_cast<int>(f);
+      return ToInt(f);
     }
     if (factor.kind != FactorKind::kWhole) names.push_back(factor.name);
   }
@@ -38,8 +39,7 @@ int ChoiceOf(const Rule& rule, std::string_view name) {
     int set = -1;
     const char* end = digits.data() + digits.size();
     bool number = !digits.empty() && std::from_chars(digits.data(), end, set).ptr == end;
-    if (number && set >= 0 && static_cast<size_t>(set) < rule.linear.size())
-      return PassPartial(set);
+    if (number && set >= 0 && ToSize(set) < rule.linear.size()) return PassPartial(set);
     ThrowInput("no linear set '{}': there are {}", name, rule.linear.size());
   }
   if (names.empty()) ThrowInput("no factor '{}': none of this op can be split", name);
@@ -54,7 +54,7 @@ std::string ToText(const Mesh& mesh, const Rule& rule, const Strategy& strategy)
     int choice = strategy[a];
     if (choice == kReplicate) continue;
     std::string name = IsPartial(choice) ? fmt::format("{}{}", kPartial, LinearSetOf(choice))
-                                         : rule.factors[static_cast<size_t>(choice)].name;
+                                         : rule.factors[ToSize(choice)].name;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", mesh.axes[a].name, name);
   }
   return text;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/integers.h"
+
 namespace heddle {
 namespace {
 
@@ -11,11 +13,7 @@ class EvenStages {
  public:
   EvenStages(const ModelUnits& units, const EvenCut& cut, const std::vector<double>& work,
              int devices, int stages)
-      : units_(units),
-        cut_(cut),
-        devices_(devices),
-        counts_(static_cast<size_t>(stages), cut.most),
-        sums_{0} {
+      : units_(units), cut_(cut), devices_(devices), counts_(ToSize(stages), cut.most), sums_{0} {
     for (double unit : work) sums_.push_back(sums_.back() + unit);
   }
 
@@ -35,10 +33,10 @@ class EvenStages {
         double work = busy[device];
         if (work > longest * (1 + 1e-9)) {
           longest = work;
-          worst = static_cast<int>(s);
+          worst = ToInt(s);
         }
       }
-      --counts_[static_cast<size_t>(worst)];
+      --counts_[ToSize(worst)];
       Place();
     }
   }
@@ -63,16 +61,16 @@ class EvenStages {
   }
 
   double StageWork(size_t s) const {
-    size_t first = s == 0 ? 0 : static_cast<size_t>(ends_[s - 1]);
-    return sums_[static_cast<size_t>(ends_[s])] - sums_[first];
+    size_t first = s == 0 ? 0 : ToSize(ends_[s - 1]);
+    return sums_[ToSize(ends_[s])] - sums_[first];
   }
 
   void FindDeviceWork(std::vector<double>& busy) const {
-    busy.assign(static_cast<size_t>(devices_), 0);
+    busy.assign(ToSize(devices_), 0);
     double before = sums_[0];
     for (size_t s = 0, device = 0; s < ends_.size(); ++s, ++device) {
       if (device == busy.size()) device = 0;
-      double end = sums_[static_cast<size_t>(ends_[s])];
+      double end = sums_[ToSize(ends_[s])];
       busy[device] += end - before;
       before = end;
     }
@@ -89,9 +87,9 @@ class EvenStages {
 
 ModelUnits UnitsOf(const Model& model) {
   ModelUnits units;
-  int blocks = static_cast<int>(model.blocks.size()), last_layer = -1;
+  int blocks = ToInt(model.blocks.size()), last_layer = -1;
   for (int b = 0; b < blocks; ++b) {
-    if (model.blocks[static_cast<size_t>(b)].chain < 0) continue;
+    if (model.blocks[ToSize(b)].chain < 0) continue;
     if (last_layer < 0) units.embedding = b > 0;
     last_layer = b;
     units.begins.push_back(b);
@@ -148,11 +146,11 @@ bool IsEvenCut(const ModelUnits& units, const std::vector<int>& ends) {
   for (int end : ends) {
     auto at = std::find(units.begins.begin(), units.begins.end(), end);
     if (at == units.begins.end()) return false;
-    int last = static_cast<int>(at - units.begins.begin());
+    int last = ToInt(at - units.begins.begin());
     counts.push_back(last - first);
     first = last;
   }
-  for (const EvenCut& cut : EvenCuts(units, static_cast<int>(ends.size()))) {
+  for (const EvenCut& cut : EvenCuts(units, ToInt(ends.size()))) {
     std::vector<int> layers = counts;
     if (units.embedding && !cut.embedding_counts) --layers.front();
     if (units.head && !cut.head_counts) --layers.back();
