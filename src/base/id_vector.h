@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -14,6 +15,13 @@
 #include "base/strong_id.h"
 
 namespace heddle {
+
+namespace internal {
+[[noreturn, gnu::cold, gnu::noinline]] inline void InvalidIdFailed(std::int32_t value) {
+  HEDDLE_CHECK(false, "id {}", value);
+  std::abort();
+}
+}  // namespace internal
 
 // Ids one after the other, upwards or downwards.
 template <class Id>
@@ -54,8 +62,8 @@ class IdVector {
   explicit IdVector(Items items) : items_(std::move(items)) {}
 
   // The id must be one of ids().
-  reference operator[](Id id) { return items_[id.index()]; }
-  const_reference operator[](Id id) const { return items_[id.index()]; }
+  reference operator[](Id id) { return items_[IndexOf(id)]; }
+  const_reference operator[](Id id) const { return items_[IndexOf(id)]; }
 
   bool Has(Id id) const { return id.valid() && id.index() < items_.size(); }
   // All places; from the last to the first; those from one on.
@@ -97,6 +105,13 @@ class IdVector {
   friend bool operator==(const IdVector&, const IdVector&) = default;
 
  private:
+  // Loops that are hot go through here: what fails is a call to elsewhere.
+  static std::size_t IndexOf(Id id) {
+    if (id.value < 0) [[unlikely]]
+      internal::InvalidIdFailed(id.value);
+    return static_cast<std::size_t>(id.value);
+  }
+
   Items items_;
 };
 

@@ -47,6 +47,11 @@ TEST(IdVectorTest, KnowsWhichIdsItHas) {
   EXPECT_FALSE(fruits.Has(FruitId{}));
 }
 
+TEST(IdVectorDeathTest, AnInvalidIdIsABug) {
+  Fruits fruits = {"apple"};
+  EXPECT_DEATH(fruits[FruitId{}], "id -1");
+}
+
 TEST(IdVectorTest, HoldsBits) {
   IdVector<FruitId, bool> ripe(2, false);
   ripe[FruitId{1}] = true;

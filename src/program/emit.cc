@@ -44,20 +44,22 @@ class Emitter {
   const Local& local(StageId s, LocalId l) const { return segments_.local(s, l); }
   const Segment& segment(StageId s, SegmentId g) const { return segments_.segment(s, g); }
 
+  using Pass = SegmentEmitter::Pass;
+  using OpenPass = SegmentEmitter::OpenPass;
+
   // A segment's factors are on their way while its backward runs, and what is computed from them comes after the
   // backward of the next.
   struct WaitingFactors {
-    StageId stage;
     SegmentId segment;
     int microbatch = 0;
   };
 
-  void Emit(const WaitingFactors& at, bool computes) {
-    segments_.EmitFactors(at.stage, at.segment, at.microbatch, computes);
+  void Emit(const OpenPass& pass, const WaitingFactors& at, bool computes) {
+    segments_.EmitFactors(pass, at.segment, at.microbatch, computes);
   }
 
-  void EmitWaiting() {
-    if (waiting_) Emit(*waiting_, true);
+  void EmitWaiting(const OpenPass& pass) {
+    if (waiting_) Emit(pass, *waiting_, true);
     waiting_.reset();
   }
 
@@ -69,13 +71,13 @@ class Emitter {
   // ---- The phases of a step.
 
   void EmitStart(StageId s) {
-    segments_.BeginPass({s, true}, {});
+    OpenPass pass = segments_.BeginPass({s, true}, {});
     for (SegmentId g : stage(s).segments.ids()) {
-      if (segment(s, g).phase == Phase::kOnce) segments_.EmitForward(s, g, {});
+      if (segment(s, g).phase == Phase::kOnce) segments_.EmitForward(pass, g, {});
     }
     for (int m = 0; m < program_.microbatches; ++m) {
       for (SegmentId g : stage(s).segments.ids()) {
-        if (segment(s, g).phase == Phase::kFirst) segments_.EmitForward(s, g, {m, {}, false});
+        if (segment(s, g).phase == Phase::kFirst) segments_.EmitForward(pass, g, {m, {}, false});
       }
     }
     // What does not depend on the samples is brought to its readers before the first of them.
@@ -101,9 +103,9 @@ class Emitter {
     for (size_t t = 0; t < tasks.size(); ++t) {
       if (t == 0) EmitReceives(tasks[0]);
       if (t + 1 < tasks.size()) EmitReceives(tasks[t + 1]);
-      segments_.BeginPass(PassOf(tasks[t]),
-                          t + 1 < tasks.size() ? PassOf(tasks[t + 1]) : SegmentEmitter::Pass{});
-      EmitTask(tasks[t]);
+      bool last = t + 1 == tasks.size();
+      OpenPass pass = segments_.BeginPass(PassOf(tasks[t]), last ? Pass{} : PassOf(tasks[t + 1]));
+      EmitTask(pass, tasks[t]);
     }
   }
 
@@ -116,8 +118,8 @@ class Emitter {
     if (task.half == Half::kW) return;
     StageId s = StageOf(task);
     auto receive = [&](LocalId l) {
-      Instruction& recv = list_.Add(Opcode::kRecv, Stream::kCommunication, s,
-                                    local(s, l).As<FromTransfer>().transfer, task.microbatch);
+      Instruction& recv =
+          list_.Add(Opcode::kRecv, s, local(s, l).As<FromTransfer>().transfer, task.microbatch);
       recv.writes = {segments_.Arriving(s, l, task.microbatch)};
     };
     for (const auto& [id, crossing] : Incoming(task)) {
@@ -130,27 +132,25 @@ class Emitter {
   }
 
   static StageId StageOf(const Task& task) { return StageId{task.stage}; }
-  static SegmentEmitter::Pass PassOf(const Task& task) {
-    return {StageOf(task), task.half == Half::kF};
-  }
+  static Pass PassOf(const Task& task) { return {StageOf(task), task.half == Half::kF}; }
 
-  void EmitTask(const Task& task) {
+  void EmitTask(const OpenPass& pass, const Task& task) {
     switch (task.half) {
       case Half::kF:
-        return EmitForwardTask(task);
+        return EmitForwardTask(pass, task);
       case Half::kW:
-        return EmitWeightTask(task);
+        return EmitWeightTask(pass, task);
       default:
-        return EmitBackwardTask(task);
+        return EmitBackwardTask(pass, task);
     }
   }
 
-  void EmitForwardTask(const Task& task) {
+  void EmitForwardTask(const OpenPass& pass, const Task& task) {
     StageId s = StageOf(task);
     for (SegmentId g : stage(s).segments.ids()) {
       const Segment& at = segment(s, g);
       if (at.phase != Phase::kMain) continue;
-      segments_.EmitForward(s, g, {task.microbatch, at.unit, false});
+      segments_.EmitForward(pass, g, {task.microbatch, at.unit, false});
       for (const SegmentOutput& output : at.outputs) EmitSends(task, local(s, output.local).value);
     }
   }
@@ -169,61 +169,63 @@ class Emitter {
     auto sent = transfers_.find({s, l});
     if (sent == transfers_.end()) return;
     for (TransferId t : sent->second) {
-      list_.Add(Opcode::kSend, Stream::kCommunication, s, t, task.microbatch).reads = {buffer};
+      list_.Add(Opcode::kSend, s, t, task.microbatch).reads = {buffer};
     }
   }
 
-  void EmitBackwardTask(const Task& task) {
+  void EmitBackwardTask(const OpenPass& pass, const Task& task) {
     StageId s = StageOf(task);
     std::set<UnitId> recomputed;
     for (SegmentId g : stage(s).segments.ids_downwards()) {
       const Segment& at = segment(s, g);
       if (at.phase != Phase::kMain || !at.has_backward) continue;
-      if (at.unit.valid() && recomputed.insert(at.unit).second) EmitRecompute(task, at.unit);
-      WaitingFactors factors{s, g, task.microbatch};
-      if (task.half == Half::kBW) Emit(factors, false);
-      segments_.EmitBackward(s, g, task.half, task.microbatch);
-      EmitWaiting();
+      if (at.unit.valid() && recomputed.insert(at.unit).second) EmitRecompute(pass, task, at.unit);
+      WaitingFactors factors{g, task.microbatch};
+      if (task.half == Half::kBW) Emit(pass, factors, false);
+      segments_.EmitBackward(pass, g, task.half, task.microbatch);
+      EmitWaiting(pass);
       if (task.half == Half::kBW) waiting_ = factors;
     }
-    EmitWaiting();
+    EmitWaiting(pass);
     for (const auto& [id, crossing] : builds_[s].received) {
       for (const auto& [other, gradient] : crossing.gradients) EmitSend(task, gradient);
     }
   }
 
-  void EmitRecompute(const Task& task, UnitId unit) {
+  void EmitRecompute(const OpenPass& pass, const Task& task, UnitId unit) {
     StageId s = StageOf(task);
     for (SegmentId g : stage(s).segments.ids()) {
       const Segment& at = segment(s, g);
       if (at.phase != Phase::kMain || at.unit != unit) continue;
-      segments_.EmitForward(s, g, {task.microbatch, unit, true});
+      segments_.EmitForward(pass, g, {task.microbatch, unit, true});
     }
   }
 
-  void EmitWeightTask(const Task& task) {
+  void EmitWeightTask(const OpenPass& pass, const Task& task) {
     StageId s = StageOf(task);
     for (SegmentId g : stage(s).segments.ids_downwards()) {
       const Segment& at = segment(s, g);
       if (at.phase != Phase::kMain || !at.has_backward) continue;
-      WaitingFactors factors{s, g, task.microbatch};
-      Emit(factors, false);
-      if (HasLate(at)) segments_.EmitBackward(s, g, Half::kW, task.microbatch);
-      EmitWaiting();
+      WaitingFactors factors{g, task.microbatch};
+      Emit(pass, factors, false);
+      if (HasLate(at)) segments_.EmitBackward(pass, g, Half::kW, task.microbatch);
+      EmitWaiting(pass);
       waiting_ = factors;
     }
-    EmitWaiting();
+    EmitWaiting(pass);
   }
 
   void EmitOnceBackward(StageId s) {
+    OpenPass pass = segments_.BeginPass({s, false}, {});
     for (SegmentId g : stage(s).segments.ids_downwards()) {
       const Segment& at = segment(s, g);
-      if (at.phase == Phase::kOnce && at.has_backward) segments_.EmitBackward(s, g, Half::kBW, -1);
+      if (at.phase == Phase::kOnce && at.has_backward)
+        segments_.EmitBackward(pass, g, Half::kBW, -1);
     }
     for (LocalId gradient : stage(s).parameter_gradients) {
       BufferId from = segments_.Provide(s, gradient, {});
       ParameterGroupId g = GroupOf(s, local(s, gradient).value);
-      Instruction& add = list_.Add(Opcode::kAddGradient, Stream::kCompute, s, gradient, -1);
+      Instruction& add = list_.Add(Opcode::kAddGradient, s, gradient, -1);
       add.reads = {from};
       add.adds = {segments_.GradientsOf(s, g, -1)};
     }

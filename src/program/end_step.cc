@@ -31,8 +31,8 @@ class StepEnd {
     return {kind, at.stage, at.group, -1, version};
   }
   BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
-  Instruction& Add(Opcode op, Stream stream, const GroupAt& at, int microbatch = -1) {
-    return list_.Add(op, stream, at.stage, at.group, microbatch);
+  Instruction& Add(Opcode op, const GroupAt& at, int microbatch = -1) {
+    return list_.Add(op, at.stage, at.group, microbatch);
   }
 
   using ByInstruction = std::multimap<size_t, BufferId>;
@@ -106,11 +106,11 @@ class StepEnd {
           weights = id;
       }
     }
-    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, at);
+    Instruction& update = Add(Opcode::kUpdate, at);
     update.reads = {FinalGradients(at), weights};
     update.adds = {weights, Optimizer(at)};
     Evict(at);
-    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, at);
+    Instruction& evict = Add(Opcode::kEvict, at);
     evict.reads = {weights};
     evict.adds = {Get(Of(BufferKind::kHostWeights, at), true)};
   }
@@ -120,8 +120,7 @@ class StepEnd {
     const ParameterGroup& of = group(at);
     if (GroupSize(stage(at.stage).mesh, of.reduce_axes) == 1) return;
     BufferId reduced = Get(Of(BufferKind::kReduced, at));
-    Instruction& reduce = Add(Opcode::kReduceGradients, Stream::kCommunication, at,
-                              run_.buffers[gradients].microbatch);
+    Instruction& reduce = Add(Opcode::kReduceGradients, at, run_.buffers[gradients].microbatch);
     reduce.reads = {gradients};
     (of.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
   }
@@ -169,14 +168,14 @@ class StepEnd {
 
   void Fetch(const GroupAt& at) {
     if (!group(at).offloaded) return;
-    Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, at);
+    Instruction& fetch = Add(Opcode::kFetch, at);
     fetch.reads = {OnHost(at)};
     fetch.adds = {Optimizer(at)};  // the update adds to it
   }
 
   void Evict(const GroupAt& at) {
     if (!group(at).offloaded) return;
-    Instruction& evict = Add(Opcode::kEvict, Stream::kCopyOut, at);
+    Instruction& evict = Add(Opcode::kEvict, at);
     evict.reads = {Optimizer(at)};
     evict.adds = {OnHost(at)};
   }
@@ -185,7 +184,7 @@ class StepEnd {
     const ParameterGroup& of = group(at);
     if (of.zero == 0 || GroupSize(stage(at.stage).mesh, of.reduce_axes & ~of.zero_axes) == 1)
       return;
-    Instruction& reduce = Add(Opcode::kReduceShards, Stream::kCommunication, at);
+    Instruction& reduce = Add(Opcode::kReduceShards, at);
     reduce.reads = {Get(Of(BufferKind::kReduced, at))};
     reduce.writes = {Get(Of(BufferKind::kReduced, at, 1))};
   }
@@ -199,7 +198,7 @@ class StepEnd {
       if (!first.valid()) first = s;
     }
     if (!first.valid()) return;
-    Instruction& sync = list_.Add(Opcode::kSyncTied, Stream::kCommunication, first, tied, -1);
+    Instruction& sync = list_.Add(Opcode::kSyncTied, first, tied, -1);
     sync.reads = held;
     sync.adds = held;
   }
@@ -218,21 +217,21 @@ class StepEnd {
         if (at.trained && !at.spilled) reads.push_back(FinalGradients({s, g}));
       }
     }
-    Instruction& report = list_.Add(Opcode::kReport, Stream::kCommunication, run_.home(), {}, -1);
+    Instruction& report = list_.Add(Opcode::kReport, run_.home(), {}, -1);
     report.reads = std::move(reads);
     report.writes = {Reported()};
   }
   BufferId Reported() { return Get({BufferKind::kReport, run_.home(), {}, -1, 0}); }
 
   void EmitUpdate(const GroupAt& at) {
-    Instruction& update = Add(Opcode::kUpdate, Stream::kCompute, at);
+    Instruction& update = Add(Opcode::kUpdate, at);
     update.reads = {FinalGradients(at), Reported()};
     BufferId weights = Get(Of(BufferKind::kWeights, at), true);
     update.adds = {weights, Optimizer(at)};
     Evict(at);
     const ParameterGroup& of = group(at);
     if (of.zero != 1 && of.zero != 2 && of.server < 0) return;
-    Instruction& gather = Add(Opcode::kGatherWeights, Stream::kCommunication, at);
+    Instruction& gather = Add(Opcode::kGatherWeights, at);
     gather.reads = {weights};
     gather.adds = {weights};
   }

@@ -24,7 +24,7 @@ size_t Find(const DeviceProgram& run, Opcode op) {
   for (size_t i = 0; i < run.instructions.size(); ++i) {
     if (run.instructions[i].op == op) return i;
   }
-  HEDDLE_CHECK(false, "there is no {}", kOpcodeNames[static_cast<size_t>(op)]);
+  HEDDLE_CHECK(false, "there is no {}", NameOf(op));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // A list of instructions being written, and the buffers they speak of.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "program/program.h"
@@ -11,7 +12,7 @@ class InstructionList {
  public:
   // Both must outlive it, and the stages be as they are.
   InstructionList(const Program& program, DeviceProgram& run)
-      : program_(program), run_(run), rows_(program.stages.size()) {}
+      : program_(program), run_(run), rows_(program.stages.size()), defs_(AllOpcodes()) {}
 
   DeviceProgram& run() { return run_; }
 
@@ -46,13 +47,13 @@ class InstructionList {
   void GoToVisit(VisitId visit) { visit_ = visit; }
 
   // Valid until the next one is added.
-  Instruction& Add(Opcode op, Stream stream, StageId stage, InstructionTarget target,
-                   int microbatch) {
+  Instruction& Add(Opcode op, StageId stage, InstructionTarget target, int microbatch) {
     Instruction& instruction = run_.instructions.emplace_back();
     instruction.op = op;
-    instruction.stream = stream;
     instruction.stage = stage;
     instruction.target = target;
+    instruction.stream = op == Opcode::kReshard ? StreamOf(program_, instruction)
+                                                : defs_[static_cast<size_t>(op)].stream;
     instruction.microbatch = microbatch;
     instruction.visit = visit_;
     return instruction;
@@ -130,6 +131,7 @@ class InstructionList {
   IdVector<StageId, std::vector<Row>> rows_;  // by micro-batch, from -1
   std::vector<BufferId> slots_;               // of other buffers; a power of two of them
   std::vector<BufferId> hashed_;              // the buffers in the table
+  std::span<const OpcodeDef> defs_;
 };
 
 // Puts the reductions of gradients where the last has been added, and the updates of what is spilled after them; ends the

@@ -14,21 +14,6 @@ int64_t Elements(const Shape& shape) {
   return elements;
 }
 
-std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask axes) {
-  std::vector<int64_t> ranks = AxisGroup(stage.mesh, IndexIn(stage.mesh, device), axes);
-  for (int64_t& rank : ranks) rank = DeviceAt(stage.mesh, rank);
-  return ranks;
-}
-
-// Replicas, the server first: what is reduced goes to the first of a group, what is broadcast comes from it.
-std::vector<int64_t> ServedRanks(const StageProgram& stage, int64_t device,
-                                 const ParameterGroup& group) {
-  std::vector<int64_t> ranks = RanksOf(stage, device, group.reduce_axes);
-  auto server = ranks.begin() + group.server;
-  std::rotate(ranks.begin(), server, server + 1);
-  return ranks;
-}
-
 // So that zero_axes divide it.
 int64_t Padded(const StageProgram& stage, const ParameterGroup& group, int64_t elements) {
   int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
@@ -146,112 +131,6 @@ ParameterGroupId TiedGroup::GroupOn(StageId stage) const {
   }
   HEDDLE_CHECK(false, "stage {} does not hold the tied parameter", stage);
   return {};
-}
-
-namespace {
-
-Payload PayloadOf(const Program& program, const Instruction& instruction, int64_t device,
-                  bool listed) {
-  auto ranks = [&](const StageProgram& on, AxisMask axes) {
-    return listed ? RanksOf(on, device, axes) : std::vector<int64_t>();
-  };
-  auto served = [&](const StageProgram& on, const ParameterGroup& group) {
-    return listed ? ServedRanks(on, device, group) : std::vector<int64_t>();
-  };
-  if (instruction.op == Opcode::kReport) {
-    Payload payload;
-    for (int64_t rank = 0; listed && rank < program.device_count(); ++rank) {
-      payload.ranks.push_back(rank);
-    }
-    payload.bytes = 2 * SizeOf(DType::kF64);
-    return payload;
-  }
-  const StageProgram& stage = program.stages[instruction.stage];
-  Position position = PositionIn(stage, device);
-  int64_t gradient_bytes = SizeOf(program.precision.gradients);
-  switch (instruction.op) {
-    case Opcode::kReshard: {
-      const Local& local = stage.locals[instruction.local()];
-      const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
-      if (IsLocal(step.kind)) return {};
-      return {ToCollective(step.kind), ranks(stage, step.axes),
-              PayloadElements(stage.mesh, step, position) * SizeOf(local.dtype)};
-    }
-    case Opcode::kReduceGradients: {
-      const ParameterGroup& group = stage.groups[instruction.group()];
-      int64_t bytes = KeptElements(stage, group, position) * gradient_bytes;
-      if (group.server >= 0) return {CollectiveKind::kReduce, served(stage, group), bytes};
-      // Scattered over the axes that split the state, the rest is reduced as a whole.
-      if (group.zero == 0)
-        return {CollectiveKind::kAllReduce, ranks(stage, group.reduce_axes), bytes};
-      return {CollectiveKind::kReduceScatter, ranks(stage, group.zero_axes), bytes};
-    }
-    case Opcode::kReduceShards: {
-      const ParameterGroup& group = stage.groups[instruction.group()];
-      AxisMask axes = group.reduce_axes & ~group.zero_axes;
-      int64_t bytes = KeptElements(stage, group, position) /
-                      GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
-      return {CollectiveKind::kAllReduce, ranks(stage, axes), bytes};
-    }
-    case Opcode::kGatherWeights: {
-      const ParameterGroup& group = stage.groups[instruction.group()];
-      if (group.server >= 0) {
-        return {CollectiveKind::kBroadcast, served(stage, group),
-                KeptElements(stage, group, position) * SizeOf(program.precision.compute)};
-      }
-      int64_t bytes = KeptElements(stage, group, position) /
-                      GroupSize(stage.mesh, group.zero_axes) * SizeOf(program.precision.compute);
-      return {CollectiveKind::kAllGather, ranks(stage, group.zero_axes), bytes};
-    }
-    case Opcode::kSyncTied: {
-      // The devices at one place of every holder's mesh; a run that holds it twice adds the two up itself.
-      Payload payload;
-      const TiedGroup& tied = program.tied[instruction.tied()];
-      for (const auto& [holder, held] : tied.holders) {
-        int64_t rank = DeviceAt(program.stages[holder].mesh, IndexIn(stage.mesh, device));
-        if (std::find(payload.ranks.begin(), payload.ranks.end(), rank) == payload.ranks.end()) {
-          payload.ranks.push_back(rank);
-        }
-      }
-      std::sort(payload.ranks.begin(), payload.ranks.end());
-      const ParameterGroup& group = stage.groups[tied.GroupOn(instruction.stage)];
-      payload.bytes = KeptElements(stage, group, position) /
-                      GroupSize(stage.mesh, group.zero_axes) * gradient_bytes;
-      return payload;
-    }
-    default:
-      return {};
-  }
-}
-
-}  // namespace
-
-Payload CollectiveOf(const Program& program, const Instruction& instruction, int64_t device) {
-  return PayloadOf(program, instruction, device, true);
-}
-
-Payload KindAndBytesOf(const Program& program, const Instruction& instruction, int64_t device) {
-  return PayloadOf(program, instruction, device, false);
-}
-
-std::vector<PeerMessage> MessagesOf(const Program& program, const Instruction& instruction,
-                                    int64_t device) {
-  const StageTransfer& transfer = program.transfers[instruction.transfer()];
-  const StageProgram& from = program.stages[transfer.from_stage];
-  const StageProgram& to = program.stages[transfer.to_stage];
-  MeshTransfer moved{from.mesh, to.mesh, from.locals[transfer.from_local].sharding,
-                     to.locals[transfer.to_local].sharding};
-  std::vector<PeerMessage> messages;
-  if (instruction.op == Opcode::kSend) {
-    for (Message& message : MessagesFrom(moved, IndexIn(from.mesh, device))) {
-      messages.push_back({DeviceAt(to.mesh, message.to), std::move(message)});
-    }
-  } else {
-    for (Message& message : MessagesTo(moved, IndexIn(to.mesh, device))) {
-      messages.push_back({DeviceAt(from.mesh, message.from), std::move(message)});
-    }
-  }
-  return messages;
 }
 
 }  // namespace heddle

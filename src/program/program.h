@@ -25,90 +25,20 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "base/check.h"
+#include "base/any_id.h"
 #include "base/small_vector.h"
 #include "plan/exchange.h"
 #include "plan/expand.h"
 #include "program/ids.h"
+#include "program/local.h"
+#include "program/opcodes.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
 
 using BufferIds = SmallVector<BufferId, 4>;
-
-// Where a Local comes from.
-struct FromConstant {  // there from the start
-  bool operator==(const FromConstant&) const = default;
-};
-struct FromParameter {
-  ParameterGroupId group;
-  size_t slot = 0;
-  bool operator==(const FromParameter&) const = default;
-};
-struct FromLoad {  // a part of an input
-  bool operator==(const FromLoad&) const = default;
-};
-struct FromSegment {  // an output of it
-  SegmentId segment;
-  bool operator==(const FromSegment&) const = default;
-};
-struct FromReshard {  // one step applied to a Local
-  LocalId local;
-  ReshardStepId step;
-  bool operator==(const FromReshard&) const = default;
-};
-struct FromTransfer {
-  TransferId transfer;
-  bool operator==(const FromTransfer&) const = default;
-};
-struct FromSum {
-  std::vector<LocalId> terms;
-  bool operator==(const FromSum&) const = default;
-};
-struct FromMicrobatchSum {  // of a Local over the micro-batches
-  LocalId local;
-  bool operator==(const FromMicrobatchSum&) const = default;
-};
-struct FromInputGradient {  // a gradient that a segment gives
-  SegmentId segment;
-  bool operator==(const FromInputGradient&) const = default;
-};
-struct FromAccumulation {  // gradients of a once value, added up by the segments that read it
-  SegmentId first;
-  bool operator==(const FromAccumulation&) const = default;
-};
-struct FromSeed {  // the gradient of the loss: 1
-  bool operator==(const FromSeed&) const = default;
-};
-using Source =
-    std::variant<FromConstant, FromParameter, FromLoad, FromSegment, FromReshard, FromTransfer,
-                 FromSum, FromMicrobatchSum, FromInputGradient, FromAccumulation, FromSeed>;
-
-// A value, or its gradient, in one sharding on a stage.
-struct Local {
-  ValueId value;
-  Sharding sharding;
-  DType dtype = DType::kF32;
-  bool gradient = false;
-  bool once = false;  // does not depend on the micro-batch
-  Source source;
-  bool operator==(const Local&) const = default;
-
-  template <class From>
-  bool Is() const {
-    return std::holds_alternative<From>(source);
-  }
-  // Its source, which must be of that kind.
-  template <class From>
-  const From& As() const {
-    const From* from = std::get_if<From>(&source);
-    HEDDLE_CHECK(from != nullptr, "Local of value {}: source {}", value, source.index());
-    return *from;
-  }
-};
 
 // Where a node of a segment gets an operand: the result of a node of the segment, or an input of it.
 struct OperandRef {
@@ -131,7 +61,7 @@ struct SegmentInput {
 
 struct SegmentOutput {
   LocalId local;
-  LocalId gradient;  // its gradient comes as; invalid: none comes
+  LocalId gradient;  // that comes for it; invalid: none comes
   bool operator==(const SegmentOutput&) const = default;
 };
 
@@ -187,12 +117,11 @@ struct FactorGradient {
   size_t operand = 0;  // the parameter
   AxisMask axes = 0;
   SegmentId segment;             // of the node
-  LocalId parameter;             // it is stored as
+  LocalId parameter;             // as it is stored
   std::vector<LocalId> factors;  // of the operands, then of the gradient of the result
   bool operator==(const FactorGradient&) const = default;
 };
 
-using Locals = IdVector<LocalId, Local>;
 using ParameterGroups = IdVector<ParameterGroupId, ParameterGroup>;
 using FactorGradients = IdVector<FactorGradientId, FactorGradient>;
 
@@ -235,24 +164,6 @@ enum class BufferKind : uint8_t {
   kReport,       // loss and squared norm
 };
 
-// One of several kinds of ids, or none.
-template <class... Ids>
-using AnyId = std::variant<std::monostate, Ids...>;
-// The number it has among its kind; -1: none.
-template <class... Ids>
-int NumberOf(const AnyId<Ids...>& target) {
-  int number = -1;
-  ((std::holds_alternative<Ids>(target) ? void(number = std::get_if<Ids>(&target)->value) : void()),
-   ...);
-  return number;
-}
-template <class Id, class... Ids>
-Id IdIn(const AnyId<Ids...>& target) {
-  const Id* id = std::get_if<Id>(&target);
-  HEDDLE_CHECK(id != nullptr, "id {} is of kind {}", NumberOf(target), target.index());
-  return *id;
-}
-
 using BufferTarget = AnyId<LocalId, SegmentId, ParameterGroupId>;
 
 struct Buffer {
@@ -269,46 +180,6 @@ struct Buffer {
     return IdIn<ParameterGroupId>(target);
   }  // of all others but kReport
 };
-
-enum class Opcode : uint8_t {
-  kLoad,            // writes a part of an input
-  kRun,             // a half of a segment
-  kReshard,         // one step of a chain
-  kSum,             // adds up what it reads, Local by Local or over micro-batches
-  kAddGradient,     // a Local to the gradient of its parameter
-  kFactorGradient,  // computes one, and adds it
-  kSend,
-  kRecv,             // a transfer
-  kReduceGradients,  // of a group, over reduce_axes: summed (to its server), or scattered
-  kReduceShards,     // what was scattered, over the reduce_axes that split no state
-  kSyncTied,         // gradients of a tied group, over the stages that hold it
-  kReport,           // loss and squared norm of the gradients, over all devices
-  kUpdate,           // the optimizer's step on a group
-  kGatherWeights,    // of a group that is split over zero_axes, or from its server
-  kFetch,            // what a group has on the host: its state for the update, or weights
-  kEvict,            // and back
-};
-constexpr std::array<std::string_view, 16> kOpcodeNames = {"load",
-                                                           "run",
-                                                           "reshard",
-                                                           "sum",
-                                                           "add-gradient",
-                                                           "factor-gradient",
-                                                           "send",
-                                                           "recv",
-                                                           "reduce-gradients",
-                                                           "reduce-shards",
-                                                           "sync-tied",
-                                                           "report",
-                                                           "update",
-                                                           "gather-weights",
-                                                           "fetch",
-                                                           "evict"};
-
-// Copies to the device are one stream, those from it another.
-enum class Stream : uint8_t { kCompute, kCommunication, kCopy, kCopyOut };
-constexpr std::array<std::string_view, 4> kStreamNames = {"compute", "communication", "copy",
-                                                          "copy out"};
 
 // What an instruction is about.
 using InstructionTarget =

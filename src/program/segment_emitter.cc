@@ -51,7 +51,7 @@ BufferId SegmentEmitter::Provide(StageId s, LocalId l, const Context& context) {
   if (BufferId known = list_.Find(buffer); known.valid()) return known;
   if (at.Is<FromLoad>()) {
     BufferId made = Get(buffer);
-    Add(Opcode::kLoad, Stream::kCopy, s, l, context.microbatch).writes = {made};
+    Add(Opcode::kLoad, s, l, context.microbatch).writes = {made};
     return made;
   }
   if (at.Is<FromReshard>()) return AddReshard(s, l, buffer, context);
@@ -72,9 +72,7 @@ BufferId SegmentEmitter::AddReshard(StageId s, LocalId l, const Buffer& buffer,
   const FromReshard& source = local(s, l).As<FromReshard>();
   BufferId from = Provide(s, source.local, context);
   BufferId made = Get(buffer);
-  bool near = IsLocal(stage(s).steps[source.step].kind);
-  Instruction& step = Add(Opcode::kReshard, near ? Stream::kCompute : Stream::kCommunication, s, l,
-                          buffer.microbatch);
+  Instruction& step = Add(Opcode::kReshard, s, l, buffer.microbatch);
   step.reads = {from};
   step.writes = {made};
   return made;
@@ -87,7 +85,7 @@ BufferId SegmentEmitter::Arriving(StageId s, LocalId l, int microbatch) {
 
 BufferId SegmentEmitter::AddSum(StageId s, LocalId l, const Buffer& buffer, BufferIds terms) {
   BufferId made = Get(buffer);
-  Instruction& sum = Add(Opcode::kSum, Stream::kCompute, s, l, buffer.microbatch);
+  Instruction& sum = Add(Opcode::kSum, s, l, buffer.microbatch);
   sum.reads = std::move(terms);
   sum.writes = {made};
   return made;
@@ -138,7 +136,7 @@ void SegmentEmitter::EnterShard(StageId s, const Segment& at, Half half, int mic
       auto found = gathered_.find({s, g});
       if (found == gathered_.end()) {
         found = gathered_.emplace(std::pair(s, g), next_gather_++).first;
-        Instruction& fetch = Add(Opcode::kFetch, Stream::kCopy, s, g, -1);
+        Instruction& fetch = Add(Opcode::kFetch, s, g, -1);
         fetch.reads = {Get({BufferKind::kHostWeights, s, g, -1, 0}, true)};
         fetch.writes = {Get({BufferKind::kGathered, s, g, -1, found->second})};
       }
@@ -188,19 +186,20 @@ void SegmentEmitter::GatherForNextPass(size_t first, int ahead) {
 
 void SegmentEmitter::Gather(const GatheredGroup& at, Gathered& gathered) {
   if (!gathered.emplace(std::pair(at.stage, at.group), next_gather_).second) return;
-  Instruction& gather =
-      Add(Opcode::kGatherWeights, Stream::kCommunication, at.stage, at.group, -1);
+  Instruction& gather = Add(Opcode::kGatherWeights, at.stage, at.group, -1);
   gather.reads = {Get({BufferKind::kWeights, at.stage, at.group, -1, 0}, true)};
   gather.writes = {Get({BufferKind::kGathered, at.stage, at.group, -1, next_gather_})};
   ++next_gather_;
 }
 
-void SegmentEmitter::BeginPass(const Pass& pass, const Pass& next) {
-  if (plan_.offload == Offload::kAll) return;
+SegmentEmitter::OpenPass SegmentEmitter::BeginPass(const Pass& pass, const Pass& next) {
+  OpenPass open(pass.stage, ++passes_);
+  if (plan_.offload == Offload::kAll) return open;
   gathered_ = std::exchange(gathered_next_, {});
   gather_order_ = GatherOrder(pass);
   next_order_ = GatherOrder(next);
   if (gather_order_.empty()) GatherForNextPass(0, 0);
+  return open;
 }
 
 std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pass& pass) const {
@@ -219,12 +218,13 @@ std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pas
   return order;
 }
 
-void SegmentEmitter::EmitForward(StageId s, SegmentId g, const Context& context) {
+void SegmentEmitter::EmitForward(const OpenPass& pass, SegmentId g, const Context& context) {
+  StageId s = StageOf(pass);
   const Segment& at = segment(s, g);
   BringWeights(s, g, context.again ? Half::kB : Half::kF, context.microbatch);
   BufferIds reads;
   for (const SegmentInput& input : at.inputs) reads.push_back(Provide(s, input.local, context));
-  Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, context.microbatch);
+  Instruction& run = Add(Opcode::kRun, s, g, context.microbatch);
   run.recompute = context.again;
   run.reads = std::move(reads);
   for (const SegmentOutput& output : at.outputs) {
@@ -234,7 +234,8 @@ void SegmentEmitter::EmitForward(StageId s, SegmentId g, const Context& context)
   if (keeps) run.writes.push_back(Get(SavedBuffer(s, g, context.microbatch)));
 }
 
-void SegmentEmitter::EmitBackward(StageId s, SegmentId g, Half half, int microbatch) {
+void SegmentEmitter::EmitBackward(const OpenPass& pass, SegmentId g, Half half, int microbatch) {
+  StageId s = StageOf(pass);
   const Segment& at = segment(s, g);
   BringWeights(s, g, half, microbatch);
   Context context{microbatch, {}, false};
@@ -263,7 +264,7 @@ void SegmentEmitter::EmitBackward(StageId s, SegmentId g, Half half, int microba
       writes.push_back(gradient);
     }
   }
-  Instruction& run = Add(Opcode::kRun, Stream::kCompute, s, g, microbatch);
+  Instruction& run = Add(Opcode::kRun, s, g, microbatch);
   run.half = half;
   run.reads = std::move(reads);
   run.writes = std::move(writes);
@@ -278,7 +279,7 @@ void SegmentEmitter::GatherAgain(StageId s, SegmentId g, int microbatch) {
     if (!input.again || Exists(buffer)) continue;
     BufferId from =
         Provide(s, local(s, input.local).As<FromReshard>().local, {microbatch, {}, false});
-    Instruction& step = Add(Opcode::kReshard, Stream::kCommunication, s, input.local, microbatch);
+    Instruction& step = Add(Opcode::kReshard, s, input.local, microbatch);
     step.reads = {from};
     step.writes = {Get(buffer)};
   }
@@ -297,7 +298,8 @@ BufferId SegmentEmitter::GradientsOf(StageId s, ParameterGroupId g, int microbat
   return Get({BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0});
 }
 
-void SegmentEmitter::EmitFactors(StageId s, SegmentId g, int microbatch, bool computes) {
+void SegmentEmitter::EmitFactors(const OpenPass& pass, SegmentId g, int microbatch, bool computes) {
+  StageId s = StageOf(pass);
   UnitId unit = segment(s, g).unit;
   for (FactorGradientId f : stage(s).factor_gradients.ids()) {
     const FactorGradient& at = stage(s).factor_gradients[f];
@@ -306,7 +308,7 @@ void SegmentEmitter::EmitFactors(StageId s, SegmentId g, int microbatch, bool co
     for (LocalId l : at.factors) factors.push_back(Provide(s, l, {microbatch, unit, unit.valid()}));
     if (!computes) continue;
     BufferId gradients = GradientsOf(s, GroupOf(s, at.parameter), microbatch);
-    Instruction& compute = Add(Opcode::kFactorGradient, Stream::kCompute, s, f, microbatch);
+    Instruction& compute = Add(Opcode::kFactorGradient, s, f, microbatch);
     compute.reads = std::move(factors);
     compute.adds = {gradients};
   }

@@ -34,14 +34,26 @@ class SegmentEmitter {
     StageId stage = {};
     bool forward = true;
   };
-  // `next`: the pass after it, if it is known.
-  void BeginPass(const Pass& pass, const Pass& next);
-  void EmitForward(StageId s, SegmentId g, const Context& context);
-  void EmitBackward(StageId s, SegmentId g, Half half, int microbatch);
-  // Brings the factors of a segment's gradients, and computes these, too.
-  void EmitFactors(StageId s, SegmentId g, int microbatch, bool computes);
+  // The pass at hand. Segments are emitted in it, and in none that ended when another began.
+  class OpenPass {
+   public:
+    StageId stage() const { return stage_; }
 
-  // The buffer of a Local, made now if nothing has made it yet.
+   private:
+    friend class SegmentEmitter;
+    OpenPass(StageId stage, int number) : stage_(stage), number_(number) {}
+    StageId stage_;
+    int number_;
+  };
+  // `next`: the pass after it, if it is known, whose weights come ahead.
+  [[nodiscard]] OpenPass BeginPass(const Pass& pass, const Pass& next);
+  void EmitForward(const OpenPass& pass, SegmentId g, const Context& context);
+  void EmitBackward(const OpenPass& pass, SegmentId g, Half half, int microbatch);
+  // Brings the factors of a segment's gradients, and computes these, too.
+  void EmitFactors(const OpenPass& pass, SegmentId g, int microbatch, bool computes);
+
+  // The buffer of a Local, made now if nothing has made it yet. Weights that are on the device for a while only are there
+  // in the passes that read them.
   BufferId Provide(StageId s, LocalId l, const Context& context);
   // That of a Local which comes from another stage, and is kept.
   BufferId Arriving(StageId s, LocalId l, int microbatch);
@@ -50,17 +62,22 @@ class SegmentEmitter {
 
  private:
   const ParameterGroup& group(StageId s, ParameterGroupId g) const { return stage(s).groups[g]; }
-  // The group of a Local that is a parameter of it, in which its weights are; invalid: it is none.
+  // The group that has a Local which is a parameter; invalid: the Local is none.
   ParameterGroupId GroupOf(StageId s, LocalId l) const {
     const Local& at = local(s, l);
     return at.Is<FromParameter>() ? at.As<FromParameter>().group : ParameterGroupId{};
   }
   bool Exists(const Buffer& b) { return list_.Exists(b); }
   BufferId Get(const Buffer& b, bool persistent = false) { return list_.Get(b, persistent); }
-  Instruction& Add(Opcode op, Stream stream, StageId s, InstructionTarget target, int microbatch) {
-    return list_.Add(op, stream, s, target, microbatch);
+  Instruction& Add(Opcode op, StageId s, InstructionTarget target, int microbatch) {
+    return list_.Add(op, s, target, microbatch);
   }
 
+  // The stage of a pass, which must be the last that began.
+  StageId StageOf(const OpenPass& pass) const {
+    HEDDLE_CHECK_EQ(pass.number_, passes_);
+    return pass.stage_;
+  }
   // The unit that a Local is recomputed with; invalid: it is not; nothing before it is made.
   std::optional<UnitId>& OwnerOf(StageId s, LocalId l);
   int VersionOf(StageId s, LocalId l, const Context& context);
@@ -97,6 +114,7 @@ class SegmentEmitter {
   IdVector<StageId, IdVector<LocalId, std::optional<UnitId>>> owner_;
   Gathered gathered_, gathered_next_;  // at hand; for the next pass
   std::vector<GatheredGroup> gather_order_, next_order_;
+  int passes_ = 0;  // that have begun
   int next_gather_ = 0;
   // The stage, shard, direction and micro-batch whose weights were brought last.
   std::tuple<StageId, int, bool, int> entered_{{}, -1, false, -1};

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "program/opcode_parts.h"
 
 namespace heddle {
 namespace {
@@ -30,60 +31,39 @@ std::string AtMicrobatch(int microbatch) {
   return microbatch < 0 ? "" : fmt::format(" mb{}", microbatch);
 }
 
-std::string ReshardName(const Program& program, const Instruction& instruction) {
-  const Local& local = LocalOf(program, instruction.stage, instruction.local());
-  const ReshardStep& step = program.stages[instruction.stage].steps[local.As<FromReshard>().step];
-  return fmt::format("{} {}", Name(step.kind), ValueName(program, local));
-}
-
-std::string TransferName(const Program& program, const Instruction& instruction) {
-  const StageTransfer& transfer = program.transfers[instruction.transfer()];
-  return ValueName(program, LocalOf(program, transfer.from_stage, transfer.from_local));
-}
-
-std::string TiedName(const Program& program, const Instruction& instruction) {
-  const TiedGroup& tied = program.tied[instruction.tied()];
-  const auto& [stage, group] = tied.holders.front();
-  ValueId parameter = program.stages[stage].groups[group].slots.front().parameter;
-  return program.model.graph.value(parameter).name;
-}
-
-std::string RunName(const Program& program, const Instruction& instruction) {
-  std::string segment = Numbered(program, "seg", instruction.stage, instruction.segment());
-  if (instruction.recompute) return "recompute " + segment;
-  return fmt::format("{} {}", HalfName(instruction.half), segment);
-}
-
-std::string NameWithoutMicrobatch(const Program& program, const Instruction& instruction) {
-  std::string_view op = kOpcodeNames[static_cast<size_t>(instruction.op)];
-  switch (instruction.op) {
-    case Opcode::kRun:
-      return RunName(program, instruction);
-    case Opcode::kReshard:
-      return ReshardName(program, instruction);
-    case Opcode::kLoad:
-    case Opcode::kSum:
-    case Opcode::kAddGradient:
-      return fmt::format(
-          "{} {}", op,
-          ValueName(program, LocalOf(program, instruction.stage, instruction.local())));
-    case Opcode::kFactorGradient: {
-      const FactorGradient& gradient =
-          program.stages[instruction.stage].factor_gradients[instruction.factor_gradient()];
-      return fmt::format(
-          "{} {}", op, ValueName(program, LocalOf(program, instruction.stage, gradient.parameter)));
+// What an instruction is about, in words; empty: nothing to name.
+std::string TargetWords(const Program& program, const Instruction& at) {
+  const StageProgram& stage = program.stages[at.stage];
+  switch (DefOf(at.op).target) {
+    case TargetKind::kNone:
+      return "";
+    case TargetKind::kSegment:
+      return Numbered(program, "seg", at.stage, at.segment());
+    case TargetKind::kLocal:
+      return ValueName(program, stage.locals[at.local()]);
+    case TargetKind::kTransfer: {
+      const StageTransfer& transfer = program.transfers[at.transfer()];
+      return ValueName(program, LocalOf(program, transfer.from_stage, transfer.from_local));
     }
-    case Opcode::kSend:
-    case Opcode::kRecv:
-      return fmt::format("{} {}", op, TransferName(program, instruction));
-    case Opcode::kSyncTied:
-      return fmt::format("{} {}", op, TiedName(program, instruction));
-    case Opcode::kReport:
-      return std::string(op);
-    default:
-      return fmt::format("{} {}", op,
-                         Numbered(program, "group", instruction.stage, instruction.group()));
+    case TargetKind::kGroup:
+      return Numbered(program, "group", at.stage, at.group());
+    case TargetKind::kTied: {
+      const auto& [holder, group] = program.tied[at.tied()].holders.front();
+      ValueId parameter = program.stages[holder].groups[group].slots.front().parameter;
+      return program.model.graph.value(parameter).name;
+    }
+    case TargetKind::kFactorGradient:
+      return ValueName(program,
+                       stage.locals[stage.factor_gradients[at.factor_gradient()].parameter]);
   }
+  return "";
+}
+
+std::string NameWithoutMicrobatch(const Program& program, const Instruction& at) {
+  const OpcodeDef& def = DefOf(at.op);
+  if (def.words != nullptr) return def.words(program, at);
+  std::string target = TargetWords(program, at);
+  return target.empty() ? std::string(def.name) : fmt::format("{} {}", def.name, target);
 }
 
 int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device) {
@@ -126,9 +106,8 @@ class Line {
       : program_(program), run_(run), at_(instruction), device_(device) {}
 
   std::string Text(size_t index) const {
-    std::string text =
-        fmt::format("{:>5} {:<13}  {}:{}", index, kStreamNames[static_cast<size_t>(at_.stream)],
-                    InstructionName(program_, at_), What());
+    std::string text = fmt::format("{:>5} {:<13}  {}:{}", index, NameOf(at_.stream),
+                                   InstructionName(program_, at_), What());
     if (!at_.reads.empty()) text += " reads " + Names(at_.reads);
     if (!at_.writes.empty()) text += " -> " + Made(at_.writes);
     if (!at_.adds.empty()) text += " += " + Made(at_.adds);
@@ -205,6 +184,18 @@ class Line {
 };
 
 }  // namespace
+
+std::string RunWords(const Program& program, const Instruction& instruction) {
+  std::string segment = TargetWords(program, instruction);
+  if (instruction.recompute) return "recompute " + segment;
+  return fmt::format("{} {}", HalfName(instruction.half), segment);
+}
+
+std::string ReshardWords(const Program& program, const Instruction& instruction) {
+  const StageProgram& stage = program.stages[instruction.stage];
+  const ReshardStep& step = stage.steps[stage.locals[instruction.local()].As<FromReshard>().step];
+  return fmt::format("{} {}", Name(step.kind), TargetWords(program, instruction));
+}
 
 std::string InstructionName(const Program& program, const Instruction& instruction) {
   return NameWithoutMicrobatch(program, instruction) + AtMicrobatch(instruction.microbatch);

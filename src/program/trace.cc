@@ -23,8 +23,7 @@ bool Before(const TraceEvent& a, const TraceEvent& b) {
 }
 
 std::string Place(const TraceEvent& event) {
-  return fmt::format("device {}, {}{}, '{}'", event.device,
-                     kStreamNames[static_cast<size_t>(event.stream)],
+  return fmt::format("device {}, {}{}, '{}'", event.device, NameOf(event.stream),
                      event.lane == 0 ? "" : fmt::format(" {}", event.lane + 1), event.name);
 }
 
@@ -33,33 +32,11 @@ bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 }  // namespace
 
 std::string Category(const Program& program, const Instruction& instruction) {
-  switch (instruction.op) {
-    case Opcode::kRun:
-      if (instruction.recompute) return "recompute";
-      return instruction.half == Half::kF ? "forward" : "backward";
-    case Opcode::kFactorGradient:
-      return "backward";
-    case Opcode::kReshard: {
-      const StageProgram& stage = program.stages[instruction.stage];
-      const Local& local = stage.locals[instruction.local()];
-      bool near = IsLocal(stage.steps[local.As<FromReshard>().step].kind);
-      return near ? "local" : "collective";
-    }
-    case Opcode::kLoad:
-    case Opcode::kSum:
-    case Opcode::kAddGradient:
-      return "local";
-    case Opcode::kSend:
-    case Opcode::kRecv:
-      return "transfer";
-    case Opcode::kFetch:
-    case Opcode::kEvict:
-      return "host copy";
-    case Opcode::kUpdate:
-      return "optimizer";
-    default:
-      return "collective";
-  }
+  bool run = instruction.op == Opcode::kRun, reshard = instruction.op == Opcode::kReshard;
+  if (run && instruction.recompute) return "recompute";
+  if (run && instruction.half != Half::kF) return "backward";
+  if (reshard && StreamOf(program, instruction) == Stream::kCompute) return "local";
+  return std::string(DefOf(instruction.op).category);
 }
 
 std::vector<std::string> Verify(const Trace& trace) {

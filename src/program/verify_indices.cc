@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/integers.h"
+#include "program/opcode_parts.h"
 #include "program/verify_parts.h"
 
 namespace heddle {
@@ -257,7 +258,7 @@ class IndexCheck {
     const Instruction& at = run.instructions[i];
     auto wrong = [&](std::string_view what) {
       findings_.Add(fmt::format("device {}, instruction {} ({}): {}", run.devices.front(), i,
-                                kOpcodeNames[static_cast<size_t>(at.op)], what));
+                                NameOf(at.op), what));
     };
     if (!Has(run, at.stage)) return wrong(fmt::format("stage {} is not of this run", at.stage));
     if (!IsMicrobatch(at.microbatch))
@@ -276,35 +277,29 @@ class IndexCheck {
   }
 
   bool TargetIsKnown(const Instruction& at) const {
+    const OpcodeDef& def = DefOf(at.op);
+    return IsThere(def.target, at) && (def.fits == nullptr || def.fits(program_, at));
+  }
+
+  bool IsThere(TargetKind kind, const Instruction& at) const {
     const StageProgram& stage = program_.stages[at.stage];
-    switch (at.op) {
-      case Opcode::kRun:
-        return Holds(at.target, stage.segments);
-      case Opcode::kReshard:
-        return Holds(at.target, stage.locals) && stage.locals[at.local()].Is<FromReshard>();
-      case Opcode::kLoad:
-      case Opcode::kSum:
-      case Opcode::kAddGradient:
-        return Holds(at.target, stage.locals);
-      case Opcode::kFactorGradient:
-        return Holds(at.target, stage.factor_gradients);
-      case Opcode::kSend:
-      case Opcode::kRecv: {
-        if (!Holds(at.target, program_.transfers)) return false;
-        const StageTransfer& transfer = program_.transfers[at.transfer()];
-        return at.stage == (at.op == Opcode::kSend ? transfer.from_stage : transfer.to_stage);
-      }
-      case Opcode::kSyncTied:
-        if (!Holds(at.target, program_.tied)) return false;
-        for (const auto& [s, g] : program_.tied[at.tied()].holders) {
-          if (s == at.stage) return true;
-        }
-        return false;
-      case Opcode::kReport:
+    switch (kind) {
+      case TargetKind::kNone:
         return true;
-      default:
+      case TargetKind::kSegment:
+        return Holds(at.target, stage.segments);
+      case TargetKind::kLocal:
+        return Holds(at.target, stage.locals);
+      case TargetKind::kTransfer:
+        return Holds(at.target, program_.transfers);
+      case TargetKind::kGroup:
         return Holds(at.target, stage.groups);
+      case TargetKind::kTied:
+        return Holds(at.target, program_.tied);
+      case TargetKind::kFactorGradient:
+        return Holds(at.target, stage.factor_gradients);
     }
+    return false;
   }
 
   const Program& program_;
@@ -312,6 +307,24 @@ class IndexCheck {
 };
 
 }  // namespace
+
+bool IsOfAReshard(const Program& program, const Instruction& instruction) {
+  return program.stages[instruction.stage].locals[instruction.local()].Is<FromReshard>();
+}
+
+bool IsSentByItsStage(const Program& program, const Instruction& instruction) {
+  return program.transfers[instruction.transfer()].from_stage == instruction.stage;
+}
+
+bool IsReceivedByItsStage(const Program& program, const Instruction& instruction) {
+  return program.transfers[instruction.transfer()].to_stage == instruction.stage;
+}
+
+bool IsHeldByItsStage(const Program& program, const Instruction& instruction) {
+  const auto& holders = program.tied[instruction.tied()].holders;
+  return std::any_of(holders.begin(), holders.end(),
+                     [&](const auto& holder) { return holder.first == instruction.stage; });
+}
 
 void CheckIndices(const Program& program, Findings& findings) {
   IndexCheck(program, findings).Run();

@@ -33,7 +33,7 @@ size_t Find(const DeviceProgram& run, const Where& where, size_t nth = 0) {
                 (at.op != Opcode::kRun || at.half == where.half);
     if (fits && nth-- == 0) return i;
   }
-  HEDDLE_CHECK(false, "there is no {}", kOpcodeNames[static_cast<size_t>(where.op)]);
+  HEDDLE_CHECK(false, "there is no {}", NameOf(where.op));
   return 0;
 }
 

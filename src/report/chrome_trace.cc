@@ -49,7 +49,7 @@ std::string DeviceName(const Trace& trace, int64_t device) {
 }
 
 std::string TrackName(Stream stream, int lane) {
-  std::string_view name = kStreamNames[static_cast<size_t>(stream)];
+  std::string_view name = NameOf(stream);
   return lane == 0 ? std::string(name) : fmt::format("{} {}", name, lane + 1);
 }
 

@@ -274,7 +274,7 @@ std::vector<StepTraffic> OtherTraffic(const Program& program, const Simulation& 
       }
     }
     StepTraffic& sum = all[{at.op, axes}];
-    sum.what = kOpcodeNames[static_cast<size_t>(at.op)];
+    sum.what = NameOf(at.op);
     sum.axes = axes;
     ++sum.count;
     sum.bytes += bytes;

@@ -251,7 +251,7 @@ class Executor {
   int64_t first_step_ = -1;  // that was run
   AllocationMeter meter_;
   AllocationMeter* metered_ = &meter_;                         // that of the device it is on
-  std::array<double, kOpcodeNames.size()> kind_seconds_ = {};  // of this step
+  std::array<double, kOpcodeCount> kind_seconds_ = {};         // of this step
   double host_seconds_ = 0;                                    // see StepRecord
   Opcode running_ = Opcode::kLoad;
   double charged_until_ = 0;  // every second of the step up to here is some kind's

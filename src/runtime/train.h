@@ -68,7 +68,7 @@ struct TrainInputs {
 
 // What was measured of one device.
 struct DeviceMeasurement {
-  std::array<double, kOpcodeNames.size()> kind_seconds = {};  // of the median step, see StepRecord
+  std::array<double, kOpcodeCount> kind_seconds = {};         // of the median step, see StepRecord
   int64_t peak_memory_bytes = 0;                              // of tensors, in any step
   int64_t reserved_bytes = 0;  // on CUDA: what the allocator took for them, at most
   StateBytes state;

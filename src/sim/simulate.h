@@ -19,7 +19,7 @@ namespace heddle {
 
 // Seconds of a device on what: the kinds that measured steps are split into as well.
 struct KindSeconds {
-  std::array<double, kOpcodeNames.size()> seconds = {};
+  std::array<double, kOpcodeCount> seconds = {};
 };
 
 struct DeviceResult {

@@ -174,11 +174,11 @@ TEST_P(SameOrder, TimeAndMemoryAreMeasured) {
   for (size_t d = 0; d < summary.devices.size(); ++d) {
     SCOPED_TRACE(d);
     const DeviceMeasurement& device = summary.devices[d];
-    for (size_t k = 0; k < kOpcodeNames.size(); ++k) {
+    for (size_t k = 0; k < kOpcodeCount; ++k) {
       bool occurs = false;
       for (const Instruction& i : program_.RunOf(static_cast<int64_t>(d)).instructions)
         occurs = occurs || static_cast<size_t>(i.op) == k;
-      EXPECT_EQ(device.kind_seconds[k] > 0, occurs) << kOpcodeNames[k];
+      EXPECT_EQ(device.kind_seconds[k] > 0, occurs) << AllOpcodes()[k].name;
     }
     EXPECT_GT(device.peak_memory_bytes, 0);
     EXPECT_LE(device.peak_memory_bytes, summary.peak_memory_bytes);

@@ -39,10 +39,11 @@ std::string BesideMeasured(const StepPrediction& prediction, const TrainSummary&
       "\n{:<34}{:>7}{:>12}{:>12}\n",
       fmt::format("device {} of {}, the busiest", prediction.device, prediction.devices), "count",
       "predicted", "measured");
-  for (size_t k = 0; k < kOpcodeNames.size(); ++k) {
+  for (size_t k = 0; k < kOpcodeCount; ++k) {
     if (prediction.kind_count[k] == 0) continue;
-    text += fmt::format("  {:<32}{:>7}{:>12}{:>12}\n", kOpcodeNames[k], prediction.kind_count[k],
-                        TimeText(prediction.kind_seconds[k]), TimeText(device.kind_seconds[k]));
+    text +=
+        fmt::format("  {:<32}{:>7}{:>12}{:>12}\n", AllOpcodes()[k].name, prediction.kind_count[k],
+                    TimeText(prediction.kind_seconds[k]), TimeText(device.kind_seconds[k]));
   }
   text += fmt::format("  {:<39}{:>12}{:>12}\n", "step", TimeText(prediction.step_seconds),
                       TimeText(summary.steps[summary.median_step].seconds));
@@ -67,11 +68,11 @@ void AddPrediction(Json& json, const StepPrediction& prediction, const TrainSumm
   json["busiest_device"] = prediction.device;
   const DeviceMeasurement& device = summary.devices[static_cast<size_t>(prediction.device)];
   Json& kinds = json["instructions"] = Json::object();
-  for (size_t k = 0; k < kOpcodeNames.size(); ++k) {
+  for (size_t k = 0; k < kOpcodeCount; ++k) {
     if (prediction.kind_count[k] == 0) continue;
-    kinds[std::string(kOpcodeNames[k])] = {{"count", prediction.kind_count[k]},
-                                           {"predicted_seconds", prediction.kind_seconds[k]},
-                                           {"measured_seconds", device.kind_seconds[k]}};
+    kinds[std::string(AllOpcodes()[k].name)] = {{"count", prediction.kind_count[k]},
+                                                {"predicted_seconds", prediction.kind_seconds[k]},
+                                                {"measured_seconds", device.kind_seconds[k]}};
   }
 }
 

@@ -26,8 +26,8 @@ struct StepPrediction {
   int64_t peak_memory_bytes = 0;  // of the device that needs most
   int64_t device = 0,
           devices = 1;  // the one that computes longest, the first of equals; how many there are
-  std::array<double, kOpcodeNames.size()> kind_seconds = {};  // of that device
-  std::array<int64_t, kOpcodeNames.size()> kind_count = {};
+  std::array<double, kOpcodeCount> kind_seconds = {};  // of that device
+  std::array<int64_t, kOpcodeCount> kind_count = {};
   std::string uncalibrated;  // a device type whose rates are nominal; empty: none
 };
 
