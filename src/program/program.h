@@ -48,8 +48,8 @@ struct OperandRef {
 
 struct SegmentInput {
   LocalId local;
-  LocalId gradient =
-      {};  // its gradient is given as; invalid: there is none, or that of a parameter
+  // The gradient that it gives; invalid: there is none, or that of a parameter.
+  LocalId gradient = {};
   // A parameter read as it is stored, and trained: the axes over which this reader's gradient is partial. Over
   // other axes of its group's reduction only the first device adds it.
   bool trained = false;
