@@ -255,7 +255,7 @@ class Player {
   }
 
   // What a communication needs besides.
-  void Fly(int64_t bytes) {
+  void AddInFlight(int64_t bytes) {
     if (bytes > 0) in_flight_ = ledger_.New(bytes, MemoryKind::kBuffers, 1);
   }
 
@@ -264,22 +264,22 @@ class Player {
       case Opcode::kRun:
         return RunHalf(at);
       case Opcode::kReshard:
-        Fly(stage(at.stage).reshards[at.local()]);
+        AddInFlight(stage(at.stage).reshards[at.local()]);
         if (stage(at.stage).same[at.local()]) return Share(at.writes[0], StorageOf(at.reads[0]));
         break;
       case Opcode::kSend:
       case Opcode::kRecv:
-        Fly(MessageBytes(at));
+        AddInFlight(MessageBytes(at));
         break;
       case Opcode::kReduceGradients:
-        Fly(stage(at.stage).groups[at.group()].flat);
+        AddInFlight(stage(at.stage).groups[at.group()].flat);
         break;
       case Opcode::kSyncTied: {
-        Fly(SizeOfBuffer(run_.buffers[at.adds[0]]).first);
+        AddInFlight(SizeOfBuffer(run_.buffers[at.adds[0]]).first);
         break;
       }
       case Opcode::kGatherWeights:
-        Fly(stage(at.stage).groups[at.group()].chunk);
+        AddInFlight(stage(at.stage).groups[at.group()].chunk);
         break;
       case Opcode::kReport:
         if (model_.habits().fused_update) {

@@ -57,10 +57,11 @@ class RealFleetRun : public FleetObserver {
       out.losses.push_back(jobs_[j]->losses());
       out.shards.push_back(jobs_[j]->visits());
     }
-    for (size_t s = 0; s < place_.seats.size(); ++s) {
-      const Seat& seat = place_.seats[s];
-      out.peak_bytes.push_back(seat.device.is_cpu() ? std::max(seat.meter.peak(), place_.peaks[s])
-                                                    : MemoryOf(seat.device).peak);
+    for (size_t s = 0; s < place_.fleet_devices.size(); ++s) {
+      const FleetDevice& fleet_device = place_.fleet_devices[s];
+      out.peak_bytes.push_back(fleet_device.device.is_cpu()
+                                   ? std::max(fleet_device.meter.peak(), place_.peaks[s])
+                                   : MemoryOf(fleet_device.device).peak);
     }
     out.memory_limit = place_.machine.memory;
     out.interrupted = fleet_interrupted;
@@ -105,14 +106,15 @@ class RealFleetRun : public FleetObserver {
   void MakeSeats() {
     const FleetMachine& machine = place_.machine;
     bool cuda = place_.args.device == "cuda";
-    if (cuda) TakeMemoryInPieces();
+    if (cuda) UseExpandableSegments();
     at::Device device = ChooseDevice(place_.args.device, 0);
     if (cuda && machine.devices > 1) {
       ThrowInput("--device cuda with {} devices: jobs share one CUDA device; give the cluster one",
                  machine.devices);
     }
-    for (int64_t d = 0; d < machine.devices; ++d) place_.seats.push_back(MakeSeat(device));
-    place_.peaks.assign(place_.seats.size(), 0);
+    for (int64_t d = 0; d < machine.devices; ++d)
+      place_.fleet_devices.push_back(MakeFleetDevice(device));
+    place_.peaks.assign(place_.fleet_devices.size(), 0);
     if (cuda) LimitMemory(device, machine.memory);
   }
 
@@ -157,7 +159,7 @@ class RealFleetRun : public FleetObserver {
       jobs.push_back(std::move(job));
     }
     return Dispatch(jobs,
-                    {.devices = static_cast<int>(place_.seats.size()),
+                    {.devices = static_cast<int>(place_.fleet_devices.size()),
                      .double_buffering = !place_.args.no_double_buffering,
                      .stop = &stopped_},
                     place_.policy, this);
@@ -221,7 +223,7 @@ class RealFleetRun : public FleetObserver {
       gangs.push_back(std::move(gang));
     }
     RunGangs(gangs,
-             {.devices = std::ssize(place_.seats),
+             {.devices = std::ssize(place_.fleet_devices),
               .switch_seconds = place_.args.switch_seconds,
               .stop = &fleet_interrupted},
              run, this);

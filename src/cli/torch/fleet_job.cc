@@ -81,7 +81,7 @@ FleetJob::FleetJob(FleetPlace& place, const PreparedFleet& prepared, const JobSp
     std::string path = DataOf(place.args.jobs, spec);
     run_ = RunJson(model_, plan, options_, {spec.model, "model", path}, *data_);
     run_["job"] = spec.name;
-    shards_ = MakeShardJob(Inputs(program_), options_, place_.seats, &losses_);
+    shards_ = MakeShardJob(Inputs(program_), options_, place_.fleet_devices, &losses_);
     first_step_ = shards_->first_step();
   } catch (const InputError& error) {
     ThrowInput("{}:{}: {}: {}", place.args.jobs, spec.line, spec.name, error.what());
@@ -106,7 +106,7 @@ void FleetJob::SetOptions(const JobSpec& spec, int64_t steps, size_t number) {
   options_.optimizer.weight_decay = spec.weight_decay;
   options_.optimizer.momentum = spec.momentum;
   auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  int64_t each = std::max<int64_t>(1, cores / std::ssize(place_.seats));
+  int64_t each = std::max<int64_t>(1, cores / std::ssize(place_.fleet_devices));
   options_.threads = static_cast<int>(place_.args.threads > 0 ? place_.args.threads : each);
   options_.mask = mask_.get();
   if (!place_.budget.folder.empty()) options_.host = &place_.budget;
@@ -128,13 +128,13 @@ TrainInputs FleetJob::Inputs(const Program& program) const {
 }
 
 ShardRunner& FleetJob::Shards() {
-  if (!shards_) shards_ = MakeShardJob(Inputs(program_), options_, place_.seats);
+  if (!shards_) shards_ = MakeShardJob(Inputs(program_), options_, place_.fleet_devices);
   return *shards_;
 }
 
-void FleetJob::RunAlone(int64_t seat, const std::atomic<bool>& stop,
+void FleetJob::RunAlone(int64_t fleet_device, const std::atomic<bool>& stop,
                         const std::function<void(const StepRecord&)>& on_step) {
-  OnOneDevice here(Shards(), static_cast<int>(seat));
+  OnOneDevice here(Shards(), static_cast<int>(device));
   StepsTo observer(on_step);
   FleetRun run = Dispatch({{.runner = &here, .steps = options_.steps}},
                           {.double_buffering = !place_.args.no_double_buffering, .stop = &stop},

@@ -21,8 +21,8 @@ struct FleetPlace {
   const FleetMachine& machine;
   const PolicyDef& policy;
   std::string folder = {};  // of checkpoints; empty: none
-  std::vector<Seat> seats = {};
-  std::vector<int64_t> peaks = {};  // per seat: the most that it held for several devices
+  std::vector<FleetDevice> fleet_devices = {};
+  std::vector<int64_t> peaks = {};  // per fleet_device: the most that it held for several devices
   HostBudget budget = {};
 };
 
@@ -49,7 +49,7 @@ class FleetJob : public GangRunner {
   void MakeMask(const WeightSource& weights, double sparsity);
   void SetOptions(const JobSpec& spec, int64_t steps, size_t number);
   TrainInputs Inputs(const Program& program) const;
-  void RunAlone(int64_t seat, const std::atomic<bool>& stop,
+  void RunAlone(int64_t fleet_device, const std::atomic<bool>& stop,
                 const std::function<void(const StepRecord&)>& on_step);
 
   FleetPlace& place_;

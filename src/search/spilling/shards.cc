@@ -257,7 +257,7 @@ class AwayBytes {
  public:
   explicit AwayBytes(const MemoryModel& memory)
       : program_(memory.program()), run_(program_.RunOf(0)), touched_(run_.buffers.size()) {
-    away_.assign(run_.visits.size(), 0);
+    bytes_.assign(run_.visits.size(), 0);
     for (const Instruction& at : run_.instructions) {
       for (const auto* list : {&at.reads, &at.adds, &at.writes}) {
         for (BufferId id : *list) {
@@ -266,9 +266,9 @@ class AwayBytes {
       }
     }
     for (BufferId b : run_.buffers.ids()) {
-      if (!Roams(b)) continue;
+      if (!IsMoved(b)) continue;
       for (VisitId v = Next(*touched_[b].begin()); v < *touched_[b].rbegin(); v = Next(v)) {
-        if (touched_[b].count(v) == 0) away_[v] += BytesOf(b);
+        if (touched_[b].count(v) == 0) bytes_[v] += BytesOf(b);
       }
     }
     std::map<StageId, StageMemory> stages;
@@ -281,12 +281,12 @@ class AwayBytes {
     }
   }
 
-  int64_t In(VisitId visit) const { return away_[visit]; }
+  int64_t In(VisitId visit) const { return bytes_[visit]; }
 
  private:
   static VisitId Next(VisitId visit) { return VisitId{visit.value + 1}; }
   int64_t BytesOf(BufferId b) const { return BufferBytes(program_, run_.buffers[b], 0); }
-  bool Roams(BufferId b) const {
+  bool IsMoved(BufferId b) const {
     const Buffer& buffer = run_.buffers[b];
     return buffer.kind == BufferKind::kLocal && buffer.microbatch >= 0 && !touched_[b].empty();
   }
@@ -302,17 +302,17 @@ class AwayBytes {
         if (half.results[r] == ref) shared = at.writes[r];
       }
       if (ref < 0) shared = at.reads[static_cast<size_t>(~ref)];
-      if (shared.valid() && !Roams(shared)) continue;
+      if (shared.valid() && !IsMoved(shared)) continue;
       int64_t bytes = ref < 0 ? BytesOf(shared) : half.made[static_cast<size_t>(ref)].bytes;
       VisitId from = shared.valid() ? *touched_[shared].rbegin() : at.visit;
-      for (VisitId v = Next(std::max(from, at.visit)); v < last; v = Next(v)) away_[v] += bytes;
+      for (VisitId v = Next(std::max(from, at.visit)); v < last; v = Next(v)) bytes_[v] += bytes;
     }
   }
 
   const Program& program_;
   const DeviceProgram& run_;
   IdVector<BufferId, std::set<VisitId>> touched_;
-  IdVector<VisitId, int64_t> away_;
+  IdVector<VisitId, int64_t> bytes_;
 };
 
 }  // namespace
