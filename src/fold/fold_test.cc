@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "fold/recompute.h"
 #include "ops/analysis.h"
 #include "ops/op.h"
@@ -54,6 +57,29 @@ TEST(Fold, EqualLayersAreOneBlock) {
   EXPECT_EQ(Counts(Stack({16, 16})), (Expected{{2, 4}}));
   EXPECT_EQ(Counts(Stack({16})), Expected{});
   EXPECT_EQ(Counts(Stack({16, 24, 32})), Expected{});
+}
+
+// Every layer reads one scale: pairing its readers one by one with all others takes quadratic time.
+TEST(Fold, AValueThatManyNodesReadIsFoldedInLinearTime) {
+  auto seconds = [](int readers) {
+    Graph graph;
+    ValueId x = graph.AddValue("x", F32({4}), ValueKind::kInput);
+    ValueId scale = Parameter(graph, "scale", {4});
+    for (int i = 0; i < readers; ++i) {
+      x = AddOp(graph, "Mul", {}, {x, scale}, fmt::format("m{}", i))[0];
+      x = AddOp(graph, "Relu", {}, {x}, fmt::format("r{}", i))[0];
+    }
+    graph.outputs =
+        AddOp(graph, "ReduceSum", {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}},
+              {x}, "loss");
+    Rules rules = MakeRules(graph);
+    auto begin = std::chrono::steady_clock::now();
+    Folding folding = Fold(graph, rules);
+    EXPECT_EQ(folding.chains.size(), 1u);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  double few = std::min({seconds(2'500), seconds(2'500), seconds(2'500)});
+  EXPECT_LT(seconds(40'000), 64 * few);  // 16 times the readers; quadratic time would be 256 times
 }
 
 TEST(Fold, TheSmallestPeriodIsTheBlock) {

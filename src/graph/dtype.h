@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace heddle {
 
@@ -24,6 +25,16 @@ const DTypeInfo& Info(DType dtype);
 inline std::string_view Name(DType dtype) { return Info(dtype).name; }
 inline int64_t SizeOf(DType dtype) { return Info(dtype).size; }
 bool IsFloat(DType dtype);
+
+// Is T the C++ type that elements of `dtype` are stored as? That of bool is uint8_t; the 16-bit floats are uint16_t.
+template <class T>
+bool IsStoredAs(DType dtype) {
+  bool small_float = dtype == DType::kF16 || dtype == DType::kBF16;
+  bool is_float = IsFloat(dtype) && !small_float;
+  bool is_signed = is_float || (!small_float && dtype != DType::kU8 && dtype != DType::kBool);
+  return sizeof(T) == static_cast<size_t>(SizeOf(dtype)) &&
+         std::is_floating_point_v<T> == is_float && std::is_signed_v<T> == is_signed;
+}
 
 std::optional<DType> DTypeFromName(std::string_view name);
 std::optional<DType> DTypeFromSafetensors(std::string_view name);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "graph/dtype.h"
 
 namespace heddle {
@@ -51,10 +52,12 @@ struct HostTensor {
   // bits).
   template <class T>
   std::span<T> as() {
+    HEDDLE_CHECK(IsStoredAs<T>(dtype), "a tensor of {}", Name(dtype));
     return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
   }
   template <class T>
   std::span<const T> as() const {
+    HEDDLE_CHECK(IsStoredAs<T>(dtype), "a tensor of {}", Name(dtype));
     return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
   }
 

@@ -255,6 +255,7 @@ class Together {
     std::vector<int64_t> members;
     for (int64_t rank : payload.ranks)
       members.push_back(static_cast<int64_t>(actor_of_[static_cast<size_t>(rank)]));
+    std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
     auto [group, added] = group_of_.try_emplace(members, groups_.size());
     if (added) groups_.push_back({members, {}, {}});
