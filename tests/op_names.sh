@@ -18,7 +18,7 @@
 set -euo pipefail
 
 exempt='^src/(ops|runtime/kernels|frontend/families)/|^src/frontend/(const_eval|fuse|rewriter)'
-exempt+='|^src/frontend/onnx/(import_ops|parameters\.cc|builder\.cc)|^src/cli/torch/kernel_table\.cc'
+exempt+='|^src/frontend/onnx/(import_ops|parameters\.cc)|^src/cli/torch/kernel_table\.cc'
 exempt+='|_test\.(cc|h)$|/testing\.h$|/random_model\.h$|_test_models\.h$'
 makers='AddOp|AddNode|Emit|MakeRule|FindOp|FindKernel|curve'
 
