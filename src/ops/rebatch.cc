@@ -265,7 +265,7 @@ class Copier {
   std::vector<ValueId> moved_;
 };
 
-bool HasShape(const Node& node) { return node.op == "Reshape" || node.op == "Expand"; }
+bool HasShape(const Node& node) { return node.attributes.count("shape") != 0; }
 
 Graph Stretch(const Graph& graph, const BatchInfo& info, int64_t batch) {
   Copier copier(graph);
@@ -341,7 +341,7 @@ Graph FromOneToTwo(const Graph& graph) {
       const Shape& to = graph.value(node.results[0]).type.shape;
       const Marks& operand = marks[node.operands[0].index()];
       Marks& result = marks[node.results[0].index()];
-      if (node.op == "Reshape") {
+      if (TraitsOf(node.op).elements == ResultElements::kReshaped) {
         result = ReshapeMarks(graph, node, operand);
       } else {
         std::copy(operand.begin(), operand.end(),

@@ -233,8 +233,8 @@ class Pricer {
     GradientFlow flow = SegmentFlow(program_, on);
     for (NodeId id : segment.nodes) {
       const Node& node = program_.model.graph.node(id);
-      if (node.op != "Linear" || node.operands.size() < 3) continue;
-      if (!flow.needed[node.operands[2].index()]) continue;
+      size_t last = node.operands.size() - 1;
+      if (!IsProductBias(node, last) || !flow.needed[node.operands[last].index()]) continue;
       const Rule& rule = program_.micro_rules[id.index()];
       std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[id.index()], position);
       Kernel sum;

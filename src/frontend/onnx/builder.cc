@@ -7,55 +7,13 @@
 #include "base/hash.h"
 #include "ops/op.h"
 #include "ops/rule.h"
+#include "ops/traits.h"
 
 namespace heddle {
 namespace {
 
-bool IsRandom(std::string_view op) {
-  return op == "Dropout" || op == "Bernoulli" || op.starts_with("Random");
-}
-
-// Ops whose operands broadcast as numpy's, so that repeated dimensions of a constant may stay 1.
-bool Broadcasts(std::string_view op) {
-  static constexpr auto kOps = std::to_array<std::string_view>({"Add",
-                                                                "Sub",
-                                                                "Mul",
-                                                                "Div",
-                                                                "Pow",
-                                                                "Mod",
-                                                                "Maximum",
-                                                                "Minimum",
-                                                                "Equal",
-                                                                "Less",
-                                                                "LessOrEqual",
-                                                                "Greater",
-                                                                "GreaterOrEqual",
-                                                                "And",
-                                                                "Or",
-                                                                "Xor",
-                                                                "PRelu",
-                                                                "BitwiseAnd",
-                                                                "BitwiseOr",
-                                                                "BitwiseXor",
-                                                                "Where"});
-  return std::find(kOps.begin(), kOps.end(), op) != kOps.end();
-}
-
 bool IsSplat(const Imported& operand, double value) {
   return operand.constant && SplatValue(*operand.constant) == value;
-}
-
-bool IsWholeSlice(const Attributes& attributes, const Shape& result, const Shape& operand) {
-  const auto steps = IntsAttr(attributes, "steps");
-  return result == operand &&
-         std::all_of(steps.begin(), steps.end(), [](int64_t s) { return s == 1; });
-}
-
-bool IsIdentityPerm(const std::vector<int64_t>& perm) {
-  for (size_t i = 0; i < perm.size(); ++i) {
-    if (perm[i] != static_cast<int64_t>(i)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -178,30 +136,20 @@ std::optional<Imported> Builder::Simplify(std::string_view op, const Attributes&
                                           const std::vector<Imported>& operands,
                                           const std::vector<TensorType>& results) const {
   if (operands.empty() || results.size() != 1) return std::nullopt;
+  const OpTraits& traits = TraitsOf(op);
   const Imported& first = operands.front();
   const bool same_type = first.type == results.front();
   if (operands.size() == 2) {
     const Imported& second = operands.back();
     const bool same_second = second.type == results.front();
-    if ((op == "Add" || op == "Sub") && same_type && IsSplat(second, 0)) return first;
-    if ((op == "Mul" || op == "Div") && same_type && IsSplat(second, 1)) return first;
-    if (op == "Add" && same_second && IsSplat(first, 0)) return second;
-    if (op == "Mul" && same_second && IsSplat(first, 1)) return second;
+    if (!traits.neutral) return std::nullopt;
+    const NeutralElement& neutral = *traits.neutral;
+    if (same_type && IsSplat(second, neutral.value)) return first;
+    if (neutral.left && same_second && IsSplat(first, neutral.value)) return second;
     return std::nullopt;
   }
-  if (!same_type || operands.size() != 1) return std::nullopt;
-  const bool unchanged =
-      op == "Identity" || op == "Cast" || op == "Reshape" || op == "Expand" || op == "Concat" ||
-      op == "Split" || op == "Tile" || op == "Pad" ||
-      (op == "Transpose" && IsIdentityPerm(IntsAttr(attributes, "perm"))) ||
-      (op == "Slice" && IsWholeSlice(attributes, results.front().shape, first.shape()));
-  // Pads of opposite sign keep the shape and move the data.
-  if (op == "Pad") {
-    for (const int64_t pad : IntsAttr(attributes, "pads")) {
-      if (pad != 0) return std::nullopt;
-    }
-  }
-  if (unchanged) return first;
+  if (!same_type || operands.size() != 1 || traits.identity == nullptr) return std::nullopt;
+  if (traits.identity(attributes)) return first;
   return std::nullopt;
 }
 
@@ -209,7 +157,8 @@ std::optional<std::vector<Imported>> Builder::Evaluate(std::string_view op,
                                                        const Attributes& attributes,
                                                        const std::vector<Imported>& operands,
                                                        const std::vector<TensorType>& results) {
-  if (operands.empty() || IsRandom(op) || constant_bytes_left_ <= 0) return std::nullopt;
+  const bool random = TraitsOf(op).randomness != Randomness::kNone;
+  if (operands.empty() || random || constant_bytes_left_ <= 0) return std::nullopt;
   std::vector<ConstTensor> constants;
   for (const Imported& operand : operands) {
     if (!operand.constant) return std::nullopt;
@@ -229,6 +178,7 @@ std::optional<std::vector<Imported>> Builder::Evaluate(std::string_view op,
 // broadcasting gives the same result, and is spread by an Expand otherwise.
 std::vector<ValueId> Builder::Materialise(std::string_view op, std::vector<Imported>& operands,
                                           const Shape& result, std::string_view name) {
+  const bool broadcasts = TraitsOf(op).broadcasts;
   std::vector<Shape> shapes;
   for (const Imported& operand : operands) shapes.push_back(operand.shape());
   std::vector<ValueId> ids;
@@ -239,7 +189,7 @@ std::vector<ValueId> Builder::Materialise(std::string_view op, std::vector<Impor
       continue;
     }
     bool shrunken = false;
-    if (Broadcasts(op)) {
+    if (broadcasts) {
       const Shape full = shapes[i];
       shapes[i] = operand.constant->storage->shape;
       shrunken = BroadcastShapes(shapes) == result;
