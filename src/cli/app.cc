@@ -113,11 +113,7 @@ void RequireValues(int argc, const char* const* argv) {
 }  // namespace
 
 void ModelArgs::Add(CLI::App& command) {
-  command
-      .add_option("MODEL", model,
-                  "an .onnx file (also gzipped), a .heddle file, a Hugging Face config.json, or a "
-                  "built-in such as gpt3-175b (see 'heddle models')")
-      ->required();
+  command.add_option("MODEL", model, ModelHelp())->required();
   command
       .add_option("--dim", dims,
                   "size of a symbolic dimension, or a built-in model's key: --dim batch=8")

@@ -1,6 +1,7 @@
 // A list of instructions being written, and the buffers they speak of.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "program/program.h"
@@ -19,24 +20,26 @@ class InstructionList {
   BufferId Find(const Buffer& b) {
     int* place = PlaceOf(b);
     if (place != nullptr) return BufferId{*place};
-    return slots_.empty() ? BufferId{} : BufferId{slots_[SlotOf(b)]};
+    const auto found = others_.find(b);
+    return found == others_.end() ? BufferId{} : found->second;
   }
   bool Exists(const Buffer& b) { return Find(b).valid(); }
 
   // The id of a buffer, made where there is none yet.
   BufferId Get(const Buffer& b, bool persistent = false) {
-    int* place = PlaceOf(b);
-    if (place == nullptr) {
-      if (2 * (hashed_.size() + 1) > slots_.size()) Grow();
-      place = &slots_[SlotOf(b)];
-      if (*place < 0) hashed_.push_back(static_cast<int>(run_.buffers.size()));
+    const BufferId next = BufferId::FromIndex(run_.buffers.size());
+    BufferId id;
+    if (int* place = PlaceOf(b)) {
+      if (*place < 0) *place = next.value;
+      id = BufferId{*place};
+    } else {
+      id = others_.try_emplace(b, next).first->second;
     }
-    if (*place < 0) {
-      *place = static_cast<int>(run_.buffers.size());
+    if (id == next) {
       run_.buffers.push_back(b);
-      if (persistent) run_.persistent.push_back(BufferId{*place});
+      if (persistent) run_.persistent.push_back(id);
     }
-    return BufferId{*place};
+    return id;
   }
 
   // What is added from now on belongs to another visit, or to an earlier one.
@@ -68,7 +71,7 @@ class InstructionList {
   };
   static constexpr size_t kVersions = 2;  // of Locals
 
-  // Where the id of a buffer is; null: in the table.
+  // Where the id of a buffer is; null: in others_.
   int* PlaceOf(const Buffer& b) {
     size_t index = static_cast<size_t>(b.index);
     switch (b.kind) {
@@ -106,32 +109,22 @@ class InstructionList {
     return row;
   }
 
-  // A table of open addresses: the place of the buffer, or the free one where it would be.
-  size_t SlotOf(const Buffer& b) const {
-    uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
-    for (int part : {b.stage, b.index, b.microbatch}) {
-      hash = (hash ^ static_cast<uint64_t>(static_cast<uint32_t>(part))) * 0x9E3779B97F4A7C15u;
-      hash ^= hash >> 29;
+  struct HashOfBuffer {
+    size_t operator()(const Buffer& b) const {
+      uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
+      for (int part : {b.stage, b.index, b.microbatch}) {
+        hash = (hash ^ static_cast<uint64_t>(static_cast<uint32_t>(part))) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+      }
+      return static_cast<size_t>(hash);
     }
-    size_t mask = slots_.size() - 1;
-    size_t at = static_cast<size_t>(hash) & mask;
-    while (slots_[at] >= 0 && run_.buffers[static_cast<size_t>(slots_[at])] != b) {
-      at = (at + 1) & mask;
-    }
-    return at;
-  }
-
-  void Grow() {
-    slots_.assign(slots_.empty() ? 64 : 2 * slots_.size(), -1);
-    for (int id : hashed_) slots_[SlotOf(run_.buffers[static_cast<size_t>(id)])] = id;
-  }
+  };
 
   const Program& program_;
   DeviceProgram& run_;
   int visit_ = 0;
   std::vector<std::vector<Row>> rows_;  // by stage; by micro-batch, from -1
-  std::vector<int> slots_;              // of other buffers, or -1; a power of two of them
-  std::vector<int> hashed_;             // the buffers in the table
+  std::unordered_map<Buffer, BufferId, HashOfBuffer> others_;
 };
 
 // Puts the reductions of gradients where the last has been added, and the updates of what is spilled after them; ends the

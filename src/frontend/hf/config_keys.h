@@ -1,13 +1,13 @@
 // What heddle knows of the keys that transformers writes into every `config.json`: those that do not change
 // what a training step computes, each with the reason, and those that are accepted with certain values only,
-// because heddle builds the model with these. What the keys of one model type mean stands in hf_config.cc.
+// because heddle builds the model with these. What the keys of one model type mean stands in model_types.cc.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
 #include "base/json.h"
-#include "frontend/hf_config_file.h"
+#include "frontend/hf/config_file.h"
 
 namespace heddle {
 

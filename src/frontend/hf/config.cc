@@ -1,4 +1,4 @@
-#include "frontend/hf_config.h"
+#include "frontend/hf/config.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "frontend/families/built_in.h"
-#include "frontend/hf_model_types.h"
+#include "frontend/hf/model_types.h"
 
 namespace heddle {
 namespace {

@@ -1,4 +1,4 @@
-#include "frontend/hf_config_file.h"
+#include "frontend/hf/config_file.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // A key that is missing means what transformers means by it, which is not always "none": Mistral's sliding window is
 // 4096 and GPT-2's dropout 0.1. Dropout goes into the graph, that of attention probabilities by attention as separate
 // ops.
-#include "frontend/hf_model_types.h"
+#include "frontend/hf/model_types.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "frontend/onnx/builder.h"
+#include "frontend/import/builder.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "frontend/hf_config.h"
+#include "frontend/hf/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "frontend/hf_model_types.h"
+#include "frontend/hf/model_types.h"
 #include "frontend/load.h"
 #include "graph/text.h"
 #include "ops/analysis.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "frontend/families/settings.h"
-#include "frontend/hf_config_keys.h"
+#include "frontend/hf/config_keys.h"
 
 namespace heddle {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "frontend/hf_config.h"
+#include "frontend/hf/config.h"
 #include "ops/op.h"
 
 namespace {

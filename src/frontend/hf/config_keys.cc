@@ -1,4 +1,4 @@
-#include "frontend/hf_config_keys.h"
+#include "frontend/hf/config_keys.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

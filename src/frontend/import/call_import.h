@@ -1,13 +1,13 @@
-// One ONNX node on its way into the graph, as the entries of import_ops_*.cc see it.
+// One call of an op on its way into the graph, as the functions see it that map the ops of a format to ours.
 //
-//   {"Flatten", 1, 1, [](NodeImport& n) {
+//   void ImportFlatten(CallImport& n) {
 //     const int64_t axis = n.Axis(n.Int("axis", 1), n.rank(0) + 1);
 //     n.Return(n.Emit("Reshape", {{"shape", ...}}, {n.In(0)}));
-//   }},
+//   }
 //
-// Adding an ONNX op: one such entry. Attributes must be asked for or ignored by name: one that no
-// entry reads is an error, so that nothing in a file is passed over in silence. Errors thrown here
-// (Fail, or an InputError of a rule) need not name file or node: the importer puts both in front.
+// Attributes must be asked for or ignored by name: one that nothing reads is an error, so that nothing in a file is
+// passed over in silence. Errors thrown here (Fail, or an InputError of a rule) need not name file or node: the
+// importer (importer.h) puts both in front.
 #pragma once
 
 #include <optional>
@@ -19,19 +19,20 @@
 #include <vector>
 
 #include "base/error.h"
-#include "frontend/onnx/builder.h"
-#include "frontend/onnx/decode.h"
+#include "frontend/import/builder.h"
+#include "frontend/import/model_file.h"
 
 namespace heddle {
 
-class NodeImport {
+class CallImport {
  public:
-  // Null is an operand left out.
-  NodeImport(Builder& builder, const OnnxModel& model, const OnnxNode& node,
+  // Null is an operand left out. `used` says which results are read.
+  CallImport(Builder& builder, const ModelFile& file, const OpCall& call,
              const ImportOptions& options, std::vector<const Imported*> operands,
              std::vector<bool> used);
 
-  int64_t opset() const { return model_.opset; }
+  // The version of the format's ops.
+  int64_t opset() const { return file_.opset; }
   const ImportOptions& options() const { return options_; }
   Builder& builder() { return builder_; }
 
@@ -51,13 +52,14 @@ class NodeImport {
   std::vector<double> Numbers(size_t i, std::string_view role) const;
 
   // --- attributes ---
-  bool HasAttr(std::string_view name) const { return node_.attributes.contains(name); }
+  bool HasAttr(std::string_view name) const { return call_.attributes.contains(name); }
   int64_t Int(std::string_view name, std::optional<int64_t> fallback = {});
   double Float(std::string_view name, std::optional<double> fallback = {});
   std::string String(std::string_view name, std::optional<std::string> fallback = {});
   std::vector<int64_t> IntList(std::string_view name,
                                std::optional<std::vector<int64_t>> fallback = {});
-  const OnnxAttribute* Raw(std::string_view name);
+  TensorData Tensor(std::string_view name);
+  const CallAttribute* Raw(std::string_view name);
   void Ignore(std::initializer_list<std::string_view> names) {
     read_.insert(names.begin(), names.end());
   }
@@ -68,7 +70,7 @@ class NodeImport {
   std::vector<int64_t> Axes(const std::vector<int64_t>& axes, int64_t rank) const;
 
   // --- results ---
-  size_t outputs() const { return node_.outputs.size(); }
+  size_t outputs() const { return call_.results.size(); }
   // Is the output read by anything?
   bool Used(size_t i) const { return i < used_.size() && used_[i]; }
   // Fails where one of the outputs after the first `count` is used; `what` says which they are.
@@ -98,12 +100,12 @@ class NodeImport {
   std::vector<std::optional<Imported>> Finish();
 
  private:
-  const std::string& NameOf(OnnxName name) const { return model_.names[name]; }
+  const std::string& NameOf(CallName name) const { return file_.names[name]; }
   const ConstTensor& KnownOperand(size_t i, std::string_view role) const;
 
   Builder& builder_;
-  const OnnxModel& model_;
-  const OnnxNode& node_;
+  const ModelFile& file_;
+  const OpCall& call_;
   const ImportOptions& options_;
   std::vector<const Imported*> operands_;
   std::vector<bool> used_;
@@ -111,27 +113,12 @@ class NodeImport {
   std::vector<std::optional<Imported>> results_;
 };
 
-struct OnnxOp {
+// How an op of a format becomes ops of ours.
+struct OpImport {
   std::string_view name;
-  int min_inputs;
-  int max_inputs;  // -1: any number
-  void (*import)(NodeImport&);
+  int min_operands;
+  int max_operands;  // -1: any number
+  void (*import)(CallImport&);
 };
-
-// The families, one file each.
-std::span<const OnnxOp> OnnxElementwiseOps();
-std::span<const OnnxOp> OnnxConstantOps();
-std::span<const OnnxOp> OnnxMovementOps();
-std::span<const OnnxOp> OnnxIndexingOps();
-std::span<const OnnxOp> OnnxContractionOps();
-std::span<const OnnxOp> OnnxPoolingOps();
-std::span<const OnnxOp> OnnxNormalisationOps();
-std::span<const OnnxOp> OnnxReductionOps();
-std::span<const OnnxOp> OnnxSequenceOps();
-
-// By name, for the domain ""; null where there is none.
-const OnnxOp* FindOnnxOp(std::string_view name);
-// All names, sorted, for documentation and tests.
-std::vector<std::string_view> AllOnnxOps();
 
 }  // namespace heddle
