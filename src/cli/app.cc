@@ -14,6 +14,7 @@
 #include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "cli/shared_options.h"
 #include "cli/standard_files.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
@@ -124,7 +125,7 @@ void ModelArgs::Add(CLI::App& command) {
       ->type_name("PATTERN");
   command.add_flag("--no-fuse", no_fuse,
                    "keep attention, normalisations and GELU apart as the file has them");
-  command.add_flag("--json", json, "print one JSON object on standard output");
+  AddJsonFlag(command, json);
 }
 
 ImportOptions ModelArgs::Options() const {

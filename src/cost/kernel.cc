@@ -11,9 +11,7 @@ namespace heddle {
 namespace {
 
 double Elements(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
-  double elements = 1;
-  for (int64_t size : LocalShape(rule, dims, blocks)) elements *= static_cast<double>(size);
-  return elements;
+  return static_cast<double>(ElementCount(LocalShape(rule, dims, blocks)));
 }
 
 double TermBytes(const std::vector<KeepTerm>& terms, std::span<const Block> blocks) {

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "base/nearest.h"
-#include "plan/json_fields.h"
 #include "plan/strategy_text.h"
 
 namespace heddle {

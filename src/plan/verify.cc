@@ -146,8 +146,7 @@ class PlanVerifier {
         Add("pruning names '{}', which is no parameter", name);
         continue;
       }
-      int64_t elements = 1;
-      for (int64_t size : model_.graph.value(found->second).type.shape) elements *= size;
+      int64_t elements = ElementCount(model_.graph.value(found->second).type.shape);
       if (kept < 1 || kept > elements) {
         Add("pruning keeps {} of the {} weights of '{}'", kept, elements, name);
       }

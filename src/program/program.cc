@@ -7,12 +7,6 @@
 namespace heddle {
 namespace {
 
-int64_t Elements(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask axes) {
   std::vector<int64_t> ranks = AxisGroup(stage.mesh, IndexIn(stage.mesh, device), axes);
   for (int64_t& rank : ranks) rank = DeviceAt(stage.mesh, rank);
@@ -91,7 +85,7 @@ GradientFlow SegmentFlow(const Program& program, const StageProgram& stage) {
 
 int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
                      const Position& position) {
-  return Elements(LocalShape(stage.mesh, slot.sharding, position));
+  return ElementCount(LocalShape(stage.mesh, slot.sharding, position));
 }
 
 int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,

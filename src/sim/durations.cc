@@ -10,12 +10,6 @@
 namespace heddle {
 namespace {
 
-int64_t Elements(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
 bool Join(const Graph& graph, const Node& node, const Rule& rule, std::span<const Block> blocks,
           const StackCosts& stack, std::vector<bool>& moves, NodeKernels& kernels) {
@@ -104,7 +98,7 @@ class Pricer {
   double LocalBytes(int s, int index) const {
     const Local& local = stage(s).locals[static_cast<size_t>(index)];
     Position position = PositionIn(stage(s), device_);
-    return static_cast<double>(Elements(LocalShape(stage(s).mesh, local.sharding, position)) *
+    return static_cast<double>(ElementCount(LocalShape(stage(s).mesh, local.sharding, position)) *
                                SizeOf(local.dtype));
   }
 
@@ -240,7 +234,7 @@ class Pricer {
       Kernel sum;
       sum.op = kBiasGradient;
       sum.moved = sum.bytes = static_cast<double>(
-          Elements(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
+          ElementCount(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
       cost.terms += compute_.Of(sum);
     }
     if (segment.phase != Phase::kMain) return;
@@ -254,8 +248,8 @@ class Pricer {
     if (program_.microbatches == 1) return;
     double again = 1 - 1 / static_cast<double>(program_.microbatches);
     const Local& local = on.locals[static_cast<size_t>(parameter)];
-    double elements =
-        static_cast<double>(Elements(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
+    double elements = static_cast<double>(
+        ElementCount(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
     Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
     for (double& seconds : added.seconds) seconds *= again;
     cost.terms += added;

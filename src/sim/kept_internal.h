@@ -16,12 +16,6 @@ namespace heddle::kept {
 
 inline constexpr StorageRef kNoStorage = INT32_MIN;
 
-inline int64_t ElementsOf(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // A half being written down: storages and how many hold each.
 class Recorder {
  public:
@@ -91,11 +85,11 @@ class SegmentView {
   const SegmentInput& input(int i) const { return segment_.inputs[static_cast<size_t>(i)]; }
 
   int64_t OperandBytes(size_t n, size_t o) const {
-    return ElementsOf(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
+    return ElementCount(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
            SizeOf(at_.graph().value(node(n).operands[o]).type.dtype);
   }
   int64_t ResultBytes(size_t n, size_t r) const {
-    return ElementsOf(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
+    return ElementCount(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
            SizeOf(rule(n).result_dtypes[r]);
   }
   // Kept by the node in no value, and needed by each half while it runs.

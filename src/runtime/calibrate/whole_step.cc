@@ -1,35 +1,26 @@
-#include "cli/torch/whole_step.h"
+#include "runtime/calibrate/whole_step.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "base/check.h"
-#include "cli/torch/prediction.h"
 #include "cluster/select.h"
 #include "cluster/topology.h"
-#include "frontend/load.h"
 #include "plan/expert.h"
 #include "program/lower.h"
 #include "runtime/calibrate/sample.h"
 #include "runtime/calibrate/together.h"
+#include "runtime/data/data_source.h"
+#include "runtime/train.h"
 #include "runtime/transport/threads.h"
+#include "runtime/weights.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kSeconds = 1.5;  // of training a model
 constexpr double kFewest = 12, kMost = 1000;
-
-// Sizes that are a step of some ten milliseconds.
-std::vector<std::string> Models(at::Device device) {
-  if (device.is_cuda()) {
-    return {"gpt:layers=6,hidden=1280,heads=10,seq=1024,vocab=20000,batch=8",
-            "llama:layers=6,hidden=1280,heads=10,ffn=3456,seq=1024,vocab=20000,batch=8"};
-  }
-  return {"gpt:layers=3,hidden=192,heads=4,seq=64,vocab=2000,batch=8",
-          "llama:layers=3,hidden=192,heads=4,ffn=512,seq=64,vocab=2000,batch=8"};
-}
 
 struct StepTime {
   double seconds = 0;  // of its instructions
@@ -64,20 +55,17 @@ StepTime TimeOfStep(const Model& model, const Program& program, const CalibrateO
 
 // What this rank measures, at the same time as others; the profile has one load.
 WholeSteps MeasureHere(const Profile& profile, const Cluster& cluster,
-                       const CalibrateOptions& calibrate) {
-  SimOptions options;
-  AddProfile(options, profile);
+                       const CalibrateOptions& calibrate, const std::vector<Model>& models,
+                       const StepPredictor& predict) {
   WholeSteps steps;
-  std::vector<std::string> models = Models(calibrate.device);
   for (DType dtype : calibrate.dtypes) {
     double logarithm = 0;
-    for (const std::string& name : models) {
-      Model model = Analyse(LoadModel(name));
+    for (const Model& model : models) {
       Degrees degrees;
       degrees.precision = dtype;
       Plan plan = ExpertPlan(model, cluster, degrees);
       Program program = Lower(model, plan);
-      double predicted = Predict(program, plan, options).step_seconds;
+      double predicted = predict(program, plan, profile);
       auto count = static_cast<int64_t>(std::clamp(kSeconds / predicted, kFewest, kMost));
       StepTime step = TimeOfStep(model, program, calibrate, count, profile.loads.front().share);
       logarithm += std::log(step.seconds / predicted);
@@ -147,10 +135,9 @@ WholeSteps MeanOf(const WholeSteps* mine, double count, const CalibrateOptions& 
 
 }  // namespace
 
-std::vector<std::vector<WholeSteps>> CorrectBySteps(std::vector<Profile>& profiles,
-                                                    const Cluster& cluster,
-                                                    const CalibrateOptions& options,
-                                                    Transport& transport) {
+std::vector<std::vector<WholeSteps>> CorrectBySteps(
+    std::vector<Profile>& profiles, const Cluster& cluster, const CalibrateOptions& options,
+    const std::vector<Model>& models, const StepPredictor& predict, Transport& transport) {
   Together together(transport);
   std::vector<std::vector<WholeSteps>> all(profiles.size());
   const size_t own = options.kinds[static_cast<size_t>(transport.rank())];
@@ -160,7 +147,7 @@ std::vector<std::vector<WholeSteps>> CorrectBySteps(std::vector<Profile>& profil
     if (std::count(shift.begin(), shift.end(), transport.rank()) > 0) {
       Profile profile = profiles[own];
       profile.loads = {profile.loads[all[own].size()]};
-      mine = MeasureHere(profile, OneOf(cluster, own), options);
+      mine = MeasureHere(profile, OneOf(cluster, own), options, models, predict);
     }
     for (size_t kind = 0; kind < profiles.size(); ++kind) {
       auto count = std::count_if(shift.begin(), shift.end(), [&](int rank) {

@@ -1,4 +1,4 @@
-#include "cli/torch/ranks.h"
+#include "runtime/ranks.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "cli/torch/devices.h"
+#include "runtime/devices.h"
 
 #include <fmt/format.h>
 

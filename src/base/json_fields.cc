@@ -1,12 +1,14 @@
-#include "plan/json_fields.h"
+#include "base/json_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/text.h"
 
 namespace heddle {
 namespace {
@@ -61,24 +63,73 @@ void Print(const Json& json, size_t indent, size_t column, std::string& out) {
 
 }  // namespace
 
-std::string Shortened(const Json& value) {
-  constexpr size_t kMax = 60;
-  std::string text = Compact(value);
-  if (text.size() <= kMax) return text;
-  size_t end = kMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end) + "...";
-}
-
 void RefuseJson(std::string_view file, std::string_view path, const Json& value,
                 std::string_view remedy) {
-  ThrowInput("{}: {}: {}: {}", file, path, Shortened(value), remedy);
+  ThrowInput("{}: {}: {}: {}", file, path, ShortenText(Compact(value), 60), remedy);
 }
 
 std::string PrettyJson(const Json& json) {
   std::string out;
   Print(json, 0, 0, out);
   return out + "\n";
+}
+
+void JsonValue::Refuse(std::string_view remedy) const { RefuseJson(file_, path_, *json_, remedy); }
+
+std::optional<int64_t> JsonValue::AsInt(int64_t low, int64_t high) const {
+  if (!json_->is_number_integer()) return std::nullopt;
+  bool huge =
+      json_->is_number_unsigned() && json_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+  if (huge || json_->get<int64_t>() < low || json_->get<int64_t>() > high) return std::nullopt;
+  return json_->get<int64_t>();
+}
+
+int64_t JsonValue::Int(int64_t low, int64_t high) const {
+  if (!json_->is_number_integer()) Refuse("expected a whole number");
+  std::optional<int64_t> value = AsInt(low, high);
+  if (!value) Refuse(fmt::format("expected {} to {}", low, high));
+  return *value;
+}
+
+double JsonValue::Number() const {
+  if (!json_->is_number()) Refuse("expected a number");
+  return json_->get<double>();
+}
+
+std::optional<double> JsonValue::AsPositive() const {
+  double value = json_->is_number() ? json_->get<double>() : 0;
+  if (!(value > 0) || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+bool JsonValue::Bool() const {
+  if (!json_->is_boolean()) Refuse("expected true or false");
+  return json_->get<bool>();
+}
+
+std::string JsonValue::Text() const {
+  if (!json_->is_string() || json_->get_ref<const std::string&>().empty()) {
+    Refuse("expected a text in quotes");
+  }
+  return json_->get<std::string>();
+}
+
+std::vector<JsonValue> JsonValue::List(size_t most) const {
+  if (!json_->is_array() || json_->size() > most)
+    Refuse(fmt::format("expected a list of at most {}", most));
+  std::vector<JsonValue> items;
+  for (const Json& item : *json_)
+    items.emplace_back(item, file_, fmt::format("{}[{}]", path_, items.size()));
+  return items;
+}
+
+std::vector<std::pair<std::string, JsonValue>> JsonValue::Entries(size_t most) const {
+  if (!json_->is_object() || json_->size() > most)
+    Refuse(fmt::format("expected an object of at most {} fields", most));
+  std::vector<std::pair<std::string, JsonValue>> entries;
+  for (const auto& [key, value] : json_->items())
+    entries.emplace_back(key, JsonValue(value, file_, fmt::format("{}.{}", path_, key)));
+  return entries;
 }
 
 JsonFields::JsonFields(const Json& value, std::string_view file, std::string path,
@@ -107,34 +158,6 @@ const Json& JsonFields::At(std::string_view key) const {
 
 void JsonFields::Refuse(std::string_view key, std::string_view remedy) const {
   RefuseJson(file_, PathOf(key), At(key), remedy);
-}
-
-int64_t JsonFields::Int(std::string_view key, int64_t low, int64_t high) const {
-  const Json& value = At(key);
-  if (!value.is_number_integer()) Refuse(key, "expected a whole number");
-  bool huge =
-      value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
-  if (huge || value.get<int64_t>() < low || value.get<int64_t>() > high) {
-    Refuse(key, fmt::format("expected {} to {}", low, high));
-  }
-  return value.get<int64_t>();
-}
-
-double JsonFields::Number(std::string_view key) const {
-  if (!At(key).is_number()) Refuse(key, "expected a number");
-  return At(key).get<double>();
-}
-
-bool JsonFields::Bool(std::string_view key) const {
-  if (!At(key).is_boolean()) Refuse(key, "expected true or false");
-  return At(key).get<bool>();
-}
-
-std::string JsonFields::Text(std::string_view key) const {
-  if (!At(key).is_string() || At(key).get_ref<const std::string&>().empty()) {
-    Refuse(key, "expected a text in quotes");
-  }
-  return At(key).get<std::string>();
 }
 
 std::vector<std::string> JsonFields::Texts(std::string_view key) const {

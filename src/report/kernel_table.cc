@@ -1,4 +1,4 @@
-#include "cli/torch/kernel_table.h"
+#include "report/kernel_table.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,8 @@
-// What `heddle fleet` makes ready before anything runs, for real or simulated: jobs, the machine, models and their shards.
+// A fleet made ready before anything runs, for real or simulated: jobs, the machine, models and their shards.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,33 +10,30 @@
 #include <utility>
 #include <vector>
 
-#include "cli/phases.h"
 #include "cluster/cluster.h"
 #include "fleet/curve.h"
 #include "fleet/jobs.h"
+#include "fleet/simulate.h"
 #include "plan/model.h"
 #include "plan/plan.h"
-#include "report/fleet.h"
 #include "search/spilling/shards.h"
 
 namespace heddle {
 
 constexpr double kFleetReserve = 0.06;  // of a device: contexts, libraries, what is not simulated
 
-struct FleetArgs {
-  std::string jobs, cluster, policy{AllPolicies().front().name};
-  // Of real runs alone.
-  std::string memory_limit, device = "cpu", checkpoint, spill;
-  int64_t threads = 0, every = 0;
-  double reserve = kFleetReserve;
-  double switch_seconds = 60;
-  std::optional<bool> several;     // not said: where there are fewer jobs than devices
-  SimOptions sim = {};             // of the kernels that run
-  bool override_settings = false;  // go on from checkpoints of jobs with other settings
-  bool simulate = false, no_double_buffering = false, deterministic = false, json = false;
+struct FleetOptions {
+  std::string jobs;                // the file, for errors; data is found beside it
+  std::string cluster;             // in place of what the file says; empty: that
+  double reserve = kFleetReserve;  // of a device's memory
+  int64_t memory_limit = 0;        // of a device, in bytes; 0: what it has, less the reserve
+  double switch_seconds = 60;      // that a job loses when its devices change
+  std::optional<bool>
+      several;  // devices per job; not said: where there are fewer jobs than devices
+  bool double_buffering = true;
+  std::string spill;    // folder for what the host's memory does not hold; empty: none
+  SimOptions sim = {};  // of the kernels that run
 };
-
-const PolicyDef& PolicyOf(const FleetArgs& args);
 
 // What jobs run on: devices of one kind.
 struct FleetMachine {
@@ -47,20 +45,25 @@ struct FleetMachine {
 };
 
 // Throws InputError.
-FleetMachine MachineOf(const FleetArgs& args, const FleetSpec& spec);
+FleetMachine MachineOf(const FleetOptions& options, const FleetSpec& spec);
 
 // Where a job's data is: relative to the file of jobs. Empty where it is made up.
 std::string DataOf(const std::string& file, const JobSpec& job);
+
+// Who reads models: the model of a job at its batch, analysed. Throws InputError.
+using JobModelLoader = std::function<Model(const JobSpec& job)>;
 
 // The models of the jobs, each kind once, and how they are cut. Throws InputError, and Infeasible where a job fits in no
 // way. All arguments outlive it.
 class PreparedFleet {
  public:
-  PreparedFleet(const FleetArgs& args, const FleetSpec& spec, const FleetMachine& machine,
-                Phases& phases);
+  PreparedFleet(const FleetOptions& options, const FleetSpec& spec, const FleetMachine& machine,
+                const JobModelLoader& load,
+                const std::function<void(const std::string& what)>& progress);
 
-  FleetReport Report(const PolicyDef& policy) const;
-
+  const FleetOptions& options() const { return options_; }
+  const FleetSpec& spec() const { return spec_; }
+  const FleetMachine& machine() const { return machine_; }
   const Model& model(size_t job) const { return of_job_[job]->model; }
   const std::vector<JobWork>& works() const { return works_; }
   int64_t host_bytes() const { return host_bytes_; }
@@ -72,6 +75,10 @@ class PreparedFleet {
   const std::vector<JobCurve>& curves() const { return curves_; }
   const PlannedCurve& PlannedOf(size_t job) const { return *of_job_[job]->curve; }
   FleetDevices devices() const;
+  // Bytes of a device's memory for the shard that comes next.
+  int64_t buffer_bytes() const { return shards_.buffer; }
+  // Where a job's shards end, in blocks of its model.
+  std::vector<int> BlockEnds(size_t job) const;
 
  private:
   struct ModelKind {
@@ -88,14 +95,13 @@ class PreparedFleet {
     double makespan = 0;
   };
 
-  void FindCurves(Phases& phases);
+  void FindCurves(const std::function<void(const std::string& what)>& progress);
   void Cut();
   void CutAsPriced(Cuts& out);
   bool FitsHost(const std::vector<JobWork>& works) const;
-  std::vector<int> BlockEnds(size_t job) const;
   std::pair<int64_t, int> MostOfAll() const;
 
-  const FleetArgs& args_;
+  const FleetOptions& options_;
   const FleetSpec& spec_;
   const FleetMachine& machine_;
   std::map<std::tuple<std::string, int64_t, std::string, DType, double>, ModelKind> kinds_;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "runtime/accelerator.h"
+#include "program/kernel_time.h"
 
 namespace heddle {
 

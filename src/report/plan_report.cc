@@ -1,20 +1,20 @@
-#include "cli/plan_screen.h"
+#include "report/plan_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "base/units.h"
 #include "cluster/topology.h"
+#include "plan/describe.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
-#include "plan/save_interval.h"
 #include "report/alternatives.h"
 #include "report/group_table.h"
 #include "report/plan_words.h"
+#include "report/save_advice.h"
 #include "report/step_size.h"
 
 namespace heddle {
@@ -30,12 +30,6 @@ struct StageRow {
   double share = 0;       // of all stages' work
 };
 
-double Count(const Shape& shape) {
-  double count = 1;
-  for (int64_t size : shape) count *= static_cast<double>(size);
-  return count;
-}
-
 StageRow Describe(const Model& model, const Stage& stage) {
   StageRow row;
   std::set<ValueId> seen;
@@ -44,10 +38,10 @@ StageRow Describe(const Model& model, const Stage& stage) {
     for (size_t o = 0; o < node.operands.size(); ++o) {
       const Value& value = model.graph.value(node.operands[o]);
       if (value.kind != ValueKind::kParameter || !seen.insert(node.operands[o]).second) continue;
-      row.parameters += Count(value.type.shape);
-      row.local +=
-          Count(PaddedShape(stage.mesh, OperandSharding(stage.mesh, model.rules[id.index()],
-                                                        stage.strategies[id.index()], o)));
+      row.parameters += static_cast<double>(ElementCount(value.type.shape));
+      row.local += static_cast<double>(
+          ElementCount(PaddedShape(stage.mesh, OperandSharding(stage.mesh, model.rules[id.index()],
+                                                               stage.strategies[id.index()], o))));
     }
   }
   row.share = stage.times.forward + stage.times.backward + stage.times.weight;
@@ -129,44 +123,6 @@ std::string StatisticsText(const PlanReport& report) {
 std::string Nominal(const Plan& plan) {
   std::string type = NominalDevice(plan);
   return type.empty() ? "" : fmt::format(", uncalibrated: the rates of {} are nominal", type);
-}
-
-// How often to save: training stands still while a device's state is copied to the host.
-struct SaveAdvice {
-  int64_t bytes = 0;
-  double seconds = 0;   // of one save
-  double interval = 0;  // seconds, by Young; 0: devices have no link to the host
-};
-
-SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf) {
-  const Precision& precision = best.plan.precision;
-  SaveAdvice advice;
-  advice.bytes = best.memory.optimizer;
-  for (const DeviceResult& device : best.result.devices) {
-    advice.bytes = std::max(advice.bytes, device.host_memory);  // what is offloaded
-  }
-  if (precision.master == precision.compute) advice.bytes += best.memory.weights;
-  double bandwidth = std::numeric_limits<double>::infinity();
-  for (const DeviceType& type : best.plan.cluster.device_types) {
-    bandwidth = std::min(bandwidth, type.host.bandwidth);
-  }
-  if (!(bandwidth > 0)) return advice;
-  advice.seconds = static_cast<double>(advice.bytes) / bandwidth;
-  advice.interval = YoungInterval(advice.seconds, mtbf);
-  return advice;
-}
-
-std::string SaveText(const JudgedPlan& best, double mtbf) {
-  SaveAdvice advice = AdviceOf(best, mtbf);
-  if (advice.interval == 0) {
-    return "  checkpoints  the cluster gives no link to the host: what a save costs is not known\n";
-  }
-  return fmt::format(
-      "  checkpoints  every {} ({:.0f} steps) with a failure every {}: a save holds training up "
-      "for "
-      "{} ({} to the host)\n",
-      Time(advice.interval), std::max(1.0, advice.interval / best.result.step_seconds), Time(mtbf),
-      Time(advice.seconds), Size(advice.bytes));
 }
 
 Json DegreesJson(const PlanWords& words, const Plan& plan) {
@@ -315,13 +271,7 @@ Json ToJson(const PlanReport& report) {
   json["memory"] = {{"weights", m.weights},     {"gradients", m.gradients},
                     {"optimizer", m.optimizer}, {"activations", m.activations},
                     {"buffers", m.buffers},     {"host", best.host_bytes}};
-  if (report.mtbf > 0) {
-    SaveAdvice advice = AdviceOf(best, report.mtbf);
-    json["checkpoint"] = {{"mtbf_seconds", report.mtbf},
-                          {"bytes", advice.bytes},
-                          {"save_seconds", advice.seconds},
-                          {"interval_seconds", advice.interval}};
-  }
+  if (report.mtbf > 0) json["checkpoint"] = SaveJson(best, report.mtbf);
   if (!IsHomogeneous(plan.cluster)) json["groups"] = GroupsJson(result);
   if (plan.pruning.any()) {
     json["pruning"] = {{"sparsity", plan.pruning.sparsity},

@@ -1,4 +1,4 @@
-#include "cli/torch/private_folder.h"
+#include "runtime/supervisor/private_folder.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -3,12 +3,16 @@
 // brings the inputs, starts the step and reads the loss.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "cluster/cluster.h"
 #include "cluster/profile.h"
+#include "plan/model.h"
+#include "plan/plan.h"
+#include "program/program.h"
 #include "runtime/calibrate/calibrate.h"
 
 namespace heddle {
@@ -18,13 +22,16 @@ struct WholeSteps {
   double host = 0;                                     // seconds, see LoadTimes
 };
 
-// Trains two small models in every type on the ranks of every shift, each by itself and all at the same time, compares
+// Seconds that a step of the program is predicted to take on devices of the profile.
+using StepPredictor =
+    std::function<double(const Program& program, const Plan& plan, const Profile& profile)>;
+
+// Trains the models, which are small, in every type on the ranks of every shift, each by itself and all at the same time, compares
 // their steps with what is predicted for them with what that shift measured, and makes its kernels take as many times as
 // long (the geometric mean of the ratios; what has no type as long as the types take in the mean). `profiles`, by kind,
 // have a load for every shift of theirs. The same call on every rank; what it returns is by kind and load.
-std::vector<std::vector<WholeSteps>> CorrectBySteps(std::vector<Profile>& profiles,
-                                                    const Cluster& cluster,
-                                                    const CalibrateOptions& options,
-                                                    Transport& transport);
+std::vector<std::vector<WholeSteps>> CorrectBySteps(
+    std::vector<Profile>& profiles, const Cluster& cluster, const CalibrateOptions& options,
+    const std::vector<Model>& models, const StepPredictor& predict, Transport& transport);
 
 }  // namespace heddle

@@ -1,4 +1,4 @@
-#include "cli/fleet_prepare.h"
+#include "fleet/prepared_fleet.h"
 
 #include <fmt/format.h>
 
@@ -8,16 +8,10 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/nearest.h"
 #include "base/units.h"
-#include "cli/commands.h"
-#include "cli/plan_args.h"
-#include "cli/quantity_args.h"
 #include "cluster/load.h"
 #include "cluster/topology.h"
 #include "fleet/widen.h"
-#include "frontend/load.h"
-#include "ops/rebatch.h"
 #include "plan/expert.h"
 #include "plan/verify.h"
 #include "program/lower.h"
@@ -29,29 +23,12 @@ constexpr int kCuts = 12;
 constexpr int64_t kSomeSteps = 50;
 constexpr double kWorthKeeping = 0.99;  // of the makespan with less kept
 
-Model LoadJobModel(const std::string& file, const JobSpec& job) {
-  try {
-    Graph graph = LoadModel(job.model);
-    return AnalyseToTrain(job.batch > 0 ? Rebatch(graph, job.batch) : std::move(graph), job.model);
-  } catch (const InputError& error) {
-    ThrowInput("{}:{}: {}: {}", file, job.line, job.name, error.what());
-  }
-}
-
 }  // namespace
 
-const PolicyDef& PolicyOf(const FleetArgs& args) {
-  const PolicyDef* policy = FindPolicy(args.policy);
-  if (policy != nullptr) return *policy;
-  std::vector<std::string_view> names;
-  for (const PolicyDef& at : AllPolicies()) names.push_back(at.name);
-  ThrowInput("--policy {}: {}", args.policy, DidYouMean(args.policy, names));
-}
-
-FleetMachine MachineOf(const FleetArgs& args, const FleetSpec& spec) {
-  std::string name = args.cluster.empty() ? spec.cluster : args.cluster;
+FleetMachine MachineOf(const FleetOptions& options, const FleetSpec& spec) {
+  std::string name = options.cluster.empty() ? spec.cluster : options.cluster;
   if (name.empty()) {
-    ThrowInput("{}: cluster: missing: give one, such as 'dgx-v100:1', or --cluster", args.jobs);
+    ThrowInput("{}: cluster: missing: give one, such as 'dgx-v100:1', or --cluster", options.jobs);
   }
   FleetMachine out;
   out.cluster = LoadCluster(name);
@@ -66,19 +43,19 @@ FleetMachine MachineOf(const FleetArgs& args, const FleetSpec& spec) {
   }
   out.devices = DeviceCount(out.cluster);
   if (spec.devices > out.devices) {
-    ThrowInput("{}: devices: {}: the cluster {} has {}", args.jobs, spec.devices, name,
+    ThrowInput("{}: devices: {}: the cluster {} has {}", options.jobs, spec.devices, name,
                out.devices);
   }
   if (spec.devices > 0) out.devices = spec.devices;
   out.memory =
-      static_cast<int64_t>(static_cast<double>(out.type.memory.value) * (1 - args.reserve));
-  if (!args.memory_limit.empty()) out.memory = ParseBytes("--memory-limit", args.memory_limit);
+      static_cast<int64_t>(static_cast<double>(out.type.memory.value) * (1 - options.reserve));
+  if (options.memory_limit > 0) out.memory = options.memory_limit;
   GroupSpan node = NodeOf(out.cluster, DeviceId{0});
   if (out.devices > node.count) {
     ThrowInput(
         "{}: {} devices on several machines: shards live in the memory of one, which has {}; "
         "give devices: {}",
-        args.jobs, out.devices, node.count, node.count);
+        options.jobs, out.devices, node.count, node.count);
   }
   out.host_limit =
       spec.host_memory > 0 ? spec.host_memory : out.cluster.group(node.group).host_memory.value;
@@ -96,77 +73,36 @@ std::string DataOf(const std::string& file, const JobSpec& job) {
   return path.string();
 }
 
-PreparedFleet::PreparedFleet(const FleetArgs& args, const FleetSpec& spec,
-                             const FleetMachine& machine, Phases& phases)
-    : args_(args), spec_(spec), machine_(machine) {
-  for (const JobSpec& job : spec.jobs) DataOf(args.jobs, job);
+PreparedFleet::PreparedFleet(const FleetOptions& options, const FleetSpec& spec,
+                             const FleetMachine& machine, const JobModelLoader& load,
+                             const std::function<void(const std::string& what)>& progress)
+    : options_(options), spec_(spec), machine_(machine) {
+  for (const JobSpec& job : spec.jobs) DataOf(options.jobs, job);
   for (const JobSpec& job : spec.jobs) {
     auto key = std::tuple(job.model, job.batch, job.optimizer, job.precision, job.sparsity);
     auto [at, fresh] = kinds_.try_emplace(key);
     if (fresh) {
-      phases.Rename(fmt::format("pricing {}", job.name));
-      at->second.model = LoadJobModel(args.jobs, job);
+      progress(fmt::format("pricing {}", job.name));
+      at->second.model = load(job);
       const Model& model = at->second.model;
-      ModelCostOptions options{.precision = job.precision, .optimizer = job.optimizer};
-      options.pruning.sparsity = job.sparsity;
-      options.sim = args.sim;
+      ModelCostOptions costs{.precision = job.precision, .optimizer = job.optimizer};
+      costs.pruning.sparsity = job.sparsity;
+      costs.sim = options.sim;
       at->second.batch = std::max<int64_t>(1, BatchSize(model));
-      at->second.costs = FindModelCosts(model, machine.cluster, options);
+      at->second.costs = FindModelCosts(model, machine.cluster, costs);
     }
     of_job_.push_back(&at->second);
   }
   Cut();
-  several_ = args.several.value_or(std::ssize(spec.jobs) < machine.devices);
-  if (several_) FindCurves(phases);
+  several_ = options.several.value_or(std::ssize(spec.jobs) < machine.devices);
+  if (several_) FindCurves(progress);
 }
 
 FleetDevices PreparedFleet::devices() const {
   return {.devices = machine_.devices,
           .host_bandwidth = machine_.type.host.bandwidth,
           .host_latency = machine_.type.host.latency,
-          .double_buffering = !args_.no_double_buffering};
-}
-
-FleetReport PreparedFleet::Report(const PolicyDef& policy) const {
-  FleetReport report;
-  report.device = machine_.type.name;
-  report.policy = policy.name;
-  report.policy_about = policy.about;
-  report.devices = devices();
-  report.device_bytes = machine_.memory;
-  report.buffer_bytes = shards_.buffer;
-  report.host_limit = machine_.host_limit;
-  report.early_stopping = spec_.halving.has_value();
-  report.bound = BoundOf(works_, machine_.devices);
-  if (several_) {
-    WideFleet wide = WidenFleet(works_, report.devices, policy, curves_, args_.switch_seconds);
-    report.result = Combined(wide);
-    report.several = {wide.from, wide.bound, SimulateFleet(works_, report.devices, policy).makespan,
-                      wide.several.pieces};
-  } else {
-    report.result = SimulateFleet(works_, report.devices, policy);
-  }
-  for (size_t j = 0; j < works_.size(); ++j) {
-    FleetReport::Job job;
-    job.name = works_[j].name;
-    job.steps = works_[j].steps;
-    job.shard_ends = BlockEnds(j);
-    job.step_seconds = StepSeconds(works_[j]);
-    job.total_seconds = TotalSeconds(works_[j]);
-    job.finished = report.result.finished[j];
-    for (const ShardRun& run : works_[j].runs) {
-      job.peak_bytes = std::max(job.peak_bytes, run.peak_bytes);
-    }
-    job.host_bytes = works_[j].host_bytes;
-    Plan plan = PlanOf(j);
-    const Stage& stage = plan.stages[0];
-    for (int b = 0; b < stage.last_block && ShardOf(stage, b) + 1 < ShardCount(stage); ++b) {
-      bool again = stage.recompute[static_cast<size_t>(b)] == RecomputePolicy::kFull;
-      ++(again ? job.recomputed_blocks : job.kept_blocks);
-    }
-    report.jobs.push_back(std::move(job));
-  }
-  return report;
+          .double_buffering = options_.double_buffering};
 }
 
 // Of any visit of any job, with nothing but what it touches; and which job that is.
@@ -175,7 +111,7 @@ std::pair<int64_t, int> PreparedFleet::MostOfAll() const {
   std::set<const ModelKind*> seen;
   for (size_t j = 0; j < of_job_.size(); ++j) {
     if (!seen.insert(of_job_[j]).second) continue;
-    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)), HabitsOf(args_.sim)))
+    for (int64_t peak : ShardPeaks(Lower(model(j), PlanOf(j)), HabitsOf(options_.sim)))
       if (peak > most.first) most = {peak, static_cast<int>(j)};
   }
   return most;
@@ -210,11 +146,11 @@ Plan PreparedFleet::PlanOf(size_t job) const {
 }
 
 // What the planner finds on 2, 4, ... devices.
-void PreparedFleet::FindCurves(Phases& phases) {
+void PreparedFleet::FindCurves(const std::function<void(const std::string& what)>& progress) {
   for (size_t j = 0; j < works_.size(); ++j) {
     ModelKind& kind = *of_job_[j];
     if (!kind.curve) {
-      phases.Rename(fmt::format("planning {} for several devices", works_[j].name));
+      progress(fmt::format("planning {} for several devices", works_[j].name));
       Pruning pruning;
       pruning.sparsity = spec_.jobs[j].sparsity;
       kind.curve = FindCurve(kind.model, machine_.cluster,
@@ -222,7 +158,7 @@ void PreparedFleet::FindCurves(Phases& phases) {
                               .pruning = pruning,
                               .local_batch_statistics = false,
                               .memory_limit = machine_.memory,
-                              .sim = args_.sim,
+                              .sim = options_.sim,
                               .precision = spec_.jobs[j].precision,
                               .least_devices = 2,
                               .most_devices = machine_.devices});
@@ -296,7 +232,7 @@ void PreparedFleet::Cut() {
         FormatBytes(Bytes{std::max<int64_t>(0, shards_.needed - machine_.memory)})));
   }
   for (const JobWork& work : works_) host_bytes_ += work.host_bytes;
-  if (!FitsHost(works_) && args_.spill.empty()) {
+  if (!FitsHost(works_) && options_.spill.empty()) {
     throw Infeasible(fmt::format(
         "the jobs take {} of host memory, there is {}: {} too little; give --spill a folder for "
         "files that are mapped",

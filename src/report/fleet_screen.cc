@@ -1,4 +1,4 @@
-#include "cli/torch/fleet_screen.h"
+#include "report/fleet_screen.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "cli/torch/supervise.h"
 #include "report/fleet.h"
 
 namespace heddle {
