@@ -209,11 +209,11 @@ void PrintKeeping(const std::vector<BenchTask>& tasks,
     int64_t host = 0;
   };
   std::optional<Best> best;
-  for (double worth : {0.5, 1.0, std::numeric_limits<double>::infinity()}) {
+  for (double most_copying : {0.5, 1.0, std::numeric_limits<double>::infinity()}) {
     std::map<std::string, ModelCosts> kept;
     std::vector<const ModelCosts*> models;
     for (const auto& [name, at] : costs)
-      kept[name] = KeepOnHost(at.costs, devices.host_bandwidth, worth);
+      kept[name] = KeepOnHost(at.costs, devices.host_bandwidth, most_copying);
     for (const BenchTask& task : tasks) models.push_back(&kept[task.model]);
     FleetShards shards = CutFleet(models, cap);
     if (!shards.feasible) continue;

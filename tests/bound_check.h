@@ -145,8 +145,8 @@ class BoundCheck {
     problem.optimizer = case_.optimizer;
     problem.local_batch_statistics = case_.local_batch_statistics;
     if (case_.memory == 0) return problem;
-    SearchResult roomy = Search(*FindSearcher("auto"), problem);
-    double needed = static_cast<double>(roomy.judged.front().reserved());
+    SearchResult unlimited = Search(*FindSearcher("auto"), problem);
+    double needed = static_cast<double>(unlimited.judged.front().reserved());
     problem.memory_limit = static_cast<int64_t>(case_.memory * needed / (1 - problem.reserve));
     return problem;
   }

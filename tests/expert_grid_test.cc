@@ -116,9 +116,9 @@ TEST(ExpertGrid, LayersAreRecomputedUntilThePlanFits) {
   problem.fixed = {.dp = 8, .tp = 1, .pp = 1, .microbatches = 1, .zero = 1};
   problem.fixed.offload = Offload::kNone;
   problem.reserve = 0;
-  std::vector<Proposal> roomy = ExpertGrid(problem, nullptr);
-  ASSERT_FALSE(roomy.empty());
-  JudgedPlan plain = Judge(problem, roomy[0]);
+  std::vector<Proposal> unlimited = ExpertGrid(problem, nullptr);
+  ASSERT_FALSE(unlimited.empty());
+  JudgedPlan plain = Judge(problem, unlimited[0]);
   ASSERT_TRUE(plain.fits);
   EXPECT_FALSE(Recomputes(plain.plan));
   problem.memory_limit = plain.reserved() * 85 / 100;

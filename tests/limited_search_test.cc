@@ -102,10 +102,10 @@ TEST(OffloadSearch, WhereNothingElseFits) {
     problem.fixed.offload = fixed;
     return Search(*FindSearcher("auto"), problem);
   };
-  SearchResult roomy = search(80, {}), without = search(80, Offload::kNone);
-  ASSERT_TRUE(roomy.feasible());
-  EXPECT_EQ(roomy.judged[0].plan, without.judged[0].plan);
-  EXPECT_EQ(roomy.judged[0].host_bytes, 0);
+  SearchResult unlimited = search(80, {}), without = search(80, Offload::kNone);
+  ASSERT_TRUE(unlimited.feasible());
+  EXPECT_EQ(unlimited.judged[0].plan, without.judged[0].plan);
+  EXPECT_EQ(unlimited.judged[0].host_bytes, 0);
 
   EXPECT_FALSE(search(12, Offload::kNone).feasible());
   SearchResult tight = search(12, {});
@@ -113,7 +113,7 @@ TEST(OffloadSearch, WhereNothingElseFits) {
   const JudgedPlan& best = tight.judged[0];
   EXPECT_EQ(best.plan.offload, Offload::kOptimizer);
   EXPECT_LE(best.reserved(), tight.memory_limit);
-  EXPECT_GT(best.result.step_seconds, roomy.judged[0].result.step_seconds);
+  EXPECT_GT(best.result.step_seconds, unlimited.judged[0].result.step_seconds);
   EXPECT_LE(tight.proposals.lower_bound, best.result.step_seconds);
   // Two moments and a master weight of 4 bytes each, for all parameters, on one machine.
   double parameters = 0;

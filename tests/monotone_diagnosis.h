@@ -48,7 +48,7 @@ class Diagnosis {
     Estimator::Floors floors = estimator_.Floor(*c);
     double best = found.proposals.additive;
     std::string text = fmt::format("{}; floor {:.6g} s ({:.6g} s without memory)", judged,
-                                   floors.floor, floors.roomy);
+                                   floors.floor, floors.without_memory);
     if (!estimate.fits) return "why [estimated not to fit]: " + text;
     text += fmt::format(", estimated {:.6g} s, {:+.1f} % of the best estimate, simulated {:+.1f} %",
                         estimate.seconds, 100 * (estimate.seconds / best - 1),

@@ -90,22 +90,22 @@ void FindRoomy(const LoadedPlan& loaded, const SearchProblem& problem, double bu
   constexpr int64_t kTimes = 16;
   double best = out.fits ? out.result.step_seconds : INFINITY;
   if (out.rival && out.rival->fits) best = std::min(best, out.rival->result.step_seconds);
-  Cluster roomy = problem.cluster;
+  Cluster larger = problem.cluster;
   int64_t least = INT64_MAX;
-  for (DeviceType& type : roomy.device_types) {
+  for (DeviceType& type : larger.device_types) {
     least = std::min(least, type.memory.value);
     type.memory.value = std::min(kTimes * type.memory.value, kMaxMemory.value);
   }
   const JudgedPlan* chosen = nullptr;
-  SearchResult found = Search(*FindSearcher("auto"), TaskOf(loaded, roomy, budget));
+  SearchResult found = Search(*FindSearcher("auto"), TaskOf(loaded, larger, budget));
   for (const JudgedPlan& judged : found.judged) {
     if (judged.reserved() <= out.memory_limit) continue;
     if (judged.result.step_seconds >= kFaster * best) continue;
     if (chosen == nullptr || judged.reserved() < chosen->reserved()) chosen = &judged;
   }
   if (chosen == nullptr) return;
-  out.roomy = RivalOf(*chosen);
-  out.roomy->fits = false;
+  out.with_more_memory = RivalOf(*chosen);
+  out.with_more_memory->fits = false;
   double needs = static_cast<double>(chosen->reserved()) / (1 - problem.reserve);
   out.missing_bytes = static_cast<int64_t>(needs) - least;
 }

@@ -210,9 +210,9 @@ void PreparedFleet::Cut() {
   Cuts best;
   std::map<ModelKind*, ModelCosts> chosen = priced;
   CutAsPriced(best);
-  for (double worth : {0.5, 1.0, std::numeric_limits<double>::infinity()}) {
+  for (double most_copying : {0.5, 1.0, std::numeric_limits<double>::infinity()}) {
     for (auto& [kind, costs] : priced)
-      kind->costs = KeepOnHost(costs, machine_.type.host.bandwidth, worth);
+      kind->costs = KeepOnHost(costs, machine_.type.host.bandwidth, most_copying);
     Cuts cuts;
     CutAsPriced(cuts);
     bool fits = cuts.shards.feasible && FitsHost(cuts.works);

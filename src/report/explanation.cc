@@ -174,13 +174,13 @@ std::string RivalText(const Explanation& e) {
 }
 
 std::string RoomyText(const Explanation& e) {
-  if (!e.roomy) return "";
-  double step = e.roomy->result.step_seconds, best = INFINITY;
+  if (!e.with_more_memory) return "";
+  double step = e.with_more_memory->result.step_seconds, best = INFINITY;
   if (e.fits) best = e.result.step_seconds;
   if (e.rival && e.rival->fits) best = std::min(best, e.rival->result.step_seconds);
-  std::string text =
-      fmt::format("\n  with {} more memory per device {} would win: {}",
-                  Size(static_cast<double>(e.missing_bytes)), e.roomy->plan, TimeOrDash(step));
+  std::string text = fmt::format("\n  with {} more memory per device {} would win: {}",
+                                 Size(static_cast<double>(e.missing_bytes)),
+                                 e.with_more_memory->plan, TimeOrDash(step));
   if (best == INFINITY) return text + ", and nothing fits without\n";
   return text + fmt::format(", {} less than the best that fits\n", FinePercent(1 - step / best));
 }
@@ -321,8 +321,8 @@ Json ToJson(const Explanation& e) {
                                {"seconds", at.seconds}});
   }
   json["runner_up"] = e.rival ? RivalJson(*e.rival) : Json();
-  json["with_more_memory"] = e.roomy ? RivalJson(*e.roomy) : Json();
-  if (e.roomy) json["with_more_memory"]["missing_bytes"] = e.missing_bytes;
+  json["with_more_memory"] = e.with_more_memory ? RivalJson(*e.with_more_memory) : Json();
+  if (e.with_more_memory) json["with_more_memory"]["missing_bytes"] = e.missing_bytes;
   return json;
 }
 

@@ -35,7 +35,7 @@ struct Explanation {
 
   std::optional<Rival> rival;  // the best plan that differs
   size_t considered = 0;       // configurations the search weighed
-  std::optional<Rival> roomy;  // faster than all that fit
+  std::optional<Rival> with_more_memory;  // faster than all that fit
   int64_t missing_bytes = 0;   // of memory per device, for that one
 
   // The rival fits and is faster, or this plan does not fit at all.

@@ -56,9 +56,9 @@ TEST(Space, WhatDoesNotFitIsSimulatedAndComesLast) {
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.fixed.pp = 1;
   problem.fixed.recompute = RecomputePolicy::kNone;
-  Space roomy = EvaluateSpace(problem);
+  Space unlimited = EvaluateSpace(problem);
   auto [least, most] = std::minmax_element(
-      roomy.rows.begin(), roomy.rows.end(),
+      unlimited.rows.begin(), unlimited.rows.end(),
       [](const SpaceRow& a, const SpaceRow& b) { return a.reserved_bytes < b.reserved_bytes; });
   ASSERT_LT(least->reserved_bytes, most->reserved_bytes);
   problem.memory_limit = (least->reserved_bytes + most->reserved_bytes) / 2;

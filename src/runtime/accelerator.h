@@ -75,7 +75,7 @@ void LimitMemory(at::Device device, int64_t bytes);
 
 // Before anything is on a CUDA device: its memory is taken in pieces that grow and shrink, so that what comes and goes leaves
 // no holes. An environment that says how memory is taken has the last word.
-void TakeMemoryInPieces();
+void UseExpandableSegments();
 // Zeros in memory of the host from which CUDA devices copy beside other work: no more than asked for, where libtorch's own
 // takes the next power of two. Throws RunError where there is not as much.
 at::Tensor PinnedZeros(at::IntArrayRef sizes, at::ScalarType type);

@@ -418,7 +418,7 @@ void Executor::Free(const Instruction& i) {
     saved_.erase(id.index());
     bool fetched = buffer.kind == BufferKind::kGathered || buffer.kind == BufferKind::kOptimizer;
     if (fetched && leaves_) {
-      owed_.push_back(id.index());
+      released_after_visit_.push_back(id.index());
     } else {
       ReleaseFetched(buffer);
     }

@@ -80,9 +80,9 @@ class Executor {
   void Prefetch(int visit, AllocationMeter& meter);
   // From now on a visit has on the device what it touches, and everything else is on the host, what autograd keeps for
   // backward too. What is made counts for the meter of the last RunVisit.
-  void Roam();
+  void ShareDevice();
   void RunVisit(int visit, AllocationMeter& meter);
-  void Vacate();  // all of it goes to the host
+  void LeaveDevice();  // all of it goes to the host
 
   // Why steps are not repeated as a graph; empty where they are, or will be.
   const std::string& not_captured() const { return not_captured_; }
@@ -224,9 +224,10 @@ class Executor {
   std::vector<at::Tensor> host_copies_;       // of buffers that never change
   std::set<const c10::StorageImpl*> parameter_storages_;
   std::optional<c10::Stream> leaves_;  // of copies to the host when it leaves its device
-  std::atomic<bool> away_ = false;
+  std::atomic<bool> state_on_host_ = false;
   StreamMark brought_;                 // what came ahead of its visit
-  std::vector<size_t> owed_;           // buffers of groups that are released when the visit is over
+  std::vector<size_t>
+      released_after_visit_;           // buffers of groups that are released when the visit is over
   std::optional<c10::Stream> stream_;  // where all work of a device but the CPU goes
   std::unique_ptr<StepInputs> inputs_;  // of such a device
   std::unique_ptr<StepClock> clock_;    // of such a device: its time, not the host's

@@ -19,8 +19,8 @@ std::pair<size_t, size_t> Executor::VisitRange(int visit) const {
 
 void Executor::Prefetch(int visit, AllocationMeter& meter) {
   AllocationMeter::Scope metered(meter);
-  if (away_ && host_.fetches) BringAhead(touched_[static_cast<size_t>(visit)]);
-  away_ = false;
+  if (state_on_host_ && host_.fetches) BringAhead(touched_[static_cast<size_t>(visit)]);
+  state_on_host_ = false;
   StreamScope streamed(stream_);
   auto [first, last] = VisitRange(visit);
   for (size_t i = first; i < last; ++i) {
@@ -38,8 +38,8 @@ void Executor::RunVisit(int visit) {
   auto [first, last] = VisitRange(visit);
   RunInstructions(first, last);
   if (stream_) WaitFor(*stream_);
-  for (size_t b : owed_) ReleaseFetched(run_.buffers[b]);
-  owed_.clear();
+  for (size_t b : released_after_visit_) ReleaseFetched(run_.buffers[b]);
+  released_after_visit_.clear();
   Charge(Opcode::kRun);
 }
 
@@ -50,7 +50,7 @@ void Executor::ReleaseFetched(const Buffer& buffer) {
   if (buffer.kind == BufferKind::kOptimizer) store(buffer.stage, buffer.index).ReleaseRows();
 }
 
-void Executor::Roam() {
+void Executor::ShareDevice() {
   MakeKeptMovable();
   for (auto& [key, held] : stores_) {
     size_t slots = stage(key.first).groups[static_cast<size_t>(key.second)].slots.size();
@@ -76,12 +76,12 @@ void Executor::Roam() {
   for (BufferId id : run_.persistent) {
     if (At(id).defined()) host_copies_[id.index()] = ToHost(At(id), host_.meter);
   }
-  Vacate();
+  LeaveDevice();
 }
 
 void Executor::RunVisit(int visit, AllocationMeter& meter) {
   metered_ = &meter;
-  away_ = false;
+  state_on_host_ = false;
   {
     StreamScope streamed(stream_);
     brought_.Wait(options_.device);
@@ -92,14 +92,14 @@ void Executor::RunVisit(int visit, AllocationMeter& meter) {
 }
 
 // The device may be at work for others, whom nobody waits for here: all of this was done when its last visit returned.
-void Executor::Vacate() {
+void Executor::LeaveDevice() {
   StreamScope streamed(leaves_);
   brought_.Wait(options_.device);
   std::vector<at::Tensor> leaving = SendAway({});
   Bring({});
   for (auto& [key, held] : stores_) held->LeaveFetched();
   if (leaves_) WaitFor(*leaves_);  // before the memory of what leaves goes
-  away_ = true;
+  state_on_host_ = true;
 }
 
 // Of what roams, what is made and kept once a step for all visits: it does not count for any device.

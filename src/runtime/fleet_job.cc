@@ -45,7 +45,7 @@ FleetJob::FleetJob(FleetPlace& place, FleetJobSpec spec)
   SetOptions(spec);
   run_ = RunJson(model_, spec.shards, options_, {spec.source, "model", spec.data}, *data_);
   run_["job"] = spec.name;
-  shards_ = MakeShardJob(Inputs(program_), options_, place_.seats, &losses_);
+  shards_ = MakeShardJob(Inputs(program_), options_, place_.fleet_devices, &losses_);
   first_step_ = shards_->first_step();
 }
 
@@ -62,7 +62,7 @@ void FleetJob::MakeMask(double sparsity) {
 void FleetJob::SetOptions(const FleetJobSpec& spec) {
   options_.lr.lr = options_.optimizer.lr;
   auto cores = static_cast<int64_t>(std::thread::hardware_concurrency());
-  int64_t each = std::max<int64_t>(1, cores / std::ssize(place_.seats));
+  int64_t each = std::max<int64_t>(1, cores / std::ssize(place_.fleet_devices));
   options_.threads = static_cast<int>(place_.threads > 0 ? place_.threads : each);
   options_.mask = mask_.get();
   if (!place_.budget.folder.empty()) options_.host = &place_.budget;
@@ -80,7 +80,7 @@ TrainInputs FleetJob::Inputs(const Program& program) const {
 }
 
 ShardRunner& FleetJob::Shards() {
-  if (!shards_) shards_ = MakeShardJob(Inputs(program_), options_, place_.seats);
+  if (!shards_) shards_ = MakeShardJob(Inputs(program_), options_, place_.fleet_devices);
   return *shards_;
 }
 

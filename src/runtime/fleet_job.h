@@ -25,9 +25,9 @@ using ShardsOnOneSeat =
 
 // What all jobs of a fleet share; it outlives them.
 struct FleetPlace {
-  std::vector<Seat> seats = {};
+  std::vector<FleetDevice> fleet_devices = {};
   std::vector<int64_t> peaks = {};  // per seat: the most that it held for several devices
-  int64_t threads = 0;              // of the kernels of a seat; 0: cores over seats
+  int64_t threads = 0;              // of the kernels of a device; 0: cores over devices
   std::string folder = {};          // of checkpoints; empty: none
   // Steps from one checkpoint to the next. Without a number it is saved only to go from shards to several devices, or to
   // others.

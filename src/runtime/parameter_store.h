@@ -172,7 +172,7 @@ class GroupStore {
   std::vector<at::Tensor> host_index_;
   StreamMark arrived_;    // the weights that were fetched last
   StreamMark evicted_;    // those that were evicted last
-  bool at_hand_ = false;  // fetched, and sent away with the rest
+  bool was_fetched_ = false;  // fetched, and sent away with the rest
   bool weights_here_ = true, gradients_here_ = true;
 };
 

@@ -117,13 +117,13 @@ void GroupStore::Place(bool weights_here, bool gradients_here) {
 
 void GroupStore::LeaveFetched() {
   if (!group_.spilled || flat_.storage().nbytes() == 0) return;
-  at_hand_ = true;
+  was_fetched_ = true;
   ReleaseWhole();
 }
 
 void GroupStore::ReturnFetched() {
-  if (at_hand_) FetchWeights();
-  at_hand_ = false;
+  if (was_fetched_) FetchWeights();
+  was_fetched_ = false;
 }
 
 // Master weights and moments are these from now on.

@@ -13,10 +13,11 @@ namespace {
 
 class ShardJob : public ShardRunner {
  public:
-  ShardJob(const TrainInputs& inputs, const TrainOptions& options, std::vector<Seat>& seats)
+  ShardJob(const TrainInputs& inputs, const TrainOptions& options,
+           std::vector<FleetDevice>& fleet_devices)
       : inputs_(inputs),
         options_(options),
-        seats_(seats),
+        fleet_devices_(fleet_devices),
         transport_(std::move(MakeThreadTransports(1)[0])),
         checkpoints_(options.checkpoint, inputs.run, *transport_) {
     CheckpointReader* from = checkpoints_.resumed();
@@ -28,15 +29,15 @@ class ShardJob : public ShardRunner {
       };
     }
     ExecutorOptions executor = ToExecutor(options);
-    executor.device = seats.front().device;
-    executor.compute = seats.front().compute;
-    executor.fetches = seats.front().fetches;
-    executor.evictions = seats.front().evictions;
+    executor.device = fleet_devices.front().device;
+    executor.compute = fleet_devices.front().compute;
+    executor.fetches = fleet_devices.front().fetches;
+    executor.evictions = fleet_devices.front().evictions;
     executor_ = std::make_unique<Executor>(
         inputs.program, *transport_, executor, weights, inputs.constants,
         [this](int64_t step, Block rows) { return inputs_.data.Rows(step, rows); });
     if (from != nullptr) executor_->Restore(*from);
-    executor_->Roam();
+    executor_->ShareDevice();
   }
 
   int visits() const override { return static_cast<int>(inputs_.program.RunOf(0).visits.size()); }
@@ -45,7 +46,7 @@ class ShardJob : public ShardRunner {
   const std::vector<double>& losses() const { return checkpoints_.losses(); }
 
   void Prefetch(int visit, int device) override {
-    Translated([&] { executor_->Prefetch(visit, seat(device).meter); });
+    Translated([&] { executor_->Prefetch(visit, fleet_device(device).meter); });
   }
 
   std::optional<StepRecord> Run(int64_t step, int visit, int device) override {
@@ -53,7 +54,7 @@ class ShardJob : public ShardRunner {
     Translated([&] {
       SetKernelThreads(options_.threads);
       if (visit == 0) executor_->BeginStep(step);
-      executor_->RunVisit(visit, seat(device).meter);
+      executor_->RunVisit(visit, fleet_device(device).meter);
       if (visit + 1 < visits()) return;
       record = executor_->EndStep();
       checkpoints_.AfterStep(*record, step + 1 == options_.steps,
@@ -65,7 +66,7 @@ class ShardJob : public ShardRunner {
 
   void Leave() override {
     if (failed_) return executor_.reset();  // wherever it stood
-    Translated([&] { executor_->Vacate(); });
+    Translated([&] { executor_->LeaveDevice(); });
   }
 
   void Finish() override {
@@ -76,7 +77,7 @@ class ShardJob : public ShardRunner {
   }
 
  private:
-  Seat& seat(int device) { return seats_[static_cast<size_t>(device)]; }
+  FleetDevice& fleet_device(int device) { return fleet_devices_[static_cast<size_t>(device)]; }
 
   template <typename Body>
   void Translated(const Body& body) {
@@ -93,7 +94,7 @@ class ShardJob : public ShardRunner {
 
   TrainInputs inputs_;
   TrainOptions options_;
-  std::vector<Seat>& seats_;
+  std::vector<FleetDevice>& fleet_devices_;
   std::unique_ptr<Transport> transport_;
   RunCheckpoints checkpoints_;
   std::unique_ptr<Executor> executor_;
@@ -103,20 +104,20 @@ class ShardJob : public ShardRunner {
 
 }  // namespace
 
-Seat MakeSeat(at::Device device) {
-  Seat seat;
-  seat.device = device;
-  seat.compute = NewStream(device);
-  seat.fetches = NewStream(device);
-  seat.evictions = NewStream(device);
-  return seat;
+FleetDevice MakeFleetDevice(at::Device device) {
+  FleetDevice fleet_device;
+  fleet_device.device = device;
+  fleet_device.compute = NewStream(device);
+  fleet_device.fetches = NewStream(device);
+  fleet_device.evictions = NewStream(device);
+  return fleet_device;
 }
 
 std::unique_ptr<ShardRunner> MakeShardJob(const TrainInputs& inputs, const TrainOptions& options,
-                                          std::vector<Seat>& seats,
+                                          std::vector<FleetDevice>& fleet_devices,
                                           std::vector<double>* earlier_losses) {
-  HEDDLE_CHECK(!seats.empty(), "a job without seats");
-  auto job = std::make_unique<ShardJob>(inputs, options, seats);
+  HEDDLE_CHECK(!fleet_devices.empty(), "a job without devices");
+  auto job = std::make_unique<ShardJob>(inputs, options, fleet_devices);
   if (earlier_losses != nullptr) *earlier_losses = job->losses();
   return job;
 }

@@ -258,7 +258,7 @@ class Player {
   }
 
   // What a communication needs besides.
-  void Fly(int64_t bytes) {
+  void AddInFlight(int64_t bytes) {
     if (bytes > 0) in_flight_ = ledger_.New(bytes, MemoryKind::kBuffers, 1);
   }
 
@@ -268,22 +268,22 @@ class Player {
       case Opcode::kRun:
         return RunHalf(at);
       case Opcode::kReshard:
-        Fly(stage(at.stage).reshards[index]);
+        AddInFlight(stage(at.stage).reshards[index]);
         if (stage(at.stage).same[index]) return Share(at.writes[0], StorageOf(at.reads[0]));
         break;
       case Opcode::kSend:
       case Opcode::kRecv:
-        Fly(MessageBytes(at));
+        AddInFlight(MessageBytes(at));
         break;
       case Opcode::kReduceGradients:
-        Fly(stage(at.stage).groups[index].flat);
+        AddInFlight(stage(at.stage).groups[index].flat);
         break;
       case Opcode::kSyncTied: {
-        Fly(SizeOfBuffer(run_.buffers[at.adds[0].index()]).first);
+        AddInFlight(SizeOfBuffer(run_.buffers[at.adds[0].index()]).first);
         break;
       }
       case Opcode::kGatherWeights:
-        Fly(stage(at.stage).groups[index].chunk);
+        AddInFlight(stage(at.stage).groups[index].chunk);
         break;
       case Opcode::kReport:
         if (model_.habits().fused_update) {

@@ -76,7 +76,7 @@ class FleetOfTinyModels : public testing::TestWithParam<int> {
     return plan;
   }
 
-  std::vector<FleetJob> Jobs(const FleetShards& shards, std::vector<Seat>& seats) {
+  std::vector<FleetJob> Jobs(const FleetShards& shards, std::vector<FleetDevice>& fleet_devices) {
     std::vector<FleetJob> jobs;
     for (size_t m = 0; m < models_.size(); ++m) {
       for (double lr : {1e-2, 1e-3}) {
@@ -94,7 +94,7 @@ class FleetOfTinyModels : public testing::TestWithParam<int> {
       }
     }
     for (FleetJob& job : jobs) {
-      job.runner = MakeShardJob(InputsOf(job, job.program), job.options, seats);
+      job.runner = MakeShardJob(InputsOf(job, job.program), job.options, fleet_devices);
     }
     return jobs;
   }
@@ -141,11 +141,11 @@ TEST_P(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
     std::printf("%-12s %3zu shards, whole %8.1f KiB\n", names_[m].c_str(), shards.ends[m].size(),
                 static_cast<double>(WholeBytes(m)) / 1024);
   }
-  std::vector<Seat> seats;
-  for (int d = 0; d < 2; ++d) seats.push_back(MakeSeat(at::kCPU));
-  std::vector<FleetJob> jobs = Jobs(shards, seats);
+  std::vector<FleetDevice> fleet_devices;
+  for (int d = 0; d < 2; ++d) fleet_devices.push_back(MakeFleetDevice(at::kCPU));
+  std::vector<FleetJob> jobs = Jobs(shards, fleet_devices);
   for (bool buffering : {true, false}) {
-    if (!buffering) jobs = Jobs(shards, seats);
+    if (!buffering) jobs = Jobs(shards, fleet_devices);
     std::vector<DispatchJob> dispatched;
     for (FleetJob& job : jobs) dispatched.push_back({job.runner.get(), kSteps, 0, {}});
     FleetRun run =
@@ -159,12 +159,12 @@ TEST_P(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
         EXPECT_NEAR(run.jobs[j].records[s].loss, expected[s], 1e-6 * std::abs(expected[s]));
       }
     }
-    for (Seat& seat : seats) {
+    for (FleetDevice& fleet_device : fleet_devices) {
       std::printf("cap %.1f KiB, held at most %.1f KiB; utilisation %.2f\n",
-                  static_cast<double>(cap) / 1024, static_cast<double>(seat.meter.peak()) / 1024,
-                  run.utilisation());
-      EXPECT_LE(seat.meter.peak(), cap);
-      EXPECT_LE(seat.meter.bytes(), 1024);  // all have left, but for some numbers of each
+                  static_cast<double>(cap) / 1024,
+                  static_cast<double>(fleet_device.meter.peak()) / 1024, run.utilisation());
+      EXPECT_LE(fleet_device.meter.peak(), cap);
+      EXPECT_LE(fleet_device.meter.bytes(), 1024);  // all have left, but for some numbers of each
     }
   }
 }

@@ -37,10 +37,10 @@ class RealFleetRun {
     place_.threads = args.threads;
     place_.override_settings = args.override_settings;
     if (!args.checkpoint.empty()) place_.save_every = args.every;
-    place_.run_shards = [this](ShardRunner& job, int64_t seat, int64_t steps,
+    place_.run_shards = [this](ShardRunner& job, int64_t device, int64_t steps,
                                const std::atomic<bool>& stop, const auto& on_step) {
       RunOnOneDevice(job,
-                     {.device = static_cast<int>(seat),
+                     {.device = static_cast<int>(device),
                       .steps = steps,
                       .double_buffering = fleet_.options().double_buffering,
                       .stop = &stop},
@@ -70,10 +70,11 @@ class RealFleetRun {
       out.losses.push_back(job->losses());
       out.shards.push_back(job->visits());
     }
-    for (size_t s = 0; s < place_.seats.size(); ++s) {
-      const Seat& seat = place_.seats[s];
-      out.peak_bytes.push_back(seat.device.is_cpu() ? std::max(seat.meter.peak(), place_.peaks[s])
-                                                    : MemoryOf(seat.device).peak);
+    for (size_t s = 0; s < place_.fleet_devices.size(); ++s) {
+      const FleetDevice& fleet_device = place_.fleet_devices[s];
+      out.peak_bytes.push_back(fleet_device.device.is_cpu()
+                                   ? std::max(fleet_device.meter.peak(), place_.peaks[s])
+                                   : MemoryOf(fleet_device.device).peak);
     }
     out.memory_limit = fleet_.machine().memory;
     out.interrupted = fleet_interrupted;
@@ -84,14 +85,15 @@ class RealFleetRun {
   void MakeSeats() {
     const FleetMachine& machine = fleet_.machine();
     bool cuda = args_.device == "cuda";
-    if (cuda) TakeMemoryInPieces();
+    if (cuda) UseExpandableSegments();
     at::Device device = ChooseDevice(args_.device, 0);
     if (cuda && machine.devices > 1) {
       ThrowInput("--device cuda with {} devices: jobs share one CUDA device; give the cluster one",
                  machine.devices);
     }
-    for (int64_t d = 0; d < machine.devices; ++d) place_.seats.push_back(MakeSeat(device));
-    place_.peaks.assign(place_.seats.size(), 0);
+    for (int64_t d = 0; d < machine.devices; ++d)
+      place_.fleet_devices.push_back(MakeFleetDevice(device));
+    place_.peaks.assign(place_.fleet_devices.size(), 0);
     if (cuda) LimitMemory(device, machine.memory);
   }
 

@@ -126,7 +126,7 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
   for (const auto& profile : prepared.prediction.profiles)
     RequireSameMachine(*profile, facts, "--profile");
   MeterAllocations();
-  if (Spills(prepared.program)) TakeMemoryInPieces();
+  if (Spills(prepared.program)) UseExpandableSegments();
   RankOptions rank_options = args.ranks;
   if (member != nullptr) rank_options.slot = member->slot;
   return RunRanksHere(mode, ranks, launch, rank_options, [&](Transport& host) {

@@ -34,7 +34,7 @@ double ThreadSeconds() {
 
 std::string ShardName(int64_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
 // What a shard holds, or why there is none.
-std::string WordOf(int64_t rank) { return fmt::format("rank-{:05}.json", rank); }
+std::string ReportName(int64_t rank) { return fmt::format("rank-{:05}.json", rank); }
 
 }  // namespace
 
@@ -135,7 +135,7 @@ void CheckpointWriter::Write(int64_t step, const Json& run, bool last) {
     word["xxh64"] = shard.hash;
     word["tensors"] = PiecesToJson(tensors);
     if (options_.rank == 0) {
-      WriteFileAtomically(folder + "/" + WordOf(0), word.dump());
+      WriteFileAtomically(folder + "/" + ReportName(0), word.dump());
       Join(step, folder, run);
       return;
     }
@@ -150,7 +150,7 @@ void CheckpointWriter::Write(int64_t step, const Json& run, bool last) {
     word = {{"rank", options_.rank}, {"failed", error.what()}};
   }
   try {
-    WriteFileAtomically(folder + "/" + WordOf(options_.rank), word.dump());
+    WriteFileAtomically(folder + "/" + ReportName(options_.rank), word.dump());
   } catch (const std::exception&) {
     // The first rank will wait in vain and say so.
   }
@@ -163,7 +163,7 @@ void CheckpointWriter::Join(int64_t step, const std::string& folder, const Json&
   manifest.ranks = options_.ranks;
   manifest.run = run;
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    std::string path = folder + "/" + WordOf(rank);
+    std::string path = folder + "/" + ReportName(rank);
     std::error_code error;
     while (!fs::exists(path, error)) {
       if (give_up_) ThrowRun("training ended while it was being written");
@@ -184,7 +184,7 @@ void CheckpointWriter::Join(int64_t step, const std::string& folder, const Json&
   }
   for (int rank = 0; rank < options_.ranks; ++rank) {
     std::error_code ignored;
-    fs::remove(folder + "/" + WordOf(rank), ignored);
+    fs::remove(folder + "/" + ReportName(rank), ignored);
   }
   Json json = ToJson(manifest);
   ManifestFromJson(json, folder);  // throws where something is not there whole

@@ -51,7 +51,7 @@ void ResetPeakMemory(at::Device device) {
   c10::cuda::CUDACachingAllocator::resetPeakStats(device.index());
 }
 
-void TakeMemoryInPieces() {
+void UseExpandableSegments() {
   setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", /*overwrite=*/0);
 }
 

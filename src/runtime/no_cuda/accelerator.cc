@@ -24,7 +24,7 @@ DeviceMemory MemoryOf(at::Device device) {
 }
 
 void ResetPeakMemory(at::Device device) { HEDDLE_CHECK(false, "memory of {}", device.str()); }
-void TakeMemoryInPieces() {}
+void UseExpandableSegments() {}
 at::Tensor PinnedZeros(at::IntArrayRef sizes, at::ScalarType) {
   HEDDLE_CHECK(false, "pinned memory of {} dimensions without CUDA", sizes.size());
   return {};

@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kPiece = 1 << 15;  // elements a member gives, worked on at once
 
 // A transfer seen from all its members. `Hub::mutex` guards it, except that pieces are worked on outside.
-struct Meeting {
-  explicit Meeting(std::vector<int> members) : ranks(std::move(members)), parts(ranks.size()) {}
+struct Rendezvous {
+  explicit Rendezvous(std::vector<int> members) : ranks(std::move(members)), parts(ranks.size()) {}
 
   struct Part {
     bool here = false;
@@ -47,7 +47,7 @@ struct Meeting {
   int64_t pieces = 0, claimed = 0, finished = 0;
 };
 
-// --- The work of a meeting, on elements [begin, end) of what members give.
+// --- The work of a rendezvous, on elements [begin, end) of what members give.
 
 std::byte* At(const at::Tensor& tensor, int64_t element) {
   return static_cast<std::byte*>(tensor.data_ptr()) +
@@ -63,26 +63,26 @@ void Copy(const at::Tensor& from, int64_t from_element, const at::Tensor& to, in
 }
 
 template <class T>
-void ReduceAs(const Meeting& meeting, int64_t begin, int64_t end,
-              std::span<const Meeting::Part> takers, int64_t get_begin) {
+void ReduceAs(const Rendezvous& rendezvous, int64_t begin, int64_t end,
+              std::span<const Rendezvous::Part> takers, int64_t get_begin) {
   std::vector<const T*> gives;
-  for (const Meeting::Part& part : meeting.parts) {
+  for (const Rendezvous::Part& part : rendezvous.parts) {
     gives.push_back(static_cast<const T*>(part.give.data_ptr()) + begin);
   }
   std::vector<T*> gets;
-  for (const Meeting::Part& part : takers)
+  for (const Rendezvous::Part& part : takers)
     gets.push_back(static_cast<T*>(part.get.data_ptr()) + get_begin);
-  if (meeting.reduction == Reduction::kSum) {
+  if (rendezvous.reduction == Reduction::kSum) {
     ReduceRange<Reduction::kSum, T>(gives, gets, end - begin);
   } else {
     ReduceRange<Reduction::kMax, T>(gives, gets, end - begin);
   }
 }
 
-void Reduce(const Meeting& meeting, int64_t begin, int64_t end,
-            std::span<const Meeting::Part> takers, int64_t get_begin) {
-  auto reduce = [&]<class T>(T) { ReduceAs<T>(meeting, begin, end, takers, get_begin); };
-  switch (meeting.type) {
+void Reduce(const Rendezvous& rendezvous, int64_t begin, int64_t end,
+            std::span<const Rendezvous::Part> takers, int64_t get_begin) {
+  auto reduce = [&]<class T>(T) { ReduceAs<T>(rendezvous, begin, end, takers, get_begin); };
+  switch (rendezvous.type) {
     case at::kBool:
       return reduce(bool{});
     case at::kInt:
@@ -98,14 +98,14 @@ void Reduce(const Meeting& meeting, int64_t begin, int64_t end,
     case at::kHalf:
       return reduce(at::Half{});
     default:
-      HEDDLE_CHECK(false, "reduction of {}", c10::toString(meeting.type));
+      HEDDLE_CHECK(false, "reduction of {}", c10::toString(rendezvous.type));
   }
 }
 
 // Calls body(member, begin, end) for the parts of [begin, end) in each member's share of `length` elements.
 template <class Body>
-void ForShares(const Meeting& meeting, int64_t begin, int64_t end, const Body& body) {
-  const int64_t share = meeting.length / static_cast<int64_t>(meeting.parts.size());
+void ForShares(const Rendezvous& rendezvous, int64_t begin, int64_t end, const Body& body) {
+  const int64_t share = rendezvous.length / static_cast<int64_t>(rendezvous.parts.size());
   while (begin < end) {
     const int64_t member = begin / share;
     const int64_t stop = std::min(end, (member + 1) * share);
@@ -114,43 +114,45 @@ void ForShares(const Meeting& meeting, int64_t begin, int64_t end, const Body& b
   }
 }
 
-void WorkOn(const Meeting& meeting, int64_t begin, int64_t end) {
-  const std::span<const Meeting::Part> parts = meeting.parts;
-  if (meeting.role != Transfer::Role::kCollective) {
+void WorkOn(const Rendezvous& rendezvous, int64_t begin, int64_t end) {
+  const std::span<const Rendezvous::Part> parts = rendezvous.parts;
+  if (rendezvous.role != Transfer::Role::kCollective) {
     Copy(parts[0].give, begin, parts[1].get, begin, end - begin);
     return;
   }
-  switch (meeting.kind) {
+  switch (rendezvous.kind) {
     case CollectiveKind::kAllReduce:
-      Reduce(meeting, begin, end, parts, begin);
+      Reduce(rendezvous, begin, end, parts, begin);
       return;
     case CollectiveKind::kReduce:
-      Reduce(meeting, begin, end, parts.first(1), begin);
+      Reduce(rendezvous, begin, end, parts.first(1), begin);
       return;
     case CollectiveKind::kReduceScatter:
-      ForShares(meeting, begin, end, [&](int64_t member, int64_t from, int64_t to, int64_t share) {
-        Reduce(meeting, from, to, parts.subspan(static_cast<size_t>(member), 1),
-               from - member * share);
-      });
+      ForShares(rendezvous, begin, end,
+                [&](int64_t member, int64_t from, int64_t to, int64_t share) {
+                  Reduce(rendezvous, from, to, parts.subspan(static_cast<size_t>(member), 1),
+                         from - member * share);
+                });
       return;
     case CollectiveKind::kAllGather:
       for (size_t giver = 0; giver < parts.size(); ++giver) {
-        const int64_t place = static_cast<int64_t>(giver) * meeting.length + begin;
-        for (const Meeting::Part& taker : parts)
+        const int64_t place = static_cast<int64_t>(giver) * rendezvous.length + begin;
+        for (const Rendezvous::Part& taker : parts)
           Copy(parts[giver].give, begin, taker.get, place, end - begin);
       }
       return;
     case CollectiveKind::kAllToAll:
-      ForShares(meeting, begin, end, [&](int64_t member, int64_t from, int64_t to, int64_t share) {
-        const at::Tensor& get = parts[static_cast<size_t>(member)].get;
-        for (size_t giver = 0; giver < parts.size(); ++giver) {
-          const int64_t place = static_cast<int64_t>(giver) * share + from - member * share;
-          Copy(parts[giver].give, from, get, place, to - from);
-        }
-      });
+      ForShares(
+          rendezvous, begin, end, [&](int64_t member, int64_t from, int64_t to, int64_t share) {
+            const at::Tensor& get = parts[static_cast<size_t>(member)].get;
+            for (size_t giver = 0; giver < parts.size(); ++giver) {
+              const int64_t place = static_cast<int64_t>(giver) * share + from - member * share;
+              Copy(parts[giver].give, from, get, place, to - from);
+            }
+          });
       return;
     case CollectiveKind::kBroadcast:
-      for (const Meeting::Part& taker : parts)
+      for (const Rendezvous::Part& taker : parts)
         Copy(parts[0].give, begin, taker.get, begin, end - begin);
       return;
   }
@@ -161,7 +163,7 @@ void WorkOn(const Meeting& meeting, int64_t begin, int64_t end) {
 // The collectives of a group that some but not all members have started, by their number in the group.
 struct Room {
   std::vector<int> ranks;
-  std::map<int64_t, std::shared_ptr<Meeting>> open;
+  std::map<int64_t, std::shared_ptr<Rendezvous>> open;
 };
 
 struct Hub {
@@ -169,21 +171,21 @@ struct Hub {
 
   std::mutex mutex;
   std::vector<std::condition_variable>
-      news;  // [rank]: a meeting of its own is complete or gathered
+      news;  // [rank]: a rendezvous of its own is complete or gathered
   std::shared_ptr<TransportFailure> failure = std::make_shared<TransportFailure>();
   // A group is known by its members and by how many groups of the same members came before it.
   std::map<std::pair<std::vector<int>, int>, std::shared_ptr<Room>> rooms;
   // Messages that wait for their other side, in order: by sender, receiver, tag. All in one queue wait for the
   // same side.
-  std::map<std::tuple<int, int, int>, std::deque<std::shared_ptr<Meeting>>> messages;
+  std::map<std::tuple<int, int, int>, std::deque<std::shared_ptr<Rendezvous>>> messages;
 
-  void Notify(const Meeting& meeting) {
-    for (int rank : meeting.ranks) news[static_cast<size_t>(rank)].notify_all();
+  void Notify(const Rendezvous& rendezvous) {
+    for (int rank : rendezvous.ranks) news[static_cast<size_t>(rank)].notify_all();
   }
 };
 
 struct ThreadTransfer : Transfer {
-  std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<Rendezvous> rendezvous;
 };
 
 class ThreadTransport : public Transport {
@@ -249,8 +251,8 @@ class ThreadTransport : public Transport {
     const auto& transfer = static_cast<const ThreadTransfer&>(base);
     std::lock_guard lock(hub_->mutex);
     std::vector<int> missing;
-    for (size_t i = 0; i < transfer.meeting->ranks.size(); ++i) {
-      if (!transfer.meeting->parts[i].here) missing.push_back(transfer.meeting->ranks[i]);
+    for (size_t i = 0; i < transfer.rendezvous->ranks.size(); ++i) {
+      if (!transfer.rendezvous->parts[i].here) missing.push_back(transfer.rendezvous->ranks[i]);
     }
     if (missing.empty()) return "";
     return fmt::format(", not started by rank{} {}", missing.size() > 1 ? "s" : "",
@@ -277,10 +279,10 @@ class ThreadTransport : public Transport {
   size_t Join(ThreadTransfer& transfer, Membership& membership) {
     Room& room = *membership.room;
     const int64_t number = membership.started++;
-    std::shared_ptr<Meeting>& meeting = room.open[number];
-    if (meeting == nullptr) meeting = std::make_shared<Meeting>(room.ranks);
-    transfer.meeting = meeting;
-    if (meeting->arrived + 1 == room.ranks.size()) room.open.erase(number);
+    std::shared_ptr<Rendezvous>& rendezvous = room.open[number];
+    if (rendezvous == nullptr) rendezvous = std::make_shared<Rendezvous>(room.ranks);
+    transfer.rendezvous = rendezvous;
+    if (rendezvous->arrived + 1 == room.ranks.size()) room.open.erase(number);
     return membership.place;
   }
 
@@ -290,63 +292,63 @@ class ThreadTransport : public Transport {
     const int receiver = part == 0 ? transfer.peer : rank();
     auto queue = hub_->messages.try_emplace({sender, receiver, transfer.tag}).first;
     if (!queue->second.empty() && !queue->second.front()->parts[part].here) {
-      transfer.meeting = queue->second.front();
+      transfer.rendezvous = queue->second.front();
       queue->second.pop_front();
       if (queue->second.empty()) hub_->messages.erase(queue);
     } else {
-      transfer.meeting = std::make_shared<Meeting>(std::vector<int>{sender, receiver});
-      queue->second.push_back(transfer.meeting);
+      transfer.rendezvous = std::make_shared<Rendezvous>(std::vector<int>{sender, receiver});
+      queue->second.push_back(transfer.rendezvous);
     }
     return part;
   }
 
   // Returns what is wrong, if members disagree.
   std::string Arrive(const ThreadTransfer& transfer, size_t part) {
-    Meeting& meeting = *transfer.meeting;
+    Rendezvous& rendezvous = *transfer.rendezvous;
     const int64_t length = TransferLength(transfer);
     const at::ScalarType type = TransferType(transfer);
-    if (meeting.arrived == 0) {
-      meeting.role = transfer.role;
-      meeting.kind = transfer.kind;
-      meeting.reduction = transfer.reduction;
-      meeting.type = type;
-      meeting.length = length;
-      meeting.description = Describe(transfer);
-      meeting.first = part;
-      meeting.pieces = (length + kPiece - 1) / kPiece;
+    if (rendezvous.arrived == 0) {
+      rendezvous.role = transfer.role;
+      rendezvous.kind = transfer.kind;
+      rendezvous.reduction = transfer.reduction;
+      rendezvous.type = type;
+      rendezvous.length = length;
+      rendezvous.description = Describe(transfer);
+      rendezvous.first = part;
+      rendezvous.pieces = (length + kPiece - 1) / kPiece;
     } else {
       const bool message =
           transfer.role == Transfer::Role::kSend || transfer.role == Transfer::Role::kReceive;
       const bool agree =
-          message || (meeting.role == transfer.role && meeting.kind == transfer.kind &&
-                      meeting.reduction == transfer.reduction);
-      if (!agree || meeting.type != type || meeting.length != length) {
+          message || (rendezvous.role == transfer.role && rendezvous.kind == transfer.kind &&
+                      rendezvous.reduction == transfer.reduction);
+      if (!agree || rendezvous.type != type || rendezvous.length != length) {
         return fmt::format("ranks disagree: rank {} waits for {}, rank {} for {}",
-                           meeting.ranks[meeting.first], meeting.description, rank(),
+                           rendezvous.ranks[rendezvous.first], rendezvous.description, rank(),
                            Describe(transfer));
       }
     }
-    meeting.parts[part] = {.here = true, .give = transfer.give, .get = transfer.get};
-    ++meeting.arrived;
-    if (meeting.Gathered()) hub_->Notify(meeting);
+    rendezvous.parts[part] = {.here = true, .give = transfer.give, .get = transfer.get};
+    ++rendezvous.arrived;
+    if (rendezvous.Gathered()) hub_->Notify(rendezvous);
     return "";
   }
 
   // Does what work is left to claim; whether the transfer is complete.
   bool Advance(ThreadTransfer& transfer, std::unique_lock<std::mutex>& lock) {
-    Meeting& meeting = *transfer.meeting;
-    if (!meeting.Gathered()) return false;
-    while (meeting.claimed < meeting.pieces && !failure().set()) {
-      const int64_t begin = meeting.claimed++ * kPiece;
+    Rendezvous& rendezvous = *transfer.rendezvous;
+    if (!rendezvous.Gathered()) return false;
+    while (rendezvous.claimed < rendezvous.pieces && !failure().set()) {
+      const int64_t begin = rendezvous.claimed++ * kPiece;
       lock.unlock();
-      WorkOn(meeting, begin, std::min(begin + kPiece, meeting.length));
+      WorkOn(rendezvous, begin, std::min(begin + kPiece, rendezvous.length));
       lock.lock();
-      if (++meeting.finished == meeting.pieces) {
-        for (Meeting::Part& part : meeting.parts) part.give = part.get = at::Tensor();
-        hub_->Notify(meeting);
+      if (++rendezvous.finished == rendezvous.pieces) {
+        for (Rendezvous::Part& part : rendezvous.parts) part.give = part.get = at::Tensor();
+        hub_->Notify(rendezvous);
       }
     }
-    return meeting.Complete();
+    return rendezvous.Complete();
   }
 
   std::shared_ptr<Hub> hub_;

@@ -17,8 +17,8 @@ TEST(ExpertGridCut, LayersMoveToStagesWithRoom) {
   Cluster cluster = LoadCluster("dgx-a100:1");
   SearchProblem problem{.model = model, .cluster = cluster, .reserve = 0};
   Degrees d{.dp = 4, .pp = 2, .microbatches = 8, .precision = DType::kBF16};
-  ExpertEstimator roomy(problem);
-  std::vector<double> bytes = roomy.Of(d, roomy.EndsOf(d)).by_device;
+  ExpertEstimator unlimited(problem);
+  std::vector<double> bytes = unlimited.Of(d, unlimited.EndsOf(d)).by_device;
   double transient = 0.02 * static_cast<double>(MemoryLimit(problem));
   ASSERT_GT(bytes[0], bytes[1]);
   problem.memory_limit = static_cast<int64_t>(0.95 * (bytes[0] - transient));
@@ -37,9 +37,9 @@ TEST(ExpertGridOffload, IsWeighedWhereMemoryIsShort) {
   SearchProblem problem{.model = model, .cluster = cluster, .reserve = 0};
   problem.fixed.recompute = RecomputePolicy::kNone;
   Degrees d{.dp = 8, .precision = DType::kBF16};
-  ExpertEstimator roomy(problem);
+  ExpertEstimator unlimited(problem);
   double transient = 0.02 * static_cast<double>(MemoryLimit(problem));
-  double needed = roomy.Of(d, roomy.EndsOf(d)).bytes - transient;
+  double needed = unlimited.Of(d, unlimited.EndsOf(d)).bytes - transient;
   auto offloaded = [&](double share) {
     problem.memory_limit = static_cast<int64_t>(share * needed);
     JudgedPlan best;

@@ -51,7 +51,7 @@ BlockParameters ParametersOf(const Model& model, const ModelBlock& block, const 
 }  // namespace
 
 // Of a key: the strategies, and what all policies of recomputation share.
-struct ExpertPrices::Workshop {
+struct ExpertPrices::MeshPrices {
   std::mutex mutex;
   std::vector<Strategy> strategies;
   std::unique_ptr<StageCosts> costs;  // null: the degrees are not for this model
@@ -73,8 +73,8 @@ ExpertPrices::ExpertPrices(const SearchProblem& problem)
 ExpertPrices::~ExpertPrices() = default;
 
 // The mesh is that of as many data ranks as experts are spread over: the others do the same.
-std::unique_ptr<ExpertPrices::Workshop> ExpertPrices::MakeWorkshop(const ExpertKey& key) const {
-  auto workshop = std::make_unique<Workshop>();
+std::unique_ptr<ExpertPrices::MeshPrices> ExpertPrices::MakePrices(const ExpertKey& key) const {
+  auto mesh_prices = std::make_unique<MeshPrices>();
   const Model& model = small_.model;
   Degrees degrees;
   degrees.dp = degrees.ep = key.ep;
@@ -85,37 +85,37 @@ std::unique_ptr<ExpertPrices::Workshop> ExpertPrices::MakeWorkshop(const ExpertK
   degrees.microbatches = std::max<int64_t>(1, batch / (key.samples * key.ep));
   CostOptions options;
   options.parts = degrees.microbatches;
-  options.microbatches = workshop->microbatches = key.microbatches;
+  options.microbatches = mesh_prices->microbatches = key.microbatches;
   options.precision = precision_;
   options.sim = problem_.sim;
   options.network = &network_;
   options.tied_alike = true;
   options.local_statistics = problem_.local_batch_statistics;
-  options.only = &workshop->strategies;
+  options.only = &mesh_prices->strategies;
   try {
     Mesh mesh = ExpertMesh(degrees);
     std::vector<int> stage_of;
     for (int block : model.block_of) stage_of.push_back(block < 0 ? -1 : 0);
-    workshop->strategies = ExpertStrategies(model, degrees, mesh, stage_of);
+    mesh_prices->strategies = ExpertStrategies(model, degrees, mesh, stage_of);
     for (const ModelBlock& block : model.blocks) {
-      workshop->parameters.push_back(
-          ParametersOf(model, block, mesh, workshop->strategies, key.ep > 1 ? 0 : -1));
+      mesh_prices->parameters.push_back(
+          ParametersOf(model, block, mesh, mesh_prices->strategies, key.ep > 1 ? 0 : -1));
     }
-    workshop->costs =
+    mesh_prices->costs =
         std::make_unique<StageCosts>(model, problem_.cluster, mesh, std::move(options));
-    workshop->maker = std::make_unique<ProblemMaker>(*workshop->costs);
+    mesh_prices->maker = std::make_unique<ProblemMaker>(*mesh_prices->costs);
   } catch (const InputError&) {
-    workshop->costs.reset();
+    mesh_prices->costs.reset();
   }
-  return workshop;
+  return mesh_prices;
 }
 
-std::unique_ptr<ExpertSums> ExpertPrices::Make(Workshop& workshop,
+std::unique_ptr<ExpertSums> ExpertPrices::Make(MeshPrices& mesh_prices,
                                                RecomputePolicy recompute) const {
   const Model& model = small_.model;
-  StageProblem stage = workshop.maker->Of(0, static_cast<int>(model.blocks.size()), recompute);
+  StageProblem stage = mesh_prices.maker->Of(0, static_cast<int>(model.blocks.size()), recompute);
   StageScale scale;
-  scale.microbatches = workshop.microbatches;
+  scale.microbatches = mesh_prices.microbatches;
   std::optional<Solution> solution = SolveFolded(Weighed(stage, scale));
   if (!solution || solution->objective == kForbidden) return nullptr;
   std::vector<ChoiceCost> blocks = CostsByBlock(model, stage, *solution).blocks;
@@ -127,7 +127,7 @@ std::unique_ptr<ExpertSums> ExpertPrices::Make(Workshop& workshop,
   for (size_t b = 0; b < small_.blocks.size(); ++b) {
     size_t at = small_.blocks[b].node.index();
     const ChoiceCost& cost = blocks[at];
-    const BlockParameters& parameters = workshop.parameters[at];
+    const BlockParameters& parameters = mesh_prices.parameters[at];
     // What passes between nodes does so in both directions.
     double traffic = (cost.waited + cost.queued) / 2;
     std::array<double, 8> numbers = {cost.forward + traffic,
@@ -148,25 +148,25 @@ std::unique_ptr<ExpertSums> ExpertPrices::Make(Workshop& workshop,
 }
 
 const ExpertSums* ExpertPrices::Of(const ExpertKey& key, RecomputePolicy recompute) {
-  Workshop* workshop = nullptr;
+  MeshPrices* mesh_prices = nullptr;
   {
     std::lock_guard lock(mutex_);
-    auto found = workshops_.find(key);
-    if (found != workshops_.end()) workshop = found->second.get();
+    auto found = mesh_prices_.find(key);
+    if (found != mesh_prices_.end()) mesh_prices = found->second.get();
   }
-  if (workshop == nullptr) {
-    std::unique_ptr<Workshop> made = MakeWorkshop(key);
+  if (mesh_prices == nullptr) {
+    std::unique_ptr<MeshPrices> made = MakePrices(key);
     std::lock_guard lock(mutex_);
-    workshop = workshops_.try_emplace(key, std::move(made)).first->second.get();
+    mesh_prices = mesh_prices_.try_emplace(key, std::move(made)).first->second.get();
   }
-  if (!workshop->costs) return nullptr;
-  std::lock_guard lock(workshop->mutex);
+  if (!mesh_prices->costs) return nullptr;
+  std::lock_guard lock(mesh_prices->mutex);
   auto policy = static_cast<size_t>(recompute);
-  if (!workshop->tried[policy]) {
-    workshop->sums[policy] = Make(*workshop, recompute);
-    workshop->tried[policy] = true;
+  if (!mesh_prices->tried[policy]) {
+    mesh_prices->sums[policy] = Make(*mesh_prices, recompute);
+    mesh_prices->tried[policy] = true;
   }
-  return workshop->sums[policy].get();
+  return mesh_prices->sums[policy].get();
 }
 
 }  // namespace heddle

@@ -63,9 +63,9 @@ class ExpertPrices {
   const Precision& precision() const { return precision_; }
 
  private:
-  struct Workshop;
-  std::unique_ptr<Workshop> MakeWorkshop(const ExpertKey& key) const;
-  std::unique_ptr<ExpertSums> Make(Workshop& workshop, RecomputePolicy recompute) const;
+  struct MeshPrices;
+  std::unique_ptr<MeshPrices> MakePrices(const ExpertKey& key) const;
+  std::unique_ptr<ExpertSums> Make(MeshPrices& mesh_prices, RecomputePolicy recompute) const;
 
   const SearchProblem problem_;
   Precision precision_;
@@ -73,7 +73,7 @@ class ExpertPrices {
   std::vector<bool> is_layer_;  // per block of the whole model
   Network network_;
   std::mutex mutex_;
-  std::map<ExpertKey, std::unique_ptr<Workshop>> workshops_;
+  std::map<ExpertKey, std::unique_ptr<MeshPrices>> mesh_prices_;
 };
 
 }  // namespace heddle

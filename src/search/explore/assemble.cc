@@ -56,7 +56,7 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
     for (RecomputePolicy policy : at.recompute) strategies.try_emplace(policy);
   }
   for (auto& [policy, of] : strategies) {
-    const Priced* priced = estimator.PricedAs(c, policy, estimate.thrift);
+    const Priced* priced = estimator.PricedAs(c, policy, estimate.memory_level);
     of = prices.StrategiesOf(*priced);
     if (strategies.begin()->first == policy) {
       mesh.axes.insert(mesh.axes.end(), priced->mesh.axes.begin(), priced->mesh.axes.end());

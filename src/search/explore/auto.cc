@@ -32,7 +32,7 @@ struct WeighedConfiguration {
   double floor = 0;
   double floor_without_memory = 0;
   bool floored = false;         // `floor` is with memory
-  double roomy = 0;             // RoomyEstimate, where it is known
+  double estimate_without_memory = 0;  // EstimateWithoutMemory, where it is known
   bool weighed = false;         // the estimate is known, or not worth making
   bool offload_listed = false;  // the same with the optimizer on the host is in the list
   // Of the estimate; its stages are found again where a plan is made.
@@ -212,7 +212,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
                                      double floor) {
     std::vector<Proposal> plans;
     if (estimate.by_links) plans = RecutPlans(c, estimate, floor);
-    if (estimate.plain && estimate.thrift == 0) return plans;
+    if (estimate.plain && estimate.memory_level == 0) return plans;
     Plan plan = Assemble(task_, hash_, prices_, estimator_, c, estimate);
     std::optional<Proposal> refined = RefinedPlan(c, estimate, floor, plan, 1);
     if (refined) plans.push_back(std::move(*refined));
@@ -385,13 +385,14 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     if (!at.floored) {
       Estimator::Floors floors = estimator_.Floor(at.configuration);
       at.floor = floors.floor;
-      at.floor_without_memory = floors.roomy;
+      at.floor_without_memory = floors.without_memory;
       at.floored = true;
     }
     if (at.floor >= worst) return;
     // Not a bound, but none that is further away is worth the solver's time.
-    if (at.roomy == 0) at.roomy = estimator_.RoomyEstimate(at.configuration, worst);
-    if (at.roomy < kForbidden && at.roomy >= worst) return;
+    if (at.estimate_without_memory == 0)
+      at.estimate_without_memory = estimator_.EstimateWithoutMemory(at.configuration, worst);
+    if (at.estimate_without_memory < kForbidden && at.estimate_without_memory >= worst) return;
     at.weighed = true;
     bool offloaded = !task_.fixed.offload && at.configuration.offload != Offload::kNone;
     if (offloaded && !estimator_.Relieves(at.configuration)) return;
@@ -401,7 +402,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   void EstimateOf(WeighedConfiguration& at, double limit) {
     Estimate estimate = estimator_.Of(at.configuration, limit);
     at.fits = estimate.fits;
-    at.plain = estimate.plain && estimate.thrift == 0;
+    at.plain = estimate.plain && estimate.memory_level == 0;
     at.by_links = estimate.by_links;
     at.coarse = estimate.coarse;
     at.seconds = estimate.seconds;
@@ -412,7 +413,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
   void Take(size_t i) {
     WeighedConfiguration& at = all_[i];
     if (!at.weighed) {
-      if (at.floor < kForbidden) queue_.push({std::max(at.floor, at.roomy), i});
+      if (at.floor < kForbidden) queue_.push({std::max(at.floor, at.estimate_without_memory), i});
     } else if (at.fits) {
       best_seconds_ = std::min(best_seconds_, at.seconds);
       by_links_ = by_links_ || at.by_links;

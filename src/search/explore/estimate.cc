@@ -94,28 +94,29 @@ PriceKey Estimator::KeyOf(const Configuration& c, RecomputePolicy recompute) con
   return key;
 }
 
-// What a byte is worth at a level of thrift: the memory of a device a hundredth of a stage's work, a quarter, four times
+// What a byte is worth at a memory level: the memory of a device a hundredth of a stage's work, a quarter, four times
 // it. Powers of two, so that configurations share what was found.
-const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute, int thrift) {
-  constexpr std::array<double, kThrifts> kLevels = {1.0 / 128, 0.25, 4};
+const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recompute,
+                                  int memory_level) {
+  constexpr std::array<double, kMemoryLevels> kLevels = {1.0 / 128, 0.25, 4};
   PriceKey key = KeyOf(c, recompute);
   const LeastTime* least = prices_.LeastTimeOf(KeyOf(c, Policies().front()));
   auto power = [](double x) { return std::exp2(std::floor(std::log2(x))); };
   double stages = static_cast<double>(c.pp);
-  double worth = kLevels[static_cast<size_t>(thrift)] * least->whole / stages / limit_;
+  double price = kLevels[static_cast<size_t>(memory_level)] * least->whole / stages / limit_;
   double in_flight =
       std::max(1.0, std::min<double>(stages, static_cast<double>(c.microbatches)) / 2);
-  key.per_byte = power(worth * in_flight);
+  key.per_byte = power(price * in_flight);
   HeldBytes held = HeldBytesOf(prices_.options().precision, kept(), c.zero,
                                static_cast<double>(c.dp), c.microbatches == 1,
                                Offload::kNone);  // so that those with it share
-  key.per_parameter = power(worth * held.at_end());
+  key.per_parameter = power(price * held.at_end());
   return prices_.Of(key);
 }
 
 const Estimator::Sums* Estimator::SumsOf(const Configuration& c, RecomputePolicy recompute,
-                                         int thrift) {
-  const Priced* priced = PricedAs(c, recompute, thrift);
+                                         int memory_level) {
+  const Priced* priced = PricedAs(c, recompute, memory_level);
   if (priced == nullptr) return nullptr;
   std::lock_guard lock(mutex_);
   std::unique_ptr<Sums>& sums = sums_[priced];
@@ -301,9 +302,10 @@ void Estimator::SetPolicies(StageEstimate& stage) const {
 
 Estimate Estimator::Of(const Configuration& c, double limit) {
   bool free = !problem_.fixed.recompute;
-  Estimate best = WithThrift(c, 0, !free, limit);
-  for (int thrift = free ? 0 : 1; thrift < kThrifts && !(best.fits && best.plain); ++thrift) {
-    Estimate estimate = WithThrift(c, thrift, true, limit);
+  Estimate best = AtMemoryLevel(c, 0, !free, limit);
+  for (int memory_level = free ? 0 : 1; memory_level < kMemoryLevels && !(best.fits && best.plain);
+       ++memory_level) {
+    Estimate estimate = AtMemoryLevel(c, memory_level, true, limit);
     bool better = estimate.fits != best.fits ? estimate.fits
                   : estimate.fits            ? estimate.seconds < best.seconds
                                              : best.bytes == 0 || estimate.bytes < best.bytes;
@@ -317,8 +319,8 @@ Estimate Estimator::CutAt(const Configuration& c, const Estimate& estimate,
   Estimate out;
   for (bool recompute : {problem_.fixed.recompute.has_value(), true}) {
     out = {};
-    out.thrift = estimate.thrift;
-    if (std::optional<Context> context = ContextOf(c, estimate.thrift, recompute)) {
+    out.memory_level = estimate.memory_level;
+    if (std::optional<Context> context = ContextOf(c, estimate.memory_level, recompute)) {
       Complete(*context, ends, out);
     }
     if (out.fits) break;
@@ -326,19 +328,22 @@ Estimate Estimator::CutAt(const Configuration& c, const Estimate& estimate,
   return out;
 }
 
-double Estimator::RoomyEstimate(const Configuration& c, double limit) {
+double Estimator::EstimateWithoutMemory(const Configuration& c, double limit) {
   bool fixed = problem_.fixed.recompute.has_value();
-  double least = WithThrift(c, 0, fixed, 0).seconds;
+  double least = AtMemoryLevel(c, 0, fixed, 0).seconds;
   int blocks = static_cast<int>(prices_.model().blocks.size());
   // Strategies that mind no memory split few parameters: their traffic over the data axis may take longest.
-  for (int thrift = 1; thrift < kThrifts && c.dp > 1 && c.inner() > 1 && least >= limit; ++thrift) {
-    const Sums* sums = SumsOf(c, problem_.fixed.recompute.value_or(RecomputePolicy::kNone), thrift);
+  for (int memory_level = 1;
+       memory_level < kMemoryLevels && c.dp > 1 && c.inner() > 1 && least >= limit;
+       ++memory_level) {
+    const Sums* sums =
+        SumsOf(c, problem_.fixed.recompute.value_or(RecomputePolicy::kNone), memory_level);
     if (sums == nullptr) continue;
     // The busiest device of a pipeline is at work as long as all are on average, at least.
     double busy =
         static_cast<double>(c.microbatches) * sums->Seconds(0, blocks) / static_cast<double>(c.pp);
     if (busy * (1 - 1e-9) < least) {
-      least = std::min(least, WithThrift(c, thrift, fixed, 0).seconds);
+      least = std::min(least, AtMemoryLevel(c, memory_level, fixed, 0).seconds);
     }
   }
   return least;
@@ -361,17 +366,17 @@ bool Estimator::HasHostRoom(const Context& context,
 }
 
 // Nothing where no strategies are known.
-std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, int thrift,
+std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, int memory_level,
                                                        bool recompute) {
   Context context;
   context.configuration = &c;
   for (RecomputePolicy policy : kPolicies) {
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
     if (!recompute && policy != RecomputePolicy::kNone) continue;
-    context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, thrift);
+    context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, memory_level);
     if (context.sums[static_cast<size_t>(policy)] == nullptr) return std::nullopt;
   }
-  context.kept = SumsOf(c, RecomputePolicy::kNone, thrift);
+  context.kept = SumsOf(c, RecomputePolicy::kNone, memory_level);
   if (context.kept == nullptr) return std::nullopt;
   context.schedule = FindSchedule(c.schedule);
   context.shape.devices = static_cast<int>(c.pp);
@@ -387,10 +392,11 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
   return context;
 }
 
-Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recompute, double limit) {
+Estimate Estimator::AtMemoryLevel(const Configuration& c, int memory_level, bool recompute,
+                                  double limit) {
   Estimate out;
-  out.thrift = thrift;
-  std::optional<Context> context = ContextOf(c, thrift, recompute);
+  out.memory_level = memory_level;
+  std::optional<Context> context = ContextOf(c, memory_level, recompute);
   if (!context) return out;
   context->limit = limit;
   std::vector<int> ends = Cut(*context);
@@ -402,7 +408,7 @@ Estimate Estimator::WithThrift(const Configuration& c, int thrift, bool recomput
   std::vector<int> others = Cut(*context);
   if (others == ends) return out;
   Estimate other;
-  other.thrift = thrift;
+  other.memory_level = memory_level;
   Complete(*context, others, other);
   bool better = other.fits != out.fits ? other.fits : other.seconds < out.seconds;
   return better ? other : out;
@@ -415,15 +421,15 @@ std::optional<Estimate> Estimator::Refitted(const Configuration& c, const Estima
   for (const StageEstimate& stage : estimate.stages) ends.push_back(stage.last_block);
   std::optional<Estimate> best;
   // Strategies that mind memory more may cost less time than recomputation, and are all there is where that is fixed.
-  for (int thrift = estimate.thrift; thrift < kThrifts; ++thrift) {
-    std::optional<Context> context = ContextOf(c, thrift, true);
+  for (int memory_level = estimate.memory_level; memory_level < kMemoryLevels; ++memory_level) {
+    std::optional<Context> context = ContextOf(c, memory_level, true);
     if (!context) break;
     context->room = limit_ - context->transient;
     for (size_t d = 0; d < reserved.size(); ++d) {
       context->missing.push_back(reserved[d] - estimate.device_bytes[d]);
     }
     Estimate out;
-    out.thrift = thrift;
+    out.memory_level = memory_level;
     Complete(*context, ends, out);
     bool better = !best || (out.fits && (!best->fits || out.seconds < best->seconds));
     if (better) best = std::move(out);

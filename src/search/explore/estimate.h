@@ -20,7 +20,7 @@
 
 namespace heddle {
 
-constexpr int kThrifts = 3;
+constexpr int kMemoryLevels = 3;
 // Estimates of memory may exceed what a device may use by this factor: they can be too high by as much.
 constexpr double kMemoryOptimism = 1.06;
 
@@ -42,7 +42,7 @@ struct Estimate {
   bool fits = false;
   double seconds = kForbidden;  // of a step
   double bytes = 0;             // of the device that needs most
-  int thrift = 0;               // how much memory was minded in choosing strategies
+  int memory_level = 0;         // which memory multiplier chose the strategies; 0: none
   bool plain = true;            // nothing is recomputed
   bool by_links = false;        // as PipelineTime says
   bool coarse = false;          // likewise
@@ -65,7 +65,7 @@ class Estimator {
   void Prepare(const Configuration& configuration);
   struct Floors {
     double floor = kForbidden;
-    double roomy = 0;  // the same with as much memory as one likes
+    double without_memory = 0;  // the same, ignoring the memory limit
   };
   Floors Floor(const Configuration& configuration);
   // Closer, with time and memory taken together; dearer.
@@ -78,7 +78,7 @@ class Estimator {
                  const std::vector<int>& ends);
   // What Of hardly goes below: as if there were as much memory as one likes. Cheap. Where it is below the limit it may be
   // any number below that.
-  double RoomyEstimate(const Configuration& configuration, double limit);
+  double EstimateWithoutMemory(const Configuration& configuration, double limit);
 
   // The same stages, with as many layers recomputed, or strategies that mind memory as much more, as the bytes demand that
   // the lowered plan of `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
@@ -89,7 +89,8 @@ class Estimator {
   void SetTermScales(const TermScales& scales) { scales_ = scales; }
 
   // The strategies an estimate is made of.
-  const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute, int thrift);
+  const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute,
+                         int memory_level);
 
   // Does the optimizer's state take a share of a device's memory worth speaking of?
   bool Relieves(const Configuration& offloaded) const;
@@ -101,21 +102,24 @@ class Estimator {
   FloorProblem TimeProblemOf(const Configuration& configuration);
   FloorProblem TimeFloorProblemOf(Configuration& alike);
   FloorProblem FloorProblemOf(const Configuration& configuration);
-  MemoryWorth WorthOf(const Configuration& configuration, const FloorProblem& problem,
-                      double per_byte, double exact);
+  MemoryPrice MemoryPriceOf(const Configuration& configuration, const FloorProblem& problem,
+                            double per_byte, double exact);
   std::vector<double> BreakEvenPrices(const Configuration& configuration);
   double BestPriceAround(const Configuration& configuration, const FloorProblem& problem,
                          double price);
   void SetLayerTraffic(const Configuration& configuration, double gather, FloorProblem& problem);
-  void AddParameterWorths(const Configuration& configuration, FloorProblem& problem);
+  void AddTrafficPrices(const Configuration& configuration, FloorProblem& problem);
   std::vector<RecomputePolicy> Policies() const;  // allowed ones, the fastest first
   HeldBytes BytesOf(const Configuration& configuration, double kept) const;
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
   struct Sums;  // over blocks, from the first
   struct Context;
-  const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute, int thrift);
-  Estimate WithThrift(const Configuration& configuration, int thrift, bool recompute, double limit);
-  std::optional<Context> ContextOf(const Configuration& configuration, int thrift, bool recompute);
+  const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute,
+                     int memory_level);
+  Estimate AtMemoryLevel(const Configuration& configuration, int memory_level, bool recompute,
+                         double limit);
+  std::optional<Context> ContextOf(const Configuration& configuration, int memory_level,
+                                   bool recompute);
   void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
   void CountParameters();
   void CountCrossing();

@@ -210,8 +210,8 @@ std::vector<double> Estimator::BreakEvenPrices(const Configuration& c) {
 
 // What a byte of memory is worth, per micro-batch: a stage's strategies are then those for time and memory together.
 // `exact`: the price is kept as it is for stages with so many micro-batches in flight; 0: for none.
-MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& problem, double per_byte,
-                               double exact) {
+MemoryPrice Estimator::MemoryPriceOf(const Configuration& c, const FloorProblem& problem,
+                                     double per_byte, double exact) {
   // Rounded down, which takes from what is counted: prices of like configurations are then the same.
   auto rounded = [](double x) { return x > 0 ? std::exp2(std::floor(2 * std::log2(x)) / 2) : 0; };
   auto state = [&](int device) {
@@ -221,22 +221,22 @@ MemoryWorth Estimator::WorthOf(const Configuration& c, const FloorProblem& probl
   int devices = static_cast<int>(c.pp);
   double most =
       state(devices - 1);  // gradients come first where fewest micro-batches are in flight
-  MemoryWorth worth;
-  worth.per_byte = exact > 0 ? per_byte : rounded(per_byte * most) / most;
-  worth.least.resize(static_cast<size_t>(c.stages()));
+  MemoryPrice price;
+  price.per_byte = exact > 0 ? per_byte : rounded(per_byte * most) / most;
+  price.least.resize(static_cast<size_t>(c.stages()));
   for (int device = 0; device < devices; ++device) {
     PriceKey key = KeyOf(c, RecomputePolicy::kNone);
     key.per_parameter =
-        state(device) == most ? worth.per_byte * most : rounded(worth.per_byte * state(device));
+        state(device) == most ? price.per_byte * most : rounded(price.per_byte * state(device));
     std::vector<double> in_flight = LeastInFlightOfChunks(c, device);
     for (int k = 0; k < c.chunks; ++k) {
       double count = in_flight[static_cast<size_t>(k)];
-      key.per_byte = count == exact ? worth.per_byte * count : rounded(worth.per_byte * count);
-      worth.least[static_cast<size_t>(k * devices + device)] =
-          prices_.LeastWorthOf(key, Policies());
+      key.per_byte = count == exact ? price.per_byte * count : rounded(price.per_byte * count);
+      price.least[static_cast<size_t>(k * devices + device)] =
+          prices_.LeastPricedOf(key, Policies());
     }
   }
-  return worth;
+  return price;
 }
 
 // The price at which a stage of all units takes longest, its memory together with its time, between half of this price and
@@ -246,8 +246,8 @@ double Estimator::BestPriceAround(const Configuration& c, const FloorProblem& pr
   constexpr double kGolden = 0.618, kExact = 1.0 / 64;  // octaves
   auto price_at = [&](double octave) { return std::exp2(std::round(octave / kExact) * kExact); };
   auto bound = [&](double octave) {
-    MemoryWorth worth = WorthOf(c, problem, price_at(octave), 1);
-    return worth.least.front()->Of(0, units_.count()) - worth.per_byte * problem.limit;
+    MemoryPrice price = MemoryPriceOf(c, problem, price_at(octave), 1);
+    return price.least.front()->Of(0, units_.count()) - price.per_byte * problem.limit;
   };
   double low = std::log2(price) - 1, high = std::log2(price) + 1;
   double left = high - kGolden * (high - low), right = low + kGolden * (high - low);
@@ -274,7 +274,7 @@ double Estimator::CloseFloor(const Configuration& c) {
   double around = problem.time->whole / static_cast<double>(c.pp) /
                   limit_;  // a device's memory as all its work
   for (double level : {1.0 / 16, 0.25, 1.0, 4.0}) {
-    problem.worths.push_back(WorthOf(c, problem, level * around, 0));
+    problem.memory_prices.push_back(MemoryPriceOf(c, problem, level * around, 0));
   }
   // Of the chunks with most micro-batches in flight, and with as many as most have, on the first device and the last.
   std::set<double> counts;
@@ -287,24 +287,24 @@ double Estimator::CloseFloor(const Configuration& c) {
   for (double price : BreakEvenPrices(c)) {
     if (c.stages() == 1) price = BestPriceAround(c, problem, price);
     for (double count : counts) {
-      problem.worths.push_back(WorthOf(c, problem, price / count, count));
+      problem.memory_prices.push_back(MemoryPriceOf(c, problem, price / count, count));
     }
   }
-  AddParameterWorths(c, problem);
+  AddTrafficPrices(c, problem);
   return FloorOf(c, problem);
 }
 
 // Strategies that split little take least time, and hold most parameters: what these cost at the end of a step and over the
 // data axis is that of the same strategies.
-void Estimator::AddParameterWorths(const Configuration& c, FloorProblem& problem) {
+void Estimator::AddTrafficPrices(const Configuration& c, FloorProblem& problem) {
   PriceKey key = KeyOf(c, RecomputePolicy::kNone);
   auto microbatches = static_cast<double>(c.microbatches);
   key.per_parameter = std::max(problem.update, problem.gather) / microbatches;
-  if (c.chunks == 1) problem.ended = prices_.LeastWorthOf(key, Policies());
+  if (c.chunks == 1) problem.ended = prices_.LeastPricedOf(key, Policies());
   double even = problem.time->whole / problem.plain->parameters.total();
   for (double level : {1.0 / 16, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0}) {
     key.per_parameter = std::exp2(std::floor(std::log2(level * even)));
-    const RangeFloors* least = prices_.LeastWorthOf(key, Policies());
+    const RangeFloors* least = prices_.LeastPricedOf(key, Policies());
     // All of the traffic; and what of it a forward of all units comes before.
     for (bool after_forward : {false, true}) {
       double of_layers = problem.layer_traffic - (after_forward ? problem.first_gathers : 0);
@@ -312,14 +312,14 @@ void Estimator::AddParameterWorths(const Configuration& c, FloorProblem& problem
       double traffic = problem.traffic + of_layers;
       if (traffic <= 0 || (!after_forward && problem.first_gathers == 0)) continue;
       double ratio = key.per_parameter * microbatches / traffic;
-      TrafficWorth worth;
-      worth.own = 1 / (1 + ratio);
-      worth.least = least;
-      worth.after_forward = after_forward;
+      TrafficPrice price;
+      price.own = 1 / (1 + ratio);
+      price.least = least;
+      price.after_forward = after_forward;
       // Of what is no layer less passes.
-      worth.apart =
-          (1 - worth.own) * (of_layers * loose_parameters_ - problem.scale.layers * latency);
-      problem.traffic_worths.push_back(worth);
+      price.apart =
+          (1 - price.own) * (of_layers * loose_parameters_ - problem.scale.layers * latency);
+      problem.traffic_prices.push_back(price);
     }
   }
 }
@@ -331,11 +331,11 @@ Estimator::Floors Estimator::Floor(const Configuration& c) {
     if (found != floors_.end()) return found->second;
   }
   FloorProblem problem = FloorProblemOf(c);
-  FloorProblem roomy = problem;
-  roomy.limit = kForbidden;
+  FloorProblem without_memory = problem;
+  without_memory.limit = kForbidden;
   Floors out;
-  out.roomy = FloorOf(c, roomy);
-  out.floor = FloorOf(c, problem, out.roomy);
+  out.without_memory = FloorOf(c, without_memory);
+  out.floor = FloorOf(c, problem, out.without_memory);
   std::lock_guard lock(mutex_);
   return floors_.try_emplace(c, out).first->second;
 }

@@ -225,13 +225,13 @@ std::vector<double> ShareRoom(const std::vector<std::array<PolicyCost, 3>>& cost
   for (size_t i = 0; i < costs.size(); ++i) AddSteps(costs[i], i, layers[i], rooms[i], steps);
   double sum = std::accumulate(rooms.begin(), rooms.end(), 0.0);
   // Of steps about as good, the earlier chunk: where all devices recompute in the same chunks, none waits for another.
-  auto worth = [](const StricterStep& step) {
+  auto saved_per_second = [](const StricterStep& step) {
     constexpr double kFine = 16, kMost = 1e300;
     double ratio = step.added > 0 ? std::min(step.saved / step.added, kMost) : kMost;
     return std::round(kFine * std::log2(ratio));
   };
   std::stable_sort(steps.begin(), steps.end(), [&](const StricterStep& a, const StricterStep& b) {
-    return worth(a) > worth(b);
+    return saved_per_second(a) > saved_per_second(b);
   });
   for (const StricterStep& step : steps) {
     if (sum <= room) break;

@@ -86,7 +86,8 @@ class PackedFloor {
     if (problem_.room != nullptr && problem_.limit < kForbidden) {
       for (const Moment& at : MomentsOf(first, last, device)) {
         double recomputed = t_.scale.recomputed * Recomputed(at, first, device);
-        with_memory = std::max({with_memory, once + recomputed, Worth(at, first, last, device)});
+        with_memory =
+            std::max({with_memory, once + recomputed, PricedSeconds(at, first, last, device)});
       }
     }
     double gathered = all ? t_.scale.gathers * WithGathers() : 0;
@@ -105,15 +106,15 @@ class PackedFloor {
 
   // Seconds of a micro-batch with what memory is worth at this moment. The state of the units before at.last is in the worth
   // of these; those after it have their time.
-  double Worth(const Moment& at, int first, int last, int device) const {
+  double PricedSeconds(const Moment& at, int first, int last, int device) const {
     double counted = t_.scale.state * t_.StateBytes(device) * t_.parameters().Of(first, at.last);
-    double spare = problem_.limit - (at.bytes - counted), worth = 0;
+    double spare = problem_.limit - (at.bytes - counted), seconds = 0;
     double rest = t_.scale.own * problem_.time->ranges.Of(at.last, last);
-    for (const MemoryWorth& price : problem_.worths) {
+    for (const MemoryPrice& price : problem_.memory_prices) {
       double both = price.least[static_cast<size_t>(device)]->Of(first, at.last);
-      worth = std::max(worth, t_.scale.worth * both + rest - price.per_byte * spare);
+      seconds = std::max(seconds, t_.scale.priced_memory * both + rest - price.per_byte * spare);
     }
-    return worth;
+    return seconds;
   }
 
   // Seconds of a micro-batch with ZeRO 3 on one stage: only the embedding computes, and the host launches a forward, while the
@@ -352,7 +353,7 @@ double FloorTerms::Even() const {
                  devices;
   double after = scale.wait * plain().forward.total() + traffic - first;
   double mixed = 0;
-  for (const TrafficWorth& at : problem.traffic_worths) {
+  for (const TrafficPrice& at : problem.traffic_prices) {
     double least = stages > 1 ? at.least->Alone(0, units) : at.least->Of(0, units);
     double both = at.own * microbatches * (least + 2 * Host() * stages) - at.apart;
     double forward = at.after_forward ? (1 - at.own) * scale.wait * plain().forward.total() : 0;

@@ -21,7 +21,7 @@ namespace heddle {
 
 // Time and memory together, where memory is worth something: a stage takes at least the worth of its units less that of a
 // device's memory (Lagrange), per micro-batch.
-struct MemoryWorth {
+struct MemoryPrice {
   double per_byte = 0;  // seconds of a micro-batch
   std::vector<const RangeFloors*> least =
       {};  // per stage, in the order of the data; of all policies
@@ -29,7 +29,7 @@ struct MemoryWorth {
 
 // Time and traffic of parameters together: a step takes at least any mixture of what devices compute and what passes over
 // the data axis, and strategies that are best for one are not for the other.
-struct TrafficWorth {
+struct TrafficPrice {
   double own = 1;                      // the share of computation; the rest is that of traffic
   const RangeFloors* least = nullptr;  // per micro-batch, of both, over `own`
   double apart = 0;                    // seconds of a step counted too much, on all devices
@@ -52,7 +52,7 @@ struct TermScales {
   double report = 1;      // the all-reduce of loss and gradient norm before updates
   double traffic = 1;     // everything that passes over the data axis
   double statistics = 1;  // of batch normalisation, over the data axis
-  double worth = 1;       // computation and memory, of the same strategies
+  double priced_memory = 1;  // computation and memory, of the same strategies
   double layers = 1;      // latencies of ZeRO 3's layers, and weights gathered for W
   double mixed = 1;       // computation and traffic of parameters, of the same strategies
   double ended = 1;       // computation and the end of the step, of the same strategies
@@ -104,8 +104,8 @@ struct FloorProblem {
       0;  // seconds a micro-batch waits for batch statistics over the data axis, in all units together
   double limit = kForbidden;  // bytes
   ModelUnits units = {};      // which of them are layers
-  std::vector<MemoryWorth> worths = {};
-  std::vector<TrafficWorth> traffic_worths = {};
+  std::vector<MemoryPrice> memory_prices = {};
+  std::vector<TrafficPrice> traffic_prices = {};
   const RangeFloors* ended =
       nullptr;  // seconds of a micro-batch with its share of the end of a step
   TermScales scale = {};

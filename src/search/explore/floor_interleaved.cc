@@ -109,7 +109,8 @@ class InterleavedBound {
     double recomputed = memory_ ? Recomputed(device, count) : 0;
     if (recomputed == kForbidden) return kForbidden;
     double once = t_.scale.own * Seconds(device, count) + t_.scale.recomputed * recomputed;
-    for (const MemoryWorth& at : problem_.worths) once = std::max(once, Worth(at, device, count));
+    for (const MemoryPrice& at : problem_.memory_prices)
+      once = std::max(once, PricedSeconds(at, device, count));
     double own = t_.microbatches * (once + 2 * chunks_ * t_.Host());
     double ready = own + waits_[static_cast<size_t>(device)];
     if (least_ == most_) ready = std::max(ready, Reduced(device, own));
@@ -193,10 +194,10 @@ class InterleavedBound {
   }
 
   // Seconds of a micro-batch with what memory is worth: that of the stages, less that of the device's memory.
-  double Worth(const MemoryWorth& worth, int device, int count) {
+  double PricedSeconds(const MemoryPrice& price, int device, int count) {
     double sum = LeastOfStages(device, count,
-                               [&](int stage) { return worth.least[static_cast<size_t>(stage)]; });
-    return t_.scale.worth * sum - worth.per_byte * problem_.limit;
+                               [&](int stage) { return price.least[static_cast<size_t>(stage)]; });
+    return t_.scale.priced_memory * sum - price.per_byte * problem_.limit;
   }
 
   // What the stages of a device add up to, at least, with so many layers that count. `of`: the floors of a stage's ranges.
@@ -231,7 +232,7 @@ class InterleavedBound {
   }
 
   // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
-  // byte what its units keep and add at that price, less what memory is worth.
+  // byte what its units keep and add at that price, less what memory is price.
   double Recomputed(int device, int count) {
     const LeastRoom& room = *problem_.room;
     const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
@@ -263,10 +264,10 @@ class InterleavedBound {
       last = in_flight;
       for (const LeastRoom::Level& level : room.levels) {
         double per_byte = level.per_byte / (t_.scale.kept * in_flight);
-        double worth = sum([&](const LeastRoom::Policies& unit, double flight) {
+        double seconds = sum([&](const LeastRoom::Policies& unit, double flight) {
           return unit.At(per_byte * flight);
         });
-        recomputed = std::max(recomputed, worth - per_byte * spare);
+        recomputed = std::max(recomputed, seconds - per_byte * spare);
       }
     }
     return recomputed;

@@ -45,7 +45,7 @@ std::optional<Refined> Refine(const SearchTask& task, const Prices& prices, cons
                               const Estimate& estimate, const Plan& plan, double share) {
   const ScheduleDef* schedule = FindSchedule(c.schedule);
   if (c.chunks > 1 || schedule->splits_backward) return {};
-  if (estimate.plain && estimate.thrift == 0) return {};
+  if (estimate.plain && estimate.memory_level == 0) return {};
   auto microbatches = static_cast<double>(c.microbatches);
   StageCosts costs(prices.model(), prices.cluster(), MeshOf(c.axes),
                    prices.CostsFor(c.microbatches * c.dp, microbatches));

@@ -199,14 +199,14 @@ JudgedPlan Judge(const SearchTask& task, Proposal proposal, const JudgeOptions& 
   if (task.effort.Over() && DeviceCount(task.cluster) > kManyDevices) throw SimulationStopped();
   JudgedPlan judged;
   Complete(task, proposal);
-  bool roomy = true;
+  bool parameters_fit = true;
   for (const Stage& stage : proposal.plan.stages) {
     int64_t bytes = LeastBytes(task.model, proposal.plan, stage);
     judged.least_bytes = std::max(judged.least_bytes, bytes);
-    roomy = roomy && bytes <= LeastLimit(task, stage.mesh);
+    parameters_fit = parameters_fit && bytes <= LeastLimit(task, stage.mesh);
   }
   judged.memory_limit = MemoryLimit(task);
-  judged.simulated = roomy || task.effort.simulate_all;
+  judged.simulated = parameters_fit || task.effort.simulate_all;
   if (!judged.simulated) {
     SetNames(judged, proposal);
     return judged;

@@ -50,11 +50,11 @@ TEST_F(CheckWholeStepTest, WhatTheWholeStepReservesDecides) {
 
 TEST_F(CheckWholeStepTest, WhatIsKnownIsNotLoweredAgain) {
   int64_t whole = Whole();
-  JudgedPlan roomy = Shortened(whole / 2, whole - 1), all = Shortened(whole - 1, whole - 1);
+  JudgedPlan with_room = Shortened(whole / 2, whole - 1), all = Shortened(whole - 1, whole - 1);
   all.simulated_microbatches = all.plan.microbatches;
   JudgedPlan unfit = Shortened(whole - 1, whole - 1);
   unfit.fits = false;
-  for (JudgedPlan* judged : {&roomy, &all, &unfit}) {
+  for (JudgedPlan* judged : {&with_room, &all, &unfit}) {
     JudgedPlan before = *judged;
     EXPECT_TRUE(CheckWholeStep(problem_, *judged).empty());
     EXPECT_EQ(judged->fits, before.fits);

@@ -74,8 +74,8 @@ Prices::Prices(const Model& model, const Cluster& cluster, PriceOptions options)
       network_(cluster, LinkEfficiency(cluster, options_.sim)) {}
 
 // Ways between shardings and choices of nodes do not depend on the policy.
-struct Prices::Workshop {
-  Workshop(const Model& model, const Cluster& cluster, const Mesh& mesh, CostOptions options)
+struct Prices::StageMaker {
+  StageMaker(const Model& model, const Cluster& cluster, const Mesh& mesh, CostOptions options)
       : costs(model, cluster, mesh, std::move(options)), maker(costs) {}
   std::mutex mutex;
   StageCosts costs;
@@ -117,11 +117,11 @@ const LeastRoom* Prices::LeastRoomOf(PriceKey key, const std::vector<RecomputePo
   return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key, policies); }).get();
 }
 
-const RangeFloors* Prices::LeastWorthOf(PriceKey key,
-                                        const std::vector<RecomputePolicy>& policies) {
+const RangeFloors* Prices::LeastPricedOf(PriceKey key,
+                                         const std::vector<RecomputePolicy>& policies) {
   key = OfLeast(std::move(key));
   key.recompute = policies.front();
-  return Cached(mutex_, worths_, key, [&] { return MakeLeastWorth(key, policies); }).get();
+  return Cached(mutex_, least_priced_, key, [&] { return MakeLeastPriced(key, policies); }).get();
 }
 
 std::shared_ptr<const StageProblem> Prices::StageFor(PriceKey key) {
@@ -145,14 +145,15 @@ CostOptions Prices::CostsFor(int64_t parts, double microbatches) const {
 std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) {
   PriceKey place = key;
   place.recompute = RecomputePolicy::kNone;
-  Workshop* workshop = Cached(mutex_, workshops_, place, [&] {
-                         int64_t parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
-                         return std::make_unique<Workshop>(small_.model, cluster_, MeshOf(key.axes),
-                                                           CostsFor(parts, key.microbatches));
-                       }).get();
-  std::lock_guard lock(workshop->mutex);
+  StageMaker* maker =
+      Cached(mutex_, stage_makers_, place, [&] {
+        int64_t parts = std::max<int64_t>(1, BatchSize(model_)) / key.samples;
+        return std::make_unique<StageMaker>(small_.model, cluster_, MeshOf(key.axes),
+                                            CostsFor(parts, key.microbatches));
+      }).get();
+  std::lock_guard lock(maker->mutex);
   auto stage = std::make_shared<StageProblem>(
-      workshop->maker.Of(0, static_cast<int>(small_.model.blocks.size()), key.recompute));
+      maker->maker.Of(0, static_cast<int>(small_.model.blocks.size()), key.recompute));
   for (VariableChain& chain : stage->problem.chains) {
     // Problems have chains in the order of the model's, but for those that are too short.
     const Model& small = small_.model;
@@ -351,8 +352,8 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
   return least;
 }
 
-std::unique_ptr<RangeFloors> Prices::MakeLeastWorth(const PriceKey& key,
-                                                    const std::vector<RecomputePolicy>& policies) {
+std::unique_ptr<RangeFloors> Prices::MakeLeastPriced(const PriceKey& key,
+                                                     const std::vector<RecomputePolicy>& policies) {
   StageScale scale{key.microbatches, kSureToKeep * key.per_byte, key.per_parameter, 0, 0, 0};
   std::vector<Problem> weighed;
   std::shared_ptr<const StageProblem> stage;

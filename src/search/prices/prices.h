@@ -114,7 +114,7 @@ class Prices {
   const LeastRoom* LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
   // Seconds computed and waited for, and what the key says bytes and parameters are worth, together; every unit under the
   // policy that suits it.
-  const RangeFloors* LeastWorthOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
+  const RangeFloors* LeastPricedOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
 
   const Model& model() const { return model_; }
   const Cluster& cluster() const { return cluster_; }
@@ -135,8 +135,8 @@ class Prices {
   std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
   std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key,
                                            const std::vector<RecomputePolicy>& policies);
-  std::unique_ptr<RangeFloors> MakeLeastWorth(const PriceKey& key,
-                                              const std::vector<RecomputePolicy>& policies);
+  std::unique_ptr<RangeFloors> MakeLeastPriced(const PriceKey& key,
+                                               const std::vector<RecomputePolicy>& policies);
   double SeamOf(const StageProblem& stage) const;
   std::vector<double> LeastOfNodes(
       const StageProblem& stage,
@@ -157,13 +157,13 @@ class Prices {
   };
   template <typename Pointer>
   using ByKey = std::map<PriceKey, Entry<Pointer>>;
-  struct Workshop;                                     // for the stages of all policies
-  ByKey<std::unique_ptr<Workshop>> workshops_;         // by keys without policy and worth
+  struct StageMaker;                                   // for the stages of all policies
+  ByKey<std::unique_ptr<StageMaker>> stage_makers_;    // by keys without policy and worth
   ByKey<std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
   ByKey<std::unique_ptr<Priced>> made_;
   ByKey<std::unique_ptr<LeastTime>> times_;
   ByKey<std::unique_ptr<LeastRoom>> rooms_;
-  ByKey<std::unique_ptr<RangeFloors>> worths_;
+  ByKey<std::unique_ptr<RangeFloors>> least_priced_;
 };
 
 }  // namespace heddle

@@ -15,7 +15,7 @@ namespace heddle {
 namespace {
 
 // A value as its readers find it: which variable decides its sharding, and how.
-struct Supply {
+struct ValueVariables {
   int variable = -1;  // -1: from another stage, or there in any sharding
   std::vector<ShardingId> given;
   // Of a copy or storage: the axes along which gradients may be partial there, by choice.
@@ -38,7 +38,7 @@ class Maker {
         tables_(tables),
         recompute_(recompute),
         uses_(model_.graph.values.size()),
-        supplies_(model_.graph.values.size()),
+        of_value_(model_.graph.values.size()),
         sole_(model_.graph.nodes.size()),
         kept_(model_.graph.nodes.size()),
         choices_of_(model_.graph.nodes.size()),
@@ -189,13 +189,13 @@ class Maker {
       for (size_t o = 0; o < at.operands.size(); ++o) Connect(id, o);
     }
     for (size_t r = 0; r < at.results.size(); ++r) {
-      Supply& supply = supplies_[at.results[r].index()];
-      supply.variable = entry.variable;
-      supply.given = entry.choices->results[r];
+      ValueVariables& variables = of_value_[at.results[r].index()];
+      variables.variable = entry.variable;
+      variables.given = entry.choices->results[r];
       if (entry.follows.empty()) continue;
-      supply.given.clear();
+      variables.given.clear();
       for (int x : entry.follows) {
-        supply.given.push_back(entry.choices->results[r][static_cast<size_t>(x)]);
+        variables.given.push_back(entry.choices->results[r][static_cast<size_t>(x)]);
       }
     }
     for (ValueId result : at.results) {
@@ -206,15 +206,15 @@ class Maker {
   // A relabeling whose operand it can take in every sharding that it may come in.
   bool Follow(NodeId id, NodeVariable& entry) {
     if (!costs_.rule(id).view) return false;
-    const Supply& supply = supplies_[node(id).operands[0].index()];
-    if (supply.variable < 0 || supply.given.empty()) return false;
+    const ValueVariables& variables = of_value_[node(id).operands[0].index()];
+    if (variables.variable < 0 || variables.given.empty()) return false;
     if (value(node(id).operands[0]).kind != ValueKind::kActivation) return false;
     for (size_t o = 1; o < node(id).operands.size(); ++o) {
       if (value(node(id).operands[o]).kind != ValueKind::kConstant) return false;
     }
     const NodeChoices& own = *entry.choices;
     std::vector<int> follows;
-    for (ShardingId given : supply.given) {
+    for (ShardingId given : variables.given) {
       size_t x = 0;
       for (; x < own.strategies.size(); ++x) {
         ShardingId back = own.gradients[0][x];
@@ -224,7 +224,7 @@ class Maker {
       follows.push_back(static_cast<int>(x));
     }
     // What it keeps is charged to what it follows.
-    entry.variable = supply.variable;
+    entry.variable = variables.variable;
     entry.follows = std::move(follows);
     ChoiceCosts& extra = extra_[entry.variable];
     extra.resize(entry.follows.size());
@@ -245,8 +245,8 @@ class Maker {
 
   // Parameters read more than once, and values that come from elsewhere, get their variable at their first reader.
   void Provide(ValueId id, NodeId reader) {
-    Supply& supply = supplies_[id.index()];
-    if (supply.variable >= 0 || uses_[id.index()].size() < 2) return;
+    ValueVariables& variables = of_value_[id.index()];
+    if (variables.variable >= 0 || uses_[id.index()].size() < 2) return;
     ValueKind kind = value(id).kind;
     if (kind == ValueKind::kParameter) {
       const std::vector<UseAt>& uses = uses_[id.index()];
@@ -261,7 +261,7 @@ class Maker {
       for (size_t x = 0; x < states.given.size(); ++x) {
         costs.push_back(costs_.OfParameter(id, states.given[x], states.sums[x]));
       }
-      SetStates(supply, states,
+      SetStates(variables, states,
                 AddVariable(std::make_shared<ChoiceCosts>(costs), KeeperOf(id, reader)));
     } else if (kind == ValueKind::kActivation && !IsHere(value(id).producer)) {
       ValueStates states = CopyStates(costs_, {}, ReadersOf(id));
@@ -270,7 +270,7 @@ class Maker {
         ShardingId back = costs_.Partial(states.given[x], states.sums[x]);
         costs.push_back(Completed(back, id));
       }
-      SetStates(supply, states,
+      SetStates(variables, states,
                 AddVariable(std::make_shared<ChoiceCosts>(costs), KeeperOf(id, reader)));
     }
   }
@@ -287,47 +287,48 @@ class Maker {
     return reader;
   }
 
-  static void SetStates(Supply& supply, ValueStates& states, int variable) {
-    supply.variable = variable;
-    supply.given = std::move(states.given);
-    supply.sums = std::move(states.sums);
-    supply.shared = true;
+  static void SetStates(ValueVariables& variables, ValueStates& states, int variable) {
+    variables.variable = variable;
+    variables.given = std::move(states.given);
+    variables.sums = std::move(states.sums);
+    variables.shared = true;
   }
 
   void AddCopy(ValueId id, NodeId maker) {
-    Supply& supply = supplies_[id.index()];
-    int producer = supply.variable;
-    std::vector<ShardingId> given = supply.given;
+    ValueVariables& variables = of_value_[id.index()];
+    int producer = variables.variable;
+    std::vector<ShardingId> given = variables.given;
     ValueStates states = CopyStates(costs_, given, ReadersOf(id));
     auto costs = std::make_shared<ChoiceCosts>(states.given.size());
     Tables tables = tables_.ToCopy(costs_, given, states, ScaleOf(id, uses_[id.index()][0].node),
                                    model_.flow.needed[id.index()]);
-    SetStates(supply, states, AddVariable(std::move(costs), maker));
-    out_.problem.pairs.push_back({producer, supply.variable, tables.seconds, tables.queued});
+    SetStates(variables, states, AddVariable(std::move(costs), maker));
+    out_.problem.pairs.push_back({producer, variables.variable, tables.seconds, tables.queued});
   }
 
   void Connect(NodeId id, size_t o) {
     ValueId operand = node(id).operands[o];
-    const Supply& supply = supplies_[operand.index()];
+    const ValueVariables& variables = of_value_[operand.index()];
     const NodeVariable& entry = out_.nodes[id.index()];
     ReaderStates reader{entry.choices->operands[o], entry.choices->gradients[o]};
     Scale scale = ScaleOf(operand, id);
-    if (supply.variable < 0) {
+    if (variables.variable < 0) {
       bool received = value(operand).kind == ValueKind::kActivation;
       if (received) ReturnGradient(entry.variable, reader, operand);
       return;
     }
     Tables tables;
-    if (supply.shared) {
+    if (variables.shared) {
       auto stored = stored_for_.find(operand);
       bool first = stored != stored_for_.end() &&
                    (costs_.options().tied_alike ||
                     (stored->second.node == id && stored->second.operand == o));
-      tables = tables_.FromCopy(costs_, {supply.given, supply.sums}, reader, scale, first);
+      tables = tables_.FromCopy(costs_, {variables.given, variables.sums}, reader, scale, first);
     } else {
-      tables = tables_.Direct(costs_, supply.given, reader, scale);
+      tables = tables_.Direct(costs_, variables.given, reader, scale);
     }
-    out_.problem.pairs.push_back({supply.variable, entry.variable, tables.seconds, tables.queued});
+    out_.problem.pairs.push_back(
+        {variables.variable, entry.variable, tables.seconds, tables.queued});
   }
 
   // Of a value of another stage that is read once: complete, in the sharding it came in.
@@ -353,10 +354,11 @@ class Maker {
     if (!producer.valid() || !IsHere(producer) || model_.block_of[producer.index()] < 0) return;
     const std::vector<NodeId>& readers = model_.readers[id.index()];
     if (std::all_of(readers.begin(), readers.end(), [&](NodeId at) { return IsHere(at); })) return;
-    const Supply& supply = supplies_[id.index()];
-    ChoiceCosts& extra = extra_[supply.variable];
-    extra.resize(supply.given.size());
-    for (size_t x = 0; x < supply.given.size(); ++x) extra[x] += Completed(supply.given[x], id);
+    const ValueVariables& variables = of_value_[id.index()];
+    ChoiceCosts& extra = extra_[variables.variable];
+    extra.resize(variables.given.size());
+    for (size_t x = 0; x < variables.given.size(); ++x)
+      extra[x] += Completed(variables.given[x], id);
   }
 
   // What was alike stays one object.
@@ -406,7 +408,7 @@ class Maker {
   std::vector<NodeId> nodes_;        // ascending
   std::vector<int> kernels_before_;  // per node; -1: of no block of the stage
   std::vector<std::vector<UseAt>> uses_;
-  std::vector<Supply> supplies_;                                // per value
+  std::vector<ValueVariables> of_value_;                        // per value
   std::vector<std::vector<bool>> sole_;                         // per node and operand
   std::vector<KeptParts> kept_;                                 // per node
   std::vector<std::shared_ptr<const NodeChoices>> choices_of_;  // per node, where it was asked for

@@ -244,14 +244,14 @@ int64_t LargestUpdate(const MemoryModel& memory, size_t stages) {
 
 }  // namespace
 
-ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double worth) {
+ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double most_copying) {
   const ListCosts again = std::move(costs.recomputed);
   ListCosts& out = costs.recomputed = {};
   out.kept.push_back(0);
   auto kept_of = [](const ListCosts& list, size_t u) { return list.kept[u + 1] - list.kept[u]; };
   for (size_t u = 0; u < again.forward.size(); ++u) {
     auto more = static_cast<double>(kept_of(costs.whole, u) - kept_of(again, u));
-    costs.keeps[u] = again.again[u] > 0 && more / host_bandwidth <= worth * again.again[u];
+    costs.keeps[u] = again.again[u] > 0 && more / host_bandwidth <= most_copying * again.again[u];
     const ListCosts& from = costs.keeps[u] ? costs.whole : again;
     out.forward.push_back(from.forward[u]);
     out.again.push_back(from.again[u]);

@@ -66,8 +66,8 @@ struct ModelCostOptions {
 };
 
 // The same where shards before the last keep what backward needs of units on the host, in place of recomputing them: those for
-// which copying that takes at most `worth` times as long as recomputing, one way. In `recomputed` are then whichever is done.
-ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double worth);
+// which copying that takes at most `most_copying` times as long as recomputing, one way. In `recomputed` are then whichever is done.
+ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double most_copying);
 
 // The most units of a model.
 constexpr int kMaxUnits = 256;

@@ -257,7 +257,7 @@ class AwayBytes {
  public:
   explicit AwayBytes(const MemoryModel& memory)
       : program_(memory.program()), run_(program_.RunOf(0)), touched_(run_.buffers.size()) {
-    away_.assign(run_.visits.size(), 0);
+    bytes_.assign(run_.visits.size(), 0);
     for (const Instruction& at : run_.instructions) {
       for (const auto* list : {&at.reads, &at.adds, &at.writes}) {
         for (BufferId id : *list) {
@@ -266,7 +266,7 @@ class AwayBytes {
       }
     }
     for (size_t b = 0; b < run_.buffers.size(); ++b) {
-      if (!Roams(b)) continue;
+      if (!IsMoved(b)) continue;
       for (int v = *touched_[b].begin() + 1; v < *touched_[b].rbegin(); ++v) {
         if (touched_[b].count(v) == 0) Add(v, BytesOf(b));
       }
@@ -281,15 +281,15 @@ class AwayBytes {
     }
   }
 
-  int64_t In(int visit) const { return away_[static_cast<size_t>(visit)]; }
+  int64_t In(int visit) const { return bytes_[static_cast<size_t>(visit)]; }
 
  private:
   int64_t BytesOf(size_t b) const { return BufferBytes(program_, run_.buffers[b], 0); }
-  bool Roams(size_t b) const {
+  bool IsMoved(size_t b) const {
     const Buffer& buffer = run_.buffers[b];
     return buffer.kind == BufferKind::kLocal && buffer.microbatch >= 0 && !touched_[b].empty();
   }
-  void Add(int visit, int64_t bytes) { away_[static_cast<size_t>(visit)] += bytes; }
+  void Add(int visit, int64_t bytes) { bytes_[static_cast<size_t>(visit)] += bytes; }
 
   // What a segment keeps, from the visit after its forward to the one before its backward. A storage that a buffer has as well
   // is there as long as that is.
@@ -302,7 +302,7 @@ class AwayBytes {
         if (half.results[r] == ref) shared = at.writes[r];
       }
       if (ref < 0) shared = at.reads[static_cast<size_t>(~ref)];
-      if (shared.valid() && !Roams(shared.index())) continue;
+      if (shared.valid() && !IsMoved(shared.index())) continue;
       int64_t bytes = ref < 0 ? BytesOf(shared.index()) : half.made[static_cast<size_t>(ref)].bytes;
       int from = shared.valid() ? *touched_[shared.index()].rbegin() : at.visit;
       for (int v = std::max(from, at.visit) + 1; v < last; ++v) Add(v, bytes);
@@ -312,7 +312,7 @@ class AwayBytes {
   const Program& program_;
   const DeviceProgram& run_;
   std::vector<std::set<int>> touched_;  // visits, per buffer
-  std::vector<int64_t> away_;
+  std::vector<int64_t> bytes_;
 };
 
 }  // namespace
