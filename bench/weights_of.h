@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ops/analysis.h"
+#include "ops/traits.h"
 #include "plan/plan.h"
 
 namespace heddle {
@@ -41,7 +42,7 @@ inline double ShareOfWeights(const Model& model) {
   double with = 0, all = 0;
   for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
     const Node& node = model.graph.nodes[n];
-    if (node.op != "Linear" && node.op != "MatMul") continue;
+    if (TraitsOf(node.op).kind != OpKind::kMatrixProduct) continue;
     const Rule& rule = model.rules[n];
     Halves work = NodeWork(node, rule, model.flow, WholeBlocks(rule));
     double flops = work.forward.flops + work.backward.flops + work.weight.flops;

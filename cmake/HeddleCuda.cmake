@@ -18,8 +18,8 @@ set_source_files_properties(${heddle_cuda_files} PROPERTIES SKIP_UNITY_BUILD_INC
 # Kernels of our own know pointers and streams only, not libtorch: nvcc need not see its headers.
 file(GLOB heddle_cuda_kernel_files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/runtime/cuda/*.cu")
 add_library(heddle_cuda_kernels STATIC ${heddle_cuda_kernel_files})
-set_target_properties(heddle_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "80;90" CUDA_STANDARD 17
-                                                     POSITION_INDEPENDENT_CODE ON)
+set_target_properties(heddle_cuda_kernels PROPERTIES CUDA_ARCHITECTURES "${HEDDLE_CUDA_ARCHITECTURES}"
+                                                     CUDA_STANDARD 17 POSITION_INDEPENDENT_CODE ON)
 target_include_directories(heddle_cuda_kernels PRIVATE "${CMAKE_SOURCE_DIR}/src")
 target_link_libraries(heddle_cuda_kernels PUBLIC CUDA::cudart)
 

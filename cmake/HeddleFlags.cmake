@@ -21,8 +21,10 @@ target_compile_options(heddle_flags INTERFACE
   -Wall -Wextra -Wconversion
   -ffp-contract=off  # the same numbers on every machine
   "-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=")
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(HEDDLE_WERROR)
   target_compile_options(heddle_flags INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(HEDDLE_UNITY)
     # A class that a file keeps to itself may hold types of its unnamed namespace; included, GCC takes it for a header's.
     target_compile_options(heddle_flags INTERFACE -Wno-subobject-linkage)

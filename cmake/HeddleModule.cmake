@@ -277,6 +277,9 @@ function(heddle_whole_tests)
   set(script "${CMAKE_SOURCE_DIR}/tests/arrows.sh")
   add_test(NAME arrows COMMAND "${script}" "${HEDDLE_ARROWS_FILE}" "${CMAKE_SOURCE_DIR}/src")
   add_test(NAME arrows.self_check COMMAND "${script}" --self-check)
+  set(script "${CMAKE_SOURCE_DIR}/tests/op_names.sh")
+  add_test(NAME op_names COMMAND "${script}" "${CMAKE_SOURCE_DIR}")
+  add_test(NAME op_names.self_check COMMAND "${script}" --self-check)
 
   # Samples, without tests of their own, that a module's tests share with those of the whole.
   set(shared

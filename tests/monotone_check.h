@@ -25,6 +25,7 @@
 #include "monotone_diagnosis.h"
 #include "monotone_draw.h"
 #include "ops/rebatch.h"
+#include "plan/describe.h"
 #include "plan/precision.h"
 #include "program/lower.h"
 #include "report/step_size.h"

@@ -1,4 +1,4 @@
-// The two errors a command can end with. A bug is neither: see base/check.h.
+// The errors a command can end with, and what it throws where nothing fits. A bug is none of them: see base/check.h.
 //
 //   ThrowInput("{}:{}: batch is {}, must be positive; give --batch N", file, line, batch);
 #pragma once
@@ -26,6 +26,12 @@ class InputError : public std::runtime_error {
 class RunError : public std::runtime_error {
  public:
   explicit RunError(std::string_view message) : std::runtime_error(OneLine(message)) {}
+};
+
+// Nothing fits (no plan, or a job on no device): says why and what would help. Exit code 3.
+class Infeasible : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 // A RunError that comes up on all ranks together (the loss is not finite): one of them reports it.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace heddle {
@@ -50,13 +51,6 @@ std::string Place(std::string_view text, std::string_view what, std::size_t read
   return fmt::format("{}:{}:{}", what, lines + 1, at - start + 1);
 }
 
-// At most `limit` bytes of `text`, cut between characters.
-std::string Shorten(std::string_view text, std::size_t limit) {
-  if (text.size() <= limit) return std::string(text);
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
-  return std::string(text.substr(0, limit)) + "...";
-}
-
 // The library says "[json.exception...] parse error at line 1, column 5: the actual reason".
 std::string Reason(std::string_view message) {
   if (const auto column = message.find(", column "); column != message.npos) {
@@ -64,7 +58,7 @@ std::string Reason(std::string_view message) {
   } else if (const auto bracket = message.find("] "); bracket != message.npos) {
     message.remove_prefix(bracket + 2);
   }
-  return Shorten(message, 200);
+  return ShortenText(message, 200);
 }
 
 }  // namespace
@@ -90,7 +84,7 @@ Json ParseJson(std::string_view text, std::string_view what, std::size_t max_byt
       const auto& key = parsed.get_ref<const std::string&>();
       if (!keys.back().insert(key).second) {
         ThrowInput("{}: key \"{}\" is given twice; remove one", Place(text, what, read),
-                   Shorten(key, 100));
+                   ShortenText(key, 100));
       }
     }
     return true;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace heddle {
 namespace {
@@ -21,14 +22,6 @@ constexpr double kRedrawSeconds = 0.1;
 bool IsSet(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0';
-}
-
-// At most `limit` bytes, cut between characters, so that the line never wraps.
-std::string Cut(std::string line, std::size_t limit) {
-  if (line.size() <= limit) return line;
-  while (limit > 0 && (static_cast<unsigned char>(line[limit]) & 0xC0) == 0x80) --limit;
-  line.resize(limit);
-  return line;
 }
 
 }  // namespace
@@ -71,7 +64,8 @@ void Progress::Update(std::int64_t done, std::string_view note) {
   }
   if (!note.empty()) line += fmt::format(", {}", note);
   const int width = std::max(terminal_.columns - 1, 1);
-  terminal_.draw(Cut(OneLine(line), static_cast<std::size_t>(width)), terminal_.escape_codes);
+  terminal_.draw(std::string(CutText(OneLine(line), static_cast<std::size_t>(width))),
+                 terminal_.escape_codes);
   drawn_ = true;
 }
 

@@ -1,54 +1,41 @@
 #include "checkpoint/manifest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/json_fields.h"
 
 namespace heddle {
 namespace {
 
-[[noreturn]] void Refuse(std::string_view what, std::string_view field, const Json& value,
-                         std::string_view expected) {
-  std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
-  ThrowInput("{}: {}: {}: expected {}", what, field, shown, expected);
+constexpr size_t kAny = SIZE_MAX;  // of lists: a file is no longer than what was read of it
+
+int64_t NaturalOf(const JsonValue& at) {
+  std::optional<int64_t> value = at.AsInt(0, INT64_MAX);
+  if (!value) at.Refuse("expected a whole number, 0 or more");
+  return *value;
 }
 
-const Json& Field(const Json& json, const char* key, std::string_view what) {
-  auto found = json.is_object() ? json.find(key) : json.end();
-  if (!json.is_object() || found == json.end()) ThrowInput("{}: {} is missing", what, key);
-  return *found;
+std::string TextOf(const JsonValue& at) {
+  if (!at.json().is_string()) at.Refuse("expected text");
+  return at.json().get<std::string>();
 }
 
-int64_t Natural(const Json& json, std::string_view what, std::string_view field) {
-  bool whole = json.is_number_integer();
-  if (!whole || (json.is_number_unsigned() && json.get<uint64_t>() > INT64_MAX) ||
-      json.get<int64_t>() < 0) {
-    Refuse(what, field, json, "a whole number, 0 or more");
-  }
-  return json.get<int64_t>();
-}
-
-std::string Text(const Json& json, std::string_view what, std::string_view field) {
-  if (!json.is_string()) Refuse(what, field, json, "text");
-  return json.get<std::string>();
-}
-
-// A name in this folder and nothing else.
-std::string FileName(const Json& json, std::string_view what, std::string_view field) {
-  std::string name = Text(json, what, field);
+void RequireFileName(std::string_view name, const JsonValue& at) {
   bool plain = !name.empty() && name.front() != '.' && name.find('/') == std::string::npos &&
                name.find('\0') == std::string::npos;
-  if (!plain) Refuse(what, field, json, "the name of a file beside the manifest");
-  return name;
+  if (!plain) at.Refuse("expected the name of a file beside the manifest");
 }
 
-Block BlockFrom(const Json& json, std::string_view what, std::string_view field, int64_t size) {
-  if (!json.is_array() || json.size() != 2) Refuse(what, field, json, "[begin, end]");
-  Block block{Natural(json[0], what, field), Natural(json[1], what, field)};
+Block BlockOf(const JsonValue& at, int64_t size) {
+  if (!at.json().is_array() || at.json().size() != 2) at.Refuse("expected [begin, end]");
+  std::vector<JsonValue> ends = at.List(2);
+  Block block{NaturalOf(ends[0]), NaturalOf(ends[1])};
   if (block.begin > block.end || block.end > size) {
-    Refuse(what, field, json, "a range inside " + std::to_string(size));
+    at.Refuse(fmt::format("expected a range inside {}", size));
   }
   return block;
 }
@@ -63,18 +50,17 @@ Json ToJson(const Tile& tile) {
   return json;
 }
 
-Tile TileFrom(const Json& json, const Shape& shape, std::string_view what, std::string_view field) {
-  if (!json.is_array() || json.size() != shape.size()) {
-    Refuse(what, field, json, std::to_string(shape.size()) + " dimensions");
-  }
+Tile TileOf(const JsonValue& at, const Shape& shape) {
+  if (!at.json().is_array() || at.json().size() != shape.size())
+    at.Refuse(fmt::format("expected {} dimensions", shape.size()));
   Tile tile;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (!json[d].is_array()) Refuse(what, field, json[d], "ranges");
+  for (const JsonValue& dim : at.List(shape.size())) {
+    if (!dim.json().is_array()) dim.Refuse("expected ranges");
     Ranges ranges;
     int64_t after = 0;
-    for (const Json& range : json[d]) {
-      ranges.push_back(BlockFrom(range, what, field, shape[d]));
-      if (ranges.back().begin < after) Refuse(what, field, json[d], "ranges in ascending order");
+    for (const JsonValue& range : dim.List(kAny)) {
+      ranges.push_back(BlockOf(range, shape[tile.size()]));
+      if (ranges.back().begin < after) dim.Refuse("expected ranges in ascending order");
       after = ranges.back().end;
     }
     tile.push_back(std::move(ranges));
@@ -82,22 +68,24 @@ Tile TileFrom(const Json& json, const Shape& shape, std::string_view what, std::
   return tile;
 }
 
-CheckpointTensor TensorFrom(const Json& json, std::string_view what, const std::string& name) {
+CheckpointTensor TensorOf(const JsonValue& at, const std::string& name) {
   CheckpointTensor tensor;
-  const Json& shape = Field(json, "shape", what);
-  if (!shape.is_array() || shape.size() > static_cast<size_t>(kMaxRank)) {
-    Refuse(what, name, shape, "a shape");
-  }
-  for (const Json& size : shape) tensor.shape.push_back(Natural(size, what, name));
+  JsonFields fields(at, {});
+  JsonValue shape = fields.ValueOf("shape");
+  if (!shape.json().is_array() || shape.json().size() > static_cast<size_t>(kMaxRank))
+    shape.Refuse("expected a shape");
+  for (const JsonValue& size : shape.List(kAny)) tensor.shape.push_back(NaturalOf(size));
   ElementCount(tensor.shape, name);  // throws where it overflows
-  const Json& pieces = Field(json, "pieces", what);
-  if (!pieces.is_array()) Refuse(what, name, pieces, "a list of pieces");
-  for (const Json& piece : pieces) {
+  JsonValue pieces = fields.ValueOf("pieces");
+  if (!pieces.json().is_array()) pieces.Refuse("expected a list of pieces");
+  for (const JsonValue& entry : pieces.List(kAny)) {
+    JsonFields piece(entry, {});
     CheckpointPiece made;
-    made.file = FileName(Field(piece, "file", what), what, name);
-    made.tile = TileFrom(Field(piece, "tile", what), tensor.shape, what, name);
+    made.file = TextOf(piece.ValueOf("file"));
+    RequireFileName(made.file, piece.ValueOf("file"));
+    made.tile = TileOf(piece.ValueOf("tile"), tensor.shape);
     int64_t elements = ElementCount(ShapeOf(made.tile), name);
-    made.elements = BlockFrom(Field(piece, "elements", what), what, name, elements);
+    made.elements = BlockOf(piece.ValueOf("elements"), elements);
     tensor.pieces.push_back(std::move(made));
   }
   return tensor;
@@ -155,9 +143,10 @@ Json PiecesToJson(const std::map<std::string, CheckpointTensor>& tensors) {
 }
 
 std::map<std::string, CheckpointTensor> PiecesFromJson(const Json& json, std::string_view what) {
-  if (!json.is_object()) Refuse(what, "tensors", json, "an object");
+  if (!json.is_object()) RefuseJson(what, "tensors", json, "expected an object");
   std::map<std::string, CheckpointTensor> tensors;
-  for (const auto& [name, tensor] : json.items()) tensors[name] = TensorFrom(tensor, what, name);
+  for (const auto& [name, tensor] : json.items())
+    tensors[name] = TensorOf(JsonValue(tensor, what, name), name);
   return tensors;
 }
 
@@ -183,19 +172,22 @@ Manifest ManifestFromJson(const Json& json, std::string_view what) {
     ThrowInput("{}: heddle_checkpoint: {}: this heddle reads version {}", what,
                json["heddle_checkpoint"].dump(), kCheckpointVersion);
   }
+  JsonFields fields(json, what, "", {});
   Manifest manifest;
-  manifest.step = Natural(Field(json, "step", what), what, "step");
-  manifest.ranks = Natural(Field(json, "ranks", what), what, "ranks");
-  manifest.run = Field(json, "run", what);
-  if (!manifest.run.is_object()) Refuse(what, "run", manifest.run, "an object");
-  const Json& files = Field(json, "files", what);
-  if (!files.is_object()) Refuse(what, "files", files, "an object");
+  manifest.step = NaturalOf(fields.ValueOf("step"));
+  manifest.ranks = NaturalOf(fields.ValueOf("ranks"));
+  manifest.run = fields.At("run");
+  if (!manifest.run.is_object()) fields.Refuse("run", "expected an object");
+  const Json& files = fields.At("files");
+  if (!files.is_object()) fields.Refuse("files", "expected an object");
   for (const auto& [name, file] : files.items()) {
-    CheckpointFile& made = manifest.files[FileName(name, what, "files")];
-    made.bytes = Natural(Field(file, "bytes", what), what, name);
-    made.hash = Text(Field(file, "xxh64", what), what, name);
+    RequireFileName(name, JsonValue(Json(name), what, "files"));
+    JsonFields entry(file, what, name, {});
+    CheckpointFile& made = manifest.files[name];
+    made.bytes = NaturalOf(entry.ValueOf("bytes"));
+    made.hash = TextOf(entry.ValueOf("xxh64"));
   }
-  manifest.tensors = PiecesFromJson(Field(json, "tensors", what), what);
+  manifest.tensors = PiecesFromJson(fields.At("tensors"), what);
   for (const auto& [name, tensor] : manifest.tensors) {
     for (const CheckpointPiece& piece : tensor.pieces) {
       if (manifest.files.count(piece.file) == 0) {

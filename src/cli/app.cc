@@ -14,6 +14,7 @@
 #include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "cli/shared_options.h"
 #include "cli/standard_files.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
@@ -113,11 +114,7 @@ void RequireValues(int argc, const char* const* argv) {
 }  // namespace
 
 void ModelArgs::Add(CLI::App& command) {
-  command
-      .add_option("MODEL", model,
-                  "an .onnx file (also gzipped), a .heddle file, a Hugging Face config.json, or a "
-                  "built-in such as gpt3-175b (see 'heddle models')")
-      ->required();
+  command.add_option("MODEL", model, ModelHelp())->required();
   command
       .add_option("--dim", dims,
                   "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
@@ -128,7 +125,7 @@ void ModelArgs::Add(CLI::App& command) {
       ->type_name("PATTERN");
   command.add_flag("--no-fuse", no_fuse,
                    "keep attention, normalisations and GELU apart as the file has them");
-  command.add_flag("--json", json, "print one JSON object on standard output");
+  AddJsonFlag(command, json);
 }
 
 ImportOptions ModelArgs::Options() const {

@@ -10,6 +10,7 @@
 #include "checkpoint/reader.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "cli/shared_options.h"
 #include "graph/safetensors.h"
 
 namespace heddle {
@@ -141,7 +142,7 @@ void AddCheckpoint(CLI::App& app) {
       ->transform(IntegerIn(0));
   command->add_option("--export", args->output,
                       "write the weights as safetensors, under the model's own names");
-  command->add_flag("--json", args->json, "one JSON object");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "Examples:\n  heddle checkpoint runs/gpt2\n"
       "  heddle checkpoint runs/gpt2 --step 400 --export gpt2.safetensors");

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "cli/commands.h"
+#include "cli/shared_options.h"
 #include "cluster/load.h"
 #include "cluster/picture.h"
 #include "cluster/presets.h"
@@ -145,8 +146,7 @@ void AddCluster(CLI::App& app) {
   command->add_option(
       "CLUSTER", args->cluster,
       "a preset such as dgx-h100:16, or a YAML file; without it, lists the presets");
-  CLI::Option* json =
-      command->add_flag("--json", args->json, "print one JSON object on standard output");
+  CLI::Option* json = AddJsonFlag(*command, args->json);
   command->add_flag("--yaml", args->yaml, "print it as a cluster file, to change and use")
       ->excludes(json);
   command->footer(

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -33,7 +32,7 @@ void AddPrune(CLI::App& app);
 // Lets plans be searched for with the network (cli/plan_search.h).
 void UseNetworkPrior();
 // Lets fleets run for real.
-struct FleetArgs;  // cli/fleet_prepare.h
+struct FleetArgs;  // cli/fleet_args.h
 using RealFleet = void (*)(const FleetArgs&);
 void UseRealFleet(RealFleet run);
 void RunRealFleet(const FleetArgs& args);  // in src/cli/torch/
@@ -52,11 +51,6 @@ struct ModelArgs {
   ImportOptions Options() const;
   // Loads the model at the batch asked for. Throws InputError.
   Graph Load() const;
-};
-
-// No plan fits: exit status 3.
-struct Infeasible : std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 // What --json prints; names that are not UTF-8 are mended.

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "cli/commands.h"
-#include "cli/option_types.h"
+#include "cli/shared_options.h"
 #include "cluster/picture.h"
 #include "cluster/yaml.h"
 
@@ -43,11 +43,9 @@ void AddDiscover(CLI::App& app) {
   CLI::App* command = app.add_subcommand("discover", "this machine as a cluster file");
   auto args = std::make_shared<DiscoverArgs>();
   command->add_option("-o,--output", args->out, "the file to write (default: standard output)");
-  command
-      ->add_option("--ranks", args->ranks,
-                   "ranks that share it (default: one for every core, or for every GPU)")
-      ->transform(IntegerIn(1, 4096));
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddRanksOption(*command, args->ranks,
+                 "ranks that share it (default: one for every core, or for every GPU)");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "Example:\n"
       "  heddle discover --ranks 2 -o here.yaml\n"

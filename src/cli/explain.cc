@@ -5,9 +5,10 @@
 #include <cmath>
 
 #include "cli/commands.h"
-#include "cli/option_types.h"
 #include "cli/phases.h"
 #include "cli/plan_args.h"
+#include "cli/shared_options.h"
+#include "plan/describe.h"
 #include "program/lower.h"
 #include "report/explanation.h"
 #include "report/step_size.h"
@@ -164,11 +165,9 @@ void AddExplain(CLI::App& app) {
   CLI::App* command = app.add_subcommand("explain", "why a plan is as it is, and what would win");
   auto args = std::make_shared<ExplainArgs>();
   command->add_option("PLAN", args->plan, "a plan file (see 'heddle plan -o')")->required();
-  command->add_option("--model", args->model, "the model, if not where the plan says");
-  command->add_option("--budget", args->budget, "seconds each search may take")
-      ->transform(RealIn(0, 1e6))
-      ->capture_default_str();
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddPlanModelOption(*command, args->model);
+  AddBudgetOption(*command, args->budget, "seconds each search may take");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "For every kind of layer: what each node splits over each axis of the mesh, what it "
       "computes, "

@@ -1,19 +1,31 @@
 // heddle fleet: many models on few devices.
+#include "report/fleet.h"
+
 #include <fmt/format.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
-#include "cli/fleet_prepare.h"
+#include "cli/fleet_args.h"
 #include "cli/option_types.h"
+#include "cli/plan_args.h"
+#include "cli/quantity_args.h"
+#include "cli/shared_options.h"
 #include "cluster/yaml_tree.h"
+#include "frontend/load.h"
+#include "ops/rebatch.h"
 
 namespace heddle {
 namespace {
 
 RealFleet run_for_real = nullptr;
 
-void RunFleet(const FleetArgs& args) {
+void RunFleet(const FleetArgs& given) {
+  FleetArgs args = given;
+  args.options.double_buffering = !args.no_double_buffering;
+  if (!args.memory_limit.empty())
+    args.options.memory_limit = ParseBytes("--memory-limit", args.memory_limit);
   if (!args.simulate) {
     if (run_for_real == nullptr) BecomeTorch();  // comes back only where there is no such program
     if (run_for_real == nullptr)
@@ -21,15 +33,15 @@ void RunFleet(const FleetArgs& args) {
     return run_for_real(args);
   }
   const PolicyDef& policy = PolicyOf(args);
-  FleetSpec spec = JobsFromYaml(ReadFile(args.jobs, kMaxYamlBytes), args.jobs);
-  FleetMachine machine = MachineOf(args, spec);
+  FleetSpec spec = ReadJobs(args);
+  FleetMachine machine = MachineOf(args.options, spec);
   FleetReport report;
   {
     Phases phases("fleet", 2);
     phases.Begin("pricing models");
-    PreparedFleet fleet(args, spec, machine, phases);
+    PreparedFleet fleet = PrepareFleet(args.options, spec, machine, phases);
     phases.Begin("simulating");
-    report = fleet.Report(policy);
+    report = ReportOf(fleet, policy);
   }
   if (args.json) {
     PrintJson(ToJson(report));
@@ -40,15 +52,42 @@ void RunFleet(const FleetArgs& args) {
 
 }  // namespace
 
+const PolicyDef& PolicyOf(const FleetArgs& args) {
+  const PolicyDef* policy = FindPolicy(args.policy);
+  if (policy != nullptr) return *policy;
+  std::vector<std::string_view> names;
+  for (const PolicyDef& at : AllPolicies()) names.push_back(at.name);
+  ThrowInput("--policy {}: {}", args.policy, DidYouMean(args.policy, names));
+}
+
+FleetSpec ReadJobs(const FleetArgs& args) {
+  return JobsFromYaml(ReadFile(args.options.jobs, kMaxYamlBytes), args.options.jobs);
+}
+
+PreparedFleet PrepareFleet(const FleetOptions& options, const FleetSpec& spec,
+                           const FleetMachine& machine, Phases& phases) {
+  auto load = [&](const JobSpec& job) {
+    try {
+      Graph graph = LoadModel(job.model);
+      return AnalyseToTrain(job.batch > 0 ? Rebatch(graph, job.batch) : std::move(graph),
+                            job.model);
+    } catch (const InputError& error) {
+      ThrowInput("{}:{}: {}: {}", options.jobs, job.line, job.name, error.what());
+    }
+  };
+  return {options, spec, machine, load, [&](const std::string& what) { phases.Rename(what); }};
+}
+
 void UseRealFleet(RealFleet run) { run_for_real = run; }
 
 void AddFleet(CLI::App& app) {
   CLI::App* command = app.add_subcommand("fleet", "many models on few devices");
   auto args = std::make_shared<FleetArgs>();
-  command->add_option("JOBS", args->jobs, "a YAML file of jobs (docs/fleet.md)")->required();
+  command->add_option("JOBS", args->options.jobs, "a YAML file of jobs (docs/fleet.md)")
+      ->required();
   command->add_flag("--simulate", args->simulate,
                     "only predict: makespan, bound, who runs what when");
-  command->add_option("--cluster", args->cluster, "what to run on, if not what the file says");
+  AddClusterOption(*command, args->options.cluster, "what to run on, if not what the file says");
   std::string policies;
   for (const PolicyDef& policy : AllPolicies()) {
     policies += fmt::format("{}{}", policies.empty() ? "" : ", ", policy.name);
@@ -56,45 +95,40 @@ void AddFleet(CLI::App& app) {
   command->add_option("--policy", args->policy, "which job a free device takes: " + policies)
       ->capture_default_str();
   command
-      ->add_option("--reserve", args->reserve,
+      ->add_option("--reserve", args->options.reserve,
                    "part of a device's memory that is left to contexts and libraries")
       ->transform(RealIn(0, 0.9))
       ->capture_default_str();
   // Not a flag of an optional: that would be given as false where it is not.
   command->add_flag_callback(
-      "--several", [args] { args->several = true; },
+      "--several", [args] { args->options.several = true; },
       "give jobs several devices where that pays, by plans for 2, 4, ... of them (default: where "
       "there are fewer jobs than devices)");
   command->add_flag_callback(
-      "--no-several", [args] { args->several = false; }, "a job has one device at a time");
+      "--no-several", [args] { args->options.several = false; }, "a job has one device at a time");
   command
-      ->add_option("--switch", args->switch_seconds,
+      ->add_option("--switch", args->options.switch_seconds,
                    "seconds that a job loses when its devices change")
       ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "fetch a shard when the one before has ended");
-  command
-      ->add_option("--memory-limit", args->memory_limit,
-                   "memory of a device that shards may use, such as 16GB")
-      ->check(AmountOfBytes());
+  AddMemoryLimitOption(*command, args->memory_limit,
+                       "memory of a device that shards may use, such as 16GB");
   command->add_option("--device", args->device, "of a real run: cpu (threads) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_flag("--deterministic", args->deterministic,
-                    "on CUDA: the same bits in every run, at some cost; the CPU always gives them");
+  AddDeterministicFlag(*command, args->deterministic);
   command->add_option("--checkpoint", args->checkpoint,
                       "folder with a checkpoint of every job: the same command goes on from it");
-  command->add_flag("--override", args->override_settings,
-                    "go on from a checkpoint although the model, data, seed, optimizer or another "
-                    "setting of its job that changes the result is not that of the checkpoint");
-  command->add_option("--checkpoint-every", args->every, "steps from one checkpoint to the next")
-      ->transform(IntegerIn(1, int64_t{1} << 40));
-  command->add_option("--spill", args->spill,
+  AddOverrideFlag(*command, args->override_settings,
+                  "go on from a checkpoint although the model, data, seed, optimizer or another "
+                  "setting of its job that changes the result is not that of the checkpoint");
+  AddCheckpointEveryOption(*command, args->every, "");
+  command->add_option("--spill", args->options.spill,
                       "folder for files that are mapped, where host memory is too small");
-  command->add_option("--threads", args->threads, "of the kernels of a device")
-      ->transform(IntegerIn(1, 4096));
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddThreadsOption(*command, args->threads, "of the kernels of a device");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "Models are cut into shards that fit a device beside the next one's; any device takes the "
       "next shard of\nany job. What --simulate shows is simulated.\n"

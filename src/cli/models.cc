@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "cli/commands.h"
+#include "cli/shared_options.h"
 #include "frontend/families/built_in.h"
 
 namespace heddle {
@@ -113,7 +114,7 @@ void AddModels(CLI::App& app) {
       app.add_subcommand("models", "list the built-in models, or the keys of a family");
   auto args = std::make_shared<ModelsArgs>();
   command->add_option("FAMILY", args->family, "a family or a model, whose keys to list");
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddJsonFlag(*command, args->json);
   command->footer("Example:\n  heddle models gpt");
   command->callback([args] { List(args->family, args->json); });
 }

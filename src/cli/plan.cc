@@ -3,16 +3,16 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
-#include "cli/option_types.h"
 #include "cli/phases.h"
 #include "cli/plan_args.h"
-#include "cli/plan_screen.h"
 #include "cli/plan_search.h"
 #include "cli/quantity_args.h"
+#include "cli/shared_options.h"
 #include "cluster/load.h"
 #include "plan/plan_file.h"
 #include "plan/verify.h"
 #include "report/alternatives.h"
+#include "report/plan_report.h"
 
 namespace heddle {
 namespace {
@@ -82,15 +82,11 @@ void AddPlan(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "how to train a model on a cluster");
   auto args = std::make_shared<PlanArgs>();
   args->model.Add(*command);
-  command->add_option("--cluster", args->cluster, "a YAML file or a preset (see 'heddle cluster')")
-      ->required();
+  AddClusterOption(*command, args->cluster);
   args->search.Add(*command);
   args->degrees.Add(*command);
   command->add_option("-o,--output", args->output, "the plan as a JSON file");
-  command
-      ->add_option("--mtbf", args->mtbf,
-                   "mean time between failures, as 12h: how often to save is printed")
-      ->check(LengthOfTime());
+  AddMtbfOption(*command, args->mtbf, "as 12h: how often to save is printed");
   std::string terms;
   for (const PlanTerm& term : PlanTerms()) {
     terms += fmt::format("  {}: {}\n", term.word, term.meaning);

@@ -21,13 +21,6 @@ namespace {
 
 constexpr int64_t kMostDegree = 1 << 20;  // no cluster has so many devices
 
-bool IsFile(const std::string& model) {
-  for (std::string_view ending : {".onnx", ".onnx.gz", ".heddle", ".json"}) {
-    if (model.ends_with(ending)) return true;
-  }
-  return false;
-}
-
 size_t Choice(std::string_view option, const std::string& name,
               std::span<const std::string_view> names) {
   auto found = std::find(names.begin(), names.end(), name);
@@ -226,7 +219,7 @@ ModelRef RefOf(const ModelArgs& args, const std::string& plan_path) {
   ref.fused = options.fuse;
   ref.dims.insert(options.dims.begin(), options.dims.end());
   ref.frozen = options.frozen;
-  if (IsFile(args.model) && !plan_path.empty()) {
+  if (IsModelFile(args.model) && !plan_path.empty()) {
     std::filesystem::path folder = std::filesystem::absolute(plan_path).parent_path();
     ref.source = std::filesystem::absolute(args.model)
                      .lexically_normal()
@@ -240,8 +233,9 @@ LoadedPlan LoadPlan(const std::string& path, const std::string& model) {
   Json json = ParseJson(ReadFile(path, kMaxJsonBytes), path);
   PlanHeader header = ReadPlanHeader(json, path);
   std::string source = model.empty() ? header.model.source : model;
-  if (model.empty() && IsFile(source)) {
-    source = (std::filesystem::path(path).parent_path() / source).lexically_normal().string();
+  if (model.empty()) {
+    std::filesystem::path beside = std::filesystem::path(path).parent_path() / source;
+    if (std::string file = beside.lexically_normal().string(); IsModelFile(file)) source = file;
   }
   ImportOptions options;
   options.fuse = header.model.fused;

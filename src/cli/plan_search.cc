@@ -16,6 +16,7 @@
 #include "cli/option_types.h"
 #include "cli/phases.h"
 #include "cli/quantity_args.h"
+#include "cli/shared_options.h"
 #include "cluster/load.h"
 #include "cluster/quantity.h"
 #include "cluster/topology.h"
@@ -27,14 +28,13 @@
 #include "search/expert/expert_grid.h"
 #include "search/judge/finalists.h"
 #include "search/judge/judge.h"
+#include "search/remedy.h"
 #include "search/replicas/with_factors.h"
 #include "search/searcher.h"
 #include "search/searchers.h"
 
 namespace heddle {
 namespace {
-
-constexpr std::chrono::seconds kRemedyTime(30);  // to find what would fit
 
 std::vector<std::string_view> SearcherNames() {
   std::vector<std::string_view> names;
@@ -144,124 +144,6 @@ SearchResult Expert(const DegreeArgs& args, const SearchTask& task, bool best) {
   return result;
 }
 
-// A preset of so many times as many nodes; nothing where the cluster is no preset.
-std::optional<Cluster> Grown(const Cluster& cluster, int64_t times) {
-  size_t colon = cluster.name.find(':');
-  std::string preset = cluster.name.substr(0, colon);
-  int64_t count = 1;
-  if (colon != std::string::npos) {
-    const char *begin = cluster.name.data() + colon + 1,
-               *end = cluster.name.data() + cluster.name.size();
-    if (std::from_chars(begin, end, count).ptr != end) return std::nullopt;
-  }
-  try {
-    return LoadCluster(fmt::format("{}:{}", preset, count * times));
-  } catch (const InputError&) {
-    return std::nullopt;
-  }
-}
-
-// Why nothing fits.
-std::string WhatIsMissing(const SearchResult& result, const SearchProblem& problem) {
-  auto size = [](int64_t bytes) { return FormatBytes(Bytes{bytes}); };
-  auto needed = static_cast<int64_t>(result.proposals.least_bytes);
-  if (result.judged.empty() && needed == 0) {
-    return fmt::format(
-        "offload all is for devices of one kind that share a batch (of {}) evenly, in f32 or bf16",
-        BatchSize(problem.model));
-  }
-  if (result.judged.empty()) {
-    return fmt::format("at least {} a device would be needed, and {} may be used", size(needed),
-                       size(result.memory_limit));
-  }
-  const JudgedPlan& least = result.judged.front();
-  if (!least.fits_host()) {
-    return fmt::format(
-        "weights and state on the host take {} of a machine's memory, which has {} for them",
-        size(least.host_bytes), size(*least.host_limit));
-  }
-  std::string which = result.judged.size() > 1
-                          ? fmt::format("of those simulated {} needs least,", least.from)
-                          : fmt::format("the plan of {} needs", DescribePlan(least.plan));
-  return fmt::format("{} {} a device, {} more than the {} that may be used", which,
-                     size(least.reserved()), size(least.reserved() - result.memory_limit),
-                     size(result.memory_limit));
-}
-
-// The cheapest way to make it fit: of several times as many devices the fewest, else a smaller batch or policy.
-std::string Remedy(const SearcherDef& searcher, const SearchTask& task, std::string_view lacks) {
-  const FixedDegrees& fixed = task.fixed;
-  task.effort.Report("nothing fits: searching for what would");
-  if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
-    SearchTask other = task;
-    other.fixed.recompute.reset();
-    SearchResult result = Search(searcher, other);
-    if (result.feasible()) return "leave --recompute to the search, or use --recompute full";
-  }
-  if (fixed.offload == Offload::kNone && CanOffload(task.cluster)) {
-    SearchTask other = task;
-    other.fixed.offload.reset();
-    SearchResult result = Search(searcher, other);
-    if (result.feasible()) return "leave --offload to the search, or use --offload optimizer";
-  }
-  bool free = !fixed.dp && !fixed.tp && !fixed.pp && !fixed.zero && !fixed.microbatches;
-  if (!free) {
-    SearchTask other = task;
-    other.fixed = {};
-    SearchResult result = Search(searcher, other);
-    if (result.feasible()) {
-      return fmt::format("without the degrees you gave it fits: {}", result.judged.front().from);
-    }
-  }
-  // Weights on the host are no plan of f16.
-  if (task.precision == DType::kF16 && CanOffload(task.cluster) && !task.effort.Over()) {
-    SearchTask other = task;
-    other.fixed = {.offload = Offload::kAll};
-    other.precision = DType::kF32;
-    if (Search(searcher, other).feasible()) return "use --precision f32 --offload all";
-  }
-  for (int64_t times : {2, 4, 8, 16, 32, 64}) {
-    std::optional<Cluster> grown = Grown(task.cluster, times);
-    if (!grown) break;
-    const Cluster& larger = *grown;
-    SearchTask other(SearchProblem{.model = task.model, .cluster = larger});
-    other.precision = task.precision;
-    other.gradients = task.gradients;
-    other.products = task.products;
-    other.memory_limit = task.memory_limit;
-    other.reserve = task.reserve;
-    other.sim = task.sim;
-    other.effort.judged = 1;
-    other.effort.deadline = task.effort.deadline;
-    other.effort.stop = task.effort.stop;
-    if (other.effort.Over()) break;
-    task.effort.Report(fmt::format("nothing fits: searching with {} devices", DeviceCount(larger)));
-    SearchResult result = Search(searcher, other);
-    if (result.feasible()) {
-      return fmt::format("{} such devices are enough: {}", DeviceCount(larger),
-                         result.judged.front().from);
-    }
-  }
-  return fmt::format("take {} with more memory", lacks);
-}
-
-// The result, if its best plan fits. Throws Infeasible with what is missing and the cheapest remedy, which `searcher`
-// finds, where it does not.
-SearchResult Fitting(SearchResult result, const SearcherDef& searcher, const SearchTask& task) {
-  if (result.feasible()) return result;
-  const std::string &model = task.model.graph.name, &cluster = task.cluster.name;
-  if (result.stopped) {
-    throw Infeasible(fmt::format(
-        "the search for {} on {} was stopped after {} before it found a plan that fits: give it a "
-        "longer --budget, or fix degrees",
-        model, cluster, FormatSeconds(Seconds{result.seconds})));
-  }
-  bool host = !result.judged.empty() && !result.judged.front().fits_host();
-  throw Infeasible(fmt::format("no plan fits {} on {}: {}; {}", model, cluster,
-                               WhatIsMissing(result, task),
-                               Remedy(searcher, task, host ? "a machine" : "devices")));
-}
-
 // While it lives, an interrupt stops the search, which then has what it found so far; a second one ends the program.
 class StopOnInterrupt {
  public:
@@ -318,16 +200,13 @@ void SearchArgs::Add(CLI::App& command) {
   command.add_option("--prior", prior,
                      "what guides the search where devices or links differ: network (default), "
                      "uniform, or a file of 'heddle learn'");
-  command.add_option("--budget", budget, "seconds the search may take")
-      ->transform(RealIn(0, 1e6))
-      ->capture_default_str();
+  AddBudgetOption(command, budget, "seconds the search may take");
   command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
   AddLimits(command);
 }
 
 void SearchArgs::AddLimits(CLI::App& command) {
-  command.add_option("--memory-limit", memory_limit, "memory a device may use, such as 40GiB")
-      ->check(AmountOfBytes());
+  AddMemoryLimitOption(command, memory_limit, "memory a device may use, such as 40GiB");
   command.add_option("--reserve", reserve,
                      "of that, kept free: a share or an amount (default 0.06)");
   command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
@@ -395,16 +274,9 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   StopOnInterrupt interrupt;
   task.effort.stop = interrupt.stop();
   if (expert)
-    return Fitting(Expert(degrees, task, search.SearcherGiven()), *FindSearcher("auto"), task);
-  return Fitting(Search(*def, task), *def, task);
-}
-
-void RequireFits(SearchTask task, const Plan& plan) {
-  SearchResult result;
-  result.memory_limit = MemoryLimit(task);
-  result.judged.push_back(Judge(task, {plan, DescribePlan(plan)}));
-  task.effort.deadline = std::chrono::steady_clock::now() + kRemedyTime;
-  Fitting(std::move(result), *FindSearcher("auto"), task);
+    return RequireFitting(Expert(degrees, task, search.SearcherGiven()), *FindSearcher("auto"),
+                          task);
+  return RequireFitting(Search(*def, task), *def, task);
 }
 
 }  // namespace heddle

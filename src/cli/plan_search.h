@@ -50,7 +50,4 @@ SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, con
 SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
                       const Cluster& cluster, std::string* searcher);
 
-// Throws Infeasible, in the words of FindPlan, where the plan does not fit the problem's memory.
-void RequireFits(SearchTask task, const Plan& plan);
-
 }  // namespace heddle

@@ -12,6 +12,7 @@
 #include "cli/phases.h"
 #include "cli/plan_args.h"
 #include "cli/profile_args.h"
+#include "cli/shared_options.h"
 #include "program/lower.h"
 #include "report/chrome_trace.h"
 #include "report/simulation.h"
@@ -107,7 +108,7 @@ void AddSimulate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("simulate", "how fast a plan is and what memory it takes");
   auto args = std::make_shared<SimulateArgs>();
   command->add_option("PLAN", args->plan, "a plan file (see 'heddle plan -o')")->required();
-  command->add_option("--model", args->model, "the model, if not where the plan says");
+  AddPlanModelOption(*command, args->model);
   command
       ->add_option("--stack", args->stack,
                    fmt::format("the software whose habits and speed are assumed: {}",
@@ -127,7 +128,7 @@ void AddSimulate(CLI::App& app) {
                    "how many devices of each kind the trace shows")
       ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "A plan that does not fit into memory is simulated all the same, and said not to fit.\n"
       "\n"

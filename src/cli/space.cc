@@ -12,6 +12,7 @@
 #include "cli/option_types.h"
 #include "cli/plan_args.h"
 #include "cli/plan_search.h"
+#include "cli/shared_options.h"
 #include "cluster/load.h"
 
 namespace heddle {
@@ -78,8 +79,7 @@ void AddSpace(CLI::App& app) {
   CLI::App* command = app.add_subcommand("space", "every configuration of a small search space");
   auto args = std::make_shared<SpaceArgs>();
   args->model.Add(*command);
-  command->add_option("--cluster", args->cluster, "a YAML file or a preset (see 'heddle cluster')")
-      ->required();
+  AddClusterOption(*command, args->cluster);
   args->search.AddLimits(*command);
   args->degrees.Add(*command);
   command->add_option("--limit", args->limit, "the most configurations to simulate")

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/shared_options.h"
 #include "validate/case_studies.h"
 #include "validate/published_plans.h"
 #include "validate/report.h"
@@ -97,7 +98,7 @@ void AddValidate(CLI::App& app) {
                       "write the page of case studies instead");
   command->add_flag("--plans", args->plans,
                     "for every complete run the plan that the search finds, beside the published");
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "Runs are configured as published, lowered and simulated like any plan. \"left out\" is the "
       "error where the constants\nwere fitted on all other sources.\n\n"

@@ -6,30 +6,22 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "cluster/profile_loads.h"
 
 namespace heddle {
 namespace {
 
-std::string TextOf(const Json& json, std::string_view what, const char* key) {
-  auto found = json.find(key);
-  if (found == json.end()) ThrowInput("{}: {} is missing", what, key);
-  if (!found->is_string()) ThrowInput("{}: {}: {}: expected text", what, key, found->dump());
-  return found->get<std::string>();
+std::string TextOf(const JsonValue& at) {
+  if (!at.json().is_string()) at.Refuse("expected text");
+  return at.json().get<std::string>();
 }
 
-std::optional<double>* NumberNamed(Profile& profile, std::string_view name) {
-  for (const ProfileNumber& number : kProfileNumbers) {
-    if (number.name == name) return &(profile.*number.value);
-  }
-  return nullptr;
-}
-
-bool* FlagNamed(Profile& profile, std::string_view name) {
-  for (const ProfileFlag& flag : kProfileFlags) {
-    if (flag.name == name) return &(profile.*flag.value);
-  }
-  return nullptr;
+std::vector<std::string_view> ProfileKeys() {
+  std::vector<std::string_view> keys = {"device", "measured_on", "machine", "loads"};
+  for (const ProfileNumber& number : kProfileNumbers) keys.push_back(number.name);
+  for (const ProfileFlag& flag : kProfileFlags) keys.push_back(flag.name);
+  return keys;
 }
 
 MachineFacts FactsOf(const Json& json, std::string_view what) {
@@ -44,33 +36,24 @@ MachineFacts FactsOf(const Json& json, std::string_view what) {
 
 Profile ProfileOf(const Json& json, std::string_view what) {
   if (!json.is_object()) ThrowInput("{}: expected an object", what);
+  const std::vector<std::string_view> keys = ProfileKeys();
+  JsonFields fields(json, what, "", keys);
   Profile profile;
-  profile.device = TextOf(json, what, "device");
-  profile.measured_on = TextOf(json, what, "measured_on");
-  for (const auto& [key, value] : json.items()) {
-    if (key == "device" || key == "measured_on") continue;
-    if (key == "machine") {
-      profile.machine = FactsOf(value, what);
-      continue;
-    }
-    if (bool* flag = FlagNamed(profile, key)) {
-      if (!value.is_boolean())
-        ThrowInput("{}: {}: {}: expected true or false", what, key, value.dump());
-      *flag = value.get<bool>();
-      continue;
-    }
-    if (key == "loads") {
-      profile.loads = LoadsFromJson(value, what);
-      continue;
-    }
-    std::optional<double>* number = NumberNamed(profile, key);
-    if (number == nullptr) ThrowInput("{}: {}: not a number of a profile", what, key);
-    double read = value.is_number() ? value.get<double>() : NAN;
-    if (!(read > 0 && read <= 1)) {
-      ThrowInput("{}: {}: {}: expected a number above 0 and at most 1", what, key, value.dump());
-    }
-    *number = read;
+  profile.device = TextOf(fields.ValueOf("device"));
+  profile.measured_on = TextOf(fields.ValueOf("measured_on"));
+  if (fields.Has("machine")) profile.machine = FactsOf(fields.At("machine"), what);
+  for (const ProfileFlag& flag : kProfileFlags) {
+    if (fields.Has(flag.name)) profile.*flag.value = fields.Bool(flag.name);
   }
+  for (const ProfileNumber& number : kProfileNumbers) {
+    if (!fields.Has(number.name)) continue;
+    std::optional<double> read = fields.ValueOf(number.name).AsPositive();
+    if (!read || *read > 1) {
+      fields.Refuse(number.name, "expected a number above 0 and at most 1");
+    }
+    profile.*number.value = read;
+  }
+  if (fields.Has("loads")) profile.loads = LoadsFromJson(fields.At("loads"), what);
   return profile;
 }
 

@@ -2,182 +2,129 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "base/error.h"
+#include "base/json_fields.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kMaxNumber = 1e30;
 
-// Reads one value and knows where it stands.
-class JsonReader {
- public:
-  JsonReader(const Json& json, std::string_view what, std::string path)
-      : json_(json), what_(what), path_(std::move(path)) {}
+constexpr std::string_view kTableKeys[] = {"m", "n", "k", "rates"};
+constexpr std::string_view kOpKeys[] = {"forward", "backward"};
+constexpr std::string_view kLoadKeys[] = {"ranks",  "share",     "launch",   "view",
+                                          "host",   "captured",  "backward", "copy",
+                                          "update", "transfers", "kernels"};
 
-  [[noreturn]] void Fail(std::string_view remedy) const {
-    std::string shown = json_.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
-    ThrowInput("{}: {}: {}: {}", what_, path_, OneLine(shown), remedy);
-  }
+double PositiveOf(const JsonValue& at) {
+  std::optional<double> value = at.AsPositive();
+  if (!value || *value > kMaxNumber) at.Refuse("expected a number above 0");
+  return *value;
+}
 
-  double Number() const {
-    double value = json_.is_number() ? json_.get<double>() : NAN;
-    if (!(value > 0 && value <= kMaxNumber)) Fail("expected a number above 0");
-    return value;
-  }
-  double NumberOrZero() const {
-    return json_.is_number() && json_.get<double>() == 0 ? 0 : Number();
-  }
-  bool Flag() const {
-    if (!json_.is_boolean()) Fail("expected true or false");
-    return json_.get<bool>();
-  }
-  // Calls use(reader, index) for every entry.
-  template <typename Use>
-  void EachOfList(Use&& use) const {
-    if (!json_.is_array() || json_.size() > kMaxProfileEntries)
-      Fail(fmt::format("expected a list of at most {}", kMaxProfileEntries));
-    for (size_t i = 0; i < json_.size(); ++i)
-      use(JsonReader(json_[i], what_, fmt::format("{}[{}]", path_, i)));
-  }
-  // Calls use(key, reader) for every field.
-  template <typename Use>
-  void EachField(Use&& use) const {
-    if (!json_.is_object() || json_.size() > kMaxProfileEntries)
-      Fail(fmt::format("expected an object of at most {} fields", kMaxProfileEntries));
-    for (const auto& [key, value] : json_.items())
-      use(key, JsonReader(value, what_, fmt::format("{}.{}", path_, key)));
-  }
-  std::vector<double> Numbers() const {
-    std::vector<double> numbers;
-    if (json_.is_array() && json_.size() <= kMaxProfileEntries) numbers.reserve(json_.size());
-    EachOfList([&](const JsonReader& at) { numbers.push_back(at.Number()); });
-    return numbers;
-  }
-  std::vector<double> Rising() const {
-    std::vector<double> numbers = Numbers();
-    for (size_t i = 1; i < numbers.size(); ++i) {
-      if (numbers[i] <= numbers[i - 1]) Fail("expected numbers that rise");
-    }
-    if (numbers.empty()) Fail("expected at least one number");
-    return numbers;
-  }
-  [[noreturn]] void Unknown() const { Fail("no field of a profile is called so"); }
+double PositiveOrZero(const JsonValue& at) {
+  return at.json().is_number() && at.json().get<double>() == 0 ? 0 : PositiveOf(at);
+}
 
- private:
-  const Json& json_;
-  std::string_view what_;
-  std::string path_;
-};
+std::vector<double> NumbersOf(const JsonValue& at) {
+  std::vector<double> numbers;
+  for (const JsonValue& item : at.List(kMaxProfileEntries)) numbers.push_back(PositiveOf(item));
+  return numbers;
+}
 
-TimeCurve CurveOf(const JsonReader& at) {
+std::vector<double> RisingOf(const JsonValue& at) {
+  std::vector<double> numbers = NumbersOf(at);
+  for (size_t i = 1; i < numbers.size(); ++i) {
+    if (numbers[i] <= numbers[i - 1]) at.Refuse("expected numbers that rise");
+  }
+  if (numbers.empty()) at.Refuse("expected at least one number");
+  return numbers;
+}
+
+TimeCurve CurveOf(const JsonValue& at) {
   TimeCurve curve;
-  at.EachOfList([&](const JsonReader& entry) {
-    std::vector<double> pair = entry.Numbers();
-    if (pair.size() != 2) entry.Fail("expected [size, seconds]");
-    if (!curve.empty() && pair[0] <= curve.points.back().size) entry.Fail("sizes must rise");
+  for (const JsonValue& entry : at.List(kMaxProfileEntries)) {
+    std::vector<double> pair = NumbersOf(entry);
+    if (pair.size() != 2) entry.Refuse("expected [size, seconds]");
+    if (!curve.empty() && pair[0] <= curve.points.back().size) entry.Refuse("sizes must rise");
     curve.points.push_back({pair[0], pair[1]});
-  });
-  if (curve.empty()) at.Fail("expected at least one point");
+  }
+  if (curve.empty()) at.Refuse("expected at least one point");
   return curve;
 }
 
-RateTable TableOf(const JsonReader& at) {
+RateTable TableOf(const JsonValue& at) {
+  JsonFields fields(at, kTableKeys);
   RateTable table;
-  at.EachField([&](const std::string& key, const JsonReader& field) {
-    if (key == "m") {
-      table.m = field.Rising();
-    } else if (key == "n") {
-      table.n = field.Rising();
-    } else if (key == "k") {
-      table.k = field.Rising();
-    } else if (key == "rates") {
-      table.rates = field.Numbers();
-    } else {
-      field.Unknown();
-    }
-  });
+  if (fields.Has("m")) table.m = RisingOf(fields.ValueOf("m"));
+  if (fields.Has("n")) table.n = RisingOf(fields.ValueOf("n"));
+  if (fields.Has("k")) table.k = RisingOf(fields.ValueOf("k"));
+  if (fields.Has("rates")) table.rates = NumbersOf(fields.ValueOf("rates"));
   size_t cells = table.m.size() * table.n.size() * table.k.size();
-  if (cells == 0 || cells != table.rates.size())
-    at.Fail(fmt::format("{} rates for {} places of the grid m x n x k", table.rates.size(), cells));
+  if (cells == 0 || cells != table.rates.size()) {
+    at.Refuse(
+        fmt::format("{} rates for {} places of the grid m x n x k", table.rates.size(), cells));
+  }
   return table;
 }
 
-OpTimes OpOf(const JsonReader& at) {
+OpTimes OpOf(const JsonValue& at) {
+  JsonFields fields(at, kOpKeys);
   OpTimes times;
-  at.EachField([&](const std::string& key, const JsonReader& field) {
-    if (key == "forward") {
-      times.forward = CurveOf(field);
-    } else if (key == "backward") {
-      times.backward = CurveOf(field);
-    } else {
-      field.Unknown();
-    }
-  });
+  if (fields.Has("forward")) times.forward = CurveOf(fields.ValueOf("forward"));
+  if (fields.Has("backward")) times.backward = CurveOf(fields.ValueOf("backward"));
   return times;
 }
 
-KernelTimes KernelsOf(const JsonReader& at) {
+KernelTimes KernelsOf(const JsonValue& at) {
+  std::vector<std::string_view> known(kTimeTableNames.begin(), kTimeTableNames.end());
+  known.push_back("ops");
+  JsonFields fields(at, known);
   KernelTimes kernels;
-  at.EachField([&](const std::string& key, const JsonReader& field) {
-    if (key == "ops") {
-      field.EachField(
-          [&](const std::string& op, const JsonReader& entry) { kernels.ops[op] = OpOf(entry); });
-      return;
+  for (size_t t = 0; t < kTimeTableNames.size(); ++t) {
+    if (fields.Has(kTimeTableNames[t])) {
+      kernels.tables[t] = TableOf(fields.ValueOf(kTimeTableNames[t]));
     }
-    auto found = std::find(kTimeTableNames.begin(), kTimeTableNames.end(), key);
-    if (found == kTimeTableNames.end()) field.Unknown();
-    kernels.tables[static_cast<size_t>(found - kTimeTableNames.begin())] = TableOf(field);
-  });
+  }
+  if (!fields.Has("ops")) return kernels;
+  for (const auto& [op, entry] : fields.ValueOf("ops").Entries(kMaxProfileEntries))
+    kernels.ops[op] = OpOf(entry);
   return kernels;
 }
 
-LoadTimes LoadOf(const JsonReader& at) {
+LoadTimes LoadOf(const JsonValue& at) {
+  JsonFields fields(at, kLoadKeys);
   LoadTimes load;
-  load.ranks = 0;
-  bool view = false;
-  at.EachField([&](const std::string& key, const JsonReader& field) {
-    if (key == "ranks") {
-      double ranks = field.Number();
-      if (ranks != std::floor(ranks) || ranks > 1 << 20) field.Fail("expected a number of ranks");
-      load.ranks = static_cast<int64_t>(ranks);
-    } else if (key == "share") {
-      load.share = field.Number();
-      if (load.share > 1) field.Fail("expected a number above 0 and at most 1");
-    } else if (key == "launch") {
-      load.launch = field.NumberOrZero();
-    } else if (key == "view") {
-      load.view = field.NumberOrZero();
-      view = true;
-    } else if (key == "host") {
-      load.host = field.NumberOrZero();
-    } else if (key == "captured") {
-      load.captured = field.Flag();
-    } else if (key == "backward") {
-      load.backward = field.NumberOrZero();
-    } else if (key == "copy") {
-      load.copy = CurveOf(field);
-    } else if (key == "update") {
-      load.update = CurveOf(field);
-    } else if (key == "transfers") {
-      field.EachField([&](const std::string& kind, const JsonReader& entry) {
-        load.transfers[kind] = CurveOf(entry);
-      });
-    } else if (key == "kernels") {
-      field.EachField([&](const std::string& dtype, const JsonReader& entry) {
-        load.kernels[dtype] = KernelsOf(entry);
-      });
-    } else {
-      field.Unknown();
-    }
-  });
-  if (load.ranks == 0) at.Fail("ranks is missing");
-  if (load.copy.empty()) at.Fail("copy is missing");
-  if (!view) at.Fail("view is missing: calibrate again");
+  if (!fields.Has("ranks")) at.Refuse("ranks is missing");
+  if (!fields.Has("copy")) at.Refuse("copy is missing");
+  if (!fields.Has("view")) at.Refuse("view is missing: calibrate again");
+  JsonValue ranks = fields.ValueOf("ranks");
+  double number = PositiveOf(ranks);
+  if (number != std::floor(number) || number > 1 << 20) ranks.Refuse("expected a number of ranks");
+  load.ranks = static_cast<int64_t>(number);
+  if (fields.Has("share")) {
+    load.share = PositiveOf(fields.ValueOf("share"));
+    if (load.share > 1) fields.Refuse("share", "expected a number above 0 and at most 1");
+  }
+  auto seconds = [&](std::string_view key, double& value) {
+    if (fields.Has(key)) value = PositiveOrZero(fields.ValueOf(key));
+  };
+  seconds("launch", load.launch);
+  seconds("view", load.view);
+  seconds("host", load.host);
+  seconds("backward", load.backward);
+  if (fields.Has("captured")) load.captured = fields.Bool("captured");
+  load.copy = CurveOf(fields.ValueOf("copy"));
+  if (fields.Has("update")) load.update = CurveOf(fields.ValueOf("update"));
+  if (fields.Has("transfers")) {
+    for (const auto& [kind, entry] : fields.ValueOf("transfers").Entries(kMaxProfileEntries))
+      load.transfers[kind] = CurveOf(entry);
+  }
+  if (fields.Has("kernels")) {
+    for (const auto& [dtype, entry] : fields.ValueOf("kernels").Entries(kMaxProfileEntries))
+      load.kernels[dtype] = KernelsOf(entry);
+  }
   return load;
 }
 
@@ -208,11 +155,11 @@ Json ToJson(const KernelTimes& kernels) {
 
 std::vector<LoadTimes> LoadsFromJson(const Json& json, std::string_view what) {
   std::vector<LoadTimes> loads;
-  JsonReader(json, what, "loads").EachOfList([&](const JsonReader& at) {
+  for (const JsonValue& at : JsonValue(json, what, "loads").List(kMaxProfileEntries)) {
     loads.push_back(LoadOf(at));
     if (loads.size() > 1 && loads.back().ranks <= loads[loads.size() - 2].ranks)
-      at.Fail("numbers of ranks must rise");
-  });
+      at.Refuse("numbers of ranks must rise");
+  }
   return loads;
 }
 

@@ -57,7 +57,9 @@ TEST(ProfileTest, WhatIsWrongIsNamed) {
             "p.json: devices[1]: device: 'd' is there twice: keep one");
   EXPECT_EQ(error(R"({"heddle_profile": 1})"), "p.json: device is missing");
   std::string start = R"({"heddle_profile": 1, "device": "d", "measured_on": "m", )";
-  EXPECT_EQ(error(start + R"("speed": 1})"), "p.json: speed: not a number of a profile");
+  EXPECT_EQ(error(start + R"("speed": 1})"), "p.json: speed: unknown key: there are device, measured_on, machine, loads, products, fp8, "
+            "attention, traffic, near, far, launch, overlap, fused_attention, fused_loss, "
+            "fused_update");
   EXPECT_EQ(error(start + R"("products": 2})"),
             "p.json: products: 2: expected a number above 0 and at most 1");
   EXPECT_EQ(error(start + R"("products": "fast"})"),
@@ -142,7 +144,8 @@ TEST(ProfileTest, WhatIsWrongWithTimesIsNamed) {
   EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][0][1] = -1; }),
             "p.json: devices[0]: loads[0].copy[0][1]: -1: expected a number above 0");
   EXPECT_EQ(error([](Json& loads) { loads[0]["speed"] = 1; }),
-            "p.json: devices[0]: loads[0].speed: 1: no field of a profile is called so");
+            "p.json: devices[0]: loads[0].speed: unknown key: there are ranks, share, launch, view, "
+            "host, captured, backward, copy, update, transfers, kernels");
   std::string grid = error([](Json& loads) { loads[0]["kernels"]["f32"]["product"]["m"] = {8}; });
   EXPECT_NE(grid.find("4 rates for 2 places of the grid m x n x k"), std::string::npos) << grid;
 }

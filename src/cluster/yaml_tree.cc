@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace heddle {
@@ -161,12 +162,7 @@ const YamlValue* YamlValue::Find(std::string_view key) const {
   return nullptr;
 }
 
-std::string Quoted(std::string_view text) {
-  std::size_t limit = 60;
-  if (text.size() <= limit) return std::string(text);
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
-  return std::string(text.substr(0, limit)) + "...";
-}
+std::string Quoted(std::string_view text) { return ShortenText(text, 60); }
 
 YamlValue ParseYaml(std::string_view text, std::string_view what, std::string_view page) {
   if (text.size() > kMaxYamlBytes) {

@@ -5,14 +5,13 @@
 #include "graph/dtype.h"
 #include "ops/moved_bytes.h"
 #include "ops/spec.h"
+#include "ops/traits.h"
 
 namespace heddle {
 namespace {
 
 double Elements(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
-  double elements = 1;
-  for (int64_t size : LocalShape(rule, dims, blocks)) elements *= static_cast<double>(size);
-  return elements;
+  return static_cast<double>(ElementCount(LocalShape(rule, dims, blocks)));
 }
 
 double TermBytes(const std::vector<KeepTerm>& terms, std::span<const Block> blocks) {
@@ -32,6 +31,7 @@ class NodeWorker {
       : graph_(graph),
         flow_(flow),
         node_(node),
+        traits_(TraitsOf(node.op)),
         rule_(rule),
         blocks_(blocks),
         gradients_(gradients) {}
@@ -40,7 +40,7 @@ class NodeWorker {
     Halves work = NodeWork(node_, rule_, flow_, blocks_);
     if (rule_.view) return {};
     NodeKernels kernels;
-    if (node_.op == "Attention") {
+    if (traits_.kind == OpKind::kAttention) {
       Attention(work, kernels);
     } else if (work.forward.contraction_flops > 0 && node_.operands.size() >= 2) {
       Product(work, kernels);
@@ -55,7 +55,7 @@ class NodeWorker {
   double OperandBytes(size_t o) const {
     double bytes = Elements(rule_, rule_.operands[o], blocks_) *
                    static_cast<double>(SizeOf(type(node_.operands[o])));
-    return o == 0 && ReadsRows(node_.op) ? std::min(bytes, ResultBytes(0)) : bytes;
+    return o == 0 && ReadsRows(traits_) ? std::min(bytes, ResultBytes(0)) : bytes;
   }
   double ResultBytes(size_t r) const {
     return Elements(rule_, rule_.results[r], blocks_) *
@@ -217,12 +217,18 @@ class NodeWorker {
   const Graph& graph_;
   const GradientFlow& flow_;
   const Node& node_;
+  const OpTraits& traits_;
   const Rule& rule_;
   std::span<const Block> blocks_;
   DType gradients_;
 };
 
 }  // namespace
+
+bool IsProductBias(const Node& node, size_t operand) {
+  const OpTraits& traits = TraitsOf(node.op);
+  return traits.kind == OpKind::kMatrixProduct && traits.bias == operand;
+}
 
 double ScratchBytes(const Rule& rule, std::span<const Block> blocks) {
   return TermBytes(rule.scratch, blocks);
@@ -249,7 +255,7 @@ Kernel FactorKernel(const Graph& graph, const GradientFlow& flow, const Node& no
       Elements(rule, rule.results[0], blocks) * static_cast<double>(SizeOf(rule.result_dtypes[0]));
   Kernel sum;
   sum.dtype = rule.result_dtypes[0];
-  bool bias = node.op == "Linear" && operand == 2;
+  bool bias = IsProductBias(node, operand);
   sum.op = bias ? kBiasGradient : std::string_view(node.op);
   sum.backward = !bias;
   sum.moved = bias ? result : MovedBytes(graph, node, rule, blocks, true);

@@ -49,6 +49,9 @@ Kernel FactorKernel(const Graph& graph, const GradientFlow& flow, const Node& no
                     const Rule& rule, std::span<const Block> blocks, DType gradients,
                     size_t operand);
 
+// Is the operand the bias of a matrix product? Its gradient, a sum over rows, is a kernel besides those of the product.
+bool IsProductBias(const Node& node, size_t operand);
+
 // What the halves need for themselves (Rule::scratch), in bytes.
 double ScratchBytes(const Rule& rule, std::span<const Block> blocks);
 

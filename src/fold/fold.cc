@@ -139,21 +139,31 @@ class Folder {
   // Readers alike in signature and operand, where there is one such on each side. Others are paired through
   // what reads them in turn.
   void PairReaders(ValueId a, ValueId b, std::vector<std::pair<NodeId, NodeId>>* open) const {
-    const std::vector<Use>& left = uses_[a.index()];
-    const std::vector<Use>& right = uses_[b.index()];
-    auto alike = [&](const Use& x, const Use& y) {
-      return x.operand == y.operand && signature_[x.reader.index()] == signature_[y.reader.index()];
-    };
-    auto count = [&](const std::vector<Use>& uses, const Use& wanted) {
-      return std::count_if(uses.begin(), uses.end(),
-                           [&](const Use& use) { return alike(use, wanted); });
-    };
-    for (const Use& use : left) {
-      if (count(left, use) != 1 || count(right, use) != 1) continue;
-      auto match =
-          std::find_if(right.begin(), right.end(), [&](const Use& o) { return alike(o, use); });
-      open->emplace_back(use.reader, match->reader);
+    std::vector<Reader> left = SortedReaders(a), right = SortedReaders(b);
+    for (const Use& use : uses_[a.index()]) {
+      Reader wanted{use.operand, signature_[use.reader.index()], use.reader};
+      auto here = std::equal_range(left.begin(), left.end(), wanted, Reader::Before);
+      auto there = std::equal_range(right.begin(), right.end(), wanted, Reader::Before);
+      bool alone = here.second - here.first == 1 && there.second - there.first == 1;
+      if (alone) open->emplace_back(use.reader, there.first->id);
     }
+  }
+
+  struct Reader {
+    int operand;
+    uint64_t signature;
+    NodeId id;
+    static bool Before(const Reader& a, const Reader& b) {
+      return std::pair(a.operand, a.signature) < std::pair(b.operand, b.signature);
+    }
+  };
+  std::vector<Reader> SortedReaders(ValueId id) const {
+    std::vector<Reader> readers;
+    for (const Use& use : uses_[id.index()]) {
+      readers.push_back({use.operand, signature_[use.reader.index()], use.reader});
+    }
+    std::sort(readers.begin(), readers.end(), Reader::Before);
+    return readers;
   }
 
   // More nodes covered is better, then more copies, then fewer bytes across the cut.

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "fold/recompute.h"
 #include "ops/analysis.h"
 #include "ops/op.h"
@@ -54,6 +57,32 @@ TEST(Fold, EqualLayersAreOneBlock) {
   EXPECT_EQ(Counts(Stack({16, 16})), (Expected{{2, 4}}));
   EXPECT_EQ(Counts(Stack({16})), Expected{});
   EXPECT_EQ(Counts(Stack({16, 24, 32})), Expected{});
+}
+
+// Of three layers each has one value that many of its nodes read: pairing every reader with every other takes quadratic time.
+TEST(Fold, AValueThatManyNodesReadIsFoldedInLinearTime) {
+  auto seconds = [](int readers) {
+    Graph graph;
+    ValueId x = graph.AddValue("x", F32({4}), ValueKind::kInput);
+    x = AddOp(graph, "Exp", {}, {x}, "first")[0];
+    for (int layer = 0; layer < 3; ++layer) {
+      x = AddOp(graph, "Tanh", {}, {x}, fmt::format("t{}", layer))[0];
+      ValueId read = AddOp(graph, "Relu", {}, {x}, fmt::format("r{}", layer))[0];
+      for (int i = 0; i < readers; ++i) {
+        ValueId one = AddOp(graph, "Exp", {}, {read}, fmt::format("e{}.{}", layer, i))[0];
+        x = AddOp(graph, "Add", {}, {x, one}, fmt::format("a{}.{}", layer, i))[0];
+      }
+    }
+    graph.outputs =
+        AddOp(graph, "ReduceSum", {{"axes", std::vector<int64_t>{0}}, {"keepdims", int64_t{0}}},
+              {x}, "loss");
+    Rules rules = MakeRules(graph);
+    auto begin = std::chrono::steady_clock::now();
+    Fold(graph, rules);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  double few = std::min({seconds(1'250), seconds(1'250), seconds(1'250)});
+  EXPECT_LT(seconds(20'000), 40 * few);  // 16 times the readers; quadratic time is 75 times
 }
 
 TEST(Fold, TheSmallestPeriodIsTheBlock) {

@@ -1,26 +1,17 @@
 #include "frontend/glob.h"
 
+#include <fnmatch.h>
+
 namespace heddle {
 
-bool GlobMatch(std::string_view pattern, std::string_view name) {
-  // Where the last * was, and how far it has been stretched.
-  size_t p = 0, n = 0, star = std::string_view::npos, stretched = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      stretched = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++stretched;
-    } else {
-      return false;
-    }
+// fnmatch(3) reads more than we promise, so [ and \ are escaped; and it reads names up to a NUL byte only.
+bool GlobMatch(const std::string& pattern, const std::string& name) {
+  std::string escaped;
+  for (char c : pattern) {
+    if (c == '[' || c == '\\') escaped += '\\';
+    escaped += c;
   }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return fnmatch(escaped.c_str(), name.c_str(), 0) == 0;
 }
 
 }  // namespace heddle

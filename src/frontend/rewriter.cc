@@ -14,9 +14,6 @@ namespace {
 size_t Index(NodeId id) { return static_cast<size_t>(id.value); }
 size_t Index(ValueId id) { return static_cast<size_t>(id.value); }
 
-// The result of a node that was added and has taken no name yet.
-bool IsUnnamed(const Value& value) { return value.name.starts_with('~'); }
-
 }  // namespace
 
 FreshNames::FreshNames(const Graph& graph, std::string_view prefix) : prefix_(prefix) {
@@ -39,6 +36,7 @@ Rewriter::Rewriter(Graph graph)
       position_(graph_.nodes.size()),
       replacement_(graph_.values.size()),
       uses_(graph_.values.size()),
+      unnamed_(graph_.values.size(), false),
       constant_names_(graph_, "const") {
   for (size_t n = 0; n < position_.size(); ++n) position_[n] = static_cast<int32_t>(n);
   for (size_t v = 0; v < replacement_.size(); ++v) replacement_[v] = ValueId::FromIndex(v);
@@ -106,11 +104,10 @@ ValueId Rewriter::Add(NodeId at, std::string_view op, Attributes attributes,
                       std::vector<ValueId> operands) {
   for (ValueId& operand : operands) operand = Resolve(operand);
   NodeId id{static_cast<int32_t>(graph_.nodes.size())};
-  ValueId result =
-      AddOp(graph_, op, std::move(attributes), std::move(operands), fmt::format("~{}", fresh_++))
-          .front();
+  ValueId result = AddOp(graph_, op, std::move(attributes), std::move(operands), "").front();
   position_.push_back(position_[Index(at)]);
   uses_.resize(graph_.values.size());
+  unnamed_.resize(graph_.values.size(), true);
   for (ValueId made : node(id).results) replacement_.push_back(made);
   for (ValueId operand : node(id).operands) ++uses_[Index(operand)];
   return result;
@@ -122,6 +119,7 @@ ValueId Rewriter::AddConstant(std::shared_ptr<const HostTensor> data) {
                                std::move(data));
   replacement_.push_back(id);
   uses_.push_back(0);
+  unnamed_.push_back(false);
   return id;
 }
 
@@ -133,7 +131,10 @@ void Rewriter::Replace(ValueId old, ValueId with) {
   Value& to = graph_.value(with);
   HEDDLE_CHECK(from.type == to.type, "replacing {} {} by {} {}", from.name, ToString(from.type),
                to.name, ToString(to.type));
-  if (IsUnnamed(to)) std::swap(from.name, to.name);
+  if (unnamed_[Index(with)]) {
+    std::swap(from.name, to.name);
+    unnamed_.swap(unnamed_[Index(old)], unnamed_[Index(with)]);
+  }
   replacement_[Index(old)] = with;
   uses_[Index(with)] += uses_[Index(old)];
   ++replaced_;
@@ -225,7 +226,7 @@ Graph Rewriter::Renumber(const std::vector<NodeId>& sorted) {
     for (ValueId old : node.results) {
       Value* value = move(old);
       value->producer = made;
-      if (IsUnnamed(*value)) value->name = fresh.Next();
+      if (unnamed_[Index(old)]) value->name = fresh.Next();
     }
     for (ValueId& operand : node.operands) operand = moved[Index(operand)];
     for (ValueId& each : node.results) each = moved[Index(each)];

@@ -84,9 +84,9 @@ class Rewriter {
   std::vector<int32_t> position_;     // of every node, for a stable order
   std::vector<ValueId> replacement_;  // of every value; itself where not replaced
   std::vector<int32_t> uses_;         // of every value, as an operand
+  std::vector<bool> unnamed_;         // of every value: a result of Add that has taken no name yet
   FreshNames constant_names_;
   int replaced_ = 0;
-  int fresh_ = 0;
 };
 
 // The graph without what its outputs do not need.

@@ -208,6 +208,22 @@ TEST(Rewriter, ReadersComeAfterALateReplacement) {
   EXPECT_THAT(ValueNames(left), ElementsAre("z", "late", "early", "reader", "y"));
 }
 
+TEST(Rewriter, NamesMayBeginWithATilde) {
+  Graph graph;
+  ValueId a = Op(graph, "Exp", {Input(graph, "~x")}, "~a");
+  ValueId b = Op(graph, "Tanh", {a}, "~0");
+  graph.outputs = {Op(graph, "Neg", {b}, "~c")};
+  EXPECT_THAT(ValueNames(DropDead(graph)), ElementsAre("~x", "~a", "~0", "~c"));
+
+  // A new value takes the name of the one it replaces; one that has a name keeps it.
+  Rewriter added(graph);
+  added.Replace(b, added.Add(NodeId{1}, "Silu", {}, {a}));
+  EXPECT_THAT(ValueNames(Finished(added)), ElementsAre("~x", "~a", "~0", "~c"));
+  Rewriter known(graph);
+  known.Replace(b, a);
+  EXPECT_THAT(ValueNames(Finished(known)), ElementsAre("~x", "~a", "~c"));
+}
+
 TEST(Rewriter, NamesOfNewValuesAreNotTaken) {
   Graph graph;
   ValueId x = Input(graph, "fused.0"), z = Input(graph, "const.0");

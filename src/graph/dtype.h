@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace heddle {
 
@@ -24,6 +25,17 @@ const DTypeInfo& Info(DType dtype);
 inline std::string_view Name(DType dtype) { return Info(dtype).name; }
 inline int64_t SizeOf(DType dtype) { return Info(dtype).size; }
 bool IsFloat(DType dtype);
+
+// Is T the C++ type that elements of `dtype` are stored as, or an unsigned integer of their size: their bits? bool and the 16-bit
+// floats are bits only.
+template <class T>
+bool IsStoredAs(DType dtype) {
+  bool bits = std::is_unsigned_v<T> && std::is_integral_v<T>;
+  bool bits_only =
+      dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kBool || dtype == DType::kU8;
+  bool same = !bits_only && std::is_floating_point_v<T> == IsFloat(dtype);
+  return sizeof(T) == static_cast<size_t>(SizeOf(dtype)) && (bits || same);
+}
 
 std::optional<DType> DTypeFromName(std::string_view name);
 std::optional<DType> DTypeFromSafetensors(std::string_view name);

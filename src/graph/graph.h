@@ -65,10 +65,10 @@ struct Graph {
   // A model has one output, its scalar loss; an op's expansion has one per result of the op.
   std::vector<ValueId> outputs;
 
-  const Value& value(ValueId id) const { return values[static_cast<size_t>(id.value)]; }
-  Value& value(ValueId id) { return values[static_cast<size_t>(id.value)]; }
-  const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id.value)]; }
-  Node& node(NodeId id) { return nodes[static_cast<size_t>(id.value)]; }
+  const Value& value(ValueId id) const { return values[id.index()]; }
+  Value& value(ValueId id) { return values[id.index()]; }
+  const Node& node(NodeId id) const { return nodes[id.index()]; }
+  Node& node(NodeId id) { return nodes[id.index()]; }
 
   ValueId AddValue(std::string name, TensorType type, ValueKind kind,
                    std::shared_ptr<const HostTensor> data = nullptr);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "graph/dtype.h"
 
 namespace heddle {
@@ -47,14 +48,15 @@ struct HostTensor {
   TensorType type() const { return {dtype, shape}; }
   int64_t size() const { return static_cast<int64_t>(data.size()) / SizeOf(dtype); }
 
-  // Typed view; T must be the C++ type of `dtype` (bool is uint8_t; f16 and bf16 are uint16_t
-  // bits).
+  // Typed view; T must be the C++ type of `dtype` or an unsigned integer of its size (IsStoredAs).
   template <class T>
   std::span<T> as() {
+    HEDDLE_CHECK(IsStoredAs<T>(dtype), "a tensor of {}", Name(dtype));
     return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
   }
   template <class T>
   std::span<const T> as() const {
+    HEDDLE_CHECK(IsStoredAs<T>(dtype), "a tensor of {}", Name(dtype));
     return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
   }
 

@@ -18,6 +18,16 @@ TEST(TensorTest, CountsElementsAndBytes) {
   EXPECT_EQ(ByteCount({DType::kBool, {}}), 1);
 }
 
+TEST(TensorDeathTest, IsReadAsWhatItHolds) {
+  HostTensor halves(DType::kF16, {3});
+  EXPECT_EQ(halves.as<uint16_t>().size(), 3u);
+  EXPECT_EQ(HostTensor(DType::kBool, {3}).as<uint8_t>().size(), 3u);
+  EXPECT_EQ(HostTensor(DType::kI8, {3}).as<int8_t>().size(), 3u);
+  EXPECT_DEATH(halves.as<int16_t>(), "a tensor of f16");
+  EXPECT_DEATH(HostTensor(DType::kI32, {2}).as<float>(), "a tensor of i32");
+  EXPECT_DEATH(HostTensor(DType::kF64, {2}).as<int64_t>(), "a tensor of f64");
+}
+
 TEST(TensorTest, RefusesShapesThatOverflow) {
   constexpr int64_t kHuge = int64_t{1} << 32;
   EXPECT_EQ(ErrorOf([] {

@@ -1,11 +1,9 @@
 // The one place that says what makes a Graph sound; graph.h lists it.
 #include <fmt/format.h>
 
-#include <bit>
-#include <functional>
-#include <limits>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -49,26 +47,17 @@ class Verifier {
     return fmt::format("node {} ({})", i, IsPlainIdentifier(op) ? op : Quote(op));
   }
 
-  // Every pass is verified, so this is a table without a block of memory per name: at the place of its
-  // hash, or the next that is free, the first value of a name.
   void CheckNames() {
-    constexpr size_t kFree = std::numeric_limits<size_t>::max();
-    std::vector<size_t> table(std::bit_ceil(2 * graph_.values.size() + 1), kFree);
+    std::unordered_map<std::string_view, size_t> first;  // the first value of a name
+    first.reserve(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       const Value& value = graph_.values[i];
       if (value.name.empty()) {
         Report("value {} has no name", i);
         continue;
       }
-      size_t at = std::hash<std::string_view>{}(value.name) % table.size();
-      while (table[at] != kFree && graph_.values[table[at]].name != value.name) {
-        at = (at + 1) % table.size();
-      }
-      if (table[at] == kFree) {
-        table[at] = i;
-      } else {
-        Report("{} has the name of value {}", Describe(value), table[at]);
-      }
+      const auto [known, fresh] = first.try_emplace(value.name, i);
+      if (!fresh) Report("{} has the name of value {}", Describe(value), known->second);
     }
   }
 

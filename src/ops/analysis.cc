@@ -120,7 +120,7 @@ std::vector<ValueId> Storages(const Graph& graph, const Rules& rules) {
     if (!rules[n].view) continue;
     size_t source = node.operands[0].index();
     // A reshape of what is not row-major moves it, and so has a storage of its own.
-    bool reshape = node.op == "Reshape";
+    bool reshape = TraitsOf(node.op).elements == ResultElements::kReshaped;
     if (reshape && !row_major[source]) continue;
     for (ValueId id : node.results) {
       storage[id.index()] = storage[source];

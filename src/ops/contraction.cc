@@ -111,13 +111,35 @@ Rule EinsumRule(const OpContext& c) {
   return rule;
 }
 
+// "bsk,kj->bsj": the gradient of a term is the contraction of the other with that of the result, where every letter of
+// it is in one of them.
+bool EinsumHasFactors(const Node& einsum, size_t operand) {
+  std::string equation = StringAttr(einsum.attributes, "equation");
+  size_t comma = equation.find(','), arrow = equation.find("->");
+  if (einsum.operands.size() != 2 || equation.find("...") != std::string::npos) return false;
+  std::string first = equation.substr(0, comma);
+  std::string second = equation.substr(comma + 1, arrow - comma - 1);
+  const std::string& term = operand == 0 ? first : second;
+  std::string others = (operand == 0 ? second : first) + equation.substr(arrow + 2);
+  return std::all_of(term.begin(), term.end(),
+                     [&](char letter) { return others.find(letter) != std::string::npos; });
+}
+
 }  // namespace
 
 std::vector<OpDef> ContractionOps() {
+  OpTraits product = {
+      .kind = OpKind::kMatrixProduct,
+      .gradient_factors = {{.operand = 0, .operands = {1}}, {.operand = 1, .operands = {0}}}};
+  OpTraits linear = {.kind = OpKind::kMatrixProduct,
+                     .bias = 2,
+                     .gradient_factors = {{.operand = 1, .operands = {0}}, {.operand = 2}}};
+  OpTraits einsum = product;
+  for (GradientFactors& factors : einsum.gradient_factors) factors.holds = EinsumHasFactors;
   return {
-      {"MatMul", 2, 2, {}, MatMulRule},
-      {"Linear", 2, 3, {"transpose_weight", "pieces"}, LinearRule},
-      {"Einsum", 1, -1, {"equation"}, EinsumRule},
+      {"MatMul", 2, 2, {}, MatMulRule, product},
+      {"Linear", 2, 3, {"transpose_weight", "pieces"}, LinearRule, linear},
+      {"Einsum", 1, -1, {"equation"}, EinsumRule, einsum},
   };
 }
 

@@ -166,12 +166,20 @@ Rule ResizeRule(const OpContext& c) {
 
 std::vector<OpDef> ConvolutionOps() {
   return {
-      {"Conv", 2, 3, {"strides", "pads", "dilations", "group"}, ConvRule},
+      {"Conv",
+       2,
+       3,
+       {"strides", "pads", "dilations", "group"},
+       ConvRule,
+       {.kind = OpKind::kConvolution,
+        .bias = 2,
+        .gradient_factors = {{.operand = 1, .operands = {0}}, {.operand = 2}}}},
       {"ConvTranspose",
        2,
        3,
        {"strides", "pads", "dilations", "group", "output_padding"},
-       ConvTransposeRule},
+       ConvTransposeRule,
+       {.kind = OpKind::kConvolution, .bias = 2}},
       {"MaxPool",
        1,
        1,

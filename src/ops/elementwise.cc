@@ -1,6 +1,7 @@
 // Elementwise ops: every dimension is parallel, dimensions of size 1 broadcast.
 #include "base/error.h"
 #include "ops/families.h"
+#include "ops/movement.h"
 #include "ops/spec.h"
 
 namespace heddle {
@@ -15,11 +16,19 @@ struct Unary {
   double flops = 1;
   bool linear = false;
   std::vector<std::string_view> attributes = {};
+  OpTraits traits = {};
 };
 
 const std::vector<Unary>& UnaryOps() {
   static const std::vector<Unary> ops = {
-      {"Identity", Kept::kNothing, 0, true},
+      {"Identity",
+       Kept::kNothing,
+       0,
+       true,
+       {},
+       {.elements = ResultElements::kReshaped,
+        .identity = IsAlwaysIdentity,
+        .origin = OriginAtFront}},
       {"Neg", Kept::kNothing, 1, true},
       {"Abs", Kept::kOperand},
       {"Exp", Kept::kResult},
@@ -53,7 +62,7 @@ const std::vector<Unary>& UnaryOps() {
       {"Celu", Kept::kOperand, 3, false, {"alpha"}},
       {"ThresholdedRelu", Kept::kOperand, 1, false, {"alpha"}},
       {"HardSigmoid", Kept::kOperand, 3, false, {"alpha", "beta"}},
-      {"Clip", Kept::kOperand, 2, false, {"min", "max"}},
+      {"Clip", Kept::kOperand, 2, false, {"min", "max"}, {.origin = OriginAtFront}},
       {"Floor", Kept::kNoGradient},
       {"Ceil", Kept::kNoGradient},
       {"Round", Kept::kNoGradient},
@@ -103,14 +112,28 @@ struct Binary {
   bool gradient = true;
   bool to_bool = false;
   std::vector<std::string_view> attributes = {};
+  OpTraits traits = {};
 };
 
 const std::vector<Binary>& BinaryOps() {
   static const std::vector<Binary> ops = {
-      {.name = "Add", .linear = {{0, 1}}},
-      {.name = "Sub", .linear = {{0, 1}}},
-      {.name = "Mul", .linear = {{0}, {1}}, .crossed = {0, 1}},
-      {.name = "Div", .linear = {{0}}, .kept = {1}, .crossed = {0, 1}},
+      {.name = "Add",
+       .linear = {{0, 1}},
+       .traits = {.neutral = NeutralElement{.value = 0, .left = true},
+                  .signs = {1, 1},
+                  .gradient_factors = {{.operand = 0}, {.operand = 1}}}},
+      {.name = "Sub",
+       .linear = {{0, 1}},
+       .traits = {.neutral = NeutralElement{.value = 0}, .signs = {1, -1}}},
+      {.name = "Mul",
+       .linear = {{0}, {1}},
+       .crossed = {0, 1},
+       .traits = {.neutral = NeutralElement{.value = 1, .left = true}}},
+      {.name = "Div",
+       .linear = {{0}},
+       .kept = {1},
+       .crossed = {0, 1},
+       .traits = {.neutral = NeutralElement{.value = 1}}},
       {.name = "Pow", .kept = {0, 1}},
       {.name = "Mod", .gradient = false, .attributes = {"fmod"}},
       {.name = "Maximum", .kept = {0, 1}},
@@ -166,18 +189,27 @@ Rule WhereRule(const OpContext& c) {
 std::vector<OpDef> ElementwiseOps() {
   std::vector<OpDef> defs;
   for (const Unary& op : UnaryOps()) {
-    defs.push_back(
-        {op.name, 1, 1, op.attributes, [&op](const OpContext& c) { return UnaryRule(op, c); }});
+    defs.push_back({op.name, 1, 1, op.attributes,
+                    [&op](const OpContext& c) { return UnaryRule(op, c); }, op.traits});
   }
   for (const Binary& op : BinaryOps()) {
-    defs.push_back(
-        {op.name, 2, 2, op.attributes, [&op](const OpContext& c) { return BinaryRule(op, c); }});
+    OpTraits traits = op.traits;
+    traits.broadcasts = true;
+    defs.push_back({op.name, 2, 2, op.attributes,
+                    [&op](const OpContext& c) { return BinaryRule(op, c); }, traits});
   }
-  defs.push_back({"Cast", 1, 1, {"to"}, CastRule});
+  defs.push_back({"Cast",
+                  1,
+                  1,
+                  {"to"},
+                  CastRule,
+                  {.elements = ResultElements::kConverted,
+                   .identity = IsAlwaysIdentity,
+                   .origin = OriginAtFront}});
   defs.push_back({"Not", 1, 1, {}, TestRule});
   defs.push_back({"IsNaN", 1, 1, {}, TestRule});
   defs.push_back({"IsInf", 1, 1, {}, TestRule});
-  defs.push_back({"Where", 3, 3, {}, WhereRule});
+  defs.push_back({"Where", 3, 3, {}, WhereRule, {.broadcasts = true, .origin = OriginOfChoice}});
   return defs;
 }
 

@@ -5,11 +5,9 @@
 //   Linear  y = x w + b     dw = sum x_i^T dy_i    factors x and dy          db = sum dy_i    dy alone
 //   Gather  y = w[ids]      dw: rows dy_i added up at ids_i                  ids and dy
 //
-// Every entry has a kernel in runtime/kernels/factors.cc.
+// Ops declare them among their traits (traits.h); every one has a kernel in runtime/kernels/factors.cc.
 #pragma once
 
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -17,13 +15,12 @@
 namespace heddle {
 
 struct GradientFactors {
-  std::string_view op;
   size_t operand = 0;  // the weight
-  std::vector<size_t>
-      operands;  // whose values its gradient follows from, with the gradient of the result
+  // Whose values its gradient follows from, with the gradient of the result.
+  std::vector<size_t> operands = {};
+  // Nodes of the op that have them. Null: all.
+  bool (*holds)(const Node& node, size_t operand) = nullptr;
 };
-
-std::span<const GradientFactors> AllGradientFactors();
 
 // Of this operand of a node; null where its gradient has none.
 const GradientFactors* FindGradientFactors(const Node& node, size_t operand);

@@ -140,9 +140,14 @@ Rule OneHotRule(const OpContext& c) {
 
 std::vector<OpDef> IndexingOps() {
   return {
-      {"Gather", 2, 2, {"axis"}, GatherRule},
-      {"GatherElements", 2, 2, {"axis"}, GatherElementsRule},
-      {"GatherND", 2, 2, {"batch_dims"}, GatherNDRule},
+      {"Gather",
+       2,
+       2,
+       {"axis"},
+       GatherRule,
+       {.lookup = LookupKind::kRows, .gradient_factors = {{.operand = 0, .operands = {1}}}}},
+      {"GatherElements", 2, 2, {"axis"}, GatherElementsRule, {.lookup = LookupKind::kElements}},
+      {"GatherND", 2, 2, {"batch_dims"}, GatherNDRule, {.lookup = LookupKind::kPoints}},
       {"ScatterND", 3, 3, {"reduction"}, ScatterNDRule},
       {"ScatterElements", 3, 3, {"axis", "reduction"}, ScatterElementsRule},
       {"OneHot", 1, 1, {"depth", "axis", "on", "off", "to"}, OneHotRule},

@@ -125,8 +125,14 @@ std::vector<OpDef> LossOps() {
        3,
        {"ignore_index", "reduction"},
        CrossEntropyRule,
+       {.cross_entropy = CrossEntropyPart::kWhole, .composite = true},
        CrossEntropyExpansion},
-      {"NllLoss", 2, 3, {"ignore_index", "reduction"}, NllLossRule},
+      {"NllLoss",
+       2,
+       3,
+       {"ignore_index", "reduction"},
+       NllLossRule,
+       {.cross_entropy = CrossEntropyPart::kLikelihood}},
       {"LabelCount", 1, 1, {"ignore_index"}, LabelCountRule},
   };
 }

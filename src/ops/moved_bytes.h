@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "ops/rule.h"
+#include "ops/traits.h"
 
 namespace heddle {
 
@@ -14,7 +15,7 @@ namespace heddle {
 constexpr std::string_view kBiasGradient = "gradient of a bias";
 
 // Does the op read only as much of operand 0 as there is in the result? Its gradient is as large as the operand.
-bool ReadsRows(std::string_view op);
+bool ReadsRows(const OpTraits& traits);
 
 // Operands and results together; forward, of an op that reads rows, only those.
 double MovedBytes(const Graph& graph, const Node& node, const Rule& rule,

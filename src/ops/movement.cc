@@ -1,5 +1,7 @@
 // Ops that move or repeat elements. Reshape, Split and Concat are where dimensions are products and
 // concatenations of parts.
+#include "ops/movement.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -340,15 +342,28 @@ Rule TriluRule(const OpContext& c) {
 }  // namespace
 
 std::vector<OpDef> MovementOps() {
+  OpTraits reshape = {
+      .elements = ResultElements::kReshaped, .identity = IsAlwaysIdentity, .origin = OriginAtFront};
+  OpTraits transpose = {.elements = ResultElements::kPermuted,
+                        .identity = IsIdentityOfTranspose,
+                        .origin = OriginAtFront};
+  OpTraits slice = {
+      .elements = ResultElements::kPart, .identity = IsIdentityOfSlice, .origin = OriginOfSlice};
+  OpTraits split = {
+      .elements = ResultElements::kPart, .identity = IsAlwaysIdentity, .origin = OriginOfSplit};
+  OpTraits expand = {.identity = IsAlwaysIdentity, .origin = OriginAtFront};
+  OpTraits tile = {.identity = IsAlwaysIdentity};
+  OpTraits concat = {.identity = IsAlwaysIdentity, .origin = OriginOfConcat};
+  OpTraits pad = {.identity = IsAlwaysIdentity, .origin = OriginOfPad};
   return {
-      {"Reshape", 1, 1, {"shape"}, ReshapeRule},
-      {"Transpose", 1, 1, {"perm"}, TransposeRule},
-      {"Expand", 1, 1, {"shape"}, ExpandRule},
-      {"Tile", 1, 1, {"repeats"}, TileRule},
-      {"Concat", 1, -1, {"axis"}, ConcatRule},
-      {"Split", 1, 1, {"axis", "sizes"}, SplitRule},
-      {"Slice", 1, 1, {"starts", "ends", "axes", "steps"}, SliceRule},
-      {"Pad", 1, 1, {"pads", "mode", "value"}, PadRule},
+      {"Reshape", 1, 1, {"shape"}, ReshapeRule, reshape},
+      {"Transpose", 1, 1, {"perm"}, TransposeRule, transpose},
+      {"Expand", 1, 1, {"shape"}, ExpandRule, expand},
+      {"Tile", 1, 1, {"repeats"}, TileRule, tile},
+      {"Concat", 1, -1, {"axis"}, ConcatRule, concat},
+      {"Split", 1, 1, {"axis", "sizes"}, SplitRule, split},
+      {"Slice", 1, 1, {"starts", "ends", "axes", "steps"}, SliceRule, slice},
+      {"Pad", 1, 1, {"pads", "mode", "value"}, PadRule, pad},
       {"Trilu", 1, 1, {"upper", "k"}, TriluRule},
   };
 }

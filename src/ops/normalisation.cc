@@ -155,16 +155,21 @@ Rule AttentionRule(const OpContext& c) {
 }  // namespace
 
 std::vector<OpDef> NormalisationOps() {
+  OpTraits norm = {.statistics = NormStatistics::kSample, .gain = 1, .bias = 2};
+  OpTraits rms_norm = {.statistics = NormStatistics::kSample, .composite = true, .gain = 1};
+  OpTraits batch_norm = {.statistics = NormStatistics::kBatch, .gain = 1, .bias = 2};
+  OpTraits given = {.statistics = NormStatistics::kGiven, .gain = 1, .bias = 2};
+  OpTraits log_softmax = {.cross_entropy = CrossEntropyPart::kLogProbabilities};
   return {
-      {"LayerNorm", 2, 3, {"axis", "epsilon"}, LayerNormRule},
-      {"RMSNorm", 1, 2, {"axis", "epsilon"}, RMSNormRule},
-      {"BatchNorm", 3, 3, {"epsilon"}, BatchNormRule, BatchNormExpansion},
-      {"BatchNormInference", 5, 5, {"epsilon"}, BatchNormInferenceRule},
-      {"InstanceNorm", 3, 3, {"epsilon"}, InstanceNormRule},
-      {"GroupNorm", 3, 3, {"groups", "epsilon"}, GroupNormRule},
+      {"LayerNorm", 2, 3, {"axis", "epsilon"}, LayerNormRule, norm},
+      {"RMSNorm", 1, 2, {"axis", "epsilon"}, RMSNormRule, rms_norm},
+      {"BatchNorm", 3, 3, {"epsilon"}, BatchNormRule, batch_norm, BatchNormExpansion},
+      {"BatchNormInference", 5, 5, {"epsilon"}, BatchNormInferenceRule, given},
+      {"InstanceNorm", 3, 3, {"epsilon"}, InstanceNormRule, norm},
+      {"GroupNorm", 3, 3, {"groups", "epsilon"}, GroupNormRule, norm},
       {"Softmax", 1, 1, {"axis"}, SoftmaxRule},
-      {"LogSoftmax", 1, 1, {"axis"}, SoftmaxRule},
-      {"Attention", 3, 4, {"scale", "causal"}, AttentionRule},
+      {"LogSoftmax", 1, 1, {"axis"}, SoftmaxRule, log_softmax},
+      {"Attention", 3, 4, {"scale", "causal"}, AttentionRule, {.kind = OpKind::kAttention}},
   };
 }
 

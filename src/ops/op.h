@@ -1,4 +1,4 @@
-// The list of ops. Adding one: an OpDef in its family's file (contraction.cc, elementwise.cc, ...), a
+// The list of ops. Adding one: an OpDef with its traits in its family's file (contraction.cc, elementwise.cc, ...), a
 // kernel of the same name under runtime/kernels/, a sample in runtime/kernels/op_samples.cc. Shape
 // inference, shardings, costs and the proof tests follow from these.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "graph/graph.h"
 #include "ops/rule.h"
+#include "ops/traits.h"
 
 namespace heddle {
 
@@ -35,6 +36,7 @@ struct OpDef {
   int max_operands;                          // -1: any number
   std::vector<std::string_view> attributes;  // those it knows; others are refused
   std::function<Rule(const OpContext&)> rule;
+  OpTraits traits = {};
   // For ops with an expanded factor: the same computation as a graph of primitives whose inputs are the
   // operands in order and whose outputs are the results.
   std::function<Graph(const OpContext&)> expansion = nullptr;

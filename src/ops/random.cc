@@ -32,11 +32,12 @@ Rule LikeRule(const OpContext& c) {
 }  // namespace
 
 std::vector<OpDef> RandomOps() {
+  OpTraits random = {.randomness = Randomness::kAlways};
   return {
-      {"Dropout", 1, 1, {"ratio"}, DropoutRule},
-      {"RandomUniformLike", 1, 1, {"low", "high", "to"}, LikeRule},
-      {"RandomNormalLike", 1, 1, {"mean", "scale", "to"}, LikeRule},
-      {"Bernoulli", 1, 1, {"to"}, LikeRule},
+      {"Dropout", 1, 1, {"ratio"}, DropoutRule, {.randomness = Randomness::kTraining}},
+      {"RandomUniformLike", 1, 1, {"low", "high", "to"}, LikeRule, random},
+      {"RandomNormalLike", 1, 1, {"mean", "scale", "to"}, LikeRule, random},
+      {"Bernoulli", 1, 1, {"to"}, LikeRule, random},
   };
 }
 

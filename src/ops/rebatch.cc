@@ -46,9 +46,9 @@ std::optional<FactorMark> ToFactor(const Rule& rule, const Product& product, Bat
                                    int64_t batch) {
   int64_t before = 1, after = 1;
   for (int f : product) after *= rule.factors[static_cast<size_t>(f)].size;
+  if (after == 0) return std::nullopt;  // no element is there
   for (int f : product) {
     int64_t size = rule.factors[static_cast<size_t>(f)].size;
-    if (size == 0) return std::nullopt;
     after /= size;
     if (part.outer % before == 0 && part.inner % after == 0 &&
         (part.outer / before) * batch * (part.inner / after) == size) {
@@ -265,7 +265,7 @@ class Copier {
   std::vector<ValueId> moved_;
 };
 
-bool HasShape(const Node& node) { return node.op == "Reshape" || node.op == "Expand"; }
+bool HasShape(const Node& node) { return node.attributes.count("shape") != 0; }
 
 Graph Stretch(const Graph& graph, const BatchInfo& info, int64_t batch) {
   Copier copier(graph);
@@ -308,7 +308,7 @@ Marks ReshapeMarks(const Graph& graph, const Node& node, const Marks& marks) {
     int64_t outer = before * marks[d]->outer, reached = 1;
     std::vector<std::pair<size_t, BatchPart>> candidates;
     std::optional<std::pair<size_t, BatchPart>> chosen;
-    for (size_t t = 0; t < to.size(); reached *= to[t++]) {
+    for (size_t t = 0; t < to.size() && reached > 0; reached *= to[t++]) {
       int64_t share = outer % reached == 0 ? outer / reached : 0;
       if (share < 1 || share > to[t] || to[t] % share != 0) continue;
       candidates.push_back({t, {share, to[t] / share}});
@@ -341,7 +341,7 @@ Graph FromOneToTwo(const Graph& graph) {
       const Shape& to = graph.value(node.results[0]).type.shape;
       const Marks& operand = marks[node.operands[0].index()];
       Marks& result = marks[node.results[0].index()];
-      if (node.op == "Reshape") {
+      if (TraitsOf(node.op).elements == ResultElements::kReshaped) {
         result = ReshapeMarks(graph, node, operand);
       } else {
         std::copy(operand.begin(), operand.end(),

@@ -57,6 +57,38 @@ TEST(Rebatch, FollowsTheBatchThroughProducts) {
             (Shape{2, 6, 5}));
 }
 
+TEST(Rebatch, TensorsWithoutElements) {
+  Model m({1, 0});
+  EXPECT_EQ(m.Why(m("Reshape", {m.x}, {{"shape", Ints{1, 0, 5}}}), 4),
+            "the batch cannot change: Reshape 'v0' mixes samples along the batch");
+}
+
+// All small reshapes, of batches of one and of two samples: each has an answer or says why it has none.
+TEST(Rebatch, AnyReshapeIsAnsweredOrRefused) {
+  std::vector<Shape> shapes;
+  for (int64_t a = 0; a < 4; ++a) {
+    shapes.push_back({a});
+    for (int64_t b = 0; b < 4; ++b) {
+      shapes.push_back({a, b});
+      for (int64_t c = 0; c < 4; ++c) shapes.push_back({a, b, c});
+    }
+  }
+  int answered = 0, refused = 0;
+  for (const Shape& from : shapes) {
+    for (const Shape& to : shapes) {
+      if (from[0] < 1 || from[0] > 2 || ElementCount(from) != ElementCount(to)) continue;
+      Model m(from);
+      ValueId y = m("Reshape", {m.x}, {{"shape", to}});
+      std::string why = m.Why(y, 6);
+      ++(why.empty() ? answered : refused);
+      if (!why.empty()) continue;
+      EXPECT_EQ(ElementCount(m.At(y, 6)) * from[0], 6 * ElementCount(to));
+    }
+  }
+  EXPECT_GT(answered, 100);
+  EXPECT_GT(refused, 100);
+}
+
 TEST(Rebatch, FindsConstantsExpandedToTheBatch) {
   Model m({8, 4});
   ValueId row = m.Parameter({1, 4});

@@ -82,6 +82,12 @@ const OpDef* FindOp(std::string_view name) {
   return it == index.end() ? nullptr : it->second;
 }
 
+const OpTraits& TraitsOf(std::string_view op) {
+  const OpDef* def = FindOp(op);
+  HEDDLE_CHECK(def != nullptr, "op '{}' is unknown", op);
+  return def->traits;
+}
+
 Rule MakeRule(std::string_view op, const Attributes& attributes,
               std::span<const TensorType> operands) {
   const OpDef* def = FindOp(op);

@@ -244,11 +244,13 @@ std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layer
     ends.push_back(starts.empty() ? 0 : starts[ToSize(before)]);
     int begin = s == 0 ? 0 : ends[s - 1];
     if (ends.back() <= begin)
-      ThrowInput("stage {} is to have no layers, and nothing else is its", s);
+      ThrowInput("stage {} has no layers and nothing else: give it a layer, or use fewer stages",
+                 s);
   }
   ends.push_back(ToInt(model.blocks.size()));
   if (stages > 1 && ends[stages - 1] <= ends[stages - 2])
-    ThrowInput("stage {} is to have no layers, and nothing else is its", stages - 1);
+    ThrowInput("stage {} has no layers and nothing else: give it a layer, or use fewer stages",
+               stages - 1);
   return ends;
 }
 

@@ -261,8 +261,7 @@ class Propagation {
     constexpr double kCounts = 0.02;
     if (IsUsed(n, factor)) return true;
     int64_t columns = rule(n).factors[ToSize(factor)].size;
-    int64_t elements = 1;
-    for (int64_t size : model_.graph.value(node(n).operands[operand]).type.shape) elements *= size;
+    int64_t elements = ElementCount(model_.graph.value(node(n).operands[operand]).type.shape);
     return columns >= elements / columns && Flops(n) >= kCounts * flops_;
   }
   double Flops(size_t n) const { return ForwardWork(rule(n), WholeBlocks(rule(n))).flops; }

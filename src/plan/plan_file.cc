@@ -7,9 +7,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/integers.h"
+#include "base/json_fields.h"
 #include "base/nearest.h"
 #include "cluster/yaml.h"
-#include "plan/json_fields.h"
 #include "plan/plan_strategies.h"
 #include "plan/verify.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/integers.h"
+#include "base/json_fields.h"
 #include "base/nearest.h"
-#include "plan/json_fields.h"
 #include "plan/strategy_text.h"
 
 namespace heddle {

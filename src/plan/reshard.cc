@@ -304,12 +304,6 @@ Reduction ReductionOf(const State& state, AxisMask axes) {
   return Reduction::kSum;
 }
 
-double Elements(const Shape& shape) {
-  double elements = 1;
-  for (int64_t size : shape) elements *= static_cast<double>(size);
-  return elements;
-}
-
 // Elements of a step on the wire, of a device that holds so many before it.
 double OnWire(const Mesh& mesh, StepKind kind, AxisMask axes, double held) {
   double ranks = static_cast<double>(GroupSize(mesh, axes));
@@ -372,7 +366,8 @@ CollectiveKind ToCollective(StepKind kind) {
 }
 
 double WireElements(const Mesh& mesh, const ReshardStep& step) {
-  return OnWire(mesh, step.kind, step.axes, Elements(PaddedShape(mesh, step.before)));
+  return OnWire(mesh, step.kind, step.axes,
+                static_cast<double>(ElementCount(PaddedShape(mesh, step.before))));
 }
 
 double WireElements(const Mesh& mesh, const std::vector<ReshardStep>& steps) {
@@ -408,7 +403,7 @@ std::vector<ReshardStep> Reshard(const Mesh& mesh, const Sharding& from, const S
     }
     double wire = at.wire;
     int steps = at.steps + 1;
-    double held = Elements(PaddedShape(mesh, space.ToSharding(state)));
+    double held = static_cast<double>(ElementCount(PaddedShape(mesh, space.ToSharding(state))));
     for (const Move& move : Moves(mesh, space, state)) {
       double moved = OnWire(mesh, move.kind, move.axes, held);
       Reached next{wire + moved, steps, state, move, false};

@@ -146,8 +146,7 @@ class PlanVerifier {
         Add("pruning names '{}', which is no parameter", name);
         continue;
       }
-      int64_t elements = 1;
-      for (int64_t size : model_.graph.value(found->second).type.shape) elements *= size;
+      int64_t elements = ElementCount(model_.graph.value(found->second).type.shape);
       if (kept < 1 || kept > elements) {
         Add("pruning keeps {} of the {} weights of '{}'", kept, elements, name);
       }
@@ -235,7 +234,8 @@ class PlanVerifier {
       Add("stage {}: {} devices from {} on are named for a mesh of {} from {} on", s,
           mesh.named.size(), mesh.named.front(), size, mesh.first);
     }
-    bool ascend = std::is_sorted(mesh.named.begin(), mesh.named.end(), std::less_equal<int64_t>());
+    bool ascend = std::adjacent_find(mesh.named.begin(), mesh.named.end(),
+                                     std::greater_equal<int64_t>()) == mesh.named.end();
     if (!ascend) Add("stage {}: the devices it names do not ascend", s);
     if (mesh.named.front() < 0 || (devices && mesh.named.back() >= *devices)) {
       Add("stage {}: devices {} are not within the cluster's {}", s, DevicesText(mesh.named),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "program/program.h"
@@ -20,18 +21,15 @@ class InstructionList {
   BufferId Find(const Buffer& b) {
     BufferId* place = PlaceOf(b);
     if (place != nullptr) return *place;
-    return slots_.empty() ? BufferId{} : slots_[SlotOf(b)];
+    const auto found = others_.find(b);
+    return found == others_.end() ? BufferId{} : found->second;
   }
   bool Exists(const Buffer& b) { return Find(b).valid(); }
 
   // The id of a buffer, made where there is none yet.
   BufferId Get(const Buffer& b, bool persistent = false) {
     BufferId* place = PlaceOf(b);
-    if (place == nullptr) {
-      if (2 * (hashed_.size() + 1) > slots_.size()) Grow();
-      place = &slots_[SlotOf(b)];
-      if (!place->valid()) hashed_.push_back(run_.buffers.end_id());
-    }
+    if (place == nullptr) place = &others_[b];
     if (!place->valid()) {
       *place = run_.buffers.Add(b);
       if (persistent) run_.persistent.push_back(*place);
@@ -68,7 +66,7 @@ class InstructionList {
   };
   static constexpr size_t kVersions = 2;  // of Locals
 
-  // Where the id of a buffer is; null: in the table.
+  // Where the id of a buffer is; null: in others_.
   BufferId* PlaceOf(const Buffer& b) {
     switch (b.kind) {
       case BufferKind::kLocal:
@@ -105,32 +103,22 @@ class InstructionList {
     return row;
   }
 
-  // A table of open addresses: the place of the buffer, or the free one where it would be.
-  size_t SlotOf(const Buffer& b) const {
-    uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
-    for (int part : {b.stage.value, NumberOf(b.target), b.microbatch}) {
-      hash = (hash ^ static_cast<uint64_t>(static_cast<uint32_t>(part))) * 0x9E3779B97F4A7C15u;
-      hash ^= hash >> 29;
+  struct HashOfBuffer {
+    size_t operator()(const Buffer& b) const {
+      uint64_t hash = static_cast<uint64_t>(b.kind) + 8 * static_cast<uint64_t>(b.version + 1);
+      for (int part : {b.stage.value, NumberOf(b.target), b.microbatch}) {
+        hash = (hash ^ static_cast<uint64_t>(static_cast<uint32_t>(part))) * 0x9E3779B97F4A7C15u;
+        hash ^= hash >> 29;
+      }
+      return static_cast<size_t>(hash);
     }
-    size_t mask = slots_.size() - 1;
-    size_t at = static_cast<size_t>(hash) & mask;
-    while (slots_[at].valid() && run_.buffers[slots_[at]] != b) {
-      at = (at + 1) & mask;
-    }
-    return at;
-  }
-
-  void Grow() {
-    slots_.assign(slots_.empty() ? 64 : 2 * slots_.size(), BufferId{});
-    for (BufferId id : hashed_) slots_[SlotOf(run_.buffers[id])] = id;
-  }
+  };
 
   const Program& program_;
   DeviceProgram& run_;
   VisitId visit_{0};
   IdVector<StageId, std::vector<Row>> rows_;  // by micro-batch, from -1
-  std::vector<BufferId> slots_;               // of other buffers; a power of two of them
-  std::vector<BufferId> hashed_;              // the buffers in the table
+  std::unordered_map<Buffer, BufferId, HashOfBuffer> others_;
   std::span<const OpcodeDef> defs_;
 };
 

@@ -81,9 +81,7 @@ AxisMask NamedAxes(const Mesh& mesh, const std::vector<std::string>& names) {
 }
 
 int64_t ElementsOf(const Mesh& mesh, const Sharding& sharding) {
-  int64_t elements = 1;
-  for (int64_t size : PaddedShape(mesh, sharding)) elements *= size;
-  return elements;
+  return ElementCount(PaddedShape(mesh, sharding));
 }
 
 // Of every shard of a pruned parameter.
@@ -92,8 +90,7 @@ std::vector<int64_t> KeptBy(const LoweringContext& context, const Mesh& mesh,
   const Value& value = context.expanded.model.graph.value(slot.parameter);
   auto pruned = context.plan.pruning.kept.find(value.name);
   if (pruned == context.plan.pruning.kept.end()) return {};
-  double all = 1;
-  for (int64_t size : value.type.shape) all *= static_cast<double>(size);
+  auto all = static_cast<double>(ElementCount(value.type.shape));
   AxisMask split = slot.sharding.split_axes();
   std::vector<int64_t> kept;
   for (int64_t place = 0; place < GroupSize(mesh, split); ++place) {

@@ -8,12 +8,6 @@
 namespace heddle {
 namespace {
 
-int64_t Elements(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // So that zero_axes divide it.
 int64_t Padded(const StageProgram& stage, const ParameterGroup& group, int64_t elements) {
   int64_t ranks = GroupSize(stage.mesh, group.zero_axes);
@@ -77,7 +71,7 @@ GradientFlow SegmentFlow(const Program& program, const StageProgram& stage) {
 
 int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
                      const Position& position) {
-  return Elements(LocalShape(stage.mesh, slot.sharding, position));
+  return ElementCount(LocalShape(stage.mesh, slot.sharding, position));
 }
 
 int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,

@@ -410,6 +410,21 @@ TEST(VerifyWholeProgramTest, LargeProgramsAreCheckedRunByRun) {
               Contains(HasSubstr("waits for ever for instruction 6 (recv m2 mb0)")));
 }
 
+// Of stages whose devices take turns: groups are the same ones from whichever member they are looked at.
+TEST(VerifyWholeProgramTest, LargeProgramsOnDevicesThatTakeTurns) {
+  Model model = SmallModel();
+  Plan plan = SmallPlan(model, {.dp = 16, .tp = 4, .stages = 2, .microbatches = 2});
+  for (int64_t s = 0; s < 2; ++s) {
+    std::vector<int64_t> devices;
+    for (int64_t d = 0; d < 32; ++d) devices.push_back(32 * s + d);
+    for (int64_t d = 0; d < 32; ++d) devices.push_back(64 + 32 * s + d);
+    Place(plan.stages[static_cast<size_t>(s)].mesh, devices);
+  }
+  Program program = Lower(model, plan);
+  ASSERT_GT(program.device_count(), kJointDevices);
+  EXPECT_THAT(Verify(program), IsEmpty());
+}
+
 // Who frees what another stream reads waits for it.
 TEST(VerifyWholeProgramTest, FreedWhileItIsEvicted) {
   Model model = SmallModel(8);

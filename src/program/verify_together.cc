@@ -255,6 +255,7 @@ class Together {
     Payload payload = CollectiveOf(program_, at, actors_[a].device);
     std::vector<size_t> members;
     for (int64_t rank : payload.ranks) members.push_back(actor_of_[ToSize(rank)]);
+    std::sort(members.begin(), members.end());
     members.erase(std::unique(members.begin(), members.end()), members.end());
     auto [group, added] = group_of_.try_emplace(members, groups_.size());
     if (added) groups_.push_back({members, {}, {}});

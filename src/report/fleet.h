@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "fleet/prepared_fleet.h"
 #include "fleet/simulate.h"
 #include "fleet/spase.h"
 
@@ -42,6 +43,9 @@ struct FleetReport {
   int64_t host_limit = 0;  // 0: not known
   bool early_stopping = false;
 };
+
+// Simulates the fleet under a policy.
+FleetReport ReportOf(const PreparedFleet& fleet, const PolicyDef& policy);
 
 // Jobs over time, a row per device: 'a' is the first job of the table. A column is an equal share of the time, and its
 // character the job that has most of it; '.': nothing runs.

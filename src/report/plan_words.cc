@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ops/analysis.h"
+#include "ops/traits.h"
 #include "plan/expert.h"
 
 namespace heddle {
@@ -38,10 +39,11 @@ bool ReadsParameter(const Model& model, const Node& node) {
 // Nodes that are named together; nothing: those that only pass on what others decide.
 std::string_view KindOf(const Model& model, NodeId id) {
   const Node& node = model.graph.node(id);
-  if (node.op == "Attention") return "attention";
-  if (node.op.ends_with("Norm")) return "norms";
+  OpKind kind = TraitsOf(node.op).kind;
+  if (kind == OpKind::kAttention) return "attention";
+  if (ComputesStatistics(node)) return "norms";
   if (!IsProductNode(model.rules[id.index()])) return "";
-  if (node.op.starts_with("Conv")) return "convolutions";
+  if (kind == OpKind::kConvolution) return "convolutions";
   return ReadsParameter(model, node) ? "linear layers" : "matrix products";
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "cluster/topology.h"
+#include "plan/describe.h"
 #include "report/memory_chart.h"
 #include "report/timetable.h"
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include "ops/traits.h"
+
 namespace heddle {
 namespace {
 
-constexpr std::string_view kLoss = "CrossEntropy";
+bool IsCrossEntropy(const Node& node) {
+  return TraitsOf(node.op).cross_entropy == CrossEntropyPart::kWhole;
+}
 
 bool IsProduct(const Rule& rule) {
   return std::any_of(rule.work.begin(), rule.work.end(),
@@ -31,6 +35,11 @@ bool InAllOperands(const Rule& rule, int factor) {
                      [&](const Dims& dims) { return dims.empty() || Has(dims, factor); });
 }
 
+// Does the op normalise channels by statistics of all samples?
+bool NormalisesChannels(const OpTraits& traits) {
+  return traits.statistics == NormStatistics::kBatch || traits.statistics == NormStatistics::kGiven;
+}
+
 // [..., heads, queries, width].
 std::string OfAttention(const Rule& rule, int factor) {
   const Dims& result = rule.results[0];
@@ -43,7 +52,7 @@ std::string OfAttention(const Rule& rule, int factor) {
 SplitWords::SplitWords(const Model& model)
     : model_(model), sequence_(FindSequence(model.graph, model.rules)) {
   for (const Node& node : model.graph.nodes) {
-    if (node.op != kLoss || node.operands.empty()) continue;
+    if (!IsCrossEntropy(node) || node.operands.empty()) continue;
     const Shape& logits = model.graph.value(node.operands[0]).type.shape;
     if (logits.size() > 1) vocabulary_ = logits[1];
     head_ = model.graph.value(node.operands[0]).producer;
@@ -57,11 +66,12 @@ SplitWords::SplitWords(const Model& model)
 std::string SplitWords::OfProduct(NodeId id, int f) const {
   const Rule& rule = model_.rules[id.index()];
   const Factor& factor = rule.factors[static_cast<size_t>(f)];
-  bool conv = model_.graph.node(id).op.starts_with("Conv");
+  OpKind kind = TraitsOf(model_.graph.node(id).op).kind;
+  bool conv = kind == OpKind::kConvolution;
   if (factor.kind == FactorKind::kSummed) return conv ? "in channels" : "rows";
   bool parameter = InParameter(model_, id, f);
   if (InAllOperands(rule, f) && Has(rule.results[0], f)) return parameter ? "experts" : "heads";
-  if (!parameter) return model_.graph.node(id).op == "Attention" ? OfAttention(rule, f) : "columns";
+  if (!parameter) return kind == OpKind::kAttention ? OfAttention(rule, f) : "columns";
   return id == head_ ? "vocabulary" : conv ? "out channels" : "columns";
 }
 
@@ -75,22 +85,28 @@ std::string SplitWords::Of(NodeId id, int choice) const {
   bool sequence = sequence_.found && sequence_.factors[n][f].has_value();
   if (batch) return sequence ? "tokens" : "batch";
   if (sequence) return "sequence";
-  const std::string& op = model_.graph.node(id).op;
-  if (op == kLoss && factor.kind != FactorKind::kParallel) return "vocabulary";
+  const Node& node = model_.graph.node(id);
+  const OpTraits& traits = TraitsOf(node.op);
+  if (IsCrossEntropy(node) && factor.kind != FactorKind::kParallel) return "vocabulary";
   if (IsProduct(rule)) return OfProduct(id, choice);
   bool parameter = InParameter(model_, id, choice);
   if (parameter && factor.kind == FactorKind::kSummed) {
-    return op == "Gather" && factor.size == vocabulary_ ? "vocabulary" : "rows";
+    return traits.lookup == LookupKind::kRows && factor.size == vocabulary_ ? "vocabulary" : "rows";
   }
-  if (parameter) return op.starts_with("Batch") ? "channels" : "columns";
+  if (parameter) return NormalisesChannels(traits) ? "channels" : "columns";
   const Dims& result = rule.results[0];
   bool last = !result.empty() && Has({result.back()}, choice);
   return last ? "width" : "dimension " + factor.name;
 }
 
+bool ComputesStatistics(const Node& node) {
+  NormStatistics statistics = TraitsOf(node.op).statistics;
+  return statistics == NormStatistics::kSample || statistics == NormStatistics::kBatch;
+}
+
 bool Matters(const Model& model, NodeId id) {
   const Node& node = model.graph.node(id);
-  if (IsProduct(model.rules[id.index()]) || node.op.ends_with("Norm")) return true;
+  if (IsProduct(model.rules[id.index()]) || ComputesStatistics(node)) return true;
   return std::any_of(node.operands.begin(), node.operands.end(),
                      [&](ValueId value) { return IsParameter(model, value); });
 }

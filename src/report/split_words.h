@@ -31,6 +31,9 @@ class SplitWords {
   NodeId head_;             // the product whose result the loss gets
 };
 
+// Is the node a normalisation that computes the statistics it normalises by?
+bool ComputesStatistics(const Node& node);
+
 // Does it have matrix products or convolutions, or read a parameter, or normalise?
 bool Matters(const Model& model, NodeId node);
 

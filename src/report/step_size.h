@@ -21,7 +21,4 @@ StepSize SizeOfStep(const Model& model, const Plan& plan);
 // The type of the plan's first device whose rates nobody measured (those of the preset `local`); empty: none.
 std::string NominalDevice(const Plan& plan);
 
-// "dp 2 x tp 2 x pp 2, 8 devices, 4 micro-batches, 1f1b, ZeRO 1, bf16, recompute full".
-std::string DescribePlan(const Plan& plan);
-
 }  // namespace heddle

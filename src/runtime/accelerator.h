@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "program/kernel_time.h"
+
 namespace heddle {
 
 // "cpu", "cuda", or "auto": cuda where there is one. Ranks of one machine take its accelerators in turn. Throws
@@ -112,13 +114,7 @@ class StepClock {
   std::unique_ptr<State> state_;
 };
 
-// How long kernels ran on CUDA devices, by name, in the order of their time together.
-struct KernelTime {
-  std::string name;
-  int64_t count = 0;
-  double seconds = 0;
-};
-// From one call to the next. Throws RunError where this build or machine cannot tell.
+// How long kernels ran on CUDA devices, by name, in the order of their time together, from one call to the next. Throws RunError where this build or machine cannot tell.
 void StartKernelTimes();
 std::vector<KernelTime> StopKernelTimes();
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "ops/traits.h"
 #include "runtime/executor_internal.h"
 
 namespace heddle {
@@ -24,7 +25,8 @@ std::string Executor::WhyNotCaptured() const {
     if (i.op == Opcode::kFetch) return "state comes from the host";
   }
   for (const Node& node : program_.model.graph.nodes) {
-    if (DrawsNumbers(node.op)) return "'" + node.op + "' draws other numbers in every step";
+    if (TraitsOf(node.op).randomness != Randomness::kNone)
+      return "'" + node.op + "' draws other numbers in every step";
   }
   return "";
 }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "ops/traits.h"
 #include "runtime/executor_internal.h"
 #include "runtime/torch_compat.h"
 
@@ -31,7 +32,7 @@ std::pair<at::Tensor, at::Tensor> AsInput(const at::Tensor& value) {
   return {seen, leaf};
 }
 
-// Dropout where nothing is dropped.
+// Dropout and the like outside training.
 std::vector<at::Tensor> KeepAll(const KernelCall& call) { return {call.operands[0]}; }
 
 }  // namespace
@@ -54,7 +55,8 @@ void Executor::PrepareSegments() {
         size_t node = at.nodes[n].index();
         const Rule& micro = program_.micro_rules[node];
         const std::string& op = model.graph.nodes[node].op;
-        ready.kernels.push_back(forward_only_ && op == "Dropout" ? KeepAll : FindKernel(op));
+        bool keeps = forward_only_ && TraitsOf(op).randomness == Randomness::kTraining;
+        ready.kernels.push_back(keeps ? KeepAll : FindKernel(op));
         HEDDLE_CHECK(ready.kernels.back() != nullptr, "op {} has no kernel", op);
         ready.blocks.push_back(
             LocalBlocks(stage(s).mesh, micro, stage(s).strategies[node], position));

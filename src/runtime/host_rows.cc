@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -56,15 +57,28 @@ at::Tensor MappedTensor(at::IntArrayRef sizes, at::ScalarType type, int64_t byte
 
 }  // namespace
 
+bool HostShare::Take(HostBudget& budget, int64_t bytes) {
+  HEDDLE_CHECK(budget_ == nullptr || budget_ == &budget);
+  if (budget.left.fetch_sub(bytes) < bytes) {
+    budget.left.fetch_add(bytes);
+    return false;
+  }
+  budget_ = &budget;
+  bytes_ += bytes;
+  return true;
+}
+
+void HostShare::GiveBack() {
+  if (budget_ != nullptr) budget_->left.fetch_add(std::exchange(bytes_, 0));
+}
+
 at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device device,
-                     const HostSide& host) {
+                     const HostSide& host, HostShare& share) {
   if (host.budget != nullptr) {
     auto bytes = static_cast<int64_t>(c10::elementSize(type));
     for (int64_t size : sizes) bytes *= size;
-    if (host.budget->left.fetch_sub(bytes) < bytes) {
-      host.budget->left.fetch_add(bytes);
-      if (bytes > 0) return MappedTensor(sizes, type, bytes, host.budget->folder);
-    }
+    bool taken = share.Take(*host.budget, bytes);
+    if (!taken && bytes > 0) return MappedTensor(sizes, type, bytes, host.budget->folder);
   }
   if (!device.is_cpu()) return PinnedZeros(sizes, type);
   AllocationMeter::Scope counted(host.meter);
@@ -73,7 +87,7 @@ at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device devi
 
 HostRows::HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide& host)
     : device_(device), fetches_(host.fetches), evictions_(host.evictions), traffic_(host.traffic) {
-  host_ = NewOnHost({rows, elements}, at::kFloat, device, host);
+  host_ = NewOnHost({rows, elements}, at::kFloat, device, host, share_);
 }
 
 void HostRows::Fetch() {

@@ -34,6 +34,23 @@ struct HostBudget {
   std::string folder;
 };
 
+// What somebody has of a budget, which gets it back. The budget outlives it.
+class HostShare {
+ public:
+  HostShare() = default;
+  HostShare(const HostShare&) = delete;
+  HostShare& operator=(const HostShare&) = delete;
+  ~HostShare() { GiveBack(); }
+
+  // False where so much is not left; then nothing is taken.
+  bool Take(HostBudget& budget, int64_t bytes);
+  void GiveBack();
+
+ private:
+  HostBudget* budget_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
 // Bytes that were copied from the host and to it. Any thread.
 struct HostTraffic {
   std::atomic<int64_t> fetched = 0, evicted = 0;
@@ -49,9 +66,10 @@ struct HostSide {
 };
 
 // Zeros in memory of the host for what is on a device, pinned where that is another than the CPU; a file that is mapped, and gone
-// with its last user, where the budget is spent. Throws RunError where that cannot be made.
+// with its last user, where the budget is spent. `share` has what it takes of the budget, and lives as long as the tensor. Throws
+// RunError where it cannot be made.
 at::Tensor NewOnHost(at::IntArrayRef sizes, at::ScalarType type, at::Device device,
-                     const HostSide& host);
+                     const HostSide& host, HostShare& share);
 
 class HostRows {
  public:
@@ -65,6 +83,7 @@ class HostRows {
   void Release();
 
  private:
+  HostShare share_;
   at::Tensor host_, there_;
   at::Device device_;
   std::optional<c10::Stream> fetches_, evictions_;

@@ -26,7 +26,7 @@ class SpilledTensorTest : public testing::Test {
 
   std::string ErrorOf(int64_t rows) {
     try {
-      NewOnHost({rows, 1 << 18}, at::kFloat, at::kCPU, host_);
+      NewOnHost({rows, 1 << 18}, at::kFloat, at::kCPU, host_, share_);
     } catch (const RunError& error) {
       return error.what();
     }
@@ -35,15 +35,28 @@ class SpilledTensorTest : public testing::Test {
 
   HostBudget budget_;
   HostSide host_;
+  HostShare share_;
 };
 
 TEST_F(SpilledTensorTest, HasNoNameAndItsRoomOnTheDisk) {
-  at::Tensor spilled = NewOnHost({3, 1 << 18}, at::kFloat, at::kCPU, host_);
+  at::Tensor spilled = NewOnHost({3, 1 << 18}, at::kFloat, at::kCPU, host_, share_);
   EXPECT_TRUE(std::filesystem::is_empty(budget_.folder));
   EXPECT_EQ(spilled.sum().item<float>(), 0);
   spilled[2].fill_(1);
   EXPECT_EQ(spilled.sum().item<float>(), 1 << 18);
-  EXPECT_EQ(NewOnHost({0, 4}, at::kFloat, at::kCPU, host_).numel(), 0);
+  EXPECT_EQ(NewOnHost({0, 4}, at::kFloat, at::kCPU, host_, share_).numel(), 0);
+}
+
+// A job of a fleet that ends leaves its part of the host to those that come after it.
+TEST_F(SpilledTensorTest, WhatTheBudgetGaveComesBack) {
+  budget_.left = 100;
+  for (int job = 0; job < 3; ++job) {
+    HostRows rows(2, 10, at::kCPU, host_);
+    EXPECT_EQ(budget_.left, 20);
+    HostRows mapped(2, 10, at::kCPU, host_);
+    EXPECT_EQ(budget_.left, 20);
+  }
+  EXPECT_EQ(budget_.left, 100);
 }
 
 TEST_F(SpilledTensorTest, SaysWhereThereIsNoRoom) {

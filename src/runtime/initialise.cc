@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/hash.h"
+#include "ops/traits.h"
 #include "runtime/kernel_threads.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/kernels/random.h"
@@ -20,11 +21,6 @@ struct Use {
   double fan_in = 1;
 };
 
-bool IsNorm(std::string_view op) {
-  return op == "LayerNorm" || op == "RMSNorm" || op == "BatchNorm" || op == "BatchNormInference" ||
-         op == "InstanceNorm" || op == "GroupNorm";
-}
-
 // What is summed over in the products a weight takes part in.
 double FanIn(const Rule& rule, size_t operand) {
   double fan = 1;
@@ -36,6 +32,24 @@ double FanIn(const Rule& rule, size_t operand) {
   return fan;
 }
 
+// By the node that reads a parameter as operand `o`.
+Use UseBy(const Node& node, const Rule& rule, size_t o, const TensorType& type) {
+  const OpTraits& traits = TraitsOf(node.op);
+  if (traits.statistics != NormStatistics::kNone) {
+    return {traits.gain == o ? Role::kOne : Role::kZero, 1};
+  }
+  bool attended = traits.kind == OpKind::kAttention && o == 2;  // the values
+  if (traits.bias == o || attended) return {Role::kZero, 1};
+  bool contraction = !rule.work.empty() && rule.work[0].contraction;
+  if (contraction) return {Role::kWeight, FanIn(rule, o)};
+  // A scale that multiplies, or a bias that is added: what changes nothing.
+  bool row = type.shape.size() <= 1;
+  if (row && traits.neutral && traits.neutral->left) {
+    return {traits.neutral->value == 1 ? Role::kOne : Role::kZero, 1};
+  }
+  return {Role::kTable, 1};
+}
+
 // The first use that says something; relabelings pass a parameter on.
 Use FirstUse(const Graph& graph, ValueId value, const Rules& rules) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -43,16 +57,7 @@ Use FirstUse(const Graph& graph, ValueId value, const Rules& rules) {
     for (size_t o = 0; o < node.operands.size(); ++o) {
       if (node.operands[o] != value) continue;
       if (rules[n].view) return FirstUse(graph, node.results[0], rules);
-      if (node.op == "Gather") return {Role::kTable, 1};
-      if (IsNorm(node.op)) return {o == 1 ? Role::kOne : Role::kZero, 1};
-      bool contraction = !rules[n].work.empty() && rules[n].work[0].contraction;
-      if (contraction && o == 2 && node.op != "Einsum") return {Role::kZero, 1};
-      if (contraction) return {Role::kWeight, FanIn(rules[n], o)};
-      // A scale that multiplies, or a bias that is added.
-      bool row = graph.value(value).type.shape.size() <= 1;
-      if (row && node.op == "Mul") return {Role::kOne, 1};
-      if (row && node.op == "Add") return {Role::kZero, 1};
-      return {Role::kTable, 1};
+      return UseBy(node, rules[n], o, graph.value(value).type);
     }
   }
   return {};

@@ -167,6 +167,7 @@ class GroupStore {
   std::unique_ptr<HostRows> rows_;  // offloaded: master weights (unless `same_`), then moments
   const HostSide& host_;
   // Spilled: the weights that are kept, and of pruned ones the index of each slot.
+  HostShare host_share_;
   at::Tensor host_weights_;
   std::vector<at::Tensor> host_index_;
   StreamMark arrived_;    // the weights that were fetched last

@@ -17,12 +17,13 @@ namespace heddle {
 // Weights go to the host, where they are unless they are fetched.
 void GroupStore::Spill() {
   auto on_host = [&](const at::Tensor& there) {
-    return NewOnHost(there.sizes(), there.scalar_type(), there.device(), host_).copy_(there);
+    return NewOnHost(there.sizes(), there.scalar_type(), there.device(), host_, host_share_)
+        .copy_(there);
   };
   if (!pruned_) {
     host_weights_ = on_host(flat_.detach());
   } else {
-    host_weights_ = NewOnHost({kept_elements_}, compute_, flat_.device(), host_);
+    host_weights_ = NewOnHost({kept_elements_}, compute_, flat_.device(), host_, host_share_);
     for (Slot& slot : slots_) {
       host_weights_.narrow(0, slot.offset, slot.elements)
           .copy_(KeptOf(slot, flat_.detach().narrow(0, slot.first, slot.weights)));

@@ -33,7 +33,7 @@ double StepTime(const PipelineShape& shape) {
   double forward = 0, backward = 0, longest_forward = 0, longest_backward = 0, transfers = 0;
   for (int s = 0; s + 1 < shape.stages(); ++s) transfers += shape.transfer_after(s);
   for (int s = 0; s < shape.stages(); ++s) {
-    const StageTimes t = shape.times_of(s);
+    const HalfTimes t = shape.times_of(s);
     forward += t.forward;
     backward += t.backward + t.weight;
     longest_forward = std::max(longest_forward, t.forward);

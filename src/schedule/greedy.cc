@@ -12,7 +12,7 @@ namespace {
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 struct DeviceState {
-  StageTimes times;
+  HalfTimes times;
   int next_f = 0, next_b = 0, next_w = 0;  // micro-batches
   double free = 0;
   std::vector<double> f_arrival, b_arrival;  // per micro-batch
@@ -26,7 +26,7 @@ class Greedy {
     for (int d = 0; d < shape.devices; ++d) {
       const double f_arrival = d == 0 ? 0 : kUnknown;
       const auto m = size_t(shape.microbatches);
-      const StageTimes t = shape.times_of(d);
+      const HalfTimes t = shape.times_of(d);
       devices_.push_back({.times = t,
                           .f_arrival = std::vector<double>(m, f_arrival),
                           .b_arrival = std::vector<double>(m, kUnknown)});

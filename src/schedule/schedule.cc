@@ -25,7 +25,7 @@ std::string_view HalfName(Half half) {
 }
 
 double Duration(const PipelineShape& shape, const Task& task) {
-  const StageTimes t = shape.times_of(task.stage);
+  const HalfTimes t = shape.times_of(task.stage);
   switch (task.half) {
     case Half::kF:
       return t.forward;

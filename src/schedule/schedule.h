@@ -23,6 +23,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/plan.h"
+
 namespace heddle {
 
 // Forward; gradients of activations; gradients of parameters; both at once.
@@ -37,17 +39,12 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
-struct StageTimes {  // of one micro-batch, in any unit
-  double forward = 1, backward = 1, weight = 1;
-  bool operator==(const StageTimes&) const = default;
-};
-
 // A pipeline of devices x chunks stages; stage c*devices+d is chunk c of device d.
 struct PipelineShape {
   int devices = 1;
   int chunks = 1;
   int microbatches = 1;
-  std::vector<StageTimes> times = {};  // per stage; empty: all 1
+  std::vector<HalfTimes> times = {};   // per stage; empty: all 1
   double transfer = 0;                 // from a stage to the next where the device differs
   // Where these differ: from each device to the next, the last one's to the first. Empty: all `transfer`.
   std::vector<double> transfers = {};
@@ -58,8 +55,8 @@ struct PipelineShape {
     if (devices == 1) return 0;
     return transfers.empty() ? transfer : transfers[static_cast<size_t>(device_of(stage))];
   }
-  StageTimes times_of(int stage) const {
-    return times.empty() ? StageTimes{} : times[static_cast<size_t>(stage)];
+  HalfTimes times_of(int stage) const {
+    return times.empty() ? HalfTimes{} : times[static_cast<size_t>(stage)];
   }
 };
 

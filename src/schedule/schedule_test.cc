@@ -22,11 +22,11 @@ using ::testing::IsEmpty;
 constexpr double kClose = 1e-9;
 
 // F, B and W alike; W short; B long; W long; numbers that do not add up exactly.
-const StageTimes kEqualTimes[] = {{1, 1, 1}, {1, 1, .5}, {1, 2, .5},
-                                  {2, 1, 1}, {1, 1, 3},  {.1, .1, .1}};
+const HalfTimes kEqualTimes[] = {{1, 1, 1}, {1, 1, .5}, {1, 2, .5},
+                                 {2, 1, 1}, {1, 1, 3},  {.1, .1, .1}};
 
-std::vector<StageTimes> RandomTimes(int stages, uint64_t seed) {
-  std::vector<StageTimes> times;
+std::vector<HalfTimes> RandomTimes(int stages, uint64_t seed) {
+  std::vector<HalfTimes> times;
   for (int s = 0; s < stages; ++s) {
     const auto draw = [&](uint64_t i) { return .2 + 2 * RandomUniform(seed, uint64_t(s), i); };
     times.push_back({draw(0), draw(1), draw(2)});
@@ -130,7 +130,7 @@ TEST_P(Conformance, StagesHaveTheirPartOfThePeak) {
 
 TEST_P(Conformance, EqualStagesHaveTheBubbleStated) {
   ForShapes([&](PipelineShape shape) {
-    for (const StageTimes& times : kEqualTimes) {
+    for (const HalfTimes& times : kEqualTimes) {
       SCOPED_TRACE(fmt::format("{} {} {}", times.forward, times.backward, times.weight));
       shape.times.assign(size_t(shape.stages()), times);
       const Execution run = MakeAndRun(shape);
@@ -158,7 +158,7 @@ TEST_P(Conformance, UnequalStagesAndTransfersAreValid) {
 
 TEST_P(Conformance, TasksThatTakeNoTime) {
   ForShapes([&](PipelineShape shape) {
-    for (const StageTimes& times : {StageTimes{0, 0, 0}, {1, 1, 0}, {0, 1, 1}}) {
+    for (const HalfTimes& times : {HalfTimes{0, 0, 0}, {1, 1, 0}, {0, 1, 1}}) {
       shape.times.assign(size_t(shape.stages()), times);
       const Execution run = MakeAndRun(shape);
       EXPECT_TRUE(run.bubble >= 0 && run.bubble < 1) << run.bubble;

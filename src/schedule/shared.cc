@@ -20,11 +20,11 @@ bool EqualStages(const PipelineShape& shape) {
   bool transfers = false;
   for (int d = 0; d < shape.devices; ++d) transfers = transfers || shape.transfer_after(d) > 0;
   return !transfers && std::all_of(shape.times.begin(), shape.times.end(),
-                                   [&](const StageTimes& t) { return t == shape.times.front(); });
+                                   [&](const HalfTimes& t) { return t == shape.times.front(); });
 }
 
 std::optional<double> FusedBubble(const PipelineShape& shape) {
-  const StageTimes t = shape.times_of(0);
+  const HalfTimes t = shape.times_of(0);
   if (!EqualStages(shape) || t.forward + t.backward + t.weight == 0) return std::nullopt;
   const double idle = shape.devices - 1;
   return idle / (double(shape.chunks) * shape.microbatches + idle);
@@ -106,7 +106,7 @@ class BoundOfDevice {
   }
 
   Sums Times(int stage) const {
-    const StageTimes t = shape_.times_of(stage);
+    const HalfTimes t = shape_.times_of(stage);
     if (def_.splits_backward) return {t.forward, t.backward, t.weight};
     return {t.forward, t.backward + t.weight, 0};
   }

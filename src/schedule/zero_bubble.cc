@@ -139,21 +139,21 @@ Timetable MakeZb(const PipelineShape& shape) {
 }
 
 std::optional<double> Share(const PipelineShape& shape, double idle) {
-  const StageTimes t = shape.times_of(0);
+  const HalfTimes t = shape.times_of(0);
   const double busy = shape.microbatches * (t.forward + t.backward + t.weight);
   if (busy == 0) return std::nullopt;
   return idle / (busy + idle);
 }
 
 std::optional<double> H1Bubble(const PipelineShape& shape) {
-  const StageTimes t = shape.times_of(0);
+  const HalfTimes t = shape.times_of(0);
   if (!EqualStages(shape) || t.weight > std::min(t.forward, t.backward)) return std::nullopt;
   const double p = shape.devices, m = shape.microbatches;
   return Share(shape, (p - 1) * (t.forward + t.backward) - (std::min(m, p) - 1) * t.weight);
 }
 
 std::optional<double> ZbBubble(const PipelineShape& shape) {
-  const StageTimes t = shape.times_of(0);
+  const HalfTimes t = shape.times_of(0);
   if (!EqualStages(shape) || t.forward != t.backward || t.forward != t.weight) return std::nullopt;
   const double p = shape.devices, m = shape.microbatches;
   return Share(shape, ((p - 1) * 2 - (std::min(m, p) - 1)) * t.forward);

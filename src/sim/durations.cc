@@ -10,12 +10,6 @@
 namespace heddle {
 namespace {
 
-int64_t Elements(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
 bool Join(const Graph& graph, const Node& node, const Rule& rule, std::span<const Block> blocks,
           const StackCosts& stack, std::vector<bool>& moves, NodeKernels& kernels) {
@@ -104,7 +98,7 @@ class Pricer {
   double LocalBytes(StageId s, LocalId id) const {
     const Local& local = stage(s).locals[id];
     Position position = PositionIn(stage(s), device_);
-    return static_cast<double>(Elements(LocalShape(stage(s).mesh, local.sharding, position)) *
+    return static_cast<double>(ElementCount(LocalShape(stage(s).mesh, local.sharding, position)) *
                                SizeOf(local.dtype));
   }
 
@@ -232,14 +226,14 @@ class Pricer {
     GradientFlow flow = SegmentFlow(program_, on);
     for (NodeId id : segment.nodes) {
       const Node& node = program_.model.graph.node(id);
-      if (node.op != "Linear" || node.operands.size() < 3) continue;
-      if (!flow.needed[node.operands[2].index()]) continue;
+      size_t last = node.operands.size() - 1;
+      if (!IsProductBias(node, last) || !flow.needed[node.operands[last].index()]) continue;
       const Rule& rule = program_.micro_rules[id.index()];
       std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[id.index()], position);
       Kernel sum;
       sum.op = kBiasGradient;
       sum.moved = sum.bytes = static_cast<double>(
-          Elements(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
+          ElementCount(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
       cost.terms += compute_.Of(sum);
     }
     if (segment.phase != Phase::kMain) return;
@@ -253,8 +247,8 @@ class Pricer {
     if (program_.microbatches == 1) return;
     double again = 1 - 1 / static_cast<double>(program_.microbatches);
     const Local& local = on.locals[parameter];
-    double elements =
-        static_cast<double>(Elements(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
+    double elements = static_cast<double>(
+        ElementCount(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
     Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
     for (double& seconds : added.seconds) seconds *= again;
     cost.terms += added;

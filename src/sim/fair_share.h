@@ -147,7 +147,9 @@ class FairShare {
   std::vector<Link> links_;
   std::vector<Flow> flows_;
   std::vector<int> free_;
-  std::vector<Timed> heap_;  // of flows with a rate, by end
+  // Of flows with a rate, by end. A heap that knows where each flow is, as ends change: with a std::set of ends the
+  // engine takes 10 to 15 % longer (bench/sim).
+  std::vector<Timed> heap_;
   std::size_t active_ = 0;
   double now_;
   std::vector<int> new_flows_, changed_links_;  // since rates were computed

@@ -6,10 +6,11 @@ namespace heddle::kept {
 namespace {
 
 // Is the gradient of operand o that of the result, as it is?
-bool HandsOn(const Node& node, const Rule& rule, size_t o) {
-  if (node.op == "Reshape" || node.op == "Transpose" || node.op == "Identity") return true;
-  bool sum = node.op == "Add" || (node.op == "Sub" && o == 0);
-  return sum && rule.operands[o] == rule.results[0];
+bool HandsOn(const OpTraits& traits, const Rule& rule, size_t o) {
+  if (traits.elements == ResultElements::kReshaped) return true;
+  if (traits.elements == ResultElements::kPermuted) return true;
+  bool term = !traits.signs.empty() && traits.signs[o] == 1;
+  return term && rule.operands[o] == rule.results[0];
 }
 
 class BackwardTrace {
@@ -74,10 +75,11 @@ class BackwardTrace {
   Placed GradientOf(size_t n, size_t o) {
     const Node& node = view_.node(n);
     auto result = values_.find(node.results[0]);
-    if (result != values_.end() && HandsOn(node, view_.rule(n), o)) {
-      bool reshape = node.op == "Reshape";
+    if (result != values_.end() && HandsOn(view_.traits(n), view_.rule(n), o)) {
+      ResultElements elements = view_.traits(n).elements;
+      bool reshape = elements == ResultElements::kReshaped && view_.rule(n).view;
       if (!reshape || result->second.row_major) {
-        bool turned = node.op == "Transpose";
+        bool turned = elements == ResultElements::kPermuted;
         return {result->second.storage, !turned && result->second.row_major};
       }
     }
@@ -127,7 +129,7 @@ class BackwardTrace {
   int64_t InputBytes(const SegmentInput& input) const {
     const StageView& at = view_.stage();
     const Local& gradient = at.local(input.gradient);
-    return ElementsOf(LocalShape(at.stage.mesh, gradient.sharding, at.position)) *
+    return ElementCount(LocalShape(at.stage.mesh, gradient.sharding, at.position)) *
            SizeOf(gradient.dtype);
   }
 

@@ -44,7 +44,7 @@ class ForwardTrace {
 
   void AddResults(size_t n) {
     const Node& node = view_.node(n);
-    bool reshape = node.op == "Reshape";
+    bool reshape = view_.traits(n).elements == ResultElements::kReshaped;
     Placed source;
     if (view_.rule(n).view) source = PlacedOperand(n, 0);
     // As Storages has it: a reshape of what is not row-major moves it.

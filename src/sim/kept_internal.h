@@ -9,17 +9,12 @@
 
 #include "ops/analysis.h"
 #include "ops/spec.h"
+#include "ops/traits.h"
 #include "sim/kept.h"
 
 namespace heddle::kept {
 
 inline constexpr StorageRef kNoStorage = INT32_MIN;
-
-inline int64_t ElementsOf(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
 
 // A half being written down: storages and how many hold each.
 class Recorder {
@@ -76,6 +71,7 @@ class SegmentView {
     for (NodeId id : segment.nodes) {
       blocks_.push_back(
           LocalBlocks(at.stage.mesh, rule(id), at.stage.strategies[id.index()], at.position));
+      traits_.push_back(&TraitsOf(at.graph().node(id).op));
     }
   }
 
@@ -84,15 +80,16 @@ class SegmentView {
   size_t size() const { return segment_.nodes.size(); }
   const Node& node(size_t n) const { return at_.graph().node(segment_.nodes[n]); }
   const Rule& rule(size_t n) const { return rule(segment_.nodes[n]); }
+  const OpTraits& traits(size_t n) const { return *traits_[n]; }
   SegmentInputId input(size_t n, size_t o) const { return segment_.operands[n][o].input; }
   const SegmentInput& input(SegmentInputId id) const { return segment_.inputs[id]; }
 
   int64_t OperandBytes(size_t n, size_t o) const {
-    return ElementsOf(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
+    return ElementCount(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
            SizeOf(at_.graph().value(node(n).operands[o]).type.dtype);
   }
   int64_t ResultBytes(size_t n, size_t r) const {
-    return ElementsOf(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
+    return ElementCount(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
            SizeOf(rule(n).result_dtypes[r]);
   }
   // Kept by the node in no value, and needed by each half while it runs.
@@ -100,7 +97,7 @@ class SegmentView {
     int64_t bytes = BytesOf(n, rule(n).keep.extra);
     if (IsFusedLoss(n)) return bytes / Classes(n);  // of every row the logarithm of a sum
     if (KeepsScores(n)) bytes += ScoreBytes(n);
-    if (IsEager(n, "RMSNorm")) bytes += OperandBytes(n, 0);  // before it is scaled
+    if (IsEagerNorm(n)) bytes += OperandBytes(n, 0);  // before it is scaled
     if (KeepsWide(n)) bytes += WideBytes(n);
     return bytes;
   }
@@ -112,18 +109,18 @@ class SegmentView {
   std::pair<int64_t, int64_t> BackwardScratch(size_t n) const {
     if (KeepsScores(n)) return {ScoreBytes(n), ScoreBytes(n)};
     if (IsFusedLoss(n)) return {0, 0};
-    if (IsEager(n, "RMSNorm")) return {WideBytes(n), WideBytes(n)};
+    if (IsEagerNorm(n)) return {WideBytes(n), WideBytes(n)};
     int64_t scratch = BytesOf(n, rule(n).scratch);
     // The gradient of the logarithms, and from it that of the logits (before it is narrowed).
-    if (scratch == 0 && IsEager(n, "CrossEntropy")) return {0, OperandBytes(n, 0)};
+    if (scratch == 0 && IsEager(n) && IsCrossEntropy(n)) return {0, OperandBytes(n, 0)};
     return {scratch, scratch};
   }
-  bool KeepsScores(size_t n) const { return at_.habits.keeps_scores && node(n).op == "Attention"; }
-  bool IsFusedLoss(size_t n) const { return at_.habits.fused_loss && node(n).op == "CrossEntropy"; }
-  // A norm of narrow values is computed from, and keeps, an fp32 copy of them.
-  bool KeepsWide(size_t n) const {
-    return IsEager(n, "RMSNorm") && WideBytes(n) > OperandBytes(n, 0);
+  bool KeepsScores(size_t n) const {
+    return at_.habits.keeps_scores && traits(n).kind == OpKind::kAttention;
   }
+  bool IsFusedLoss(size_t n) const { return at_.habits.fused_loss && IsCrossEntropy(n); }
+  // A norm of narrow values is computed from, and keeps, an fp32 copy of them.
+  bool KeepsWide(size_t n) const { return IsEagerNorm(n) && WideBytes(n) > OperandBytes(n, 0); }
 
   int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
     double bytes = 0;
@@ -159,7 +156,13 @@ class SegmentView {
 
  private:
   const Rule& rule(NodeId id) const { return at_.program.micro_rules[id.index()]; }
-  bool IsEager(size_t n, std::string_view op) const { return at_.habits.eager && node(n).op == op; }
+  bool IsEager(size_t n) const { return at_.habits.eager && traits(n).composite; }
+  bool IsEagerNorm(size_t n) const {
+    return IsEager(n) && traits(n).statistics != NormStatistics::kNone;
+  }
+  bool IsCrossEntropy(size_t n) const {
+    return traits(n).cross_entropy == CrossEntropyPart::kWhole;
+  }
   int64_t WideBytes(size_t n) const {
     int64_t size = SizeOf(at_.graph().value(node(n).operands[0]).type.dtype);
     return OperandBytes(n, 0) / size * std::max(size, SizeOf(DType::kF32));
@@ -178,6 +181,7 @@ class SegmentView {
   const StageView& at_;
   const Segment& segment_;
   std::vector<std::vector<Block>> blocks_;  // per node
+  std::vector<const OpTraits*> traits_;     // per node
 };
 
 // Of what a segment keeps: the first node that does, and whether W needs it.

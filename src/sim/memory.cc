@@ -8,19 +8,13 @@
 namespace heddle {
 namespace {
 
-int64_t ElementsOf(const Shape& shape) {
-  int64_t elements = 1;
-  for (int64_t size : shape) elements *= size;
-  return elements;
-}
-
 // Chunks that are packed before a step, and unpacked after it, on the device.
 int64_t PackedBytes(const StageProgram& stage, const Local& local, const Position& position) {
   const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
   if (IsLocal(step.kind) || step.kind == StepKind::kAllReduce) return 0;
   Exchange exchange = ExchangeOf(stage.mesh, step, position);
   int64_t packed =
-      ElementsOf(exchange.chunk) * GroupSize(stage.mesh, step.axes) * SizeOf(local.dtype);
+      ElementCount(exchange.chunk) * GroupSize(stage.mesh, step.axes) * SizeOf(local.dtype);
   return step.kind == StepKind::kAllToAll ? 2 * packed : packed;
 }
 
@@ -140,11 +134,12 @@ int64_t MemoryModel::CopiedBytes(const End& end) const {
   const Mesh& mesh = end.sends ? transfer.from_mesh : transfer.to_mesh;
   const Sharding& sharding = end.sends ? transfer.from : transfer.to;
   int64_t whole =
-      ElementsOf(LocalShape(mesh, sharding, PositionOf(mesh, end.index))) * end.element_bytes;
+      ElementCount(LocalShape(mesh, sharding, PositionOf(mesh, end.index))) * end.element_bytes;
   int64_t copied = 0;
   for (const Message& message :
        end.sends ? MessagesFrom(transfer, end.index) : MessagesTo(transfer, end.index)) {
-    int64_t bytes = ElementsOf(ShapeOf(end.sends ? message.give : message.get)) * end.element_bytes;
+    int64_t bytes =
+        ElementCount(ShapeOf(end.sends ? message.give : message.get)) * end.element_bytes;
     // A message of the whole is the buffer itself.
     if (bytes != whole) copied += bytes;
   }

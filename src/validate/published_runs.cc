@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/json_fields.h"
 #include "cluster/cluster.h"
 #include "frontend/families/settings.h"
-#include "plan/json_fields.h"
 
 namespace heddle {
 namespace {

@@ -12,10 +12,9 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
-#include "cli/torch/devices.h"
-#include "cli/torch/ranks.h"
+#include "cli/shared_options.h"
+#include "cli/torch/prediction.h"
 #include "cli/torch/supervise.h"
-#include "cli/torch/whole_step.h"
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/presets.h"
@@ -26,6 +25,9 @@
 #include "plan/model.h"
 #include "plan/precision.h"
 #include "runtime/accelerator.h"
+#include "runtime/calibrate/whole_step.h"
+#include "runtime/devices.h"
+#include "runtime/ranks.h"
 #include "runtime/supervisor/member.h"
 #include "runtime/torch_compat.h"
 
@@ -65,6 +67,16 @@ std::vector<std::string> Models(at::Device device, bool small) {
         fmt::format("resnet:depth=18,channels={},image={},classes=10,batch=4", image / 2, image));
   }
   return models;
+}
+
+// Models whose whole steps are timed, of sizes that are a step of some ten milliseconds.
+std::vector<std::string> ModelsOfSteps(at::Device device) {
+  if (device.is_cuda()) {
+    return {"gpt:layers=6,hidden=1280,heads=10,seq=1024,vocab=20000,batch=8",
+            "llama:layers=6,hidden=1280,heads=10,ffn=3456,seq=1024,vocab=20000,batch=8"};
+  }
+  return {"gpt:layers=3,hidden=192,heads=4,seq=64,vocab=2000,batch=8",
+          "llama:layers=3,hidden=192,heads=4,ffn=512,seq=64,vocab=2000,batch=8"};
 }
 
 // A loss whose classes are split over ranks.
@@ -170,6 +182,22 @@ std::vector<Graph> LoadGraphs(const CalibrateOptions& options) {
   return graphs;
 }
 
+// Corrects the profiles by steps of whole models, as the simulator predicts them.
+std::vector<std::vector<WholeSteps>> CorrectByModels(std::vector<Profile>& profiles,
+                                                     const Cluster& cluster,
+                                                     const CalibrateOptions& options,
+                                                     Transport& transport) {
+  std::vector<Model> models;
+  for (const std::string& name : ModelsOfSteps(options.device))
+    models.push_back(Analyse(LoadModel(name)));
+  auto predict = [](const Program& program, const Plan& plan, const Profile& profile) {
+    SimOptions sim;
+    AddProfile(sim, profile);
+    return Predict(program, plan, sim).step_seconds;
+  };
+  return CorrectBySteps(profiles, cluster, options, models, predict, transport);
+}
+
 // What each rank stands for: where devices differ, rank r for device r.
 std::vector<size_t> KindsOf(const Cluster& cluster, int64_t ranks) {
   std::vector<size_t> kinds(static_cast<size_t>(ranks), 0);
@@ -229,7 +257,8 @@ int Run(CalibrateArgs args, const LaunchInfo& launch, RankSlot* slot) {
   RankMode mode = ModeOf(launch, args.ranks, args.transport.transport);
   if (mode != RankMode::kLaunched)
     AtomicFile checked(args.out);  // a place that cannot be written is known first
-  if (mode == RankMode::kLaunch) return LaunchRanks(args.ranks, args.transport.deadline_seconds);
+  if (mode == RankMode::kLaunch)
+    return LaunchRanks(args.ranks, args.transport.deadline_seconds, &PrintFailure);
   std::vector<Graph> graphs = LoadGraphs(args.options);
   args.transport.slot = slot;
   return RunRanksHere(mode, args.ranks, launch, args.transport, [&](Transport& transport) {
@@ -246,7 +275,7 @@ int Run(CalibrateArgs args, const LaunchInfo& launch, RankSlot* slot) {
       profiles.back().loads = std::move(loads[kind]);
     }
     std::vector<std::vector<WholeSteps>> whole(profiles.size());
-    if (!args.options.small) whole = CorrectBySteps(profiles, cluster, args.options, transport);
+    if (!args.options.small) whole = CorrectByModels(profiles, cluster, args.options, transport);
     progress.reset();
     if (transport.rank() != 0) return;
     Json json = ToJson(profiles);
@@ -279,12 +308,9 @@ void AddCalibrate(CLI::App& app) {
       app.add_subcommand("calibrate", "measure this machine's kernels and links, as a profile");
   auto args = std::make_shared<CalibrateArgs>();
   command->add_option("-o,--output", args->out, "the file to write")->capture_default_str();
-  command
-      ->add_option("--ranks", args->ranks,
-                   "how many ranks train here at once (default: 2, or 1 where there is one core)")
-      ->transform(IntegerIn(1, 4096));
-  command->add_option("--threads", args->options.threads, "threads per rank, as for 'train'")
-      ->transform(IntegerIn(1, 4096))
+  AddRanksOption(*command, args->ranks,
+                 "how many ranks train here at once (default: 2, or 1 where there is one core)");
+  AddThreadsOption(*command, args->options.threads, "threads per rank, as for 'train'")
       ->capture_default_str();
   command->add_option("--seconds", args->options.seconds, "how long it may take")
       ->transform(RealIn(1, 3600))
@@ -296,15 +322,14 @@ void AddCalibrate(CLI::App& app) {
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
-  command->add_option(
-      "--cluster", args->cluster,
-      "whose devices these are (default: local:RANKS); where they differ, rank r is "
-      "device r");
+  AddClusterOption(*command, args->cluster,
+                   "whose devices these are (default: local:RANKS); where they differ, rank r is "
+                   "device r");
   command->add_option("--transport", args->transport.transport, "how ranks talk, as for 'train'")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
   command->add_flag("--small", args->options.small, "a few small sizes only: quick, for tests");
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "Leave the machine alone meanwhile. The profile says what it was measured on and is refused "
       "elsewhere.\n\n"

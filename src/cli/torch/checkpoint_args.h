@@ -1,11 +1,9 @@
-// The flags of `heddle train` about checkpoints, and what a checkpoint says of its run.
+// The flags of `heddle train` about checkpoints.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
-#include "base/json.h"
-#include "plan/plan.h"
-#include "runtime/train.h"
+#include "runtime/checkpoint/run_checkpoints.h"
 
 namespace heddle {
 
@@ -17,14 +15,5 @@ struct CheckpointArgs {
   // Throws InputError where they contradict each other or the folder.
   CheckpointOptions Resolve() const;
 };
-
-// What a run needs to go on, beside its tensors, and what it must agree with (checkpoint/experiment.h).
-struct RunSources {
-  std::string model;    // as it was given
-  std::string weights;  // a file, or "seeded", or "model" where they are the model's own
-  std::string data;     // empty: synthetic
-};
-Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
-             const RunSources& sources, const DataSource& data);
 
 }  // namespace heddle

@@ -3,59 +3,72 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cmath>
 #include <csignal>
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "cli/commands.h"
-#include "cli/torch/fleet_job.h"
-#include "cli/torch/fleet_screen.h"
-#include "cli/torch/private_folder.h"
+#include "cli/fleet_args.h"
 #include "cli/torch/train_prepare.h"
-#include "cluster/yaml_tree.h"
-#include "fleet/widen.h"
+#include "fleet/fleet_driver.h"
+#include "fleet/one_device.h"
+#include "report/fleet_screen.h"
+#include "runtime/allocation_meter.h"
+#include "runtime/fleet_job.h"
+#include "runtime/supervisor/private_folder.h"
 
 namespace heddle {
 namespace {
 
 std::atomic<bool> fleet_interrupted = false;
 
-class RealFleetRun : public FleetObserver {
+// Seats and jobs of a fleet, in the order in which one needs the other.
+class RealFleetRun {
  public:
-  RealFleetRun(const FleetArgs& args, const FleetSpec& spec, const FleetMachine& machine,
-               const PreparedFleet& prepared, const PolicyDef& policy)
-      : spec_(spec),
-        prepared_(prepared),
-        place_{.args = args, .machine = machine, .policy = policy} {
+  RealFleetRun(const FleetArgs& args, const PreparedFleet& fleet, const PolicyDef& policy)
+      : args_(args), fleet_(fleet), policy_(policy) {
     MeterAllocations();
     MakeSeats();
     MakeFolder();
-    if (!args.spill.empty() && machine.host_limit > 0) {
-      place_.budget.left = machine.host_limit;
-      place_.budget.folder = args.spill;
+    if (!args.options.spill.empty() && fleet.machine().host_limit > 0) {
+      place_.budget.left = fleet.machine().host_limit;
+      place_.budget.folder = args.options.spill;
     }
+    place_.threads = args.threads;
+    place_.override_settings = args.override_settings;
+    if (!args.checkpoint.empty()) place_.save_every = args.every;
+    place_.run_shards = [this](ShardRunner& job, int64_t device, int64_t steps,
+                               const std::atomic<bool>& stop, const auto& on_step) {
+      RunOnOneDevice(job,
+                     {.device = static_cast<int>(device),
+                      .steps = steps,
+                      .double_buffering = fleet_.options().double_buffering,
+                      .stop = &stop},
+                     policy_, on_step);
+    };
     MakeJobs();
-    StartHalving();
   }
 
   FleetScreenInput Run() {
-    screen_.emplace(Names(), Steps());
     FleetScreenInput out;
-    out.run.jobs.resize(jobs_.size());
+    std::vector<JobRunner*> runners;
     for (size_t j = 0; j < jobs_.size(); ++j) {
-      out.run.jobs[j].step = jobs_[j]->first_step();
-      out.run.jobs[j].remaining_seconds = TotalSeconds(Left(j, out.run.jobs[j].step));
+      out.names.push_back(fleet_.spec().jobs[j].name);
+      out.steps.push_back(fleet_.works()[j].steps);
+      runners.push_back(jobs_[j].get());
     }
-    if (!GoesWide(out.run)) out.run = RunShards();
-    if (goes_wide_ && !fleet_interrupted) RunSeveral(out.run);
-    screen_.reset();
-    for (size_t j = 0; j < jobs_.size(); ++j) {
-      out.names.push_back(spec_.jobs[j].name);
-      out.steps.push_back(StepsOf(j));
-      out.losses.push_back(jobs_[j]->losses());
-      out.shards.push_back(jobs_[j]->visits());
+    {
+      FleetTable table(out.names, out.steps);
+      FleetDriver driver(fleet_, std::move(runners),
+                         {.policy = policy_,
+                          .interrupted = &fleet_interrupted,
+                          .on_step = [&](const FleetRun& run) { table.Update(run); },
+                          .on_end = [&](int job, const FleetRun& run) { table.Ended(job, run); }});
+      out.run = driver.Run();
+    }
+    for (const auto& job : jobs_) {
+      out.losses.push_back(job->losses());
+      out.shards.push_back(job->visits());
     }
     for (size_t s = 0; s < place_.fleet_devices.size(); ++s) {
       const FleetDevice& fleet_device = place_.fleet_devices[s];
@@ -63,51 +76,17 @@ class RealFleetRun : public FleetObserver {
                                    ? std::max(fleet_device.meter.peak(), place_.peaks[s])
                                    : MemoryOf(fleet_device.device).peak);
     }
-    out.memory_limit = place_.machine.memory;
+    out.memory_limit = fleet_.machine().memory;
     out.interrupted = fleet_interrupted;
     return out;
   }
 
-  void OnStep(int j, const StepRecord& record, const FleetRun& so_far,
-              DispatchControl& control) override {
-    jobs_[static_cast<size_t>(j)]->Add(record);
-    if (halving_) {
-      halving_->Report(j, record.step + 1, record.loss);
-      Apply(control);
-    }
-    if (fleet_interrupted) stopped_ = true;
-    screen_->Update(so_far);
-  }
-
-  void OnEnd(int j, const FleetRun& so_far, DispatchControl& control) override {
-    if (halving_ && !so_far.jobs[static_cast<size_t>(j)].error.empty()) {
-      // It waits for nobody, and nobody for it.
-      halving_->Report(j, halving_->NextReport(j), std::nan(""));
-      Apply(control);
-    }
-    screen_->Ended(j, so_far);
-    if (GoesWide(so_far)) stopped_ = true;
-  }
-
  private:
-  int64_t StepsOf(size_t j) const { return prepared_.works()[j].steps; }
-
-  std::vector<std::string> Names() const {
-    std::vector<std::string> names;
-    for (const JobSpec& job : spec_.jobs) names.push_back(job.name);
-    return names;
-  }
-  std::vector<int64_t> Steps() const {
-    std::vector<int64_t> steps;
-    for (size_t j = 0; j < jobs_.size(); ++j) steps.push_back(StepsOf(j));
-    return steps;
-  }
-
   void MakeSeats() {
-    const FleetMachine& machine = place_.machine;
-    bool cuda = place_.args.device == "cuda";
+    const FleetMachine& machine = fleet_.machine();
+    bool cuda = args_.device == "cuda";
     if (cuda) UseExpandableSegments();
-    at::Device device = ChooseDevice(place_.args.device, 0);
+    at::Device device = ChooseDevice(args_.device, 0);
     if (cuda && machine.devices > 1) {
       ThrowInput("--device cuda with {} devices: jobs share one CUDA device; give the cluster one",
                  machine.devices);
@@ -120,25 +99,52 @@ class RealFleetRun : public FleetObserver {
 
   // Where jobs are saved: for the user, or only to go from shards to several devices.
   void MakeFolder() {
-    place_.folder = place_.args.checkpoint;
-    if (place_.folder.empty() && prepared_.several()) {
-      passing_.emplace(place_.args.spill.empty() ? DiskFolder() : place_.args.spill);
+    place_.folder = args_.checkpoint;
+    if (place_.folder.empty() && fleet_.several()) {
+      passing_.emplace(args_.options.spill.empty() ? DiskFolder() : args_.options.spill);
       place_.folder = passing_->path();
     }
     if (!place_.folder.empty()) std::filesystem::create_directories(place_.folder);
   }
 
+  std::unique_ptr<FleetJob> MakeJob(size_t number) {
+    const JobSpec& job = fleet_.spec().jobs[number];
+    try {
+      FleetJobSpec spec{.name = job.name,
+                        .number = number,
+                        .model = &fleet_.model(number),
+                        .source = job.model,
+                        .data = DataOf(args_.options.jobs, job),
+                        .sparsity = job.sparsity};
+      spec.options.steps = fleet_.works()[number].steps;
+      spec.options.seed = static_cast<uint64_t>(job.seed);
+      spec.options.optimizer.name = job.optimizer;
+      spec.options.optimizer.lr = job.lr;
+      spec.options.optimizer.weight_decay = job.weight_decay;
+      spec.options.optimizer.momentum = job.momentum;
+      spec.shards = fleet_.PlanOf(number);
+      if (fleet_.several()) {
+        const PlannedCurve& planned = fleet_.PlannedOf(number);
+        for (size_t p = 0; p < planned.plans.size(); ++p)
+          spec.gangs.push_back({planned.curve.points[p].devices, planned.plans[p]});
+      }
+      return std::make_unique<FleetJob>(place_, std::move(spec));
+    } catch (const InputError& error) {
+      ThrowInput("{}:{}: {}: {}", args_.options.jobs, job.line, job.name, error.what());
+    }
+  }
+
   // All of them are looked at before anything runs, and all that are refused are named.
   void MakeJobs() {
     std::string first, others;
-    for (size_t j = 0; j < spec_.jobs.size(); ++j) {
+    for (size_t j = 0; j < fleet_.spec().jobs.size(); ++j) {
       try {
-        jobs_.push_back(std::make_unique<FleetJob>(place_, prepared_, spec_.jobs[j], j));
+        jobs_.push_back(MakeJob(j));
       } catch (const InputError& error) {
         if (first.empty()) {
           first = error.what();
         } else {
-          others += fmt::format("{}{}", others.empty() ? "" : ", ", spec_.jobs[j].name);
+          others += fmt::format("{}{}", others.empty() ? "" : ", ", fleet_.spec().jobs[j].name);
         }
       }
     }
@@ -146,136 +152,12 @@ class RealFleetRun : public FleetObserver {
     ThrowInput("{}{}{}", first, others.empty() ? "" : "; refused too: ", others);
   }
 
-  // ---- In shards.
-
-  FleetRun RunShards() {
-    std::vector<DispatchJob> jobs;
-    for (size_t j = 0; j < jobs_.size(); ++j) {
-      DispatchJob job{&jobs_[j]->Shards(), StepsOf(j), spec_.jobs[j].priority, {}, false};
-      for (const ShardRun& run : prepared_.works()[j].runs)
-        job.visit_seconds.push_back(run.seconds);
-      job.paused = Verdict(j) == HalvingVerdict::kWait;
-      if (Verdict(j) == HalvingVerdict::kEnd) job.steps = jobs_[j]->first_step();
-      jobs.push_back(std::move(job));
-    }
-    return Dispatch(jobs,
-                    {.devices = static_cast<int>(place_.fleet_devices.size()),
-                     .double_buffering = !place_.args.no_double_buffering,
-                     .stop = &stopped_},
-                    place_.policy, this);
-  }
-
-  // ---- On several devices.
-
-  // What is left of a job after so many steps, by predicted times.
-  JobWork Left(size_t j, int64_t steps) const {
-    JobWork work = prepared_.works()[j];
-    work.steps -= steps;
-    return work;
-  }
-
-  // Is it better to leave shards now than later, or never? By the times that were measured.
-  bool GoesWide(const FleetRun& so_far) {
-    if (!prepared_.several() || goes_wide_) return false;
-    std::vector<JobWork> works;
-    std::vector<JobCurve> curves;
-    for (size_t j = 0; j < jobs_.size(); ++j) {
-      const DispatchedJob& job = so_far.jobs[j];
-      if (job.finished > 0 || Verdict(j) != HalvingVerdict::kGoOn || job.step >= StepsOf(j))
-        continue;
-      JobWork work = Left(j, job.step);
-      double pace = job.remaining_seconds / TotalSeconds(work);
-      for (ShardRun& run : work.runs) run.seconds *= pace;
-      JobCurve curve = prepared_.PlannedOf(j).curve;
-      bool begun = job.step > 0 || !job.records.empty();
-      for (CurvePoint& point : curve.points) {
-        point.seconds = point.seconds * pace * static_cast<double>(work.steps) +
-                        (begun ? place_.args.switch_seconds : 0);
-      }
-      works.push_back(std::move(work));
-      curves.push_back(std::move(curve));
-    }
-    if (works.empty()) return false;
-    WideFleet wide =
-        WidenFleet(works, prepared_.devices(), place_.policy, curves, place_.args.switch_seconds);
-    goes_wide_ = wide.from == 0 && !wide.several.pieces.empty();
-    return goes_wide_;
-  }
-
-  void RunSeveral(FleetRun& run) {
-    std::vector<GangJob> gangs;
-    for (size_t j = 0; j < jobs_.size(); ++j) {
-      jobs_[j]->LetGo();
-      GangJob gang{.runner = jobs_[j].get(), .steps = StepsOf(j)};
-      // As shards it was measured, if it ran so; plans for more devices are taken to be as far off.
-      JobWork left = Left(j, run.jobs[j].step);
-      double pace = left.steps > 0 ? run.jobs[j].remaining_seconds / TotalSeconds(left) : 1;
-      gang.step = {spec_.jobs[j].name, {{1, StepSeconds(left) * pace}}};
-      for (const CurvePoint& point : prepared_.PlannedOf(j).curve.points)
-        gang.step.points.push_back({point.devices, point.seconds * pace});
-      gang.paused = Verdict(j) == HalvingVerdict::kWait;
-      // It had come to its end, or was told to end when it stood still already.
-      bool over = left.steps <= 0 || Verdict(j) == HalvingVerdict::kEnd;
-      if (over && run.jobs[j].finished == 0) {
-        run.jobs[j].finished = std::max(run.seconds, 1e-9);
-        run.jobs[j].ended_early = left.steps > 0;
-      }
-      gangs.push_back(std::move(gang));
-    }
-    RunGangs(gangs,
-             {.devices = std::ssize(place_.fleet_devices),
-              .switch_seconds = place_.args.switch_seconds,
-              .stop = &fleet_interrupted},
-             run, this);
-  }
-
-  HalvingVerdict Verdict(size_t j) const {
-    return halving_ ? halving_->VerdictOf(static_cast<int>(j)) : HalvingVerdict::kGoOn;
-  }
-
-  // Rungs that jobs had reached when they were stopped are judged as they were then.
-  void StartHalving() {
-    if (!spec_.halving) return;
-    halving_.emplace(*spec_.halving, Steps());
-    for (bool more = true; more;) {
-      more = false;
-      for (size_t j = 0; j < jobs_.size(); ++j) {
-        int job = static_cast<int>(j);
-        int64_t next = halving_->NextReport(job);
-        if (halving_->VerdictOf(job) != HalvingVerdict::kGoOn || next < 1 ||
-            next > std::ssize(jobs_[j]->losses()) || next >= StepsOf(j))
-          continue;
-        halving_->Report(job, next, jobs_[j]->losses()[static_cast<size_t>(next - 1)]);
-        more = true;
-      }
-    }
-  }
-
-  void Apply(DispatchControl& control) const {
-    for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {
-      switch (halving_->VerdictOf(j)) {
-        case HalvingVerdict::kWait:
-          control.Pause(j);
-          break;
-        case HalvingVerdict::kGoOn:
-          control.Resume(j);
-          break;
-        case HalvingVerdict::kEnd:
-          control.End(j);
-          break;
-      }
-    }
-  }
-
-  const FleetSpec& spec_;
-  const PreparedFleet& prepared_;
+  const FleetArgs& args_;
+  const PreparedFleet& fleet_;
+  const PolicyDef& policy_;
   FleetPlace place_;
   std::optional<PrivateFolder> passing_;  // gone with the run
   std::vector<std::unique_ptr<FleetJob>> jobs_;
-  std::optional<Halving> halving_;
-  std::optional<FleetTable> screen_;
-  std::atomic<bool> stopped_ = false;  // shards
-  bool goes_wide_ = false;
 };
 
 }  // namespace
@@ -283,20 +165,20 @@ class RealFleetRun : public FleetObserver {
 void RunRealFleet(const FleetArgs& given) {
   FleetArgs args = given;
   if (args.deterministic && args.device != "cpu") UseDeterministicKernels();
-  args.sim = SimOf(args.device);
+  args.options.sim = SimOf(args.device);
   // Shards are cut for tensors. Copies that fused kernels do not make are counted: room for what an allocator that several
   // jobs share leaves unused between them.
-  args.sim.stack.fused_loss = args.sim.fused_update = false;
+  args.options.sim.stack.fused_loss = args.options.sim.fused_update = false;
   const PolicyDef& policy = PolicyOf(args);
-  FleetSpec spec = JobsFromYaml(ReadFile(args.jobs, kMaxYamlBytes), args.jobs);
-  FleetMachine machine = MachineOf(args, spec);
+  FleetSpec spec = ReadJobs(args);
+  FleetMachine machine = MachineOf(args.options, spec);
   std::optional<PreparedFleet> prepared;
   {
     Phases phases("fleet", 1);
     phases.Begin("cutting models");
-    prepared.emplace(args, spec, machine, phases);
+    prepared.emplace(PrepareFleet(args.options, spec, machine, phases));
   }
-  RealFleetRun run(args, spec, machine, *prepared, policy);
+  RealFleetRun run(args, *prepared, policy);
   auto before = std::signal(SIGINT, [](int) { fleet_interrupted = true; });
   FleetScreenInput result = run.Run();
   std::signal(SIGINT, before);

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "cli/shared_options.h"
 #include "cluster/random_topology.h"
 #include "cluster/topology.h"
 #include "frontend/families/built_in.h"
@@ -186,9 +187,7 @@ void AddLearn(CLI::App& app) {
       "learn", "teach the network that guides the search where devices or links differ");
   auto args = std::make_shared<LearnArgs>();
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
-  command->add_option("--seed", args->seed, "of weights, models, clusters and games")
-      ->transform(IntegerIn(0))
-      ->capture_default_str();
+  AddSeedOption(*command, args->seed, "of weights, models, clusters and games");
   CLI::Option* rounds =
       command->add_option("--rounds", args->rounds, "how long: the same rounds, the same file")
           ->transform(IntegerIn(1, int64_t{1} << 30));
@@ -199,7 +198,7 @@ void AddLearn(CLI::App& app) {
   command->add_option("--every", args->every, "rounds between measurements, and files written")
       ->transform(IntegerIn(1, int64_t{1} << 30))
       ->capture_default_str();
-  command->add_flag("--json", args->json, "print one JSON object on standard output");
+  AddJsonFlag(*command, args->json);
   command->footer(
       "Plays on random models and clusters of unlike machines. Now and then it is measured on "
       "some\n"

@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/option_types.h"
 #include "cli/plan_args.h"
+#include "cli/shared_options.h"
 #include "cluster/load.h"
 #include "frontend/glob.h"
 #include "frontend/load.h"
@@ -211,14 +212,10 @@ void AddPrune(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option("--weights", args->weights,
                       "safetensors with the weights, by parameter name");
-  command->add_option("--seed", args->prune.seed, "of weights, data and chance")
-      ->transform(IntegerIn(0))
-      ->capture_default_str();
+  AddSeedOption(*command, args->prune.seed, "of weights, data and chance");
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
   command->add_option("--data", args->early.data, "early-bird: what to train on, as for 'train'");
-  command->add_option("--steps", args->early.steps, "early-bird: the most steps to train")
-      ->transform(IntegerIn(1, int64_t{1} << 40))
-      ->capture_default_str();
+  AddStepsOption(*command, args->early.steps, "early-bird: the most steps to train");
   command->add_option("--every", args->early.every, "early-bird: steps between masks")
       ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
@@ -237,8 +234,7 @@ void AddPrune(CLI::App& app) {
       ->add_option("--device", args->early.device, "early-bird: what to train on, as for 'train'")
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
-  command->add_option("--threads", args->threads, "that share the work (0: as many as cores)")
-      ->transform(IntegerIn(0, 4096));
+  AddThreadsOption(*command, args->threads, "that share the work (0: as many as cores)", 0);
   command->footer(
       "MODEL may be a folder of checkpoints: the weights of the last one. Matrices, convolutions "
       "and\nembeddings that are trained are pruned; biases and norms are not.\n\n"

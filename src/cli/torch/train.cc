@@ -13,20 +13,24 @@
 #include "cli/option_types.h"
 #include "cli/plan_search.h"
 #include "cli/quantity_args.h"
-#include "cli/torch/devices.h"
-#include "cli/torch/ranks.h"
+#include "cli/shared_options.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/train_prepare.h"
 #include "cli/torch/train_screen.h"
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/topology.h"
+#include "plan/describe.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
 #include "program/lower.h"
 #include "runtime/accelerator.h"
 #include "runtime/allocation_meter.h"
 #include "runtime/calibrate/calibrate.h"
+#include "runtime/checkpoint/run_json.h"
+#include "runtime/devices.h"
+#include "runtime/host_memory.h"
+#include "runtime/ranks.h"
 #include "runtime/supervisor/member.h"
 #include "runtime/transport/nccl.h"
 
@@ -90,10 +94,8 @@ int SuperviseRun(const TrainArgs& args, const PreparedRun& prepared, double bega
   run.replan = [&](int64_t devices) { return PlanAgain(args, prepared, devices); };
   run.transport = args.ranks.transport;
   run.timeout_seconds = args.ranks.deadline_seconds;
-  run.began = began;
   run.prepare_seconds = SteadySeconds() - began;
-  run.json = args.model.json;
-  return Supervise(args.supervise, std::move(run));
+  return SuperviseAndShow(args.supervise, std::move(run), began, args.model.json);
 }
 
 int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* member) {
@@ -142,14 +144,8 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
           {.deadline_seconds = rank_options.deadline_seconds, .slot = rank_options.slot});
     }
     Transport& transport = nccl ? *nccl : host;
-    TrainInputs inputs{
-        prepared.program,
-        prepared.weights,
-        prepared.constants,
-        *prepared.data,
-        RunJson(*prepared.model, prepared.plan, prepared.options, SourcesOf(args), *prepared.data),
-        prepared.forward.get(),
-        prepared.held_out.get()};
+    TrainInputs inputs = prepared.InputsWith(
+        RunJson(*prepared.model, prepared.plan, prepared.options, SourcesOf(args), *prepared.data));
     // Of ranks that are threads the first gives the signs of life.
     if (first || mode == RankMode::kLaunched) options.slot = rank_options.slot;
     std::unique_ptr<TrainScreen> screen;
@@ -198,9 +194,7 @@ void AddStart(CLI::App& command, TrainArgs& args) {
                   "where weights start: in the file (seeded if it has none), or seeded")
       ->check(CLI::IsMember({"file", "seeded"}))
       ->capture_default_str();
-  command.add_option("--seed", args.seed, "of initial weights, the order of data, and dropout")
-      ->transform(IntegerIn(0))
-      ->capture_default_str();
+  AddSeedOption(command, args.seed, "of initial weights, the order of data, and dropout");
   command.add_flag("--fill-constants", args.fill_constants,
                    "make up constants whose data the file does not hold (a stripped export)");
 }
@@ -283,8 +277,7 @@ void AddTrain(CLI::App& app) {
   args->model.Add(*command);
   command->get_option("MODEL")->description(
       "a model as for 'heddle plan', or the plan itself (a .json file)");
-  command->add_option("--model", args->plan_model,
-                      "with a plan: the model, where it is not where the plan says");
+  AddPlanModelOption(*command, args->plan_model);
   command
       ->add_option("--np", args->np,
                    "number of ranks; without degrees a plan for them is searched for")
@@ -306,26 +299,17 @@ void AddTrain(CLI::App& app) {
                    "what ranks compute on; auto: CUDA where there is a device")
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
-  command->add_flag(
-      "--deterministic", args->deterministic,
-      "on CUDA: the same bits in every run under the same plan, at some cost; the CPU "
-      "always gives them");
+  AddDeterministicFlag(*command, args->deterministic);
   command->add_flag("--eager", args->eager,
                     "on CUDA: every step instruction by instruction, not captured as a graph");
-  command
-      ->add_option("--memory-limit", args->memory_limit,
-                   "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
-                   "device takes no more")
-      ->check(AmountOfBytes());
+  AddMemoryLimitOption(*command, args->memory_limit,
+                       "memory a device may use, such as 16GB: plans are made for it, and a CUDA "
+                       "device takes no more");
   command->add_flag("--no-double-buffering", args->no_double_buffering,
                     "with --offload all: fetch a shard when the one before has ended");
-  command->add_option("--cluster", args->cluster, "what it runs on (default: local:N)");
-  command->add_option("--steps", args->train.steps, "steps to train")
-      ->transform(IntegerIn(1, int64_t{1} << 40))
-      ->capture_default_str();
-  command
-      ->add_option("--threads", args->train.threads, "threads per rank (default: cores over ranks)")
-      ->transform(IntegerIn(1, 4096));
+  AddClusterOption(*command, args->cluster, "what it runs on (default: local:N)");
+  AddStepsOption(*command, args->train.steps, "steps to train");
+  AddThreadsOption(*command, args->train.threads, "threads per rank (default: cores over ranks)");
   args->profile.Add(*command);
   args->degrees.Add(*command);
   AddStart(*command, *args);

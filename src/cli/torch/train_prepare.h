@@ -9,12 +9,10 @@
 #include "cli/plan_args.h"
 #include "cli/profile_args.h"
 #include "cli/torch/checkpoint_args.h"
-#include "cli/torch/ranks.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/train_screen.h"
-#include "plan/model.h"
-#include "plan/plan.h"
-#include "program/program.h"
+#include "runtime/ranks.h"
+#include "runtime/ready_run.h"
 #include "runtime/supervisor/member.h"
 #include "runtime/train.h"
 #include "sim/options.h"
@@ -45,26 +43,13 @@ struct TrainArgs {
   const CLI::Option* optimizer = nullptr;
 };
 
-struct PreparedRun {
-  std::unique_ptr<Model> model;  // weights refer to it
-  Plan plan;
-  std::unique_ptr<Mask> mask;  // null: nothing is pruned
-  Program program;
-  std::unique_ptr<DataSource> data;
-  std::unique_ptr<Program> forward;      // null: nothing is held out
-  std::unique_ptr<DataSource> held_out;  // likewise
-  WeightSource weights;
-  ConstantSource constants;
-  std::vector<double> reference;
-  TrainOptions options;
+struct PreparedRun : ReadyRun {
   SimOptions prediction;
 };
 
 // A rank (`member`) runs the plan of its supervisor. Throws InputError.
 PreparedRun Prepare(const TrainArgs& args, const Membership* member);
 
-// Weights, gradients and moments of all ranks that run on this machine, against its memory. Throws InputError.
-void RequireMemory(const Program& program);
 // What our kernels keep and need, to predict steps of them.
 SimOptions SimOf(const std::string& device);
 

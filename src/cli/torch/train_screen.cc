@@ -1,7 +1,6 @@
 #include "cli/torch/train_screen.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,21 +9,17 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/commands.h"
-#include "cli/torch/kernel_table.h"
 #include "cli/torch/supervise.h"
+#include "plan/describe.h"
 #include "report/chrome_trace.h"
 #include "report/curve.h"
+#include "report/kernel_table.h"
+#include "runtime/host_memory.h"
 
 namespace heddle {
 namespace {
 
 constexpr double kGibi = 1024.0 * 1024 * 1024;
-
-double Elements(const Shape& shape) {
-  double elements = 1;
-  for (int64_t size : shape) elements *= static_cast<double>(size);
-  return elements;
-}
 
 StepMetrics MetricsOf(const StepRecord& record, const StepSize& size, double lr) {
   StepMetrics metrics;
@@ -45,7 +40,7 @@ void PrintHeader(const Model& model, const Plan& plan, const DataSource& data,
                  const std::string& device, bool reference) {
   double parameters = 0;
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter))
-    parameters += Elements(model.graph.value(id).type.shape);
+    parameters += static_cast<double>(ElementCount(model.graph.value(id).type.shape));
   fmt::print("{}: {} parameters, batch {}\n", model.graph.name, FormatCount(parameters),
              plan.batch);
   fmt::print("plan: {}\n", DescribePlan(plan));
@@ -129,10 +124,6 @@ Json ToJson(const std::vector<HeldOutLoss>& evaluations) {
 }
 
 }  // namespace
-
-double HostMemoryBytes() {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-}
 
 TrainScreen::TrainScreen(const ScreenOptions& options)
     : options_(options),

@@ -19,8 +19,6 @@
 
 namespace heddle {
 
-double HostMemoryBytes();
-
 struct ScreenOptions {
   const Model& model;
   const Plan& plan;

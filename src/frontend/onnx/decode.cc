@@ -76,7 +76,7 @@ int TypeOf(const AttributeProto& proto) {
   return 7;  // an empty list
 }
 
-OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
+CallAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
                               std::string_view what) {
   if (!proto.ref_attr_name().empty()) {
     ThrowInput("{}: refers to the attribute '{}' of a function; export without functions", what,
@@ -90,10 +90,10 @@ OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
     case 3:
       return proto.s();
     case 4:
-      return DecodeTensor(*proto.mutable_t(), folder, what);
+      return DecodeTensor(*proto.mutable_t(), folder, what).data;
     case 5:
     case 10:
-      return OnnxSubgraph{};
+      return UnreadAttribute{};
     case 6:
       return std::vector<double>(proto.floats().begin(), proto.floats().end());
     case 7:
@@ -105,16 +105,16 @@ OnnxAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
   }
 }
 
-OnnxNode DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::string_view file,
-                    int index, OnnxNames& names) {
-  OnnxNode node;
+OpCall DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::string_view file,
+                  int index, CallNames& names) {
+  OpCall node;
   node.name = proto.name().empty() ? fmt::format("{}#{}", proto.op_type(), index)
                                    : std::move(*proto.mutable_name());
-  node.op_type = proto.op_type();
-  node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-  auto add = [&](const std::string& name) { return name.empty() ? OnnxName{} : names.Add(name); };
-  for (const std::string& input : proto.input()) node.inputs.push_back(add(input));
-  for (const std::string& output : proto.output()) node.outputs.push_back(add(output));
+  const bool standard = proto.domain().empty() || proto.domain() == "ai.onnx";
+  node.op = standard ? proto.op_type() : fmt::format("{}::{}", proto.domain(), proto.op_type());
+  auto add = [&](const std::string& name) { return name.empty() ? CallName{} : names.Add(name); };
+  for (const std::string& input : proto.input()) node.operands.push_back(add(input));
+  for (const std::string& output : proto.output()) node.results.push_back(add(output));
   for (AttributeProto& attribute : *proto.mutable_attribute()) {
     const std::string what =
         fmt::format("{}: node '{}': attribute '{}'", file, node.name, attribute.name());
@@ -126,9 +126,9 @@ OnnxNode DecodeNode(heddle_onnx::NodeProto& proto, const fs::path& folder, std::
   return node;
 }
 
-OnnxValueInfo DecodeValueInfo(const heddle_onnx::ValueInfoProto& proto, std::string_view file,
-                              OnnxNames& names) {
-  OnnxValueInfo info;
+StatedValue DecodeValueInfo(const heddle_onnx::ValueInfoProto& proto, std::string_view file,
+                            CallNames& names) {
+  StatedValue info;
   info.name = proto.name();
   info.id = names.Add(info.name);
   info.tensor = !proto.has_type() || proto.type().has_tensor_type();
@@ -142,7 +142,7 @@ OnnxValueInfo DecodeValueInfo(const heddle_onnx::ValueInfoProto& proto, std::str
   }
   info.shape.emplace();
   for (const auto& dim : tensor.shape().dim()) {
-    OnnxDim& out = info.shape->emplace_back();
+    StatedDim& out = info.shape->emplace_back();
     if (dim.has_dim_value()) {
       if (dim.dim_value() < 0) {
         ThrowInput("{}: value '{}' has the dimension {}, must not be negative", file, info.name,
@@ -168,35 +168,33 @@ int64_t FindOpset(const ModelProto& proto, std::string_view file) {
   ThrowInput("{}: states no ONNX opset; export with opset_version={}", file, 18);
 }
 
-OnnxModel ToModel(ModelProto& proto, std::string_view file, const fs::path& folder) {
-  OnnxModel model;
+ModelFile ToModel(ModelProto& proto, std::string_view file, const fs::path& folder) {
+  ModelFile model;
   if (!proto.has_graph()) {
     ThrowInput(
         "{}: holds no graph, so is not an ONNX model; give a file written by torch.onnx.export",
         file);
   }
-  model.ir_version = proto.ir_version();
-  model.producer = proto.producer_name();
   model.opset = FindOpset(proto, file);
   auto& graph = *proto.mutable_graph();
   if (graph.sparse_initializer_size() > 0) {
     ThrowInput("{}: has {} sparse initializers, which heddle does not read; store them dense", file,
                graph.sparse_initializer_size());
   }
-  model.nodes.reserve(static_cast<size_t>(graph.node_size()));
+  model.calls.reserve(static_cast<size_t>(graph.node_size()));
   for (int i = 0; i < graph.node_size(); ++i) {
-    model.nodes.push_back(DecodeNode(*graph.mutable_node(i), folder, file, i, model.names));
+    model.calls.push_back(DecodeNode(*graph.mutable_node(i), folder, file, i, model.names));
   }
-  model.initializers.reserve(static_cast<size_t>(graph.initializer_size()));
+  model.tensors.reserve(static_cast<size_t>(graph.initializer_size()));
   for (auto& tensor : *graph.mutable_initializer()) {
-    model.initializers.push_back(
+    model.tensors.push_back(
         DecodeTensor(tensor, folder, fmt::format("{}: initializer '{}'", file, tensor.name())));
-    model.initializers.back().id = model.names.Add(tensor.name());
+    model.tensors.back().id = model.names.Add(tensor.name());
   }
   auto decode = [&](const auto& info) { return DecodeValueInfo(info, file, model.names); };
   for (const auto& info : graph.input()) model.inputs.push_back(decode(info));
   for (const auto& info : graph.output()) model.outputs.push_back(decode(info));
-  for (const auto& info : graph.value_info()) model.value_infos.push_back(decode(info));
+  for (const auto& info : graph.value_info()) model.values.push_back(decode(info));
   return model;
 }
 
@@ -215,20 +213,14 @@ void ParseOrThrow(ModelProto& proto, std::string_view bytes, std::string_view fi
 
 }  // namespace
 
-OnnxName OnnxNames::Add(const std::string& name) {
-  const auto [it, fresh] = ids_.try_emplace(name, OnnxName::FromIndex(names_.size()));
-  if (fresh) names_.push_back(&it->first);
-  return it->second;
-}
-
-OnnxModel DecodeOnnxFile(const std::string& path) {
+ModelFile DecodeOnnxFile(const std::string& path) {
   google::protobuf::Arena arena;
   ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
   ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are gone before tensors are copied
   return ToModel(proto, path, fs::path(path).parent_path());
 }
 
-OnnxModel DecodeOnnx(std::string_view bytes, std::string_view file, const fs::path& folder) {
+ModelFile DecodeOnnx(std::string_view bytes, std::string_view file, const fs::path& folder) {
   google::protobuf::Arena arena;
   ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
   ParseOrThrow(proto, bytes, file);

@@ -147,17 +147,17 @@ TEST_F(OnnxDecode, DataFields) {
   auto* doubles = add("doubles", 11, {1});
   doubles->add_double_data(2.5);
   add("u16", 4, {2})->set_raw_data(std::string("\xff\xff\2\0", 4));
-  const OnnxModel model = DecodeOnnx(m.Bytes(), "m.onnx", "");
-  const auto at = [&](size_t i, int64_t e) { return AsDouble(*model.initializers[i].data, e); };
+  const ModelFile model = DecodeOnnx(m.Bytes(), "m.onnx", "");
+  const auto at = [&](size_t i, int64_t e) { return AsDouble(*model.tensors[i].data, e); };
   EXPECT_EQ(at(0, 0), 1);
   EXPECT_EQ(at(0, 1), -1);
   EXPECT_EQ(at(1, 0), 1);
   EXPECT_EQ(at(2, 0), 1);
   EXPECT_EQ(at(2, 1), 0);
-  EXPECT_EQ(model.initializers[3].type.dtype, DType::kI64);
+  EXPECT_EQ(model.tensors[3].type.dtype, DType::kI64);
   EXPECT_EQ(at(3, 0), 7);
   EXPECT_EQ(at(4, 0), 2.5);
-  EXPECT_EQ(model.initializers[5].type.dtype, DType::kI32);
+  EXPECT_EQ(model.tensors[5].type.dtype, DType::kI32);
   EXPECT_EQ(at(5, 0), 65535);
 }
 
@@ -221,9 +221,9 @@ TEST_F(OnnxDecode, NoRealSizeIsAllocatedForAbsentData) {
   auto* entry = w.add_external_data();
   entry->set_key("location");
   entry->set_value("weights.bin");
-  const OnnxModel model = DecodeOnnx(m.Bytes(), "m.onnx", folder_);
-  EXPECT_EQ(model.initializers[0].data, nullptr);
-  EXPECT_EQ(model.initializers[0].external, "weights.bin:0:4398046511104");
+  const ModelFile model = DecodeOnnx(m.Bytes(), "m.onnx", folder_);
+  EXPECT_EQ(model.tensors[0].data, nullptr);
+  EXPECT_EQ(model.tensors[0].storage, "weights.bin:0:4398046511104");
 }
 
 }  // namespace

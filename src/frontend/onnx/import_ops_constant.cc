@@ -3,22 +3,21 @@
 #include <cmath>
 #include <memory>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
 
-void ImportConstant(NodeImport& n) {
-  if (const auto* value = n.Raw("value")) {
-    const auto* tensor = std::get_if<OnnxTensor>(value);
-    if (!tensor) n.Fail("attribute 'value' must be a tensor");
-    if (!tensor->data) n.Fail("the external data of this constant is not there");
-    n.Return(Builder::Constant(HostTensor(*tensor->data)));
+void ImportConstant(CallImport& n) {
+  if (n.HasAttr("value")) {
+    const TensorData data = n.Tensor("value");
+    if (!data) n.Fail("the external data of this constant is not there");
+    n.Return(Builder::Constant(HostTensor(*data)));
   } else if (n.HasAttr("value_int")) {
     n.Return(
         Builder::Constant(MakeTensor(DType::kI64, {}, std::vector<int64_t>{n.Int("value_int")})));
   } else if (n.HasAttr("value_ints")) {
-    n.Return(NodeImport::IntsConstant(n.IntList("value_ints")));
+    n.Return(CallImport::IntsConstant(n.IntList("value_ints")));
   } else if (n.HasAttr("value_float")) {
     n.Return(n.Number(DType::kF32, n.Float("value_float")));
   } else if (const auto* floats = n.Raw("value_floats")) {
@@ -36,23 +35,23 @@ void ImportConstant(NodeImport& n) {
   }
 }
 
-void ImportConstantOfShape(NodeImport& n) {
+void ImportConstantOfShape(CallImport& n) {
   const Shape shape = n.Ints(0, "shape");
   ElementCount(shape, "the result");
   HostTensor one(DType::kF32, {1});
   if (const auto* value = n.Raw("value")) {
-    const auto* tensor = std::get_if<OnnxTensor>(value);
-    if (!tensor || !tensor->data || tensor->data->size() != 1) {
+    const auto* data = std::get_if<TensorData>(value);
+    if (!data || !*data || (*data)->size() != 1) {
       n.Fail("attribute 'value' must be a tensor of one element");
     }
-    one = *tensor->data;
+    one = **data;
   }
   one.shape = Shape(shape.size(), 1);
   if (ElementCount(shape) == 0) one = HostTensor(one.dtype, shape);
   n.Return(Builder::Constant(ConstTensor{shape, std::make_shared<HostTensor>(std::move(one))}));
 }
 
-void ImportShape(NodeImport& n) {
+void ImportShape(CallImport& n) {
   const int64_t rank = n.rank(0);
   const auto clamp = [rank](int64_t i) {
     return std::clamp<int64_t>(i < 0 ? i + rank : i, 0, rank);
@@ -62,11 +61,11 @@ void ImportShape(NodeImport& n) {
   const Shape& shape = n.shape(0);
   std::vector<int64_t> part;
   for (int64_t i = start; i < end; ++i) part.push_back(shape[static_cast<size_t>(i)]);
-  n.Return(NodeImport::IntsConstant(part));
+  n.Return(CallImport::IntsConstant(part));
 }
 
 // ceil((limit - start) / delta), at least 0.
-int64_t IntRangeCount(NodeImport& n, int64_t start, int64_t limit, int64_t delta) {
+int64_t IntRangeCount(CallImport& n, int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0) n.Fail("delta is 0");
   const __int128 span = static_cast<__int128>(limit) - start;
   const __int128 step = delta;
@@ -76,7 +75,7 @@ int64_t IntRangeCount(NodeImport& n, int64_t start, int64_t limit, int64_t delta
   return static_cast<int64_t>(count);
 }
 
-void ImportRange(NodeImport& n) {
+void ImportRange(CallImport& n) {
   const DType dtype = n.dtype(0);
   int64_t count = 0;
   if (IsFloat(dtype)) {
@@ -104,18 +103,18 @@ void ImportRange(NodeImport& n) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxConstantOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxConstantOps() {
+  static const OpImport ops[] = {
       {"Constant", 0, 0, ImportConstant},
       {"ConstantOfShape", 1, 1, ImportConstantOfShape},
       {"Range", 3, 3, ImportRange},
       {"Shape", 1, 1, ImportShape},
       {"Size", 1, 1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(Builder::Constant(MakeTensor(
              DType::kI64, {}, std::vector<int64_t>{ElementCount(n.shape(0), "operand")})));
        }},
-      {"Identity", 1, 1, [](NodeImport& n) { n.Return(n.Any(0)); }},
+      {"Identity", 1, 1, [](CallImport& n) { n.Return(n.Any(0)); }},
   };
   return ops;
 }

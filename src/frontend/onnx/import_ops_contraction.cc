@@ -4,14 +4,14 @@
 #include <map>
 
 #include "base/checked_math.h"
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 #include "frontend/onnx/windows.h"
 
 namespace heddle {
 namespace {
 
 // Vectors become matrices, and the dimension of 1 that brings leaves again.
-void ImportMatMul(NodeImport& n) {
+void ImportMatMul(CallImport& n) {
   Imported a = n.In(0), b = n.In(1);
   if (a.rank() == 0 || b.rank() == 0) n.Fail("cannot multiply a scalar");
   const bool row = a.rank() == 1, column = b.rank() == 1;
@@ -27,7 +27,7 @@ void ImportMatMul(NodeImport& n) {
   n.Return(result);
 }
 
-void ImportGemm(NodeImport& n) {
+void ImportGemm(CallImport& n) {
   Imported a = n.In(0), b = n.In(1);
   const bool trans_a = n.Int("transA", 0) != 0, trans_b = n.Int("transB", 0) != 0;
   const double alpha = n.Float("alpha", 1), beta = n.Float("beta", 1);
@@ -60,7 +60,7 @@ void ImportGemm(NodeImport& n) {
 }
 
 // "bij, bjk" -> "bij,bjk->bik": no spaces, lower case, the output written out.
-std::string NormalisedEquation(NodeImport& n, std::string equation) {
+std::string NormalisedEquation(CallImport& n, std::string equation) {
   std::erase_if(equation, [](char c) { return c == ' '; });
   std::map<char, int> count;
   std::map<char, char> lower;
@@ -98,13 +98,13 @@ std::string NormalisedEquation(NodeImport& n, std::string equation) {
   return equation;
 }
 
-std::vector<Imported> WithBias(NodeImport& n) {
+std::vector<Imported> WithBias(CallImport& n) {
   std::vector<Imported> operands = {n.In(0), n.In(1)};
   if (n.Has(2) && !n.In(2).is_zero()) operands.push_back(n.In(2));
   return operands;
 }
 
-Shape KernelOf(NodeImport& n) {
+Shape KernelOf(CallImport& n) {
   if (n.rank(0) < 3 || n.rank(1) != n.rank(0)) {
     n.Fail("convolves {} with {}, must be of equal rank from 3 to 5", ToString(n.In(0).type),
            ToString(n.In(1).type));
@@ -117,7 +117,7 @@ Shape KernelOf(NodeImport& n) {
   return kernel;
 }
 
-void ImportConv(NodeImport& n) {
+void ImportConv(CallImport& n) {
   const Windows windows = ReadWindows(n, KernelOf(n));
   n.Return(n.Emit("Conv",
                   {{"strides", windows.strides},
@@ -127,7 +127,7 @@ void ImportConv(NodeImport& n) {
                   WithBias(n)));
 }
 
-void ImportConvTranspose(NodeImport& n) {
+void ImportConvTranspose(CallImport& n) {
   const Shape kernel = KernelOf(n);
   if (n.String("auto_pad", "NOTSET") != "NOTSET" || n.HasAttr("output_shape")) {
     n.Fail("auto_pad and output_shape are not supported; export with explicit pads");
@@ -145,12 +145,12 @@ void ImportConvTranspose(NodeImport& n) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxContractionOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxContractionOps() {
+  static const OpImport ops[] = {
       {"MatMul", 2, 2, ImportMatMul},
       {"Gemm", 2, 3, ImportGemm},
       {"Einsum", 1, -1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          const std::string equation = NormalisedEquation(n, n.String("equation"));
          n.Return(n.Emit("Einsum", {{"equation", equation}}, n.All()));
        }},

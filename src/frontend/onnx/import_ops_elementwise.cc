@@ -1,7 +1,8 @@
 // ONNX elementwise ops.
 #include <cmath>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/decode.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
@@ -17,29 +18,29 @@ struct Literal {
 };
 
 template <Literal op>
-void Same(NodeImport& n) {
+void Same(CallImport& n) {
   n.Return(n.Emit(op.value, {}, n.All()));
 }
 
 // A float attribute of the same name as ours.
 template <Literal op, Literal attribute>
-void WithFloat(NodeImport& n, double fallback) {
+void WithFloat(CallImport& n, double fallback) {
   n.Return(n.Emit(op.value, {{attribute.value, n.Float(attribute.value, fallback)}}, {n.In(0)}));
 }
 
-Imported Chain(NodeImport& n, std::string_view op) {
+Imported Chain(CallImport& n, std::string_view op) {
   Imported result = n.In(0);
   for (size_t i = 1; i < n.size(); ++i) result = n.Emit(op, {}, {result, n.In(i)});
   return result;
 }
 
-DType TargetType(NodeImport& n, int64_t number) {
+DType TargetType(CallImport& n, int64_t number) {
   const auto dtype = DTypeFromOnnx(number);
   if (!dtype) n.Fail("element type {} is not known to heddle", OnnxDTypeName(number));
   return *dtype;
 }
 
-void ImportClip(NodeImport& n) {
+void ImportClip(CallImport& n) {
   const bool constant_bounds = (!n.Has(1) || n.In(1).constant) && (!n.Has(2) || n.In(2).constant);
   if (!constant_bounds) {
     Imported x = n.In(0);
@@ -54,13 +55,13 @@ void ImportClip(NodeImport& n) {
   n.Return(bounds.empty() ? n.In(0) : n.Emit("Clip", std::move(bounds), {n.In(0)}));
 }
 
-void ImportPow(NodeImport& n) {
+void ImportPow(CallImport& n) {
   Imported exponent = n.In(1);
   if (exponent.type.dtype != n.dtype(0)) exponent = n.Cast(exponent, n.dtype(0));
   n.Return(n.Emit("Pow", {}, {n.In(0), exponent}));
 }
 
-void ImportSelu(NodeImport& n) {
+void ImportSelu(CallImport& n) {
   const double alpha = n.Float("alpha", 1.6732632), gamma = n.Float("gamma", 1.0507009);
   if (std::abs(alpha - 1.6732632) > 1e-5 || std::abs(gamma - 1.0507009) > 1e-5) {
     n.Fail("alpha {} and gamma {} are not those of SELU", alpha, gamma);
@@ -68,14 +69,14 @@ void ImportSelu(NodeImport& n) {
   n.Return(n.Emit("Selu", {}, {n.In(0)}));
 }
 
-void ImportIsInf(NodeImport& n) {
+void ImportIsInf(CallImport& n) {
   if (n.Int("detect_negative", 1) != 1 || n.Int("detect_positive", 1) != 1) {
     n.Fail("only infinities of both signs can be detected");
   }
   n.Return(n.Emit("IsInf", {}, {n.In(0)}));
 }
 
-void ImportDropout(NodeImport& n) {
+void ImportDropout(CallImport& n) {
   n.Ignore({"seed"});
   n.OnlyOutputs(1, "the mask is");
   double ratio = 0.5;
@@ -92,18 +93,18 @@ void ImportDropout(NodeImport& n) {
 }
 
 // The element type asked for, or that of the operand.
-std::string RandomType(NodeImport& n, DType fallback) {
+std::string RandomType(CallImport& n, DType fallback) {
   const int64_t number = n.Int("dtype", 0);
   return std::string(Name(number == 0 ? fallback : TargetType(n, number)));
 }
 
-Imported Blank(NodeImport& n) {
+Imported Blank(CallImport& n) {
   const Shape shape = n.IntList("shape");
   ElementCount(shape, "shape");
   return Builder::Splat(DType::kF32, shape, 0);
 }
 
-void RandomUniform(NodeImport& n, const Imported& like) {
+void RandomUniform(CallImport& n, const Imported& like) {
   n.Ignore({"seed"});
   n.Return(n.Emit("RandomUniformLike",
                   {{"low", n.Float("low", 0)},
@@ -112,7 +113,7 @@ void RandomUniform(NodeImport& n, const Imported& like) {
                   {like}));
 }
 
-void RandomNormal(NodeImport& n, const Imported& like) {
+void RandomNormal(CallImport& n, const Imported& like) {
   n.Ignore({"seed"});
   n.Return(n.Emit("RandomNormalLike",
                   {{"mean", n.Float("mean", 0)},
@@ -123,8 +124,8 @@ void RandomNormal(NodeImport& n, const Imported& like) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxElementwiseOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxElementwiseOps() {
+  static const OpImport ops[] = {
       {"Neg", 1, 1, Same<"Neg">},
       {"Abs", 1, 1, Same<"Abs">},
       {"Exp", 1, 1, Same<"Exp">},
@@ -159,28 +160,28 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"BitwiseNot", 1, 1, Same<"BitwiseNot">},
       {"IsInf", 1, 1, ImportIsInf},
       {"Selu", 1, 1, ImportSelu},
-      {"Elu", 1, 1, [](NodeImport& n) { WithFloat<"Elu", "alpha">(n, 1); }},
-      {"Celu", 1, 1, [](NodeImport& n) { WithFloat<"Celu", "alpha">(n, 1); }},
-      {"LeakyRelu", 1, 1, [](NodeImport& n) { WithFloat<"LeakyRelu", "alpha">(n, 0.01); }},
-      {"ThresholdedRelu", 1, 1, [](NodeImport& n) { WithFloat<"ThresholdedRelu", "alpha">(n, 1); }},
+      {"Elu", 1, 1, [](CallImport& n) { WithFloat<"Elu", "alpha">(n, 1); }},
+      {"Celu", 1, 1, [](CallImport& n) { WithFloat<"Celu", "alpha">(n, 1); }},
+      {"LeakyRelu", 1, 1, [](CallImport& n) { WithFloat<"LeakyRelu", "alpha">(n, 0.01); }},
+      {"ThresholdedRelu", 1, 1, [](CallImport& n) { WithFloat<"ThresholdedRelu", "alpha">(n, 1); }},
       {"HardSigmoid", 1, 1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("HardSigmoid",
                          {{"alpha", n.Float("alpha", 0.2)}, {"beta", n.Float("beta", 0.5)}},
                          {n.In(0)}));
        }},
       {"Gelu", 1, 1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("Gelu", {{"approximate", n.String("approximate", "none")}}, {n.In(0)}));
        }},
       {"Clip", 1, 3, ImportClip},
       {"Cast", 1, 1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Ignore({"saturate"});
          n.Return(n.Cast(n.In(0), TargetType(n, n.Int("to"))));
        }},
       {"CastLike", 2, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Ignore({"saturate"});
          n.Return(n.Cast(n.In(0), n.dtype(1)));
        }},
@@ -190,7 +191,7 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"Div", 2, 2, Same<"Div">},
       {"Pow", 2, 2, ImportPow},
       {"Mod", 2, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("Mod", {{"fmod", n.Int("fmod", 0)}}, n.All()));
        }},
       {"Equal", 2, 2, Same<"Equal">},
@@ -206,21 +207,21 @@ std::span<const OnnxOp> OnnxElementwiseOps() {
       {"BitwiseOr", 2, 2, Same<"BitwiseOr">},
       {"BitwiseXor", 2, 2, Same<"BitwiseXor">},
       {"Where", 3, 3, Same<"Where">},
-      {"Max", 1, -1, [](NodeImport& n) { n.Return(Chain(n, "Maximum")); }},
-      {"Min", 1, -1, [](NodeImport& n) { n.Return(Chain(n, "Minimum")); }},
-      {"Sum", 1, -1, [](NodeImport& n) { n.Return(Chain(n, "Add")); }},
+      {"Max", 1, -1, [](CallImport& n) { n.Return(Chain(n, "Maximum")); }},
+      {"Min", 1, -1, [](CallImport& n) { n.Return(Chain(n, "Minimum")); }},
+      {"Sum", 1, -1, [](CallImport& n) { n.Return(Chain(n, "Add")); }},
       {"Mean", 1, -1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          const Imported count = n.Number(n.dtype(0), static_cast<double>(n.size()));
          n.Return(n.Emit("Div", {}, {Chain(n, "Add"), count}));
        }},
       {"Dropout", 1, 3, ImportDropout},
-      {"RandomUniformLike", 1, 1, [](NodeImport& n) { RandomUniform(n, n.In(0)); }},
-      {"RandomNormalLike", 1, 1, [](NodeImport& n) { RandomNormal(n, n.In(0)); }},
-      {"RandomUniform", 0, 0, [](NodeImport& n) { RandomUniform(n, Blank(n)); }},
-      {"RandomNormal", 0, 0, [](NodeImport& n) { RandomNormal(n, Blank(n)); }},
+      {"RandomUniformLike", 1, 1, [](CallImport& n) { RandomUniform(n, n.In(0)); }},
+      {"RandomNormalLike", 1, 1, [](CallImport& n) { RandomNormal(n, n.In(0)); }},
+      {"RandomUniform", 0, 0, [](CallImport& n) { RandomUniform(n, Blank(n)); }},
+      {"RandomNormal", 0, 0, [](CallImport& n) { RandomNormal(n, Blank(n)); }},
       {"Bernoulli", 1, 1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Ignore({"seed"});
          n.Return(n.Emit("Bernoulli", {{"to", RandomType(n, n.dtype(0))}}, {n.In(0)}));
        }},

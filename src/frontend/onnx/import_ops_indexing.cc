@@ -1,10 +1,10 @@
 // ONNX ops that pick and place elements by index.
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
 
-std::string ScatterReduction(NodeImport& n) {
+std::string ScatterReduction(CallImport& n) {
   const std::string reduction = n.String("reduction", "none");
   if (reduction != "none" && reduction != "add") {
     n.Fail("reduction '{}' is not supported, must be none or add", reduction);
@@ -12,7 +12,7 @@ std::string ScatterReduction(NodeImport& n) {
   return reduction;
 }
 
-void ImportOneHot(NodeImport& n) {
+void ImportOneHot(CallImport& n) {
   const double depth = n.Scalar(1, "depth");
   const auto values = n.Numbers(2, "values");
   if (values.size() != 2) n.Fail("has {} values, must be off and on", values.size());
@@ -26,7 +26,7 @@ void ImportOneHot(NodeImport& n) {
                   {n.In(0)}));
 }
 
-void ImportTopK(NodeImport& n) {
+void ImportTopK(CallImport& n) {
   auto results = n.EmitAll("TopK",
                            {{"k", n.ScalarInt(1, "k")},
                             {"axis", n.Axis(n.Int("axis", -1), n.rank(0))},
@@ -37,7 +37,7 @@ void ImportTopK(NodeImport& n) {
   n.Return(1, results[1]);
 }
 
-void ImportCumSum(NodeImport& n) {
+void ImportCumSum(CallImport& n) {
   n.Return(n.Emit("CumSum",
                   {{"axis", n.Axis(n.ScalarInt(1, "axis"), n.rank(0))},
                    {"exclusive", n.Int("exclusive", 0)},
@@ -47,27 +47,27 @@ void ImportCumSum(NodeImport& n) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxIndexingOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxIndexingOps() {
+  static const OpImport ops[] = {
       {"Gather", 2, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("Gather", {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}}, n.All()));
        }},
       {"GatherElements", 2, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(
              n.Emit("GatherElements", {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}}, n.All()));
        }},
       {"GatherND", 2, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("GatherND", {{"batch_dims", n.Int("batch_dims", 0)}}, n.All()));
        }},
       {"ScatterND", 3, 3,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("ScatterND", {{"reduction", ScatterReduction(n)}}, n.All()));
        }},
       {"ScatterElements", 3, 3,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit(
              "ScatterElements",
              {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"reduction", ScatterReduction(n)}},

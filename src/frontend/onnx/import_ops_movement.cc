@@ -4,20 +4,20 @@
 #include <numeric>
 
 #include "base/checked_math.h"
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
 
 // An operand that older opsets have as an attribute; nothing where neither is given.
-std::optional<std::vector<int64_t>> OperandOrAttr(NodeImport& n, size_t operand,
+std::optional<std::vector<int64_t>> OperandOrAttr(CallImport& n, size_t operand,
                                                   std::string_view name) {
   if (n.Has(operand)) return n.Ints(operand, name);
   if (n.HasAttr(name)) return n.IntList(name);
   return std::nullopt;
 }
 
-void ImportReshape(NodeImport& n) {
+void ImportReshape(CallImport& n) {
   Shape shape = n.Ints(1, "shape");
   const Shape& from = n.shape(0);
   const bool allow_zero = n.Int("allowzero", 0) != 0;
@@ -47,7 +47,7 @@ void ImportReshape(NodeImport& n) {
   n.Return(n.Reshape(n.In(0), shape));
 }
 
-void ImportFlatten(NodeImport& n) {
+void ImportFlatten(CallImport& n) {
   const Shape& from = n.shape(0);
   const int64_t axis =
       n.Int("axis", 1) == n.rank(0) ? n.rank(0) : n.Axis(n.Int("axis", 1), n.rank(0));
@@ -56,7 +56,7 @@ void ImportFlatten(NodeImport& n) {
                                ElementCount(Shape(middle, from.end()))}));
 }
 
-void ImportSqueeze(NodeImport& n) {
+void ImportSqueeze(CallImport& n) {
   const Shape& from = n.shape(0);
   std::vector<int64_t> axes;
   if (const auto given = OperandOrAttr(n, 1, "axes")) {
@@ -76,7 +76,7 @@ void ImportSqueeze(NodeImport& n) {
   n.Return(n.Reshape(n.In(0), shape));
 }
 
-void ImportUnsqueeze(NodeImport& n) {
+void ImportUnsqueeze(CallImport& n) {
   const auto given = OperandOrAttr(n, 1, "axes");
   if (!given) n.Fail("axes are missing");
   Shape shape = n.shape(0);
@@ -86,7 +86,7 @@ void ImportUnsqueeze(NodeImport& n) {
   n.Return(n.Reshape(n.In(0), shape));
 }
 
-void ImportTranspose(NodeImport& n) {
+void ImportTranspose(CallImport& n) {
   std::vector<int64_t> perm(n.shape(0).size());
   std::iota(perm.rbegin(), perm.rend(), 0);
   perm = n.IntList("perm", perm);
@@ -94,7 +94,7 @@ void ImportTranspose(NodeImport& n) {
   n.Return(n.Emit("Transpose", {{"perm", perm}}, {n.In(0)}));
 }
 
-void ImportExpand(NodeImport& n) {
+void ImportExpand(CallImport& n) {
   const Shape to = n.Ints(1, "shape");
   ElementCount(to, "shape");
   const auto shape = BroadcastShapes({n.shape(0), to});
@@ -102,7 +102,7 @@ void ImportExpand(NodeImport& n) {
   n.Return(n.Emit("Expand", {{"shape", *shape}}, {n.In(0)}));
 }
 
-void ImportSplit(NodeImport& n) {
+void ImportSplit(CallImport& n) {
   const int64_t axis = n.Axis(n.Int("axis", 0), n.rank(0));
   const int64_t size = n.shape(0)[static_cast<size_t>(axis)];
   const int64_t parts = n.Int("num_outputs", static_cast<int64_t>(n.outputs()));
@@ -124,7 +124,7 @@ void ImportSplit(NodeImport& n) {
   for (size_t i = 0; i < results.size(); ++i) n.Return(i, std::move(results[i]));
 }
 
-void ImportSlice(NodeImport& n) {
+void ImportSlice(CallImport& n) {
   auto starts = n.Ints(1, "starts"), ends = n.Ints(2, "ends");
   std::vector<int64_t> axes(starts.size()), steps(starts.size(), 1);
   std::iota(axes.begin(), axes.end(), 0);
@@ -153,7 +153,7 @@ void ImportSlice(NodeImport& n) {
                   {n.In(0)}));
 }
 
-void ImportPad(NodeImport& n) {
+void ImportPad(CallImport& n) {
   const std::vector<int64_t> given = n.Has(1) ? n.Ints(1, "pads") : n.IntList("pads");
   std::vector<int64_t> axes(n.shape(0).size());
   std::iota(axes.begin(), axes.end(), 0);
@@ -173,13 +173,13 @@ void ImportPad(NodeImport& n) {
                   {n.In(0)}));
 }
 
-void ImportTrilu(NodeImport& n) {
+void ImportTrilu(CallImport& n) {
   const int64_t k = n.Has(1) ? n.ScalarInt(1, "k") : 0;
   n.Return(n.Emit("Trilu", {{"upper", n.Int("upper", 1)}, {"k", k}}, {n.In(0)}));
 }
 
 // [b, c, h, w] as six dimensions with the two blocks, permuted, and back.
-void ImportDepthToSpace(NodeImport& n) {
+void ImportDepthToSpace(CallImport& n) {
   const int64_t block = n.Int("blocksize");
   const std::string mode = n.String("mode", "DCR");
   const Shape x = n.shape(0);
@@ -198,7 +198,7 @@ void ImportDepthToSpace(NodeImport& n) {
       {x[0], depth, CheckedMul(x[2], block, "height"), CheckedMul(x[3], block, "width")}));
 }
 
-void ImportSpaceToDepth(NodeImport& n) {
+void ImportSpaceToDepth(CallImport& n) {
   const int64_t block = n.Int("blocksize");
   const Shape x = n.shape(0);
   if (x.size() != 4 || block < 1 || x[2] % block != 0 || x[3] % block != 0) {
@@ -214,8 +214,8 @@ void ImportSpaceToDepth(NodeImport& n) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxMovementOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxMovementOps() {
+  static const OpImport ops[] = {
       {"Reshape", 2, 2, ImportReshape},
       {"Flatten", 1, 1, ImportFlatten},
       {"Squeeze", 1, 2, ImportSqueeze},
@@ -223,14 +223,14 @@ std::span<const OnnxOp> OnnxMovementOps() {
       {"Transpose", 1, 1, ImportTranspose},
       {"Expand", 2, 2, ImportExpand},
       {"Concat", 1, -1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("Concat", {{"axis", n.Axis(n.Int("axis"), n.rank(0))}}, n.All()));
        }},
       {"Split", 1, 2, ImportSplit},
       {"Slice", 3, 5, ImportSlice},
       {"Pad", 1, 4, ImportPad},
       {"Tile", 2, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("Tile", {{"repeats", n.Ints(1, "repeats")}}, {n.In(0)}));
        }},
       {"Trilu", 1, 2, ImportTrilu},

@@ -1,13 +1,13 @@
 // ONNX normalisations, softmax and losses.
 #include "base/checked_math.h"
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
 
 // A heddle model is a training forward pass, so the statistics are those of the batch whatever the
 // file says (PyTorch writes training_mode only sometimes), unless the options ask otherwise.
-void ImportBatchNorm(NodeImport& n) {
+void ImportBatchNorm(CallImport& n) {
   n.Ignore({"momentum", "training_mode", "spatial"});
   n.OnlyOutputs(1, "the running statistics are");
   const double epsilon = n.Float("epsilon", 1e-5);
@@ -18,7 +18,7 @@ void ImportBatchNorm(NodeImport& n) {
   }
 }
 
-void ImportLayerNorm(NodeImport& n) {
+void ImportLayerNorm(CallImport& n) {
   n.Ignore({"stash_type"});
   n.OnlyOutputs(1, "mean and deviation are");
   const int64_t axis = n.Axis(n.Int("axis", -1), n.rank(0));
@@ -37,7 +37,7 @@ void ImportLayerNorm(NodeImport& n) {
 }
 
 // Until opset 20 scale and bias are per group: each is repeated over the channels of its group.
-void ImportGroupNorm(NodeImport& n) {
+void ImportGroupNorm(CallImport& n) {
   n.Ignore({"stash_type"});
   const int64_t groups = n.Int("num_groups");
   if (n.rank(0) < 2 || groups < 1 || n.shape(0)[1] % groups != 0) {
@@ -58,7 +58,7 @@ void ImportGroupNorm(NodeImport& n) {
 }
 
 // Before opset 13 everything from `axis` on is one dimension.
-void ImportSoftmax(NodeImport& n, std::string_view op) {
+void ImportSoftmax(CallImport& n, std::string_view op) {
   const bool flattens = n.opset() < 13;
   const Imported& x = n.In(0);
   const int64_t axis = n.Axis(n.Int("axis", flattens ? 1 : -1), n.rank(0));
@@ -72,7 +72,7 @@ void ImportSoftmax(NodeImport& n, std::string_view op) {
   n.Return(n.Reshape(n.Emit(op, {{"axis", int64_t{1}}}, {flat}), x.shape()));
 }
 
-Imported Loss(NodeImport& n, std::string_view op) {
+Imported Loss(CallImport& n, std::string_view op) {
   if (n.Has(2)) n.Fail("operand 2 (class weights) is not supported; export an unweighted loss");
   const int64_t ignored = n.Int("ignore_index", -100);
   const std::string reduction = n.String("reduction", "mean");
@@ -84,23 +84,23 @@ Imported Loss(NodeImport& n, std::string_view op) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxNormalisationOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxNormalisationOps() {
+  static const OpImport ops[] = {
       {"BatchNormalization", 5, 5, ImportBatchNorm},
       {"LayerNormalization", 2, 3, ImportLayerNorm},
       {"InstanceNormalization", 3, 3,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("InstanceNorm", {{"epsilon", n.Float("epsilon", 1e-5)}}, n.All()));
        }},
       {"GroupNormalization", 3, 3, ImportGroupNorm},
-      {"Softmax", 1, 1, [](NodeImport& n) { ImportSoftmax(n, "Softmax"); }},
-      {"LogSoftmax", 1, 1, [](NodeImport& n) { ImportSoftmax(n, "LogSoftmax"); }},
+      {"Softmax", 1, 1, [](CallImport& n) { ImportSoftmax(n, "Softmax"); }},
+      {"LogSoftmax", 1, 1, [](CallImport& n) { ImportSoftmax(n, "LogSoftmax"); }},
       {"SoftmaxCrossEntropyLoss", 2, 3,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(0, Loss(n, "CrossEntropy"));
          if (n.Used(1)) n.Return(1, n.Emit("LogSoftmax", {{"axis", int64_t{1}}}, {n.In(0)}));
        }},
-      {"NegativeLogLikelihoodLoss", 2, 3, [](NodeImport& n) { n.Return(Loss(n, "NllLoss")); }},
+      {"NegativeLogLikelihoodLoss", 2, 3, [](CallImport& n) { n.Return(Loss(n, "NllLoss")); }},
   };
   return ops;
 }

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 #include "frontend/onnx/windows.h"
 
 namespace heddle {
@@ -11,7 +11,7 @@ namespace {
 // No window, stride or padding is larger: keeps the arithmetic below far from overflow.
 constexpr int64_t kMaxWindow = int64_t{1} << 31;
 
-void CheckWindow(NodeImport& n, std::string_view name, const std::vector<int64_t>& values,
+void CheckWindow(CallImport& n, std::string_view name, const std::vector<int64_t>& values,
                  size_t size, int64_t least) {
   if (values.size() != size) n.Fail("{} has {} numbers, must have {}", name, values.size(), size);
   for (const int64_t value : values) {
@@ -37,7 +37,7 @@ std::vector<int64_t> SamePads(const Shape& sizes, const Shape& kernel, const Win
   return pads;
 }
 
-Shape PoolKernel(NodeImport& n) {
+Shape PoolKernel(CallImport& n) {
   const Shape kernel = n.IntList("kernel_shape");
   if (n.rank(0) < 3 || kernel.size() + 2 != n.shape(0).size()) {
     n.Fail("kernel_shape {} does not fit {}", ToString(kernel), ToString(n.In(0).type));
@@ -45,7 +45,7 @@ Shape PoolKernel(NodeImport& n) {
   return kernel;
 }
 
-void ImportMaxPool(NodeImport& n) {
+void ImportMaxPool(CallImport& n) {
   n.Ignore({"storage_order"});
   n.OnlyOutputs(1, "indices are");
   const Shape kernel = PoolKernel(n);
@@ -59,7 +59,7 @@ void ImportMaxPool(NodeImport& n) {
                   {n.In(0)}));
 }
 
-void ImportAveragePool(NodeImport& n) {
+void ImportAveragePool(CallImport& n) {
   const Shape kernel = PoolKernel(n);
   const Windows windows = ReadWindows(n, kernel);
   for (const int64_t dilation : windows.dilations) {
@@ -74,7 +74,7 @@ void ImportAveragePool(NodeImport& n) {
                   {n.In(0)}));
 }
 
-void GlobalPool(NodeImport& n, std::string_view reduce) {
+void GlobalPool(CallImport& n, std::string_view reduce) {
   std::vector<int64_t> axes;
   for (int64_t i = 2; i < n.rank(0); ++i) axes.push_back(i);
   if (axes.empty()) n.Fail("{} has no spatial dimension", ToString(n.In(0).type));
@@ -82,7 +82,7 @@ void GlobalPool(NodeImport& n, std::string_view reduce) {
 }
 
 // The whole output shape, from sizes or scales, for all dimensions.
-Shape ResizedShape(NodeImport& n) {
+Shape ResizedShape(CallImport& n) {
   const Shape& from = n.shape(0);
   const bool by_size = n.Has(3) && !n.shape(3).empty() && n.shape(3)[0] != 0;
   std::vector<int64_t> axes(from.size());
@@ -114,7 +114,7 @@ Shape ResizedShape(NodeImport& n) {
   return to;
 }
 
-void ImportResize(NodeImport& n) {
+void ImportResize(CallImport& n) {
   n.Ignore({"cubic_coeff_a", "exclude_outside", "extrapolation_value"});
   const std::string mode = n.String("mode", "nearest");
   const std::string places = n.String("coordinate_transformation_mode", "half_pixel");
@@ -145,7 +145,7 @@ void ImportResize(NodeImport& n) {
 
 }  // namespace
 
-Windows ReadWindows(NodeImport& n, const Shape& kernel) {
+Windows ReadWindows(CallImport& n, const Shape& kernel) {
   const size_t count = kernel.size();
   const std::vector<int64_t> ones(count, 1);
   Windows windows;
@@ -174,12 +174,12 @@ Windows ReadWindows(NodeImport& n, const Shape& kernel) {
   return windows;
 }
 
-std::span<const OnnxOp> OnnxPoolingOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxPoolingOps() {
+  static const OpImport ops[] = {
       {"MaxPool", 1, 1, ImportMaxPool},
       {"AveragePool", 1, 1, ImportAveragePool},
-      {"GlobalAveragePool", 1, 1, [](NodeImport& n) { GlobalPool(n, "ReduceMean"); }},
-      {"GlobalMaxPool", 1, 1, [](NodeImport& n) { GlobalPool(n, "ReduceMax"); }},
+      {"GlobalAveragePool", 1, 1, [](CallImport& n) { GlobalPool(n, "ReduceMean"); }},
+      {"GlobalMaxPool", 1, 1, [](CallImport& n) { GlobalPool(n, "ReduceMax"); }},
       {"Resize", 1, 4, ImportResize},
   };
   return ops;

@@ -1,7 +1,7 @@
 // ONNX reductions.
 #include <numeric>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
@@ -12,7 +12,7 @@ struct Reduced {
   bool nothing = false;  // noop_with_empty_axes and no axes
 };
 
-Reduced ReadReduction(NodeImport& n) {
+Reduced ReadReduction(CallImport& n) {
   Reduced reduced;
   reduced.keepdims = n.Int("keepdims", 1) != 0;
   std::vector<int64_t> axes;
@@ -31,13 +31,13 @@ Reduced ReadReduction(NodeImport& n) {
   return reduced;
 }
 
-Imported EmitReduce(NodeImport& n, std::string_view op, const Imported& x, const Reduced& reduced) {
+Imported EmitReduce(CallImport& n, std::string_view op, const Imported& x, const Reduced& reduced) {
   if (reduced.nothing || reduced.axes.empty()) return x;
   return n.Emit(op, {{"axes", reduced.axes}, {"keepdims", reduced.keepdims}}, {x});
 }
 
 // log(sum(exp(x))) with the maximum, through which no gradient flows, taken out.
-void ImportLogSumExp(NodeImport& n) {
+void ImportLogSumExp(CallImport& n) {
   const Reduced reduced = ReadReduction(n);
   const Imported& x = n.In(0);
   if (reduced.nothing || reduced.axes.empty()) {
@@ -62,11 +62,11 @@ void ImportLogSumExp(NodeImport& n) {
   n.Return(result);
 }
 
-Imported SumOfSquares(NodeImport& n) {
+Imported SumOfSquares(CallImport& n) {
   return EmitReduce(n, "ReduceSum", n.Emit("Mul", {}, {n.In(0), n.In(0)}), ReadReduction(n));
 }
 
-void ImportArg(NodeImport& n, std::string_view op) {
+void ImportArg(CallImport& n, std::string_view op) {
   if (n.Int("select_last_index", 0) != 0) n.Fail("select_last_index is not supported");
   n.Return(n.Emit(
       op, {{"axis", n.Axis(n.Int("axis", 0), n.rank(0))}, {"keepdims", n.Int("keepdims", 1)}},
@@ -75,31 +75,31 @@ void ImportArg(NodeImport& n, std::string_view op) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxReductionOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxReductionOps() {
+  static const OpImport ops[] = {
       {"ReduceSum", 1, 2,
-       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
+       [](CallImport& n) { n.Return(EmitReduce(n, "ReduceSum", n.In(0), ReadReduction(n))); }},
       {"ReduceMean", 1, 2,
-       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
+       [](CallImport& n) { n.Return(EmitReduce(n, "ReduceMean", n.In(0), ReadReduction(n))); }},
       {"ReduceMax", 1, 2,
-       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
+       [](CallImport& n) { n.Return(EmitReduce(n, "ReduceMax", n.In(0), ReadReduction(n))); }},
       {"ReduceMin", 1, 2,
-       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
+       [](CallImport& n) { n.Return(EmitReduce(n, "ReduceMin", n.In(0), ReadReduction(n))); }},
       {"ReduceProd", 1, 2,
-       [](NodeImport& n) { n.Return(EmitReduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
+       [](CallImport& n) { n.Return(EmitReduce(n, "ReduceProd", n.In(0), ReadReduction(n))); }},
       {"ReduceL1", 1, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(EmitReduce(n, "ReduceSum", n.Emit("Abs", {}, {n.In(0)}), ReadReduction(n)));
        }},
-      {"ReduceL2", 1, 2, [](NodeImport& n) { n.Return(n.Emit("Sqrt", {}, {SumOfSquares(n)})); }},
-      {"ReduceSumSquare", 1, 2, [](NodeImport& n) { n.Return(SumOfSquares(n)); }},
+      {"ReduceL2", 1, 2, [](CallImport& n) { n.Return(n.Emit("Sqrt", {}, {SumOfSquares(n)})); }},
+      {"ReduceSumSquare", 1, 2, [](CallImport& n) { n.Return(SumOfSquares(n)); }},
       {"ReduceLogSum", 1, 2,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(n.Emit("Log", {}, {EmitReduce(n, "ReduceSum", n.In(0), ReadReduction(n))}));
        }},
       {"ReduceLogSumExp", 1, 2, ImportLogSumExp},
-      {"ArgMax", 1, 1, [](NodeImport& n) { ImportArg(n, "ArgMax"); }},
-      {"ArgMin", 1, 1, [](NodeImport& n) { ImportArg(n, "ArgMin"); }},
+      {"ArgMax", 1, 1, [](CallImport& n) { ImportArg(n, "ArgMax"); }},
+      {"ArgMin", 1, 1, [](CallImport& n) { ImportArg(n, "ArgMin"); }},
   };
   return ops;
 }

@@ -1,7 +1,7 @@
 // ONNX sequences of tensors. They exist at import only: the graph has none.
 #include <algorithm>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 
 namespace heddle {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 // More parts than any model has; bounds what a small file can ask for.
 constexpr int64_t kMaxParts = 4096;
 
-const std::vector<Imported>& SequenceOf(NodeImport& n) {
+const std::vector<Imported>& SequenceOf(CallImport& n) {
   if (!n.Any(0).sequence) n.Fail("operand 0 must be a sequence");
   return *n.Any(0).sequence;
 }
@@ -20,7 +20,7 @@ Imported MakeSequence(std::vector<Imported> parts) {
   return result;
 }
 
-std::vector<int64_t> ChunkSizes(NodeImport& n, int64_t size) {
+std::vector<int64_t> ChunkSizes(CallImport& n, int64_t size) {
   if (n.Has(1) && n.rank(1) > 0) return n.Ints(1, "split");
   const int64_t chunk = n.Has(1) ? n.ScalarInt(1, "split") : 1;
   if (chunk < 1) n.Fail("split is {}, must be positive", chunk);
@@ -30,7 +30,7 @@ std::vector<int64_t> ChunkSizes(NodeImport& n, int64_t size) {
   return sizes;
 }
 
-void ImportSplitToSequence(NodeImport& n) {
+void ImportSplitToSequence(CallImport& n) {
   const int64_t axis = n.Axis(n.Int("axis", 0), n.rank(0));
   const auto sizes = ChunkSizes(n, n.shape(0)[static_cast<size_t>(axis)]);
   if (sizes.empty()) n.Fail("splits an empty dimension");
@@ -45,14 +45,14 @@ void ImportSplitToSequence(NodeImport& n) {
   n.Return(MakeSequence(std::move(parts)));
 }
 
-void ImportSequenceAt(NodeImport& n) {
+void ImportSequenceAt(CallImport& n) {
   const auto& parts = SequenceOf(n);
   const int64_t position = n.ScalarInt(1, "position"), count = std::ssize(parts);
   if (position < -count || position >= count) n.Fail("position {} of {}", position, count);
   n.Return(parts[static_cast<size_t>(position < 0 ? position + count : position)]);
 }
 
-void ImportConcatFromSequence(NodeImport& n) {
+void ImportConcatFromSequence(CallImport& n) {
   std::vector<Imported> parts = SequenceOf(n);
   if (parts.empty()) n.Fail("concatenates an empty sequence");
   const bool fresh = n.Int("new_axis", 0) != 0;
@@ -70,13 +70,13 @@ void ImportConcatFromSequence(NodeImport& n) {
 
 }  // namespace
 
-std::span<const OnnxOp> OnnxSequenceOps() {
-  static const OnnxOp ops[] = {
+std::span<const OpImport> OnnxSequenceOps() {
+  static const OpImport ops[] = {
       {"SplitToSequence", 1, 2, ImportSplitToSequence},
       {"SequenceAt", 2, 2, ImportSequenceAt},
-      {"SequenceConstruct", 1, -1, [](NodeImport& n) { n.Return(MakeSequence(n.All())); }},
+      {"SequenceConstruct", 1, -1, [](CallImport& n) { n.Return(MakeSequence(n.All())); }},
       {"SequenceLength", 1, 1,
-       [](NodeImport& n) {
+       [](CallImport& n) {
          n.Return(Builder::Constant(
              MakeTensor(DType::kI64, {}, std::vector<int64_t>{std::ssize(SequenceOf(n))})));
        }},

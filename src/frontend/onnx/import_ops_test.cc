@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 #include "frontend/onnx/testing.h"
 
 namespace heddle {

@@ -4,8 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "frontend/glob.h"
-#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/ops.h"
 #include "frontend/onnx/testing.h"
 #include "ops/op.h"
 
@@ -314,14 +313,6 @@ TEST(OnnxImport, AttributesThatNobodyReads) {
   m.Node("Relu", {"x"}, {"y"}).Int("slope", 3);
   m.Loss("y");
   EXPECT_THAT(m.Error(), HasSubstr("attribute 'slope' is not known to heddle"));
-}
-
-TEST(OnnxImport, Glob) {
-  EXPECT_TRUE(GlobMatch("*", ""));
-  EXPECT_TRUE(GlobMatch("a*b?c", "axxbyc"));
-  EXPECT_TRUE(GlobMatch("*.weight", "m.h.0.weight"));
-  EXPECT_FALSE(GlobMatch("*.weight", "m.weight2"));
-  EXPECT_FALSE(GlobMatch("?", ""));
 }
 
 TEST(OnnxImport, ImportIsDeterministic) {

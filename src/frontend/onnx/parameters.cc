@@ -49,27 +49,26 @@ bool IsAt(const std::array<Place, N>& places, std::string_view op, size_t operan
 
 }  // namespace
 
-ParameterRule::ParameterRule(const OnnxModel& model, std::string_view file,
+ParameterRule::ParameterRule(const ModelFile& model, std::string_view file,
                              const ImportOptions& options)
     : uses_(model.names.size()), untrained_(kBufferNames.begin(), kBufferNames.end()) {
-  for (const OnnxNode& node : model.nodes) {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (!node.inputs[i].valid()) continue;
-      Use& use = uses_[node.inputs[i].index()];
-      use.weight = use.weight || IsAt(kWeights, node.op_type, i);
-      use.buffer = use.buffer || IsAt(kBuffers, node.op_type, i);
+  for (const OpCall& node : model.calls) {
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (!node.operands[i].valid()) continue;
+      Use& use = uses_[node.operands[i].index()];
+      use.weight = use.weight || IsAt(kWeights, node.op, i);
+      use.buffer = use.buffer || IsAt(kBuffers, node.op, i);
     }
   }
   for (const std::string& pattern : options.frozen) {
-    const bool found = std::ranges::any_of(model.initializers, [&](const OnnxTensor& tensor) {
-      return GlobMatch(pattern, tensor.name);
-    });
+    const bool found = std::ranges::any_of(
+        model.tensors, [&](const FileTensor& tensor) { return GlobMatch(pattern, tensor.name); });
     if (!found) ThrowInput("{}: --frozen {}: no initializer has such a name", file, pattern);
     untrained_.push_back(pattern);
   }
 }
 
-bool ParameterRule::IsTrainable(const OnnxTensor& tensor) const {
+bool ParameterRule::IsTrainable(const FileTensor& tensor) const {
   if (!IsFloat(tensor.type.dtype) || tensor.type.shape.empty()) return false;
   const Use& use = uses_[tensor.id.index()];
   if (use.buffer) return false;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "frontend/import_options.h"
-#include "frontend/onnx/decode.h"
+#include "frontend/import/model_file.h"
 
 namespace heddle {
 
@@ -17,9 +17,9 @@ namespace heddle {
 class ParameterRule {
  public:
   // Throws InputError when a pattern of `frozen` matches no initializer.
-  ParameterRule(const OnnxModel& model, std::string_view file, const ImportOptions& options);
+  ParameterRule(const ModelFile& model, std::string_view file, const ImportOptions& options);
 
-  bool IsTrainable(const OnnxTensor& tensor) const;
+  bool IsTrainable(const FileTensor& tensor) const;
 
  private:
   struct Use {

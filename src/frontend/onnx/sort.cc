@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <queue>
 #include <string>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "base/error.h"
-#include "frontend/onnx/node_import.h"
 
 namespace heddle {
 namespace {
@@ -21,25 +20,25 @@ constexpr size_t kNone = std::numeric_limits<size_t>::max();
 constexpr size_t kGiven = kNone - 1;
 
 // For every name the node that produces it, kGiven where it is an input or initializer, or kNone.
-std::vector<size_t> Producers(const OnnxModel& model, std::string_view file) {
+std::vector<size_t> Producers(const ModelFile& model, std::string_view file) {
   std::vector<size_t> producers(model.names.size(), kNone);
-  for (const OnnxValueInfo& input : model.inputs) {
+  for (const StatedValue& input : model.inputs) {
     size_t& producer = producers[input.id.index()];
     if (producer == kGiven) ThrowInput("{}: input '{}' is declared twice", file, input.name);
     producer = kGiven;
   }
-  for (const OnnxTensor& tensor : model.initializers) producers[tensor.id.index()] = kGiven;
-  for (size_t i = 0; i < model.nodes.size(); ++i) {
-    for (const OnnxName output : model.nodes[i].outputs) {
+  for (const FileTensor& tensor : model.tensors) producers[tensor.id.index()] = kGiven;
+  for (size_t i = 0; i < model.calls.size(); ++i) {
+    for (const CallName output : model.calls[i].results) {
       if (!output.valid()) continue;
       size_t& producer = producers[output.index()];
       if (producer == kGiven) {
         ThrowInput("{}: value '{}' is an input or initializer and also produced by node '{}'", file,
-                   model.names[output], model.nodes[i].name);
+                   model.names[output], model.calls[i].name);
       }
       if (producer != kNone) {
         ThrowInput("{}: value '{}' is produced by node '{}' and again by node '{}'", file,
-                   model.names[output], model.nodes[producer].name, model.nodes[i].name);
+                   model.names[output], model.calls[producer].name, model.calls[i].name);
       }
       producer = i;
     }
@@ -53,16 +52,16 @@ struct Edge {
 };
 
 // One per operand, by the node that reads it.
-std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
+std::vector<Edge> Edges(const ModelFile& model, std::string_view file) {
   const std::vector<size_t> producers = Producers(model, file);
   std::vector<Edge> edges;
-  for (size_t i = 0; i < model.nodes.size(); ++i) {
-    for (const OnnxName input : model.nodes[i].inputs) {
+  for (size_t i = 0; i < model.calls.size(); ++i) {
+    for (const CallName input : model.calls[i].operands) {
       if (!input.valid()) continue;
       const size_t producer = producers[input.index()];
       if (producer == kNone) {
         ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
-                   model.nodes[i].name, model.names[input]);
+                   model.calls[i].name, model.names[input]);
       }
       if (producer != kGiven) edges.push_back({producer, i});
     }
@@ -72,7 +71,7 @@ std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
 
 // Walks back from a node that could not be sorted: each has an operand from another such node, so a
 // node comes up again, and what lies between is a cycle.
-[[noreturn]] void ThrowCycle(const OnnxModel& model, std::string_view file,
+[[noreturn]] void ThrowCycle(const ModelFile& model, std::string_view file,
                              const std::vector<Edge>& edges, const std::vector<size_t>& missing) {
   size_t at = static_cast<size_t>(
       std::find_if(missing.begin(), missing.end(), [](size_t m) { return m > 0; }) -
@@ -82,12 +81,12 @@ std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
   while (!place.contains(at)) {
     place[at] = path.size();
     path.push_back(at);
-    size_t next = model.nodes.size();
+    size_t next = model.calls.size();
     auto edge = std::ranges::lower_bound(edges, at, {}, &Edge::to);
     for (; edge != edges.end() && edge->to == at; ++edge) {
       if (missing[edge->from] > 0) next = edge->from;
     }
-    HEDDLE_CHECK(next < model.nodes.size());
+    HEDDLE_CHECK(next < model.calls.size());
     at = next;
   }
   std::vector<size_t> cycle(path.begin() + static_cast<std::ptrdiff_t>(place[at]), path.end());
@@ -95,26 +94,26 @@ std::vector<Edge> Edges(const OnnxModel& model, std::string_view file) {
   std::rotate(cycle.begin(), std::min_element(cycle.begin(), cycle.end()), cycle.end());
   std::string names;
   for (size_t i = 0; i < std::min(cycle.size(), kMaxNodesListed); ++i) {
-    names += fmt::format("'{}' -> ", model.nodes[cycle[i]].name);
+    names += fmt::format("'{}' -> ", model.calls[cycle[i]].name);
   }
   if (cycle.size() > kMaxNodesListed)
     names += fmt::format("{} more -> ", cycle.size() - kMaxNodesListed);
   ThrowInput("{}: the graph has a cycle: {}'{}'; export it again", file, names,
-             model.nodes[cycle.front()].name);
+             model.calls[cycle.front()].name);
 }
 
 }  // namespace
 
-std::vector<size_t> SortNodes(const OnnxModel& model, std::string_view file) {
+std::vector<size_t> SortNodes(const ModelFile& model, std::string_view file) {
   const std::vector<Edge> edges = Edges(model, file);
-  std::vector<size_t> order(model.nodes.size());
+  std::vector<size_t> order(model.calls.size());
   std::iota(order.begin(), order.end(), size_t{0});
   if (std::ranges::all_of(edges, [](const Edge& edge) { return edge.from < edge.to; })) {
     return order;
   }
   order.clear();
-  std::vector<size_t> missing(model.nodes.size(), 0);  // operands whose node has not come yet
-  std::vector<std::vector<size_t>> readers(model.nodes.size());
+  std::vector<size_t> missing(model.calls.size(), 0);  // operands whose node has not come yet
+  std::vector<std::vector<size_t>> readers(model.calls.size());
   for (const Edge& edge : edges) {
     readers[edge.from].push_back(edge.to);
     ++missing[edge.to];
@@ -132,31 +131,8 @@ std::vector<size_t> SortNodes(const OnnxModel& model, std::string_view file) {
       if (--missing[reader] == 0) ready.push(reader);
     }
   }
-  if (order.size() < model.nodes.size()) ThrowCycle(model, file, edges, missing);
+  if (order.size() < model.calls.size()) ThrowCycle(model, file, edges, missing);
   return order;
-}
-
-void CheckOpsKnown(const OnnxModel& model, std::string_view file) {
-  std::map<std::string, int64_t> unknown;
-  for (const OnnxNode& node : model.nodes) {
-    if (!node.domain.empty()) {
-      ++unknown[fmt::format("{}::{}", node.domain, node.op_type)];
-    } else if (!FindOnnxOp(node.op_type)) {
-      ++unknown[node.op_type];
-    }
-  }
-  if (unknown.empty()) return;
-  std::string list;
-  size_t listed = 0;
-  for (const auto& [op, count] : unknown) {
-    if (listed++ == 4 * kMaxNodesListed) {
-      list += fmt::format(", and {} more", unknown.size() - 4 * kMaxNodesListed);
-      break;
-    }
-    list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", op, count);
-  }
-  ThrowInput("{}: uses {} ops that heddle does not know: {}; export without them or add them", file,
-             unknown.size(), list);
 }
 
 }  // namespace heddle

@@ -157,7 +157,7 @@ void FillFromTyped(HostTensor& tensor, const TensorProto& proto, int number,
   }
 }
 
-void FillExternal(OnnxTensor& tensor, const TensorProto& proto, int number,
+void FillExternal(FileTensor& tensor, const TensorProto& proto, int number,
                   const std::filesystem::path& folder, std::string_view what) {
   std::vector<std::pair<std::string, std::string>> entries;
   for (const auto& entry : proto.external_data()) entries.emplace_back(entry.key(), entry.value());
@@ -167,7 +167,7 @@ void FillExternal(OnnxTensor& tensor, const TensorProto& proto, int number,
                OnnxDTypeName(number));
   }
   const int64_t size = ByteCount(tensor.type, what);
-  tensor.external = fmt::format("{}:{}:{}", place.location, place.offset, size);
+  tensor.storage = fmt::format("{}:{}:{}", place.location, place.offset, size);
   auto bytes = ReadExternalData(folder, place, size, what);
   if (!bytes) return;
   HostTensor host;
@@ -192,9 +192,9 @@ std::string OnnxDTypeName(int64_t number) {
   return std::string(kTypes[static_cast<size_t>(number)].name);
 }
 
-OnnxTensor DecodeTensor(TensorProto& proto, const std::filesystem::path& folder,
+FileTensor DecodeTensor(TensorProto& proto, const std::filesystem::path& folder,
                         std::string_view what) {
-  OnnxTensor tensor;
+  FileTensor tensor;
   tensor.name = proto.name();
   const int number = proto.data_type();
   const std::optional<DType> dtype = Widened(number);

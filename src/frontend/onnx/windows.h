@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "frontend/onnx/node_import.h"
+#include "frontend/import/call_import.h"
 #include "graph/tensor.h"
 
 namespace heddle {
@@ -18,6 +18,6 @@ struct Windows {
 
 // Reads strides, dilations, pads and auto_pad of operand 0, checked: as long as the kernel, strides
 // and dilations positive, pads not negative.
-Windows ReadWindows(NodeImport& n, const Shape& kernel);
+Windows ReadWindows(CallImport& n, const Shape& kernel);
 
 }  // namespace heddle

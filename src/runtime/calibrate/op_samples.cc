@@ -8,6 +8,7 @@
 
 #include "ops/analysis.h"
 #include "ops/moved_bytes.h"
+#include "ops/traits.h"
 #include "runtime/calibrate/sample.h"
 #include "runtime/data/data_source.h"
 #include "runtime/kernels/kernel.h"
@@ -101,10 +102,10 @@ std::function<void()> BackwardOf(const std::shared_ptr<OpCall>& call) {
 // Sums hand gradients on as they are.
 bool HandsOn(const Captured& in, size_t n) {
   const Node& node = in.graph.nodes[n];
-  if (node.op != "Add" && node.op != "Sub") return false;
-  return std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
-    return in.graph.value(id).type.shape == in.graph.value(node.results[0]).type.shape;
-  });
+  return !TraitsOf(node.op).signs.empty() &&
+         std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+           return in.graph.value(id).type.shape == in.graph.value(node.results[0]).type.shape;
+         });
 }
 
 }  // namespace
@@ -120,7 +121,7 @@ void AddOpSamples(at::Device device, const Graph& graph, SeenOps& seen,
       types.emplace_back(graph.value(id).type.dtype, graph.value(id).type.shape);
     std::vector<Block> blocks = WholeBlocks(rule);
     Halves work = NodeWork(node, rule, in->flow, blocks);
-    bool window = node.op.starts_with("Conv");
+    bool window = TraitsOf(node.op).kind == OpKind::kConvolution;
     bool product = work.forward.contraction_flops > 0 && !window;
     if (rule.view || product || !seen.insert({node.op, types}).second) continue;
     std::string dtype(Name(IsFloat(graph.value(node.results[0]).type.dtype)

@@ -48,9 +48,6 @@ struct KernelDef {
 std::span<const KernelDef> AllKernels();
 KernelFn FindKernel(std::string_view op);
 
-// Whether an op's results are other ones in every step.
-bool DrawsNumbers(std::string_view op);
-
 at::ScalarType ToTorch(DType dtype);
 
 }  // namespace heddle

@@ -43,11 +43,6 @@ KernelFn FindKernel(std::string_view op) {
   return found != sorted.end() && found->op == op ? found->run : nullptr;
 }
 
-bool DrawsNumbers(std::string_view op) {
-  const std::vector<KernelDef> random = RandomKernels();
-  return std::ranges::find(random, op, &KernelDef::op) != random.end();
-}
-
 at::ScalarType ToTorch(DType dtype) {
   switch (dtype) {
     case DType::kF32:

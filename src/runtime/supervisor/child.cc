@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -133,6 +135,9 @@ Child::Child(const ChildOptions& options) {
   std::string program = FindProgram(command[0]);
   if (program.empty()) ThrowInput("{} is not installed{}", command[0], options.remedy);
   std::vector<std::string> environment = Environment(options);
+  static std::atomic<int> count = 0;
+  mark_ = "HEDDLE_CHILD_" + std::to_string(getpid()) + "_" + std::to_string(count++) + "=1";
+  environment.push_back(mark_);
   std::vector<char*> argv = Pointers(command), envp = Pointers(environment);
   IdentityMap user(getuid()), group(getgid());
   private_network_ = options.private_network && CanHavePrivateNetwork(user, group);
@@ -184,19 +189,41 @@ bool Child::HasEnded() {
   return ended_;
 }
 
+void Child::SeeDescendants(pid_t of) {
+  for (pid_t child : ChildrenOf(of)) {
+    if (std::find(descendants_.begin(), descendants_.end(), child) != descendants_.end()) continue;
+    descendants_.push_back(child);
+    SeeDescendants(child);
+  }
+}
+
+std::vector<pid_t> Child::Orphans() {
+  std::vector<pid_t> orphans;
+  for (pid_t child : ChildrenOf(getpid())) {
+    if (child == pid_) continue;
+    bool seen = std::find(descendants_.begin(), descendants_.end(), child) != descendants_.end();
+    if (!seen && getpgid(child) != pid_ && !HasVariable(child, mark_)) continue;
+    if (!seen) descendants_.push_back(child);
+    orphans.push_back(child);
+  }
+  return orphans;
+}
+
 bool Child::Kill() {
   using Clock = std::chrono::steady_clock;
   Clock::time_point until = Clock::now() + std::chrono::seconds(10);
-  if (!HasEnded()) kill(pid_, SIGKILL);
   while (Clock::now() < until) {
-    int status = 0;
-    pid_t gone = 0;
-    while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
-      if (gone == pid_) ended_ = true, status_ = status;
+    if (!HasEnded()) {
+      SeeDescendants(pid_);
+      kill(pid_, SIGKILL);
     }
-    if (gone < 0) return true;  // no child is left
-    // Those of a child that has just ended are ours now.
-    for (pid_t child : ChildrenOf(getpid())) kill(child, SIGKILL);
+    std::vector<pid_t> orphans = Orphans();  // those of a child that has just ended are ours now
+    if (ended_ && orphans.empty()) return true;
+    for (pid_t orphan : orphans) {
+      SeeDescendants(orphan);
+      kill(orphan, SIGKILL);
+      if (waitpid(orphan, nullptr, WNOHANG) == orphan) std::erase(descendants_, orphan);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return false;

@@ -21,8 +21,8 @@ struct ChildOptions {
 };
 
 // Runs in a process group of its own, without standard input; standard error comes through a pipe. It is killed when
-// the thread that started it ends. What it leaves behind when it ends becomes a child of this process, which must have
-// no other children: ending one ends them all.
+// the thread that started it ends. What it leaves behind when it ends becomes a child of this process, and is known among the
+// others by a variable of its environment, or was seen below it.
 class Child {
  public:
   // InputError where there is no such program, RunError where it cannot be started.
@@ -44,7 +44,14 @@ class Child {
   bool Kill();
 
  private:
+  void SeeDescendants(pid_t of);
+  // Those of its descendants that are children of this process now.
+  std::vector<pid_t> Orphans();
+
   pid_t pid_ = -1;
+  std::string mark_;  // NAME=VALUE that it and all its descendants have
+  std::vector<pid_t>
+      descendants_;  // seen so far: the environment of one that has ended cannot be read
   int errors_ = -1;
   bool private_network_ = false;
   bool ended_ = false;

@@ -13,8 +13,7 @@ namespace heddle {
 inline constexpr const char* kSupervisorVariable = "HEDDLE_SUPERVISOR";
 inline constexpr const char* kTableFile = "ranks";
 inline constexpr const char* kPlanFile = "plan.json";  // what is to be run
-inline constexpr const char* kStepsFile =
-    "steps";  // what the first rank has done: report/goodput.h
+inline constexpr const char* kStepsFile = "steps";     // what the first rank has done, as DoneStep
 inline constexpr const char* kEvaluationsFile = "evaluations";  // likewise, of what is held out
 inline constexpr const char* kResultFile = "result.json";       // what it would print with --json
 

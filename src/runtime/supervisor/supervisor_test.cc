@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -219,6 +220,31 @@ TEST_F(SupervisorTest, NoticesAStoppedProcessAndLeavesNothingBehind) {
   EXPECT_EQ(failure->state, 'T');
   EXPECT_GE(failure->silent_seconds, 0.4);
   EXPECT_EQ(kill(static_cast<pid_t>(table.slot(0).pid.load()), 0), -1);
+}
+
+// Processes of a session and an environment of their own, too; those that others of this process started go on.
+TEST_F(SupervisorTest, EndsAllThatItStartedAndNothingElse) {
+  pid_t other = fork();
+  if (other == 0) _exit(7);
+  Child second({.command = {"sleep", "100"}});
+  std::string pids = folder_ + "/pids";
+  {
+    Child child({.command = {"sh", "-c",
+                             "env -i setsid sleep 100 & echo $! >> " + pids +
+                                 "; (setsid sleep 100 & echo $! >> " + pids + "); touch " + pids +
+                                 ".whole; wait"}});
+    while (!std::filesystem::exists(pids + ".whole"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_TRUE(child.Kill());
+  }
+  std::ifstream file(pids);
+  int started = 0;
+  for (pid_t pid = 0; file >> pid; ++started) EXPECT_EQ(ProcessState(pid), 'X') << pid;
+  EXPECT_EQ(started, 2);
+  EXPECT_FALSE(second.HasEnded());
+  int status = 0;
+  ASSERT_EQ(waitpid(other, &status, 0), other);
+  EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 TEST_F(SupervisorTest, WhatIsNotThereIsNotStarted) {

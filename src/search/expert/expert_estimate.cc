@@ -248,8 +248,8 @@ void ExpertEstimator::SetRecomputation(const Context& context, int device, const
   }
 }
 
-StageTimes ExpertEstimator::TimesOf(const Context& context, int stage,
-                                    const StageRecomputation& at) const {
+HalfTimes ExpertEstimator::TimesOf(const Context& context, int stage,
+                                   const StageRecomputation& at) const {
   int first = context.first(stage), last = context.last(stage);
   double layers = ExpertSums::Of(context.kept->layers, first, last);
   double share = layers > 0 ? static_cast<double>(at.strict_layers) / layers : 0;
@@ -274,7 +274,7 @@ std::pair<double, double> ExpertEstimator::GroupsPerElement(const Degrees& d,
           groups_.PerElement(elements, static_cast<double>(d.tp * d.ep))};
 }
 
-double ExpertEstimator::EndSeconds(const Context& context, const std::vector<StageTimes>& times,
+double ExpertEstimator::EndSeconds(const Context& context, const std::vector<HalfTimes>& times,
                                    int64_t bucket_bytes) {
   const Degrees& d = *context.degrees;
   auto [dense, expert] = TrafficOf(d);
@@ -387,12 +387,12 @@ ExpertEstimate ExpertEstimator::Under(const Degrees& d, const std::vector<int>& 
   for (int s = 0; s < context.shape.stages(); ++s) {
     context.shape.times.push_back(TimesOf(context, s, out.stages[static_cast<size_t>(s)]));
   }
-  std::vector<StageTimes> times = context.shape.times;
+  std::vector<HalfTimes> times = context.shape.times;
   auto [dense, expert] = TrafficOf(d);
   auto [dense_groups, expert_groups] = GroupsPerElement(d, problem_.bucket_bytes);
   for (int s = 0; s < context.shape.stages() && d.zero >= 2; ++s) {
     // Gradients are scattered, and with ZeRO 3 weights gathered twice, for every micro-batch, beside computation.
-    StageTimes& at = context.shape.times[static_cast<size_t>(s)];
+    HalfTimes& at = context.shape.times[static_cast<size_t>(s)];
     double of_dense = ExpertSums::Of(context.kept->dense, context.first(s), context.last(s));
     double of_expert = ExpertSums::Of(context.kept->expert, context.first(s), context.last(s));
     double gather = d.zero == 3 ? of_dense * dense.gather + of_expert * expert.gather : 0;

@@ -84,8 +84,8 @@ class ExpertEstimator {
   std::array<PolicyCost, 3> DeviceCosts(const Context& context, int device) const;
   void SetRecomputation(const Context& context, int device, const Mix& mix,
                         std::vector<StageRecomputation>& stages) const;
-  StageTimes TimesOf(const Context& context, int stage, const StageRecomputation& at) const;
-  double EndSeconds(const Context& context, const std::vector<StageTimes>& times,
+  HalfTimes TimesOf(const Context& context, int stage, const StageRecomputation& at) const;
+  double EndSeconds(const Context& context, const std::vector<HalfTimes>& times,
                     int64_t bucket_bytes);
   std::pair<double, double> GroupsPerElement(const Degrees& degrees, int64_t bucket_bytes) const;
   bool HasHostRoom(const Context& context) const;

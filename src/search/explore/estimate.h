@@ -29,7 +29,7 @@ struct StageEstimate {
   RecomputePolicy lax = RecomputePolicy::kNone, strict = RecomputePolicy::kNone;
   int64_t strict_layers = 0;  // the first of them; the others, and what is no layer, are lax
   std::vector<RecomputePolicy> recompute;  // per block
-  StageTimes times;
+  HalfTimes times;
   bool fits = false;
   double bytes = 0;       // but for what is there for a moment
   double room = 0;        // what these may be

@@ -58,9 +58,7 @@ double Estimator::LeastCrossing() const {
 void Estimator::CountParameters() {
   const Graph& graph = prices_.model().graph;
   auto elements = [&](ValueId id) {
-    double count = 1;
-    for (int64_t n : graph.value(id).type.shape) count *= static_cast<double>(n);
-    return count;
+    return static_cast<double>(ElementCount(graph.value(id).type.shape));
   };
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
     parameters_ += elements(id);

@@ -145,10 +145,10 @@ bool IsBoundExact(const ScheduleDef& schedule, const PipelineShape& shape) {
   constexpr double kAlike = 1.002;
   if (schedule.splits_backward) return true;
   auto [least, most] = std::minmax_element(
-      shape.times.begin(), shape.times.end(), [](const StageTimes& a, const StageTimes& b) {
+      shape.times.begin(), shape.times.end(), [](const HalfTimes& a, const HalfTimes& b) {
         return a.forward + a.backward + a.weight < b.forward + b.backward + b.weight;
       });
-  auto sum = [](const StageTimes& at) { return at.forward + at.backward + at.weight; };
+  auto sum = [](const HalfTimes& at) { return at.forward + at.backward + at.weight; };
   return sum(*most) <= kAlike * sum(*least);
 }
 

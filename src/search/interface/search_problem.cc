@@ -6,6 +6,18 @@
 
 namespace heddle {
 
+// The structured binding names every field, so that a new one that is not copied here does not compile.
+SearchProblem OnCluster(const SearchProblem& problem, const Cluster& cluster) {
+  const auto& [model, other_cluster, fixed, precision, gradients, products, optimizer,
+               local_batch_statistics, bucket_bytes, memory_limit, reserve, whole, sim, pruning] =
+      problem;
+  static_cast<void>(other_cluster);
+  return {model,        cluster,      fixed,     precision,
+          gradients,    products,     optimizer, local_batch_statistics,
+          bucket_bytes, memory_limit, reserve,   whole,
+          sim,          pruning};
+}
+
 Precision PrecisionOf(const SearchProblem& problem) {
   Precision precision;
   precision.compute = problem.precision;

@@ -46,6 +46,9 @@ struct SearchProblem {
   Pruning pruning = {};           // of the plans
 };
 
+// The same problem on another cluster: everything but the cluster is copied. Both must outlive the result.
+SearchProblem OnCluster(const SearchProblem& problem, const Cluster& cluster);
+
 // What plans of the problem compute and reduce in.
 Precision PrecisionOf(const SearchProblem& problem);
 

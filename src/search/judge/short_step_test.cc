@@ -13,11 +13,11 @@ namespace {
 
 // Only what HoldsAsMany reads.
 Plan PlanOfStages(const std::string& schedule, int64_t microbatches,
-                  const std::vector<StageTimes>& times) {
+                  const std::vector<HalfTimes>& times) {
   Plan plan;
   plan.schedule = schedule;
   plan.microbatches = microbatches;
-  for (const StageTimes& at : times) {
+  for (const HalfTimes& at : times) {
     plan.stages.emplace_back().times = {at.forward, at.backward, at.weight};
   }
   return plan;
@@ -25,7 +25,7 @@ Plan PlanOfStages(const std::string& schedule, int64_t microbatches,
 
 // With stages of other lengths zb has another timetable for 48 micro-batches than for 24.
 TEST(HoldsAsMany, TimetablesOfSplitBackwardDependOnTheirNumber) {
-  std::vector<StageTimes> even(8, {1, 1.2, 0.8}), uneven = even;
+  std::vector<HalfTimes> even(8, {1, 1.2, 0.8}), uneven = even;
   uneven[3] = {1.5, 1.8, 1.2};
   uneven[7] = {1.3, 1.56, 1.04};
   EXPECT_TRUE(HoldsAsMany(PlanOfStages("zb", 48, even), 24));

@@ -32,19 +32,7 @@ void Return(const SearchTask& task, const std::vector<int64_t>& devices, Plan& p
 
 // The same problem on other devices.
 SearchTask On(const SearchTask& task, const Cluster& cluster) {
-  SearchProblem part{.model = task.model, .cluster = cluster};
-  part.fixed = task.fixed;
-  part.precision = task.precision;
-  part.gradients = task.gradients;
-  part.products = task.products;
-  part.local_batch_statistics = task.local_batch_statistics;
-  part.bucket_bytes = task.bucket_bytes;
-  part.memory_limit = task.memory_limit;
-  part.reserve = task.reserve;
-  part.whole = task.whole;
-  part.pruning = task.pruning;
-  part.optimizer = task.optimizer;
-  part.sim = task.sim;
+  SearchProblem part = OnCluster(task, cluster);
   // Of the devices of this cluster alone.
   part.sim.slow.clear();
   std::erase_if(part.sim.profiles, [&](const std::shared_ptr<const Profile>& profile) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "ops/analysis.h"
@@ -18,11 +17,6 @@ constexpr double kMostUnits = 12;
 constexpr size_t kMostSets = 48;
 // Devices to one server: beyond these its link takes many times as long as an all-reduce.
 constexpr int64_t kMostServed = 64;
-
-double Elements(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), 1.0,
-                         [](double n, int64_t size) { return n * static_cast<double>(size); });
-}
 
 // All sets where they are few. Otherwise of machines alike the first ones only, and every group by itself.
 std::vector<uint32_t> SetsOf(const std::vector<DeviceGroup>& groups) {
@@ -69,14 +63,14 @@ void Placements::CutUnits(const Model& model) {
       for (ValueId v : node.operands) {
         const Value& value = model.graph.value(v);
         if (value.kind != ValueKind::kParameter || !seen.insert(v).second) continue;
-        block.parameters += Elements(value.type.shape);
+        block.parameters += static_cast<double>(ElementCount(value.type.shape));
       }
       for (ValueId v : node.results) {
         bool away = std::any_of(
             model.readers[v.index()].begin(), model.readers[v.index()].end(),
             [&](NodeId reader) { return model.block_of[reader.index()] > static_cast<int>(b); });
         const TensorType& type = model.graph.value(v).type;
-        if (away) block.handed_on += Elements(type.shape) * static_cast<double>(SizeOf(type.dtype));
+        if (away) block.handed_on += static_cast<double>(ByteCount(type));
       }
     }
     total.flops += block.flops;

@@ -147,9 +147,7 @@ ShardingId StageCosts::Partial(ShardingId id, AxisMask axes) {
 }
 
 double StageCosts::Elements(const Sharding& sharding) const {
-  double elements = 1;
-  for (int64_t size : PaddedShape(mesh_, sharding)) elements *= static_cast<double>(size);
-  return elements;
+  return static_cast<double>(ElementCount(PaddedShape(mesh_, sharding)));
 }
 
 double StageCosts::FactorSeconds(NodeId id, const Strategy& strategy, size_t operand) const {

@@ -29,7 +29,7 @@ double ExposedReduction(const PipelineShape& shape, int device, const std::vecto
   int rounds = std::min(shape.devices, shape.microbatches);
   double exposed = 0, left = 0, earlier = 0;  // left: of this chunk and earlier ones
   for (size_t k = 0; k < reduce.size(); ++k) {
-    StageTimes times = shape.times_of(device + static_cast<int>(k) * shape.devices);
+    HalfTimes times = shape.times_of(device + static_cast<int>(k) * shape.devices);
     double backward = times.backward + times.weight;
     left += reduce[k];
     exposed = std::max(exposed, left - backward - earlier);

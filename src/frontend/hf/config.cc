@@ -1,0 +1,145 @@
+#include "frontend/hf/config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "frontend/families/built_in.h"
+#include "frontend/hf/model_types.h"
+
+namespace heddle {
+namespace {
+
+constexpr int64_t kDefaultBatch = 8;
+constexpr int64_t kDefaultGroup =
+    64;  // of tokens that share out the room of experts: small is cheap
+
+const ModelType& TypeOf(const ConfigFile& config) {
+  std::string name = config.Text("model_type");
+  std::vector<std::string> names;
+  for (const ModelType& known : ModelTypes()) {
+    if (known.name == name) return known;
+    names.push_back(known.name);
+  }
+  std::string shown = ShortText(Json(name));  // in quotes, which are of the other kind here
+  config.Refuse(fmt::format("'model_type' is '{}'; known are {}; others can be exported to ONNX",
+                            shown.substr(1, shown.size() - 2), fmt::join(names, ", ")));
+}
+
+// The class that was saved says which head and loss the model has; without it, it is the one that is built.
+void CheckArchitectures(const ConfigFile& config, const ModelType& type) {
+  const Json* classes = config.Find("architectures");
+  if (classes == nullptr) return;
+  bool known = classes->is_array() && !classes->empty() &&
+               std::ranges::all_of(*classes, [&](const Json& name) {
+                 return name.is_string() &&
+                        std::ranges::count(type.architectures, name.get<std::string>()) > 0;
+               });
+  if (known) return;
+  config.Refuse("architectures", *classes,
+                fmt::format("but heddle builds {} of a {} model; write that to train it so, or "
+                            "export the model to ONNX "
+                            "instead",
+                            type.architectures.front(), type.name));
+}
+
+// Every key of the file is read, fixed, irrelevant or refused.
+Translation Translate(const ConfigFile& config) {
+  const ModelType& type = TypeOf(config);
+  CheckArchitectures(config, type);
+  Translation translation = type.translate(config);
+  AccountFor(config, type.fixed);
+  AccountFor(config, type.irrelevant);
+  AccountFor(config, CommonFixedKeys());
+  AccountFor(config, CommonIrrelevantKeys());
+  config.RefuseUnread(type.name);
+  return translation;
+}
+
+// What the length of the sequence, which the command line may say, makes of the rest.
+void CheckSequence(const ConfigFile& config, const Translation& t) {
+  int64_t seq = static_cast<int64_t>(t.Number("seq", 1));
+  if (t.window > 0 && seq > t.window) {
+    config.Refuse(
+        fmt::format("'sliding_window' is {}, less than the {} tokens of a sequence, and sliding "
+                    "attention is not "
+                    "supported; give --dim seq={} or less, or export the model to ONNX instead",
+                    t.window, seq, t.window));
+  }
+  for (const char* key :
+       {"sliding_window", "use_sliding_window", "max_window_layers", "layer_types"}) {
+    config.PassOver(key, "a token sees the whole sequence in every layer");
+  }
+  if (t.longest > 0 && seq > t.longest) {
+    LogWarn(
+        "{}: --dim seq={} is more than 'max_position_embeddings', which is {}: rotary positions go "
+        "on beyond those the "
+        "model was made for",
+        config.path(), seq, t.longest);
+  }
+}
+
+Translation Complete(const ConfigFile& config, const ImportOptions& options) {
+  Translation t = Translate(config);
+  // Within the window all tokens see each other, as without one.
+  if (t.window > 0) t.Set("seq", std::min(t.window, static_cast<int64_t>(t.Number("seq", 1))));
+  t.Set("batch", kDefaultBatch);
+  for (const auto& [name, size] : options.dims) t.Set(name, size);
+  CheckSequence(config, t);
+  if (t.attention_apart && t.Number("attention_dropout", 0) > 0) t.Set("attention", "unfused");
+  if (t.Number("experts", 1) > 1) {
+    LogWarn(
+        "{}: experts have static capacity (capacity_factor) and drop tokens beyond it, and the "
+        "weights of the chosen "
+        "experts are not normalised to 1: plans hold, but losses are not those of transformers",
+        config.path());
+    if (!options.dims.contains("group")) {
+      t.Set("group", std::gcd(static_cast<int64_t>(t.Number("seq", 1)), kDefaultGroup));
+    }
+  }
+  return t;
+}
+
+// The folder's name says more than "config.json".
+std::string GraphName(const std::string& path) {
+  std::filesystem::path file(path);
+  std::string stem = file.stem().string();
+  std::string folder = file.parent_path().filename().string();
+  return stem == "config" && !folder.empty() && folder != "." && folder != ".." ? folder : stem;
+}
+
+}  // namespace
+
+Graph ParseHfConfig(std::string_view text, const std::string& path, const ImportOptions& options) {
+  ConfigFile config(ParseJson(text, path), path);
+  Translation translation = Complete(config, options);
+  for (const auto& [key, reason] : config.passed_over()) {
+    LogDebug("{}: '{}' is not read: {}", path, key, reason);
+  }
+  try {
+    return BuildFamily(translation.family, translation.values, GraphName(path));
+  } catch (const InputError& error) {
+    config.Refuse(error.what());
+  }
+}
+
+std::map<std::string, std::string, std::less<>> PassedOverKeys(std::string_view text,
+                                                               const std::string& path,
+                                                               const ImportOptions& options) {
+  ConfigFile config(ParseJson(text, path), path);
+  Complete(config, options);
+  return config.passed_over();
+}
+
+Graph LoadHfConfig(const std::string& path, const ImportOptions& options) {
+  return ParseHfConfig(ReadFile(path, kMaxJsonBytes), path, options);
+}
+
+}  // namespace heddle

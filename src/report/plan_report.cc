@@ -1,0 +1,340 @@
+#include "report/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/units.h"
+#include "cluster/topology.h"
+#include "plan/describe.h"
+#include "plan/plan_file.h"
+#include "plan/precision.h"
+#include "report/alternatives.h"
+#include "report/group_table.h"
+#include "report/plan_words.h"
+#include "report/save_advice.h"
+#include "report/step_size.h"
+
+namespace heddle {
+namespace {
+
+std::string Percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
+std::string Size(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
+std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
+
+struct StageRow {
+  double parameters = 0;  // read on the stage
+  double local = 0;       // of these, on the device that holds most
+  double share = 0;       // of all stages' work
+};
+
+StageRow Describe(const Model& model, const Stage& stage) {
+  StageRow row;
+  std::set<ValueId> seen;
+  for (NodeId id : NodesAndSideNodesOf(model, stage)) {
+    const Node& node = model.graph.node(id);
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      const Value& value = model.graph.value(node.operands[o]);
+      if (value.kind != ValueKind::kParameter || !seen.insert(node.operands[o]).second) continue;
+      row.parameters += static_cast<double>(ElementCount(value.type.shape));
+      row.local += static_cast<double>(
+          ElementCount(PaddedShape(stage.mesh, OperandSharding(stage.mesh, model.rules[id.index()],
+                                                               stage.strategies[id.index()], o))));
+    }
+  }
+  row.share = stage.times.forward + stage.times.backward + stage.times.weight;
+  return row;
+}
+
+std::vector<StageRow> Rows(const Model& model, const Plan& plan) {
+  std::vector<StageRow> rows;
+  double work = 0;
+  for (const Stage& stage : plan.stages) {
+    rows.push_back(Describe(model, stage));
+    work += rows.back().share;
+  }
+  for (StageRow& row : rows) row.share /= work;
+  return rows;
+}
+
+std::string MeshText(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (const MeshAxis& axis : mesh.axes) axes.push_back(ToString(axis));
+  return axes.empty() ? "one device" : fmt::format("{}", fmt::join(axes, " x "));
+}
+
+std::string RecomputeText(const Stage& stage) {
+  std::array<int, 3> counts = {};
+  for (RecomputePolicy policy : stage.recompute) ++counts[static_cast<size_t>(policy)];
+  std::vector<std::string> words;
+  for (size_t p = 0; p < counts.size(); ++p) {
+    if (counts[p] == static_cast<int>(stage.recompute.size())) {
+      return std::string(kRecomputeNames[p]);
+    }
+    if (counts[p] > 0) words.push_back(fmt::format("{} {}", kRecomputeNames[p], counts[p]));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// Of many stages the first and the last: one screen.
+std::string Stages(const Model& model, const Plan& plan) {
+  constexpr size_t kShown = 18;
+  std::vector<StageRow> rows = Rows(model, plan);
+  std::string text =
+      fmt::format("\n  {:<7} {:>9} {:>11}  {:<22} {:>10} {:>10} {:>6}  {}\n", "stage", "blocks",
+                  "devices", "mesh", "parameters", "per device", "work", "recompute");
+  for (size_t s = 0; s < rows.size(); ++s) {
+    if (rows.size() > kShown && s == kShown - 2) {
+      text += fmt::format("  ... {} more\n", rows.size() - kShown + 1);
+      s = rows.size() - 1;
+    }
+    const Stage& stage = plan.stages[s];
+    text += fmt::format("  {:<7} {:>9} {:>11}  {:<22} {:>10} {:>10} {:>5.1f}%  {}\n", s,
+                        fmt::format("{}..{}", stage.first_block, stage.last_block - 1),
+                        DevicesText(DevicesOf(stage.mesh)), MeshText(stage.mesh),
+                        FormatCount(rows[s].parameters), FormatCount(rows[s].local),
+                        100 * rows[s].share, RecomputeText(stage));
+  }
+  return text;
+}
+
+double Mfu(const JudgedPlan& judged, const StepSize& size) {
+  return size.peak_flops > 0 ? size.flops / judged.result.step_seconds / size.peak_flops : 0;
+}
+
+std::string PrecisionText(const PlanReport& report) {
+  const Precision& precision = report.result.judged.front().plan.precision;
+  std::string text(PrecisionName(precision.compute, precision.products));
+  if (!report.precision_auto || precision.compute != DType::kF16) return text;
+  return text + " (by --precision auto: no fast bf16 here; the loss is scaled)";
+}
+
+std::string StatisticsText(const PlanReport& report) {
+  if (!report.local) return "";
+  return fmt::format(
+      "  statistics   of the whole batch take {} of the step: {} with --batch-statistics local, "
+      "where each\n               micro-batch and data shard has its own, which is another result "
+      "than one device's\n",
+      Percent(report.local->share), Time(report.local->step_seconds));
+}
+
+std::string Nominal(const Plan& plan) {
+  std::string type = NominalDevice(plan);
+  return type.empty() ? "" : fmt::format(", uncalibrated: the rates of {} are nominal", type);
+}
+
+Json DegreesJson(const PlanWords& words, const Plan& plan) {
+  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
+  Json json = {{"dp", d.dp},
+               {"tp", d.tp},
+               {"pp", d.pp},
+               {"cp", d.cp},
+               {"ep", d.ep},
+               {"sp", d.sp},
+               {"zero", plan.zero.level},
+               {"offload", kOffloadNames[static_cast<size_t>(plan.offload)]},
+               {"microbatches", plan.microbatches}};
+  json["recompute"] =
+      d.recompute ? Json(kRecomputeNames[static_cast<size_t>(*d.recompute)]) : Json();
+  return json;
+}
+
+// "dp 8 x tp 1 x pp 2, 8 micro-batches".
+std::string InShort(const PlanWords& words, const Plan& plan) {
+  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
+  return fmt::format("dp {} x tp {} x pp {}, {} micro-batch{}, ZeRO {}", d.dp, d.tp, d.pp,
+                     plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.zero.level);
+}
+
+// The mesh, and per axis what it splits.
+std::string MeshText(const Plan& plan, const StageSplits& heaviest) {
+  std::string text = fmt::format("  mesh         {}\n", MeshInWords(plan, heaviest));
+  for (const AxisSplit& at : heaviest.axes) {
+    bool first = &at == &heaviest.axes.front();
+    text += fmt::format("  {:<12} {} {}: {}\n", first ? "splits" : "", at.axis.name, at.axis.size,
+                        at.splits);
+  }
+  return text;
+}
+
+// Dense beside sparse.
+std::string PrunedText(const PlanReport& report, const PlanWords& words) {
+  const JudgedPlan& best = report.result.judged.front();
+  if (!best.plan.pruning.any()) return "";
+  std::string text =
+      fmt::format("  pruned       {} of the weights of {} parameters\n",
+                  Percent(best.plan.pruning.sparsity), best.plan.pruning.kept.size());
+  if (report.dense == nullptr) return text + "  dense        no plan fits\n";
+  const JudgedPlan& dense = report.dense->judged.front();
+  return text + fmt::format("  dense        {} a step, {} a device: {} ({:.2f}x as fast pruned)\n",
+                            Time(dense.result.step_seconds), FormatBytes(Bytes{dense.reserved()}),
+                            InShort(words, dense.plan),
+                            dense.result.step_seconds / best.result.step_seconds);
+}
+
+}  // namespace
+
+std::string Screen(const PlanReport& report) {
+  const SearchResult& result = report.result;
+  const JudgedPlan& best = result.judged.front();
+  const Plan& plan = best.plan;
+  StepSize size = SizeOfStep(report.model, plan);
+  PlanWords words(report.model);
+  StageSplits heaviest = words.Heaviest(plan);
+  PlanDegrees d = DegreesOf(report.model, plan, heaviest);
+  double rate = size.tokens / best.result.step_seconds;
+  std::string text =
+      fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
+                  plan.cluster.name, DeviceCount(plan), DeviceCount(plan.cluster), report.searcher);
+  text += MeshText(plan, heaviest);
+  text +=
+      fmt::format("  batch        {} in {} micro-batch{} of {}\n", plan.batch, plan.microbatches,
+                  plan.microbatches == 1 ? "" : "es", plan.batch / plan.microbatches);
+  text += fmt::format("  pipeline     {}, {} stage{} per device\n", plan.schedule, plan.chunks,
+                      plan.chunks == 1 ? "" : "s");
+  text += fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
+                      PrecisionText(report), plan.zero.level,
+                      d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed",
+                      kOffloadNames[static_cast<size_t>(plan.offload)]);
+  std::string part;
+  if (best.simulated_microbatches < plan.microbatches) {
+    part =
+        fmt::format(" over {} of {} micro-batches", best.simulated_microbatches, plan.microbatches);
+  }
+  text += fmt::format("  step         {} (simulated{}{}), MFU {}\n", Time(best.result.step_seconds),
+                      part, Nominal(plan), Percent(Mfu(best, size)));
+  text += fmt::format("  waiting      bubble {}, exposed communication {}\n",
+                      Percent(best.result.bubble), Percent(best.result.exposed_communication));
+  if (best.factors) {
+    text += fmt::format(
+        "  replicas     gather the factors of {} gradients and compute {} nodes whole: {} if all "
+        "gradients were reduced\n",
+        best.factors->parameters, best.factors->nodes, Time(best.factors->reduced_seconds));
+  }
+  text += StatisticsText(report) + PrunedText(report, words);
+  text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
+                      FormatCount(rate), size.is_tokens ? "tokens" : "samples",
+                      1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
+  const MemoryKinds& m = best.memory;
+  text += fmt::format("  memory       {} of the {} that may be used{}\n", Size(best.reserved()),
+                      Size(best.memory_limit), best.fits ? "" : ": it does not fit");
+  text += fmt::format(
+      "               weights {}, gradients {}, optimizer {}, activations {}, buffers {}\n",
+      Size(m.weights), Size(m.gradients), Size(m.optimizer), Size(m.activations), Size(m.buffers));
+  if (best.host_bytes > 0) {
+    text +=
+        fmt::format("  host         {} of optimizer state on a machine{}\n", Size(best.host_bytes),
+                    best.host_limit ? " that has " + Size(*best.host_limit) + " for it" : "");
+  }
+  if (result.proposals.lower_bound > 0) {
+    text += fmt::format("  bound        no plan{} is faster than {}: gap {}, step gap {}\n",
+                        best.factors ? " that reduces all gradients" : "",
+                        Time(result.proposals.lower_bound), Percent(result.gap()),
+                        Percent(result.step_gap()));
+  }
+  if (report.mtbf > 0) text += SaveText(best, report.mtbf);
+  text += Stages(report.model, plan);
+  text += GroupTable(result);
+  text += AlternativesTable(result);
+  text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
+                      Time(result.seconds), result.stopped ? ", stopped before its end" : "");
+  if (!report.output.empty()) text += fmt::format("  written to {}\n", report.output);
+  return text;
+}
+
+Json ToJson(const PlanReport& report) {
+  const SearchResult& result = report.result;
+  const JudgedPlan& best = result.judged.front();
+  const Plan& plan = best.plan;
+  StepSize size = SizeOfStep(report.model, plan);
+  PlanWords words(report.model);
+  double step = best.result.step_seconds, rate = size.tokens / step;
+  Json json = {{"feasible", best.fits},
+               {"searcher", report.searcher},
+               {"simulated", true},
+               {"simulated_microbatches", best.simulated_microbatches},
+               {"step_seconds", step},
+               {"search_seconds", result.seconds},
+               {"stopped", result.stopped},
+               {"considered", result.proposals.considered},
+               {"peak_memory_bytes", best.result.peak_memory_bytes},
+               {"reserved_memory_bytes", best.reserved()},
+               {"memory_limit_bytes", best.memory_limit}};
+  bool bounded = result.proposals.lower_bound > 0;
+  json["lower_bound_seconds"] = bounded ? Json(result.proposals.lower_bound) : Json();
+  json["gap"] = bounded ? Json(result.gap()) : Json();
+  json["step_gap"] = bounded ? Json(result.step_gap()) : Json();
+  json["space"] = result.proposals.space;
+  const MemoryKinds& m = best.memory;
+  json["memory"] = {{"weights", m.weights},     {"gradients", m.gradients},
+                    {"optimizer", m.optimizer}, {"activations", m.activations},
+                    {"buffers", m.buffers},     {"host", best.host_bytes}};
+  if (report.mtbf > 0) json["checkpoint"] = SaveJson(best, report.mtbf);
+  if (!IsHomogeneous(plan.cluster)) json["groups"] = GroupsJson(result);
+  if (plan.pruning.any()) {
+    json["pruning"] = {{"sparsity", plan.pruning.sparsity},
+                       {"parameters", plan.pruning.kept.size()},
+                       {"dense", Json()}};
+    if (report.dense != nullptr) {
+      const JudgedPlan& dense = report.dense->judged.front();
+      json["pruning"]["dense"] = {{"step_seconds", dense.result.step_seconds},
+                                  {"reserved_memory_bytes", dense.reserved()},
+                                  {"degrees", DegreesJson(words, dense.plan)}};
+    }
+  }
+  json["degrees"] = DegreesJson(words, plan);
+  json["meshes"] = MeshesJson(words, plan);
+  json["mfu"] = Mfu(best, size);
+  json["factors"] = Json();
+  if (best.factors) {
+    json["factors"] = {{"parameters", best.factors->parameters},
+                       {"nodes", best.factors->nodes},
+                       {"reduced_step_seconds", best.factors->reduced_seconds}};
+  }
+  json["local_batch_statistics"] = Json();
+  if (report.local) {
+    json["local_batch_statistics"] = {{"step_seconds", report.local->step_seconds},
+                                      {"share", report.local->share}};
+  }
+  json["bubble"] = best.result.bubble;
+  json["exposed_communication"] = best.result.exposed_communication;
+  json[size.is_tokens ? "tokens_per_second" : "samples_per_second"] = rate;
+  json["device_hours_per_billion"] = 1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600;
+  json["model"] = report.model.graph.name;
+  json["cluster"] = plan.cluster.name;
+  json["devices"] = DeviceCount(plan);
+  json["batch"] = plan.batch;
+  json["schedule"] = plan.schedule;
+  json["chunks"] = plan.chunks;
+  json["precision"] = PrecisionName(plan.precision.compute, plan.precision.products);
+  json["precision_auto"] = report.precision_auto;
+  json["stages"] = Json::array();
+  std::vector<StageRow> rows = Rows(report.model, plan);
+  for (size_t s = 0; s < rows.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    json["stages"].push_back({{"blocks", {stage.first_block, stage.last_block - 1}},
+                              {"devices", DevicesToJson(stage.mesh)},
+                              {"parameters", rows[s].parameters},
+                              {"parameters_per_device", rows[s].local},
+                              {"flops_share", rows[s].share},
+                              {"recompute", RecomputeText(stage)}});
+  }
+  json["alternatives"] = Json::array();
+  for (const Alternative& at : AlternativesOf(result)) {
+    const JudgedPlan& other = *at.plan;
+    json["alternatives"].push_back(
+        {{"from", other.from},
+         {"degrees", DegreesJson(words, other.plan)},
+         {"step_seconds", other.simulated ? Json(other.result.step_seconds) : Json()},
+         {"reserved_memory_bytes", other.reserved()},
+         {"feasible", other.fits},
+         {"why", at.why}});
+  }
+  json["plan"] = DescribePlan(plan);
+  if (!report.output.empty()) json["file"] = report.output;
+  return json;
+}
+
+}  // namespace heddle

@@ -1,0 +1,26 @@
+// How often to save a plan's training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json.h"
+#include "search/interface/proposal.h"
+
+namespace heddle {
+
+// Training stands still while a device's state is copied to the host.
+struct SaveAdvice {
+  int64_t bytes = 0;
+  double seconds = 0;   // of one save
+  double interval = 0;  // seconds, by Young; 0: devices have no link to the host
+};
+
+// With a failure every `mtbf` seconds.
+SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf);
+
+// A line of the screen of `heddle plan`, and an object of its JSON.
+std::string SaveText(const JudgedPlan& best, double mtbf);
+Json SaveJson(const JudgedPlan& best, double mtbf);
+
+}  // namespace heddle
