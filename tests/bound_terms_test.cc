@@ -97,7 +97,7 @@ std::vector<RaisedTerm> RaisedTerms() {
        &TermScales::statistics,
        {norms, "p3:16", 0, DType::kF32},
        DegreesOf(128, 1, 1, 0)},
-      {"priced memory",
+      {"priced_memory",
        &TermScales::priced_memory,
        {kept, "dgx-h100:1", 0.9},
        DegreesOf(1, 1, 1, 0)},
