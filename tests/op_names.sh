@@ -14,11 +14,11 @@
 #   src/frontend/families              builds models of them
 #   src/frontend/onnx/import_ops*,     tables of ONNX's operators, some of which have the names of ours
 #     parameters.cc
-#   src/cli/torch/kernel_table.cc      names of CUDA kernels
+#   src/report/kernel_table.cc         names of CUDA kernels
 set -euo pipefail
 
 exempt='^src/(ops|runtime/kernels|frontend/families)/|^src/frontend/(const_eval|fuse|rewriter)'
-exempt+='|^src/frontend/onnx/(import_ops|parameters\.cc)|^src/cli/torch/kernel_table\.cc'
+exempt+='|^src/frontend/onnx/(import_ops|parameters\.cc)|^src/report/kernel_table\.cc'
 exempt+='|_test\.(cc|h)$|/testing\.h$|/random_model\.h$|_test_models\.h$'
 makers='AddOp|AddNode|Emit|MakeRule|FindOp|FindKernel|curve'
 
