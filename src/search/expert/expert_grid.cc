@@ -66,12 +66,27 @@ class GridSearch {
   std::vector<Proposal> Plans(const JudgedPlan* best, const std::string& from, size_t most) {
     Compare(best);
     if (known_) WeighOffloaded();
-    std::stable_sort(points_.begin(), points_.end(),
-                     [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
+    std::stable_sort(points_.begin(), points_.end(), IsFaster);
     std::vector<Degrees> chosen = Chosen(most, !from.empty());
     LogDebug("the expert's grid: {} points, {} weighed, the fastest {:.6g} s, {} chosen",
              grid_.size(), points_.size(), fastest_, chosen.size());
     if (chosen.empty() && best_ == kForbidden) chosen = Smallest();
+    return Make(chosen, from);
+  }
+
+  // The fastest of the plans that Plans will probably give, too: those with axes that the exact search does not have.
+  std::vector<Proposal> Likely(size_t most) {
+    std::stable_sort(points_.begin(), points_.end(), IsFaster);
+    std::vector<Degrees> chosen = Chosen(points_.size(), false);
+    std::erase_if(chosen, [](const Degrees& d) { return d.cp * d.ep == 1; });
+    chosen.resize(std::min(most, chosen.size()));
+    return Make(chosen, "");
+  }
+
+ private:
+  static bool IsFaster(const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; }
+
+  std::vector<Proposal> Make(const std::vector<Degrees>& chosen, const std::string& from) {
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
       // Of a ladder only the first has its name alone.
@@ -95,7 +110,6 @@ class GridSearch {
     return plans;
   }
 
- private:
   void Compare(const JudgedPlan* best) {
     constexpr double kMostError = 1.1;
     if (best == nullptr) return;
@@ -426,15 +440,19 @@ std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best)
   return BestExperts(task, GridOf(task), "", best, kMostOfGrid);
 }
 
-GridPlans WeighExpertGrid(const SearchTask& task, double seconds) {
+WeighedGrid WeighExpertGrid(const SearchTask& task, double seconds) {
+  constexpr size_t kMostLikely = 2;
   std::vector<Degrees> points = GridOf(task);
-  if (points.empty()) return [](const JudgedPlan*) { return std::vector<Proposal>(); };
+  if (points.empty()) return {};
   auto grid = std::make_shared<GridSearch>(task, std::move(points));
   grid->Weigh(seconds);
-  return [task = task, grid, seconds](const JudgedPlan* best) {
+  WeighedGrid weighed;
+  weighed.likely = grid->Likely(kMostLikely);
+  weighed.plans = [task = task, grid, seconds](const JudgedPlan* best) {
     bool known = best != nullptr && best->fits && best->result.step_seconds <= seconds;
     return known ? grid->Plans(best, "", kMostOfGrid) : ExpertGrid(task, best);
   };
+  return weighed;
 }
 
 }  // namespace heddle

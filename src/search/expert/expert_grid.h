@@ -33,9 +33,15 @@ std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> p
 // All of the grid. Nothing on clusters of unlike devices.
 std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best);
 
-// The same in two steps, for when the best plan is not known yet: points are weighed whose plans may be faster than so many
-// seconds, and plans made of them once it is. Should the best plan be slower than that, all points are weighed again.
-using GridPlans = std::function<std::vector<Proposal>(const JudgedPlan* best)>;
-GridPlans WeighExpertGrid(const SearchTask& task, double seconds);
+// The same in two steps, for when the best plan is not known yet. First the points are weighed whose plans may be faster
+// than `seconds`. Once the best plan is known, `plans` makes proposals of them; where the best plan is slower than `seconds`,
+// it weighs all points again.
+struct WeighedGrid {
+  std::vector<Proposal>
+      likely;  // a few that `plans` will probably contain: they can be simulated ahead
+  std::function<std::vector<Proposal>(const JudgedPlan* best)>
+      plans;  // empty where the grid has no points
+};
+WeighedGrid WeighExpertGrid(const SearchTask& task, double seconds);
 
 }  // namespace heddle

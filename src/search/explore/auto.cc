@@ -26,15 +26,17 @@ namespace {
 constexpr double kNear = 1.05;
 // Where messages occupy links, estimates of other cuts may be lower by so much.
 constexpr double kReachOfCuts = 1.2;
+// Configurations this far from the best estimate are weighed ahead of the first simulated steps.
+constexpr double kFurther = 1.065;
 
 struct WeighedConfiguration {
   Configuration configuration;
   double floor = 0;
   double floor_without_memory = 0;
-  bool floored = false;         // `floor` is with memory
+  bool floored = false;                // `floor` is with memory
   double estimate_without_memory = 0;  // EstimateWithoutMemory, where it is known
-  bool weighed = false;         // the estimate is known, or not worth making
-  bool offload_listed = false;  // the same with the optimizer on the host is in the list
+  bool weighed = false;                // the estimate is known, or not worth making
+  bool offload_listed = false;         // the same with the optimizer on the host is in the list
   // Of the estimate; its stages are found again where a plan is made.
   bool fits = false, plain = true, by_links = false, coarse = false, recut = false;
   double seconds = kForbidden, bytes = 0;
@@ -84,7 +86,12 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     }
     // Searches with a solver of their own compare solvers, and are slow.
     if (prices_.options().solver) return out;
-    out.more = [self = shared_from_this()](double seconds) {
+    // What is simulated is rarely faster than its estimate: further configurations are weighed while the first are simulated.
+    std::shared_future<void> further = std::async(std::launch::async, [self = shared_from_this()] {
+      self->Weigh([&] { return kFurther * self->best_seconds_; });
+    });
+    out.more = [self = shared_from_this(), further](double seconds) {
+      further.get();
       self->Weigh([&] { return self->by_links_ ? kReachOfCuts * seconds : seconds; });
       return self->Near(seconds);
     };

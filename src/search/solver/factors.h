@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "search/solver/problem.h"
 
 namespace heddle {
@@ -22,7 +23,7 @@ constexpr int64_t kMaxTableEntries = int64_t{1} << 27;
 
 // A table over any number of variables, row-major in the order of the scope.
 struct FactorTable {
-  std::vector<int> scope;  // ascending
+  SmallVector<int, 4> scope;  // ascending
   TableRef values;
 };
 
@@ -32,7 +33,7 @@ class Elimination {
   explicit Elimination(std::vector<size_t> domains) : domains_(std::move(domains)) {}
 
   // The scope in any order, no variable twice.
-  void Add(std::vector<int> scope, TableRef values);
+  void Add(SmallVector<int, 4> scope, TableRef values);
 
   // Eliminates all variables marked. False where a table would be too large: nothing can be asked then.
   bool Run(const std::vector<bool>& eliminated);
@@ -44,28 +45,31 @@ class Elimination {
   void Recover(std::vector<int>& choice) const;
 
  private:
+  using Scope = SmallVector<int, 4>;  // variables: few nodes have more neighbours
+  using Strides = SmallVector<size_t, 4>;
+
   // A table that was summed up in a step.
   struct Operand {
     TableRef values;
-    std::vector<size_t> strides;  // by variable of the step's scope
-    size_t own = 1;               // of the variable that is eliminated
+    Strides strides;  // by variable of the step's scope
+    size_t own = 1;   // of the variable that is eliminated
   };
   struct Step {
     int variable = 0;
-    std::vector<int> scope;
+    Scope scope;
     std::vector<Operand> operands;  // those that do not have the last of the scope come first
     size_t without_last = 0;        // how many these are
   };
 
   int64_t TableSize(int variable) const;
-  std::vector<int> Neighbours(int variable) const;
+  Scope Neighbours(int variable) const;
   Step Take(int variable);
   void Eliminate(int variable);
   TableRef Minimise(const Step& step) const;
 
   std::vector<size_t> domains_;
-  std::vector<FactorTable> factors_;       // eliminated ones have no values
-  std::vector<std::vector<int>> touched_;  // by variable: factors that have it
+  std::vector<FactorTable> factors_;          // eliminated ones have no values
+  std::vector<SmallVector<int, 4>> touched_;  // by variable: factors that have it
   std::vector<Step> steps_;
 };
 
