@@ -395,7 +395,7 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     if (at.estimate_without_memory < kForbidden && at.estimate_without_memory >= worst) return;
     at.weighed = true;
     bool offloaded = !task_.fixed.offload && at.configuration.offload != Offload::kNone;
-    if (offloaded && !estimator_.Relieves(at.configuration)) return;
+    if (offloaded && !estimator_.FreesMemory(at.configuration)) return;
     EstimateOf(at, worst);
   }
 

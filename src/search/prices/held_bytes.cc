@@ -38,7 +38,7 @@ HeldBytes HeldBytesOf(const Precision& precision, double kept, int zero, double 
     held.gradients = gradient / ranks;
     held.gathered = ranks > 1 ? weight : 0;
     held.unreduced = ranks > 1 ? gradient : 0;
-    held.loose = kept * weight * (1 - 1 / ranks);
+    held.outside_layers = kept * weight * (1 - 1 / ranks);
   }
   return held;
 }

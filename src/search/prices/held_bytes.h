@@ -16,7 +16,7 @@ namespace heddle {
 
 struct HeldBytes {
   double weights = 0, state = 0, gradients = 0, reduced = 0, gathered = 0, unreduced = 0;
-  double loose = 0;
+  double outside_layers = 0;
   double on_host = 0;  // of a machine, where the state is there
   // While activations are most, and when the last gradient is there.
   double at_peak(bool gradients_there) const {

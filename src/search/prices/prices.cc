@@ -37,13 +37,13 @@ auto& Cached(std::mutex& mutex, Map& map, const PriceKey& key, const Make& make)
 
 }  // namespace
 
-double LeastRoom::Policies::At(double per_byte) const {
+double LeastMemory::Policies::At(double per_byte) const {
   double of = kForbidden;
   for (size_t p = 0; p < added.size(); ++p) of = std::min(of, added[p] + per_byte * kept[p]);
   return of;
 }
 
-double LeastRoom::Policies::least() const { return *std::min_element(kept.begin(), kept.end()); }
+double LeastMemory::Policies::least() const { return *std::min_element(kept.begin(), kept.end()); }
 
 void FindFewest(LeastTime& time) {
   std::vector<double> alone;
@@ -110,11 +110,11 @@ const LeastTime* Prices::LeastTimeOf(PriceKey key) {
 }
 
 // Which policies are asked for is the problem's, and the same for all keys.
-const LeastRoom* Prices::LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies) {
+const LeastMemory* Prices::LeastMemoryOf(PriceKey key, const std::vector<RecomputePolicy>& policies) {
   key = OfLeast(std::move(key));
   key.per_byte = key.per_parameter = 0;
   key.recompute = policies.front();
-  return Cached(mutex_, rooms_, key, [&] { return MakeLeastRoom(key, policies); }).get();
+  return Cached(mutex_, memories_, key, [&] { return MakeLeastMemory(key, policies); }).get();
 }
 
 const RangeFloors* Prices::LeastPricedOf(PriceKey key,
@@ -276,12 +276,12 @@ std::unique_ptr<LeastTime> Prices::MakeLeastTime(const PriceKey& key) {
   return least;
 }
 
-std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
+std::unique_ptr<LeastMemory> Prices::MakeLeastMemory(const PriceKey& key,
                                                  const std::vector<RecomputePolicy>& policies) {
   struct UnderPolicy {
     std::vector<double> added, kept;
   };
-  auto least = std::make_unique<LeastRoom>();
+  auto least = std::make_unique<LeastMemory>();
   std::shared_ptr<const StageProblem> plain;
   std::vector<UnderPolicy> all;
   for (RecomputePolicy policy : policies) {
@@ -338,7 +338,7 @@ std::unique_ptr<LeastRoom> Prices::MakeLeastRoom(const PriceKey& key,
   }
   for (double per_byte : prices) least->levels.push_back({per_byte, each(per_byte)});
   for (size_t u = 0; u < units; ++u) {
-    LeastRoom::Policies unit;
+    LeastMemory::Policies unit;
     for (const UnderPolicy& under : all) {
       unit.added.push_back(under.added[u]);
       unit.kept.push_back(under.kept[u]);

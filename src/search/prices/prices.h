@@ -59,7 +59,7 @@ struct LeastTime {
 // Sets the last two from the others.
 void FindFewest(LeastTime& time);
 
-struct LeastRoom {
+struct LeastMemory {
   UnitSums least;  // bytes kept, whatever is recomputed
   // What recomputing adds to the least time, and what is then still kept at this price for a byte: added + price x bytes,
   // under the best policy for each unit.
@@ -111,7 +111,7 @@ class Prices {
   // Whatever a byte is worth. Never null.
   const LeastTime* LeastTimeOf(PriceKey key);
   // Of some policies of recomputation, the first of which takes least time; whatever the key's is.
-  const LeastRoom* LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
+  const LeastMemory* LeastMemoryOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
   // Seconds computed and waited for, and what the key says bytes and parameters are worth, together; every unit under the
   // policy that suits it.
   const RangeFloors* LeastPricedOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
@@ -133,7 +133,7 @@ class Prices {
   std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;
   std::unique_ptr<Priced> Make(const PriceKey& key);
   std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
-  std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key,
+  std::unique_ptr<LeastMemory> MakeLeastMemory(const PriceKey& key,
                                            const std::vector<RecomputePolicy>& policies);
   std::unique_ptr<RangeFloors> MakeLeastPriced(const PriceKey& key,
                                                const std::vector<RecomputePolicy>& policies);
@@ -162,7 +162,7 @@ class Prices {
   ByKey<std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
   ByKey<std::unique_ptr<Priced>> made_;
   ByKey<std::unique_ptr<LeastTime>> times_;
-  ByKey<std::unique_ptr<LeastRoom>> rooms_;
+  ByKey<std::unique_ptr<LeastMemory>> memories_;
   ByKey<std::unique_ptr<RangeFloors>> least_priced_;
 };
 
