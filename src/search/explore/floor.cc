@@ -24,7 +24,7 @@ double FloorTerms::All() const {
   const LeastTime& time = *problem.time;
   if (c.stages() == 1) return scale.own * time.whole + scale.statistics * problem.statistics;
   return scale.own *
-         std::max(time.whole - (c.stages() - 1) * time.seam, time.ranges.Alone(0, units));
+         std::max(time.whole - (c.stages() - 1) * time.cut_saving, time.ranges.Alone(0, units));
 }
 
 double FloorTerms::Even() const {
@@ -32,7 +32,7 @@ double FloorTerms::Even() const {
   double busy = microbatches * (All() + 2 * Host() * stages) / devices;
   double once = plain().whole;
   if (stages > 1) {
-    once = std::max(once - (stages - 1) * plain().seam, plain().ranges.Alone(0, units));
+    once = std::max(once - (stages - 1) * plain().cut_saving, plain().ranges.Alone(0, units));
   }
   if (schedule->splits_backward) once = plain().without_weights.total();
   double last_forward = LastForward();

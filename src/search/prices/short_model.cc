@@ -48,8 +48,8 @@ class Shortener {
     }
   }
 
-  // Only the next copy reads what a copy that may go makes; and nodes that were drawn into blocks beside the chain's own
-  // would be lost.
+  // A chain can be shortened if only the next copy reads what a copy to be left out makes, and if
+  // its blocks contain no nodes other than the chain's.
   bool CanShorten(size_t c) const {
     if (Count(c) <= kSpelled) return false;
     for (const ModelBlock& block : whole_.blocks) {
@@ -74,7 +74,7 @@ class Shortener {
     return true;
   }
 
-  // Side nodes that only what is gone read.
+  // Side nodes that only nodes left out read are left out as well.
   void DropUnread() {
     for (size_t n = gone_.size(); n-- > 0;) {
       if (gone_[n] || whole_.block_of[n] >= 0) continue;
@@ -86,7 +86,8 @@ class Shortener {
     }
   }
 
-  // What the last copy reads of a copy that is gone, it reads of the last one before it that is left.
+  // The last copy reads from the last remaining copy before it what it read from a copy that is
+  // left out.
   ValueId Stand(ValueId id) const {
     NodeId producer = whole_.graph.value(id).producer;
     if (!producer.valid() || !gone_[producer.index()] || chain_of_[producer.index()] < 0) return id;
@@ -189,7 +190,7 @@ class Shortener {
   const Model& whole_;
   std::vector<bool> gone_;
   std::vector<int> chain_of_, copy_of_, index_of_;  // per node
-  std::vector<ValueId> value_;                      // per value of the whole model: the short one's
+  std::vector<ValueId> value_;  // per value of the whole model: the short model's
   std::vector<NodeId> node_;
   ShortModel out_;
 };

@@ -8,7 +8,8 @@
 namespace heddle {
 namespace {
 
-// How far each variable of `over` moves in a row-major table over `scope`; 0 for those it lacks.
+// The strides in a row-major table over `scope` for each variable of `over`; 0 for those that the
+// table lacks.
 std::vector<size_t> Strides(const std::vector<size_t>& domains, const std::vector<int>& scope,
                             const std::vector<int>& over) {
   std::vector<size_t> strides(over.size(), 0);
@@ -27,7 +28,8 @@ size_t SizeOf(const std::vector<size_t>& domains, const std::vector<int>& scope)
   return size;
 }
 
-// Calls visit(offsets) for every assignment of `over` in row-major order; offsets[f] is where table f has it.
+// Calls visit(offsets) for every assignment of `over` in row-major order; offsets[f] is the
+// assignment's offset in table f.
 template <class Visit>
 void ForEach(const std::vector<size_t>& domains, const std::vector<int>& over,
              const std::vector<std::vector<size_t>>& strides, const Visit& visit) {
@@ -130,7 +132,8 @@ bool Elimination::Run(const std::vector<bool>& eliminated) {
   return true;
 }
 
-// The tables that have the variable, gone from the factors. The variable, then the last of the scope are innermost.
+// Removes the tables that contain the variable from the factors. The eliminated variable is
+// innermost, then the last one of the scope.
 Elimination::Step Elimination::Take(int variable) {
   Step step;
   step.variable = variable;
@@ -155,7 +158,7 @@ Elimination::Step Elimination::Take(int variable) {
     }
     factor.values = nullptr;
     step.operands.push_back(std::move(operand));
-    // Kept in order on both sides.
+    // Both groups keep their order.
     if (!has_last) {
       auto at = step.operands.begin() + static_cast<std::ptrdiff_t>(step.without_last++);
       std::rotate(at, step.operands.end() - 1, step.operands.end());
@@ -164,7 +167,7 @@ Elimination::Step Elimination::Take(int variable) {
   return step;
 }
 
-// Row by row of the last of the scope: what does not have it is summed up once a row.
+// Goes row by row of the scope's last variable. Tables without it are added up once per row.
 TableRef Elimination::Minimise(const Step& step) const {
   size_t domain = domains_[static_cast<size_t>(step.variable)];
   size_t width = step.scope.empty() ? 1 : domains_[static_cast<size_t>(step.scope.back())];

@@ -18,7 +18,7 @@ Table Rows(const Table& table, size_t rows, size_t columns, int row, int column)
   return kept;
 }
 
-// 0 x infinity is nothing.
+// 0 x infinity counts as 0.
 double Times(double weight, double cost) { return weight == 0 ? 0 : weight * cost; }
 
 }  // namespace
@@ -131,7 +131,7 @@ Problem Restrict(const Problem& problem, const std::vector<int>& fixed) {
     one->Push(problem.unary[v]->At(x));
     restricted.unary[v] = std::move(one);
   }
-  // What was one object stays one.
+  // Shared objects stay shared.
   std::map<std::tuple<const Table*, int, int>, TableRef> made;
   for (PairCost& pair : restricted.pairs) {
     int row = fixed[static_cast<size_t>(pair.a)], column = fixed[static_cast<size_t>(pair.b)];

@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Nodes spent on a single copy.
+// Branch-and-bound nodes spent on a single copy.
 constexpr int64_t kNodesPerCopy = 8;
 
 std::vector<const std::vector<int>*> CopiesOf(const Problem& problem) {
@@ -66,7 +66,7 @@ class Polisher {
   }
 
  private:
-  // Copies that are as others, between copies that are as theirs, are looked at once.
+  // Copies that equal others, between copies that equal theirs, are examined once.
   bool IsNew(const VariableChain& chain, size_t c) {
     std::vector<int> key = {static_cast<int>(&chain - problem_.chains.data())};
     for (size_t i = c == 0 ? 0 : c - 1; i < std::min(c + 2, chain.copies.size()); ++i) {
