@@ -106,7 +106,8 @@ class ConfigurationEnumerator {
 
   std::vector<std::vector<int64_t>> Axes() const {
     std::vector<int64_t> sizes;
-    // Beyond a node where there are few: links between nodes are slow, and many would share them.
+    // Axes span machines only on few machines: the links between machines are slow, and many axes
+    // would share them.
     int64_t beyond = devices_ <= kFewNodes * node_ ? devices_ : node_;
     int64_t most = wide_ ? std::min<int64_t>(devices_, 8 * node_) : beyond;
     if (fixed_.tp) {
@@ -131,7 +132,7 @@ class ConfigurationEnumerator {
     if (fixed_.pp) return {*fixed_.pp};
     int64_t room = std::max<int64_t>(1, devices_ / inner);
     int64_t most = std::min<int64_t>(room, units_.count());
-    // A model whose layers are not known is cut where its nodes are: few cuts.
+    // A model without recognised layers is cut between nodes, into few stages.
     if (!layered_) most = std::min<int64_t>(most, 8);
     std::vector<int64_t> stages;
     for (int64_t pp : room <= kFewDevices ? UpTo(most) : Divisors(room)) {
@@ -146,8 +147,8 @@ class ConfigurationEnumerator {
     return all;
   }
 
-  // As many data ranks as there are devices for, of those that divide the batch; and as many as a node has, which may
-  // have less to wait for; on few devices any number.
+  // The most data ranks that the devices allow, among those that divide the batch, and as many as a
+  // machine has, which may wait less for communication.
   void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
     int64_t most = devices_ / (inner * pp);
     if (most < 1 || fixed_.dp.value_or(1) > most) return;
@@ -161,7 +162,7 @@ class ConfigurationEnumerator {
       if (after != ranks.begin()) chosen.insert(*std::prev(after));
       if (fixed_.dp) break;
     }
-    // On few devices any number of them: fewer have less to wait for.
+    // On few devices any number of data ranks: fewer ranks may wait less for communication.
     if (!fixed_.dp && devices_ <= kFewDevices) {
       for (int64_t dp : ranks) {
         if (dp <= most) chosen.insert(dp);
@@ -174,7 +175,7 @@ class ConfigurationEnumerator {
     }
   }
 
-  // Samples of a micro-batch, the largest first.
+  // Samples of a micro-batch, the largest number first.
   std::vector<int64_t> Sizes(int64_t samples) const {
     if (fixed_.microbatches) return {samples / *fixed_.microbatches};
     std::vector<int64_t> sizes = Divisors(samples);
@@ -199,7 +200,7 @@ class ConfigurationEnumerator {
     }
   }
 
-  // Micro-batches are not possible for every model.
+  // Some models do not allow micro-batches.
   bool CanSplit() {
     if (!can_split_) {
       try {
@@ -215,7 +216,7 @@ class ConfigurationEnumerator {
 
   std::vector<std::pair<std::string, int>> Schedules(const Configuration& at) const {
     std::vector<std::pair<std::string, int>> schedules;
-    // Chunks make the bubble of a pipeline smaller: one device has none.
+    // Chunks reduce the bubble of a pipeline; a single device has none.
     if (at.pp == 1 && fixed_.chunks.value_or(1) > 1) return {};
     if (at.pp == 1) return {{fixed_.schedule.value_or("1f1b"), 1}};
     for (const ScheduleDef& def : AllSchedules()) {
@@ -244,7 +245,7 @@ class ConfigurationEnumerator {
   }
 
   static constexpr int64_t kFewDevices = 16;  // any number of stages and data ranks is tried
-  static constexpr int64_t kFewNodes = 4;     // an axis may reach over all of them
+  static constexpr int64_t kFewNodes = 4;     // an axis may span all of them
   static constexpr int kMostChunks = 16;
   static constexpr int64_t kMostMicrobatches = 1 << 16;
   const SearchTask& task_;
