@@ -52,11 +52,11 @@ std::vector<int> ExpertEstimator::EndsOf(const Degrees& d) {
 
 ExpertKey ExpertEstimator::KeyOf(const Degrees& d) const {
   // With many micro-batches, work that is done once per step is negligible.
-  constexpr int64_t kMany = 4;
+  constexpr int64_t kManyMicrobatches = 4;
   int64_t batch = std::max<int64_t>(1, BatchSize(problem_.model));
   ExpertKey key{d.tp, d.cp, d.ep, d.sp, std::max<int64_t>(1, batch / (d.dp * d.microbatches)), 1};
-  key.microbatches = d.microbatches >= kMany ? std::numeric_limits<double>::infinity()
-                                             : static_cast<double>(d.microbatches);
+  key.microbatches = d.microbatches >= kManyMicrobatches ? std::numeric_limits<double>::infinity()
+                                                         : static_cast<double>(d.microbatches);
   return key;
 }
 

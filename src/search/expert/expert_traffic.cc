@@ -60,12 +60,12 @@ std::pair<ExpertEstimator::Traffic, ExpertEstimator::Traffic> ExpertEstimator::T
   }
   auto gradient = static_cast<double>(SizeOf(prices_.precision().gradients));
   auto weight = static_cast<double>(SizeOf(prices_.precision().compute));
-  constexpr double kMany = 1 << 30;
+  constexpr double kManyBytes = 1 << 30;
   auto of = [&](AxisMask axes) {
     Traffic traffic;
     if (axes == 0) return traffic;
     auto seconds = [&](CollectiveKind kind, double bytes) {
-      return links.BandwidthSeconds(kind, axes, bytes * kMany) / kMany;
+      return links.BandwidthSeconds(kind, axes, bytes * kManyBytes) / kManyBytes;
     };
     traffic.reduce_latency = links.Seconds(CollectiveKind::kAllReduce, axes, 0);
     traffic.scatter_latency = links.Seconds(CollectiveKind::kReduceScatter, axes, 0);

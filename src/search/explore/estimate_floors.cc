@@ -156,11 +156,11 @@ double Estimator::LargestGroup(const Configuration& c) const {
 // replaces another. Layers are alike, so all of them change their policy at the same price, and the
 // bound at any other price is much lower.
 std::vector<double> Estimator::BreakEvenPrices(const Configuration& c) {
-  constexpr int kThrift = 1;
+  constexpr int kMemoryLevel = 1;
   int blocks = static_cast<int>(prices_.model().blocks.size());
   std::vector<std::pair<double, double>> points;  // bytes and seconds of a micro-batch per policy
   for (RecomputePolicy policy : Policies()) {
-    const Sums* sums = SumsOf(c, policy, kThrift);
+    const Sums* sums = SumsOf(c, policy, kMemoryLevel);
     if (sums == nullptr) continue;
     points.push_back({Sums::Of(sums->activations, 0, blocks), sums->Seconds(0, blocks)});
   }

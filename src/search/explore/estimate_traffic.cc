@@ -85,9 +85,9 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   const Precision& precision = prices_.options().precision;
   double gradient = static_cast<double>(SizeOf(precision.gradients));
   double weight = static_cast<double>(SizeOf(precision.compute));
-  constexpr double kMany = 1 << 30;
+  constexpr double kManyBytes = 1 << 30;
   auto seconds = [&](CollectiveKind kind, double bytes) {
-    return links.BandwidthSeconds(kind, AxisSet(0), bytes * kMany) / kMany;
+    return links.BandwidthSeconds(kind, AxisSet(0), bytes * kManyBytes) / kManyBytes;
   };
   traffic.reduce = seconds(CollectiveKind::kAllReduce, gradient);
   traffic.scatter = seconds(CollectiveKind::kReduceScatter, gradient);

@@ -158,11 +158,11 @@ bool IsBoundExact(const ScheduleDef& schedule, const PipelineShape& shape) {
 
 PipelineTime PipelineSeconds(const ScheduleDef& schedule, const PipelineShape& shape,
                              const PipelineLinks& links, double bytes, double limit) {
-  constexpr double kWorth = 0.1;          // share of the step
+  constexpr double kConsiderable = 0.1;   // share of the step
   constexpr int64_t kMostTasks = 20'000;  // some milliseconds
   double floor = schedule.lower_bound(shape);
   double occupied = shape.microbatches * links.Occupied(shape.chunks, bytes);
-  bool by_links = occupied >= kWorth * floor;
+  bool by_links = occupied >= kConsiderable * floor;
   PipelineTime time{std::max(floor, by_links ? occupied : 0), by_links};
   bool run = (by_links && links.has_uses()) || (!by_links && !IsBoundExact(schedule, shape));
   if (!run || TasksOf(schedule, shape) > kMostTasks) return time;

@@ -34,17 +34,17 @@ void FindFewest(LeastTime& time) {
 std::vector<double> Prices::LeastOfNodes(
     const StageProblem& stage,
     const std::function<double(size_t variable, size_t choice)>& number) const {
-  std::vector<double> spelled(short_.model.blocks.size(), 0), units;
+  std::vector<double> explicit_blocks(short_.model.blocks.size(), 0), units;
   for (size_t v = 0; v < stage.costs.size(); ++v) {
     double least = kForbidden;
     for (size_t x = 0; x < stage.costs[v]->size(); ++x) least = std::min(least, number(v, x));
-    spelled[static_cast<size_t>(std::max(0, short_.model.block_of[stage.makers[v].index()]))] +=
-        least;
+    explicit_blocks[static_cast<size_t>(
+        std::max(0, short_.model.block_of[stage.makers[v].index()]))] += least;
   }
   for (size_t u = 0; u + 1 < units_.size(); ++u) {
     units.push_back(0);
     for (int b = units_[u]; b < units_[u + 1]; ++b) {
-      units.back() += spelled[short_.blocks[static_cast<size_t>(b)].node.index()];
+      units.back() += explicit_blocks[short_.blocks[static_cast<size_t>(b)].node.index()];
     }
   }
   return units;

@@ -80,8 +80,8 @@ PriceKey OfLeast(PriceKey key) { return OfMany(std::move(key), 2); }
 }  // namespace
 
 const Priced* Prices::Of(PriceKey key) {
-  constexpr double kMany = 8;
-  key = OfMany(std::move(key), kMany);
+  constexpr double kManyMicrobatches = 8;
+  key = OfMany(std::move(key), kManyMicrobatches);
   return Cached(mutex_, made_, key, [&] { return Make(key); }).get();
 }
 
@@ -141,12 +141,12 @@ std::shared_ptr<const StageProblem> Prices::MakeStage(const PriceKey& key) {
     // The problem's chains are in the order of the model's, without those that are too short.
     const Model& small = short_.model;
     for (size_t c = 0; c < small.folding.chains.size(); ++c) {
-      if (short_.left_out[c] == 0 || chain.copies.size() != kSpelled) continue;
+      if (short_.left_out[c] == 0 || chain.copies.size() != kExplicitCopies) continue;
       NodeId maker = stage->makers[static_cast<size_t>(chain.copies[0][0])];
       const std::vector<NodeId>& first = small.folding.chains[c].copies[0];
       if (std::find(first.begin(), first.end(), maker) == first.end()) continue;
-      chain.unspelled = short_.left_out[c];
-      chain.repeated = kSpelled - 2;
+      chain.left_out = short_.left_out[c];
+      chain.repeated = kExplicitCopies - 2;
     }
   }
   return stage;
@@ -181,20 +181,21 @@ std::vector<ChoiceCost> Prices::BlocksOf(const StageProblem& stage,
   BlockCosts by_block = CostsByBlock(short_.model, stage, solution);
   std::vector<ChoiceCost> blocks;
   for (const ShortNode& at : short_.blocks) {
-    const std::vector<ChoiceCost>& from = at.chain < 0 ? by_block.blocks : by_block.unspelled;
+    const std::vector<ChoiceCost>& from = at.chain < 0 ? by_block.blocks : by_block.left_out;
     blocks.push_back(from[at.node.index()]);
   }
   return blocks;
 }
 
 std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {
-  std::vector<Strategy> spelled = heddle::StrategiesOf(*priced.stage, priced.solution.choice);
+  std::vector<Strategy> explicit_nodes =
+      heddle::StrategiesOf(*priced.stage, priced.solution.choice);
   std::vector<Strategy> strategies;
   const std::vector<VariableChain>& chains = priced.stage->problem.chains;
   // Per variable of a repeated copy: its chain and its index in the copy.
   std::map<int, std::pair<size_t, size_t>> places;
   for (size_t c = 0; c < chains.size(); ++c) {
-    if (chains[c].unspelled == 0) continue;
+    if (chains[c].left_out == 0) continue;
     const std::vector<int>& copy = chains[c].copies[chains[c].repeated];
     for (size_t i = 0; i < copy.size(); ++i) places[copy[i]] = {c, i};
   }
@@ -206,13 +207,13 @@ std::vector<Strategy> Prices::StrategiesOf(const Priced& priced) const {
     const NodeVariable& node = priced.stage->nodes[at.node.index()];
     auto place = places.find(node.variable);
     if (at.chain < 0 || place == places.end()) {
-      strategies.push_back(spelled[at.node.index()]);
+      strategies.push_back(explicit_nodes[at.node.index()]);
       if (strategies.back().empty()) strategies.back().assign(priced.mesh.axes.size(), kReplicate);
       continue;
     }
     auto [chain, index] = place->second;
     size_t x =
-        static_cast<size_t>(priced.solution.unspelled[chain][static_cast<size_t>(at.copy)][index]);
+        static_cast<size_t>(priced.solution.left_out[chain][static_cast<size_t>(at.copy)][index]);
     if (!node.follows.empty()) x = static_cast<size_t>(node.follows[x]);
     strategies.push_back(node.choices->strategies[x]);
   }

@@ -18,9 +18,9 @@ class Shortener {
     for (size_t c = 0; c < whole_.folding.chains.size(); ++c) Locate(c);
     for (size_t c = 0; c < whole_.folding.chains.size(); ++c) {
       bool can = CanShorten(c);
-      out_.left_out.push_back(can ? static_cast<int64_t>(Count(c) - kSpelled) : 0);
+      out_.left_out.push_back(can ? static_cast<int64_t>(Count(c) - kExplicitCopies) : 0);
       if (!can) continue;
-      for (size_t i = kSpelled - 1; i + 1 < Count(c); ++i) {
+      for (size_t i = kExplicitCopies - 1; i + 1 < Count(c); ++i) {
         for (NodeId id : Copy(c, i)) gone_[id.index()] = true;
       }
     }
@@ -51,7 +51,7 @@ class Shortener {
   // A chain can be shortened if only the next copy reads what a copy to be left out makes, and if
   // its blocks contain no nodes other than the chain's.
   bool CanShorten(size_t c) const {
-    if (Count(c) <= kSpelled) return false;
+    if (Count(c) <= kExplicitCopies) return false;
     for (const ModelBlock& block : whole_.blocks) {
       if (block.chain != static_cast<int>(c)) continue;
       bool own = std::all_of(block.nodes.begin(), block.nodes.end(), [&](NodeId id) {
@@ -59,7 +59,7 @@ class Shortener {
       });
       if (!own) return false;
     }
-    for (size_t i = kSpelled - 1; i + 1 < Count(c); ++i) {
+    for (size_t i = kExplicitCopies - 1; i + 1 < Count(c); ++i) {
       for (NodeId id : Copy(c, i)) {
         for (ValueId result : whole_.graph.node(id).results) {
           if (result == whole_.graph.outputs.front()) return false;
@@ -94,8 +94,8 @@ class Shortener {
     size_t n = producer.index();
     const std::vector<ValueId>& results = whole_.graph.node(producer).results;
     size_t r = static_cast<size_t>(std::find(results.begin(), results.end(), id) - results.begin());
-    NodeId stand =
-        Copy(static_cast<size_t>(chain_of_[n]), kSpelled - 2)[static_cast<size_t>(index_of_[n])];
+    NodeId stand = Copy(static_cast<size_t>(chain_of_[n]),
+                        kExplicitCopies - 2)[static_cast<size_t>(index_of_[n])];
     return whole_.graph.node(stand).results[r];
   }
 
@@ -168,7 +168,7 @@ class Shortener {
       }
       ModelBlock kept{{}, block.chain, block.copy};
       if (block.chain >= 0 && out_.left_out[static_cast<size_t>(block.chain)] > 0) {
-        kept.copy = std::min(kept.copy, static_cast<int>(kSpelled) - 1);
+        kept.copy = std::min(kept.copy, static_cast<int>(kExplicitCopies) - 1);
       }
       for (NodeId id : block.nodes) {
         kept.nodes.push_back(node_[id.index()]);
@@ -182,9 +182,9 @@ class Shortener {
 
   ShortNode PlaceOf(size_t n) const {
     if (!gone_[n] || chain_of_[n] < 0) return {node_[n]};
-    const std::vector<NodeId>& stand = Copy(static_cast<size_t>(chain_of_[n]), kSpelled - 2);
+    const std::vector<NodeId>& stand = Copy(static_cast<size_t>(chain_of_[n]), kExplicitCopies - 2);
     return {node_[stand[static_cast<size_t>(index_of_[n])].index()], chain_of_[n],
-            copy_of_[n] - static_cast<int64_t>(kSpelled - 1)};
+            copy_of_[n] - static_cast<int64_t>(kExplicitCopies - 1)};
   }
 
   const Model& whole_;

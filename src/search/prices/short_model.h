@@ -4,7 +4,7 @@
 //   ShortModel small = Shorten(model);       // gpt3-175b: 5 layers instead of 96
 //   small.model, small.left_out
 //
-// The copies 0 .. kSpelled - 2 and the last one stay. The last copy reads from the one before it
+// The copies 0 .. kExplicitCopies - 2 and the last one stay. The last copy reads from the one before it
 // what it read from the last but one copy. So every way in which copies are connected with each
 // other and with their surroundings still occurs, and the time to find the costs of strategies does
 // not grow with depth. A chain stays whole where something other than the next copy reads a value
@@ -18,7 +18,7 @@
 
 namespace heddle {
 
-constexpr size_t kSpelled = 5;  // copies that remain of a chain
+constexpr size_t kExplicitCopies = 5;  // copies that remain of a chain
 
 // The node of the short model that a node of the whole model corresponds to.
 struct ShortNode {

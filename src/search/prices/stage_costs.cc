@@ -51,9 +51,9 @@ class BlockAdder {
     for (const PairCost& pair : stage_.problem.pairs) {
       AddPair(pair, entries.Of(pair), out_.blocks[std::max(BlockOf(pair.a), BlockOf(pair.b))], 1);
     }
-    for (size_t c = 0; c < solution_.unspelled.size(); ++c) {
-      if (!solution_.unspelled[c].empty())
-        AddLeftOut(stage_.problem.chains[c], solution_.unspelled[c]);
+    for (size_t c = 0; c < solution_.left_out.size(); ++c) {
+      if (!solution_.left_out[c].empty())
+        AddLeftOut(stage_.problem.chains[c], solution_.left_out[c]);
     }
     return std::move(out_);
   }
@@ -95,10 +95,10 @@ class BlockAdder {
       };
       for (const auto& [v, place] : here) {
         const ChoiceCosts& of = *stage_.costs[static_cast<size_t>(v)];
-        AddChoice(of[static_cast<size_t>(copies[i][place])], share, out_.unspelled[BlockOf(v)]);
+        AddChoice(of[static_cast<size_t>(copies[i][place])], share, out_.left_out[BlockOf(v)]);
       }
       for (const PairCost* pair : pairs) {
-        ChoiceCost& to = out_.unspelled[BlockOf(here.count(pair->b) ? pair->b : pair->a)];
+        ChoiceCost& to = out_.left_out[BlockOf(here.count(pair->b) ? pair->b : pair->a)];
         size_t entry = static_cast<size_t>(choice(pair->a)) * stage_.problem.domain(pair->b) +
                        static_cast<size_t>(choice(pair->b));
         AddPair(*pair, entry, to, share);

@@ -84,7 +84,7 @@ Problem Weighed(const StageProblem& stage, const StageScale& scale);
 // the cost of a pair at the later block. Side nodes count at the first block. For copies of a chain
 // that are left out of the problem, the mean counts at the block that they repeat.
 struct BlockCosts {
-  std::vector<ChoiceCost> blocks, unspelled;  // per block of the model
+  std::vector<ChoiceCost> blocks, left_out;  // per block of the model
 };
 BlockCosts CostsByBlock(const Model& model, const StageProblem& stage, const Solution& solution);
 

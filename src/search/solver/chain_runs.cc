@@ -131,7 +131,7 @@ class RunFinder {
     });
     if (!same) ++run.first;
     if (run.first <= chain_.repeated && chain_.repeated < run.last) {
-      run.unspelled = chain_.unspelled;
+      run.left_out = chain_.left_out;
     }
     if (run.last <= run.first || run.length() < 2) return false;
     for (size_t c = run.first; c < run.last; ++c) {

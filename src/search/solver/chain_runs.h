@@ -20,9 +20,9 @@ struct ChainRun {
       pairs;
 
   // copies of the chain without variables, if its repeated copy is in the run
-  int64_t unspelled = 0;
+  int64_t left_out = 0;
 
-  int64_t length() const { return static_cast<int64_t>(last - first) + unspelled; }
+  int64_t length() const { return static_cast<int64_t>(last - first) + left_out; }
 };
 
 // The longest runs of at least two copies each, in order. O(variables + pairs).

@@ -28,7 +28,7 @@ std::optional<Solution> Solved(const Problem& problem, const Weights& weights,
 
 bool IsShortened(const Problem& problem) {
   return std::any_of(problem.chains.begin(), problem.chains.end(),
-                     [](const VariableChain& chain) { return chain.unspelled > 0; });
+                     [](const VariableChain& chain) { return chain.left_out > 0; });
 }
 
 // A run of equal copies as one table over the states at its ends. With the ends P (of the copy
@@ -89,8 +89,8 @@ class RunSolver {
   }
 
   // Fills in the variables of all copies, given the choices before the run, at its last ends and
-  // outside. Choices of left-out copies go to the chain's list, and their cost to `unspelled`.
-  void Recover(Solution& solution, Cost& unspelled) const {
+  // outside. Choices of left-out copies go to the chain's list, and their cost to `left_out`.
+  void Recover(Solution& solution, Cost& left_out) const {
     std::vector<int>& choice = solution.choice;
     std::vector<int> last = Left();
     int from = StateOf(before_, choice), to = StateOf(last, choice);
@@ -120,9 +120,9 @@ class RunSolver {
       const std::vector<int>& copy = next();
       for (size_t i = 0; i < here.size(); ++i) choice[static_cast<size_t>(here[i])] = copy[i];
       if (c != run_.chain->repeated) continue;
-      for (int64_t i = 0; i < run_.unspelled; ++i) {
-        solution.unspelled[chain].push_back(next());
-        unspelled += CostOf(one);
+      for (int64_t i = 0; i < run_.left_out; ++i) {
+        solution.left_out[chain].push_back(next());
+        left_out += CostOf(one);
       }
     }
   }
@@ -198,7 +198,7 @@ class RunSolver {
 }  // namespace
 
 std::optional<Solution> SolveWhole(const Problem& problem, const Weights& weights) {
-  HEDDLE_CHECK(!IsShortened(problem), "copies that are not spelled out have no variables");
+  HEDDLE_CHECK(!IsShortened(problem), "copies that are left out have no variables");
   Elimination all(Domains(problem));
   for (size_t v = 0; v < problem.unary.size(); ++v) {
     all.Add({static_cast<int>(v)}, Weighted(*problem.unary[v], weights));
@@ -241,14 +241,14 @@ std::optional<Solution> SolveFolded(const Problem& problem, const Weights& weigh
   if (!rest.Run(eliminated)) return std::nullopt;
   Solution solution;
   solution.choice.assign(problem.unary.size(), 0);
-  solution.unspelled.resize(problem.chains.size());
+  solution.left_out.resize(problem.chains.size());
   rest.Recover(solution.choice);
   for (const RunSolver& solver : solvers) solver.Recover(solution, solution.cost);
   for (size_t c = 0; c < problem.chains.size(); ++c) {
-    int64_t there = static_cast<int64_t>(solution.unspelled[c].size());
-    if (there != problem.chains[c].unspelled) return std::nullopt;
+    int64_t there = static_cast<int64_t>(solution.left_out[c].size());
+    if (there != problem.chains[c].left_out) return std::nullopt;
   }
-  solution.cost += EvaluateSpelled(problem, solution);
+  solution.cost += EvaluateExplicit(problem, solution);
   solution.objective = solution.cost.Weighted(weights);
   return solution;
 }

@@ -172,7 +172,7 @@ IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
     ThrowInput("a limit of {} bytes of memory", *options.memory_limit);
   }
   for (const VariableChain& chain : problem.chains) {
-    HEDDLE_CHECK(chain.unspelled == 0, "copies that are not spelled out have no variables");
+    HEDDLE_CHECK(chain.left_out == 0, "copies that are left out have no variables");
   }
   if (problem.unary.empty()) return {Solution{}, true, 0};
   Reduced reduced = Reduce(problem, options.weights);

@@ -54,11 +54,11 @@ struct PairCost {
 };
 
 // A chain of copies of a block, each fed by the one before. copies[i] has the variables of a copy,
-// in the same order for every copy. `unspelled` more copies may follow copies[repeated], each like
+// in the same order for every copy. `left_out` more copies may follow copies[repeated], each like
 // that one. They have no variables; a solution lists their choices separately.
 struct VariableChain {
   std::vector<std::vector<int>> copies;
-  int64_t unspelled = 0;
+  int64_t left_out = 0;
   size_t repeated = 0;
 };
 
@@ -75,7 +75,7 @@ struct Solution {
   Cost cost;
   std::vector<int> choice;  // per variable
   // Per chain: for each copy without variables, the choices in the order of a copy's variables.
-  std::vector<std::vector<std::vector<int>>> unspelled = {};
+  std::vector<std::vector<std::vector<int>>> left_out = {};
 };
 
 // Weighted sums of seconds, queued seconds and bytes.
@@ -106,7 +106,7 @@ class PairEntries {
 };
 
 // The cost of a solution without the copies that have no variables.
-Cost EvaluateSpelled(const Problem& problem, const Solution& solution);
+Cost EvaluateExplicit(const Problem& problem, const Solution& solution);
 
 // The problem in which the variables whose `fixed` is not -1 have only that choice, which becomes
 // their choice 0.

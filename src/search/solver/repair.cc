@@ -20,16 +20,16 @@ std::vector<const std::vector<int>*> CopiesOf(const Problem& problem) {
   return copies;
 }
 
-std::vector<int> LooseOf(const Problem& problem) {
+std::vector<int> UnchainedOf(const Problem& problem) {
   std::vector<bool> chained(problem.unary.size(), false);
   for (const std::vector<int>* copy : CopiesOf(problem)) {
     for (int v : *copy) chained[static_cast<size_t>(v)] = true;
   }
-  std::vector<int> loose;
+  std::vector<int> unchained;
   for (size_t v = 0; v < chained.size(); ++v) {
-    if (!chained[v]) loose.push_back(static_cast<int>(v));
+    if (!chained[v]) unchained.push_back(static_cast<int>(v));
   }
-  return loose;
+  return unchained;
 }
 
 void Take(const std::vector<int>& variables, const std::vector<int>& from, std::vector<int>& to) {
@@ -45,7 +45,7 @@ class Polisher {
         limit_(limit),
         at_(std::move(start)),
         stop_(stop),
-        loose_(LooseOf(problem)) {
+        unchained_(UnchainedOf(problem)) {
     weights_.bytes = 0;
   }
 
@@ -60,7 +60,7 @@ class Polisher {
           if (IsNew(chain, c)) better = Improve(chain.copies[c]) || better;
         }
       }
-      if (!loose_.empty()) better = Improve(loose_) || better;
+      if (!unchained_.empty()) better = Improve(unchained_) || better;
     }
     return std::move(at_);
   }
@@ -108,7 +108,7 @@ class Polisher {
   double limit_;
   PricedChoice at_;
   const std::function<bool()>& stop_;
-  std::vector<int> loose_;
+  std::vector<int> unchained_;
   std::set<std::vector<int>> seen_;
 };
 
@@ -117,12 +117,12 @@ class Polisher {
 void MixChoices(const Problem& problem, const PricedChoice& one, const PricedChoice& other,
                 const std::function<void(PricedChoice)>& visit) {
   std::vector<const std::vector<int>*> copies = CopiesOf(problem);
-  std::vector<int> loose = LooseOf(problem);
+  std::vector<int> unchained = UnchainedOf(problem);
   for (const auto& [first, second] : {std::pair(&one, &other), std::pair(&other, &one)}) {
     for (const PricedChoice* around : {first, second}) {
-      if (around == first && loose.empty()) continue;
+      if (around == first && unchained.empty()) continue;
       PricedChoice mixed = *second;
-      Take(loose, around->choice, mixed.choice);
+      Take(unchained, around->choice, mixed.choice);
       for (const std::vector<int>* copy : copies) {
         Take(*copy, first->choice, mixed.choice);
         mixed.cost = Evaluate(problem, mixed.choice);
