@@ -39,6 +39,7 @@ class ConfigurationEnumerator {
   }
 
  private:
+  // Throws InputError where the fixed degrees contradict each other.
   void Check() const {
     auto positive = [](std::string_view name, const std::optional<int64_t>& value) {
       if (value && *value < 1) ThrowInput("{} {}: a degree is at least 1", name, *value);
@@ -48,6 +49,16 @@ class ConfigurationEnumerator {
     positive("pp", fixed_.pp);
     positive("microbatches", fixed_.microbatches);
     RequireHost(task_.cluster, fixed_.offload.value_or(Offload::kNone));
+    CheckDevices();
+    CheckStages();
+    CheckBatch();
+    if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {
+      ThrowInput("layers per stage are given for {} stages, and --pp is not: use --pp {}",
+                 fixed_.layers_per_stage.size(), fixed_.layers_per_stage.size());
+    }
+  }
+
+  void CheckDevices() const {
     int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
     Degrees degrees;
     degrees.dp = dp;
@@ -66,6 +77,10 @@ class ConfigurationEnumerator {
       ThrowInput("dp {} x tp {} x pp {} = {} devices, more than the {} of the cluster: try {}", dp,
                  tp, pp, used, devices_, fmt::join(fewer, " or "));
     }
+  }
+
+  void CheckStages() const {
+    int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
     int64_t chunks = fixed_.chunks.value_or(1);
     int64_t most_pp = fixed_.pp.value_or(devices_ / (dp * tp));
     if (chunks > 1 && most_pp == 1) {
@@ -84,6 +99,10 @@ class ConfigurationEnumerator {
       ThrowInput("pp {} x {} chunks = {} stages, and the model has {}: use at most {} stages", pp,
                  chunks, stages, parts, most);
     }
+  }
+
+  void CheckBatch() const {
+    int64_t dp = fixed_.dp.value_or(1);
     if (BatchSize(task_.model) == 0 && std::max(dp, fixed_.microbatches.value_or(1)) > 1) {
       ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
                  task_.model.no_batch);
@@ -97,10 +116,6 @@ class ConfigurationEnumerator {
           "another batch",
           batch_, dp, fixed_.microbatches.value_or(1), parts, below,
           above <= batch_ ? fmt::format(" or {}", above) : "");
-    }
-    if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {
-      ThrowInput("layers per stage are given for {} stages, and --pp is not: use --pp {}",
-                 fixed_.layers_per_stage.size(), fixed_.layers_per_stage.size());
     }
   }
 
