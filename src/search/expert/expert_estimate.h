@@ -76,7 +76,7 @@ class ExpertEstimator {
   };
   struct Context;
   ExpertKey KeyOf(const Degrees& degrees) const;
-  // of dense and of expert parameters
+  // Of dense and of expert parameters.
   std::pair<Traffic, Traffic> TrafficOf(const Degrees& degrees);
   double SentBytes(const Degrees& degrees) const;
   const PipelineLinks& PipelineOf(const Degrees& degrees);
@@ -105,7 +105,7 @@ class ExpertEstimator {
   std::vector<double> flops_;  // per block
   GradientGroups groups_;
   std::mutex mutex_;
-  // by pp and chunks, for free layers per stage
+  // By pp and chunks, for free layers per stage.
   std::map<std::pair<int64_t, int>, std::vector<int>> ends_;
   std::map<std::vector<int64_t>, std::pair<Traffic, Traffic>> traffic_;
   std::map<std::pair<int64_t, int64_t>, PipelineLinks>

@@ -12,7 +12,7 @@ namespace heddle {
 
 struct Configuration {
   int64_t dp = 1;  // along this axis every node splits the batch
-  // sizes of the axes along which nodes choose what to split; outer first, each larger than 1
+  // Sizes of the axes along which nodes choose what to split; outer first, each larger than 1.
   std::vector<int64_t> axes;
   int64_t pp = 1;
   int64_t microbatches = 1;

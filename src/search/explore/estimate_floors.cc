@@ -10,7 +10,7 @@ namespace heddle {
 
 std::vector<RecomputePolicy> Estimator::Policies() const {
   if (problem_.fixed.recompute) return {*problem_.fixed.recompute};
-  // recomputation only adds time, so the first policy is the fastest
+  // Recomputation only adds time, so the first policy is the fastest.
   return {kPolicies.begin(), kPolicies.end()};
 }
 

@@ -83,7 +83,7 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
   out.reduced = mixed(&Sums::reduced);
   out.work = mixed(&Sums::forward) + mixed(&Sums::backward) + mixed(&Sums::weight);
   out.times = {mixed(&Sums::forward) + host, mixed(&Sums::backward) + host, mixed(&Sums::weight)};
-  // for every micro-batch weights are gathered twice and gradients are scattered
+  // For every micro-batch weights are gathered twice and gradients are scattered.
   if (c.zero == 3) {
     // These collectives run beside computation, but traffic that computation waits for queues
     // behind them.

@@ -30,7 +30,7 @@ const Priced* Estimator::PricedAs(const Configuration& c, RecomputePolicy recomp
   double in_flight =
       std::max(1.0, std::min<double>(stages, static_cast<double>(c.microbatches)) / 2);
   key.per_byte = power(price * in_flight);
-  // no offload, so that offloaded configurations share the solutions
+  // No offload, so that offloaded configurations share the solutions.
   HeldBytes held = HeldBytesOf(prices_.options().precision, kept(), c.zero,
                                static_cast<double>(c.dp), c.microbatches == 1, Offload::kNone);
   key.per_parameter = power(price * held.at_end());

@@ -249,7 +249,7 @@ class InterleavedBound {
     double state = t_.StateBytes(device) * held + problem_.memory.gathered * gathered;
     double spare = problem_.memory.limit - t_.scale.memory.state * state;
     const std::vector<UnitsInFlight>& alike = AlikeOn(device, count);
-    // sum over the device's units of a cost that depends on the micro-batches in flight
+    // Sum over the device's units of a cost that depends on the micro-batches in flight.
     auto sum = [&](const auto& of) {
       double all = 0;
       for (const UnitsInFlight& at : alike) {
@@ -296,7 +296,7 @@ class InterleavedBound {
   std::vector<UnitsInFlight> alike_;         // result of AlikeOn, reused
   static constexpr double kUnknown = -1;
   std::vector<double> known_;  // cached steps, by device and number of layers
-  // cached by LeastOfStage
+  // Cached by LeastOfStage.
   std::map<std::pair<const RangeFloors*, int>, std::vector<double>> ranges_;
   bool alike_units_ = true;  // all units but the first and the last take equally long
 };

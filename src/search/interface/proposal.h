@@ -44,7 +44,7 @@ struct Proposal {
   Improve improve = nullptr;
   // Sets the plan, refit and improve when the proposal is judged, because most proposals never are.
   std::function<void(Proposal& proposal)> make = nullptr;
-  // plans of one kind have similar estimation errors; empty: derived from the plan (KindOf)
+  // Plans of one kind have similar estimation errors; empty: derived from the plan (KindOf)
   std::vector<int64_t> kind = {};
   double spread = 0;  // how much estimation errors within the kind differ; 0: the usual amount
   double work = 0;    // SimulationSize; 0: derived from the plan
@@ -62,7 +62,7 @@ struct Proposals {
   double lower_bound = 0;  // on the step of any plan in the space searched; 0: not known
   double additive = 0,
          additive_bound = 0;  // the best additive objective, and a lower bound on it
-  // where nothing fits: the least bytes that a choice was estimated to need
+  // Where nothing fits: the least bytes that a choice was estimated to need.
   double least_bytes = 0;
   std::string space;       // description of the space searched
   bool judge_all = false;  // judge every plan, without pruning
@@ -80,7 +80,7 @@ struct JudgedPlan {
   bool in_space = false;  // it belongs to the space of the bound
   bool fits = false;
   int64_t least_bytes = 0;  // of parameters, on the device that holds most
-  // fewer than all: the step was extrapolated (judge/short_step.h)
+  // Fewer than all: the step was extrapolated (judge/short_step.h)
   int64_t simulated_microbatches = 0;
   double estimate = 0, bound = 0;
   // Bytes allocated on the device that needs most, estimated before the simulation. If `replayed`,

@@ -42,7 +42,7 @@ struct SearchProblem {
   bool local_batch_statistics = false;
   int64_t bucket_bytes = Plan{}.bucket_bytes;  // bytes of a gradient bucket
   int64_t memory_limit = 0;                    // bytes that a device may use; 0: what it has
-  // fraction of this left free for CUDA contexts, libraries and what is not simulated
+  // Fraction of the device memory left free for CUDA contexts, libraries and what is not simulated.
   double reserve = 0.06;
   std::vector<std::string> whole = {};  // names of parameters that must not be split
   SimOptions sim = {};

@@ -115,7 +115,7 @@ int64_t SimulatedMicrobatches(const SearchTask& task, int64_t all, int64_t pp,
   bool splits = FindSchedule(schedule)->splits_backward;
   int64_t few = std::max(kRounds * pp, splits ? kFewestOfSplitBackward : kFewest);
   double size = static_cast<double>(task.model.graph.nodes.size()) * static_cast<double>(all);
-  // gpipe has all micro-batches in flight together.
+  // With gpipe, all micro-batches are in flight together.
   bool whole = task.effort.every_microbatch || size < kQuickSteps || 2 * all < 3 * few ||
                schedule == "gpipe";
   return whole ? all : few;

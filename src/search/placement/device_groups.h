@@ -16,7 +16,7 @@ struct DeviceGroup {
   std::vector<int64_t> devices;  // in ascending order, all of one type
   DeviceTypeId type;
   int64_t machines = 1;
-  // between the two devices of the group that are farthest apart; 0: a single device
+  // Between the two devices of the group that are farthest apart; 0: a single device.
   double bandwidth = 0;
   int64_t size() const { return static_cast<int64_t>(devices.size()); }
 };

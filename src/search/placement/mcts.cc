@@ -71,7 +71,7 @@ Proposals Propose(const SearchTask& task) {
   Proposals out = ProposeExact(task, nullptr);
   bool known = BatchSize(task.model) > 0 && task.model.batch.has_value();
   if (!known || !IsFree(task) || DeviceCount(task.cluster) < 2) return out;
-  // the exact search's bound holds only for devices that are all as slow as the slowest
+  // The exact search's bound holds only for devices that are all as slow as the slowest.
   out.lower_bound = 0;
   out.additive = out.additive_bound = 0;
   out.judge_all = true;

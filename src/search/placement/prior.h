@@ -36,7 +36,7 @@ struct PlacementGraph {
 struct PrefixState {
   Prefix prefix;
   PlacementStrategy strategy;  // as the prefix is completed
-  // share of the step in which each group's devices compute, relative to the busiest
+  // Share of the step in which each group's devices compute, relative to the busiest.
   std::vector<float> group_busy;
   std::vector<float> group_memory;  // peak relative to capacity
   float value = 0;                  // as in the tree

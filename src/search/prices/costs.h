@@ -44,7 +44,7 @@ struct CostOptions {
 
 // The cost of one choice. Seconds and activations are per micro-batch, the rest is per step.
 struct ChoiceCost {
-  // seconds of the device's own work; backward includes forward again where recomputed
+  // Seconds of the device's own work; backward includes forward again where recomputed.
   double forward = 0, backward = 0, weight = 0;
   double waited = 0;       // seconds of traffic that computation waits for
   double queued = 0;       // seconds of traffic beside computation

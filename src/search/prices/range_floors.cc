@@ -57,7 +57,7 @@ class RangeFloorMaker {
   RangeFloors Run() {
     RangeFloors out;
     FindUnits();
-    // bound of a unit that is one block, by block
+    // Bound of a unit that is one block, by block.
     std::vector<double> known(variables_.size(), -1);
     for (const std::vector<int>& unit : unit_blocks_) {
       double* one = unit.size() == 1 ? &known[static_cast<size_t>(unit[0])] : nullptr;

@@ -53,7 +53,7 @@ TEST(StageProblem, WhatIsForbiddenIsSoHoweverRarely) {
     graph.name = "once";
     ValueId x = graph.AddValue("x", {DType::kF32, {8, 16}}, ValueKind::kInput);
     ValueId w = graph.AddValue("w", {DType::kF32, {16, 16}}, ValueKind::kParameter);
-    // computed from parameters alone
+    // Computed from parameters alone.
     ValueId scaled = AddOp(graph, "Mul", {}, {w, w}, "scaled")[0];
     ValueId square = AddOp(graph, "MatMul", {}, {scaled, w}, "square")[0];
     ValueId sum = AddOp(graph, "Add", {}, {square, scaled}, "sum")[0];

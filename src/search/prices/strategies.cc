@@ -75,7 +75,7 @@ std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const 
   }
   std::vector<Strategy> kept;
   std::vector<StrategyEffect> of_kept;
-  // indices of kept strategies, by block sizes
+  // Indices of kept strategies, by block sizes.
   std::map<std::vector<int64_t>, std::vector<size_t>> seen;
   for (Strategy& strategy : all) {
     if (!Fits(mesh, rule, strategy)) continue;

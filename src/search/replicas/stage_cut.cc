@@ -21,8 +21,8 @@ bool IsIn(const std::vector<int>& list, size_t index) {
 struct Trained {
   std::vector<std::pair<NodeId, size_t>> uses;
   AxisMask partial = 0;
-  // gradient factors are possible; not where other stages read the parameter, because they would
-  // need them as well
+  // Gradient factors are possible; not where other stages read the parameter, because they would
+  // need them as well.
   bool factors = false;
 };
 
@@ -272,7 +272,7 @@ class CutMaker {
         break;
       }
     }
-    // the gradient of the loss is available, and values without gradient need none
+    // The gradient of the loss is available, and values without gradient need none.
     if (givers.empty()) return;
     const Rule& rule = costs_.rule(id);
     Sharding part = ResultGradient(mesh(), rule, Given(id), r);

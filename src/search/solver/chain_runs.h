@@ -13,13 +13,13 @@ struct ChainRun {
   const VariableChain* chain = nullptr;
   size_t first = 1, last = 1;
   std::vector<int> ends;  // indices into a copy: the variables that the next copy has tables with
-  // variables that have the same tables with every copy, in ascending order
+  // Variables that have the same tables with every copy, in ascending order.
   std::vector<int> outside;
   std::vector<int>
-      // indices into Problem::pairs: pairs inside copies, with the copy before, and with `outside`
+      // Indices into Problem::pairs: pairs inside copies, with the copy before, and with `outside`.
       pairs;
 
-  // copies of the chain without variables, if its repeated copy is in the run
+  // Copies of the chain without variables, if its repeated copy is in the run.
   int64_t left_out = 0;
 
   int64_t length() const { return static_cast<int64_t>(last - first) + left_out; }

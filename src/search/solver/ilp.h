@@ -19,7 +19,7 @@ namespace heddle {
 
 struct IlpOptions {
   Weights weights = {};
-  // bytes of all choices together, accurate to a millionth
+  // Bytes of all choices together, accurate to a millionth.
   std::optional<double> memory_limit = {};
   double seconds = 600;  // wall-clock time; CBC checks it between relaxations
 };
@@ -27,7 +27,7 @@ struct IlpOptions {
 struct IlpResult {
   std::optional<Solution> solution;  // none where nothing is allowed or nothing was found in time
   bool proven = false;               // the solution is optimal, or none exists
-  // a lower bound on the cost of allowed choices; kForbidden where there are none
+  // A lower bound on the cost of allowed choices; kForbidden where there are none.
   double bound = 0;
   int64_t columns = 0, rows = 0;
 };

@@ -17,7 +17,7 @@ struct Allowed {
 // Of several entries for a variable the last one counts.
 struct Narrowed {
   Problem problem;
-  // per variable: the original numbers of its choices; empty: unchanged
+  // Per variable: the original numbers of its choices; empty: unchanged.
   std::vector<std::vector<int>> original;
 
   std::vector<int> ToOriginal(std::vector<int> choice) const;

@@ -29,7 +29,7 @@ namespace heddle {
 // tied weights holds them.
 struct ParameterCost {
   int64_t weights = 0;  // on the device
-  // bytes that are fetched and evicted; of pruned parameters only the kept weights
+  // Bytes that are fetched and evicted; of pruned parameters only the kept weights.
   int64_t copied = 0;
   int64_t gradients = 0;
   int64_t state = 0;  // moments, master weights, the index of pruned parameters

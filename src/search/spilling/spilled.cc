@@ -42,7 +42,7 @@ class SpilledSearch {
     size_t shards = ends_.size();
     for (int worse = 0; worse < 2 && shards < Units() && size > 0 && MayJudge();) {
       int64_t smaller = size / 3 * 2;
-      // for the running shard and the next one
+      // For the running shard and the next one.
       without_ = std::max(int64_t{0}, without_ - 2 * (size - smaller));
       size = smaller;
       std::vector<int> ends = Cut(size);
@@ -142,7 +142,7 @@ class SpilledSearch {
       auto judged = JudgeCut(ends, kept);
       without_ = judged->reserved() - KeptMore(kept, last);
       (judged->fits ? fits : fails) = kept;
-      // keeping less is slower still
+      // Keeping less is slower still.
       if (judged->result.step_seconds >= best_->result.step_seconds) break;
       if (!judged->fits) {
         shortest = judged->result.step_seconds;
