@@ -1,4 +1,4 @@
-// What replicas compute whole (search/replicas/stage_cut.h) decided by a minimum cut beside TAG's integer program, solved by CBC:
+// Gradient factors (search/replicas/stage_cut.h) decided by a minimum cut, compared with TAG's integer program, solved by CBC:
 // the same problems, one thread each, in one run. Data-parallel plans of models over slow links, every half of a node for
 // itself, as in the paper.
 //

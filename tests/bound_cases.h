@@ -1,5 +1,5 @@
-// Problems on which the lower bounds of the search are tried: models of a few layers but of real widths, so that a
-// simulation takes milliseconds and devices are as busy as they are with many layers.
+// Problems for the checks of the lower bounds: models of a few layers with realistic widths, so
+// that a simulation takes milliseconds and devices are as busy as with many layers.
 #pragma once
 
 #include <ostream>
@@ -11,15 +11,15 @@
 namespace heddle {
 
 struct BoundCase {
-  std::string model;  // a built-in expression; `data/` begins a file of the test data
+  std::string model;  // a built-in expression, or a file of the test data if it begins with `data/`
   std::string cluster;
-  double memory = 0;  // a device may use this share of what the fastest plan needs; 0: all it has
+  double memory = 0;  // share of the memory that the fastest plan needs; 0: what the device has
   DType precision = DType::kBF16;
   std::string optimizer = "adamw";
   bool local_batch_statistics = false;
 };
 
-// What gtest prints of it.
+// For gtest's output.
 inline void PrintTo(const BoundCase& at, std::ostream* out) {
   *out << at.model << " on " << at.cluster;
 }
@@ -32,7 +32,7 @@ inline std::vector<BoundCase> BoundCases() {
       "llama:layers=8,hidden=4096,heads=32,kv_heads=8,ffn=14336,seq=2048,vocab=32000,batch=32";
   const std::string llama_deep =
       "llama:layers=6,hidden=2048,heads=16,kv_heads=4,seq=1024,vocab=1024,batch=64";
-  // Of parameters more than of activations: what a plan reserves is mostly what floors count.
+  // More parameters than activations: floors count most of what a plan reserves.
   const std::string gpt_deep = "gpt:layers=24,hidden=2560,heads=32,seq=512,vocab=512,batch=32";
   const std::string bert = "bert:layers=8,hidden=1024,heads=16,seq=512,vocab=30522,batch=64";
   const std::string vit = "vit:layers=6,hidden=1024,heads=16,ffn=4096,batch=64";

@@ -1,17 +1,18 @@
-// Tries to refute the lower bounds of the search: draws plans from its space, improves the best of them by hill climbing,
-// and compares every simulated step with what the search says no plan is faster than.
+// Tries to refute the lower bounds of the search. It draws plans from the search space, improves
+// the best of them by hill climbing, and compares every simulated step with what the search claims
+// that no plan is faster than.
 //
 //   BoundCheck check(BoundCases()[0], /*seed=*/1);
 //   check.Run(/*drawn=*/100, /*climbed=*/100);
 //   check.violations(), check.Summary()
 //
-// It does not know how a bound is made. For every plan, with the configuration it is of:
+// It does not know how a bound is computed. For every plan and its configuration it checks:
 //   time     Estimator::TimeFloor <= step, whether the plan fits or not
 //   floor    Estimator::Floor <= step, where the plan fits
 //   close    Estimator::CloseFloor <= step, where the plan fits
-//   bound    of the whole search <= step, where the plan fits and is of the space searched
-// Floors are compared under two limits of memory: the problem's, and just what the plan reserves, which is the least with
-// which it fits. Of the plans that come closest, the bound of a search for their degrees alone is compared as well.
+//   bound    bound of the whole search <= step, where the plan fits and belongs to the space searched
+// Floors are compared under two memory limits: the problem's, and exactly what the plan reserves, which is the least under
+// which it fits. For the plans that come closest, the bound of a search for their degrees alone is compared as well.
 #pragma once
 
 #include <fmt/format.h>
@@ -43,13 +44,14 @@ struct BoundViolation {
   std::string which;  // "time", "floor", "close", "bound" and the limit it is for
   double bound = 0, step = 0;
   Configuration configuration;
-  std::string text;  // all that is needed to find it again
+  std::string text;  // everything needed to reproduce it
   double ratio() const { return bound / step; }
 };
 
 class BoundCheck {
  public:
-  // `scales` are not 1 in the test of the check itself (bound_terms_test.cc); `fixed` are degrees that all plans have.
+  // `scales` differ from 1 only in the test of this check (bound_terms_test.cc); `fixed` are
+  // degrees that all plans have.
   BoundCheck(const BoundCase& at, uint64_t seed, const FixedDegrees& fixed = {},
              const TermScales& scales = {})
       : case_(at),
@@ -74,7 +76,7 @@ class BoundCheck {
     CheckOwnSearches();
   }
 
-  // The plan of the search and the expert's, of every `stride`th configuration.
+  // The plan of the search and the expert's plan for every `stride`th configuration.
   void CheckAssembled(size_t stride = 1) {
     for (size_t i = 0; i < sampler_.configurations().size(); i += stride) {
       const Configuration& c = sampler_.configurations()[i];
@@ -101,7 +103,7 @@ class BoundCheck {
     return text + fmt::format("; {} violations", violations_.size());
   }
 
-  // Of each kind of configuration the simplest bound that does not hold, where it is most wrong.
+  // For each kind of configuration the worst violation of the simplest bound that is violated.
   std::vector<BoundViolation> Worst() const {
     std::map<std::string, const BoundViolation*> worst;
     for (const BoundViolation& v : violations_) {
@@ -117,19 +119,19 @@ class BoundCheck {
  private:
   struct Simulated {
     SampledPlan sample;
-    double step = 0, ratio = 0;  // of the closest of its floors, over the step
+    double step = 0, ratio = 0;  // ratio of the closest of its floors to the step
     int64_t reserved = 0;
     bool fits = false;
   };
 
-  // The simplest first: what one of them is made of is in those after it, too.
+  // From the simplest on: later bounds include the terms of earlier ones.
   static size_t Order(const std::string& which) {
     static const std::vector<std::string> kOrder = {
         "time", "floor", "floor at own memory", "close", "close at own memory", "bound"};
     return static_cast<size_t>(std::find(kOrder.begin(), kOrder.end(), which) - kOrder.begin());
   }
 
-  // Configurations whose bounds are made of the same terms.
+  // Configurations whose bounds consist of the same terms.
   static std::string KindOf(const Configuration& c) {
     return fmt::format("{} {} {} {}", c.pp > 1 ? c.schedule : "", c.zero,
                        c.offload == Offload::kNone, c.axes.size());
@@ -151,7 +153,8 @@ class BoundCheck {
     return problem;
   }
 
-  // What the whole search finds: the best plan to climb from, and plans that fit where memory is short.
+  // The plans of the whole search: the best one, from which hill climbing starts, and others that
+  // fit.
   void CheckFound() {
     SearchResult found = Search(*FindSearcher("auto"), problem_);
     for (const JudgedPlan& judged : found.judged) {
@@ -169,7 +172,8 @@ class BoundCheck {
     }
   }
 
-  // By turns for a fast step, through all configurations, and for a close bound, of each kind of configuration.
+  // Alternates between the fastest plan, across configurations, and the closest bound of one kind
+  // of configuration.
   void Climb(int count) {
     int last = plans_ + count;
     for (int tries = 0; plans_ < last && tries < 20 * count && !nearest_.empty(); ++tries) {
@@ -189,14 +193,14 @@ class BoundCheck {
     }
   }
 
-  // Simulates a plan, compares its step with all bounds, and remembers the best.
+  // Simulates a plan, compares its step with all bounds, and remembers it if it is the best.
   void Check(const SampledPlan& sample, std::string_view how) {
     if (!Verify(sample.plan, model_).empty() || !sampler_.InSpace(sample)) return;
     SimResult result;
     try {
       result = Simulate(Lower(model_, sample.plan), cluster_, problem_.sim);
     } catch (const InputError&) {
-      return;  // its schedule or the model forbids it
+      return;  // the schedule or the model does not allow it
     }
     ++plans_;
     Simulated now{sample, result.step_seconds, 0, result.reserved_memory_bytes, false};
@@ -216,19 +220,20 @@ class BoundCheck {
     if (!fresh && now.ratio > nearest->second.ratio) nearest->second = now;
   }
 
-  // With a device's memory just what the plan reserves.
+  // Compares the plan with the floors under a memory limit of exactly what it reserves.
   void CheckAtOwnMemory(Simulated& now, std::string_view how) {
     SearchProblem tight = Tight(now);
-    if (MemoryLimit(tight) < now.reserved) return;  // more than devices have
+    if (MemoryLimit(tight) < now.reserved) return;  // more than a device has
     Estimator estimator(tight, sampler_.prices());
     estimator.SetTermScales(scales_);
     const Configuration& c = now.sample.configuration;
     Compare("floor at own memory", estimator.Floor(c).floor, tight, now, how);
-    if (c.axes.size() > 1) return;  // takes long
+    if (c.axes.size() > 1) return;  // too slow
     Compare("close at own memory", estimator.CloseFloor(c), tight, now, how);
   }
 
-  // The search that may choose nothing but strategies, stages and recomputation.
+  // Compares plans with the bound of a search that is free only in strategies, stages and
+  // recomputation.
   void CheckOwnSearches() {
     constexpr size_t kSearches = 3;
     std::vector<Simulated> closest;
@@ -290,7 +295,7 @@ class BoundCheck {
     return text + ", recompute " + policies.substr(0, policies.size() - 1);
   }
 
-  // The strategies that are not those of the search's plan of the same configuration.
+  // The strategies in which the plan differs from the search's plan of the same configuration.
   std::string OtherStrategies(const SampledPlan& sample) {
     std::optional<SampledPlan> assembled = sampler_.Assembled(sample.configuration);
     if (!assembled) return "";
@@ -361,7 +366,7 @@ class BoundCheck {
   bool bound_is_wide_ = false;
   int plans_ = 0, fitting_ = 0;
   std::optional<Simulated> best_;
-  std::map<std::string, Simulated> nearest_;  // by KindOf
+  std::map<std::string, Simulated> nearest_;  // by kind of configuration
   std::map<std::string, FloorsOf> floors_;
   std::map<std::string, double> closest_;
   std::vector<BoundViolation> violations_;

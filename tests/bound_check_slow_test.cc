@@ -1,4 +1,4 @@
-// The lower bounds of the search against thousands of plans of its space.
+// Compares the lower bounds of the search with thousands of plans of its space.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// HEDDLE_BOUND_SEED and HEDDLE_BOUND_PLANS (of a problem) look elsewhere, and longer.
+// HEDDLE_BOUND_SEED selects other plans, HEDDLE_BOUND_PLANS sets their number per problem.
 int64_t FromEnvironment(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoll(text);
@@ -27,7 +27,7 @@ TEST_P(BoundsOfManyPlans, NoneIsRefuted) {
   for (const BoundViolation& violation : check.Worst()) ADD_FAILURE() << violation.text;
 }
 
-// Of every fourth configuration the plan that the search makes of it and those of the expert.
+// For every fourth configuration, the plan that the search makes of it and the expert's plans.
 class BoundsOfManyConfigurations : public testing::TestWithParam<BoundCase> {};
 
 TEST_P(BoundsOfManyConfigurations, NoneIsRefuted) {

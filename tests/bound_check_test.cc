@@ -1,4 +1,5 @@
-// The lower bounds of the search against some hundreds of plans of its space; bound_check_slow_test.cc takes thousands.
+// Compares the lower bounds of the search with some hundreds of plans of its space;
+// bound_check_slow_test.cc takes thousands.
 #include "bound_check.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// What the search claims about stages, against the simulator: its additive optimum is what trying everything finds, and
-// no lower bound exceeds the optimum or the simulated step of any plan. Whole plans: bound_check_test.cc.
+// Compares what the search claims about single stages with the simulator: its additive optimum
+// equals that of brute force, and no lower bound exceeds the optimum or the simulated step of any
+// plan. bound_check_test.cc tests whole plans.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@
 namespace heddle {
 namespace {
 
-// Bytes as a device has them: activations of a micro-batch, what is there throughout, sixteen for a parameter.
+// Bytes on a device: activations of a micro-batch, what is held throughout, and 16 per parameter.
 Problem WithBytes(const StageProblem& stage, double microbatches) {
   StageScale scale;
   scale.microbatches = microbatches;
@@ -33,7 +34,7 @@ struct RandomStage {
   RecomputePolicy recompute = RecomputePolicy::kNone;
 };
 
-// `more`: nodes that may be added; meshes of two axes have few.
+// `more`: how many nodes may be added. Meshes of two axes get few.
 RandomStage MakeStage(Random& rng, int round, size_t more) {
   static const std::vector<std::vector<int64_t>> kMeshes = {{2}, {4}, {3}, {2, 2}, {8}, {2}};
   size_t m = static_cast<size_t>(round) % kMeshes.size();
@@ -53,7 +54,7 @@ CostOptions OptionsOf(const RandomStage& at) {
   return options;
 }
 
-// The additive optimum under a limit, before anything is simulated.
+// The additive optimum under a memory limit, before anything is simulated.
 TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
   Random rng(5);
   Cluster cluster = LoadCluster("dgx-h100:1");
@@ -71,8 +72,8 @@ TEST(Bounds, AdditiveOptimumEqualsBruteForce) {
     double most = Evaluate(problem, cheapest.choice).bytes;
     double least = Evaluate(problem, Brute(problem, {0, 0, 1}).choice).bytes;
     double limit = kForbidden;
-    if (solved % 4 != 0) {  // between the two, now and then as little as can be, or too little
-      if (least == most) continue;  // no limit would bind
+    if (solved % 4 != 0) {          // otherwise in between, sometimes the minimum or less
+      if (least == most) continue;  // no limit would be active
       limit = least + (most - least) * static_cast<double>(Below(rng, 1000)) / 1000;
       if (solved % 16 == 1) limit = least;
       if (solved % 16 == 2) limit = 0.9 * least;
@@ -115,8 +116,8 @@ Plan OneStage(const RandomStage& at, const Cluster& cluster, std::vector<Strateg
   return plan;
 }
 
-// Computation and waiting of a stage, whatever its strategies: the simulator is never faster. Of every plan by itself
-// too, with its copies as cheap as can be.
+// The bound on a stage's computation and waiting holds for all strategies: the simulator is never
+// faster. The same for every plan on its own, with the cheapest copies of values.
 TEST(Bounds, NoPlanIsSimulatedFaster) {
   Random rng(6);
   Cluster cluster = LoadCluster("dgx-h100:1");
@@ -142,7 +143,7 @@ TEST(Bounds, NoPlanIsSimulatedFaster) {
       }
       all.push_back(StrategiesOf(stage, choice));
     }
-    for (int i = 0; i < 2; ++i) {  // those that were not worth considering, too
+    for (int i = 0; i < 2; ++i) {  // including strategies that the search discards
       std::vector<Strategy>& any = all.emplace_back();
       for (size_t n = 0; n < at.model.graph.nodes.size(); ++n) {
         bool here = stage.nodes[n].variable >= 0;

@@ -1,4 +1,4 @@
-// What replicas compute whole in place of reducing gradients, for models and as plans.
+// Gradient factors and whole nodes in place of reducing gradients: the decision for models, and the plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
-// How well the memory of plans was estimated before they were simulated.
+// Accuracy of the memory estimates that were made before plans were simulated.
 //
 //   ByteErrors errors([&](const Plan& plan) { return Simulate(Lower(model, plan), cluster, sim); });
 //   errors.Add(result, options);          // every plan that a search judged
 //   fmt::print("{}", errors.Table());
 //
-// The estimate of a plan is what the search's replay of its list of instructions allocates, for a step of a few
-// micro-batches where there are many. It is compared with a simulation of the whole step, every micro-batch of it. Plans
-// that the searcher estimated to need less than 0.4 of a device are not replayed (search/judge/judge.cc): of those only is checked
-// that what the whole step reserves fits. Where whole steps are long, the best plans of a search are simulated so, as many
-// as `kMostWork` allows.
+// The estimate of a plan is what the search's replay of its instruction list allocates, for a step
+// of a few micro-batches where there are many. It is compared with a simulation of the whole step.
+// Plans that the searcher estimated to need less than 0.4 of a device are not replayed
+// (search/judge/judge.cc); for those only the fit of the whole step is checked. Where whole steps
+// take long, only the best plans of a search are simulated like this, within `kMostWork`.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,16 +28,16 @@ namespace heddle {
 class ByteErrors {
  public:
   static constexpr double kAllowed = 0.02;
-  // Nodes times micro-batches of whole steps that are simulated for one search.
+  // Limit on nodes times micro-batches of the whole steps that are simulated for one search.
   static constexpr double kMostWork = 2e6;
 
   using WholeStep = std::function<SimResult(const Plan&)>;
-  // `nodes`: of the model.
+  // `nodes`: number of nodes of the model.
   ByteErrors(WholeStep simulate, size_t nodes)
       : simulate_(std::move(simulate)), nodes_(static_cast<double>(nodes)) {}
 
-  // Compares what plans were estimated to allocate on the device that needs most with what the whole step allocates there.
-  // A plan that several searches judged counts once.
+  // Compares estimated and simulated allocation on the device that needs most. A plan that several
+  // searches judged counts once.
   void Add(const SearchResult& result, const std::string& options) {
     double work = 0;
     for (const JudgedPlan& judged : result.judged) {
@@ -55,7 +55,7 @@ class ByteErrors {
       }
       seen_.insert(key);
       SimResult whole = shortened ? simulate_(judged.plan) : judged.result;
-      // Of a plan that others beat the memory of a few micro-batches is enough.
+      // For a plan that others beat, simulating a few micro-batches is enough.
       bool exceeds = whole.reserved_memory_bytes > judged.memory_limit;
       if (proposed && judged.fits && exceeds) ++wrongly_fits_;
       Add(judged, whole, options);
@@ -81,7 +81,7 @@ class ByteErrors {
         simulated_, estimated(), within(0.02), within(0.05), within(0.1), unfitting_, left_out_);
   }
 
-  // A row for each kind of plan.
+  // One row per kind of plan.
   std::string Table() const {
     std::string text;
     for (const auto& [kind, errors] : by_kind_) {

@@ -1,4 +1,5 @@
-// Problems on which the search must be monotone: a constraint never gives a faster plan than the search without it.
+// Problems on which the search must be monotone: a constraint never gives a faster plan than the
+// search without it.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,13 @@ struct MonotoneCase {
   std::string cluster;
   int64_t batch = 1;
   double memory_gb =
-      0;  // --memory-limit in GB (10^9 bytes); 0: what the device has. Given: it is short of memory
+      0;  // --memory-limit in GB (10^9 bytes), so that memory is scarce; 0: what the device has
   double reserve = 0.06;
-  std::vector<FixedDegrees> constraints = {};  // always tried, besides those that are drawn
-  std::vector<Degrees> experts = {};           // the expert's plans that are always tried
+  std::vector<FixedDegrees> constraints = {};  // always tried, in addition to drawn ones
+  std::vector<Degrees> experts = {};           // expert's plans that are always tried
   bool tree = false;                           // also with --searcher mcts
-  bool solvers = false;                        // also with --searcher ilp and brute: tiny models
-  int parts = 1;  // tests that its searches are shared out among, so that none takes too long
+  bool solvers = false;  // also with --searcher ilp and brute, for tiny models
+  int parts = 1;         // number of tests that share the problem's searches
 };
 
 // One of the tests of a problem.
@@ -32,7 +33,7 @@ struct MonotonePart {
   int part = 0;
 };
 
-// The name of its test: "p07_gpt3_13b_dgx_a100_1_b56", with the index in the list of cases.
+// The test's name: "p07_gpt3_13b_dgx_a100_1_b56", with the index in the list of cases.
 inline std::string NameOf(const MonotoneCase& at, size_t index) {
   std::string text =
       at.model.substr(0, at.model.find(':')) + "_" + at.cluster + "_b" + std::to_string(at.batch);
@@ -61,7 +62,8 @@ inline void PrintTo(const MonotoneCase& at, std::ostream* out) {
   *out << at.model << " on " << at.cluster << ", batch " << at.batch;
 }
 
-// Problems for which a constrained search or another searcher once beat `auto`, with what beat it.
+// Problems on which a constrained search or another searcher once beat `auto`, with the constraints
+// that did.
 inline std::vector<MonotoneCase> OnceBeaten() {
   const std::string moe_dense =
       "moe:layers=4,dense_layers=2,hidden=2048,heads=16,ffn=4096,expert_ffn=8192,vocab=512,"
@@ -144,7 +146,7 @@ inline std::vector<MonotoneCase> MonotoneCases() {
       {"vgg16", "v100x4:2", 96},
       {"inception_v3", "dgx-v100:1", 480, 6},
       {"wide-resnet-101", "dgx-a100:1", 1536, 20},
-      // Tiny ones, for searchers that take long.
+      // Tiny models, for slow searchers.
       {"gpt:layers=2,hidden=256,heads=4,seq=128,vocab=512",
        "dgx-h100:1",
        16,
@@ -165,14 +167,14 @@ inline std::vector<MonotoneCase> MonotoneCases() {
        true},
   };
   cases.insert(cases.end(), others.begin(), others.end());
-  // Boxes joined by slow links.
+  // Machines joined by slow links.
   cases.push_back({"llama-7b", "rtx3090:8", 64});
   cases.push_back({"bert-large", "rtx3090:4", 128});
   cases.push_back({"resnet50", "1080tix2:4", 64});
   cases.push_back({"gpt3-1.3b", "rtx4090:4", 48});
-  // Plans that do the same under several names crowd out those that could be made better.
+  // Equal plans with different names displace plans that could be improved.
   cases.push_back({"resnet:depth=50,classes=100000", "dgx-h100:8", 2048, 0, 0.06, {{.zero = 0}}});
-  // Those whose search takes long.
+  // Problems whose search is slow.
   for (MonotoneCase& at : cases) {
     bool large = at.model == "gpt3-175b" || at.model == "megatron-39b";
     bool larger = at.model == "deepseek-v3" || at.model == "qwen3-235b-a22b";
@@ -181,7 +183,7 @@ inline std::vector<MonotoneCase> MonotoneCases() {
   return cases;
 }
 
-// Of small models on few devices, for the quick tests.
+// Small models on few devices, for the quick tests.
 inline std::vector<MonotoneCase> QuickMonotoneCases() {
   return {
       {"gpt:layers=4,hidden=1024,heads=16,seq=512,vocab=8192", "dgx-h100:1", 48},

@@ -1,11 +1,13 @@
-// Tries to refute that the search is monotone: a constraint never gives a faster plan than `auto` finds without it, no
-// other searcher does, and the constraints that `auto`'s own plan satisfies give its step again.
+// Tries to refute that the search is monotone. A constraint must never give a faster plan than
+// `auto` finds without it, no other searcher may find a faster one, and the constraints that
+// `auto`'s own plan satisfies must give its step again.
 //
 //   MonotoneCheck check(MonotoneCases()[0], /*seed=*/1);
 //   check.Run(/*constraints=*/12, /*own=*/14);
 //   check.Violations(), check.Summary(), check.bytes().Table()
 //
-// Only plans that fit count; a constrained search may find none. Every search prints one line as it ends.
+// Only plans that fit count; a constrained search may find none. Every search prints one line when
+// it ends.
 #pragma once
 
 #include <fmt/format.h>
@@ -37,7 +39,7 @@ namespace heddle {
 
 struct MonotoneViolation {
   std::string kind;  // "constraint", "searcher", "expert" or "own"
-  double loss = 0;   // by how much the slower step is longer
+  double loss = 0;   // the relative difference to the faster step
   std::string text;
 };
 
@@ -45,7 +47,7 @@ class MonotoneCheck {
  public:
   static constexpr double kTolerance = 0.001;
 
-  // `searcher`: what is to be beaten.
+  // `searcher`: whose plan must not be beaten.
   MonotoneCheck(const MonotoneCase& at, uint64_t seed, std::string searcher = "auto")
       : case_(at),
         seed_(seed),
@@ -60,8 +62,9 @@ class MonotoneCheck {
             model_.graph.nodes.size()) {}
   MonotoneCheck(const MonotoneCheck&) = delete;
 
-  // Draws so many constraints, two of three of which exclude auto's own plan, and as many of the expert's plans in four.
-  // `own`: the most constraints to try that auto's own plan satisfies. Of several parts, one does its share of all that.
+  // Draws constraints, two thirds of which exclude auto's own plan, and a quarter as many expert's
+  // plans. `own`: the most constraints to try that auto's own plan satisfies. A test that is one of
+  // several parts does its share.
   void Run(int constraints, size_t own, int part = 0) {
     free_ = Ran(searcher_, {});
     if (!free_) return;
@@ -89,13 +92,13 @@ class MonotoneCheck {
   }
 
   bool feasible() const { return free_ && free_->feasible(); }
-  int tried() const { return tried_; }  // constraints
+  int tried() const { return tried_; }  // number of constraints
   int excluding() const {
     return excluding_;
-  }  // of them: those that auto's own plan does not satisfy
+  }  // of them, those that auto's own plan does not satisfy
   const ByteErrors& bytes() const { return bytes_; }
 
-  // Those by which most is lost first.
+  // Sorted by loss, the largest first.
   std::vector<MonotoneViolation> Violations() const {
     std::vector<MonotoneViolation> sorted = violations_;
     std::stable_sort(
@@ -147,11 +150,12 @@ class MonotoneCheck {
     return options.empty() ? text : text + " " + options;
   }
 
-  // Nothing where the constraint is refused.
+  // Nothing where the constraint is rejected.
   std::optional<SearchResult> Ran(const std::string& searcher, const FixedDegrees& fixed) {
     SearchProblem problem = problem_;
     problem.fixed = fixed;
-    // As --precision auto does: a scaled loss is not for weights that are updated shard by shard.
+    // As --precision auto does: loss scaling is not supported for weights that are updated shard by
+    // shard.
     if (fixed.offload == Offload::kAll && problem.precision == DType::kF16) return std::nullopt;
     try {
       SearchResult result = Search(*FindSearcher(searcher), problem);
@@ -175,7 +179,7 @@ class MonotoneCheck {
     std::fflush(stdout);
   }
 
-  // The best plan: its step, where it comes from, and what was expected of it.
+  // The best plan: its step, its origin and its estimate.
   std::string Words(const SearchResult& result) const {
     if (result.judged.empty()) return "no plan";
     const JudgedPlan& best = result.judged.front();
@@ -264,7 +268,8 @@ class MonotoneCheck {
     }
   }
 
-  // Degrees whose product are all devices, with context or expert parallelism in place of some of auto's own.
+  // Degrees whose product is the number of devices, in which context or expert parallelism replaces
+  // some of auto's degrees.
   std::optional<Degrees> DrawExpert(Random& rng) const {
     auto pick = [&](const std::vector<int64_t>& values) {
       return values[static_cast<size_t>(Below(rng, values.size()))];
@@ -325,7 +330,7 @@ class MonotoneCheck {
   const Model model_;
   const Cluster cluster_;
   const SearchProblem problem_;
-  std::optional<SearchResult> free_;  // of auto without constraints
+  std::optional<SearchResult> free_;  // auto without constraints
   FixedDegrees own_;
   int tried_ = 0, excluding_ = 0, found_ = 0, own_tried_ = 0;
   double seconds_ = 0;

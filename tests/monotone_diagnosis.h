@@ -1,4 +1,4 @@
-// Why the search without constraints has not found a plan that another search found.
+// Explains why the search without constraints missed a plan that another search found.
 //
 //   Diagnosis diagnosis(problem);
 //   diagnosis.Why(auto_result, better_plan)
@@ -22,7 +22,7 @@ namespace heddle {
 
 class Diagnosis {
  public:
-  // The problem, which has no constraints, must outlive it.
+  // The problem has no constraints and must outlive the diagnosis.
   explicit Diagnosis(const SearchProblem& problem)
       : problem_(problem),
         compute_model_(WithComputeType(problem.model, problem.precision)),
@@ -53,7 +53,7 @@ class Diagnosis {
     text += fmt::format(", estimated {:.6g} s, {:+.1f} % of the best estimate, simulated {:+.1f} %",
                         estimate.seconds, 100 * (estimate.seconds / best - 1),
                         100 * (better.result.step_seconds / estimate.seconds - 1));
-    constexpr double kNear = 1.12;  // what is further from the best estimate is called far
+    constexpr double kNear = 1.12;  // estimates farther from the best one are called far
     std::string_view kind = "near, not judged";
     if (like != nullptr && better.factors && !like->factors) {
       kind = "judged without factors";
@@ -70,7 +70,8 @@ class Diagnosis {
   }
 
  private:
-  // The best plan of the same configuration that the search simulated, one with an estimate if there is one.
+  // The best plan of the same configuration that the search simulated, preferably one with an
+  // estimate.
   static const JudgedPlan* JudgedLike(const SearchResult& found, const Configuration& c) {
     const JudgedPlan* like = nullptr;
     for (const JudgedPlan& judged : found.judged) {

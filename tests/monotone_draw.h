@@ -1,4 +1,4 @@
-// Constraints that are drawn around a plan, and those that the plan itself has.
+// Draws constraints around a plan, and lists those that the plan itself satisfies.
 //
 //   FixedDegrees own = OwnDegrees(model, plan);        // all that options can say of the plan
 //   ConstraintDrawer drawer(problem, own, /*seed=*/1);
@@ -46,8 +46,8 @@ inline std::string OptionsOf(const FixedDegrees& fixed) {
   return text.empty() ? text : text.substr(1);
 }
 
-// All that options can say of a plan. Degrees of a plan with other axes than dp and tp are left out, as is one policy of
-// recomputation where layers have several.
+// Everything that options can say of a plan. Degrees are left out if the plan has axes other than
+// dp and tp, and the recomputation policy if layers differ in it.
 inline FixedDegrees OwnDegrees(const Model& model, const Plan& plan) {
   FixedDegrees own;
   own.dp = own.tp = 1;
@@ -75,7 +75,7 @@ inline FixedDegrees OwnDegrees(const Model& model, const Plan& plan) {
     for (const Stage& stage : plan.stages) ends.push_back(stage.last_block);
     own.layers_per_stage = LayersPerStage(model, ends);
   }
-  if (plan.offload == Offload::kAll) return own;  // what shards recompute follows from memory
+  if (plan.offload == Offload::kAll) return own;  // the recomputation of shards follows from memory
   own.recompute = plan.stages.front().recompute.front();
   for (const Stage& stage : plan.stages) {
     for (RecomputePolicy policy : stage.recompute) {
@@ -85,7 +85,8 @@ inline FixedDegrees OwnDegrees(const Model& model, const Plan& plan) {
   return own;
 }
 
-// Does a plan of the degrees `own` contradict the constraint? What is not said of the plan is not known: it may.
+// Does a plan with the degrees `own` contradict the constraint? Degrees that are not given are
+// unknown and may.
 inline bool Excludes(const FixedDegrees& constraint, const FixedDegrees& own) {
   auto other = [](const auto& asked, const auto& has) { return asked && has && *asked != *has; };
   bool stages =
@@ -109,7 +110,8 @@ class ConstraintDrawer {
         batch_(std::max<int64_t>(1, BatchSize(problem.model))),
         layers_(LayersOf(problem.model)) {}
 
-  // One that was not drawn before. `exclude`: the plan does not satisfy it. An empty one where none was found.
+  // A constraint that was not drawn before; empty where none was found. `exclude`: the plan does
+  // not satisfy it.
   FixedDegrees Draw(bool exclude) {
     for (int tries = 0; tries < 400; ++tries) {
       FixedDegrees fixed;
@@ -121,7 +123,8 @@ class ConstraintDrawer {
     return {};
   }
 
-  // Parts of the plan's own degrees, at most so many: all together, then each alone and some pairs, in a random order.
+  // At most so many parts of the plan's own degrees: all together, then each alone and some pairs,
+  // in random order.
   std::vector<FixedDegrees> OwnConstraints(size_t most) {
     constexpr int kPairs = 3;
     std::vector<FixedDegrees> parts;
@@ -159,7 +162,7 @@ class ConstraintDrawer {
     kOptions
   };
 
-  // A value of a sorted list: half of the time one of the four nearest to `own`.
+  // A value of a sorted list, half of the time one of the four nearest to `own`.
   int64_t Choose(const std::vector<int64_t>& values, const std::optional<int64_t>& own) {
     auto size = static_cast<int64_t>(values.size());
     if (!own || Below(rng_, 2) == 0) return values[static_cast<size_t>(Below(rng_, values.size()))];
@@ -168,7 +171,7 @@ class ConstraintDrawer {
     return values[static_cast<size_t>(std::clamp<int64_t>(place, 0, size - 1))];
   }
 
-  // Powers of two and all divisors of a node.
+  // Powers of two and all divisors of a machine's devices.
   std::vector<int64_t> TensorDegrees() const {
     std::set<int64_t> sizes;
     for (int64_t n : Divisors(node_)) sizes.insert(n);
@@ -231,7 +234,7 @@ class ConstraintDrawer {
     }
   }
 
-  // The plan's own stages with a layer moved from one to another, or stages of about as many layers.
+  // The plan's own stages with one layer moved, or stages of about equal size.
   void FixStages(FixedDegrees& fixed) {
     if (layers_ < 2) return;
     std::vector<int64_t> layers = own_.layers_per_stage;
@@ -258,7 +261,7 @@ class ConstraintDrawer {
     int64_t dp = fixed.dp.value_or(1), tp = fixed.tp.value_or(1), pp = fixed.pp.value_or(1);
     int64_t stages = pp * fixed.chunks.value_or(1), parts = dp * fixed.microbatches.value_or(1);
     bool chunked = !fixed.chunks || *fixed.chunks == 1 || fixed.schedule == "interleaved";
-    // Weights on the host are for data parallelism alone.
+    // Only data parallelism supports weights on the host.
     bool spills = fixed.offload == Offload::kAll;
     bool spillable = tp * stages == 1 && fixed.zero.value_or(0) == 0 && !fixed.schedule;
     bool offloads = fixed.offload.value_or(Offload::kNone) != Offload::kNone;

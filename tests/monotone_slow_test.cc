@@ -1,10 +1,12 @@
-// The search without constraints against many searches with them, on all problems of monotone_cases.h.
+// Compares the search without constraints with many constrained searches, on all problems of
+// monotone_cases.h.
 //
 //   heddle_whole_slow_test --gtest_filter='*Monotone*p08*'       one problem by its index
 //   heddle_whole_slow_test --gtest_filter='*Monotone*llama3*'    those with a name
 //   scripts/monotone-table build                                 all of them, one table
 //
-// HEDDLE_MONOTONE_SEED and HEDDLE_MONOTONE_CONSTRAINTS (of a problem) look elsewhere, and longer.
+// HEDDLE_MONOTONE_SEED selects other constraints, HEDDLE_MONOTONE_CONSTRAINTS sets their number per
+// problem.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// The search without constraints against some searches with them; monotone_slow_test.cc takes many problems.
+// Compares the search without constraints with some constrained searches; monotone_slow_test.cc
+// takes many problems.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,7 @@ INSTANTIATE_TEST_SUITE_P(All, MonotoneOnSmallModels,
                            return NameOf(QuickMonotoneCases()[info.param], info.param);
                          });
 
-// A search that finds data parallelism alone is beaten.
+// A search limited to data parallelism is beaten.
 TEST(MonotoneCheckItself, FindsWhatBeatsAWeakSearch) {
   MonotoneCase at{"gpt:layers=8,hidden=1024,heads=16,seq=512,vocab=512", "rtx3090:2", 8};
   at.constraints = {{.pp = 4}, {.tp = 4}};
@@ -61,7 +62,8 @@ TEST(MonotoneCheckItself, CountsErrorsOfBytes) {
     judged.estimated_bytes = estimated;
     result.judged.push_back(judged);
   }
-  // Whole, it allocates more than the step of a few micro-batches that was judged, and reserves too much.
+  // The whole step allocates more than the step of a few micro-batches that was judged, and
+  // reserves too much.
   judged.estimated_bytes = 100;
   judged.simulated_microbatches = 2;
   result.judged.push_back(judged);
@@ -78,7 +80,7 @@ TEST(MonotoneCheckItself, CountsErrorsOfBytes) {
       },
       /*nodes=*/10);
   errors.Add(result, "");
-  errors.Add(result, "--dp 2");  // the same plans
+  errors.Add(result, "--dp 2");  // the same plans again
   EXPECT_EQ(errors.estimated(), 4u);
   EXPECT_EQ(errors.within(0.02), 1u);
   EXPECT_EQ(errors.within(0.05), 2u);

@@ -78,9 +78,10 @@ TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
       }
     }
     std::vector<RecomputePolicy> policies = {key.recompute};
-    const LeastRoom *room = small.LeastRoomOf(key, policies),
-                    *least_room = whole.LeastRoomOf(key, policies);
-    EXPECT_NEAR(room->least.total(), least_room->least.total(), 1e-11 * least_room->least.total());
+    const LeastMemory *room = small.LeastMemoryOf(key, policies),
+                      *least_memory = whole.LeastMemoryOf(key, policies);
+    EXPECT_NEAR(room->least.total(), least_memory->least.total(),
+                1e-11 * least_memory->least.total());
     EXPECT_NEAR(time->parameters.total(), least->parameters.total(),
                 1e-11 * least->parameters.total());
   }

@@ -17,9 +17,9 @@
 namespace heddle {
 namespace {
 
-constexpr std::chrono::seconds kRemedyTime(30);  // to find what would fit
+constexpr std::chrono::seconds kRemedyTime(30);  // time limit of the search for a remedy
 
-// A preset of so many times as many nodes; nothing where the cluster is no preset.
+// A preset with `times` as many machines; nothing where the cluster is no preset.
 std::optional<Cluster> Grown(const Cluster& cluster, int64_t times) {
   size_t colon = cluster.name.find(':');
   std::string preset = cluster.name.substr(0, colon);
@@ -63,7 +63,8 @@ std::string WhatIsMissing(const SearchResult& result, const SearchProblem& probl
                      size(result.memory_limit));
 }
 
-// The cheapest way to make it fit: of several times as many devices the fewest, else a smaller batch or policy.
+// The cheapest remedy: the fewest devices among several multiples, otherwise a smaller batch or
+// another policy.
 std::string Remedy(const SearcherDef& searcher, const SearchTask& task, std::string_view lacks) {
   const FixedDegrees& fixed = task.fixed;
   task.effort.Report("nothing fits: searching for what would");
@@ -88,7 +89,7 @@ std::string Remedy(const SearcherDef& searcher, const SearchTask& task, std::str
       return fmt::format("without the degrees you gave it fits: {}", result.judged.front().from);
     }
   }
-  // Weights on the host are no plan of f16.
+  // Weights on the host are not supported for f16.
   if (task.precision == DType::kF16 && CanOffload(task.cluster) && !task.effort.Over()) {
     SearchTask other = task;
     other.fixed = {.offload = Offload::kAll};
@@ -100,7 +101,7 @@ std::string Remedy(const SearcherDef& searcher, const SearchTask& task, std::str
     if (!grown) break;
     const Cluster& larger = *grown;
     SearchTask other(OnCluster(task, larger));
-    other.fixed = {};  // degrees that were given are for the devices that there are
+    other.fixed = {};  // the given degrees are for the present number of devices
     other.effort.judged = 1;
     other.effort.deadline = task.effort.deadline;
     other.effort.stop = task.effort.stop;

@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// Sets every field of the problem to something that no problem has by itself.
+// Sets every field of the problem to a value that differs from its default.
 SearchProblem Unusual(const Model& model, const Cluster& cluster) {
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.fixed = {.dp = 2, .recompute = RecomputePolicy::kFull};
@@ -52,7 +52,8 @@ TEST(OnCluster, CopiesEverythingButTheCluster) {
   EXPECT_EQ(moved.pruning.kept.size(), problem.pruning.kept.size());
 }
 
-// What is enough for AdamW and all weights is not what a user needs who asked for SGD and a tenth of them.
+// A remedy must be computed for the user's optimizer and pruning, here SGD and a tenth of the
+// weights, not for the defaults.
 TEST(Remedy, MoreDevicesAreTriedWithTheProblemThatWasAsked) {
   const Model model = SmallModel(8);
   const Cluster cluster = LoadCluster("local:1");
@@ -60,7 +61,7 @@ TEST(Remedy, MoreDevicesAreTriedWithTheProblemThatWasAsked) {
   problem.optimizer = "sgd";
   problem.pruning = PruneAll(model, 0.9);
   problem.memory_limit = 1;
-  static std::vector<int64_t> devices;  // a searcher captures nothing
+  static std::vector<int64_t> devices;  // a searcher is a function pointer without captures
   SearcherDef searcher{"test", "", [](const SearchTask& task) {
                          EXPECT_EQ(task.optimizer, "sgd");
                          EXPECT_EQ(task.pruning.sparsity, 0.9);

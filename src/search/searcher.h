@@ -1,16 +1,18 @@
-// Finds plans: the door of this module.
+// Finds plans. This is the interface of the module.
 //
 //   SearchProblem problem{.model = model, .cluster = cluster, .fixed = {.tp = 8}, ...};
 //   SearchResult result = Search(*FindSearcher("auto"), problem);
 //   result.feasible(), result.judged.front().plan, result.lower_bound
 //
-// A searcher proposes plans; Search judges them, all alike: lowered and simulated, their memory against what devices
-// have. What it returns is ordered: plans that fit first, fastest first, then by how much is missing. The plan of data
-// parallelism and the expert's are always judged, so that no searcher is worse; and the best ones again with what their
-// replicas had better compute whole than reduce.
+// A searcher proposes plans; Search judges all of them in the same way: they are lowered,
+// simulated, and their memory is compared with that of the devices. The result is ordered: plans
+// that fit first, the fastest first, then by how much memory is missing. The plans of data
+// parallelism and of the expert are always judged, so no searcher is worse than these; and the best
+// plans are judged again with gradient factors (replicas/with_factors.h).
 //
-// What a searcher must keep to is said in interface/proposal.h. A new one is a file with a function that returns its
-// SearcherDef, declared in a header that searchers.h includes, and listed in searcher.cc.
+// interface/proposal.h says what a searcher must guarantee. A new searcher is a file with a
+// function that returns its SearcherDef, declared in a header that searchers.h includes and listed
+// in searcher.cc.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What Search does with proposals whose results are known: they come already judged.
+// Search with proposals that are judged already, so that their results are known.
 #include "search/searcher.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class SearcherTest : public testing::Test {
   SearchProblem problem_{.model = model(), .cluster = cluster()};
 };
 
-// The best plan was simulated with a few micro-batches, and all of them do not fit.
+// The best plan was simulated with a few micro-batches, and the whole step does not fit.
 TEST_F(SearcherTest, ABestPlanWhoseWholeStepDoesNotFitIsRefitted) {
   SearcherDef searcher{"test", "", [](const SearchTask&) {
                          JudgedPlan tight = Judged("tight", 4, 1e-9);
@@ -63,7 +63,7 @@ TEST_F(SearcherTest, ABestPlanWhoseWholeStepDoesNotFitIsRefitted) {
   for (const JudgedPlan& at : found.judged) EXPECT_EQ(at.fits, at.from != "tight");
 }
 
-// As long as that makes the best plan faster.
+// Improvements are repeated as long as the best plan becomes faster.
 TEST_F(SearcherTest, WhatIsMadeBetterIsMadeBetterAgain) {
   SearcherDef searcher{"test", "", [](const SearchTask&) {
                          JudgedPlan first = Judged("first", 4, 3e-9);

@@ -1,4 +1,4 @@
-// The searchers there are.
+// Declares all searchers.
 #pragma once
 
 #include "search/expert/baselines.h"

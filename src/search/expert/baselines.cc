@@ -1,5 +1,5 @@
-// What the others are measured against: data parallelism, and what an expert would write down at once, both with the
-// micro-batches, ZeRO level and recomputation that suit them.
+// The baselines: data parallelism and the expert's plan, both with the micro-batches, ZeRO level
+// and recomputation that are estimated to be fastest.
 #include "search/expert/baselines.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Degrees Start(const SearchTask& task) {
   return degrees;
 }
 
-// Nothing where the degrees are not for this model.
+// Nothing where the model does not allow the degrees.
 std::optional<Proposal> One(const SearchTask& task, const Degrees& degrees, std::string_view name) {
   try {
     Plan plan = ExpertPlan(task.model, task.cluster, degrees);
@@ -38,7 +38,8 @@ std::optional<Proposal> One(const SearchTask& task, const Degrees& degrees, std:
   return std::nullopt;
 }
 
-// A ladder: of all numbers of micro-batches, ZeRO levels and recomputation by layer those that are estimated to be fastest.
+// A ladder: the plans with the fastest estimates over all numbers of micro-batches, ZeRO levels and
+// recomputation by layer.
 Proposals Ladder(const SearchTask& task, int64_t tp, std::string_view name) {
   constexpr size_t kMost = 4;
   ExpertChoices choices;
@@ -58,8 +59,9 @@ Proposals ProposeData(const SearchTask& task) {
   return other ? Proposals{} : Ladder(task, 1, "data");
 }
 
-// Megatron's habit: tensor parallelism over a node, sequence parallel, the rest data. Networks without matrix products of
-// weights and activations are left to data parallelism.
+// Megatron's usual choice: tensor parallelism inside a machine, sequence parallel, and data
+// parallelism across machines. Networks without matrix products of weights and activations are left
+// to data parallelism.
 Proposals ProposeExpert(const SearchTask& task) {
   int64_t node = NodeOf(task.cluster, DeviceId{0}).count;
   int64_t others = task.fixed.pp.value_or(1) * task.fixed.dp.value_or(1);

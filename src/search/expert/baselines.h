@@ -1,4 +1,4 @@
-// What the searchers are measured against: data parallelism and the expert's plan.
+// The baselines of the search: data parallelism and the expert's plan.
 #pragma once
 
 #include "search/interface/proposal.h"
@@ -8,8 +8,8 @@ namespace heddle {
 SearcherDef DataSearcher();
 SearcherDef ExpertSearcher();
 
-// The expert's plan at the degrees of another: with one axis beside the data axis, and one policy. Nothing where there is
-// none.
+// The expert's plan at the degrees of another plan: one axis beside the data axis, and one policy.
+// Nothing where it does not exist.
 std::optional<Proposal> ExpertLike(const SearchTask& task, const Plan& plan);
 
 }  // namespace heddle

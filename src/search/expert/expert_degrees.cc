@@ -1,4 +1,4 @@
-// The points of the expert's grid.
+// Enumerates the points of the expert's grid.
 #include <algorithm>
 #include <set>
 
@@ -97,7 +97,7 @@ class DegreeEnumerator {
     return stages;
   }
 
-  // As many data ranks as there are devices for, of those that divide the batch.
+  // The most data ranks that the devices allow, among those that divide the batch.
   void AddData(Degrees at) {
     int64_t most = devices_ / (at.tp * at.cp * at.pp);
     int64_t parts = fixed_.microbatches.value_or(1);
@@ -108,7 +108,7 @@ class DegreeEnumerator {
     if (batch_ / parts % at.dp != 0) return;
     for (int64_t ep : Experts(at)) {
       at.ep = ep;
-      // A stage has at most three mesh axes.
+      // The mesh of a stage has at most three axes.
       int axes = (at.dp / ep > 1) + (ep > 1) + (at.cp > 1) + (at.tp > 1);
       if (axes > static_cast<int>(kMaxAxes)) continue;
       for (int64_t samples : Samples(batch_ / at.dp, at.pp)) {
@@ -125,7 +125,7 @@ class DegreeEnumerator {
     return sizes;
   }
 
-  // Of a micro-batch, on a data rank.
+  // Sizes of a micro-batch on a data rank.
   std::vector<int64_t> Samples(int64_t samples, int64_t pp) const {
     if (fixed_.microbatches) return {samples / *fixed_.microbatches};
     if (!splits_) return {samples};
@@ -145,7 +145,8 @@ class DegreeEnumerator {
       return;
     }
     for (const ScheduleDef& def : AllSchedules()) {
-      // Megatron has these two. The exact search weighs the others where it has the mesh.
+      // Megatron has these two schedules. The exact search covers the others, where it has the
+      // mesh.
       bool habit = def.name == "1f1b" || def.name == "interleaved" || at.cp * at.ep > 1;
       if (fixed_.schedule ? def.name != *fixed_.schedule : !habit) continue;
       if (def.full_rounds && at.microbatches % at.pp != 0) continue;
@@ -157,7 +158,8 @@ class DegreeEnumerator {
     }
   }
 
-  // Those whose stages have about as many layers each: one layer more on a device is time that all others wait.
+  // Only chunks whose stages have similar numbers of layers: all devices wait for one that has an
+  // extra layer.
   std::vector<int> Chunks(const ScheduleDef& def, int64_t pp) const {
     if (!def.takes_chunks)
       return fixed_.chunks.value_or(1) == 1 ? std::vector<int>{1} : std::vector<int>{};
@@ -165,7 +167,7 @@ class DegreeEnumerator {
     constexpr double kUneven = 1.2;
     std::vector<int> all;
     for (int chunks = 2; chunks <= kMostStagesADevice; ++chunks) {
-      // A few stages may have what comes before the layers, between or after them in place of layers.
+      // A few stages may have blocks before, between or after the layers in place of layers.
       int64_t stages = pp * chunks, most = (layers_ + stages - 1) / stages;
       bool even = static_cast<double>(most * stages) <= kUneven * static_cast<double>(layers_);
       if (even) all.push_back(chunks);
@@ -173,7 +175,8 @@ class DegreeEnumerator {
     return all;
   }
 
-  // ZeRO 1 is as fast as ZeRO 0 and needs less; ZeRO 2 and 3 send more with every micro-batch.
+  // ZeRO 1 is as fast as ZeRO 0 and needs less memory; ZeRO 2 and 3 communicate in every
+  // micro-batch.
   void AddZero(Degrees at) {
     auto stages = static_cast<size_t>(at.pp * at.chunks);
     if (!fixed_.layers_per_stage.empty() && fixed_.layers_per_stage.size() != stages) return;

@@ -1,11 +1,12 @@
-// How long a step of the expert's plan at some degrees takes and what it needs of memory, by adding up; and how many
-// layers of each stage recompute so that it fits.
+// Estimates of the expert's plans: the step time and memory at some degrees, added up from prices,
+// and how many layers of each stage recompute so that it fits.
 //
 //   auto estimator = std::make_shared<ExpertEstimator>(problem);
 //   ExpertEstimate at = estimator->Of(degrees, estimator->EndsOf(degrees));
 //   std::optional<Proposal> plan = ProposeExpert(estimator, degrees, "expert");   // with recomputation by layer
 //
-// Some microseconds for each stage once prices are known.
+// Takes some microseconds per stage once prices are known. Traffic is in expert_traffic.cc, proposals are made in
+// expert_proposal.cc.
 #pragma once
 
 #include <map>
@@ -24,7 +25,7 @@
 
 namespace heddle {
 
-// What layers of a stage do: `strict_layers` of them, the first ones, under one policy, the rest under another.
+// Recomputation of a stage: its first `strict_layers` layers have one policy, the rest another.
 struct StageRecomputation {
   RecomputePolicy lax = RecomputePolicy::kNone, strict = RecomputePolicy::kNone;
   int64_t strict_layers = 0;
@@ -35,13 +36,13 @@ struct StageRecomputation {
 };
 
 struct ExpertEstimate {
-  bool known = false;  // false: the degrees are not for this model
+  bool known = false;  // false: the model does not allow the degrees
   bool fits = false;
   double seconds = kForbidden;    // of a step
   double bytes = 0;               // of the device that needs most
-  bool by_links = false;          // as PipelineTime says
-  int64_t bucket_bytes = 0;       // of gradients reduced together
-  std::vector<double> by_device;  // the same of each device of the pipeline
+  bool by_links = false;          // as in PipelineTime
+  int64_t bucket_bytes = 0;       // of a gradient bucket
+  std::vector<double> by_device;  // bytes per device of the pipeline
   std::vector<StageRecomputation> stages;
 };
 
@@ -53,28 +54,30 @@ class ExpertEstimator {
   const SearchProblem& problem() const { return problem_; }
   ExpertPrices& prices() { return prices_; }
 
-  // Where stages of these degrees end, in blocks. Empty: the model has too few.
+  // The last block of each stage. Empty: the model has too few blocks.
   std::vector<int> EndsOf(const Degrees& degrees);
 
-  // No step at these degrees is estimated below: computation and waited-for traffic of all stages, nothing recomputed.
+  // A lower bound on the estimates at these degrees: computation and exposed traffic of all stages
+  // without recomputation.
   double LeastSeconds(const Degrees& degrees);
 
-  // Seconds that all devices together spend on a sample of a micro-batch, nothing recomputed.
+  // Seconds that all devices together spend on one sample, without recomputation.
   double DeviceSeconds(const Degrees& degrees);
 
-  // `beyond` is what each device of the pipeline needs beyond the estimate, as was found by lowering; empty: nothing. Seconds
-  // above `limit` may be too low.
+  // `beyond` are the bytes that each device of the pipeline needs beyond the estimate, as found by
+  // lowering; empty: none. Estimates above `limit` seconds may be too low.
   ExpertEstimate Of(const Degrees& degrees, const std::vector<int>& ends,
                     const std::vector<double>& beyond = {}, double limit = kForbidden);
 
  private:
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;                          // seconds per element
-    double reduce_latency = 0, scatter_latency = 0, gather_latency = 0;  // of a collective
+    double reduce_latency = 0, scatter_latency = 0, gather_latency = 0;  // seconds of a collective
   };
   struct Context;
   ExpertKey KeyOf(const Degrees& degrees) const;
-  std::pair<Traffic, Traffic> TrafficOf(const Degrees& degrees);  // of dense and of spread ones
+  // Of dense and of expert parameters.
+  std::pair<Traffic, Traffic> TrafficOf(const Degrees& degrees);
   double SentBytes(const Degrees& degrees) const;
   const PipelineLinks& PipelineOf(const Degrees& degrees);
   void CountCrossing();
@@ -89,28 +92,33 @@ class ExpertEstimator {
                     int64_t bucket_bytes);
   std::pair<double, double> GroupsPerElement(const Degrees& degrees, int64_t bucket_bytes) const;
   bool HasHostRoom(const Context& context) const;
+  double TransientBytes(const Context& context) const;
+  void FitMemory(const Context& context, const std::vector<double>& beyond,
+                 ExpertEstimate& out) const;
+  void AddMicrobatchTraffic(Context& context);
 
   const SearchProblem problem_;
   ExpertPrices prices_;
   ComputeCost compute_;
   double limit_ = 0;
-  double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
+  double crossing_bytes_ = 0;  // of the whole batch, from a stage to the next
   std::vector<double> flops_;  // per block
   GradientGroups groups_;
   std::mutex mutex_;
-  std::map<std::pair<int64_t, int>, std::vector<int>> ends_;  // by pp and chunks, of free layers
+  // By pp and chunks, for free layers per stage.
+  std::map<std::pair<int64_t, int>, std::vector<int>> ends_;
   std::map<std::vector<int64_t>, std::pair<Traffic, Traffic>> traffic_;
   std::map<std::pair<int64_t, int64_t>, PipelineLinks>
       pipelines_;  // by devices of a stage, and stages
 };
 
-// The expert's plan with as much recomputation as the estimate says, which is for the stages as the plan cuts them; its
-// `refit` makes it fit what its program reserves. Nothing where the degrees are not for this model, or split what is to be
-// whole.
+// The expert's plan with the estimated recomputation for the stages as the plan cuts them. Its
+// `refit` makes it fit the memory that its program reserves. Nothing where the model does not allow
+// the degrees, or a parameter that must stay whole would be split.
 std::optional<Proposal> ProposeExpert(std::shared_ptr<ExpertEstimator> estimator,
                                       const Degrees& degrees, std::string from);
 
-// Whether the plan splits a parameter that is to stay whole.
+// Does the plan split a parameter that must stay whole?
 bool SplitsWhole(const SearchProblem& problem, const Plan& plan);
 
 }  // namespace heddle

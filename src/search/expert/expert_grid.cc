@@ -6,12 +6,12 @@
 #include <array>
 #include <atomic>
 #include <map>
-#include <set>
 
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cluster/topology.h"
 #include "search/expert/expert_estimate.h"
+#include "search/expert/grid_bounds.h"
 #include "search/explore/pipeline_step.h"
 #include "search/judge/finalists.h"
 
@@ -32,17 +32,17 @@ std::string Named(const Degrees& d) {
   return text;
 }
 
-// A point whose plan may be worth simulating.
+// A point whose plan may be simulated.
 struct GridPoint {
   Degrees degrees;
   double seconds = 0;  // estimated
-  double spread = 0;   // as of a proposal
+  double spread = 0;   // as in Proposal
 
-  // What its step may be.
+  // The least that its step may be.
   double least() const { return (1 - spread) * seconds; }
 };
 
-// Devices that share a sample, those of tp, and ep.
+// Number of devices that share a sample, tp, and ep.
 using MeshKey = std::array<int64_t, 3>;
 
 class GridSearch {
@@ -51,18 +51,19 @@ class GridSearch {
       : task_(task),
         grid_(std::move(points)),
         estimator_(std::make_shared<ExpertEstimator>(task_)),
+        bounds_(task_, estimator_),
         limit_(static_cast<double>(MemoryLimit(task))),
         batch_(static_cast<double>(std::max<int64_t>(1, BatchSize(task.model)))),
         devices_(static_cast<double>(DeviceCount(task.cluster))) {}
 
-  // Estimates of the points whose plans can be faster than a plan of so many seconds.
+  // Estimates the points whose plans can be faster than `best` seconds.
   void Weigh(double best) {
     best_ = best;
-    known_ = FindBounds();
+    known_ = bounds_.Find(grid_);
     if (known_) WeighGroups();
   }
 
-  // Plans of the points that were weighed; `best` is not slower than what Weigh was told.
+  // Plans of the weighed points. `best` must not be slower than the seconds given to Weigh.
   std::vector<Proposal> Plans(const JudgedPlan* best, const std::string& from, size_t most) {
     Compare(best);
     if (known_) WeighOffloaded();
@@ -89,7 +90,7 @@ class GridSearch {
   std::vector<Proposal> Make(const std::vector<Degrees>& chosen, const std::string& from) {
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
-      // Of a ladder only the first has its name alone.
+      // Only the first plan of a ladder has the plain name.
       std::string name = from.empty() ? Named(chosen[i]) : from;
       if (!from.empty() && i > 0) name += fmt::format(", ZeRO {}", chosen[i].zero);
       made[i] = ProposeExpert(estimator_, chosen[i], name);
@@ -99,7 +100,7 @@ class GridSearch {
       if (!plan) continue;
       plan->kind = KindOf(plan->plan);
       plan->kind.back() = plan->spread > 0;
-      // Of another estimator than those of the exact search, and of other axes.
+      // The kind tells these from the exact search's estimates and from other axes.
       for (std::string_view axis : {"cp", "ep", "tp"}) {
         const std::vector<MeshAxis>& axes = plan->plan.stages.front().mesh.axes;
         plan->kind.push_back(std::any_of(axes.begin(), axes.end(),
@@ -121,21 +122,21 @@ class GridSearch {
     if (best->estimate > 0) error_ = std::clamp(best_ / best->estimate, 1.0, kMostError);
   }
 
-  // The fastest, but not many that differ in schedule, chunks and ZeRO alone.
+  // The fastest points, but few of those that differ only in schedule, chunks and ZeRO.
   std::vector<Degrees> Chosen(size_t most, bool ladder) const {
     constexpr size_t kAlike = 3;
     std::map<std::vector<int64_t>, size_t> alike;
     std::vector<Degrees> chosen;
     for (const GridPoint& point : points_) {
       const Degrees& d = point.degrees;
-      // Where the mesh is one that the exact search has as well, its estimates are wrong as those are.
+      // On a mesh that the exact search has as well, estimates have the same error as there.
       double expected = d.cp * d.ep == 1 ? error_ * point.least() : point.least() / kTooHigh;
       bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
       if (chosen.size() == most || far) break;
       if (expected >= best_) continue;
-      // Where latencies count, plans that split state over data ranks are far slower than estimated, and others are not.
+      // Where latencies matter, plans that split state over data ranks are far slower than estimated, but others are not.
       std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches, d.zero > 0};
-      // Of a ladder the best of each ZeRO level: not all of them allow the same improvements.
+      // For a ladder the best of each ZeRO level, because the levels allow different improvements.
       if (ladder) key = {d.zero};
       if (++alike[key] > (ladder ? 1 : kAlike)) continue;
       if (!ladder && SameProgram(d, chosen)) continue;
@@ -144,7 +145,7 @@ class GridSearch {
     return chosen;
   }
 
-  // ZeRO 1 and 2 differ in what passes between micro-batches.
+  // With one micro-batch, ZeRO 1 and 2 give the same program.
   static bool SameProgram(const Degrees& d, const std::vector<Degrees>& chosen) {
     if (d.microbatches > 1 || d.zero == 0 || d.zero == 3) return false;
     Degrees other = d;
@@ -166,7 +167,7 @@ class GridSearch {
     return smallest == nullptr ? std::vector<Degrees>{} : std::vector<Degrees>{*smallest};
   }
 
-  // With the optimizer on the host, where memory is short.
+  // Weighs all points with optimizer offload, where memory is scarce.
   void WeighOffloaded() {
     bool offloads = !task_.fixed.offload && CanOffload(task_.cluster) && HostLimit(task_) != 0;
     if (!offloads || !(points_.empty() || IsShortOfMemory())) return;
@@ -174,27 +175,27 @@ class GridSearch {
     WeighGroups();
   }
 
-  // Is there a plan or a point that does not fit or has to recompute, and would the optimizer's state, shared out over all
-  // devices, leave a share of their memory worth speaking of?
+  // Does some plan or point not fit or recompute, and would offloading free a considerable share of the memory even with the
+  // state divided among all devices?
   bool IsShortOfMemory() const {
-    constexpr double kWorth = 0.05;
+    constexpr double kConsiderable = 0.05;
     HeldBytes each = HeldBytesOf(estimator_->prices().precision(), 1 - task_.pruning.sparsity, 1,
                                  devices_, true, Offload::kNone);
-    return is_memory_short_ && parameters_ * each.state >= kWorth * limit_;
+    return is_memory_short_ && bounds_.parameters() * each.state >= kConsiderable * limit_;
   }
 
-  // Groups of points with the same prices, by what they split and the samples of a micro-batch. The smallest and the largest
+  // Weighs groups of points with the same prices, by mesh and samples of a micro-batch. The smallest and the largest
   // micro-batches of all meshes are weighed first, then the others of the best meshes.
   void WeighGroups() {
     constexpr size_t kMeshes = 6, kFewGroups = 128;
     std::map<MeshKey, std::map<int64_t, std::vector<Degrees>>> groups;
     int64_t batch = std::max<int64_t>(1, BatchSize(task_.model));
     for (const Degrees& d : grid_) {
-      if (Bound(d) >= kTooHigh * best_ || IsTooLarge(d)) continue;
+      if (bounds_.LeastSeconds(d) >= kTooHigh * best_ || bounds_.IsTooLarge(d)) continue;
       groups[{d.tp * d.cp, d.tp, d.ep}][batch / (d.dp * d.microbatches)].push_back(d);
     }
     std::map<MeshKey, double> fastest_of;  // estimates, by mesh
-    std::map<MeshKey, double> work;        // device seconds of a sample
+    std::map<MeshKey, double> work;        // device seconds per sample
     for (auto first = groups.begin(); first != groups.end();) {
       auto last = first;
       std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;  // meshes of one size
@@ -213,8 +214,8 @@ class GridSearch {
     }
     size_t all = 0;
     for (const auto& [mesh, by_samples] : groups) all += by_samples.size();
-    // The smallest and the largest micro-batches of a mesh may both be too slow, or not fit, and those between be fast: such
-    // meshes stand apart, in the order of what their devices spend on all samples.
+    // The smallest and the largest micro-batches of a mesh may both be too slow or not fit, while others are fast. Such
+    // meshes are kept separately, in the order of the device seconds for all samples.
     std::vector<std::pair<double, MeshKey>> known, unknown;
     for (const auto& [mesh, fastest] : fastest_of) {
       double least = work[mesh] * batch_ / devices_;
@@ -223,7 +224,7 @@ class GridSearch {
     }
     for (auto* meshes : {&known, &unknown}) {
       std::stable_sort(meshes->begin(), meshes->end());
-      // All of them where there are few.
+      // Where there are few groups, all of them are weighed.
       if (all > kFewGroups) meshes->resize(std::min(kMeshes, meshes->size()));
       for (const auto& [seconds, mesh] : *meshes) {
         if (task_.effort.Over()) return;
@@ -232,7 +233,7 @@ class GridSearch {
     }
   }
 
-  // All micro-batches but the smallest and the largest.
+  // Weighs all micro-batches of a mesh except the smallest and the largest.
   void WeighInner(const MeshKey& mesh, const std::map<int64_t, std::vector<Degrees>>& by_samples) {
     std::vector<std::pair<MeshKey, const std::vector<Degrees>*>> round;
     for (const auto& [samples, group] : by_samples) round.push_back({mesh, &group});
@@ -242,7 +243,7 @@ class GridSearch {
     WeighRound(round, nullptr);
   }
 
-  // The seconds that devices spend on a sample do not become less where more of them share it.
+  // Is a mesh with fewer devices per sample too slow? Sharing a sample among more devices never reduces the device seconds.
   bool IsDominated(const MeshKey& at, const std::map<MeshKey, double>& work) const {
     for (const auto& [other, seconds] : work) {
       bool less = other[2] == at[2] && other[1] <= at[1] && other[0] / other[1] <= at[0] / at[1];
@@ -253,7 +254,7 @@ class GridSearch {
 
   double Cut() const { return best_ < kForbidden ? kTooHigh * best_ : kNear * fastest_; }
 
-  // The fastest estimates of some groups of points, which are added to the points.
+  // Weighs some groups, adds their points and returns the fastest estimate of each group.
   std::vector<double> WeighRound(
       const std::vector<std::pair<MeshKey, const std::vector<Degrees>*>>& round,
       std::map<MeshKey, double>* work) {
@@ -302,8 +303,8 @@ class GridSearch {
                        [](const StageRecomputation& stage) { return stage.none(); });
   }
 
-  // Stages of equal work need unequal memory: the first ones have most micro-batches in flight, and may have to recompute.
-  // Layers then move to a stage beside as long as the estimate falls.
+  // Stages of equal work need unequal memory: the first ones have the most micro-batches in flight, and may have to recompute.
+  // Then layers are moved to neighbouring stages as long as the estimate decreases.
   ExpertEstimate Recut(Degrees& at, ExpertEstimate best, double limit) const {
     constexpr int64_t kMostStages = 16;
     bool plain = best.fits && IsPlain(best);
@@ -338,79 +339,22 @@ class GridSearch {
     return best;
   }
 
-  // What the same work takes on one device at the best size of micro-batch, shared out evenly, with the schedule's bubble.
-  double Bound(const Degrees& d) const {
-    bool split = FindSchedule(d.schedule)->splits_backward;
-    double rounds = static_cast<double>(d.microbatches * d.chunks);
-    double bubble = split ? 0 : static_cast<double>(d.pp - 1) / rounds;
-    return whole_ / static_cast<double>(d.dp * d.tp * d.cp * d.pp) * (1 + bubble);
-  }
-
-  const ExpertSums* Priced(int64_t ep, double samples) {
-    ExpertKey key{.ep = ep, .samples = static_cast<int64_t>(samples), .microbatches = 1e9};
-    return estimator_->prices().Of(key, RecomputePolicy::kNone);
-  }
-  static int Blocks(const ExpertSums& sums) { return static_cast<int>(sums.layers.size()) - 1; }
-
-  // What bounds are made of; points with more experts than there are go. False where nothing is known.
-  bool FindBounds() {
-    auto batch = static_cast<double>(std::max<int64_t>(1, BatchSize(task_.model)));
-    std::set<double> sizes;
-    std::set<int64_t> spread;
-    for (const Degrees& d : grid_) {
-      sizes.insert(batch / static_cast<double>(d.dp * d.microbatches));
-      spread.insert(d.ep);
-    }
-    double sample = kForbidden;
-    for (double size : {*sizes.begin(), *sizes.rbegin()}) {
-      const ExpertSums* one = Priced(1, size);
-      if (one == nullptr) return false;
-      sample = std::min(sample, one->Seconds(0, Blocks(*one)) / size);
-      parameters_ = one->Parameters(0, Blocks(*one));
-    }
-    whole_ = sample * batch;
-    // Experts can be spread over as many ranks as there are of them.
-    int64_t most = 1;
-    for (int64_t ep : spread) {
-      const ExpertSums* one = ep > 1 ? Priced(ep, *sizes.begin()) : nullptr;
-      if (one == nullptr) continue;
-      most = ep;
-      of_experts_ = static_cast<double>(ep) * one->expert.back();
-    }
-    std::erase_if(grid_, [&](const Degrees& d) { return d.ep > most; });
-    return true;
-  }
-
-  // Whether weights and state alone are more than devices have, were stages alike and all of them split by tp.
-  bool IsTooLarge(const Degrees& d) const {
-    double kept = 1 - task_.pruning.sparsity;
-    auto held = [&](int64_t ranks) {
-      HeldBytes each = HeldBytesOf(estimator_->prices().precision(), kept, ranks > 1 ? d.zero : 0,
-                                   static_cast<double>(ranks), d.microbatches == 1, d.offload);
-      return each.at_peak(d.microbatches > 1);
-    };
-    double bytes = (parameters_ - of_experts_) * held(d.dp * d.cp) +
-                   of_experts_ / static_cast<double>(d.ep) * held(d.dp / d.ep * d.cp);
-    return bytes / static_cast<double>(d.tp * d.pp) > limit_;
-  }
-
-  // Points further from the fastest are left out: estimates are wrong by less.
+  // Points above this multiple of the fastest estimate are left out: the errors of estimates are smaller.
   static constexpr double kNear = 1.1;
-  // Estimates can exceed simulated steps by this factor. What has axes that the exact search does not have is simulated even
-  // so: nothing else takes its place.
+  // Estimates can exceed simulated steps by this factor. Points with axes that the exact search does not have are simulated
+  // up to this factor, because no other searcher covers them.
   static constexpr double kTooHigh = 1.02;
 
-  const SearchTask task_;  // plans may be made after the caller's is gone
+  const SearchTask task_;  // a copy: plans may be made later
   std::vector<Degrees> grid_;
   std::shared_ptr<ExpertEstimator> estimator_;
+  GridBounds bounds_;
   double limit_;
-  bool known_ = false;                         // bounds are
+  bool known_ = false;                         // bounds are known
   double best_ = kForbidden;                   // seconds of the best plan that fits
   std::atomic<bool> is_memory_short_ = false;  // plans or points do not fit, or recompute
-  double error_ = 1;                           // what its step was of its estimate
+  double error_ = 1;                           // ratio of its step to its estimate
   double fastest_ = kForbidden;                // estimate of a point that fits
-  double whole_ = 0;                           // seconds of the batch on one device
-  double parameters_ = 0, of_experts_ = 0;     // elements; of these, those that ep spreads
   std::vector<GridPoint> points_;
   double batch_ = 1, devices_ = 1;
 };

@@ -11,7 +11,8 @@
 namespace heddle {
 namespace {
 
-// Stages of equal work need unequal memory: the first one has two micro-batches in flight. Recomputation would save nothing.
+// Stages of equal work need unequal memory, because the first one has two micro-batches in flight.
+// Recomputation would save nothing.
 TEST(ExpertGridCut, LayersMoveToStagesWithRoom) {
   Model model = Analyse(Rebatch(SmallModel(16, false, 64).graph, 1 << 16));
   Cluster cluster = LoadCluster("dgx-a100:1");
@@ -30,7 +31,8 @@ TEST(ExpertGridCut, LayersMoveToStagesWithRoom) {
   EXPECT_LT(plans[0].plan.stages[0].last_block, estimator->EndsOf(d)[0]);
 }
 
-// The optimizer on the host is weighed wherever a point has to recompute or does not fit, whatever the best plan does.
+// Optimizer offload is weighed wherever a point has to recompute or does not fit, whatever the best
+// plan does.
 TEST(ExpertGridOffload, IsWeighedWhereMemoryIsShort) {
   Model model = SmallModel(16, false, 64);
   Cluster cluster = LoadCluster("dgx-a100:1");

@@ -18,7 +18,8 @@ ShortModel ShortOfType(const SearchProblem& problem) {
   return small;
 }
 
-// Elements of the parameters that a block reads, on a device: those that are split over the axis of experts, and others.
+// Elements of parameters that a block reads, on a device: those split over the expert axis, and
+// others.
 struct BlockParameters {
   double dense = 0, expert = 0;
 };
@@ -50,11 +51,11 @@ BlockParameters ParametersOf(const Model& model, const ModelBlock& block, const 
 
 }  // namespace
 
-// Of a key: the strategies, and what all policies of recomputation share.
+// For one key: the strategies, and what all recomputation policies share.
 struct ExpertPrices::MeshPrices {
   std::mutex mutex;
   std::vector<Strategy> strategies;
-  std::unique_ptr<StageCosts> costs;  // null: the degrees are not for this model
+  std::unique_ptr<StageCosts> costs;  // null: the model does not allow the degrees
   std::unique_ptr<ProblemMaker> maker;
   std::vector<BlockParameters> parameters;  // per block of the short model
   double microbatches = 1;
@@ -65,17 +66,17 @@ struct ExpertPrices::MeshPrices {
 ExpertPrices::ExpertPrices(const SearchProblem& problem)
     : problem_(problem),
       precision_(PrecisionOf(problem)),
-      small_(ShortOfType(problem)),
+      short_(ShortOfType(problem)),
       network_(problem.cluster, LinkEfficiency(problem.cluster, problem.sim)) {
   for (const ModelBlock& block : problem.model.blocks) is_layer_.push_back(block.chain >= 0);
 }
 
 ExpertPrices::~ExpertPrices() = default;
 
-// The mesh is that of as many data ranks as experts are spread over: the others do the same.
+// The mesh has as many data ranks as experts are spread over; further data ranks do the same.
 std::unique_ptr<ExpertPrices::MeshPrices> ExpertPrices::MakePrices(const ExpertKey& key) const {
   auto mesh_prices = std::make_unique<MeshPrices>();
-  const Model& model = small_.model;
+  const Model& model = short_.model;
   Degrees degrees;
   degrees.dp = degrees.ep = key.ep;
   degrees.cp = key.cp;
@@ -112,7 +113,7 @@ std::unique_ptr<ExpertPrices::MeshPrices> ExpertPrices::MakePrices(const ExpertK
 
 std::unique_ptr<ExpertSums> ExpertPrices::Make(MeshPrices& mesh_prices,
                                                RecomputePolicy recompute) const {
-  const Model& model = small_.model;
+  const Model& model = short_.model;
   StageProblem stage = mesh_prices.maker->Of(0, static_cast<int>(model.blocks.size()), recompute);
   StageScale scale;
   scale.microbatches = mesh_prices.microbatches;
@@ -124,11 +125,11 @@ std::unique_ptr<ExpertSums> ExpertPrices::Make(MeshPrices& mesh_prices,
                                            &sums->held,    &sums->activations, &sums->dense,
                                            &sums->expert,  &sums->layers};
   for (std::vector<double>* of : all) of->push_back(0);
-  for (size_t b = 0; b < small_.blocks.size(); ++b) {
-    size_t at = small_.blocks[b].node.index();
+  for (size_t b = 0; b < short_.blocks.size(); ++b) {
+    size_t at = short_.blocks[b].node.index();
     const ChoiceCost& cost = blocks[at];
     const BlockParameters& parameters = mesh_prices.parameters[at];
-    // What passes between nodes does so in both directions.
+    // Traffic between nodes is assigned to both directions in equal parts.
     double traffic = (cost.waited + cost.queued) / 2;
     std::array<double, 8> numbers = {cost.forward + traffic,
                                      cost.backward + traffic,
@@ -142,7 +143,7 @@ std::unique_ptr<ExpertSums> ExpertPrices::Make(MeshPrices& mesh_prices,
     double elements = parameters.dense + parameters.expert;
     sums->most_activations = std::max(sums->most_activations, cost.activations);
     sums->most_parameters = std::max(sums->most_parameters, elements);
-    if (!is_layer_[b]) sums->loose_parameters += elements;
+    if (!is_layer_[b]) sums->outside_layers += elements;
   }
   return sums;
 }

@@ -1,12 +1,13 @@
-// What the blocks of a model cost under the expert's strategies (plan/expert.h), as sums that add up.
+// Costs of a model's blocks under the expert's strategies (plan/expert.h), as prefix sums.
 //
 //   ExpertPrices prices(problem);
 //   const ExpertSums* sums = prices.Of({.tp = 8, .cp = 2, .samples = 1}, RecomputePolicy::kNone);
 //   sums->Seconds(0, blocks)      of a micro-batch, forward and backward
 //
-// Costs are found on the short model (short_model.h) with the same tables as those of the exact search (stage_problem.h),
-// where every node has one strategy: about a millisecond for a key. The data axis and the number of stages are no part of
-// a key, but for the part of the data axis that experts are spread over.
+// Costs are found on the short model (short_model.h) with the tables of the exact search
+// (stage_problem.h), where every node has one strategy; about a millisecond per key. A key does not
+// contain the number of stages or the data axis, except for the part of the data axis that experts
+// are spread over.
 #pragma once
 
 #include <map>
@@ -23,18 +24,18 @@ struct ExpertKey {
   int64_t tp = 1, cp = 1, ep = 1;
   bool sp = false;
   int64_t samples = 1;      // of a micro-batch, on a data rank
-  double microbatches = 1;  // of a step: what is computed once per step counts as this share
+  double microbatches = 1;  // of a step: work done once per step counts as one share
   auto operator<=>(const ExpertKey&) const = default;
 };
 
-// [b] is the sum over blocks before b. Seconds and activations are those of a micro-batch on a device.
+// [b] is the sum over the blocks before b. Seconds and activations are per micro-batch on a device.
 struct ExpertSums {
-  std::vector<double> forward, backward, weight;  // with the traffic that is waited for
+  std::vector<double> forward, backward, weight;  // including exposed traffic
   std::vector<double> activations, held;          // bytes kept for backward; bytes held throughout
   std::vector<double> dense, expert;              // elements of parameters; those that ep spreads
   std::vector<double> layers;
   double most_activations = 0, most_parameters = 0;  // of one block
-  double loose_parameters = 0;                       // of what is no layer
+  double outside_layers = 0;                         // of parameters outside the layers
 
   double Seconds(int first, int last) const {
     return Of(forward, first, last) + Of(backward, first, last) + Of(weight, first, last);
@@ -55,7 +56,8 @@ class ExpertPrices {
   ExpertPrices(const ExpertPrices&) = delete;
   ExpertPrices& operator=(const ExpertPrices&) = delete;
 
-  // From any thread. Null where the model has nothing that a degree could split, or the costs are not known.
+  // May be called from any thread. Null where no degree applies to the model, or costs are not
+  // known.
   const ExpertSums* Of(const ExpertKey& key, RecomputePolicy recompute);
 
   const SearchProblem& problem() const { return problem_; }
@@ -69,7 +71,7 @@ class ExpertPrices {
 
   const SearchProblem problem_;
   Precision precision_;
-  ShortModel small_;            // of the compute type
+  ShortModel short_;            // of the compute type
   std::vector<bool> is_layer_;  // per block of the whole model
   Network network_;
   std::mutex mutex_;

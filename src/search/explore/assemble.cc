@@ -71,7 +71,7 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
     stage.mesh = mesh;
     stage.mesh.first = static_cast<int64_t>(s) % c.pp * mesh.size();
     stage.recompute = at.recompute;
-    // A stage without parameters has no weights' half; times of plans are positive.
+    // A stage without parameters has no W half, but times of plans must be positive.
     constexpr double kLeast = 1e-9;
     stage.times = {std::max(at.times.forward, kLeast), std::max(at.times.backward, kLeast),
                    std::max(at.times.weight, kLeast)};

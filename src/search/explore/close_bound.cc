@@ -7,13 +7,14 @@
 
 namespace heddle {
 
-// In the order of the floors, until none that is left is lower than the closest. Estimates may be below floors: they do not say
-// which floors are high enough.
+// Computes closer floors in ascending order of the floors, until no remaining floor is below the
+// least closer floor. Estimates may be below floors, so they cannot decide which floors are high
+// enough.
 double CloserBound(const LowestFloors& lowest, Estimator& estimator, const SearchEffort& effort) {
-  constexpr size_t kAtOnce = 4;  // on any number of cores
+  constexpr size_t kAtOnce = 4;  // independent of the number of cores
   if (!lowest.feasible) return lowest.least();
   size_t looked = 0;
-  double least = kForbidden;  // of those looked at
+  double least = kForbidden;  // of the closer floors so far
   while (looked < lowest.close.size() && !effort.Over()) {
     if (lowest.close[looked].first >= least) break;
     size_t count = std::min(kAtOnce, lowest.close.size() - looked);

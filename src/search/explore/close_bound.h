@@ -1,4 +1,5 @@
-// The bound of all configurations: the least of their floors, with those that decide it computed more closely.
+// The bound of all configurations: the least of their floors, of which the decisive ones are
+// computed more closely.
 #pragma once
 
 #include <utility>
@@ -9,7 +10,8 @@
 
 namespace heddle {
 
-// Floors of configurations, the lowest first, and the lowest of those that are not among them.
+// The lowest floors with their configurations in ascending order, and the lowest of the other
+// floors.
 struct LowestFloors {
   std::vector<std::pair<double, Configuration>> close;
   double others = kForbidden;
@@ -21,7 +23,8 @@ struct LowestFloors {
   }
 };
 
-// No configuration is faster. Ends early, with what is known by then, once the effort is over.
+// A lower bound on the step of every configuration. Once the effort is over it returns the bound
+// known by then.
 double CloserBound(const LowestFloors& lowest, Estimator& estimator, const SearchEffort& effort);
 
 }  // namespace heddle

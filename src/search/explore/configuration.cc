@@ -39,6 +39,7 @@ class ConfigurationEnumerator {
   }
 
  private:
+  // Throws InputError where the fixed degrees contradict each other.
   void Check() const {
     auto positive = [](std::string_view name, const std::optional<int64_t>& value) {
       if (value && *value < 1) ThrowInput("{} {}: a degree is at least 1", name, *value);
@@ -48,6 +49,16 @@ class ConfigurationEnumerator {
     positive("pp", fixed_.pp);
     positive("microbatches", fixed_.microbatches);
     RequireHost(task_.cluster, fixed_.offload.value_or(Offload::kNone));
+    CheckDevices();
+    CheckStages();
+    CheckBatch();
+    if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {
+      ThrowInput("layers per stage are given for {} stages, and --pp is not: use --pp {}",
+                 fixed_.layers_per_stage.size(), fixed_.layers_per_stage.size());
+    }
+  }
+
+  void CheckDevices() const {
     int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
     Degrees degrees;
     degrees.dp = dp;
@@ -66,6 +77,10 @@ class ConfigurationEnumerator {
       ThrowInput("dp {} x tp {} x pp {} = {} devices, more than the {} of the cluster: try {}", dp,
                  tp, pp, used, devices_, fmt::join(fewer, " or "));
     }
+  }
+
+  void CheckStages() const {
+    int64_t dp = fixed_.dp.value_or(1), tp = fixed_.tp.value_or(1), pp = fixed_.pp.value_or(1);
     int64_t chunks = fixed_.chunks.value_or(1);
     int64_t most_pp = fixed_.pp.value_or(devices_ / (dp * tp));
     if (chunks > 1 && most_pp == 1) {
@@ -84,6 +99,10 @@ class ConfigurationEnumerator {
       ThrowInput("pp {} x {} chunks = {} stages, and the model has {}: use at most {} stages", pp,
                  chunks, stages, parts, most);
     }
+  }
+
+  void CheckBatch() const {
+    int64_t dp = fixed_.dp.value_or(1);
     if (BatchSize(task_.model) == 0 && std::max(dp, fixed_.microbatches.value_or(1)) > 1) {
       ThrowInput("dp {} with {} micro-batches: {}", dp, fixed_.microbatches.value_or(1),
                  task_.model.no_batch);
@@ -98,15 +117,12 @@ class ConfigurationEnumerator {
           batch_, dp, fixed_.microbatches.value_or(1), parts, below,
           above <= batch_ ? fmt::format(" or {}", above) : "");
     }
-    if (!fixed_.layers_per_stage.empty() && !fixed_.pp) {
-      ThrowInput("layers per stage are given for {} stages, and --pp is not: use --pp {}",
-                 fixed_.layers_per_stage.size(), fixed_.layers_per_stage.size());
-    }
   }
 
   std::vector<std::vector<int64_t>> Axes() const {
     std::vector<int64_t> sizes;
-    // Beyond a node where there are few: links between nodes are slow, and many would share them.
+    // Axes span machines only on few machines: the links between machines are slow, and many axes
+    // would share them.
     int64_t beyond = devices_ <= kFewNodes * node_ ? devices_ : node_;
     int64_t most = wide_ ? std::min<int64_t>(devices_, 8 * node_) : beyond;
     if (fixed_.tp) {
@@ -131,7 +147,7 @@ class ConfigurationEnumerator {
     if (fixed_.pp) return {*fixed_.pp};
     int64_t room = std::max<int64_t>(1, devices_ / inner);
     int64_t most = std::min<int64_t>(room, units_.count());
-    // A model whose layers are not known is cut where its nodes are: few cuts.
+    // A model without recognised layers is cut between nodes, into few stages.
     if (!layered_) most = std::min<int64_t>(most, 8);
     std::vector<int64_t> stages;
     for (int64_t pp : room <= kFewDevices ? UpTo(most) : Divisors(room)) {
@@ -146,8 +162,8 @@ class ConfigurationEnumerator {
     return all;
   }
 
-  // As many data ranks as there are devices for, of those that divide the batch; and as many as a node has, which may
-  // have less to wait for; on few devices any number.
+  // The most data ranks that the devices allow, among those that divide the batch, and as many as a
+  // machine has, which may wait less for communication.
   void AddData(const std::vector<int64_t>& axes, int64_t inner, int64_t pp) {
     int64_t most = devices_ / (inner * pp);
     if (most < 1 || fixed_.dp.value_or(1) > most) return;
@@ -161,7 +177,7 @@ class ConfigurationEnumerator {
       if (after != ranks.begin()) chosen.insert(*std::prev(after));
       if (fixed_.dp) break;
     }
-    // On few devices any number of them: fewer have less to wait for.
+    // On few devices any number of data ranks: fewer ranks may wait less for communication.
     if (!fixed_.dp && devices_ <= kFewDevices) {
       for (int64_t dp : ranks) {
         if (dp <= most) chosen.insert(dp);
@@ -174,7 +190,7 @@ class ConfigurationEnumerator {
     }
   }
 
-  // Samples of a micro-batch, the largest first.
+  // Samples of a micro-batch, the largest number first.
   std::vector<int64_t> Sizes(int64_t samples) const {
     if (fixed_.microbatches) return {samples / *fixed_.microbatches};
     std::vector<int64_t> sizes = Divisors(samples);
@@ -199,7 +215,7 @@ class ConfigurationEnumerator {
     }
   }
 
-  // Micro-batches are not possible for every model.
+  // Some models do not allow micro-batches.
   bool CanSplit() {
     if (!can_split_) {
       try {
@@ -215,7 +231,7 @@ class ConfigurationEnumerator {
 
   std::vector<std::pair<std::string, int>> Schedules(const Configuration& at) const {
     std::vector<std::pair<std::string, int>> schedules;
-    // Chunks make the bubble of a pipeline smaller: one device has none.
+    // Chunks reduce the bubble of a pipeline; a single device has none.
     if (at.pp == 1 && fixed_.chunks.value_or(1) > 1) return {};
     if (at.pp == 1) return {{fixed_.schedule.value_or("1f1b"), 1}};
     for (const ScheduleDef& def : AllSchedules()) {
@@ -244,7 +260,7 @@ class ConfigurationEnumerator {
   }
 
   static constexpr int64_t kFewDevices = 16;  // any number of stages and data ranks is tried
-  static constexpr int64_t kFewNodes = 4;     // an axis may reach over all of them
+  static constexpr int64_t kFewNodes = 4;     // an axis may span all of them
   static constexpr int kMostChunks = 16;
   static constexpr int64_t kMostMicrobatches = 1 << 16;
   const SearchTask& task_;

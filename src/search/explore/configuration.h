@@ -1,4 +1,5 @@
-// A choice of everything but strategies, stages' ends and recomputation: what the search enumerates.
+// Configurations: everything in a plan except strategies, the ends of stages and recomputation. The
+// search enumerates them.
 #pragma once
 
 #include <optional>
@@ -10,8 +11,9 @@
 namespace heddle {
 
 struct Configuration {
-  int64_t dp = 1;             // along this axis every node splits the batch
-  std::vector<int64_t> axes;  // along these a node does what suits it; outer first, none of 1
+  int64_t dp = 1;  // along this axis every node splits the batch
+  // Sizes of the axes along which nodes choose what to split; outer first, each larger than 1.
+  std::vector<int64_t> axes;
   int64_t pp = 1;
   int64_t microbatches = 1;
   std::string schedule = "1f1b";
@@ -20,23 +22,25 @@ struct Configuration {
   Offload offload = Offload::kNone;
   auto operator<=>(const Configuration&) const = default;
 
-  int64_t inner() const;  // devices along the axes
+  int64_t inner() const;  // devices along `axes`
   int stages() const { return static_cast<int>(pp) * chunks; }
 };
 
 // "dp 16 x tp 8 x pp 8, 96 micro-batches, 1f1b, ZeRO 1".
 std::string ToString(const Configuration& configuration);
 
-// All that the problem allows, in a fixed order: data ranks that divide the batch, as many as there are devices for, or as
-// a node has; any divisor of a rank's samples, up to 65536, as the number of micro-batches; every schedule, with up to 16 chunks; ZeRO
-// 0 to 3. `wide`: two free axes as well, and axes beyond a node.
-// Throws InputError where the fixed degrees contradict each other, with the nearest that do not.
+// All configurations that the problem allows, in a fixed order. Data ranks divide the batch; as
+// many as there are devices for, or as a machine has. The number of micro-batches is any divisor of
+// a rank's samples, up to 65536. All schedules, with up to 16 chunks; ZeRO 0 to 3. `wide`: two free
+// axes as well, and axes that span machines. Throws InputError where the fixed degrees contradict
+// each other, with the nearest degrees that do not.
 std::vector<Configuration> Enumerate(const SearchTask& task, bool wide);
 
-// The same with the optimizer's state on the host, where that may be chosen: it never is faster, and needs less memory.
+// The same with optimizer state on the host, where the problem allows it. It is never faster but
+// needs less memory.
 std::optional<Configuration> Offloaded(const SearchTask& task, const Configuration& c);
 
-// In words, for the certificate.
+// Describes the space of the bound in words.
 std::string SpaceInWords(bool wide);
 
 }  // namespace heddle

@@ -1,8 +1,13 @@
-// How long a step of a configuration takes, by adding up: stages of whole layers, a policy of recomputation for each
-// layer so that memory suffices, the bound of the schedule, what the end of a step adds.
+// Estimates: the step time of a configuration, added up from prices instead of simulated. Stages
+// consist of whole layers, each layer gets a recomputation policy so that memory suffices, the
+// schedule bounds the pipeline's time, and the end of the step is added.
 //
 //   Estimator estimator(problem, prices);
 //   Estimate estimate = estimator.Of(configuration);     // estimate.fits, seconds, stages
+//
+// The implementation by topic: estimate.cc puts estimates together; estimate_strategies.cc finds strategies and sums them
+// over blocks; estimate_cut.cc decides where stages end; estimate_memory.cc gives each layer a recomputation policy;
+// estimate_traffic.cc has messages, collectives and the end of the step; estimate_floors.cc the floors.
 #pragma once
 
 #include <optional>
@@ -12,6 +17,7 @@
 #include "search/explore/configuration.h"
 #include "search/explore/floor.h"
 #include "search/explore/mix.h"
+#include "search/explore/model_counts.h"
 #include "search/prices/held_bytes.h"
 #include "search/prices/links.h"
 #include "search/prices/prices.h"
@@ -21,21 +27,25 @@
 namespace heddle {
 
 constexpr int kMemoryLevels = 3;
-// Estimates of memory may exceed what a device may use by this factor: they can be too high by as much.
+// Memory estimates can be a few percent too high, so an estimate may exceed the memory limit by
+// this factor.
 constexpr double kMemoryOptimism = 1.06;
 
 struct StageEstimate {
   int first_block = 0, last_block = 0;
   RecomputePolicy lax = RecomputePolicy::kNone, strict = RecomputePolicy::kNone;
-  int64_t strict_layers = 0;  // the first of them; the others, and what is no layer, are lax
+  // The first strict_layers layers have the strict policy. The others, and blocks that are no
+  // layer, have the lax one.
+  int64_t strict_layers = 0;
   std::vector<RecomputePolicy> recompute;  // per block
   HalfTimes times;
   bool fits = false;
-  double bytes = 0;       // but for what is there for a moment
-  double room = 0;        // what these may be
-  double work = 0;        // seconds of a micro-batch, but for the host and gathered weights
-  double parameters = 0;  // on a device
-  double reduced = 0;  // seconds of a step for gradients reduced along other axes than that of data
+  double bytes = 0;       // without short-lived buffers
+  double room = 0;        // the limit on `bytes`
+  double work = 0;        // seconds of a micro-batch without the host and gathered weights
+  double parameters = 0;  // elements on a device
+  // Seconds of a step for gradients that are reduced along other axes than the data axis.
+  double reduced = 0;
 };
 
 struct Estimate {
@@ -44,10 +54,11 @@ struct Estimate {
   double bytes = 0;             // of the device that needs most
   int memory_level = 0;         // which memory multiplier chose the strategies; 0: none
   bool plain = true;            // nothing is recomputed
-  bool by_links = false;        // as PipelineTime says
-  bool coarse = false;          // likewise
+  // Both as in PipelineTime.
+  bool by_links = false;
+  bool coarse = false;
   double bytes_per_parameter = 0;
-  int64_t bucket_bytes = 0;  // of gradients reduced together
+  int64_t bucket_bytes = 0;  // of a gradient bucket
   std::vector<StageEstimate> stages;
   std::vector<double> device_bytes;  // per device of the pipeline
 };
@@ -57,46 +68,48 @@ class Estimator {
   Estimator(const SearchProblem& problem, Prices& prices);
   ~Estimator();
 
-  // No step of the configuration is faster (floor.h); TimeFloor does not mind memory, and is cheap.
+  // Lower bounds on the step (floor.h). TimeFloor ignores memory and is cheap.
   double TimeFloor(const Configuration& configuration);
-  // Cheaper, and not above TimeFloor.
+  // Cheaper than TimeFloor and never above it.
   double EvenTimeFloor(const Configuration& configuration);
-  // Finds what EvenTimeFloor takes most of its time for; configurations with the same axes and micro-batches share it.
+  // Solves what EvenTimeFloor needs most time for. Configurations with the same axes and
+  // micro-batches share the result.
   void Prepare(const Configuration& configuration);
   struct Floors {
     double floor = kForbidden;
-    double without_memory = 0;  // the same, ignoring the memory limit
+    double without_memory = 0;  // the floor ignoring the memory limit
   };
   Floors Floor(const Configuration& configuration);
-  // Closer, with time and memory taken together; dearer.
+  // A higher and more expensive floor, which counts time and memory under the same strategies.
   double CloseFloor(const Configuration& configuration);
 
-  // Above `limit` it may be too low, and is `coarse` then.
+  // The estimate may be too low where it is above `limit` seconds; it is then marked `coarse`.
   Estimate Of(const Configuration& configuration, double limit = kForbidden);
-  // With the strategies of `estimate`, and stages that end elsewhere (in blocks).
+  // The estimate with the strategies of `estimate`, and stages that end at these blocks.
   Estimate CutAt(const Configuration& configuration, const Estimate& estimate,
                  const std::vector<int>& ends);
-  // What Of hardly goes below: as if there were as much memory as one likes. Cheap. Where it is below the limit it may be
-  // any number below that.
+  // The estimate without a memory limit: Of is hardly ever below it. Cheap. Where the result is
+  // below `limit` it may be any number below `limit`.
   double EstimateWithoutMemory(const Configuration& configuration, double limit);
 
-  // The same stages, with as many layers recomputed, or strategies that mind memory as much more, as the bytes demand that
-  // the lowered plan of `estimate` really reserved on each device of the pipeline. Nothing where that is not known.
+  // Repairs an estimate whose lowered plan reserved these bytes on each device of the pipeline: the
+  // same stages, with more or fewer layers recomputed or strategies that need less memory, so that
+  // the devices just fit. Nothing where the reserved bytes do not match the estimate's devices.
   std::optional<Estimate> Refitted(const Configuration& configuration, const Estimate& estimate,
                                    const std::vector<double>& reserved);
 
-  // Only for the test that raises terms of the bound (floor.h). Before the first floor is asked for.
+  // For the test that raises terms of the bound (floor.h). Call it before the first floor.
   void SetTermScales(const TermScales& scales) { scales_ = scales; }
 
-  // The strategies an estimate is made of.
+  // The strategies that an estimate uses.
   const Priced* PricedAs(const Configuration& configuration, RecomputePolicy recompute,
                          int memory_level);
 
-  // Does the optimizer's state take a share of a device's memory worth speaking of?
-  bool Relieves(const Configuration& offloaded) const;
+  // Does offloading the optimizer state free a considerable share of a device's memory?
+  bool FreesMemory(const Configuration& offloaded) const;
 
  private:
-  // The share of weights that is kept, of parameters that are pruned.
+  // The share of its weights that a pruned parameter keeps.
   double kept() const { return 1 - problem_.pruning.sparsity; }
   double LargestGroup(const Configuration& configuration) const;
   FloorProblem TimeProblemOf(const Configuration& configuration);
@@ -109,11 +122,12 @@ class Estimator {
                          double price);
   void SetLayerTraffic(const Configuration& configuration, double gather, FloorProblem& problem);
   void AddTrafficPrices(const Configuration& configuration, FloorProblem& problem);
-  std::vector<RecomputePolicy> Policies() const;  // allowed ones, the fastest first
+  std::vector<RecomputePolicy> Policies() const;  // the allowed policies, fastest first
   HeldBytes BytesOf(const Configuration& configuration, double kept) const;
   PriceKey KeyOf(const Configuration& configuration, RecomputePolicy recompute) const;
-  struct Sums;  // over blocks, from the first
+  struct Sums;  // sums over blocks, by the first block
   struct Context;
+  struct StepCosts;
   const Sums* SumsOf(const Configuration& configuration, RecomputePolicy recompute,
                      int memory_level);
   Estimate AtMemoryLevel(const Configuration& configuration, int memory_level, bool recompute,
@@ -121,11 +135,8 @@ class Estimator {
   std::optional<Context> ContextOf(const Configuration& configuration, int memory_level,
                                    bool recompute);
   void Complete(Context& context, const std::vector<int>& ends, Estimate& out);
-  void CountParameters();
-  void CountCrossing();
-  double LeastCrossing() const;
   double GatheredBytes(const Configuration& configuration, const Sums& sums) const;
-  void SetEnd(Context& context, double kept);
+  StepCosts StepCostsOf(const Configuration& configuration, double kept);
   bool HasHostRoom(const Context& context, const std::vector<StageEstimate>& stages) const;
   struct Traffic {
     double reduce = 0, scatter = 0, gather = 0;                          // seconds per parameter
@@ -136,7 +147,7 @@ class Estimator {
   std::vector<int> Cut(const Context& context) const;
   std::vector<int> CutInterleaved(const Context& context) const;
   struct Hop {
-    double latency = 0, per_byte = 0;  // seconds; per byte that a device sends
+    double latency = 0, per_byte = 0;  // seconds; seconds per byte that a device sends
   };
   Hop HopBetween(int64_t from, int64_t mesh) const;
   struct Links {
@@ -157,37 +168,27 @@ class Estimator {
   StageEstimate StageOf(const Context& context, int stage, int first, int last, double limit) const;
   StageEstimate StageUnder(const Context& context, int first, int last, const Mix& mix) const;
   void SetPolicies(StageEstimate& stage) const;
-  double Linear(const Context& context, int stage, int first, int last) const;
+  double StageSeconds(const Context& context, int stage, int first, int last) const;
+  bool FillStages(const Context& context, double bound, std::vector<int>& ends) const;
+  double SlowestSeconds(const Context& context, const std::vector<int>& ends) const;
 
   const SearchProblem& problem_;
   Prices& prices_;
   ComputeCost compute_;
   ModelUnits units_;
   double limit_ = 0;
-  double least_kept_ = 1;  // share of the weights that is kept of the parameter that is pruned most
-  double parameters_ = 0, largest_parameter_ = 0, largest_block_ = 0;  // elements
-  std::vector<double> block_parameters_;  // elements that a block reads
-  double loose_parameters_ = 0;           // of what is no layer
-  double product_parameters_ = 0;         // of products in layers, read by these alone
+  double least_kept_ = 1;  // the kept share of the weights of the parameter that is pruned most
+  ModelCounts counts_;
   GradientGroups groups_;
-  double gathered_layers_ = 0;  // that have parameters of their own
-  double shared_layer_parameters_ =
-      0;                             // elements in layers that other blocks read as well, per layer
-  bool trains_loose_ = false;        // something that is no layer's is trained
-  double head_tied_parameters_ = 0;  // elements that the last unit reads, and others
-  double tied_parameters_ =
-      0;                       // elements that blocks in the first half and in the second half read
-  double crossing_bytes_ = 0;  // from a stage to the next, of the whole batch
-  double least_crossing_bytes_ = 0;
   TermScales scales_;
   std::mutex mutex_;
   std::map<Configuration, double> time_floors_;
   std::map<Configuration, Floors> floors_;
   std::map<const Priced*, std::unique_ptr<Sums>> sums_;
   std::map<std::vector<int64_t>, Traffic> traffic_;  // by axes and dp
-  std::map<int64_t, double> reports_;                // by devices
+  std::map<int64_t, double> reports_;                // by number of devices
   std::map<std::pair<int64_t, int64_t>, Hop> hops_;  // by devices of a stage, and stages
-  std::map<std::pair<int64_t, int64_t>, PipelineLinks> pipelines_;  // likewise
+  std::map<std::pair<int64_t, int64_t>, PipelineLinks> pipelines_;  // by the same
 };
 
 }  // namespace heddle

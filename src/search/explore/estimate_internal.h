@@ -1,4 +1,4 @@
-// What the files of the estimator share, and nobody else includes.
+// Private to the files of the estimator (estimate.h).
 #pragma once
 
 #include <array>
@@ -13,16 +13,19 @@ namespace heddle {
 constexpr std::array<RecomputePolicy, 3> kPolicies = {
     RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
 
-// [b] is the sum over blocks before b.
+// Costs of the model's blocks under the strategies of one policy and memory level, summed: [b] is
+// the sum over the blocks before b.
 struct Estimator::Sums {
   std::vector<double> forward, backward, weight, activations, held, parameters, layers;
-  // Groups of parameters that ZeRO 3 gathers for layers: two for a layer with parameters that are split and others that are not.
+  // Parameter groups that ZeRO 3 gathers: two for a layer that has both split and unsplit
+  // parameters, otherwise one.
   std::vector<double> gathered_groups;
   std::vector<double>
-      reduced;  // seconds of a step for gradients reduced along other axes than that of data
+      // Seconds of a step for gradients that are reduced along other axes than the data axis.
+      reduced;
   double most_activations = 0, most_parameters = 0;  // of one block
-  double loose_parameters = 0;                       // of what is no layer
-  // Where stages of interleaved schedules end, by devices of the pipeline and chunks; found once.
+  double outside_layers = 0;                         // outside the layers
+  // Where stages of interleaved schedules end, by devices of the pipeline and chunks. A cache.
   mutable std::mutex mutex;
   mutable std::map<std::pair<int, int>, std::vector<int>> even_ends;
 
@@ -34,25 +37,32 @@ struct Estimator::Sums {
   }
 };
 
+// Costs of a step beside the computation of its micro-batches.
+struct Estimator::StepCosts {
+  HeldBytes bytes;                // per parameter
+  double update = 0;              // seconds of a step per parameter
+  double host_copies = 0;         // the same for copies from and to the host, beside updates
+  double reduce = 0, gather = 0;  // seconds of a step per parameter
+  double reduce_latency = 0, gather_latency = 0;               // seconds of a collective
+  double layer_gather_latency = 0, layer_scatter_latency = 0;  // the same for ZeRO 3's layers
+  double statistics = 0;  // seconds of a micro-batch for batch statistics over the data axis
+  double exposed_statistics = 0;  // of these, the latencies, which nothing hides
+};
+
+// What estimates of one configuration at one memory level have in common.
 struct Estimator::Context {
   const Configuration* configuration = nullptr;
   std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
-  HeldBytes bytes;                                             // per parameter
-  double update = 0;                                           // seconds of a step per parameter
-  double host_copies = 0;                                      // likewise; beside updates
-  double reduce = 0, gather = 0;                               // likewise
-  double reduce_latency = 0, gather_latency = 0;               // seconds of a collective
-  double layer_gather_latency = 0, layer_scatter_latency = 0;  // ... of ZeRO 3
-  double statistics = 0;  // seconds of a micro-batch for batch statistics over the data axis
-  double exposed_statistics = 0;  // of these, what nothing hides: latencies, forward and backward
-  const Sums* kept = nullptr;     // with nothing recomputed
-  double transient = 0;           // bytes that a block needs while it is at work
-  double room = 0;                // bytes that stages may use besides
-  bool minds_waiting = false;     // stages are cut by what they wait for, too
-  double limit = kForbidden;      // seconds; of longer steps estimates may be coarse
-  // Per device of the pipeline: the bytes that the lowered plan reserved beyond its estimate; empty: not known.
+  StepCosts step;
+  const Sums* kept = nullptr;  // without recomputation
+  double transient = 0;        // bytes that a block needs temporarily while it runs
+  double room = 0;             // bytes that stages may use in addition
+  bool counts_fill = false;    // cut stages by pipeline fill as well as by their own time
+  double limit = kForbidden;   // seconds; longer steps may be estimated coarsely
+  // Per device of the pipeline: bytes that the lowered plan reserved beyond its estimate. Empty:
+  // not known.
   std::vector<double> missing = {};
 };
 

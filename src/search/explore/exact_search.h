@@ -1,4 +1,5 @@
-// The exact search over configurations (auto.cc), and searchers that solve its problems otherwise (exact_searchers.cc).
+// The exact search over configurations (auto.cc), and searchers that use other solvers in it
+// (exact_searchers.cc).
 #pragma once
 
 #include "search/interface/proposal.h"
@@ -6,10 +7,11 @@
 
 namespace heddle {
 
-// Every stage problem is solved by `solver`, on the model as it is; null: folded, on a shortened model. With a solver no
-// configuration is weighed once the deadline has passed.
+// `solver` solves every stage problem on the unshortened model; null: SolveFolded on the short
+// model. With a solver, no configuration is weighed after the deadline.
 Proposals ProposeExact(const SearchTask& task, ProblemSolver solver);
-// The same, folded, with a bound that is final only after `close_bound`: a thread of its own computes it.
+// The same with SolveFolded, and with a bound that a separate thread computes: it is final only
+// after `close_bound`.
 Proposals ProposeExactWithBoundLater(const SearchTask& task);
 
 SearcherDef IlpSearcher();

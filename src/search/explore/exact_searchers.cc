@@ -1,8 +1,8 @@
-// The exact search with other solvers inside: an integer program, and trying everything. They weigh what `auto` weighs
-// and must come to the same minimum; they are there to check it, and take long.
+// The exact search with other solvers: an integer program, and brute force. They weigh the same
+// configurations as `auto` and must find the same minimum; they exist to check it and are slow.
 //
-// Both solve every stage problem as it is, however many blocks are alike. Once the deadline has passed nothing more is
-// solved, and no bound is claimed: configurations were left out.
+// Both solve every stage problem without folding. After the deadline nothing more is solved, and no
+// bound is claimed because configurations were left out.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -20,7 +20,7 @@ double SecondsLeft(const SearchTask& task) {
   return std::chrono::duration<double>(left).count();
 }
 
-// `solve` returns nothing where it did not come to an end.
+// `solve` returns nothing if it did not finish.
 Proposals ProposeBy(const SearchTask& task, const ProblemSolver& solve) {
   std::atomic<bool> left_out = false;
   Proposals out = ProposeExact(task, [&](const Problem& stage, const Weights& weights) {
@@ -34,8 +34,8 @@ Proposals ProposeBy(const SearchTask& task, const ProblemSolver& solve) {
 }
 
 Proposals ProposeIlp(const SearchTask& task) {
-  if (!HasIlp()) SolveIlp({});  // says what to install
-  std::mutex mutex;             // CBC is not known to be fit for several threads
+  if (!HasIlp()) SolveIlp({});  // its error says what to install
+  std::mutex mutex;             // CBC is not known to be thread-safe
   return ProposeBy(task, [&](const Problem& stage, const Weights& weights) {
     std::lock_guard lock(mutex);
     IlpOptions options;

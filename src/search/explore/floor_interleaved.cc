@@ -1,7 +1,8 @@
-// The bound of configurations with several stages per device: the least of those of all even cuts (plan/units.h). Stages are
-// of n or n - 1 of the layers that count. Where n divides these all stages are known. Else a device may have any number of
-// them between v (n - 1) and v n, each stage those that take least of where it may begin: X is a bound if devices that take as
-// many as X and memory allow do not take them all.
+// The floor of configurations with several stages per device: the least over all even cuts
+// (plan/units.h). Every stage has n or n - 1 of the layers that count. Where n divides their
+// number, all stages are known. Otherwise a device has any number of layers between v (n - 1) and v
+// n, and each of its stages is the cheapest range among the positions where it may begin. X is a
+// lower bound if devices that take as many layers as X and memory allow do not take all of them.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -23,11 +24,11 @@ class InterleavedBound {
         least_(cut.layers / stages_),
         before_(problem_.units.embedding && !cut.embedding_counts ? 1 : 0),
         after_(problem_.units.head && !cut.head_counts ? 1 : 0),
-        memory_(problem_.room != nullptr && problem_.limit < kForbidden),
+        memory_(problem_.memory.limited()),
         end_(terms.EvenEnd()) {
-    for (int d = 0; d < t_.devices && (memory_ || problem_.reduces_each); ++d)
+    for (int d = 0; d < t_.devices && (memory_ || problem_.traffic.every_microbatch); ++d)
       counts_.push_back(LeastInFlightOfChunks(t_.c, d));
-    for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.HeadAndTail(FirstOf(d), d));
+    for (int d = 0; d < t_.devices; ++d) waits_.push_back(t_.FillAndDrain(FirstOf(d), d));
     size_t counts = static_cast<size_t>(chunks_ * (most_ - least_)) + 1;
     known_.assign(static_cast<size_t>(t_.devices) * counts, kUnknown);
     double least = kForbidden, most = 0;
@@ -59,18 +60,19 @@ class InterleavedBound {
   }
 
  private:
-  // The first unit of a stage, at least.
+  // The first unit that a stage can begin with.
   int FirstOf(int stage) const {
     return UnitOf(std::max(stage * least_, layers_ - (stages_ - stage) * most_));
   }
 
-  // Where the unit of a layer that counts begins; the embedding and the head that do not count are with their neighbours.
+  // The unit that a counted layer is. An embedding or a head that does not count belongs to its
+  // neighbour.
   int UnitOf(int layer) const {
     if (layer == 0) return 0;
     return layer == layers_ ? t_.units : layer + before_;
   }
 
-  // Of so many layers that count.
+  // The number of units on a device that has `count` counted layers.
   int UnitsOn(int device, int count) const {
     return count + (HasFirst(device) ? before_ : 0) + (HasLast(device) ? after_ : 0);
   }
@@ -78,7 +80,7 @@ class InterleavedBound {
   bool HasFirst(int device) const { return device == 0; }
   bool HasLast(int device) const { return device + 1 == t_.devices; }
 
-  // Can the devices take all units?
+  // Can the devices take all units within this bound?
   bool Holds(double bound) {
     int taken = 0;
     for (int d = 0; d < t_.devices; ++d) {
@@ -97,7 +99,8 @@ class InterleavedBound {
     return taken >= layers_;
   }
 
-  // The step, as far as a device with so many units decides it; kForbidden where they do not fit. Asked for again and again.
+  // The lower bound on the step by a device with `count` layers; kForbidden where they do not fit.
+  // Cached, because the bisection asks repeatedly.
   double Step(int device, int count) {
     int counts = chunks_ * (most_ - least_) + 1;
     double& known = known_[static_cast<size_t>(device * counts + count - chunks_ * least_)];
@@ -108,13 +111,13 @@ class InterleavedBound {
   double FindStep(int device, int count) {
     double recomputed = memory_ ? Recomputed(device, count) : 0;
     if (recomputed == kForbidden) return kForbidden;
-    double once = t_.scale.own * Seconds(device, count) + t_.scale.recomputed * recomputed;
+    double once = t_.scale.own * Seconds(device, count) + t_.scale.memory.recomputed * recomputed;
     for (const MemoryPrice& at : problem_.memory_prices)
       once = std::max(once, PricedSeconds(at, device, count));
     double own = t_.microbatches * (once + 2 * chunks_ * t_.Host());
     double ready = own + waits_[static_cast<size_t>(device)];
     if (least_ == most_) ready = std::max(ready, Reduced(device, own));
-    if (problem_.reduces_each) ready = std::max(ready, ReducedEach(device, count));
+    if (problem_.traffic.every_microbatch) ready = std::max(ready, ReducedEach(device, count));
     return ready + std::max(end_, t_.End(Parameters(device, count), 0));
   }
 
@@ -145,13 +148,14 @@ class InterleavedBound {
     return sum;
   }
 
-  // The gradients of a device's first stage cannot be reduced before its last backward begins.
+  // The gradients of a device's first stage are complete only when its last backward begins.
   double Reduced(int device, double own) {
     int first = UnitOf(device * most_), last = UnitOf((device + 1) * most_);
-    double reduction = t_.scale.reduction * (problem_.reduce * t_.parameters().Of(first, last) +
-                                             problem_.reduce_latency);
-    double before = t_.Head(first, device) + own;
-    if (!problem_.reduces_beside) return before + reduction;
+    double reduction =
+        t_.scale.end.reduction *
+        (problem_.end.reduce * t_.parameters().Of(first, last) + problem_.end.reduce_latency);
+    double before = t_.Fill(first, device) + own;
+    if (!problem_.end.reduces_beside_backward) return before + reduction;
     double once = own / t_.microbatches;
     double left = Seconds(device, chunks_ * most_) - problem_.time->ranges.Of(first, last) +
                   t_.plain().forward.Of(first, last);
@@ -159,24 +163,26 @@ class InterleavedBound {
     return before - once + left + reduction;
   }
 
-  // As in PackedFloor. Of what is computed before the first backward only layers count.
+  // ZeRO 2, as in floor_one_stage.cc. Of the computation before the first backward only layers are
+  // counted.
   double ReducedEach(int device, int count) {
     double forwards = 0;
     for (const UnitsInFlight& at : AlikeOn(device, count)) {
       forwards += at.in_flight * (at.units * least_forward_);
     }
     for (double in_flight : counts_[static_cast<size_t>(device)]) forwards += in_flight * t_.Host();
-    return t_.Head(FirstOf(device), device) + t_.scale.own * forwards +
-           t_.scale.traffic * problem_.traffic * Parameters(device, count);
+    return t_.Fill(FirstOf(device), device) + t_.scale.own * forwards +
+           t_.scale.traffic.total * problem_.traffic.per_parameter * Parameters(device, count);
   }
 
-  // Units, but for the first and the last of the model, in chunks with as many micro-batches in flight.
+  // Units, except the model's first and last, in chunks that have the same number of micro-batches
+  // in flight.
   struct UnitsInFlight {
     double in_flight = 0;
     int units = 0;
   };
 
-  // Chunks with fewer micro-batches in flight have a unit more, if any.
+  // Chunks with fewer micro-batches in flight get the extra units.
   const std::vector<UnitsInFlight>& AlikeOn(int device, int count) {
     const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
     int more = count - chunks_ * least_;
@@ -193,18 +199,19 @@ class InterleavedBound {
     return alike;
   }
 
-  // Seconds of a micro-batch with what memory is worth: that of the stages, less that of the device's memory.
+  // The Lagrangian bound: the priced costs of the stages less the price of the device's memory.
   double PricedSeconds(const MemoryPrice& price, int device, int count) {
     double sum = LeastOfStages(device, count,
                                [&](int stage) { return price.least[static_cast<size_t>(stage)]; });
-    return t_.scale.priced_memory * sum - price.per_byte * problem_.limit;
+    return t_.scale.memory.priced * sum - price.per_byte * problem_.memory.limit;
   }
 
-  // What the stages of a device add up to, at least, with so many layers that count. `of`: the floors of a stage's ranges.
+  // The least cost of a device's stages with `count` layers together. `of` gives the range floors
+  // of a stage.
   template <typename Floors>
   double LeastOfStages(int device, int count, const Floors& of) {
     double sum = 0;
-    std::vector<double> more;  // what a layer more adds to a stage
+    std::vector<double> more;  // what one layer more adds to a stage
     for (int s = device; s < stages_; s += t_.devices) {
       double least = LeastOfStage(of(s), s, least_);
       sum += least;
@@ -215,7 +222,7 @@ class InterleavedBound {
     return sum;
   }
 
-  // Of so many layers that count, from where the stage may begin.
+  // The least cost of a stage with so many layers, over all positions where it may begin.
   double LeastOfStage(const RangeFloors* of, int stage, int layers) {
     if (stage == 0) return of->Of(0, UnitOf(layers));
     if (stage + 1 == stages_) return of->Of(UnitOf(layers_ - layers), t_.units);
@@ -223,7 +230,7 @@ class InterleavedBound {
     int last = std::min(stage * most_, layers_ - (stages_ - stage) * least_);
     if (first == last) return of->Of(UnitOf(first), UnitOf(first + layers));
     auto [at, fresh] = ranges_.try_emplace({of, layers});
-    std::vector<double>& from = at->second;  // by the layer it begins with
+    std::vector<double>& from = at->second;  // by the first layer
     for (int l = 0; fresh && l + layers <= layers_; ++l) {
       from.push_back(of->Of(UnitOf(l), UnitOf(l + layers)));
     }
@@ -231,30 +238,32 @@ class InterleavedBound {
     return *std::min_element(from.begin() + first, from.begin() + last + 1);
   }
 
-  // Seconds that recomputation adds to a micro-batch on a device, at least, so that its memory suffices: for any price of a
-  // byte what its units keep and add at that price, less what memory is price.
+  // Seconds that recomputation adds to a micro-batch on a device, at least, so that memory
+  // suffices. By duality, for any price of a byte: the least of (added seconds + price x kept
+  // bytes) of its units, less price x the memory that is left.
   double Recomputed(int device, int count) {
-    const LeastRoom& room = *problem_.room;
+    const LeastMemory& least_memory = *problem_.memory.activations;
     const std::vector<double>& counts = counts_[static_cast<size_t>(device)];
     double held = Parameters(device, count);
     double gathered = t_.plain().fewest_parameters.Of(1, false, false);
-    double state = t_.StateBytes(device) * held + problem_.gathered_bytes * gathered;
-    double spare = problem_.limit - t_.scale.state * state;
+    double state = t_.StateBytes(device) * held + problem_.memory.gathered * gathered;
+    double spare = problem_.memory.limit - t_.scale.memory.state * state;
     const std::vector<UnitsInFlight>& alike = AlikeOn(device, count);
-    auto sum = [&](const auto& of) {  // of a unit in a chunk with so many in flight
+    // Sum over the device's units of a cost that depends on the micro-batches in flight.
+    auto sum = [&](const auto& of) {
       double all = 0;
       for (const UnitsInFlight& at : alike) {
         double each = kForbidden;
-        for (const LeastRoom::Policies& unit : room.inner) {
-          each = std::min(each, of(unit, t_.scale.kept * at.in_flight));
+        for (const LeastMemory::Policies& unit : least_memory.inner) {
+          each = std::min(each, of(unit, t_.scale.memory.kept * at.in_flight));
         }
         if (each < kForbidden) all += at.units * each;
       }
-      if (HasFirst(device)) all += of(room.first, t_.scale.kept * counts.front());
-      if (HasLast(device)) all += of(room.last, t_.scale.kept * counts.back());
+      if (HasFirst(device)) all += of(least_memory.first, t_.scale.memory.kept * counts.front());
+      if (HasLast(device)) all += of(least_memory.last, t_.scale.memory.kept * counts.back());
       return all;
     };
-    auto least = [](const LeastRoom::Policies& unit, double in_flight) {
+    auto least = [](const LeastMemory::Policies& unit, double in_flight) {
       return in_flight * unit.least();
     };
     if (sum(least) > spare) return kForbidden;
@@ -262,9 +271,9 @@ class InterleavedBound {
     for (double in_flight : counts) {
       if (in_flight == last || in_flight == 0) continue;
       last = in_flight;
-      for (const LeastRoom::Level& level : room.levels) {
-        double per_byte = level.per_byte / (t_.scale.kept * in_flight);
-        double seconds = sum([&](const LeastRoom::Policies& unit, double flight) {
+      for (const LeastMemory::Level& level : least_memory.levels) {
+        double per_byte = level.per_byte / (t_.scale.memory.kept * in_flight);
+        double seconds = sum([&](const LeastMemory::Policies& unit, double flight) {
           return unit.At(per_byte * flight);
         });
         recomputed = std::max(recomputed, seconds - per_byte * spare);
@@ -276,19 +285,20 @@ class InterleavedBound {
   const FloorTerms& t_;
   const FloorProblem& problem_;
   int stages_, chunks_;
-  int layers_;          // that count
-  int most_, least_;    // of a stage
+  int layers_;          // counted layers
+  int most_, least_;    // layers per stage
   int before_, after_;  // units that do not count: the embedding, the head
   bool memory_;
   double end_;
-  double least_forward_ = kForbidden;        // of a unit but the first and the last
+  double least_forward_ = kForbidden;        // of a unit other than the first and the last
   std::vector<std::vector<double>> counts_;  // per device and chunk
   std::vector<double> waits_;                // per device
-  std::vector<UnitsInFlight> alike_;         // of AlikeOn, until it is asked for again
+  std::vector<UnitsInFlight> alike_;         // result of AlikeOn, reused
   static constexpr double kUnknown = -1;
-  std::vector<double> known_;  // steps, per device and number of its units
-  std::map<std::pair<const RangeFloors*, int>, std::vector<double>> ranges_;  // of LeastOfStage
-  bool alike_units_ = true;  // all but the first and the last take as long
+  std::vector<double> known_;  // cached steps, by device and number of layers
+  // Cached by LeastOfStage.
+  std::map<std::pair<const RangeFloors*, int>, std::vector<double>> ranges_;
+  bool alike_units_ = true;  // all units but the first and the last take equally long
 };
 
 }  // namespace

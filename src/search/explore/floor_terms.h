@@ -1,4 +1,5 @@
-// The terms of the bound that all schedules share (floor.h). Nobody but the files of the floor includes it.
+// The terms of the bound that all schedules share (floor.h). Only the files of the floor include
+// it.
 #pragma once
 
 #include <vector>
@@ -8,43 +9,50 @@
 
 namespace heddle {
 
-// How far below the bound that could be given the one given may be.
+// Relative accuracy of the bisection: the bound returned is at most this far below the exact one.
 constexpr double kFloorExact = 1e-4;
 
 class FloorTerms {
  public:
   FloorTerms(const Configuration& c, const FloorProblem& problem);
 
-  // All devices busy all the time; the traffic of parameters; the way of one micro-batch through all stages and back.
+  // The bound that does not depend on the cut: all devices always busy, the traffic of parameters,
+  // and the way of one micro-batch through all stages and back.
   double Even() const;
-  // From the moment when the last gradient is there: report, then update and gathering, which overlap. Of the device that
-  // holds most parameters, at least this many; `loose`: of these, what is no layer's. Weights are gathered in as many
-  // collectives as gradients were reduced in.
-  double End(double parameters, double loose, int groups = 1) const;
-  double EvenEnd() const { return End(parameters().total() / devices, AllLoose() / devices); }
-  // Parameters that are no layer's: of all; and of the units of a device, at least.
-  double AllLoose() const;
-  double LooseOf(int first, int last) const;
+  // What follows the last gradient: the norm's all-reduce, then update and gathering, which
+  // overlap. Counted for the device that holds most parameters, which holds at least `parameters`;
+  // `outside_layers` of these are in no layer. Weights are gathered in as many collectives as
+  // gradients were reduced in (`groups`).
+  double End(double parameters, double outside_layers, int groups = 1) const;
+  double EvenEnd() const {
+    return End(parameters().total() / devices, AllOutsideLayers() / devices);
+  }
+  // Parameters outside the layers: of the model, and the fewest of a device with units [first,
+  // last).
+  double AllOutsideLayers() const;
+  double OutsideLayersOf(int first, int last) const;
 
   // Seconds of a micro-batch on all stages together.
   double All() const;
-  // What neighbours wait for: a device recomputes while it waits for gradients.
+  // What neighbouring stages wait for is not recomputed: a device recomputes while it waits for
+  // gradients.
   const LeastTime& plain() const { return *problem.plain; }
   const UnitSums& parameters() const { return problem.plain->parameters; }
   double Host() const { return problem.scale.host * problem.host; }
 
-  // Before the first forward of a stage with so many stages before it, which have the units up to `first`; and that with
-  // what follows its last backward. What the host does for a stage it may do while that waits.
-  double Head(int first, int stages) const {
-    return scale.wait * plain().forward.Of(0, first) + stages * Transfer();
+  // Pipeline fill: seconds before the first forward of a device that has `stages` stages before it,
+  // which have the units before `first`. FillAndDrain adds what follows its last backward. The
+  // host's share is not counted, because a stage may do it while it waits.
+  double Fill(int first, int stages) const {
+    return scale.pipeline.fill * plain().forward.Of(0, first) + stages * Transfer();
   }
-  double HeadAndTail(int first, int stages) const;
-  double Transfer() const { return scale.transfer * problem.transfer; }
+  double FillAndDrain(int first, int stages) const;
+  double Transfer() const { return scale.pipeline.transfer * problem.transfer; }
 
-  // Bytes per parameter on a device when most activations are there.
+  // Bytes per parameter on a device while most activations are kept.
   double StateBytes(int device) const;
 
-  // With one stage and ZeRO 3: the last layer's forward and what comes after it wait for its weights.
+  // ZeRO 3 on one stage: the last layer's forward, and all that follows, waits for its weights.
   double LastForward() const;
 
   const Configuration& c;
@@ -56,7 +64,8 @@ class FloorTerms {
   std::vector<InFlight> in_flight;  // per device
 };
 
-// Configurations with several stages per device.
+// The floors of configurations with one stage per device, and with several.
+double OneStageFloor(const FloorTerms& terms, double known);
 double InterleavedFloor(const FloorTerms& terms, double known);
 
 }  // namespace heddle

@@ -1,4 +1,4 @@
-// Floors of made-up units against all ways to give them to stages and to recompute them.
+// Floors of random units against an enumeration of all cuts and all recomputation policies.
 #include "search/explore/floor.h"
 
 #include <gtest/gtest.h>
@@ -22,12 +22,12 @@ struct Case {
   std::vector<double> seconds, forward, parameters;
   std::array<std::vector<double>, kPolicies> added, kept;
   LeastTime time;
-  LeastRoom room;
+  LeastMemory least_memory;
   FloorProblem problem;
   int units() const { return static_cast<int>(seconds.size()); }
 };
 
-// Units are unlike; more recomputed: slower, and less is kept.
+// Units differ. Stricter policies are slower and keep less.
 void Fill(Random& rng, bool memory, Case& made) {
   made.c.pp = 1 + static_cast<int64_t>(rng() % 4);
   made.c.microbatches = 1 + static_cast<int64_t>(rng() % 8);
@@ -60,7 +60,7 @@ void Fill(Random& rng, bool memory, Case& made) {
   made.time.backward = UnitSums(backward);
   made.time.parameters = UnitSums(made.parameters);
   FindFewest(made.time);
-  made.room.least = UnitSums(made.kept[kPolicies - 1]);
+  made.least_memory.least = UnitSums(made.kept[kPolicies - 1]);
   for (double price : prices) {
     std::vector<double> each;
     for (size_t u = 0; u < made.seconds.size(); ++u) {
@@ -70,31 +70,31 @@ void Fill(Random& rng, bool memory, Case& made) {
       }
       each.push_back(of);
     }
-    made.room.levels.push_back({price, UnitSums(each)});
+    made.least_memory.levels.push_back({price, UnitSums(each)});
   }
   FloorProblem& problem = made.problem;
   problem.time = problem.plain = &made.time;
   problem.transfer = 0.1 * Share(rng);
-  problem.report = 0.1 * Share(rng);
+  problem.end.report = 0.1 * Share(rng);
   if (!memory) return;
-  problem.room = &made.room;
-  problem.update = 0.3 * Share(rng);
-  problem.reduce = Share(rng);
-  problem.gather = Share(rng);
-  problem.bytes_per_parameter = Share(rng);
-  problem.gradient_bytes = Share(rng);
-  problem.gathered_bytes = rng() % 2 == 0 ? Share(rng) : 0;
-  problem.unreduced_bytes = problem.gathered_bytes > 0 ? Share(rng) : 0;
+  problem.memory.activations = &made.least_memory;
+  problem.end.update = 0.3 * Share(rng);
+  problem.end.reduce = Share(rng);
+  problem.end.gather = Share(rng);
+  problem.memory.per_parameter = Share(rng);
+  problem.memory.gradient = Share(rng);
+  problem.memory.gathered = rng() % 2 == 0 ? Share(rng) : 0;
+  problem.memory.unreduced = problem.memory.gathered > 0 ? Share(rng) : 0;
   problem.host = 0.1 * Share(rng);
-  problem.limit = 2 + 10 * Share(rng);
+  problem.memory.limit = 2 + 10 * Share(rng);
 }
 
 struct Tried {
   double step = kForbidden;
-  bool recomputes = false;  // somewhere, in the best
+  bool recomputes = false;  // somewhere, in the best assignment
 };
 
-// All cuts and all policies of all units.
+// Tries all cuts and all policies of all units.
 Tried TryAll(const Case& at) {
   const FloorProblem& problem = at.problem;
   double m = static_cast<double>(at.c.microbatches);
@@ -114,15 +114,16 @@ Tried TryAll(const Case& at) {
         last_kept = flight.most * at.kept[r][i];
         bytes += last_kept;
       }
-      if (problem.room != nullptr && units > 0) {
-        bytes += parameters * (problem.bytes_per_parameter +
-                               (flight.with_gradients ? problem.gradient_bytes : 0));
-        // The last layer and the one before it, and when the backward of the last has ended its gradients. The test's other
-        // layers may be smaller: the bound counts the smallest of all.
+      if (problem.memory.activations != nullptr && units > 0) {
+        bytes += parameters * (problem.memory.per_parameter +
+                               (flight.with_gradients ? problem.memory.gradient : 0));
+        // The last layer and the one before it are gathered, and when the last layer's backward has
+        // ended its gradients are held as well. Layers of the test differ in size; the bound counts
+        // the smallest.
         double layer = *std::min_element(at.parameters.begin(), at.parameters.end());
-        double gathered = problem.gathered_bytes * layer * (units > 1 ? 2 : 1);
-        if (bytes + gathered > problem.limit) continue;
-        if (bytes - last_kept + gathered + problem.unreduced_bytes * layer > problem.limit)
+        double gathered = problem.memory.gathered * layer * (units > 1 ? 2 : 1);
+        if (bytes + gathered > problem.memory.limit) continue;
+        if (bytes - last_kept + gathered + problem.memory.unreduced * layer > problem.memory.limit)
           continue;
       }
       double own = units > 0 ? m * (seconds + 2 * problem.host) : 0, head = 0, tail = 0;
@@ -139,17 +140,18 @@ Tried TryAll(const Case& at) {
         double each = at.time.backward.Of(first, last) + problem.host;
         ready = std::max(ready, turned + m * each);
       }
-      // The gradients of the units up to each are reduced once its last backward has begun.
+      // The gradients of the units up to each one are reduced after its last backward has begun.
       double backward = problem.host, reduced = 0;
       rest = code;
       for (int u = first; u < last; ++u, rest /= static_cast<int>(kPolicies)) {
         size_t r = static_cast<size_t>(rest) % kPolicies, i = static_cast<size_t>(u);
         backward += at.seconds[i] + at.added[r][i] - at.forward[i];
-        reduced += at.parameters[i] * problem.reduce;
+        reduced += at.parameters[i] * problem.end.reduce;
         ready = std::max(ready, hops + head + own - backward + reduced);
       }
-      double updated = std::max(parameters, even) * std::max(problem.update, problem.gather);
-      double end = ready + problem.report + updated;
+      double updated =
+          std::max(parameters, even) * std::max(problem.end.update, problem.end.gather);
+      double end = ready + problem.end.report + updated;
       if (end < least) {
         least = end;
         *recomputes = code > 0;
@@ -178,8 +180,9 @@ double Even(const Case& at) {
   double m = static_cast<double>(at.c.microbatches), devices = static_cast<double>(at.c.pp);
   double busy = m * (at.time.whole + 2 * problem.host * devices) / devices;
   double path = at.time.whole + 2 * problem.host + 2 * (devices - 1) * problem.transfer;
-  double updated = at.time.parameters.total() / devices * std::max(problem.update, problem.gather);
-  return std::max(busy, path) + problem.report + updated;
+  double updated =
+      at.time.parameters.total() / devices * std::max(problem.end.update, problem.end.gather);
+  return std::max(busy, path) + problem.end.report + updated;
 }
 
 TEST(Floor, NeverAboveTheBestOfAllAssignments) {
@@ -199,7 +202,7 @@ TEST(Floor, NeverAboveTheBestOfAllAssignments) {
     EXPECT_LE(floor, want * (1 + 2e-6)) << round;
     recomputed += tried.recomputes ? 1 : 0;
     if (memory) continue;
-    EXPECT_GE(floor, want * (1 - 1.01e-4)) << round;  // to what bisection leaves
+    EXPECT_GE(floor, want * (1 - 1.01e-4)) << round;  // up to the accuracy of the bisection
     ++equal;
   }
   EXPECT_GT(equal, 500);
@@ -211,7 +214,7 @@ TEST(Floor, NothingFits) {
   Random rng(10);
   Case at;
   Fill(rng, true, at);
-  at.problem.limit = 1e-3;
+  at.problem.memory.limit = 1e-3;
   EXPECT_EQ(FloorOf(at.c, at.problem), kForbidden);
 }
 
@@ -223,7 +226,7 @@ TEST(Floor, FallsWithMemory) {
     double before = kForbidden;
     for (double share : {0.5, 1.0, 2.0, 4.0}) {
       FloorProblem problem = at.problem;
-      problem.limit *= share;
+      problem.memory.limit *= share;
       double one = FloorOf(at.c, problem);
       EXPECT_LE(one, before * (1 + 2e-4));
       before = one;

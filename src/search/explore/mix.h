@@ -1,4 +1,5 @@
-// How much of a stage to recompute so that it fits: one policy for all layers, or the cheapest mix of two.
+// Which layers of a stage to recompute so that it fits: one policy for all layers, or the cheapest
+// mix of two.
 #pragma once
 
 #include <array>
@@ -8,7 +9,7 @@
 
 namespace heddle {
 
-// A stage under one policy for all its layers.
+// A stage with one policy for all of its layers.
 struct PolicyCost {
   bool allowed = false;
   double seconds = 0, bytes = 0;
@@ -17,11 +18,11 @@ struct PolicyCost {
 struct Mix {
   bool fits = false;
   size_t lax = 0, strict = 0;  // policies
-  double share = 0;            // of the layers under the strict one: a whole number of them
+  double share = 0;  // share of the layers with the strict policy; a whole number of layers
   double bytes = 0;
 };
 
-// Where nothing fits: the policy that needs least.
+// Where no mix fits: the policy that needs least memory.
 Mix CheapestMix(const std::array<PolicyCost, 3>& costs, double layers, double limit);
 
 }  // namespace heddle

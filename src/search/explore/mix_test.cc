@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// Every two policies and every number of layers under the second.
+// Enumerates pairs of policies and the numbers of layers that have the second one.
 double LeastSeconds(const std::array<PolicyCost, 3>& costs, int layers, double limit) {
   double least = kForbidden;
   for (const PolicyCost& a : costs) {
@@ -31,7 +31,7 @@ TEST(Mix, EqualsTryingEverything) {
   for (int round = 0; round < 20000; ++round) {
     std::array<PolicyCost, 3> costs;
     for (PolicyCost& cost : costs) cost = {rng() % 5 != 0, uniform(), uniform()};
-    if (round % 2 == 0) {  // as policies are: more recomputed, slower and smaller
+    if (round % 2 == 0) {  // as real policies: stricter ones are slower and keep less
       std::sort(costs.begin(), costs.end(),
                 [](const PolicyCost& a, const PolicyCost& b) { return a.seconds < b.seconds; });
       std::array<double, 3> bytes = {costs[0].bytes, costs[1].bytes, costs[2].bytes};

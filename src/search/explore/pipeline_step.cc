@@ -41,7 +41,7 @@ class Runner {
                  static_cast<size_t>(microbatch)];
   }
 
-  // The next task of a device is put in the queue once what it needs has a time of arrival.
+  // Queues the next task of a device once the arrival time of its input is known.
   void Advance(int device) {
     auto d = static_cast<size_t>(device);
     if (next_[d] == timetable_[d].size() || at_work_[d]) return;
@@ -58,7 +58,7 @@ class Runner {
     ended_.push({end, device, static_cast<int>(next_[d])});
   }
 
-  // `forward_` and `backward_` say when the input of a stage's half has arrived.
+  // `forward_` and `backward_` have the arrival times of the inputs of the stages' halves.
   void Finish(double time, int device, const Task& task) {
     auto d = static_cast<size_t>(device);
     free_[d] = time;
@@ -78,7 +78,8 @@ class Runner {
     Advance(device);
   }
 
-  // When a message between a device of the pipeline and the next arrives, sent forward or back.
+  // The arrival time of a message between a device of the pipeline and the next, in forward or
+  // backward direction.
   double Send(double time, int device, bool forward) {
     if (shape_.devices == 1) return time;
     const std::vector<PipelineLinks::Use>& uses = links_.Uses(device, forward);
@@ -101,13 +102,13 @@ class Runner {
   std::vector<double> free_;
   std::vector<double> forward_, backward_;
   std::vector<bool> at_work_;
-  using Ended = std::tuple<double, int, int>;  // time, device, its task
+  using Ended = std::tuple<double, int, int>;  // time, device, index of its task
   std::priority_queue<Ended, std::vector<Ended>, std::greater<>> ended_;
 };
 
 double RunOnce(const ScheduleDef& schedule, const PipelineShape& shape, const PipelineLinks& links,
                double bytes) {
-  // Plans put their timetables in order without regard to messages.
+  // Plans order their timetables without regard to messages.
   PipelineShape alone = shape;
   alone.transfer = 0;
   alone.transfers.clear();
@@ -120,7 +121,8 @@ int FewMicrobatches(const PipelineShape& shape) {
   return (few + shape.devices - 1) / shape.devices * shape.devices;  // full rounds
 }
 
-// `run` for a few rounds of micro-batches, and at the pace of the last one for the rest.
+// Executes `run` for a few rounds of micro-batches and extends the result at the pace of the last
+// round.
 template <typename Run>
 double AtThePaceOfAFew(const ScheduleDef& schedule, PipelineShape shape, const Run& run) {
   int all = shape.microbatches, few = FewMicrobatches(shape);
@@ -139,8 +141,8 @@ int64_t TasksOf(const ScheduleDef& schedule, const PipelineShape& shape) {
   return 2 * int64_t{shape.stages()} * rounds;
 }
 
-// Lower bounds of schedules are what they take where stages are alike, and may be far below it where they are not. With W apart
-// from B a timetable is made by trying many, which takes too long here.
+// Lower bounds of schedules are exact where stages are alike; otherwise they may be far too low.
+// With a split backward a timetable is found by trying many, which would take too long here.
 bool IsBoundExact(const ScheduleDef& schedule, const PipelineShape& shape) {
   constexpr double kAlike = 1.002;
   if (schedule.splits_backward) return true;
@@ -156,11 +158,11 @@ bool IsBoundExact(const ScheduleDef& schedule, const PipelineShape& shape) {
 
 PipelineTime PipelineSeconds(const ScheduleDef& schedule, const PipelineShape& shape,
                              const PipelineLinks& links, double bytes, double limit) {
-  constexpr double kWorth = 0.1;          // share of the step
+  constexpr double kConsiderable = 0.1;   // share of the step
   constexpr int64_t kMostTasks = 20'000;  // some milliseconds
   double floor = schedule.lower_bound(shape);
   double occupied = shape.microbatches * links.Occupied(shape.chunks, bytes);
-  bool by_links = occupied >= kWorth * floor;
+  bool by_links = occupied >= kConsiderable * floor;
   PipelineTime time{std::max(floor, by_links ? occupied : 0), by_links};
   bool run = (by_links && links.has_uses()) || (!by_links && !IsBoundExact(schedule, shape));
   if (!run || TasksOf(schedule, shape) > kMostTasks) return time;

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-// Boxes of four devices; what leaves one shares its uplink.
+// Machines of four devices; messages that leave a machine share its uplink.
 class PipelineStepTest : public testing::Test {
  protected:
   static PipelineShape ShapeOf(int devices, int microbatches) {
@@ -32,7 +32,7 @@ TEST_F(PipelineStepTest, AnUplinkCarriesWhatGoesForwardAndBack) {
   PipelineLinks links(network_, 4, 4);
   double one_way = links.Transfer(1, 1e8) - links.Transfer(1, 0);
   EXPECT_NEAR(links.Occupied(1, 1e8), 2 * one_way, 1e-9);
-  // Two chunks: twice as many messages, and those from the last stage to the first.
+  // Two chunks: twice as many messages, and messages from the last stage to the first.
   EXPECT_NEAR(links.Occupied(2, 1e8), 4 * one_way, 1e-9);
 }
 
@@ -60,7 +60,7 @@ TEST_F(PipelineStepTest, LargeMessagesDecide) {
   }
 }
 
-// Bounds of schedules are exact where stages are alike. Where they are not, the timetable is run.
+// Bounds of schedules are exact where stages are alike. Otherwise the timetable is executed.
 TEST_F(PipelineStepTest, StagesThatDifferAreRun) {
   PipelineLinks links(network_, 4, 4);
   for (const char* name : {"1f1b", "interleaved", "gpipe"}) {
@@ -79,7 +79,7 @@ TEST_F(PipelineStepTest, StagesThatDifferAreRun) {
     if (shape.chunks > 1) {
       EXPECT_GT(time.seconds, 1.02 * bound);
     }
-    // What is not below the limit is not run.
+    // Nothing is executed where the bound reaches the limit.
     PipelineTime coarse = PipelineSeconds(schedule, shape, links, 1, bound);
     EXPECT_TRUE(coarse.coarse) << name;
     EXPECT_EQ(coarse.seconds, bound) << name;

@@ -7,9 +7,9 @@
 namespace heddle {
 namespace {
 
-// What is worth a plan of its own: less is lost in what estimates do not see.
+// The least gain for which another plan is made; smaller gains are within the error of estimates.
 constexpr double kGain = 1e-3;
-constexpr int64_t kLabels = 1 << 14;  // a few hundredths of a second
+constexpr int64_t kLabels = 1 << 14;  // take some 10 ms
 
 struct Exact {
   double seconds = kForbidden;  // of a micro-batch
@@ -33,7 +33,7 @@ Exact Solve(ProblemMaker& maker, const StageEstimate& at, const StageScale& scal
   return best;
 }
 
-// Of a schedule, or of a plan.
+// For the times of a schedule or of a plan.
 template <typename Times>
 Times Scaled(const Times& times, double by) {
   return {times.forward * by, times.backward * by, times.weight * by};

@@ -1,8 +1,8 @@
-// The strategies of a plan's stages under their limits on memory, exactly (limited.h).
+// Solves the stages of a plan again, exactly, under their memory limits (limited.h).
 //
-// An estimate knows strategies for three prices of memory, the same for all stages. Where memory binds, what a stage
-// may use is given here and strategies are found for it, its equal layers free to differ; a policy of recomputation is
-// tried for the whole stage.
+// Estimates use strategies for three prices of memory, the same for all stages. Where memory is the
+// constraint, this finds the best strategies for the memory that each stage may use. Its equal
+// layers may differ; the whole stage has one recomputation policy.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,12 @@ namespace heddle {
 
 struct Refined {
   Plan plan;
-  double seconds = 0;  // of a step, as estimated
+  double seconds = 0;  // estimated seconds of a step
 };
 
-// The plan with the stages that are quicker so; nothing where none is, nothing is short of memory, or stages share
-// devices (chunks) or keep more than activations (a backward in two parts). `share`: of the room that stages have.
+// The plan with the stages that become faster. Nothing where no stage does, memory is not scarce,
+// stages share devices (chunks), or stages keep more than activations (split backward). `share`: of
+// the memory that stages may use.
 std::optional<Refined> Refine(const SearchTask& task, const Prices& prices,
                               const Configuration& configuration, const Estimate& estimate,
                               const Plan& plan, double share);

@@ -16,7 +16,8 @@ double SearchResult::gap() const {
 
 double SearchResult::step_gap() const {
   if (!feasible() || proposals.lower_bound <= 0) return 1;
-  // Where the best has factors, the plan it was made from comes after it.
+  // A plan with gradient factors may be best; the plan it was made from follows and belongs to the
+  // space.
   auto best = std::find_if(judged.begin(), judged.end(),
                            [](const JudgedPlan& plan) { return plan.fits && plan.in_space; });
   if (best == judged.end()) return 1;

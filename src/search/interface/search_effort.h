@@ -1,4 +1,4 @@
-// How hard a search tries, until when, and who hears of it.
+// How much effort a search makes, its deadline, and whom it reports to.
 //
 //   SearchTask task(problem);
 //   task.effort.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(2);
@@ -19,16 +19,17 @@ class Prior;
 struct Proposal;
 
 struct SearchEffort {
-  size_t judged = 0;              // the most plans to simulate; 0: as many as a second or so allows
-  int64_t playouts = 0;           // of the tree search; 0: as many as it takes by itself
-  Prior* prior = nullptr;         // of the tree search (search/placement/prior.h); null: all alike
-  bool every_microbatch = false;  // simulate steps whole, however long that takes
-  bool simulate_all = false;      // plans whose parameters do not fit, too
+  size_t judged = 0;              // the most plans to simulate; 0: as many as about a second allows
+  int64_t playouts = 0;           // of the tree search; 0: its default
+  Prior* prior = nullptr;         // of the tree search (search/placement/prior.h); null: uniform
+  bool every_microbatch = false;  // simulate whole steps, however long that takes
+  bool simulate_all = false;      // also plans whose parameters do not fit
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had come
-  std::function<void(const std::string& what)> progress = nullptr;  // null: nobody listens
+  const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had passed
+  std::function<void(const std::string& what)> progress = nullptr;  // null: no reports
 
-  // Hears of plans that are probably among the best, the fastest first, before all others are weighed; null: nobody does.
+  // Receives plans that are probably among the best, fastest first, before all others are weighed;
+  // null: not called.
   std::function<void(const std::vector<Proposal>& plans)> promising = nullptr;
 
   bool Over() const {
@@ -39,7 +40,8 @@ struct SearchEffort {
   }
 };
 
-// A problem and the effort that its search is worth. What needs the problem alone takes a SearchProblem.
+// A problem and the effort for its search. Functions that depend only on the problem take a
+// SearchProblem.
 struct SearchTask : SearchProblem {
   SearchTask(const SearchProblem& problem, SearchEffort with = {})
       : SearchProblem(problem), effort(std::move(with)) {}

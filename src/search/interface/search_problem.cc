@@ -6,7 +6,8 @@
 
 namespace heddle {
 
-// The structured binding names every field, so that a new one that is not copied here does not compile.
+// The structured binding names every field, so that a new field that is not copied does not
+// compile.
 SearchProblem OnCluster(const SearchProblem& problem, const Cluster& cluster) {
   const auto& [model, other_cluster, fixed, precision, gradients, products, optimizer,
                local_batch_statistics, bucket_bytes, memory_limit, reserve, whole, sim, pruning] =
@@ -55,7 +56,7 @@ std::optional<int64_t> HostLimit(const SearchProblem& problem) {
   int64_t has = problem.cluster.group(node.group).host_memory.value;
   if (has == 0) return std::nullopt;
   int64_t device = problem.cluster.type(TypeOf(problem.cluster, DeviceId{0})).memory.value;
-  // Devices whose memory is the machine's have a share of it each.
+  // Devices that use the host's memory have a share of it each.
   bool own = device != has / node.count;
   if (own) return has;
   bool spare = problem.memory_limit > 0 && problem.memory_limit < device;

@@ -1,8 +1,9 @@
-// What is asked of a search: how to train this model on that cluster, with what is decided already.
+// The problem of a search: how to train this model on that cluster, given the choices that are
+// fixed.
 //
 //   SearchProblem problem{.model = model, .cluster = cluster, .fixed = {.tp = 8}};
 //
-// How hard it is looked for, and until when, is apart (search_effort.h).
+// The effort of the search is separate (search_effort.h).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace heddle {
 
-// What a user has decided; none: free.
+// The user's choices; nothing: free.
 struct FixedDegrees {
   std::optional<int64_t> dp = {}, tp = {}, pp = {}, microbatches = {};
   std::optional<int> zero = {}, chunks = {};
@@ -25,7 +26,8 @@ struct FixedDegrees {
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
 
-// Are dp, tp and pp all decided? Then their product is the number of devices, and there is no context parallelism.
+// Are dp, tp and pp fixed? Then their product is the number of devices, and there is no context
+// parallelism.
 inline bool AreDegreesFixed(const FixedDegrees& fixed) { return fixed.dp && fixed.tp && fixed.pp; }
 
 // Model and cluster must outlive it.
@@ -38,25 +40,26 @@ struct SearchProblem {
   Products products = Products::kAsCompute;
   std::string optimizer = "adamw";
   bool local_batch_statistics = false;
-  int64_t bucket_bytes = Plan{}.bucket_bytes;  // of gradients reduced together
-  int64_t memory_limit = 0;                    // bytes a device may use; 0: what it has
-  double reserve = 0.06;                // of that: contexts, libraries, what is not simulated
-  std::vector<std::string> whole = {};  // names of parameters that are not to be split
+  int64_t bucket_bytes = Plan{}.bucket_bytes;  // bytes of a gradient bucket
+  int64_t memory_limit = 0;                    // bytes that a device may use; 0: what it has
+  // Fraction of the device memory left free for CUDA contexts, libraries and what is not simulated.
+  double reserve = 0.06;
+  std::vector<std::string> whole = {};  // names of parameters that must not be split
   SimOptions sim = {};
-  Pruning pruning = {};           // of the plans
+  Pruning pruning = {};  // of the plans
 };
 
-// The same problem on another cluster: everything but the cluster is copied. Both must outlive the result.
+// The same problem on another cluster. The cluster and the problem's model must outlive the result.
 SearchProblem OnCluster(const SearchProblem& problem, const Cluster& cluster);
 
-// What plans of the problem compute and reduce in.
+// The types that plans of the problem compute and reduce in.
 Precision PrecisionOf(const SearchProblem& problem);
 
-// The bytes a device may reserve: by the smallest, and of one.
+// The bytes that a device may reserve: the least of all devices, and of one device.
 int64_t MemoryLimit(const SearchProblem& problem);
 int64_t MemoryLimit(const SearchProblem& problem, int64_t device);
-// What a machine has for what is offloaded: its memory, or where that is its devices' own what they may not use of it.
-// Nothing: not known.
+// The memory of a machine for offloaded state: its host memory, or where devices use the host's
+// memory, what they may not use of it. Nothing: not known.
 std::optional<int64_t> HostLimit(const SearchProblem& problem);
 
 }  // namespace heddle

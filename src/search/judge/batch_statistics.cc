@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kMuch = 0.05;  // of a step
+constexpr double kConsiderableShare = 0.05;  // share of the step
 
 bool SplitsStatistics(const Model& model, const Stage& stage, size_t n) {
   const Strategy& strategy = stage.strategies[n];
@@ -38,7 +38,7 @@ std::optional<LocalStatistics> WithLocalStatistics(const SearchTask& task,
   local.plan.local_batch_statistics = true;
   JudgedPlan without = Judge(task, std::move(local));
   double share = 1 - without.result.step_seconds / judged.result.step_seconds;
-  if (!without.simulated || share <= kMuch) return std::nullopt;
+  if (!without.simulated || share <= kConsiderableShare) return std::nullopt;
   return LocalStatistics{without.result.step_seconds, share};
 }
 

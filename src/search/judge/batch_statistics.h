@@ -1,5 +1,5 @@
-// What statistics of the whole batch (batch normalisation) cost a plan: devices that share the batch exchange them at
-// every such node, forward and backward.
+// The cost of statistics over the whole batch (batch normalisation) in a plan: devices that share
+// the batch exchange them at every such node, forward and backward.
 #pragma once
 
 #include <optional>
@@ -8,15 +8,15 @@
 
 namespace heddle {
 
-// The same plan with `--batch-statistics local`: each micro-batch and each data shard normalises with its own
-// statistics. That is another result than one device's.
+// The same plan with `--batch-statistics local`: each micro-batch and data shard normalises with
+// its own statistics, which changes the result.
 struct LocalStatistics {
   double step_seconds = 0;
-  double share = 0;  // of the step with global statistics that is saved
+  double share = 0;  // share of the step that local statistics save
 };
 
-// Simulates the plan once more. Nothing where no node splits the batch and takes statistics of it, where they are local
-// already, or where they cost at most a twentieth of the step.
+// Simulates the plan once more. Nothing where no node with batch statistics splits the batch, where
+// statistics are local already, or where they cost at most 5 % of the step.
 std::optional<LocalStatistics> WithLocalStatistics(const SearchTask& task,
                                                    const JudgedPlan& judged);
 

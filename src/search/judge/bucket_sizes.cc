@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kMebibyte = 1 << 20;
 constexpr int64_t kLeast = kMebibyte, kMost = 1024 * kMebibyte;
 
-// ZeRO 3 reduces the gradients of each layer by itself, and copies of state on the host go along with their buckets.
+// ZeRO 3 reduces the gradients of each layer separately, and copies of optimizer state depend on
+// the buckets.
 bool HasBuckets(const Plan& plan) {
   bool split = std::any_of(plan.stages.begin(), plan.stages.end(),
                            [](const Stage& stage) { return !stage.mesh.axes.empty(); });
@@ -27,7 +28,7 @@ Plan WithBuckets(Plan plan, int64_t bytes) {
   return plan;
 }
 
-// Steps of judged plans by the size of their buckets, and the best of the plans.
+// The steps of judged plans by bucket size, and the best of these plans.
 struct Sizes {
   std::map<int64_t, double> steps;  // kForbidden: does not fit
   const JudgedPlan* best = nullptr;
@@ -35,7 +36,7 @@ struct Sizes {
   bool Has(int64_t bytes) const {
     return bytes < kLeast || bytes > kMost || steps.count(bytes) > 0;
   }
-  // Does the step depend on the size at all, as far as that is known?
+  // Does the step depend on the size, as far as is known?
   bool Matters() const {
     constexpr double kMatters = 0.01;
     double longest = best->result.step_seconds;
@@ -77,15 +78,15 @@ bool DifferInBucketsAlone(const Plan& a, const Plan& b) {
 
 void BucketSizes::ChoosePlans(const std::vector<JudgedPlan>& judged, double best_seconds) {
   constexpr size_t kMostPlans = 8;
-  constexpr double kWorth = 0.02;  // the least share of the step that waits for traffic
-  constexpr double kMostOfOne = kQuickWork / 20;  // long steps hardly depend on the size of buckets
+  constexpr double kLeastWait = 0.02;  // the least share of the step that waits for communication
+  constexpr double kMostOfOne = kQuickWork / 20;  // long steps hardly depend on the bucket size
   std::vector<std::pair<double, const JudgedPlan*>> order;  // by the step without waiting
   for (const JudgedPlan& at : judged) {
     double waits = at.result.exposed_communication;
     double least = (1 - waits) * at.result.step_seconds;
-    bool candidate = at.simulated && at.fits && HasBuckets(at.plan) && waits >= kWorth &&
+    bool candidate = at.simulated && at.fits && HasBuckets(at.plan) && waits >= kLeastWait &&
                      SimulationSize(task_, at.plan) < kMostOfOne;
-    // Plans with the same step do the same: ZeRO 1 and ZeRO 2 with one micro-batch, for example.
+    // Plans with equal steps are equivalent, such as ZeRO 1 and ZeRO 2 with one micro-batch.
     bool known = std::any_of(order.begin(), order.end(), [&](const auto& other) {
       return other.second->result.step_seconds == at.result.step_seconds;
     });
@@ -108,7 +109,7 @@ std::vector<Proposal> BucketSizes::Next(const std::vector<JudgedPlan>& judged,
     Sizes sizes = SizesOf(plan, judged);
     if (sizes.best == nullptr) continue;
     int64_t now = sizes.best->plan.bucket_bytes;
-    // First sizes four times larger and smaller; then, around the best of these, twice and half the size.
+    // First sizes four times larger and smaller; then twice and half of the best of these.
     bool coarse = !(sizes.Has(4 * now) && sizes.Has(now / 4));
     if (!coarse && !sizes.Matters()) continue;
     int64_t factor = coarse ? 4 : 2;

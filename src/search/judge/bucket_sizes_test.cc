@@ -25,7 +25,7 @@ class BucketSizesTest : public testing::Test {
     return out;
   }
 
-  // Judges all that is proposed: `step` by the size of buckets.
+  // Judges all proposals; `step` gives the step by bucket size.
   template <typename Step>
   std::vector<JudgedPlan> Searched(std::vector<JudgedPlan> judged, const Step& step) {
     BucketSizes sizes(task_);
@@ -70,12 +70,12 @@ TEST_F(BucketSizesTest, StopsEarlyWhereTheSizeHardlyMatters) {
 
 TEST_F(BucketSizesTest, PlansWithoutBucketsAndPlansThatAreFarAreLeft) {
   JudgedPlan quick = Judged(0, 1), slow = Judged(1, 2);
-  quick.result.exposed_communication = 0;  // waits for nothing
+  quick.result.exposed_communication = 0;  // no exposed communication
   EXPECT_TRUE(BucketSizes(task_).Next({quick, slow}, 1).empty());
   EXPECT_TRUE(BucketSizes(task_).Next({Judged(3, 1)}, 1).empty());
 }
 
-// ZeRO 1 and 2 are the same with one micro-batch.
+// ZeRO 1 and 2 are equivalent with one micro-batch.
 TEST_F(BucketSizesTest, OfPlansWithTheSameStepOneIsEnough) {
   EXPECT_EQ(BucketSizes(task_).Next({Judged(1, 1), Judged(2, 1)}, 1).size(), 2u);
   EXPECT_EQ(BucketSizes(task_).Next({Judged(1, 1), Judged(0, 1.1)}, 1).size(), 4u);

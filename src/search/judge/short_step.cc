@@ -12,16 +12,16 @@
 namespace heddle {
 namespace {
 
-// Nodes times micro-batches whose simulation takes some hundredths of a second.
+// Nodes times micro-batches that take some 10 ms to simulate.
 constexpr double kQuickSteps = 20'000;
-constexpr int64_t kRounds = 3;  // of micro-batches that are simulated of a long step
+constexpr int64_t kRounds = 3;  // rounds of micro-batches that are simulated of a long step
 constexpr int64_t kFewest = 4, kFewestOfSplitBackward = 12;  // micro-batches
 
 int64_t PipelineDevices(const Plan& plan) {
   return static_cast<int64_t>(plan.stages.size()) / plan.chunks;
 }
 
-// Ends of the forwards of a device's stages, in the order in which they run.
+// When the forwards of a device's stages end, in the order in which they run.
 std::vector<double> ForwardEnds(const Program& program, const Simulation& at, size_t device_class) {
   const DeviceClass& of = at.prepared.classes.devices[device_class];
   const std::vector<Instruction>& instructions =
@@ -41,7 +41,7 @@ std::vector<double> ForwardEnds(const Program& program, const Simulation& at, si
   return ends;
 }
 
-// Seconds between the last forward and the one a round before it.
+// Seconds between the last forward and the one a round earlier.
 double LastRound(const std::vector<double>& ends, int64_t round) {
   auto count = static_cast<int64_t>(ends.size());
   if (count <= round) return 0;
@@ -58,7 +58,8 @@ double PeriodOf(const Program& program, const Plan& plan, const Simulation& at) 
   return round / static_cast<double>(devices);
 }
 
-// The same plan with fewer micro-batches; nothing where the batch of the model cannot change.
+// The program of the plan with fewer micro-batches; nothing where the batch of the model cannot
+// change.
 std::optional<Program> LowerFew(RebatchedModels& models, const Plan& plan, int64_t microbatches) {
   Plan shorter = plan;
   shorter.microbatches = microbatches;
@@ -75,7 +76,7 @@ std::optional<Program> LowerFew(RebatchedModels& models, const Plan& plan, int64
 }  // namespace
 
 bool HoldsAsMany(const Plan& plan, int64_t few) {
-  constexpr int64_t kMostTasks = 4'000;  // some milliseconds to put in order and to compare
+  constexpr int64_t kMostTasks = 4'000;  // some milliseconds to order and compare
   const ScheduleDef& schedule = *FindSchedule(plan.schedule);
   auto stages = static_cast<int64_t>(plan.stages.size());
   if (!schedule.splits_backward || plan.microbatches > kMostTasks / stages) return true;
@@ -86,7 +87,8 @@ bool HoldsAsMany(const Plan& plan, int64_t few) {
     for (const Stage& stage : plan.stages) {
       shape.times.push_back({stage.times.forward, stage.times.backward, stage.times.weight});
     }
-    // Per device what it holds at any moment: micro-batches before their B, and between B and W.
+    // Per device, what it holds at each moment: micro-batches before their B, and micro-batches
+    // between B and W.
     std::vector<std::set<std::pair<int, int>>> held;
     for (const std::vector<Task>& tasks : MakeTimetable(schedule, shape)) {
       std::set<std::pair<int, int>>& of = held.emplace_back();
@@ -96,7 +98,7 @@ bool HoldsAsMany(const Plan& plan, int64_t few) {
         now.second += task.half == Half::kB ? 1 : task.half == Half::kW ? -1 : 0;
         of.insert(now);
       }
-      // Only what no other moment exceeds in both.
+      // Keeps only the moments that no other moment exceeds in both.
       std::erase_if(of, [all = of](const std::pair<int, int>& at) {
         return std::any_of(all.begin(), all.end(), [&](const std::pair<int, int>& other) {
           return other != at && other.first >= at.first && other.second >= at.second;
@@ -113,7 +115,7 @@ int64_t SimulatedMicrobatches(const SearchTask& task, int64_t all, int64_t pp,
   bool splits = FindSchedule(schedule)->splits_backward;
   int64_t few = std::max(kRounds * pp, splits ? kFewestOfSplitBackward : kFewest);
   double size = static_cast<double>(task.model.graph.nodes.size()) * static_cast<double>(all);
-  // All micro-batches of gpipe are in flight together.
+  // With gpipe, all micro-batches are in flight together.
   bool whole = task.effort.every_microbatch || size < kQuickSteps || 2 * all < 3 * few ||
                schedule == "gpipe";
   return whole ? all : few;
@@ -162,7 +164,8 @@ SimResult SimulateShort(const ShortStep& step, const SearchTask& task, Rebatched
   if (step.microbatches == step.all_microbatches) return result;
   double period = 0;
   if (FindSchedule(plan.schedule)->splits_backward) {
-    // Gradients of weights wait for the end: the pace of forwards is not that of the step. A round more shows it.
+    // W is postponed to the end, so the pace of forwards is not that of the step. Simulating one
+    // more round gives the period.
     int64_t round = PipelineDevices(plan);
     std::optional<Program> more = LowerFew(models, plan, step.microbatches + round);
     double longer = Simulate(*more, task.cluster, sim).step_seconds;

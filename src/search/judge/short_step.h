@@ -1,13 +1,15 @@
-// The simulated step of a plan with many micro-batches, found from a step with a few of them.
+// The simulated step of a plan with many micro-batches, extrapolated from a step with a few of
+// them.
 //
-// After a pipeline has filled, every further round of micro-batches adds the same time to the step: the period. A step of
-// a few rounds is simulated, the period is read off the time between the last two rounds, and the rounds that were left
-// out are added:
+// After the pipeline has filled, every further round of micro-batches adds the same time to the
+// step: the period. A step of a few rounds is simulated, the period is the time between its last
+// two rounds, and the missing rounds are added:
 //
 //   step(all) = step(few) + (all - few) x period       (period per micro-batch)
 //
-// Memory is that of the short step: all micro-batches that are ever in flight together are in it. Where a schedule that
-// splits backward holds more or fewer of them in the whole step, that is simulated.
+// Memory is that of the short step, which contains all micro-batches that are ever in flight
+// together. Where a schedule with a split backward holds a different number of them in the whole
+// step, the whole step is simulated.
 #pragma once
 
 #include <map>
@@ -24,20 +26,22 @@ int64_t SimulatedMicrobatches(const SearchTask& task, const Plan& plan);
 int64_t SimulatedMicrobatches(const SearchTask& task, int64_t microbatches, int64_t pp,
                               const std::string& schedule);
 
-// Whether a step of a few micro-batches holds on every device as many of them at once as the whole step does. Which of several
-// timetables is shortest depends on their number where backward is split. Said of all plans whose timetables are large.
+// Does a step of a few micro-batches hold as many of them at once on every device as the whole
+// step? With a split backward the shortest of several timetables depends on the number of
+// micro-batches. Always true for large timetables, which are not compared.
 bool HoldsAsMany(const Plan& plan, int64_t few);
 
-// A plan's program, with all its micro-batches or only a few. It owns the model that was rebatched for it.
+// A plan's program with all or a few of its micro-batches. It owns the model that was rebatched for
+// it.
 struct ShortStep {
   Program program;
-  ReplayedDevices replayed;      // of the program, where that was done
+  ReplayedDevices replayed;      // of the program, if it was replayed
   int64_t microbatches = 0;      // in the program
   int64_t all_microbatches = 0;  // of the plan
 };
 
-// A model with other batches, in the types that plans compute in: each made once, for all plans that are lowered. Any
-// number of threads may ask.
+// The model with other batches and in the types that plans compute in. Each is made once and shared
+// by all lowered plans. Thread-safe.
 class RebatchedModels {
  public:
   // The model must outlive it.
@@ -59,7 +63,7 @@ class RebatchedModels {
 
 ShortStep LowerShort(const SearchTask& task, RebatchedModels& models, const Plan& plan);
 
-// The result of the whole step. Throws SimulationStopped where `sim` says so.
+// The result for the whole step. Throws SimulationStopped where `sim` says so.
 SimResult SimulateShort(const ShortStep& step, const SearchTask& task, RebatchedModels& models,
                         const Plan& plan, const SimOptions& sim);
 

@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// Only what HoldsAsMany reads.
+// A plan with only what HoldsAsMany reads.
 Plan PlanOfStages(const std::string& schedule, int64_t microbatches,
                   const std::vector<HalfTimes>& times) {
   Plan plan;
@@ -23,7 +23,7 @@ Plan PlanOfStages(const std::string& schedule, int64_t microbatches,
   return plan;
 }
 
-// With stages of other lengths zb has another timetable for 48 micro-batches than for 24.
+// With unequal stages, zb's timetable for 48 micro-batches differs from that for 24.
 TEST(HoldsAsMany, TimetablesOfSplitBackwardDependOnTheirNumber) {
   std::vector<HalfTimes> even(8, {1, 1.2, 0.8}), uneven = even;
   uneven[3] = {1.5, 1.8, 1.2};
@@ -63,7 +63,7 @@ TEST(RebatchedModels, APlanIsLoweredAsItsModelWouldBe) {
 TEST(RebatchedModels, NullWhereTheBatchCannotChange) {
   Model model = SmallModel();
   for (Value& value : model.graph.values) {
-    if (value.name == "labels") value.type.shape[0] = 5;  // and the other input 8
+    if (value.name == "labels") value.type.shape[0] = 5;  // whereas the other input has 8
   }
   RebatchedModels models(model);
   EXPECT_EQ(models.Of(4, DType::kF32), nullptr);

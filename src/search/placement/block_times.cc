@@ -77,7 +77,7 @@ double BlockTimes::Seconds(DeviceTypeId type, int first, int last, double sample
 std::vector<int64_t> ShareSamples(int64_t samples, size_t devices,
                                   const std::function<double(size_t, int64_t)>& seconds) {
   std::vector<int64_t> shares(devices, 0);
-  using Next = std::pair<double, size_t>;  // when the device would end with one more
+  using Next = std::pair<double, size_t>;  // when the device would end with one more sample
   std::priority_queue<Next, std::vector<Next>, std::greater<Next>> next;
   for (size_t d = 0; d < devices; ++d) next.push({seconds(d, 1), d});
   for (int64_t s = 0; s < samples; ++s) {

@@ -16,9 +16,9 @@ namespace heddle {
 namespace {
 
 constexpr size_t kMostTypes = 4;
-constexpr size_t kMostWide = 16;  // simulated
+constexpr size_t kMostWide = 16;  // simulated plans
 
-// Devices of a part's plans as those of the whole.
+// Maps the devices of a plan on a part of the cluster to those of the whole.
 void Return(const SearchTask& task, const std::vector<int64_t>& devices, Plan& plan) {
   plan.cluster = task.cluster;
   for (Stage& stage : plan.stages) {
@@ -33,7 +33,7 @@ void Return(const SearchTask& task, const std::vector<int64_t>& devices, Plan& p
 // The same problem on other devices.
 SearchTask On(const SearchTask& task, const Cluster& cluster) {
   SearchProblem part = OnCluster(task, cluster);
-  // Of the devices of this cluster alone.
+  // Slow devices and profiles of other devices do not apply.
   part.sim.slow.clear();
   std::erase_if(part.sim.profiles, [&](const std::shared_ptr<const Profile>& profile) {
     return std::none_of(cluster.device_types.begin(), cluster.device_types.end(),
@@ -67,11 +67,11 @@ std::vector<std::string> Degrees(const Mesh& mesh) {
 struct Wide {
   Proposal proposal;
   uint32_t groups = 0;
-  size_t base = 0;                 // those of one number differ in what they recompute alone
+  size_t base = 0;                 // plans with the same number differ only in recomputation
   std::vector<int64_t> most = {};  // samples of a micro-batch for a rank of each type
 };
 
-// What recomputing makes of a step, roughly: a third of it is forward.
+// Roughly how recomputation lengthens a step, a third of which is forward.
 double StepWith(RecomputePolicy policy) {
   if (policy == RecomputePolicy::kNone) return 1;
   return policy == RecomputePolicy::kSelective ? 1.03 : 4.0 / 3;
@@ -119,7 +119,7 @@ class ByType {
     Keep(Judge(task_, best), best);
   }
 
-  // What part of the time a plan takes on one type it takes on several, if nothing but speed counts.
+  // The fraction of the time on one type that a plan takes on several types, counting only speed.
   double PartOf(size_t type, uint32_t groups) const {
     int last = space_.units().back().last_block;
     double one = 0, all = 0;
@@ -133,8 +133,8 @@ class ByType {
     return one / all;
   }
 
-  // With as many micro-batches, with fewer that have more samples to share, with more that need less memory; and each
-  // with all ways to recompute.
+  // With the same number of micro-batches, with fewer that have more samples to share, and with
+  // more that need less memory; each under all recomputation policies.
   void AddWide(const Proposal& alone, size_t type, uint32_t set) {
     uint32_t groups = 0;
     for (size_t g = 0; g < space_.groups().size(); ++g) {
@@ -178,13 +178,14 @@ class ByType {
                        [&](const Wide& other) { return other.proposal.plan == plan; });
   }
 
-  // By their estimates, two at a time, until these are above what was found. What does not fit is tried again with fewer
-  // samples where memory is short.
+  // Judges plans in the order of their estimates, two at a time, until the estimates exceed the
+  // best found. A plan that does not fit is tried again with fewer samples for types whose memory
+  // is too small.
   void JudgeWide() {
     std::stable_sort(wide_.begin(), wide_.end(), [](const Wide& a, const Wide& b) {
       return a.proposal.estimate < b.proposal.estimate;
     });
-    std::vector<bool> done(bases_ + 1, false);  // one fits, and others of it recompute more
+    std::vector<bool> done(bases_ + 1, false);  // a plan fits; its variants recompute more
     size_t judged = 0;
     for (size_t next = 0; judged < kMostWide && !task_.effort.Over();) {
       std::vector<Wide> now;
@@ -205,7 +206,7 @@ class ByType {
     }
   }
 
-  // The samples that fit by what these need, for types on which they do not.
+  // The number of samples that fit, given what these plans need, for types on which they do not.
   std::optional<Wide> WithLess(const Wide& wide, const JudgedPlan& judged) const {
     if (judged.fits || !judged.simulated) return std::nullopt;
     const Plan& plan = wide.proposal.plan;
@@ -246,7 +247,7 @@ class ByType {
   Proposals& out_;
   std::vector<Wide> wide_;
   size_t bases_ = 0;
-  double found_ = 0;  // seconds of the fastest that fits
+  double found_ = 0;  // seconds of the fastest plan that fits
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Plans for clusters of unlike devices made from the best ones on like devices: those on one type alone, so that more
-// devices never make a plan worse, and the same with their data axis over other types as well, shared by speed.
+// Plans for clusters of unlike devices, made from the best plans on like devices: plans on one type
+// alone, so that adding devices never makes the result worse, and the same with their data axis
+// widened over other types, with shares by speed.
 #pragma once
 
 #include "search/interface/proposal.h"
@@ -7,7 +8,7 @@
 
 namespace heddle {
 
-// Adds to `out`. Clusters of one type, or of more than four, have none.
+// Adds plans to `out`; none on clusters of one type or of more than four.
 void ProposeTypes(const SearchTask& task, const Placements& space, Proposals& out);
 
 }  // namespace heddle

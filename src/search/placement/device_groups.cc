@@ -10,7 +10,7 @@ namespace {
 
 DeviceId Id(int64_t device) { return DeviceId{static_cast<int32_t>(device)}; }
 
-// Machines as they are, parted by type.
+// Machines, divided by device type.
 std::vector<DeviceGroup> Machines(const Cluster& cluster) {
   std::vector<DeviceGroup> groups;
   for (const GroupSpan& node : NodesOf(cluster)) {
@@ -29,7 +29,7 @@ std::vector<DeviceGroup> Machines(const Cluster& cluster) {
   return groups;
 }
 
-// Puts together what `alike` says is, in order.
+// Merges neighbours for which `alike` holds, keeping the order.
 template <typename Alike>
 void Merge(std::vector<DeviceGroup>& groups, const Alike& alike) {
   std::vector<DeviceGroup> merged;

@@ -1,4 +1,4 @@
-// The tree search where devices or links differ.
+// The searcher for clusters whose devices or links differ.
 #include "search/placement/mcts.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace heddle {
 namespace {
 
 constexpr int64_t kPlayouts = 800;
-constexpr size_t kProposed = 4;  // of the tree
+constexpr size_t kProposed = 4;  // plans of the tree search
 
 bool IsFree(const SearchTask& task) {
   const FixedDegrees& fixed = task.fixed;
@@ -22,10 +22,10 @@ bool IsFree(const SearchTask& task) {
          !fixed.offload && fixed.layers_per_stage.empty() && task.whole.empty();
 }
 
-// Simulated as they may be, or estimated: what is judged first.
+// Orders by simulated or estimated seconds: what is judged first.
 bool Sooner(const Proposal& a, const Proposal& b) { return a.estimate < b.estimate; }
 
-// Simulations of many devices take long.
+// Fewer playouts with many devices, whose simulations take long.
 int64_t PlayoutsOf(const SearchTask& task) {
   if (task.effort.playouts > 0) return task.effort.playouts;
   constexpr int64_t kFew = 16, kLeast = 16;
@@ -37,13 +37,13 @@ bool IsThere(const Proposals& proposals, const Plan& plan) {
                      [&](const Proposal& other) { return other.plan == plan; });
 }
 
-// What the tree finds, and data in proportion to speed.
+// Adds the plans of the tree search and data parallelism in proportion to speed.
 void ProposeTree(const SearchTask& task, const Placements& space, Proposals& out) {
   std::unique_ptr<Prior> uniform = UniformPrior();
   PlacementGame game(space, task.effort.prior != nullptr ? *task.effort.prior : *uniform);
   TreeOptions options;
   options.playouts = PlayoutsOf(task);
-  // Half of the time that is left, as what it finds is to be judged.
+  // Half of the remaining time; the other half is for judging.
   auto now = std::chrono::steady_clock::now();
   bool endless = task.effort.deadline == std::chrono::steady_clock::time_point::max();
   auto until = endless ? task.effort.deadline : now + (task.effort.deadline - now) / 2;
@@ -71,7 +71,8 @@ Proposals Propose(const SearchTask& task) {
   Proposals out = ProposeExact(task, nullptr);
   bool known = BatchSize(task.model) > 0 && task.model.batch.has_value();
   if (!known || !IsFree(task) || DeviceCount(task.cluster) < 2) return out;
-  out.lower_bound = 0;  // of the exact search's space, with all devices as slow as the slowest
+  // The exact search's bound holds only for devices that are all as slow as the slowest.
+  out.lower_bound = 0;
   out.additive = out.additive_bound = 0;
   out.judge_all = true;
   if (out.plans.size() > 2) out.plans.resize(2);

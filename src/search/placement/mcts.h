@@ -1,4 +1,5 @@
-// The search on any cluster: exact where devices and links are alike, else with a tree search over placements beside it.
+// The search on any cluster: exact where devices and links are alike, otherwise combined with a
+// tree search over placements.
 #pragma once
 
 #include "search/interface/proposal.h"
@@ -8,7 +9,7 @@ namespace heddle {
 SearcherDef AutoSearcher();
 SearcherDef MctsSearcher();
 
-// What plans of data parallelism come from, and with shares by speed.
+// The origin of data-parallel plans with shares in proportion to speed.
 constexpr std::string_view kProportional = "data in proportion to speed";
 
 }  // namespace heddle

@@ -15,10 +15,11 @@ namespace {
 
 constexpr double kMostUnits = 12;
 constexpr size_t kMostSets = 48;
-// Devices to one server: beyond these its link takes many times as long as an all-reduce.
+// The most devices per server: with more, its link takes many times as long as an all-reduce.
 constexpr int64_t kMostServed = 64;
 
-// All sets where they are few. Otherwise of machines alike the first ones only, and every group by itself.
+// All sets of groups where they are few. Otherwise prefixes of groups with equal machines, and
+// every single group.
 std::vector<uint32_t> SetsOf(const std::vector<DeviceGroup>& groups) {
   uint32_t all = (uint32_t{1} << groups.size()) - 1;
   std::vector<uint32_t> sets = {all};
@@ -49,7 +50,7 @@ Placements::Placements(const SearchTask& task, const Model& model)
   FindActions();
 }
 
-// Blocks in a row, until they have their share of the flops and parameters of all.
+// Cuts blocks into consecutive units with equal shares of the model's flops and parameters.
 void Placements::CutUnits(const Model& model) {
   std::vector<PlacementUnit> blocks;
   PlacementUnit total;
@@ -146,7 +147,7 @@ void Placements::FindActions() {
     if (devices <= kMostServed) actions_.push_back({set, Way::kServer});
     if (equal && size > 1) actions_.push_back({set, Way::kTensor});
     actions_.push_back({set, Way::kPipeline});
-    // Replicas never compare what each computed for itself: only like devices round alike.
+    // Replicas do not compare what each of them computed, and only like devices round alike.
     if (alike) actions_.push_back({set, Way::kDuplicate});
   }
 }

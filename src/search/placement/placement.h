@@ -1,9 +1,10 @@
-// The space of the tree search: which device groups do which part of a model, and how.
+// The space of the tree search: which device groups execute which part of a model, and how.
 //
-// The model's blocks are cut into a few *units* in a row. Every unit is given an *action*: a set of device groups and a
-// way to use them. Units with a parameter in common are decided together. A *strategy* is an action for every decision;
-// neighbouring units with the same action are one stage. Inside a stage nothing is left to choose: shares of the batch
-// follow the speed of devices, strategies of nodes are the exact solver's.
+// The model's blocks are cut into a few consecutive *units*. Every unit gets an *action*: a set of
+// device groups and a way to use them. Units that share a parameter are decided together. A
+// *strategy* is an action per decision; neighbouring units with the same action form one stage. A
+// stage has no further choices: shares of the batch follow the speed of the devices, and the exact
+// solver determines the strategies of nodes.
 //
 //   Placements space(problem, model);
 //   Plan plan = *space.ToPlan(space.Everywhere(), {});     // data parallelism in proportion to speed
@@ -25,17 +26,17 @@
 namespace heddle {
 
 enum class Way : uint8_t {
-  kReplicate,  // each device a share of the batch; gradients are all-reduced
-  kServer,     // the same; gradients go to one of them, which updates for all
-  kTensor,     // machines a share each, nodes split over the devices of a machine
-  kPipeline,   // blocks in a row over the groups, or over the devices of one
-  kDuplicate,  // every device all of it, and nothing to exchange
+  kReplicate,  // each device has a share of the batch; gradients are all-reduced
+  kServer,     // the same, but one device collects gradients and updates for all
+  kTensor,     // machines have shares, nodes are split over the devices of a machine
+  kPipeline,   // consecutive blocks over the groups, or over the devices of one group
+  kDuplicate,  // every device computes everything; no communication
 };
 constexpr std::array<std::string_view, 5> kWayNames = {"replicate", "server", "tensor", "pipeline",
                                                        "duplicate"};
 
 struct Action {
-  uint32_t groups = 1;  // a set, as bits
+  uint32_t groups = 1;  // a bit set
   Way way = Way::kReplicate;
   bool operator==(const Action&) const = default;
 };
@@ -45,29 +46,29 @@ struct PlacementUnit {
   int decision = 0;
   double flops = 0;       // of forward
   double parameters = 0;  // elements
-  double handed_on = 0;   // bytes of what the units after it read, for a whole batch
+  double handed_on = 0;   // bytes that later units read from it, for the whole batch
 };
 
-// What a strategy does not say.
+// Choices that a strategy does not contain.
 struct Policy {
   int64_t microbatches = 1;
   int zero = 0;
   RecomputePolicy recompute = RecomputePolicy::kNone;
 };
 
-// An index into actions() for every decision.
+// An index into actions() per decision.
 using PlacementStrategy = std::vector<int>;
 
 class Placements {
  public:
-  // The problem must outlive it; `model` is its model of the compute type, and must too.
+  // The problem must outlive it; so must `model`, the problem's model in the compute type.
   Placements(const SearchTask& task, const Model& model);
 
   const std::vector<DeviceGroup>& groups() const { return groups_; }
   const std::vector<PlacementUnit>& units() const { return units_; }
   const std::vector<std::vector<int>>& decisions() const {
     return decisions_;
-  }  // units, heaviest first
+  }  // units of each decision; the heaviest decision first
   const std::vector<Action>& actions() const { return actions_; }
   const BlockTimes& times() const { return times_; }
   const SearchTask& task() const { return task_; }
@@ -77,17 +78,18 @@ class Placements {
   // All devices, replicated.
   PlacementStrategy Everywhere() const { return PlacementStrategy(decisions_.size(), 0); }
 
-  // Sound, but for the model's source. Nothing where it cannot be: too few samples, a parameter stored in two ways.
+  // A sound plan except for the model's source. Nothing where impossible: too few samples, or a
+  // parameter stored in two ways.
   std::optional<Plan> ToPlan(const PlacementStrategy& strategy, const Policy& policy) const;
 
-  // A plan of one stage on some devices, its data axis over those of all these groups instead, with shares by speed.
-  // Nothing where it has more stages, or the groups cannot be cut into its data ranks. `most`: samples of a micro-batch
-  // that a rank of each type may have; empty: any.
+  // A plan with one stage whose data axis is replaced by one over all of these groups, with shares
+  // by speed. Nothing where the plan has more stages or the groups cannot be divided into its data
+  // ranks. `most`: the most samples of a micro-batch for a rank of each type; empty: no limit.
   std::optional<Plan> Widened(const Plan& plan, uint32_t groups,
                               const std::vector<int64_t>& most = {}) const;
 
  private:
-  struct Part {  // of a plan, on its way to being a stage
+  struct Part {  // of a plan, before it becomes a stage
     int first_block = 0, last_block = 0;
     uint32_t groups = 0;
     Way way = Way::kReplicate;
@@ -115,7 +117,7 @@ class Placements {
   std::vector<std::vector<int>> decisions_;
   std::vector<Action> actions_;
 
-  // By type of device and how many: one machine's prices.
+  // By device type and number of devices: prices of one machine.
   struct Machine {
     Cluster cluster;
     std::unique_ptr<Prices> prices;

@@ -11,8 +11,8 @@
 namespace heddle {
 namespace {
 
-// Micro-batches that fill a pipeline twice, of those that divide the batch and at most eight, as steps of many take long
-// to simulate; 1 where stages are not on devices of their own.
+// The number of micro-batches: fills the pipeline twice, divides the batch, and is at most 8,
+// because steps of many take long to simulate; 1 where stages share devices.
 int64_t PipelineMicrobatches(const Plan& plan) {
   constexpr int64_t kMost = 8;
   size_t apart = 0;
@@ -50,7 +50,8 @@ PlacementGame::PlacementGame(const Placements& space, Prior& prior)
   Evaluate({space_.Everywhere()});
   baseline_ = Of(space_.Everywhere()).seconds;
   if (baseline_ > 0) return;
-  // Its parameters alone do not fit, and it was not simulated: what the slowest devices would compute.
+  // Its parameters alone do not fit, so it was not simulated: the computation time on the slowest
+  // devices.
   double devices = 0, samples = static_cast<double>(BatchSize(space_.task().model));
   for (const DeviceGroup& group : space_.groups()) devices += static_cast<double>(group.size());
   int blocks = space_.units().back().last_block;
@@ -140,7 +141,8 @@ Evaluated PlacementGame::Judged(Plan plan, const Policy& policy) const {
   return out;
 }
 
-// One micro-batch, or those that fill a pipeline; where that does not fit, with ZeRO 1, recomputed, with ZeRO 3.
+// Tries one micro-batch, or enough to fill a pipeline; where that does not fit, with ZeRO 1, then
+// recomputation, then ZeRO 3.
 Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
   const FixedDegrees& fixed = space_.task().fixed;
   Policy policy{fixed.microbatches.value_or(1), fixed.zero.value_or(0),
@@ -171,7 +173,8 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
   return best;
 }
 
-// Twice or half as many micro-batches, another ZeRO level, other recomputation, as long as that is better.
+// Tries twice and half the micro-batches, other ZeRO levels and other recomputation as long as the
+// step becomes faster.
 int64_t PlacementGame::Polish(const PlacementStrategy& strategy, int64_t most) {
   const FixedDegrees& fixed = space_.task().fixed;
   Evaluated& best = known_.at(strategy);

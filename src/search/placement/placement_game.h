@@ -1,5 +1,5 @@
-// Placements as a game for the tree search: a prefix is completed with the action of the heaviest decision, made a plan
-// and simulated.
+// Placements as a game for the tree search: a prefix is completed with the action of the heaviest
+// decision, made into a plan and simulated.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace heddle {
 
-// What the simulator says of a strategy, with the best policy for it.
+// The simulated result of a strategy with the best policy for it.
 struct Evaluated {
-  bool possible = false;  // it is a plan
+  bool possible = false;  // a plan exists
   bool fits = false;
   double seconds = 0;
   Policy policy;
-  std::vector<float> group_busy, group_memory;  // as PrefixState has them
+  std::vector<float> group_busy, group_memory;  // as in PrefixState
 };
 
 class PlacementGame : public TreeGame {
@@ -30,17 +30,16 @@ class PlacementGame : public TreeGame {
   std::vector<double> Values(const std::vector<Prefix>& prefixes) override;
   std::vector<std::vector<double>> Priors(const std::vector<Prefix>& prefixes) override;
 
-  // Those decided, then the action of the first decision for all others.
+  // The prefix, with the action of the first decision for all remaining ones.
   PlacementStrategy Completed(const Prefix& prefix) const;
   const Evaluated& Of(const PlacementStrategy& strategy) const { return known_.at(strategy); }
   double ValueOf(const Evaluated& evaluated) const;
-  double baseline() const {
-    return baseline_;
-  }  // seconds of Everywhere(), or about what it would take
+  double baseline() const { return baseline_; }  // seconds of Everywhere(), or an approximation
   const PlacementGraph& graph() const { return graph_; }
-  PrefixState StateOf(const Prefix& prefix) const;  // one that was valued
+  PrefixState StateOf(const Prefix& prefix) const;  // of a prefix that was evaluated
 
-  // Looks for a better policy for a strategy that was valued. Simulates no more than `most` plans, and says how many.
+  // Looks for a better policy of an evaluated strategy. Simulates at most `most` plans and returns
+  // their number.
   int64_t Polish(const PlacementStrategy& strategy, int64_t most);
 
   // Strategies that fit, the fastest first.

@@ -1,4 +1,4 @@
-// Strategies of the tree search as plans.
+// Makes plans of the tree search's strategies.
 #include <algorithm>
 #include <bit>
 
@@ -35,7 +35,8 @@ std::vector<Placements::Part> Placements::PartsOf(const PlacementStrategy& strat
   return out;
 }
 
-// The blocks of a part in a row over its groups, or over the devices of its one group: the longest as short as it can be.
+// Places the blocks of a part in order on its groups, or on the devices of its only group, so that
+// the longest time is as short as possible.
 void Placements::AddPipeline(const Part& part, std::vector<Part>& parts) const {
   std::vector<Part> places;
   for (size_t g = 0; g < groups_.size(); ++g) {
@@ -57,7 +58,7 @@ void Placements::AddPipeline(const Part& part, std::vector<Part>& parts) const {
     DeviceTypeId type = groups_[static_cast<size_t>(std::countr_zero(place.groups))].type;
     return times_.Seconds(type, first, last, std::max(1.0, samples / size));
   };
-  // As many blocks as fit in `most`, and at least one each.
+  // Each place takes as many blocks as fit in `most` seconds, and at least one.
   auto cut = [&](double most) {
     int at = part.first_block;
     for (size_t p = 0; p < places.size(); ++p) {
@@ -79,7 +80,8 @@ void Placements::AddPipeline(const Part& part, std::vector<Part>& parts) const {
   parts.insert(parts.end(), places.begin(), places.end());
 }
 
-// The data axis of a stage whose ranks are `width` devices each. Ranks without a sample are left out.
+// Sets the data axis of a stage whose ranks have `width` devices each. Ranks without samples are
+// left out.
 bool Placements::SetData(const Part& part, int64_t samples, int64_t width,
                          const std::vector<int64_t>& most, Mesh& mesh,
                          std::vector<int64_t>& devices) const {
@@ -91,7 +93,7 @@ bool Placements::SetData(const Part& part, int64_t samples, int64_t width,
       }
     }
   }
-  constexpr double kTooMany = 1e9;  // such samples go elsewhere first
+  constexpr double kTooMany = 1e9;  // so that these samples go elsewhere
   auto seconds = [&](size_t rank, int64_t n) {
     double each =
         times_.Seconds(type[rank], part.first_block, part.last_block, static_cast<double>(n));
@@ -138,7 +140,7 @@ std::vector<Strategy> Placements::TensorStrategies(const Part& part, int64_t sam
   return machine->prices->StrategiesOf(*priced);
 }
 
-// Of a micro-batch, as if all its devices were like those of the first group.
+// Times of a micro-batch, as if all devices were like those of the first group.
 void Placements::SetTimes(const Part& part, int64_t samples, int64_t devices, Stage& stage) const {
   constexpr double kLeast = 1e-9;
   DeviceTypeId type = groups_[static_cast<size_t>(std::countr_zero(part.groups))].type;
@@ -181,7 +183,7 @@ std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy)
   return stage;
 }
 
-// Nothing is served under ZeRO 2 and 3.
+// ZeRO 2 and 3 do not support servers.
 bool Placements::SetServers(const std::vector<Part>& parts, const Policy& policy,
                             std::vector<Stage>& stages) const {
   bool any = std::any_of(parts.begin(), parts.end(),

@@ -17,7 +17,7 @@ class Uniform : public Prior {
   }
 };
 
-// Bytes of what a unit makes that a later one reads, for each two.
+// Per pair of units: bytes that the first makes and the second, later one reads.
 std::vector<double> FlowsOf(const Placements& space) {
   const Model& model = space.model();
   size_t units = space.units().size();

@@ -1,8 +1,9 @@
-// The seam between the tree search and what it has learned: how promising each action is for the next decision.
+// The interface between the tree search and the learned network: the probability of each action for
+// the next decision.
 //
-// What is known of a problem goes in as plain numbers: of both graphs, the model's units and the cluster's device groups,
-// once for a problem; and of a prefix, what is decided and what the simulator said of it. `learn` has the network behind
-// this; without one every action is as likely as any other.
+// A problem is described by plain numbers: once per problem both graphs, of the model's units and
+// of the cluster's device groups; per prefix, the decisions and the simulator's result. `learn`
+// implements this interface with a network; without one all actions are equally likely.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,10 @@
 
 namespace heddle {
 
-// Row-major. Times are shares of the norm of all units' mean times (CL2), bandwidths of the largest, sizes of what the
-// largest bandwidth moves in CL2.
+// Row-major. Times are relative to the Euclidean norm of all units' mean times (CL2), bandwidths to
+// the largest one, and sizes to what the largest bandwidth transfers in CL2.
 struct PlacementGraph {
   static constexpr size_t kUnitFeatures = 4;   // mean seconds at the batch, /2, /4, /8
-                                               // ... and see unit_sizes
   static constexpr size_t kSizeFeatures = 2;   // bytes of parameters, bytes handed on
   static constexpr size_t kGroupFeatures = 3;  // devices / 4, memory in sizes, bandwidth inside
   static constexpr size_t kPlaceFeatures = 4;  // seconds of the unit on one device of the group
@@ -28,17 +28,18 @@ struct PlacementGraph {
   std::vector<float> group_sizes;  // groups x 3
   std::vector<float> links;        // groups x groups: bandwidth
   std::vector<float> places;       // units x groups x 4
-  std::vector<float> flows;        // units x units: bytes the column reads of what the row makes
+  std::vector<float> flows;        // units x units: bytes that the column reads from the row
   std::vector<int> decision_of;    // per unit
   std::vector<Action> actions;
 };
 
 struct PrefixState {
   Prefix prefix;
-  PlacementStrategy strategy;     // as the prefix is completed
-  std::vector<float> group_busy;  // share of the step each group's devices compute, of the busiest
-  std::vector<float> group_memory;  // peak over what there is
-  float value = 0;                  // as the tree has it
+  PlacementStrategy strategy;  // as the prefix is completed
+  // Share of the step in which each group's devices compute, relative to the busiest.
+  std::vector<float> group_busy;
+  std::vector<float> group_memory;  // peak relative to capacity
+  float value = 0;                  // as in the tree
 };
 
 PlacementGraph GraphOf(const Placements& space);
@@ -51,7 +52,7 @@ class Prior {
                                               const std::vector<PrefixState>& states) = 0;
 };
 
-// All actions alike.
+// All actions equally likely.
 std::unique_ptr<Prior> UniformPrior();
 
 }  // namespace heddle

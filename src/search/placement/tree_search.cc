@@ -44,7 +44,7 @@ class Tree {
 
  private:
   struct Leaf {
-    std::vector<std::pair<TreeNode*, size_t>> path;  // node and the child taken
+    std::vector<std::pair<TreeNode*, size_t>> path;  // nodes with the child taken
     Prefix prefix;
   };
 
@@ -56,7 +56,8 @@ class Tree {
   void AddNoise() {
     if (options_.noise <= 0 || root_.priors.empty()) return;
     std::mt19937_64 rng(options_.seed);
-    // Exponential draws to a power: a few large ones, as a Dirichlet of small concentration gives.
+    // Powers of exponential draws: a few large ones, like a Dirichlet distribution of small
+    // concentration.
     std::vector<double> draws;
     double sum = 0;
     for (size_t i = 0; i < root_.priors.size(); ++i) {
@@ -77,7 +78,7 @@ class Tree {
     for (size_t i = 0; i < node.children.size(); ++i) {
       const TreeNode::Child& child = node.children[i];
       int64_t n = child.visits + child.under_way;
-      // Those under way count as lost.
+      // Pending visits count as losses.
       double q = n == 0
                      ? node.own
                      : (child.sum - static_cast<double>(child.under_way)) / static_cast<double>(n);
@@ -126,7 +127,7 @@ class Tree {
       std::vector<double> prior = whole ? std::vector<double>{} : std::move(priors[next++]);
       auto [parent, i] = leaves[l].path.back();
       TreeNode::Child& child = parent->children[i];
-      if (!child.node) {  // another leaf of the batch may have made it
+      if (!child.node) {  // another leaf of the batch may have created it
         child.node = std::make_unique<TreeNode>();
         child.node->own = values[l];
         Expand(*child.node, std::move(prior));

@@ -9,8 +9,8 @@
 namespace heddle {
 namespace {
 
-// Each decision adds what its action is worth there, and pairs of neighbours add something; prefixes are completed with
-// the first action.
+// Each decision adds a value for its action, and neighbouring decisions add a value for their pair.
+// Prefixes are completed with the first action.
 class TableGame : public TreeGame {
  public:
   TableGame(uint64_t seed, size_t decisions, size_t actions)
@@ -64,10 +64,10 @@ class TableGame : public TreeGame {
  private:
   size_t decisions_, actions_;
   std::vector<double> own_, pair_;
-  Prefix best_;  // where the prior knows it
+  Prefix best_;  // known to the prior
 };
 
-// A tree that is small enough to be seen whole finds what trying everything finds.
+// With a small tree, the search visits all of it and finds the same as enumeration.
 TEST(TreeSearch, EqualsBruteForce) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     TableGame game(seed, 4, 4);
@@ -94,7 +94,7 @@ TEST(TreeSearch, IsTheSameTwice) {
   EXPECT_NE(SearchTree(game, options).root_visits, first.root_visits);
 }
 
-// Led by a prior that knows, it goes straight to the best of 8^6.
+// With a perfect prior it goes straight to the best of 8^6 strategies.
 TEST(TreeSearch, FollowsThePrior) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     TableGame game(seed, 6, 8);

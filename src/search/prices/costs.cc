@@ -56,7 +56,7 @@ std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
   return kinds;
 }
 
-// Parts of a node beside the mesh do the same on the same links.
+// Parts of a machine beside the mesh do the same on the same links.
 Mesh WithNeighbours(const Cluster& cluster, const Mesh& mesh) {
   GroupSpan node = NodeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first)});
   Mesh wide = mesh;
@@ -242,7 +242,8 @@ double StageCosts::Repeats(NodeId node) const {
   return model_.once[node.index()] ? 1 / options_.microbatches : 1;
 }
 
-// Where the stack makes one kernel of neighbours that only move memory: as if all of them were in one segment.
+// If the stack fuses neighbouring kernels that only move memory: the costs as if all of them were
+// in one segment.
 void StageCosts::Join(const Graph& graph, const Node& node, const Rule& rule,
                       std::span<const Block> blocks, NodeKernels& kernels) const {
   if (kernels.forward.empty() || kernels.forward[0].kind != KernelKind::kTraffic) return;
@@ -319,7 +320,7 @@ ChoiceCost StageCosts::OfNode(NodeId id, const Strategy& strategy, const KeptPar
                         : KernelSeconds(model_.graph, model_.flow, node, rule, strategy);
   double repeats = Repeats(id);
   cost.forward = repeats * times.forward;
-  if (HasGradient(id)) {  // lowering runs no backward otherwise
+  if (HasGradient(id)) {  // otherwise lowering runs no backward
     cost.backward = repeats * times.backward;
     cost.weight = repeats * times.weight;
   }

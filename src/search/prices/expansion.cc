@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-// A model of this node alone, its operands inputs.
+// A model of this node alone, with its operands as inputs.
 Model Alone(const Model& model, const Rule& rule, NodeId id) {
   const Node& node = model.graph.node(id);
   Model alone;

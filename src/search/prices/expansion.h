@@ -1,4 +1,5 @@
-// A node that splits an expanded factor, as the primitives it stands for and the values that pass between them.
+// A node that splits an expanded factor, as the primitives that it stands for and the values
+// between them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace heddle {
 
-// How a value is made, or comes in, and how each of its readers inside wants it and gives its gradient.
+// How a value is made or comes in, and how each of its readers inside the expansion wants it and
+// returns its gradient.
 struct ExpandedValue {
   Sharding given;
   std::vector<std::pair<Sharding, std::optional<Sharding>>> uses;
@@ -23,10 +25,10 @@ struct ExpandedNode {
   Rules rules;
   GradientFlow flow;
   std::vector<Strategy> strategies;   // per node
-  std::vector<ExpandedValue> values;  // that primitives read, and the results
+  std::vector<ExpandedValue> values;  // values that primitives read, and the results
 };
 
-// `rule` is the node's at the size in question; the strategy splits an expanded factor of it.
+// `rule` is the node's rule at the size in question; the strategy splits an expanded factor of it.
 ExpandedNode ExpandNode(const Model& model, const Rule& rule, NodeId node, const Mesh& mesh,
                         const Strategy& strategy);
 

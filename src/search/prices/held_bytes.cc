@@ -3,7 +3,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kIndexBytes = 4;  // of a weight that is kept of a pruned parameter
+constexpr double kIndexBytes = 4;  // per kept weight of a pruned parameter
 
 double ElementBytes(DType dtype) { return static_cast<double>(SizeOf(dtype)); }
 
@@ -28,7 +28,7 @@ HeldBytes HeldBytesOf(const Precision& precision, double kept, int zero, double 
   (offload == Offload::kOptimizer ? held.on_host : held.state) = state;
   held.weights = weight + index;
   held.gradients = gradient;
-  // What one micro-batch gives is reduced at once: nothing is added up.
+  // The gradients of a single micro-batch are reduced at once instead of being accumulated.
   if (zero == 2 || (zero == 1 && once)) {
     held.gradients = gradient / ranks;
   } else if (zero == 1) {
@@ -38,7 +38,7 @@ HeldBytes HeldBytesOf(const Precision& precision, double kept, int zero, double 
     held.gradients = gradient / ranks;
     held.gathered = ranks > 1 ? weight : 0;
     held.unreduced = ranks > 1 ? gradient : 0;
-    held.loose = kept * weight * (1 - 1 / ranks);
+    held.outside_layers = kept * weight * (1 - 1 / ranks);
   }
   return held;
 }

@@ -11,7 +11,8 @@ const MeshLinks::Traffic& MeshLinks::TrafficOf(AxisMask axes, bool all_to_all) {
   auto [at, fresh] = traffic_.try_emplace({axes, all_to_all});
   Traffic& traffic = at->second;
   if (!fresh) return traffic;
-  // A cluster of a million devices has millions of links, and few searches touch them all: zeros are put back below.
+  // A cluster of a million devices has millions of links of which a search uses few, so the vector
+  // is reused and reset below.
   static thread_local std::vector<double> shares;
   shares.resize(std::max(shares.size(), network_.link_count()), 0);
   std::vector<LinkId> touched;
@@ -73,7 +74,7 @@ MessageTime TimeOfMessages(const Network& network, int64_t distance, int64_t mes
 
 PipelineLinks::PipelineLinks(const Network& network, int64_t mesh, int64_t stages)
     : stages_(stages) {
-  // Nodes have far fewer devices than these: what comes after is as before.
+  // Machines have far fewer devices than this, and further devices repeat the pattern.
   constexpr int64_t kMostDevices = 1024;
   int64_t devices = std::min(mesh, kMostDevices);
   int64_t hops = std::clamp<int64_t>(kMostDevices / devices, 1, stages - 1);
@@ -83,7 +84,7 @@ PipelineLinks::PipelineLinks(const Network& network, int64_t mesh, int64_t stage
     double seconds = 0;
   };
   std::vector<Passing> all;
-  // All messages of a stage, one way.
+  // All messages of a stage in one direction.
   auto send = [&](int64_t from, int64_t to, int64_t sender) {
     Hop hop;
     std::vector<std::pair<LinkId, double>> uses;

@@ -1,7 +1,6 @@
-// What collectives over the axes of a mesh take on a cluster.
-//
-// All groups of an axis do the same at the same time, so a link carries what all of them put on it. Found once per set
-// of axes.
+// Times of collectives over the axes of a mesh on a cluster, and of messages between pipeline
+// stages. All groups of an axis communicate at the same time, so a link carries the traffic of all
+// of them. Computed once per set of axes.
 #pragma once
 
 #include <map>
@@ -15,36 +14,39 @@
 
 namespace heddle {
 
-// What a message between the devices of two stages takes.
+// The time of a message between devices of two stages.
 struct MessageTime {
   double latency = 0, flow = 0;  // seconds
   double seconds() const { return latency + flow; }
 };
 
-// Every device of a mesh of so many devices sends as many bytes to the device `distance` after it, all of them at once, so
-// that they share the links out of a node.
+// Every device of a mesh with `mesh` devices sends `bytes` to the device `distance` after it, all
+// at the same time, so that they share the links out of a machine.
 MessageTime TimeOfMessages(const Network& network, int64_t distance, int64_t mesh, double bytes);
 
-// The messages of a pipeline: every device of a stage sends as many bytes to its counterpart in the next stage, forward, and
-// gets as many back, backward. Stages have so many devices each, one stage after the other.
+// The messages of a pipeline. In forward every device of a stage sends to its counterpart in the
+// next stage, in backward it receives as many bytes. Stages are adjacent and have `mesh` devices
+// each.
 class PipelineLinks {
  public:
-  // O(routes log routes), at most some thousand of them: long pipelines repeat themselves.
+  // O(routes log routes) for at most some thousand routes: longer pipelines repeat themselves.
   PipelineLinks(const Network& network, int64_t mesh, int64_t stages);
 
-  // Seconds of the messages from a device of the pipeline to the next; the last one's go to the first.
+  // Seconds of the messages from a device of the pipeline to the next. The last device sends to the
+  // first.
   double Transfer(int64_t device, double bytes) const;
-  // Per device of the pipeline, as PipelineShape has them.
+  // Per device of the pipeline, as in PipelineShape.
   std::vector<double> Transfers(double bytes) const;
-  // Seconds for which the messages of one micro-batch, in both directions, occupy the link that they occupy longest.
+  // Seconds for which the messages of one micro-batch, in both directions, occupy the busiest link.
   double Occupied(int64_t chunks, double bytes) const;
 
-  // Links that messages share, by number; those that the same messages pass are one.
+  // Links that messages share, by number. Links with the same messages are one resource.
   struct Use {
     int resource = 0;
     double per_byte = 0;  // seconds
   };
-  // Of the messages between a device of the pipeline and the next, one way. Only if `has_uses`: not of long pipelines.
+  // For messages in one direction between a device of the pipeline and the next. Only if
+  // `has_uses`; long pipelines have none.
   const std::vector<Use>& Uses(int64_t device, bool forward) const {
     return uses_[static_cast<size_t>(2 * device + (forward ? 0 : 1))];
   }
@@ -53,13 +55,13 @@ class PipelineLinks {
 
  private:
   struct Hop {
-    double latency = 0, per_byte = 0;  // seconds; per byte that a device sends
+    double latency = 0, per_byte = 0;  // seconds; seconds per byte that a device sends
   };
   struct Load {
     double between = 0,
            around = 0;  // seconds per byte: between neighbours; from the last to the first
   };
-  // Seconds per byte of one link, by who sends: 2 x device, and 1 more for what is sent back.
+  // Seconds per byte on one link, by sender: 2 x device, plus 1 for messages in backward.
   using Senders = std::vector<std::pair<int64_t, double>>;
   void AddLink(const Senders& senders);
 
@@ -67,8 +69,8 @@ class PipelineLinks {
   std::vector<Hop> hops_;
   Hop around_;
   std::set<Senders> known_;
-  std::vector<Load> loads_;             // of links
-  std::vector<std::vector<Use>> uses_;  // by 2 x device, and 1 more for what is sent back
+  std::vector<Load> loads_;             // per resource
+  std::vector<std::vector<Use>> uses_;  // by 2 x device, plus 1 for messages in backward
 };
 
 class MeshLinks {
@@ -76,14 +78,14 @@ class MeshLinks {
   // The network must outlive it.
   MeshLinks(const Network& network, const Mesh& mesh);
 
-  // `bytes` is what a member gives (plan/collective.h). Nothing for groups of one.
+  // `bytes` is what a member of the group contributes (plan/collective.h). 0 for groups of one.
   double Seconds(CollectiveKind kind, AxisMask axes, double bytes);
-  // Without latency: as part of a larger one.
+  // Without latency: as a part of a larger collective.
   double BandwidthSeconds(CollectiveKind kind, AxisMask axes, double bytes);
 
  private:
   struct Traffic {
-    Pattern pattern;  // of the group with the longest way round
+    Pattern pattern;  // of the group with the longest ring
     double seconds_per_byte = 0;
   };
   const Traffic& TrafficOf(AxisMask axes, bool all_to_all);

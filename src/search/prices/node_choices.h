@@ -1,4 +1,4 @@
-// The choices of nodes, made once for all that are alike.
+// Makes the choices of nodes, once for all nodes that are alike.
 #pragma once
 
 #include <map>
@@ -13,7 +13,8 @@ class ChoiceMaker {
  public:
   explicit ChoiceMaker(StageCosts& costs);
 
-  // `sole` are the operands that are parameters nobody else reads: storing and reducing them is charged to the node.
+  // `sole` marks the operands that are parameters without other readers: their storage and
+  // reduction are charged to the node.
   std::shared_ptr<const NodeChoices> Of(NodeId node, const std::vector<bool>& sole,
                                         const KeptParts& kept);
 
@@ -23,7 +24,7 @@ class ChoiceMaker {
                                           const KeptParts& kept);
 
   StageCosts& costs_;
-  std::vector<int> alike_;  // per node: the first one of its chain that is alike
+  std::vector<int> alike_;  // per node: the corresponding node of its chain's first copy
   std::map<std::vector<int>, std::shared_ptr<const NodeChoices>> made_;
 };
 

@@ -1,13 +1,14 @@
-// What blocks of a model cost on a mesh, with the best strategies for them: solved once for each mesh, size of
-// micro-batch and policy of recomputation.
+// Prices: what the blocks of a model cost on a mesh under their best strategies, solved once per
+// mesh, micro-batch size and recomputation policy.
 //
 //   Prices prices(model, cluster, options);
 //   const Priced* priced = prices.Of({.axes = {8}, .samples = 2});
-//   priced->blocks[b].seconds(), priced->Strategies(...)
+//   priced->blocks[b].seconds(), prices.StrategiesOf(*priced)
 //
-// The mesh is what is left of a stage's mesh without its data axis: along that every node splits the batch, or does the
-// same everywhere. The data axis and the number of stages are therefore no part of a key. Parameters that several blocks
-// read are stored as all of them want: stages may part these blocks.
+// A key's mesh is a stage's mesh without the data axis, along which every node splits the batch or
+// is replicated. Therefore neither the data axis nor the number of stages is part of a key. A
+// parameter that several blocks read is stored in one sharding that all of them want, because a cut
+// may separate these blocks.
 #pragma once
 
 #include <functional>
@@ -19,65 +20,29 @@
 #include <vector>
 
 #include "search/interface/search_problem.h"
-#include "search/prices/range_floors.h"
+#include "search/prices/price_floors.h"
 #include "search/prices/short_model.h"
 #include "search/prices/stage_problem.h"
-#include "search/prices/unit_sums.h"
 
 namespace heddle {
 
 struct PriceKey {
-  std::vector<int64_t> axes;  // sizes, outer first; at most two, none of 1
-  int64_t samples = 1;        // of a micro-batch, on all of these devices
-  double microbatches = 1;  // of a step: what is made once counts as that share, of many as nothing
+  std::vector<int64_t> axes;  // sizes, outer axis first; at most two, each larger than 1
+  int64_t samples = 1;        // of a micro-batch, on all devices of the mesh
+  // Micro-batches of a step: work that is done once per step counts as one share of so many.
+  double microbatches = 1;
   RecomputePolicy recompute = RecomputePolicy::kNone;
-  // Seconds of a micro-batch that a byte it keeps, and a parameter on a device, are worth.
+  // The price of a kept byte and of a parameter on a device, in seconds of a micro-batch.
   double per_byte = 0, per_parameter = 0;
   auto operator<=>(const PriceKey&) const = default;
 };
 
 struct Priced {
   Mesh mesh;
-  std::shared_ptr<const StageProblem> stage;  // of the short model
+  std::shared_ptr<const StageProblem> stage;  // problem of the short model
   Solution solution;
   std::vector<ChoiceCost> blocks;  // per block of the whole model
   ChoiceCost total;
-};
-
-// What no strategies go below, each by itself, per micro-batch.
-struct LeastTime {
-  double whole = 0;    // seconds computed and waited for by all units, as one stage
-  double seam = 0;     // of these, what a cut between two units may save
-  RangeFloors ranges;  // of a range of units, as a stage
-  // Of the nodes' own work, every node as fast as it can be: forward; forward and gradients of activations; gradients of
-  // activations; gradients of activations and parameters.
-  UnitSums forward, without_weights, activation_gradients, backward;
-  UnitSums parameters;                            // elements held
-  double layers = 0;                              // of these, those of layers
-  FewestUnits fewest_seconds, fewest_parameters;  // of units alone
-};
-// Sets the last two from the others.
-void FindFewest(LeastTime& time);
-
-struct LeastRoom {
-  UnitSums least;  // bytes kept, whatever is recomputed
-  // What recomputing adds to the least time, and what is then still kept at this price for a byte: added + price x bytes,
-  // under the best policy for each unit.
-  struct Level {
-    double per_byte = 0;
-    UnitSums sums;
-  };
-  std::vector<Level> levels;
-  // A unit by policy: seconds that recomputing adds, and bytes kept.
-  struct Policies {
-    std::vector<double> added, kept;
-    bool operator==(const Policies&) const = default;
-    // The least of added + price x kept.
-    double At(double per_byte) const;
-    double least() const;
-  };
-  Policies first, last;         // of the first and the last unit
-  std::vector<Policies> inner;  // of the others, each kind once
 };
 
 // Solves a problem; nothing where it cannot.
@@ -85,16 +50,16 @@ using ProblemSolver =
     std::function<std::optional<Solution>(const Problem& problem, const Weights& weights)>;
 
 struct PriceOptions {
-  Precision precision;  // the model is of its compute type already
+  Precision precision;  // the model has this compute type already
   SimOptions sim;
-  std::vector<std::string> whole;  // names of parameters that are not to be split
-  ProblemSolver solver = nullptr;  // default: SolveFolded, on the shortened model
+  std::vector<std::string> whole;  // names of parameters that must not be split
+  ProblemSolver solver = nullptr;  // default: SolveFolded on the short model
   bool local_statistics = false;   // Plan::local_batch_statistics
 };
 
 PriceOptions PriceOptionsOf(const SearchProblem& problem, ProblemSolver solver = nullptr);
 
-// Of a key's axes.
+// The mesh of a key's axes.
 Mesh MeshOf(const std::vector<int64_t>& axes);
 
 class Prices {
@@ -105,15 +70,16 @@ class Prices {
   Prices(const Prices&) = delete;
   Prices& operator=(const Prices&) = delete;
 
-  // From any thread. Null where none is known: a table too large.
+  // May be called from any thread. Null where the problem cannot be solved because a table would be
+  // too large.
   const Priced* Of(PriceKey key);
 
-  // Whatever a byte is worth. Never null.
+  // Ignores the key's prices. Never null.
   const LeastTime* LeastTimeOf(PriceKey key);
-  // Of some policies of recomputation, the first of which takes least time; whatever the key's is.
-  const LeastRoom* LeastRoomOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
-  // Seconds computed and waited for, and what the key says bytes and parameters are worth, together; every unit under the
-  // policy that suits it.
+  // For these recomputation policies, the fastest first; ignores the key's policy and prices.
+  const LeastMemory* LeastMemoryOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
+  // Lower bounds on computation, waiting, and the bytes and parameters at the key's prices
+  // together, with every unit under the policy that is best for it.
   const RangeFloors* LeastPricedOf(PriceKey key, const std::vector<RecomputePolicy>& policies);
 
   const Model& model() const { return model_; }
@@ -121,10 +87,10 @@ class Prices {
   const PriceOptions& options() const { return options_; }
   const Network& network() const { return network_; }
 
-  // How the costs of a batch in so many parts are found.
+  // The options for costs of a batch in so many parts.
   CostOptions CostsFor(int64_t parts, double microbatches) const;
 
-  // Per node of the whole model: what it does with the axes of the key's mesh.
+  // Per node of the whole model: its strategy on the key's mesh.
   std::vector<Strategy> StrategiesOf(const Priced& priced) const;
 
  private:
@@ -133,11 +99,13 @@ class Prices {
   std::optional<Solution> Solve(const Problem& problem, const Weights& weights) const;
   std::unique_ptr<Priced> Make(const PriceKey& key);
   std::unique_ptr<LeastTime> MakeLeastTime(const PriceKey& key);
-  std::unique_ptr<LeastRoom> MakeLeastRoom(const PriceKey& key,
-                                           const std::vector<RecomputePolicy>& policies);
+  std::unique_ptr<LeastMemory> MakeLeastMemory(const PriceKey& key,
+                                               const std::vector<RecomputePolicy>& policies);
+  std::vector<LeastMemory::Policies> UnitsUnderPolicies(
+      const PriceKey& key, const std::vector<RecomputePolicy>& policies);
   std::unique_ptr<RangeFloors> MakeLeastPriced(const PriceKey& key,
                                                const std::vector<RecomputePolicy>& policies);
-  double SeamOf(const StageProblem& stage) const;
+  double CutSaving(const StageProblem& stage) const;
   std::vector<double> LeastOfNodes(
       const StageProblem& stage,
       const std::function<double(size_t variable, size_t choice)>& number) const;
@@ -146,8 +114,8 @@ class Prices {
   const Model& model_;
   const Cluster& cluster_;
   PriceOptions options_;
-  ShortModel small_;
-  std::vector<int> units_;  // where they begin, and where the last one ends
+  ShortModel short_;
+  std::vector<int> units_;  // the first block of each unit, and the end of the last
   Network network_;
   std::mutex mutex_;
   template <typename Pointer>
@@ -157,12 +125,12 @@ class Prices {
   };
   template <typename Pointer>
   using ByKey = std::map<PriceKey, Entry<Pointer>>;
-  struct StageMaker;                                   // for the stages of all policies
-  ByKey<std::unique_ptr<StageMaker>> stage_makers_;    // by keys without policy and worth
-  ByKey<std::shared_ptr<const StageProblem>> stages_;  // nothing being worth anything
+  struct StageMaker;                                   // shared by the stages of all policies
+  ByKey<std::unique_ptr<StageMaker>> stage_makers_;    // by keys without policy and prices
+  ByKey<std::shared_ptr<const StageProblem>> stages_;  // by keys without prices
   ByKey<std::unique_ptr<Priced>> made_;
   ByKey<std::unique_ptr<LeastTime>> times_;
-  ByKey<std::unique_ptr<LeastRoom>> rooms_;
+  ByKey<std::unique_ptr<LeastMemory>> memories_;
   ByKey<std::unique_ptr<RangeFloors>> least_priced_;
 };
 

@@ -14,8 +14,8 @@
 
 namespace heddle {
 
-// Products, sums, activations and reductions over what there is so far; the loss is the sum of the last. Rows are
-// 4 to 16 times 2^scale, columns 4 to 512.
+// Random products, sums, activations and reductions of earlier values; the loss is the sum of the
+// last value. Rows are 4 to 16 times 2^scale, columns 4 to 512.
 inline Model RandomModel(std::mt19937_64& rng, size_t nodes, int scale = 0) {
   auto below = [&](size_t bound) { return static_cast<size_t>(rng() % bound); };
   Graph graph;

@@ -57,7 +57,8 @@ class RangeFloorMaker {
   RangeFloors Run() {
     RangeFloors out;
     FindUnits();
-    std::vector<double> known(variables_.size(), -1);  // of a unit that is one block
+    // Bound of a unit that is one block, by block.
+    std::vector<double> known(variables_.size(), -1);
     for (const std::vector<int>& unit : unit_blocks_) {
       double* one = unit.size() == 1 ? &known[static_cast<size_t>(unit[0])] : nullptr;
       double least = one != nullptr && *one >= 0 ? *one : Least(unit);
@@ -86,7 +87,7 @@ class RangeFloorMaker {
     return true;
   }
 
-  // Blocks of the short model, per unit of the whole one.
+  // For each unit of the whole model, its blocks in the short model.
   void FindUnits() {
     for (size_t u = 0; u + 1 < units_.size(); ++u) {
       unit_blocks_.emplace_back();
@@ -97,8 +98,8 @@ class RangeFloorMaker {
     }
   }
 
-  // The least of the sum of what is inside a set of blocks, and between it and `before`, over all variables of the blocks
-  // but `ends`: a table over before and ends. Nothing where it is too large.
+  // Minimises over all variables of the blocks except `ends` the costs inside a set of blocks and
+  // between it and `before`: a table over `before` and `ends`. Nothing where it would be too large.
   std::optional<Table> Eliminate(const std::vector<int>& blocks, const std::vector<int>& before,
                                  const std::vector<int>& ends) const {
     std::optional<Table> least;
@@ -140,7 +141,7 @@ class RangeFloorMaker {
       std::optional<Table> table = Eliminate(blocks, {}, {});
       if (table) return (*table)[0];
     }
-    // Every variable for itself.
+    // Every variable separately.
     double least = kForbidden;
     for (const Problem& problem : policies_) {
       double sum = 0;
@@ -171,7 +172,7 @@ class RangeFloorMaker {
     return block_of_[static_cast<size_t>(run.chain->copies[copy][0])];
   }
 
-  // Nothing where its units are not in a row, or have too many states.
+  // Nothing where the run's units are not adjacent or have too many states.
   std::optional<RangeFloors::Run> RunOf(const ChainRun& run) const {
     constexpr size_t kMostStates = 512;
     std::vector<int> ends = EndsOf(run, run.first), previous = EndsOf(run, run.first - 1);
@@ -183,7 +184,7 @@ class RangeFloorMaker {
     std::optional<Table> start = Eliminate({block}, {}, ends);
     std::optional<Table> matrix = Eliminate({block}, previous, ends);
     if (!start || !matrix) return std::nullopt;
-    // What is before: its states are those of the ends of the copy before.
+    // The unit before the run, whose states are those of the ends of the copy before.
     std::optional<Table> before, after;
     if (out.first > 0) {
       const std::vector<int>& unit = unit_blocks_[static_cast<size_t>(out.first) - 1];
@@ -205,7 +206,7 @@ class RangeFloorMaker {
     return std::find(blocks.begin(), blocks.end(), block) != blocks.end();
   }
 
-  // The units of the whole model that the copies of a run stand for.
+  // Finds the units of the whole model that the copies of a run stand for.
   bool Place(const ChainRun& run, RangeFloors::Run& out) const {
     std::vector<int> blocks;
     for (size_t c = run.first; c < run.last; ++c) blocks.push_back(BlockOf(run, c));
@@ -217,11 +218,12 @@ class RangeFloorMaker {
       out.last = static_cast<int>(u) + 1;
       ++count;
     }
-    // A last copy with what is no layer after it is a unit of its own.
+    // The last copy may be part of a larger unit, together with blocks outside the layers.
     return count > 0 && count == out.last - out.first && count >= run.length() - 1;
   }
 
-  // by[n] for n from `from` to `most`: a vector after n - from products; with what comes after it in `closed`.
+  // For each n from `from` to `most`, sets by[n] to the minimum of a vector after n - from
+  // products, and closed[n] to the same with the costs of what comes after.
   static void Raise(Table vector, const Table& matrix, size_t from, size_t most,
                     const std::optional<Table>& after, std::vector<double>& by,
                     std::vector<double>& closed) {
@@ -251,7 +253,7 @@ class RangeFloorMaker {
   std::vector<size_t> domains_;
   std::vector<int> block_of_;                // per variable
   std::vector<std::vector<int>> variables_;  // per block of the short model
-  std::vector<std::vector<int>> pairs_;      // per variable that is the first of them
+  std::vector<std::vector<int>> pairs_;      // by their first variable
   std::vector<std::vector<int>> unit_blocks_;
   bool alike_ = true;
 };

@@ -1,11 +1,14 @@
-// What no choice of strategies goes below for a range of a model's units, found without trying all ranges.
+// Lower bounds on the cost of any range of a model's units, for all strategies, without examining
+// every range.
 //
-// A *unit* is what stages are made of: the embedding, a layer, the head (plan/units.h). Of a range only what is inside counts: what passes to and from other units is the price of a cut, and
-// another stage's. Equal layers in a row are a matrix from what one has at its ends to what the next has, and so many of
-// them a power of it in (min, +), applied to a vector: the least for 1, 2, 3 ... layers costs one product each. Layers
-// may each have another policy of recomputation: the matrix is the least of those of all policies, entry by entry.
+// A unit is what stages consist of: the embedding, a layer or the head (plan/units.h). Only costs
+// inside the range count; traffic to other units is the cost of a cut and belongs to another stage.
+// A run of equal layers is a matrix from the state at a layer's end to the state at the next one's
+// end; n layers are its n-th power in (min, +), applied to a vector, so the bounds for 1, 2, 3 ...
+// layers take one product each. Every layer may have its own recomputation policy: the matrix is
+// the entry-wise minimum over the policies.
 //
-// Of(a, c) >= Of(a, b) + Of(b, c), and Of(a, b) is at least the sum of its units alone.
+// Of(a, c) >= Of(a, b) + Of(b, c), and Of(a, b) is at least the sum of its separate units.
 #pragma once
 
 #include <vector>
@@ -20,27 +23,29 @@ namespace heddle {
 class RangeFloors {
  public:
   RangeFloors() = default;
-  // Of units that have nothing to do with each other.
+  // For units that do not interact.
   explicit RangeFloors(const std::vector<double>& units);
 
-  // Units [first, last).
+  // The bound for units [first, last).
   double Of(int first, int last) const;
-  // One after the other, each alone.
+  // The sum of the bounds of the separate units.
   double Alone(int first, int last) const;
   int units() const { return static_cast<int>(sums_.size()) - 1; }
 
  private:
   friend class RangeFloorMaker;
-  // Equal units [first, last): by how many there are of them, alone, with the unit before them, after them, and both.
+  // A run of equal units [first, last): bounds by the number of its units that the range has; by
+  // themselves, with the unit before the run, with the unit after it, and with both.
   struct Run {
     int first = 0, last = 0;
     std::vector<double> alone, before, after, both;
   };
-  std::vector<double> sums_{0};  // of units alone, those before each
-  std::vector<Run> runs_;        // ascending
+  std::vector<double> sums_{0};  // prefix sums of the separate units
+  std::vector<Run> runs_;        // in ascending order
 };
 
-// The problems are those of one stage, of all blocks of the short model, by policy of recomputation; weighed alike.
+// The problems are those of one stage with all blocks of the short model, one per recomputation
+// policy, under the same weights.
 RangeFloors FloorsOfRanges(const Model& whole, const ShortModel& small, const StageProblem& stage,
                            const std::vector<Problem>& policies, const Weights& weights);
 

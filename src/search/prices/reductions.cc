@@ -18,7 +18,7 @@ GradientGroups::GradientGroups(const Model& model) {
 
 double GradientGroups::PerElement(double bucket_elements, double parts) const {
   if (total_ == 0) return 0;
-  double whole = bucket_elements * parts;  // of the model's elements
+  double whole = bucket_elements * parts;  // in elements of the unsplit model
   auto large = std::lower_bound(sizes_.begin(), sizes_.end(), whole);
   double alone = static_cast<double>(sizes_.end() - large);
   double together = sums_[static_cast<size_t>(large - sizes_.begin())];
@@ -27,7 +27,7 @@ double GradientGroups::PerElement(double bucket_elements, double parts) const {
 
 double ExposedReduction(const PipelineShape& shape, int device, const std::vector<double>& reduce) {
   int rounds = std::min(shape.devices, shape.microbatches);
-  double exposed = 0, left = 0, earlier = 0;  // left: of this chunk and earlier ones
+  double exposed = 0, left = 0, earlier = 0;  // `left`: reductions of this chunk and earlier ones
   for (size_t k = 0; k < reduce.size(); ++k) {
     HalfTimes times = shape.times_of(device + static_cast<int>(k) * shape.devices);
     double backward = times.backward + times.weight;

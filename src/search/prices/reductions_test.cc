@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-// As many groups as lowering makes.
+// The number of groups equals that of lowering.
 TEST(GradientGroups, AreThoseOfThePrograms) {
   Model model = SmallModel(32, false, 64);  // 16 KiB of gradients each
   Cluster cluster = LoadCluster("dgx-a100:1");
@@ -29,7 +29,7 @@ TEST(GradientGroups, AreThoseOfThePrograms) {
   }
 }
 
-// Halves of parameters fill a bucket later, and there are half as many elements on a device.
+// Half parameters fill a bucket later, and a device has half as many elements.
 TEST(GradientGroups, PartsOfParametersFillABucketLater) {
   GradientGroups groups(SmallModel(8, false, 64));
   EXPECT_DOUBLE_EQ(groups.PerElement(4096, 1), 1.0 / 4096);
@@ -44,7 +44,8 @@ TEST(ExposedReduction, OfOneStageComesBesideItsLastBackward) {
   EXPECT_DOUBLE_EQ(ExposedReduction(shape, 1, {2}), 0);
 }
 
-// A chunk's gradients are there while those before it have backwards of two micro-batches to do.
+// The gradients of a later chunk are complete while earlier chunks still have backwards of two
+// micro-batches to do.
 TEST(ExposedReduction, OfLaterChunksComesBesideEarlierOnes) {
   PipelineShape shape{.devices = 2, .microbatches = 4};
   shape.chunks = 2;

@@ -18,9 +18,9 @@ class Shortener {
     for (size_t c = 0; c < whole_.folding.chains.size(); ++c) Locate(c);
     for (size_t c = 0; c < whole_.folding.chains.size(); ++c) {
       bool can = CanShorten(c);
-      out_.left_out.push_back(can ? static_cast<int64_t>(Count(c) - kSpelled) : 0);
+      out_.left_out.push_back(can ? static_cast<int64_t>(Count(c) - kExplicitCopies) : 0);
       if (!can) continue;
-      for (size_t i = kSpelled - 1; i + 1 < Count(c); ++i) {
+      for (size_t i = kExplicitCopies - 1; i + 1 < Count(c); ++i) {
         for (NodeId id : Copy(c, i)) gone_[id.index()] = true;
       }
     }
@@ -48,10 +48,10 @@ class Shortener {
     }
   }
 
-  // Only the next copy reads what a copy that may go makes; and nodes that were drawn into blocks beside the chain's own
-  // would be lost.
+  // A chain can be shortened if only the next copy reads what a copy to be left out makes, and if
+  // its blocks contain no nodes other than the chain's.
   bool CanShorten(size_t c) const {
-    if (Count(c) <= kSpelled) return false;
+    if (Count(c) <= kExplicitCopies) return false;
     for (const ModelBlock& block : whole_.blocks) {
       if (block.chain != static_cast<int>(c)) continue;
       bool own = std::all_of(block.nodes.begin(), block.nodes.end(), [&](NodeId id) {
@@ -59,7 +59,7 @@ class Shortener {
       });
       if (!own) return false;
     }
-    for (size_t i = kSpelled - 1; i + 1 < Count(c); ++i) {
+    for (size_t i = kExplicitCopies - 1; i + 1 < Count(c); ++i) {
       for (NodeId id : Copy(c, i)) {
         for (ValueId result : whole_.graph.node(id).results) {
           if (result == whole_.graph.outputs.front()) return false;
@@ -74,7 +74,7 @@ class Shortener {
     return true;
   }
 
-  // Side nodes that only what is gone read.
+  // Side nodes that only nodes left out read are left out as well.
   void DropUnread() {
     for (size_t n = gone_.size(); n-- > 0;) {
       if (gone_[n] || whole_.block_of[n] >= 0) continue;
@@ -86,15 +86,16 @@ class Shortener {
     }
   }
 
-  // What the last copy reads of a copy that is gone, it reads of the last one before it that is left.
+  // The last copy reads from the last remaining copy before it what it read from a copy that is
+  // left out.
   ValueId Stand(ValueId id) const {
     NodeId producer = whole_.graph.value(id).producer;
     if (!producer.valid() || !gone_[producer.index()] || chain_of_[producer.index()] < 0) return id;
     size_t n = producer.index();
     const std::vector<ValueId>& results = whole_.graph.node(producer).results;
     size_t r = static_cast<size_t>(std::find(results.begin(), results.end(), id) - results.begin());
-    NodeId stand =
-        Copy(static_cast<size_t>(chain_of_[n]), kSpelled - 2)[static_cast<size_t>(index_of_[n])];
+    NodeId stand = Copy(static_cast<size_t>(chain_of_[n]),
+                        kExplicitCopies - 2)[static_cast<size_t>(index_of_[n])];
     return whole_.graph.node(stand).results[r];
   }
 
@@ -167,7 +168,7 @@ class Shortener {
       }
       ModelBlock kept{{}, block.chain, block.copy};
       if (block.chain >= 0 && out_.left_out[static_cast<size_t>(block.chain)] > 0) {
-        kept.copy = std::min(kept.copy, static_cast<int>(kSpelled) - 1);
+        kept.copy = std::min(kept.copy, static_cast<int>(kExplicitCopies) - 1);
       }
       for (NodeId id : block.nodes) {
         kept.nodes.push_back(node_[id.index()]);
@@ -181,15 +182,15 @@ class Shortener {
 
   ShortNode PlaceOf(size_t n) const {
     if (!gone_[n] || chain_of_[n] < 0) return {node_[n]};
-    const std::vector<NodeId>& stand = Copy(static_cast<size_t>(chain_of_[n]), kSpelled - 2);
+    const std::vector<NodeId>& stand = Copy(static_cast<size_t>(chain_of_[n]), kExplicitCopies - 2);
     return {node_[stand[static_cast<size_t>(index_of_[n])].index()], chain_of_[n],
-            copy_of_[n] - static_cast<int64_t>(kSpelled - 1)};
+            copy_of_[n] - static_cast<int64_t>(kExplicitCopies - 1)};
   }
 
   const Model& whole_;
   std::vector<bool> gone_;
   std::vector<int> chain_of_, copy_of_, index_of_;  // per node
-  std::vector<ValueId> value_;                      // per value of the whole model: the short one's
+  std::vector<ValueId> value_;  // per value of the whole model: the short model's
   std::vector<NodeId> node_;
   ShortModel out_;
 };

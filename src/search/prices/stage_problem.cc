@@ -6,26 +6,20 @@
 
 #include "base/check.h"
 #include "plan/plan.h"
-#include "program/recomputed.h"
-#include "program/stage_builder.h"
 #include "search/prices/node_choices.h"
+#include "search/prices/stage_values.h"
 #include "search/prices/value_states.h"
 
 namespace heddle {
 namespace {
 
-// A value as its readers find it: which variable decides its sharding, and how.
+// A value as its readers find it: the variable that determines its sharding, and how.
 struct ValueVariables {
-  int variable = -1;  // -1: from another stage, or there in any sharding
+  int variable = -1;  // -1: it comes from another stage, or is available in any sharding
   std::vector<ShardingId> given;
-  // Of a copy or storage: the axes along which gradients may be partial there, by choice.
+  // For a copy or storage: per choice, the axes along which gradients may be partial sums there.
   std::vector<AxisMask> sums;
   bool shared = false;  // a copy or storage
-};
-
-struct UseAt {
-  NodeId node;
-  size_t operand = 0;
 };
 
 class Maker {
@@ -36,29 +30,17 @@ class Maker {
         model_(costs.model()),
         choices_(choices),
         tables_(tables),
-        recompute_(recompute),
-        uses_(model_.graph.values.size()),
+        stage_(costs, first_block, last_block, recompute),
         of_value_(model_.graph.values.size()),
-        sole_(model_.graph.nodes.size()),
-        kept_(model_.graph.nodes.size()),
         choices_of_(model_.graph.nodes.size()),
         made_by_(model_.graph.nodes.size()) {
-    Stage stage;
-    stage.first_block = first_block;
-    stage.last_block = last_block;
-    nodes_ = NodesOf(model_, stage);
-    FindOrder();
-    std::vector<NodeId> side = SideNodesOf(model_, nodes_);
-    nodes_.insert(nodes_.end(), side.begin(), side.end());
-    std::sort(nodes_.begin(), nodes_.end());
     out_.nodes.resize(model_.graph.nodes.size());
   }
 
   StageProblem Run() {
-    FindUses();
-    FindKeepers();
-    for (NodeId id : nodes_) AddNode(id);
-    for (size_t v = 0; v < uses_.size(); ++v) CompleteForOthers(ValueId::FromIndex(v));
+    for (NodeId id : stage_.nodes()) AddNode(id);
+    for (size_t v = 0; v < model_.graph.values.size(); ++v)
+      CompleteForOthers(ValueId::FromIndex(v));
     AddExtra();
     FindChains();
     out_.problem = Weighed(out_, {});
@@ -68,106 +50,9 @@ class Maker {
  private:
   const Node& node(NodeId id) const { return model_.graph.node(id); }
   const Value& value(ValueId id) const { return model_.graph.value(id); }
-  bool IsHere(NodeId id) const { return std::binary_search(nodes_.begin(), nodes_.end(), id); }
-  int64_t ElementBytes(ValueId id) const { return SizeOf(value(id).type.dtype); }
-  double Repeats(ValueId id) const {
-    NodeId producer = value(id).producer;
-    if (producer.valid()) return costs_.Repeats(producer);
-    return value(id).kind == ValueKind::kParameter ? 1 / costs_.options().microbatches : 1;
-  }
-
-  // Of nodes of blocks: how many kernels' nodes come before them.
-  void FindOrder() {
-    kernels_before_.assign(model_.graph.nodes.size(), -1);
-    int kernels = 0;
-    for (NodeId id : nodes_) {
-      kernels_before_[id.index()] = kernels;
-      if (costs_.HasKernels(id)) ++kernels;
-    }
-  }
-
-  // Nothing is computed between the two, so what must pass from one to the other can only be waited for: lowering cuts
-  // segments in the order of the nodes (program/segments.h).
-  bool IsWaited(ValueId id, NodeId reader) const {
-    NodeId producer = value(id).producer;
-    if (!producer.valid() || !IsHere(producer)) return false;
-    int made = kernels_before_[producer.index()], read = kernels_before_[reader.index()];
-    if (made < 0 || read < 0) return false;
-    return read - made <= (costs_.HasKernels(producer) ? 1 : 0);
-  }
-
-  Scale ScaleOf(ValueId id, NodeId reader) const {
-    Scale scale{ElementBytes(id), Repeats(id), Repeats(id), IsWaited(id, reader), false, false};
-    bool activation = value(id).kind == ValueKind::kActivation && !model_.once[reader.index()];
-    if (!activation) return scale;
-    scale.recomputed = IsRecomputed(reader);
-    scale.regathered = !scale.recomputed && model_.flow.needed[id.index()];
-    return scale;
-  }
-
-  bool IsInUnit(NodeId id) const {
-    return model_.block_of[id.index()] >= 0 && heddle::IsRecomputed(model_, id, recompute_);
-  }
-  // What gives no gradient may be left out of what runs again; it is not charged for it.
-  bool IsRecomputed(NodeId id) const { return IsInUnit(id) && costs_.HasGradient(id); }
-
-  void FindUses() {
-    for (NodeId id : nodes_) {
-      for (size_t o = 0; o < node(id).operands.size(); ++o) {
-        uses_[node(id).operands[o].index()].push_back({id, o});
-      }
-    }
-    for (NodeId id : nodes_) {
-      for (ValueId operand : node(id).operands) {
-        sole_[id.index()].push_back(value(operand).kind == ValueKind::kParameter &&
-                                    uses_[operand.index()].size() == 1);
-      }
-    }
-  }
-
-  // A value that is kept is charged where it is made, or, where it comes from elsewhere, to its first reader.
-  void FindKeepers() {
-    std::vector<ValueId> storages = Storages(model_.graph, model_.rules);
-    std::vector<bool> charged(model_.graph.values.size(), false);
-    for (NodeId id : nodes_) {
-      const Node& at = node(id);
-      kept_[id.index()].recomputed = IsRecomputed(id);
-      for (ValueId kept : KeptFor(id)) {
-        ValueId storage = storages[kept.index()];
-        if (value(storage).kind != ValueKind::kActivation || charged[storage.index()]) continue;
-        charged[storage.index()] = true;
-        NodeId producer = value(storage).producer;
-        if (IsHere(producer)) {
-          const std::vector<ValueId>& results = node(producer).results;
-          auto result = std::find(results.begin(), results.end(), storage);
-          kept_[producer.index()].results.push_back(static_cast<size_t>(result - results.begin()));
-          continue;
-        }
-        auto operand = std::find(at.operands.begin(), at.operands.end(), kept);
-        if (operand == at.operands.end()) continue;
-        kept_[id.index()].operands.push_back(static_cast<size_t>(operand - at.operands.begin()));
-      }
-    }
-  }
-
-  // What backward of a node needs; of one that is recomputed, what that reads from outside.
-  std::vector<ValueId> KeptFor(NodeId id) const {
-    const Node& at = node(id);
-    if (!IsRecomputed(id)) return KeptBy(at, model_.rules[id.index()], model_.flow).values;
-    std::vector<ValueId> kept;
-    for (ValueId operand : at.operands) {
-      NodeId producer = value(operand).producer;
-      if (!producer.valid() || model_.once[producer.index()]) continue;
-      bool together =
-          model_.block_of[producer.index()] == model_.block_of[id.index()] && IsInUnit(producer);
-      if (!together) kept.push_back(operand);
-    }
-    return kept;
-  }
-
   std::shared_ptr<const NodeChoices> Choices(NodeId id) {
     std::shared_ptr<const NodeChoices>& known = choices_of_[id.index()];
-    if (!known) known = choices_.Of(id, sole_[id.index()], kept_[id.index()]);
+    if (!known) known = choices_.Of(id, stage_.sole(id), stage_.kept(id));
     return known;
   }
 
@@ -199,11 +84,11 @@ class Maker {
       }
     }
     for (ValueId result : at.results) {
-      if (uses_[result.index()].size() > 1) AddCopy(result, id);
+      if (stage_.uses(result).size() > 1) AddCopy(result, id);
     }
   }
 
-  // A relabeling whose operand it can take in every sharding that it may come in.
+  // A relabeling follows its operand if it accepts every sharding that the operand may have.
   bool Follow(NodeId id, NodeVariable& entry) {
     if (!costs_.rule(id).view) return false;
     const ValueVariables& variables = of_value_[node(id).operands[0].index()];
@@ -223,7 +108,7 @@ class Maker {
       if (x == own.strategies.size()) return false;
       follows.push_back(static_cast<int>(x));
     }
-    // What it keeps is charged to what it follows.
+    // What the relabeling keeps is charged to the variable that it follows.
     entry.variable = variables.variable;
     entry.follows = std::move(follows);
     ChoiceCosts& extra = extra_[entry.variable];
@@ -236,20 +121,21 @@ class Maker {
 
   std::vector<ReaderStates> ReadersOf(ValueId id) {
     std::vector<ReaderStates> readers;
-    for (const UseAt& use : uses_[id.index()]) {
+    for (const UseAt& use : stage_.uses(id)) {
       std::shared_ptr<const NodeChoices> choices = Choices(use.node);
       readers.push_back({choices->operands[use.operand], choices->gradients[use.operand]});
     }
     return readers;
   }
 
-  // Parameters read more than once, and values that come from elsewhere, get their variable at their first reader.
+  // Parameters that are read more than once, and values from other stages, get their variable at
+  // their first reader.
   void Provide(ValueId id, NodeId reader) {
     ValueVariables& variables = of_value_[id.index()];
-    if (variables.variable >= 0 || uses_[id.index()].size() < 2) return;
+    if (variables.variable >= 0 || stage_.uses(id).size() < 2) return;
     ValueKind kind = value(id).kind;
     if (kind == ValueKind::kParameter) {
-      const std::vector<UseAt>& uses = uses_[id.index()];
+      const std::vector<UseAt>& uses = stage_.uses(id);
       auto first = std::find_if(uses.begin(), uses.end(), [&](const UseAt& use) {
         return model_.block_of[use.node.index()] >= 0;
       });
@@ -263,7 +149,7 @@ class Maker {
       }
       SetStates(variables, states,
                 AddVariable(std::make_shared<ChoiceCosts>(costs), KeeperOf(id, reader)));
-    } else if (kind == ValueKind::kActivation && !IsHere(value(id).producer)) {
+    } else if (kind == ValueKind::kActivation && !stage_.IsHere(value(id).producer)) {
       ValueStates states = CopyStates(costs_, {}, ReadersOf(id));
       ChoiceCosts costs;
       for (size_t x = 0; x < states.given.size(); ++x) {
@@ -275,12 +161,13 @@ class Maker {
     }
   }
 
-  // A variable that one block alone reads is that block's; one of several is nobody's: a side node stands for that.
+  // A variable that only one block reads belongs to that block. One that several blocks read
+  // belongs to none.
   NodeId KeeperOf(ValueId id, NodeId reader) {
     int block = model_.block_of[reader.index()];
-    for (const UseAt& use : uses_[id.index()]) {
+    for (const UseAt& use : stage_.uses(id)) {
       if (model_.block_of[use.node.index()] != block) {
-        loose_.push_back(static_cast<int>(out_.costs.size()));
+        unassigned_.push_back(static_cast<int>(out_.costs.size()));
         break;
       }
     }
@@ -300,8 +187,9 @@ class Maker {
     std::vector<ShardingId> given = variables.given;
     ValueStates states = CopyStates(costs_, given, ReadersOf(id));
     auto costs = std::make_shared<ChoiceCosts>(states.given.size());
-    Tables tables = tables_.ToCopy(costs_, given, states, ScaleOf(id, uses_[id.index()][0].node),
-                                   model_.flow.needed[id.index()]);
+    Tables tables =
+        tables_.ToCopy(costs_, given, states, stage_.ScaleOf(id, stage_.uses(id)[0].node),
+                       model_.flow.needed[id.index()]);
     SetStates(variables, states, AddVariable(std::move(costs), maker));
     out_.problem.pairs.push_back({producer, variables.variable, tables.seconds, tables.queued});
   }
@@ -311,7 +199,7 @@ class Maker {
     const ValueVariables& variables = of_value_[operand.index()];
     const NodeVariable& entry = out_.nodes[id.index()];
     ReaderStates reader{entry.choices->operands[o], entry.choices->gradients[o]};
-    Scale scale = ScaleOf(operand, id);
+    Scale scale = stage_.ScaleOf(operand, id);
     if (variables.variable < 0) {
       bool received = value(operand).kind == ValueKind::kActivation;
       if (received) ReturnGradient(entry.variable, reader, operand);
@@ -331,7 +219,8 @@ class Maker {
         {variables.variable, entry.variable, tables.seconds, tables.queued});
   }
 
-  // Of a value of another stage that is read once: complete, in the sharding it came in.
+  // The gradient of a value from another stage that is read once returns complete, in the sharding
+  // in which the value came.
   void ReturnGradient(int variable, const ReaderStates& reader, ValueId id) {
     ChoiceCosts& extra = extra_[variable];
     extra.resize(reader.wanted.size());
@@ -340,20 +229,22 @@ class Maker {
     }
   }
 
-  // What it takes to make a value, or a gradient, complete, beside computation.
+  // The cost of completing a value or gradient beside computation.
   ChoiceCost Completed(ShardingId from, ValueId id) {
     ChoiceCost cost;
-    cost.queued =
-        Repeats(id) * costs_.WayBetween(from, costs_.Complete(from), ElementBytes(id)).seconds();
+    cost.queued = stage_.Repeats(id) *
+                  costs_.WayBetween(from, costs_.Complete(from), stage_.ElementBytes(id)).seconds();
     return cost;
   }
 
-  // Nothing crosses stages partial.
+  // Nothing crosses stages as a partial sum.
   void CompleteForOthers(ValueId id) {
     NodeId producer = value(id).producer;
-    if (!producer.valid() || !IsHere(producer) || model_.block_of[producer.index()] < 0) return;
+    if (!producer.valid() || !stage_.IsHere(producer) || model_.block_of[producer.index()] < 0)
+      return;
     const std::vector<NodeId>& readers = model_.readers[id.index()];
-    if (std::all_of(readers.begin(), readers.end(), [&](NodeId at) { return IsHere(at); })) return;
+    if (std::all_of(readers.begin(), readers.end(), [&](NodeId at) { return stage_.IsHere(at); }))
+      return;
     const ValueVariables& variables = of_value_[id.index()];
     ChoiceCosts& extra = extra_[variables.variable];
     extra.resize(variables.given.size());
@@ -361,7 +252,7 @@ class Maker {
       extra[x] += Completed(variables.given[x], id);
   }
 
-  // What was alike stays one object.
+  // Equal costs stay one shared object.
   void AddExtra() {
     std::map<std::pair<const ChoiceCosts*, std::vector<double>>, std::shared_ptr<const ChoiceCosts>>
         made;
@@ -386,11 +277,11 @@ class Maker {
     for (const Chain& chain : model_.folding.chains) {
       VariableChain variables;
       for (const std::vector<NodeId>& copy : chain.copies) {
-        if (copy.empty() || !IsHere(copy[0])) continue;
+        if (copy.empty() || !stage_.IsHere(copy[0])) continue;
         variables.copies.emplace_back();
         for (NodeId id : copy) {
           for (int variable : made_by_[id.index()]) {
-            if (std::find(loose_.begin(), loose_.end(), variable) == loose_.end()) {
+            if (std::find(unassigned_.begin(), unassigned_.end(), variable) == unassigned_.end()) {
               variables.copies.back().push_back(variable);
             }
           }
@@ -404,18 +295,13 @@ class Maker {
   const Model& model_;
   ChoiceMaker& choices_;
   TableMaker& tables_;
-  RecomputePolicy recompute_;
-  std::vector<NodeId> nodes_;        // ascending
-  std::vector<int> kernels_before_;  // per node; -1: of no block of the stage
-  std::vector<std::vector<UseAt>> uses_;
+  StageValues stage_;
   std::vector<ValueVariables> of_value_;                        // per value
-  std::vector<std::vector<bool>> sole_;                         // per node and operand
-  std::vector<KeptParts> kept_;                                 // per node
-  std::vector<std::shared_ptr<const NodeChoices>> choices_of_;  // per node, where it was asked for
+  std::vector<std::shared_ptr<const NodeChoices>> choices_of_;  // per node, made on demand
   std::vector<std::vector<int>> made_by_;
   std::map<ValueId, UseAt> stored_for_;
   std::map<int, ChoiceCosts> extra_;  // by variable
-  std::vector<int> loose_;            // variables of no block
+  std::vector<int> unassigned_;       // variables that belong to no block
   StageProblem out_;
 };
 
@@ -440,53 +326,6 @@ StageProblem ProblemMaker::Of(int first_block, int last_block, RecomputePolicy r
 StageProblem MakeStageProblem(StageCosts& costs, int first_block, int last_block,
                               RecomputePolicy recompute) {
   return ProblemMaker(costs).Of(first_block, last_block, recompute);
-}
-
-std::vector<Strategy> StrategiesOf(const StageProblem& stage, const std::vector<int>& choice) {
-  std::vector<Strategy> strategies;
-  for (const NodeVariable& node : stage.nodes) {
-    strategies.emplace_back();
-    if (node.variable < 0) continue;
-    size_t x = static_cast<size_t>(choice[static_cast<size_t>(node.variable)]);
-    if (!node.follows.empty()) x = static_cast<size_t>(node.follows[x]);
-    strategies.back() = node.choices->strategies[x];
-  }
-  return strategies;
-}
-
-std::optional<std::vector<int>> ChoicesOf(StageCosts& costs, const StageProblem& stage,
-                                          const std::vector<Strategy>& strategies) {
-  std::vector<int> fixed(stage.costs.size(), -1);
-  for (size_t n = 0; n < stage.nodes.size(); ++n) {
-    const NodeVariable& node = stage.nodes[n];
-    if (node.variable < 0 || !node.follows.empty()) continue;
-    const NodeChoices& choices = *node.choices;
-    const Rule& rule = costs.rule(NodeId::FromIndex(n));
-    auto same = [&](size_t x) {
-      for (size_t o = 0; o < rule.operands.size(); ++o) {
-        Sharding wanted = OperandSharding(costs.mesh(), rule, strategies[n], o);
-        if (costs.Number(wanted) != choices.operands[o][x]) return false;
-        Sharding gradient = OperandGradient(costs.mesh(), rule, strategies[n], o);
-        bool given = choices.gradients[o][x] >= 0;
-        if (given && costs.Number(gradient) != choices.gradients[o][x]) return false;
-      }
-      for (size_t r = 0; r < rule.results.size(); ++r) {
-        Sharding result = ResultSharding(costs.mesh(), rule, strategies[n], r);
-        if (costs.Number(result) != choices.results[r][x]) return false;
-      }
-      return true;
-    };
-    size_t x = static_cast<size_t>(
-        std::find(choices.strategies.begin(), choices.strategies.end(), strategies[n]) -
-        choices.strategies.begin());
-    if (x == choices.strategies.size()) {
-      x = 0;
-      while (x < choices.strategies.size() && !same(x)) ++x;
-    }
-    if (x == choices.strategies.size()) return std::nullopt;
-    fixed[static_cast<size_t>(node.variable)] = static_cast<int>(x);
-  }
-  return fixed;
 }
 
 }  // namespace heddle

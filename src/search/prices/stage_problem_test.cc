@@ -46,14 +46,15 @@ TEST(StageProblem, EliminationEqualsBruteForceOnRandomModels) {
   EXPECT_GE(solved[2], 30);
 }
 
-// What is done once in so many micro-batches that it counts as nothing is still possible or not.
+// A choice that is forbidden stays forbidden even if done once in infinitely many micro-batches.
 TEST(StageProblem, WhatIsForbiddenIsSoHoweverRarely) {
   Model model = Analyse([] {
     Graph graph;
     graph.name = "once";
     ValueId x = graph.AddValue("x", {DType::kF32, {8, 16}}, ValueKind::kInput);
     ValueId w = graph.AddValue("w", {DType::kF32, {16, 16}}, ValueKind::kParameter);
-    ValueId scaled = AddOp(graph, "Mul", {}, {w, w}, "scaled")[0];  // of parameters alone
+    // Computed from parameters alone.
+    ValueId scaled = AddOp(graph, "Mul", {}, {w, w}, "scaled")[0];
     ValueId square = AddOp(graph, "MatMul", {}, {scaled, w}, "square")[0];
     ValueId sum = AddOp(graph, "Add", {}, {square, scaled}, "sum")[0];
     ValueId y = AddOp(graph, "MatMul", {}, {x, sum}, "y")[0];

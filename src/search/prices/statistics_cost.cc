@@ -10,7 +10,7 @@ namespace {
 
 struct StatisticsNode {
   NodeId node;
-  int factor = -1;  // of the batch
+  int factor = -1;  // the batch factor
 };
 
 std::vector<StatisticsNode> NodesWithStatistics(const Model& model) {
@@ -27,7 +27,7 @@ std::vector<StatisticsNode> NodesWithStatistics(const Model& model) {
   return nodes;
 }
 
-// Per node: those that it comes after, however many are between.
+// Per node: the nodes that it depends on, directly or not.
 std::vector<std::vector<bool>> NodesBefore(const Graph& graph) {
   std::vector<std::vector<bool>> before(graph.nodes.size(),
                                         std::vector<bool>(graph.nodes.size(), false));
@@ -44,8 +44,8 @@ std::vector<std::vector<bool>> NodesBefore(const Graph& graph) {
   return before;
 }
 
-// Seconds of those latencies that other nodes may hide: a node hides no more than its own work, forward again included, and
-// only the latencies of nodes that come neither before nor after it.
+// The seconds of these latencies that other nodes may hide. A node hides at most its own work,
+// including a repeated forward, and only latencies of nodes that neither precede nor follow it.
 double HiddenBehindOthers(const Model& model, StageCosts& alone,
                           const std::vector<StatisticsNode>& nodes,
                           const std::vector<double>& latencies) {
@@ -67,7 +67,8 @@ double HiddenBehindOthers(const Model& model, StageCosts& alone,
   return hidden;
 }
 
-// Of the collectives between the primitives that a node stands for, which one queue takes one after the other.
+// The latency of the collectives between the primitives of an expanded node, which one queue
+// executes one after the other.
 double LatencyInside(const Model& model, StageCosts& costs, const Mesh& mesh, NodeId node,
                      const Strategy& strategy) {
   double latency = 0;
@@ -82,8 +83,8 @@ double LatencyInside(const Model& model, StageCosts& costs, const Mesh& mesh, No
   return latency;
 }
 
-// Seconds that the primitives of a node take on a data rank beyond what the node takes that normalises its part alone, with
-// whatever it does along the other axes.
+// The extra seconds of kernels on a data rank, compared with a node that normalises its own part,
+// for the best strategy along the other axes.
 double MoreKernels(const Model& model, StageCosts& shared, StageCosts& alone,
                    const StatisticsNode& at) {
   const Node& node = model.graph.node(at.node);

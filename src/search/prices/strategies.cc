@@ -75,7 +75,8 @@ std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const 
   }
   std::vector<Strategy> kept;
   std::vector<StrategyEffect> of_kept;
-  std::map<std::vector<int64_t>, std::vector<size_t>> seen;  // those kept, by sizes of blocks
+  // Indices of kept strategies, by block sizes.
+  std::map<std::vector<int64_t>, std::vector<size_t>> seen;
   for (Strategy& strategy : all) {
     if (!Fits(mesh, rule, strategy)) continue;
     std::vector<int64_t> sizes;

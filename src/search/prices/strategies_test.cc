@@ -19,7 +19,8 @@ TEST(Strategies, FactorsThenPartialSumsThenNothing) {
   Mesh mesh{0, {{"x", 2}}};
   Rule rule = Product(8, 8, 8);
   std::vector<Strategy> all = StrategiesOf(mesh, "MatMul", rule, Scope());
-  // Rows, columns and what is summed; the first operand as a partial sum, the second never; nothing.
+  // Rows, columns and the summed factor; the first operand as a partial sum, the second never;
+  // replication.
   ASSERT_EQ(all.size(), 5u);
   for (size_t i = 0; i < 3; ++i) EXPECT_GE(all[i][0], 0);
   EXPECT_EQ(all[3][0], PassPartial(0));

@@ -1,4 +1,4 @@
-// Numbers of the units of a model, added up over any range of them.
+// Numbers per unit of a model, summed over any range of units.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ class UnitSums {
   int units() const { return static_cast<int>(sums_.size()) - 1; }
 
  private:
-  std::vector<double> sums_{0};  // of the units before each
+  std::vector<double> sums_{0};  // prefix sums
 };
 
-// The least that so many units of a model add up to, whichever they are. The first and the last unit are apart: it is known
-// who has them.
+// The least sum of a given number of units of a model, whichever units they are. The first and the
+// last unit are separate, because it is known which device has them.
 class FewestUnits {
  public:
   FewestUnits() = default;
@@ -37,7 +37,8 @@ class FewestUnits {
     std::sort(inner.begin(), inner.end());
     inner_ = UnitSums(inner);
   }
-  // Of at least two units; `count` with the first or the last among them, or without.
+  // For models of at least two units. `count` includes the first and the last unit where these are
+  // set.
   double Of(int count, bool first, bool last) const {
     int others = std::clamp(count - (first ? 1 : 0) - (last ? 1 : 0), 0, inner_.units());
     return (first ? first_ : 0) + (last ? last_ : 0) + inner_.Of(0, others);

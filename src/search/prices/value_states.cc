@@ -7,7 +7,8 @@
 namespace heddle {
 namespace {
 
-// With every set of axes along which somebody's gradient may be partial and that do not split it.
+// Combines each sharding with every set of axes along which a reader's gradient may be partial and
+// which do not split it.
 ValueStates WithSums(StageCosts& costs, const std::vector<ShardingId>& shardings,
                      const std::vector<ReaderStates>& readers) {
   AxisMask possible = 0;
@@ -32,7 +33,7 @@ void AddUnique(std::vector<ShardingId>& list, ShardingId id) {
   if (std::find(list.begin(), list.end(), id) == list.end()) list.push_back(id);
 }
 
-// Two tables filled entry by entry.
+// Two tables that are filled entry by entry.
 class Filler {
  public:
   explicit Filler(const Scale& scale) : scale_(scale) {}
@@ -43,7 +44,8 @@ class Filler {
   void Forward(Entry& entry, const StageCosts::Way& way) const {
     Add(entry, way, scale_.forward);
     if (scale_.regathered) entry.queued += way.gathered;
-    // Where a unit is recomputed its first pieces may be there already.
+    // The first pieces of a recomputed unit may still be available, so this traffic runs beside
+    // computation.
     if (scale_.recomputed && way.traffic < kForbidden) {
       entry.seconds += way.local;
       entry.queued += way.traffic;
@@ -61,7 +63,7 @@ class Filler {
 
  private:
   void Add(Entry& entry, const StageCosts::Way& way, double repeats) const {
-    if (way.traffic == kForbidden) {  // however rarely
+    if (way.traffic == kForbidden) {  // forbidden even if done rarely
       entry.seconds = kForbidden;
       return;
     }

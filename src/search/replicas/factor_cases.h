@@ -1,5 +1,6 @@
-// Data-parallel plans over slow links, for the test and the bench of what replicas compute whole: models of test data
-// (by file, below tests/data) and built-in ones, at batches small enough for gradients to weigh.
+// Data-parallel plans over slow links for the test and the benchmark of gradient factors: models of
+// test data (by file, below tests/data) and built-in ones, at batches that are small compared with
+// the gradients.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct FactorCase {
   int zero = 0;
 };
 
-// The first kSmallFactorCases have less than 500 nodes.
+// The first kSmallFactorCases have fewer than 500 nodes.
 constexpr size_t kSmallFactorCases = 13;
 inline std::vector<FactorCase> FactorCases() {
   return {

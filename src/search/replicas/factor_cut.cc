@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// Operations that may be whole as vertices 0, 1, ...; -1 for the others, which are with the sink.
+// Numbers the operations that may be whole 0, 1, ...; -1 for the others, which belong to the sink.
 std::vector<int> FreeVertices(const CutProblem& problem, int* count) {
   std::vector<int> vertex(problem.operations.size(), -1);
   *count = 0;
@@ -21,7 +21,7 @@ std::vector<int> FreeVertices(const CutProblem& problem, int* count) {
   return vertex;
 }
 
-// The vertices of readers that may be whole; none where that costs nothing anyway.
+// The vertices of readers that may be whole; none where the value costs nothing.
 void FreeReaders(const CutValue& value, const std::vector<int>& vertex, std::vector<int>& readers) {
   readers.clear();
   if (value.cost <= 0) return;
@@ -56,7 +56,7 @@ double Evaluate(const CutProblem& problem, const std::vector<bool>& whole, Payme
 
 namespace {
 
-// The values that each operation reads, and those it makes: all in one list, an operation's reads before what it makes.
+// Per operation the values that it reads and those that it makes, in one list.
 class ValueLists {
  public:
   explicit ValueLists(const CutProblem& problem) : ends_(2 * problem.operations.size() + 1, 0) {
@@ -90,9 +90,9 @@ class ValueLists {
   std::vector<size_t> ends_, values_;
 };
 
-// Decides what is best in any case, until nothing more follows: an operation is whole where that gains even if it pays
-// for all that it reads, and is not where that costs more than all that it makes could spare its readers. What is left is
-// a cut of a few vertices, mostly of none.
+// Fixes operations whose decision is certain, until no more can be fixed. An operation is whole if
+// that gains even when it pays for everything it reads; it is not whole if that costs more than all
+// its results could save for their readers. Usually few or no operations remain for the cut.
 class Settling {
  public:
   Settling(const CutProblem& problem, Payment payment)
@@ -158,7 +158,7 @@ class Settling {
       if (!open_[v]) continue;
       --readers_[v];
       int producer = producers_[v];
-      if (state == kWhole) {  // paid, unless the producer is whole
+      if (state == kWhole) {  // the value is paid, unless its producer becomes whole
         if (producer >= 0) linear_[static_cast<size_t>(producer)] -= problem_.values[v].cost;
         if (!per_reader_) Close(v);
       }
@@ -166,14 +166,14 @@ class Settling {
     }
   }
 
-  // It costs nothing more, whoever reads it.
+  // The value cannot cost more, whoever reads it.
   void Close(size_t v) {
     if (!open_[v]) return;
     open_[v] = false;
     for (int reader : problem_.values[v].readers) Wait(reader);
   }
 
-  // Every reader that is whole pays, in any case.
+  // Every whole reader pays in any case.
   void LoseProducer(size_t v) {
     for (int reader : problem_.values[v].readers) {
       size_t i = static_cast<size_t>(reader);
@@ -222,13 +222,13 @@ class Settling {
   const CutProblem& problem_;
   bool per_reader_;
   std::vector<State> state_;
-  std::vector<bool> waits_;  // in the queue
+  std::vector<bool> waits_;  // is queued
   std::vector<int> queue_;
   ValueLists lists_;
-  std::vector<double> linear_;  // with what is paid or spared in any case
-  std::vector<bool> open_;      // of values: may still be paid for
-  std::vector<int> producers_;  // that are open, or -1
-  std::vector<int> readers_;    // that are open
+  std::vector<double> linear_;  // including costs and savings that are certain
+  std::vector<bool> open_;      // per value: its payment is undecided
+  std::vector<int> producers_;  // with undecided payment, or -1
+  std::vector<int> readers_;    // number of undecided readers
 };
 
 }  // namespace
@@ -242,13 +242,15 @@ Cut SolveByCut(const CutProblem& problem, Payment payment) {
 
 namespace {
 
-// x of the operations that may be whole, then b of what is gathered: b - x_reader + x_producer >= 0.
+// Columns: x of the operations that may be whole, then b of gathered values. Rows: b - x_reader +
+// x_producer >= 0.
 class CutProgram {
  public:
   CutProgram(const CutProblem& problem, Payment payment) : vertex_(FreeVertices(problem, &count_)) {
     double benefit = 0;
     for (const CutOperation& at : problem.operations) benefit += std::max(0.0, -at.linear);
-    constexpr double kScaled = 1e5;  // CBC's tolerances are absolute: all benefits become this
+    // CBC's tolerances are absolute, so benefits are scaled to this sum
+    constexpr double kScaled = 1e5;
     double unit = benefit > 0 ? benefit / kScaled : 1;
     of_x_.resize(static_cast<size_t>(count_));
     for (const CutValue& value : problem.values) AddRows(value, payment);

@@ -8,7 +8,8 @@
 namespace heddle {
 namespace {
 
-// Operations read what earlier ones make; some are forced, some values made elsewhere, some costs implications.
+// Operations read what earlier ones make. Some are forced, some values are made elsewhere, some
+// costs are implications.
 CutProblem RandomCutProblem(Random& rng, size_t operations) {
   CutProblem problem;
   for (size_t i = 0; i < operations; ++i) {
@@ -74,10 +75,11 @@ TEST(FactorCut, EqualsCbc) {
     EXPECT_LE(once.objective, paid_once + 1e-12);
     dearer += once.objective < paid_once - 1e-9 ? 1 : 0;
   }
-  EXPECT_GT(dearer, 10);  // that it matters
+  EXPECT_GT(dearer, 10);  // the cases tell the two apart
 }
 
-// A product x^T dy: 2 ms more work and 3 ms of gathering, where a reduction of 6 ms is saved. q, k and v read the same x.
+// A product x^T dy: 2 ms more work and 3 ms of gathering save a reduction of 6 ms. q, k and v read
+// the same x.
 TEST(FactorCut, AValueThatThreeReadIsPaidOnce) {
   CutProblem problem;
   CutValue x{-1, 3, {}};

@@ -17,12 +17,13 @@ bool IsIn(const std::vector<int>& list, size_t index) {
   return std::find(list.begin(), list.end(), static_cast<int>(index)) != list.end();
 }
 
-// A parameter that is trained, and who reads it.
+// A trained parameter and its readers.
 struct Trained {
   std::vector<std::pair<NodeId, size_t>> uses;
   AxisMask partial = 0;
-  bool factors =
-      false;  // it may be synced by them; not where other stages, which would have to as well, read it
+  // Gradient factors are possible; not where other stages read the parameter, because they would
+  // need them as well.
+  bool factors = false;
 };
 
 AxisMask WideAxes(const Mesh& mesh) {
@@ -72,7 +73,7 @@ class CutMaker {
         trained_(trained),
         what_(what),
         repeats_(static_cast<double>(plan.microbatches)),
-        // Statistics of a replica's own samples would no longer be.
+        // A whole node would no longer use the statistics of a replica's own samples.
         replicas_(what == Whole::kNodes && HasOnlyReplicas(model_, stage_) &&
                   !plan.local_batch_statistics),
         forward_(model_.graph.nodes.size(), -1),
@@ -102,7 +103,7 @@ class CutMaker {
     return static_cast<int>(out_.operations.size()) - 1;
   }
 
-  // Depends on samples, so that replicas have parts of it.
+  // Does the value depend on samples, so that each replica has a part of it?
   bool Carries(ValueId id) const {
     const Value& value = model_.graph.value(id);
     return value.producer.valid() && !model_.once[value.producer.index()];
@@ -149,7 +150,7 @@ class CutMaker {
       auto at = trained_.find(node.operands[o]);
       if (at == trained_.end() || at->second.partial != out_.axes) continue;
       if (!WantsGradient(model_, id, o)) continue;
-      // What it takes now: a sum beside B is taken to be free, without B it is all of it.
+      // The present cost: a sum beside B is assumed to be free; without B it is the whole half.
       double now = IsProduct(id, o) ? part.weight : gives ? 0 : part.backward;
       double linear = repeats_ * costs_.FactorSeconds(id, WholeOf(id), o) - now;
       int weight = AddOperation({OperationKind::kWeight, id, o, node.operands[o], self},
@@ -158,7 +159,7 @@ class CutMaker {
     }
   }
 
-  // Its gradient is a product with another operand: a kernel of W.
+  // Is the gradient of the operand a product with another operand, that is, a kernel of W?
   bool IsProduct(NodeId id, size_t operand) const {
     const Rule& rule = costs_.rule(id);
     bool contraction = std::any_of(rule.work.begin(), rule.work.end(),
@@ -166,7 +167,7 @@ class CutMaker {
     return contraction && IsIn(rule.keep.crossed, operand);
   }
 
-  // Operands that the gradient of another one is made of.
+  // The operands that another operand's gradient is computed from.
   std::vector<size_t> WeightReads(NodeId id, size_t operand) const {
     const Keep& keep = costs_.rule(id).keep;
     std::vector<size_t> reads;
@@ -183,7 +184,8 @@ class CutMaker {
     return bytes;
   }
 
-  // What need not be reduced goes to W, or where there are several to what needs all of them.
+  // The saved reduction is credited to W, or with several readers to an operation that needs all of
+  // them.
   void AddParameter(ValueId value, const Trained& at) {
     double saved = Saved(value, at);
     const std::vector<int>& weights = weights_[value];
@@ -202,7 +204,7 @@ class CutMaker {
         costs_.Complete(costs_.Number(OperandSharding(mesh(), costs_.rule(id), Given(id), o)));
     ChoiceCost cost = costs_.OfParameter(value, stored, out_.axes);
     if (plan_.zero.level == 0) return cost.step_queued;
-    // Half of an all-reduce, and weights in their type instead of the other half.
+    // Half of an all-reduce; the other half gathers weights in their own type.
     double gradient = static_cast<double>(SizeOf(plan_.precision.gradients));
     double weight = static_cast<double>(SizeOf(plan_.precision.compute));
     double members = static_cast<double>(GroupSize(mesh(), out_.axes));
@@ -233,7 +235,7 @@ class CutMaker {
     for (size_t r = 0; r < node.results.size(); ++r) ReadGradient(index, at.node, r);
   }
 
-  // Another operand's gradient, not that of a weight, is made of it.
+  // Is the gradient of another operand, not of a weight, computed from this operand?
   bool IsCrossed(NodeId id, size_t operand) const {
     const Node& node = model_.graph.node(id);
     const std::vector<int>& crossed = costs_.rule(id).keep.crossed;
@@ -270,7 +272,8 @@ class CutMaker {
         break;
       }
     }
-    if (givers.empty()) return;  // of the loss it is there, and of what needs none
+    // The gradient of the loss is available, and values without gradient need none.
+    if (givers.empty()) return;
     const Rule& rule = costs_.rule(id);
     Sharding part = ResultGradient(mesh(), rule, Given(id), r);
     Sharding whole = ResultGradient(mesh(), rule, WholeOf(id), r);
@@ -294,7 +297,7 @@ class CutMaker {
     return sum;
   }
 
-  // `what`: a value (-1), its gradient (0), or what one of its readers gives of that.
+  // `what`: a value (-1), its gradient (0), or the part of it that one of its readers returns.
   void Read(int reader, std::pair<ValueId, int> what, int producer, const Sharding& part,
             const Sharding& whole) {
     ShardingId from = costs_.Number(part), to = costs_.Number(whole);
@@ -312,7 +315,8 @@ class CutMaker {
     }
   }
 
-  // A node has one strategy: F, B and W go together, but that W of what has factors may go alone.
+  // A node has one strategy, so F, B and W are decided together, except for the W of parameters
+  // with gradient factors.
   void Bind() {
     auto implies = [&](int one, int other) {
       out_.problem.values.push_back({other, kForbidden, {one}});

@@ -1,18 +1,19 @@
-// What the replicas of a plan's stage had better compute whole than reduce: the problem of factor_cut.h made of a model,
-// and its answer as a plan.
+// The problem of factor_cut.h for a stage of a plan: which gradients and nodes its replicas compute
+// for the whole batch.
 //
-// Nodes fall into halves: F, the gradients of operands B, and of every parameter W. Gradients that come from several
-// readers are summed by an operation of their own. For the axes along which the gradients of parameters are partial:
+// Nodes consist of halves: F, the gradients of operands B, and for every parameter W. Gradients
+// that come from several readers are added up by an operation of their own. For each set of axes
+// over which gradients of parameters are partial:
 //
-//   linear   kernels on the blocks without these axes less those on the blocks with them, of all micro-batches; of W less
-//            the bandwidth of the reduction (of ZeRO 1: and of gathering weights, against a whole update). And a
-//            microsecond, TAG's alpha: what gains nothing is left alone
-//   costs    of all micro-batches, the way lowering takes to the same without these axes (StageCosts::WayBetween)
+//   linear   kernels on the blocks without these axes less those on the blocks with them, for all micro-batches; for W
+//            less the bandwidth time of the reduction (under ZeRO 1 also of gathering weights, plus a whole update), plus
+//            one microsecond, TAG's alpha, so that operations without a gain stay unchanged
+//   costs    the conversion to the same sharding without these axes (StageCosts::WayBetween), for all micro-batches
 //
 //   StageCosts costs(model, cluster, stage.mesh, {.parts = plan.microbatches, ...});
 //   for (const StageCut& at : StageCuts(costs, plan, 0, Whole::kHalves)) SolveByCut(at.problem, Payment::kOnce);
 //
-// Additive: it knows nothing of what overlaps. The simulator has the last word.
+// The costs are additive and ignore overlap; the plan is simulated afterwards.
 #pragma once
 
 #include <cstdint>
@@ -28,41 +29,44 @@ namespace heddle {
 // What may be computed whole.
 enum class Whole : uint8_t {
   kGradients,  // W of parameters whose factors can be gathered
-  kNodes,  // and nodes, all their halves: their strategies without the data axes, where a mesh has only replicas
-  kHalves,  // every half by itself, as in TAG; no plan can say that
+  // Also whole nodes with all their halves, without the data axes in their strategies. Only where a
+  // mesh has nothing but replicas.
+  kNodes,
+  kHalves,  // every half separately, as in TAG; plans cannot express that
 };
 
 enum class OperationKind : uint8_t {
   kForward,
   kBackward,
   kWeight,     // of operand `operand`
-  kSum,        // of the gradients of `value`
-  kParameter,  // of the gradients of a parameter that several nodes read
+  kSum,        // adds up the gradients of `value`
+  kParameter,  // adds up the gradients of a parameter that several nodes read
 };
 
 struct StageOperation {
   OperationKind kind = OperationKind::kForward;
   NodeId node = {};
   size_t operand = 0;
-  ValueId value = {};  // of a sum; of W and of a parameter: that parameter
-  int forward = -1;    // of B and W: the operation that is F of the node
+  ValueId value = {};  // of a sum; for W and parameters: the parameter
+  int forward = -1;    // for B and W: the operation that is the node's F
 };
 
 struct StageCut {
   AxisMask axes = 0;  // over which the gradients of its parameters are partial
   CutProblem problem;
-  std::vector<StageOperation> operations;  // of the problem's
+  std::vector<StageOperation> operations;  // of the problem
 };
 
-// A strategy that does nothing along these axes.
+// The strategy without splitting along these axes.
 Strategy Without(Strategy strategy, AxisMask axes);
 
-// No parameter is split along an axis of the stage's mesh, and all gradients are partial over all of them, or over none
-// where they come once per step: what the mesh has are replicas.
+// Does the mesh consist of replicas only? Then no parameter is split along an axis of the mesh, and
+// every gradient is partial over all axes, or over none where it is computed once per step.
 bool HasOnlyReplicas(const Model& model, const Stage& stage);
 
-// One for every set of axes over which gradients of parameters are partial; nothing under ZeRO 2 and 3. The costs are of
-// the stage's mesh and a micro-batch, of the model in the type the plan computes in.
+// One per set of axes over which gradients of parameters are partial; nothing under ZeRO 2 and 3.
+// The costs must be those of the stage's mesh and a micro-batch, for the model in the plan's
+// compute type.
 std::vector<StageCut> StageCuts(StageCosts& costs, const Plan& plan, size_t stage, Whole what);
 
 }  // namespace heddle

@@ -41,16 +41,17 @@ double BytesOf(const Mesh& mesh, const Sharding& sharding, DType dtype) {
   return bytes;
 }
 
-// What may gain at all: most plans are seen to gain nothing before anything is priced.
+// A quick test of what may gain, because most plans gain nothing.
 struct Prospects {
-  // For some node fewer bytes cross to gather dy, which all its gradients need, than to reduce these: 2 (M-1)/M of them.
-  // Over the same group both take the same time per byte.
+  // For some node fewer bytes are gathered for dy, which all of its gradients need, than are
+  // reduced for them, 2 (M-1)/M of their bytes. Both take the same time per byte over the same
+  // group.
   bool factors = false;
-  bool nodes = false;  // there are only replicas
+  bool nodes = false;  // the mesh has only replicas
   bool Allow(Whole what) const { return factors || (nodes && what == Whole::kNodes); }
 };
 
-// Replicas never compare what each computed for itself: only like devices round alike.
+// Replicas do not compare what each of them computed, and only like devices round alike.
 bool AreAlike(const Cluster& cluster, const Mesh& mesh) {
   auto type = [&](int64_t device) {
     return TypeOf(cluster, DeviceId{static_cast<int32_t>(DeviceAt(mesh, device))});
@@ -72,7 +73,7 @@ Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) 
     const Node& node = model.graph.node(id);
     const Rule& rule = model.rules[id.index()];
     const Strategy& strategy = stage.strategies[id.index()];
-    std::map<AxisMask, double> reduced;  // bytes, by the axes they are partial over
+    std::map<AxisMask, double> reduced;  // bytes, by the axes over which they are partial
     for (size_t o = 0; o < node.operands.size(); ++o) {
       bool parameter = model.graph.value(node.operands[o]).kind == ValueKind::kParameter;
       if (!parameter || !WantsGradient(model, id, o)) continue;
@@ -95,13 +96,13 @@ Prospects ProspectsOf(const Model& model, const Plan& plan, const Stage& stage) 
   return prospects;
 }
 
-// Plans of one model. What prices take is made where one may gain.
+// Plans of one model. Costs are computed only for stages that may gain.
 class Factoring {
  public:
   // Both must outlive it.
   Factoring(const Model& model, const SimOptions& sim) : model_(model), sim_(sim) {}
 
-  // All of one cluster, computing in one type.
+  // All plans must have the same cluster and compute type.
   void SetPlan(const Plan& plan) {
     plan_ = &plan;
     prospects_.assign(plan.stages.size(), {});
@@ -174,10 +175,11 @@ std::vector<Proposal> FactoredPlans(const SearchTask& task, const std::vector<Ju
   std::vector<const JudgedPlan*> tried;
   for (const JudgedPlan& at : judged) {
     bool waits = at.simulated && at.result.exposed_communication > 0;
-    // No less is left than without any waiting for communication.
+    // A lower bound: the step without any exposed communication.
     double least = at.result.step_seconds * (1 - at.result.exposed_communication);
     if (!at.fits || !waits || at.factors || at.plan.zero.level >= 2 || least >= best) continue;
-    // Plans with the same step do the same, and of those with other buckets the best is enough.
+    // Plans with equal steps are equivalent, and of plans that differ in buckets only the best is
+    // tried.
     bool known = std::any_of(tried.begin(), tried.end(), [&](const JudgedPlan* other) {
       return other->result.step_seconds == at.result.step_seconds ||
              DifferInBucketsAlone(other->plan, at.plan);

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-// `measure` of a Cost: what is minimised. It does not fall when a cost is added.
+// `measure`: the function of a Cost that is minimised. It must not decrease when a cost is added.
 template <class Measure>
 class ChoiceEnumerator {
  public:
@@ -58,7 +58,7 @@ class ChoiceEnumerator {
   const Problem& problem_;
   double limit_;
   Measure measure_;
-  std::vector<std::vector<const PairCost*>> ending_;  // by the later of their variables
+  std::vector<std::vector<const PairCost*>> ending_;  // by the later of their two variables
   std::vector<int> choice_;
   Solution best_;
 };

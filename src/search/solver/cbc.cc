@@ -14,11 +14,11 @@
 namespace heddle {
 namespace {
 
-// The functions of CBC that are used here. The library is loaded at the first use and not with the program: it brings
-// OpenBLAS, which starts a thread per core that spins for a while.
+// The functions of CBC that are used here. The library is loaded on first use rather than with the
+// program, because it loads OpenBLAS, which starts a spinning thread per core.
 class Cbc {
  public:
-  // Null where the library is not there.
+  // Null where the library is not installed.
   static const Cbc* Get() {
     static const Cbc cbc;
     return cbc.loaded_ ? &cbc : nullptr;
@@ -104,7 +104,7 @@ CbcResult SolveCbc(const IntegerProgram& program, double seconds) {
   Clock::time_point start = Clock::now();
   CbcModel model = Load(cbc, program, seconds);
   cbc.solve(model.get());
-  // Out of time inside the first relaxation, CBC calls a program infeasible.
+  // When time runs out inside the first relaxation, CBC reports a program as infeasible.
   bool in_time = std::chrono::duration<double>(Clock::now() - start).count() < seconds;
   CbcResult result;
   result.infeasible = in_time && cbc.is_infeasible(model.get());

@@ -1,12 +1,13 @@
-// COIN-OR's CBC, an optional library (Debian: coinor-libcbc-dev): integer programs in columns, minimised. What the exact
-// solvers of this module are compared with.
+// Integer programs solved by COIN-OR's CBC, an optional library (Debian: coinor-libcbc-dev): a
+// baseline for the exact solvers.
 #pragma once
 
 #include <vector>
 
 namespace heddle {
 
-// Minimise costs . x over 0 <= x <= 1 with row_lower <= A x <= row_upper. Rows first, then column after column:
+// Minimise costs . x over 0 <= x <= 1 with row_lower <= A x <= row_upper. Rows are added first,
+// then column by column:
 //
 //   int row = program.AddRow(1, 1);
 //   program.Put(row, 1);  program.EndColumn(cost);
@@ -14,7 +15,7 @@ struct IntegerProgram {
   std::vector<int> starts = {0}, rows;
   std::vector<double> entries, costs;
   std::vector<double> row_lower, row_upper;
-  int binaries = 0;  // the first columns are 0 or 1, the others anything between
+  int binaries = 0;  // this many first columns are binary, the others continuous
 
   int AddRow(double lower, double upper) {
     row_lower.push_back(lower);
@@ -33,17 +34,17 @@ struct IntegerProgram {
 };
 
 struct CbcResult {
-  bool infeasible = false;     // proven to be
-  bool proven = false;         // that `values` are the best
+  bool infeasible = false;     // proven infeasible
+  bool proven = false;         // `values` are proven optimal
   std::vector<double> values;  // per column; empty where nothing was found
-  double bound = 0;            // nothing costs less
+  double bound = 0;            // a lower bound on the objective
 };
 
 bool HasCbc();
 // Throws InputError where heddle was built without CBC.
 void RequireCbc();
 
-// `seconds` of the clock; CBC looks at it between relaxations. As RequireCbc.
+// `seconds` of wall-clock time; CBC checks it between relaxations. Throws like RequireCbc.
 CbcResult SolveCbc(const IntegerProgram& program, double seconds);
 
 }  // namespace heddle

@@ -9,16 +9,17 @@ namespace {
 
 constexpr size_t kMaxOutside = 2;
 
-// (first variable, second variable, the first is the pair's a, tables): indices into copies, or variables outside.
+// (first variable, second variable, whether the first is the pair's a, tables). Variables are
+// indices into copies, or variables outside.
 using Tie = std::tuple<int, int, bool, const Table*, const Table*>;
 
-// Everything a copy has to do with.
+// All pairs of a copy.
 struct CopyTies {
-  std::vector<Tie> inside;   // both here
-  std::vector<Tie> before;   // in the copy before, here
-  std::vector<Tie> outside;  // a variable outside, here
+  std::vector<Tie> inside;   // both variables in this copy
+  std::vector<Tie> before;   // from the copy before to this one
+  std::vector<Tie> outside;  // from a variable outside to this copy
   std::vector<int> pairs;
-  bool far = false;  // tied to a copy that is not next to it
+  bool far = false;  // has a pair with a copy that is not adjacent
 };
 
 class RunFinder {
@@ -107,13 +108,14 @@ class RunFinder {
     return {firsts.begin(), firsts.end()};
   }
 
-  // Finds ends and what is outside; false where the run is too short to be worth it.
+  // Finds the ends and outside variables. False where the run is too short to be useful.
   bool Close(ChainRun& run) const {
     run.ends = Firsts(ties_[run.first].before);
     run.outside = Firsts(ties_[run.first].outside);
     if (run.ends.empty() || run.outside.size() > kMaxOutside) return false;
     if (run.last < ties_.size()) {
-      // The copy after reads the last one's ends alone, or the last one is not in the run.
+      // The copy after the run must read only the last copy's ends; otherwise the last copy is not
+      // part of the run.
       std::vector<int> read = Firsts(ties_[run.last].before);
       bool ends = std::includes(run.ends.begin(), run.ends.end(), read.begin(), read.end());
       if (!ends) --run.last;
@@ -123,13 +125,13 @@ class RunFinder {
       size_t at = static_cast<size_t>(index);
       return at < variables.size() ? problem_.domain(variables[at]) : 0;
     };
-    // What comes into the first copy may have other states than what comes out.
+    // The states before the first copy may differ from those of the ends.
     bool same = std::all_of(run.ends.begin(), run.ends.end(), [&](int index) {
       return domain(run.first - 1, index) == domain(run.first, index);
     });
     if (!same) ++run.first;
     if (run.first <= chain_.repeated && chain_.repeated < run.last) {
-      run.unspelled = chain_.unspelled;
+      run.left_out = chain_.left_out;
     }
     if (run.last <= run.first || run.length() < 2) return false;
     for (size_t c = run.first; c < run.last; ++c) {

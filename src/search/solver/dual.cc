@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// Of the size of the terms: values closer than this are one.
+// Relative to the size of the terms: values closer than this are equal.
 constexpr double kRounding = 1e-13;
 
 class Maximiser {
@@ -49,7 +49,7 @@ class Maximiser {
     return x;
   }
 
-  // Solves at a multiplier and keeps the line. False: nothing more to do.
+  // Solves at a multiplier and keeps the line. False: finished.
   bool Solve(double multiplier) {
     Weights weights = o_.weights;
     weights.bytes = multiplier;
@@ -79,7 +79,7 @@ class Maximiser {
   bool FindOver() {
     if (!Solve(0)) return false;
     if (r_.over) return true;
-    r_.finished = true;  // it fits: its cost is the bound
+    r_.finished = true;  // the choice fits: its cost is the bound
     return false;
   }
 
@@ -96,7 +96,7 @@ class Maximiser {
       PricedChoice over = *r_.over, under = *r_.under;
       if (!Solve(multiplier)) return;
       if (r_.bound >= crossing - kRounding * size) {
-        // The two that cross are both minimisers: what was found may be either, or between them.
+        // Both crossing lines are minimisers, so the choice found may be either or between them.
         r_.multiplier = multiplier;
         r_.over = std::move(over);
         r_.under = std::move(under);

@@ -28,13 +28,12 @@ std::optional<Solution> Solved(const Problem& problem, const Weights& weights,
 
 bool IsShortened(const Problem& problem) {
   return std::any_of(problem.chains.begin(), problem.chains.end(),
-                     [](const VariableChain& chain) { return chain.unspelled > 0; });
+                     [](const VariableChain& chain) { return chain.left_out > 0; });
 }
 
-// A run of equal copies as one table over what it has at its ends.
-//
-// With ends P (of the copy before) and N (of a copy), and Z outside, eliminating the rest of one copy leaves a table
-// over (P, N, Z): for each z a matrix from the states of P to those of N.
+// A run of equal copies as one table over the states at its ends. With the ends P (of the copy
+// before) and N (of a copy) and outside variables Z, eliminating the rest of one copy leaves a
+// table over (P, N, Z): for each z a matrix from the states of P to those of N.
 class RunSolver {
  public:
   RunSolver(const Problem& problem, const ChainRun& run, const Weights& weights)
@@ -45,7 +44,7 @@ class RunSolver {
     outside_states_ = SizeOf(run.outside);
   }
 
-  // False where it is too large: the run is then better eliminated with the rest.
+  // False where it is too large: then the run should be eliminated with the rest.
   bool Run() {
     double entries = static_cast<double>(states_) * static_cast<double>(states_) *
                      static_cast<double>(outside_states_);
@@ -57,7 +56,7 @@ class RunSolver {
       block_.Add({v}, Weighted(*problem_.unary[static_cast<size_t>(v)], weights_));
     }
     for (int v : ends_) inner[static_cast<size_t>(v)] = false;
-    // Those of this copy: its own, and with what is before it.
+    // The variables of this copy and of the one before.
     std::vector<bool> known = here;
     for (int v : run_.outside) known[static_cast<size_t>(v)] = true;
     for (int v : before_) known[static_cast<size_t>(v)] = true;
@@ -74,7 +73,7 @@ class RunSolver {
     return true;
   }
 
-  // The variables that are left of the run: the ends of its last copy.
+  // The variables of the run that remain: the ends of its last copy.
   std::vector<int> Left() const { return Ends(run_.last - 1); }
 
   void AddTo(Elimination& rest) const {
@@ -89,19 +88,19 @@ class RunSolver {
     rest.Add(std::move(scope), std::move(table));
   }
 
-  // Fills in the variables of all copies; what is before, the last ends and what is outside are known. Copies that are
-  // not spelled out go to the chain's list, and their cost to `unspelled`.
-  void Recover(Solution& solution, Cost& unspelled) const {
+  // Fills in the variables of all copies, given the choices before the run, at its last ends and
+  // outside. Choices of left-out copies go to the chain's list, and their cost to `left_out`.
+  void Recover(Solution& solution, Cost& left_out) const {
     std::vector<int>& choice = solution.choice;
     std::vector<int> last = Left();
     int from = StateOf(before_, choice), to = StateOf(last, choice);
     size_t z = static_cast<size_t>(StateOf(run_.outside, choice));
     std::vector<int> states = powers_[z].Between(from, to);
     states.push_back(to);
-    std::vector<int> one = choice;  // as seen from the first copy
+    std::vector<int> one = choice;  // choices as seen from the first copy
     const std::vector<int>& first = run_.chain->copies[run_.first];
     size_t step = 0;
-    std::map<std::pair<int, int>, std::vector<int>> known;  // between two states
+    std::map<std::pair<int, int>, std::vector<int>> known;  // choices between two states
     auto next = [&]() -> const std::vector<int>& {
       int state = states[step++];
       std::vector<int>& copy = known[{from, state}];
@@ -121,15 +120,15 @@ class RunSolver {
       const std::vector<int>& copy = next();
       for (size_t i = 0; i < here.size(); ++i) choice[static_cast<size_t>(here[i])] = copy[i];
       if (c != run_.chain->repeated) continue;
-      for (int64_t i = 0; i < run_.unspelled; ++i) {
-        solution.unspelled[chain].push_back(next());
-        unspelled += CostOf(one);
+      for (int64_t i = 0; i < run_.left_out; ++i) {
+        solution.left_out[chain].push_back(next());
+        left_out += CostOf(one);
       }
     }
   }
 
  private:
-  // Of a copy, with what is before it, as seen from the first one.
+  // The cost of a copy and of its tables with the copy before, as seen from the first copy.
   Cost CostOf(const std::vector<int>& one) const {
     Cost cost;
     for (int v : run_.chain->copies[run_.first]) {
@@ -193,13 +192,13 @@ class RunSolver {
   std::vector<int> pairs_;  // of the first copy
   std::vector<int> before_, ends_;
   size_t states_ = 1, outside_states_ = 1;
-  std::vector<MinPlusPower> powers_;  // by the state of what is outside
+  std::vector<MinPlusPower> powers_;  // by the state of the outside variables
 };
 
 }  // namespace
 
 std::optional<Solution> SolveWhole(const Problem& problem, const Weights& weights) {
-  HEDDLE_CHECK(!IsShortened(problem), "copies that are not spelled out have no variables");
+  HEDDLE_CHECK(!IsShortened(problem), "copies that are left out have no variables");
   Elimination all(Domains(problem));
   for (size_t v = 0; v < problem.unary.size(); ++v) {
     all.Add({static_cast<int>(v)}, Weighted(*problem.unary[v], weights));
@@ -213,7 +212,7 @@ std::optional<Solution> SolveWhole(const Problem& problem, const Weights& weight
 
 std::optional<Solution> SolveFolded(const Problem& problem, const Weights& weights) {
   std::vector<ChainRun> runs = FindRuns(problem);
-  std::vector<bool> gone(problem.unary.size(), false);  // unary cost is in a run's table
+  std::vector<bool> gone(problem.unary.size(), false);  // whose unary cost is in a run's table
   std::vector<bool> inner = gone, paid(problem.pairs.size(), false);
   std::vector<RunSolver> solvers;
   solvers.reserve(runs.size());
@@ -242,14 +241,14 @@ std::optional<Solution> SolveFolded(const Problem& problem, const Weights& weigh
   if (!rest.Run(eliminated)) return std::nullopt;
   Solution solution;
   solution.choice.assign(problem.unary.size(), 0);
-  solution.unspelled.resize(problem.chains.size());
+  solution.left_out.resize(problem.chains.size());
   rest.Recover(solution.choice);
   for (const RunSolver& solver : solvers) solver.Recover(solution, solution.cost);
   for (size_t c = 0; c < problem.chains.size(); ++c) {
-    int64_t there = static_cast<int64_t>(solution.unspelled[c].size());
-    if (there != problem.chains[c].unspelled) return std::nullopt;
+    int64_t there = static_cast<int64_t>(solution.left_out[c].size());
+    if (there != problem.chains[c].left_out) return std::nullopt;
   }
-  solution.cost += EvaluateSpelled(problem, solution);
+  solution.cost += EvaluateExplicit(problem, solution);
   solution.objective = solution.cost.Weighted(weights);
   return solution;
 }

@@ -18,7 +18,7 @@ void Remove(SmallVector<int, 4>& from, int item) {
   from.erase(at, at + 1);
 }
 
-// How far each variable of `over` moves in a row-major table over `scope`; 0 for those it lacks.
+// The strides in a row-major table over `scope` for each variable of `over`; 0 for those that the table lacks.
 SmallVector<size_t, 4> StridesOf(const std::vector<size_t>& domains, const Scope& scope,
                                  std::span<const int> over) {
   SmallVector<size_t, 4> strides;
@@ -38,7 +38,8 @@ size_t SizeOf(const std::vector<size_t>& domains, std::span<const int> scope) {
   return size;
 }
 
-// Calls visit(offsets) for every assignment of `over` in row-major order; offsets[f] is where table f has it.
+// Calls visit(offsets) for every assignment of `over` in row-major order; offsets[f] is the
+// assignment's offset in table f.
 template <class Visit>
 void ForEach(const std::vector<size_t>& domains, std::span<const int> over,
              std::span<const SmallVector<size_t, 4>> strides, const Visit& visit) {
@@ -146,7 +147,8 @@ bool Elimination::Run(const std::vector<bool>& eliminated) {
   return true;
 }
 
-// The tables that have the variable, gone from the factors. The variable, then the last of the scope are innermost.
+// Removes the tables that contain the variable from the factors. The eliminated variable is
+// innermost, then the last one of the scope.
 Elimination::Step Elimination::Take(int variable) {
   Step step;
   step.variable = variable;
@@ -170,7 +172,7 @@ Elimination::Step Elimination::Take(int variable) {
     }
     factor.values = nullptr;
     step.operands.push_back(std::move(operand));
-    // Kept in order on both sides.
+    // Both groups keep their order.
     if (!has_last) {
       auto at = step.operands.begin() + static_cast<std::ptrdiff_t>(step.without_last++);
       std::rotate(at, step.operands.end() - 1, step.operands.end());
@@ -179,7 +181,7 @@ Elimination::Step Elimination::Take(int variable) {
   return step;
 }
 
-// Row by row of the last of the scope: what does not have it is summed up once a row.
+// Goes row by row of the scope's last variable. Tables without it are added up once per row.
 TableRef Elimination::Minimise(const Step& step) const {
   size_t domain = domains_[static_cast<size_t>(step.variable)];
   size_t width = step.scope.empty() ? 1 : domains_[static_cast<size_t>(step.scope.back())];

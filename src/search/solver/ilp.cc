@@ -11,11 +11,13 @@
 namespace heddle {
 namespace {
 
-// CBC's tolerances are absolute, some 1e-6: the least that everything could cost becomes this.
+// CBC's tolerances are absolute, about 1e-6, so costs are scaled to make the least possible total
+// this large.
 constexpr double kScaledObjective = 1e5;
 constexpr double kScaledMemory = 1e3;
 
-// Less its least entry, which is returned; kForbidden where all are.
+// Subtracts the least entry of the table from all and returns it; kForbidden where all are
+// forbidden.
 double TakeLeast(Table& table) {
   double least = *std::min_element(table.begin(), table.end());
   if (least == kForbidden) return kForbidden;
@@ -27,11 +29,12 @@ bool IsZero(const Table& table) {
   return std::all_of(table.begin(), table.end(), [](double entry) { return entry == 0; });
 }
 
-// Costs with the least of every table taken out, and pairs of the same two variables as one.
+// Costs from which the least entry of every table is subtracted, with tables of equal pairs of
+// variables added up.
 struct Reduced {
   std::vector<Table> unary;
   std::map<std::pair<int, int>, Table> pairs;  // (a, b) with a < b
-  double least = 0;  // of all tables; kForbidden where one of them allows nothing
+  double least = 0;  // sum of the subtracted entries; kForbidden where a table allows nothing
 };
 
 Reduced Reduce(const Problem& problem, const Weights& weights) {
@@ -57,7 +60,7 @@ Reduced Reduce(const Problem& problem, const Weights& weights) {
   return reduced;
 }
 
-// What costs are divided by.
+// The unit that costs are divided by.
 double Unit(const Reduced& reduced) {
   if (reduced.least > 0) return reduced.least / kScaledObjective;
   double largest = 0;
@@ -71,12 +74,12 @@ double Unit(const Reduced& reduced) {
   return largest > 0 ? largest / kScaledObjective : 1;
 }
 
-// Columns of choices come first.
+// An integer program whose first columns are choices.
 struct ChoiceProgram : IntegerProgram {
-  std::vector<std::vector<int>> choices;  // the column of every choice; -1: forbidden
+  std::vector<std::vector<int>> choices;  // per choice its column; -1: forbidden
 };
 
-// The rows that say what choices the entries of e_ab sum up to.
+// The rows that tie sums of e_ab's entries to choices.
 struct PairRows {
   std::vector<int> of_a, of_b;  // by choice
 };
@@ -147,7 +150,7 @@ std::vector<int> Choices(const ChoiceProgram& program, const std::vector<double>
 
 IlpResult Nothing() { return {std::nullopt, true, kForbidden}; }
 
-// The bound in units of the program; the objective is not filled in.
+// The bound is in units of the program; the objective is not filled in.
 IlpResult Solve(const ChoiceProgram& program, double seconds) {
   CbcResult found = SolveCbc(program, seconds);
   if (found.infeasible) return Nothing();
@@ -169,7 +172,7 @@ IlpResult SolveIlp(const Problem& problem, const IlpOptions& options) {
     ThrowInput("a limit of {} bytes of memory", *options.memory_limit);
   }
   for (const VariableChain& chain : problem.chains) {
-    HEDDLE_CHECK(chain.unspelled == 0, "copies that are not spelled out have no variables");
+    HEDDLE_CHECK(chain.left_out == 0, "copies that are left out have no variables");
   }
   if (problem.unary.empty()) return {Solution{}, true, 0};
   Reduced reduced = Reduce(problem, options.weights);

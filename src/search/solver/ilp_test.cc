@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-// The best within a limit on bytes, by trying everything.
+// The optimum within a limit on bytes, by enumeration.
 Solution BestWithin(const Problem& problem, const Weights& weights, double limit) {
   Solution best;
   best.objective = kForbidden;
@@ -86,7 +86,7 @@ TEST_F(Ilp, MemoryLimits) {
       least += *std::min_element(unary->bytes.begin(), unary->bytes.end());
       most += *std::max_element(unary->bytes.begin(), unary->bytes.end());
     }
-    // Bytes are multiples of 1/997: no choice is near the limit.
+    // Bytes are multiples of 1/997, so no choice is close to the limit.
     double limit = least + Uniform(rng) * (most - least);
     limit = (std::floor(limit * 997) + 0.5) / 997;
     Solution want = BestWithin(problem, {}, limit);

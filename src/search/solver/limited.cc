@@ -14,7 +14,8 @@
 namespace heddle {
 namespace {
 
-// A part of the choices, with what its parent knows: numbers of choices are the whole problem's.
+// A part of the search space with its parent's bounds. Choices have the numbers of the whole
+// problem.
 struct OpenNode {
   double bound = -kForbidden;
   int64_t number = 0;
@@ -23,9 +24,9 @@ struct OpenNode {
   std::optional<PricedChoice> over, under;
 };
 
-// Of labels: relative to the bound, and from call to call.
+// Step sizes for labels: relative to the bound, and growth per call.
 constexpr double kFirstStep = 1e-4, kStepGrowth = 1.7;
-constexpr int64_t kFirstLabels = 8;  // a part of those there may be
+constexpr int64_t kFirstLabels = 8;  // share of max_labels for the first attempt
 
 struct Later {
   bool operator()(const OpenNode& a, const OpenNode& b) const {
@@ -43,7 +44,7 @@ class BranchAndBound {
 
   LimitedSolution Run() {
     open_.push({});
-    double closed = kForbidden;  // the least bound of what was left out
+    double closed = kForbidden;  // the least bound of the parts that were discarded
     bool too_large = false;
     while (!open_.empty() && out_.nodes < options_.max_nodes && !OutOfTime() && !too_large) {
       OpenNode node = open_.top();
@@ -70,7 +71,7 @@ class BranchAndBound {
  private:
   double Objective(const PricedChoice& x) const { return x.cost.Weighted(options_.weights); }
 
-  // Bounds from here on need not be looked at.
+  // Nodes with at least this bound can be discarded.
   double Cutoff() const {
     if (!best_) return kForbidden;
     double best = Objective(*best_);
@@ -88,7 +89,7 @@ class BranchAndBound {
     if (!best_ || Objective(x) < Objective(*best_)) best_ = std::move(x);
   }
 
-  // The node's dual, from the lines of its parent that are still choices here.
+  // Maximises the node's dual, starting from its parent's choices that are still allowed here.
   bool Bound(const Narrowed& narrowed, OpenNode& node) {
     DualOptions options;
     options.weights = options_.weights;
@@ -119,7 +120,8 @@ class BranchAndBound {
     return dual.finished;
   }
 
-  // From the two choices between which the node's dual ended. May raise the root's bound.
+  // Improves the best solution from the two choices at which the node's dual ended. May raise the
+  // root's bound.
   void Improve(OpenNode& node) {
     if (!node.over || !node.under) return;
     std::optional<PricedChoice> fits, exceeds;  // the best mixtures on either side of the limit
@@ -142,7 +144,7 @@ class BranchAndBound {
     options.multiplier = node.multiplier;
     options.stop = stop_;
     LabelSolver labels(problem_, options);
-    // A better choice leaves fewer labels, but takes as long as some of them.
+    // A better choice leaves fewer labels, but takes as long to find as making some of them.
     if (Close(labels, options_.max_labels / kFirstLabels, node)) return;
     PolishAll({fits, exceeds});
     Close(labels, options_.max_labels, node);
@@ -155,11 +157,12 @@ class BranchAndBound {
     }
   }
 
-  // By labels of what is below the bound and a little more; the little grows. True: no gap is left.
+  // Labels all choices that cost little more than the bound, with growing limits. True: the gap is
+  // closed.
   bool Close(LabelSolver& labels, int64_t max_labels, OpenNode& root) {
     double from = root.bound, step = kFirstStep * std::abs(from);
     while (root.bound < Cutoff()) {
-      // Rounding may make the step nothing.
+      // Rounding may turn the step into zero.
       double below = step > 0 ? std::min(Cutoff(), from + step) : Cutoff();
       LabelResult found = labels.Below(below, max_labels);
       if (!found.finished) return false;
@@ -175,9 +178,10 @@ class BranchAndBound {
     return true;
   }
 
-  // Where the bytes of the two differ most, choices nearer the one from those nearer the other.
+  // Splits the domain of the variable whose bytes differ most: choices closer to the one's bytes go
+  // to one part, the others to the other.
   void Branch(const Narrowed& narrowed, OpenNode node, double& closed) {
-    // Without `over` its minimum fits and is what the bound says.
+    // Without `over` the node's minimum fits and equals the bound.
     if (!node.over || !node.under || node.bound >= Cutoff()) {
       closed = std::min(closed, node.bound);
       return;

@@ -1,14 +1,14 @@
-// Exact minimisation of additive problems under a limit on memory.
+// Exact minimisation of additive problems under a memory limit.
 //
 //   LimitedSolution found = SolveLimited(problem, {.limit = 60e9});
 //   if (!found.best) ...     // found.proven: nothing fits; otherwise the budget ended before anything was found
 //
-// 1. The dual (dual.h) gives a lower bound and two choices, one that fits and one that does not; mixtures of them
-//    (repair.h) fit and come close.
-// 2. Labels (labels.h) close the gap at once where they are not too many, which is the rule for chains of equal copies.
-// 3. Otherwise the best is polished (repair.h), and branch and bound goes on, best bound first: the variable whose
-//    bytes differ most between a node's two choices has its domain split there, and each part has its own dual.
-// The bound holds whenever it is stopped. The same input gives the same result, unless max_seconds stopped it.
+// 1. The dual (dual.h) gives a lower bound and two choices, one that fits and one that does not. Mixtures of them
+//    (repair.h) fit and are nearly optimal.
+// 2. Labels (labels.h) close the gap if they are not too many, which is usual for chains of equal copies.
+// 3. Otherwise the best choice is improved locally (repair.h), followed by best-first branch and bound: the domain of the
+//    variable whose bytes differ most between a node's two choices is split, and each part has its own dual.
+// The bound is valid whenever the search is stopped. Equal inputs give equal results unless max_seconds stopped it.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,25 @@
 namespace heddle {
 
 struct LimitOptions {
-  Weights weights = {};                   // bytes is not looked at
-  double limit = kForbidden;              // bytes, as Evaluate adds them up
-  double gap = 1e-9;                      // relative: what is closer to the bound is proven
-  int64_t max_nodes = 10000;              // the root is one
+  Weights weights = {};                   // the weight of bytes is ignored
+  double limit = kForbidden;              // bytes, summed as in Evaluate
+  double gap = 1e-9;                      // relative gap below which the best is proven optimal
+  int64_t max_nodes = 10000;              // including the root
   int64_t max_labels = int64_t{1} << 20;  // 0: no labels
   double max_seconds = kForbidden;
 };
 
 struct LimitedSolution {
-  std::optional<Solution> best;      // the objective is without the multiplier
+  std::optional<Solution> best;      // the objective does not include the multiplier
   double lower_bound = -kForbidden;  // kForbidden where nothing fits
   bool proven = false;               // the best is within the gap of the bound, or nothing fits
-  int64_t nodes = 0;                 // whose dual was looked at
-  int64_t solves = 0;                // of additive problems as large as this one
+  int64_t nodes = 0;                 // nodes whose dual was maximised
+  int64_t solves = 0;                // additive problems of this size that were solved
 
   double gap() const;  // relative to the best; 0 where proven that nothing fits
 };
 
-// Nothing, unproven, where a table would be too large (eliminate.h).
+// Unproven and without a solution where a table would be too large (eliminate.h).
 LimitedSolution SolveLimited(const Problem& problem, const LimitOptions& options);
 
 }  // namespace heddle

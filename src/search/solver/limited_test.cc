@@ -20,7 +20,7 @@ double BytesOf(const Problem& problem, const std::vector<int>& choice) {
   return Evaluate(problem, choice).bytes;
 }
 
-// Small enough to try everything; chains of equal copies and graphs of any shape in turn.
+// Small enough to enumerate; chains of equal copies and arbitrary graphs alternate.
 Problem SmallProblem(Random& rng, int round) {
   while (true) {
     Problem problem = round % 2 == 0 ? RandomProblem(rng, 2 + Below(rng, 9))
@@ -36,7 +36,7 @@ struct LimitedCase {
   double limit = 0;
 };
 
-// Every other limit binds: between what the smallest choice takes and what the cheapest does.
+// Every other limit is active: between the bytes of the smallest choice and those of the cheapest.
 LimitedCase RandomCase(Random& rng, int round) {
   while (true) {
     LimitedCase made{SmallProblem(rng, round), {1, 1, 0}, 0};
@@ -50,7 +50,7 @@ LimitedCase RandomCase(Random& rng, int round) {
       if (most <= least) continue;
       made.limit = least + Uniform(rng) / 1.01 * (most - least);
     } else if (kind == 2) {
-      made.limit = 2 * Uniform(rng) * most;  // anywhere
+      made.limit = 2 * Uniform(rng) * most;  // arbitrary
     } else {
       made.limit = Below(rng, 2) == 0 ? least : most;
     }
@@ -58,7 +58,7 @@ LimitedCase RandomCase(Random& rng, int round) {
   }
 }
 
-// With labels and with branch and bound alone.
+// With labels, and with branch and bound alone.
 TEST(Limited, EqualsBruteForce) {
   for (int64_t max_labels : {LimitOptions{}.max_labels, int64_t{0}}) {
     Random rng(1);
@@ -93,7 +93,7 @@ TEST(Limited, EqualsBruteForce) {
       EXPECT_LE(BytesOf(problem, got.best->choice), made.limit);
       EXPECT_EQ(got.best->objective, Evaluate(problem, got.best->choice).Weighted(made.weights));
       EXPECT_LE(got.lower_bound, want->objective * (1 + kClose));
-      // Stopped at once: the bound holds, and what was found fits.
+      // Stopped at once: the bound is valid, and what was found fits.
       EXPECT_LE(root.lower_bound, want->objective * (1 + kClose));
       EXPECT_GE(root.lower_bound, free * (1 - kClose));
       ASSERT_TRUE(root.best.has_value());
@@ -110,7 +110,7 @@ TEST(Limited, EqualsBruteForce) {
   }
 }
 
-// However few labels there may be, the bound holds.
+// The bound is valid however few labels are allowed.
 TEST(Limited, FewLabels) {
   Random rng(6);
   int proven = 0;
@@ -174,7 +174,8 @@ TEST(Limited, SameInputSameResult) {
   }
 }
 
-// More than can be tried: labels prove the minimum, and what the root finds without them is near it.
+// Too large to enumerate: labels prove the minimum, and the root's result without labels is close
+// to it.
 TEST(Limited, LongChains) {
   Random rng(3);
   double sum = 0, worst = 0, off = 0;

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-// The rows and columns that are kept; empty: all.
+// The rows and columns that are kept; an empty list keeps all.
 Table Submatrix(const Table& table, size_t rows, size_t columns, const std::vector<int>& row,
                 const std::vector<int>& column) {
   size_t kept_rows = row.empty() ? rows : row.size();
@@ -51,7 +51,7 @@ Narrowed Narrow(const Problem& problem, const std::vector<Allowed>& allowed) {
     out.problem.unary[v] = std::move(unary);
   }
   if (allowed.empty()) return out;
-  // What was one object stays one.
+  // Shared objects stay shared.
   std::map<std::tuple<const Table*, std::vector<int>, std::vector<int>>, TableRef> made;
   for (PairCost& pair : out.problem.pairs) {
     const std::vector<int>&rows = out.original[static_cast<size_t>(pair.a)],

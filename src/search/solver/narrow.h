@@ -1,4 +1,4 @@
-// A problem with fewer choices.
+// Problems restricted to fewer choices.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,29 @@
 
 namespace heddle {
 
-// Some choices of a variable, ascending and not empty.
+// The allowed choices of a variable, in ascending order and not empty.
 struct Allowed {
   int variable = 0;
   std::vector<int> choices;
 };
 
-// Of several entries for a variable the last counts.
+// Of several entries for a variable the last one counts.
 struct Narrowed {
   Problem problem;
-  std::vector<std::vector<int>> original;  // per variable: what its choices were; empty: the same
+  // Per variable: the original numbers of its choices; empty: unchanged.
+  std::vector<std::vector<int>> original;
 
   std::vector<int> ToOriginal(std::vector<int> choice) const;
-  // -1 where it is not among those allowed.
+  // -1 where the choice is not allowed.
   int FromOriginal(size_t variable, int choice) const;
 };
 
 Narrowed Narrow(const Problem& problem, const std::vector<Allowed>& allowed);
 
-// The problem of some variables alone, with all others as they are in `choice`. Chains are dropped.
+// The problem of some variables, with all others fixed as in `choice`. Chains are dropped.
 struct Freed {
   Problem problem;
-  std::vector<int> variables;  // of the problem's variables, which they were
+  std::vector<int> variables;  // their numbers in the original problem
 };
 Freed Free(const Problem& problem, const std::vector<int>& variables,
            const std::vector<int>& choice);

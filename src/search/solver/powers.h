@@ -1,9 +1,11 @@
-// Powers of a matrix in (min, +): the cheapest way from a state through k equal blocks to another.
+// Powers of a matrix in (min, +): the cheapest path from a state through k equal blocks to another
+// state.
 //
 //   (A B)[i][j] = min over m of A[i][m] + B[m][j]
 //
-// M^k takes about 2 log2 k products, of n^3 each. Every product remembers the best m, so that the states between the
-// blocks of any way can be read back: equal blocks need not be treated alike.
+// M^k takes about 2 log2 k products of n^3 operations each. Every product stores the best m, so
+// that the states between the blocks can be recovered for any path: equal blocks may get different
+// choices.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +22,8 @@ class MinPlusPower {
 
   const Table& power() const { return products_[last_].values; }
 
-  // The states after blocks 1 .. k-1 on a cheapest way from `from` to `to`; of equal ways the same in every run.
+  // The states after the blocks 1 .. k-1 on a cheapest path from `from` to `to`. Ties are broken
+  // deterministically.
   std::vector<int> Between(int from, int to) const;
 
  private:

@@ -18,7 +18,7 @@ Table Rows(const Table& table, size_t rows, size_t columns, int row, int column)
   return kept;
 }
 
-// 0 x infinity is nothing.
+// 0 x infinity counts as 0.
 double Times(double weight, double cost) { return weight == 0 ? 0 : weight * cost; }
 
 }  // namespace
@@ -88,12 +88,12 @@ Cost Evaluate(const Problem& problem, const std::vector<int>& choice) {
 
 PairEntries::PairEntries(const Problem& problem, const Solution& solution)
     : problem_(problem), solution_(solution) {
-  for (size_t c = 0; c < solution.unspelled.size(); ++c) {
+  for (size_t c = 0; c < solution.left_out.size(); ++c) {
     const VariableChain& chain = problem.chains[c];
-    if (solution.unspelled[c].empty() || chain.repeated + 1 >= chain.copies.size()) continue;
+    if (solution.left_out[c].empty() || chain.repeated + 1 >= chain.copies.size()) continue;
     const std::vector<int>& followed = chain.copies[chain.repeated];
     for (size_t i = 0; i < followed.size(); ++i) {
-      last_[followed[i]] = {c, solution.unspelled[c].back()[i]};
+      last_[followed[i]] = {c, solution.left_out[c].back()[i]};
     }
     for (int v : chain.copies[chain.repeated + 1]) next_[v] = c;
   }
@@ -110,7 +110,7 @@ size_t PairEntries::Of(const PairCost& pair) const {
   return chosen(pair.a, pair.b) * problem_.domain(pair.b) + chosen(pair.b, pair.a);
 }
 
-Cost EvaluateSpelled(const Problem& problem, const Solution& solution) {
+Cost EvaluateExplicit(const Problem& problem, const Solution& solution) {
   Cost cost;
   for (size_t v = 0; v < problem.unary.size(); ++v) {
     cost += problem.unary[v]->At(static_cast<size_t>(solution.choice[v]));
@@ -133,7 +133,7 @@ Problem Restrict(const Problem& problem, const std::vector<int>& fixed) {
     one->Push(problem.unary[v]->At(x));
     restricted.unary[v] = std::move(one);
   }
-  // What was one object stays one.
+  // Shared objects stay shared.
   std::map<std::tuple<const Table*, int, int>, TableRef> made;
   for (PairCost& pair : restricted.pairs) {
     int row = fixed[static_cast<size_t>(pair.a)], column = fixed[static_cast<size_t>(pair.b)];

@@ -1,11 +1,13 @@
-// An additive problem: variables with finite domains, a cost for every choice, and tables of costs for pairs.
+// An additive problem: variables with finite domains, a cost for every choice, and tables of costs
+// for pairs of variables.
 //
 //   minimise   sum over v of unary_v(x_v)  +  sum over pairs (a, b) of table_ab(x_a, x_b)
 //
-// Nothing here knows of models or devices (stage_problem.h makes problems of them). A cost is three numbers: seconds
-// that a device's computation takes or waits, seconds of traffic that goes on beside it, and bytes of memory; solvers
-// take a weight for each. Equal tables are one object: where all of a chain's blocks are alike they point to the same
-// ones, and that is how solvers see it. Seconds of kForbidden rule a choice out.
+// Nothing here knows of models or devices (stage_problem.h makes problems of them). A cost is three
+// numbers: seconds that a device computes or waits, seconds of traffic beside computation (queued),
+// and bytes of memory; solvers take a weight for each. Equal tables are one object: blocks of a
+// chain that are alike point to the same tables, and solvers recognise them by that. A choice with
+// kForbidden seconds is not allowed.
 #pragma once
 
 #include <cstdint>
@@ -48,44 +50,44 @@ using UnaryRef = std::shared_ptr<const Unary>;
 struct PairCost {
   int a = 0, b = 0;  // variables; a != b
   TableRef seconds;  // [x_a * domain(b) + x_b]
-  TableRef queued;   // may be missing: none
+  TableRef queued;   // null: all zero
 };
 
-// Copies of a block, each fed by the one before: the variables of copies[i], in the same order in every copy.
-//
-// More copies than are spelled out may follow copies[repeated], each like that one. They have no variables: a solution
-// lists their choices apart.
+// A chain of copies of a block, each fed by the one before. copies[i] has the variables of a copy,
+// in the same order for every copy. `left_out` more copies may follow copies[repeated], each like
+// that one. They have no variables; a solution lists their choices separately.
 struct VariableChain {
   std::vector<std::vector<int>> copies;
-  int64_t unspelled = 0;
+  int64_t left_out = 0;
   size_t repeated = 0;
 };
 
 struct Problem {
   std::vector<UnaryRef> unary;  // per variable
-  std::vector<PairCost> pairs;  // a pair of variables may be there several times: costs add up
+  std::vector<PairCost> pairs;  // several entries for the same pair add up
   std::vector<VariableChain> chains;
 
   size_t domain(int variable) const { return unary[static_cast<size_t>(variable)]->size(); }
 };
 
 struct Solution {
-  double objective = 0;  // weighted; kForbidden where there is no allowed choice
+  double objective = 0;  // weighted; kForbidden where no allowed choice exists
   Cost cost;
   std::vector<int> choice;  // per variable
-  // Per chain: per copy that is not spelled out, the choices in the order of a copy's variables.
-  std::vector<std::vector<std::vector<int>>> unspelled = {};
+  // Per chain: for each copy without variables, the choices in the order of a copy's variables.
+  std::vector<std::vector<std::vector<int>>> left_out = {};
 };
 
-// Seconds and queued seconds as one.
+// Weighted sums of seconds, queued seconds and bytes.
 TableRef Weighted(const Unary& unary, const Weights& weights);
 TableRef Weighted(const PairCost& pair, const Weights& weights);
 
-// Nothing unspelled. What a choice for every variable costs, term by term in the order of the problem.
+// The cost of a choice for every variable, summed in the order of the problem. For problems without
+// left-out copies.
 Cost Evaluate(const Problem& problem, const std::vector<int>& choice);
 
-// Where the tables of a pair have what was chosen. Between the copy that others, not spelled out, follow and the next one
-// that is, the choices of the last of those count.
+// Indices of the chosen entries in the tables of pairs. Between the repeated copy of a chain and
+// the next copy, the choices of the last left-out copy count.
 class PairEntries {
  public:
   // Both must outlive it.
@@ -99,14 +101,15 @@ class PairEntries {
     size_t chain;
     int choice;
   };
-  std::map<int, Last> last_;    // by variable of the copy that is followed
+  std::map<int, Last> last_;    // by variable of the repeated copy
   std::map<int, size_t> next_;  // by variable of the next copy: the chain
 };
 
-// The same with the variables as a solution has them, without what is not spelled out.
-Cost EvaluateSpelled(const Problem& problem, const Solution& solution);
+// The cost of a solution without the copies that have no variables.
+Cost EvaluateExplicit(const Problem& problem, const Solution& solution);
 
-// The problem with the variables whose `fixed` is not -1 left that one choice (number 0 of theirs then).
+// The problem in which the variables whose `fixed` is not -1 have only that choice, which becomes
+// their choice 0.
 Problem Restrict(const Problem& problem, const std::vector<int>& fixed);
 
 }  // namespace heddle

@@ -1,4 +1,5 @@
-// Random additive problems for the tests of solvers. Costs lie in [0, 1.003); one in twelve pairs is forbidden.
+// Random additive problems for tests of solvers. Costs lie in [0, 1.003); one pair in twelve is
+// forbidden.
 #pragma once
 
 #include <random>
@@ -53,7 +54,8 @@ inline Problem RandomProblem(Random& rng, size_t variables) {
   return problem;
 }
 
-// Copies of a random block, each tied to the one before; sometimes to something outside, sometimes through two ends.
+// Copies of a random block, each connected to the one before; sometimes also to variables outside,
+// or through two ends.
 inline Problem RandomChain(Random& rng, size_t copies) {
   Problem problem;
   size_t before = 1 + Below(rng, 2), inside = 1 + Below(rng, 3), ends = 1 + Below(rng, 2);
@@ -92,7 +94,7 @@ inline Problem RandomChain(Random& rng, size_t copies) {
       if (c > 0) problem.pairs.push_back({at(c - 1, tie.a), at(c, tie.b), tie.table, {}});
     }
   }
-  // What comes first, and something that reads the last copy.
+  // A first variable, and one that reads the last copy.
   int first = at(0, 0), last = at(copies - 1, unary.size() - 1);
   int outside = static_cast<int>(before) - 1;
   problem.pairs.push_back({outside, first, RandomTable(rng, 2, problem.domain(first)), {}});

@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Nodes spent on a single copy.
+// Branch-and-bound nodes spent on a single copy.
 constexpr int64_t kNodesPerCopy = 8;
 
 std::vector<const std::vector<int>*> CopiesOf(const Problem& problem) {
@@ -20,16 +20,16 @@ std::vector<const std::vector<int>*> CopiesOf(const Problem& problem) {
   return copies;
 }
 
-std::vector<int> LooseOf(const Problem& problem) {
+std::vector<int> UnchainedOf(const Problem& problem) {
   std::vector<bool> chained(problem.unary.size(), false);
   for (const std::vector<int>* copy : CopiesOf(problem)) {
     for (int v : *copy) chained[static_cast<size_t>(v)] = true;
   }
-  std::vector<int> loose;
+  std::vector<int> unchained;
   for (size_t v = 0; v < chained.size(); ++v) {
-    if (!chained[v]) loose.push_back(static_cast<int>(v));
+    if (!chained[v]) unchained.push_back(static_cast<int>(v));
   }
-  return loose;
+  return unchained;
 }
 
 void Take(const std::vector<int>& variables, const std::vector<int>& from, std::vector<int>& to) {
@@ -45,7 +45,7 @@ class Polisher {
         limit_(limit),
         at_(std::move(start)),
         stop_(stop),
-        loose_(LooseOf(problem)) {
+        unchained_(UnchainedOf(problem)) {
     weights_.bytes = 0;
   }
 
@@ -60,13 +60,13 @@ class Polisher {
           if (IsNew(chain, c)) better = Improve(chain.copies[c]) || better;
         }
       }
-      if (!loose_.empty()) better = Improve(loose_) || better;
+      if (!unchained_.empty()) better = Improve(unchained_) || better;
     }
     return std::move(at_);
   }
 
  private:
-  // Copies that are as others, between copies that are as theirs, are looked at once.
+  // Copies that equal others, between copies that equal theirs, are examined once.
   bool IsNew(const VariableChain& chain, size_t c) {
     std::vector<int> key = {static_cast<int>(&chain - problem_.chains.data())};
     for (size_t i = c == 0 ? 0 : c - 1; i < std::min(c + 2, chain.copies.size()); ++i) {
@@ -108,7 +108,7 @@ class Polisher {
   double limit_;
   PricedChoice at_;
   const std::function<bool()>& stop_;
-  std::vector<int> loose_;
+  std::vector<int> unchained_;
   std::set<std::vector<int>> seen_;
 };
 
@@ -117,12 +117,12 @@ class Polisher {
 void MixChoices(const Problem& problem, const PricedChoice& one, const PricedChoice& other,
                 const std::function<void(PricedChoice)>& visit) {
   std::vector<const std::vector<int>*> copies = CopiesOf(problem);
-  std::vector<int> loose = LooseOf(problem);
+  std::vector<int> unchained = UnchainedOf(problem);
   for (const auto& [first, second] : {std::pair(&one, &other), std::pair(&other, &one)}) {
     for (const PricedChoice* around : {first, second}) {
-      if (around == first && loose.empty()) continue;
+      if (around == first && unchained.empty()) continue;
       PricedChoice mixed = *second;
-      Take(loose, around->choice, mixed.choice);
+      Take(unchained, around->choice, mixed.choice);
       for (const std::vector<int>* copy : copies) {
         Take(*copy, first->choice, mixed.choice);
         mixed.cost = Evaluate(problem, mixed.choice);

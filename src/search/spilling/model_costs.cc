@@ -15,8 +15,8 @@
 namespace heddle {
 namespace {
 
-// Per cut between blocks the bytes of values that are made before it and read after it; `gradients`: of those that have
-// one.
+// Per cut between blocks: bytes of values that are made before it and read after it; with
+// `gradients`, only of values that have one.
 std::vector<int64_t> CutBytes(const Model& model, bool gradients) {
   std::vector<int64_t> change(model.blocks.size() + 2, 0);
   for (size_t v = 0; v < model.graph.values.size(); ++v) {
@@ -37,7 +37,8 @@ std::vector<int64_t> CutBytes(const Model& model, bool gradients) {
   return cut;
 }
 
-// Per unit the bytes of values that are made before it, read after it and not by it; `gradients`: of those that have one.
+// Per unit: bytes of values that are made before it and read after it but not by it; with
+// `gradients`, only of values that have one.
 std::vector<int64_t> PassingBytes(const Model& model, const std::vector<int>& ends,
                                   bool gradients) {
   auto unit_of = [&](NodeId node) {
@@ -62,7 +63,7 @@ std::vector<int64_t> PassingBytes(const Model& model, const std::vector<int>& en
   return passing;
 }
 
-// Per unit: is it made of single nodes, and does the one before end with one?
+// Per unit: does it consist of single nodes, and does the unit before it end with one?
 std::vector<bool> JoinedUnits(const Model& model, const std::vector<int>& ends) {
   std::vector<bool> joined;
   int first = 0;
@@ -74,7 +75,8 @@ std::vector<bool> JoinedUnits(const Model& model, const std::vector<int>& ends) 
   return joined;
 }
 
-// All blocks by themselves, or in each of kMaxUnits equal runs of cuts the one that least passes.
+// Every block is a unit, or for many blocks, each of kMaxUnits equal runs of cuts gives the one
+// that least passes.
 std::vector<int> UnitEnds(const std::vector<int64_t>& cut) {
   size_t blocks = cut.size() - 1;
   std::vector<int> ends;
@@ -99,7 +101,7 @@ Cluster DevicesLike(const DeviceType& type, int64_t count) {
   return std::move(builder).Finish(whole);
 }
 
-// A stage and a device for every unit.
+// A plan with a stage and a device for every unit.
 Plan UnitsAsStages(const Model& model, const Cluster& cluster, const std::vector<int>& ends,
                    const ModelCostOptions& options, RecomputePolicy recompute) {
   Degrees degrees;
@@ -125,7 +127,8 @@ Plan UnitsAsStages(const Model& model, const Cluster& cluster, const std::vector
   return plan;
 }
 
-// Gradients come to a device whenever they can: bytes that a list may hold before backward begins, and a shard does not.
+// Gradients arrive at a device early: a list may hold them before its backward begins, whereas a
+// shard does not.
 int64_t EarlyGradients(const Program& program, const DeviceProgram& run, StageId unit) {
   int64_t bytes = 0;
   for (const Instruction& at : run.instructions) {
@@ -138,7 +141,7 @@ int64_t EarlyGradients(const Program& program, const DeviceProgram& run, StageId
   return bytes;
 }
 
-// What a unit's list takes, into the place of the unit.
+// Adds the costs of a unit from its list.
 void AddUnit(const Program& program, const Prepared& prepared, const MemoryModel& memory, size_t u,
              double host_seconds, ListCosts& out) {
   const DeviceProgram& run = program.RunOf(static_cast<int64_t>(u));
@@ -160,7 +163,7 @@ void AddUnit(const Program& program, const Prepared& prepared, const MemoryModel
     const MemoryKinds& most = timeline.most_kinds[i];
     int64_t& top = main_backward ? most_backward : most_forward;
     top = std::max(top, most.activations + most.buffers);
-    // The last before backward: what leaves the unit is gone.
+    // The last value before backward: what leaves the unit is freed by then.
     if (main_forward && !main_backward) kept = timeline.kinds[i].activations;
     if (at.op == Opcode::kUpdate || at.op == Opcode::kSend || at.op == Opcode::kRecv) continue;
     const SimTask& task = prepared.lists[r].tasks[i];
@@ -180,7 +183,7 @@ void AddUnit(const Program& program, const Prepared& prepared, const MemoryModel
   out.kept.push_back(out.kept.back() + kept);
 }
 
-// Blocks that read a value, also through side nodes.
+// The blocks that read a value, also through side nodes.
 void ReadingBlocks(const Model& model, ValueId value, std::set<int>& blocks) {
   for (NodeId reader : model.readers[value.index()]) {
     int block = model.block_of[reader.index()];
@@ -192,7 +195,7 @@ void ReadingBlocks(const Model& model, ValueId value, std::set<int>& blocks) {
   }
 }
 
-// Of all parameters, each once.
+// Every parameter once.
 std::vector<ParameterCost> ParameterCosts(const Program& program, const std::vector<int>& ends,
                                           const ComputeCost& compute) {
   const Precision& precision = program.precision;

@@ -1,19 +1,20 @@
-// What the parts of a model take on one device: the numbers that cutting it into shards needs, from lowered programs,
-// their prices (sim/durations.h) and their memory (sim/memory.h). Nothing is measured.
+// Costs of the parts of a model on one device, from which shards are cut. They come from lowered
+// programs with their durations (sim/durations.h) and memory (sim/memory.h); nothing is measured.
 //
-// A *unit* is the least that is never cut: a block of the model, or of large models that do not repeat a run of blocks
-// between two places where little passes. The model is lowered as a pipeline with a unit per stage and a device per
-// stage, twice: with every repeated block recomputed, as shards that come back later are, and with everything kept, as
-// the last shard is. So every unit has a list of its own:
+// A *unit* is never cut: it is a block of the model, or for large models without repetition a run
+// of blocks between two cuts that little passes. The model is lowered as a pipeline with one unit
+// per stage and one stage per device, twice: with every repeated block recomputed, as in shards
+// that return for their backward, and with everything kept, as in the last shard. So every unit has
+// an instruction list of its own:
 //
-//   seconds      forward, again, backward, and of the update of its parameters
-//   most         the most that values and buffers take while it runs forward, or backward
-//   kept         what it keeps from forward for backward
-//   cut          at a cut: what passes it. Any graph: a value passes all cuts between the unit that makes it and
-//                the last that reads it
+//   seconds      of forward, of forward again, of backward, and of the update of its parameters
+//   most         the most bytes of values and buffers during forward, and during backward
+//   kept         bytes that it keeps from forward for backward
+//   cut          bytes that pass a cut; a value passes all cuts between the unit that makes it and the last that reads it
 //
-// A shard of several units takes their sums, the most with what those before it in the shard have kept. What two units
-// of a shard both hold (a value read far away, a mask) counts twice: more than it takes, never less.
+// A shard of several units has the sum of their seconds, and the most bytes together with what
+// earlier units of the shard have kept. Values that two units of a shard hold (a distant input, a
+// mask) count twice, so memory is never underestimated.
 #pragma once
 
 #include <cstdint>
@@ -24,37 +25,39 @@
 
 namespace heddle {
 
-// One parameter: bytes, and the units that read it, ascending. Tied weights are held by every shard that reads them.
+// One parameter: its bytes, and the units that read it in ascending order. Every shard that reads
+// tied weights holds them.
 struct ParameterCost {
   int64_t weights = 0;  // on the device
-  int64_t copied = 0;   // what is fetched and evicted of them; of pruned ones only what is kept
+  // Bytes that are fetched and evicted; of pruned parameters only the kept weights.
+  int64_t copied = 0;
   int64_t gradients = 0;
-  int64_t state = 0;  // moments, master weights, the index of pruned ones
+  int64_t state = 0;  // moments, master weights, the index of pruned parameters
   double update_seconds = 0;
   std::vector<int> units;
   bool operator==(const ParameterCost&) const = default;
 };
 
-// One of the two programs.
+// Costs from one of the two programs.
 struct ListCosts {
   std::vector<double> forward, again, backward;  // seconds per unit
   std::vector<int64_t> most_forward,
-      most_backward;          // bytes per unit, with what all units before it have kept
-  std::vector<int64_t> kept;  // bytes per cut, units + 1: of all units before it
+      most_backward;          // bytes per unit, including what all units before it have kept
+  std::vector<int64_t> kept;  // bytes per cut (units + 1) that all units before it keep
 };
 
 struct ModelCosts {
   int units = 0;
-  std::vector<int> block_ends;  // per unit: where it ends in Model::blocks
-  ListCosts recomputed, whole;  // shards before the last, and the last
-  std::vector<bool> keeps;      // per unit: shards before the last keep it and do not recompute it
-  // Per unit: it may be one segment with the unit before. A segment's gradients of weights are there from its
-  // beginning, beside what autograd made of them, until its end.
+  std::vector<int> block_ends;  // per unit: its end in Model::blocks
+  ListCosts recomputed, whole;  // for shards before the last, and for the last
+  std::vector<bool> keeps;  // per unit: shards before the last keep it instead of recomputing it
+  // Per unit: it may form one segment with the unit before. The gradients of a segment's weights,
+  // and what autograd made of them, exist from the beginning of the segment's backward to its end.
   std::vector<bool> joined;
   std::vector<int64_t> cut, cut_gradients;  // bytes per cut
   std::vector<ParameterCost> parameters;
-  double run_seconds = 0;    // of every run of a shard besides its units: the framework
-  int64_t update_bytes = 0;  // the most an update needs besides
+  double run_seconds = 0;    // framework overhead of every run of a shard, in addition to its units
+  int64_t update_bytes = 0;  // the most bytes that an update needs in addition
 };
 
 struct ModelCostOptions {
@@ -65,14 +68,16 @@ struct ModelCostOptions {
   SimOptions sim = {};
 };
 
-// The same where shards before the last keep what backward needs of units on the host, in place of recomputing them: those for
-// which copying that takes at most `most_copying` times as long as recomputing, one way. In `recomputed` are then whichever is done.
+// Costs if shards before the last keep on the host what the backward of some units needs, instead
+// of recomputing these: the units whose copy takes at most `most_copying` times as long, one way,
+// as recomputing them. `recomputed` then has what is done for each unit.
 ModelCosts KeepOnHost(ModelCosts costs, double host_bandwidth, double most_copying);
 
 // The most units of a model.
 constexpr int kMaxUnits = 256;
 
-// On devices like the first of the cluster. Throws InputError where the device has no rate for the precision.
+// On devices like the cluster's first. Throws InputError where the device has no rate for the
+// precision.
 ModelCosts FindModelCosts(const Model& model, const Cluster& cluster,
                           const ModelCostOptions& options);
 

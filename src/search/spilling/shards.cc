@@ -13,10 +13,11 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The most that values, buffers and gradients take in the backward of a growing run of units.
+// The most bytes of values, buffers and gradients in the backward of a growing run of units.
 class BackwardMost {
  public:
-  // `most` of a unit, the gradients it adds, and those of units before it in its segment.
+  // `most`: of the unit; `added`: gradients that it adds; `segment`: gradients of the units before
+  // it in its segment.
   void Add(int64_t most, int64_t added, int64_t segment, bool begins_segment) {
     if (begins_segment) {
       before_ = std::max(before_, inside_);
@@ -32,7 +33,7 @@ class BackwardMost {
   int64_t before_ = 0, inside_ = 0;  // of units of earlier segments, and of the last one
 };
 
-// Units [first, end) with `end` growing unit by unit.
+// Units [first, end), where `end` grows unit by unit.
 class GrowingShard {
  public:
   GrowingShard(const ModelCosts& costs, const std::vector<std::vector<size_t>>& read_by, int first)
@@ -45,7 +46,7 @@ class GrowingShard {
     int64_t gradients_before = sums_.gradients;
     for (size_t p : read_by_[b]) {
       const ParameterCost& parameter = costs_.parameters[p];
-      // One that a unit of the shard has read already is there.
+      // A parameter that another unit of the shard has read is there already.
       auto at = std::lower_bound(parameter.units.begin(), parameter.units.end(), first_);
       if (*at != static_cast<int>(b)) continue;
       sums_.weights += parameter.weights;
@@ -54,8 +55,8 @@ class GrowingShard {
       sums_.state += parameter.state;
       update_seconds_ += parameter.update_seconds;
     }
-    // Gradients come last unit first: those of units before b are not there yet, but for those of its segment; and of
-    // units after it in its segment there is also what autograd made.
+    // Backward starts with the last unit, so the gradients of units before b do not exist yet,
+    // except in its own segment. What autograd made for later units of the segment exists as well.
     int64_t added = sums_.gradients - gradients_before;
     if (!costs_.joined[b]) segment_ = 0;
     again_.Add(again.most_backward[b], added, segment_, !costs_.joined[b]);
@@ -70,7 +71,7 @@ class GrowingShard {
 
   int end() const { return first_ + end_; }
 
-  // No larger range fits where this does not: parameters alone.
+  // A lower bound on the bytes of all longer ranges: parameters alone.
   int64_t least() const { return sums_.weights + sums_.gradients + sums_.state; }
 
   ShardCost Cost() const {
@@ -104,12 +105,12 @@ class GrowingShard {
   int first_ = 0, end_ = 0;
   ShardCost sums_;
   BackwardMost again_, whole_;
-  int64_t segment_ = 0;  // gradients of the segment that b is in
+  int64_t segment_ = 0;  // gradients of the segment of b
   int64_t again_forward_ = 0, whole_forward_ = 0;
   double again_seconds_ = 0, forward_seconds_ = 0, whole_seconds_ = 0, update_seconds_ = 0;
 };
 
-// Per unit the parameters it reads.
+// Per unit the parameters that it reads.
 std::vector<std::vector<size_t>> ReadBy(const ModelCosts& costs) {
   std::vector<std::vector<size_t>> read_by(static_cast<size_t>(costs.units));
   for (size_t p = 0; p < costs.parameters.size(); ++p) {
@@ -149,7 +150,7 @@ std::vector<std::vector<ShardEdge>> FittingShards(const ModelCosts& costs,
   return fitting;
 }
 
-// Fewest shards from each cut to the end; -1: there is no way.
+// The fewest shards from each cut to the end; -1: impossible.
 std::vector<int> FewestFrom(const std::vector<std::vector<ShardEdge>>& fitting) {
   std::vector<int> fewest(fitting.size() + 1, -1);
   fewest.back() = 0;
@@ -162,7 +163,7 @@ std::vector<int> FewestFrom(const std::vector<std::vector<ShardEdge>>& fitting) 
   return fewest;
 }
 
-// best[k][a]: of k shards from cut a to the end, by `join` of an edge and the rest.
+// best[k][a]: for k shards from cut a to the end, combining an edge and the rest by `join`.
 template <class Join>
 std::vector<std::vector<double>> BestFrom(const std::vector<std::vector<ShardEdge>>& fitting,
                                           int shards, Join join) {
@@ -252,7 +253,8 @@ FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memor
 
 namespace {
 
-// Per visit: bytes that a list has on the device throughout, and a job that has only what its visits touch has not.
+// Per visit: bytes that the instruction list keeps on the device throughout, whereas a job with
+// only the touched values on the device does not.
 class AwayBytes {
  public:
   explicit AwayBytes(const MemoryModel& memory)
@@ -291,8 +293,8 @@ class AwayBytes {
     return buffer.kind == BufferKind::kLocal && buffer.microbatch >= 0 && !touched_[b].empty();
   }
 
-  // What a segment keeps, from the visit after its forward to the one before its backward. A storage that a buffer has as well
-  // is there as long as that is.
+  // What a segment keeps, from the visit after its forward to the one before its backward. A
+  // storage that a buffer shares stays as long as the buffer.
   void Saved(const Instruction& at, const HalfMemory& half) {
     if (at.microbatch < 0) return;
     VisitId last = *touched_[at.writes.back()].rbegin();

@@ -1,11 +1,12 @@
-// Cuts a model into shards: runs of blocks, each of which fits a device beside a reserved buffer for the next.
+// Cuts a model into shards: runs of blocks, each of which fits a device beside a buffer for the
+// next shard.
 //
 //   std::optional<std::vector<int>> ends = CutIntoShards(costs, {.memory = cap - buffer, .buffer = buffer});
 //
-// Of all ways to cut, exactly by the numbers of ModelCosts: those of fewest shards; of these the ones whose longest shard
-// (forward and backward together) is within `balance` of the shortest there can be; of these the one with fewest bytes
-// passing its cuts; and then the earliest cuts. Dynamic programming over cuts, O(units^2 x shards), less where few
-// fit at once.
+// The cut is exactly optimal by the numbers of ModelCosts: fewest shards; among these, the longest
+// shard (forward and backward together) within `balance` of the shortest possible; among these,
+// fewest bytes passing the cuts; then the earliest cuts. Dynamic programming over cuts in O(units^2
+// x shards), less where few units fit at once.
 #pragma once
 
 #include <cstdint>
@@ -17,32 +18,34 @@
 
 namespace heddle {
 
-// Units [first, end) as a shard. The last shard of a model runs forward and backward at once.
+// Units [first, end) as a shard. The last shard of a model runs forward and backward in one visit.
 struct ShardCost {
-  double forward = 0, backward = 0;  // seconds; of the last shard all in backward
+  double forward = 0, backward = 0;  // seconds; for the last shard all in backward
   int64_t weights = 0, gradients = 0, state = 0, copied = 0;
-  int64_t kept = 0;  // on the host between forward and backward; of the last none
+  int64_t kept = 0;  // bytes on the host between forward and backward; 0 for the last shard
   int64_t forward_peak = 0, backward_peak = 0;    // bytes on the device
-  int64_t forward_fetch = 0, backward_fetch = 0;  // with what the run before gives
+  int64_t forward_fetch = 0, backward_fetch = 0;  // including what the run before produces
   double seconds() const { return forward + backward; }
   int64_t peak() const { return forward_peak > backward_peak ? forward_peak : backward_peak; }
   int64_t fetch() const { return forward_fetch > backward_fetch ? forward_fetch : backward_fetch; }
 };
-// O(parameters + units of it).
+// O(parameters + units of the shard).
 ShardCost CostOfShard(const ModelCosts& costs, int first, int end);
 
 struct ShardLimits {
-  int64_t memory = 0;  // of a device, for a shard that runs
-  int64_t buffer = 0;  // for the one that comes next
+  int64_t memory = 0;  // of a device, for the running shard
+  int64_t buffer = 0;  // for the next shard
   double balance = 0.05;
-  bool any_unit = false;  // a unit by itself may be larger than the buffer
+  bool any_unit = false;  // a single unit may be larger than the buffer
 };
 
-// Where shards end, ascending, in units, the last being the number of them. Nothing where some unit fits in no way.
+// Where shards end, in ascending order and in units; the last is the number of units. Nothing where
+// some unit cannot fit.
 std::optional<std::vector<int>> CutIntoShards(const ModelCosts& costs, const ShardLimits& limits);
 
-// A buffer for all jobs of a fleet, and the shards of each: with that part of the memory, in 32nds, with which there
-// are fewest shards in all; of equals the smallest. Where there is none, `missing` says what the job lacks.
+// One buffer size for all jobs of a fleet, and the shards of each job. The buffer is the share of
+// memory, in 32nds, with the fewest shards in total, and among these the smallest. If there is
+// none, the last fields say what is missing.
 struct FleetShards {
   int64_t buffer = 0;
   std::vector<std::vector<int>> ends;  // per model; empty: none fits
@@ -52,8 +55,9 @@ struct FleetShards {
 };
 FleetShards CutFleet(const std::vector<const ModelCosts*>& models, int64_t memory);
 
-// The most that a job in shards has on its device while it visits each, by the list it runs (Offload::kAll, one device): what
-// shards are priced at leaves out what an update of a whole shard takes. Values that a visit does not touch are away.
+// The most bytes that a job in shards has on its device during each visit, from its instruction
+// list (Offload::kAll, one device). Shard costs do not include the update of a whole shard. Values
+// that a visit does not touch are on the host.
 std::vector<int64_t> ShardPeaks(const Program& program, const MemoryHabits& habits = {});
 
 }  // namespace heddle

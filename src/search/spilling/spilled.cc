@@ -22,7 +22,7 @@ bool MaySpill(const SearchTask& task) {
   bool free = fixed.tp.value_or(1) == 1 && fixed.pp.value_or(1) == 1 &&
               fixed.zero.value_or(0) == 0 && fixed.chunks.value_or(1) == 1 &&
               fixed.layers_per_stage.empty();
-  // What is recomputed is its own choice.
+  // Spilling chooses the recomputation itself.
   bool wanted = fixed.offload ? *fixed.offload == Offload::kAll : !fixed.recompute;
   return free && wanted && CanOffload(task.cluster) && task.cluster.device_types.size() == 1 &&
          task.precision != DType::kF16 && task.gradients != DType::kF16;
@@ -38,11 +38,12 @@ class SpilledSearch {
     if (!best_ || !best_->fits) return best_;
     without_ = best_->reserved();
     KeepMore(ends_, true);
-    // Smaller shards, which leave more memory to what is kept.
+    // Smaller shards leave more memory for what is kept.
     size_t shards = ends_.size();
     for (int worse = 0; worse < 2 && shards < Units() && size > 0 && MayJudge();) {
       int64_t smaller = size / 3 * 2;
-      without_ = std::max(int64_t{0}, without_ - 2 * (size - smaller));  // one runs and one comes
+      // For the running shard and the next one.
+      without_ = std::max(int64_t{0}, without_ - 2 * (size - smaller));
       size = smaller;
       std::vector<int> ends = Cut(size);
       if (ends.size() <= shards) continue;
@@ -55,7 +56,7 @@ class SpilledSearch {
  private:
   bool MayJudge() const { return judged_ < kMostJudged && !task_.effort.Over(); }
 
-  // Units from `kept` on keep what backward needs.
+  // The plan in which units from `kept` on keep what their backward needs.
   std::shared_ptr<JudgedPlan> JudgeCut(const std::vector<int>& ends, int kept) {
     ++judged_;
     task_.effort.Report(fmt::format("simulating weights on the host in {} shards", ends.size()));
@@ -70,7 +71,7 @@ class SpilledSearch {
     return std::make_shared<JudgedPlan>(Judge(task_, {std::move(plan), "spilled"}));
   }
 
-  // Blocks before a unit.
+  // The end of a unit in blocks.
   int EndOf(int unit) const {
     return unit == 0 ? 0 : costs_.block_ends[static_cast<size_t>(unit - 1)];
   }
@@ -80,14 +81,14 @@ class SpilledSearch {
 
   size_t Units() const { return static_cast<size_t>(costs_.units); }
 
-  // Shards of at most so many bytes, or of one unit. Nothing where a unit fits in no way.
+  // Shards of at most this many bytes, or of one unit. Empty where some unit cannot fit.
   std::vector<int> Cut(int64_t size) const {
     return CutIntoShards(costs_, {.memory = limit_, .buffer = size, .any_unit = true})
         .value_or(std::vector<int>());
   }
 
-  // The largest shards that fit with all but the last recomputed, or that the host has no memory for; and the bytes they were
-  // cut for.
+  // The largest shards that fit with all but the last recomputed, or for which the host has too
+  // little memory; returns the bytes that they were cut for.
   int64_t FindCut(double* least) {
     size_t shards = 0;  // of the cut that was judged last
     for (int64_t size = limit_ / 2; shards < Units() && size > 0 && MayJudge();) {
@@ -115,7 +116,8 @@ class SpilledSearch {
     return 0;
   }
 
-  // Bytes that units from `kept` to the last shard keep more than if they were recomputed.
+  // The bytes that the units from `kept` to the last shard keep in addition, compared with
+  // recomputing them.
   int64_t KeptMore(int kept, int last) const {
     auto between = [&](const ListCosts& list) {
       return list.kept[static_cast<size_t>(last)] - list.kept[static_cast<size_t>(kept)];
@@ -125,12 +127,13 @@ class SpilledSearch {
 
   bool WouldFit(int kept, int last) const { return without_ + KeptMore(kept, last) <= limit_; }
 
-  // The fewest units recomputed that fit, by what the plan judged last takes. `was_judged`: the one where all are was. Is there
-  // a new best one?
+  // Finds the fewest recomputed units that fit, based on what the last judged plan needs.
+  // `was_judged`: the plan that recomputes all was judged. Returns whether a new best plan was
+  // found.
   bool KeepMore(const std::vector<int>& ends, bool was_judged) {
     const int last = LastShard(ends);
     bool better = false;
-    int fits = was_judged ? last : last + 1, fails = -1;  // units that are recomputed
+    int fits = was_judged ? last : last + 1, fails = -1;  // numbers of recomputed units
     double shortest = 0;                                  // of plans that keep more and do not fit
     for (int tries = 0; tries < kKeepTries && fits - fails > 1 && MayJudge(); ++tries) {
       if (fits <= last && !WouldFit(fits - 1, last)) break;
@@ -139,7 +142,8 @@ class SpilledSearch {
       auto judged = JudgeCut(ends, kept);
       without_ = judged->reserved() - KeptMore(kept, last);
       (judged->fits ? fits : fails) = kept;
-      if (judged->result.step_seconds >= best_->result.step_seconds) break;  // nor with less kept
+      // Keeping less is slower still.
+      if (judged->result.step_seconds >= best_->result.step_seconds) break;
       if (!judged->fits) {
         shortest = judged->result.step_seconds;
         continue;
@@ -157,11 +161,12 @@ class SpilledSearch {
   const int64_t limit_;
   int judged_ = 0;
   std::vector<int> ends_;  // of the cut that was found first
-  int64_t without_ = 0;    // about what a cut takes where nothing more is kept
+  int64_t without_ = 0;    // approximate bytes of a cut that keeps nothing in addition
   std::shared_ptr<JudgedPlan> best_;
 };
 
-// The best of so many devices and micro-batches; null where none fits a device. `least`: what the ones before would need.
+// The best plan for so many devices and micro-batches; null where none fits a device. `least`: the
+// bytes that earlier plans would need.
 std::shared_ptr<JudgedPlan> SpillOver(const SearchTask& task, int64_t devices, int64_t microbatches,
                                       double* least) {
   int64_t batch = BatchSize(task.model), parts = devices * microbatches;
@@ -184,7 +189,7 @@ std::shared_ptr<JudgedPlan> SpillOver(const SearchTask& task, int64_t devices, i
                             .local_batch_statistics = true,
                             .sim = task.sim});
   } catch (const InputError&) {
-    return nullptr;  // its batch cannot be divided
+    return nullptr;  // the batch cannot be divided
   }
   double needed = 0;
   std::shared_ptr<JudgedPlan> best = SpilledSearch(task, degrees, costs).Run(&needed);

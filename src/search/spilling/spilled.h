@@ -1,17 +1,18 @@
-// Plans whose weights live on the host and visit the device shard by shard (Offload::kAll): for models that fit no other
-// way.
+// Plans whose weights live on the host and visit the device shard by shard (Offload::kAll), for
+// models that fit in no other way.
 //
-// One stage, data parallel over all devices. Shards are cut so that half the memory holds one (shards.h); the plan is lowered
-// and simulated, and where it takes more than there is, cut again into smaller ones. The last shard keeps what its backward
-// needs, the others recompute.
+// There is one stage, data parallel over all devices. Shards are cut so that half of the memory
+// holds one (shards.h). The plan is lowered and simulated, and cut into smaller shards if it needs
+// too much memory. The last shard keeps what its backward needs; the others recompute.
 //
-// Where memory is left, blocks before the last shard keep theirs on the device as well, the last ones first: as many as
-// fit, by what a block keeps and what simulated plans took. Smaller shards leave more memory to that, so cuts into
-// smaller and smaller ones are tried as long as steps become faster. The fastest is taken, of equals the
-// first: never slower than recomputing all of them. At most kMostJudged plans are simulated for a number of
-// micro-batches.
+// Where memory is left, blocks before the last shard keep their activations on the device as well,
+// the last blocks first and as many as fit, by what a block keeps and what simulated plans needed.
+// Smaller shards leave more memory for this, so smaller and smaller shards are tried as long as
+// steps become faster. The fastest plan is taken, the first of equals, so it is never slower than
+// recomputing all of them. At most kMostJudged plans are simulated per number of micro-batches.
 //
-// Where nothing fits the same is tried with 2, 4, ... micro-batches, for all of which weights come anew.
+// Where nothing fits, the same is tried with 2, 4, ... micro-batches, for each of which the weights
+// are fetched again.
 #pragma once
 
 #include <vector>
@@ -22,9 +23,9 @@ namespace heddle {
 
 constexpr int kMostJudged = 12;
 
-// Judged; one that fits no host where that alone is missing. Nothing where degrees that are fixed, the devices or the precision
-// do not allow it, or nothing can be cut so that it fits; `least` are the bytes then that a device would need, where that is
-// known.
+// Judged plans. If only the host's memory is too small, plans that exceed it are included. Nothing
+// where the fixed degrees, the devices or the precision do not allow it, or no cut fits; then
+// `least` becomes the bytes that a device would need, where known.
 std::vector<Proposal> SpilledPlans(const SearchTask& task, double* least);
 
 }  // namespace heddle
