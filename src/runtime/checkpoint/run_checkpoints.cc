@@ -128,7 +128,8 @@ void RunCheckpoints::Save(int64_t step, const TrainState& state, bool last) {
   Json run = run_;
   run["state"] = state.numbers;
   if (options_.keep_losses) run["losses"] = losses_;
-  saving_ += writer_->Save(step + 1, state.parts, run, last);
+  auto fill = [&](std::vector<SavedPart>& saved) { CopyToHost(state.parts, saved); };
+  saving_ += writer_->Save(step + 1, fill, run, last);
   ++saves_;
   saved_ = step;
 }
@@ -140,7 +141,7 @@ void RunCheckpoints::Save(int64_t step, const StateFn& state) {
 // Waited for, and so it tells what one costs: the copy, and what the thread that writes would take from training.
 void RunCheckpoints::SaveFirst(const StepRecord& record, bool last, const TrainState& state) {
   auto start = std::chrono::steady_clock::now();
-  writer_->Prepare(state.parts);
+  writer_->Prepare([&](std::vector<SavedPart>& saved) { CopyToHost(state.parts, saved); });
   Save(record.step, state, last);
   writer_->Finish();
   saving_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

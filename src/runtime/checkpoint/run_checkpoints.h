@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "checkpoint/reader.h"
 #include "program/step_record.h"
-#include "runtime/checkpoint/writer.h"
+#include "runtime/checkpoint/state.h"
 #include "runtime/transport/transport.h"
 
 namespace heddle {

@@ -135,20 +135,20 @@ class MpiTransport : public Transport {
   void Begin(const Ticket& ticket) override {
     auto& transfer = static_cast<MpiTransfer&>(*ticket);
     switch (transfer.role) {
-      case Transfer::Role::kBarrier:
+      case TransferRole::kBarrier:
         Try("MPI_Ibarrier", MPI_Ibarrier(control_, &transfer.request));
         break;
-      case Transfer::Role::kSend:
+      case TransferRole::kSend:
         Try("MPI_Isend", MPI_Isend(transfer.give.data_ptr(), Count(transfer, transfer.give.numel()),
                                    TypeOfSize(transfer.give), transfer.peer, transfer.tag,
                                    messages_, &transfer.request));
         break;
-      case Transfer::Role::kReceive:
+      case TransferRole::kReceive:
         Try("MPI_Irecv", MPI_Irecv(transfer.get.data_ptr(), Count(transfer, transfer.get.numel()),
                                    TypeOfSize(transfer.get), transfer.peer, transfer.tag, messages_,
                                    &transfer.request));
         break;
-      case Transfer::Role::kCollective:
+      case TransferRole::kCollective:
         if (transfer.kind == CollectiveKind::kAllReduce ||
             transfer.kind == CollectiveKind::kReduceScatter ||
             transfer.kind == CollectiveKind::kReduce) {
@@ -166,7 +166,7 @@ class MpiTransport : public Transport {
     MPI_Status status;
     Try(transfer, MPI_Test(&transfer.request, &done, &status));
     if (!done) return false;
-    if (transfer.role == Transfer::Role::kReceive) {
+    if (transfer.role == TransferRole::kReceive) {
       int count = 0;
       Try("MPI_Get_count", MPI_Get_count(&status, TypeOfSize(transfer.get), &count));
       if (count != transfer.get.numel()) {

@@ -37,56 +37,25 @@
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "base/strong_id.h"
+#include "host/transport/exchange.h"
 #include "plan/collective.h"
 
 namespace heddle {
 
-struct RankSlot;  // supervisor/rank_table.h
-
-struct TransportGroupTag {
-  static constexpr std::string_view kPrefix = "group ";
-};
-using GroupHandle = StrongId<TransportGroupTag>;  // of one rank; another rank's number may differ
-
-struct TransportOptions {
-  double deadline_seconds = 60;  // for one Wait or Barrier
-  RankSlot* slot = nullptr;      // where a rank that waits leaves signs of life; null: nowhere
-};
-
-// What this rank has handed over so far, counted when started. Of a collective that is what it gives, so that only
-// the first member of a broadcast adds bytes.
-struct TrafficCount {
-  struct Count {
-    int64_t calls = 0;
-    int64_t bytes = 0;
-    friend bool operator==(const Count&, const Count&) = default;
-  };
-  std::vector<std::array<Count, kCollectiveNames.size()>> groups;  // [group.index()][kind]
-  std::vector<Count> sent, received;                               // [peer]
-  friend bool operator==(const TrafficCount&, const TrafficCount&) = default;
-};
-
 // Something started. Implementers add what they need to find it again.
 struct Transfer {
-  enum class Role : uint8_t { kCollective, kSend, kReceive, kBarrier };
-
   virtual ~Transfer() = default;
 
-  Role role = Role::kBarrier;
+  TransferRole role = TransferRole::kBarrier;
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;
   GroupHandle group;                   // of a collective
@@ -102,20 +71,6 @@ struct Transfer {
 
 // A shared handle; a null one counts as done. Every ticket is waited for, or found done, before its transport goes.
 using Ticket = std::shared_ptr<Transfer>;
-
-// Why a transport is dead; shared by ranks that die together. Any thread may call these.
-class TransportFailure {
- public:
-  // Keeps the first cause of all calls.
-  void Set(std::string_view cause);
-  bool set() const { return set_.load(std::memory_order_acquire); }
-  void ThrowIfSet() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::string cause_;
-  std::atomic<bool> set_ = false;
-};
 
 class Transport {
  public:
@@ -181,7 +136,7 @@ class Transport {
       false;  // it is given the collectives of groups of one, too; Start waits for them
 
  private:
-  Ticket StartMessage(Transfer::Role role, int peer, int tag, const at::Tensor& tensor);
+  Ticket StartMessage(TransferRole role, int peer, int tag, const at::Tensor& tensor);
   Ticket Launch(Ticket ticket, const at::Tensor& give, const at::Tensor& get);
   void CopyToHost(Transfer& transfer, const at::Tensor& give);
   void BeginCopied();
@@ -201,8 +156,5 @@ class Transport {
 // What a transfer moves, as both sides must see it: the elements each member gives (the whole of a message).
 int64_t TransferLength(const Transfer& transfer);
 at::ScalarType TransferType(const Transfer& transfer);
-
-// "0,2,5"
-std::string JoinRanks(std::span<const int> ranks);
 
 }  // namespace heddle
