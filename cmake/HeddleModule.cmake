@@ -82,6 +82,7 @@ function(heddle_test_header target)
 endfunction()
 
 function(heddle_torch_header target)
+  set_property(GLOBAL APPEND PROPERTY HEDDLE_TORCH_TARGETS ${target})
   heddle_header(${target} heddle_runtime <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <torch/types.h>)
 endfunction()
 
@@ -184,6 +185,12 @@ function(heddle_module name)
   endif()
 endfunction()
 
+# Generates the files in ARGN of a module before everything else, not after the libraries that the module depends on.
+function(heddle_generated module)
+  add_custom_target(heddle_${module}_generated DEPENDS ${ARGN})
+  add_dependencies(heddle_${module} heddle_${module}_generated)
+endfunction()
+
 # Generates C++ from src/PROTO into the module; included as "frontend/onnx/x.pb.h".
 function(heddle_protobuf module proto)
   file(GLOB found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${proto}")
@@ -202,6 +209,7 @@ function(heddle_protobuf module proto)
     COMMENT "protoc ${proto}"
     VERBATIM)
   target_sources(heddle_${module} PRIVATE "${stem}.cc" "${stem}.h")
+  heddle_generated(${module} "${stem}.cc" "${stem}.h")
   set_source_files_properties("${stem}.cc" PROPERTIES COMPILE_OPTIONS -w)
   target_include_directories(heddle_${module} SYSTEM PUBLIC "${out}")
   target_link_libraries(heddle_${module} PUBLIC protobuf::libprotobuf)
@@ -221,6 +229,7 @@ function(heddle_bundle module file function)
     COMMENT "bundle ${file}"
     VERBATIM)
   target_sources(heddle_${module} PRIVATE "${out}")
+  heddle_generated(${module} "${out}")
 endfunction()
 
 # Two programs from one main: loading libtorch takes half a second, so `heddle` does without it and hands
@@ -323,7 +332,8 @@ function(heddle_whole_tests)
     endif()
     foreach(target IN LISTS targets)
       target_compile_definitions(${target} PRIVATE HEDDLE_BINARY="$<TARGET_FILE:heddle>")
-      add_dependencies(${target} heddle)
+      # They run build/heddle. Linking waits for it, compiling does not.
+      set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${CMAKE_BINARY_DIR}/heddle")
       if(torch)
         heddle_torch_header(${target})
       else()
@@ -332,6 +342,20 @@ function(heddle_whole_tests)
       endif()
     endforeach()
   endforeach()
+endfunction()
+
+# The target `single_files`: the objects of everything that sees libtorch, and no libraries or programs. The preset
+# `single-files` compiles each file on its own and without precompiled headers.
+function(heddle_single_files)
+  get_property(targets GLOBAL PROPERTY HEDDLE_TORCH_TARGETS)
+  set(objects)
+  foreach(target IN LISTS targets)
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  set(stamp "${CMAKE_BINARY_DIR}/single_files.stamp")
+  add_custom_command(OUTPUT "${stamp}" COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+                     DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(single_files DEPENDS "${stamp}")
 endfunction()
 
 # Adds the ctest mpi.NAME: `program` with the arguments in ARGN as so many ranks under mpirun.

@@ -5,13 +5,13 @@
 //   writer.Finish();                   // at the end: the last checkpoint is on the disk
 //
 // Each byte is read once after the copy: it is hashed and written while it is in the cache. Where training uses every
-// core, the background thread takes processor time from training; `cost` includes it. The thread does not run at a lower
-// priority: a rank that is killed ends only when its last thread does.
+// core, the background thread takes processor time from training; `cost` includes it. The thread does not run at a
+// lower priority: a rank that is killed ends only when its last thread does.
 //
-// Every rank writes its shard into DIR/step-N.tmp-RUN, and beside it a report that lists what the shard holds. The first
-// rank waits for all reports, writes the manifest, and renames the folder. Ranks communicate through the file system
-// alone, so training is not disturbed, and a rank that dies leaves a folder that no reader opens. A save that fails is a
-// warning and training goes on; only a failure of the last save loses work.
+// Every rank writes its shard into DIR/step-N.tmp-RUN, and beside it a report that lists what the shard holds. The
+// first rank waits for all reports, writes the manifest, and renames the folder. Ranks communicate through the file
+// system alone, so training is not disturbed, and a rank that dies leaves a folder that no reader opens. A save that
+// fails is a warning and training goes on; only a failure of the last save loses work.
 #pragma once
 
 #include <array>
@@ -62,8 +62,8 @@ class CheckpointWriter {
   using FillParts = std::function<void(std::vector<SavedPart>& parts)>;
 
   // Waits until the previous save is done, calls `fill`, and returns while a thread writes. `run` becomes part of the
-  // manifest (first rank only). Returns the seconds for which the caller was blocked. Where a save fails, the first rank
-  // logs a warning; the caller reports the failure of the `last` save (failure).
+  // manifest (first rank only). Returns the seconds for which the caller was blocked. Where a save fails, the first
+  // rank logs a warning; the caller reports the failure of the `last` save (failure).
   double Save(int64_t step, const FillParts& fill, const Json& run, bool last = false);
   // Calls `fill`, so that the first save finds its memory allocated.
   void Prepare(const FillParts& fill);

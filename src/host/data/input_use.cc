@@ -18,8 +18,8 @@ size_t Axis(int64_t axis, const Shape& shape) {
 // Dimension 0 is the batch, unless it is the only one (batch x sequence as one).
 bool AlongSequence(size_t axis, const Shape& shape) { return axis > 0 || shape.size() == 1; }
 
-// Where result `r` of a node begins in operand `o` along the sequence, but for dimensions of size `except`; nothing
-// where it has no elements of it.
+// The position in operand `o`, along the sequence, at which result `r` of a node begins. Ignores dimensions of size
+// `except`. Nothing where the result has no elements of the operand.
 std::optional<int64_t> OriginAlongSequence(const Graph& graph, const Node& node, size_t o, size_t r,
                                            int64_t except = -1) {
   const OpTraits& traits = TraitsOf(node.op);
@@ -36,7 +36,7 @@ std::optional<int64_t> OriginAlongSequence(const Graph& graph, const Node& node,
   return along;
 }
 
-// Passes operand `o`, which is at `offset`, on to the results.
+// Records the offsets of a node's results, given that its operand `o` has the offset `offset`.
 void Pass(const Graph& graph, const Node& node, size_t o, int64_t offset, Offsets& offsets) {
   for (size_t r = 0; r < node.results.size(); ++r) {
     if (auto origin = OriginAlongSequence(graph, node, o, r)) {
@@ -112,7 +112,7 @@ std::vector<InputUse> UsesOf(const Graph& graph, ValueId input) {
 InputRange RangeOf(const Graph& graph, ValueId input) {
   InputRange range;
   for (const InputUse& use : UsesOf(graph, input)) {
-    // A Gather counts negative indices from the end; a token below 0 in a file is a mistake all the same.
+    // A Gather accepts negative indices, which count from the end. A negative token in a file is still an error.
     Narrow(range, {0, use.bound, use.ignored});
   }
   return range;

@@ -1,12 +1,12 @@
-// How the graph reads its inputs: which look up tables (tokens), which are compared with logits (labels), and
-// whether the graph itself moves the labels against the logits.
+// How the graph uses its inputs: which of them look up tables (tokens), which are compared with logits (labels), and
+// whether the graph itself shifts the labels against the logits.
 //
-// An input is followed forward through ops that keep its elements as they are (Reshape, Cast, Transpose,
-// Expand, Where, Clip) and through those that move them along the sequence, with the offset they make:
-//   Slice, Split   element i is i + start of the operand       offset + start
-//   Pad, Concat    element i is i - what stands before it      offset - that
-// The logits are followed back from the loss likewise. Exports of Hugging Face models predict labels[1:] from
-// logits[:-1]: the offset of the labels is 1, that of the logits 0.
+// An input is followed forward through ops that keep its elements unchanged (Reshape, Cast, Transpose, Expand, Where,
+// Clip) and through ops that move them along the sequence, which change the offset:
+//   Slice, Split   element i is element i + start of the operand            offset + start
+//   Pad, Concat    element i is element i - (elements in front of it)       offset - (elements in front)
+// Logits are followed backward from the loss in the same way. Exports of Hugging Face models predict labels[1:] from
+// logits[:-1]: the labels have the offset 1 and the logits 0.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ struct InputUse {
   NodeId node;                     // a Gather; or a CrossEntropy, NllLoss or GatherElements
   int64_t bound = 0;               // rows of the table, or classes
   std::optional<int64_t> ignored;  // a label that does not count
-  // Which element of the input meets the first row of the table's result or of the logits: 0 where the graph
-  // moves nothing, 1 where it shifts labels itself.
+  // The element of the input that belongs to the first row of the table's result or of the logits: 0 where the graph
+  // shifts nothing, 1 where it shifts the labels.
   int64_t shift = 0;
 };
 
-// In the order of the nodes. Linear in the size of the graph, which must obey its rules (CheckTypes).
+// In the order of the nodes. Takes time linear in the size of the graph, which must pass CheckTypes.
 std::vector<InputUse> UsesOf(const Graph& graph, ValueId input);
 
-// The values an integer input may have, from how the graph reads it: [low, high), and one more that is
-// ignored (labels). high is 0 where nothing is known.
+// The values that an integer input may have according to its uses: [low, high), and the label that is ignored. `high`
+// is 0 where nothing is known.
 struct InputRange {
   int64_t low = 0;
   int64_t high = 0;

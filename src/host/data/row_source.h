@@ -1,7 +1,8 @@
 // Training data as tensors in host memory: the rows of any step.
 //
 // A row of a batch is a pure function of (file, seed, step, row): every plan, every number of ranks and every resumed
-// run sees the same data, and a rank asks for its own rows alone. Row `row` of step `step` is sample step * batch + row.
+// run sees the same data, and a rank asks for its own rows alone. Row `row` of step `step` is sample step * batch +
+// row.
 //
 // The name of a file and its first bytes decide what it is (OpenRows):
 //   tensors         safetensors with a tensor NAME or input.NAME for every input NAME: one batch, the same at
@@ -33,9 +34,9 @@ class RowSource {
   virtual ~RowSource() = default;
 
   // Rows [rows.begin, rows.end) of the batch of `step`, for every input of the model. The caller guarantees
-  // step >= 0 and 0 <= begin <= end <= the batch. Elements have the type that the file has, which the caller converts to
-  // that of the input: integers where the input has integers, floats where it has floats. Throws InputError where the
-  // file holds values that the model cannot take. May be called from several threads.
+  // step >= 0 and 0 <= begin <= end <= the batch. Elements have the type that the file has, which the caller converts
+  // to that of the input: integers where the input has integers, floats where it has floats. Throws InputError where
+  // the file holds values that the model cannot take. May be called from several threads.
   virtual HostBatch Rows(int64_t step, Block rows) const = 0;
 
   // One line for people: the file, its size, and how inputs and labels are cut from it.

@@ -10,7 +10,7 @@
 
 namespace heddle {
 
-// A tensor of the file and the input it is for.
+// A tensor of the file and the input that it is for.
 struct TensorMatch {
   std::string input;
   TensorType type;      // of the input
@@ -19,8 +19,8 @@ struct TensorMatch {
   int64_t batches = 1;  // the tensor's dimension 0 over the input's
 };
 
-// For every input its tensor, which may hold several batches. Throws InputError listing every input whose
-// tensor is missing or does not fit; inputs must agree in the number of batches.
+// The tensor for every input; it may hold several batches, the same number for all inputs. Throws InputError that lists
+// every input whose tensor is missing or does not fit.
 std::vector<TensorMatch> MatchTensors(const Graph& graph, const SafetensorsFile& file);
 
 // Describes the first integer of an input that is out of range ("'labels' holds 300 at [2, 5], the model takes 0 to

@@ -1,4 +1,4 @@
-// Small language models and files, for the tests of data.
+// Small language models and files for the tests of training data.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline Graph ModelFromText(const std::string& body) {
   return graph;
 }
 
-// A model of `batch` rows of 4 tokens. `middle` makes the labels %y of %labels and the logits %z of %logits,
+// A model of `batch` rows of 4 tokens. `middle` computes the labels %y from %labels and the logits %z from %logits,
 // `rows` of them per sample.
 inline Graph LanguageModel(int64_t batch, int64_t vocabulary, int64_t rows,
                            const std::string& middle, const std::string& dtype = "i64") {

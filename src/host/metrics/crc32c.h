@@ -30,7 +30,7 @@ constexpr uint32_t Crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-// What TFRecord stores: a checksum of bytes that hold checksums would be weak, so it is rotated and moved.
+// The form that TFRecord stores: rotated and offset, because a CRC of data that contains CRCs is weak.
 constexpr uint32_t MaskedCrc32c(std::string_view bytes) {
   uint32_t crc = Crc32c(bytes);
   return (crc >> 15 | crc << 17) + 0xA282EAD8u;

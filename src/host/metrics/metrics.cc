@@ -8,7 +8,7 @@ namespace heddle {
 namespace {
 
 struct Field {
-  std::string_view tag;  // for TensorBoard; behind "train/" or "speed/" the key in JSON
+  std::string_view tag;  // in TensorBoard; without "train/" or "speed/" it is the key in JSON
   std::optional<double> value;
 };
 
@@ -33,7 +33,7 @@ std::string ToJsonLine(const StepMetrics& metrics) {
   for (const Field& field : Fields(metrics)) {
     if (field.value) json[std::string(field.tag.substr(6))] = *field.value;
   }
-  if (metrics.memory_bytes) json["memory_bytes"] = *metrics.memory_bytes;  // whole
+  if (metrics.memory_bytes) json["memory_bytes"] = *metrics.memory_bytes;  // as an integer
   return json.dump();
 }
 

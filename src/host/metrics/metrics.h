@@ -1,12 +1,12 @@
-// What is measured at every step, written as it happens.
+// Writes the measurements of every step while training runs.
 //
-// JSONL, one object per line, appended to what is there (a resumed run goes on in the same file):
+// JSONL: one object per line, appended to the file (a resumed run continues the same file):
 //
 //   {"step":3,"loss":5.1,"lr":0.001,"grad_norm":1.2,"step_seconds":0.21,"tokens_per_second":609.5,...}
 //
-// and TensorBoard event files (metrics/tensorboard.h) with the same numbers under train/ and speed/. What is
-// not known is left out; in JSON a number that is not finite is null. Losses of held-out data have a line of their
-// own, after so many steps (in TensorBoard: eval/loss):
+// TensorBoard event files (tensorboard.h): the same numbers under train/ and speed/. Unknown values are left out; in
+// JSON a number that is not finite is null. The loss on held-out data after so many steps has a separate line (in
+// TensorBoard: eval/loss):
 //
 //   {"step":4,"eval_loss":5.2}
 #pragma once
@@ -27,8 +27,8 @@ struct StepMetrics {
   double step_seconds = 0;
   std::optional<double> grad_norm = {};
   std::optional<double> tokens_per_second = {};
-  std::optional<double> tflops = {};  // of the whole run, per second
-  std::optional<double> mfu = {};     // of the devices' peak, 0 to 1
+  std::optional<double> tflops = {};  // TFLOP/s of all devices together
+  std::optional<double> mfu = {};  // model FLOPs utilization: fraction of the devices' peak, 0 to 1
   std::optional<int64_t> memory_bytes = {};
 };
 
@@ -42,10 +42,10 @@ struct MetricsOptions {
 
 class MetricsWriter {
  public:
-  // Throws InputError where a file cannot be written, so that it is known before training begins.
+  // Opens the files. Throws InputError where one cannot be written, so that the user knows before training begins.
   explicit MetricsWriter(const MetricsOptions& options);
 
-  // All of it is in the files when this returns. Throws RunError when writing fails.
+  // The data is in the files when these return. They throw RunError when writing fails.
   void Write(const StepMetrics& metrics);
   void WriteEvaluation(int64_t steps_done, double loss);
 

@@ -27,7 +27,7 @@ std::string Varint(uint64_t value) {
   return bytes + static_cast<char>(value);
 }
 
-// Fields of a message: the number and how it is stored, then the value.
+// A field of a message is a key (its number and wire type), then the value.
 enum WireType : uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 std::string Key(uint64_t field, WireType type) { return Varint(field << 3 | type); }
 std::string DoubleField(uint64_t field, double value) { return Key(field, kFixed64) + Raw(value); }
@@ -53,7 +53,7 @@ std::string HostName() {
   return host;
 }
 
-// A file that was not there: two runs may begin in the same second.
+// Opens a file that did not exist: two runs may begin in the same second, then names get a number.
 AppendFile OpenNew(const std::string& folder) {
   if (folder.empty()) ThrowInput("the name of a folder for TensorBoard is empty; give a path");
   std::error_code error;

@@ -41,7 +41,7 @@ std::string FindProgram(const std::string& name) {
   return "";
 }
 
-// --- Between fork and exec: system calls only.
+// --- These run between fork and exec, where only system calls are safe.
 
 bool WriteTo(const char* path, const char* text) {
   int file = open(path, O_WRONLY | O_CLOEXEC);
@@ -52,7 +52,7 @@ bool WriteTo(const char* path, const char* text) {
   return written;
 }
 
-// "1000 1000 1": this user stays who he is.
+// The map of a user namespace in which an id stays the same: "1000 1000 1".
 struct IdentityMap {
   explicit IdentityMap(unsigned id) {
     char digits[12];
@@ -82,7 +82,7 @@ bool RaiseLoopback() {
   return raised;
 }
 
-// An ordinary user may have a network of his own inside a user namespace of his own, where the system allows it.
+// Where the system allows it, an ordinary user can create a network inside a new user namespace.
 bool EnterPrivateNetwork(const IdentityMap& user, const IdentityMap& group) {
   if (unshare(CLONE_NEWNET) == 0) return RaiseLoopback();
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
@@ -90,7 +90,7 @@ bool EnterPrivateNetwork(const IdentityMap& user, const IdentityMap& group) {
          WriteTo("/proc/self/gid_map", group.text) && RaiseLoopback();
 }
 
-// There is no way back from half of a network, so it is tried out first.
+// Tries it in another process first: a process that has entered half of a private network cannot leave it.
 bool CanHavePrivateNetwork(const IdentityMap& user, const IdentityMap& group) {
   pid_t trial = fork();
   if (trial == 0) _exit(EnterPrivateNetwork(user, group) ? 0 : 1);
@@ -118,7 +118,7 @@ std::vector<std::string> Environment(const ChildOptions& options) {
   return all;
 }
 
-// State, parent and so on: what comes after the name, which may hold anything.
+// The fields of /proc/PID/stat from the state on. They follow the name, which may contain any character.
 std::string StatOf(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -160,7 +160,7 @@ Child::Child(const ChildOptions& options) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == parent) execve(program.c_str(), argv.data(), envp.data());
     }
-    int error = errno;  // news: why it did not become the program
+    int error = errno;  // why exec failed, sent to the parent through `news`
     _exit(write(news[1], &error, sizeof(error)) > 0 ? 127 : 126);
   }
   int error = pid_ < 0 ? errno : 0;
@@ -217,7 +217,7 @@ bool Child::Kill() {
       SeeDescendants(pid_);
       kill(pid_, SIGKILL);
     }
-    std::vector<pid_t> orphans = Orphans();  // those of a child that has just ended are ours now
+    std::vector<pid_t> orphans = Orphans();  // when a process ends, its children become ours
     if (ended_ && orphans.empty()) return true;
     for (pid_t orphan : orphans) {
       SeeDescendants(orphan);

@@ -27,16 +27,16 @@ std::optional<Number> WholeNumber(std::string_view text) {
   return value;
 }
 
-// --- Evidence of a launcher that lives.
+// --- Evidence that a launcher started this process and is still running.
 
-// "1919942656.0;tcp4://127.0.0.1:60507": 60507. Nothing for a server that is not reached by TCP.
+// The port of a server's address: 60507 of "1919942656.0;tcp4://127.0.0.1:60507". Nothing where it does not use TCP.
 std::optional<int> PortOf(std::string_view uri) {
   size_t tcp = uri.find("tcp"), colon = uri.rfind(':');
   if (tcp == uri.npos || colon == uri.npos || colon < tcp) return std::nullopt;
   return WholeNumber<int>(uri.substr(colon + 1));
 }
 
-// mpirun ends its PMIx server with the ranks it started.
+// The PMIx server of an mpirun runs as long as its ranks do.
 bool StartedByMpirun(const LaunchProbe& probe) {
   if (probe.variable("PMIX_NAMESPACE") == nullptr || probe.variable("PMIX_RANK") == nullptr)
     return false;
@@ -65,8 +65,8 @@ bool StartedByPmi(const LaunchProbe& probe) {
   return probe.variable("PMI_PORT") != nullptr || probe.variable("PMI_CONTROL_PORT") != nullptr;
 }
 
-// Slurm numbers the steps that srun makes from 0. The batch script of a job, the shell of an allocation and the like
-// have none, or one of the reserved numbers below 2^32.
+// Slurm numbers the steps that srun starts from 0. The batch script of a job and the shell of an allocation have no
+// step number, or one of the reserved numbers just below 2^32.
 bool StartedBySrun(const LaunchProbe& probe) {
   constexpr int64_t kFirstReservedStep = 0xfffffff0;
   const char* text = probe.variable("SLURM_STEP_ID");
@@ -105,7 +105,7 @@ std::optional<int> ReadNumber(const LaunchProbe& probe, const char* name) {
   return value;
 }
 
-// Nothing where this launcher did not start the process.
+// What the variables of a launcher say; nothing where it did not start this process.
 std::optional<LaunchInfo> Read(const LaunchProbe& probe, const Launcher& launcher) {
   if (probe.variable(launcher.rank) == nullptr && probe.variable(launcher.size) == nullptr)
     return std::nullopt;
@@ -143,7 +143,7 @@ void RequireAgreement(const LaunchInfo& mpirun, const LaunchInfo& torchrun) {
     refuse(kMpirun.size, mpirun.size, kTorchrun.size, torchrun.size);
 }
 
-// Whether a TCP socket listens on a port, in this process's network: by the kernel's table, without connecting.
+// Whether a TCP socket of this process's network listens on a port. Reads the kernel's table and does not connect.
 bool IsServed(int port) {
   constexpr const char* kListening = "0A";
   bool readable = false;
@@ -205,7 +205,7 @@ bool IsLaunchVariable(std::string_view name) {
         "OMPI_FIRST_RANKS", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FILE_LOCATION"}) {
     if (name == whole) return true;
   }
-  // Settings that mpirun gives to its ranks begin with OMPI_MCA_ as those of users do.
+  // OMPI_MCA_ alone is not listed: settings of users begin with it, as those do that mpirun gives to its ranks.
   for (const char* beginning :
        {"TORCHELASTIC_", "PMI_", "PMI2_", "PMIX_", "PRTE_", "SLURM_", "SLURMD_", "PBS_", "LSB_",
         "ALPS_", "OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix"}) {
@@ -247,15 +247,16 @@ MpirunLaunch MpirunCommand(int ranks, std::span<const std::string> argv,
   HEDDLE_CHECK_GT(ranks, 0);
   HEDDLE_CHECK(!argv.empty());
   MpirunLaunch launch;
-  // Containers often forbid reading another process's memory, and Open MPI says so for every rank.
+  // Containers often forbid reading another process's memory, and Open MPI would warn about that on every rank.
   launch.environment = {"OMPI_MCA_btl_vader_single_copy_mechanism=none"};
   if (options.root) {
     launch.environment.insert(launch.environment.end(),
                               {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
   }
   launch.command = {"mpirun", "--oversubscribe", "--bind-to", "none"};
-  // Shared memory alone, so that no rank listens for others. When a rank dies the others follow at once, not after a
-  // second. Ranks are started by mpirun's main thread, whose end is theirs.
+  // pml, btl: shared memory only, so that no rank listens on the network. sigkill_timeout: when a rank dies, the others
+  // are killed at once and not after a second. num_threads: mpirun's main thread starts the ranks, so that they are
+  // killed when mpirun ends (PR_SET_PDEATHSIG is about the thread that started a process).
   constexpr std::array<std::pair<const char*, const char*>, 4> kSettings = {
       {{"pml", "ob1"},
        {"btl", "self,vader"},

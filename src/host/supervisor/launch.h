@@ -1,5 +1,5 @@
-// Who launched this process, and how heddle launches ranks itself. Knows environment variables and command lines
-// only; needs neither MPI nor libtorch.
+// Who launched this process, and the command with which heddle launches ranks itself. Works on environment variables
+// and command lines only; needs neither MPI nor libtorch.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,26 @@ struct LaunchInfo {
   int rank = 0;
   int size = 1;
   int local_rank = 0;    // among the ranks of this machine; -1 where the launcher does not say
-  std::string launcher;  // "mpirun", "torchrun", "pmi", "srun"; empty: nobody, one rank
-  // Variables of a launcher that did not start this process, such as "SLURM_NTASKS=2", and the number of ranks they
-  // name. They are ignored.
+  std::string launcher;  // "mpirun", "torchrun", "pmi", "srun"; empty: none, this is the only rank
+  // A variable of a launcher that did not start this process, such as "SLURM_NTASKS=2", that launcher, and the number
+  // of ranks the variable names. Such variables are ignored.
   std::string stray = {};
   std::string stray_launcher = {};
   int stray_ranks = 1;
   friend bool operator==(const LaunchInfo&, const LaunchInfo&) = default;
 };
 
-// What is known of a process from outside, so that tests can state it.
+// Queries about this process and its machine; tests replace them.
 struct LaunchProbe {
-  std::function<const char*(const char* name)>
-      variable;                                   // as std::getenv: null where it is not set
-  std::function<bool(int descriptor)> is_socket;  // an open file descriptor that is one
-  std::function<bool(int port)>
-      is_served;  // whether a process of this machine listens on it; true if unknown
+  // As std::getenv: null where the variable is not set.
+  std::function<const char*(const char* name)> variable;
+  // Whether it is an open file descriptor of a socket.
+  std::function<bool(int descriptor)> is_socket;
+  // Whether a process of this machine listens on the port; true where that is unknown.
+  std::function<bool(int port)> is_served;
 };
 
-// Which launcher started this process as a rank, the first of these that did:
+// Which launcher started this process as a rank: the first of these whose condition holds.
 //
 //   launcher   rank                  size                  local rank                  started it if
 //   mpirun     OMPI_COMM_WORLD_RANK  OMPI_COMM_WORLD_SIZE  OMPI_COMM_WORLD_LOCAL_RANK  PMIX_NAMESPACE is set and the
@@ -44,14 +45,14 @@ struct LaunchProbe {
 //   srun       SLURM_PROCID          SLURM_NTASKS          SLURM_LOCALID               SLURM_STEP_ID is that of a step
 //                                                                                      of tasks
 //
-// Variables alone do not make a rank: the script of an sbatch job has SLURM_PROCID and SLURM_NTASKS, shells pass on
-// those of an mpirun that ended long ago, and platforms set RANK and WORLD_SIZE. These are `stray`.
-// Of a launcher that did start it: InputError with the variable and its value where one is not a number, half of a
-// pair is missing, a rank is not below its size, or mpirun and torchrun disagree.
+// Rank and size alone prove nothing: the script of an sbatch job has SLURM_PROCID and SLURM_NTASKS, a shell may inherit
+// the variables of an mpirun that has ended, and platforms set RANK and WORLD_SIZE. Such variables are `stray`.
+// Throws InputError, with the variable and its value, where a launcher did start this process and a variable is not a
+// number, half of a pair is missing, a rank is not below its size, or mpirun and torchrun disagree.
 LaunchInfo ReadLaunch(const LaunchProbe& probe);
 LaunchInfo ReadLaunch();  // of this process
 
-// The variable that says how many ranks a launcher started: "PMI_SIZE".
+// The variable with which a launcher states the number of ranks: "PMI_SIZE".
 std::string SizeVariable(const std::string& launcher);
 
 // Where the ranks of a command run.
@@ -64,17 +65,18 @@ enum class RankMode : uint8_t {
 // about stray variables that name another number of ranks.
 RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& transport);
 
-// Whether a variable says who launched a process, or is of an allocation that mpirun would look into. The ranks that
-// heddle starts itself inherit none of them: they are on this machine, and their mpirun tells them who they are.
+// Whether a variable states who launched a process, or belongs to an allocation that mpirun would use. Ranks that
+// heddle starts inherit none of these: they run on this machine and get new ones from their mpirun.
 bool IsLaunchVariable(std::string_view name);
 
 struct MpirunOptions {
-  bool root = false;  // Open MPI refuses to run as root unless told twice
-  std::string folder =
-      {};  // for what Open MPI leaves behind when it is killed; empty: where it likes
+  bool root = false;  // allow running as root, which Open MPI refuses by default
+  // Where Open MPI puts its temporary files, which it leaves behind when it is killed; empty: its default.
+  std::string folder = {};
 };
 
-// What runs `argv` as so many ranks on this machine. Ranks are not bound to cores: kernels have threads of their own.
+// The command that runs `argv` as `ranks` ranks on this machine. Ranks are not bound to cores: kernels use several
+// threads.
 struct MpirunLaunch {
   std::vector<std::string> command;
   std::vector<std::string> environment;  // NAME=VALUE

@@ -52,7 +52,7 @@ std::optional<Membership> JoinSupervisor(const LaunchInfo& launch) {
                launch.rank, launch.size, kSupervisorVariable);
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The supervisor takes in what a dead mpirun leaves behind.
+  // Where mpirun has died, the supervisor has become the parent of its ranks.
   auto supervisor = static_cast<pid_t>(header.supervisor);
   pid_t parent = getppid();
   bool orphan = launched ? parent == supervisor : parent != supervisor;

@@ -1,4 +1,4 @@
-// A rank's side of its supervisor.
+// The supervisor as a rank sees it.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,15 @@
 
 namespace heddle {
 
-// The supervisor's folder, by this name in the environment of ranks, and what lies in it.
+// The variable that names the supervisor's folder in the environment of ranks, and the files in that folder.
 inline constexpr const char* kSupervisorVariable = "HEDDLE_SUPERVISOR";
-inline constexpr const char* kTableFile = "ranks";
-inline constexpr const char* kPlanFile = "plan.json";  // what is to be run
-inline constexpr const char* kStepsFile = "steps";     // what the first rank has done, as DoneStep
-inline constexpr const char* kEvaluationsFile = "evaluations";  // likewise, of what is held out
-inline constexpr const char* kResultFile = "result.json";       // what it would print with --json
+inline constexpr const char* kTableFile = "ranks";     // the RankTable
+inline constexpr const char* kPlanFile = "plan.json";  // the plan to run
+inline constexpr const char* kStepsFile = "steps";     // steps the first rank has done, as DoneStep
+inline constexpr const char* kEvaluationsFile =
+    "evaluations";  // evaluations on held-out data, likewise
+inline constexpr const char* kResultFile =
+    "result.json";  // what the first rank would print with --json
 
 struct Membership {
   std::string folder;
@@ -26,8 +28,8 @@ struct Membership {
   std::string operator/(const char* file) const { return folder + "/" + file; }
 };
 
-// Nothing where this process has no supervisor. From here on it dies when whoever started it dies. Throws InputError
-// for a folder that is none, RunError where the supervisor is gone.
+// Nothing where this process has no supervisor. From this call on, the kernel kills this process when its parent ends.
+// Throws InputError where the folder is not a supervisor's, RunError where the supervisor is gone.
 std::optional<Membership> JoinSupervisor(const LaunchInfo& launch);
 
 // Runs `body`. With a slot, an exception of `body` is stored there for the supervisor to report, and ends the process;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kDashes = 74;
 constexpr size_t kLongestBlock = 60;          // lines
-constexpr size_t kMostKept = 64 * 1024;       // bytes of what Open MPI says itself
+constexpr size_t kMostKept = 64 * 1024;       // bytes of Open MPI's own messages
 constexpr size_t kLongestCause = 400;         // bytes
 constexpr size_t kLongestLine = 1024 * 1024;  // bytes that wait for their end
 
@@ -18,7 +18,7 @@ bool IsDashes(const std::string& line) {
   return line.size() == kDashes && line.find_first_not_of('-') == std::string::npos;
 }
 
-// "[host:1234] words": 12, where the words begin; 0: not such a line.
+// Where the text begins in a line of the form "[host:1234] text" (12 in this one); 0 for any other line.
 size_t AfterSource(const std::string& line) {
   size_t colon = line.find(':'), end = line.find("] ");
   if (!line.starts_with('[') || colon == std::string::npos || end == std::string::npos ||
@@ -90,7 +90,8 @@ std::string MpirunWords::TakeRest() {
 }
 
 std::string MpirunWords::Line(const std::string& line) {
-  if (line.starts_with("heddle: ")) return line + "\n";  // a rank's, even between mpirun's words
+  if (line.starts_with("heddle: "))
+    return line + "\n";  // of a rank, even inside a block of mpirun's
   if (block_.empty() && !IsDashes(line)) {
     if (!IsOfOpenMpi(line)) return line + "\n";
     Keep(line);

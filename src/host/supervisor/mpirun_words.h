@@ -1,5 +1,5 @@
-// What mpirun and Open MPI say on standard error beside what ranks say. They put their words between two lines of
-// dashes, or begin lines with a host and a process or with asterisks:
+// Separates the messages of mpirun and Open MPI on standard error from those of ranks. Their messages stand between two
+// lines of dashes, or begin with a host and a process, or with asterisks:
 //
 //   --------------------------------------------------------------------------
 //   mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 9 (Killed).
@@ -15,26 +15,27 @@
 
 namespace heddle {
 
-// How the first rank that did not end well ended.
+// How the first rank that failed has ended.
 struct RankEnd {
   int rank = 0;
-  int signal = 0;  // 0: by itself, with `exit_code`
+  int signal = 0;  // 0: the rank exited with `exit_code`
   int exit_code = 0;
   friend bool operator==(const RankEnd&, const RankEnd&) = default;
 };
 
 class MpirunWords {
  public:
-  // Takes in what was read, in pieces of any size; returns what people should see: whole lines of ranks.
+  // Takes the next bytes that were read, any number of them. Returns the complete lines of ranks among them, for the
+  // user.
   std::string Take(std::string_view bytes);
-  std::string TakeRest();  // at the end
+  std::string TakeRest();  // the incomplete last line
 
   const std::optional<RankEnd>& end() const { return end_; }
-  // What Open MPI said itself, but for how ranks ended and that it stops the others, as it was. It is for the end of a
-  // run: a warning where all went well, a cause where nothing else tells one.
+  // The messages of Open MPI itself, unchanged, without those about how ranks ended and that the others are stopped.
+  // Shown at the end of a run: as a warning where the run succeeded, as the cause where no other cause is known.
   const std::string& own() const { return own_; }
-  // The beginning of it as one line: the first sentence between dashes and the values it names ("Component: x"), else
-  // the first line.
+  // A summary of `own` in one line: the first sentence between dashes and the values listed there ("Component: x"),
+  // else the first line.
   std::string Cause() const;
 
  private:
@@ -43,8 +44,7 @@ class MpirunWords {
   bool IsAboutAnEnd();
 
   std::string partial_;
-  std::vector<std::string>
-      block_;  // between dashes, the first line of them included; empty: outside
+  std::vector<std::string> block_;  // lines since the first line of dashes; empty: outside a block
   std::optional<RankEnd> end_;
   std::string own_;
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kPrivatePrefix = "heddle-run-";
 constexpr const char* kSharedMemory = "/dev/shm";
 
-// A descriptor that holds the lock of a folder; -1 where there is none, or somebody has its lock.
+// A descriptor that holds the lock of a folder; -1 where the folder does not exist or is locked by another process.
 int LockFolder(const std::string& path) {
   int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (folder < 0 || flock(folder, LOCK_EX | LOCK_NB) == 0) return folder;
@@ -28,7 +28,7 @@ int LockFolder(const std::string& path) {
   return -1;
 }
 
-// Whether `folder` is what is found at `path`, and not something that was removed from there.
+// Whether the open folder `folder` is still the one at `path`: it may have been removed.
 bool IsAt(int folder, const std::string& path) {
   struct stat open_one {
   }, there{};
@@ -84,8 +84,8 @@ void RemoveLeftFolders() {
   RemoveLeftFoldersIn(DiskFolder());
 }
 
-// Between making a folder and locking it another process may take it for one that was left, and remove it: then the next
-// attempt makes another.
+// Before a new folder is locked, another process may take it for an abandoned one and remove it. Then the loop makes
+// another folder.
 PrivateFolder::PrivateFolder(const std::string& parent) {
   RemoveLeftFolders();
   RemoveLeftFoldersIn(parent);

@@ -1,5 +1,5 @@
-// A folder that nobody else can enter, removed at the end. It is locked as long as it is used, and the system unlocks it
-// when its process ends, however that happens. The next heddle of the same user removes what a killed one left.
+// A temporary folder that no other user can enter. It is locked while it is in use; the kernel releases the lock when
+// the process ends, even when it is killed. The next heddle of the same user removes unlocked folders.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace heddle {
 
-// Where folders for a while are made on the disk: $TMPDIR, else /tmp.
+// The folder for temporary files on the disk: $TMPDIR, else /tmp.
 std::string DiskFolder();
-// Where there is room for so many bytes: shared memory, else DiskFolder(). RunError where neither has it.
+// Shared memory where it has `bytes` free, else DiskFolder(). Throws RunError where neither has.
 std::string FolderWithRoom(int64_t bytes);
-// Removes, from shared memory and DiskFolder(), the folders that no living process of this user has.
+// Removes folders that killed processes of this user left in shared memory and in DiskFolder().
 void RemoveLeftFolders();
 
 class PrivateFolder {
  public:
-  // Throws InputError where none can be made.
+  // Throws InputError where no folder can be made in `parent`.
   explicit PrivateFolder(const std::string& parent);
   ~PrivateFolder();
   PrivateFolder(const PrivateFolder&) = delete;

@@ -21,7 +21,7 @@ constexpr int64_t kMagic = 0x3130656c64646568;  // "heddle01"
 constexpr int64_t kMostRanks = 1 << 20;
 constexpr size_t kHeaderBytes = 64;
 
-// Slots lie in memory that two processes map: a lock would be one process's own.
+// Two processes map the slots, so the atomics must not use locks, which belong to one process.
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 static_assert(std::atomic<RankPhase>::is_always_lock_free);
 static_assert(sizeof(RankTable::Header) <= kHeaderBytes);
@@ -36,7 +36,7 @@ int64_t Nanoseconds() {
       .count();
 }
 
-// Closes it, too.
+// Maps the file and closes it.
 void* Map(int file, size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   int error = errno;
@@ -80,7 +80,7 @@ RankTable RankTable::Create(const std::string& path, Header header) {
   size_t bytes = BytesFor(header.ranks);
   int file = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) ThrowRun("{}: {}", path, std::strerror(errno));
-  // Allocated now: where the disk is full a store later would be our death.
+  // Allocates the blocks now: if the disk were full later, a store would kill the process (SIGBUS).
   int full = posix_fallocate(file, 0, static_cast<off_t>(bytes));
   if (full != 0) {
     close(file);

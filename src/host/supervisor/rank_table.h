@@ -1,11 +1,11 @@
-// Signs of life: a file in shared memory with a slot per rank, which the rank writes and its supervisor reads.
+// Signs of life of ranks: a file in shared memory with a slot per rank, which the rank writes and its supervisor reads.
 //
 //   RankTable table = RankTable::Create(path, {.ranks = 4});       // the supervisor
 //   RankTable mine = RankTable::Open(path);                        // a rank
 //   mine.slot(rank).At(step, instruction);
 //
-// Only a few stores, no system calls: a slot is written at every instruction and in every turn of a loop that
-// waits. One thread writes a slot. The file belongs to its user and lies in a folder nobody else can enter.
+// A rank writes its slot at every instruction and in every turn of a loop that waits; that takes a few stores and no
+// system call. Only one thread writes a slot. The file lies in a folder that no other user can enter.
 #pragma once
 
 #include <atomic>
@@ -17,33 +17,33 @@
 namespace heddle {
 
 enum class RankPhase : int32_t {
-  kAbsent,    // not heard of yet
+  kAbsent,    // has not opened the table yet
   kStarting,  // until its first instruction
-  kWorking,   // on something that has no steps
+  kWorking,   // does work that has no steps
   kTraining,
-  kSaving,  // a checkpoint
+  kSaving,  // writes a checkpoint
   kEnding,  // after the last step
-  kDone,    // what it had to do is done
+  kDone,    // has finished all its work
 };
 
-// Whose fault an error is that a rank reports.
+// The kind of an error that a rank reports.
 enum class RankError : int32_t {
-  kRun,     // something failed: another attempt may succeed
-  kCommon,  // as kRun, but on all ranks alike and every time (the loss is not finite)
-  kInput,   // the user's
+  kRun,     // a failure: another attempt may succeed
+  kCommon,  // a failure that occurs on all ranks and in every attempt (the loss is not finite)
+  kInput,   // a mistake of the user
 };
 
 struct alignas(64) RankSlot {
   std::atomic<int64_t> pid;
   std::atomic<int64_t> beats;  // grows while the rank lives
   std::atomic<int64_t>
-      first_step;  // that it runs: those before are in the checkpoint it goes on from
+      first_step;  // of this attempt; earlier steps are in the checkpoint it resumes from
   std::atomic<int64_t> step;
-  std::atomic<int64_t> instruction;  // of the device's list
+  std::atomic<int64_t> instruction;  // index in the device's list
   std::atomic<RankPhase> phase;
   std::atomic<int64_t> saving_nanoseconds;  // spent on checkpoints so far
-  std::atomic<int64_t> failed_at;           // nanoseconds of the steady clock; 0: it has not
-  std::atomic<RankError> error;             // these two are complete once it has
+  std::atomic<int64_t> failed_at;           // nanoseconds of the steady clock; 0: has not failed
+  std::atomic<RankError> error;             // valid, as `text` is, once failed_at is set
   char text[1024];
 
   void Beat() { beats.store(beats.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
@@ -57,12 +57,12 @@ struct alignas(64) RankSlot {
     phase.store(next, std::memory_order_release);
   }
   bool HasFailed() const { return failed_at.load(std::memory_order_acquire) != 0; }
-  // Cut where it is too long.
+  // Stores an error; a text that is too long is cut.
   void Fail(RankError kind, std::string_view why);
   std::string ErrorText() const;
 };
 
-// In `slot`, if there is one, what is done in this scope is a checkpoint.
+// Marks the rank as saving a checkpoint for the time of a scope. Does nothing where `slot` is null.
 class SavingScope {
  public:
   explicit SavingScope(RankSlot* slot);
@@ -81,13 +81,13 @@ class RankTable {
   struct Header {
     int64_t magic = 0;
     int64_t ranks = 1;
-    int64_t supervisor = 0;  // its process
-    int64_t attempt = 0;     // 0: the first; later ones go on from the last checkpoint
+    int64_t supervisor = 0;  // its process id
+    int64_t attempt = 0;     // 0: the first; later ones resume from the last checkpoint
   };
 
-  // The file must not be there. Throws RunError where it cannot be made.
+  // The file must not exist. Throws RunError where it cannot be made.
   static RankTable Create(const std::string& path, Header header);
-  // Throws InputError for what is not a table.
+  // Throws InputError where the file is not a table.
   static RankTable Open(const std::string& path);
 
   RankTable(RankTable&& other) noexcept;

@@ -32,8 +32,8 @@ namespace {
 constexpr const char* kMpirunRemedy = ": install Open MPI, or use --transport threads";
 constexpr const char* kNoPrivateNetwork =
     "no private network is allowed here: mpirun listens on all interfaces";
-constexpr const char* kMpiFolder = "mpi";  // what Open MPI leaves behind
-constexpr double kStartSeconds = 60;       // without a sign of life, beside --timeout
+constexpr const char* kMpiFolder = "mpi";  // for temporary files of Open MPI
+constexpr double kStartSeconds = 60;       // without a sign of life, in addition to --timeout
 constexpr size_t kMaxStepsBytes = size_t{1} << 32, kMaxResultBytes = kMaxJsonBytes;
 
 // The command line of this process.
@@ -50,10 +50,10 @@ std::vector<std::string> CommandLine() {
   return words;
 }
 
-volatile int interrupted = 0;  // the signal that asked us to end
+volatile int interrupted = 0;  // the signal that asked this process to end
 void OnInterrupt(int signal) { interrupted = signal; }
 
-// Signals that end a program end its ranks first.
+// While it exists, signals that would end this process only set `interrupted`, so that ranks are ended first.
 class Interrupts {
  public:
   Interrupts() {
@@ -75,14 +75,14 @@ class Interrupts {
   std::array<struct sigaction, 3> before_;
 };
 
-// What Open MPI and the supervisor put into the folder of a run: shared memory of every rank (4 MiB), tables of PMIx
-// (8 MiB), the plan (twice while it is replaced), losses of steps.
+// Bytes that Open MPI and the supervisor need in the folder of a run: shared memory of every rank (4 MiB), tables of
+// PMIx (8 MiB), the plan (twice while it is replaced), losses of steps.
 int64_t RoomFor(int64_t ranks, bool mpirun, size_t plan_bytes) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   return kMiB + 2 * static_cast<int64_t>(plan_bytes) + (mpirun ? 12 * kMiB + ranks * 5 * kMiB : 0);
 }
 
-// This program's command line again, as ranks or as the one process that has them all.
+// Runs the command line of this process again: as ranks under mpirun, or as one process that runs all ranks.
 ChildOptions RankCommand(const std::vector<std::string>& command, int64_t ranks, bool mpirun,
                          const PrivateFolder& folder) {
   ChildOptions child;
@@ -100,7 +100,7 @@ ChildOptions RankCommand(const std::vector<std::string>& command, int64_t ranks,
   return child;
 }
 
-// Whether every attempt would end so.
+// Whether every further attempt would fail in the same way.
 bool IsFinal(const RankFailure& failure) {
   if (failure.kind == RankFailure::Kind::kLauncher) return failure.code >= 0;
   return failure.kind == RankFailure::Kind::kReported && failure.error != RankError::kRun;
@@ -123,7 +123,7 @@ class Supervisor {
       if (!failure) return Finished(0);
       run_.on_failure(Describe(*failure, InstructionName()));
       if (IsFinal(*failure)) {
-        // Training may have come to its end and only something that it was to write is missing.
+        // Training may be complete although a file that it had to write afterwards is missing.
         bool done =
             failure->error == RankError::kCommon && std::filesystem::exists(folder_ / kResultFile);
         int status = StatusOf(*failure);
@@ -157,7 +157,7 @@ class Supervisor {
 
   bool mpirun() const { return ModeOf({}, ranks(), run_.transport) == RankMode::kLaunch; }
 
-  // All ranks, from their start to the end or to the first failure.
+  // Runs all ranks until they end or the first one fails.
   std::optional<RankFailure> Attempt() {
     WriteFileAtomically(folder_ / kPlanFile, run_.plan.text);
     for (const char* file : {kTableFile, kResultFile}) std::filesystem::remove(folder_ / file);
@@ -171,7 +171,7 @@ class Supervisor {
     AttemptTimes times;
     WatchOptions watch;
     watch.mpirun = mpirun;
-    // Ranks that are threads find out by themselves that one of them hangs.
+    // Ranks that are threads of one process detect by themselves that one of them hangs.
     watch.timeout_seconds = run_.timeout_seconds + (!mpirun && ranks() > 1 ? 2 : 0);
     watch.start_seconds = kStartSeconds + 4 * run_.prepare_seconds;
     watch.interrupt = &interrupted;
@@ -196,7 +196,7 @@ class Supervisor {
     return fmt::format("restart {} of {}: goes on", restarts_, options_.restarts);
   }
 
-  // One device is gone for good.
+  // Makes a plan for one device less.
   void Shrink() {
     int64_t left = run_.plan.devices - 1;
     try {
@@ -249,7 +249,7 @@ SupervisedEnd Supervise(const SuperviseOptions& options, SupervisedRun run) {
     Interrupts interrupts;
     end = Supervisor(options, std::move(run)).Run();
   }
-  if (interrupted != 0) raise(interrupted);  // as it would have ended us
+  if (interrupted != 0) raise(interrupted);  // now it ends this process
   return end;
 }
 
@@ -268,7 +268,7 @@ int LaunchRanks(int64_t ranks, double timeout_seconds, const FailureListener& on
                      .start_seconds = kStartSeconds,
                      .interrupt = &interrupted});
   }
-  if (interrupted != 0) raise(interrupted);  // as it would have ended us
+  if (interrupted != 0) raise(interrupted);  // now it ends this process
   if (!failure) return 0;
   on_failure(Describe(*failure, [](int, int64_t) { return "?"; }));
   return StatusOf(*failure);

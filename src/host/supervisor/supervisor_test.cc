@@ -1,4 +1,4 @@
-// The parts of the supervisor, with shells in place of ranks.
+// The parts of the supervisor; shells stand for ranks.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -109,7 +109,7 @@ TEST_F(SupervisorTest, ATableIsSharedAndRefusesOthers) {
 
 TEST_F(SupervisorTest, SaysHowAProcessEnded) {
   RankTable table = RankTable::Create(Path(), {.ranks = 1});
-  // That it ended well is not enough.
+  // An exit code of 0 is not enough: the rank has not finished its work.
   std::optional<RankFailure> failure = WatchShell("exit 0", table);
   ASSERT_TRUE(failure);
   EXPECT_EQ(Words(*failure), "rank 0 ended with exit code 0 while starting");
@@ -130,7 +130,7 @@ TEST_F(SupervisorTest, SaysHowAProcessEnded) {
   EXPECT_EQ(Words(*WatchShell("exit 2", table)), "data.txt: too short");
 }
 
-// Shells in place of mpirun: what it says becomes part of one line, where it is the only information.
+// Shells stand for mpirun: its message becomes part of the error where no other cause is known.
 TEST_F(SupervisorTest, SaysWhyMpirunDidNotRunTheRanks) {
   const std::string refusal = MpirunBlock(
       "A requested component was not found.  This means that\nit is not installed.\n\n"
@@ -209,7 +209,7 @@ TEST_F(SupervisorTest, NoticesAStoppedProcessAndLeavesNothingBehind) {
     table.slot(0).At(3, 1);
     kill(pid, SIGSTOP);
   });
-  // A child that would outlive its parent, which waits for it.
+  // The shell waits for a child that would outlive it.
   std::optional<RankFailure> failure =
       WatchShell("sleep 100 & echo $! > " + child_file + ".new; mv " + child_file + ".new " +
                      child_file + "; wait",
@@ -222,7 +222,7 @@ TEST_F(SupervisorTest, NoticesAStoppedProcessAndLeavesNothingBehind) {
   EXPECT_EQ(kill(static_cast<pid_t>(table.slot(0).pid.load()), 0), -1);
 }
 
-// Processes of a session and an environment of their own, too; those that others of this process started go on.
+// Also ends processes with their own session or environment, and leaves processes that others started alone.
 TEST_F(SupervisorTest, EndsAllThatItStartedAndNothingElse) {
   pid_t other = fork();
   if (other == 0) _exit(7);

@@ -20,9 +20,12 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kTickMilliseconds = 20;
-constexpr double kLongestTick = 0.25;  // seconds; where we slept longer the ranks may have, too
-constexpr double kSaveSeconds = 600;   // to write a checkpoint
-constexpr double kEndSeconds = 10;     // from the last word of a rank to the end of its process
+// In seconds. Where the supervisor itself did not run for longer (a suspended machine), ranks may not have run either:
+// that time does not count as silence.
+constexpr double kLongestTick = 0.25;
+constexpr double kSaveSeconds = 600;  // to write a checkpoint
+constexpr double kEndSeconds =
+    10;  // from the last sign of life of a rank to the end of its process
 
 class Watcher {
  public:
@@ -50,7 +53,7 @@ class Watcher {
  private:
   struct Seen {
     int64_t beats = 0;
-    double silent = 0;  // seconds since they last changed, as long as we looked
+    double silent = 0;  // seconds since they last changed
   };
 
   std::optional<RankFailure> End(std::optional<RankFailure> failure) {
@@ -71,7 +74,7 @@ class Watcher {
     std::fflush(stderr);
   }
 
-  // Waits so long for something to read; what there is then is passed on.
+  // Waits that long for output of the child and passes it on.
   void ForwardErrors(int milliseconds) {
     if (errors_open_) {
       pollfd wait{child_.errors(), POLLIN, 0};
@@ -103,7 +106,7 @@ class Watcher {
     }
   }
 
-  // All ranks have done what they had to, and their processes do not end.
+  // All ranks have finished their work, but their processes do not end.
   bool AllDone() const {
     for (size_t rank = 0; rank < seen_.size(); ++rank) {
       if (slot(rank).phase.load() != RankPhase::kDone || seen_[rank].silent < kEndSeconds)
@@ -112,7 +115,7 @@ class Watcher {
     return true;
   }
 
-  // Between two signs of life. A rank that starts or saves gives few of them.
+  // The longest time between two signs of life. A rank that starts or saves gives few of them.
   double DeadlineOf(size_t rank) const {
     bool starting = slot(rank).phase.load() <= RankPhase::kStarting;
     bool saving = slot(rank).phase.load() == RankPhase::kSaving;
@@ -132,8 +135,8 @@ class Watcher {
     return failure;
   }
 
-  // Who was silent for too long. A rank may be silent because it waits inside a call of MPI for another one that is
-  // stopped: then that one is it.
+  // The rank that has been silent for too long. A rank may be silent because it waits, inside a call of MPI, for
+  // another rank whose process is stopped: then that other rank is the one.
   std::optional<RankFailure> Hung() const {
     std::optional<size_t> hung;
     bool stopped = false;
@@ -159,7 +162,7 @@ class Watcher {
   char StateOf(size_t rank) const {
     if (int64_t pid = slot(rank).pid.load(); pid != 0) return ProcessState(static_cast<pid_t>(pid));
     if (!options_.mpirun) return ProcessState(child_.pid());
-    // It has not come to its slot yet; mpirun told it who it is.
+    // The rank has not written its slot yet: its process is found by the variable that mpirun gave it.
     std::string name = fmt::format("OMPI_COMM_WORLD_RANK={}", rank);
     for (pid_t pid : ChildrenOf(child_.pid())) {
       if (HasVariable(pid, name)) return ProcessState(pid);
@@ -167,7 +170,7 @@ class Watcher {
     return 'X';
   }
 
-  // The first rank to say that it failed, at least so long ago.
+  // The first rank that reported a failure and has been silent for `silent` seconds since.
   std::optional<RankFailure> Reported(double silent) const {
     std::optional<size_t> first;
     for (size_t rank = 0; rank < seen_.size(); ++rank) {
@@ -181,7 +184,7 @@ class Watcher {
     return failure;
   }
 
-  // mpirun said that a rank has ended, and does not end itself.
+  // mpirun said that a rank has ended, but does not end itself.
   std::optional<RankFailure> LeftBehind() {
     if (!EndOfRank()) return std::nullopt;
     SteadyClock::time_point now = SteadyClock::now();
@@ -204,7 +207,7 @@ class Watcher {
     return failure;
   }
 
-  // The child has ended: how. That it ended well says nothing where its ranks have not come to their end.
+  // How the child has ended. An exit code of 0 means nothing while ranks have not finished their work.
   std::optional<RankFailure> Ended() const {
     if (std::optional<RankFailure> failure = Reported(0)) return failure;
     std::optional<int> unfinished;
@@ -214,7 +217,7 @@ class Watcher {
       if (phase != RankPhase::kDone) unfinished = rank;
       absent = absent && phase == RankPhase::kAbsent;
     }
-    if (!unfinished) return std::nullopt;  // what became of the processes then changes nothing
+    if (!unfinished) return std::nullopt;  // how the processes ended does not matter any more
     int status = child_.status();
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
@@ -232,7 +235,7 @@ class Watcher {
   std::vector<Seen> seen_;
   SteadyClock::time_point looked_ = SteadyClock::now();
   MpirunWords words_;
-  std::optional<SteadyClock::time_point> rank_ended_;  // when mpirun said so
+  std::optional<SteadyClock::time_point> rank_ended_;  // when mpirun said that a rank has ended
   bool errors_open_ = true;
   bool training_ = false;
 };
@@ -276,7 +279,7 @@ std::string Describe(const RankFailure& failure, const InstructionNamer& instruc
   }
   if (failure.kind == RankFailure::Kind::kReported && failure.error != RankError::kRun)
     return failure.text;
-  // Once it has started a rank says itself why it fails.
+  // A rank that has started reports its own errors, so that the cause Open MPI gives is redundant.
   if (failure.phase > RankPhase::kStarting) cause.clear();
   std::string where = "while starting";
   if (failure.phase == RankPhase::kSaving) {

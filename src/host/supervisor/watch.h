@@ -1,4 +1,4 @@
-// Watching the ranks of one attempt at a run: which of them failed, where, and why.
+// Watches the ranks of one attempt at a run: which of them failed, where, and why.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ struct RankFailure {
     kKilled,    // by signal `code`
     kExited,    // with exit code `code`
     kHung,      // no sign of life for `silent_seconds`
-    kReported,  // it says itself why
-    kLauncher,  // no rank: mpirun ended with `code`, or by signal -`code`
+    kReported,  // the rank itself reported an error
+    kLauncher,  // not a rank: mpirun ended with `code`, or by signal -`code`
   };
   Kind kind = Kind::kLauncher;
   int rank = -1;
@@ -28,23 +28,24 @@ struct RankFailure {
   int64_t instruction = 0;
   RankError error = RankError::kRun;
   std::string text;
-  std::string cause;  // what Open MPI said itself, as one line
+  std::string cause;  // Open MPI's own message, as one line
 };
 
 struct WatchOptions {
-  bool mpirun = false;         // or the one rank itself
-  double timeout_seconds = 0;  // without a sign of life
-  double start_seconds = 0;    // more, while it starts; a process that is stopped has no more
-  const volatile int* interrupt = nullptr;                   // ends the watch when it is not 0
-  std::function<void(int64_t first_step)> on_training = {};  // once, at the first instruction
+  bool mpirun = false;         // the child is mpirun; false: it is the only rank
+  double timeout_seconds = 0;  // a rank without a sign of life for this long has failed
+  double start_seconds = 0;    // added while a rank starts, unless its process is stopped
+  const volatile int* interrupt = nullptr;  // the watch ends when this is not 0
+  std::function<void(int64_t first_step)> on_training =
+      {};  // called once, at the first instruction
 };
 
-// Until the child ends, a rank hangs or the watch is interrupted. Whatever is left of the child is killed then. What
-// the ranks write on standard error is passed on. Nothing: every rank did what it had to do.
+// Watches until the child ends, a rank hangs or the watch is interrupted, then kills what is left of the child. Passes
+// on what ranks write on standard error. Returns the failure; nothing where every rank finished its work.
 std::optional<RankFailure> Watch(Child& child, const RankTable& table, const WatchOptions& options);
 
-// "rank 1 was killed by signal 9 (Killed) in step 12, at instruction 45 of 310 (F seg0 mb1)". `instruction` names one
-// of a rank's list: "45 of 310 (F seg0 mb1)".
+// "rank 1 was killed by signal 9 (Killed) in step 12, at instruction 45 of 310 (F seg0 mb1)". `instruction` names an
+// instruction of a rank: "45 of 310 (F seg0 mb1)".
 using InstructionNamer = std::function<std::string(int rank, int64_t instruction)>;
 std::string Describe(const RankFailure& failure, const InstructionNamer& instruction);
 

@@ -17,11 +17,11 @@ Batch ReadBatch(const Graph& graph, const std::string& path);
 // Rows [rows.begin, rows.end) of dimension 0 of every input: views, not copies.
 Batch RowsOf(const Batch& batch, Block rows);
 
-// Seeded numbers: normal for float inputs; for integers, below the size of the table they look up or the
-// number of classes they label.
+// Seeded random numbers: floats are normal; integers are below the size of the table that they look up, or below the
+// number of classes.
 Batch SyntheticBatch(const Graph& graph, uint64_t seed);
 
-// Rows [rows.begin, rows.end) of dimension 0 of SyntheticBatch, without making the others.
+// Rows [rows.begin, rows.end) of dimension 0 of SyntheticBatch. Does not compute the other rows.
 Batch SyntheticRows(const Graph& graph, uint64_t seed, Block rows);
 
 }  // namespace heddle

@@ -1,5 +1,5 @@
-// What all transports share: checks of the caller's side of the contract, traffic counts, groups of one, host
-// memory for device tensors, deadlines.
+// Common to all transports: checks of what the caller guarantees, traffic counts, groups of one, host memory for device
+// tensors, deadlines.
 #include "runtime/transport/transport.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -182,7 +182,7 @@ void Transport::CopyToHost(Transfer& transfer, const at::Tensor& give) {
   transfer.copied->record(*copies_);
 }
 
-// In the order in which they were started: the library underneath matches collectives by it.
+// Begins transfers in the order in which they were started: the library underneath matches collectives by that order.
 void Transport::BeginCopied() {
   while (!waiting_.empty() && (!waiting_.front()->copied || waiting_.front()->copied->query())) {
     Ticket ticket = std::move(waiting_.front());
@@ -194,7 +194,7 @@ void Transport::BeginCopied() {
   }
 }
 
-// Waits for copies of this rank's device alone, never for other ranks.
+// Waits only for copies of this rank's device, never for other ranks.
 void Transport::BeginAll() {
   const Clock::time_point deadline = Deadline();
   for (BeginCopied(); !waiting_.empty(); BeginCopied()) {
@@ -209,7 +209,7 @@ void Transport::BeginAll() {
 void Transport::Finish(Transfer& transfer) {
   if (transfer.device_get.defined()) {
     at::NoGradGuard no_grad;
-    // Later work of the current stream comes after it; pinned memory is kept until it has passed.
+    // Later work of the current stream runs after this copy. The allocator keeps the pinned memory until then.
     transfer.device_get.view({-1}).copy_(transfer.get.view({-1}), /*non_blocking=*/true);
   }
   transfer.give = transfer.get = transfer.device_get = at::Tensor();
@@ -228,7 +228,7 @@ bool Transport::Done(Ticket& ticket) {
 void Transport::Wait(Ticket& ticket) {
   if (ticket == nullptr || ticket->done) return;
   failure_->ThrowIfSet();
-  // Others may wait for what was started after this one.
+  // Other ranks may wait for transfers that were started after this one.
   BeginAll();
   if (!ProgressUntil(*ticket, Deadline())) {
     failure_->ThrowIfSet();
