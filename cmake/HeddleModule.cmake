@@ -14,6 +14,12 @@ include(GoogleTest)
 set(HEDDLE_ARROWS_FILE "${CMAKE_BINARY_DIR}/arrows.txt")
 file(WRITE "${HEDDLE_ARROWS_FILE}.new" "")
 
+# The limit of time for one test. Instrumented code is slower (kSlowdown in base/testing.h).
+set(HEDDLE_TEST_SECONDS 600)
+if(HEDDLE_SANITIZE)
+  set(HEDDLE_TEST_SECONDS 3000)
+endif()
+
 # Adds the gtest program `target` from the sources in ARGN, linked with the module's library. Its
 # ctest names begin with `prefix`. With `shards` > 0 ctest knows that many equal parts of it rather
 # than each test: loading libtorch takes 0.4 s, too much to pay per test.
@@ -36,7 +42,7 @@ function(heddle_add_test target library prefix label shards)
       DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 120
       WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
-      PROPERTIES TIMEOUT 600 LABELS ${label})  # one label: the property takes no list
+      PROPERTIES TIMEOUT ${HEDDLE_TEST_SECONDS} LABELS ${label})  # one label: the property takes no list
     return()
   endif()
   math(EXPR last "${shards} - 1")
@@ -44,7 +50,7 @@ function(heddle_add_test target library prefix label shards)
     set(test "${prefix}.shard_${shard}")
     add_test(NAME ${test} COMMAND ${target} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
     set_tests_properties(${test} PROPERTIES
-      TIMEOUT 600
+      TIMEOUT ${HEDDLE_TEST_SECONDS}
       COST 1000  # the longest tests: first, also where ctest has no times of an earlier run
       LABELS ${label}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
