@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := build
 .NOTPARALLEL:
-.PHONY: help build bootstrap test check-slow demo fuzz sanitize tsan format bench clean
+.PHONY: help build bootstrap test check-slow demo fuzz sanitize tsan single-files format bench clean
 
 JOBS ?= $(shell nproc)
 FUZZ_RUNS ?= 1000000
@@ -30,7 +30,7 @@ bootstrap: ## install the Debian packages that are missing
 test: bootstrap build ## bootstrap, build, and every test that is not slow
 	$(CTEST) --test-dir build $(QUICK)
 
-check-slow: bootstrap build sanitize ## the slow tests, and all tests under the sanitizers
+check-slow: bootstrap build sanitize single-files ## the slow tests, all tests under ASan and UBSan, every file on its own
 	$(call cmake,release,build,slow_tests)
 	$(CTEST) --test-dir build -L slow --no-tests=ignore
 
@@ -58,6 +58,9 @@ tsan: bootstrap ## all quick tests under ThreadSanitizer (without libtorch)
 	$(call cmake,tsan,build-tsan)
 	$(CTEST) --test-dir build-tsan $(QUICK)
 
+single-files: bootstrap ## compile every file that sees libtorch on its own (the preset `dev` does the others)
+	$(call cmake,single-files,build-single,single_files)
+
 format: ## clang-format over every source
 	git ls-files -z --cached --others --exclude-standard '*.cc' '*.h' | xargs -0 -r clang-format -i
 
@@ -65,4 +68,4 @@ bench: bootstrap ## build the programs of bench/ into build/bench/
 	$(call cmake,release,build,bench)
 
 clean: ## remove every build folder
-	rm -rf build build-dev build-tsan build-fuzz
+	rm -rf build build-dev build-single build-tsan build-fuzz

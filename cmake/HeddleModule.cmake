@@ -14,6 +14,12 @@ include(GoogleTest)
 set(HEDDLE_ARROWS_FILE "${CMAKE_BINARY_DIR}/arrows.txt")
 file(WRITE "${HEDDLE_ARROWS_FILE}.new" "")
 
+# The limit of time for one test. Instrumented code is slower (kSlowdown in base/testing.h).
+set(HEDDLE_TEST_SECONDS 600)
+if(HEDDLE_SANITIZE)
+  set(HEDDLE_TEST_SECONDS 3000)
+endif()
+
 # Adds the gtest program `target` from the sources in ARGN, linked with the module's library. Its
 # ctest names begin with `prefix`. With `shards` > 0 ctest knows that many equal parts of it rather
 # than each test: loading libtorch takes 0.4 s, too much to pay per test.
@@ -36,7 +42,7 @@ function(heddle_add_test target library prefix label shards)
       DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 120
       WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}"
-      PROPERTIES TIMEOUT 600 LABELS ${label})  # one label: the property takes no list
+      PROPERTIES TIMEOUT ${HEDDLE_TEST_SECONDS} LABELS ${label})  # one label: the property takes no list
     return()
   endif()
   math(EXPR last "${shards} - 1")
@@ -44,7 +50,7 @@ function(heddle_add_test target library prefix label shards)
     set(test "${prefix}.shard_${shard}")
     add_test(NAME ${test} COMMAND ${target} --gtest_brief=1 WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
     set_tests_properties(${test} PROPERTIES
-      TIMEOUT 600
+      TIMEOUT ${HEDDLE_TEST_SECONDS}
       COST 1000  # the longest tests: first, also where ctest has no times of an earlier run
       LABELS ${label}
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${shard}")
@@ -82,6 +88,7 @@ function(heddle_test_header target)
 endfunction()
 
 function(heddle_torch_header target)
+  set_property(GLOBAL APPEND PROPERTY HEDDLE_TORCH_TARGETS ${target})
   heddle_header(${target} heddle_runtime <ATen/ATen.h> <torch/csrc/autograd/autograd.h> <torch/types.h>)
 endfunction()
 
@@ -184,6 +191,12 @@ function(heddle_module name)
   endif()
 endfunction()
 
+# Generates the files in ARGN of a module before everything else, not after the libraries that the module depends on.
+function(heddle_generated module)
+  add_custom_target(heddle_${module}_generated DEPENDS ${ARGN})
+  add_dependencies(heddle_${module} heddle_${module}_generated)
+endfunction()
+
 # Generates C++ from src/PROTO into the module; included as "frontend/onnx/x.pb.h".
 function(heddle_protobuf module proto)
   file(GLOB found CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${proto}")
@@ -202,6 +215,7 @@ function(heddle_protobuf module proto)
     COMMENT "protoc ${proto}"
     VERBATIM)
   target_sources(heddle_${module} PRIVATE "${stem}.cc" "${stem}.h")
+  heddle_generated(${module} "${stem}.cc" "${stem}.h")
   set_source_files_properties("${stem}.cc" PROPERTIES COMPILE_OPTIONS -w)
   target_include_directories(heddle_${module} SYSTEM PUBLIC "${out}")
   target_link_libraries(heddle_${module} PUBLIC protobuf::libprotobuf)
@@ -221,6 +235,7 @@ function(heddle_bundle module file function)
     COMMENT "bundle ${file}"
     VERBATIM)
   target_sources(heddle_${module} PRIVATE "${out}")
+  heddle_generated(${module} "${out}")
 endfunction()
 
 # Two programs from one main: loading libtorch takes half a second, so `heddle` does without it and hands
@@ -323,7 +338,8 @@ function(heddle_whole_tests)
     endif()
     foreach(target IN LISTS targets)
       target_compile_definitions(${target} PRIVATE HEDDLE_BINARY="$<TARGET_FILE:heddle>")
-      add_dependencies(${target} heddle)
+      # They run build/heddle. Linking waits for it, compiling does not.
+      set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${CMAKE_BINARY_DIR}/heddle")
       if(torch)
         heddle_torch_header(${target})
       else()
@@ -332,6 +348,20 @@ function(heddle_whole_tests)
       endif()
     endforeach()
   endforeach()
+endfunction()
+
+# The target `single_files`: the objects of everything that sees libtorch, and no libraries or programs. The preset
+# `single-files` compiles each file on its own and without precompiled headers.
+function(heddle_single_files)
+  get_property(targets GLOBAL PROPERTY HEDDLE_TORCH_TARGETS)
+  set(objects)
+  foreach(target IN LISTS targets)
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  set(stamp "${CMAKE_BINARY_DIR}/single_files.stamp")
+  add_custom_command(OUTPUT "${stamp}" COMMAND "${CMAKE_COMMAND}" -E touch "${stamp}"
+                     DEPENDS ${objects} COMMAND_EXPAND_LISTS VERBATIM)
+  add_custom_target(single_files DEPENDS "${stamp}")
 endfunction()
 
 # Adds the ctest mpi.NAME: `program` with the arguments in ARGN as so many ranks under mpirun.

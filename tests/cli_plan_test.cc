@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/testing.h"
 #include "cli/plan_args.h"
 #include "cli_files.h"
 #include "run_binary.h"
@@ -218,11 +219,7 @@ TEST(Cli, PlansSayThatTheirSearchWasStopped) {
   EXPECT_EQ(Slurp(folder / "whole.json").find("search_stopped"), std::string::npos);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::chrono::seconds kSoon(40);  // instrumented code is several times slower
-#else
-constexpr std::chrono::seconds kSoon(8);
-#endif
+constexpr std::chrono::seconds kSoon(8 * kSlowdown);
 
 // A million devices, a batch of ten thousand million samples: the search ends soon after its budget, and at the first
 // interrupt, with the best plan so far or none.

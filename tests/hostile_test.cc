@@ -20,20 +20,15 @@
 
 #include <optional>
 
+#include "base/testing.h"
 #include "sandbox.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HEDDLE_SANITIZED true
-#else
-#define HEDDLE_SANITIZED false
-#endif
 
 namespace heddle {
 namespace {
 
-constexpr double kRowSeconds = 60;       // generous: other tests run at the same time
-constexpr size_t kLongestMessage = 600;  // bytes
-constexpr size_t kLeastRows = 300;       // of all tables
+constexpr double kRowSeconds = 60 * kSlowdown;  // generous: other tests run at the same time
+constexpr size_t kLongestMessage = 600;         // bytes
+constexpr size_t kLeastRows = 300;              // of all tables
 
 const std::string kHostileData = HEDDLE_TEST_DATA;
 const std::string kTables = std::filesystem::path(kHostileData).parent_path() / "hostile";
@@ -202,7 +197,7 @@ TEST_P(Hostile, RowsEndInOneLineAndLeaveNothing) {
   ASSERT_NO_FATAL_FAILURE(MakeFixtures(sandbox, fixtures, Slurp(path), environment));
   int mount_rows = 0;
   for (const HostileRow& row : ReadTable(path)) {
-    if (row.marks.contains("nosan") && HEDDLE_SANITIZED) continue;
+    if (row.marks.contains("nosan") && kInstrumented) continue;
     bool mounts = (row.preparation + row.command).find("$SMALL") != std::string::npos;
     if (mounts && !sandbox.has_private_mounts()) {
       ++mount_rows;

@@ -9,6 +9,19 @@
 
 namespace heddle {
 
+// Code that a sanitizer instruments is several times slower and takes more memory. Tests multiply limits of time by
+// kSlowdown (ctest's own limit: HeddleModule.cmake), and leave out what memory does not allow where kInstrumented.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kInstrumented = true;
+inline constexpr int kSlowdown = 10;
+#elif defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kInstrumented = true;
+inline constexpr int kSlowdown = 5;
+#else
+inline constexpr bool kInstrumented = false;
+inline constexpr int kSlowdown = 1;
+#endif
+
 // The message of the InputError that `call` throws.
 template <class Call>
 std::string ErrorOf(Call&& call) {

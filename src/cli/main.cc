@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/standard_files.h"
 #ifdef HEDDLE_WITH_TORCH
-#include "runtime/supervisor/private_folder.h"
+#include "host/supervisor/private_folder.h"
 #endif
 
 #ifdef __GLIBC__

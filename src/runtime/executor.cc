@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "host/supervisor/rank_table.h"
 #include "program/text.h"
 #include "runtime/executor_internal.h"
-#include "runtime/supervisor/rank_table.h"
 #include "runtime/tiles.h"
 #include "runtime/torch_compat.h"
 

@@ -8,11 +8,11 @@
 
 #include "base/check.h"
 #include "graph/safetensors.h"
+#include "host/supervisor/private_folder.h"
 #include "plan/verify.h"
 #include "program/lower.h"
 #include "runtime/checkpoint/run_json.h"
 #include "runtime/prune.h"
-#include "runtime/supervisor/private_folder.h"
 #include "runtime/transport/threads.h"
 
 namespace heddle {

@@ -7,32 +7,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "runtime/supervisor/rank_table.h"
+#include "host/supervisor/rank_table.h"
 #include "runtime/train.h"
 #include "runtime/transport/mpi.h"
 #include "runtime/transport/threads.h"
 
 namespace heddle {
 namespace {
-
-// Left where the supervisor finds it: it alone speaks.
-[[noreturn]] void FailSupervised(RankSlot& slot) {
-  int code = 1;
-  try {
-    throw;
-  } catch (const InputError& error) {
-    slot.Fail(RankError::kInput, error.what());
-    code = 2;
-  } catch (const CommonRunError& error) {
-    slot.Fail(RankError::kCommon, error.what());
-  } catch (const std::exception& error) {
-    slot.Fail(RankError::kRun, error.what());
-  } catch (...) {
-    slot.Fail(RankError::kRun, "an exception of unknown type");
-  }
-  std::fflush(stdout);
-  _exit(code);  // mpirun ends the other ranks
-}
 
 // MPI knows of another number of ranks than the launcher's variables.
 void RefuseSize(int size, const LaunchInfo& launch) {
@@ -45,43 +26,6 @@ void RefuseSize(int size, const LaunchInfo& launch) {
 }
 
 }  // namespace
-
-RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& transport) {
-  if (launch.stray_ranks > 1 && launch.stray_ranks != ranks) {
-    LogWarn(
-        "{} in the environment is ignored: {} did not start this process, which runs {} rank{}; "
-        "give --np {} for {}",
-        launch.stray, launch.stray_launcher, ranks, ranks == 1 ? "" : "s", launch.stray_ranks,
-        launch.stray_ranks);
-  }
-  if (launch.launcher.empty() || (launch.size == 1 && ranks == 1) ||
-      (launch.size == 1 && launch.launcher == "torchrun")) {
-    return ranks == 1 || transport == "threads" ? RankMode::kHere : RankMode::kLaunch;
-  }
-  if (launch.launcher == "torchrun") {
-    ThrowInput(
-        "started by torchrun, which brings no MPI: start heddle without it and with --np {}, or "
-        "with mpirun or srun",
-        ranks);
-  }
-  if (launch.size != ranks) {
-    ThrowInput("the plan is for {} ranks, but {} started {}: give that many, or another plan",
-               ranks, launch.launcher, launch.size);
-  }
-  if (transport == "threads") {
-    ThrowInput("--transport threads under {}: leave one of them out", launch.launcher);
-  }
-  return RankMode::kLaunched;
-}
-
-void ReportTo(RankSlot* slot, const std::function<void()>& body) {
-  if (slot == nullptr) return body();
-  try {
-    body();
-  } catch (...) {
-    FailSupervised(*slot);
-  }
-}
 
 int RunRanksHere(RankMode mode, int64_t ranks, const LaunchInfo& launch, const RankOptions& options,
                  const std::function<void(Transport&)>& body) {

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "host/supervisor/rank_table.h"
 #include "runtime/kernel_threads.h"
-#include "runtime/supervisor/rank_table.h"
 #include "runtime/tensor.h"
 
 namespace heddle {

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "host/lr_schedule.h"
 #include "program/program.h"
 #include "program/step_record.h"
 #include "program/trace.h"
 #include "runtime/checkpoint/run_checkpoints.h"
 #include "runtime/data/data_source.h"
 #include "runtime/executor.h"
-#include "runtime/lr_schedule.h"
 #include "runtime/transport/transport.h"
 #include "runtime/weights.h"
 
@@ -68,8 +68,8 @@ struct TrainInputs {
 
 // What was measured of one device.
 struct DeviceMeasurement {
-  std::array<double, kOpcodeCount> kind_seconds = {};         // of the median step, see StepRecord
-  int64_t peak_memory_bytes = 0;                              // of tensors, in any step
+  std::array<double, kOpcodeCount> kind_seconds = {};  // of the median step, see StepRecord
+  int64_t peak_memory_bytes = 0;                       // of tensors, in any step
   int64_t reserved_bytes = 0;  // on CUDA: what the allocator took for them, at most
   StateBytes state;
 };

@@ -22,7 +22,7 @@
 
 #include "../run_binary.h"
 #include "base/json.h"
-#include "runtime/supervisor/child.h"
+#include "host/supervisor/child.h"
 
 namespace heddle {
 

@@ -21,6 +21,7 @@
 #include "cluster/profile.h"
 #include "cluster/topology.h"
 #include "frontend/load.h"
+#include "host/supervisor/member.h"
 #include "ops/op.h"
 #include "plan/model.h"
 #include "plan/precision.h"
@@ -28,7 +29,6 @@
 #include "runtime/calibrate/whole_step.h"
 #include "runtime/devices.h"
 #include "runtime/ranks.h"
-#include "runtime/supervisor/member.h"
 #include "runtime/torch_compat.h"
 
 namespace heddle {

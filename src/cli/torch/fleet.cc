@@ -12,10 +12,10 @@
 #include "cli/torch/train_prepare.h"
 #include "fleet/fleet_driver.h"
 #include "fleet/one_device.h"
+#include "host/supervisor/private_folder.h"
 #include "report/fleet_screen.h"
 #include "runtime/allocation_meter.h"
 #include "runtime/fleet_job.h"
-#include "runtime/supervisor/private_folder.h"
 
 namespace heddle {
 namespace {

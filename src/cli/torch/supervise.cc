@@ -10,8 +10,8 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/option_types.h"
+#include "host/supervisor/member.h"
 #include "report/goodput.h"
-#include "runtime/supervisor/member.h"
 
 namespace heddle {
 namespace {

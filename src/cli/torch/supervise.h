@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "runtime/supervisor/supervise.h"
+#include "host/supervisor/supervise.h"
 
 namespace heddle {
 

@@ -20,6 +20,8 @@
 #include "cluster/load.h"
 #include "cluster/machine.h"
 #include "cluster/topology.h"
+#include "host/host_memory.h"
+#include "host/supervisor/member.h"
 #include "plan/describe.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
@@ -29,9 +31,7 @@
 #include "runtime/calibrate/calibrate.h"
 #include "runtime/checkpoint/run_json.h"
 #include "runtime/devices.h"
-#include "runtime/host_memory.h"
 #include "runtime/ranks.h"
-#include "runtime/supervisor/member.h"
 #include "runtime/transport/nccl.h"
 
 namespace heddle {

@@ -11,9 +11,9 @@
 #include "cli/torch/checkpoint_args.h"
 #include "cli/torch/supervise.h"
 #include "cli/torch/train_screen.h"
+#include "host/supervisor/member.h"
 #include "runtime/ranks.h"
 #include "runtime/ready_run.h"
-#include "runtime/supervisor/member.h"
 #include "runtime/train.h"
 #include "sim/options.h"
 

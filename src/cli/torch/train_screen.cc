@@ -10,11 +10,11 @@
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/torch/supervise.h"
+#include "host/host_memory.h"
 #include "plan/describe.h"
 #include "report/chrome_trace.h"
 #include "report/curve.h"
 #include "report/kernel_table.h"
-#include "runtime/host_memory.h"
 
 namespace heddle {
 namespace {

@@ -9,12 +9,12 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "cli/torch/prediction.h"
+#include "host/metrics/metrics.h"
+#include "host/supervisor/member.h"
 #include "plan/plan.h"
 #include "program/step_record.h"
 #include "report/goodput.h"
 #include "report/step_size.h"
-#include "runtime/metrics/metrics.h"
-#include "runtime/supervisor/member.h"
 #include "runtime/train.h"
 
 namespace heddle {

@@ -82,25 +82,27 @@ TEST_F(OnnxDecode, Opsets) {
   EXPECT_THAT(Error(Write("a.onnx", none.Bytes())), HasSubstr("states no ONNX opset"));
 }
 
-// If inside If: bytes built from the inside out, since the classes themselves nest too deep.
+// If inside If, as bytes: protobuf's own classes cannot nest so deep. A field begins with its length, so the bytes are
+// collected from the last to the first.
 std::string NestedIf(int levels) {
-  const auto field = [](char tag, const std::string& bytes) {
-    std::string out(1, tag);
-    for (size_t size = bytes.size();; size >>= 7) {
-      if (size < 128) {
-        out += static_cast<char>(size);
-        break;
-      }
-      out += static_cast<char>((size & 127) | 128);
-    }
-    return out + bytes;
+  std::string reversed;
+  const auto prepend = [&](const std::string& bytes) {
+    reversed.append(bytes.rbegin(), bytes.rend());
   };
-  std::string graph;
+  const auto wrap = [&](char tag) {
+    std::string head(1, tag);
+    size_t size = reversed.size();
+    for (; size >= 128; size >>= 7) head += static_cast<char>((size & 127) | 128);
+    prepend(head + static_cast<char>(size));
+  };
   for (int i = 0; i < levels; ++i) {
-    const std::string attribute = field(0x32, graph);                 // AttributeProto.g
-    graph = field(0x0a, field(0x22, "If") + field(0x2a, attribute));  // GraphProto.node
+    wrap(0x32);             // AttributeProto.g
+    wrap(0x2a);             // NodeProto.attribute
+    prepend("\x22\x02If");  // NodeProto.op_type
+    wrap(0x0a);             // GraphProto.node
   }
-  return field(0x3a, graph);  // ModelProto.graph
+  wrap(0x3a);  // ModelProto.graph
+  return {reversed.rbegin(), reversed.rend()};
 }
 
 TEST_F(OnnxDecode, NestingIsBounded) {

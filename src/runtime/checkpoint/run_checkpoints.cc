@@ -17,7 +17,7 @@
 namespace heddle {
 namespace {
 
-// So many steps are done before their pace is taken for what it will be.
+// The step time is measured after this many steps, when warm-up effects are over.
 constexpr int64_t kPaceSteps = 3;
 
 int64_t RandomId() {
@@ -96,7 +96,7 @@ void RunCheckpoints::RequireSameExperiment() {
   if (speaks) LogWarn("--override: goes on from {} though {}", reader_->path(), found.Describe());
 }
 
-// Of steps that the checkpoint says nothing of the loss is not a number.
+// Steps whose loss is not in the checkpoint get NaN.
 void RunCheckpoints::ReadLosses() {
   const Json saved = reader_->manifest().run.value("losses", Json::array());
   losses_.assign(static_cast<size_t>(first_step_), std::nan(""));
@@ -128,7 +128,8 @@ void RunCheckpoints::Save(int64_t step, const TrainState& state, bool last) {
   Json run = run_;
   run["state"] = state.numbers;
   if (options_.keep_losses) run["losses"] = losses_;
-  saving_ += writer_->Save(step + 1, state.parts, run, last);
+  auto fill = [&](std::vector<SavedPart>& saved) { CopyToHost(state.parts, saved); };
+  saving_ += writer_->Save(step + 1, fill, run, last);
   ++saves_;
   saved_ = step;
 }
@@ -137,10 +138,11 @@ void RunCheckpoints::Save(int64_t step, const StateFn& state) {
   if (writer_ && saved_ != step) Save(step, state(), /*last=*/true);
 }
 
-// Waited for, and so it tells what one costs: the copy, and what the thread that writes would take from training.
+// Waits for the first save, to measure what a save costs: the copy, and the processor time that the writing thread
+// takes from training.
 void RunCheckpoints::SaveFirst(const StepRecord& record, bool last, const TrainState& state) {
   auto start = std::chrono::steady_clock::now();
-  writer_->Prepare(state.parts);
+  writer_->Prepare([&](std::vector<SavedPart>& saved) { CopyToHost(state.parts, saved); });
   Save(record.step, state, last);
   writer_->Finish();
   saving_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -14,7 +14,7 @@ Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
   const OptimizerOptions& optimizer = options.optimizer;
   std::string text = ToJson(plan, model);
   Json run;
-  Graph unnamed = model.graph;  // a model is the same under another name
+  Graph unnamed = model.graph;  // the hash does not depend on the model's name
   unnamed.name.clear();
   run["model"] = {{"source", sources.model},
                   {"hash", HashToHex(plan.model.hash)},
@@ -33,7 +33,7 @@ Json RunJson(const Model& model, const Plan& plan, const TrainOptions& options,
                         {"warmup_steps", options.lr.warmup_steps},
                         {"total_steps", options.lr.total_steps},
                         {"final_fraction", options.lr.final_fraction}};
-  // Rows are a function of seed, step and row: the step is the cursor.
+  // Rows are a function of seed, step and row, so the step number is the only position to store.
   run["data"] = {{"path", sources.data},
                  {"what", data.Describe()},
                  {"hash", HashToHex(data.Fingerprint())},

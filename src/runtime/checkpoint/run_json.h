@@ -1,4 +1,4 @@
-// What a checkpoint says of its run.
+// The description of a run that its checkpoints store.
 #pragma once
 
 #include <string>
@@ -9,9 +9,10 @@
 
 namespace heddle {
 
-// What a run needs to go on, beside its tensors, and what it must agree with (checkpoint/experiment.h).
+// Everything besides tensors that is needed to resume a run, and all settings that must stay the same
+// (checkpoint/experiment.h).
 struct RunSources {
-  std::string model;    // as it was given
+  std::string model;    // as given on the command line
   std::string weights;  // a file, or "seeded", or "model" where they are the model's own
   std::string data;     // empty: synthetic
 };

@@ -127,15 +127,15 @@ class NcclTransport : public Transport {
     auto& transfer = static_cast<NcclTransfer&>(*ticket);
     const at::Tensor& any = transfer.get.defined() ? transfer.get : transfer.give;
     switch (transfer.role) {
-      case Transfer::Role::kBarrier:
+      case TransferRole::kBarrier:
         return host_.Barrier();
-      case Transfer::Role::kSend:
+      case TransferRole::kSend:
         transfer.host = host_.Send(transfer.peer, transfer.tag, transfer.give);
         return;
-      case Transfer::Role::kReceive:
+      case TransferRole::kReceive:
         transfer.host = host_.Recv(transfer.peer, transfer.tag, transfer.get);
         return;
-      case Transfer::Role::kCollective:
+      case TransferRole::kCollective:
         if (any.is_cpu()) {
           transfer.host =
               host_.Start(transfer.kind, transfer.reduction, groups_[transfer.group.index()].host,

@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "graph/safetensors.h"
-#include "runtime/data/tensor_source.h"
+#include "host/data/input_use.h"
+#include "host/data/tensor_source.h"
 #include "runtime/initialise.h"
 #include "runtime/kernels/kernel.h"
 #include "runtime/tensor.h"
@@ -27,21 +28,6 @@ at::Tensor SyntheticInput(const Graph& graph, ValueId id, const Shape& shape, ui
 
 }  // namespace
 
-std::string OutOfRange(const std::string& input, const InputRange& range, const at::Tensor& tensor,
-                       int64_t first_row) {
-  if (range.high == 0 || tensor.is_floating_point() || tensor.numel() == 0) return "";
-  at::Tensor wrong = (tensor < range.low).logical_or(tensor >= range.high);
-  if (range.ignored) wrong = wrong.logical_and(tensor != *range.ignored);
-  if (!wrong.any().item<bool>()) return "";
-  int64_t value = tensor.masked_select(wrong)[0].item<int64_t>();
-  at::Tensor found = wrong.nonzero()[0].contiguous();
-  std::vector<int64_t> place(found.data_ptr<int64_t>(), found.data_ptr<int64_t>() + found.numel());
-  if (!place.empty()) place[0] += first_row;
-  std::string ignored = range.ignored ? fmt::format(", or {} (ignored)", *range.ignored) : "";
-  return fmt::format("'{}' holds {} at [{}], the model takes {} to {}{}", input, value,
-                     fmt::join(place, ", "), range.low, range.high - 1, ignored);
-}
-
 Batch ReadBatch(const Graph& graph, const std::string& path) {
   SafetensorsFile file = SafetensorsFile::Open(path);
   Batch batch;
@@ -51,10 +37,10 @@ Batch ReadBatch(const Graph& graph, const std::string& path) {
       ThrowInput("{}: '{}' holds {} batches of {}; one is wanted here", path, match.tensor,
                  match.batches, ToString(match.type));
     }
-    at::Tensor tensor = ToTorchTensor(file.Load(match.tensor));
+    HostTensor tensor = file.Load(match.tensor);
     std::string wrong = OutOfRange(match.input, match.range, tensor);
     if (!wrong.empty()) problems.push_back(wrong);
-    batch[match.input] = tensor.to(ToTorch(match.type.dtype));
+    batch[match.input] = ToTorchTensor(tensor).to(ToTorch(match.type.dtype));
   }
   if (!problems.empty()) ThrowInput("{}: {}", path, fmt::join(problems, "; "));
   return batch;

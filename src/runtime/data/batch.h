@@ -1,11 +1,10 @@
-// Batches in memory: read from a file of tensors, or made up.
+// Batches in memory: read from a file of tensors, or synthetic.
 #pragma once
 
 #include <string>
 
 #include "graph/graph.h"
 #include "ops/rule.h"
-#include "runtime/data/input_use.h"
 #include "runtime/single_device.h"
 
 namespace heddle {
@@ -18,16 +17,11 @@ Batch ReadBatch(const Graph& graph, const std::string& path);
 // Rows [rows.begin, rows.end) of dimension 0 of every input: views, not copies.
 Batch RowsOf(const Batch& batch, Block rows);
 
-// Seeded numbers: normal for float inputs; for integers, below the size of the table they look up or the
-// number of classes they label.
+// Seeded random numbers: floats are normal; integers are below the size of the table that they look up, or below the
+// number of classes.
 Batch SyntheticBatch(const Graph& graph, uint64_t seed);
 
-// Rows [rows.begin, rows.end) of dimension 0 of SyntheticBatch, without making the others.
+// Rows [rows.begin, rows.end) of dimension 0 of SyntheticBatch. Does not compute the other rows.
 Batch SyntheticRows(const Graph& graph, uint64_t seed, Block rows);
-
-// What is wrong with the integers of an input ("'labels' holds 300 at [2, 5], the model takes 0 to 255"), or nothing.
-// Rows of the file are counted from `first_row`, that of the tensor's first.
-std::string OutOfRange(const std::string& input, const InputRange& range, const at::Tensor& tensor,
-                       int64_t first_row = 0);
 
 }  // namespace heddle

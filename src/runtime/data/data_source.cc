@@ -1,17 +1,14 @@
 #include "runtime/data/data_source.h"
 
-#include <cstring>
-#include <filesystem>
+#include <fmt/format.h>
+
+#include <map>
 
 #include "base/check.h"
-#include "base/error.h"
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/permutation.h"
-#include "graph/safetensors.h"
 #include "runtime/data/batch.h"
-#include "runtime/data/tensor_source.h"
-#include "runtime/data/token_source.h"
+#include "runtime/kernels/kernel.h"
+#include "runtime/tensor.h"
 
 namespace heddle {
 namespace {
@@ -19,7 +16,7 @@ namespace {
 class SyntheticSource : public DataSource {
  public:
   SyntheticSource(const Graph& graph, uint64_t seed) : batch_(BatchOf(graph)), seed_(seed) {
-    // The inputs and how they are read; no weights.
+    // Only the inputs and their uses are needed: weights are dropped.
     graph_ = graph;
     for (Value& value : graph_.values) value.data = nullptr;
   }
@@ -43,62 +40,36 @@ class SyntheticSource : public DataSource {
   uint64_t seed_;
 };
 
-// By its name, or by the length of a header and the { it begins with.
-bool IsSafetensors(const std::string& path) {
-  if (path.ends_with(".safetensors")) return true;
-  std::error_code ignored;
-  if (path.ends_with(".bin") || path.ends_with(".idx")) return false;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  MappedFile file = MappedFile::Open(path);
-  auto bytes = file.bytes();
-  if (bytes.size() < 10) return false;
-  uint64_t header = 0;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  return header <= static_cast<uint64_t>(kMaxSafetensorsHeader) && header <= bytes.size() - 8 &&
-         bytes[8] == std::byte{'{'};
-}
+class FileSource : public DataSource {
+ public:
+  FileSource(const Graph& graph, const DataOptions& options)
+      : rows_(OpenRows(graph, options.path, options.seed)) {
+    for (ValueId id : graph.ValuesOf(ValueKind::kInput)) {
+      const Value& value = graph.value(id);
+      types_[value.name] = ToTorch(value.type.dtype);
+    }
+  }
+
+  Batch Rows(int64_t step, Block rows) const override {
+    Batch batch;
+    for (const auto& [name, tensor] : rows_->Rows(step, rows))
+      batch[name] = ToTorchTensor(tensor).to(types_.at(name));
+    return batch;
+  }
+
+  std::string Describe() const override { return rows_->Describe(); }
+  uint64_t Fingerprint() const override { return rows_->Fingerprint(); }
+
+ private:
+  std::unique_ptr<RowSource> rows_;
+  std::map<std::string, at::ScalarType> types_;  // of the model's inputs
+};
 
 }  // namespace
 
 std::unique_ptr<DataSource> OpenData(const Graph& graph, const DataOptions& options) {
   if (options.path.empty()) return std::make_unique<SyntheticSource>(graph, options.seed);
-  if (IsSafetensors(options.path)) {
-    return std::make_unique<TensorSource>(graph, options.path, options.seed);
-  }
-  return std::make_unique<TokenSource>(graph, options.path, options.seed);
-}
-
-uint64_t FingerprintOf(std::span<const std::byte> bytes) {
-  constexpr size_t kPieces = 1024, kPieceBytes = 4096;
-  if (bytes.size() <= kPieces * kPieceBytes) return HashBytes(bytes.data(), bytes.size());
-  uint64_t hash = bytes.size();
-  size_t stride = (bytes.size() - kPieceBytes) / (kPieces - 1);
-  for (size_t piece = 0; piece < kPieces; ++piece)
-    hash = HashCombine(hash, HashBytes(bytes.data() + piece * stride, kPieceBytes));
-  return hash;
-}
-
-int64_t BatchOf(const Graph& graph) {
-  std::vector<ValueId> inputs = graph.ValuesOf(ValueKind::kInput);
-  if (inputs.empty()) ThrowInput("the model has no inputs: there is nothing to train on");
-  const Value& first = graph.value(inputs[0]);
-  for (ValueId id : inputs) {
-    const Value& input = graph.value(id);
-    if (ElementCount(input.type.shape, input.name) == 0) {
-      ThrowInput("input '{}' {} is empty: there is nothing to train on", input.name,
-                 ToString(input.type));
-    }
-    if (input.type.shape.empty() || input.type.shape[0] != first.type.shape[0]) {
-      ThrowInput("inputs '{}' {} and '{}' {} differ in the batch, which is dimension 0 of each",
-                 first.name, ToString(first.type), input.name, ToString(input.type));
-    }
-  }
-  return first.type.shape[0];
-}
-
-int64_t SeededPlace(int64_t index, int64_t size, uint64_t seed) {
-  auto epoch = static_cast<uint64_t>(index / size);
-  return Permutation(size, seed, HashCombine(HashString("data order"), epoch))(index % size);
+  return std::make_unique<FileSource>(graph, options);
 }
 
 }  // namespace heddle

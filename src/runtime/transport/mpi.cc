@@ -18,10 +18,11 @@
 namespace heddle {
 namespace {
 
-constexpr int kListTag = 1;   // control messages: a member's list of a new group,
-constexpr int kReadyTag = 2;  // and the first member's word that all have theirs
+// Tags of control messages.
+constexpr int kListTag = 1;   // a member sends its list of a new group to the first member
+constexpr int kReadyTag = 2;  // the first member confirms that all lists agree
 
-// MPI_MAX drops a NaN or keeps it, depending on the order.
+// With MPI_MAX it depends on the order of members whether a NaN survives.
 template <class T>
 void MaxOf(void* in, void* in_out, int* length, MPI_Datatype*) {
   const T* from = static_cast<const T*>(in);
@@ -66,7 +67,7 @@ MPI_Datatype TypeToReduce(at::ScalarType type) {
   }
 }
 
-// Waits for others without taking the core from them.
+// Pauses between two polls, so that a rank that waits leaves the core to others.
 class Patience {
  public:
   void Pause() {
@@ -98,7 +99,7 @@ class MpiTransport : public Transport {
 
   ~MpiTransport() override {
     if (failure().set() || !in_flight_.empty()) {
-      // The library may still read and write these: they stay until the process ends.
+      // The library may still read and write these tensors: they stay allocated until the process ends.
       static auto* kept = new std::vector<std::unordered_map<const Transfer*, Ticket>>;
       kept->push_back(std::move(in_flight_));
       return;
@@ -135,20 +136,20 @@ class MpiTransport : public Transport {
   void Begin(const Ticket& ticket) override {
     auto& transfer = static_cast<MpiTransfer&>(*ticket);
     switch (transfer.role) {
-      case Transfer::Role::kBarrier:
+      case TransferRole::kBarrier:
         Try("MPI_Ibarrier", MPI_Ibarrier(control_, &transfer.request));
         break;
-      case Transfer::Role::kSend:
+      case TransferRole::kSend:
         Try("MPI_Isend", MPI_Isend(transfer.give.data_ptr(), Count(transfer, transfer.give.numel()),
                                    TypeOfSize(transfer.give), transfer.peer, transfer.tag,
                                    messages_, &transfer.request));
         break;
-      case Transfer::Role::kReceive:
+      case TransferRole::kReceive:
         Try("MPI_Irecv", MPI_Irecv(transfer.get.data_ptr(), Count(transfer, transfer.get.numel()),
                                    TypeOfSize(transfer.get), transfer.peer, transfer.tag, messages_,
                                    &transfer.request));
         break;
-      case Transfer::Role::kCollective:
+      case TransferRole::kCollective:
         if (transfer.kind == CollectiveKind::kAllReduce ||
             transfer.kind == CollectiveKind::kReduceScatter ||
             transfer.kind == CollectiveKind::kReduce) {
@@ -166,7 +167,7 @@ class MpiTransport : public Transport {
     MPI_Status status;
     Try(transfer, MPI_Test(&transfer.request, &done, &status));
     if (!done) return false;
-    if (transfer.role == Transfer::Role::kReceive) {
+    if (transfer.role == TransferRole::kReceive) {
       int count = 0;
       Try("MPI_Get_count", MPI_Get_count(&status, TypeOfSize(transfer.get), &count));
       if (count != transfer.get.numel()) {
@@ -215,7 +216,8 @@ class MpiTransport : public Transport {
     return static_cast<int>(elements);
   }
 
-  // Communicators are made by a call that blocks, so members first meet, with the deadline, and compare lists.
+  // The call that makes a communicator blocks. Before it, members exchange messages within the deadline and compare
+  // their lists.
   void MeetMembers(std::span<const int> ranks) {
     const std::vector<int> list(ranks.begin(), ranks.end());
     const Clock::time_point deadline = Deadline();
@@ -292,7 +294,7 @@ class MpiTransport : public Transport {
     }
   }
 
-  // To the first member; `get` is its alone.
+  // Reduces to the first member, which alone has `get`.
   void BeginReduce(MpiTransfer& transfer, const at::Tensor& give, const at::Tensor& get) {
     bool in_place = get.defined() && give.data_ptr() == get.data_ptr();
     Try(transfer,
@@ -331,7 +333,8 @@ class MpiTransport : public Transport {
   std::vector<MPI_Comm> comms_;  // [group.index()]; null for groups of one
   MPI_Op float_max_ = MPI_OP_NULL;
   MPI_Op double_max_ = MPI_OP_NULL;
-  std::unordered_map<const Transfer*, Ticket> in_flight_;  // keeps tensors the library works on
+  std::unordered_map<const Transfer*, Ticket>
+      in_flight_;  // keeps tensors alive while the library works on them
 };
 
 }  // namespace

@@ -2,12 +2,11 @@
 //
 //   int main() { return RunMpi([](Transport& transport) { ... }); }
 //
-// Every group is a communicator. MPI makes progress inside its calls only: a rank that computes for long holds up
-// collectives it has started, unless it calls Done now and then. A wait polls, first yielding the core and then
-// sleeping, so that more ranks than cores do not starve each other.
-// Limits: at most 2^31 - 1 elements in one transfer, for what one member gives (reduce-scatter and all-to-all: for
-// each other), else RunError. bf16 and f16 travel as f32 when they are reduced. Members that disagree on sizes are
-// noticed in messages, not in collectives.
+// Every group is a communicator. MPI makes progress only inside its calls: a rank that computes for a long time delays
+// the collectives it has started, unless it calls Done from time to time. A wait polls; it first yields the core and
+// then sleeps, so that more ranks than cores do not starve each other. Limits: a member gives at most 2^31 - 1 elements
+// in one transfer (in reduce-scatter and all-to-all: to each member), else RunError. bf16 and f16 are sent as f32 when
+// they are reduced. Different sizes are detected in messages, not in collectives.
 #pragma once
 
 #include <functional>
@@ -18,8 +17,8 @@
 
 namespace heddle {
 
-// From MPI_Init to MPI_Finalize; one per process, ever. When an exception passes through its scope it ends all
-// ranks instead (exit code 1): a rank that left quietly would leave the others waiting.
+// The time from MPI_Init to MPI_Finalize; at most one per process. When an exception leaves its scope, it ends all
+// ranks with exit code 1, because the others would wait forever for a rank that is gone.
 class MpiSession {
  public:
   MpiSession();
@@ -39,15 +38,15 @@ class MpiSession {
   int exceptions_;
 };
 
-// Of the library, as it says itself: "Open MPI v4.1.4".
+// Name and version as the library states them: "Open MPI v4.1.4".
 std::string MpiVersion();
 
-// All ranks call it, in one order. To be destroyed before the session.
+// All ranks call it, in the same order. The transport is destroyed before the session.
 std::unique_ptr<Transport> MakeMpiTransport(const MpiSession& session,
                                             const TransportOptions& options = {});
 
-// Session and transport around `body`; returns 0. An exception ends all ranks with one line from this one, and
-// with exit code 2 for an InputError, 1 otherwise.
+// Runs `body` with a session and a transport, and returns 0. On an exception this rank prints one line and all ranks
+// end, with exit code 2 for an InputError and 1 otherwise.
 int RunMpi(const std::function<void(Transport&)>& body, const TransportOptions& options = {});
 
 }  // namespace heddle

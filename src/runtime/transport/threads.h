@@ -1,10 +1,8 @@
 // The transport `threads`: ranks are threads of one process. For tests, and for runs without a launcher.
 //
-// Nothing is buffered: when the last member has started a transfer, the members who wait for it share its work in
-// pieces, reading from and writing to each other's tensors. One waiting member suffices, so that a member that is
-// busy elsewhere holds up nobody. Reductions go in the order of members. Whoever finds that members disagree on
-// kind, dtype or size fails all ranks, with both sides named; so does a wait past its deadline.
-// Waiting sleeps on a condition variable.
+// Ranks meet in host/transport/rendezvous.h, which describes how the work of a transfer is shared. When members
+// disagree on kind, dtype or size, the rank that notices fails all ranks with an error that names both sides. A wait
+// past its deadline also fails all ranks. Waiting sleeps on a condition variable.
 #pragma once
 
 #include <functional>
@@ -15,12 +13,12 @@
 
 namespace heddle {
 
-// Transport r is rank r. They share what they need; each may be destroyed at any time.
+// Transport r is rank r. Each may be destroyed at any time.
 std::vector<std::unique_ptr<Transport>> MakeThreadTransports(int ranks,
                                                              const TransportOptions& options = {});
 
-// Runs body(transport) for every rank, each on a thread of its own, and returns when all have ended. When one
-// throws, the others are aborted and the first error, no other, is rethrown.
+// Runs body(transport) for every rank on a separate thread and returns when all have ended. When one throws, the others
+// are aborted and the first error is rethrown.
 void RunRanks(int ranks, const std::function<void(Transport&)>& body,
               const TransportOptions& options = {});
 

@@ -1,10 +1,9 @@
-// What all transports share: checks of the caller's side of the contract, traffic counts, groups of one, host
-// memory for device tensors, deadlines.
+// Common to all transports: checks of what the caller guarantees, traffic counts, groups of one, host memory for device
+// tensors, deadlines.
 #include "runtime/transport/transport.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "host/supervisor/rank_table.h"
 #include "runtime/accelerator.h"
-#include "runtime/supervisor/rank_table.h"
 
 namespace heddle {
 namespace {
@@ -23,16 +22,6 @@ bool Overlap(const at::Tensor& a, const at::Tensor& b) {
   const auto* b_begin = static_cast<const std::byte*>(b.data_ptr());
   return a.device() == b.device() && a_begin < b_begin + b.nbytes() &&
          b_begin < a_begin + a.nbytes();
-}
-
-bool Reduces(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
-         kind == CollectiveKind::kReduce;
-}
-
-bool CanBeInPlace(CollectiveKind kind) {
-  return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kBroadcast ||
-         kind == CollectiveKind::kReduce;
 }
 
 bool CanReduce(at::ScalarType type) {
@@ -47,27 +36,6 @@ bool CanReduce(at::ScalarType type) {
       return true;
     default:
       return false;
-  }
-}
-
-// The table of plan/collective.h.
-void CheckSizes(CollectiveKind kind, int64_t members, int64_t give, int64_t get) {
-  switch (kind) {
-    case CollectiveKind::kAllReduce:
-    case CollectiveKind::kBroadcast:
-    case CollectiveKind::kReduce:
-      HEDDLE_CHECK_EQ(give, get);
-      return;
-    case CollectiveKind::kAllGather:
-      HEDDLE_CHECK_EQ(give * members, get);
-      return;
-    case CollectiveKind::kReduceScatter:
-      HEDDLE_CHECK_EQ(give, get * members);
-      return;
-    case CollectiveKind::kAllToAll:
-      HEDDLE_CHECK_EQ(give, get);
-      HEDDLE_CHECK_EQ(give % members, 0);
-      return;
   }
 }
 
@@ -93,40 +61,22 @@ void CopyFlat(const at::Tensor& from, const at::Tensor& to) {
 }
 
 void Add(TrafficCount::Count& count, const at::Tensor& tensor) {
-  ++count.calls;
-  if (tensor.defined()) count.bytes += static_cast<int64_t>(tensor.nbytes());
+  count.Add(tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0);
 }
 
 }  // namespace
 
-std::string JoinRanks(std::span<const int> ranks) {
-  return fmt::format("{}", fmt::join(ranks, ","));
-}
-
 int64_t TransferLength(const Transfer& transfer) {
-  if (transfer.role == Transfer::Role::kBarrier) return 0;
+  if (transfer.role == TransferRole::kBarrier) return 0;
   bool takes =
-      transfer.role == Transfer::Role::kReceive ||
-      (transfer.role == Transfer::Role::kCollective && transfer.kind == CollectiveKind::kBroadcast);
+      transfer.role == TransferRole::kReceive ||
+      (transfer.role == TransferRole::kCollective && transfer.kind == CollectiveKind::kBroadcast);
   return takes ? transfer.get.numel() : transfer.give.numel();
 }
 
 at::ScalarType TransferType(const Transfer& transfer) {
   if (transfer.get.defined()) return transfer.get.scalar_type();
   return transfer.give.defined() ? transfer.give.scalar_type() : at::kByte;
-}
-
-void TransportFailure::Set(std::string_view cause) {
-  std::lock_guard lock(mutex_);
-  if (set_.load(std::memory_order_relaxed)) return;
-  cause_ = cause;
-  set_.store(true, std::memory_order_release);
-}
-
-void TransportFailure::ThrowIfSet() const {
-  if (!set()) return;
-  std::lock_guard lock(mutex_);
-  throw RunError(cause_);
 }
 
 Transport::Transport(int rank, int size, const TransportOptions& options,
@@ -169,7 +119,7 @@ Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle gr
     return nullptr;
   }
   Ticket ticket = NewTransfer();
-  ticket->role = Transfer::Role::kCollective;
+  ticket->role = TransferRole::kCollective;
   ticket->kind = kind;
   if (Reduces(kind)) ticket->reduction = reduction;
   ticket->group = group;
@@ -180,19 +130,19 @@ Ticket Transport::Start(CollectiveKind kind, Reduction reduction, GroupHandle gr
 }
 
 Ticket Transport::Send(int peer, int tag, const at::Tensor& give) {
-  return StartMessage(Transfer::Role::kSend, peer, tag, give);
+  return StartMessage(TransferRole::kSend, peer, tag, give);
 }
 
 Ticket Transport::Recv(int peer, int tag, at::Tensor get) {
-  return StartMessage(Transfer::Role::kReceive, peer, tag, get);
+  return StartMessage(TransferRole::kReceive, peer, tag, get);
 }
 
-Ticket Transport::StartMessage(Transfer::Role role, int peer, int tag, const at::Tensor& tensor) {
+Ticket Transport::StartMessage(TransferRole role, int peer, int tag, const at::Tensor& tensor) {
   failure_->ThrowIfSet();
   HEDDLE_CHECK(peer >= 0 && peer < size_, "peer {} of {}", peer, size_);
   HEDDLE_CHECK_GE(tag, 0);
   HEDDLE_CHECK(tensor.is_contiguous());
-  bool sends = role == Transfer::Role::kSend;
+  bool sends = role == TransferRole::kSend;
   Add((sends ? traffic_.sent : traffic_.received)[static_cast<size_t>(peer)], tensor);
 
   Ticket ticket = NewTransfer();
@@ -232,7 +182,7 @@ void Transport::CopyToHost(Transfer& transfer, const at::Tensor& give) {
   transfer.copied->record(*copies_);
 }
 
-// In the order in which they were started: the library underneath matches collectives by it.
+// Begins transfers in the order in which they were started: the library underneath matches collectives by that order.
 void Transport::BeginCopied() {
   while (!waiting_.empty() && (!waiting_.front()->copied || waiting_.front()->copied->query())) {
     Ticket ticket = std::move(waiting_.front());
@@ -244,7 +194,7 @@ void Transport::BeginCopied() {
   }
 }
 
-// Waits for copies of this rank's device alone, never for other ranks.
+// Waits only for copies of this rank's device, never for other ranks.
 void Transport::BeginAll() {
   const Clock::time_point deadline = Deadline();
   for (BeginCopied(); !waiting_.empty(); BeginCopied()) {
@@ -259,7 +209,7 @@ void Transport::BeginAll() {
 void Transport::Finish(Transfer& transfer) {
   if (transfer.device_get.defined()) {
     at::NoGradGuard no_grad;
-    // Later work of the current stream comes after it; pinned memory is kept until it has passed.
+    // Later work of the current stream runs after this copy. The allocator keeps the pinned memory until then.
     transfer.device_get.view({-1}).copy_(transfer.get.view({-1}), /*non_blocking=*/true);
   }
   transfer.give = transfer.get = transfer.device_get = at::Tensor();
@@ -278,7 +228,7 @@ bool Transport::Done(Ticket& ticket) {
 void Transport::Wait(Ticket& ticket) {
   if (ticket == nullptr || ticket->done) return;
   failure_->ThrowIfSet();
-  // Others may wait for what was started after this one.
+  // Other ranks may wait for transfers that were started after this one.
   BeginAll();
   if (!ProgressUntil(*ticket, Deadline())) {
     failure_->ThrowIfSet();
@@ -317,14 +267,14 @@ Transport::Clock::time_point Transport::Deadline() const {
 }
 
 std::string Transport::Describe(const Transfer& transfer) const {
-  if (transfer.role == Transfer::Role::kBarrier)
+  if (transfer.role == TransferRole::kBarrier)
     return fmt::format("the barrier of all {} ranks", size_);
   std::string payload =
       fmt::format("{} {}", TransferLength(transfer), c10::toString(TransferType(transfer)));
   switch (transfer.role) {
-    case Transfer::Role::kSend:
+    case TransferRole::kSend:
       return fmt::format("rank {} to take {} with tag {}", transfer.peer, payload, transfer.tag);
-    case Transfer::Role::kReceive:
+    case TransferRole::kReceive:
       return fmt::format("{} from rank {} with tag {}", payload, transfer.peer, transfer.tag);
     default:
       return fmt::format("{} of {} among ranks {}", Name(transfer.kind), payload,

@@ -1,8 +1,8 @@
-// What every transport must do, as bodies that each rank runs; a body throws where something is wrong. Needs no
-// test framework, so that the same bodies run as threads and under mpirun.
+// The conformance suite of transports: bodies that each rank runs; a body throws where a result is wrong. It needs no
+// test framework, so that the same bodies run in threads and under mpirun.
 //
-// Values are small integers whose sums over 8 ranks are exact in every dtype: results do not depend on the order
-// of summation, and are compared for equality.
+// Values are small integers whose sums over 8 ranks are exact in every dtype: results do not depend on the order of
+// summation and are compared for equality.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -29,7 +29,7 @@ void Expect(bool condition, fmt::format_string<Args...> format, Args&&... args) 
   if (!condition) throw std::logic_error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Where the tensors of the bodies lie; of the calling thread.
+// The device on which the calling thread makes its tensors.
 inline at::Device& TestDevice() {
   static thread_local at::Device device = at::kCPU;
   return device;
@@ -44,14 +44,14 @@ inline std::vector<int> AllRanks(const Transport& transport) {
   return ranks;
 }
 
-// `salt` makes calls differ.
+// Calls with different `salt` give different values.
 inline at::Tensor Values(int rank, int64_t elements, at::ScalarType type, int64_t salt = 0) {
   at::Tensor values =
       at::arange(elements, Of(at::kLong)).mul(3).add(7 * rank + 5 * salt).remainder(11).sub(3);
   return type == at::kBool ? values.gt(4) : values.to(type);
 }
 
-// A collective of n elements (in the sense of plan/collective.h) of one member, and what it must give.
+// A collective of n elements (in the sense of plan/collective.h) as one member sees it, and its expected result.
 struct Case {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Reduction reduction = Reduction::kSum;
@@ -118,7 +118,7 @@ struct Case {
   }
 };
 
-// A case under way on one rank.
+// A case that one rank has started.
 struct Running {
   Running(Transport& transport, GroupHandle group, const Case& c) : what(c), group(group) {
     const auto members = static_cast<int64_t>(transport.members(group).size());
