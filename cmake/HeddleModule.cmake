@@ -300,8 +300,11 @@ function(heddle_whole_tests)
   set(shared
     src/frontend/fuse_patterns_test.cc
     src/runtime/kernels/op_case_test.cc
+    src/runtime/kernels/op_samples_numeric_test.cc
+    src/runtime/kernels/op_samples_structural_test.cc
     src/runtime/kernels/op_samples_test.cc
-    src/runtime/kernels/sharded_eval_test.cc)
+    src/runtime/kernels/sharded_eval_test.cc
+    src/runtime/kernels/sharded_graph_test.cc)
   list(TRANSFORM shared PREPEND "${CMAKE_SOURCE_DIR}/")
 
   foreach(folder IN ITEMS tests tests/torch)

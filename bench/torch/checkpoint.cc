@@ -85,7 +85,8 @@ int Main(const std::string& family, double mtbf, int64_t saves) {
   double error = std::sqrt(std::max(0.0, squares / n - mean * mean) / n);
   fmt::print(
       "a save takes {:.3f} s from training (standard error {:.3f} s), {:.4f} s of it the copy\n",
-      mean, error, timed.summary.save_seconds / static_cast<double>(timed.summary.saves));
+      mean, error,
+      timed.summary.saving.held_up_seconds / static_cast<double>(timed.summary.saving.saves));
   fmt::print("saving costs {:+.2f} % of step time (standard error {:.2f} %)\n",
              100 * mean / first.advised_interval, 100 * error / first.advised_interval);
   return 0;

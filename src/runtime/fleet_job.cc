@@ -100,7 +100,7 @@ void FleetJob::Run(int64_t first, int64_t devices, const std::atomic<bool>& stop
   RunRanks(static_cast<int>(program.device_count()), [&](Transport& transport) {
     TrainSummary summary = TrainDevice(Inputs(program), options, transport, on_step);
     if (transport.rank() != 0) return;
-    if (!summary.not_saved.empty()) ThrowRun("{}", summary.not_saved);
+    if (!summary.saving.not_saved.empty()) ThrowRun("{}", summary.saving.not_saved);
     for (size_t r = 0; r < summary.devices.size(); ++r) {
       int64_t& peak = place_.peaks[static_cast<size_t>(first) + r];
       peak = std::max(peak, summary.devices[r].peak_memory_bytes);

@@ -13,7 +13,7 @@
 #include "program/job_runner.h"
 #include "program/program.h"
 #include "runtime/data/data_source.h"
-#include "runtime/host_rows.h"
+#include "runtime/host_tensors.h"
 #include "runtime/shard_job.h"
 
 namespace heddle {
@@ -42,9 +42,9 @@ struct FleetJobSpec {
   std::string name;
   size_t number = 0;  // in its file
   const Model* model = nullptr;
-  std::string source;    // of the model, as it was given
-  std::string data;      // a path; empty: made up
-  double sparsity = 0;   // of pruned weights
+  std::string source;         // of the model, as it was given
+  std::string data;           // a path; empty: made up
+  double sparsity = 0;        // of pruned weights
   TrainOptions options = {};  // steps, seed and optimizer
   Plan shards = {};           // on one device
   // On 2, 4, ... devices, with how many; empty: it never has several.

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "runtime/kernel_threads.h"
-#include "runtime/tensor.h"
 #include "runtime/transport/threads.h"
 
 namespace heddle {
@@ -21,13 +20,7 @@ class ShardJob : public ShardRunner {
         transport_(std::move(MakeThreadTransports(1)[0])),
         checkpoints_(options.checkpoint, inputs.run, *transport_) {
     CheckpointReader* from = checkpoints_.resumed();
-    if (from != nullptr) from->RequireModel(inputs.program.model.graph);
-    WeightSource weights = inputs.weights;
-    if (from != nullptr) {
-      weights = [from](const std::string& name) {
-        return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
-      };
-    }
+    WeightSource weights = StartingWeights(inputs, from);
     ExecutorOptions executor = ToExecutor(options);
     executor.device = fleet_devices.front().device;
     executor.compute = fleet_devices.front().compute;

@@ -47,7 +47,7 @@ class Trainer {
       TrainSummary summary =
           TrainDevice({program, weights_, constants_, *data_}, train, transport,
                       [&](const StepRecord& record) { losses.push_back(record.loss); });
-      if (transport.rank() == 0) not_saved_ = summary.not_saved;
+      if (transport.rank() == 0) not_saved_ = summary.saving.not_saved;
     });
     return losses;
   }

@@ -159,7 +159,8 @@ int Run(const TrainArgs& args, const LaunchInfo& launch, const Membership* membe
     if (!first) return;
     screen->Finish(summary);
     std::string missing = screen->missing();
-    if (!summary.not_saved.empty()) missing += (missing.empty() ? "" : "; ") + summary.not_saved;
+    if (!summary.saving.not_saved.empty())
+      missing += (missing.empty() ? "" : "; ") + summary.saving.not_saved;
     if (!missing.empty()) throw CommonRunError("training ended, but " + missing);
   });
 }

@@ -106,15 +106,17 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
     fmt::print("{} of {} steps were skipped: their gradients were not finite\n",
                summary.skipped_steps, summary.steps.size());
   }
-  if (summary.saves == 0) return;
-  fmt::print("{} checkpoint{}, one every {} step{}", summary.saves, summary.saves == 1 ? "" : "s",
-             summary.save_every, summary.save_every == 1 ? "" : "s");
-  if (summary.advised_interval > 0) {
+  if (summary.saving.saves == 0) return;
+  fmt::print("{} checkpoint{}, one every {} step{}", summary.saving.saves,
+             summary.saving.saves == 1 ? "" : "s", summary.saving.every_steps,
+             summary.saving.every_steps == 1 ? "" : "s");
+  if (summary.saving.advised_interval_seconds > 0) {
     fmt::print(" ({}, as Young advises for a cost of {})",
-               FormatSeconds(Seconds{summary.advised_interval}),
-               FormatSeconds(Seconds{summary.save_cost}));
+               FormatSeconds(Seconds{summary.saving.advised_interval_seconds}),
+               FormatSeconds(Seconds{summary.saving.cost_seconds}));
   }
-  fmt::print(": training was held up for {}\n", FormatSeconds(Seconds{summary.save_seconds}));
+  fmt::print(": training was held up for {}\n",
+             FormatSeconds(Seconds{summary.saving.held_up_seconds}));
 }
 
 Json ToJson(const std::vector<HeldOutLoss>& evaluations) {
@@ -243,12 +245,12 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   json["devices"] = size_.devices;
   json["first_step"] = summary.first_step;
   json["skipped_steps"] = summary.skipped_steps;
-  if (summary.saves > 0) {
-    json["checkpoint"] = {{"saves", summary.saves},
-                          {"every_steps", summary.save_every},
-                          {"advised_interval_seconds", summary.advised_interval},
-                          {"cost_seconds", summary.save_cost},
-                          {"held_up_seconds", summary.save_seconds}};
+  if (summary.saving.saves > 0) {
+    json["checkpoint"] = {{"saves", summary.saving.saves},
+                          {"every_steps", summary.saving.every_steps},
+                          {"advised_interval_seconds", summary.saving.advised_interval_seconds},
+                          {"cost_seconds", summary.saving.cost_seconds},
+                          {"held_up_seconds", summary.saving.held_up_seconds}};
   }
   json["captured"] = summary.not_captured.empty();
   if (options_.train.kernels) {
@@ -271,7 +273,7 @@ void TrainScreen::Count(const DoneStep& step) {
 Goodput TrainScreen::GoodputSoFar(const TrainSummary& summary) const {
   AttemptTimes times;
   if (!steps_.empty()) times.training = steps_.front().end - steps_.front().seconds;
-  times.saving_seconds = summary.save_seconds;
+  times.saving_seconds = summary.saving.held_up_seconds;
   return GoodputOf(options_.began, SteadySeconds(), {times}, steps_);
 }
 
