@@ -3,23 +3,16 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <map>
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "cluster/topology.h"
+#include "sim/device_blocks.h"
 
 namespace heddle {
 namespace {
 
-uint64_t Mix(uint64_t a, uint64_t b) {
-  uint64_t x = a * 0x9E3779B97F4A7C15u ^ (b + 0xD1B54A32D192ED03u + (a << 6) + (a >> 2));
-  x ^= x >> 31;
-  x *= 0xBF58476D1CE4E5B9u;
-  x ^= x >> 29;
-  return x;
-}
 uint64_t Bits(double value) { return std::bit_cast<uint64_t>(value); }
 
 // Shares on a grid of which sums are exact, so that a folded link carries to the bit what its many copies carry.
@@ -27,77 +20,6 @@ double OnGrid(double share) {
   constexpr double kGrid = 0x1p36;
   return std::round(share * kGrid) / kGrid;
 }
-
-bool Even(const Mesh& mesh, const Sharding& sharding) {
-  for (const ShardedDim& dim : sharding.dims) {
-    for (const Parts& term : dim.terms) {
-      for (const Part& part : term) {
-        if (part.axes != 0 && part.size % GroupSize(mesh, part.axes) != 0) return false;
-        for (size_t a = 0; a < mesh.axes.size(); ++a) {
-          if (Contains(part.axes, a) && !mesh.axes[a].shares.empty()) return false;
-        }
-      }
-    }
-  }
-  return true;
-}
-
-// What tells the devices of a stage's mesh apart: the sizes of blocks that are not all equal.
-class Blocks {
- public:
-  Blocks(const Program& program, const StageProgram& stage) : stage_(stage) {
-    auto add = [&](const Sharding& sharding) {
-      bool known = Even(stage.mesh, sharding) ||
-                   std::find(shardings_.begin(), shardings_.end(), sharding) != shardings_.end();
-      if (!known) shardings_.push_back(sharding);
-    };
-    for (size_t n = 0; n < stage.strategies.size(); ++n) {
-      const Strategy& strategy = stage.strategies[n];
-      for (size_t a = 0; a < strategy.size(); ++a) {
-        if (strategy[a] < 0) continue;
-        Part part{program.micro_rules[n].factors[static_cast<size_t>(strategy[a])].size, 0};
-        for (size_t b = 0; b < strategy.size(); ++b) {
-          if (strategy[b] == strategy[a]) part.axes |= AxisSet(b);
-        }
-        add({.dims = {{{{part}}}}});
-      }
-    }
-    for (const Local& local : stage.locals) add(local.sharding);
-    for (const ParameterGroup& group : stage.groups) {
-      for (const ParameterSlot& slot : group.slots) add(slot.sharding);
-      if (group.server >= 0) served_.push_back(&group);
-      for (const ParameterSlot& slot : group.slots) {
-        bool differ = std::adjacent_find(slot.kept.begin(), slot.kept.end(),
-                                         std::not_equal_to<>()) != slot.kept.end();
-        if (differ) pruned_.push_back(&slot);
-      }
-    }
-  }
-
-  uint64_t At(int64_t device) const {
-    if (shardings_.empty() && served_.empty() && pruned_.empty()) return 0;
-    Position position = PositionIn(stage_, device);
-    uint64_t hash = 1;
-    for (const Sharding& sharding : shardings_) {
-      for (int64_t size : LocalShape(stage_.mesh, sharding, position)) {
-        hash = Mix(hash, static_cast<uint64_t>(size));
-      }
-    }
-    for (const ParameterGroup* group : served_) {
-      hash = Mix(hash, Updates(stage_, *group, position) ? 1 : 0);
-    }
-    for (const ParameterSlot* slot : pruned_) {
-      hash = Mix(hash, static_cast<uint64_t>(KeptElements(stage_, *slot, position)));
-    }
-    return hash;
-  }
-
- private:
-  const StageProgram& stage_;
-  std::vector<Sharding> shardings_;
-  std::vector<const ParameterGroup*> served_;  // updated by one device of several
-  std::vector<const ParameterSlot*> pruned_;   // whose shards keep unlike numbers of weights
-};
 
 struct Use {  // of a link by a group or message
   int who = 0;
@@ -178,26 +100,27 @@ class Refiner {
     }
     for (size_t r = 0; r < program_.runs.size(); ++r) {
       const DeviceProgram& run = program_.runs[r];
-      std::vector<Blocks> blocks;
+      std::vector<DeviceBlocks> blocks;
       for (StageId s : run.stages) blocks.emplace_back(program_, program_.stages[s]);
       for (int64_t device : run.devices) {
         poll_.Count();
         size_t d = static_cast<size_t>(device);
-        uint64_t hash = Mix(Mix(r + 1, kind[d]), Bits(slow_[d]));
-        for (const Blocks& of_stage : blocks) hash = Mix(hash, of_stage.At(device));
+        uint64_t hash = MixHashes(MixHashes(r + 1, kind[d]), Bits(slow_[d]));
+        for (const DeviceBlocks& of_stage : blocks) hash = MixHashes(hash, of_stage.At(device));
         device_[d] = hash;
         run_[d] = static_cast<int>(r);
       }
     }
     for (LinkId id : links_) {
-      link_.push_back(Mix(Bits(network_.capacity(id)), static_cast<uint64_t>(network_.level(id))));
+      link_.push_back(
+          MixHashes(Bits(network_.capacity(id)), static_cast<uint64_t>(network_.level(id))));
     }
     for (const CommGroup& group : fabric_.groups) {
-      who_.push_back(Mix(static_cast<uint64_t>(group.channel), group.members.size()));
+      who_.push_back(MixHashes(static_cast<uint64_t>(group.channel), group.members.size()));
     }
     for (const CommMessage& message : fabric_.messages) {
-      who_.push_back(Mix(static_cast<uint64_t>(message.transfer.value) + (1u << 20),
-                         Mix(Bits(message.bytes), Bits(message.latency))));
+      who_.push_back(MixHashes(static_cast<uint64_t>(message.transfer.value) + (1u << 20),
+                               MixHashes(Bits(message.bytes), Bits(message.latency))));
     }
   }
 
@@ -213,38 +136,38 @@ class Refiner {
       uint64_t sum = 0;
       poll_.Count(1 + loads_[w].size());
       for (const auto& [link, share] : loads_[w]) {
-        sum += Mix(link_[static_cast<size_t>(link)], Bits(share));
+        sum += MixHashes(link_[static_cast<size_t>(link)], Bits(share));
       }
       if (w < fabric_.groups.size()) {
         for (int64_t member : fabric_.groups[w].members) {
-          sum += Mix(device_[static_cast<size_t>(member)], 1);
+          sum += MixHashes(device_[static_cast<size_t>(member)], 1);
         }
       } else {
         const CommMessage& message = fabric_.messages[w - fabric_.groups.size()];
-        sum += Mix(device_[static_cast<size_t>(message.sender)], 2);
-        sum += Mix(device_[static_cast<size_t>(message.receiver)], 3);
+        sum += MixHashes(device_[static_cast<size_t>(message.sender)], 2);
+        sum += MixHashes(device_[static_cast<size_t>(message.receiver)], 3);
       }
-      who[w] = Mix(who_[w], sum);
+      who[w] = MixHashes(who_[w], sum);
     }
     who_ = std::move(who);
     std::vector<uint64_t> device(device_.size(), 0);
     for (size_t g = 0; g < fabric_.groups.size(); ++g) {
       for (int64_t member : fabric_.groups[g].members) {
-        device[static_cast<size_t>(member)] += Mix(who_[g], 1);
+        device[static_cast<size_t>(member)] += MixHashes(who_[g], 1);
       }
     }
     for (size_t m = 0; m < fabric_.messages.size(); ++m) {
       uint64_t colour = who_[fabric_.groups.size() + m];
-      device[static_cast<size_t>(fabric_.messages[m].sender)] += Mix(colour, 2);
-      device[static_cast<size_t>(fabric_.messages[m].receiver)] += Mix(colour, 3);
+      device[static_cast<size_t>(fabric_.messages[m].sender)] += MixHashes(colour, 2);
+      device[static_cast<size_t>(fabric_.messages[m].receiver)] += MixHashes(colour, 3);
     }
-    for (size_t d = 0; d < device_.size(); ++d) device_[d] = Mix(device_[d], device[d]);
+    for (size_t d = 0; d < device_.size(); ++d) device_[d] = MixHashes(device_[d], device[d]);
     for (size_t l = 0; l < link_.size(); ++l) {
       uint64_t sum = 0;
       poll_.Count(1 + uses_[l].size());
       for (const Use& use : uses_[l])
-        sum += Mix(who_[static_cast<size_t>(use.who)], Bits(use.share));
-      link_[l] = Mix(link_[l], sum);
+        sum += MixHashes(who_[static_cast<size_t>(use.who)], Bits(use.share));
+      link_[l] = MixHashes(link_[l], sum);
     }
   }
 

@@ -14,27 +14,31 @@ constexpr double kLayerNormEpsilon = 1e-5;
 constexpr double kRMSNormEpsilon = 1e-6;
 
 void CheckDecoder(const DecoderConfig& c, bool head_dim_given) {
-  if (!head_dim_given) RequireMultiple("hidden", c.hidden, "heads", c.heads);
-  RequireMultiple("heads", c.heads, "kv_heads", c.kv_heads);
-  if (c.position == "rope") {
-    RequireMultiple("rotary_dim", c.rotary_dim, "2", 2);
-    if (c.attention != "mla" && c.rotary_dim > c.head_dim) {
-      ThrowInput("rotary_dim={} is more than head_dim={}", c.rotary_dim, c.head_dim);
+  if (!head_dim_given) RequireMultiple("hidden", c.hidden, "heads", c.attention.heads);
+  RequireMultiple("heads", c.attention.heads, "kv_heads", c.attention.kv_heads);
+  if (c.position.kind == "rope") {
+    RequireMultiple("rotary_dim", c.position.rotary_dim, "2", 2);
+    if (c.attention.kind != "mla" && c.position.rotary_dim > c.attention.head_dim) {
+      ThrowInput("rotary_dim={} is more than head_dim={}", c.position.rotary_dim,
+                 c.attention.head_dim);
     }
   }
-  if (c.position == "learned" && c.positions < c.seq) {
-    ThrowInput("seq={} is more than positions={}", c.seq, c.positions);
+  if (c.position.kind == "learned" && c.position.table_rows < c.seq) {
+    ThrowInput("seq={} is more than positions={}", c.seq, c.position.table_rows);
   }
-  if (c.attention == "mla" && c.position != "rope") ThrowInput("attention=mla needs position=rope");
-  if (c.attention != "unfused" && c.attention_dropout > 0) {
-    ThrowInput("attention_dropout={} needs attention=unfused", c.attention_dropout);
+  if (c.attention.kind == "mla" && c.position.kind != "rope")
+    ThrowInput("attention=mla needs position=rope");
+  if (c.attention.kind != "unfused" && c.attention.dropout > 0) {
+    ThrowInput("attention_dropout={} needs attention=unfused", c.attention.dropout);
   }
-  if (c.qkv == "interleaved" && c.kv_heads != c.heads) {
-    ThrowInput("qkv=interleaved needs kv_heads={} to be heads={}", c.kv_heads, c.heads);
+  if (c.attention.qkv == "interleaved" && c.attention.kv_heads != c.attention.heads) {
+    ThrowInput("qkv=interleaved needs kv_heads={} to be heads={}", c.attention.kv_heads,
+               c.attention.heads);
   }
-  if (c.experts > 1) {
-    if (c.top_k > c.experts) ThrowInput("top_k={} is more than experts={}", c.top_k, c.experts);
-    RequireMultiple("seq", c.seq, "group", c.group);
+  if (c.experts.count > 1) {
+    if (c.experts.top_k > c.experts.count)
+      ThrowInput("top_k={} is more than experts={}", c.experts.top_k, c.experts.count);
+    RequireMultiple("seq", c.seq, "group", c.experts.group);
   }
 }
 
@@ -110,69 +114,70 @@ DecoderConfig ReadDecoder(const Settings& s) {
                             {"vocab", &c.vocab},
                             {"layers", &c.layers},
                             {"hidden", &c.hidden},
-                            {"heads", &c.heads},
-                            {"q_lora", &c.q_lora},
-                            {"kv_lora", &c.kv_lora},
-                            {"rope_head_dim", &c.rope_head_dim},
-                            {"experts", &c.experts},
-                            {"top_k", &c.top_k},
-                            {"moe_every", &c.moe_every}}) {
+                            {"heads", &c.attention.heads},
+                            {"q_lora", &c.attention.q_lora},
+                            {"kv_lora", &c.attention.kv_lora},
+                            {"rope_head_dim", &c.attention.rope_head_dim},
+                            {"experts", &c.experts.count},
+                            {"top_k", &c.experts.top_k},
+                            {"moe_every", &c.experts.every}}) {
     *field = s.Int(key);
   }
-  for (auto [key, field] : {std::pair{"bias", &c.bias},
-                            {"norm_bias", &c.norm_bias},
+  for (auto [key, field] : {std::pair{"norm_bias", &c.norm.bias},
                             {"tied", &c.tied},
-                            {"causal", &c.causal},
+                            {"causal", &c.attention.causal},
                             {"parallel", &c.parallel},
-                            {"two_norms", &c.two_norms},
-                            {"embedding_norm", &c.embedding_norm},
-                            {"qk_norm", &c.qk_norm}}) {
+                            {"two_norms", &c.norm.before_parallel_mlp},
+                            {"embedding_norm", &c.norm.after_embedding},
+                            {"qk_norm", &c.attention.qk_norm}}) {
     *field = s.Flag(key);
   }
-  for (auto [key, field] : {std::pair{"position", &c.position},
-                            {"norm", &c.norm},
-                            {"mlp", &c.mlp},
-                            {"qkv", &c.qkv},
-                            {"attention", &c.attention}}) {
+  for (auto [key, field] : {std::pair{"position", &c.position.kind},
+                            {"norm", &c.norm.kind},
+                            {"mlp", &c.mlp.activation},
+                            {"qkv", &c.attention.qkv},
+                            {"attention", &c.attention.kind}}) {
     *field = s.Choice(key);
   }
   int64_t head_dim = s.Int("head_dim", 0);
-  c.head_dim = head_dim > 0 ? head_dim : c.hidden / c.heads;
-  c.qkv_bias = s.Flag("qkv_bias", c.bias);
-  c.out_bias = s.Flag("out_bias", c.bias);
-  c.mlp_bias = s.Flag("mlp_bias", c.bias);
-  c.rope_theta = s.Real("rope_theta");
-  c.norm_eps = s.Real("norm_eps", c.norm == "rmsnorm" ? kRMSNormEpsilon : kLayerNormEpsilon);
-  c.kv_heads = s.Int("kv_heads", c.heads);
-  c.ffn = s.Int("ffn", 4 * c.hidden);
-  c.positions = s.Int("positions", c.seq);
-  c.rotary_dim = c.attention == "mla" ? c.rope_head_dim : s.Int("rotary_dim", c.head_dim);
-  c.expert_ffn = s.Int("expert_ffn", c.ffn);
-  c.group = s.Int("group", c.seq);
-  c.shared_experts = s.Int("shared_experts");
-  c.dense_layers = s.Int("dense_layers");
+  c.attention.head_dim = head_dim > 0 ? head_dim : c.hidden / c.attention.heads;
+  bool bias = s.Flag("bias");
+  c.attention.qkv_bias = s.Flag("qkv_bias", bias);
+  c.attention.out_bias = s.Flag("out_bias", bias);
+  c.mlp.bias = s.Flag("mlp_bias", bias);
+  c.position.theta = s.Real("rope_theta");
+  c.norm.eps = s.Real("norm_eps", c.norm.kind == "rmsnorm" ? kRMSNormEpsilon : kLayerNormEpsilon);
+  c.attention.kv_heads = s.Int("kv_heads", c.attention.heads);
+  c.mlp.width = s.Int("ffn", 4 * c.hidden);
+  c.position.table_rows = s.Int("positions", c.seq);
+  c.position.rotary_dim = c.attention.kind == "mla" ? c.attention.rope_head_dim
+                                                    : s.Int("rotary_dim", c.attention.head_dim);
+  c.experts.width = s.Int("expert_ffn", c.mlp.width);
+  c.experts.group = s.Int("group", c.seq);
+  c.experts.shared = s.Int("shared_experts");
+  c.experts.dense_layers = s.Int("dense_layers");
   c.dropout = s.Real("dropout");
   c.embedding_dropout = s.Real("embedding_dropout", c.dropout);
-  c.attention_dropout = s.Real("attention_dropout");
-  c.capacity_factor = s.Real("capacity_factor");
+  c.attention.dropout = s.Real("attention_dropout");
+  c.experts.capacity_factor = s.Real("capacity_factor");
   c.names = NamesOf(s.Choice("names"));
   CheckDecoder(c, head_dim > 0);
   return c;
 }
 
 ValueId Norm(ModelBuilder& b, const DecoderConfig& c, ValueId x, std::string_view name) {
-  if (c.norm == "rmsnorm") return b.RMSNorm(x, name, c.norm_eps);
-  return b.LayerNorm(x, name, c.norm_eps, c.norm_bias);
+  if (c.norm.kind == "rmsnorm") return b.RMSNorm(x, name, c.norm.eps);
+  return b.LayerNorm(x, name, c.norm.eps, c.norm.bias);
 }
 
 ValueId Mlp(ModelBuilder& b, const DecoderConfig& c, ValueId x, int64_t width) {
-  LinearOptions options{.bias = c.mlp_bias, .transposed = c.names.transposed};
+  LinearOptions options{.bias = c.mlp.bias, .transposed = c.names.transposed};
   ValueId inner;
-  if (IsGated(c.mlp)) {
-    ValueId gate = b.Activate(c.mlp, b.Linear(x, width, c.names.gate, options));
+  if (IsGated(c.mlp.activation)) {
+    ValueId gate = b.Activate(c.mlp.activation, b.Linear(x, width, c.names.gate, options));
     inner = b.Mul(gate, b.Linear(x, width, c.names.up, options));
   } else {
-    inner = b.Activate(c.mlp, b.Linear(x, width, c.names.up, options));
+    inner = b.Activate(c.mlp.activation, b.Linear(x, width, c.names.up, options));
   }
   return b.Linear(inner, c.hidden, c.names.down, options);
 }
@@ -181,19 +186,21 @@ namespace {
 
 ValueId EmbedDecoder(ModelBuilder& b, const DecoderConfig& c, ValueId tokens, ValueId ids) {
   ValueId x = b.Embedding(tokens, ids);
-  if (c.position == "learned") {
+  if (c.position.kind == "learned") {
     int64_t first = c.names.first_position;
-    ValueId table = b.Parameter(c.names.positions + ".weight", {c.positions + first, c.hidden});
+    ValueId table =
+        b.Parameter(c.names.positions + ".weight", {c.position.table_rows + first, c.hidden});
     x = b.Add(x, b.Embedding(table, b.Range("position_ids", {1, c.seq}, first)));
   }
-  if (c.embedding_norm) x = Norm(b, c, x, c.names.embedding_norm);
+  if (c.norm.after_embedding) x = Norm(b, c, x, c.names.embedding_norm);
   return b.Dropout(x, c.embedding_dropout);
 }
 
 ValueId MlpOfLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,
                    int64_t layer) {
-  bool mixture = c.experts > 1 && layer >= c.dense_layers && (layer + 1) % c.moe_every == 0;
-  return mixture ? MixtureOfExperts(b, c, tables, x) : Mlp(b, c, x, c.ffn);
+  bool mixture =
+      c.experts.count > 1 && layer >= c.experts.dense_layers && (layer + 1) % c.experts.every == 0;
+  return mixture ? MixtureOfExperts(b, c, tables, x) : Mlp(b, c, x, c.mlp.width);
 }
 
 ValueId DecoderLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x,
@@ -204,7 +211,7 @@ ValueId DecoderLayer(ModelBuilder& b, const DecoderConfig& c, const Tables& tabl
   if (!c.parallel) {
     x = b.Add(x, attended);
     normed = Norm(b, c, x, c.names.mlp_norm);
-  } else if (c.two_norms) {
+  } else if (c.norm.before_parallel_mlp) {
     normed = Norm(b, c, x, c.names.mlp_norm);
   }
   ValueId made = b.Dropout(MlpOfLayer(b, c, tables, normed, layer), c.dropout);
@@ -221,7 +228,7 @@ Graph BuildDecoder(const DecoderConfig& c, const std::string& name) {
   ValueId tokens = b.Parameter(c.names.tokens + ".weight", {c.vocab, c.hidden});
   Tables tables;
   AddAttentionTables(b, c, &tables);
-  if (c.experts > 1) AddExpertTables(b, c, &tables);
+  if (c.experts.count > 1) AddExpertTables(b, c, &tables);
   ValueId x = EmbedDecoder(b, c, tokens, ids);
   for (int64_t layer = 0; layer < c.layers; ++layer) x = DecoderLayer(b, c, tables, x, layer);
   x = Norm(b, c, x, c.names.final_norm);

@@ -30,17 +30,61 @@ struct DecoderNames {
   int64_t first_position = 0;  // rows of the position table that are never used (OPT)
 };
 
-struct DecoderConfig {
-  int64_t batch, seq, vocab, layers, hidden, heads, kv_heads, head_dim, ffn, positions;
-  std::string position, norm, mlp, qkv, attention;
-  int64_t rotary_dim, q_lora, kv_lora, rope_head_dim;
-  double rope_theta, norm_eps;
-  bool bias, qkv_bias, out_bias, mlp_bias, norm_bias, tied, causal, parallel, two_norms,
-      embedding_norm, qk_norm;
-  double dropout, embedding_dropout, attention_dropout;
-  // A mixture of experts where there is more than one.
-  int64_t experts, top_k, expert_ffn, shared_experts, dense_layers, moe_every, group;
+// How the positions of tokens enter.
+struct PositionConfig {
+  std::string kind;    // learned, rope, alibi, relative or none
+  int64_t table_rows;  // of a learned table
+  int64_t rotary_dim;  // rope: the part of a head that is rotated
+  double theta;        // rope: the base of the frequencies
+};
+
+struct AttentionConfig {
+  std::string kind;  // full, unfused or mla
+  std::string qkv;   // how queries, keys and values are projected: fused, interleaved or separate
+  int64_t heads, kv_heads, head_dim;
+  int64_t q_lora, kv_lora,
+      rope_head_dim;  // mla: widths of the latents and of the rotary part of a head
+  bool qkv_bias, out_bias;
+  bool qk_norm;  // queries and keys are normalised per head
+  bool causal;
+  double dropout;  // of the attention probabilities
+};
+
+struct NormConfig {
+  std::string kind;  // layernorm or rmsnorm
+  double eps;
+  bool bias;
+  bool after_embedding;
+  bool before_parallel_mlp;  // a parallel mlp has a norm of its own
+};
+
+struct MlpConfig {
+  std::string activation;
+  int64_t width;  // inner width
+  bool bias;
+};
+
+// A mixture of experts, where `count` is more than 1.
+struct ExpertConfig {
+  int64_t count, top_k;
+  int64_t width;         // inner width of an expert
+  int64_t shared;        // experts that every token passes through
+  int64_t dense_layers;  // the first layers, which have a plain mlp
+  int64_t every;         // each n-th layer has experts
+  int64_t group;         // tokens among which the capacity of an expert is divided
   double capacity_factor;
+};
+
+struct DecoderConfig {
+  int64_t batch, seq, vocab, layers, hidden;
+  PositionConfig position;
+  AttentionConfig attention;
+  NormConfig norm;
+  MlpConfig mlp;
+  ExpertConfig experts;
+  bool tied;      // the head uses the token table
+  bool parallel;  // attention and mlp read the same input
+  double dropout, embedding_dropout;
   DecoderNames names;
 };
 

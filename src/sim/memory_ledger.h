@@ -1,0 +1,108 @@
+// The storages on a device while its list of instructions is replayed: each has a count of holders and is freed with the
+// last of them. The ledger sums their bytes, in all and by kind, keeps the peaks, and hands allocations to models of
+// PyTorch's caching allocator where that is asked for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+#include "sim/allocator.h"
+#include "sim/memory.h"
+
+namespace heddle {
+
+// Storages with a count of holders each.
+class MemoryLedger {
+ public:
+  // `spills`: memory is taken in segments that grow, one for what is fetched and one for all else.
+  MemoryLedger(bool allocator, bool kinds, bool spills)
+      : allocates_(allocator),
+        follows_kinds_(kinds),
+        allocators_(spills ? 2 : 1, CachingAllocator(spills)) {}
+
+  int New(int64_t bytes, MemoryKind kind, int holders) {
+    int id;
+    if (free_.empty()) {
+      id = static_cast<int>(storages_.size());
+      storages_.push_back({});
+    } else {
+      id = free_.back();
+      free_.pop_back();
+    }
+    Storage& made = storages_[static_cast<size_t>(id)];
+    made.bytes = bytes;
+    made.holders = holders;
+    made.kind = kind;
+    made.allocator = fetching_ ? allocators_.size() - 1 : 0;
+    if (allocates_) made.block = allocators_[made.allocator].Allocate(bytes);
+    kinds_[static_cast<size_t>(kind)] += bytes;
+    live_ += bytes;
+    if (live_ > most_) Rise();
+    return id;
+  }
+  void Hold(int id) { ++storages_[static_cast<size_t>(id)].holders; }
+  void Drop(int id) {
+    Storage& storage = storages_[static_cast<size_t>(id)];
+    if (--storage.holders > 0) return;
+    HEDDLE_CHECK(storage.holders == 0, "a storage is dropped twice");
+    kinds_[static_cast<size_t>(storage.kind)] -= storage.bytes;
+    live_ -= storage.bytes;
+    if (allocates_) allocators_[storage.allocator].Free(storage.block);
+    free_.push_back(id);
+  }
+
+  int64_t live() const { return live_; }
+  MemoryKinds kinds() const { return ToKinds(kinds_); }
+  // The most since the last call.
+  int64_t TakeMost() {
+    int64_t most = most_;
+    most_ = live_;
+    return most;
+  }
+  MemoryKinds TakeMostKinds() {
+    MemoryKinds most = ToKinds(most_kinds_);
+    most_kinds_ = kinds_;
+    return most;
+  }
+  int64_t peak() const { return peak_; }
+  MemoryKinds peak_kinds() const { return ToKinds(peak_kinds_); }
+  // From now on storages are made for a fetch, or not.
+  void SetFetching(bool fetching) { fetching_ = fetching; }
+  template <class Get>
+  int64_t OfAllocators(Get get) const {
+    int64_t sum = 0;
+    for (const CachingAllocator& allocator : allocators_) sum += (allocator.*get)();
+    return sum;
+  }
+
+ private:
+  using Kinds = std::array<int64_t, kMemoryKindNames.size()>;
+  struct Storage {
+    int64_t bytes = 0;
+    int holders = 0;
+    CachingAllocator::Handle block = 0;
+    size_t allocator = 0;
+    MemoryKind kind = MemoryKind::kActivations;
+  };
+
+  static MemoryKinds ToKinds(const Kinds& k) { return {k[0], k[1], k[2], k[3], k[4]}; }
+  void Rise() {
+    most_ = live_;
+    if (follows_kinds_) most_kinds_ = kinds_;
+    if (live_ <= peak_) return;
+    peak_ = live_;
+    peak_kinds_ = kinds_;
+  }
+
+  bool allocates_, follows_kinds_;
+  std::vector<Storage> storages_;
+  std::vector<int> free_;
+  Kinds kinds_ = {}, peak_kinds_ = {}, most_kinds_ = {};
+  int64_t live_ = 0, most_ = 0, peak_ = 0;
+  std::vector<CachingAllocator> allocators_;
+  bool fetching_ = false;
+};
+
+}  // namespace heddle
