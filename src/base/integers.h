@@ -1,4 +1,4 @@
-// Integers of one type as another. What does not fit is a bug, and a HEDDLE_CHECK fails.
+// Conversions between integer types. A value that does not fit is a bug and fails a HEDDLE_CHECK.
 //
 //   devices[ToSize(rank)]
 #pragma once

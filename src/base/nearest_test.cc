@@ -11,7 +11,7 @@ TEST(Nearest, CountsEdits) {
   EXPECT_EQ(EditDistance("", ""), 0);
   EXPECT_EQ(EditDistance("", "abc"), 3);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-  EXPECT_EQ(EditDistance("latnecy", "latency"), 1);  // neighbours swapped
+  EXPECT_EQ(EditDistance("latnecy", "latency"), 1);  // two neighbours are swapped
 }
 
 TEST(Nearest, PutsTheClosestFirst) {

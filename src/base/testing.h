@@ -1,4 +1,4 @@
-// What tests of any module share.
+// Helpers for the tests of all modules.
 //
 //   EXPECT_THAT(ErrorOf([] { ElementCount(Shape{-1}); }), HasSubstr("negative"));
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace heddle {
 
-// The message of the InputError that `call` throws.
+// The message of the InputError that `call` throws, or "(no error)".
 template <class Call>
 std::string ErrorOf(Call&& call) {
   try {

@@ -1,4 +1,5 @@
-// Verify finds what the readers never build; LoadCluster tells files from presets; the picture.
+// Tests of Verify on clusters that the readers never build, of LoadCluster, which tells files from presets, and of the
+// picture.
 #include "cluster/cluster.h"
 
 #include <gmock/gmock.h>

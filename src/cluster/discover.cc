@@ -22,16 +22,18 @@
 namespace heddle {
 namespace {
 
-constexpr double kMemoryLatency = 1e-6;  // nominal: a message through shared memory
+constexpr double kMemoryLatency = 1e-6;  // nominal latency of a message through shared memory
 constexpr double kPcieLatency = 5e-6;
 constexpr double kNvlinkLatency = 3e-6;
 constexpr double kNvlinkBandwidth =
     25e9;  // of a link of any generation from the second on, one direction
-constexpr double kPcieLane = 8e9 / 8 * 128 / 130;  // of generation 3; each generation doubles it
-// Sixteen lanes that multiply and add in a cycle, at 3 GHz: what AVX2 and the narrower AVX-512 have.
+// bytes per second of one lane of generation 3; each generation doubles it
+constexpr double kPcieLane = 8e9 / 8 * 128 / 130;
+// The nominal rate of a core: sixteen lanes, each with a multiplication and an addition per cycle, at 3 GHz, as AVX2
+// and narrow AVX-512 units have.
 constexpr double kCoreRate = 2 * 16 * 3e9;
 
-// Cores that are not two halves of one, and remarks on what is seen.
+// The number of cores without hyperthreads. Appends remarks on what the machine does not report.
 int64_t PhysicalCores([[maybe_unused]] const Processor& processor,
                       std::vector<std::string>& remarks) {
 #ifdef HEDDLE_WITH_HWLOC
@@ -53,7 +55,7 @@ int64_t PhysicalCores([[maybe_unused]] const Processor& processor,
   return processor.cores;
 }
 
-// Bytes copied per second by all cores together; best of a few rounds.
+// Bytes per second that all cores together copy; the best of a few rounds.
 double MemoryBandwidth(int64_t cores) {
   constexpr size_t kBytes = size_t{32} << 20;
   constexpr int kRounds = 4;
@@ -74,7 +76,7 @@ double MemoryBandwidth(int64_t cores) {
   return best;
 }
 
-// "AMD EPYC 7B13" as amd-epyc-7b13.
+// A name as an identifier: "AMD EPYC 7B13" becomes amd-epyc-7b13.
 std::string Slug(const std::string& name) {
   std::string slug;
   for (char c : name) {
@@ -96,7 +98,7 @@ Link PcieOf(const GpuInfo& gpu) {
   return {fmt::format("pcie{}", generation), bandwidth, kPcieLatency};
 }
 
-// What NVML says of a GPU that heddle does not know.
+// The device type of an unknown GPU, derived from what NVML reports.
 DeviceType UnknownGpu(const GpuInfo& gpu, std::vector<std::string>& remarks) {
   if (gpu.cores == 0 || gpu.clock_mhz == 0) {
     ThrowInput(
@@ -118,7 +120,7 @@ DeviceType UnknownGpu(const GpuInfo& gpu, std::vector<std::string>& remarks) {
 }
 
 DeviceType TypeOf(const GpuInfo& gpu, std::vector<std::string>& remarks) {
-  // A known name stands for the data sheet, in every cluster file.
+  // The name of a known device stands for its data sheet in every cluster file.
   if (const DeviceType* known = KnownGpu(gpu)) return *known;
   DeviceType type = UnknownGpu(gpu, remarks);
   type.memory = std::min(Bytes{gpu.memory_bytes}, kMaxMemory);
@@ -173,7 +175,8 @@ Discovery ClusterOf(const Processor& processor, double bandwidth, const FoundGpu
     if (ranks > processor.cores)
       ThrowInput("--ranks {}: this machine has {} cores", ranks, processor.cores);
     bandwidth =
-        std::max(1e8, std::round(bandwidth / 1e8) * 1e8);  // no finer than it can be measured
+        // Rounded to the precision of the measurement.
+        std::max(1e8, std::round(bandwidth / 1e8) * 1e8);
     double share = static_cast<double>(processor.cores) / static_cast<double>(ranks);
     DeviceType core;
     core.name = "cpu-" + Slug(processor.name);

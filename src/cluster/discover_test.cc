@@ -15,7 +15,7 @@ namespace {
 int Fine() { return 0; }
 int Broken() { return 9; }
 
-// Two H200 with 18 links, as the library would say.
+// The answers of NVML on a machine with two H200 with 18 links each.
 NvmlFunctions FakeNvml() {
   NvmlFunctions nvml;
   nvml.init = nvml.shutdown = Fine;

@@ -28,7 +28,7 @@ class Selector {
     return std::lower_bound(begin, devices_.end(), first + count) - begin;
   }
 
-  // An occurrence of a group whose devices begin with `first`.
+  // The part of a group that is kept, for the occurrence whose devices begin with `first`.
   Group Kept(const Group& group, int64_t first) {
     Group kept = group;
     kept.members.clear();
@@ -54,7 +54,7 @@ class Selector {
     return kept;
   }
 
-  // What is left of equal groups may differ, and then is named apart.
+  // Different parts may be kept of equal groups; these get different names.
   GroupId Named(Group group) {
     std::string name = group.name;
     for (int n = 2;; ++n) {

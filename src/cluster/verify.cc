@@ -1,4 +1,4 @@
-// The one place that says what makes a Cluster sound; cluster.h lists it.
+// Checks that a Cluster is sound; cluster.h lists the checks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class Verifier {
     }
   }
 
-  // `what` is positive, or 0 where that means absent.
+  // Requires a positive value, or 0 where 0 means that the link or resource is absent.
   void CheckNumber(const std::string& owner, std::string_view what, double value, double limit,
                    bool may_be_zero) {
     const bool fine =
@@ -232,7 +232,7 @@ class Verifier {
 
   const Cluster& cluster_;
   std::vector<std::string> found_;
-  std::vector<Size> sizes_;  // of the groups seen so far
+  std::vector<Size> sizes_;  // of the groups before this one
   std::vector<bool> type_used_, group_used_;
 };
 

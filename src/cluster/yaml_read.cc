@@ -1,6 +1,6 @@
-// Reads a cluster file: first into a tree of values with lines (yaml_tree.h), then from the top
-// down into groups, which the builder stores once each. Checks stand where the line is known;
-// Verify at the end is for what spans the whole file.
+// Reads a cluster file, first into a tree of values with lines (yaml_tree.h), then from the top down into groups, each
+// of which the builder stores once. Checks are made where the line is known; Verify at the end checks what spans the
+// whole file.
 #include <fmt/format.h>
 
 #include <map>
@@ -94,7 +94,7 @@ class ClusterReader {
     return id;
   }
 
-  // Of the cluster or a rack: its racks or nodes. Returns the number of devices.
+  // Reads the racks or nodes of the cluster or of a rack. Returns the number of devices.
   std::int64_t ReadGroups(const YamlFields& fields, Group& group) {
     if (fields.Has("nodes") == fields.Has("racks")) {
       fields.RefuseAll(fields.Has("nodes") ? "has nodes and racks; keep one (racks hold nodes)"
@@ -160,7 +160,7 @@ class ClusterReader {
     return Times(fields, count, devices);
   }
 
-  // Of a node or part: `device` and `devices`, or `parts`.
+  // Reads the contents of a node or part: `device` and `devices`, or `parts`.
   std::int64_t ReadParts(const YamlFields& fields, Group& group) {
     const std::string_view kind = kGroupKindNames[static_cast<std::size_t>(group.kind)];
     if (fields.Has("device") == fields.Has("parts")) {
@@ -187,7 +187,7 @@ class ClusterReader {
     return devices;
   }
 
-  // Some devices, or a group of them.
+  // Reads one entry of `parts`: either devices, or a group of devices.
   std::int64_t ReadPart(const YamlFields& fields, Group& parent) {
     if (fields.Has("devices") || fields.Has("parts") || !fields.Has("device")) {
       Group part = {.kind = GroupKind::kPart};
@@ -205,7 +205,7 @@ class ClusterReader {
     return count;
   }
 
-  // What all groups have, and that their members are connected.
+  // Reads the fields that all groups have, and checks that the members are connected.
   void FinishGroup(const YamlFields& fields, Group& group) {
     group.topology = static_cast<Topology>(fields.Choice("topology", kTopologyNames));
     group.link = fields.ReadLink("link");

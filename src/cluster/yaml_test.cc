@@ -1,4 +1,4 @@
-// Cluster files: what they mean, that they are written and read back the same, and the line and the
+// Tests of cluster files: their meaning, that they are written and read back as equal clusters, and the line and the
 // remedy of every mistake.
 #include "cluster/yaml.h"
 
@@ -336,7 +336,7 @@ TEST(Yaml, TextThatIsNoFileOfOursIsRefused) {
   }
 }
 
-// Nine levels of nine aliases each: a billion values if they were expanded.
+// Nine levels of nine aliases each would be a billion values if they were expanded.
 TEST(Yaml, AliasBombsDoNotGoOff) {
   std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n";
   for (char c = 'b'; c <= 'i'; ++c) {

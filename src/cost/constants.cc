@@ -182,7 +182,7 @@ const StackCosts& FindStackCosts(std::string_view name) {
 int ConstantCount() {
   const DeviceConstants device;
   const StackCosts stack;
-  int count = kShapeConstants + 8 + 5;  // and what both default to
+  int count = kShapeConstants + 8 + 5;  // and those that both tables default to
   for (const DeviceConstants& at : kDevices) {
     count += 1 + (at.products != device.products) + (at.fp8 != device.fp8) +
              (at.attention != device.attention) + (at.traffic != device.traffic) +

@@ -1,4 +1,4 @@
-// Models that resemble a pattern without being equal to it: fusion must leave them alone.
+// Models that resemble a pattern but must not be fused.
 #include "frontend/fuse_pattern_parts.h"
 
 namespace heddle {

@@ -1,5 +1,5 @@
-// Parts that the models of fuse_patterns.h are built from: activations, normalisations, attention and products, op by op
-// as exporters write them.
+// Building blocks for the models of fuse_patterns.h: activations, normalisations, attention and products as separate
+// ops, in the forms that exporters write.
 #pragma once
 
 #include <cmath>
@@ -72,7 +72,7 @@ inline ValueId Softmax(M& m, ValueId scores, int64_t axis = -1) {
 }
 inline ValueId Attend(M& m, ValueId scores) { return m("MatMul", {Softmax(m, scores), Heads(m)}); }
 
-// Random numbers with a few entries masked, none of them a whole row.
+// Random numbers with some masked entries; no row is masked entirely.
 inline ValueId SparseMask(M& m) {
   std::vector<double> numbers(kLength * kLength, 0);
   for (size_t i = 0; i < numbers.size(); i += 3) numbers[i] = -kInf;

@@ -17,7 +17,7 @@
 namespace heddle {
 namespace {
 
-// "a, b or c" with "," and " or ".
+// Joins words to "a, b or c", where `last` is " or ".
 std::string Join(std::span<const std::string_view> words, std::string_view last) {
   if (words.size() < 2) return fmt::format("{}", fmt::join(words, ""));
   return fmt::format("{}{}{}", fmt::join(words.first(words.size() - 1), ", "), last, words.back());

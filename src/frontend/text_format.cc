@@ -1,4 +1,4 @@
-// heddle's own text as a format (graph/text.h).
+// The format of heddle's own text (graph/text.h).
 #include "base/error.h"
 #include "base/file.h"
 #include "frontend/formats.h"

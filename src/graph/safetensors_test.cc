@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A file of the given header and data, the length in front.
+// A file with the given header and data, preceded by the length of the header.
 std::string Pack(std::string_view header, std::string_view data) {
   uint64_t size = header.size();
   std::string out(reinterpret_cast<const char*>(&size), sizeof(size));
@@ -52,7 +52,7 @@ struct SafetensorsTest : testing::Test {
 
   std::string Path(std::string_view name) const { return (folder / name).string(); }
 
-  // What opening the file says, with the folder left out.
+  // The error message of opening the file, without the folder.
   std::string OpenError(std::string_view name) const {
     try {
       SafetensorsFile::Open(Path(name));
@@ -237,7 +237,7 @@ TEST_P(BadHeaderTest, SaysWhat) {
             "w.safetensors: " + GetParam().message);
 }
 
-// {"x":{...}} with what stands inside.
+// The header of a file with one tensor "x" and the given fields.
 std::string X(std::string_view inside) { return "{\"x\":{" + std::string(inside) + "}}"; }
 
 const BadHeader kBadHeaders[] = {

@@ -1,4 +1,4 @@
-// Every message for a text that cannot be read, with its line and column, and the limits.
+// Tests every error message for a text that cannot be read, with its line and column, and the limits.
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
@@ -11,10 +11,10 @@ std::string TextError(std::string_view text, const TextLimits& limits = {}) {
   return ErrorOf([&] { FromText(text, "m.heddle", limits); });
 }
 
-// The body is line 3 and following, after "heddle 1" and "model".
+// `body` follows the lines "heddle 1" and "model", so it begins at line 3.
 struct BadText {
   std::string body;
-  std::string message;  // after "m.heddle:"
+  std::string message;  // the text after "m.heddle:"
 
   friend void PrintTo(const BadText& bad, std::ostream* out) { *out << bad.body; }
 };

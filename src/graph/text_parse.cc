@@ -1,7 +1,7 @@
-// Reading of the text form, line by line.
+// Reads the text form line by line.
 //
-// The text may come from anywhere. Nothing is allocated because the text claims a size: lists grow with
-// what stands there, and splats, the only short way to say a large tensor, have a limit of their own.
+// The text is untrusted. Sizes that it claims allocate nothing: lists grow with their elements, and splats, the only
+// short notation for a large tensor, have limits of their own.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -57,7 +57,7 @@ class Parser {
   }
 
  private:
-  // What the next line must be.
+  // The kind of line that must come next.
   enum class State { kVersion, kModel, kBody, kDone };
 
   struct Definition {
@@ -130,7 +130,7 @@ class Parser {
     return definition;
   }
 
-  // Registers a new name; the value itself is added by the caller.
+  // Registers a new name. The caller adds the value itself.
   void Declare(LineCursor& line, const Definition& definition) {
     if (static_cast<int64_t>(graph_.values.size()) >= limits_.values) {
       line.FailAt(definition.at, "the file has more than {} values", limits_.values);

@@ -127,7 +127,7 @@ TEST(TextTest, EqualSplatsAreShared) {
   EXPECT_NE(graph.values[0].data, graph.values[2].data);
 }
 
-// Every 16-bit float and many bit patterns of the wider ones come back bit for bit (NaN as NaN).
+// Every 16-bit float and many bit patterns of the wider types read back bit for bit; NaN reads back as NaN.
 TEST(TextTest, FloatsRoundTripExactly) {
   std::mt19937_64 random(7);
   Graph graph;
@@ -248,8 +248,7 @@ TEST(TextTest, RandomGraphsRoundTrip) {
   }
 }
 
-// Cutting a sound text anywhere, or changing one byte of it, is refused or gives another sound
-// graph.
+// A sound text that is cut anywhere, or has one byte changed, either is refused or gives another sound graph.
 TEST(TextTest, DamagedTextsNeverDoHarm) {
   std::mt19937_64 random(3);
   for (size_t i = 0; i < kEverything.size(); ++i) {

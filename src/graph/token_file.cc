@@ -65,7 +65,7 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// NAME.idx where `path` is one of a Megatron pair, else empty.
+// NAME.idx where `path` names a Megatron pair, otherwise empty.
 std::string IndexOf(const std::string& path) {
   if (EndsWith(path, ".idx")) return path;
   if (EndsWith(path, ".bin")) {

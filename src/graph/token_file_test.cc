@@ -21,7 +21,7 @@ std::string Raw(std::vector<T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// An index written byte by byte as Megatron's writer does; a test changes what it wants wrong.
+// An index written byte by byte as Megatron's writer does. Tests change the field that is to be wrong.
 struct Index {
   std::string magic = std::string("MMIDIDX\0\0", 9);
   uint64_t version = 1;
@@ -58,7 +58,7 @@ struct TokenFileTest : testing::Test {
     file.Read(0, tokens);
     return tokens;
   }
-  // What opening the file says, with the folder left out.
+  // The error message of opening the file, without the folder.
   std::string OpenError(std::string_view name) const {
     try {
       TokenFile::Open(Path(name));

@@ -1,4 +1,4 @@
-// The one place that says what makes a Graph sound; graph.h lists it.
+// Checks that a Graph is sound; graph.h lists the checks.
 #include <fmt/format.h>
 
 #include <string>
@@ -110,7 +110,7 @@ class Verifier {
                bytes);
       }
     } catch (const InputError&) {
-      // Its type has been reported already.
+      // The error in its type has been reported already.
     }
   }
 
@@ -161,7 +161,7 @@ std::vector<std::string> Verify(const Graph& graph) { return Verifier(graph).Run
 std::vector<std::string> VerifyModel(const Graph& graph) {
   std::vector<std::string> found = Verify(graph);
   if (graph.outputs.size() != 1) {
-    // None at all is what Verify says already.
+    // Verify has already reported that there is no output.
     if (!graph.outputs.empty()) {
       found.push_back(
           fmt::format("a model has one output, its loss; this has {}", graph.outputs.size()));

@@ -15,13 +15,13 @@ namespace {
 
 uint64_t Bits(double value) { return std::bit_cast<uint64_t>(value); }
 
-// Shares on a grid of which sums are exact, so that a folded link carries to the bit what its many copies carry.
+// Rounds a share to a grid on which sums are exact, so that a folded link carries bit for bit what its copies carry.
 double OnGrid(double share) {
   constexpr double kGrid = 0x1p36;
   return std::round(share * kGrid) / kGrid;
 }
 
-struct Use {  // of a link by a group or message
+struct Use {  // of a link by a group or message, given by its number in loads_
   int who = 0;
   double share = 0;
 };
@@ -56,7 +56,7 @@ class Refiner {
   }
 
  private:
-  // Links in use, numbered anew, and who uses them. Loads are those of groups, then of messages.
+  // Collects the links in use, with new numbers, and their users. Loads are numbered by groups and then messages.
   void Gather() {
     link_index_.assign(network_.link_count(), -1);
     auto use = [&](LinkId id, int who, double share) {
@@ -177,7 +177,7 @@ class Refiner {
     return static_cast<size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
   }
 
-  // Numbers for colours in the order in which they first occur.
+  // Numbers colours in the order in which they first occur.
   static std::vector<int> Numbered(const std::vector<uint64_t>& colours,
                                    std::vector<size_t>& first) {
     std::map<uint64_t, int> number;
@@ -312,10 +312,10 @@ class Refiner {
   StopPoll poll_;
   std::vector<int> link_index_;
   std::vector<LinkId> links_;
-  std::vector<std::vector<Use>> uses_;                      // per link in use
-  std::vector<std::vector<std::pair<int, double>>> loads_;  // per group, then message
+  std::vector<std::vector<Use>> uses_;                      // for each link in use
+  std::vector<std::vector<std::pair<int, double>>> loads_;  // for each group, then for each message
   std::vector<uint64_t> device_, link_, who_;               // colours
-  std::vector<uint64_t> alone_;                             // of devices, without neighbours
+  std::vector<uint64_t> alone_;                             // colours of devices before refinement
   std::vector<double> slow_;
   std::vector<int> run_;
 };

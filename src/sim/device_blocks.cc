@@ -6,7 +6,7 @@
 namespace heddle {
 namespace {
 
-// Whether all devices have blocks of one size.
+// Whether all devices have blocks of the same size.
 bool Even(const Mesh& mesh, const Sharding& sharding) {
   for (const ShardedDim& dim : sharding.dims) {
     for (const Parts& term : dim.terms) {

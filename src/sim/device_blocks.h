@@ -1,6 +1,7 @@
-// What tells the devices of a stage's mesh apart. Devices of one stage run the same instructions; their times and memory
-// differ only where their blocks (local shards) do: where a sharding divides a dimension unevenly, where one device of a
-// replica set updates for the others, or where a mask keeps different numbers of weights in each shard.
+// Distinguishes the devices of a stage's mesh. Devices of one stage run the same instructions; their times and memory
+// differ only where their blocks (local shards) differ: where a sharding divides a dimension unevenly, where one of
+// several replicas updates the weights for the others, or where a mask keeps different numbers of weights in each
+// shard.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace heddle {
 
-// A hash of two hashes; the order of the two counts.
+// A hash of two hashes, which depends on their order.
 uint64_t MixHashes(uint64_t a, uint64_t b);
 
 class DeviceBlocks {
@@ -23,8 +24,8 @@ class DeviceBlocks {
 
  private:
   const StageProgram& stage_;
-  std::vector<Sharding> shardings_;            // those whose blocks are not all equal
-  std::vector<const ParameterGroup*> served_;  // updated by one device of several
+  std::vector<Sharding> shardings_;            // shardings whose blocks are not all equal
+  std::vector<const ParameterGroup*> served_;  // groups that one device of several updates
   std::vector<const ParameterSlot*>
       pruned_;  // slots whose shards keep different numbers of weights
 };

@@ -1,5 +1,5 @@
-// Random systems of links and flows: rates beside those of a plain progressive filling, conservation of volume,
-// independence of the order of insertion, and folded systems beside whole ones.
+// Random systems of links and flows: compares rates with those of a simple progressive filling, checks that volume is
+// conserved and that the order of insertion does not matter, and compares folded systems with whole ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,12 +60,12 @@ System MakeSystem(std::uint64_t seed, bool dyadic) {
   return system;
 }
 
-// Runs a history; the end of every flow. `check` is called after every change.
+// Runs a history and returns the end of every flow. `check` is called after every change.
 template <class Check>
 std::vector<double> Play(const System& system, Check check) {
   FairShare net(system.capacities);
   std::vector<double> ends(system.arrivals.size(), -1);
-  std::vector<std::size_t> number(system.arrivals.size());  // of the arrival, by id
+  std::vector<std::size_t> number(system.arrivals.size());  // the number of the arrival, by id
   std::vector<int> ended, running;
   std::size_t next = 0;
   while (next < system.arrivals.size() || net.active() > 0) {
@@ -95,7 +95,7 @@ std::vector<double> Play(const System& system) {
   return Play(system, [](FairShare&, const auto&, const auto&) {});
 }
 
-// Progressive filling as the book has it, in small steps of code and no care for speed or bits.
+// Progressive filling as the book describes it, without regard to speed or to the last bit.
 std::vector<double> ReferenceRates(const std::vector<double>& capacities,
                                    const std::vector<Loads>& flows) {
   std::vector<double> rates(flows.size(), kUnlimited);
@@ -197,7 +197,7 @@ TEST(FairShare, TheOrderOfInsertionDoesNotMatter) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const System system = MakeSystem(seed, false);
     const std::vector<double> ends = Play(system);
-    // Flows that arrive together, and the loads of each, in another order.
+    // The same flows, with those that arrive together, and the loads of each flow, in another order.
     Random random{seed + 1000};
     std::vector<std::size_t> order(system.arrivals.size());
     std::iota(order.begin(), order.end(), 0);
@@ -217,8 +217,8 @@ TEST(FairShare, TheOrderOfInsertionDoesNotMatter) {
   }
 }
 
-// A folded system beside the whole: `copies` times every flow. As many copies in a row as `sharing`
-// says of a link have it in common.
+// A folded system and the whole system with `copies` times every flow. `sharing` gives for each link how many
+// consecutive copies share it.
 struct Replicated {
   System folded, whole;
 };
@@ -227,7 +227,7 @@ enum class Fold { kCopies, kWeight };
 
 Replicated Replicate(const System& system, int copies, const std::vector<int>& sharing, Fold fold) {
   Replicated result{system, {}};
-  std::vector<int> first;  // of the links that replace one
+  std::vector<int> first;  // the first of the links that replace each link
   for (std::size_t link = 0; link < sharing.size(); ++link) {
     first.push_back(static_cast<int>(result.whole.capacities.size()));
     result.whole.capacities.insert(result.whole.capacities.end(),

@@ -39,13 +39,12 @@ TEST(FairShare, TwoEqualFlowsHalveALink) {
   EXPECT_NEAR(net.Rate(b), 5, 1e-9);
   EXPECT_NEAR(net.End(a), 2.5, 1e-9);
   std::vector<int> ended;
-  net.Advance(net.NextEnd(), ended);  // b has 5 left, and the link for itself
+  net.Advance(net.NextEnd(), ended);  // b has 5 left and is alone on the link
   EXPECT_EQ(ended, std::vector<int>{a});
   EXPECT_NEAR(net.NextEnd(), 3, 1e-9);
 }
 
-// Bertsekas and Gallager: one long flow over two links, one short flow on the first, two on the
-// second.
+// Bertsekas and Gallager: one long flow over two links, one short flow on the first and two on the second.
 TEST(FairShare, LongAndShortFlows) {
   FairShare net({12, 12});
   const int whole = net.Start(0, 100, Loads{{0, 1}, {1, 1}});
@@ -64,7 +63,7 @@ TEST(FairShare, WeightsScaleWhatAFlowUses) {
   const int light = net.Start(0, 100, Loads{{0, 1}});
   EXPECT_NEAR(net.Rate(heavy), 3, 1e-9);
   EXPECT_NEAR(net.Rate(light), 3, 1e-9);
-  const int split = net.Start(0, 100, Loads{{0, 0.5}, {0, 1.5}});  // one link twice
+  const int split = net.Start(0, 100, Loads{{0, 0.5}, {0, 1.5}});  // the same link twice
   EXPECT_NEAR(net.Rate(split), 2, 1e-9);
 }
 
@@ -79,7 +78,7 @@ TEST(FairShare, NothingToMoveEndsAtOnce) {
   net.Advance(2, ended);
   EXPECT_EQ(ended, (std::vector<int>{none, nowhere, weightless}));
   EXPECT_EQ(net.NextEnd(), 7);
-  net.Advance(4, ended);  // on the way
+  net.Advance(4, ended);  // no flow ends yet
   EXPECT_TRUE(ended.empty());
   EXPECT_EQ(net.End(real), 7);
 }
@@ -98,11 +97,11 @@ TEST(FairShare, AnEndStaysWhereTheRateDoes) {
   FairShare net({10, 1e9 / 3, 7});
   const int a = net.Start(0.1, 1.0 / 3, Loads{{0, 1}, {1, 1}});
   const double end = net.End(a);
-  net.Start(0.11, 1, Loads{{1, 0.1}, {2, 1}});  // connected with a, and no bottleneck of it
+  net.Start(0.11, 1, Loads{{1, 0.1}, {2, 1}});  // connected with a, but not its bottleneck
   EXPECT_EQ(net.End(a), end);
 }
 
-// Three flows round a triangle of links: each crosses two links, each link is crossed by two flows.
+// Three flows around a triangle of links: each crosses two links, and each link is crossed by two flows.
 TEST(FairShare, LinksOfOneClassAreStatedOnce) {
   const double w = 1.0 / 7;
   FairShare whole({0.3, 0.3, 0.3});
@@ -122,10 +121,10 @@ TEST(FairShare, LinksOfOneClassAreStatedOnce) {
   }
 }
 
-// Classes that meet: flows of two classes cross one link with the same weight.
+// Flows of two classes cross one link with the same weight.
 TEST(FairShare, CopiesOfTwoClassesAddUpAsIntegers) {
   const double w = 1.0 / 29;
-  ASSERT_NE(7 * w + 3 * w, 10 * w);  // in binary
+  ASSERT_NE(7 * w + 3 * w, 10 * w);  // in binary floating point
   FairShare folded({1.7, 5, 5});
   folded.Start(0, 1, Loads{{0, w, 7}, {1, 1}});
   folded.Start(0, 2, Loads{{0, w, 3}, {2, 1}});

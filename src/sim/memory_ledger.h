@@ -1,6 +1,6 @@
-// The storages on a device while its list of instructions is replayed: each has a count of holders and is freed with the
-// last of them. The ledger sums their bytes, in all and by kind, keeps the peaks, and hands allocations to models of
-// PyTorch's caching allocator where that is asked for.
+// Counts the storages on a device while its list of instructions is replayed. Each storage has a number of holders and
+// is freed when the last holder drops it. The ledger sums bytes in total and by kind, records peaks and, on request,
+// drives models of PyTorch's caching allocator.
 #pragma once
 
 #include <array>
@@ -13,10 +13,9 @@
 
 namespace heddle {
 
-// Storages with a count of holders each.
 class MemoryLedger {
  public:
-  // `spills`: memory is taken in segments that grow, one for what is fetched and one for all else.
+  // With `spills`, memory comes from growing segments: one for fetched weights and one for everything else.
   MemoryLedger(bool allocator, bool kinds, bool spills)
       : allocates_(allocator),
         follows_kinds_(kinds),
@@ -55,7 +54,7 @@ class MemoryLedger {
 
   int64_t live() const { return live_; }
   MemoryKinds kinds() const { return ToKinds(kinds_); }
-  // The most since the last call.
+  // The peak since the last call.
   int64_t TakeMost() {
     int64_t most = most_;
     most_ = live_;
@@ -68,7 +67,7 @@ class MemoryLedger {
   }
   int64_t peak() const { return peak_; }
   MemoryKinds peak_kinds() const { return ToKinds(peak_kinds_); }
-  // From now on storages are made for a fetch, or not.
+  // Whether the storages made from now on belong to a fetch.
   void SetFetching(bool fetching) { fetching_ = fetching; }
   template <class Get>
   int64_t OfAllocators(Get get) const {

@@ -1,4 +1,4 @@
-// The list of a device gone through once, storages counted.
+// Replays the list of a device once and counts storages.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -39,7 +39,8 @@ class Player {
     for (size_t i = 0; i < count; ++i) {
       const Instruction& at = run_.instructions[i];
       if (at.stream == Stream::kCommunication) EndFlight();
-      bool first = at.op == Opcode::kFetch;  // it takes the memory of what it frees
+      // A fetch takes the memory of the buffers that it frees.
+      bool first = at.op == Opcode::kFetch;
       ledger_.SetFetching(first);
       for (size_t f = 0; first && f < at.frees.size(); ++f) End(at.frees[f]);
       Execute(at);
@@ -73,7 +74,7 @@ class Player {
   int& StorageOf(BufferId id) { return storage_of_[id]; }
 
   std::pair<int64_t, MemoryKind> SizeOfBuffer(const Buffer& buffer) const {
-    // Some buffers are of no stage of the device.
+    // Some buffers belong to no stage of the device.
     auto group = [&]() -> const auto& { return stage(buffer.stage).groups[buffer.group()]; };
     switch (buffer.kind) {
       case BufferKind::kLocal:
@@ -93,13 +94,13 @@ class Player {
         return {group().optimizer, MemoryKind::kOptimizer};
       case BufferKind::kHostOptimizer:
       case BufferKind::kHostWeights:
-        return {0, MemoryKind::kOptimizer};  // not on the device
+        return {0, MemoryKind::kOptimizer};  // on the host, not on the device
       default:
         return {2 * SizeOf(DType::kF64), MemoryKind::kBuffers};
     }
   }
 
-  // A buffer with a storage of its own, where it has none yet.
+  // Gives a buffer a storage of its own, unless it has one.
   void Begin(BufferId id, bool persistent = false) {
     if (StorageOf(id) != kNone) return;
     auto [bytes, kind] = SizeOfBuffer(run_.buffers[id]);
@@ -112,7 +113,7 @@ class Player {
     return model_.habits().eager && run_.buffers[id].kind == BufferKind::kWeightGradients;
   }
 
-  // Gradients that stay as they were made; those of later micro-batches are added to them.
+  // Weight gradients that stay as autograd made them; gradients of later micro-batches are added to them.
   void AddPiece(const Instruction& at, ParameterGroupId group, int64_t bytes) {
     for (BufferId id : at.adds) {
       if (!id.valid() || !GrowsInPieces(id)) continue;
@@ -127,7 +128,7 @@ class Player {
     }
   }
 
-  // All of a buffer's pieces in one tensor, then dropped.
+  // Copies all pieces of a buffer into one tensor and drops them.
   void MakeFlat(BufferId id) {
     auto pieces = pieces_.find(id);
     if (pieces == pieces_.end()) return;
@@ -162,7 +163,7 @@ class Player {
     in_flight_ = kNone;
   }
 
-  // What a communication needs besides.
+  // Memory that a communication needs besides its operands.
   void AddInFlight(int64_t bytes) {
     if (bytes > 0) in_flight_ = ledger_.New(bytes, MemoryKind::kBuffers, 1);
   }
@@ -206,7 +207,7 @@ class Player {
     for (BufferId id : at.adds) Begin(id);
     if (at.op != Opcode::kAddGradient && at.op != Opcode::kFactorGradient) return;
     int64_t bytes = GradientBytes(at);
-    if (at.op == Opcode::kFactorGradient)  // made, and added to what is there
+    if (at.op == Opcode::kFactorGradient)  // computed first, then added to the accumulated gradient
       ledger_.Drop(ledger_.New(bytes, MemoryKind::kBuffers, 1));
     for (BufferId id : at.adds) AddPiece(at, run_.buffers[id].group(), bytes);
   }
@@ -303,16 +304,16 @@ class Player {
   const int64_t device_;
   const DeviceProgram& run_;
   const ReplayOptions options_;
-  IdVector<StageId, const StageMemory*> stages_;  // null: not of the device
+  IdVector<StageId, const StageMemory*> stages_;  // null for stages that are not on the device
   MemoryLedger ledger_;
-  IdVector<BufferId, int> storage_of_;   // of kSaved, which of `saved_`
-  std::vector<std::vector<int>> saved_;  // storages held
+  IdVector<BufferId, int> storage_of_;   // for kSaved an index into `saved_`
+  std::vector<std::vector<int>> saved_;  // the storages that each kSaved holds
   std::vector<int> free_saved_;
   std::vector<int> made_;
   struct Pieces {
-    // Segments that have given theirs, and gradients added.
+    // The segments whose gradients are in the pieces, and the instructions that added gradients.
     std::set<std::pair<Opcode, InstructionTarget>> from;
-    const Instruction* by = nullptr;  // the last that did
+    const Instruction* by = nullptr;  // the last instruction that added one
     std::vector<int> storages;
   };
   std::map<BufferId, Pieces> pieces_;

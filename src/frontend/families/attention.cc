@@ -1,4 +1,4 @@
-// Self-attention of the decoders, in its variants, and the constants that positions bring.
+// The variants of self-attention in decoders, and the constants for positions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +9,9 @@
 namespace heddle {
 namespace {
 
-constexpr double kSinusoidBase = 10000;  // of Transformer-XL
+constexpr double kSinusoidBase = 10000;  // as in Transformer-XL
 
-// base^(-2i/width) in f32, as PyTorch has it.
+// base^(-2i/width), computed in f32 as in PyTorch.
 std::vector<float> Frequencies(int64_t width, double base) {
   std::vector<float> frequencies;
   for (int64_t i = 0; i < width / 2; ++i) {
@@ -21,7 +21,7 @@ std::vector<float> Frequencies(int64_t width, double base) {
   return frequencies;
 }
 
-// A function of the angles position * frequency; the second half of a row repeats the first.
+// A function of the angles position * frequency. The second half of each row repeats the first.
 HostTensor RotaryTable(int64_t seq, int64_t width, double theta, float (*function)(float)) {
   HostTensor table(DType::kF32, {1, 1, seq, width});
   float* row = table.as<float>().data();
@@ -35,9 +35,9 @@ HostTensor RotaryTable(int64_t seq, int64_t width, double theta, float (*functio
   return table;
 }
 
-// Press et al., "Train Short, Test Long": head h of 2^k adds 2^(-8(h+1)/2^k) per position; heads
-// beyond a power of two take every other slope of the next one. Softmax does not see what a whole
-// row shares, so the bias depends on the key's position only.
+// Press et al., "Train Short, Test Long": head h of 2^k heads adds 2^(-8(h+1)/2^k) per position; heads beyond a power
+// of two use every second slope of the next power. Softmax ignores a constant that is added to a whole row, so the bias
+// depends only on the key's position.
 HostTensor AlibiTable(int64_t heads, int64_t seq) {
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
@@ -71,7 +71,7 @@ HostTensor SinusoidTable(int64_t seq, int64_t width) {
   return table;
 }
 
-// x cos + rotated(x) sin, on the first `cos` wide part of every head.
+// x cos + rotated(x) sin, applied to the first dimensions of every head, as many as `cos` has.
 ValueId Rotate(ModelBuilder& b, const Tables& tables, ValueId x) {
   int64_t width = b.dim(tables.cos, -1), whole = b.dim(x, -1), half = width / 2;
   std::vector<ValueId> parts = {x};
@@ -115,8 +115,8 @@ Qkv ProjectApart(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
   return {q, k, project(c.attention.kv_heads, c.names.v)};
 }
 
-// DeepSeek-V2's multi-head latent attention: queries, and keys with values, pass through narrow
-// latents; one rotary key is shared by all heads.
+// DeepSeek-V2's multi-head latent attention: queries, and keys with values, are projected through narrow latents; all
+// heads share one rotary key.
 Qkv ProjectLatent(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {
   auto scope = b.In("self_attn");
   LinearOptions plain{.bias = false};
@@ -140,9 +140,8 @@ Qkv ProjectLatent(ModelBuilder& b, const DecoderConfig& c, const Tables& tables,
   return {q, b.Concat({k_v[0], key}, 3), k_v[1]};
 }
 
-// Transformer-XL: scores gain (q + v) . r(i - j), r being projected sinusoids; the shift by one
-// column per row that turns positions into distances is a pad, a reshape and a slice. Returns the
-// bias; q gains u.
+// Transformer-XL: adds (q + v) . r(i - j) to the scores, where r are projected sinusoids. The shift by one column per
+// row, which turns positions into distances, is a pad, a reshape and a slice. Returns the bias and adds u to q.
 ValueId RelativeBias(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId* q) {
   Shape per_head = {c.attention.heads, 1, c.attention.head_dim};
   ValueId r =
@@ -157,7 +156,7 @@ ValueId RelativeBias(ModelBuilder& b, const DecoderConfig& c, const Tables& tabl
   return b.Mul(b.Slice(shifted, 2, 1, c.seq + 1), tables.scale);
 }
 
-// [batch, kv_heads, seq, d] with every head as often as queries share it.
+// [batch, kv_heads, seq, d] with every head repeated for the queries that share it.
 ValueId RepeatHeads(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
   if (c.attention.kv_heads == c.attention.heads) return x;
   int64_t times = c.attention.heads / c.attention.kv_heads, width = b.dim(x, -1);
@@ -167,7 +166,7 @@ ValueId RepeatHeads(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
   return b.Reshape(wide, {c.batch, c.attention.heads, c.seq, width});
 }
 
-// softmax(scale q k^T + bias, masked) v, op by op.
+// softmax(scale q k^T + bias, masked) v as separate ops.
 ValueId UnfusedAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables,
                          const Qkv& p, ValueId bias) {
   ValueId probabilities = b.AttentionProbabilities(p.q, RepeatHeads(b, c, p.k),

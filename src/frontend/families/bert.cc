@@ -1,5 +1,4 @@
-// BERT with its masked-language-model head: norms after each part, the head tied to the token
-// table.
+// BERT with its masked-language-model head: a norm after each part, and a head tied to the token table.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,13 +1,12 @@
-// Decoder-only language models: GPT, LLaMA, mixtures of experts and their relatives are one model
-// with different keys.
+// Decoder-only language models. GPT, LLaMA, mixtures of experts and related models are one model with different keys.
 //
 //   x = tokens (+ positions)
 //   x = x + attention(norm(x));  x = x + mlp(norm(x))        serial, per layer
 //   x = x + attention(norm(x)) + mlp(norm(x))                parallel (GPT-J, PaLM, GPT-NeoX)
 //   loss = cross entropy of head(norm(x))
 //
-// Attention is one fused op, or with attention=unfused the products, the softmax and what lies between them, as
-// models were trained before there were fused kernels; only there can its probabilities be dropped out.
+// Attention is one fused op. With attention=unfused it is separate products, a softmax and the ops between them, as
+// models were trained before fused kernels existed. Dropout of attention probabilities needs attention=unfused.
 #pragma once
 
 #include <string>
@@ -19,7 +18,7 @@
 
 namespace heddle {
 
-// What checkpoints call things. Within a layer, names follow the layer's own.
+// The names of parameters in checkpoints. Names inside of a layer are relative to the layer.
 struct DecoderNames {
   std::string tokens, positions, embedding_norm;
   std::string layers;
@@ -27,10 +26,10 @@ struct DecoderNames {
   std::string mlp_norm, up, gate, down, router, experts;
   std::string final_norm, head;
   bool transposed = true;      // linear weights are [out, in]
-  int64_t first_position = 0;  // rows of the position table that are never used (OPT)
+  int64_t first_position = 0;  // unused rows at the start of the position table (OPT)
 };
 
-// How the positions of tokens enter.
+// How the model encodes the positions of tokens.
 struct PositionConfig {
   std::string kind;    // learned, rope, alibi, relative or none
   int64_t table_rows;  // of a learned table
@@ -91,22 +90,23 @@ struct DecoderConfig {
 // The keys of every decoder family, with the defaults that differ between them.
 std::vector<Key> DecoderKeys(const std::vector<KeyValue>& defaults);
 
-// Throws InputError where keys do not fit each other.
+// Throws an InputError where keys contradict each other.
 DecoderConfig ReadDecoder(const Settings& settings);
 
-// The names of one of the styles of the key `names`.
+// The names for one value of the key `names`.
 DecoderNames NamesOf(const std::string& style);
 
 Graph BuildDecoder(const DecoderConfig& config, const std::string& name);
 
-// The constants that all layers share; invalid where the model has none of them.
+// The constants that all layers share; invalid where the model does not use them.
 struct Tables {
   ValueId cos, sin;          // rotary [1,1,seq,rotary_dim]
   ValueId alibi;             // [1,heads,1,seq]
   ValueId sinusoids, scale;  // relative [1,seq,hidden] and []
-  // Unfused: of the scores []; causal, who sees whom [1,1,seq,seq] and the score of whom one does not see [].
+  // Unfused attention: the scale of scores []; causal: which tokens are visible [1,1,seq,seq], and the score of the
+  // others [].
   ValueId score_scale, seen, unseen;
-  ValueId experts, places;  // 0, 1, ... experts - 1, and to the capacity of an expert
+  ValueId experts, places;  // 0, 1, ... experts - 1, and 0, 1, ... the capacity of an expert
 };
 void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);
 void AddExpertTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);

@@ -1,4 +1,4 @@
-// Built-in families and published models, by name and expression, as a format.
+// The format of built-in families and published models, given by name or expression.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// `--dim batch=8` is a key like any other.
+// `--dim batch=8` sets a key like any other.
 Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
   RequireFused(model, options);
   std::vector<KeyValue> overrides;

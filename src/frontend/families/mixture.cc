@@ -1,12 +1,12 @@
-// A layer of experts as in GShard (Lepikhin et al., 2020): a router scores every token for every
-// expert, the top k are chosen, and within a group of tokens each expert has room for
+// A layer of experts as in GShard (Lepikhin et al., 2020). A router scores every token for every expert, and each token
+// is sent to the k experts with the highest scores. Within a group of tokens each expert has the capacity
 //
 //   capacity = ceil(group * top_k * capacity_factor / experts)
 //
-// of them. Dispatch is a tensor [groups, tokens, experts, capacity] of zeros and ones contracted
-// with the tokens, combination the same tensor weighted by the router's scores: all shapes are
-// static, and expert parallelism is a split of the experts' dimension. The dispatch costs group *
-// top_k * capacity_factor * hidden multiply-adds a token, so that small groups make it cheap.
+// Dispatch is a tensor [groups, tokens, experts, capacity] of zeros and ones that is contracted with the tokens.
+// Combination uses the same tensor weighted by the router's scores. All shapes are static, and expert parallelism
+// splits the dimension of the experts. Dispatch costs group * top_k * capacity_factor * hidden multiply-adds per token,
+// so small groups make it cheap.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ int64_t Capacity(const DecoderConfig& c) {
   return std::max<int64_t>(1, static_cast<int64_t>(room));
 }
 
-// [..., k] indices as [..., k, n] ones and zeros.
+// Indices [..., k] as zeros and ones [..., k, n].
 ValueId OneHotOf(ModelBuilder& b, ValueId indices, ValueId range) {
   Shape shape = b.shape(indices);
   shape.push_back(1);
@@ -52,7 +52,7 @@ Routes Route(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, Valu
                           {"sorted", int64_t{1}}})[1];
   ValueId mask = b.Op("ReduceSum", {b.Cast(OneHotOf(b, chosen, tables.experts), DType::kF32)},
                       {{"axes", std::vector<int64_t>{2}}, {"keepdims", int64_t{0}}});
-  // The how-manieth token of its expert each one is, from 1; 0 where it was not chosen.
+  // For each token its number among the tokens of an expert, from 1; 0 where the expert was not chosen.
   ValueId place =
       b.Mul(b.Op("CumSum", {mask},
                  {{"axis", int64_t{1}}, {"exclusive", int64_t{0}}, {"reverse", int64_t{0}}}),
@@ -67,7 +67,7 @@ ValueId Einsum(ModelBuilder& b, std::string_view equation, ValueId x, ValueId y)
   return b.Op("Einsum", {x, y}, {{"equation", std::string(equation)}});
 }
 
-// [experts, groups, capacity, hidden] through every expert's own mlp.
+// Applies each expert's own mlp to its part of [experts, groups, capacity, hidden].
 ValueId Experts(ModelBuilder& b, const DecoderConfig& c, ValueId x) {
   auto weight = [&](std::string_view name, int64_t in, int64_t out) {
     return b.Parameter(c.names.experts + std::string(name), {c.experts.count, in, out});

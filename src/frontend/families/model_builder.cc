@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kUnseen = -10000;  // a score nobody attends to, as GPT-2 and Megatron have it
+constexpr double kUnseen = -10000;  // the score of masked positions, as in GPT-2 and Megatron
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -21,7 +21,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// [p, q] at the beginning and the same at the end.
+// Paddings [p, q] at the beginning, followed by the same at the end.
 std::vector<int64_t> BothEnds(const std::vector<int64_t>& pads) {
   std::vector<int64_t> both = pads;
   both.insert(both.end(), pads.begin(), pads.end());

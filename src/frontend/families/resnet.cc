@@ -1,5 +1,5 @@
-// Residual networks (He et al., 2015) as torchvision builds them, and wide ones (Zagoruyko and
-// Komodakis, 2016), whose blocks are `width` times as wide inside.
+// Residual networks (He et al., 2015) as torchvision builds them, and wide ones (Zagoruyko and Komodakis, 2016), whose
+// bottlenecks are wider by the factor `width`.
 #include <fmt/format.h>
 
 #include <map>
@@ -18,7 +18,7 @@ struct ResnetConfig {
 };
 
 struct Depth {
-  std::vector<int64_t> blocks;  // of the four stages
+  std::vector<int64_t> blocks;  // number of blocks in each of the four stages
   bool bottleneck;
 };
 

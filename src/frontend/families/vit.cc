@@ -1,4 +1,4 @@
-// Vision Transformer: patches are tokens, a class token in front carries the answer.
+// Vision Transformer: patches are tokens, and a class token in front of them is used for the classification.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kDefaultBatch = 8;
 constexpr int64_t kDefaultGroup =
-    64;  // of tokens that share out the room of experts: small is cheap
+    // Tokens among which the capacity of experts is divided; a small group makes dispatch cheap.
+    64;
 
 const ModelType& TypeOf(const ConfigFile& config) {
   std::string name = config.Text("model_type");
@@ -28,12 +29,13 @@ const ModelType& TypeOf(const ConfigFile& config) {
     if (known.name == name) return known;
     names.push_back(known.name);
   }
-  std::string shown = ShortText(Json(name));  // in quotes, which are of the other kind here
+  // In single quotes below, so JSON's double quotes are removed.
+  std::string shown = ShortText(Json(name));
   config.Refuse(fmt::format("'model_type' is '{}'; known are {}; others can be exported to ONNX",
                             shown.substr(1, shown.size() - 2), fmt::join(names, ", ")));
 }
 
-// The class that was saved says which head and loss the model has; without it, it is the one that is built.
+// The saved class determines the head and the loss of the model. Where it is missing, the supported class is assumed.
 void CheckArchitectures(const ConfigFile& config, const ModelType& type) {
   const Json* classes = config.Find("architectures");
   if (classes == nullptr) return;
@@ -50,7 +52,7 @@ void CheckArchitectures(const ConfigFile& config, const ModelType& type) {
                             type.architectures.front(), type.name));
 }
 
-// Every key of the file is read, fixed, irrelevant or refused.
+// Every key of the file must be read, fixed, irrelevant or refused.
 Translation Translate(const ConfigFile& config) {
   const ModelType& type = TypeOf(config);
   CheckArchitectures(config, type);
@@ -63,7 +65,7 @@ Translation Translate(const ConfigFile& config) {
   return translation;
 }
 
-// What the length of the sequence, which the command line may say, makes of the rest.
+// Checks the sequence length, which the command line may set, against the limits of the model.
 void CheckSequence(const ConfigFile& config, const Translation& t) {
   int64_t seq = static_cast<int64_t>(t.Number("seq", 1));
   if (t.window > 0 && seq > t.window) {
@@ -88,7 +90,7 @@ void CheckSequence(const ConfigFile& config, const Translation& t) {
 
 Translation Complete(const ConfigFile& config, const ImportOptions& options) {
   Translation t = Translate(config);
-  // Within the window all tokens see each other, as without one.
+  // With a window as long as the sequence, all tokens see each other.
   if (t.window > 0) t.Set("seq", std::min(t.window, static_cast<int64_t>(t.Number("seq", 1))));
   t.Set("batch", kDefaultBatch);
   for (const auto& [name, size] : options.dims) t.Set(name, size);
@@ -107,7 +109,7 @@ Translation Complete(const ConfigFile& config, const ImportOptions& options) {
   return t;
 }
 
-// The folder's name says more than "config.json".
+// The name of the folder is used where the file is just "config.json".
 std::string GraphName(const std::string& path) {
   std::filesystem::path file(path);
   std::string stem = file.stem().string();

@@ -32,7 +32,7 @@ std::string ConfigError(const std::string& text) {
   return "no error";
 }
 
-// The counts that Hugging Face gives for these models.
+// The counts that Hugging Face publishes for these models.
 TEST(HfConfig, ParametersAreThoseOfTheModels) {
   const std::map<std::string, int64_t> known = {
       {"gpt2", 124439808},        {"llama3-8b", 8030261248},     {"qwen2-0.5b", 494032768},
@@ -54,7 +54,7 @@ TEST(HfConfig, DimsGiveBatchAndSequence) {
   options.dims = {{"batch", 2}, {"seq", 96}};
   EXPECT_EQ(LoadModel(Path("mixtral-8x7b"), options).values[0].type.shape, (Shape{2, 96}));
   options.dims = {{"seq", 4096}};
-  EXPECT_THROW(LoadModel(Path("gpt2"), options), InputError);  // has 1024 positions
+  EXPECT_THROW(LoadModel(Path("gpt2"), options), InputError);  // the model has 1024 positions
   options.dims = {{"time", 4}};
   EXPECT_THROW(LoadModel(Path("gpt2"), options), InputError);
 }
@@ -104,7 +104,7 @@ TEST(HfConfig, MistakesAreOneLineWithFileAndKey) {
               HasSubstr("dir/config.json: layers=1000000"));
 }
 
-// Other values in place of one: of the same kind where it has a kind.
+// Replacements for a value, of the same kind where it has one.
 std::vector<Json> Mutations(const Json& value, bool deep) {
   if (value.is_boolean()) return {!value.get<bool>()};
   if (value.is_number_integer()) return {value == 1 ? 2 : 1};
@@ -113,7 +113,7 @@ std::vector<Json> Mutations(const Json& value, bool deep) {
   if (value.is_null()) return {1, true, "zzz", Json::array({"zzz"})};
   if (value.is_array()) return {Json::array(), Json::array({"zzz"})};
   std::vector<Json> all;
-  if (!deep) all.push_back(Json::object());  // an empty group of parameters is one of defaults
+  if (!deep) all.push_back(Json::object());  // an empty group of parameters means the defaults
   Json more = value;
   more["zzz"] = 1;
   all.push_back(more);
@@ -127,7 +127,7 @@ std::vector<Json> Mutations(const Json& value, bool deep) {
   return all;
 }
 
-// Whoever changes a key of a config changes the graph, is refused, or is told why it does not matter.
+// Changing any key of a config changes the graph, is refused, or is listed with the reason why it does not matter.
 TEST(HfConfig, NothingIsIgnored) {
   int mutations = 0;
   for (const char* name :
@@ -180,7 +180,7 @@ TEST(HfConfig, TablesHaveEveryKeyOnce) {
   for (const auto& [name, count] : common) EXPECT_EQ(count, 1) << name;
 }
 
-// cos(p theta^(-2i/d)) by another formula, and the constant of every norm.
+// Compares with cos(p theta^(-2i/d)) computed by another formula, and checks the epsilon of every norm.
 TEST(HfConfig, RotaryBaseAndEpsilonAreThoseOfTheFile) {
   Json config = SmallConfigs().at("llama");
   config.update({{"rope_theta", 500000.0}, {"rms_norm_eps", 3e-5}});
@@ -208,7 +208,7 @@ TEST(HfConfig, RotaryBaseAndEpsilonAreThoseOfTheFile) {
     EXPECT_EQ(std::get<double>(node.attributes.at("epsilon")), 3e-5);
     ++norms;
   }
-  EXPECT_EQ(norms, 5);  // two per layer and the last
+  EXPECT_EQ(norms, 5);  // two per layer and the last one
 }
 
 std::map<double, int> DropoutsOf(const std::string& type, const Json& values,
@@ -222,7 +222,7 @@ std::map<double, int> DropoutsOf(const std::string& type, const Json& values,
   return ratios;
 }
 
-// Two layers each. In every layer: of the probabilities, after attention, after the mlp.
+// Two layers each. Every layer has dropout of the probabilities, after attention and after the mlp.
 TEST(HfConfig, DropoutIsInTheGraph) {
   using Ratios = std::map<double, int>;
   EXPECT_EQ(DropoutsOf("gpt2", {{"embd_pdrop", 0.25}, {"resid_pdrop", 0.5}, {"attn_pdrop", 0.125}}),
@@ -239,10 +239,10 @@ TEST(HfConfig, DropoutIsInTheGraph) {
   EXPECT_EQ(DropoutsOf("llama", {{"attention_dropout", 0.25}}), (Ratios{{0.25, 2}}));
   EXPECT_EQ(DropoutsOf("gpt_neox", {{"hidden_dropout", 0.5}, {"attention_dropout", 0.25}}),
             (Ratios{{0.5, 5}, {0.25, 2}}));
-  // Encoder: at both ends, per layer of the probabilities, after attention, inside and after the mlp; decoder: twice
-  // attention.
+  // Encoder: dropout at both ends and, per layer, of the probabilities, after attention, inside and after the mlp. The
+  // decoder has attention twice.
   EXPECT_EQ(DropoutsOf("t5", {{"dropout_rate", 0.5}}), (Ratios{{0.5, 2 + 2 * 4 + 2 + 2 * 6}}));
-  // Keys of the family decide where they are given; attention is one op again.
+  // Keys of the family take precedence; attention is one op again.
   ImportOptions options;
   options.dims = {{"dropout", 0}, {"embedding_dropout", 0}, {"attention_dropout", 0}};
   EXPECT_EQ(DropoutsOf("gpt2", Json::object(), options), Ratios{});
@@ -274,7 +274,7 @@ TEST(HfConfig, SequencesKeepToPositionsAndWindows) {
                 HasSubstr("--dim seq=128 is more than 'max_position_embeddings', which is 64"))
         << type;
   }
-  // A window that a sequence fits into changes nothing; a missing one has 4096 tokens.
+  // A window that covers the sequence changes nothing; the default window has 4096 tokens.
   Json mistral = SmallConfigs().at("mistral");
   mistral["max_position_embeddings"] = 8192;
   longer.dims = {{"seq", 4096}};

@@ -1,5 +1,5 @@
-// What every value of every key does to the graph: a table of values with the words of the error, or with whether the
-// graph stays the same.
+// The effect of values of every key on the graph: a table of values with a part of the expected error, or with whether
+// the graph stays the same.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,8 @@ constexpr const char* kLlamas[] = {"llama", "mistral", "qwen2", "mixtral"};
 struct KeyCase {
   std::vector<std::string> types;
   std::string values;  // merged into the small model
-  // Of the error; "same" or "other" where it is accepted and the graph is that without the values or another.
+  // A part of the error, or where the values are accepted, whether the graph is the "same" as without them or an
+  // "other" one.
   std::string words;
 };
 
@@ -34,7 +35,7 @@ TEST(HfConfig, EveryValueIsUsedOrIrrelevantOrRefused) {
   const std::vector<std::string> llamas(std::begin(kLlamas), std::end(kLlamas));
   const std::vector<std::string> decoders(std::begin(kDecoders), std::end(kDecoders));
   const std::vector<KeyCase> cases = {
-      // Of every type.
+      // Keys of every type.
       {all,
        R"({"use_cache":false,"torch_dtype":"bfloat16","dtype":"float16","transformers_version":"3.0.2"})",
        "same"},
@@ -115,7 +116,7 @@ TEST(HfConfig, EveryValueIsUsedOrIrrelevantOrRefused) {
       {{"llama"}, R"({"sliding_window":4096})", "'sliding_window' is 4096: heddle does not know"},
       {{"mistral", "mixtral"}, R"({"sliding_window":null})", "same"},
       {{"mistral", "mixtral"}, R"({"sliding_window":64})", "same"},
-      {{"mistral", "mixtral"}, R"({"sliding_window":63})", "other"},  // shorter sequences
+      {{"mistral", "mixtral"}, R"({"sliding_window":63})", "other"},  // sequences become shorter
       {{"mistral", "mixtral"}, R"({"sliding_window":0})", "'sliding_window' is 0, not from 1"},
       {{"qwen2"}, R"({"sliding_window":8,"max_window_layers":0})", "same"},
       {{"qwen2"},
@@ -138,7 +139,7 @@ TEST(HfConfig, EveryValueIsUsedOrIrrelevantOrRefused) {
       {{"llama", "mistral", "mixtral"},
        R"({"layer_types":["full_attention","sliding_attention"]})",
        "'layer_types' is"},
-      // Dropout. Missing means the default of transformers.
+      // Dropout. A missing key has the default of transformers.
       {{"gpt2"}, R"({"resid_pdrop":0.1,"embd_pdrop":0.1,"attn_pdrop":0.1})", "same"},
       {{"gpt2"}, R"({"resid_pdrop":0.0})", "other"},
       {{"gpt2"}, R"({"embd_pdrop":0.0})", "other"},
@@ -222,7 +223,7 @@ TEST(HfConfig, EveryValueIsUsedOrIrrelevantOrRefused) {
       {{"vit"},
        R"({"problem_type":"multi_label_classification"})",
        "'problem_type' is \"multi_label_classification\""},
-      // Null is as many as heads, missing is not: these have 8 and 32.
+      // Null means as many as heads, but a missing key does not: the defaults of these types are 8 and 32.
       {{"mistral", "mixtral", "qwen2"}, R"({"num_key_value_heads":null,"head_dim":8})", "other"},
   };
   for (const KeyCase& test : cases) {

@@ -1,5 +1,5 @@
-// What the tests of Hugging Face configurations share: a small configuration of every model type, and fingerprints by
-// which graphs are compared.
+// Shared by the tests of Hugging Face configurations: a small configuration of every model type, and fingerprints for
+// comparing graphs.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace heddle {
 
-// A small model of every type; values are merged into it.
+// A small model of every type, into which tests merge values.
 inline const std::map<std::string, Json>& SmallConfigs() {
   static const std::map<std::string, Json> configs = [] {
     Json decoder = {{"hidden_size", 32},
@@ -56,7 +56,7 @@ inline const std::map<std::string, Json>& SmallConfigs() {
   return configs;
 }
 
-// Everything the graph computes with, constants included.
+// Everything that determines what the graph computes, constants included.
 inline std::string Fingerprint(const Graph& graph) {
   std::string text = ToText(graph);
   for (const Value& value : graph.values) {

@@ -1,5 +1,5 @@
-// A key that is missing means what transformers means by it, which is not always "none": Mistral's sliding window is
-// 4096 and GPT-2's dropout 0.1. Dropout goes into the graph, that of attention probabilities by attention as separate
+// A missing key has the default of transformers, which is not always "none": Mistral's sliding window is 4096 and
+// GPT-2's dropout 0.1. Dropout becomes part of the graph; dropout of attention probabilities makes attention separate
 // ops.
 #include "frontend/hf/translations.h"
 
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kDefaultSeq = 2048;
 constexpr double kMaxTheta = 1e18;
 
-// Activations under their names there. `gated` has a third matrix.
+// heddle's name of an activation. A `gated` mlp has a third matrix.
 const char* ActivationOf(const ConfigFile& c, std::string_view key, const std::string& fallback,
                          bool gated) {
   struct Known {
@@ -47,7 +47,7 @@ double Ratio(const ConfigFile& c, std::string_view key, double fallback) {
 
 void SetSequence(Translation& t, int64_t longest) { t.Set("seq", std::min(longest, kDefaultSeq)); }
 
-// Decoders drop out attention probabilities only with attention=unfused.
+// Decoders support dropout of attention probabilities only with attention=unfused.
 void SetAttentionDropout(Translation& t, double ratio) {
   t.Set("attention_dropout", ratio);
   t.attention_apart = true;
@@ -57,8 +57,9 @@ struct Rope {
   double theta, share;
 };
 
-// The base of the frequencies and the share of a head that rotates, from `theta_key` and `share_key` (empty where the
-// type has none) and from `rope_parameters` (version 5) or `rope_scaling` (before), which must agree.
+// Reads the base of the frequencies and the share of a head that is rotated from `theta_key` and `share_key` (empty
+// where the type has none) and from `rope_parameters` (version 5) or `rope_scaling` (earlier versions), which must
+// agree.
 Rope RopeOf(const ConfigFile& c, double theta, double share, std::string_view theta_key,
             std::string_view share_key) {
   auto positive = [](double value, double high) { return value > 0 && value <= high; };
@@ -110,7 +111,8 @@ Rope RopeOf(const ConfigFile& c, double theta, double share, std::string_view th
   return {theta, share};
 }
 
-// `layer_types` says of every layer whether its window slides. True where any does; `otherwise` where the key is missing.
+// `layer_types` says for every layer whether it has a sliding window. True where any layer has; `otherwise` where the
+// key is missing.
 bool AnyLayerSlides(const ConfigFile& c, int64_t layers, bool otherwise) {
   const Json* types = c.Find("layer_types");
   if (types == nullptr) return otherwise;
@@ -151,7 +153,7 @@ Translation FromGpt2(const ConfigFile& c) {
 
 namespace {
 
-// What transformers means by keys of llama, mistral, mixtral and qwen2 that are missing, where they differ.
+// Defaults of transformers that differ between llama, mistral, mixtral and qwen2.
 struct LlamaDefaults {
   int64_t kv_heads = 0;  // 0: as many as heads
   double theta = 10000, eps = 1e-6;
@@ -161,7 +163,7 @@ struct LlamaDefaults {
 // llama, mistral, qwen2 and mixtral share their keys.
 Translation FromLlamaLike(const ConfigFile& c, const LlamaDefaults& defaults) {
   int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
-  // Null is "as many as heads" for all of them, missing is not.
+  // Null means as many as heads for all of them; a missing key has the type's default.
   bool given = defaults.kv_heads == 0 || c.Given("num_key_value_heads");
   int64_t kv_heads = c.Int("num_key_value_heads", given ? heads : defaults.kv_heads);
   c.RequireMultiple("num_attention_heads", heads, "num_key_value_heads", kv_heads);
@@ -190,7 +192,7 @@ Translation FromLlama(const ConfigFile& c) {
   return t.Set("mlp_bias", c.Flag("mlp_bias", false));
 }
 
-// Missing, the window has 4096 tokens; null is none.
+// The default window has 4096 tokens; null means no window.
 Translation FromMistral(const ConfigFile& c) {
   Translation t = FromLlamaLike(c, {.kv_heads = 8, .positions = 131072});
   t.window = c.Given("sliding_window") && c.Find("sliding_window") == nullptr
@@ -213,7 +215,7 @@ Translation FromQwen2(const ConfigFile& c) {
     }
     return t;
   }
-  // Layers from this one on slide.
+  // The layers from this one on have a sliding window.
   const Json* first = c.Find("max_window_layers");
   bool some = (first != nullptr && *first == 0) || c.Int("max_window_layers", 28) < layers;
   bool none = c.Given("sliding_window") && c.Find("sliding_window") == nullptr;
@@ -237,7 +239,7 @@ Translation FromNeox(const ConfigFile& c) {
   int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
   c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
   Rope rope = RopeOf(c, 10000, 0.25, "rotary_emb_base", "rotary_pct");
-  // Some versions write the base under both names; it is read under the other.
+  // Some versions write the base under both names, but read only the other one.
   if (c.Find("rope_theta") != nullptr && c.Real("rope_theta", 0, 1, kMaxTheta) != rope.theta) {
     c.Refuse("rope_theta", *c.Find("rope_theta"),
              fmt::format("but 'rotary_emb_base' is {}: delete one of them", rope.theta));
@@ -277,7 +279,7 @@ Translation FromOpt(const ConfigFile& c) {
   t.Set("mlp", ActivationOf(c, "activation_function", "relu", false));
   t.Set("qkv", "separate").Set("names", "opt").Set("bias", c.Flag("enable_bias", true));
   t.Set("tied", c.Flag("tie_word_embeddings", true));
-  // Its embeddings are not dropped out.
+  // OPT has no dropout after the embedding.
   t.Set("dropout", Ratio(c, "dropout", 0.1)).Set("embedding_dropout", 0.0);
   SetAttentionDropout(t, Ratio(c, "attention_dropout", 0));
   SetSequence(t, positions);
@@ -307,7 +309,7 @@ Translation FromT5(const ConfigFile& c) {
              "neither relu nor gated-gelu; export the model to ONNX instead");
   }
   bool gated = mlp != "relu", tied = c.Flag("tie_word_embeddings", true);
-  // Derived from 'feed_forward_proj', but the file's value counts where it has one.
+  // These are derived from 'feed_forward_proj', but the file's own values take precedence.
   AccountFor(
       c,
       std::vector<FixedKey>{
@@ -333,7 +335,7 @@ Translation FromT5(const ConfigFile& c) {
 
 namespace {
 
-// As many as `id2label` has or `num_labels` says, which must agree. 2 where neither is given.
+// The number of classes in `id2label` or `num_labels`, which must agree; 2 where neither is given.
 int64_t Classes(const ConfigFile& c) {
   const Json* labels = c.Find("id2label");
   if (labels != nullptr && (!labels->is_object() || labels->empty())) {

@@ -1,4 +1,4 @@
-// One function per model type of Hugging Face that reads the keys of a `config.json` and says what they are as keys of a
+// One function per model type of Hugging Face. It reads the keys of a `config.json` and translates them to keys of a
 // built-in family. model_types.cc lists the types.
 #pragma once
 

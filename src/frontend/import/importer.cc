@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // names in one message
 
-// The size of a dimension that is stated, or given by name or place; nothing otherwise.
+// The size of a dimension that the file states or the options give by name or place; empty otherwise.
 std::optional<int64_t> SizeOfDim(const StatedValue& input, size_t axis,
                                  const ImportOptions& options) {
   const StatedDim& dim = (*input.shape)[axis];
@@ -29,7 +29,7 @@ std::optional<int64_t> SizeOfDim(const StatedValue& input, size_t axis,
   return it->second;
 }
 
-// The file may state the type of any value; what it states must be what we find.
+// Checks the type that the file states for a value against the type that import finds.
 void CheckStated(const StatedValue& stated, const Imported& value) {
   if (value.sequence || !stated.tensor) return;
   bool same = !stated.dtype || *stated.dtype == value.type.dtype;
@@ -93,7 +93,7 @@ Importer::Importer(const ModelFile& file, std::string_view path, const ImportOpt
   }
 }
 
-// One message for all dimensions that are open, and one for a --dim that fits none.
+// Throws one error for all open dimensions, and one for a --dim that matches none.
 void Importer::CheckDims() const {
   std::map<std::string, std::string> open;  // name -> the inputs that have it
   std::set<std::string> known;

@@ -1,4 +1,4 @@
-// Import without a file: calls of a made-up format with two ops of its own.
+// Imports without a file: calls of an invented format with two ops of its own.
 #include "frontend/import/importer.h"
 
 #include <gmock/gmock.h>

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using heddle_onnx::AttributeProto;
 using heddle_onnx::ModelProto;
 
-constexpr int kMaxDepth = 100;  // protobuf's own default
+constexpr int kMaxDepth = 100;  // protobuf's default
 constexpr int64_t kMaxFileBytes = std::numeric_limits<int32_t>::max();
 
 bool Parse(ModelProto& proto, std::string_view bytes, int depth) {
@@ -61,7 +61,7 @@ bool LooksLikeText(std::string_view bytes) {
       file, kMaxDepth);
 }
 
-// Some writers leave out the type of an attribute: then the field that is set decides.
+// Some writers leave out the type of an attribute; then the field that is set determines it.
 int TypeOf(const AttributeProto& proto) {
   if (proto.type() != 0) return proto.type();
   if (proto.has_f()) return 1;
@@ -216,7 +216,7 @@ void ParseOrThrow(ModelProto& proto, std::string_view bytes, std::string_view fi
 ModelFile DecodeOnnxFile(const std::string& path) {
   google::protobuf::Arena arena;
   ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
-  ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are gone before tensors are copied
+  ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are freed before tensors are copied
   return ToModel(proto, path, fs::path(path).parent_path());
 }
 

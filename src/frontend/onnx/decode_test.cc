@@ -38,7 +38,7 @@ class OnnxDecode : public testing::Test {
     }
     return "decoded";
   }
-  // The error of a model in model/ whose weight w, 4 floats, lies in external data.
+  // The error for a model in model/ whose weight w, 4 floats, is external data.
   std::string ExternalError(const std::vector<std::pair<std::string, std::string>>& entries) {
     TestModel m;
     auto& w = m.Weight("w", {4});
@@ -82,7 +82,8 @@ TEST_F(OnnxDecode, Opsets) {
   EXPECT_THAT(Error(Write("a.onnx", none.Bytes())), HasSubstr("states no ONNX opset"));
 }
 
-// If inside If: bytes built from the inside out, since the classes themselves nest too deep.
+// If nodes nested in If nodes. The bytes are built from the inside out, because the protobuf classes cannot nest this
+// deep.
 std::string NestedIf(int levels) {
   const auto field = [](char tag, const std::string& bytes) {
     std::string out(1, tag);

@@ -59,14 +59,16 @@ void CheckLocation(const std::string& location, std::string_view what) {
   }
 }
 
-// openat2 without links and without leaving the folder; -1 and errno as open().
+// Opens a file with openat2, without following links and without leaving the folder. Returns -1 and sets errno like
+// open().
 int OpenBeneath(int folder, const std::string& location) {
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   const long opened = syscall(SYS_openat2, folder, location.c_str(), &how, sizeof how);
   if (opened >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(opened);
-  // An older kernel, or a sandbox that forbids the call: walk down, refusing a link at every step.
+  // On an older kernel, or in a sandbox that forbids the call, walks down folder by folder and refuses links at every
+  // step.
   FileDescriptor at(dup(folder));
   const fs::path path(location);
   for (auto part = path.begin(); part != path.end(); ++part) {

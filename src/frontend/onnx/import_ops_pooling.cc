@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// No window, stride or padding is larger: keeps the arithmetic below far from overflow.
+// The largest window, stride or padding, which keeps the arithmetic below far from overflow.
 constexpr int64_t kMaxWindow = int64_t{1} << 31;
 
 void CheckWindow(CallImport& n, std::string_view name, const std::vector<int64_t>& values,
@@ -19,7 +19,7 @@ void CheckWindow(CallImport& n, std::string_view name, const std::vector<int64_t
   }
 }
 
-// What makes the output ceil(size / stride), the odd one at the end (SAME_UPPER) or at the
+// The padding for an output of ceil(size / stride). An odd element is added at the end (SAME_UPPER) or at the
 // beginning.
 std::vector<int64_t> SamePads(const Shape& sizes, const Shape& kernel, const Windows& windows,
                               bool upper) {
@@ -81,7 +81,7 @@ void GlobalPool(CallImport& n, std::string_view reduce) {
   n.Return(n.Emit(reduce, {{"axes", axes}, {"keepdims", int64_t{1}}}, {n.In(0)}));
 }
 
-// The whole output shape, from sizes or scales, for all dimensions.
+// The whole shape of the output, from sizes or scales.
 Shape ResizedShape(CallImport& n) {
   const Shape& from = n.shape(0);
   const bool by_size = n.Has(3) && !n.shape(3).empty() && n.shape(3)[0] != 0;

@@ -1,4 +1,4 @@
-// ONNX sequences of tensors. They exist at import only: the graph has none.
+// ONNX sequences of tensors. They exist only during import: the graph has none.
 #include <algorithm>
 
 #include "frontend/onnx/ops.h"
@@ -6,7 +6,7 @@
 namespace heddle {
 namespace {
 
-// More parts than any model has; bounds what a small file can ask for.
+// The largest number of parts, which limits what a small file can request.
 constexpr int64_t kMaxParts = 4096;
 
 const std::vector<Imported>& SequenceOf(CallImport& n) {

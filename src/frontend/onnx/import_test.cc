@@ -1,4 +1,4 @@
-// Files that are wrong, and what import makes of a whole graph. The ops are in import_ops_test.cc.
+// Tests of invalid files, and of the import of whole graphs. import_ops_test.cc tests the ops.
 #include "frontend/onnx/import.h"
 
 #include <gmock/gmock.h>
@@ -202,10 +202,10 @@ TEST(OnnxImport, WhatIsTrained) {
   TestModel m;
   m.Input("x", {2, 3, 4, 4});
   m.Weight("conv", {1, 3, 1, 1});
-  m.Weight("bias", {1});  // one element, but a weight
+  m.Weight("bias", {1});  // one element, but used as a weight
   m.Weight("gamma", {1}).set_name("bn.weight");
   m.Weight("beta", {1}).set_name("bn.bias");
-  m.Weight("mean", {1}).set_name("bn.stat0");  // told by its place
+  m.Weight("mean", {1}).set_name("bn.stat0");  // recognised by its use
   m.Weight("var", {1}).set_name("bn.stat1");
   m.Weight("m.lifted_tensor_0", {4});
   m.Weight("scale", {4});
