@@ -61,7 +61,7 @@ std::string Resolve(const std::string& path) {
     ThrowInput("{}: no such folder to write into; create {}", path, Folder(path));
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
-    ThrowInput("{}: may not be written ({}); choose another path", path, std::strerror(error));
+    ThrowInput("{}: cannot be written ({}); choose another path", path, std::strerror(error));
   }
   if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EMFILE ||
       error == ENFILE) {

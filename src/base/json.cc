@@ -78,7 +78,8 @@ Json ParseJson(std::string_view text, std::string_view what, std::size_t max_byt
     if (event == Event::object_start || event == Event::array_start) {
       keys.emplace_back();
       if (keys.size() > kMaxJsonDepth) {
-        ThrowInput("{}: JSON nests deeper than {} levels", Place(text, what, read), kMaxJsonDepth);
+        ThrowInput("{}: JSON is nested deeper than {} levels", Place(text, what, read),
+                   kMaxJsonDepth);
       }
     } else if (event == Event::object_end || event == Event::array_end) {
       keys.pop_back();

@@ -163,7 +163,7 @@ void JsonFields::Refuse(std::string_view key, std::string_view remedy) const {
 std::vector<std::string> JsonFields::Texts(std::string_view key) const {
   std::vector<std::string> texts;
   for (const Json& item : List(key)) {
-    if (!item.is_string()) Refuse(key, "expected a list of texts");
+    if (!item.is_string()) Refuse(key, "expected a list of texts in quotes");
     texts.push_back(item.get<std::string>());
   }
   return texts;

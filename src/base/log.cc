@@ -55,7 +55,7 @@ LogLevel GetLogLevel() {
                           : value == "debug" ? LogLevel::kDebug
                                              : LogLevel::kInfo;
   if (level.compare_exchange_strong(current, static_cast<int>(wanted)) && !known) {
-    LogWarn("HEDDLE_LOG is {}; it may be quiet, info or debug", value);
+    LogWarn("HEDDLE_LOG is {}; use quiet, info or debug", value);
   }
   return static_cast<LogLevel>(level.load());
 }

@@ -92,7 +92,7 @@ double MaxFlow::Push() {
   auto narrowest = std::min_element(
       path_.begin(), path_.end(), [&](int a, int b) { return arc(a).residual < arc(b).residual; });
   double amount = arc(*narrowest).residual;
-  HEDDLE_CHECK(std::isfinite(amount), "an infinite way from source to sink");
+  HEDDLE_CHECK(std::isfinite(amount), "an infinite path from source to sink");
   for (int a : path_) {
     arc(a).residual -= amount;
     arc(arc(a).back).residual += amount;

@@ -21,7 +21,7 @@ int EditDistance(std::string_view a, std::string_view b);
 std::vector<std::string> Nearest(std::string_view name, std::span<const std::string_view> names,
                                  std::size_t limit = 3);
 
-// "did you mean 'a' or 'b'?", or "there are a, b, c" where no name is similar.
+// "did you mean 'a' or 'b'?", or "choose one of a, b, c" where no name is similar.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> names);
 
 }  // namespace heddle

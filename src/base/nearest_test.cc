@@ -28,7 +28,7 @@ TEST(Nearest, PutsTheClosestFirst) {
 TEST(Nearest, ListsEverythingWhenNothingIsNear) {
   static constexpr std::array<std::string_view, 2> kNames = {"ring", "switch"};
   EXPECT_EQ(DidYouMean("rin", kNames), "did you mean 'ring'?");
-  EXPECT_EQ(DidYouMean("cube", kNames), "there are ring, switch");
+  EXPECT_EQ(DidYouMean("cube", kNames), "choose one of ring, switch");
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr double kMemoryLatency = 1e-6;  // nominal latency of a message through
 constexpr double kPcieLatency = 5e-6;
 constexpr double kNvlinkLatency = 3e-6;
 constexpr double kNvlinkBandwidth =
-    25e9;  // of a link of any generation from the second on, one direction
+    25e9;  // bytes per second of one NVLink from generation 2 on, in one direction
 // bytes per second of one lane of generation 3; each generation doubles it
 constexpr double kPcieLane = 8e9 / 8 * 128 / 130;
 // The nominal rate of a core: sixteen lanes, each with a multiplication and an addition per cycle, at 3 GHz, as AVX2
@@ -44,11 +44,12 @@ int64_t PhysicalCores([[maybe_unused]] const Processor& processor,
     int packages = loaded ? hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE) : 0;
     hwloc_topology_destroy(topology);
     if (packages > 1) {
-      remarks.push_back(fmt::format("{} processors, whose memories are taken for one", packages));
+      remarks.push_back(
+          fmt::format("{} processors are treated as one with a common memory", packages));
     }
     if (cores > 0) return std::min<int64_t>(cores, processor.cores);
   }
-  remarks.push_back("hwloc does not see this machine: hyperthreads count as cores");
+  remarks.push_back("hwloc cannot read this machine: hyperthreads count as cores");
 #else
   remarks.push_back("built without hwloc (libhwloc-dev): hyperthreads count as cores");
 #endif
@@ -102,15 +103,14 @@ Link PcieOf(const GpuInfo& gpu) {
 DeviceType UnknownGpu(const GpuInfo& gpu, std::vector<std::string>& remarks) {
   if (gpu.cores == 0 || gpu.clock_mhz == 0) {
     ThrowInput(
-        "GPU '{}' is not one heddle knows, and NVML does not say how fast it is: write a "
-        "cluster file (docs/clusters.md)",
+        "GPU '{}' is unknown, and NVML does not report its speed: write a cluster file "
+        "(docs/clusters.md)",
         gpu.name);
   }
-  remarks.push_back(
-      fmt::format("GPU '{}' is not one heddle knows: its fp32 rate is cores x clock, its "
-                  "memory bandwidth and the rates of other types are taken to follow "
-                  "from that; see its data sheet",
-                  gpu.name));
+  remarks.push_back(fmt::format(
+      "GPU '{}' is unknown: its fp32 rate is assumed to be cores x clock, and its memory bandwidth "
+      "and other rates are derived from that; compare them with its data sheet",
+      gpu.name));
   DeviceType type;
   type.name = Slug(gpu.name);
   type.peak.fp32 = 2e6 * static_cast<double>(gpu.cores * gpu.clock_mhz);
@@ -190,7 +190,8 @@ Discovery ClusterOf(const Processor& processor, double bandwidth, const FoundGpu
     core.host = {"memory", core.memory_bandwidth / 2, kMemoryLatency};
     AddMembers(node, {ranks, builder.Add(core), {}});
     if (ranks > 1) node.link = {"memory", core.memory_bandwidth / 2, kMemoryLatency};
-    found.remarks.push_back("rates of products are nominal: 'heddle calibrate' measures them");
+    found.remarks.push_back(
+        "rates of matrix products are nominal: 'heddle calibrate' measures them");
   }
   Group whole{.name = "discovered", .kind = GroupKind::kCluster};
   AddMembers(whole, {1, {}, builder.Add(node)});

@@ -46,10 +46,10 @@ TEST(NvmlTest, ReadsGpus) {
 TEST(NvmlTest, SaysWhyThereAreNone) {
   NvmlFunctions nvml = FakeNvml();
   nvml.init = Broken;
-  EXPECT_EQ(ReadGpus(nvml).remark, "NVML does not start (error 9)");
+  EXPECT_EQ(ReadGpus(nvml).remark, "NVML cannot be started (error 9)");
   nvml = FakeNvml();
   nvml.count = [](unsigned* count) { return *count = 0, 0; };
-  EXPECT_EQ(ReadGpus(nvml).remark, "NVML sees no GPU");
+  EXPECT_EQ(ReadGpus(nvml).remark, "NVML finds no GPU");
   nvml = FakeNvml();
   nvml.memory = [](NvmlFunctions::Device, NvmlFunctions::Memory*) { return 3; };
   EXPECT_EQ(ReadGpus(nvml).remark, "NVML cannot read GPU 1 of 2");

@@ -73,7 +73,7 @@ class Selector {
 
 Cluster Select(const Cluster& cluster, const std::vector<int64_t>& devices) {
   HEDDLE_CHECK(!devices.empty() && devices.front() >= 0 && devices.back() < DeviceCount(cluster),
-               "no devices, or others than the cluster's");
+               "the list of devices is empty or has devices that the cluster does not have");
   return Selector(cluster, devices).Run();
 }
 

@@ -199,7 +199,7 @@ Uplink YamlFields::ReadUplink(std::string_view key) const {
 const std::vector<YamlValue>& YamlFields::List(std::string_view key) const {
   const YamlValue& value = Require(key, "give a list");
   if (value.kind != Kind::kList || value.values.empty()) {
-    Refuse(key, Shown(value), "write a list of at least one, each beginning with '-'");
+    Refuse(key, Shown(value), "write a list of at least one entry, each beginning with '-'");
   }
   return value.values;
 }

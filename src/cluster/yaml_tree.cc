@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
     const int line = LineOf(mark);
     if (!open_.empty()) RequireNotKey(line);
     if (open_.size() >= kMaxYamlDepth) {
-      ThrowInput("{}:{}: nests deeper than {} levels", what_, line, kMaxYamlDepth);
+      ThrowInput("{}:{}: is nested deeper than {} levels", what_, line, kMaxYamlDepth);
     }
     OpenValue open;
     open.value.kind = kind;
@@ -186,7 +186,7 @@ YamlValue ParseYaml(std::string_view text, std::string_view what, std::string_vi
     ThrowInput("{}:{}: not valid YAML: {}", what, LineOf(error.mark), Quoted(error.msg));
   }
   if (second) {
-    ThrowInput("{}:{}: a second document begins; keep one", what, rest.Take().line);
+    ThrowInput("{}:{}: a second document begins; keep only one", what, rest.Take().line);
   }
   return builder.Take();
 }

@@ -45,7 +45,7 @@ ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& consta
   }
   if (constants_.measured && !constants_.measured->kernels.contains(Name(precision.compute))) {
     ThrowInput(
-        "the profile of device '{}' has nothing measured in {}: calibrate with --precision {}",
+        "the profile of device '{}' has no measurements in {}: calibrate with --precision {}",
         device.name, Name(precision.compute), Name(precision.compute));
   }
 }

@@ -176,7 +176,7 @@ const StackCosts& FindStackCosts(std::string_view name) {
     if (stack.name == name) return stack;
     names.push_back(stack.name);
   }
-  ThrowInput("there is no stack '{}'; those there are: {}", name, fmt::join(names, ", "));
+  ThrowInput("unknown software stack '{}'; known stacks are {}", name, fmt::join(names, ", "));
 }
 
 int ConstantCount() {

@@ -46,7 +46,7 @@ std::int64_t Neighbour(const Group& group, std::int64_t members, std::int64_t fr
     way -= WaysAlong(size);
     stride *= size;
   }
-  HEDDLE_CHECK(false, "no such way from member {} of {}", from, group.name);
+  HEDDLE_CHECK(false, "no link from member {} of {}", from, group.name);
 }
 
 LinkId At(std::int64_t number) { return LinkId{static_cast<std::int32_t>(number)}; }

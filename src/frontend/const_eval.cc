@@ -196,7 +196,7 @@ ConstTensor Compress(HostTensor tensor) {
 HostTensor Materialize(const ConstTensor& tensor, int64_t max_bytes) {
   const int64_t bytes = ByteCount(tensor.type(), "constant");
   if (bytes > max_bytes) {
-    ThrowInput("a constant {} takes {} bytes when written out, more than the {} allowed",
+    ThrowInput("a constant {} takes {} bytes in full, more than the {} allowed",
                ToString(tensor.type()), bytes, max_bytes);
   }
   if (tensor.storage->shape == tensor.shape) return *tensor.storage;

@@ -282,7 +282,7 @@ Results Tile(const Call& call) {
   heddle::Shape box;  // every dimension as [repeats, size]
   Strided source;
   for (size_t d = 0; d < repeats.size(); ++d) {
-    if (repeats[d] < 0) ThrowInput("Tile: repeats {}", ToString(repeats));
+    if (repeats[d] < 0) ThrowInput("Tile: negative repeats {}", ToString(repeats));
     const int64_t repeat = x.shape[d] == 1 ? 1 : repeats[d];
     box.insert(box.end(), {repeat, x.shape[d]});
     source.strides.insert(source.strides.end(), {0, strides[d]});

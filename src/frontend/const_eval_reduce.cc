@@ -221,7 +221,8 @@ Results TopK(const Call& call) {
   const size_t axis = AxisAttr(call, call.shape().size());
   const int64_t k = IntAttr(call.attributes, "k");
   const bool largest = IntAttr(call.attributes, "largest", 1) != 0;
-  if (k < 0 || k > call.shape()[axis]) ThrowInput("TopK: k {} of {}", k, call.shape()[axis]);
+  if (k < 0 || k > call.shape()[axis])
+    ThrowInput("TopK: k={} is out of range for a dimension of {}", k, call.shape()[axis]);
   if (call.result_types.size() != 2) ThrowInput("TopK: {} results", call.result_types.size());
   const std::optional<ConstTensor> x = Unrepeat(call.operand(), axis);
   if (!x || ExceedsCap(DType::kI64, x->storage->shape)) return std::nullopt;

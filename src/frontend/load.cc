@@ -61,7 +61,7 @@ void LoadWeights(Graph& graph, const std::string& path) {
     if (!known.contains(name)) extra.push_back(name);
   }
   if (!extra.empty()) {
-    ThrowInput("{}: {} of its {} tensors are not of the model: {}; leave them out", path,
+    ThrowInput("{}: {} of its {} tensors do not belong to the model: {}; leave them out", path,
                extra.size(), tensors.size(), fmt::join(extra, ", "));
   }
   AttachData(graph, std::move(tensors), path);

@@ -71,7 +71,8 @@ class IndexReader {
     if (bytes_.size() < kMagic.size() ||
         std::memcmp(bytes_.data(), kMagic.data(), kMagic.size()) != 0) {
       ThrowInput(
-          "{}: byte 0: does not begin with MMIDIDX, so it is no Megatron index; if {} is a plain "
+          "{}: byte 0: does not begin with MMIDIDX, so it is not a Megatron index; if {} is a "
+          "plain "
           "file of tokens, move the .idx away",
           file_, bin_file_);
     }
@@ -80,7 +81,8 @@ class IndexReader {
                  size(), kHeaderBytes);
     }
     auto version = Load<uint64_t>(bytes_, 9);
-    if (version != 1) ThrowInput("{}: byte 9: version {}, only 1 is known", file_, version);
+    if (version != 1)
+      ThrowInput("{}: byte 9: version {}, only version 1 is supported", file_, version);
     auto code = Load<uint8_t>(bytes_, 17);
     if (code < 1 || code > kTypes.size()) {
       ThrowInput("{}: byte 17: type code {} is not one of 1 to {}", file_, int{code},
@@ -121,17 +123,20 @@ class IndexReader {
           length > (bin_bytes_ - pointer) / index_.token_bytes) {
         ThrowInput("{}: sequence {}: {} tokens of {} bytes at byte {}, but {} has {} bytes; {}",
                    file_, i, length, index_.token_bytes, pointer, bin_file_, bin_bytes_,
-                   "are the two of one pair?");
+                   "do the two files belong together?");
       }
       if (pointer != expected) {
-        ThrowInput("{}: sequence {}: begins at byte {} of {}, not at {} where the one before ends",
-                   file_, i, pointer, bin_file_, expected);
+        ThrowInput(
+            "{}: sequence {}: begins at byte {} of {}, not at {} where the previous one ends",
+            file_, i, pointer, bin_file_, expected);
       }
       expected = pointer + length * index_.token_bytes;
     }
     if (expected != bin_bytes_) {
-      ThrowInput("{}: its sequences end at byte {}, but {} has {} bytes; are the two of one pair?",
-                 file_, expected, bin_file_, bin_bytes_);
+      ThrowInput(
+          "{}: its sequences end at byte {}, but {} has {} bytes; do the two files belong "
+          "together?",
+          file_, expected, bin_file_, bin_bytes_);
     }
     index_.tokens = expected / index_.token_bytes;
   }

@@ -23,7 +23,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   SafetensorsHeader Take() { return std::move(header_); }
 
   bool start_object(size_t) override {
-    if (level_ >= 2) Fail("an object stands where none may");
+    if (level_ >= 2) Fail("an object is not allowed here");
     ++level_;
     if (level_ == 2) {
       if (!in_metadata_) StartTensor();

@@ -48,7 +48,8 @@ std::vector<T> RestOfList(LineCursor& line, T (*element)(LineCursor&)) {
 
 int64_t IntegerElement(LineCursor& line) {
   if (line.LooksReal())
-    line.Fail("{} is a float in a list of integers; write all with a point or none", line.Found());
+    line.Fail("{} is a float in a list of integers; write either all or none of them with a point",
+              line.Found());
   return line.Integer("an integer");
 }
 

@@ -104,7 +104,8 @@ const BadText kBadBodies[] = {
     {"%y: f32[] = A() {a=[]}",
      "3:22: an empty list needs its kind, found \"}\"; write []i for integers or []f for floats"},
     {"%y: f32[] = A() {a=[1, 2.0]}",
-     "3:24: \"2.0\" is a float in a list of integers; write all with a point or none"},
+     "3:24: \"2.0\" is a float in a list of integers; write either all or none of them with a "
+     "point"},
     {"%y: f32[] = A() {a=[1.0, 2]}",
      "3:26: expected a float, found \"2\"; write it with a point, as in 1.0"},
     {"%y: f32[] = A() {a=1.0.0}",
@@ -123,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Texts, BadBodyTest, testing::ValuesIn(kBadBodies));
 TEST(TextTest, BadBeginnings) {
   EXPECT_EQ(TextError(""), "m.heddle:1:1: the file ends without its first line, \"heddle 1\"");
   EXPECT_EQ(TextError("PK\x03\x04"),
-            "m.heddle:1:1: this is no heddle text: it begins with \"PK\", not \"heddle 1\"");
+            "m.heddle:1:1: this is not a heddle text: it begins with \"PK\", not \"heddle 1\"");
   EXPECT_EQ(TextError("heddle"),
             "m.heddle:1:7: expected the version after heddle, found the end of the line");
   EXPECT_EQ(TextError("heddle 2"),

@@ -50,7 +50,7 @@ class Parser {
     if (!found.empty()) {
       size_t shown = std::min<size_t>(found.size(), 3);
       ThrowInput(
-          "{}: the graph is not sound ({} found): {}", file_, found.size(),
+          "{}: the graph is not sound ({} problems found): {}", file_, found.size(),
           fmt::join(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(shown), "; "));
     }
     return std::move(graph_);
@@ -97,7 +97,7 @@ class Parser {
   void ParseVersion(LineCursor& line) {
     size_t at = line.Mark();
     if (line.Word() != "heddle") {
-      line.FailAt(at, "this is no heddle text: it begins with {}, not \"heddle 1\"",
+      line.FailAt(at, "this is not a heddle text: it begins with {}, not \"heddle 1\"",
                   line.FoundAt(at));
     }
     at = line.Mark();

@@ -21,8 +21,9 @@ double OnGrid(double share) {
   return std::round(share * kGrid) / kGrid;
 }
 
-struct Use {  // of a link by a group or message, given by its number in loads_
-  int who = 0;
+// One use of a link by a group or message, which has the number `comm` in Refiner::loads_.
+struct Use {
+  int comm = 0;
   double share = 0;
 };
 
@@ -41,7 +42,7 @@ class Refiner {
     Gather();
     ThrowIfStopped(options_);
     Start();
-    alone_ = device_;
+    own_colours_ = device_;
     if (options_.fold) {
       size_t count = 0;
       for (size_t now = Count(); now != count; now = Count()) {
@@ -59,7 +60,7 @@ class Refiner {
   // Collects the links in use, with new numbers, and their users. Loads are numbered by groups and then messages.
   void Gather() {
     link_index_.assign(network_.link_count(), -1);
-    auto use = [&](LinkId id, int who, double share) {
+    auto use = [&](LinkId id, int comm, double share) {
       poll_.Count();
       int& index = link_index_[id.index()];
       if (index < 0) {
@@ -67,8 +68,8 @@ class Refiner {
         links_.push_back(id);
         uses_.emplace_back();
       }
-      uses_[static_cast<size_t>(index)].push_back({who, share});
-      loads_[static_cast<size_t>(who)].push_back({index, share});
+      uses_[static_cast<size_t>(index)].push_back({comm, share});
+      loads_[static_cast<size_t>(comm)].push_back({index, share});
     };
     loads_.resize(fabric_.groups.size() + fabric_.messages.size());
     for (size_t g = 0; g < fabric_.groups.size(); ++g) {
@@ -116,23 +117,23 @@ class Refiner {
           MixHashes(Bits(network_.capacity(id)), static_cast<uint64_t>(network_.level(id))));
     }
     for (const CommGroup& group : fabric_.groups) {
-      who_.push_back(MixHashes(static_cast<uint64_t>(group.channel), group.members.size()));
+      comm_.push_back(MixHashes(static_cast<uint64_t>(group.channel), group.members.size()));
     }
     for (const CommMessage& message : fabric_.messages) {
-      who_.push_back(MixHashes(static_cast<uint64_t>(message.transfer.value) + (1u << 20),
-                               MixHashes(Bits(message.bytes), Bits(message.latency))));
+      comm_.push_back(MixHashes(static_cast<uint64_t>(message.transfer.value) + (1u << 20),
+                                MixHashes(Bits(message.bytes), Bits(message.latency))));
     }
   }
 
   void Separate() {
     for (size_t d = 0; d < device_.size(); ++d) device_[d] = d;
     for (size_t l = 0; l < link_.size(); ++l) link_[l] = l;
-    for (size_t w = 0; w < who_.size(); ++w) who_[w] = w;
+    for (size_t w = 0; w < comm_.size(); ++w) comm_[w] = w;
   }
 
   void Refine() {
-    std::vector<uint64_t> who(who_.size());
-    for (size_t w = 0; w < who_.size(); ++w) {
+    std::vector<uint64_t> comm(comm_.size());
+    for (size_t w = 0; w < comm_.size(); ++w) {
       uint64_t sum = 0;
       poll_.Count(1 + loads_[w].size());
       for (const auto& [link, share] : loads_[w]) {
@@ -147,17 +148,17 @@ class Refiner {
         sum += MixHashes(device_[static_cast<size_t>(message.sender)], 2);
         sum += MixHashes(device_[static_cast<size_t>(message.receiver)], 3);
       }
-      who[w] = MixHashes(who_[w], sum);
+      comm[w] = MixHashes(comm_[w], sum);
     }
-    who_ = std::move(who);
+    comm_ = std::move(comm);
     std::vector<uint64_t> device(device_.size(), 0);
     for (size_t g = 0; g < fabric_.groups.size(); ++g) {
       for (int64_t member : fabric_.groups[g].members) {
-        device[static_cast<size_t>(member)] += MixHashes(who_[g], 1);
+        device[static_cast<size_t>(member)] += MixHashes(comm_[g], 1);
       }
     }
     for (size_t m = 0; m < fabric_.messages.size(); ++m) {
-      uint64_t colour = who_[fabric_.groups.size() + m];
+      uint64_t colour = comm_[fabric_.groups.size() + m];
       device[static_cast<size_t>(fabric_.messages[m].sender)] += MixHashes(colour, 2);
       device[static_cast<size_t>(fabric_.messages[m].receiver)] += MixHashes(colour, 3);
     }
@@ -166,12 +167,12 @@ class Refiner {
       uint64_t sum = 0;
       poll_.Count(1 + uses_[l].size());
       for (const Use& use : uses_[l])
-        sum += MixHashes(who_[static_cast<size_t>(use.who)], Bits(use.share));
+        sum += MixHashes(comm_[static_cast<size_t>(use.comm)], Bits(use.share));
       link_[l] = MixHashes(link_[l], sum);
     }
   }
 
-  size_t Count() const { return Distinct(device_) + Distinct(link_) + Distinct(who_); }
+  size_t Count() const { return Distinct(device_) + Distinct(link_) + Distinct(comm_); }
   static size_t Distinct(std::vector<uint64_t> colours) {
     std::sort(colours.begin(), colours.end());
     return static_cast<size_t>(std::unique(colours.begin(), colours.end()) - colours.begin());
@@ -199,22 +200,23 @@ class Refiner {
 
   Classes Quotient() const {
     Classes out;
-    std::vector<size_t> devices, links, whos;
+    std::vector<size_t> devices, links, comms;
     out.class_of = Numbered(device_, devices);
     std::vector<int> link_class = Numbered(link_, links);
-    std::vector<int> who_class = Numbered(who_, whos);
+    std::vector<int> comm_class = Numbered(comm_, comms);
     std::map<uint64_t, int> alike;
     for (size_t d : devices) {
-      int first = alike.try_emplace(alone_[d], static_cast<int>(out.devices.size())).first->second;
+      int first =
+          alike.try_emplace(own_colours_[d], static_cast<int>(out.devices.size())).first->second;
       out.devices.push_back({static_cast<int64_t>(d), 0, run_[d], slow_[d], first});
     }
     for (int c : out.class_of) ++out.devices[static_cast<size_t>(c)].count;
     for (size_t l : links) out.capacities.push_back(network_.capacity(links_[l]));
-    for (size_t w : whos) {
+    for (size_t w : comms) {
       if (w < fabric_.groups.size()) {
-        out.groups.push_back(GroupOf(w, out, link_class, who_class));
+        out.groups.push_back(GroupOf(w, out, link_class, comm_class));
       } else {
-        out.messages.push_back(MessageOf(w, out, link_class, who_class));
+        out.messages.push_back(MessageOf(w, out, link_class, comm_class));
       }
     }
     Attach(out);
@@ -222,7 +224,7 @@ class Refiner {
   }
 
   std::vector<ClassLoad> LoadsOf(size_t w, const std::vector<int>& link_class,
-                                 const std::vector<int>& who_class, int* level) const {
+                                 const std::vector<int>& comm_class, int* level) const {
     std::vector<ClassLoad> loads;
     double worst = -1;
     for (const auto& [link, own] : loads_[w]) {
@@ -233,7 +235,7 @@ class Refiner {
       if (known) continue;
       double weight = 0;
       for (const Use& use : uses_[l]) {
-        if (who_class[static_cast<size_t>(use.who)] == who_class[w]) weight += use.share;
+        if (comm_class[static_cast<size_t>(use.comm)] == comm_class[w]) weight += use.share;
       }
       loads.push_back({of, weight});
       double seconds = weight / network_.capacity(links_[l]);
@@ -246,7 +248,7 @@ class Refiner {
   }
 
   GroupClass GroupOf(size_t w, const Classes& out, const std::vector<int>& link_class,
-                     const std::vector<int>& who_class) const {
+                     const std::vector<int>& comm_class) const {
     const CommGroup& group = fabric_.groups[w];
     GroupClass made;
     made.channel = group.channel;
@@ -256,7 +258,7 @@ class Refiner {
       if (!known) made.members.push_back(c);
     }
     std::sort(made.members.begin(), made.members.end());
-    made.loads = LoadsOf(w, link_class, who_class, &made.level);
+    made.loads = LoadsOf(w, link_class, comm_class, &made.level);
     made.pattern = group.pattern;
     made.pattern.loads.clear();
     for (const LinkLoad& load : group.pattern.loads) {
@@ -267,7 +269,7 @@ class Refiner {
   }
 
   MessageClass MessageOf(size_t w, const Classes& out, const std::vector<int>& link_class,
-                         const std::vector<int>& who_class) const {
+                         const std::vector<int>& comm_class) const {
     const CommMessage& message = fabric_.messages[w - fabric_.groups.size()];
     MessageClass made{message.transfer,
                       out.class_of[static_cast<size_t>(message.sender)],
@@ -276,7 +278,7 @@ class Refiner {
                       message.latency,
                       {},
                       0};
-    made.loads = LoadsOf(w, link_class, who_class, &made.level);
+    made.loads = LoadsOf(w, link_class, comm_class, &made.level);
     return made;
   }
 
@@ -289,7 +291,8 @@ class Refiner {
       for (int c : out.groups[g].members) {
         int& slot =
             out.group_of[static_cast<size_t>(c)][static_cast<size_t>(out.groups[g].channel)];
-        HEDDLE_CHECK(slot < 0 || slot == static_cast<int>(g), "a device in two groups");
+        HEDDLE_CHECK(slot < 0 || slot == static_cast<int>(g),
+                     "a device is in two groups of one channel");
         slot = static_cast<int>(g);
       }
     }
@@ -314,8 +317,8 @@ class Refiner {
   std::vector<LinkId> links_;
   std::vector<std::vector<Use>> uses_;                      // for each link in use
   std::vector<std::vector<std::pair<int, double>>> loads_;  // for each group, then for each message
-  std::vector<uint64_t> device_, link_, who_;               // colours
-  std::vector<uint64_t> alone_;                             // colours of devices before refinement
+  std::vector<uint64_t> device_, link_, comm_;              // colours
+  std::vector<uint64_t> own_colours_;                       // colours of devices before refinement
   std::vector<double> slow_;
   std::vector<int> run_;
 };

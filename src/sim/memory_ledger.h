@@ -38,7 +38,7 @@ class MemoryLedger {
     if (allocates_) made.block = allocators_[made.allocator].Allocate(bytes);
     kinds_[static_cast<size_t>(kind)] += bytes;
     live_ += bytes;
-    if (live_ > most_) Rise();
+    if (live_ > recent_peak_) UpdatePeaks();
     return id;
   }
   void Hold(int id) { ++storages_[static_cast<size_t>(id)].holders; }
@@ -55,14 +55,14 @@ class MemoryLedger {
   int64_t live() const { return live_; }
   MemoryKinds kinds() const { return ToKinds(kinds_); }
   // The peak since the last call.
-  int64_t TakeMost() {
-    int64_t most = most_;
-    most_ = live_;
+  int64_t TakePeak() {
+    int64_t most = recent_peak_;
+    recent_peak_ = live_;
     return most;
   }
-  MemoryKinds TakeMostKinds() {
-    MemoryKinds most = ToKinds(most_kinds_);
-    most_kinds_ = kinds_;
+  MemoryKinds TakePeakKinds() {
+    MemoryKinds most = ToKinds(recent_peak_kinds_);
+    recent_peak_kinds_ = kinds_;
     return most;
   }
   int64_t peak() const { return peak_; }
@@ -70,7 +70,7 @@ class MemoryLedger {
   // Whether the storages made from now on belong to a fetch.
   void SetFetching(bool fetching) { fetching_ = fetching; }
   template <class Get>
-  int64_t OfAllocators(Get get) const {
+  int64_t SumOverAllocators(Get get) const {
     int64_t sum = 0;
     for (const CachingAllocator& allocator : allocators_) sum += (allocator.*get)();
     return sum;
@@ -87,9 +87,9 @@ class MemoryLedger {
   };
 
   static MemoryKinds ToKinds(const Kinds& k) { return {k[0], k[1], k[2], k[3], k[4]}; }
-  void Rise() {
-    most_ = live_;
-    if (follows_kinds_) most_kinds_ = kinds_;
+  void UpdatePeaks() {
+    recent_peak_ = live_;
+    if (follows_kinds_) recent_peak_kinds_ = kinds_;
     if (live_ <= peak_) return;
     peak_ = live_;
     peak_kinds_ = kinds_;
@@ -98,8 +98,8 @@ class MemoryLedger {
   bool allocates_, follows_kinds_;
   std::vector<Storage> storages_;
   std::vector<int> free_;
-  Kinds kinds_ = {}, peak_kinds_ = {}, most_kinds_ = {};
-  int64_t live_ = 0, most_ = 0, peak_ = 0;
+  Kinds kinds_ = {}, peak_kinds_ = {}, recent_peak_kinds_ = {};
+  int64_t live_ = 0, recent_peak_ = 0, peak_ = 0;
   std::vector<CachingAllocator> allocators_;
   bool fetching_ = false;
 };

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kNone = -1;
 
-class Player {
+class ListReplayer {
  public:
-  Player(const MemoryModel& model, int64_t device, const ReplayOptions& options)
+  ListReplayer(const MemoryModel& model, int64_t device, const ReplayOptions& options)
       : model_(model),
         device_(device),
         run_(model.program().RunOf(device)),
@@ -29,8 +29,8 @@ class Player {
     MemoryTimeline timeline;
     for (BufferId id : run_.persistent) Begin(id, true);
     timeline.held = ledger_.kinds();
-    timeline.peak = ledger_.TakeMost();
-    ledger_.TakeMostKinds();
+    timeline.peak = ledger_.TakePeak();
+    ledger_.TakePeakKinds();
     size_t count = run_.instructions.size();
     if (options_.timeline) {
       timeline.during.reserve(count);
@@ -45,7 +45,7 @@ class Player {
       for (size_t f = 0; first && f < at.frees.size(); ++f) End(at.frees[f]);
       Execute(at);
       for (size_t f = 0; !first && f < at.frees.size(); ++f) End(at.frees[f]);
-      int64_t most = ledger_.TakeMost();
+      int64_t most = ledger_.TakePeak();
       if (most > timeline.peak) {
         timeline.peak = most;
         timeline.peak_instruction = static_cast<int>(i);
@@ -56,15 +56,15 @@ class Player {
       }
       if (options_.kinds) {
         timeline.kinds.push_back(ledger_.kinds());
-        timeline.most_kinds.push_back(ledger_.TakeMostKinds());
+        timeline.most_kinds.push_back(ledger_.TakePeakKinds());
       }
     }
     EndFlight();
     timeline.left = ledger_.kinds();
     timeline.peak_kinds = ledger_.peak_kinds();
     if (options_.allocator) {
-      timeline.allocated = ledger_.OfAllocators(&CachingAllocator::peak_allocated);
-      timeline.reserved = ledger_.OfAllocators(&CachingAllocator::peak_reserved);
+      timeline.allocated = ledger_.SumOverAllocators(&CachingAllocator::peak_allocated);
+      timeline.reserved = ledger_.SumOverAllocators(&CachingAllocator::peak_reserved);
     }
     return timeline;
   }
@@ -233,24 +233,24 @@ class Player {
     const SegmentMemory& segment = stage(at.stage).segments[at.segment()];
     if (at.half == Half::kF) {
       bool keeps = !at.writes.empty() && IsSaved(at.writes.back());
-      return Play(at, keeps ? segment.keeping : segment.forward,
-                  keeps ? at.writes.back() : BufferId{});
+      return ReplayHalf(at, keeps ? segment.keeping : segment.forward,
+                        keeps ? at.writes.back() : BufferId{});
     }
     BufferId saved;
     for (BufferId id : at.reads) {
       if (id.valid() && IsSaved(id)) saved = id;
     }
-    Play(at,
-         at.half == Half::kBW  ? segment.backward
-         : at.half == Half::kB ? segment.inputs
-                               : segment.weights,
-         saved);
+    ReplayHalf(at,
+               at.half == Half::kBW  ? segment.backward
+               : at.half == Half::kB ? segment.inputs
+                                     : segment.weights,
+               saved);
     for (const auto& [group, bytes] : segment.gradients) AddPiece(at, group, bytes);
   }
 
   bool IsSaved(BufferId id) const { return run_.buffers[id].kind == BufferKind::kSaved; }
 
-  void Play(const Instruction& at, const HalfMemory& half, BufferId saved) {
+  void ReplayHalf(const Instruction& at, const HalfMemory& half, BufferId saved) {
     for (BufferId id : at.adds) Begin(id);
     made_.assign(half.made.size(), kNone);
     std::vector<int>* kept = nullptr;
@@ -324,7 +324,7 @@ class Player {
 }  // namespace
 
 MemoryTimeline Replay(const MemoryModel& model, int64_t device, const ReplayOptions& options) {
-  return Player(model, device, options).Run();
+  return ListReplayer(model, device, options).Run();
 }
 
 }  // namespace heddle

@@ -24,8 +24,8 @@ void CheckProfiles(const SimOptions& options, const Cluster& cluster) {
     bool there = std::any_of(cluster.device_types.begin(), cluster.device_types.end(),
                              [&](const DeviceType& type) { return type.name == profile->device; });
     if (there) continue;
-    ThrowInput("the profile is of device '{}', and the plan's cluster has '{}'", profile->device,
-               cluster.device_types.front().name);
+    ThrowInput("the profile describes device '{}', but the plan's cluster has '{}'",
+               profile->device, cluster.device_types.front().name);
   }
 }
 

@@ -172,8 +172,8 @@ ValueId UnfusedAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& 
   ValueId probabilities = b.AttentionProbabilities(p.q, RepeatHeads(b, c, p.k),
                                                    {.scale = tables.score_scale,
                                                     .bias = bias,
-                                                    .seen = tables.seen,
-                                                    .unseen = tables.unseen,
+                                                    .visible = tables.visible,
+                                                    .masked_score = tables.masked_score,
                                                     .dropout = c.attention.dropout});
   return b.Op("MatMul", {probabilities, RepeatHeads(b, c, p.v)});
 }
@@ -201,8 +201,8 @@ void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables)
       b.Scalar("attention.scale", 1 / std::sqrt(static_cast<double>(c.attention.head_dim)));
   if (!c.attention.causal) return;
   CausalMask mask = b.Causal("attention", c.seq);
-  tables->seen = mask.seen;
-  tables->unseen = mask.unseen;
+  tables->visible = mask.visible;
+  tables->masked_score = mask.masked_score;
 }
 
 ValueId SelfAttention(ModelBuilder& b, const DecoderConfig& c, const Tables& tables, ValueId x) {

@@ -101,7 +101,7 @@ Family BertFamily() {
               RealKey("norm_eps", "1e-12", 0, 1, "added to the variance in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
               RealKey("attention_dropout", "0", 0, 1,
-                      "of the attention probabilities; attention is not fused then"),
+                      "of the attention probabilities; above 0, attention is not fused"),
           },
           BuildBert};
 }

@@ -46,7 +46,7 @@ Resolved Resolve(std::string_view text) {
 
 // Calls `function`; errors begin with the expression, which is shortened where it is long.
 template <class Function>
-auto Blaming(std::string_view expression, Function function) {
+auto WithExpressionInErrors(std::string_view expression, Function function) {
   try {
     return function();
   } catch (const InputError& error) {
@@ -97,7 +97,7 @@ std::string NearestBuiltIns(std::string_view expression) {
 }
 
 Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& overrides) {
-  return Blaming(expression, [&] {
+  return WithExpressionInErrors(expression, [&] {
     Resolved resolved = Resolve(expression);
     resolved.values.insert(resolved.values.end(), overrides.begin(), overrides.end());
     return resolved.family->build(Settings(resolved.family->keys, resolved.values), expression);
@@ -105,7 +105,7 @@ Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& ove
 }
 
 Settings CheckExpression(const std::string& expression) {
-  return Blaming(expression, [&] {
+  return WithExpressionInErrors(expression, [&] {
     Resolved resolved = Resolve(expression);
     return Settings(resolved.family->keys, resolved.values);
   });

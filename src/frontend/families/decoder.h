@@ -105,7 +105,7 @@ struct Tables {
   ValueId sinusoids, scale;  // relative [1,seq,hidden] and []
   // Unfused attention: the scale of scores []; causal: which tokens are visible [1,1,seq,seq], and the score of the
   // others [].
-  ValueId score_scale, seen, unseen;
+  ValueId score_scale, visible, masked_score;
   ValueId experts, places;  // 0, 1, ... experts - 1, and 0, 1, ... the capacity of an expert
 };
 void AddAttentionTables(ModelBuilder& b, const DecoderConfig& c, Tables* tables);

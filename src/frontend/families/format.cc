@@ -25,8 +25,8 @@ Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
     overrides.emplace_back(name, fmt::format("{}", size));
     auto said = std::ranges::find(own, name, &KeyValue::first);
     if (said != own.end() && said->second != overrides.back().second) {
-      ThrowInput("{}: --dim {}={}: the model itself says {}={}: give one of them", model, name,
-                 size, name, said->second);
+      ThrowInput("{}: --dim {}={}: the model expression also gives {}={}: remove one of them",
+                 model, name, size, name, said->second);
     }
   }
   Graph graph = RunPasses(BuildModel(model, overrides), LayoutPasses());

@@ -23,8 +23,10 @@ int64_t Capacity(const DecoderConfig& c) {
                 static_cast<double>(c.experts.count);
   double room = std::ceil(even * c.experts.capacity_factor);
   if (room > static_cast<double>(kMaxSize))
-    ThrowInput("capacity_factor={} gives experts room for {} tokens", c.experts.capacity_factor,
-               room);
+    ThrowInput(
+        "capacity_factor={} gives experts a capacity of {} tokens, which is too large; choose a "
+        "smaller one",
+        c.experts.capacity_factor, room);
   return std::max<int64_t>(1, static_cast<int64_t>(room));
 }
 

@@ -49,10 +49,10 @@ struct AttentionOptions {
 struct ProbabilityOptions {
   ValueId scale = {};  // a scalar that multiplies the scores; 1 where it is not valid
   ValueId bias = {};   // added to the scores, where valid
-  // The score is `unseen` where this is false; nothing is masked where it is not valid.
-  ValueId seen = {};
-  ValueId unseen = {};  // a scalar
-  double dropout = 0;   // of the probabilities
+  // The score is `masked_score` where this is false; nothing is masked where it is not valid.
+  ValueId visible = {};
+  ValueId masked_score = {};  // a scalar
+  double dropout = 0;         // of the probabilities
 };
 
 // A gated mlp has three matrices instead of two.
@@ -60,7 +60,7 @@ bool IsGated(const std::string& mlp);
 
 // The constants of a causal mask, for ProbabilityOptions.
 struct CausalMask {
-  ValueId seen, unseen;
+  ValueId visible, masked_score;
 };
 
 class ModelBuilder {

@@ -31,8 +31,9 @@ const ModelType& TypeOf(const ConfigFile& config) {
   }
   // In single quotes below, so JSON's double quotes are removed.
   std::string shown = ShortText(Json(name));
-  config.Refuse(fmt::format("'model_type' is '{}'; known are {}; others can be exported to ONNX",
-                            shown.substr(1, shown.size() - 2), fmt::join(names, ", ")));
+  config.Refuse(
+      fmt::format("'model_type' is '{}'; supported types are {}; export other models to ONNX",
+                  shown.substr(1, shown.size() - 2), fmt::join(names, ", ")));
 }
 
 // The saved class determines the head and the loss of the model. Where it is missing, the supported class is assumed.
@@ -46,8 +47,8 @@ void CheckArchitectures(const ConfigFile& config, const ModelType& type) {
                });
   if (known) return;
   config.Refuse("architectures", *classes,
-                fmt::format("but heddle builds {} of a {} model; write that to train it so, or "
-                            "export the model to ONNX "
+                fmt::format("but heddle builds {} of a {} model; set the key to that to train this "
+                            "model, or export the model to ONNX "
                             "instead",
                             type.architectures.front(), type.name));
 }
@@ -77,13 +78,12 @@ void CheckSequence(const ConfigFile& config, const Translation& t) {
   }
   for (const char* key :
        {"sliding_window", "use_sliding_window", "max_window_layers", "layer_types"}) {
-    config.PassOver(key, "a token sees the whole sequence in every layer");
+    config.PassOver(key, "every layer attends to the whole sequence");
   }
   if (t.longest > 0 && seq > t.longest) {
     LogWarn(
-        "{}: --dim seq={} is more than 'max_position_embeddings', which is {}: rotary positions go "
-        "on beyond those the "
-        "model was made for",
+        "{}: --dim seq={} is more than 'max_position_embeddings', which is {}: rotary positions "
+        "continue beyond the range that the model was trained with",
         config.path(), seq, t.longest);
   }
 }
@@ -95,12 +95,14 @@ Translation Complete(const ConfigFile& config, const ImportOptions& options) {
   t.Set("batch", kDefaultBatch);
   for (const auto& [name, size] : options.dims) t.Set(name, size);
   CheckSequence(config, t);
-  if (t.attention_apart && t.Number("attention_dropout", 0) > 0) t.Set("attention", "unfused");
+  if (t.needs_unfused_attention && t.Number("attention_dropout", 0) > 0)
+    t.Set("attention", "unfused");
   if (t.Number("experts", 1) > 1) {
     LogWarn(
         "{}: experts have static capacity (capacity_factor) and drop tokens beyond it, and the "
         "weights of the chosen "
-        "experts are not normalised to 1: plans hold, but losses are not those of transformers",
+        "experts are not normalised to 1: plans are valid, but losses differ from those of "
+        "transformers",
         config.path());
     if (!options.dims.contains("group")) {
       t.Set("group", std::gcd(static_cast<int64_t>(t.Number("seq", 1)), kDefaultGroup));

@@ -17,7 +17,8 @@ struct Translation {
   std::vector<KeyValue> values = {};
   int64_t longest = 0;  // 'max_position_embeddings' of rotary positions, 0 where there is no limit
   int64_t window = 0;   // number of tokens that a token sees; 0 where it sees all
-  bool attention_apart = false;  // dropout of attention probabilities requires attention=unfused
+  bool needs_unfused_attention =
+      false;  // dropout of attention probabilities requires attention=unfused
 
   Translation& Set(std::string key, int64_t value);
   Translation& Set(std::string key, bool value);

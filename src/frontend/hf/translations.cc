@@ -50,7 +50,7 @@ void SetSequence(Translation& t, int64_t longest) { t.Set("seq", std::min(longes
 // Decoders support dropout of attention probabilities only with attention=unfused.
 void SetAttentionDropout(Translation& t, double ratio) {
   t.Set("attention_dropout", ratio);
-  t.attention_apart = true;
+  t.needs_unfused_attention = true;
 }
 
 struct Rope {

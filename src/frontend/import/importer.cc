@@ -113,8 +113,8 @@ void Importer::CheckDims() const {
   for (const auto& [name, size] : options_.dims) {
     if (size < 1) ThrowInput("{}: --dim {}={}: the size must be positive", path_, name, size);
     if (known.contains(name)) continue;
-    ThrowInput("{}: --dim {}: no input has this symbolic dimension; they are: {}", path_, name,
-               known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    ThrowInput("{}: --dim {}: no input has this symbolic dimension; symbolic dimensions are: {}",
+               path_, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
   }
   if (open.empty()) return;
   std::string list, example;
@@ -133,10 +133,10 @@ void Importer::CheckDims() const {
 TensorType Importer::InputType(const StatedValue& input) const {
   if (!input.tensor) ThrowInput("{}: input '{}' is not a tensor", path_, input.name);
   if (!input.dtype) {
-    ThrowInput("{}: input '{}' states no element type that heddle knows", path_, input.name);
+    ThrowInput("{}: input '{}' has no element type that heddle supports", path_, input.name);
   }
   if (!input.shape) {
-    ThrowInput("{}: input '{}' states no shape; export with example inputs", path_, input.name);
+    ThrowInput("{}: input '{}' has no shape; export with example inputs", path_, input.name);
   }
   TensorType type{*input.dtype, {}};
   for (size_t axis = 0; axis < input.shape->size(); ++axis) {
@@ -244,7 +244,7 @@ void Importer::WarnOfUnreadInputs(const Graph& graph) const {
   }
   for (const ValueId id : graph.ValuesOf(ValueKind::kInput)) {
     if (!read[id.index()]) {
-      LogWarn("{}: input '{}' is not read and left out", path_, graph.value(id).name);
+      LogWarn("{}: input '{}' is not used and is left out", path_, graph.value(id).name);
     }
   }
 }

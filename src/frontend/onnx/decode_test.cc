@@ -70,7 +70,7 @@ TEST_F(OnnxDecode, FilesThatAreNoModel) {
   heddle_onnx::ModelProto empty;
   empty.set_ir_version(8);
   EXPECT_THAT(Error(Write("graphless.onnx", empty.SerializeAsString())),
-              HasSubstr("holds no graph"));
+              HasSubstr("contains no graph"));
 }
 
 TEST_F(OnnxDecode, Opsets) {
@@ -79,7 +79,7 @@ TEST_F(OnnxDecode, Opsets) {
   EXPECT_THAT(Error(Write("a.onnx", TestModel(99).Bytes())), HasSubstr("opset 99"));
   TestModel none;
   none.proto.clear_opset_import();
-  EXPECT_THAT(Error(Write("a.onnx", none.Bytes())), HasSubstr("states no ONNX opset"));
+  EXPECT_THAT(Error(Write("a.onnx", none.Bytes())), HasSubstr("gives no ONNX opset"));
 }
 
 // If nodes nested in If nodes. The bytes are built from the inside out, because the protobuf classes cannot nest this
@@ -105,7 +105,7 @@ std::string NestedIf(int levels) {
 }
 
 TEST_F(OnnxDecode, NestingIsBounded) {
-  EXPECT_THAT(Error(Write("few.onnx", NestedIf(20))), HasSubstr("states no ONNX opset"));
+  EXPECT_THAT(Error(Write("few.onnx", NestedIf(20))), HasSubstr("gives no ONNX opset"));
   EXPECT_THAT(Error(Write("deep.onnx", NestedIf(200))), HasSubstr("deeper than 100 levels"));
   EXPECT_THAT(Error(Write("deeper.onnx", NestedIf(20000))), HasSubstr("deeper than 100 levels"));
 }

@@ -54,7 +54,7 @@ void CheckLocation(const std::string& location, std::string_view what) {
                  location.find('\\') != std::string::npos;
   for (const fs::path& part : path) escapes = escapes || part == "..";
   if (location.empty() || escapes) {
-    ThrowInput("{}: external data lies at '{}', must be a relative path inside the model's folder",
+    ThrowInput("{}: external data is at '{}', must be a relative path inside the model's folder",
                what, location);
   }
 }
@@ -88,7 +88,7 @@ ExternalData ParseExternalData(const std::vector<std::pair<std::string, std::str
   ExternalData data;
   std::set<std::string> seen;
   for (const auto& [key, value] : entries) {
-    if (!seen.insert(key).second) ThrowInput("{}: external data states '{}' twice", what, key);
+    if (!seen.insert(key).second) ThrowInput("{}: external data gives '{}' twice", what, key);
     if (key == "location") {
       data.location = value;
     } else if (key == "offset") {
@@ -136,8 +136,8 @@ std::optional<std::vector<std::byte>> ReadExternalData(const fs::path& folder,
   }
   if (data.offset > info.st_size || size > info.st_size - data.offset) {
     ThrowInput(
-        "{}: external data '{}' has {} bytes, the tensor lies at {} with {} bytes; the file is "
-        "cut short",
+        "{}: external data '{}' has {} bytes, but the tensor begins at byte {} and has {} bytes; "
+        "the file is cut short",
         what, data.location, info.st_size, data.offset, size);
   }
   std::vector<std::byte> bytes(static_cast<size_t>(size));

@@ -54,7 +54,7 @@ void ImportGemm(CallImport& n) {
     const Shape product = result.shape();
     result = n.Emit("Add", {}, {result, bias});
     if (result.shape() != product)
-      n.Fail("C is {}, wider than the product", ToString(n.In(2).type));
+      n.Fail("C is {}, which does not broadcast to the product", ToString(n.In(2).type));
   }
   n.Return(result);
 }

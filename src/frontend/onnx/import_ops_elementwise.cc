@@ -36,7 +36,7 @@ Imported Chain(CallImport& n, std::string_view op) {
 
 DType TargetType(CallImport& n, int64_t number) {
   const auto dtype = DTypeFromOnnx(number);
-  if (!dtype) n.Fail("element type {} is not known to heddle", OnnxDTypeName(number));
+  if (!dtype) n.Fail("element type {} is not supported", OnnxDTypeName(number));
   return *dtype;
 }
 

@@ -106,8 +106,8 @@ Shape ResizedShape(CallImport& n) {
     const auto axis = static_cast<size_t>(n.Axis(axes[i], n.rank(0)));
     const double exact = static_cast<double>(from[axis]) * scales[i];
     if (!(scales[i] > 0 && exact < 1e15) || exact != std::floor(exact)) {
-      n.Fail("scale {} of dimension {} ({}) gives no whole size; export with sizes", scales[i],
-             axis, from[axis]);
+      n.Fail("scale {} of dimension {} ({}) does not give a whole size; export with sizes",
+             scales[i], axis, from[axis]);
     }
     to[axis] = static_cast<int64_t>(exact);
   }
@@ -131,7 +131,7 @@ void ImportResize(CallImport& n) {
   const Shape to = ResizedShape(n);
   const Shape& from = n.shape(0);
   if (from.size() < 3 || to[0] != from[0] || to[1] != from[1]) {
-    n.Fail("resizes {} to {}, may change the dimensions after the first two only", ToString(from),
+    n.Fail("resizes {} to {}, but only dimensions after the first two may change", ToString(from),
            ToString(to));
   }
   const std::vector<int64_t> sizes(to.begin() + 2, to.end());
@@ -168,7 +168,7 @@ Windows ReadWindows(CallImport& n, const Shape& kernel) {
     }
     windows.pads = SamePads(sizes, kernel, windows, auto_pad == "SAME_UPPER");
   } else {
-    n.Fail("auto_pad '{}' is not known", auto_pad);
+    n.Fail("auto_pad '{}' is not supported", auto_pad);
   }
   CheckWindow(n, "pads", windows.pads, 2 * count, 0);
   return windows;

@@ -48,7 +48,8 @@ void ImportSplitToSequence(CallImport& n) {
 void ImportSequenceAt(CallImport& n) {
   const auto& parts = SequenceOf(n);
   const int64_t position = n.ScalarInt(1, "position"), count = std::ssize(parts);
-  if (position < -count || position >= count) n.Fail("position {} of {}", position, count);
+  if (position < -count || position >= count)
+    n.Fail("position {} is out of range for {} elements", position, count);
   n.Return(parts[static_cast<size_t>(position < 0 ? position + count : position)]);
 }
 

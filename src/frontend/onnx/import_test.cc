@@ -68,7 +68,7 @@ TEST(OnnxImport, NamesThatDoNotFit) {
   undefined.Node("Add", {"x", "ghost"}, {"y"});
   undefined.Loss("y");
   EXPECT_EQ(undefined.Error(),
-            "m.onnx: node 'n1' reads 'ghost', which no node, input or initializer gives");
+            "m.onnx: node 'n1' reads 'ghost', which no node, input or initializer produces");
   TestModel twice;
   twice.Input("x", {4});
   twice.Node("Neg", {"x"}, {"y"});
@@ -145,9 +145,8 @@ TEST(OnnxImport, SymbolicDimensions) {
   const Graph graph = m.Import(options);
   EXPECT_EQ(graph.value(graph.ValuesOf(ValueKind::kInput)[0]).type.shape, (Shape{8, 5}));
   options.dims["sequence"] = 4;
-  EXPECT_THAT(m.Error(options),
-              HasSubstr("--dim sequence: no input has this symbolic dimension; they "
-                        "are: batch, x:0, x:1"));
+  EXPECT_THAT(m.Error(options), HasSubstr("--dim sequence: no input has this symbolic dimension; "
+                                          "symbolic dimensions are: batch, x:0, x:1"));
   options.dims = {{"batch", 0}, {"x:1", 5}};
   EXPECT_THAT(m.Error(options), HasSubstr("--dim batch=0: the size must be positive"));
 }
@@ -164,7 +163,7 @@ TEST(OnnxImport, InputsOfBadTypes) {
   TestModel bare;
   bare.graph().add_input()->set_name("x");
   bare.Loss("x");
-  EXPECT_THAT(bare.Error(), HasSubstr("input 'x' states no element type"));
+  EXPECT_THAT(bare.Error(), HasSubstr("input 'x' has no element type"));
 }
 
 TEST(OnnxImport, TheLossIsTheScalarOutput) {
@@ -312,7 +311,7 @@ TEST(OnnxImport, AttributesThatNobodyReads) {
   m.Input("x", {4, 6});
   m.Node("Relu", {"x"}, {"y"}).Int("slope", 3);
   m.Loss("y");
-  EXPECT_THAT(m.Error(), HasSubstr("attribute 'slope' is not known to heddle"));
+  EXPECT_THAT(m.Error(), HasSubstr("attribute 'slope' is not supported"));
 }
 
 TEST(OnnxImport, ImportIsDeterministic) {

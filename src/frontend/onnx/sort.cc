@@ -60,7 +60,7 @@ std::vector<Edge> Edges(const ModelFile& model, std::string_view file) {
       if (!input.valid()) continue;
       const size_t producer = producers[input.index()];
       if (producer == kNone) {
-        ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
+        ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer produces", file,
                    model.calls[i].name, model.names[input]);
       }
       if (producer != kGiven) edges.push_back({producer, i});

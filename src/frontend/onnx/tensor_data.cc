@@ -200,7 +200,7 @@ FileTensor DecodeTensor(TensorProto& proto, const std::filesystem::path& folder,
   const std::optional<DType> dtype = Widened(number);
   if (!dtype) {
     ThrowInput(
-        "{}: has element type {}, which heddle does not know; use a float, integer or bool type",
+        "{}: has element type {}, which heddle does not support; use a float, integer or bool type",
         what, OnnxDTypeName(number));
   }
   if (proto.dims_size() > kMaxRank) {
