@@ -252,7 +252,7 @@ TEST(Cli, PlanMistakesAreOneLine) {
   std::string plan = "plan " + kGpt + " --cluster local:4 ";
   ExpectRefused("plan " + kGpt, {"--cluster"});
   ExpectRefused("plan " + kGpt + " --cluster nowhere", {"nowhere"});
-  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "there are auto", "expert"});
+  ExpectRefused(plan + "--searcher magic", {"--searcher magic", "choose one of auto", "expert"});
   ExpectRefused(plan + "--tp 3 --dp 2",
                 {"dp 2 x tp 3 x pp 1 = 6 devices", "the 4 of the cluster", "tp 2"});
   ExpectRefused(plan + "--tp 0", {"--tp: 0", "from 1 to"});

@@ -117,7 +117,7 @@ TEST(Cli, SimulateMistakesAreOneLine) {
   ExpectRefused("simulate " + folder / "none.json", {"none.json"});
   ExpectRefused("simulate " + kGpt, {kGpt});
   ExpectRefused(simulate + "--stack megatro", {"--stack megatro", "did you mean 'megatron"});
-  ExpectRefused(simulate + "--stack xyzzy", {"--stack xyzzy", "there are heddle"});
+  ExpectRefused(simulate + "--stack xyzzy", {"--stack xyzzy", "choose one of heddle"});
   ExpectRefused(simulate + "--slow 3", {"--slow '3'", "device=3,factor=1.5"});
   ExpectRefused(simulate + "--slow device=1,factor=0.5", {"a factor from 1 to 1000"});
   ExpectRefused(simulate + "--slow device=1,factor=nan", {"a factor from 1 to 1000"});

@@ -151,7 +151,7 @@ TEST_F(PlanFile, OffloadReadsBack) {
   EXPECT_EQ(json["offload"], "optimizer");
   EXPECT_EQ(FromJson(json, model_, "plan.json"), plan_);
   EXPECT_EQ(Refusal("/offload", "disk"),
-            "plan.json: offload: \"disk\": there are none, optimizer, all");
+            "plan.json: offload: \"disk\": choose one of none, optimizer, all");
 }
 
 TEST_F(PlanFile, SyncReadsBack) {
@@ -264,10 +264,11 @@ TEST_F(PlanFile, SaysWhatIsWrongWithAStage) {
 
 TEST_F(PlanFile, SaysWhatIsWrongWithStrategies) {
   std::string s = "/stages/0/strategies/", at = "plan.json: stages[0].strategies.";
-  EXPECT_EQ(Refusal(s + "nodes/embedding", "Gather dp=i0 tp=w"),
-            at + "nodes.embedding: \"Gather dp=i0 tp=w\": no factor 'w': there are v, z0, i0, i1");
+  EXPECT_EQ(
+      Refusal(s + "nodes/embedding", "Gather dp=i0 tp=w"),
+      at + "nodes.embedding: \"Gather dp=i0 tp=w\": no factor 'w': choose one of v, z0, i0, i1");
   EXPECT_EQ(Refusal(s + "nodes/embedding", "Gather dp=i0 pt=v"),
-            at + "nodes.embedding: \"Gather dp=i0 pt=v\": no axis 'pt': there are dp, tp");
+            at + "nodes.embedding: \"Gather dp=i0 pt=v\": no axis 'pt': choose one of dp, tp");
   EXPECT_EQ(Refusal(s + "nodes/embedding", "Gather dp=i0 dp=v"),
             at + "nodes.embedding: \"Gather dp=i0 dp=v\": axis 'dp' is given twice");
   EXPECT_EQ(Refusal(s + "nodes/embedding", "Gather dp"),

@@ -13,7 +13,7 @@ namespace heddle {
 template <class... Ids>
 using AnyId = std::variant<std::monostate, Ids...>;
 
-// The number it has among its kind; -1: none.
+// The number of the id among ids of its kind; -1 where there is no id.
 template <class... Ids>
 int NumberOf(const AnyId<Ids...>& target) {
   int number = -1;

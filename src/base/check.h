@@ -1,8 +1,8 @@
-// Checks of what only a bug can break. Always on; a failing check prints where, what and the
-// operands on standard error and aborts. Bad input must never reach one: that is an InputError.
+// Checks of invariants that only a bug can break. They are always on: a failing check prints its place, the condition
+// and the operands on standard error and aborts. Bad input must never reach a check; it is an InputError.
 //
 //   HEDDLE_CHECK(stage.valid(), "stage of node {}", node);     // the message is optional
-//   HEDDLE_CHECK_EQ(shape.size(), parts.size());               // signed against unsigned is fine
+//   HEDDLE_CHECK_EQ(shape.size(), parts.size());               // signed and unsigned integers compare by value
 #pragma once
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string PrintOperand(const T& value) {
   }
 }
 
-// The integers std::cmp_equal and its kin take: no bool, no characters.
+// The integers that std::cmp_equal and its relatives accept: neither bool nor characters.
 template <class T>
 concept PlainInteger = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
                        !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&

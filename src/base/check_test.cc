@@ -19,7 +19,7 @@ TEST(CheckTest, HoldsQuietly) {
   HEDDLE_CHECK(!three.empty(), "never {}", "printed");
   HEDDLE_CHECK_EQ(three.size(), 3);
   HEDDLE_CHECK_NE(1, 2);
-  HEDDLE_CHECK_LT(-1, three.size());  // -1 is less than 3u, as it should be
+  HEDDLE_CHECK_LT(-1, three.size());  // -1 is less than 3u: integers compare by value
   HEDDLE_CHECK_LE(2.0, 2.0);
   HEDDLE_CHECK_GT(3, 2);
   HEDDLE_CHECK_GE(std::string("b"), "a");

@@ -1,4 +1,4 @@
-// 64-bit arithmetic on sizes that come from input, where a wrong answer must not go unnoticed.
+// 64-bit arithmetic with overflow checks, for sizes that come from input.
 //
 //   const int64_t elements = CheckedMul(rows, columns, "number of elements of w");
 //   // InputError: number of elements of w: 4611686018427387904 * 4 overflows 64 bits
@@ -25,7 +25,7 @@ constexpr std::optional<std::int64_t> TryMul(std::int64_t a, std::int64_t b) {
   return result;
 }
 
-// These throw an InputError that begins with `what`.
+// Throws an InputError that begins with `what` where the sum overflows.
 inline std::int64_t CheckedAdd(std::int64_t a, std::int64_t b, std::string_view what) {
   const auto result = TryAdd(a, b);
   if (!result) ThrowInput("{}: {} + {} overflows 64 bits", what, a, b);
@@ -38,7 +38,8 @@ inline std::int64_t CheckedMul(std::int64_t a, std::int64_t b, std::string_view 
   return *result;
 }
 
-// The product of all; 1 for none. A zero anywhere makes it 0, however large the others.
+// The product of all factors; 1 where there are none. The product is 0 if any factor is 0, however large the others
+// are.
 inline std::int64_t CheckedProduct(std::span<const std::int64_t> factors, std::string_view what) {
   for (std::int64_t factor : factors) {
     if (factor == 0) return 0;

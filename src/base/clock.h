@@ -1,4 +1,4 @@
-// Seconds of a clock that never goes back, from some moment on.
+// Clocks: seconds on a monotonic clock, and processor time of the process.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@ inline double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// That all threads of this process have been running.
+// Processor seconds that all threads of this process have used together.
 inline double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 }  // namespace heddle

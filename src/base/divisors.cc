@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// The builtin type keeps products of 64-bit numbers; -Wpedantic wants the word.
+// The compiler's 128-bit integer holds products of 64-bit numbers; -Wpedantic requires __extension__.
 __extension__ using Wide = unsigned __int128;
 
 uint64_t TimesModulo(uint64_t a, uint64_t b, uint64_t n) {
@@ -27,7 +27,7 @@ uint64_t PowerModulo(uint64_t base, uint64_t exponent, uint64_t n) {
 
 constexpr uint64_t kSmallPrimes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37};
 
-// n has no prime factor among kSmallPrimes.
+// The Miller-Rabin test. n must have no prime factor among kSmallPrimes.
 bool IsPrime(uint64_t n) {
   int halvings = 0;
   uint64_t odd = n - 1;
@@ -44,14 +44,15 @@ bool IsPrime(uint64_t n) {
   return true;
 }
 
-// A divisor of a composite n other than 1 and n: two walks x -> x^2 + c, one twice as fast, meet modulo a prime factor
-// long before they meet modulo n. Where they meet modulo all of them at once, another c is taken.
+// A divisor of a composite n other than 1 and n, by Pollard's rho method: two sequences x -> x^2 + c, one of which
+// advances twice as fast, become equal modulo a prime factor long before they become equal modulo n. Where they become
+// equal modulo all prime factors at once, another c is tried.
 uint64_t ProperDivisor(uint64_t n) {
   for (uint64_t c = 1;; ++c) {
     auto next = [&](uint64_t x) { return static_cast<uint64_t>((Wide{x} * x + c) % n); };
     uint64_t slow = 2, fast = 2, divisor = 1;
     while (divisor == 1) {
-      // The greatest common divisor of a product of differences serves many of them.
+      // One greatest common divisor is computed for the product of many differences.
       constexpr int kTogether = 64;
       uint64_t product = 1, slow_before = slow, fast_before = fast;
       for (int i = 0; i < kTogether; ++i) {
@@ -61,7 +62,7 @@ uint64_t ProperDivisor(uint64_t n) {
       }
       divisor = std::gcd(product, n);
       if (divisor != n) continue;
-      // Too many at once: one by one.
+      // The product has all factors of n: the same steps are repeated one at a time.
       slow = slow_before;
       fast = fast_before;
       do {

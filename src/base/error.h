@@ -1,4 +1,5 @@
-// The errors a command can end with, and what it throws where nothing fits. A bug is none of them: see base/check.h.
+// The errors that a command can end with, and Infeasible, which is thrown where nothing fits. A bug is not among them:
+// see base/check.h.
 //
 //   ThrowInput("{}:{}: batch is {}, must be positive; give --batch N", file, line, batch);
 #pragma once
@@ -15,32 +16,33 @@ namespace heddle {
 // `text` as one printable line: control characters become spaces (line breaks, tabs) or \xNN.
 std::string OneLine(std::string_view text);
 
-// Bad usage or bad input: says file, place, value and remedy in one line. Exit code 2.
+// Bad usage or bad input. The message says file, place, value and remedy in one line. Exit code 2.
 class InputError : public std::runtime_error {
  public:
   explicit InputError(std::string_view message) : std::runtime_error(OneLine(message)) {}
 };
 
-// Something failed while running, through no fault of the input (disk full, lost rank). Exit
-// code 1.
+// A failure at run time that is not the fault of the input, such as a full disk or a lost rank. Exit code 1.
 class RunError : public std::runtime_error {
  public:
   explicit RunError(std::string_view message) : std::runtime_error(OneLine(message)) {}
 };
 
-// Nothing fits (no plan, or a job on no device): says why and what would help. Exit code 3.
+// Nothing fits: no plan fits the devices, or a job fits on no device. The message says why and what would help. Exit
+// code 3.
 class Infeasible : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A RunError that comes up on all ranks together (the loss is not finite): one of them reports it.
+// A RunError that all ranks raise together, for example because the loss is not finite. Only one of them reports it.
 class CommonRunError : public RunError {
  public:
   using RunError::RunError;
 };
 
-// An InputError that comes up on all ranks together (they go on from the same checkpoint): one of them reports it.
+// An InputError that all ranks raise together, for example because they resume from the same checkpoint. Only one of
+// them reports it.
 class CommonInputError : public InputError {
  public:
   using InputError::InputError;

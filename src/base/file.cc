@@ -47,7 +47,7 @@ std::string Folder(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Where a symbolic link leads; the path itself when there is none, or it leads nowhere yet.
+// The target of a symbolic link. Returns the path itself where it is no link or where the target does not exist yet.
 std::string Resolve(const std::string& path) {
   char* resolved = realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return path;
@@ -61,7 +61,7 @@ std::string Resolve(const std::string& path) {
     ThrowInput("{}: no such folder to write into; create {}", path, Folder(path));
   }
   if (error == EACCES || error == EPERM || error == EROFS) {
-    ThrowInput("{}: may not be written ({}); choose another path", path, std::strerror(error));
+    ThrowInput("{}: cannot be written ({}); choose another path", path, std::strerror(error));
   }
   if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO || error == EMFILE ||
       error == ENFILE) {
@@ -71,9 +71,9 @@ std::string Resolve(const std::string& path) {
   ThrowInput("{}: cannot be written: {}", path, std::strerror(error));
 }
 
-// Opens a regular file, and says how long it is.
+// Opens a regular file and sets `size` to its length.
 Descriptor OpenToRead(const std::string& path, std::size_t* size) {
-  // A path with a zero byte would be cut there by the system.
+  // The system would cut a path at a zero byte.
   if (path.empty()) ThrowInput("the name of a file to read is empty; give a path");
   if (path.find('\0') != path.npos) ThrowInput("{}: not a path", path);
   // O_NONBLOCK: opening a pipe must not wait for its writer.
@@ -109,7 +109,7 @@ std::string ReadFile(const std::string& path, std::size_t max_bytes) {
     const ssize_t got = read(file.get(), contents.data() + filled, size - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) ThrowInput("{}: cannot be read: {}", path, std::strerror(errno));
-    if (got == 0) break;  // became shorter meanwhile
+    if (got == 0) break;  // the file became shorter while it was read
     filled += static_cast<std::size_t>(got);
   }
   contents.resize(filled);
@@ -120,7 +120,7 @@ MappedFile MappedFile::Open(const std::string& path) {
   std::size_t size = 0;
   const Descriptor descriptor = OpenToRead(path, &size);
   MappedFile file;
-  if (size == 0) return file;  // the system maps no empty file
+  if (size == 0) return file;  // mmap fails for empty files
   void* mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor.get(), 0);
   if (mapping == MAP_FAILED) ThrowInput("{}: cannot be mapped: {}", path, std::strerror(errno));
   file.bytes_ = {static_cast<const std::byte*>(mapping), size};
@@ -146,7 +146,7 @@ AppendFile::AppendFile(const std::string& path, Existing existing) : path_(path)
   descriptor_ =
       open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | exclusive, 0666);
   if (descriptor_ >= 0)
-    static_cast<void>(fcntl(descriptor_, F_SETFL, O_APPEND));  // blocks from here on
+    static_cast<void>(fcntl(descriptor_, F_SETFL, O_APPEND));  // writes block from here on
   if (descriptor_ >= 0 || (exclusive != 0 && errno == EEXIST)) return;
   if (errno == EISDIR) ThrowInput("{}: is a directory; give the name of a file in it", path);
   RefuseToWrite(path, errno);
@@ -177,7 +177,7 @@ void AppendFile::Write(std::string_view bytes) {
   }
 }
 
-// Streams into a descriptor and keeps the first error.
+// A stream buffer that writes to a descriptor and keeps the first error.
 class AtomicFile::Buffer : public std::streambuf {
  public:
   explicit Buffer(int descriptor) : file_(descriptor), bytes_(64 << 10) {
@@ -201,7 +201,7 @@ class AtomicFile::Buffer : public std::streambuf {
     setp(bytes_.data(), bytes_.data() + bytes_.size());
     return error_ == 0 ? 0 : -1;
   }
-  // What is larger than the buffer goes past it.
+  // Output larger than the buffer is written directly.
   std::streamsize xsputn(const char* from, std::streamsize count) override {
     if (count < static_cast<std::streamsize>(bytes_.size()))
       return std::streambuf::xsputn(from, count);
@@ -238,7 +238,8 @@ AtomicFile::AtomicFile(const std::string& path) : path_(Resolve(path)) {
   if (exists && !S_ISREG(status.st_mode)) {
     // O_NONBLOCK: a pipe that nobody reads is refused instead of waited for.
     descriptor = open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor >= 0) static_cast<void>(fcntl(descriptor, F_SETFL, 0));  // blocks from here on
+    // Writes block from here on.
+    if (descriptor >= 0) static_cast<void>(fcntl(descriptor, F_SETFL, 0));
   } else {
     if (exists && access(path_.c_str(), W_OK) != 0) RefuseToWrite(path, errno);
     static std::atomic<int> counter = 0;
@@ -272,7 +273,8 @@ void AtomicFile::Commit() {
   if (temporary_.empty()) return;
   if (rename(temporary_.c_str(), path_.c_str()) != 0) RefuseToWrite(path_, errno);
   temporary_.clear();
-  // The rename itself reaches the disk with its folder; not every file system can do this.
+  // The rename is on the disk only once the folder is. Some file systems cannot synchronise folders, so errors are
+  // ignored.
   const Descriptor folder(open(Folder(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) static_cast<void>(fsync(folder.get()));
 }

@@ -1,5 +1,5 @@
-// Reading files whole with a limit or mapped into memory, writing them so that a reader never sees half of
-// one, and logs that grow line by line.
+// Files that are read whole with a size limit or mapped into memory, files that are replaced atomically, so that no
+// reader sees half of one, and logs that grow line by line.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace heddle {
 
-// The bytes of a regular file. Throws InputError naming the path when it is missing, unreadable, a
-// directory, not a regular file, or larger than `max_bytes`. An empty file is fine.
+// The bytes of a regular file. Throws an InputError that names the path where the file is missing, unreadable, a
+// directory, not a regular file, or larger than `max_bytes`. The file may be empty.
 std::string ReadFile(const std::string& path, std::size_t max_bytes);
 
-// A regular file mapped into memory: nothing is read before it is looked at. Throws as ReadFile does. The file
-// must not be cut shorter while it is mapped: touching what is gone ends the process.
+// A regular file mapped into memory: pages are read only when they are accessed. Open throws as ReadFile does. The file
+// must not be truncated while it is mapped: access beyond its new end terminates the process.
 class MappedFile {
  public:
   MappedFile() = default;  // no bytes
@@ -33,13 +33,13 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// Appends to a file, which it makes where there is none; what Write is given has left the process when it
-// returns, in one piece. Throws InputError when the path cannot be written, RunError when writing fails: a regular
-// file then is as it was before, so that no half of a line is left.
+// Appends to a file, and creates it where it does not exist. Write passes its bytes to the system in one piece before
+// it returns. The constructor throws an InputError where the path cannot be written. Write throws a RunError where
+// writing fails; a regular file is then restored to its previous length, so that it never ends in half a line.
 class AppendFile {
  public:
   enum class Existing { kAppend, kRefuse };
-  // With kRefuse a file that is there already gives an object that is not open.
+  // With kRefuse, an existing file gives an object that is not open.
   explicit AppendFile(const std::string& path, Existing existing = Existing::kAppend);
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&&) = delete;
@@ -54,10 +54,10 @@ class AppendFile {
   int descriptor_ = -1;
 };
 
-// Writes beside `path` and renames over it on Commit, so that `path` holds either the old contents
-// or the new; without Commit (an exception, say) the temporary file is removed and `path` is as it
-// was. A symbolic link is followed; a device or pipe (/dev/stdout) is written directly. Throws
-// InputError when the path cannot be written, RunError when writing fails (a full disk).
+// Writes a temporary file beside `path` and renames it to `path` on Commit, so that `path` always holds either the old
+// or the new contents. Without Commit, for example because of an exception, the temporary file is removed and `path`
+// stays as it was. Symbolic links are followed; devices and pipes (/dev/stdout) are written directly. Throws InputError
+// where the path cannot be written, RunError where writing fails (a full disk).
 //
 //   AtomicFile file(path);
 //   file.stream() << plan;
@@ -70,7 +70,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   std::ostream& stream();
-  void Commit();  // once, at the end; flushes to the disk
+  void Commit();  // to be called once, at the end; flushes to the disk
 
  private:
   class Buffer;

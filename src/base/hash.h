@@ -1,8 +1,8 @@
-// Stable 64-bit hashes (XXH64): the same on every machine and in every version, so they may be written to
-// files, and other tools (xxhsum) can check them. Not for secrets.
+// Stable 64-bit hashes (XXH64). They are the same on every machine and in every version, so they may be written to
+// files and checked by other tools (xxhsum). They are not cryptographic.
 //
-// Written out here, 40 lines of a frozen public specification, because machines with GPUs and no package
-// manager have libtorch but not xxhash; the tests compare with the library where it is installed.
+// The implementation is our own, 40 lines of a frozen public specification, because GPU machines without a package
+// manager have libtorch but not xxhash. The tests compare it with the library where that is installed.
 #pragma once
 
 #include <cstddef>

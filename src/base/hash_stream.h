@@ -1,4 +1,4 @@
-// XXH64 of bytes that come piece by piece; the same as HashBytes of all of them.
+// XXH64 of bytes that arrive in pieces. The result equals HashBytes of all bytes together.
 //
 //   HashStream stream;
 //   stream.Add(header.data(), header.size());
@@ -16,7 +16,7 @@ class HashStream {
  public:
   explicit HashStream(std::uint64_t seed = 0);
   void Add(const void* data, std::size_t size);
-  std::uint64_t Finish() const;  // of what was added so far
+  std::uint64_t Finish() const;  // the hash of the bytes added so far
 
  private:
   static constexpr std::size_t kStripe = 32;
@@ -24,7 +24,7 @@ class HashStream {
 
   std::uint64_t seed_;
   std::array<std::uint64_t, 4> lanes_;
-  std::array<unsigned char, kStripe> rest_ = {};  // less than a stripe
+  std::array<unsigned char, kStripe> rest_ = {};  // the bytes after the last whole stripe
   std::uint64_t size_ = 0;
 };
 

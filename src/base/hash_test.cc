@@ -16,7 +16,7 @@ namespace heddle {
 namespace {
 
 TEST(HashTest, IsStable) {
-  // XXH64's published values.
+  // The published values of XXH64.
   EXPECT_EQ(HashToHex(HashString("")), "ef46db3751d8e999");
   EXPECT_EQ(HashToHex(HashString("a")), "d24ec4f1a98c6e5b");
   EXPECT_EQ(HashToHex(HashString("abc")), "44bc2cf5ad770999");

@@ -1,4 +1,4 @@
-// A vector whose places are numbered by an id of their own (strong_id.h): a segment's number finds no stage.
+// A vector indexed by a strong id (strong_id.h), so that, for example, the number of a segment cannot index stages.
 //
 //   IdVector<StageId, StageProgram> stages;
 //   StageId made = stages.Add(stage);
@@ -23,7 +23,7 @@ namespace internal {
 }
 }  // namespace internal
 
-// Ids one after the other, upwards or downwards.
+// A range of consecutive ids, ascending or descending.
 template <class Id>
 class IdRange {
  public:
@@ -66,13 +66,13 @@ class IdVector {
   const_reference operator[](Id id) const { return items_[IndexOf(id)]; }
 
   bool Has(Id id) const { return id.valid() && id.index() < items_.size(); }
-  // All places; from the last to the first; those from one on.
+  // All ids; all ids from the last to the first; the ids from `first` on.
   IdRange<Id> ids() const { return {0, end_id().value, 1}; }
   IdRange<Id> ids_downwards() const { return {end_id().value - 1, -1, -1}; }
   IdRange<Id> ids_from(Id first) const { return {first.value, end_id().value, 1}; }
-  // What the next to be added will have.
+  // The id that the next added element will get.
   Id end_id() const { return Id::FromIndex(items_.size()); }
-  // That of the last; invalid where there is none.
+  // The id of the last element; invalid where the vector is empty.
   Id last_id() const { return Id{end_id().value - 1}; }
 
   Id Add(T item) {
@@ -105,7 +105,7 @@ class IdVector {
   friend bool operator==(const IdVector&, const IdVector&) = default;
 
  private:
-  // Loops that are hot go through here: what fails is a call to elsewhere.
+  // Hot loops index through this function: only the failing case calls a function.
   static std::size_t IndexOf(Id id) {
     if (id.value < 0) [[unlikely]]
       internal::InvalidIdFailed(id.value);

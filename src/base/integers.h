@@ -1,4 +1,4 @@
-// Integers of one type as another. What does not fit is a bug, and a HEDDLE_CHECK fails.
+// Conversions between integer types. A value that does not fit is a bug and fails a HEDDLE_CHECK.
 //
 //   devices[ToSize(rank)]
 #pragma once
@@ -19,12 +19,12 @@ constexpr std::size_t ToSize(std::int64_t value) {
 
 template <std::integral Integer>
 constexpr int ToInt(Integer value) {
-  HEDDLE_CHECK(std::in_range<int>(value), "{} is no int", value);
+  HEDDLE_CHECK(std::in_range<int>(value), "{} does not fit an int", value);
   return static_cast<int>(value);
 }
 
 constexpr std::int64_t ToInt64(std::size_t value) {
-  HEDDLE_CHECK(std::in_range<std::int64_t>(value), "{} is no int64", value);
+  HEDDLE_CHECK(std::in_range<std::int64_t>(value), "{} does not fit an int64", value);
   return static_cast<std::int64_t>(value);
 }
 

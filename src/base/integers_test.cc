@@ -14,8 +14,8 @@ TEST(IntegersTest, KeepWhatFits) {
 
 TEST(IntegersDeathTest, WhatDoesNotFitIsABug) {
   EXPECT_DEATH(ToSize(-1), "size -1");
-  EXPECT_DEATH(ToInt(int64_t{1} << 31), "2147483648 is no int");
-  EXPECT_DEATH(ToInt64(size_t{1} << 63), "9223372036854775808 is no int64");
+  EXPECT_DEATH(ToInt(int64_t{1} << 31), "2147483648 does not fit an int");
+  EXPECT_DEATH(ToInt64(size_t{1} << 63), "9223372036854775808 does not fit an int64");
 }
 
 }  // namespace

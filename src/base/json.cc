@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-// Iterates over the text and leaves the number of bytes read where the callback can see it.
+// Iterates over the text and stores the number of bytes read where the callback can see it.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -51,7 +51,8 @@ std::string Place(std::string_view text, std::string_view what, std::size_t read
   return fmt::format("{}:{}:{}", what, lines + 1, at - start + 1);
 }
 
-// The library says "[json.exception...] parse error at line 1, column 5: the actual reason".
+// The part of the library's message that gives the reason. The library says "[json.exception...] parse error at line 1,
+// column 5: the reason".
 std::string Reason(std::string_view message) {
   if (const auto column = message.find(", column "); column != message.npos) {
     message.remove_prefix(std::min(message.size(), message.find(": ", column) + 2));
@@ -70,13 +71,15 @@ Json ParseJson(std::string_view text, std::string_view what, std::size_t max_byt
                FormatBytes({static_cast<std::int64_t>(max_bytes)}));
   }
   std::size_t read = 0;
-  std::vector<std::set<std::string>> keys;  // of the open objects and, empty, arrays
+  // The keys of each open object; an empty set for an open array.
+  std::vector<std::set<std::string>> keys;
   const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
       keys.emplace_back();
       if (keys.size() > kMaxJsonDepth) {
-        ThrowInput("{}: JSON nests deeper than {} levels", Place(text, what, read), kMaxJsonDepth);
+        ThrowInput("{}: JSON is nested deeper than {} levels", Place(text, what, read),
+                   kMaxJsonDepth);
       }
     } else if (event == Event::object_end || event == Event::array_end) {
       keys.pop_back();

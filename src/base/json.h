@@ -1,4 +1,4 @@
-// JSON that keeps the order of keys, and a parser for input that is not to be trusted.
+// JSON that keeps the order of keys, and a parser for untrusted input.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxJsonBytes = std::size_t{16} << 20;
 constexpr int kMaxJsonDepth = 64;
 
-// Parses one JSON value. `what` names the text in errors, usually the file. Throws InputError with
-// line and column when the text is not JSON, is larger than `max_bytes`, nests deeper than
-// kMaxJsonDepth, or gives a key of an object twice. Never recurses; O(size).
+// Parses one JSON value. `what` names the text in errors, usually the file. Throws an InputError with line and column
+// where the text is not JSON, is larger than `max_bytes`, nests deeper than kMaxJsonDepth, or gives a key of an object
+// twice. Does not recurse; O(size).
 Json ParseJson(std::string_view text, std::string_view what, std::size_t max_bytes = kMaxJsonBytes);
 
 }  // namespace heddle

@@ -24,7 +24,7 @@ bool IsFlat(const Json& json) {
                      [](const Json& value) { return value.is_primitive(); });
 }
 
-// "{"a": 1, "b": 2}".
+// The value on one line, as in {"a": 1, "b": 2}.
 std::string OnOneLine(const Json& json) {
   std::vector<std::string> items;
   for (const auto& [key, value] : json.items()) {
@@ -163,7 +163,7 @@ void JsonFields::Refuse(std::string_view key, std::string_view remedy) const {
 std::vector<std::string> JsonFields::Texts(std::string_view key) const {
   std::vector<std::string> texts;
   for (const Json& item : List(key)) {
-    if (!item.is_string()) Refuse(key, "expected a list of texts");
+    if (!item.is_string()) Refuse(key, "expected a list of texts in quotes");
     texts.push_back(item.get<std::string>());
   }
   return texts;
@@ -181,7 +181,7 @@ std::optional<std::array<int64_t, 2>> JsonFields::AsRange(const Json& list, int6
   std::array<int64_t, 2> range = {0, 0};
   for (size_t i = 0; i < 2; ++i) {
     if (!list[i].is_number_integer()) return {};
-    range[i] = list[i].get<int64_t>();  // beyond 2^63 it is negative
+    range[i] = list[i].get<int64_t>();  // values above 2^63 become negative here
     if (range[i] < 0 || range[i] > high) return {};
   }
   if (range[0] > range[1]) return {};

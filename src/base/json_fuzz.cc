@@ -1,5 +1,5 @@
-// The parser throws InputError of one line on anything that is not JSON; what it accepts it prints
-// and reads back the same.
+// The parser throws an InputError of one line for any text that is not JSON. A text that it accepts is printed and read
+// back as the same value.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -40,8 +40,9 @@ TEST(JsonTest, RefusesAKeyGivenTwice) {
 
 TEST(JsonTest, LimitsDepth) {
   EXPECT_EQ(ErrorOf(Nested(64)), "no error");
-  EXPECT_EQ(ErrorOf(Nested(65)), "a.json:1:65: JSON nests deeper than 64 levels");
-  EXPECT_EQ(ErrorOf(std::string(1000000, '[')), "a.json:1:65: JSON nests deeper than 64 levels");
+  EXPECT_EQ(ErrorOf(Nested(65)), "a.json:1:65: JSON is nested deeper than 64 levels");
+  EXPECT_EQ(ErrorOf(std::string(1000000, '[')),
+            "a.json:1:65: JSON is nested deeper than 64 levels");
 }
 
 TEST(JsonTest, LimitsSize) {

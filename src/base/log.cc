@@ -17,13 +17,13 @@ constexpr int kUnset = -1;
 std::atomic<int> level = kUnset;
 
 struct StatusLine {
-  std::mutex mutex;  // also keeps messages apart
+  std::mutex mutex;  // also serialises messages
   std::string text;
   bool escape_codes = false;
 };
 
 StatusLine& Status() {
-  static auto* status = new StatusLine;  // outlives every thread that may still log
+  static auto* status = new StatusLine;  // never destroyed, because threads may still log at exit
   return *status;
 }
 
@@ -31,12 +31,12 @@ void Write(std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = write(STDERR_FILENO, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return;  // nowhere left to complain
+    if (put <= 0) return;  // standard error itself fails: nothing can be reported
     text.remove_prefix(static_cast<std::size_t>(put));
   }
 }
 
-// What removes the status line from the terminal.
+// The characters that remove the status line from the terminal.
 std::string Wipe(const StatusLine& status) {
   if (status.text.empty()) return "";
   if (status.escape_codes) return "\r\x1b[K";
@@ -55,7 +55,7 @@ LogLevel GetLogLevel() {
                           : value == "debug" ? LogLevel::kDebug
                                              : LogLevel::kInfo;
   if (level.compare_exchange_strong(current, static_cast<int>(wanted)) && !known) {
-    LogWarn("HEDDLE_LOG is {}; it may be quiet, info or debug", value);
+    LogWarn("HEDDLE_LOG is {}; use quiet, info or debug", value);
   }
   return static_cast<LogLevel>(level.load());
 }

@@ -1,7 +1,6 @@
-// Messages to people, on standard error, one line each. HEDDLE_LOG=quiet shows none of them,
-// =info (the default) information and warnings, =debug everything. Errors are not logged but
-// thrown. May be called from any thread; a line is written whole, above a progress line if there is
-// one.
+// Messages for users on standard error, one line each. HEDDLE_LOG=quiet shows none, =info (the default) shows
+// information and warnings, =debug shows everything. Errors are thrown, not logged. Any thread may log; each line is
+// written in one piece, above the progress line if there is one.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +12,7 @@ namespace heddle {
 
 enum class LogLevel { kQuiet, kInfo, kDebug };
 
-// What HEDDLE_LOG said when first asked; SetLogLevel overrides it.
+// The level that HEDDLE_LOG had at the first call; SetLogLevel overrides it.
 LogLevel GetLogLevel();
 void SetLogLevel(LogLevel level);
 
@@ -22,8 +21,8 @@ namespace internal {
 // Writes "heddle: " + prefix + message.
 void WriteLog(std::string_view prefix, std::string_view message);
 
-// The line below the log, kept there after each message; empty removes it. For Progress only.
-// Without escape codes an old line is wiped with spaces.
+// Sets the line that stays below the log and is redrawn after each message; an empty line removes it. For Progress
+// only. Without escape codes the old line is overwritten with spaces.
 void SetStatusLine(std::string_view line, bool escape_codes);
 
 }  // namespace internal

@@ -13,7 +13,7 @@ void MaxFlow::Add(int from, int to, double capacity) {
   edges_.push_back({from, to, capacity});
 }
 
-// Every edge as an arc and one back, by the vertex they leave.
+// Stores every edge as an arc and its reverse arc, grouped by the vertex they leave.
 void MaxFlow::Index() {
   starts_.assign(static_cast<size_t>(vertices_) + 1, 0);
   for (const Edge& edge : edges_) {
@@ -32,7 +32,8 @@ void MaxFlow::Index() {
   }
 }
 
-// Backwards, until the source is met: what leads nowhere has none.
+// Breadth-first search backwards from the sink until the source is reached. Vertices without a path to the sink get no
+// level.
 bool MaxFlow::FindLevels() {
   levels_.assign(static_cast<size_t>(vertices_), -1);
   levels_[static_cast<size_t>(sink_)] = 0;
@@ -66,7 +67,7 @@ void MaxFlow::FindSourceSide() {
   }
 }
 
-// Along ways that come nearer to the sink at every step, until none is left.
+// Finds a blocking flow: pushes along paths on which every arc leads one level nearer to the sink, until none is left.
 double MaxFlow::PushAll() {
   double pushed = 0;
   next_.assign(starts_.begin(), starts_.end());
@@ -86,12 +87,12 @@ double MaxFlow::PushAll() {
   }
 }
 
-// Along path_, which then ends where the first edge is empty.
+// Pushes along path_ as much as its narrowest arc allows, and cuts path_ at the first arc that is then empty.
 double MaxFlow::Push() {
   auto narrowest = std::min_element(
       path_.begin(), path_.end(), [&](int a, int b) { return arc(a).residual < arc(b).residual; });
   double amount = arc(*narrowest).residual;
-  HEDDLE_CHECK(std::isfinite(amount), "an infinite way from source to sink");
+  HEDDLE_CHECK(std::isfinite(amount), "an infinite path from source to sink");
   for (int a : path_) {
     arc(a).residual -= amount;
     arc(arc(a).back).residual += amount;

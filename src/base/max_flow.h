@@ -1,13 +1,14 @@
-// The largest flow from a source to a sink, and with it the cheapest cut between them.
+// The maximum flow from a source to a sink, and the minimum cut between them.
 //
 //   MaxFlow flow(4);
 //   flow.Add(0, 1, 3);  flow.Add(1, 3, 2);  flow.Add(0, 2, 1);  flow.Add(2, 3, infinity);
 //   flow.Solve(0, 3)          // 3
 //   flow.source_side()        // {true, true, false, false}: 1 -> 3 and 0 -> 2 are cut
 //
-// Dinic (1970): blocking flows along shortest ways, O(V^2 E) at worst. Capacities are seconds, hence doubles: every push
-// empties an edge to exactly 0, so rounding cannot keep it from ending, and the cut is the best one but for rounding in
-// the sums. Of several cheapest cuts that with the smallest source side. The order of Add decides nothing else.
+// The algorithm is Dinic's (1970): blocking flows along shortest paths, O(V^2 E) in the worst case. Capacities are
+// seconds and therefore doubles. Every push sets the residual of one arc to exactly 0, so rounding cannot prevent
+// termination, and the cut is minimal up to rounding in the sums. Of several minimum cuts the one with the smallest
+// source side is returned. The result does not depend on the order of the calls of Add in any other way.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +21,13 @@ class MaxFlow {
   explicit MaxFlow(int vertices) : vertices_(vertices) {}
   int AddVertex() { return vertices_++; }
 
-  // Capacities are at least 0; infinite ones may not make up a whole way from source to sink.
+  // Capacities are at least 0. Infinite capacities must not form a whole path from source to sink.
   void Add(int from, int to, double capacity);
 
-  // Once. The flow, which is what the cut costs.
+  // To be called once. Returns the maximum flow, which is the cost of the minimum cut.
   double Solve(int source, int sink);
 
-  // Per vertex, afterwards: on the source's side of the cut.
+  // After Solve, for each vertex, whether it is on the source's side of the cut.
   const std::vector<bool>& source_side() const { return source_side_; }
 
  private:
@@ -37,7 +38,7 @@ class MaxFlow {
   struct Arc {
     double residual;
     int head;
-    int back;  // the arc that leads back
+    int back;  // the index of the reverse arc
   };
 
   void Index();
@@ -50,10 +51,10 @@ class MaxFlow {
 
   int vertices_ = 0, source_ = -1, sink_ = -1;
   std::vector<Edge> edges_;
-  std::vector<Arc> arcs_;    // by vertex they leave
-  std::vector<int> starts_;  // per vertex, into arcs_; and the end
-  std::vector<int> levels_;  // steps to the sink; -1: no way there
-  std::vector<int> next_;    // per vertex, into arcs_: what was not tried yet
+  std::vector<Arc> arcs_;    // grouped by the vertex they leave
+  std::vector<int> starts_;  // per vertex, the index of its first arc; then the number of arcs
+  std::vector<int> levels_;  // number of arcs to the sink; -1 where there is no path
+  std::vector<int> next_;    // per vertex, the index of the first arc that was not tried yet
   std::vector<int> queue_, path_;
   std::vector<bool> source_side_;
 };

@@ -24,7 +24,7 @@ double CutCost(const std::vector<TestEdge>& edges, uint32_t side) {
   return cost;
 }
 
-// Over all sets with vertex 0 and without vertex 1.
+// The minimum over all sets that contain vertex 0 but not vertex 1.
 double CheapestCut(const std::vector<TestEdge>& edges, int vertices) {
   double least = kInfinite;
   for (uint32_t side = 1; side < 1u << vertices; side += 2) {
@@ -45,7 +45,7 @@ TEST(MaxFlow, EqualsTheCheapestOfAllCuts) {
       if (rng() % 10 == 0) capacity = rng() % 2 == 0 ? 0 : 1e-15;
       edges.push_back({vertex(), vertex(), capacity});
     }
-    std::vector<TestEdge> some = edges;  // infinite, unless that makes a whole way
+    std::vector<TestEdge> some = edges;  // infinite, unless that makes a whole path infinite
     for (TestEdge& edge : some) edge.capacity = rng() % 4 == 0 ? kInfinite : edge.capacity;
     if (CheapestCut(some, vertices) < kInfinite) edges = some;
     MaxFlow flow(vertices);
@@ -65,7 +65,7 @@ TEST(MaxFlow, EqualsTheCheapestOfAllCuts) {
   EXPECT_GT(infinite, 1000);
 }
 
-// What can flow back must be found: the shortest way 0 -> 2 -> 5 -> 1 takes what both others need.
+// Flow must be redirected: the shortest path 0 -> 2 -> 5 -> 1 uses what both other paths need.
 TEST(MaxFlow, TakesBack) {
   MaxFlow flow(6);
   flow.Add(0, 2, 1);

@@ -47,7 +47,7 @@ std::vector<std::string> Nearest(std::string_view name, std::span<const std::str
 
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> names) {
   const std::vector<std::string> nearest = Nearest(name, names);
-  if (nearest.empty()) return fmt::format("there are {}", fmt::join(names, ", "));
+  if (nearest.empty()) return fmt::format("choose one of {}", fmt::join(names, ", "));
   return fmt::format("did you mean '{}'?", fmt::join(nearest, "' or '"));
 }
 

@@ -1,4 +1,4 @@
-// The name a person probably meant, for error messages.
+// Finds the name that a user probably meant, for error messages.
 //
 //   Nearest("bandwith", {"bandwidth", "latency"})   // {"bandwidth"}
 //   DidYouMean("bandwith", names)                   // "did you mean 'bandwidth'?"
@@ -11,16 +11,17 @@
 
 namespace heddle {
 
-// Letters to insert, remove, replace or swap with their neighbour to turn one into the other.
-// O(a.size() * b.size()).
+// The number of letters to insert, remove, replace or swap with a neighbour that turns `a` into `b`. O(a.size() *
+// b.size()).
 int EditDistance(std::string_view a, std::string_view b);
 
-// Those of `names` that are close to `name` (a third of its letters differ, or one begins with the other),
-// closest first, then in their order; at most `limit`. A name longer than 64 bytes is near nothing.
+// The entries of `names` that are similar to `name`: at most a third of the letters differ, or one begins with the
+// other. The most similar come first, then the order of `names` decides; at most `limit`. Nothing is similar to a name
+// longer than 64 bytes.
 std::vector<std::string> Nearest(std::string_view name, std::span<const std::string_view> names,
                                  std::size_t limit = 3);
 
-// "did you mean 'a' or 'b'?", or where nothing is near "there are a, b, c".
+// "did you mean 'a' or 'b'?", or "choose one of a, b, c" where no name is similar.
 std::string DidYouMean(std::string_view name, std::span<const std::string_view> names);
 
 }  // namespace heddle

@@ -11,7 +11,7 @@ TEST(Nearest, CountsEdits) {
   EXPECT_EQ(EditDistance("", ""), 0);
   EXPECT_EQ(EditDistance("", "abc"), 3);
   EXPECT_EQ(EditDistance("kitten", "sitting"), 3);
-  EXPECT_EQ(EditDistance("latnecy", "latency"), 1);  // neighbours swapped
+  EXPECT_EQ(EditDistance("latnecy", "latency"), 1);  // two neighbours are swapped
 }
 
 TEST(Nearest, PutsTheClosestFirst) {
@@ -28,7 +28,7 @@ TEST(Nearest, PutsTheClosestFirst) {
 TEST(Nearest, ListsEverythingWhenNothingIsNear) {
   static constexpr std::array<std::string_view, 2> kNames = {"ring", "switch"};
   EXPECT_EQ(DidYouMean("rin", kNames), "did you mean 'ring'?");
-  EXPECT_EQ(DidYouMean("cube", kNames), "there are ring, switch");
+  EXPECT_EQ(DidYouMean("cube", kNames), "choose one of ring, switch");
 }
 
 }  // namespace

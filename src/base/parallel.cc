@@ -28,8 +28,8 @@ struct Loop {
   Call call;
   const void* function;
   std::atomic<size_t> next = 0;
-  size_t helpers = 0;                   // threads at work on it, but for the one that started it
-  std::exception_ptr failed = nullptr;  // the first
+  size_t helpers = 0;                   // threads that work on it, besides the one that started it
+  std::exception_ptr failed = nullptr;  // the first exception
 
   bool begun() const { return next.load(std::memory_order_relaxed) >= count; }
 };
@@ -97,7 +97,8 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable_any more_;
   std::condition_variable ended_;
-  std::vector<Loop*> loops_;  // that have pieces to begin; the last one started is the last
+  // Loops with iterations that have not begun, in the order in which they started.
+  std::vector<Loop*> loops_;
   std::vector<std::jthread> threads_;
 };
 

@@ -1,16 +1,16 @@
-// A loop over independent pieces, on all cores.
+// Runs the independent iterations of a loop on all cores.
 //
 //   InParallel(plans.size(), [&](size_t i) { times[i] = Simulate(plans[i]); });
 //
-// Threads are started once and shared by all loops. A loop inside a loop is fine: who starts one works on it, and others
-// help as they become free, with the innermost loop first.
+// Threads are started once and shared by all loops. Loops may be nested: the thread that starts a loop works on it, and
+// other threads join when they become free, the innermost loop first.
 #pragma once
 
 #include <cstddef>
 
 namespace heddle {
 
-// Those that this process may run on, at least one.
+// The number of cores that this process may run on, at least one.
 size_t CoreCount();
 
 namespace parallel_internal {
@@ -18,8 +18,8 @@ using Call = void (*)(const void* function, size_t i);
 void Run(size_t count, Call call, const void* function);
 }  // namespace parallel_internal
 
-// Calls function(i) for all i below `count`; what is called must not depend on the order. The first exception is thrown on
-// once all that had begun have ended; the rest is not begun.
+// Calls function(i) for all i below `count`. The calls must not depend on their order. After an exception no further
+// calls begin; the first exception is thrown again when all calls that had begun have ended.
 template <typename Function>
 void InParallel(size_t count, const Function& function) {
   parallel_internal::Run(

@@ -48,7 +48,7 @@ TEST(Parallel, ThrowsOnWhatAPieceThrows) {
                           }),
                std::runtime_error);
   EXPECT_GE(calls, 4);
-  InParallel(3, [&](size_t) { ++calls; });  // the threads are still there
+  InParallel(3, [&](size_t) { ++calls; });  // the threads still exist
 }
 
 }  // namespace

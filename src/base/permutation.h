@@ -1,12 +1,13 @@
-// A shuffled order without a table: position i of 0 .. size-1 goes to a place that depends on (seed, stream)
-// and can be asked for alone, in any order, on any rank.
+// A pseudo-random permutation of 0 .. size-1 without a table. Each position can be computed alone, in any order and on
+// any rank, from (seed, stream).
 //
 //   Permutation order(windows, seed, /*stream=*/epoch);
-//   for (int64_t i = 0; i < windows; ++i) Visit(order(i));     every window once
+//   for (int64_t i = 0; i < windows; ++i) Visit(order(i));     // every window once
 //
-// A Feistel network over the next even power of two, its round function Philox (base/rng.h), walked until it
-// falls below `size` (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): the domain is less
-// than four times `size`, so a place takes fewer than four walks on average.
+// It is a Feistel network over the next even power of two, with Philox (base/rng.h) as its round function, applied
+// repeatedly until the result is below `size` (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite
+// domains", 2002). The domain is less than four times `size`, so a position takes fewer than four applications on
+// average.
 #pragma once
 
 #include <bit>

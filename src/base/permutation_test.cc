@@ -41,7 +41,7 @@ TEST(Permutation, SmallOnesTakeEveryOrder) {
   }
 }
 
-// Every place is as likely as any other at position 0: chi-squared of 16 cells, 5 standard deviations.
+// Position 0 maps to every place with equal probability: chi-squared of 16 cells, within 5 standard deviations.
 TEST(Permutation, IsEven) {
   std::vector<int> counts(16);
   constexpr int kTrials = 16000;

@@ -1,13 +1,13 @@
-// A line on standard error that says how far a long piece of work is.
+// A progress line on standard error.
 //
 //   Progress progress("searching", candidates.size());
 //   for (...) progress.Update(i, fmt::format("best {}", FormatSeconds(best)));
 //   // searching 40 % (12/30), best 1.23 s
 //
-// Redrawn in place on a terminal, at most ten times a second, and only once the work has taken two
-// seconds; silent when standard error is no terminal or HEDDLE_LOG=quiet. NO_COLOR or TERM=dumb:
-// no escape codes. The line disappears with the object. One at a time; Update may be called from
-// any thread and costs a clock reading.
+// The line is redrawn in place at most ten times a second, starting two seconds after the object is made. Nothing is
+// drawn where standard error is not a terminal or HEDDLE_LOG=quiet. NO_COLOR and TERM=dumb turn escape codes off. The
+// destructor removes the line. At most one object may exist at a time. Update may be called from any thread and costs
+// one reading of the clock.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 
 namespace heddle {
 
-// What Progress sees of the world; tests make their own.
+// The terminal and the clock that Progress uses; tests replace them.
 struct ProgressTerminal {
-  bool visible = false;  // a terminal, and not quiet
+  bool visible = false;  // standard error is a terminal, and the log is not quiet
   bool escape_codes = false;
   int columns = 80;
   std::function<double()> now;  // seconds, monotonic
@@ -31,7 +31,7 @@ struct ProgressTerminal {
 
 class Progress {
  public:
-  // `total` 0: not known, only the count is shown.
+  // A `total` of 0 means that it is not known: only the count is shown.
   explicit Progress(std::string label, std::int64_t total = 0,
                     ProgressTerminal terminal = ProgressTerminal::StandardError());
   ~Progress();

@@ -30,7 +30,7 @@ TEST_F(ProgressTest, ShowsAfterTwoSecondsAndGoesAway) {
     EXPECT_TRUE(lines_.empty());
     now_ += 0.2;
     progress.Update(2);
-    progress.Update(3);  // too soon to redraw
+    progress.Update(3);  // less than a tenth of a second after the last drawing
     now_ += 0.2;
     progress.Update(5, "best 1 s");
   }

@@ -1,7 +1,7 @@
-// NormalQuantile is algorithm AS 241 (PPND16) of M. J. Wichura, Applied Statistics 37, 1988: a
-// rational function of p near the middle, of sqrt(-log p) in the tails. The logarithm is our own,
-// because libraries differ in its last bit: log x = e log 2 + 2 atanh((m - 1) / (m + 1)) for
-// x = m 2^e, with the series of atanh carried to where |s| <= 0.172 leaves nothing.
+// NormalQuantile is algorithm AS 241 (PPND16) of M. J. Wichura, Applied Statistics 37, 1988: a rational function of p
+// near the middle and of sqrt(-log p) in the tails. The logarithm is computed here, because libraries differ in its
+// last bit: log x = e log 2 + 2 atanh((m - 1) / (m + 1)) for x = m 2^e. The series of atanh has enough terms for |s| <=
+// 0.172.
 #include "base/rng.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// x positive and normal.
+// x must be positive and normal.
 double Log(double x) {
   int exponent = 0;
   double mantissa = std::frexp(x, &exponent);  // exact; in [0.5, 1)
@@ -24,7 +24,7 @@ double Log(double x) {
   return exponent * 0.69314718055994531 + 2 * s * sum;
 }
 
-// Coefficients from the constant up.
+// Coefficients are in ascending order, from the constant term.
 double Polynomial(const std::array<double, 8>& c, double x) {
   double sum = 0;
   for (int i = 7; i >= 0; --i) sum = sum * x + c[static_cast<std::size_t>(i)];
@@ -83,7 +83,7 @@ double NormalQuantile(double p) {
 }
 
 double RandomNormal(std::uint64_t seed, std::uint64_t stream, std::uint64_t counter) {
-  // The middle of one of 2^52 equal cells: never 0 or 1, and symmetric.
+  // The middle of one of 2^52 equal cells: never 0 or 1, and symmetric around 0.5.
   const double cell = static_cast<double>(RandomBits(seed, stream, counter) >> 12);
   return NormalQuantile((cell + 0.5) * 0x1p-52);
 }

@@ -1,8 +1,8 @@
-// Random numbers as a pure function of (seed, stream, counter): no state, so any element can be
-// drawn on any rank, in any order, and comes out the same on every machine.
+// Random numbers as a pure function of (seed, stream, counter). There is no state: any element can be drawn on any
+// rank, in any order, and is the same on every machine.
 //
-// Philox4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The seed is
-// the key, stream and counter the two halves of the 128-bit counter; 10 rounds, about 15 ns.
+// The generator is Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The seed is
+// the key; stream and counter are the two halves of the 128-bit counter. It has 10 rounds and takes about 15 ns.
 //
 //   double x = RandomNormal(seed, /*stream=*/node, /*counter=*/element);
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace heddle {
 
-// One block: four words from a counter and a key.
+// One block: four words computed from a counter and a key.
 constexpr std::array<std::uint32_t, 4> Philox(std::array<std::uint32_t, 4> counter,
                                               std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
@@ -48,7 +48,7 @@ constexpr std::uint64_t RandomBelow(std::uint64_t bound, std::uint64_t seed, std
   return static_cast<std::uint64_t>(Wide{RandomBits(seed, stream, counter)} * bound >> 64);
 }
 
-// Standard normal. Only + - * / and sqrt are used, so that libm does not matter.
+// Standard normal. Only + - * / and sqrt are used, so that the result does not depend on libm.
 double RandomNormal(std::uint64_t seed, std::uint64_t stream, std::uint64_t counter);
 
 // The quantile of the standard normal at 0 < p < 1, relative error about 1e-15.

@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::array<std::uint32_t, 4>;
 
-// The known answers of the authors' own test suite (Random123, kat_vectors).
+// Known answers from the authors' own test suite (Random123, kat_vectors).
 static_assert(Philox({0, 0, 0, 0}, {0, 0}) ==
               Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
 static_assert(Philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
@@ -70,7 +70,7 @@ TEST(RngTest, QuantileInvertsTheDistribution) {
   EXPECT_NEAR(NormalQuantile(0.975), 1.959963984540054, 1e-14);
   EXPECT_NEAR(NormalQuantile(0.25), -0.6744897501960817, 1e-15);
   EXPECT_NEAR(NormalQuantile(1e-10), -6.361340902404056, 1e-13);
-  for (double x = -12; x <= 0; x += 0.01) {  // lower half: p keeps its precision there
+  for (double x = -12; x <= 0; x += 0.01) {  // the lower half, where p has full relative precision
     const double p = std::erfc(-x / std::sqrt(2.0)) / 2;
     EXPECT_NEAR(NormalQuantile(p), x, 1e-14 * (1 - x)) << "p = " << p;
   }

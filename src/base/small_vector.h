@@ -1,10 +1,10 @@
-// A vector whose first few elements need no memory of their own: for the many short lists of ids in a program.
+// A vector that stores its first few elements inside itself, for the many short lists of ids in a program.
 //
 //   SmallVector<BufferId, 4> reads = {a, b};
 //   reads.push_back(c);
 //
-// With std::vector in its place planning GPT-3 175B on 1,024 devices takes 3 % more processor time, and the same memory.
-// Elements are default constructible and copyable. It has the part of std::vector's interface that its users need.
+// With std::vector instead, planning GPT-3 175B on 1,024 devices takes 3 % more processor time and the same memory.
+// Elements are default constructible and copyable. The class has the part of std::vector's interface that its users need.
 #pragma once
 
 #include <algorithm>
@@ -95,7 +95,8 @@ class SmallVector {
     more_ = other.more_;
     size_ = other.size_;
     capacity_ = other.capacity_;
-    std::move(other.few_, other.few_ + kInline, few_);  // all of them: their number is known
+    // A copy of fixed size is faster than one of size_ elements.
+    std::move(other.few_, other.few_ + kInline, few_);
     other.more_ = nullptr;
     other.size_ = 0;
     other.capacity_ = kInline;
@@ -107,7 +108,7 @@ class SmallVector {
     capacity_ = kInline;
   }
 
-  T* more_ = nullptr;  // null: they are in `few_`
+  T* more_ = nullptr;  // null where the elements are in `few_`
   uint32_t size_ = 0, capacity_ = kInline;
   T few_[kInline] = {};
 };

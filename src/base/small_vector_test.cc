@@ -12,7 +12,7 @@ using Small = SmallVector<int, 3>;
 
 std::vector<int> Items(const Small& of) { return {of.begin(), of.end()}; }
 
-// The same changes, made at random, to it and to a std::vector.
+// Applies the same random changes to a SmallVector and a std::vector and compares them.
 TEST(SmallVector, IsAsAVectorAfterAnyChanges) {
   std::mt19937 random(7);
   auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };

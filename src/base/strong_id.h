@@ -1,8 +1,12 @@
-// An index with a type of its own, so that a node is never taken for a device.
+// An index with a type of its own, so that the id of a node cannot be used as the id of a device.
 //
-//   struct NodeTag { static constexpr std::string_view kPrefix = "n"; };   // the prefix is
-//   optional using NodeId = StrongId<NodeTag>; NodeId id{3};                 fmt::format("{}", id)
-//   == "n3" nodes[id.index()]             NodeId::FromIndex(nodes.size()) NodeId{}.valid() == false
+//   struct NodeTag { static constexpr std::string_view kPrefix = "n"; };   // the prefix is optional
+//   using NodeId = StrongId<NodeTag>;
+//   NodeId id{3};
+//   fmt::format("{}", id) == "n3"
+//   nodes[id.index()]
+//   NodeId::FromIndex(nodes.size())
+//   NodeId{}.valid() == false
 #pragma once
 
 #include <fmt/format.h>
@@ -30,7 +34,7 @@ struct StrongId {
 
   constexpr bool valid() const { return value >= 0; }
 
-  // For containers; the id must be valid.
+  // The index for containers. The id must be valid.
   constexpr std::size_t index() const {
     HEDDLE_CHECK(value >= 0, "id {}", value);
     return static_cast<std::size_t>(value);

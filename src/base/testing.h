@@ -1,4 +1,4 @@
-// What tests of any module share.
+// Helpers for the tests of all modules.
 //
 //   EXPECT_THAT(ErrorOf([] { ElementCount(Shape{-1}); }), HasSubstr("negative"));
 #pragma once
@@ -22,7 +22,7 @@ inline constexpr bool kInstrumented = false;
 inline constexpr int kSlowdown = 1;
 #endif
 
-// The message of the InputError that `call` throws.
+// The message of the InputError that `call` throws, or "(no error)".
 template <class Call>
 std::string ErrorOf(Call&& call) {
   try {

@@ -4,7 +4,7 @@ namespace heddle {
 
 std::string_view CutText(std::string_view text, std::size_t limit) {
   if (text.size() <= limit) return text;
-  // Bytes 10xxxxxx go on with a character that began before them.
+  // Bytes of the form 10xxxxxx continue the character that began before them.
   while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xC0) == 0x80) --limit;
   return text.substr(0, limit);
 }

@@ -1,4 +1,4 @@
-// Text that is shown to people, cut to a length.
+// Cuts texts that are shown to users to a length.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace heddle {
 
-// The beginning of a text: at most `limit` bytes, and no part of a UTF-8 character.
+// The beginning of a text: at most `limit` bytes, cut between UTF-8 characters.
 std::string_view CutText(std::string_view text, std::size_t limit);
 
-// The text, or where it is longer than `limit` bytes its beginning and "...".
+// The text, or its beginning followed by "..." where it is longer than `limit` bytes.
 std::string ShortenText(std::string_view text, std::size_t limit);
 
 }  // namespace heddle

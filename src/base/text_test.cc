@@ -19,7 +19,7 @@ TEST(ShortenText, SaysWhereSomethingIsMissing) {
   EXPECT_EQ(ShortenText("", 0), "");
 }
 
-// What is no UTF-8 is cut, too, and never read past its ends.
+// Bytes that are not UTF-8 are cut, too, and never read beyond the end of the text.
 TEST(CutText, TakesAnyBytes) {
   EXPECT_EQ(CutText("\x80\x80\x80", 2), "");
   EXPECT_EQ(CutText("\xff\xff\xff", 2), "\xff\xff");

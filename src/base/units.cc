@@ -15,12 +15,13 @@ std::string ThreeDigits(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-// `value` in the largest unit that leaves at least 1 before the point, counting in steps of `base`.
+// `value` with three digits in the largest unit in which it is at least 1. Units are a factor of `base` apart.
 std::string Scaled(double value, double base, std::span<const std::string_view> units) {
   if (!std::isfinite(value)) return fmt::format("{}{}", value, units[0]);
   if (value < 0) return "-" + Scaled(-value, base, units);
   std::size_t unit = 0;
-  while (unit + 1 < units.size() && value >= base - 0.5) {  // what would be printed as `base`
+  // Values that would be printed as `base`.
+  while (unit + 1 < units.size() && value >= base - 0.5) {
     value /= base;
     ++unit;
   }

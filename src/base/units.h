@@ -1,5 +1,5 @@
-// Quantities with a unit: Bytes (whole), Flops and Seconds. Like adds to like, a quantity times a
-// number is a quantity, like over like is a plain number. Bytes that overflow throw an InputError.
+// Quantities with a unit: Bytes (whole numbers), Flops and Seconds. Quantities of the same unit can be added; a
+// quantity times a number is a quantity; the ratio of two is a plain number. Bytes that overflow throw an InputError.
 //
 //   Bytes weights{2 * parameters};   Seconds step = compute + exposed;   double part = a / b;
 #pragma once
@@ -61,7 +61,7 @@ constexpr Bytes kKiB{std::int64_t{1} << 10};
 constexpr Bytes kMiB{std::int64_t{1} << 20};
 constexpr Bytes kGiB{std::int64_t{1} << 30};
 
-// Three digits that matter, for people.
+// Formats for users, with three significant digits.
 std::string FormatBytes(Bytes bytes);        // 512 B, 1.50 KiB, 79.6 GiB
 std::string FormatCount(double count);       // 950, 45.6M, 1.23B, 1.75T
 std::string FormatFlops(Flops flops);        // 312 GFLOP, 1.23 TFLOP, 4.50 EFLOP

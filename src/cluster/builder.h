@@ -1,5 +1,5 @@
-// Puts a Cluster together so that equal clusters compare equal: equal device types and equal groups
-// are stored once, neighbouring equal members are one entry.
+// Builds a Cluster in a canonical form, so that equal clusters compare equal: equal device types and equal groups are
+// stored once, and neighbouring equal members are one entry.
 //
 //   ClusterBuilder builder;
 //   Group node{.name = "box", .link = pcie};
@@ -18,14 +18,14 @@
 
 namespace heddle {
 
-// Appends members, merging with the last where they are equal. Counts that overflow saturate at a
-// count that Verify refuses.
+// Appends members and merges them with the last entry where they are equal. A count that overflows becomes one that
+// Verify refuses.
 void AddMembers(Group& group, const Members& members);
 
 class ClusterBuilder {
  public:
-  // The id of the type or group, the existing one where an equal one has been added; an invalid id
-  // where another of that name but unlike it has. O(log n) and one comparison.
+  // Returns the id of the type or group. Returns the existing id where an equal one was added before, and an invalid id
+  // where a different one of the same name was added. O(log n) and one comparison.
   DeviceTypeId Add(const DeviceType& type);
   GroupId Add(const Group& group);
 
@@ -34,7 +34,7 @@ class ClusterBuilder {
   const Group& group(GroupId id) const { return cluster_.group(id); }
   const DeviceType& type(DeviceTypeId id) const { return cluster_.type(id); }
 
-  // `whole` becomes the last group. Its name is also that of the cluster and must be free.
+  // Adds `whole` as the last group. The cluster gets its name, which no other group may have.
   Cluster Finish(Group whole) &&;
 
  private:

@@ -1,5 +1,5 @@
-// Any text either is refused with an InputError of one line that begins with the file and a line
-// number, or gives a sound cluster that is written and read back as itself.
+// Any text either is refused with an InputError of one line that begins with the file and a line number, or gives a
+// sound cluster that is written and read back as an equal cluster.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,4 +1,5 @@
-// Verify finds what the readers never build; LoadCluster tells files from presets; the picture.
+// Tests of Verify on clusters that the readers never build, of LoadCluster, which tells files from presets, and of the
+// picture.
 #include "cluster/cluster.h"
 
 #include <gmock/gmock.h>
@@ -32,8 +33,8 @@ TEST(Verify, FindsEverythingWrong) {
   expect("a cluster has no name", [](Cluster& c) { c.name = ""; });
   expect("is not printable ASCII", [](Cluster& c) { c.groups[0].name = "a\n"; });
   expect("101 bytes", [](Cluster& c) { c.groups[0].name = std::string(101, 'x'); });
-  expect("two of group are called", [](Cluster& c) { c.groups[0].name = c.groups[1].name; });
-  expect("two of device type are called",
+  expect("two groups are named", [](Cluster& c) { c.groups[0].name = c.groups[1].name; });
+  expect("two device types are named",
          [](Cluster& c) { c.device_types.push_back(c.device_types[0]); });
   expect("fp32 is -1", [](Cluster& c) { c.device_types[0].peak.fp32 = -1; });
   expect("has no rate", [](Cluster& c) { c.device_types[0].peak = {}; });
@@ -45,8 +46,8 @@ TEST(Verify, FindsEverythingWrong) {
   expect("link latency is 61", [](Cluster& c) { c.groups[0].link.latency = 61; });
   expect("not connected", [](Cluster& c) { c.groups[0].link = {}; });
   expect("uplink bandwidth is -1", [](Cluster& c) { c.groups[1].uplink.bandwidth = -1; });
-  expect("a cluster has no uplink", [](Cluster& c) { c.groups[2].uplink.bandwidth = 1; });
-  expect("host memory is for nodes only", [](Cluster& c) { c.groups[0].host_memory = kGiB; });
+  expect("a cluster must not have an uplink", [](Cluster& c) { c.groups[2].uplink.bandwidth = 1; });
+  expect("only nodes may have host memory", [](Cluster& c) { c.groups[0].host_memory = kGiB; });
   expect("host memory is -1", [](Cluster& c) { c.groups[1].host_memory = Bytes{-1}; });
   expect("0 members", [](Cluster& c) { c.groups[0].members[0].count = 0; });
   expect("has no members", [](Cluster& c) { c.groups[0].members.clear(); });
@@ -56,27 +57,28 @@ TEST(Verify, FindsEverythingWrong) {
     c.device_types[0].memory = kMaxMemory;
     c.groups[2].members[0].count = 100'000;
   });
-  expect("the last group, and no other", [](Cluster& c) { c.groups[2].kind = GroupKind::kNode; });
-  expect("does not come before it", [](Cluster& c) {
+  expect("the last group must be the cluster, and no other", [](Cluster& c) { c.groups[2].kind = GroupKind::kNode; });
+  expect("must come before the group", [](Cluster& c) {
     c.groups[0].members[0] = {1, {}, GroupId{0}};
   });
-  expect("a member is a device or a group", [](Cluster& c) { c.groups[0].members[0].device = {}; });
+  expect("a member must be either a device or a group",
+         [](Cluster& c) { c.groups[0].members[0].device = {}; });
   expect("no device type 7", [](Cluster& c) { c.groups[0].members[0].device = DeviceTypeId{7}; });
-  expect("a cluster does not hold a part",
+  expect("a cluster must not contain a part",
          [](Cluster& c) { c.groups[2].members[0].group = GroupId{0}; });
-  expect("no group holds it", [](Cluster& c) { c.groups[2].members[0].group = GroupId{0}; });
-  expect("only nodes hold devices", [](Cluster& c) {
+  expect("no group contains it", [](Cluster& c) { c.groups[2].members[0].group = GroupId{0}; });
+  expect("only nodes and parts may contain devices", [](Cluster& c) {
     c.groups[2].members[0] = {2, DeviceTypeId{0}, {}};
   });
   expect("no device is of this type", [](Cluster& c) {
     c.device_types.push_back(c.device_types[0]);
     c.device_types[1].name = "other";
   });
-  expect("neighbouring equal members",
+  expect("equal neighbouring members",
          [](Cluster& c) { c.groups[0].members.push_back(c.groups[0].members[0]); });
-  expect("dims are for a torus", [](Cluster& c) { c.groups[0].dims = {3}; });
+  expect("only a torus has dims", [](Cluster& c) { c.groups[0].dims = {3}; });
   expect("a torus has 1 to 6 dims", [](Cluster& c) { c.groups[0].topology = Topology::kTorus; });
-  expect("hold 4 members, there are 3", [](Cluster& c) {
+  expect("describe 4 members, but there are 3", [](Cluster& c) {
     c.groups[0].topology = Topology::kTorus;
     c.groups[0].dims = {2, 2};
   });

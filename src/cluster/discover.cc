@@ -22,16 +22,18 @@
 namespace heddle {
 namespace {
 
-constexpr double kMemoryLatency = 1e-6;  // nominal: a message through shared memory
+constexpr double kMemoryLatency = 1e-6;  // nominal latency of a message through shared memory
 constexpr double kPcieLatency = 5e-6;
 constexpr double kNvlinkLatency = 3e-6;
 constexpr double kNvlinkBandwidth =
-    25e9;  // of a link of any generation from the second on, one direction
-constexpr double kPcieLane = 8e9 / 8 * 128 / 130;  // of generation 3; each generation doubles it
-// Sixteen lanes that multiply and add in a cycle, at 3 GHz: what AVX2 and the narrower AVX-512 have.
+    25e9;  // bytes per second of one NVLink from generation 2 on, in one direction
+// bytes per second of one lane of generation 3; each generation doubles it
+constexpr double kPcieLane = 8e9 / 8 * 128 / 130;
+// The nominal rate of a core: sixteen lanes, each with a multiplication and an addition per cycle, at 3 GHz, as AVX2
+// and narrow AVX-512 units have.
 constexpr double kCoreRate = 2 * 16 * 3e9;
 
-// Cores that are not two halves of one, and remarks on what is seen.
+// The number of cores without hyperthreads. Appends remarks on what the machine does not report.
 int64_t PhysicalCores([[maybe_unused]] const Processor& processor,
                       std::vector<std::string>& remarks) {
 #ifdef HEDDLE_WITH_HWLOC
@@ -42,18 +44,19 @@ int64_t PhysicalCores([[maybe_unused]] const Processor& processor,
     int packages = loaded ? hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE) : 0;
     hwloc_topology_destroy(topology);
     if (packages > 1) {
-      remarks.push_back(fmt::format("{} processors, whose memories are taken for one", packages));
+      remarks.push_back(
+          fmt::format("{} processors are treated as one with a common memory", packages));
     }
     if (cores > 0) return std::min<int64_t>(cores, processor.cores);
   }
-  remarks.push_back("hwloc does not see this machine: hyperthreads count as cores");
+  remarks.push_back("hwloc cannot read this machine: hyperthreads count as cores");
 #else
   remarks.push_back("built without hwloc (libhwloc-dev): hyperthreads count as cores");
 #endif
   return processor.cores;
 }
 
-// Bytes copied per second by all cores together; best of a few rounds.
+// Bytes per second that all cores together copy; the best of a few rounds.
 double MemoryBandwidth(int64_t cores) {
   constexpr size_t kBytes = size_t{32} << 20;
   constexpr int kRounds = 4;
@@ -74,7 +77,7 @@ double MemoryBandwidth(int64_t cores) {
   return best;
 }
 
-// "AMD EPYC 7B13" as amd-epyc-7b13.
+// A name as an identifier: "AMD EPYC 7B13" becomes amd-epyc-7b13.
 std::string Slug(const std::string& name) {
   std::string slug;
   for (char c : name) {
@@ -96,19 +99,18 @@ Link PcieOf(const GpuInfo& gpu) {
   return {fmt::format("pcie{}", generation), bandwidth, kPcieLatency};
 }
 
-// What NVML says of a GPU that heddle does not know.
+// The device type of an unknown GPU, derived from what NVML reports.
 DeviceType UnknownGpu(const GpuInfo& gpu, std::vector<std::string>& remarks) {
   if (gpu.cores == 0 || gpu.clock_mhz == 0) {
     ThrowInput(
-        "GPU '{}' is not one heddle knows, and NVML does not say how fast it is: write a "
-        "cluster file (docs/clusters.md)",
+        "GPU '{}' is unknown, and NVML does not report its speed: write a cluster file "
+        "(docs/clusters.md)",
         gpu.name);
   }
-  remarks.push_back(
-      fmt::format("GPU '{}' is not one heddle knows: its fp32 rate is cores x clock, its "
-                  "memory bandwidth and the rates of other types are taken to follow "
-                  "from that; see its data sheet",
-                  gpu.name));
+  remarks.push_back(fmt::format(
+      "GPU '{}' is unknown: its fp32 rate is assumed to be cores x clock, and its memory bandwidth "
+      "and other rates are derived from that; compare them with its data sheet",
+      gpu.name));
   DeviceType type;
   type.name = Slug(gpu.name);
   type.peak.fp32 = 2e6 * static_cast<double>(gpu.cores * gpu.clock_mhz);
@@ -118,7 +120,7 @@ DeviceType UnknownGpu(const GpuInfo& gpu, std::vector<std::string>& remarks) {
 }
 
 DeviceType TypeOf(const GpuInfo& gpu, std::vector<std::string>& remarks) {
-  // A known name stands for the data sheet, in every cluster file.
+  // The name of a known device stands for its data sheet in every cluster file.
   if (const DeviceType* known = KnownGpu(gpu)) return *known;
   DeviceType type = UnknownGpu(gpu, remarks);
   type.memory = std::min(Bytes{gpu.memory_bytes}, kMaxMemory);
@@ -173,7 +175,8 @@ Discovery ClusterOf(const Processor& processor, double bandwidth, const FoundGpu
     if (ranks > processor.cores)
       ThrowInput("--ranks {}: this machine has {} cores", ranks, processor.cores);
     bandwidth =
-        std::max(1e8, std::round(bandwidth / 1e8) * 1e8);  // no finer than it can be measured
+        // Rounded to the precision of the measurement.
+        std::max(1e8, std::round(bandwidth / 1e8) * 1e8);
     double share = static_cast<double>(processor.cores) / static_cast<double>(ranks);
     DeviceType core;
     core.name = "cpu-" + Slug(processor.name);
@@ -187,7 +190,8 @@ Discovery ClusterOf(const Processor& processor, double bandwidth, const FoundGpu
     core.host = {"memory", core.memory_bandwidth / 2, kMemoryLatency};
     AddMembers(node, {ranks, builder.Add(core), {}});
     if (ranks > 1) node.link = {"memory", core.memory_bandwidth / 2, kMemoryLatency};
-    found.remarks.push_back("rates of products are nominal: 'heddle calibrate' measures them");
+    found.remarks.push_back(
+        "rates of matrix products are nominal: 'heddle calibrate' measures them");
   }
   Group whole{.name = "discovered", .kind = GroupKind::kCluster};
   AddMembers(whole, {1, {}, builder.Add(node)});

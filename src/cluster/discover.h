@@ -1,10 +1,10 @@
-// This machine as a cluster of one node.
+// Describes this machine as a cluster of one node.
 //
 //   Discovery found = Discover(0);
 //   ToYaml(found.cluster)
 //
-// GPUs where there are any, otherwise the cores of the processor shared evenly by ranks. What the machine does not say
-// of itself is nominal; `heddle calibrate` measures what it really gives.
+// The devices are the GPUs where there are any, otherwise CPU ranks that share the cores evenly. Figures that the
+// machine does not report are nominal; `heddle calibrate` measures them.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ struct Discovery {
   std::vector<std::string> remarks;  // what is not known, and why
 };
 
-// Several CPU ranks, or one for every core where `ranks` is 0. Measures the bandwidth of memory for a moment. Throws
-// InputError for more ranks than there are cores or GPUs.
+// Discovers this machine with `ranks` CPU ranks, or one per core where `ranks` is 0. Measures the memory bandwidth for
+// a moment. Throws an InputError where there are fewer cores or GPUs than ranks.
 Discovery Discover(int64_t ranks);
 
-// From what is known of a machine. `bandwidth`: of its memory, bytes copied per second by all cores.
+// The same from given facts. `bandwidth` is that of the memory: bytes per second that all cores together copy.
 Discovery ClusterOf(const Processor& processor, double bandwidth, const FoundGpus& gpus,
                     int64_t ranks);
 
-// The known device that NVML's name means, such as h200-sxm for "NVIDIA H200"; null where there is none.
+// The known device with the given NVML name, such as h200-sxm for "NVIDIA H200"; null where there is none.
 const DeviceType* KnownGpu(const GpuInfo& gpu);
 
 }  // namespace heddle

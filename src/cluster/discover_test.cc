@@ -15,7 +15,7 @@ namespace {
 int Fine() { return 0; }
 int Broken() { return 9; }
 
-// Two H200 with 18 links, as the library would say.
+// The answers of NVML on a machine with two H200 with 18 links each.
 NvmlFunctions FakeNvml() {
   NvmlFunctions nvml;
   nvml.init = nvml.shutdown = Fine;
@@ -46,10 +46,10 @@ TEST(NvmlTest, ReadsGpus) {
 TEST(NvmlTest, SaysWhyThereAreNone) {
   NvmlFunctions nvml = FakeNvml();
   nvml.init = Broken;
-  EXPECT_EQ(ReadGpus(nvml).remark, "NVML does not start (error 9)");
+  EXPECT_EQ(ReadGpus(nvml).remark, "NVML cannot be started (error 9)");
   nvml = FakeNvml();
   nvml.count = [](unsigned* count) { return *count = 0, 0; };
-  EXPECT_EQ(ReadGpus(nvml).remark, "NVML sees no GPU");
+  EXPECT_EQ(ReadGpus(nvml).remark, "NVML finds no GPU");
   nvml = FakeNvml();
   nvml.memory = [](NvmlFunctions::Device, NvmlFunctions::Memory*) { return 3; };
   EXPECT_EQ(ReadGpus(nvml).remark, "NVML cannot read GPU 1 of 2");

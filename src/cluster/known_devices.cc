@@ -1,7 +1,7 @@
-// The table of devices. Rates are the vendors' peaks for dense matrix products (where a data sheet
-// gives them with sparsity, half of it), accumulated in fp32. Vendors' GB of device memory are GiB:
-// a board of 80 GB reports 80 x 2^30 bytes, less what the driver keeps. Latencies of host links are
-// nominal; no vendor states them.
+// The table of known devices. Rates are the vendors' peaks for dense matrix products accumulated in fp32; where a data
+// sheet gives a rate with sparsity, half of it is used. Device memory that vendors give in GB is in GiB: a board of 80
+// GB reports 80 x 2^30 bytes, less what the driver keeps. Latencies of host links are nominal, because no vendor
+// publishes them.
 #include <algorithm>
 
 #include "cluster/presets.h"
@@ -9,8 +9,7 @@
 namespace heddle {
 namespace {
 
-// x16 slots, one direction: PCIe 3 has 8 GT/s x 16 lanes x 128/130 = 15.75 GB/s, and each
-// generation doubles it.
+// x16 slots, in one direction: PCIe 3 has 8 GT/s x 16 lanes x 128/130 = 15.75 GB/s, and each generation doubles it.
 const Link kPcie3 = {"pcie3", 15.75e9, 5e-6};
 const Link kPcie4 = {"pcie4", 31.5e9, 5e-6};
 const Link kPcie5 = {"pcie5", 63e9, 5e-6};
@@ -28,7 +27,7 @@ std::vector<DeviceType> DeviceTable() {
       // Tesla V100 data sheet, SXM2: 15.7 fp32, 125 tensor TFLOPS; 900 GB/s; 16 or 32 GB.
       {"v100-sxm2-16gb", {.fp32 = 15.7e12, .fp16 = 125e12}, gib(16), 900e9, kPcie3},
       {"v100-sxm2-32gb", {.fp32 = 15.7e12, .fp16 = 125e12}, gib(32), 900e9, kPcie3},
-      // The same behind a Power9 (Summit).
+      // The same device connected to a Power9 (Summit).
       {"v100-power9-16gb", {.fp32 = 15.7e12, .fp16 = 125e12}, gib(16), 900e9, kNvlinkHost},
       // Tesla V100 data sheet, PCIe: 14 fp32, 112 tensor TFLOPS; 900 GB/s; 16 or 32 GB.
       {"v100-pcie-32gb", {.fp32 = 14e12, .fp16 = 112e12}, gib(32), 900e9, kPcie3},
@@ -51,8 +50,8 @@ std::vector<DeviceType> DeviceTable() {
        gib(80),
        3350e9,
        kPcie5},
-      // The H100 of Meta's Grand Teton, as torchtitan's benchmarks describe it: 96 GB of HBM2e at 2.4
-      // TB/s, limited to 500 W. Its rates are the H100's; what the limit costs is not a peak.
+      // The H100 of Meta's Grand Teton, as torchtitan's benchmarks describe it: 96 GB of HBM2e at 2.4 TB/s, with a
+      // power limit of 500 W. Its rates are those of the H100; the effect of the limit is not part of the peak.
       {"h100-96gb-hbm2e",
        {.fp32 = 66.9e12, .tf32 = 494.7e12, .fp16 = 989.4e12, .bf16 = 989.4e12, .fp8 = 1978.9e12},
        gib(96),
@@ -85,13 +84,13 @@ std::vector<DeviceType> DeviceTable() {
        gib(24),
        1008e9,
        kPcie4},
-      // Jouppi et al., "TPU v4", ISCA 2023: a v3 chip of two cores has 123 bf16 TFLOPS and 32 GiB
-      // at 900 GB/s, a v4 chip 275 TFLOPS and 32 GiB at 1200 GB/s. The matrix unit multiplies bf16
-      // only; fp32 is six passes of it, hence a sixth of the rate.
+      // Jouppi et al., "TPU v4", ISCA 2023: a v3 chip of two cores has 123 bf16 TFLOPS and 32 GiB at 900 GB/s, a v4
+      // chip 275 TFLOPS and 32 GiB at 1200 GB/s. The matrix unit multiplies only bf16; an fp32 product takes six
+      // passes, hence a sixth of the rate.
       {"tpu-v3-core", {.fp32 = 10.25e12, .bf16 = 61.5e12}, gib(16), 450e9, kPcie3},
       {"tpu-v4", {.fp32 = 45.8e12, .bf16 = 275e12}, gib(32), 1200e9, kPcie3},
-      // One core of a server: AVX2, two units of eight lanes at about 3 GHz, of which half is
-      // reached; bf16 and fp16 are converted first. Its memory is set by `local:N`.
+      // One core of a server: AVX2 with two units of eight lanes at about 3 GHz, of which half is reached; bf16 and
+      // fp16 are converted first. `local:N` sets its memory.
       {"cpu-core",
        {.fp32 = 0.05e12, .fp16 = 0.005e12, .bf16 = 0.005e12},
        gib(4),

@@ -1,4 +1,4 @@
-// The door to the module: a CLUSTER as the command line takes it.
+// The entry point of the module: loads the CLUSTER argument of the command line.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace heddle {
 
-// A YAML file (a path with a slash or ending in .yaml, .yml or .json) or a preset such as
-// "dgx-h100:16", "tpu-v4:4x4x4" or "local:4". Throws InputError when it is neither, or unsound.
+// Loads a YAML file (a path with a slash, or one that ends in .yaml, .yml or .json) or a preset such as "dgx-h100:16",
+// "tpu-v4:4x4x4" or "local:4". Throws an InputError where the argument is neither, or the cluster is not sound.
 Cluster LoadCluster(const std::string& expression_or_path);
 
 }  // namespace heddle

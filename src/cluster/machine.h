@@ -1,4 +1,4 @@
-// This machine: what tells it from others, and what it has.
+// This machine: the facts that distinguish it from others, and its resources.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 namespace heddle {
 
 struct Processor {
-  std::string name;   // "AMD EPYC 7B13"; "unknown" where nothing says
-  int64_t cores = 1;  // that run at once, hyperthreads counted
+  std::string name;   // "AMD EPYC 7B13"; "unknown" where the system does not say
+  int64_t cores = 1;  // cores that run at once, hyperthreads counted
   int64_t memory_bytes = 0;
 };
 
-// As /proc/cpuinfo has it: the first "model name".
+// The first "model name" in the text of /proc/cpuinfo.
 std::string ProcessorName(std::string_view cpuinfo);
 
-// Of the machine this runs on; asked once.
+// The processor of this machine; read once.
 const Processor& ThisProcessor();
 
-// "processor" and "cores".
+// The facts "processor" and "cores".
 MachineFacts ThisMachine();
 
 }  // namespace heddle

@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// Where a value lies on a rising axis: between entries `low` and `low + 1`, at `part` of the way.
+// The place of a value on an ascending axis: between entries `low` and `low + 1`, at the fraction `part` of the way.
 struct GridPlace {
   size_t low = 0;
   double part = 0;

@@ -52,12 +52,12 @@ void Find(void* library, const char* name, Function& function) {
 FoundGpus ReadGpus(const NvmlFunctions& nvml) {
   FoundGpus found;
   if (int error = nvml.init(); error != 0) {
-    found.remark = fmt::format("NVML does not start (error {})", error);
+    found.remark = fmt::format("NVML cannot be started (error {})", error);
     return found;
   }
   unsigned count = 0;
   if (int error = nvml.count(&count); error != 0 || count > kMostGpus) {
-    found.remark = fmt::format("NVML does not say how many GPUs there are (error {})", error);
+    found.remark = fmt::format("NVML cannot count the GPUs (error {})", error);
     count = 0;
   }
   for (unsigned g = 0; g < count; ++g) {
@@ -68,14 +68,15 @@ FoundGpus ReadGpus(const NvmlFunctions& nvml) {
       found.remark = fmt::format("NVML cannot read GPU {} of {}", g, count);
     }
   }
-  if (count == 0 && found.remark.empty()) found.remark = "NVML sees no GPU";
+  if (count == 0 && found.remark.empty()) found.remark = "NVML finds no GPU";
   nvml.shutdown();
   return found;
 }
 
 FoundGpus ReadGpus() {
   void* library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) return {{}, "no NVIDIA driver here (libnvidia-ml.so.1 is not installed)"};
+  if (library == nullptr)
+    return {{}, "no NVIDIA driver is installed (libnvidia-ml.so.1 is missing)"};
   NvmlFunctions nvml;
   Find(library, "nvmlInit_v2", nvml.init);
   Find(library, "nvmlShutdown", nvml.shutdown);
@@ -93,7 +94,7 @@ FoundGpus ReadGpus() {
   if (whole) {
     found = ReadGpus(nvml);
   } else {
-    found.remark = "libnvidia-ml.so.1 lacks functions that are needed: update the driver";
+    found.remark = "libnvidia-ml.so.1 lacks required functions: update the driver";
   }
   dlclose(library);
   return found;

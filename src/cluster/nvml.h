@@ -1,5 +1,5 @@
-// The GPUs of this machine, as NVIDIA's management library says. The library comes with the driver and is opened at
-// run time: heddle neither needs it to build nor to run.
+// Reads the GPUs of this machine from NVIDIA's management library (NVML). The library comes with the driver and is
+// opened at run time, so heddle builds and runs without it.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace heddle {
 struct GpuInfo {
   std::string name;  // "NVIDIA H200"
   int64_t memory_bytes = 0;
-  int64_t cores = 0;      // that multiply and add; 0: not known
-  int64_t clock_mhz = 0;  // at most; 0: not known
+  int64_t cores = 0;      // cores that multiply and add; 0: not known
+  int64_t clock_mhz = 0;  // the maximum; 0: not known
   int pcie_generation = 0, pcie_width = 0;
-  int nvlinks = 0;  // that are up
+  int nvlinks = 0;  // number of active links
   friend bool operator==(const GpuInfo&, const GpuInfo&) = default;
 };
 
-// The functions of the library that are used, by its own signatures; each returns 0 when all is well. Tests make their
-// own. Those after `memory` may be missing.
+// The functions of the library that are used, with its own signatures. Each returns 0 on success. Tests replace them.
+// The functions after `memory` may be missing.
 struct NvmlFunctions {
   using Device = void*;
   struct Memory {
@@ -44,7 +44,7 @@ struct FoundGpus {
 };
 
 FoundGpus ReadGpus(const NvmlFunctions& nvml);
-// Of this machine.
+// Reads the GPUs of this machine.
 FoundGpus ReadGpus();
 
 }  // namespace heddle

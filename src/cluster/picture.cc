@@ -19,7 +19,7 @@ std::string Memory(Bytes bytes) {
   return FormatQuantity(static_cast<double>(bytes.value), Unit::kMemory);
 }
 
-// "joined by a switch: nvlink4, 450 GB/s a device, 3 us".
+// The link of a group, as in "joined by a switch: nvlink4, 450 GB/s a device, 3 us".
 std::string Joined(const Group& group) {
   if (!group.link.exists()) return "";
   std::string shape = fmt::format("a {}", kTopologyNames[static_cast<std::size_t>(group.topology)]);
@@ -31,7 +31,7 @@ std::string Joined(const Group& group) {
                      Bandwidth(group.link.bandwidth), each, Time(group.link.latency));
 }
 
-// What the group has besides its members; empty where it is nothing.
+// The properties of a group besides its members; empty where it has none.
 std::string Extras(const Group& group) {
   std::vector<std::string> extras;
   if (group.uplink.bandwidth > 0) extras.push_back("uplink " + Bandwidth(group.uplink.bandwidth));
@@ -48,8 +48,8 @@ class Drawing {
  public:
   explicit Drawing(const Cluster& cluster) : cluster_(cluster) {}
 
-  // Draws the members of one occurrence of a group whose first device is `first`. With `numbered`
-  // devices carry their numbers, which differ between occurrences.
+  // Draws the members of the occurrence of a group whose first device is `first`. With `numbered`, device numbers are
+  // printed, which differ between occurrences.
   void DrawMembers(const Group& group, std::int64_t first, bool numbered,
                    const std::string& margin) {
     for (std::size_t i = 0; i < group.members.size(); ++i) {
@@ -90,7 +90,7 @@ class Drawing {
   std::string out_;
 };
 
-// Rows of cells; `left` columns stand to the left, the others to the right.
+// A table of rows of cells. The columns in `left` are aligned left, the others right.
 std::string TableText(const std::vector<std::vector<std::string>>& rows,
                       const std::vector<std::size_t>& left) {
   std::vector<std::size_t> widths(rows[0].size());

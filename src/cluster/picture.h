@@ -1,4 +1,4 @@
-// A cluster for people.
+// Pictures of clusters for users.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-// The tree of groups with their links, equal groups folded, then a table of the devices:
+// Draws the tree of groups with their links, equal groups once with a count, and then a table of the devices:
 //
 //   dgx-h100:16: 128 devices, 10.0 TiB of device memory
 //   │  joined by a switch: infiniband, 50 GB/s a device, 5 us
@@ -17,7 +17,7 @@ namespace heddle {
 //      └─ 8 x h100-sxm
 std::string DrawCluster(const Cluster& cluster);
 
-// The presets, one line each.
+// The list of presets, one line each.
 std::string DrawPresets();
 
 }  // namespace heddle

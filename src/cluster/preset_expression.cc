@@ -26,7 +26,7 @@ const Preset& FindPreset(std::string_view name, std::string_view text) {
   return Presets()[static_cast<std::size_t>(at - names.begin())];
 }
 
-// A positive integer; what does not fit 64 bits is merely too large.
+// Parses a positive integer. A number that does not fit 64 bits gives a value that is too large for every limit.
 std::int64_t ParseCount(std::string_view digits, std::string_view text) {
   const bool number = !digits.empty() && std::all_of(digits.begin(), digits.end(),
                                                      [](char c) { return c >= '0' && c <= '9'; });
@@ -53,7 +53,8 @@ std::vector<std::int64_t> ParseShape(std::string_view digits, std::string_view t
   }
 }
 
-// The most even factors of n, ascending: 32 in three is 2 x 4 x 4.
+// The factors of n into `dims` dimensions that are as equal as possible, ascending: 32 in three dimensions is 2 x 4 x
+// 4.
 std::vector<std::int64_t> EvenFactors(std::int64_t n, int dims) {
   if (dims == 1) return {n};
   std::vector<std::int64_t> best;
@@ -103,7 +104,7 @@ Bytes MemoryOfThisMachine() {
   return std::min(Bytes{pages} * size, kMaxMemory);
 }
 
-// Adds a group of these members; an invalid id where they, or the group, clash with another of that
+// Adds a group of these members. Returns an invalid id where the group or the members differ from others of the same
 // name.
 GroupId AddOf(ClusterBuilder& builder, Group group, const Members& members) {
   if (!members.device.valid() && !members.group.valid()) return {};

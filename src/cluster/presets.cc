@@ -1,5 +1,5 @@
-// The table of machines. Bandwidths are the vendors' figures for one direction; a Gb/s of a network
-// is 1/8 GB/s. Latencies are nominal: what a small message takes from device to device.
+// The table of presets. Bandwidths are the vendors' figures for one direction; network figures in Gb/s are divided by 8
+// for GB/s. Latencies are nominal: the time of a small message from device to device.
 #include "cluster/presets.h"
 
 namespace heddle {
@@ -15,9 +15,9 @@ std::vector<Preset> PresetTable() {
   const auto gib = [](std::int64_t count) { return kGiB * count; };
   std::vector<Preset> table;
 
-  // DGX-1 with V100: NVLink 2, six links of 25 GB/s a device (a hybrid cube mesh, over which
-  // collectives reach what a switch would; two devices alone have one or two of the links); four
-  // EDR cards of 100 Gb/s; 512 GB.
+  // DGX-1 with V100: NVLink 2, six links of 25 GB/s a device. They form a hybrid cube mesh, over which collectives
+  // reach the bandwidth of a switch; two single devices share only one or two links. Four EDR cards of 100 Gb/s; 512
+  // GB.
   const Link nvlink2 = {"nvlink2", 150e9, 3e-6};
   table.push_back({.name = "dgx-v100",
                    .summary = "NVIDIA DGX-1, 8 x V100 32 GB, 4 x EDR",
@@ -127,11 +127,11 @@ std::vector<Preset> PresetTable() {
                    .uplink = {.bandwidth = 3200 * kGbit, .per_device = 400 * kGbit},
                    .host_memory = gib(2048)});
 
-  // TPU pods (Jouppi et al., ISCA 2023): v3 is a 2-D torus of up to 32 x 32 chips with four links
-  // of 70 GB/s; its devices are cores, two a chip (no figure for the way between them is published:
-  // that of their memory is taken). v4 is a 3-D torus of up to 4096 chips with six links of 50 GB/s;
-  // its devices are chips. Slices below 4x4x4 really have no wrap-around links; they are modelled
-  // with them. Hosts (Google Cloud): four chips and 340 GB (v3), 407 GB (v4).
+  // TPU pods (Jouppi et al., ISCA 2023). v3 is a 2-D torus of up to 32 x 32 chips with four links of 70 GB/s; its
+  // devices are cores, two a chip. The bandwidth between the two cores is not published: that of their memory is used.
+  // v4 is a 3-D torus of up to 4096 chips with six links of 50 GB/s; its devices are chips. Real slices below 4x4x4
+  // have no wrap-around links, but the model has them. Hosts (Google Cloud) have four chips and 340 GB (v3) or 407 GB
+  // (v4).
   table.push_back({.name = "tpu-v3",
                    .summary = "Google TPU v3 slice, 2-D torus of chips, 2 cores each",
                    .device = "tpu-v3-core",
@@ -151,9 +151,9 @@ std::vector<Preset> PresetTable() {
                    .chips_per_host = 4,
                    .max_chips = 4096});
 
-  // The testbed of TAG (Zhang et al., 2023) as its released scripts describe it: measured 8 GB/s
-  // between V100s of a machine, 3 GB/s between 1080 Tis and P100s, 2.81 GB/s between machines.
-  // Latencies are those of its simulator.
+  // The testbed of TAG (Zhang et al., 2023) as its released scripts describe it: measured 8 GB/s between the V100s of a
+  // machine, 3 GB/s between 1080 Tis and between P100s, 2.81 GB/s between machines. Latencies are those of its
+  // simulator.
   const Link testbed = {"ethernet", 2.81e9, 12e-6};
   table.push_back({.name = "v100x4",
                    .summary = "TAG testbed, 4 x V100 32 GB",
@@ -180,7 +180,7 @@ std::vector<Preset> PresetTable() {
                    .uplink = {.bandwidth = 2.81e9},
                    .host_memory = gib(64)});
 
-  // Desktop boards in one box: devices reach each other over PCIe 4 through the host; 10 GbE.
+  // Desktop cards in one box: devices communicate over PCIe 4 through the host; 10 GbE.
   const Link pcie4 = {"pcie4", 31.5e9, 10e-6};
   table.push_back({.name = "rtx3090",
                    .summary = "a box of 4 x GeForce RTX 3090, 10 GbE",
@@ -199,7 +199,7 @@ std::vector<Preset> PresetTable() {
                    .uplink = {.bandwidth = 10 * kGbit},
                    .host_memory = gib(128)});
 
-  // This machine: ranks that share its memory; figures nominal until they are measured.
+  // This machine: ranks that share its memory. Figures are nominal until they are measured.
   table.push_back({.name = "local",
                    .summary = "this machine, N CPU ranks (nominal figures)",
                    .device = "cpu-core",

@@ -1,4 +1,4 @@
-// Every preset against the figures of its data sheet, and every mistake in an expression.
+// Compares every preset with the figures of its data sheet, and tests the message of every mistake in an expression.
 #include "cluster/presets.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kGbit = 1e9 / 8;
 
-// The rates in TFLOP/s, bandwidths in GB/s and one direction, memories in GiB.
+// Rates are in TFLOP/s, bandwidths in GB/s in one direction, memories in GiB.
 struct Sheet {
   std::string preset;
   int devices;

@@ -102,7 +102,7 @@ std::vector<Profile> ProfilesFromJson(std::string_view text, std::string_view wh
     Profile read = ProfileOf(devices[i], place);
     for (const Profile& other : profiles) {
       if (other.device == read.device)
-        ThrowInput("{}: device: '{}' is there twice: keep one", place, read.device);
+        ThrowInput("{}: device: '{}' is given twice: remove one", place, read.device);
     }
     profiles.push_back(std::move(read));
   }

@@ -1,5 +1,5 @@
-// What kinds of devices and their links were measured to give, in place of what the cost model assumes of them: shares
-// of a data sheet (cost/constants.h has the meaning of every one), or what `heddle calibrate` measured
+// Measured properties of kinds of devices and their links, which replace assumptions of the cost model: either
+// fractions of the data sheet figures (cost/constants.h explains each), or times that `heddle calibrate` measured
 // (measured_times.h). A file has one Profile for each kind of device:
 //
 //   {"heddle_profile": 2, "devices": [
@@ -7,8 +7,8 @@
 //     {"device": "cpu-core", "measured_on": "...", "machine": {"processor": "...", ...},
 //      "overlap": false, "fused_attention": false, "loads": [...]}]}
 //
-// A number that is left out stays as it is. In version 1, which is read, too, the file itself is the one entry of the
-// list. docs/calibration.md explains the rest.
+// A missing number keeps its assumed value. In files of version 1, which are read, too, the file itself is the only
+// entry of the list. docs/calibration.md explains the rest.
 #pragma once
 
 #include <array>
@@ -25,20 +25,22 @@ namespace heddle {
 
 constexpr int kProfileVersion = 2;
 
-// What tells machines and their software apart, by name: "processor", "cores", "libtorch".
+// Facts by name that distinguish machines and their software: "processor", "cores", "libtorch".
 using MachineFacts = std::map<std::string, std::string, std::less<>>;
 
 struct Profile {
   std::string device;       // the name of a device type, as clusters have it
-  std::string measured_on;  // in words
-  MachineFacts machine;     // empty: not known
-  // Shares of the peak rates and bandwidths, above 0 and at most 1; seconds between kernels, at most 1.
+  std::string measured_on;  // a description of the measurement
+  MachineFacts machine;     // empty where it is not known
+  // Fractions of the peak rates and bandwidths, above 0 and at most 1; `launch` is in seconds between kernels, at most
+  // 1.
   std::optional<double> products, fp8, attention, traffic, near, far, launch;
-  bool overlap = true;           // communication goes on while the device computes
-  bool fused_attention = true;   // in a kernel that keeps no scores
-  bool fused_loss = false;       // in a kernel that makes no fp32 copies of the logits
-  bool fused_update = false;     // gradients are made flat and updated by one kernel
-  std::vector<LoadTimes> loads;  // by rising number of ranks
+  bool overlap = true;          // communication proceeds while the device computes
+  bool fused_attention = true;  // attention is one kernel that stores no scores
+  bool fused_loss = false;      // the loss is one kernel that makes no fp32 copies of the logits
+  // Gradients are copied into one flat tensor and one kernel updates the weights.
+  bool fused_update = false;
+  std::vector<LoadTimes> loads;  // by ascending number of ranks
 
   friend bool operator==(const Profile&, const Profile&) = default;
 };
@@ -65,14 +67,15 @@ constexpr std::array<ProfileFlag, 4> kProfileFlags = {
      {"fused_loss", &Profile::fused_loss},
      {"fused_update", &Profile::fused_update}}};
 
-// At least one, of devices that differ. Throws InputError "what: field: value: remedy".
+// Reads at least one profile; their devices must differ. Throws an InputError "what: field: value: remedy".
 std::vector<Profile> ProfilesFromJson(std::string_view text, std::string_view what);
 Json ToJson(const std::vector<Profile>& profiles);
 
-// What was measured with so many ranks at work, or with the number nearest to it; null where nothing was.
+// The times that were measured with `ranks` ranks at work, or with the nearest number of ranks; null where there are
+// none.
 const LoadTimes* LoadFor(const Profile& profile, int64_t ranks);
 
-// Throws InputError, naming the fact, where the profile says something else than `here` of what both know.
+// Throws an InputError that names the fact where the profile and `here` both have a fact and differ in it.
 void RequireSameMachine(const Profile& profile, const MachineFacts& here, std::string_view what);
 
 }  // namespace heddle

@@ -1,4 +1,4 @@
-// Any text is a profile or is refused; what is read is written and read back.
+// Any text is a profile or is refused. A profile that was read is written and read back.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -36,7 +36,7 @@ std::vector<double> NumbersOf(const JsonValue& at) {
 std::vector<double> RisingOf(const JsonValue& at) {
   std::vector<double> numbers = NumbersOf(at);
   for (size_t i = 1; i < numbers.size(); ++i) {
-    if (numbers[i] <= numbers[i - 1]) at.Refuse("expected numbers that rise");
+    if (numbers[i] <= numbers[i - 1]) at.Refuse("expected ascending numbers");
   }
   if (numbers.empty()) at.Refuse("expected at least one number");
   return numbers;
@@ -47,7 +47,7 @@ TimeCurve CurveOf(const JsonValue& at) {
   for (const JsonValue& entry : at.List(kMaxProfileEntries)) {
     std::vector<double> pair = NumbersOf(entry);
     if (pair.size() != 2) entry.Refuse("expected [size, seconds]");
-    if (!curve.empty() && pair[0] <= curve.points.back().size) entry.Refuse("sizes must rise");
+    if (!curve.empty() && pair[0] <= curve.points.back().size) entry.Refuse("sizes must ascend");
     curve.points.push_back({pair[0], pair[1]});
   }
   if (curve.empty()) at.Refuse("expected at least one point");
@@ -64,7 +64,7 @@ RateTable TableOf(const JsonValue& at) {
   size_t cells = table.m.size() * table.n.size() * table.k.size();
   if (cells == 0 || cells != table.rates.size()) {
     at.Refuse(
-        fmt::format("{} rates for {} places of the grid m x n x k", table.rates.size(), cells));
+        fmt::format("{} rates for {} points of the grid m x n x k", table.rates.size(), cells));
   }
   return table;
 }
@@ -158,7 +158,7 @@ std::vector<LoadTimes> LoadsFromJson(const Json& json, std::string_view what) {
   for (const JsonValue& at : JsonValue(json, what, "loads").List(kMaxProfileEntries)) {
     loads.push_back(LoadOf(at));
     if (loads.size() > 1 && loads.back().ranks <= loads[loads.size() - 2].ranks)
-      at.Refuse("numbers of ranks must rise");
+      at.Refuse("numbers of ranks must ascend");
   }
   return loads;
 }

@@ -1,4 +1,4 @@
-// The part of a profile that `heddle calibrate` measured, as JSON.
+// JSON for the part of a profile that `heddle calibrate` measures.
 #pragma once
 
 #include <string_view>
@@ -9,9 +9,11 @@
 
 namespace heddle {
 
-constexpr size_t kMaxProfileEntries = 4096;  // of a list, a curve, an axis
+// The largest number of entries of a list, curve or axis.
+constexpr size_t kMaxProfileEntries = 4096;
 
-// Throws InputError "what: field: value: remedy": numbers are finite and above 0, sizes and ranks rise.
+// Throws an InputError "what: field: value: remedy". Numbers must be finite and above 0, sizes and numbers of ranks
+// ascending.
 std::vector<LoadTimes> LoadsFromJson(const Json& json, std::string_view what);
 Json ToJson(const std::vector<LoadTimes>& loads);
 

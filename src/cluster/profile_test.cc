@@ -54,10 +54,12 @@ TEST(ProfileTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(error(R"({"heddle_profile": 2, "devices": [)" + one + ", 3]}"),
             "p.json: devices[1]: expected an object");
   EXPECT_EQ(error(R"({"heddle_profile": 2, "devices": [)" + one + ", " + one + "]}"),
-            "p.json: devices[1]: device: 'd' is there twice: keep one");
+            "p.json: devices[1]: device: 'd' is given twice: remove one");
   EXPECT_EQ(error(R"({"heddle_profile": 1})"), "p.json: device is missing");
   std::string start = R"({"heddle_profile": 1, "device": "d", "measured_on": "m", )";
-  EXPECT_EQ(error(start + R"("speed": 1})"), "p.json: speed: unknown key: there are device, measured_on, machine, loads, products, fp8, "
+  EXPECT_EQ(error(start + R"("speed": 1})"),
+            "p.json: speed: unknown key: choose one of device, measured_on, machine, loads, "
+            "products, fp8, "
             "attention, traffic, near, far, launch, overlap, fused_attention, fused_loss, "
             "fused_update");
   EXPECT_EQ(error(start + R"("products": 2})"),
@@ -140,14 +142,15 @@ TEST(ProfileTest, WhatIsWrongWithTimesIsNamed) {
   EXPECT_EQ(error([](Json& loads) { loads[0]["ranks"] = 1.5; }),
             "p.json: devices[0]: loads[0].ranks: 1.5: expected a number of ranks");
   EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][1][0] = 4; }),
-            "p.json: devices[0]: loads[0].copy[1]: [4,0.001]: sizes must rise");
+            "p.json: devices[0]: loads[0].copy[1]: [4,0.001]: sizes must ascend");
   EXPECT_EQ(error([](Json& loads) { loads[0]["copy"][0][1] = -1; }),
             "p.json: devices[0]: loads[0].copy[0][1]: -1: expected a number above 0");
-  EXPECT_EQ(error([](Json& loads) { loads[0]["speed"] = 1; }),
-            "p.json: devices[0]: loads[0].speed: unknown key: there are ranks, share, launch, view, "
-            "host, captured, backward, copy, update, transfers, kernels");
+  EXPECT_EQ(
+      error([](Json& loads) { loads[0]["speed"] = 1; }),
+      "p.json: devices[0]: loads[0].speed: unknown key: choose one of ranks, share, launch, view, "
+      "host, captured, backward, copy, update, transfers, kernels");
   std::string grid = error([](Json& loads) { loads[0]["kernels"]["f32"]["product"]["m"] = {8}; });
-  EXPECT_NE(grid.find("4 rates for 2 places of the grid m x n x k"), std::string::npos) << grid;
+  EXPECT_NE(grid.find("4 rates for 2 points of the grid m x n x k"), std::string::npos) << grid;
 }
 
 TEST(MeasuredTimesTest, BetweenPointsThereIsAPowerLaw) {

@@ -13,12 +13,12 @@
 namespace heddle {
 namespace {
 
-// A unit is 10^decimal * binary of the base.
+// A unit is 10^decimal * binary times the base unit.
 struct Scale {
   std::string_view unit;
   int decimal = 0;
   double binary = 1;
-  bool prints = false;  // a unit we write ourselves
+  bool prints = false;  // whether PrintQuantity uses the unit
 };
 
 constexpr double kKi = 1024, kMi = kKi * kKi, kGi = kMi * kKi, kTi = kGi * kKi, kPi = kTi * kKi;
@@ -88,7 +88,7 @@ UnitInfo InfoOf(Unit unit) {
 
 double ValueOf(const Scale& scale) { return std::pow(10, scale.decimal) * scale.binary; }
 
-// The double nearest to digits * 10^decimal: 66.9 T is 66.9e12, which 66.9 * 1e12 is not.
+// The double nearest to digits * 10^decimal. 66.9 T must be 66.9e12, which differs from 66.9 * 1e12.
 double TimesPowerOfTen(std::string_view digits, int decimal) {
   const std::size_t e = digits.find_first_of("eE");
   int exponent = 0;
@@ -159,9 +159,9 @@ std::string FormatQuantity(double value, Unit unit) {
   std::string best = fmt::format("{:.3g} {}", value, info.base);
   double best_scale = 0;
   for (const Scale& scale : info.scales) {
-    if (unit == Unit::kRate && scale.decimal > 12) continue;  // people compare TFLOP/s
+    if (unit == Unit::kRate && scale.decimal > 12) continue;  // rates are compared in TFLOP/s
     const double size = ValueOf(scale);
-    // A value that would be printed as 1 of a unit is, even where it is a rounding error below.
+    // A value that would be printed as 1 of a unit uses that unit, even if it is slightly below 1 because of rounding.
     if (!scale.prints || value < size * 0.9995 || size < best_scale) continue;
     best_scale = size;
     const double scaled = value / size;

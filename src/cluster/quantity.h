@@ -1,4 +1,4 @@
-// Quantities as people write them: a number, then a unit.
+// Quantities as users write them: a number, then a unit.
 //
 //   ParseQuantity("400 Gb/s", Unit::kBandwidth)   // 5e10
 //   PrintQuantity(5e10, Unit::kBandwidth)         // "50 GB/s"
@@ -19,20 +19,20 @@ namespace heddle {
 
 enum class Unit : std::uint8_t { kMemory, kBandwidth, kTime, kRate };
 
-// What is wrong with a quantity and what to write instead, for an error message.
+// An error message: what is wrong with a quantity, and what to write instead.
 struct QuantityError {
   std::string remedy;
 };
 
-// Finite and not negative; memory is rounded to whole bytes. Remedies show `example`, or one of a cluster's where it is
-// empty.
+// The value is finite and not negative; memory is rounded to whole bytes. Remedies show `example`, or an example for
+// cluster files where it is empty.
 std::variant<double, QuantityError> ParseQuantity(std::string_view text, Unit unit,
                                                   std::string_view example = "");
 
-// The shortest way to write `value` (finite, not negative) that reads back as itself.
+// The shortest text for `value` (finite, not negative) that reads back as the same value.
 std::string PrintQuantity(double value, Unit unit);
 
-// The same to three digits, for people: "312 TFLOP/s", "1.5 us", "80 GiB".
+// The same with three digits, for users: "312 TFLOP/s", "1.5 us", "80 GiB".
 std::string FormatQuantity(double value, Unit unit);
 
 }  // namespace heddle

@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-// "cpu" of "cpu,cpuacct".
+// Whether a list such as "cpu,cpuacct" contains the controller "cpu".
 bool Controls(std::string_view controllers) {
   std::string list = "," + std::string(controllers) + ",";
   return list.find(",cpu,") != std::string::npos;

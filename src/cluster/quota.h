@@ -1,4 +1,4 @@
-// Whether a quota of processor time holds this process down: control groups (cgroups, version 1 and 2) count how often.
+// Whether a CPU quota throttles this process, from the counts that control groups (cgroups, versions 1 and 2) keep.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace heddle {
 
-// Where the counts of a process's groups, and of those that hold them, may lie, of /proc/self/cgroup.
+// The files that may have the counts for the process's groups and the groups above them, from the text of
+// /proc/self/cgroup.
 std::vector<std::string> QuotaFiles(std::string_view cgroup);
 
-// How often quotas have stopped the groups of this process so far; nothing where no count can be read.
+// How often quotas have throttled the groups of this process so far; empty where no count can be read.
 std::optional<int64_t> TimesThrottled();
 
 }  // namespace heddle

@@ -28,7 +28,7 @@ class Selector {
     return std::lower_bound(begin, devices_.end(), first + count) - begin;
   }
 
-  // An occurrence of a group whose devices begin with `first`.
+  // The part of a group that is kept, for the occurrence whose devices begin with `first`.
   Group Kept(const Group& group, int64_t first) {
     Group kept = group;
     kept.members.clear();
@@ -54,7 +54,7 @@ class Selector {
     return kept;
   }
 
-  // What is left of equal groups may differ, and then is named apart.
+  // Different parts may be kept of equal groups; these get different names.
   GroupId Named(Group group) {
     std::string name = group.name;
     for (int n = 2;; ++n) {
@@ -73,7 +73,7 @@ class Selector {
 
 Cluster Select(const Cluster& cluster, const std::vector<int64_t>& devices) {
   HEDDLE_CHECK(!devices.empty() && devices.front() >= 0 && devices.back() < DeviceCount(cluster),
-               "no devices, or others than the cluster's");
+               "the list of devices is empty or has devices that the cluster does not have");
   return Selector(cluster, devices).Run();
 }
 

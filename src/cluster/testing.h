@@ -1,11 +1,11 @@
-// Clusters that tests of several modules share.
+// Clusters for the tests of several modules.
 #pragma once
 
 #include "cluster/yaml.h"
 
 namespace heddle {
 
-// Two machines of one device each; the first is four times as fast in everything.
+// Two machines of one device each; the rates and the memory bandwidth of the first are four times those of the second.
 inline Cluster FastAndSlow() {
   return ClusterFromYaml(
       "device_types:\n"

@@ -14,7 +14,7 @@ std::int64_t DevicesOf(const std::vector<std::int64_t>& sizes, const Members& me
   return members.group.valid() ? sizes[members.group.index()] : 1;
 }
 
-// Devices of one occurrence of every group.
+// The number of devices in one occurrence of each group.
 std::vector<std::int64_t> GroupSizes(const Cluster& cluster) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(cluster.groups.size());
@@ -28,7 +28,7 @@ std::vector<std::int64_t> GroupSizes(const Cluster& cluster) {
 
 DeviceId Device(std::int64_t number) { return DeviceId{static_cast<std::int32_t>(number)}; }
 
-// Where a device stands in a group that holds it.
+// The place of a device in a group that contains it.
 struct MemberPlace {
   const Members* members = nullptr;
   std::int64_t member = 0;  // index among all members of the group
@@ -50,7 +50,7 @@ MemberPlace FindMember(const Group& group, const std::vector<std::int64_t>& size
   HEDDLE_CHECK(false, "device {} lies outside of group {}", device, group.name);
 }
 
-// One step of the way from the whole cluster down to a device.
+// One step on the path from the whole cluster down to a device.
 struct Step {
   GroupSpan span;
   MemberPlace place;
@@ -71,8 +71,8 @@ std::vector<Step> StepsTo(const Cluster& cluster, DeviceId device) {
   return steps;
 }
 
-// Calls visit(span, depth) for every occurrence of a group, in device order; a group is entered
-// only where visit says so.
+// Calls visit(span, depth) for every occurrence of a group, in device order. The members of a group are visited only
+// where visit returns true.
 template <class Visit>
 void Walk(const Cluster& cluster, const std::vector<std::int64_t>& sizes, GroupId id,
           std::int64_t first, int depth, const Visit& visit) {
@@ -169,8 +169,8 @@ std::vector<std::int64_t> Occurrences(const Cluster& cluster) {
 }
 
 std::vector<DeviceRun> EqualRuns(const Cluster& cluster) {
-  // Runs of each group's devices by themselves, numbered from its own first. A group of one type is
-  // one run however large it is.
+  // The runs of each group's devices, numbered from the first device of the group. A group with one device type is a
+  // single run, however large it is.
   std::vector<std::vector<DeviceRun>> runs;
   for (const Group& group : cluster.groups) {
     std::vector<DeviceRun> merged;
@@ -236,7 +236,7 @@ std::int64_t HopsBetween(const Group& group, std::int64_t from, std::int64_t to)
 double InjectionBandwidth(const Group& group) {
   const std::int64_t count = MemberCount(group);
   if (count < 2) return 0;
-  // A ring of two has one link, not two.
+  // A ring of two members has one link, not two.
   const auto ring = [](std::int64_t size) { return size > 2 ? 2 : static_cast<int>(size) - 1; };
   double links = 1;
   if (group.topology == Topology::kMesh) links = static_cast<double>(count - 1);
@@ -252,7 +252,7 @@ Path PathBetween(const Cluster& cluster, DeviceId from, DeviceId to) {
   HEDDLE_CHECK(from != to, "a path from {} to itself", from);
   const std::vector<Step> out = StepsTo(cluster, from);
   const std::vector<Step> in = StepsTo(cluster, to);
-  std::size_t at = 0;  // the deepest step both have
+  std::size_t at = 0;  // the deepest step that both paths share
   while (at + 1 < out.size() && at + 1 < in.size() && out[at + 1].span == in[at + 1].span) ++at;
   Path path;
   path.common = out[at].span;
@@ -275,7 +275,7 @@ Path PathBetween(const Cluster& cluster, DeviceId from, DeviceId to) {
 
 namespace {
 
-// Numbers and strings in order, each string with its length, so that no two clusters write alike.
+// Hashes numbers and strings in order, each string with its length, so that no two clusters give the same sequence.
 class Hasher {
  public:
   void Add(std::int64_t value) { hash_ = HashCombine(hash_, static_cast<std::uint64_t>(value)); }
@@ -291,7 +291,7 @@ class Hasher {
   std::uint64_t hash() const { return hash_; }
 
  private:
-  std::uint64_t hash_ = 1;  // the version of what is hashed
+  std::uint64_t hash_ = 1;  // the version of the hashed format
 };
 
 }  // namespace

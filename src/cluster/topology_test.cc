@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// Two unlike racks: nodes of 2 chips joined by a ring of 4; a node of 3 chips.
+// Two different racks: a ring of 4 nodes of 2 chips each, and one node of 3 chips.
 Cluster Unlike() {
   return ClusterFromYaml(R"(
 name: unlike
@@ -81,7 +81,7 @@ TEST(Topology, PathsMeetInTheSmallestCommonGroup) {
   EXPECT_EQ(inside.bandwidth, 100e9);
   EXPECT_EQ(inside.latency, 1e-6);
   EXPECT_TRUE(inside.leaves.empty() && inside.enters.empty());
-  // Two nodes round the ring: two hops, narrowed by what a device may send out of its node.
+  // Two nodes along the ring: two hops, limited by the bandwidth of a device's uplink.
   const Path ring = PathBetween(c, DeviceId{0}, DeviceId{5});
   EXPECT_EQ(c.group(ring.common.group).name, "left");
   EXPECT_EQ(ring.hops, 2);
@@ -159,7 +159,7 @@ TEST(Topology, HashSeesEverythingButTheName) {
   for (const Cluster& one : changed) hashes.push_back(StableHash(one));
   std::sort(hashes.begin(), hashes.end());
   EXPECT_EQ(std::adjacent_find(hashes.begin(), hashes.end()), hashes.end());
-  // Written to files: the same on every machine and in every version.
+  // The hash is written to files, so it must be the same on every machine and in every version.
   EXPECT_EQ(HashToHex(StableHash(ClusterFromPreset("dgx-h100:16"))), "4078299fbbf34011");
   EXPECT_EQ(HashToHex(StableHash(ClusterFromPreset("tpu-v3:4x4"))), "ad5e1fb9d856fa18");
 }

@@ -1,4 +1,4 @@
-// The one place that says what makes a Cluster sound; cluster.h lists it.
+// Checks that a Cluster is sound; cluster.h lists the checks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,11 +58,11 @@ class Verifier {
     std::map<std::string_view, int> seen;
     for (const Named& one : named) {
       CheckName(what, one.name);
-      if (++seen[one.name] == 2) Report("two of {} are called {}", what, one.name);
+      if (++seen[one.name] == 2) Report("two {}s are named {}", what, one.name);
     }
   }
 
-  // `what` is positive, or 0 where that means absent.
+  // Requires a positive value, or 0 where 0 means that the link or resource is absent.
   void CheckNumber(const std::string& owner, std::string_view what, double value, double limit,
                    bool may_be_zero) {
     const bool fine =
@@ -111,7 +111,7 @@ class Verifier {
     const Group& group = cluster_.groups[index];
     const bool last = index + 1 == cluster_.groups.size();
     if (last != (group.kind == GroupKind::kCluster)) {
-      Report("{}: the last group, and no other, is the cluster", group.name);
+      Report("{}: the last group must be the cluster, and no other group may be", group.name);
     }
     std::int64_t count = 0, devices = 0;
     int depth = 1;
@@ -120,7 +120,7 @@ class Verifier {
       const Size member = CheckMembers(index, members);
       if (m > 0 && group.members[m - 1].device == members.device &&
           group.members[m - 1].group == members.group) {
-        Report("{}: neighbouring equal members are not one entry", group.name);
+        Report("{}: equal neighbouring members must be one entry", group.name);
       }
       count = Saturated(count, std::clamp(members.count, std::int64_t{0}, kMaxDevices + 1));
       const auto more = TryMul(std::max(members.count, std::int64_t{0}), member.devices);
@@ -138,9 +138,10 @@ class Verifier {
     CheckNumber(group.name, "uplink latency", group.uplink.latency, kMaxLatency, true);
     CheckMemory(group.name, "host memory", group.host_memory, true);
     if (group.kind != GroupKind::kNode && group.host_memory != Bytes{0}) {
-      Report("{}: host memory is for nodes only", group.name);
+      Report("{}: only nodes may have host memory", group.name);
     }
-    if (last && group.uplink != Uplink{}) Report("{}: a cluster has no uplink", group.name);
+    if (last && group.uplink != Uplink{})
+      Report("{}: a cluster must not have an uplink", group.name);
     CheckTorus(group, count);
   }
 
@@ -153,7 +154,7 @@ class Verifier {
     const Group& group = cluster_.groups[index];
     if (members.count < 1) Report("{}: {} members", group.name, members.count);
     if (members.device.valid() == members.group.valid()) {
-      Report("{}: a member is a device or a group", group.name);
+      Report("{}: a member must be either a device or a group", group.name);
       return {};
     }
     if (members.device.valid()) {
@@ -162,11 +163,12 @@ class Verifier {
         return {};
       }
       type_used_[members.device.index()] = true;
-      if (!MayHold(group.kind, std::nullopt)) Report("{}: only nodes hold devices", group.name);
+      if (!MayHold(group.kind, std::nullopt))
+        Report("{}: only nodes and parts may contain devices", group.name);
       return {1, 0};
     }
     if (members.group.index() >= index) {
-      Report("{}: its member {} does not come before it", group.name, members.group);
+      Report("{}: its member {} must come before the group", group.name, members.group);
       return {};
     }
     group_used_[members.group.index()] = true;
@@ -175,16 +177,16 @@ class Verifier {
     const bool alike = group.kind == GroupKind::kNode || group.kind == GroupKind::kPart ||
                        !first.group.valid() || first.group.index() >= index ||
                        cluster_.group(first.group).kind == member.kind;
-    if (!alike) Report("{}: holds racks and nodes", group.name);
+    if (!alike) Report("{}: contains both racks and nodes", group.name);
     if (!MayHold(group.kind, member.kind)) {
-      Report("{}: a {} does not hold a {}", group.name, Name(group.kind), Name(member.kind));
+      Report("{}: a {} must not contain a {}", group.name, Name(group.kind), Name(member.kind));
     }
     return sizes_[members.group.index()];
   }
 
   void CheckTorus(const Group& group, std::int64_t count) {
     if (group.topology != Topology::kTorus) {
-      if (!group.dims.empty()) Report("{}: dims are for a torus", group.name);
+      if (!group.dims.empty()) Report("{}: only a torus has dims", group.name);
       return;
     }
     if (group.dims.empty() || group.dims.size() > kMaxTorusDims) {
@@ -198,7 +200,8 @@ class Verifier {
       product = std::min(product, kMaxDevices + 1);
     }
     if (product != count) {
-      Report("{}: the dims of the torus hold {} members, there are {}", group.name, product, count);
+      Report("{}: the dims of the torus describe {} members, but there are {}", group.name, product,
+             count);
     }
   }
 
@@ -207,7 +210,7 @@ class Verifier {
       if (!type_used_[i]) Report("{}: no device is of this type", cluster_.device_types[i].name);
     }
     for (std::size_t i = 0; i + 1 < group_used_.size(); ++i) {
-      if (!group_used_[i]) Report("{}: no group holds it", cluster_.groups[i].name);
+      if (!group_used_[i]) Report("{}: no group contains it", cluster_.groups[i].name);
     }
   }
 
@@ -215,7 +218,7 @@ class Verifier {
     const auto [devices, depth] = sizes_.back();
     if (devices < 1) Report("the cluster has no devices");
     if (devices > kMaxDevices) Report("more than {} devices", kMaxDevices);
-    if (depth > kMaxGroupDepth) Report("groups nest deeper than {}", kMaxGroupDepth);
+    if (depth > kMaxGroupDepth) Report("groups are nested deeper than {}", kMaxGroupDepth);
     Bytes largest;
     for (const DeviceType& type : cluster_.device_types) largest = std::max(largest, type.memory);
     if (!TryMul(largest.value, std::min(devices, kMaxDevices))) {
@@ -232,7 +235,7 @@ class Verifier {
 
   const Cluster& cluster_;
   std::vector<std::string> found_;
-  std::vector<Size> sizes_;  // of the groups seen so far
+  std::vector<Size> sizes_;  // of the groups before this one
   std::vector<bool> type_used_, group_used_;
 };
 

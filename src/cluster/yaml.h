@@ -9,11 +9,11 @@
 
 namespace heddle {
 
-// Throws InputError "what:line: field: value: remedy" for anything that is not a sound cluster.
-// JSON is YAML, so this reads what ToJson writes, too.
+// Throws an InputError "what:line: field: value: remedy" for any text that is not a sound cluster. JSON is YAML, so
+// this also reads what ToJson writes.
 Cluster ClusterFromYaml(std::string_view text, std::string_view what);
 
-// The cluster written out in full, in the schema of the YAML files; reads back as an equal cluster.
+// The cluster in full, in the schema of the YAML files. It reads back as an equal cluster.
 std::string ToYaml(const Cluster& cluster);
 Json ToJson(const Cluster& cluster);
 

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = YamlValue::Kind;
 
-// What stands there, for an error.
+// A description of a value for an error message.
 std::string Shown(const YamlValue& value) {
   if (value.kind == Kind::kNull) return "empty";
   if (value.kind == Kind::kList) return fmt::format("a list of {}", value.values.size());
@@ -102,7 +102,7 @@ std::size_t YamlFields::Choice(std::string_view key,
 
 namespace {
 
-// -1 where it is none.
+// -1 where the value is not a whole number.
 std::int64_t WholeNumber(const YamlValue& value) {
   if (value.kind != Kind::kText || value.text.empty()) return -1;
   const char* end = value.text.data() + value.text.size();
@@ -199,7 +199,7 @@ Uplink YamlFields::ReadUplink(std::string_view key) const {
 const std::vector<YamlValue>& YamlFields::List(std::string_view key) const {
   const YamlValue& value = Require(key, "give a list");
   if (value.kind != Kind::kList || value.values.empty()) {
-    Refuse(key, Shown(value), "write a list of at least one, each beginning with '-'");
+    Refuse(key, Shown(value), "write a list of at least one entry, each beginning with '-'");
   }
   return value.values;
 }

@@ -1,6 +1,6 @@
-// Reads a cluster file: first into a tree of values with lines (yaml_tree.h), then from the top
-// down into groups, which the builder stores once each. Checks stand where the line is known;
-// Verify at the end is for what spans the whole file.
+// Reads a cluster file, first into a tree of values with lines (yaml_tree.h), then from the top down into groups, each
+// of which the builder stores once. Checks are made where the line is known; Verify at the end checks what spans the
+// whole file.
 #include <fmt/format.h>
 
 #include <map>
@@ -39,7 +39,7 @@ class ClusterReader {
     RequireDevices(top, devices);
     FinishGroup(top, whole);
     if (builder_.HasGroup(whole.name)) {
-      top.Refuse("name", whole.name, "a group in the cluster has that name; choose another");
+      top.Refuse("name", whole.name, "a group in the cluster has that name; choose another name");
     }
     Cluster cluster = std::move(builder_).Finish(std::move(whole));
     const std::vector<std::string> wrong = Verify(cluster);
@@ -67,10 +67,10 @@ class ClusterReader {
       const DeviceType* known = FindKnownDevice(type.name);
       if (known != nullptr && *known != type && type.name != "cpu-core") {
         fields.Refuse("name", type.name,
-                      "heddle knows another device of that name; choose another");
+                      "a known device of that name is different; choose another name");
       }
       if (!declared_.try_emplace(type.name, type).second) {
-        fields.Refuse("name", type.name, "two device types have that name; choose another");
+        fields.Refuse("name", type.name, "two device types have that name; choose another name");
       }
     }
   }
@@ -90,15 +90,18 @@ class ClusterReader {
       fields.Refuse("device", Quoted(name), "no such device; " + DidYouMean(name, names));
     }
     const DeviceTypeId id = builder_.Add(*type);
-    if (!id.valid()) fields.Refuse("device", Quoted(name), "a preset brings another of that name");
+    if (!id.valid())
+      fields.Refuse("device", Quoted(name),
+                    "a preset defines a different device type of that name; choose another name");
     return id;
   }
 
-  // Of the cluster or a rack: its racks or nodes. Returns the number of devices.
+  // Reads the racks or nodes of the cluster or of a rack. Returns the number of devices.
   std::int64_t ReadGroups(const YamlFields& fields, Group& group) {
     if (fields.Has("nodes") == fields.Has("racks")) {
-      fields.RefuseAll(fields.Has("nodes") ? "has nodes and racks; keep one (racks hold nodes)"
-                                           : "has no nodes; list them under nodes:");
+      fields.RefuseAll(fields.Has("nodes")
+                           ? "has nodes and racks; remove one of them (racks contain nodes)"
+                           : "has no nodes; list them under nodes:");
     }
     const bool racks = fields.Has("racks");
     const std::string_view key = racks ? "racks" : "nodes";
@@ -130,7 +133,8 @@ class ClusterReader {
   std::int64_t ReadPreset(const YamlFields& fields, Group& parent) {
     for (std::string_view key : kNodeKeys) {
       if (key != "preset" && key != "count" && fields.Has(key)) {
-        fields.Refuse(key, "given", "a preset brings its own; remove it, or write the node out");
+        fields.Refuse(key, "given",
+                      "the preset defines it; remove it, or describe the node without a preset");
       }
     }
     const std::string text = fields.Text("preset");
@@ -149,7 +153,9 @@ class ClusterReader {
     }
     const GroupId id = AddPresetNode(builder_, expression);
     if (!id.valid()) {
-      fields.Refuse("preset", Quoted(text), "another group or device of the cluster has its name");
+      fields.Refuse(
+          "preset", Quoted(text),
+          "a different group or device type of the cluster has its name; rename that one");
     }
     const std::int64_t count = fields.Count("count", 1);
     AddMembers(parent, {count, {}, id});
@@ -160,11 +166,11 @@ class ClusterReader {
     return Times(fields, count, devices);
   }
 
-  // Of a node or part: `device` and `devices`, or `parts`.
+  // Reads the contents of a node or part: `device` and `devices`, or `parts`.
   std::int64_t ReadParts(const YamlFields& fields, Group& group) {
     const std::string_view kind = kGroupKindNames[static_cast<std::size_t>(group.kind)];
     if (fields.Has("device") == fields.Has("parts")) {
-      fields.RefuseAll(fields.Has("device") ? "has a device and parts; keep one"
+      fields.RefuseAll(fields.Has("device") ? "has a device and parts; remove one of them"
                                             : "has no devices; give device: and devices:");
     }
     if (fields.Has("device")) {
@@ -187,7 +193,7 @@ class ClusterReader {
     return devices;
   }
 
-  // Some devices, or a group of them.
+  // Reads one entry of `parts`: either devices, or a group of devices.
   std::int64_t ReadPart(const YamlFields& fields, Group& parent) {
     if (fields.Has("devices") || fields.Has("parts") || !fields.Has("device")) {
       Group part = {.kind = GroupKind::kPart};
@@ -196,7 +202,8 @@ class ClusterReader {
     }
     for (std::string_view key : kPartKeys) {
       if (key != "device" && key != "count" && fields.Has(key)) {
-        fields.Refuse(key, "given", "plain devices have none; give devices: to make them a group");
+        fields.Refuse(key, "given",
+                      "plain devices have no such field; give devices: to make them a group");
       }
     }
     const DeviceTypeId type = ReadDevice(fields);
@@ -205,7 +212,7 @@ class ClusterReader {
     return count;
   }
 
-  // What all groups have, and that their members are connected.
+  // Reads the fields that all groups have, and checks that the members are connected.
   void FinishGroup(const YamlFields& fields, Group& group) {
     group.topology = static_cast<Topology>(fields.Choice("topology", kTopologyNames));
     group.link = fields.ReadLink("link");
@@ -238,7 +245,7 @@ class ClusterReader {
     const GroupId id = builder_.Add(group);
     if (!id.valid()) {
       fields.Refuse("name", Quoted(group.name),
-                    "another group that is unlike this one has that name; choose another");
+                    "a different group has that name; choose another name");
     }
     const std::int64_t count = fields.Count("count", 1);
     AddMembers(parent, {count, {}, id});

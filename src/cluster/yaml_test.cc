@@ -1,4 +1,4 @@
-// Cluster files: what they mean, that they are written and read back the same, and the line and the
+// Tests of cluster files: their meaning, that they are written and read back as equal clusters, and the line and the
 // remedy of every mistake.
 #include "cluster/yaml.h"
 
@@ -147,7 +147,7 @@ std::vector<BadFile> BadFields() {
       // keys
       {"nodse: []\n" + node, "c.yaml:1: nodse: unknown key; did you mean 'nodes'?"},
       {node + "colour: red",
-       "c.yaml:2: colour: unknown key; there are name, device_types, topology, "
+       "c.yaml:2: colour: unknown key; choose one of name, device_types, topology, "
        "dims, link, nodes, racks"},
       {"nodes:\n  - device: rtx-4090\n    hostmemory: 1 GiB",
        "c.yaml:3: nodes[0].hostmemory: unknown key; did you mean 'host_memory'?"},
@@ -155,7 +155,7 @@ std::vector<BadFile> BadFields() {
        "c.yaml:2: link.bandwith: unknown key; did you mean 'bandwidth'?"},
       {node + node, "c.yaml:2: nodes: the key is given twice; remove one"},
       {types + "    fp64: 1 TFLOP/s",
-       "c.yaml:4: device_types[0].fp64: unknown key; there are name, "
+       "c.yaml:4: device_types[0].fp64: unknown key; choose one of name, "
        "fp32, tf32, fp16, bf16, fp8, memory, memory_bandwidth, host"},
       // quantities
       {good + "    fp32: 0 TFLOP/s",
@@ -207,18 +207,17 @@ std::vector<BadFile> BadFields() {
        "c.yaml:2: name: " + std::string(60, 'n') + "...: use at most 100 characters"},
       {good + "    fp32: 1 TFLOP/s\n  - name: x\n    memory: 1 GiB\n    memory_bandwidth: 1 GB/s\n"
               "    fp32: 1 TFLOP/s",
-       "c.yaml:7: device_types[1].name: x: two device types have that name; choose another"},
+       "c.yaml:7: device_types[1].name: x: two device types have that name; choose another name"},
       {"device_types: [{name: tpu-v4, fp32: 1 TFLOP/s, memory: 1 B, memory_bandwidth: 1 B/s}]\n" +
            node,
-       "c.yaml:1: device_types[0].name: tpu-v4: heddle knows another device of that name; choose "
-       "another"},
+       "c.yaml:1: device_types[0].name: tpu-v4: a known device of that name is different; choose "
+       "another name"},
       {"device_types: [{fp32: 1 TFLOP/s}]\n" + node,
        "c.yaml:1: device_types[0].name: missing: give the device type a name"},
       {"nodes:\n  - {name: a, device: rtx-4090}\n  - {name: a, device: rtx-3090}\nlink: " + link,
-       "c.yaml:3: nodes[1].name: a: another group that is unlike this one has that name; choose "
-       "another"},
+       "c.yaml:3: nodes[1].name: a: a different group has that name; choose another name"},
       {"name: a\nnodes: [{name: a, device: rtx-4090}]",
-       "c.yaml:1: name: a: a group in the cluster has that name; choose another"},
+       "c.yaml:1: name: a: a group in the cluster has that name; choose another name"},
       // devices and presets
       {"nodes: [{device: h100}]",
        "c.yaml:1: nodes[0].device: h100: no such device; did you mean "
@@ -229,10 +228,11 @@ std::vector<BadFile> BadFields() {
       {"nodes: [{preset: dgx-h100:2}]",
        "c.yaml:1: nodes[0].preset: dgx-h100:2: write preset: dgx-h100 and count: 2"},
       {"nodes: [{preset: dgx-h100, devices: 4}]",
-       "c.yaml:1: nodes[0].devices: given: a preset brings its own; remove it, or write the node "
-       "out"},
+       "c.yaml:1: nodes[0].devices: given: the preset defines it; remove it, or describe the node "
+       "without a preset"},
       {"link: " + link + "\nnodes:\n  - preset: local:2\n  - preset: local:4",
-       "c.yaml:4: nodes[1].preset: local:4: another group or device of the cluster has its name"},
+       "c.yaml:4: nodes[1].preset: local:4: a different group or device type of the cluster has "
+       "its name; rename that one"},
       // counts
       {"nodes: [{device: rtx-4090, devices: 0}]", "c.yaml:1: nodes[0].devices: 0: " + whole},
       {"nodes: [{device: rtx-4090, devices: -8}]", "c.yaml:1: nodes[0].devices: -8: " + whole},
@@ -246,21 +246,20 @@ std::vector<BadFile> BadFields() {
        "c.yaml:4: nodes[1]: more than 1048576 devices; reduce the counts"},
       // the tree
       {"name: x", "c.yaml:1: cluster: has no nodes; list them under nodes:"},
-      {node + "racks: []", "c.yaml:1: cluster: has nodes and racks; keep one (racks hold nodes)"},
+      {node + "racks: []",
+       "c.yaml:1: cluster: has nodes and racks; remove one of them (racks contain nodes)"},
       {"nodes: []",
-       "c.yaml:1: nodes: a list of 0: write a list of at least one, each beginning with "
-       "'-'"},
+       "c.yaml:1: nodes: a list of 0: write a list of at least one entry, each beginning with '-'"},
       {"nodes: {device: rtx-4090}",
-       "c.yaml:1: nodes: a map of 1: write a list of at least one, each beginning with '-'"},
+       "c.yaml:1: nodes: a map of 1: write a list of at least one entry, each beginning with '-'"},
       {"nodes: [{name: a}]", "c.yaml:1: nodes[0]: has no devices; give device: and devices:"},
       {"nodes: [{device: rtx-4090, parts: [{device: rtx-4090}]}]",
-       "c.yaml:1: nodes[0]: has a device and parts; keep one"},
+       "c.yaml:1: nodes[0]: has a device and parts; remove one of them"},
       {"nodes: [{devices: 2, parts: [{device: rtx-4090}]}]",
        "c.yaml:1: nodes[0].devices: given: remove it, or the parts"},
       {"nodes: [{parts: [{device: rtx-4090, name: a}]}]",
-       "c.yaml:1: nodes[0].parts[0].name: given: plain devices have none; give devices: to make "
-       "them "
-       "a group"},
+       "c.yaml:1: nodes[0].parts[0].name: given: plain devices have no such field; give devices: "
+       "to make them a group"},
       {"nodes:\n  - device: rtx-4090\n    devices: 2",
        "c.yaml:2: nodes[0].link: missing: 2 members are not connected; give the link between them "
        "its "
@@ -310,7 +309,7 @@ TEST(Yaml, TextThatIsNoFileOfOursIsRefused) {
       {"a: [1, 2", "c.yaml:1: not valid YAML: end of sequence flow not found"},
       {"name: a\n\tlink: b", "c.yaml:2: not valid YAML: illegal tab when looking for indentation"},
       {"name: \"abc", "c.yaml:1: not valid YAML: illegal EOF in scalar"},
-      {"name: x\n---\nname: y", "c.yaml:3: a second document begins; keep one"},
+      {"name: x\n---\nname: y", "c.yaml:3: a second document begins; keep only one"},
       {"a: &x [1]\nb: *x",
        "c.yaml:2: aliases (*name) are not supported; write the value out, or use "
        "count"},
@@ -320,10 +319,10 @@ TEST(Yaml, TextThatIsNoFileOfOursIsRefused) {
       {"~: b", "c.yaml:1: a key is not a plain text; write 'key: value'"},
       {std::string("na\0me: x", 8), "c.yaml:1: byte 0x00: not a text file; is it the right file?"},
       {"name: x\n\x1b[31m", "c.yaml:2: byte 0x1b: not a text file; is it the right file?"},
-      {std::string(65, '[') + std::string(65, ']'), "c.yaml:1: nests deeper than 64 levels"},
+      {std::string(65, '[') + std::string(65, ']'), "c.yaml:1: is nested deeper than 64 levels"},
       {"a: " + std::string(70, '{') + "}",
        "c.yaml:1: a key is not a plain text; write 'key: value'"},
-      {deep, "c.yaml:65: nests deeper than 64 levels"},
+      {deep, "c.yaml:65: is nested deeper than 64 levels"},
       {std::string(1'000'000, '['),
        "c.yaml:1: more than 100000 values; use count for equal groups"},
       {many + "]", "c.yaml:1: more than 100000 values; use count for equal groups"},
@@ -336,7 +335,7 @@ TEST(Yaml, TextThatIsNoFileOfOursIsRefused) {
   }
 }
 
-// Nine levels of nine aliases each: a billion values if they were expanded.
+// Nine levels of nine aliases each would be a billion values if they were expanded.
 TEST(Yaml, AliasBombsDoNotGoOff) {
   std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n";
   for (char c = 'b'; c <= 'i'; ++c) {
@@ -354,7 +353,7 @@ TEST(Yaml, GroupsMayNotNestWithoutEnd) {
   for (int i = 0; i < 20; ++i) text += "{name: p" + std::to_string(i) + ", parts: [";
   text += "{device: rtx-4090}";
   for (int i = 0; i < 21; ++i) text += "]}";
-  EXPECT_EQ(Refusal(text + "]"), "c.yaml:1: cluster: groups nest deeper than 16");
+  EXPECT_EQ(Refusal(text + "]"), "c.yaml:1: cluster: groups are nested deeper than 16");
 }
 
 }  // namespace

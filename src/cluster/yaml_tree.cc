@@ -23,8 +23,7 @@ int LineOf(const YAML::Mark& mark) { return std::max(mark.line, 0) + 1; }
   ThrowInput("{}:{}: more than {} values; use count for equal groups", what, line, kMaxYamlValues);
 }
 
-// Builds the tree bottom-up. Open lists and maps lie on a stack; a finished value goes into the one
-// on top.
+// Builds the tree bottom-up. Open lists and maps are on a stack; a finished value is added to the one on top.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(std::string_view what) : what_(what) {}
@@ -67,12 +66,13 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct OpenValue {
     YamlValue value;
-    std::optional<std::string> key;  // of a map, when its value comes next
+    std::optional<std::string> key;  // of a map: the key whose value comes next
     std::set<std::string> keys;
   };
 
   void RefuseTag(const YAML::Mark& mark, const std::string& tag) {
-    if (tag.empty() || tag == "?" || tag == "!") return;  // the last two: plain, quoted
+    // "?" marks plain scalars, "!" quoted ones.
+    if (tag.empty() || tag == "?" || tag == "!") return;
     ThrowInput("{}:{}: {}: tags are not supported; remove it", what_, LineOf(mark), Quoted(tag));
   }
 
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
     const int line = LineOf(mark);
     if (!open_.empty()) RequireNotKey(line);
     if (open_.size() >= kMaxYamlDepth) {
-      ThrowInput("{}:{}: nests deeper than {} levels", what_, line, kMaxYamlDepth);
+      ThrowInput("{}:{}: is nested deeper than {} levels", what_, line, kMaxYamlDepth);
     }
     OpenValue open;
     open.value.kind = kind;
@@ -136,9 +136,10 @@ class TreeBuilder : public YAML::EventHandler {
   std::size_t values_ = 0;
 };
 
-// yaml-cpp would take a zero byte for the end and other control characters for text. And it reads a
-// whole flow collection ([...], {...}) into tokens before it sends the first event: 4 GB for a file
-// of 16 MB. Every token of one comes with an indicator, of which a value has no more than four.
+// yaml-cpp would treat a zero byte as the end of the text and accept other control characters. It also reads a whole
+// flow collection ([...], {...}) into tokens before it sends the first event, which takes 4 GB for a file of 16 MB.
+// Every token of a flow collection has an indicator character, and a value has at most four of them, so indicators are
+// counted first.
 void RefuseBeforeParsing(std::string_view text, std::string_view what) {
   int line = 1;
   std::size_t indicators = 0;
@@ -185,7 +186,7 @@ YamlValue ParseYaml(std::string_view text, std::string_view what, std::string_vi
     ThrowInput("{}:{}: not valid YAML: {}", what, LineOf(error.mark), Quoted(error.msg));
   }
   if (second) {
-    ThrowInput("{}:{}: a second document begins; keep one", what, rest.Take().line);
+    ThrowInput("{}:{}: a second document begins; keep only one", what, rest.Take().line);
   }
   return builder.Take();
 }

@@ -1,9 +1,9 @@
-// YAML text that is not to be trusted, as a tree in which every value knows its line.
+// Reads untrusted YAML into a tree in which every value has its line.
 //
-// yaml-cpp only scans and sends events; the tree is ours, so that limits hold while the text is
-// read and nothing is expanded. Refused, each with its line: more than kMaxYamlBytes, nesting
-// deeper than kMaxYamlDepth, more than kMaxYamlValues values, control characters, a key given
-// twice, a key that is not a plain text, aliases, tags, and a second document.
+// yaml-cpp only scans and sends events. The tree is built here, so that limits apply while the text is read and nothing
+// is expanded. Each of these is refused with its line: more than kMaxYamlBytes, nesting deeper than kMaxYamlDepth, more
+// than kMaxYamlValues values, control characters, a key given twice, a key that is not a plain text, aliases, tags, and
+// a second document.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +24,19 @@ struct YamlValue {
   Kind kind = Kind::kNull;
   int line = 1;
   std::string text;               // of kText
-  std::vector<std::string> keys;  // of kMap, in their order
+  std::vector<std::string> keys;  // of kMap, in the order of the file
   std::vector<int> key_lines;     // of kMap
-  std::vector<YamlValue> values;  // of kMap, one per key; of kList
+  std::vector<YamlValue> values;  // of kMap one per key; of kList the elements
 
-  // The value of a key, null where there is none.
+  // The value of a key; null where the key is missing.
   const YamlValue* Find(std::string_view key) const;
 };
 
-// Throws InputError beginning with `what`, the name of the file, and the line. `page` documents what such files hold.
+// Throws an InputError that begins with `what`, the name of the file, and the line. `page` is the page that documents
+// such files.
 YamlValue ParseYaml(std::string_view text, std::string_view what, std::string_view page);
 
-// At most 60 bytes of a text as one quotes it in an error, cut between characters.
+// At most 60 bytes of a text in quotes, cut between characters, for error messages.
 std::string Quoted(std::string_view text);
 
 }  // namespace heddle

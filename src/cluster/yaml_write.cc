@@ -1,4 +1,4 @@
-// Writes a cluster in the schema that yaml_read.cc reads: first as JSON, then that as YAML.
+// Writes a cluster in the schema that yaml_read.cc reads, first as JSON and then as YAML.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,7 +47,7 @@ Json UplinkToJson(const Uplink& uplink) {
   return json;
 }
 
-// `json` has the name already, and the count where there is one.
+// `json` already has the name and, where there is one, the count.
 void GroupToJson(const Cluster& cluster, const Group& group, Json& json) {
   if (group.link.exists() || group.topology != Topology::kSwitch) {
     json["topology"] = kTopologyNames[static_cast<std::size_t>(group.topology)];
@@ -83,7 +83,7 @@ void GroupToJson(const Cluster& cluster, const Group& group, Json& json) {
   }
 }
 
-// Whether YAML takes it for the text it is without quotes.
+// Whether YAML reads the text without quotes as the same text.
 bool IsPlain(const std::string& text) {
   const auto letter = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -99,10 +99,10 @@ std::string Scalar(const Json& json) {
   if (json.is_string() && IsPlain(json.get_ref<const std::string&>())) {
     return json.get<std::string>();
   }
-  return json.dump();  // a JSON text or number is YAML, too
+  return json.dump();  // JSON texts and numbers are valid YAML
 }
 
-// A map of scalars, as a link is, goes on one line; so does a list of numbers.
+// Whether a value is written on one line: a map of scalars, such as a link, or a list of numbers.
 bool IsFlat(const Json& json) {
   return std::all_of(json.begin(), json.end(),
                      [](const Json& value) { return value.is_primitive(); });
@@ -118,7 +118,7 @@ std::string Flat(const Json& json) {
 }
 
 void WriteMap(const Json& json, std::size_t indent, std::string& out) {
-  bool first = true;  // stands behind "- ", or at the top of the file
+  bool first = true;  // whether it follows "- " or is at the top of the file
   for (const auto& [key, value] : json.items()) {
     if (!first) out.append(indent, ' ');
     first = false;

@@ -16,7 +16,7 @@ std::span<const Algorithm> AlgorithmsFor(CollectiveKind kind) {
   return kRound;
 }
 
-// Bytes that pass each edge of the ring.
+// Bytes that cross each edge of the ring.
 double RingVolume(CollectiveKind kind, double p, double n) {
   switch (kind) {
     case CollectiveKind::kAllReduce:

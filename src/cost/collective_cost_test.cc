@@ -16,8 +16,8 @@
 namespace heddle {
 namespace {
 
-constexpr double kNvlink = 450e9, kCard = 50e9;  // of a dgx-h100, per device
-constexpr double kInner = 3e-6, kOuter = 5e-6;   // seconds a hop
+constexpr double kNvlink = 450e9, kCard = 50e9;  // bandwidths of a dgx-h100, per device
+constexpr double kInner = 3e-6, kOuter = 5e-6;   // seconds per hop
 constexpr double kBytes = 1e6 + 1;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -82,8 +82,8 @@ TEST(CollectiveCost, ClosedFormsInOneNode) {
   }
 }
 
-// k nodes x g devices: what bounds the flow is the card (V/g at 50 GB/s) for g up to 8, NVLink
-// (V(1-1/g) at 450 GB/s) never.
+// For k nodes of g devices the flow is limited by the network card (V/g at 50 GB/s) for g up to 8, never by NVLink
+// (V(1-1/g) at 450 GB/s).
 TEST(CollectiveCost, ClosedFormsAcrossNodes) {
   const Network net(ClusterFromPreset("dgx-h100:8"));
   for (const std::int64_t k : {2, 3, 8}) {
@@ -132,7 +132,7 @@ TEST(CollectiveCost, OneMemberCostsNothing) {
   }
 }
 
-// The rings themselves: ring r goes through the devices of a node in order and leaves from r.
+// Builds the rings themselves: ring r visits the devices of a node in order and leaves from device r.
 TEST(CollectiveCost, ARingPatternIsTheSumOfItsRings) {
   const Network net(ClusterFromPreset("dgx-h100:4"));
   for (const std::int64_t g : {1, 2, 3, 8}) {
@@ -190,7 +190,7 @@ racks:
   };
   expect(ring, {1.0 / 12, 1.0 / 4 - 1.0 / 12, 1 - 1.0 / 4}, 1, 1.0 / 4);
   expect(direct, {12.0 / 24, 8.0 / 24, 3.0 / 24}, 12.0 * 12 / 24, 20.0 / 24);
-  // Hops: spine 10 + 2 x 1 us, leaf 2 us, wire 1 us. Round the ring there are 2, 4 and 18 of them.
+  // Latencies of hops: spine 10 + 2 x 1 us, leaf 2 us, wire 1 us. The ring has 2, 4 and 18 of them.
   EXPECT_NEAR(ring.ring, (2 * 12 + 4 * 2 + 17 * 1) * 1e-6, 1e-15);
   EXPECT_NEAR(ring.levels, (1 * 12 + 2 * 2 + 3 * 1) * 1e-6, 1e-15);
   EXPECT_NEAR(ring.tree, (1 * 12 + 2 * 2 + 2 * 1) * 1e-6, 1e-15);
@@ -225,14 +225,14 @@ TEST(CollectiveCost, AnAllToAllIsTheSumOfItsRoutes) {
   }
 }
 
-// In any cluster: the volume leaves every group once, and the order of the members does not matter.
+// In any cluster the volume leaves every group once, and the order of the members does not matter.
 TEST(CollectiveCost, ARingPassesEveryUplinkOnce) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     const Network net(RandomCluster(seed));
     std::vector<DeviceId> members = RandomMembers(net, seed);
     const Pattern ring = RingPattern(net, members);
-    std::map<std::tuple<DeviceId, GroupId, bool>, double> left;  // over device uplinks
+    std::map<std::tuple<DeviceId, GroupId, bool>, double> left;  // summed over device uplinks
     for (const LinkLoad& load : ring.loads) {
       const LinkKind kind = net.Kind(load.link);
       EXPECT_LE(load.share, kind.role == LinkRole::kHop ? kInfinity : 1);
@@ -251,7 +251,7 @@ TEST(CollectiveCost, ARingPassesEveryUplinkOnce) {
   }
 }
 
-// All loads on hops are equal to `share`, and there are `count` of them.
+// Expects `count` loads on hops, all equal to `share`.
 void ExpectHops(const Network& net, const Pattern& pattern, std::size_t count, double share) {
   std::size_t hops = 0;
   for (const LinkLoad& load : pattern.loads) {
@@ -266,19 +266,19 @@ TEST(CollectiveCost, ATorusUsesAllItsLinks) {
   const Network cube(ClusterFromPreset("tpu-v4:4x4x8"));
   ExpectHops(cube, RingPattern(cube, Range(128)), 128 * 6, 1.0 / 6);
   EXPECT_NEAR(RingPattern(cube, Range(128)).ring, (3 + 3 + 7) * 1e-6, 1e-15);
-  ExpectHops(cube, RingPattern(cube, Range(8)), 16, 1.0 / 2);        // a ring, both ways
-  ExpectHops(cube, RingPattern(cube, Range(4, 0, 2)), 16, 1.0 / 2);  // every other member of it
+  ExpectHops(cube, RingPattern(cube, Range(8)), 16, 1.0 / 2);        // a ring, in both directions
+  ExpectHops(cube, RingPattern(cube, Range(4, 0, 2)), 16, 1.0 / 2);  // every second member of it
   ExpectHops(cube, RingPattern(cube, Range(4)), 6, 1);               // a line
   ExpectHops(cube, RingPattern(cube, Range(2)), 2, 1);
   ExpectHops(cube, RingPattern(cube, Range(32)), 32 * 4, 1.0 / 4);   // a plane of 4x8
   ExpectHops(cube, RingPattern(cube, Range(16)), 16 + 32, 1.0 / 3);  // two rings side by side
-  // No box: round in order, both ways; 1 to 8 by way of 0, 8 to 1 by way of 9.
+  // The members form no box: they are visited in order, in both directions, 1 to 8 through 0 and 8 to 1 through 9.
   Shares want;
   for (const auto& [from, to] : {std::pair{0, 1}, {1, 8}, {8, 0}, {1, 0}, {8, 1}, {0, 8}}) {
     for (const LinkId link : cube.RouteBetween(D(from), D(to)).links) want[link] += 0.5;
   }
   ExpectNear(cube, SharesOf(RingPattern(cube, std::vector{D(0), D(1), D(8)})), want);
-  // Two cores a chip: half of the volume stays inside.
+  // With two cores per chip, half of the volume stays inside the chip.
   const Network chips(ClusterFromPreset("tpu-v3:4x4"));
   const Pattern ring = RingPattern(chips, Range(32));
   ExpectHops(chips, ring, 16 * 4, 1.0 / 4);
@@ -290,7 +290,7 @@ TEST(CollectiveCost, AMeshUsesAllPairs) {
   const Network net(ClusterFromPreset("summit:2"));
   ExpectHops(net, RingPattern(net, Range(3)), 6, 1.0 / 2);
   ExpectHops(net, RingPattern(net, Range(2)), 2, 1);
-  // 2 nodes x 2 sockets x 3: two thirds of what a device passes on stays in the socket.
+  // 2 nodes x 2 sockets x 3 devices: two thirds of what a device forwards stays in the socket.
   ExpectHops(net, RingPattern(net, Range(12)), 24, 1.0 / 3);
 }
 

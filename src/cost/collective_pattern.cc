@@ -1,7 +1,6 @@
-// Patterns are laid over the tree of groups, from the smallest group around all members inwards.
-// The parts of a group are what it is made of (groups or devices) as far as that holds members of
-// the collective: g of them lie in the group, h in a part. Links come out in ascending order
-// because the network numbers them in the order of the same walk.
+// Patterns follow the tree of groups, from the smallest group around all members inwards. The parts of a group are its
+// members (groups or devices) that contain members of the collective; the group contains g of these and a part h. Links
+// come in ascending order because the network numbers them in the order of the same traversal.
 #include <algorithm>
 #include <limits>
 
@@ -13,13 +12,13 @@ namespace heddle {
 namespace {
 
 struct MemberRun {
-  std::size_t begin = 0, end = 0;  // of the sorted members
+  std::size_t begin = 0, end = 0;  // range of the sorted members
   std::int32_t spot = -1;          // -1: a device
 
   std::int64_t size() const { return static_cast<std::int64_t>(end - begin); }
 };
 
-// Seconds of a piece on its way inside a group; see Pattern.
+// Seconds that a piece takes inside a group; see Pattern.
 struct Latencies {
   double levels = 0, tree = 0, direct = 0;
 };
@@ -80,7 +79,7 @@ class Weaver {
     return network_.spots()[static_cast<std::size_t>(i)];
   }
 
-  // The parts of members [begin, end), all in one spot.
+  // Divides the members [begin, end), which are all in one spot, into its parts.
   std::vector<MemberRun> Split(std::int32_t at, std::size_t begin, std::size_t end) const {
     std::vector<MemberRun> parts;
     while (begin < end) {
@@ -118,7 +117,7 @@ class Weaver {
     return {own.levels + inside.levels, own.tree + inside.tree, inside.direct};
   }
 
-  // What leaves a group below the top, and comes in.
+  // Adds the loads of a group below the top on its uplink, in both directions.
   void Uplinks(std::int32_t at, std::size_t begin, std::size_t end) {
     const Network::Spot& here = spot(at);
     const auto g = static_cast<std::int64_t>(end - begin);
@@ -137,11 +136,11 @@ class Weaver {
     }
   }
 
-  // The links between the parts of a group. Latencies are those of this level alone; `direct` is
-  // that of one message.
+  // Adds the loads on the links between the parts of a group. Returns latencies of this level alone; `direct` is the
+  // latency of one message.
   Latencies Level(std::int32_t at, const std::vector<MemberRun>& parts, std::int64_t g) {
     const Group& group = network_.cluster().group(spot(at).group);
-    double beside = 0;  // on uplinks
+    double beside = 0;  // latency on uplinks
     for (const MemberRun& part : parts) {
       beside = std::max(beside, 2 * network_.ExitLatency(at, members_[part.begin]));
     }
@@ -162,7 +161,7 @@ class Weaver {
     return Torus(at, parts, g, beside);
   }
 
-  // Of every byte of volume, what a part of h members passes on to the other parts of its group.
+  // The fraction of the volume that a part with h members sends to the other parts of its group.
   double Passed(std::int32_t at, std::int64_t g, std::int64_t h) const {
     return at == top_ ? 1 : Ratio(g - h, g);
   }
@@ -212,10 +211,10 @@ class Weaver {
     const TorusSteps steps = AppendRingTraffic(network_, spot(at), torus_parts, pattern_.loads);
     const double latency = static_cast<double>(steps.hops) * group.link.latency +
                            static_cast<double>(steps.steps) * beside;
-    return {latency, latency, 0};  // a tree's long edges would pass as many hops
+    return {latency, latency, 0};  // the long edges of a tree would pass as many hops
   }
 
-  // p-1 of the hops from each member to the next, all but the quickest.
+  // The latency of p-1 of the p hops from each member to the next: all but the shortest.
   double FlatRing() const {
     double sum = 0;
     double quickest = std::numeric_limits<double>::infinity();
@@ -236,7 +235,7 @@ class Weaver {
   const Network& network_;
   std::vector<DeviceId> members_;
   bool all_to_all_;
-  std::int32_t top_ = 0;  // the smallest spot that holds all
+  std::int32_t top_ = 0;  // the smallest spot that contains all members
   bool has_torus_ = false;
   Pattern pattern_;
 };

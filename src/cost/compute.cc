@@ -12,11 +12,12 @@ namespace {
 
 struct TileShape {
   double m, n;
-  double quality;  // of a processor's rate
+  double quality;  // fraction of a processor's rate that the tile shape reaches
 };
 constexpr std::array<TileShape, 5> kTiles = {
     {{256, 128, 1.0}, {128, 256, 1.0}, {128, 128, 0.93}, {64, 128, 0.8}, {64, 64, 0.6}}};
-constexpr double kStartUp = 64;  // of the sum over k, in elements
+// Elements of the sum over k that pass before a product reaches its full rate.
+constexpr double kStartUp = 64;
 
 }  // namespace
 
@@ -44,7 +45,7 @@ ComputeCost::ComputeCost(const DeviceType& device, const DeviceConstants& consta
   }
   if (constants_.measured && !constants_.measured->kernels.contains(Name(precision.compute))) {
     ThrowInput(
-        "the profile of device '{}' has nothing measured in {}: calibrate with --precision {}",
+        "the profile of device '{}' has no measurements in {}: calibrate with --precision {}",
         device.name, Name(precision.compute), Name(precision.compute));
   }
 }
@@ -153,7 +154,7 @@ Terms ComputeCost::Traffic(double bytes) const {
   return terms;
 }
 
-// Reads the gradient; reads and writes master weight and moments; writes the weight compute uses.
+// An update reads the gradient, reads and writes master weight and moments, and writes the weight that compute uses.
 Terms ComputeCost::Update(double elements, const Precision& precision) const {
   double master = static_cast<double>(SizeOf(precision.master));
   auto moved = [&](int moments) {
@@ -167,7 +168,7 @@ Terms ComputeCost::Update(double elements, const Precision& precision) const {
   Terms terms;
   if (constants_.measured && !constants_.measured->update.empty()) {
     const LoadTimes& load = *constants_.measured;
-    double seconds = load.update.SecondsAt(elements);  // of Adam
+    double seconds = load.update.SecondsAt(elements);  // measured for Adam
     seconds *= moved(precision.moments_kept) / moved(2);
     if (precision.master != precision.compute) {
       double narrowed = elements * (master + static_cast<double>(SizeOf(precision.compute)));

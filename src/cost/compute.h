@@ -1,15 +1,17 @@
 // How long kernels take on a device.
 //
-//   product     flops / (peak rate x products x Occupancy): Occupancy is what is left of the rate once the result
-//               is cut into tiles that fill the processors in whole waves, for the best of a few tile shapes, and
-//               the sum over k has started up; or its bytes / bandwidth, if that is longer
-//   attention   flops / (peak rate x attention), or its bytes / bandwidth
+//   product     flops / (peak rate x products x Occupancy), or bytes / bandwidth if that is longer. Occupancy is the
+//               fraction of the rate that is left after the result is cut into tiles that occupy the processors in
+//               whole waves, for the best of a few tile shapes, and after the start of the sum over k
+//   attention   flops / (peak rate x attention), or bytes / bandwidth if that is longer
 //   traffic     bytes / (memory bandwidth x traffic)
-// and for each a launch. Where the device was calibrated (cluster/measured_times.h), what was measured instead:
 //
-//   product     flops / the rate measured at m x n x k, and a launch; of a convolution by its flops
-//   attention   flops / the rate measured at that many positions and that width
-//   traffic     the time of that half of that op, by the bytes it moves; of an op that was not measured that of a Mul
+// and one launch for each. Where the device was calibrated (cluster/measured_times.h), measured times are used instead:
+//
+//   product     flops / the rate measured at m x n x k, and a launch; a convolution by its flops
+//   attention   flops / the rate measured at that number of positions and that width
+//   traffic     the time of that half of that op, by the bytes it moves; an op that was not measured takes the time of
+//               a Mul
 #pragma once
 
 #include <optional>
@@ -20,28 +22,30 @@
 
 namespace heddle {
 
-// The share of a device's processors that a product keeps busy; at most 1.
+// The fraction of a device's processors that a product keeps busy; at most 1.
 double Occupancy(const Kernel& product, int processors);
 
 class ComputeCost {
  public:
-  // `slow`: everything takes this many times as long. Throws InputError where the device has no rate for what
-  // precision computes in.
+  // Every time is multiplied by `slow`. Throws an InputError where the device has no rate for the compute type of
+  // `precision`.
   ComputeCost(const DeviceType& device, const DeviceConstants& constants, const StackCosts& stack,
               const Precision& precision, double slow = 1);
 
   Terms Of(const Kernel& kernel) const;
-  // One that another has in it already: it moves its bytes and is not launched.
+  // A kernel that is fused into another: it moves its bytes, but is not launched.
   Terms Joined(const Kernel& kernel) const;
-  Terms Traffic(double bytes) const;                                // a kernel that moves this much
-  Terms Update(double elements, const Precision& precision) const;  // of the optimizer, Adam
-  Terms HostCopy(double bytes) const;  // to or from the memory of the machine; pinned
-  Terms Host() const;                  // of a forward or backward of a micro-batch
-  // Where they were measured, otherwise in Host: a call of autograd, and a node that only looks at memory.
+  // A kernel that moves this many bytes.
+  Terms Traffic(double bytes) const;
+  Terms Update(double elements, const Precision& precision) const;  // the optimizer step, Adam
+  Terms HostCopy(double bytes) const;  // a copy to or from pinned memory of the machine
+  Terms Host() const;                  // overhead of a forward or backward of a micro-batch
+  // These overheads are separate where they were measured and part of Host otherwise: a call of autograd, and a node
+  // that only makes a view of memory.
   Terms Autograd() const;
-  Terms Report() const;  // of a step: bringing inputs, starting it, reading the loss
+  Terms Report() const;  // overhead of a step: copying inputs, starting the step, reading the loss
   Terms View() const;
-  // Of a transfer on one machine; nothing where that was not measured. `kind` as in
+  // The time of a transfer inside one machine; empty where it was not measured. `kind` is a key of
   // LoadTimes::transfers.
   std::optional<double> Transfer(std::string_view kind, double bytes) const;
 

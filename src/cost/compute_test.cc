@@ -51,11 +51,11 @@ TEST(KernelTest, AProductHasThreeHalvesOfOneSize) {
   EXPECT_EQ(f.n, 1024);
   EXPECT_EQ(f.k, 4096);
   EXPECT_EQ(f.bytes, 2.0 * (2048 * 4096 + 4096 * 1024 + 2048 * 1024));
-  EXPECT_EQ(kernels.backward[0].n, 4096);  // of x: over n
+  EXPECT_EQ(kernels.backward[0].n, 4096);  // the gradient of x sums over n
   EXPECT_EQ(kernels.backward[0].k, 1024);
-  EXPECT_EQ(kernels.weight[0].m, 4096);  // of w: over m
+  EXPECT_EQ(kernels.weight[0].m, 4096);  // the gradient of w sums over m
   EXPECT_EQ(kernels.weight[0].k, 2048);
-  // Added to a gradient in fp32: read and written.
+  // The gradient is added to one in fp32, which is read and written.
   EXPECT_EQ(kernels.weight[0].bytes, f.bytes + 2 * 4.0 * 4096 * 1024);
 }
 
@@ -69,8 +69,9 @@ TEST(KernelTest, AReluMovesMemory) {
   NodeKernels kernels = OneLinear().Of(2);
   ASSERT_EQ(kernels.forward.size(), 1u);
   EXPECT_EQ(kernels.forward[0].kind, KernelKind::kTraffic);
-  EXPECT_EQ(kernels.forward[0].bytes, 2 * 2.0 * 2048 * 1024);   // read, written
-  EXPECT_EQ(kernels.backward[0].bytes, 3 * 2.0 * 2048 * 1024);  // kept, gradient, gradient
+  EXPECT_EQ(kernels.forward[0].bytes, 2 * 2.0 * 2048 * 1024);  // read and written
+  // Reads a kept value and a gradient, writes a gradient.
+  EXPECT_EQ(kernels.backward[0].bytes, 3 * 2.0 * 2048 * 1024);
 }
 
 TEST(ComputeTest, ALargeProductRunsAtItsShareOfThePeak) {
@@ -107,7 +108,7 @@ TEST(ComputeTest, WhatMovesMoreThanItMultipliesIsBoundByMemory) {
   Kernel kernel{.kind = KernelKind::kProduct, .dtype = DType::kBF16};
   kernel.m = 1, kernel.n = kernel.k = 8192;
   kernel.flops = 2.0 * 8192 * 8192;
-  kernel.bytes = 1e9;  // reads
+  kernel.bytes = 1e9;  // bytes that are read
   Terms terms = cost.Of(kernel);
   EXPECT_NEAR(terms[Term::kTraffic], 1e9 / (A100().memory_bandwidth * constants.traffic), 1e-12);
   EXPECT_EQ(terms[Term::kProducts], 0);
@@ -144,7 +145,7 @@ TEST(ComputeTest, ATypeWithoutARateIsRefused) {
   EXPECT_THROW(ComputeCost(A100(), ConstantsOf(A100()), StackCosts{}, fp8), InputError);
 }
 
-// A device on which a product of any size runs at 1 GFLOP/s, attention at 2, and a Gelu moves 1 GB/s.
+// A device on which a product of any size runs at 1 GFLOP/s and attention at 2, and on which a Gelu moves 1 GB/s.
 DeviceConstants Calibrated() {
   auto profile = std::make_shared<Profile>();
   LoadTimes load;
@@ -180,9 +181,9 @@ TEST(ComputeTest, WhatWasMeasuredCounts) {
   kernel.op = "Gelu";
   kernel.moved = 1e5;
   EXPECT_NEAR(cost.Of(kernel).total(), 2e-4, 1e-12);
-  kernel.op = "Never";  // as a Mul
+  kernel.op = "Never";  // takes the time of a Mul
   EXPECT_NEAR(cost.Of(kernel).total(), 1e-5, 1e-12);
-  // The update, and weights made narrow.
+  // The update itself, and the conversion of weights to bf16.
   EXPECT_NEAR(cost.Update(1000, Bf16()).total(), 1e-5 + 6e-6, 1e-12);
   EXPECT_NEAR(cost.View().total(), 3e-7, 1e-12);
   EXPECT_NEAR(cost.Report().total(), 4e-4, 1e-12);

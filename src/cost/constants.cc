@@ -176,13 +176,13 @@ const StackCosts& FindStackCosts(std::string_view name) {
     if (stack.name == name) return stack;
     names.push_back(stack.name);
   }
-  ThrowInput("there is no stack '{}'; those there are: {}", name, fmt::join(names, ", "));
+  ThrowInput("unknown software stack '{}'; known stacks are {}", name, fmt::join(names, ", "));
 }
 
 int ConstantCount() {
   const DeviceConstants device;
   const StackCosts stack;
-  int count = kShapeConstants + 8 + 5;  // and what both default to
+  int count = kShapeConstants + 8 + 5;  // and those that both tables default to
   for (const DeviceConstants& at : kDevices) {
     count += 1 + (at.products != device.products) + (at.fp8 != device.fp8) +
              (at.attention != device.attention) + (at.traffic != device.traffic) +

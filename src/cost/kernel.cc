@@ -106,8 +106,8 @@ class NodeWorker {
     return factor < 0 ? 1 : static_cast<double>(blocks_[static_cast<size_t>(factor)].size());
   }
 
-  // Flash attention: scores are made again in backward, which then is five products instead of four, and what a
-  // causal mask hides is skipped.
+  // Flash attention: backward recomputes the scores, so that it has five products instead of four. What a causal mask
+  // hides is skipped.
   void Attention(const Halves& work, NodeKernels& kernels) const {
     constexpr double kBackwardAgain = 1.25;
     double seen = IntAttr(node_.attributes, "causal", 0) != 0 ? 0.5 : 1;
@@ -132,7 +132,8 @@ class NodeWorker {
     }
   }
 
-  // b are the factors of all three tensors; k follows from the work, n from what operand 1 holds, m from the rest.
+  // b is the product of the factors that all three tensors have. k follows from the work, n from the size of operand 1,
+  // and m is the rest.
   void Product(const Halves& work, NodeKernels& kernels) const {
     double b = 1;
     for (size_t f = 0; f < rule_.factors.size(); ++f) {
@@ -164,7 +165,7 @@ class NodeWorker {
       if (!Needs(o)) continue;
       bool weight = flow_.weight[node_.operands[o].index()];
       double bytes = left + right + out;
-      if (weight) {  // added to what is there
+      if (weight) {  // added to the accumulated gradient
         bytes += 2 * Elements(rule_, rule_.operands[o], blocks_) *
                  static_cast<double>(SizeOf(gradients_));
       }
@@ -174,7 +175,7 @@ class NodeWorker {
     }
   }
 
-  // What is kept beside the results is written; what a half needs for itself is written and read.
+  // Tensors kept besides the results are written; scratch tensors of a half are written and read.
   void Traffic(NodeKernels& kernels) const {
     double scratch = 2 * TermBytes(rule_.scratch, blocks_);
     double extra = TermBytes(rule_.keep.extra, blocks_);
@@ -182,7 +183,7 @@ class NodeWorker {
     kernels.forward = {Make(KernelKind::kTraffic, 0,
                             AllOperands() + AllResults() + scratch + (gradient ? extra : 0))};
     if (!gradient) return;
-    // Sums and the like hand gradients on as they are; what was broadcast is summed.
+    // Sums and similar ops pass gradients on unchanged; gradients of broadcast operands are summed.
     const Keep& keep = rule_.keep;
     bool keeps = !keep.operands.empty() || !keep.crossed.empty() || !keep.results.empty() ||
                  !keep.extra.empty();
@@ -206,7 +207,7 @@ class NodeWorker {
     if (bytes > 0) kernels.backward = {MakeBackward(KernelKind::kTraffic, 0, bytes)};
   }
 
-  // All operands together, as a sum is: its gradients are those of the result.
+  // Whether the op is linear in all operands together, as a sum is: then the gradients are those of the result.
   bool IsLinear() const {
     for (const std::vector<int>& set : rule_.linear) {
       if (set.size() == node_.operands.size()) return node_.operands.size() > 1;
@@ -248,7 +249,7 @@ NodeKernels KernelsOf(const Graph& graph, const GradientFlow& flow, const Node& 
 Kernel FactorKernel(const Graph& graph, const GradientFlow& flow, const Node& node,
                     const Rule& rule, std::span<const Block> blocks, DType gradients,
                     size_t operand) {
-  // Of a product with a weight there is one product in W: that of the weight among its first two operands.
+  // W of a matrix product has one product: that of the weight among its first two operands.
   NodeKernels kernels = KernelsOf(graph, flow, node, rule, blocks, gradients);
   if (operand < 2 && !kernels.weight.empty()) return kernels.weight[0];
   double result =

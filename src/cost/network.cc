@@ -13,10 +13,10 @@ std::int64_t DevicesOf(const std::vector<std::int64_t>& sizes, const Members& me
   return members.group.valid() ? sizes[members.group.index()] : 1;
 }
 
-// Links that leave one member along a dimension: two round a ring, one where there are two members.
+// Links that leave one member along a dimension: two in a ring, but one where there are only two members.
 std::int64_t WaysAlong(std::int64_t size) { return std::min<std::int64_t>(size - 1, 2); }
 
-// A ring is a torus of one dimension.
+// A ring counts as a torus of one dimension.
 std::int64_t DimCount(const Group& group) {
   return group.topology == Topology::kRing ? 1 : static_cast<std::int64_t>(group.dims.size());
 }
@@ -31,7 +31,7 @@ std::int64_t HopLinksPerMember(const Group& group, std::int64_t members) {
   return ways;
 }
 
-// The member that `from` comes to over the way-th of its links.
+// The member at the other end of the way-th link of `from`.
 std::int64_t Neighbour(const Group& group, std::int64_t members, std::int64_t from,
                        std::int64_t way) {
   if (group.topology == Topology::kMesh) return way < from ? way : way + 1;
@@ -46,20 +46,20 @@ std::int64_t Neighbour(const Group& group, std::int64_t members, std::int64_t fr
     way -= WaysAlong(size);
     stride *= size;
   }
-  HEDDLE_CHECK(false, "no such way from member {} of {}", from, group.name);
+  HEDDLE_CHECK(false, "no link from member {} of {}", from, group.name);
 }
 
 LinkId At(std::int64_t number) { return LinkId{static_cast<std::int32_t>(number)}; }
 
 }  // namespace
 
-// What a group needs to know of those around it.
+// What a group needs to know about the groups around it.
 struct Network::Above {
   std::int32_t spot = -1;
   std::int32_t depth = 0;
   std::int64_t member = 0;
-  std::int64_t first = 0;  // device
-  // Spots above, nearest first, with more than one member: where traffic can go outside.
+  std::int64_t first = 0;  // first device
+  // The spots above with more than one member, nearest first: traffic can leave the group there.
   std::vector<std::int32_t> linked;
 };
 
@@ -214,7 +214,7 @@ void Network::AppendHops(const Spot& spot, std::int64_t from, std::int64_t to,
     return;
   }
   std::int64_t stride = 1;
-  std::int64_t way = 0;  // the first along this dimension
+  std::int64_t way = 0;  // the first link along this dimension
   for (std::int64_t i = DimCount(group); i-- > 0;) {
     const std::int64_t size = DimSize(group, members, i);
     std::int64_t at = from / stride % size;
@@ -236,7 +236,7 @@ std::int32_t Network::CommonSpot(DeviceId from, DeviceId to) const {
   HEDDLE_CHECK(from != to, "a route from {} to itself", from);
   std::int32_t a = LeafOf(from);
   std::int32_t b = LeafOf(to);
-  while (a != b) {  // a spot comes after those that hold it
+  while (a != b) {  // a spot comes after those that contain it
     std::int32_t& later = a > b ? a : b;
     later = spots_[static_cast<std::size_t>(later)].parent;
   }
@@ -300,7 +300,7 @@ Network::Route Network::RouteBetween(DeviceId from, DeviceId to) const {
 
 LinkKind Network::Kind(LinkId link) const {
   HEDDLE_CHECK(link.index() < link_count(), "{} of {}", link, link_count());
-  // The last spot whose links begin at or before it; of those that begin there, the last has it.
+  // The last spot whose links begin at or before this one. Of several that begin there, the last one has links.
   const auto after =
       std::upper_bound(spots_.begin(), spots_.end(), link.value,
                        [](std::int32_t value, const Spot& s) { return value < s.links; });

@@ -27,7 +27,7 @@ double Narrowest(const Network& net, const Network::Route& route) {
 
 TEST(Network, ADgxHasPortsForNvlinkAndForTheNetwork) {
   const Network net(ClusterFromPreset("dgx-h100:2"));
-  // 16 devices x 2 ports x 2 ways, 2 uplinks x 2 ways.
+  // 16 devices x 2 ports x 2 directions, 2 uplinks x 2 directions.
   EXPECT_EQ(net.link_count(), 68u);
   EXPECT_EQ(Names(net, D(0), D(3)),
             (std::vector<std::string>{"d0 out at dgx-h100", "d3 in at dgx-h100"}));
@@ -88,12 +88,13 @@ TEST(Network, RoutesInATorusGoTheShorterWayLastDimensionFirst) {
     return passed;
   };
   EXPECT_EQ(hops(0, 6), (std::vector<std::int64_t>{0, 7, 6}));
-  EXPECT_EQ(hops(2, 6), (std::vector<std::int64_t>{2, 3, 4, 5, 6}));  // a tie goes up
+  // Equal distances: the message goes up.
+  EXPECT_EQ(hops(2, 6), (std::vector<std::int64_t>{2, 3, 4, 5, 6}));
   EXPECT_EQ(hops(6, 2), (std::vector<std::int64_t>{6, 7, 0, 1, 2}));
   EXPECT_EQ(hops(1, 96), (std::vector<std::int64_t>{1, 0, 96}));
 }
 
-// A route agrees with PathBetween, its hops join up, and each of its links says what it is.
+// Checks that a route agrees with PathBetween, that its hops are connected, and that Kind describes each of its links.
 void ExpectLikePath(const Cluster& cluster, const Network& net, DeviceId from, DeviceId to) {
   const Path path = PathBetween(cluster, from, to);
   const Network::Route route = net.RouteBetween(from, to);

@@ -1,4 +1,4 @@
-// Small clusters of every shape, for tests: up to four levels, all topologies, unlike members.
+// Small random clusters for tests: up to four levels, all topologies, different members.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class RandomClusterMaker {
   }
   double Number() { return static_cast<double>(1 + Below(100)) * 1e9; }
 
-  // A group with all that is in it; its own type of link, topology and uplink.
+  // A group with everything in it, and a link, topology and uplink of its own.
   Group MakeGroup(const std::string& name, GroupKind kind) {
     Group group{.name = name, .kind = kind};
     const bool outer = kind == GroupKind::kCluster || kind == GroupKind::kRack;

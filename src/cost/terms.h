@@ -1,5 +1,5 @@
-// What a duration is made of. A cost is a sum of terms, and each term is proportional to one constant of
-// constants.h: so a simulated step can say what it spent on what, and constants can be fitted to measured steps.
+// The terms of a duration. A cost is a sum of terms, and each term is proportional to one constant of constants.h. A
+// simulated step can therefore show what it spends time on, and constants can be fitted to measured steps.
 #pragma once
 
 #include <array>
@@ -11,15 +11,15 @@ namespace heddle {
 
 enum class Term : uint8_t {
   kProducts,   // matrix products and convolutions, at the rate of their type
-  kFp8,        // those in fp8
+  kFp8,        // matrix products in fp8
   kAttention,  // fused attention
-  kTraffic,    // what only moves memory
+  kTraffic,    // kernels that only move memory
   kLaunch,     // starting kernels
-  kOptimizer,  // the update
+  kOptimizer,  // the optimizer step
   kNear,       // bytes over the links inside a node
   kFar,        // bytes over the links between nodes
-  kLatency,    // of messages
-  kHost,       // once per step, and per micro-batch: data, logging, the framework
+  kLatency,    // latencies of messages
+  kHost,       // overhead per step and per micro-batch: data, logging, the framework
 };
 constexpr std::array<std::string_view, 10> kTermNames = {
     "products",  "fp8 products", "attention",   "memory traffic", "launches",

@@ -22,7 +22,7 @@ std::int64_t WayRound(std::int64_t size, std::int64_t from, std::int64_t to) {
   return std::min(up, size - up);
 }
 
-// Loads of the hops of one spot, gathered densely.
+// The loads on the hops of one spot, in a dense array.
 class Gather {
  public:
   Gather(const Network& network, const Network::Spot& spot, std::int64_t members)
@@ -58,12 +58,13 @@ class Gather {
 
 // One dimension of a box: the coordinates in use.
 struct Axis {
-  std::int64_t size = 1;    // of the torus
-  std::int64_t stride = 1;  // of member numbers
+  std::int64_t size = 1;    // number of members of the torus along it
+  std::int64_t stride = 1;  // distance of neighbours in member numbers
   Numbers used;
-  Numbers next, previous;    // by coordinate: the used one after and before it, round the ring
+  // For each coordinate the used one after and before it, around the ring.
+  Numbers next, previous;
   std::int64_t longest = 0;  // hops between neighbours
-  int ways = 0;              // that the volume can go at once
+  int ways = 0;              // directions that the volume can go at once
 };
 
 Axis MakeAxis(std::int64_t size, std::int64_t stride, std::span<const TorusPart> parts) {
@@ -89,11 +90,11 @@ Axis MakeAxis(std::int64_t size, std::int64_t stride, std::span<const TorusPart>
   return axis;
 }
 
-// Loads on the links from l to l + 1 of a ring where from[x] x to[y] messages go from x to every y
-// that lies 1 to `reach` further on. Of those over that link, x lies less than `reach` before l + 1
-// and y from there to x + reach:
+// The loads on the links from l to l + 1 of a ring on which from[x] x to[y] messages go from x to every y that is 1 to
+// `reach` steps further on. A message crosses that link if x is less than `reach` steps before l + 1, and y is between
+// there and x + reach:
 //   load(l) = sum over x of from[x] (T(x + reach + 1) - T(l + 1)),  T(i) = sum of to[j], j < i
-// which prefix sums over three turns round the ring give in O(1).
+// Prefix sums over three turns around the ring give each load in O(1).
 Numbers LineLoads(std::span<const std::int64_t> from, std::span<const std::int64_t> to,
                   std::int64_t reach) {
   const auto size = static_cast<std::int64_t>(from.size());
@@ -165,8 +166,8 @@ void AppendAllToAllTraffic(const Network& network, const Network::Spot& spot,
   const Numbers dims = network.Dims(spot);
   const std::int64_t members = ProductOf(dims);
   Gather gather(network, spot, members);
-  // The last dimension is passed first: along dimension d a message has its sender's coordinates in
-  // the dimensions before d, its receiver's in those after.
+  // The last dimension is passed first: along dimension d a message has its sender's coordinates in the dimensions
+  // before d and its receiver's coordinates in those after d.
   std::int64_t inner = 1;  // members per step along d
   for (std::size_t d = dims.size(); d-- > 0; inner *= dims[d]) {
     const std::int64_t size = dims[d];

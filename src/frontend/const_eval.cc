@@ -12,7 +12,7 @@ namespace heddle {
 namespace const_eval {
 namespace {
 
-// Whether the blocks of `block` bytes in the first `bytes` bytes are all the same.
+// Whether all blocks of `block` bytes in the first `bytes` bytes are equal.
 bool Repeats(const std::byte* data, size_t bytes, size_t block) {
   return bytes <= block || std::memcmp(data, data + block, bytes - block) == 0;
 }
@@ -157,7 +157,7 @@ Shape BroadcastStrides(std::span<const int64_t> dims, size_t rank) {
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t size = dims[dims.size() - 1 - i];
     if (size != 1) strides[rank - 1 - i] = stride;
-    stride = WrapMul(stride, size);  // only the strides of an empty tensor can wrap
+    stride = WrapMul(stride, size);  // strides can wrap only where the tensor is empty
   }
   return strides;
 }
@@ -196,7 +196,7 @@ ConstTensor Compress(HostTensor tensor) {
 HostTensor Materialize(const ConstTensor& tensor, int64_t max_bytes) {
   const int64_t bytes = ByteCount(tensor.type(), "constant");
   if (bytes > max_bytes) {
-    ThrowInput("a constant {} takes {} bytes when written out, more than the {} allowed",
+    ThrowInput("a constant {} takes {} bytes in full, more than the {} allowed",
                ToString(tensor.type()), bytes, max_bytes);
   }
   if (tensor.storage->shape == tensor.shape) return *tensor.storage;

@@ -1,9 +1,7 @@
-// Evaluates constant subgraphs at import (shape arithmetic, masks, position tables, casts), without
-// libtorch.
+// Evaluates constant subgraphs at import (shape arithmetic, masks, position tables, casts) without libtorch.
 //
-// Constants are kept with lazily broadcast dimensions: a mask that merely repeats along the batch, the
-// heads and the rows is stored once, so a [1536,96,2048,2048] mask costs what its distinct entries cost,
-// and "constants that merely repeat along the batch shrink to 1" is how they are held from the start.
+// Constants are stored with lazily broadcast dimensions: a mask that repeats along the batch, the heads and the rows is
+// stored once, so a [1536,96,2048,2048] mask takes only the memory of its distinct entries.
 #pragma once
 
 #include <memory>
@@ -17,7 +15,7 @@
 
 namespace heddle {
 
-// A tensor of `shape` whose storage has, in each dimension, either that size or 1 (repeated).
+// A tensor of `shape`. In each dimension its storage has either the same size, or 1 where the tensor repeats.
 struct ConstTensor {
   Shape shape;
   std::shared_ptr<const HostTensor> storage;  // same rank as shape
@@ -26,30 +24,30 @@ struct ConstTensor {
   TensorType type() const { return {storage->dtype, shape}; }
 };
 
-// Shrinks every dimension along which the tensor merely repeats.
+// Stores every dimension along which the tensor repeats with size 1.
 ConstTensor Compress(HostTensor tensor);
 
-// The dense tensor. Throws InputError where it would exceed `max_bytes`.
+// The dense tensor. Throws an InputError where it would exceed `max_bytes`.
 HostTensor Materialize(const ConstTensor& tensor, int64_t max_bytes = int64_t{1} << 30);
 
-// If every element is the same number, that number.
+// The number that all elements are equal to; empty where they differ.
 std::optional<double> SplatValue(const ConstTensor& tensor);
 
-// The elements of a small integer tensor (shapes, axes, starts), row-major. Throws InputError when it is
-// not of an integer type or has more than 1024 elements.
+// The elements of a small integer tensor (shapes, axes, starts), row-major. Throws an InputError where its type is not
+// an integer type or it has more than 1024 elements.
 std::vector<int64_t> ToInts(const ConstTensor& tensor, std::string_view what);
 
-// The results of op applied to constants, types as the op's rule gives them. Nothing where this
-// evaluator does not know the op for these types or attributes, where an integer is divided by zero, or
-// where a result would need new storage of more than 64 MiB. Throws InputError, whose text names the op,
-// where an index is out of range or operands, attributes and result types do not fit each other.
+// The results of an op applied to constants, with the types of the op's rule. Empty where this evaluator does not
+// support the op for these types or attributes, where an integer is divided by zero, and where a result would need more
+// than 64 MiB of new storage. Throws an InputError that names the op where an index is out of range, or operands,
+// attributes and result types do not match.
 //
-// Arithmetic is that of the type: f32 and f64 round after every op, the 16-bit floats are computed in f32
-// and rounded, integers wrap, floats cast to integers truncate and saturate. Sums of floats (MatMul,
-// ReduceSum, CumSum) are accumulated in f64 and rounded once.
+// Arithmetic follows the type: f32 and f64 are rounded after every op, 16-bit floats are computed in f32 and rounded,
+// integers wrap, floats that are cast to integers are truncated and saturate. Sums of floats (MatMul, ReduceSum,
+// CumSum) are accumulated in f64 and rounded once.
 //
-// Cost: one pass over the *storage* of the result; what repeats in all operands is computed once, and
-// Expand shares its operand's storage. The op's loops are in const_eval_*.cc, one file per family.
+// The cost is one pass over the *storage* of the result: what repeats in all operands is computed once, and Expand
+// shares its operand's storage. The loops of the ops are in const_eval_*.cc, one file per family.
 std::optional<std::vector<ConstTensor>> EvaluateConstant(std::string_view op,
                                                          const Attributes& attributes,
                                                          std::span<const ConstTensor> operands,

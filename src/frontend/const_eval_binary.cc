@@ -1,5 +1,5 @@
-// Elementwise functions of several operands, and MatMul. The loops run over the broadcast of the
-// operands' storage only: what repeats in all of them repeats in the result.
+// Elementwise functions of several operands, and MatMul. The loops run only over the broadcast of the operands'
+// storage: what repeats in all operands repeats in the result.
 #include <algorithm>
 
 #include "base/error.h"
@@ -8,7 +8,7 @@
 namespace heddle::const_eval {
 namespace {
 
-// The storage of the result: what the storages of the operands broadcast to.
+// The storage of the result: the broadcast of the operands' storages.
 Shape BroadcastStorage(const Call& call, size_t dims_dropped = 0) {
   Shape out;
   for (const ConstTensor& operand : call.operands) {
@@ -28,7 +28,7 @@ Shape BroadcastStorage(const Call& call, size_t dims_dropped = 0) {
   return out;
 }
 
-// out = f(a, b), all of them in the types given.
+// Computes out = f(a, b) with the given element types.
 template <class R, class T, class F>
 void Zip(const HostTensor& a, const HostTensor& b, HostTensor& out, F f) {
   const size_t rank = out.shape.size();
@@ -51,8 +51,8 @@ void Zip(const HostTensor& a, const HostTensor& b, HostTensor& out, F f) {
                 });
 }
 
-// f of both operands in `domain`, which must be the type T of F's parameters; the result has type
-// `out_type` with elements R.
+// Applies f to both operands in `domain`, which must be the type T of F's parameters. The result has type `out_type`
+// with elements of type R.
 template <class R, class T, class F>
 Results Combine(const Call& call, DType domain, DType out_type, F f) {
   std::optional<HostTensor> out = Allocate(out_type, BroadcastStorage(call));
@@ -63,7 +63,7 @@ Results Combine(const Call& call, DType domain, DType out_type, F f) {
   return One(call, *std::move(out));
 }
 
-// f in the domain of the operands, whose types must agree.
+// Applies f in the domain of the operands, whose types must be equal.
 template <class F>
 Results Arithmetic(const Call& call, F f) {
   if (call.storage(0).dtype != call.storage(1).dtype) return std::nullopt;
@@ -99,7 +99,7 @@ constexpr Entry ComparisonOp(std::string_view op, F) {
           }};
 }
 
-// The elements of a bool are 0 or 1.
+// Elements of a bool are 0 or 1.
 template <class F>
 constexpr Entry LogicalOp(std::string_view op, F) {
   return {op, 2, [](const Call& call) {
@@ -128,7 +128,7 @@ Results Div(const Call& call) {
   });
 }
 
-// The remainder that has the sign of a.
+// The remainder with the sign of a.
 template <class T>
 T TruncatedMod(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -149,7 +149,7 @@ Results Mod(const Call& call) {
   });
 }
 
-// An integer to an integer power; a negative power truncates towards zero.
+// The power of two integers. Negative exponents truncate towards zero.
 int64_t IntPow(int64_t base, int64_t exponent) {
   if (exponent >= 0) return WrapPow(base, exponent);
   if (base == 1) return 1;
@@ -157,7 +157,7 @@ int64_t IntPow(int64_t base, int64_t exponent) {
   return 0;
 }
 
-// The result has the type of the base whatever that of the exponent.
+// The result has the type of the base, whatever the type of the exponent.
 Results Pow(const Call& call) {
   const DType base = Domain(call.storage(0).dtype);
   const DType exponent = Domain(call.storage(1).dtype);
@@ -212,7 +212,7 @@ Results Where(const Call& call) {
 
 // --- MatMul --------------------------------------------------------------------------------------
 
-// One matrix: elements at data[row * row_stride + column * column_stride].
+// One matrix, whose elements are at data[row * row_stride + column * column_stride].
 template <class T>
 struct Matrix {
   const T* data;
@@ -298,7 +298,7 @@ std::span<const Entry> BinaryEntries() {
       ArithmeticOp("Add", [](auto a, auto b) { return WrapAdd(a, b); }),
       ArithmeticOp("Sub", [](auto a, auto b) { return WrapSub(a, b); }),
       ArithmeticOp("Mul", [](auto a, auto b) { return WrapMul(a, b); }),
-      // A NaN in either operand is the result.
+      // Where either operand is NaN, the result is NaN.
       ArithmeticOp("Maximum", [](auto a, auto b) { return a > b || a != a ? a : b; }),
       ArithmeticOp("Minimum", [](auto a, auto b) { return a < b || a != a ? a : b; }),
       ArithmeticOp("PRelu", [](auto x, auto slope) { return x > 0 ? x : WrapMul(x, slope); }),

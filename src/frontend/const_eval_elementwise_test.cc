@@ -1,4 +1,4 @@
-// The families of const_eval_unary.cc and const_eval_binary.cc.
+// Tests the ops of const_eval_unary.cc and const_eval_binary.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,7 +86,7 @@ TEST(ConstEvalTest, FunctionsWithAttributes) {
 }
 
 TEST(ConstEvalTest, SingleAndHalfPrecisionRound) {
-  // 2^24 + 1 is no float; 2049 is no half; 257 is no bfloat16.
+  // 2^24 + 1 cannot be represented as a float, 2049 as a half, 257 as a bfloat16.
   EXPECT_EQ(Binary("Add", {16777216}, {1})[0], 16777216);
   EXPECT_EQ(Binary("Add", {16777216}, {1}, DType::kF64)[0], 16777217);
   EXPECT_EQ(Binary("Add", {2048}, {1}, DType::kF16)[0], 2048);
@@ -243,7 +243,7 @@ TEST(ConstEvalTest, MatMul) {
   const ConstTensor single = I({2, 1}, {5, 6});
   EXPECT_EQ(IntValues(Eval("MatMul", {}, {batch, single}, {DType::kI64, {2, 1, 1}})),
             (Ints{17, 39}));
-  // Repeated rows, depth and columns: 3 * 2 * 5, written once.
+  // Rows, depth and columns repeat: 3 * 2 * 5, stored once.
   const ConstTensor twos = {{4, 3}, I({1, 1}, {2}).storage};
   const ConstTensor fives = {{3, 7}, I({1, 1}, {5}).storage};
   const ConstTensor product = Eval("MatMul", {}, {twos, fives}, {DType::kI64, {4, 7}});

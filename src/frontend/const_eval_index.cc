@@ -1,5 +1,4 @@
-// Ops that read or write at positions given by an operand. Indices are checked whether or not the
-// data they choose from repeats.
+// Ops that read or write at positions given by an operand. Indices are checked even where the indexed data repeats.
 #include <algorithm>
 
 #include "base/error.h"
@@ -21,8 +20,7 @@ void RequireShape(const Call& call, std::string_view what, const Shape& actual,
              ToString(expected));
 }
 
-// Copies `count` elements at source[begin + offsets[i]...] for every i, one after the other, to
-// target[to_begin...].
+// Copies `count` elements at source[begin + offsets[i]...] for every i, consecutively, to target[to_begin...].
 void CopySlices(const HostTensor& source, int64_t begin, std::span<const int64_t> offsets,
                 int64_t count, HostTensor& target, int64_t to_begin) {
   VisitBits(source.dtype, [&](auto zero) {
@@ -48,7 +46,7 @@ Results Gather(const Call& call) {
   for (const int64_t index : indices->as<int64_t>()) {
     positions.push_back(NormalIndex(call, index, data.shape[axis]));
   }
-  const bool repeats = stored[axis] == 1;  // then every index gives the same
+  const bool repeats = stored[axis] == 1;  // then every index gives the same elements
   if (repeats) positions = {0};
   const std::span<const int64_t> dims = stored;
   const int64_t inner = Product(dims.subspan(axis + 1));
@@ -66,7 +64,7 @@ Results Gather(const Call& call) {
   return One(call, *std::move(out), Compression::kTry);
 }
 
-// The shape of indices along an axis: no larger than the data in any other dimension.
+// Throws unless the indices along an axis are no larger than the data in all other dimensions.
 void RequireElementIndices(const Call& call, size_t axis) {
   const Shape& data = call.shape(0);
   const Shape& indices = call.shape(1);
@@ -109,7 +107,7 @@ Results GatherElements(const Call& call) {
   return One(call, *std::move(out), Compression::kTry);
 }
 
-// Where in the data a tuple of indices points. Strides and bounds are those of the indexed
+// Computes the position in the data that a tuple of indices refers to. Strides and bounds are those of the indexed
 // dimensions.
 struct TupleIndex {
   std::span<const int64_t> strides;
@@ -125,7 +123,7 @@ struct TupleIndex {
   }
 };
 
-// The length of the index tuples, which are the last dimension of operand 1.
+// The length of the index tuples, which is the last dimension of operand 1.
 size_t TupleLength(const Call& call, int64_t batch_dims) {
   const int64_t data_rank = static_cast<int64_t>(call.shape(0).size());
   const int64_t index_rank = static_cast<int64_t>(call.shape(1).size());
@@ -145,7 +143,7 @@ Results GatherND(const Call& call) {
   const auto indices = InType(call.operand(1).storage, DType::kI64);
   const Shape& stored = data.storage->shape;
 
-  // `lead`: the positions at which a tuple is read; `rest`: what each of them copies.
+  // `lead` are the positions of the tuples; `rest` is what each tuple copies.
   Shape lead(indices->shape.begin(), indices->shape.end() - 1);
   Shape data_strides = BroadcastStrides(stored);
   Shape batch_strides(lead.size(), 0);
@@ -183,7 +181,7 @@ Results GatherND(const Call& call) {
 
 // --- Scattering ----------------------------------------------------------------------------------
 
-// Writes (or adds) the i-th block of `count` elements of the updates at data[offsets[i]...].
+// Writes or adds the i-th block of `count` elements of the updates at data[offsets[i]...].
 Results Scatter(const Call& call, HostTensor data, HostTensor updates,
                 std::span<const int64_t> offsets, int64_t count) {
   const std::string reduction = StringAttr(call.attributes, "reduction", "none");
@@ -211,7 +209,7 @@ Results Scatter(const Call& call, HostTensor data, HostTensor updates,
   return One(call, std::move(data), Compression::kTry);
 }
 
-// The operands of a scatter, written out; nothing where one is too large for that.
+// The dense operands of a scatter; empty where one is too large.
 struct ScatterOperands {
   HostTensor data;
   HostTensor indices;
@@ -270,7 +268,7 @@ Results ScatterElements(const Call& call) {
 
 // --- OneHot --------------------------------------------------------------------------------------
 
-// An index outside [-depth, depth) gives a row of `off`.
+// An index outside of [-depth, depth) gives a row of `off`.
 Results OneHot(const Call& call) {
   const ConstTensor& indices = call.operand();
   const size_t axis = AxisAttr(call, indices.shape.size() + 1);

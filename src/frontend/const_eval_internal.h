@@ -1,8 +1,7 @@
-// Shared by the families of const_eval_*.cc: what an evaluator sees, and loops over strided
-// storage.
+// Shared by the families in const_eval_*.cc: the input of an evaluator, and loops over strided storage.
 //
-// Adding an op: one entry in the list of its family. An evaluator works on the operands' storage,
-// whose repeated dimensions have size 1, and hands back storage that may have such dimensions too.
+// To add an op, add one entry to the list of its family. An evaluator works on the operands' storage, whose repeated
+// dimensions have size 1, and returns storage that may have such dimensions, too.
 #pragma once
 
 #include <array>
@@ -24,15 +23,14 @@
 
 namespace heddle::const_eval {
 
-// No result may hold more than this.
+// The largest storage of a result.
 inline constexpr int64_t kMaxStorageBytes = int64_t{64} << 20;
-// Larger results are not searched for repetition.
+// Larger results are not checked for repetition.
 inline constexpr int64_t kMaxCompressElements = int64_t{4} << 20;
 
 using Results = std::optional<std::vector<ConstTensor>>;
 
-// One evaluation. An operand whose shape has a zero has dense (empty) storage; at least one result
-// has elements.
+// One evaluation. An operand with a dimension of 0 has dense (empty) storage. At least one result has elements.
 struct Call {
   std::string_view op;
   const Attributes& attributes;
@@ -52,54 +50,54 @@ struct Entry {
 
 // The families, each in a fixed order.
 std::span<const Entry> UnaryEntries();
-std::span<const Entry> BinaryEntries();  // and Where, MatMul
+std::span<const Entry> BinaryEntries();  // includes Where and MatMul
 std::span<const Entry> MovementEntries();
 std::span<const Entry> IndexEntries();
 std::span<const Entry> ReduceEntries();
 
 // --- Results -------------------------------------------------------------------------------------
 
-// Zero-filled storage; nothing where it would exceed kMaxStorageBytes.
+// Zero-filled storage; empty where it would exceed kMaxStorageBytes.
 std::optional<HostTensor> Allocate(DType dtype, Shape shape);
 bool ExceedsCap(DType dtype, const Shape& shape);
 
 enum class Compression : bool { kNone, kTry };
 
-// Result `index` of the call with the given storage, cast to the dtype the rule gives. Throws
-// InputError where the storage does not fit the shape the rule gives.
+// Result `index` of the call with the given storage, cast to the type that the rule gives. Throws an InputError where
+// the storage does not match the shape that the rule gives.
 ConstTensor MakeResult(const Call& call, size_t index, std::shared_ptr<const HostTensor> storage);
 ConstTensor MakeResult(const Call& call, size_t index, HostTensor storage, Compression compression);
 
-// As the results of an op that has one.
+// The result list of an op with one result.
 Results One(const Call& call, HostTensor storage, Compression compression = Compression::kNone);
 
 // --- Storage -------------------------------------------------------------------------------------
 
-// Element by element as the op Cast: floats truncate towards zero and saturate (NaN gives 0),
-// integers wrap, bool is "not zero".
+// Casts element by element like the op Cast: floats are truncated towards zero and saturate (NaN gives 0), integers
+// wrap, bool is "not zero".
 HostTensor CastStorage(const HostTensor& tensor, DType dtype);
 
-// As CastStorage; the same pointer where there is nothing to do.
+// Like CastStorage; returns the same pointer where the type does not change.
 std::shared_ptr<const HostTensor> InType(const std::shared_ptr<const HostTensor>& tensor,
                                          DType dtype);
 
-// The type arithmetic is done in: f32 also for the 16-bit floats, i64 for every integer and bool.
+// The type of arithmetic: f32 for 16-bit floats, i64 for all integers and bool.
 DType Domain(DType dtype);
 
-// The tensor with the chosen dimensions no longer repeated; nothing where that exceeds the cap.
+// The tensor with the given dimensions stored in full; empty where that exceeds the limit.
 std::optional<ConstTensor> Unrepeat(const ConstTensor& tensor, const std::vector<bool>& dims);
 std::optional<ConstTensor> Unrepeat(const ConstTensor& tensor, size_t dim);
 std::optional<HostTensor> Dense(const ConstTensor& tensor);
 
-// Shrinks the storage along dimensions in which it repeats.
+// Stores dimensions along which the storage repeats with size 1.
 HostTensor CompressStorage(HostTensor tensor);
 
 // --- Checks --------------------------------------------------------------------------------------
 
-// The attribute "axis", in range for `rank`. Throws InputError otherwise.
+// The attribute "axis". Throws an InputError where it is out of range for `rank`.
 size_t AxisAttr(const Call& call, size_t rank);
 
-// An index that may count from the end, made non-negative. Throws InputError when out of range.
+// Makes an index that counts from the end non-negative. Throws an InputError where it is out of range.
 [[noreturn]] void ThrowIndex(const Call& call, int64_t index, int64_t bound);
 inline int64_t NormalIndex(const Call& call, int64_t index, int64_t bound) {
   const int64_t normal = index < 0 ? index + bound : index;
@@ -109,17 +107,16 @@ inline int64_t NormalIndex(const Call& call, int64_t index, int64_t bound) {
 
 // --- Strided loops -------------------------------------------------------------------------------
 
-// Row-major strides in elements, aligned right to `rank` dimensions; 0 where the size is 1, so that
-// they also serve for broadcasting.
+// Row-major strides in elements, aligned right to `rank` dimensions. Dimensions of size 1 have stride 0, so that the
+// strides can be used for broadcasting.
 Shape BroadcastStrides(std::span<const int64_t> dims, size_t rank);
 inline Shape BroadcastStrides(std::span<const int64_t> dims) {
   return BroadcastStrides(dims, dims.size());
 }
 
-// Visits a box of elements of N tensors row by row: row(offsets, n, steps) stands for the n
-// elements at offsets[k] + i * steps[k]. Adjacent dimensions are merged where every tensor allows
-// it, so dense tensors are one row. Steps are 0 or 1 where all strides come from BroadcastStrides
-// of shapes that broadcast to `dims`.
+// Visits a box of elements of N tensors row by row: row(offsets, n, steps) covers the n elements at offsets[k] + i *
+// steps[k]. Adjacent dimensions are merged where all tensors allow it, so dense tensors are a single row. Steps are 0
+// or 1 where all strides come from BroadcastStrides of shapes that broadcast to `dims`.
 template <size_t N, class Row>
 void ForEachRow(std::span<const int64_t> dims, const std::array<Shape, N>& strides, Row&& row) {
   for (const int64_t size : dims) {
@@ -169,7 +166,7 @@ void WithStep(int64_t step, F&& f) {
   }
 }
 
-// A block of elements within storage: where it begins and its stride per dimension.
+// A block of elements in a storage: its first element and its stride per dimension.
 struct Strided {
   int64_t base = 0;
   Shape strides;
@@ -213,7 +210,7 @@ auto VisitBits(DType dtype, F&& f) {
 template <class T>
 using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
 
-// A float as an integer: truncated, saturated, NaN as 0.
+// A float as an integer: truncated and saturated; NaN gives 0.
 template <class Int, class Float>
 Int SaturatingCast(Float value) {
   constexpr Float kBelow = static_cast<Float>(std::numeric_limits<Int>::min());
@@ -224,7 +221,7 @@ Int SaturatingCast(Float value) {
   return static_cast<Int>(value);
 }
 
-// Arithmetic that wraps for integers.
+// Arithmetic in which integers wrap.
 template <class T>
 T WrapAdd(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -250,7 +247,7 @@ T WrapMul(T a, T b) {
   }
 }
 
-// base^exponent for exponent >= 0, wrapping.
+// base^exponent for exponent >= 0; wraps.
 int64_t WrapPow(int64_t base, int64_t exponent);
 
 }  // namespace heddle::const_eval

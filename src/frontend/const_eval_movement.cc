@@ -1,5 +1,5 @@
-// Ops that only move elements. Dimensions that repeat stay repeated where the op does not cut
-// across them; Reshape writes out only the groups of dimensions that it mixes.
+// Ops that only move elements. Repeated dimensions stay repeated where the op allows it. Reshape stores in full only
+// the groups of dimensions that it mixes.
 #include <algorithm>
 #include <cstdlib>
 
@@ -26,13 +26,13 @@ HostTensor WithShape(HostTensor tensor, Shape shape) {
 
 // --- Reshape, Expand, Transpose ------------------------------------------------------------------
 
-// A run of dimensions of the operand and one of the result that hold the same elements.
+// Consecutive dimensions of the operand and of the result that contain the same elements.
 struct ReshapeGroup {
   size_t from_begin, from_end;
   size_t to_begin, to_end;
 };
 
-// The finest grouping; the shapes have the same number of elements, which is not 0.
+// The finest grouping. The shapes have the same number of elements, which is not 0.
 std::vector<ReshapeGroup> GroupDims(const Shape& from, const Shape& to) {
   std::vector<ReshapeGroup> groups;
   size_t i = 0;
@@ -200,7 +200,7 @@ Results Split(const Call& call) {
   return results;
 }
 
-// The indices start, start + step, ... before end within a dimension.
+// The indices start, start + step, ... before end in a dimension.
 Range SliceRange(const Call& call, int64_t start, int64_t end, int64_t step, int64_t size) {
   if (step == 0) ThrowInput("Slice: a step of 0");
   end = std::clamp(end, int64_t{-1}, size);
@@ -282,7 +282,7 @@ Results Tile(const Call& call) {
   heddle::Shape box;  // every dimension as [repeats, size]
   Strided source;
   for (size_t d = 0; d < repeats.size(); ++d) {
-    if (repeats[d] < 0) ThrowInput("Tile: repeats {}", ToString(repeats));
+    if (repeats[d] < 0) ThrowInput("Tile: negative repeats {}", ToString(repeats));
     const int64_t repeat = x.shape[d] == 1 ? 1 : repeats[d];
     box.insert(box.end(), {repeat, x.shape[d]});
     source.strides.insert(source.strides.end(), {0, strides[d]});
@@ -308,7 +308,7 @@ Results Trilu(const Call& call) {
   HostTensor out = *x->storage;
   const int64_t element = SizeOf(out.dtype);
   for (int64_t row = 0; row < out.size() / columns; ++row) {
-    // The upper part of a row begins, the lower part ends, at a column given by the diagonal.
+    // In each row the diagonal gives the column at which the upper part begins or the lower part ends.
     const int64_t i = row % rows;
     const int64_t edge = std::clamp<int64_t>(upper ? i + k : i + k + 1, 0, columns);
     std::byte* data = out.data.data() + row * columns * element;

@@ -1,4 +1,4 @@
-// The families of const_eval_movement.cc, const_eval_index.cc and const_eval_reduce.cc.
+// Tests the ops of const_eval_movement.cc, const_eval_index.cc and const_eval_reduce.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ TEST(ConstEvalTest, Reshape) {
   const ConstTensor lazy = {{8, 1, 3}, I({1, 1, 3}, {7, 8, 9}).storage};
   const ConstTensor split = Eval("Reshape", {}, {lazy}, {DType::kI64, {2, 4, 3, 1}});
   EXPECT_EQ(split.storage->shape, (Shape{1, 1, 3, 1}));
-  // [2(repeated),3] -> [6] mixes them.
+  // [2(repeated),3] -> [6] mixes the two dimensions.
   const ConstTensor mixed = {{2, 3}, I({1, 3}, {7, 8, 9}).storage};
   EXPECT_EQ(IntValues(Eval("Reshape", {}, {mixed}, {DType::kI64, {6}})), (Ints{7, 8, 9, 7, 8, 9}));
   EXPECT_EQ(IntValues(Eval("Reshape", {}, {I({1, 1}, {4})}, {DType::kI64, {}})), (Ints{4}));
@@ -61,7 +61,7 @@ TEST(ConstEvalTest, ConcatAndSplit) {
   EXPECT_EQ(
       IntValues(Eval("Concat", {{"axis", int64_t{0}}}, {IVec({}), IVec({7})}, {DType::kI64, {1}})),
       (Ints{7}));
-  // Repeated along rows in both, so in the result.
+  // Rows repeat in both operands, and so in the result.
   const ConstTensor rows = {{5, 2}, I({1, 2}, {1, 2}).storage};
   const ConstTensor splat = {{5, 1}, I({1, 1}, {9}).storage};
   const ConstTensor joined =
@@ -209,7 +209,7 @@ TEST(ConstEvalTest, GatherND) {
 }
 
 TEST(ConstEvalTest, GatherNDThatRepeatsAlongTheBatchShrinks) {
-  // A padding mask of ones [4,6] read at (batch, column) for every batch: ones again.
+  // A padding mask of ones [4,6] is read at (batch, column) for every batch, which gives ones again.
   const ConstTensor mask = {{4, 6}, B({1, 1}, {1}).storage};
   const ConstTensor batch = {{4, 6, 1}, I({4, 1, 1}, {0, 1, 2, 3}).storage};
   const ConstTensor column = {{4, 6, 1}, I({1, 6, 1}, {0, 1, 2, 3, 4, 5}).storage};
@@ -282,7 +282,7 @@ TEST(ConstEvalTest, Reductions) {
   EXPECT_EQ(Values(Eval("ReduceProd", all, {Vec({})}, {DType::kF32, {}})), (Doubles{1}));
   EXPECT_FALSE(TryEval("ReduceMax", all, {Vec({})}, {DType::kF32, {}}));
 
-  // Repeats are not walked.
+  // Repeated elements are not visited.
   const ConstTensor many = {{int64_t{1} << 40}, I({1}, {3}).storage};
   EXPECT_EQ(IntValues(Eval("ReduceSum", all, {many}, {DType::kI64, {}})), (Ints{int64_t{3} << 40}));
   EXPECT_EQ(IntValues(Eval("ReduceMean", all, {many}, {DType::kI64, {}})), (Ints{3}));

@@ -1,5 +1,5 @@
-// Ops along dimensions: reductions, ArgMax, CumSum, TopK. A reduction over a repeated dimension is
-// done once: a sum is multiplied by the repeats, a product raised to them.
+// Ops along dimensions: reductions, ArgMax, CumSum, TopK. A reduction over a repeated dimension is computed once: a sum
+// is multiplied by the number of repeats, a product is raised to it.
 #include <algorithm>
 #include <numeric>
 
@@ -9,12 +9,12 @@
 namespace heddle::const_eval {
 namespace {
 
-// What is reduced: the storage after it with sizes of 1, and how often what is stored repeats.
+// A reduction of a storage: the storage of the result, and how often the stored elements repeat.
 struct Reduction {
   std::vector<bool> reduced;
   Shape kept;           // storage of the result, with the reduced dimensions
   Shape result;         // storage of the result
-  int64_t stored = 1;   // elements of the storage that make one of the result
+  int64_t stored = 1;   // stored elements that are reduced to one element of the result
   int64_t repeats = 1;  // how often each of them counts
 };
 
@@ -41,7 +41,7 @@ Reduction MakeReduction(const Call& call) {
   return reduction;
 }
 
-// Folds the elements of every group with f(accumulator, element) from `initial`, then finishes it.
+// Folds the elements of every group with f(accumulator, element), starting from `initial`, then applies `finish`.
 template <class T, class Fold, class Finish>
 HostTensor ReduceStorage(const HostTensor& x, const Reduction& reduction, Accumulator<T> initial,
                          Fold fold, Finish finish) {
@@ -65,7 +65,7 @@ HostTensor ReduceStorage(const HostTensor& x, const Reduction& reduction, Accumu
   return out;
 }
 
-// How a reduction folds; each is used in every domain.
+// The functions of a reduction; each is used in every domain.
 struct Sum {
   static constexpr bool kOfNothing = true;  // has a value for no elements
   template <class A>
@@ -108,7 +108,7 @@ struct Prod {
   }
 };
 
-// A NaN is the extreme of what it is in.
+// NaN counts as the maximum.
 struct Max {
   static constexpr bool kOfNothing = false;
   template <class A>
@@ -158,7 +158,7 @@ Results Reduce(const Call& call) {
 
 // --- Along one axis ------------------------------------------------------------------------------
 
-// Storage as [outer, size, inner] around an axis.
+// A storage seen as [outer, size, inner] around an axis.
 struct AxisView {
   int64_t outer = 1;
   int64_t size = 1;
@@ -173,14 +173,14 @@ AxisView ViewAround(const Shape& shape, size_t axis) {
   return view;
 }
 
-// Whether a comes before b when looking for the largest (or smallest); NaN is the extreme of both.
+// Whether a comes before b when the largest (or smallest) is wanted. NaN comes first in both cases.
 template <class T>
 bool Before(T a, T b, bool largest) {
   if (a != a || b != b) return a != a && b == b;
   return largest ? a > b : a < b;
 }
 
-// The first index of the extreme along an axis.
+// The first index of the maximum or minimum along an axis.
 Results ArgExtreme(const Call& call, bool largest) {
   const ConstTensor& x = call.operand();
   const size_t axis = AxisAttr(call, x.shape.size());
@@ -221,7 +221,8 @@ Results TopK(const Call& call) {
   const size_t axis = AxisAttr(call, call.shape().size());
   const int64_t k = IntAttr(call.attributes, "k");
   const bool largest = IntAttr(call.attributes, "largest", 1) != 0;
-  if (k < 0 || k > call.shape()[axis]) ThrowInput("TopK: k {} of {}", k, call.shape()[axis]);
+  if (k < 0 || k > call.shape()[axis])
+    ThrowInput("TopK: k={} is out of range for a dimension of {}", k, call.shape()[axis]);
   if (call.result_types.size() != 2) ThrowInput("TopK: {} results", call.result_types.size());
   const std::optional<ConstTensor> x = Unrepeat(call.operand(), axis);
   if (!x || ExceedsCap(DType::kI64, x->storage->shape)) return std::nullopt;

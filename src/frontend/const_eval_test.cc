@@ -115,14 +115,14 @@ TEST(ConstEvalTest, CausalMask) {
   }
 }
 
-// Random operands, some of whose dimensions repeat.
+// Random operands, some with repeated dimensions.
 class Random {
  public:
   explicit Random(uint64_t seed) : seed_(seed) {}
   int64_t Below(int64_t bound) {
     return static_cast<int64_t>(RandomBelow(static_cast<uint64_t>(bound), seed_, 0, counter_++));
   }
-  // Integers from low to high, so that sums in any order are exact.
+  // Integers from low to high, so that sums are exact in any order.
   ConstTensor Tensor(DType dtype, const Shape& shape, int64_t low, int64_t high) {
     Shape stored = shape;
     for (int64_t& size : stored) size = Below(2) == 0 ? size : 1;

@@ -1,4 +1,4 @@
-// Short ways to make constants and to evaluate one op, for the tests of const_eval.
+// Helpers that make constants and evaluate one op, for the tests of const_eval.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ inline ConstTensor Eval(std::string_view op, const Attributes& attributes,
   return result ? *result : Dense(HostTensor(type.dtype, type.shape));
 }
 
-// A unary op whose result has the type of its operand.
+// Evaluates a unary op whose result has the type of its operand.
 inline Doubles Unary(std::string_view op, Doubles x, DType dtype = DType::kF32,
                      const Attributes& attributes = {}) {
   const ConstTensor operand = Vec(std::move(x), dtype);

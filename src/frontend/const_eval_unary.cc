@@ -98,7 +98,7 @@ HostTensor Map(const HostTensor& x, DType dtype, F f) {
   return out;
 }
 
-// f of every element, in its own domain. With kFloatOnly, integers are not evaluated.
+// Applies f to every element in its domain. With kFloatOnly, integers are not evaluated.
 template <bool kFloatOnly, class F>
 Results Apply(const Call& call, F f) {
   const DType domain = Domain(call.storage().dtype);
@@ -115,7 +115,7 @@ Results Apply(const Call& call, F f) {
   });
 }
 
-// F is the type of a lambda without captures, so an entry is a plain function.
+// F is the type of a lambda without captures, so that an entry is a plain function.
 template <class F>
 constexpr Entry FloatOp(std::string_view op, F) {
   return {op, 1, [](const Call& call) { return Apply<true>(call, F{}); }};
@@ -126,7 +126,7 @@ constexpr Entry NumberOp(std::string_view op, F) {
   return {op, 1, [](const Call& call) { return Apply<false>(call, F{}); }};
 }
 
-// Rounding leaves integers alone.
+// Rounding leaves integers unchanged.
 template <class F>
 constexpr Entry RoundingOp(std::string_view op, F) {
   return {op, 1, [](const Call& call) {
@@ -134,7 +134,7 @@ constexpr Entry RoundingOp(std::string_view op, F) {
           }};
 }
 
-// Tests of a float that give bool; never true of an integer.
+// Tests of a float that give a bool; always false for integers.
 template <class F>
 constexpr Entry FloatTest(std::string_view op, F) {
   return {op, 1, [](const Call& call) -> Results {
@@ -213,7 +213,7 @@ Results ThresholdedRelu(const Call& call) {
   const double alpha = FloatAttr(call.attributes, "alpha", 1.0);
   return Apply<true>(call, [=](auto x) {
     using T = decltype(x);
-    return x <= static_cast<T>(alpha) ? T{0} : x;  // NaN stays
+    return x <= static_cast<T>(alpha) ? T{0} : x;  // NaN stays NaN
   });
 }
 

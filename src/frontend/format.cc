@@ -45,7 +45,9 @@ void Freeze(Graph& graph, const std::vector<std::string>& patterns, const std::s
 }
 
 void RequireFused(const std::string& model, const ImportOptions& options) {
-  if (!options.fuse) ThrowInput("{}: --no-fuse: a model without a file is built fused", model);
+  if (!options.fuse)
+    ThrowInput("{}: --no-fuse: this model is always built from fused ops; remove the option",
+               model);
 }
 
 }  // namespace heddle

@@ -1,4 +1,4 @@
-// Inside frontend/: the formats there are, and what they share.
+// For use inside frontend/: the list of formats, and their helpers.
 #pragma once
 
 #include <string>
@@ -14,10 +14,10 @@ FormatDef TextFormat();
 FormatDef HfConfigFormat();
 FormatDef BuiltInFormat();
 
-// kByName where the name of the file ends so.
+// kByName where the file name has this ending.
 Recognition ByEnding(std::string_view model, std::string_view ending);
 
-// Parameters whose names match become constants; each pattern must match one.
+// Turns the parameters whose names match into constants. Each pattern must match at least one.
 void Freeze(Graph& graph, const std::vector<std::string>& patterns, const std::string& model);
 
 // Refuses --no-fuse for a format whose models have nothing to fuse.

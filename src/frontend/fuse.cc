@@ -45,14 +45,14 @@ Graph RunPasses(Graph graph, std::span<const Pass> passes) {
 }
 
 FlatProduct Flatten(const Rewriter& rw, ValueId root) {
-  // The one element of a constant that has no more.
+  // The element of a constant with one element.
   auto number = [&](ValueId id) -> std::optional<double> {
     if (ElementCount(rw.value(id).type.shape) != 1) return std::nullopt;
     return rw.Splat(id);
   };
   FlatProduct product;
   auto enter = [&](NodeId node) {
-    // No pattern has more; a chain of squares would have exponentially many.
+    // No pattern has more nodes, and a chain of squares would have exponentially many.
     constexpr size_t kMaxNodes = 8;
     if (product.nodes.size() == kMaxNodes) return false;
     std::vector<NodeId> nodes = product.nodes;

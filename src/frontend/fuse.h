@@ -1,14 +1,15 @@
 // Rewrites after import, as an explicit list of passes.
 //
-// Clean-up always runs: transposes and reshapes in a row become one, or none. Fusion finds what
-// exporters take apart and makes it one op again, because what is kept for backward depends on it:
+// Clean-up always runs: consecutive transposes and consecutive reshapes are merged or removed. Fusion finds patterns
+// that exporters write as several ops and replaces each by one op, because what is kept for backward depends on it:
 //   Linear      x W^T + b                        from MatMul, Transpose, Add
 //   Gelu, Silu  both forms of GELU, x sigmoid(x)
 //   LayerNorm, RMSNorm                           from means, squares and roots
-//   Attention   softmax(scale q k^T + bias) v    causal masks told from other biases, and the repeated
-//                                                heads of grouped-query attention absorbed
-// Layout comes last and changes no op's meaning: linear layers work on tokens as the model around them has
-// them, flattened or not, and those that are cut up at once (q|k|v) say into which pieces.
+//   Attention   softmax(scale q k^T + bias) v    causal masks are recognised among biases, and the repeated
+//                                                heads of grouped-query attention are absorbed
+// Layout passes run last and do not change the meaning of any op: linear layers work on tokens in the shape that the
+// surrounding model uses, flattened or not, and linear layers whose result is split at once (q|k|v) get the sizes of
+// the pieces.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// GELU in its exact and its tanh form, and SiLU.
+// Finds GELU in its exact and its tanh form, and SiLU.
 #include <cmath>
 
 #include "frontend/fuse_passes.h"
@@ -72,7 +72,7 @@ std::optional<Match> MatchSigmoid(const Rewriter& rw, ValueId value) {
 
 struct Form {
   std::optional<Match> (*match)(const Rewriter&, ValueId);
-  double scale;  // of the product with x
+  double scale;  // scale of the product with x
   std::string_view op;
   std::string_view approximate;
 };

@@ -1,12 +1,12 @@
-// Attention written out: MatMul(Softmax(scale * MatMul(q, k^T) + biases), v).
+// Finds attention that is written as MatMul(Softmax(scale * MatMul(q, k^T) + biases), v).
 //
-// Numbers that multiply q or k join the scale. Constant biases that are exactly the causal mask become
-// the attribute `causal`, so that the mask needs no memory and its rows follow a split of the query
-// positions. Where(constant, scores, very negative) is a bias, too. Grouped-query attention repeats its
-// key and value heads by Reshape, Expand, Reshape; that is undone, the op's rule knows head groups.
+// Numbers that multiply q or k become part of the scale. Constant biases that are exactly the causal mask become the
+// attribute `causal`, so that the mask needs no memory and its rows follow a split of the query positions.
+// Where(constant, scores, very negative) counts as a bias, too. Grouped-query attention repeats its key and value heads
+// by Reshape, Expand, Reshape; these ops are removed, because the op's rule has head groups.
 //
-// Limit: masked scores count as minus infinity. Where several masks together leave nothing of a row,
-// which has no meaning anyhow, its result may differ from that of the large finite numbers in the file.
+// Limit: masked scores count as minus infinity. Where several masks together mask a whole row, whose result has no
+// meaning, the result may differ from that of the large finite numbers in the file.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -17,7 +17,7 @@
 namespace heddle {
 namespace {
 
-// Below this a score is as good as minus infinity: its exponential vanishes beside that of any other.
+// Scores below this count as minus infinity: their exponentials vanish beside all others.
 constexpr double kMasked = -1e4;
 
 bool IsCausalMask(const HostTensor& mask) {
@@ -34,7 +34,7 @@ bool IsCausalMask(const HostTensor& mask) {
   return rows > 1;
 }
 
-// Does a mask leave something of every row?
+// Whether every row of a mask has an unmasked entry.
 bool KeepsEveryRow(const HostTensor& mask) {
   int64_t columns = mask.shape.empty() ? 1 : mask.shape.back();
   for (int64_t begin = 0; begin < mask.size(); begin += columns) {
@@ -45,7 +45,7 @@ bool KeepsEveryRow(const HostTensor& mask) {
   return true;
 }
 
-// Every layer reads the same masks, and masks are large: each is looked at once.
+// Results for masks that were examined. All layers read the same masks, and masks are large, so each is examined once.
 struct MaskMemo {
   std::map<const HostTensor*, bool> causal;
   std::map<const HostTensor*, ValueId> constants;
@@ -68,7 +68,7 @@ struct Scores {
   std::vector<NodeId> nodes;
 };
 
-// Where(kept, scores, very negative), or its choices the other way round: the side of the scores.
+// The operand index of the scores in Where(kept, scores, very negative) or Where(masked, very negative, scores).
 std::optional<size_t> ScoresOfWhere(const Rewriter& rw, NodeId where) {
   for (size_t side : {1, 2}) {
     std::optional<double> low = rw.Splat(rw.Operand(where, 3 - side));
@@ -77,7 +77,7 @@ std::optional<size_t> ScoresOfWhere(const Rewriter& rw, NodeId where) {
   return std::nullopt;
 }
 
-// The bias that such a Where amounts to, if its condition is constant; otherwise null.
+// The bias that is equivalent to such a Where; null where its condition is not constant.
 std::shared_ptr<const HostTensor> MaskOfWhere(const Rewriter& rw, NodeId where, size_t side,
                                               MaskMemo* memo) {
   const Value& condition = rw.value(rw.Operand(where, 0));
@@ -92,12 +92,12 @@ std::shared_ptr<const HostTensor> MaskOfWhere(const Rewriter& rw, NodeId where, 
     numbers.push_back((truth != 0) == (side == 1) ? 0 : low);
   }
   HostTensor mask = MakeTensor(dtype, condition.type.shape, std::span<const double>(numbers));
-  // Where nothing of a row is kept, the scores were replaced by equal ones: not a bias.
+  // In a row without kept entries all scores are replaced by equal ones, which a bias cannot express.
   if (KeepsEveryRow(mask)) entry->second = std::make_shared<const HostTensor>(std::move(mask));
   return entry->second;
 }
 
-// Peels biases off until the scaled product is left. Either side of an Add may be the scores.
+// Removes biases until the scaled product is left. Either operand of an Add may be the scores.
 bool MatchScores(const Rewriter& rw, ValueId value, int depth, Scores* scores) {
   constexpr int kMaxBiases = 4;
   auto same_type = [&](ValueId id) { return rw.value(id).type == rw.value(value).type; };
@@ -136,7 +136,7 @@ bool MatchScores(const Rewriter& rw, ValueId value, int depth, Scores* scores) {
   return false;
 }
 
-// [..,h,j,d] repeated to [..,h*g,j,d] by Reshape(Expand(Reshape(x))): x.
+// The x in Reshape(Expand(Reshape(x))), which repeats [..,h,j,d] to [..,h*g,j,d].
 std::optional<ValueId> MatchRepeatedHeads(const Rewriter& rw, ValueId value) {
   std::optional<NodeId> merge = rw.Producer(value, "Reshape");
   if (!merge) return std::nullopt;
@@ -148,7 +148,7 @@ std::optional<ValueId> MatchRepeatedHeads(const Rewriter& rw, ValueId value) {
   const Shape& from = rw.value(x).type.shape;
   const Shape& wide = rw.value(rw.node(*repeat).results[0]).type.shape;
   if (from.size() < 3 || wide.size() != from.size() + 1) return std::nullopt;
-  size_t groups = from.size() - 2;  // where the new dimension stands
+  size_t groups = from.size() - 2;  // the place of the new dimension
   Shape inserted = from, expanded = from, merged = from;
   inserted.insert(inserted.begin() + static_cast<std::ptrdiff_t>(groups), 1);
   expanded.insert(expanded.begin() + static_cast<std::ptrdiff_t>(groups), wide[groups]);
@@ -168,7 +168,7 @@ ValueId SwapLast(Rewriter& rw, NodeId at, ValueId value) {
   return rw.Add(at, "Transpose", {{"perm", perm}}, {value});
 }
 
-// The keys behind k^T, if it is made by swapping the last two dimensions.
+// The keys whose last two dimensions are swapped to make k^T.
 std::optional<ValueId> BeforeSwap(const Rewriter& rw, ValueId value) {
   std::optional<NodeId> swap = rw.Producer(value, "Transpose");
   if (!swap) return std::nullopt;
@@ -186,7 +186,7 @@ bool SameBatch(const Rewriter& rw, ValueId a, ValueId b) {
   return x.size() == y.size() && std::equal(x.begin(), x.end() - 2, y.begin());
 }
 
-// Scores whose rows cannot all be masked, so that softmax gives no NaN.
+// Whether no row of the scores can be masked entirely, so that softmax gives no NaN.
 bool NeverNaN(const Rewriter& rw, const Scores& scores) {
   if (scores.biases.empty()) return scores.masks.size() <= 1;
   if (scores.biases.size() > 1 || !scores.masks.empty()) return false;
@@ -194,7 +194,7 @@ bool NeverNaN(const Rewriter& rw, const Scores& scores) {
   return bias.kind == ValueKind::kConstant && bias.data && KeepsEveryRow(*bias.data);
 }
 
-// MatMul(Softmax(scores), v), the probabilities perhaps guarded as Where(IsNaN(p), 0, p).
+// Matches MatMul(Softmax(scores), v). The probabilities may be guarded as Where(IsNaN(p), 0, p).
 std::optional<Scores> MatchProbabilities(const Rewriter& rw, ValueId value, MaskMemo* memo) {
   std::vector<NodeId> guard;
   if (std::optional<NodeId> where = rw.Producer(value, "Where")) {
@@ -218,7 +218,7 @@ std::optional<Scores> MatchProbabilities(const Rewriter& rw, ValueId value, Mask
   return scores;
 }
 
-// x, where the value is a number times x.
+// Returns x where the value is a number times x, and multiplies the number into `scale`.
 ValueId TakeScale(const Rewriter& rw, ValueId value, double* scale) {
   FlatProduct product = Flatten(rw, value);
   if (product.factors.size() != 1 || rw.value(product.factors[0]).type != rw.value(value).type) {
@@ -228,7 +228,7 @@ ValueId TakeScale(const Rewriter& rw, ValueId value, double* scale) {
   return product.factors[0];
 }
 
-// The biases as one operand, if any is left without the causal mask.
+// Merges the biases into one operand, if any remain besides the causal mask.
 std::optional<ValueId> MergeBiases(Rewriter& rw, NodeId at, Scores& scores, bool* causal) {
   std::optional<ValueId> bias;
   auto merge = [&](ValueId each) { bias = bias ? rw.Add(at, "Add", {}, {*bias, each}) : each; };

@@ -1,4 +1,5 @@
-// Transposes and reshapes in a row; products with weights as Linear, and what lies around them.
+// Merges consecutive transposes and reshapes, turns products with weights into Linear, and simplifies the ops around
+// them.
 #include <algorithm>
 #include <numeric>
 
@@ -94,8 +95,8 @@ Graph FuseLinear(Graph graph) {
   return rw.Finish();
 }
 
-// Reshape [8,512,768] -> [4096,768], Linear, Reshape [4096,2304] -> [8,512,2304]: Linear needs neither.
-// What is flattened may have been something else, heads: [8,512,12,64].
+// Reshape [8,512,768] -> [4096,768], Linear, Reshape [4096,2304] -> [8,512,2304]: Linear needs neither reshape. The
+// flattened value may also have other dimensions, such as heads: [8,512,12,64].
 Graph UnflattenLinear(Graph graph) {
   Rewriter rw(std::move(graph));
   for (NodeId id : rw.Nodes()) {
@@ -107,7 +108,7 @@ Graph UnflattenLinear(Graph graph) {
     const Shape& flat = rw.value(rw.Operand(id, 0)).type.shape;
     Shape shape = rw.value(result).type.shape;
     if (!flatten || flat.size() != 2 || shape.size() <= 2 || shape.back() != flat.back()) continue;
-    if (flat.back() == 0) continue;  // of nothing there may be any number
+    if (flat.back() == 0) continue;  // with no elements the other sizes are arbitrary
     shape.back() = rw.value(rw.Operand(*linear, 0)).type.shape.back();
     std::vector<ValueId> operands = rw.node(*linear).operands;
     operands[0] = rw.Operand(*flatten, 0);
@@ -119,8 +120,8 @@ Graph UnflattenLinear(Graph graph) {
   return rw.Finish();
 }
 
-// A Linear that only a Split along its features reads says so. Pieces that have nothing in common could
-// not be split together.
+// A Linear that is read only by a Split along its features gets the attribute `pieces`. Pieces without a common divisor
+// could not be split over devices together.
 Graph MarkPieces(Graph graph) {
   std::vector<std::vector<NodeId>> readers = Readers(graph);
   for (const Node& split : graph.nodes) {

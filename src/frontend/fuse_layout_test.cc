@@ -1,4 +1,4 @@
-// Linear layers among reshapes and splits. Transposes and reshapes in a row: fuse_test.cc.
+// Linear layers between reshapes and splits. fuse_test.cc tests consecutive transposes and reshapes.
 #include <gtest/gtest.h>
 
 #include "frontend/fuse.h"
@@ -22,7 +22,7 @@ ValueId Reshape(PatternModel& m, ValueId x, Shape shape) {
   return m("Reshape", {x}, {{"shape", std::move(shape)}});
 }
 
-// Flattens, multiplies, unflattens to `shape`.
+// Flattens, multiplies, and restores to `shape`.
 Graph Flattened(const Shape& from, const Shape& flat, int64_t features, const Shape& shape) {
   PatternModel m;
   ValueId x = Reshape(m, m.Activation(from), flat);
@@ -57,7 +57,7 @@ TEST(UnflattenLinear, LeavesWhatOthersReadFlat) {
   EXPECT_EQ(PatternOps(LayOut(graph)), PatternOps(graph));
 }
 
-// The pieces of the only Linear, after layout, of a model that cuts its features.
+// The pieces of the only Linear after layout, in a model that splits its features.
 struct Cut {
   Ints sizes;
   int64_t axis = -1;
@@ -86,7 +86,7 @@ TEST(MarkPieces, NothingInCommonIsNoPieces) {
   EXPECT_EQ(PiecesOf({{3, 4}}), Ints{});
   EXPECT_EQ(PiecesOf({{4}}), Ints{});
   EXPECT_EQ(PiecesOf({{4, 0}}), Ints{});
-  EXPECT_EQ(PiecesOf({{4, 4}, 0}), Ints{});  // along the tokens
+  EXPECT_EQ(PiecesOf({{4, 4}, 0}), Ints{});  // a split along the tokens
   EXPECT_EQ(PiecesOf({{4, 4}, -1, true}), Ints{});
 }
 

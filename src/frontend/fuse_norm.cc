@@ -1,4 +1,4 @@
-// Normalisations written out:
+// Finds normalisations that are written as separate ops:
 //   RMSNorm    w * (x * (1 / sqrt(mean(x^2) + eps)))        or x / sqrt(...)
 //   LayerNorm  ((x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps)) * w + b
 #include "frontend/fuse_passes.h"
@@ -6,7 +6,7 @@
 namespace heddle {
 namespace {
 
-// A mean over the last dimension, kept as size 1.
+// Matches a mean over the last dimension that is kept with size 1.
 std::optional<NodeId> MatchMean(const Rewriter& rw, ValueId value) {
   std::optional<NodeId> mean = rw.Producer(value, "ReduceMean");
   if (!mean) return std::nullopt;
@@ -17,7 +17,7 @@ std::optional<NodeId> MatchMean(const Rewriter& rw, ValueId value) {
   return mean;
 }
 
-// sqrt(mean(x^2) + eps)
+// A match of sqrt(mean(x^2) + eps).
 struct Deviation {
   ValueId x;
   double epsilon;
@@ -35,7 +35,8 @@ std::optional<Deviation> MatchDeviation(const Rewriter& rw, ValueId value) {
   return Deviation{square->x, shift->offset, {*root, shift->node, *mean, square->node}};
 }
 
-// x / sqrt(mean(x^2) + eps), divided or multiplied by the reciprocal; `w` is a further factor if any.
+// A match of x / sqrt(mean(x^2) + eps), as a division or a product with the reciprocal. `w` is a further factor, if
+// any.
 struct Normalised {
   Deviation deviation;
   std::optional<ValueId> weight;
@@ -78,7 +79,7 @@ bool IsRow(const Rewriter& rw, ValueId id, int64_t size) {
   return rw.value(id).type.shape == Shape{size};
 }
 
-// x - mean(x): x.
+// Matches x - mean(x) and returns x.
 std::optional<ValueId> MatchCentred(const Rewriter& rw, ValueId value, std::vector<NodeId>* nodes) {
   std::optional<NodeId> difference = rw.Producer(value, "Sub");
   if (!difference) return std::nullopt;

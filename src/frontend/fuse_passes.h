@@ -1,4 +1,4 @@
-// The passes behind fuse.h, one file per family.
+// The passes that fuse.h lists, one file per family.
 #pragma once
 
 #include <optional>
@@ -17,19 +17,19 @@ Graph FuseAttention(Graph graph);
 Graph UnflattenLinear(Graph graph);
 Graph MarkPieces(Graph graph);
 
-// A product taken apart: x * (0.5 * y) / 2 is 0.25 times {x, y}.
+// A flattened product: x * (0.5 * y) / 2 is 0.25 times {x, y}.
 struct FlatProduct {
   double scale = 1;
   std::vector<ValueId> factors;
   std::vector<NodeId> nodes;  // the Mul and Div nodes it consists of
 };
 
-// Flattens the tree of Mul, and Div by a number, at a value. Besides the root only nodes that nothing
-// outside the product reads are entered. Numbers are constants of one element: the product may have more
+// Flattens the tree of Mul, and of Div by a number, that ends at a value. Nodes other than the root are included only
+// if nothing outside of the product reads them. Numbers are constants of one element; the product may have more
 // dimensions than its factors.
 FlatProduct Flatten(const Rewriter& rw, ValueId root);
 
-// Add(x, number): x and the number.
+// A match of Add(x, number).
 struct Shifted {
   ValueId x;
   double offset;
@@ -37,7 +37,7 @@ struct Shifted {
 };
 std::optional<Shifted> MatchShift(const Rewriter& rw, ValueId value);
 
-// x*x or x^2: x.
+// A match of x*x or x^2.
 struct Square {
   ValueId x;
   NodeId node;

@@ -1,5 +1,5 @@
-// Models that hold what exporters take apart, each in one of the forms they write it: that fusion finds
-// it is tested here, that it computes the same in tests/torch.
+// Models with ops that exporters write separately, each in one of their forms. Tests here check that fusion finds them;
+// tests in tests/torch check that fusion does not change results.
 #pragma once
 
 #include <ostream>
@@ -13,17 +13,17 @@
 
 namespace heddle {
 
-// Builds a model op by op. Names are numbered; numbers are random but the same every time.
+// Builds a model op by op. Names are numbered; numbers are random but the same in every run.
 class PatternModel {
  public:
   ValueId Input(Shape shape);
   ValueId Parameter(Shape shape);
   ValueId Scalar(double number);
   ValueId Constant(Shape shape, std::span<const double> numbers, DType dtype = DType::kF32);
-  // An activation: an input less a parameter, so that gradients through it are seen.
+  // An activation: an input minus a parameter, so that gradients through it are checked.
   ValueId Activation(Shape shape);
 
-  // Masks of [1,1,size,size]: `low` (or 1 in a bool) above the diagonal, 0 elsewhere.
+  // Masks of [1,1,size,size]: `low` (for a bool: 1) above the diagonal, 0 elsewhere.
   ValueId CausalMask(int64_t size, double low, DType dtype = DType::kF32);
 
   ValueId operator()(std::string_view op, std::vector<ValueId> operands,
@@ -44,17 +44,17 @@ class PatternModel {
 
 struct FusePattern {
   std::string_view name;
-  // The ops of the model after fusion, but for the Subs that make activations and the weighted sum.
+  // The ops of the model after fusion, without the Subs that make activations and the weighted sum.
   std::string_view ops;
   ValueId (*build)(PatternModel&);
 };
 inline void PrintTo(const FusePattern& pattern, std::ostream* out) { *out << pattern.name; }
 
-// Those that fuse, and those that merely resemble one and must not.
+// Models that must be fused, and models that only resemble a pattern and must not be.
 std::span<const FusePattern> AllFusePatterns();
 std::span<const FusePattern> AllNearPatterns();
 
-// The ops of a pattern's model in order, as FusePattern::ops has them.
+// The ops of a model in order, in the form of FusePattern::ops.
 std::string PatternOps(const Graph& graph);
 
 }  // namespace heddle

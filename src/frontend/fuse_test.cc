@@ -68,7 +68,7 @@ TEST_P(Patterns, AreAFixedPoint) {
   EXPECT_EQ(StableHash(Fuse(once)), StableHash(once));
 }
 
-// Passes leave nothing behind that the loss does not need.
+// Passes leave no nodes that the loss does not need.
 TEST_P(Patterns, LeaveNothingDead) {
   Graph graph = Fuse(Model(GetParam().build));
   std::vector<std::vector<NodeId>> readers = Readers(graph);
@@ -157,7 +157,7 @@ TEST(FuseAttention, AbsorbsTheRepeatedHeads) {
   }
 }
 
-// A condition turns into an additive constant of its own shape.
+// A condition becomes an additive constant of the same shape.
 TEST(FuseAttention, MakesABiasOfAConstantCondition) {
   Graph graph = Fuse(Model(Named("AttentionConstantPadding").build));
   for (const Node& node : graph.nodes) {
@@ -168,7 +168,7 @@ TEST(FuseAttention, MakesABiasOfAConstantCondition) {
   }
 }
 
-// Masks that are nearly causal are biases.
+// Masks that are almost causal are treated as biases.
 TEST(FuseAttention, TellsCausalMasksFromOthers) {
   auto causal = [](const Shape& shape, std::vector<double> numbers) {
     PatternModel m;
@@ -189,10 +189,10 @@ TEST(FuseAttention, TellsCausalMasksFromOthers) {
   EXPECT_EQ(causal({2, 2}, {0, 0, -1e9, 0}), 0);                 // the other triangle
   EXPECT_EQ(causal({2, 2}, {0, -1e9, 0, 0.5}), 0);               // an offset below the diagonal
   EXPECT_EQ(causal({2, 2}, {0, -5, 0, 0}), 0);                   // not low enough
-  EXPECT_EQ(causal({2, 2}, {-1e9, -1e9, 0, 0}), 0);              // strictly lower
-  EXPECT_EQ(causal({2, 3}, {0, -1e9, -1e9, 0, 0, -1e9}), 0);     // keys from elsewhere
+  EXPECT_EQ(causal({2, 2}, {-1e9, -1e9, 0, 0}), 0);              // strictly below the diagonal
+  EXPECT_EQ(causal({2, 3}, {0, -1e9, -1e9, 0, 0, -1e9}), 0);     // keys of another sequence
   EXPECT_EQ(causal({1, 1}, {0}), 0);                             // nothing to mask
-  EXPECT_EQ(causal({2, 2, 2}, {0, -1e9, 0, 0, 0, 0, 0, 0}), 0);  // one head only
+  EXPECT_EQ(causal({2, 2, 2}, {0, -1e9, 0, 0, 0, 0, 0, 0}), 0);  // only one head is masked
 }
 
 TEST(FuseLinear, SaysHowTheWeightLies) {
@@ -203,7 +203,7 @@ TEST(FuseLinear, SaysHowTheWeightLies) {
   EXPECT_EQ(FusedNode("LinearBiasFirst", "Linear").operands.size(), 3u);
 }
 
-// A transposition that moves nothing is not taken for one that swaps.
+// A transposition that moves no dimension is not treated as a swap.
 TEST(FuseLinear, LooksAtThePermutation) {
   PatternModel m;
   ValueId weight = m("Transpose", {m.Parameter({4, 4})}, {{"perm", Ints{0, 1}}});
@@ -213,7 +213,7 @@ TEST(FuseLinear, LooksAtThePermutation) {
   EXPECT_EQ(PatternOps(graph), "Linear");
 }
 
-// A product that is itself an output keeps its meaning beside the sum.
+// A product that is itself an output is not merged with the sum.
 TEST(FuseLinear, LeavesTheBiasOfAnOutput) {
   PatternModel m;
   ValueId product = m("MatMul", {m.Activation({2, 4}), m.Parameter({4, 3})});
@@ -227,7 +227,7 @@ TEST(FuseLinear, LeavesTheBiasOfAnOutput) {
   EXPECT_THAT(ops, testing::ElementsAre("Sub", "Linear", "Add"));
 }
 
-// A long chain of squares has exponentially many factors.
+// A long chain of squares would have exponentially many factors.
 TEST(Flatten, StopsInTime) {
   PatternModel m;
   ValueId x = m.Activation({2});

@@ -4,7 +4,7 @@
 
 namespace heddle {
 
-// fnmatch(3) reads more than we promise, so [ and \ are escaped; and it reads names up to a NUL byte only.
+// fnmatch(3) also interprets [ and \, so they are escaped; and it reads names only up to a NUL byte.
 bool GlobMatch(const std::string& pattern, const std::string& name) {
   std::string escaped;
   for (char c : pattern) {

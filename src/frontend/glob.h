@@ -1,12 +1,12 @@
-// Names by pattern.
+// Matching of names with patterns.
 #pragma once
 
 #include <string>
 
 namespace heddle {
 
-// Does the name match the pattern, in which * stands for any characters, ? for one byte, and everything else,
-// brackets and backslashes too, for itself?
+// Whether the name matches the pattern, in which * matches any characters, ? one byte, and every other character,
+// including brackets and backslashes, itself.
 bool GlobMatch(const std::string& pattern, const std::string& name);
 
 }  // namespace heddle

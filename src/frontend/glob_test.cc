@@ -16,7 +16,7 @@ TEST(Glob, StarsAndQuestionMarks) {
   EXPECT_TRUE(GlobMatch("**a**", "bab"));
 }
 
-// Names are no paths: dots and slashes are characters like any other.
+// Names are not paths: dots and slashes are ordinary characters.
 TEST(Glob, EverythingElseStandsForItself) {
   EXPECT_TRUE(GlobMatch("*", ".hidden"));
   EXPECT_TRUE(GlobMatch("?hidden", "/hidden"));

@@ -29,9 +29,9 @@ std::string Gunzip(std::string_view bytes, std::string_view file, int64_t max_by
   bool whole = status == Z_STREAM_END && stream.avail_in == 0;
   inflateEnd(&stream);
   if (static_cast<int64_t>(unzipped.size()) > max_bytes) {
-    ThrowInput("{}: unzips to more than {} bytes", file, max_bytes);
+    ThrowInput("{}: decompresses to more than {} bytes", file, max_bytes);
   }
-  if (!whole) ThrowInput("{}: not a whole gzip file; unzip it with gunzip to see why", file);
+  if (!whole) ThrowInput("{}: not a complete gzip file; run gunzip on it to see why", file);
   return unzipped;
 }
 

@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-// The unzipped bytes. Throws InputError when they are no gzip stream, are cut short, or exceed `max_bytes`.
+// The decompressed bytes. Throws an InputError where they are not a gzip stream, are cut short, or exceed `max_bytes`.
 std::string Gunzip(std::string_view bytes, std::string_view file, int64_t max_bytes);
 
 }  // namespace heddle

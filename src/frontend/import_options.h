@@ -1,4 +1,4 @@
-// What a person may say about the import of a model file.
+// Options of a user for the import of a model file.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace heddle {
 struct ImportOptions {
   // Sizes of symbolic dimensions, by name ("batch") or by place ("pixels:0"). `--dim NAME=N`.
   std::map<std::string, int64_t> dims;
-  // Patterns (* and ?) of initializers that are not trained. `--frozen PATTERN`.
+  // Patterns (with * and ?) of initializers that are not trained. `--frozen PATTERN`.
   std::vector<std::string> frozen;
-  // Make attention, normalisations, GELU and Linear single ops. `--no-fuse` keeps them apart.
+  // Fuse attention, normalisations, GELU and Linear into single ops. `--no-fuse` turns this off.
   bool fuse = true;
-  // Take BatchNormalization with its stored statistics instead of those of the batch.
+  // BatchNormalization uses its stored statistics instead of those of the batch.
   bool batch_norm_inference = false;
-  // Constants are evaluated at import until their results take this much; later ones stay nodes.
+  // Constants are evaluated at import until their results have this many bytes; later ones stay nodes.
   int64_t max_constant_bytes = int64_t{1} << 30;
 };
 

@@ -17,7 +17,7 @@
 namespace heddle {
 namespace {
 
-// "a, b or c" with "," and " or ".
+// Joins words to "a, b or c", where `last` is " or ".
 std::string Join(std::span<const std::string_view> words, std::string_view last) {
   if (words.size() < 2) return fmt::format("{}", fmt::join(words, ""));
   return fmt::format("{}{}{}", fmt::join(words.first(words.size() - 1), ", "), last, words.back());
@@ -61,7 +61,7 @@ void LoadWeights(Graph& graph, const std::string& path) {
     if (!known.contains(name)) extra.push_back(name);
   }
   if (!extra.empty()) {
-    ThrowInput("{}: {} of its {} tensors are not of the model: {}; leave them out", path,
+    ThrowInput("{}: {} of its {} tensors do not belong to the model: {}; leave them out", path,
                extra.size(), tensors.size(), fmt::join(extra, ", "));
   }
   AttachData(graph, std::move(tensors), path);

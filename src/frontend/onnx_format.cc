@@ -1,4 +1,4 @@
-// ONNX files as a format; without protobuf they are recognised and refused.
+// The format of ONNX files. Without protobuf they are recognised and refused.
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Traits that say something of values, by the evaluator of constants: neutral elements, identities and origins.
+// Checks traits that describe values (neutral elements, identities, origins) with the evaluator of constants.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -13,7 +13,7 @@ using namespace const_eval_testing;
 
 constexpr int64_t kMostElements = 4096;
 
-// 1, 2, 3, ...: every element is another one.
+// The elements 1, 2, 3, ...: all are different.
 ConstTensor Counted(const TensorType& type) {
   Ints values(static_cast<size_t>(ElementCount(type.shape, "a shape")));
   std::iota(values.begin(), values.end(), 1);
@@ -25,8 +25,8 @@ ConstTensor Filled(const TensorType& type, double value) {
            type.dtype);
 }
 
-// The results; nothing where import would write the application otherwise: with all attributes, and axes that count
-// from the front.
+// The results; empty where import would write the application in another form: with all attributes, and with axes that
+// count from the front.
 std::optional<std::vector<ConstTensor>> Evaluate(const Application& at,
                                                  const std::vector<ConstTensor>& operands) {
   try {
@@ -36,7 +36,7 @@ std::optional<std::vector<ConstTensor>> Evaluate(const Application& at,
   }
 }
 
-// Is the application quick to evaluate?
+// Whether the application is quick to evaluate.
 bool IsSmall(const Application& at) {
   return std::all_of(at.operands.begin(), at.operands.end(), [](const TensorType& type) {
     return ElementCount(type.shape, "a shape") <= kMostElements;

@@ -167,7 +167,7 @@ std::vector<bool> Rewriter::Needed() const {
 }
 
 std::vector<NodeId> Rewriter::Sort(const std::vector<bool>& needed) const {
-  // By position: the original nodes are in this order, each before those added where it stands.
+  // Sorted by position: original nodes stay in order, and added nodes come after the original node at their position.
   std::vector<NodeId> order;
   for (size_t n = 0; n < needed.size(); ++n) order.push_back(NodeId::FromIndex(n));
   auto before = [&](NodeId a, NodeId b) { return position_[Index(a)] < position_[Index(b)]; };
@@ -175,7 +175,7 @@ std::vector<NodeId> Rewriter::Sort(const std::vector<bool>& needed) const {
   std::stable_sort(added, order.end(), before);
   std::inplace_merge(order.begin(), added, order.end(), before);
 
-  // Each after the producers of its operands.
+  // Puts each node after the producers of its operands.
   std::vector<NodeId> sorted, stack;
   std::vector<bool> done(needed.size(), false);
   for (NodeId start : order) {

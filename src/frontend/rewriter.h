@@ -1,4 +1,4 @@
-// Rewriting a graph: match, add, replace, finish.
+// Rewrites a graph: match, add, replace, finish.
 //
 //   Rewriter rw(std::move(graph));
 //   for (NodeId id : rw.Nodes()) {
@@ -26,7 +26,7 @@ class FreshNames {
 
  private:
   std::string_view prefix_;
-  std::unordered_set<std::string> taken_;  // those that begin so
+  std::unordered_set<std::string> taken_;  // names that begin with the prefix
   int count_ = 0;
 };
 
@@ -38,37 +38,36 @@ class Rewriter {
   const Node& node(NodeId id) const { return graph_.node(id); }
   const Value& value(ValueId id) const { return graph_.value(Resolve(id)); }
 
-  // The nodes the graph had at the start, in order.
+  // The nodes that the graph had at the start, in order.
   std::vector<NodeId> Nodes() const;
 
-  // A value as replacements made so far leave it.
+  // The value that stands for `id` after the replacements so far.
   ValueId Resolve(ValueId id) const;
-  // An operand of a node, resolved.
+  // An operand of a node, after replacements.
   ValueId Operand(NodeId id, size_t index) const { return Resolve(node(id).operands[index]); }
 
-  // The node that makes a value, if it is one of this op.
+  // The node that produces a value, if it is a node of this op.
   std::optional<NodeId> Producer(ValueId id, std::string_view op) const;
 
-  // Is every result of these nodes, except those of `root`, read by these nodes only? Then replacing the
-  // root's result leaves none of them needed.
+  // Whether every result of these nodes, except those of `root`, is read only by these nodes. Then replacing the root's
+  // result makes all of them unused.
   bool Closed(std::vector<NodeId> interior, NodeId root) const;
 
-  // The number all elements of a constant share, if they do.
+  // The number that all elements of a constant are equal to.
   std::optional<double> Splat(ValueId id) const;
 
-  // Adds an op where node `at` stands and returns its first result.
+  // Adds an op at the place of node `at` and returns its first result.
   ValueId Add(NodeId at, std::string_view op, Attributes attributes, std::vector<ValueId> operands);
   // Adds a constant.
   ValueId AddConstant(std::shared_ptr<const HostTensor> data);
 
-  // Everything that read `old` now reads `with`, which takes its name. Types must be equal.
+  // All readers of `old` read `with` instead, which takes its name. The types must be equal.
   void Replace(ValueId old, ValueId with);
 
-  // How many replacements were made.
+  // The number of replacements.
   int replaced() const { return replaced_; }
 
-  // The graph without what its outputs do not need (inputs and parameters included), in stable
-  // topological order.
+  // The graph without nodes, inputs and parameters that its outputs do not need, in stable topological order.
   Graph Finish();
 
  private:
@@ -76,20 +75,20 @@ class Rewriter {
   std::vector<bool> Needed() const;
   // Those nodes in stable topological order.
   std::vector<NodeId> Sort(const std::vector<bool>& needed) const;
-  // The graph of these nodes and what they read; takes graph_ apart.
+  // The graph with these nodes and the values that they read; takes graph_ apart.
   Graph Renumber(const std::vector<NodeId>& sorted);
 
   Graph graph_;
   size_t original_nodes_;
-  std::vector<int32_t> position_;     // of every node, for a stable order
-  std::vector<ValueId> replacement_;  // of every value; itself where not replaced
-  std::vector<int32_t> uses_;         // of every value, as an operand
-  std::vector<bool> unnamed_;         // of every value: a result of Add that has taken no name yet
+  std::vector<int32_t> position_;     // for every node, for a stable order
+  std::vector<ValueId> replacement_;  // for every value; itself where it is not replaced
+  std::vector<int32_t> uses_;         // for every value, the number of its uses as an operand
+  std::vector<bool> unnamed_;         // for every value: a result of Add that has no final name yet
   FreshNames constant_names_;
   int replaced_ = 0;
 };
 
-// The graph without what its outputs do not need.
+// The graph without nodes that its outputs do not need.
 Graph DropDead(Graph graph);
 
 }  // namespace heddle

@@ -140,14 +140,14 @@ TEST(Rewriter, ReplacementsFollowEachOther) {
           x = ValueNamed(rw.graph(), "x");
   ValueId first = rw.Add(NodeId{1}, "Silu", {}, {a});
   rw.Replace(b, first);
-  ValueId second = rw.Add(NodeId{1}, "Relu", {}, {b});  // reads what stands for b now
+  ValueId second = rw.Add(NodeId{1}, "Relu", {}, {b});  // reads the replacement of b
   EXPECT_EQ(rw.node(rw.graph().value(second).producer).operands[0], first);
   rw.Replace(a, x);
   ValueId third = rw.Add(NodeId{1}, "Abs", {}, {a});
   EXPECT_EQ(rw.node(rw.graph().value(third).producer).operands[0], x);
   rw.Replace(first, third);
   EXPECT_EQ(rw.Resolve(b), third);
-  rw.Replace(b, third);  // already so
+  rw.Replace(b, third);  // it already stands for that value
   EXPECT_EQ(rw.replaced(), 3);
   Graph graph = Finished(rw);
   EXPECT_THAT(Ops(graph), ElementsAre("Abs", "Neg"));
@@ -167,7 +167,7 @@ TEST(Rewriter, TwoValuesMayBecomeOne) {
 }
 
 TEST(Rewriter, OrderIsStable) {
-  // Four chains that meet at the end, listed round robin; every Exp is replaced by two nodes.
+  // Four chains that meet at the end, with their nodes interleaved; every Exp is replaced by two nodes.
   Graph graph;
   std::vector<ValueId> heads;
   for (int i = 0; i < 4; ++i) {
@@ -193,7 +193,7 @@ TEST(Rewriter, OrderIsStable) {
   EXPECT_EQ(left.value(left.nodes[11].results[0]).name, "n0");
 }
 
-// What replaces an early value may stand late: its readers move behind it.
+// The replacement of an early value may come late: then its readers move behind it.
 TEST(Rewriter, ReadersComeAfterALateReplacement) {
   Graph graph;
   ValueId x = Input(graph, "x"), z = Input(graph, "z");
@@ -215,7 +215,7 @@ TEST(Rewriter, NamesMayBeginWithATilde) {
   graph.outputs = {Op(graph, "Neg", {b}, "~c")};
   EXPECT_THAT(ValueNames(DropDead(graph)), ElementsAre("~x", "~a", "~0", "~c"));
 
-  // A new value takes the name of the one it replaces; one that has a name keeps it.
+  // A new value takes the name of the one it replaces; a value that already has a name keeps it.
   Rewriter added(graph);
   added.Replace(b, added.Add(NodeId{1}, "Silu", {}, {a}));
   EXPECT_THAT(ValueNames(Finished(added)), ElementsAre("~x", "~a", "~0", "~c"));

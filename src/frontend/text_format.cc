@@ -1,4 +1,4 @@
-// heddle's own text as a format (graph/text.h).
+// The format of heddle's own text (graph/text.h).
 #include "base/error.h"
 #include "base/file.h"
 #include "frontend/formats.h"
@@ -16,7 +16,8 @@ Graph LoadText(const std::string& path, const ImportOptions& options) {
     ThrowInput("{}: --dim {}: a .heddle file has no symbolic dimensions", path,
                options.dims.begin()->first);
   }
-  if (!options.fuse) ThrowInput("{}: --no-fuse: a .heddle file is taken as it is", path);
+  if (!options.fuse)
+    ThrowInput("{}: --no-fuse: a .heddle file is never fused; remove the option", path);
   Graph graph = FromText(ReadFile(path, kMaxTextBytes), path);
   try {
     CheckTypes(graph);

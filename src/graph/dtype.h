@@ -26,8 +26,8 @@ inline std::string_view Name(DType dtype) { return Info(dtype).name; }
 inline int64_t SizeOf(DType dtype) { return Info(dtype).size; }
 bool IsFloat(DType dtype);
 
-// Is T the C++ type that elements of `dtype` are stored as, or an unsigned integer of their size: their bits? bool and the 16-bit
-// floats are bits only.
+// Whether T is the C++ type that stores elements of `dtype`, or an unsigned integer of the same size, which views their
+// bits. bool and the 16-bit floats can only be viewed as bits.
 template <class T>
 bool IsStoredAs(DType dtype) {
   bool bits = std::is_unsigned_v<T> && std::is_integral_v<T>;

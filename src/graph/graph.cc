@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kKindNames[] = {"an integer", "a float", "a string",
                                            "a list of integers", "a list of floats"};
 
-// The attribute, or null where there is none and the caller has a fallback.
+// The attribute; null where it is missing and the caller has a fallback.
 const Attribute* Find(const Attributes& attributes, std::string_view name, bool has_fallback) {
   auto it = attributes.find(name);
   if (it != attributes.end()) return &it->second;

@@ -1,9 +1,8 @@
-// The forward pass of a model as a DAG in single-device meaning.
+// The forward pass of a model as a directed acyclic graph, as one device computes it.
 //
-// A Graph is a plain value: values (tensors with a name, a type and a kind) and nodes (an op
-// applied to operand values, giving result values), nodes in topological order. What an op means is
-// not known here: `ops/` has its rule. The backward pass is not spelled out; it follows from the
-// rules.
+// A Graph is a plain value: values (tensors with a name, a type and a kind) and nodes (an op applied to operand values,
+// which gives result values) in topological order. This module does not know what an op computes: its rule is in
+// `ops/`. The graph does not contain the backward pass, which follows from the rules.
 //
 //   Graph g;
 //   ValueId x = g.AddValue("x", {DType::kF32, {8, 192}}, ValueKind::kInput);
@@ -42,12 +41,11 @@ struct Value {
   std::string name;  // unique in the graph
   TensorType type;
   ValueKind kind = ValueKind::kActivation;
-  NodeId producer;  // invalid unless an activation
-  // What a constant holds, or the weights a parameter starts from; null where the file has none.
+  NodeId producer;  // valid for activations only
+  // The contents of a constant, or the initial weights of a parameter; null where the file has none.
   std::shared_ptr<const HostTensor> data;
-  // Of a constant read from a text file that leaves its data out (graph/text.h): the hash of that
-  // data, by which it is printed and checked until AttachData brings it. Unused where `data` is
-  // set.
+  // For a constant from a text file without its data (graph/text.h): the hash of the data, which is printed, and
+  // checked when AttachData adds the data. Unused where `data` is set.
   std::optional<uint64_t> data_hash = std::nullopt;
 };
 
@@ -62,7 +60,7 @@ struct Graph {
   std::string name;
   std::vector<Value> values;
   std::vector<Node> nodes;
-  // A model has one output, its scalar loss; an op's expansion has one per result of the op.
+  // A model has one output, its scalar loss. The expansion of an op has one output per result of the op.
   std::vector<ValueId> outputs;
 
   const Value& value(ValueId id) const { return values[id.index()]; }
@@ -79,29 +77,27 @@ struct Graph {
   std::vector<ValueId> ValuesOf(ValueKind kind) const;
 };
 
-// For every value, the nodes that read it (each once, ascending).
+// For every value, the nodes that read it, each once, in ascending order.
 std::vector<std::vector<NodeId>> Readers(const Graph& graph);
 
-// Everything structurally wrong with a graph, one line each; empty when it is sound. It checks that
-//  - ids are in range; operands are produced by earlier nodes; a result is made by one node only
-//  - names are not empty and unique; ops are named; no shape is negative, above kMaxRank or too
-//  large
-//  - inputs, parameters and constants have no producer, activations have one; every node has a
-//  result
-//  - data has the type of its value, and only constants and parameters have any
-//  - every output exists and there is at least one
+// Everything that is structurally wrong with a graph, one line each; empty when the graph is sound. The checks are:
+// - ids are in range; operands are produced by earlier nodes; every result has exactly one producer
+// - names are unique and not empty; every node has an op; no shape is negative, too large, or of a rank above kMaxRank
+// - inputs, parameters and constants have no producer, activations have one; every node has a result
+// - data has the type of its value, and only constants and parameters have data
+// - there is at least one output, and every output exists
 std::vector<std::string> Verify(const Graph& graph);
 
-// As Verify, and that the graph is a model: one output, a scalar of a float type.
+// The checks of Verify, and that the graph is a model: its one output is a scalar of a float type.
 std::vector<std::string> VerifyModel(const Graph& graph);
 
-// A hash of everything but the data of parameters: the same in every process and on every machine.
-// It is the hash of the text form (graph/text.h), so it costs one reading of all constants; ids do
-// not count beyond the order they give. The graph must be sound (Verify).
+// A hash of everything but the data of parameters. It is the same in every process and on every machine. It is the hash
+// of the text form (graph/text.h), so it reads all constants once. Ids matter only through their order. The graph must
+// be sound (Verify).
 uint64_t StableHash(const Graph& graph);
 
-// Attributes with a default or, where none is given, an InputError naming the attribute (what calls
-// them adds the op). An attribute of another type is an InputError too; FloatAttr takes an integer.
+// The value of an attribute, or the fallback. Without a fallback a missing attribute is an InputError that names it;
+// callers add the op. An attribute of another type is an InputError, too; FloatAttr also accepts integers.
 int64_t IntAttr(const Attributes& attributes, std::string_view name,
                 std::optional<int64_t> fallback = {});
 double FloatAttr(const Attributes& attributes, std::string_view name,

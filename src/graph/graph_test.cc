@@ -81,7 +81,7 @@ TEST(GraphTest, AttributesThatAreMissingOrOfAnotherType) {
 TEST(GraphTest, StableHashSeesEverythingButParameterData) {
   Sample a, b;
   EXPECT_EQ(StableHash(a.graph), StableHash(b.graph));
-  EXPECT_EQ(StableHash(a.graph), 12789162391883563540u);  // on every machine
+  EXPECT_EQ(StableHash(a.graph), 12789162391883563540u);  // the same on every machine
 
   HostTensor weights(DType::kF32, {192, 10});
   b.graph.value(b.w).data = std::make_shared<const HostTensor>(weights);

@@ -22,7 +22,7 @@ struct TokenType {
   bool is_signed;
   bool is_float;
 };
-// By code, from 1.
+// By type code, from 1.
 constexpr std::array<TokenType, 8> kTypes = {{{"u8", 1, false, false},
                                               {"i8", 1, true, false},
                                               {"i16", 2, true, false},
@@ -32,7 +32,7 @@ constexpr std::array<TokenType, 8> kTypes = {{{"u8", 1, false, false},
                                               {"f32", 4, true, true},
                                               {"u16", 2, false, false}}};
 
-// Element `i` of the array that begins at byte `at`; nothing is aligned.
+// Element `i` of the array that begins at byte `at`, which need not be aligned.
 template <class T>
 T Load(std::span<const std::byte> bytes, int64_t at, int64_t i = 0) {
   T value;
@@ -59,7 +59,7 @@ class IndexReader {
 
   int64_t Count(int64_t at, std::string_view what) const {
     auto count = Load<uint64_t>(bytes_, at);
-    // Each takes at least 8 bytes, so that what fits the file cannot overflow below.
+    // Each sequence and mark takes at least 8 bytes, so counts that pass this check cannot overflow below.
     if (count > bytes_.size() / 8) {
       ThrowInput("{}: byte {}: {} {}, more than its {} bytes can hold; the file is damaged", file_,
                  at, count, what, size());
@@ -71,7 +71,8 @@ class IndexReader {
     if (bytes_.size() < kMagic.size() ||
         std::memcmp(bytes_.data(), kMagic.data(), kMagic.size()) != 0) {
       ThrowInput(
-          "{}: byte 0: does not begin with MMIDIDX, so it is no Megatron index; if {} is a plain "
+          "{}: byte 0: does not begin with MMIDIDX, so it is not a Megatron index; if {} is a "
+          "plain "
           "file of tokens, move the .idx away",
           file_, bin_file_);
     }
@@ -80,7 +81,8 @@ class IndexReader {
                  size(), kHeaderBytes);
     }
     auto version = Load<uint64_t>(bytes_, 9);
-    if (version != 1) ThrowInput("{}: byte 9: version {}, only 1 is known", file_, version);
+    if (version != 1)
+      ThrowInput("{}: byte 9: version {}, only version 1 is supported", file_, version);
     auto code = Load<uint8_t>(bytes_, 17);
     if (code < 1 || code > kTypes.size()) {
       ThrowInput("{}: byte 17: type code {} is not one of 1 to {}", file_, int{code},
@@ -112,7 +114,7 @@ class IndexReader {
   }
 
   void CheckSequences() {
-    int64_t expected = 0;  // bytes into the .bin
+    int64_t expected = 0;  // bytes from the start of the .bin
     for (int64_t i = 0; i < index_.sequences; ++i) {
       int64_t length = Load<int32_t>(bytes_, lengths_, i);
       int64_t pointer = Load<int64_t>(bytes_, pointers_, i);
@@ -121,17 +123,20 @@ class IndexReader {
           length > (bin_bytes_ - pointer) / index_.token_bytes) {
         ThrowInput("{}: sequence {}: {} tokens of {} bytes at byte {}, but {} has {} bytes; {}",
                    file_, i, length, index_.token_bytes, pointer, bin_file_, bin_bytes_,
-                   "are the two of one pair?");
+                   "do the two files belong together?");
       }
       if (pointer != expected) {
-        ThrowInput("{}: sequence {}: begins at byte {} of {}, not at {} where the one before ends",
-                   file_, i, pointer, bin_file_, expected);
+        ThrowInput(
+            "{}: sequence {}: begins at byte {} of {}, not at {} where the previous one ends",
+            file_, i, pointer, bin_file_, expected);
       }
       expected = pointer + length * index_.token_bytes;
     }
     if (expected != bin_bytes_) {
-      ThrowInput("{}: its sequences end at byte {}, but {} has {} bytes; are the two of one pair?",
-                 file_, expected, bin_file_, bin_bytes_);
+      ThrowInput(
+          "{}: its sequences end at byte {}, but {} has {} bytes; do the two files belong "
+          "together?",
+          file_, expected, bin_file_, bin_bytes_);
     }
     index_.tokens = expected / index_.token_bytes;
   }
@@ -156,7 +161,7 @@ class IndexReader {
   std::string_view file_;
   int64_t bin_bytes_;
   std::string_view bin_file_;
-  int64_t lengths_ = 0, pointers_ = 0, documents_ = 0;  // where the arrays begin
+  int64_t lengths_ = 0, pointers_ = 0, documents_ = 0;  // bytes at which the arrays begin
   MegatronIndex index_;
 };
 

@@ -9,8 +9,8 @@
 //   d x i64      where documents begin, in sequences: 0, ..., n
 //   n x i8       modes, of multimodal files only
 //
-// Little-endian throughout. Megatron's writer lays sequences out back to back, so the tokens are the .bin
-// from its first byte to its last; an index that says otherwise is refused.
+// Everything is little-endian. Megatron's writer stores the sequences back to back, so the tokens are the .bin from its
+// first byte to its last; an index that describes another layout is refused.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct MegatronIndex {
   int64_t tokens = 0;  // token_bytes * tokens is the size of the .bin
 };
 
-// Parses and checks a whole index; `file` and `bin_file` name the two in errors and `bin_bytes` is the size of
-// the .bin. Throws InputError with the place and the value. Allocates nothing; linear in the size.
+// Parses and checks a whole index. `file` and `bin_file` name the two files in errors; `bin_bytes` is the size of the
+// .bin. Throws an InputError with the place and the value. Allocates nothing; linear in the size.
 MegatronIndex ParseMegatronIndex(std::span<const std::byte> index, std::string_view file,
                                  int64_t bin_bytes, std::string_view bin_file);
 

@@ -1,5 +1,5 @@
-// Any bytes either are refused with an InputError or describe a .bin of exactly the size given, which is the
-// first two bytes of the input.
+// Any bytes either are refused with an InputError or describe a .bin of exactly the given size. The size is the first
+// two bytes of the input.
 #include <cstdint>
 #include <span>
 

@@ -14,11 +14,12 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 18;  // hashed and then written, out of the cache
+// Bytes that are hashed and then written while they are in the cache.
+constexpr size_t kPiece = size_t{1} << 18;
 
 static_assert(std::endian::native == std::endian::little, "tensors are stored little-endian");
 
-// Sorted by name, without duplicates.
+// Entries are sorted by name, without duplicates.
 const SafetensorsEntry* FindEntry(const std::vector<SafetensorsEntry>& entries,
                                   std::string_view name) {
   auto it = std::ranges::lower_bound(entries, name, {}, &SafetensorsEntry::name);
@@ -33,7 +34,7 @@ std::string JsonString(const std::string& text, std::string_view what, const std
   }
 }
 
-// The header with its length in front, padded so that the data begins at a multiple of 8.
+// The header, preceded by its length and padded so that the data begins at a multiple of 8.
 std::string MakeHeader(const std::string& path, std::span<const NamedTensor* const> layout,
                        const std::map<std::string, std::string>& metadata) {
   std::string json = "{";

@@ -1,15 +1,13 @@
-// Safetensors: a flat file of named tensors, without code in it.
+// Safetensors: a flat file of named tensors that contains no code.
 //
 //   8 bytes      n, little-endian
-//   n bytes      JSON, padded with spaces:
-//   {"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}} the rest     the tensors, row-major,
-//   little-endian, back to back
+//   n bytes      JSON, padded with spaces: {"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}
+//   the rest     the tensors, row-major, little-endian, back to back
 //
-// The reader refuses whatever is not exactly that: a header above 100 MB or that does not begin
-// with {, padding other than spaces, keys given twice, more than 100,000 tensors, sizes that
-// overflow or do not fit the shape, and data with holes, overlaps or a rest. Pickles (.pt, .pth,
-// .bin) are refused with their name. Every error is an InputError that names file, tensor and
-// value.
+// The reader refuses every file that is not exactly that: a header above 100 MB or one that does not begin with {,
+// padding other than spaces, duplicate keys, more than 100,000 tensors, sizes that overflow or do not match the shape,
+// and data with holes, overlaps or a remainder. Pickles (.pt, .pth, .bin) are refused by name. Every error is an
+// InputError that names file, tensor and value.
 //
 //   SafetensorsFile file = SafetensorsFile::Open("gpt2.safetensors");
 //   for (const SafetensorsEntry& entry : file.tensors()) Use(entry.name, file.Load(entry.name));
@@ -45,11 +43,11 @@ struct SafetensorsHeader {
   int64_t data_begin = 0;  // bytes from the start of the file
 };
 
-// Parses and checks a whole file in memory; `file` names it in errors. Reads the header only.
+// Parses and checks a whole file in memory. `file` names it in errors. Reads the header only.
 SafetensorsHeader ParseSafetensors(std::span<const std::byte> bytes, std::string_view file);
 
-// A file mapped into memory: opening reads the header, Load only the tensor asked for. Const
-// methods may be called from several threads. The file must not be cut shorter while it is open.
+// A file mapped into memory. Open reads the header; Load reads only the requested tensor. Const methods may be called
+// from several threads. The file must not be truncated while it is open.
 class SafetensorsFile {
  public:
   static SafetensorsFile Open(const std::string& path);
@@ -58,14 +56,14 @@ class SafetensorsFile {
   const std::vector<SafetensorsEntry>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
 
-  // Null where there is no such tensor. O(log n).
+  // Null where the file has no such tensor. O(log n).
   const SafetensorsEntry* Find(std::string_view name) const;
 
-  // The bytes of a tensor where they lie, valid as long as this object. Throws InputError where
-  // there is no such tensor.
+  // The bytes of a tensor in the mapped file, valid as long as this object. Throws an InputError where the file has no
+  // such tensor.
   std::span<const std::byte> Bytes(std::string_view name) const;
 
-  // A copy of a tensor. Throws as Bytes does, and where a BOOL is neither 0 nor 1.
+  // A copy of a tensor. Throws as Bytes does, and where an element of a BOOL is neither 0 nor 1.
   HostTensor Load(std::string_view name) const;
   std::map<std::string, HostTensor> LoadAll() const;
 
@@ -87,11 +85,11 @@ struct WrittenFile {
   uint64_t hash = 0;  // XXH64
 };
 
-// Writes a file that either is whole or does not change what was there. The bytes depend on nothing
-// but the arguments: tensors are laid out by descending size of element, then by name, each aligned
-// to its element; their order in `tensors` does not matter. No copy of the data is made. Throws
-// InputError on names that repeat, are not UTF-8 or are "__metadata__", and where `path` cannot be
-// written. Returns what the file holds: its hash is found while it is written.
+// Writes a file; if writing fails, the previous file stays unchanged. The bytes depend only on the arguments: tensors
+// are laid out by descending element size, then by name, each aligned to its element size; their order in `tensors`
+// does not matter. The data is not copied. Throws an InputError where names repeat, are not UTF-8 or are
+// "__metadata__", and where `path` cannot be written. Returns the size and the hash of the file, which is computed
+// during writing.
 WrittenFile WriteSafetensors(const std::string& path, std::span<const NamedTensor> tensors,
                              const std::map<std::string, std::string>& metadata = {});
 

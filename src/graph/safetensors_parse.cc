@@ -1,5 +1,5 @@
-// The header of a safetensors file, read event by event (no document is built: 100 MB of brackets
-// cost no more memory than one) and then checked as a whole.
+// Reads the header of a safetensors file event by event and then checks it as a whole. No document is built, so 100 MB
+// of brackets cost no more memory than one.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -14,8 +14,8 @@
 namespace heddle {
 namespace {
 
-// Receives the events of nlohmann's parser. Levels: 0 outside, 1 the tensors, 2 one tensor or the
-// metadata, 3 a shape or the offsets. Whatever does not belong where it stands throws.
+// Receives the events of nlohmann's parser. Levels: 0 outside, 1 the tensors, 2 one tensor or the metadata, 3 a shape
+// or the offsets. An event that is not allowed at its level throws.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(std::string_view file) : file_(file) {}
@@ -23,7 +23,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   SafetensorsHeader Take() { return std::move(header_); }
 
   bool start_object(size_t) override {
-    if (level_ >= 2) Fail("an object stands where none may");
+    if (level_ >= 2) Fail("an object is not allowed here");
     ++level_;
     if (level_ == 2) {
       if (!in_metadata_) StartTensor();
@@ -161,7 +161,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<int64_t> offsets_;
 };
 
-// Throws on files of other kinds that people try, by their first bytes.
+// Throws for files of other kinds that users try, which are recognised by their first bytes.
 void RefuseOtherKinds(std::string_view bytes, std::string_view file) {
   constexpr std::string_view kConvert =
       "convert it with safetensors.torch.save_file(torch.load(FILE, weights_only=True), OUT)";
@@ -174,7 +174,7 @@ void RefuseOtherKinds(std::string_view bytes, std::string_view file) {
   }
 }
 
-// Tensors must lie back to back and cover all `size` bytes of data.
+// Throws unless the tensors lie back to back and cover all `size` bytes of data.
 void CheckLayout(const SafetensorsHeader& header, int64_t size, std::string_view file) {
   std::vector<const SafetensorsEntry*> order;
   for (const SafetensorsEntry& entry : header.tensors) order.push_back(&entry);

@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A file of the given header and data, the length in front.
+// A file with the given header and data, preceded by the length of the header.
 std::string Pack(std::string_view header, std::string_view data) {
   uint64_t size = header.size();
   std::string out(reinterpret_cast<const char*>(&size), sizeof(size));
@@ -52,7 +52,7 @@ struct SafetensorsTest : testing::Test {
 
   std::string Path(std::string_view name) const { return (folder / name).string(); }
 
-  // What opening the file says, with the folder left out.
+  // The error message of opening the file, without the folder.
   std::string OpenError(std::string_view name) const {
     try {
       SafetensorsFile::Open(Path(name));
@@ -237,7 +237,7 @@ TEST_P(BadHeaderTest, SaysWhat) {
             "w.safetensors: " + GetParam().message);
 }
 
-// {"x":{...}} with what stands inside.
+// The header of a file with one tensor "x" and the given fields.
 std::string X(std::string_view inside) { return "{\"x\":{" + std::string(inside) + "}}"; }
 
 const BadHeader kBadHeaders[] = {
@@ -250,7 +250,7 @@ const BadHeader kBadHeaders[] = {
     {R"({"x":[]})", "tensor 'x': expected an object, found a list"},
     {R"({"__metadata__":"a"})", "__metadata__: expected an object, found \"a\""},
     {R"({"__metadata__":{"a":1}})", "__metadata__: 'a' is 1; metadata are strings"},
-    {R"({"__metadata__":{"a":{}}})", "__metadata__: an object stands where none may"},
+    {R"({"__metadata__":{"a":{}}})", "__metadata__: an object is not allowed here"},
     {R"({"__metadata__":{"a":[]}})", "__metadata__: 'a' is a list; metadata are strings"},
     {R"({"__metadata__":{"a":"","a":""}})", "__metadata__: the key 'a' is given twice"},
     {R"({"__metadata__":{},"__metadata__":{}})", "the header names '__metadata__' twice"},
@@ -266,7 +266,7 @@ const BadHeader kBadHeaders[] = {
     {X(R"("dtype":3)"), "tensor 'x': dtype is 3, expected a string"},
     {X(R"("dtype":["F32"])"), "tensor 'x': dtype is a list, expected a string"},
     {X(R"("shape":"a")"), "tensor 'x': shape is \"a\"; it must be a list of whole numbers from 0"},
-    {X(R"("shape":{})"), "tensor 'x': an object stands where none may"},
+    {X(R"("shape":{})"), "tensor 'x': an object is not allowed here"},
     {X(R"("shape":[[1]])"),
      "tensor 'x': shape holds a list; it must be a list of whole numbers from 0"},
     {X(R"("shape":[-1])"), "tensor 'x': shape holds -1; it must be a list of whole numbers from 0"},

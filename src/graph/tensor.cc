@@ -15,7 +15,7 @@
 namespace heddle {
 namespace {
 
-// Calls fn with a value of the C++ type that stores `dtype`; uint16_t always means a 16-bit float.
+// Calls fn with a value of the C++ type that stores `dtype`. uint16_t always stands for a 16-bit float.
 template <class Fn>
 decltype(auto) WithStorage(DType dtype, Fn fn) {
   switch (dtype) {
@@ -41,8 +41,7 @@ decltype(auto) WithStorage(DType dtype, Fn fn) {
   HEDDLE_CHECK(false);
 }
 
-// Towards zero, clamped to the range of T; NaN gives 0. A plain cast is undefined outside that
-// range.
+// Rounds towards zero and clamps to the range of T; NaN gives 0. A plain cast is undefined outside of that range.
 template <class T>
 T Truncate(double value) {
   if (std::isnan(value)) return 0;
@@ -59,8 +58,8 @@ T Truncate(double value) {
   return static_cast<T>(value);
 }
 
-// Rounding a double to float and then to 16 bits may round twice. This rounds to odd on the way, so
-// that the second rounding sees whether anything was cut off.
+// A double rounded to float with rounding to odd. Rounding a double to float and then to 16 bits could round twice; the
+// odd last bit tells the second rounding whether the first one cut anything off.
 float RoundToOdd(double value) {
   float nearest = static_cast<float>(value);
   if (std::isnan(value) || std::isinf(value) || static_cast<double>(nearest) == value)
@@ -96,7 +95,7 @@ HostTensor Make(DType dtype, Shape shape, std::span<const From> values) {
   return tensor;
 }
 
-// False where the product leaves 63 bits. Both are at least 0.
+// Multiplies `value` by `factor`, both at least 0. Returns false where the product does not fit 63 bits.
 bool MultiplyInto(int64_t& value, int64_t factor) {
   return !__builtin_mul_overflow(value, factor, &value);
 }
@@ -104,7 +103,7 @@ bool MultiplyInto(int64_t& value, int64_t factor) {
 }  // namespace
 
 int64_t ElementCount(std::span<const int64_t> shape, std::string_view what) {
-  // Dimensions of size 0 are left out of the product until the end, so that strides fit as well.
+  // Dimensions of size 0 are left out of the product until the end, so that strides are checked as well.
   int64_t count = 1;
   bool empty = false;
   for (int64_t dim : shape) {
@@ -184,7 +183,7 @@ uint16_t FloatToHalf(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
   uint32_t sign = (bits >> 16) & 0x8000u;
   uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) {  // NaN: keep the top of the payload, stay quiet
+  if (magnitude > 0x7f800000u) {  // NaN: keep the top bits of the payload and set the quiet bit
     return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   }
   if (magnitude >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65536 and above

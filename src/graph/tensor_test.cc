@@ -38,7 +38,7 @@ TEST(TensorTest, RefusesShapesThatOverflow) {
               ElementCount(Shape{kHuge, kHuge}, "w");
             }),
             "w: shape [4294967296,4294967296] has more elements than 63 bits can count");
-  // Even where a 0 makes it empty: its strides would overflow.
+  // The check holds even where a dimension of 0 makes the tensor empty, because its strides would overflow.
   EXPECT_EQ(ErrorOf([] {
               ElementCount(Shape{0, kHuge, kHuge});
             }),
@@ -109,7 +109,7 @@ TEST(TensorTest, EveryHalfSurvivesWidening) {
 }
 
 TEST(TensorTest, HalvesRoundToNearestEven) {
-  // Halfway between neighbours, and a little to either side, over all finite positive halves.
+  // The midpoint between neighbours, and values slightly to either side, for all finite positive halves.
   for (uint16_t bits = 0; bits < 0x7bff; ++bits) {
     float low = HalfToFloat(bits);
     float high = HalfToFloat(static_cast<uint16_t>(bits + 1));
@@ -131,7 +131,7 @@ TEST(TensorTest, HalvesRoundToNearestEven) {
 }
 
 TEST(TensorTest, DoublesRoundOnceTo16Bits) {
-  // Just above the tie between 1 and the next half; by way of float it would land on the tie.
+  // Slightly above the midpoint between 1 and the next half. A conversion through float would round to the midpoint.
   const std::vector<double> above_tie = {1.0 + 0x1p-11 + 0x1p-40, 1.0 + 0x1p-11 - 0x1p-40};
   HostTensor half = MakeTensor(DType::kF16, {2}, above_tie);
   EXPECT_EQ(half.as<uint16_t>()[0], 0x3c01);

@@ -1,4 +1,4 @@
-// Printing of the text form, and AttachData. text_parse.cc reads it.
+// Prints the text form, and attaches data (AttachData). text_parse.cc reads the text form.
 #include "graph/text.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::string FormatFloat(Float value) {
   return std::isnan(value) ? "nan" : fmt::format("{}", value);
 }
 
-// As FormatFloat, but never to be taken for an integer.
+// Like FormatFloat, but the text always differs from an integer.
 std::string FormatAttribute(double value) {
   std::string text = FormatFloat(value);
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
@@ -61,7 +61,7 @@ std::string FormatElement(const HostTensor& tensor, int64_t i) {
   return tensor.dtype == DType::kBool ? (value ? "1" : "0") : FormatAttribute(value);
 }
 
-// Whether all elements print alike.
+// Whether all elements are printed alike.
 bool IsSplat(const HostTensor& tensor) {
   const size_t width = static_cast<size_t>(SizeOf(tensor.dtype));
   const std::byte* bytes = tensor.data.data();
@@ -130,7 +130,7 @@ void AppendNode(const Graph& graph, const Node& node, std::string& out) {
   out += node.attributes.empty() ? "\n" : "}\n";
 }
 
-// One thing wrong with the tensor that is to become the data of `value`; empty when nothing is.
+// Why the tensor cannot become the data of `value`; empty where it can.
 std::string Mismatch(const Value& value, const HostTensor& tensor) {
   if (tensor.type() != value.type) {
     return fmt::format("{} is {}, expected {}", ValueReference(value.name), ToString(tensor.type()),

@@ -1,5 +1,4 @@
-// The text form of a graph: what a `.heddle` file holds, made to be read, written and diffed by
-// people.
+// The text form of a graph, which `.heddle` files hold. It is made to be read, written and compared by people.
 //
 //   heddle 1
 //   model "tiny"
@@ -13,17 +12,21 @@
 //   %top: f32[4,2], %at: i64[4,2] = TopK(%x) {axis=1, k=2, largest=1}
 //   output %loss
 //
-// Lines. The first says the version. Inputs, parameters and constants come in the order of their
-// ids, then the nodes in theirs; `output` is last (several outputs stand in one line, with commas).
-// Blank lines, and from `#` to the end of a line, are skipped, and not printed again. Names. %name
-// where it has only letters, digits and _ . : / - and does not end in a colon, otherwise
-// %"name"; quoted text escapes \" \\ \n \t \r and any other byte outside printable ASCII as \xNN.
-// Ops and attributes have no % and are quoted by the same rule, unless they begin with a letter or
-// _. Attributes. Integers 2, floats 2.0 1e-05 inf -inf nan (never mistaken for an integer), strings
-// "a", lists [1, 2] and [1.0, 2.0], empty lists []i and []f. Constants. A number for a scalar;
-// `splat` where all elements are equal; up to 64 elements row-major; else `data` and the hash of
-// the bytes, and the bytes come from elsewhere (AttachData). `data none` is a constant of unknown
-// content. Floats are shortest that round-trip; all NaNs are one NaN; bools are 0 and 1.
+// Lines. The first line gives the version. Inputs, parameters and constants come in the order of their ids, then the
+// nodes in theirs; `output` is last, with several outputs on one line, separated by commas. Blank lines and comments
+// from `#` to the end of the line are skipped and not printed again.
+//
+// Names. A value is %name where the name has only letters, digits and _ . : / - and does not end in a colon, otherwise
+// %"name". Quoted text escapes \" \\ \n \t \r, and any other byte outside of printable ASCII as \xNN. Ops and
+// attributes have no % and are quoted by the same rule; they must also begin with a letter or _.
+//
+// Attributes. Integers are 2, floats 2.0 1e-05 inf -inf nan (never written like an integer), strings "a", lists [1, 2]
+// and [1.0, 2.0], empty lists []i and []f.
+//
+// Constants. A scalar is a number. A tensor is `splat` and a number where all elements are equal, a row-major list of
+// up to 64 elements, or else `data` and the hash of the bytes, which AttachData adds from elsewhere. `data none` is a
+// constant of unknown content. Floats are printed with the fewest digits that read back as the same value; all NaNs are
+// one NaN; bools are 0 and 1.
 #pragma once
 
 #include <cstdint>
@@ -35,38 +38,35 @@
 
 namespace heddle {
 
-// What FromText accepts at most. Each has its own message; a file's own claims never allocate
-// memory.
+// The limits of FromText. Each has its own error message. Sizes that a file claims never allocate memory.
 struct TextLimits {
   int64_t line_bytes = int64_t{16} << 20;
   int64_t name_bytes = 1024;
   int64_t values = 10'000'000;
-  // Splats become dense tensors: at most so large each, and together (equal ones are shared).
+  // Splats become dense tensors. These limits hold for each splat and for all together; equal splats are shared.
   int64_t splat_bytes = int64_t{64} << 20;
   int64_t all_splat_bytes = int64_t{1} << 30;
 };
 
-// The graph must be sound (Verify). ToText(FromText(t)) == t for every t that ToText made, and
-// FromText(ToText(g)) is g with its values numbered in the order of the text and without the data
-// of parameters and of constants too large to print.
+// The graph must be sound (Verify). ToText(FromText(t)) == t for every t that ToText made. FromText(ToText(g)) is g
+// with its values numbered in the order of the text, without the data of parameters and of constants too large to
+// print.
 std::string ToText(const Graph& graph);
 
-// Throws InputError "file:line:column: what is wrong; remedy". The result is sound (Verify), but
-// its ops and types are not yet checked against the rules. Constants given by hash have no data
-// yet. Linear in the size of the text.
+// Throws an InputError "file:line:column: what is wrong; remedy". The result is sound (Verify), but its ops and types
+// are not checked against the rules. Constants given by hash have no data. Linear in the size of the text.
 Graph FromText(std::string_view text, std::string_view file, const TextLimits& limits = {});
 
-// Gives data to the constants that wait for it (those with a data_hash, which must match) and to
-// the parameters, from tensors by name; names the graph does not know are passed over. Where
-// `tensors` has none of the parameters, they stay as they are; where it has some it must have all.
-// Throws InputError naming in one line every tensor that is missing or has the wrong type or hash;
-// the graph is then unchanged. `file` is where the tensors came from.
+// Sets the data of constants that have only a data_hash, which must match, and of parameters, from tensors by name.
+// Names that the graph does not have are ignored. If `tensors` has no parameter at all, parameters stay as they are; if
+// it has some, it must have all. Throws an InputError that names in one line every tensor that is missing or has the
+// wrong type or hash; the graph is then unchanged. `file` is the source of the tensors.
 void AttachData(Graph& graph, std::map<std::string, HostTensor> tensors, std::string_view file);
 
 // The quoted form of a string: "a\"b\n".
 std::string Quote(std::string_view text);
 
-// A value as the text names it: %w or %"odd name".
+// The reference to a value in the text: %w or %"odd name".
 std::string ValueReference(std::string_view name);
 
 // Whether a value, op or attribute may be written without quotes.

@@ -158,7 +158,7 @@ TensorType LineCursor::Type() {
     } while (Accept(','));
     Expect(']', "or ',' in the shape");
   }
-  // Its own message says what does not fit; only the place is missing.
+  // The error of ByteCount says what does not fit; only the place is added here.
   ByteCount(type, fmt::format("{}:{}:{}", file_, number_, begin + 1));
   return type;
 }

@@ -1,6 +1,6 @@
-// One line of the text form, read from left to right; text_parse.cc takes the lines in turn. Every
-// method throws InputError "file:line:column: ..." where it does not find what it is asked for. Spaces
-// between tokens do not matter; a # ends the line.
+// Reads one line of the text form from left to right; text_parse.cc passes the lines one by one. Every method throws an
+// InputError "file:line:column: ..." where the line does not have what it expects. Spaces between tokens do not matter;
+// a # ends the line.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ class LineCursor {
   LineCursor(std::string_view line, int64_t number, std::string_view file, const TextLimits& limits)
       : line_(line), number_(number), file_(file), limits_(limits) {}
 
-  // Throws with the place of byte `at` of this line, or of the next token.
+  // Throws with the place of byte `at` of this line.
   template <class... Args>
   [[noreturn]] void FailAt(size_t at, fmt::format_string<Args...> format, Args&&... args) const {
     ThrowInput("{}:{}:{}: {}", file_, number_, at + 1,
@@ -33,11 +33,11 @@ class LineCursor {
     FailAt(Mark(), format, std::forward<Args>(args)...);
   }
 
-  size_t Mark();  // the byte where the next token begins
+  size_t Mark();  // the byte at which the next token begins
   bool AtEnd() { return Mark() == line_.size() || line_[at_] == '#'; }
   char Peek() { return AtEnd() ? '\0' : line_[at_]; }
 
-  // What stands at the next token, or at byte `at`, for messages.
+  // The next token, or the token at byte `at`, for messages.
   std::string Found() { return FoundAt(Mark()); }
   std::string FoundAt(size_t at) const;
 
@@ -45,17 +45,17 @@ class LineCursor {
   void Expect(char c, std::string_view where);
   void ExpectEnd(std::string_view where);
 
-  // The longest run of letters, digits and _ . : / - + (empty where there is none).
+  // The longest run of letters, digits and _ . : / - +; empty where there is none.
   std::string_view Word();
   std::string QuotedString();
-  // An op or attribute, or what follows the % of a value: plain or quoted.
+  // A name of an op or attribute, or of a value after its %: plain or quoted.
   std::string Name(std::string_view what);
   std::string ValueName();
   int64_t Integer(std::string_view what);
   // A number or inf, -inf, nan, rounded once to Float (float or double).
   template <class Float>
   Float Real(std::string_view what);
-  // Whether the next token would be read as a float rather than an integer.
+  // Whether the next token is a float rather than an integer.
   bool LooksReal();
   TensorType Type();
 

@@ -1,4 +1,4 @@
-// Any text either is refused with an InputError or gives a graph whose text reads back as itself.
+// Any text either is refused with an InputError or gives a graph whose text reads back as the same graph.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace heddle;
-  // Small limits for what costs memory, so that runs stay fast.
+  // Limits are small for everything that costs memory, so that runs stay fast.
   const TextLimits limits = {.name_bytes = 64, .splat_bytes = 1 << 16, .all_splat_bytes = 1 << 18};
   Graph graph;
   try {

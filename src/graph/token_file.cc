@@ -36,14 +36,15 @@ TokenLayout ParseLlmC(std::span<const std::byte> bytes, std::string_view file, i
                size, kLlmCHeaderBytes);
   }
   if (int32_t found = LoadInt32(bytes, 4); found != version) {
-    ThrowInput("{}: byte 4: version {} of llm.c's format, only {} is known", file, found, version);
+    ThrowInput("{}: byte 4: version {} of llm.c's format, only version {} is supported", file,
+               found, version);
   }
   int64_t count = LoadInt32(bytes, 8);
   if (count < 0 || kLlmCHeaderBytes + count * width != size) {
     ThrowInput("{}: byte 8: {} tokens of {} bytes, but {} bytes follow the header; {}", file, count,
                width, size - kLlmCHeaderBytes, "the file is damaged");
   }
-  if (count == 0) ThrowInput("{}: holds no tokens", file);
+  if (count == 0) ThrowInput("{}: contains no tokens", file);
   return {TokenFormat::kLlmC, kLlmCHeaderBytes, width, false, count};
 }
 
@@ -65,7 +66,7 @@ bool Exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// NAME.idx where `path` is one of a Megatron pair, else empty.
+// NAME.idx where `path` names a Megatron pair, otherwise empty.
 std::string IndexOf(const std::string& path) {
   if (EndsWith(path, ".idx")) return path;
   if (EndsWith(path, ".bin")) {
@@ -92,7 +93,7 @@ TokenLayout ParseTokenBin(std::span<const std::byte> bytes, std::string_view fil
     case kLlmCMagic32:
       return ParseLlmC(bytes, file, 4, 7);
     case kLlmCMagicChoices:
-      ThrowInput("{}: byte 0: magic {}: llm.c's questions to choose answers for, not text", file,
+      ThrowInput("{}: byte 0: magic {}: multiple-choice questions of llm.c, not text", file,
                  kLlmCMagicChoices);
     default:
       break;
@@ -101,7 +102,7 @@ TokenLayout ParseTokenBin(std::span<const std::byte> bytes, std::string_view fil
     ThrowInput("{}: is a zip archive (a PyTorch checkpoint?), not a file of tokens", file);
   }
   if (size % 2 != 0) {
-    ThrowInput("{}: has {} bytes, which is no whole number of 16-bit tokens; {}", file, size,
+    ThrowInput("{}: has {} bytes, which is not a whole number of 16-bit tokens; {}", file, size,
                "is it cut off, or of another format?");
   }
   return {TokenFormat::kNanoGpt, 0, 2, false, size / 2};
@@ -112,7 +113,7 @@ TokenLayout ParseText(std::span<const std::byte> bytes, std::string_view file) {
   auto head = bytes.first(std::min<size_t>(bytes.size(), 4096));
   if (auto zero = std::ranges::find(head, std::byte{0}); zero != head.end()) {
     ThrowInput(
-        "{}: byte {} is 0, so it is no text; files of tokens end in .bin or .idx, files of "
+        "{}: byte {} is 0, so it is not text; files of tokens end in .bin or .idx, files of "
         "tensors in .safetensors",
         file, zero - head.begin());
   }
@@ -132,12 +133,12 @@ TokenFile TokenFile::Open(const std::string& path) {
   file.path_ = index.substr(0, index.size() - 4) + ".bin";
   MappedFile mapped_index = MappedFile::Open(index);
   if (!Exists(file.path_)) {
-    ThrowInput("{}: there is no {} beside it, which holds its tokens", index, file.path_);
+    ThrowInput("{}: the file {} with its tokens is missing beside it", index, file.path_);
   }
   file.mapping_ = MappedFile::Open(file.path_);
   auto size = static_cast<int64_t>(file.mapping_.bytes().size());
   MegatronIndex read = ParseMegatronIndex(mapped_index.bytes(), index, size, file.path_);
-  if (read.tokens == 0) ThrowInput("{}: holds no tokens", file.path_);
+  if (read.tokens == 0) ThrowInput("{}: contains no tokens", file.path_);
   file.layout_ = {TokenFormat::kMegatron, 0, read.token_bytes, read.is_signed, read.tokens};
   return file;
 }

@@ -21,7 +21,7 @@ std::string Raw(std::vector<T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// An index written byte by byte as Megatron's writer does; a test changes what it wants wrong.
+// An index written byte by byte as Megatron's writer does. Tests change the field that is to be wrong.
 struct Index {
   std::string magic = std::string("MMIDIDX\0\0", 9);
   uint64_t version = 1;
@@ -58,7 +58,7 @@ struct TokenFileTest : testing::Test {
     file.Read(0, tokens);
     return tokens;
   }
-  // What opening the file says, with the folder left out.
+  // The error message of opening the file, without the folder.
   std::string OpenError(std::string_view name) const {
     try {
       TokenFile::Open(Path(name));
@@ -123,9 +123,9 @@ TEST_F(TokenFileTest, LlmCRefuses) {
             "count.bin: byte 8: 3 tokens of 2 bytes, but 4 bytes follow the header; the file is "
             "damaged");
   EXPECT_THAT(OpenError("negative.bin"), HasSubstr("byte 8: -1 tokens"));
-  EXPECT_EQ(OpenError("none.bin"), "none.bin: holds no tokens");
+  EXPECT_EQ(OpenError("none.bin"), "none.bin: contains no tokens");
   EXPECT_EQ(OpenError("version.bin"),
-            "version.bin: byte 4: version 2 of llm.c's format, only 1 is known");
+            "version.bin: byte 4: version 2 of llm.c's format, only version 1 is supported");
   EXPECT_THAT(OpenError("short.bin"), HasSubstr("has 8 bytes, too few"));
   EXPECT_THAT(OpenError("choices.bin"), HasSubstr("questions"));
 }
@@ -141,13 +141,14 @@ TEST_F(TokenFileTest, FilesThatAreNone) {
   EXPECT_EQ(OpenError("dir.txt"), "dir.txt: is a directory; give a file in it");
   EXPECT_EQ(OpenError("empty.txt"), "empty.txt: is empty; give a file with text");
   EXPECT_EQ(OpenError("empty.bin"), "empty.bin: is empty; give a file of tokens");
-  EXPECT_EQ(OpenError("odd.bin"),
-            "odd.bin: has 3 bytes, which is no whole number of 16-bit tokens; is it cut off, or of "
-            "another format?");
+  EXPECT_EQ(
+      OpenError("odd.bin"),
+      "odd.bin: has 3 bytes, which is not a whole number of 16-bit tokens; is it cut off, or of "
+      "another format?");
   EXPECT_THAT(OpenError("zip.bin"), HasSubstr("zip archive"));
   EXPECT_EQ(
       OpenError("zero.txt"),
-      "zero.txt: byte 2 is 0, so it is no text; files of tokens end in .bin or .idx, files of "
+      "zero.txt: byte 2 is 0, so it is not text; files of tokens end in .bin or .idx, files of "
       "tensors in .safetensors");
 }
 
@@ -190,10 +191,12 @@ TEST_F(TokenFileTest, MegatronRefuses) {
     return OpenError("a.bin");
   };
   EXPECT_EQ(error([](Index&) {}), "(no error)");
-  EXPECT_EQ(error([](Index& i) { i.magic[0] = 'X'; }),
-            "a.idx: byte 0: does not begin with MMIDIDX, so it is no Megatron index; if a.bin is a "
-            "plain file of tokens, move the .idx away");
-  EXPECT_EQ(error([](Index& i) { i.version = 2; }), "a.idx: byte 9: version 2, only 1 is known");
+  EXPECT_EQ(
+      error([](Index& i) { i.magic[0] = 'X'; }),
+      "a.idx: byte 0: does not begin with MMIDIDX, so it is not a Megatron index; if a.bin is a "
+      "plain file of tokens, move the .idx away");
+  EXPECT_EQ(error([](Index& i) { i.version = 2; }),
+            "a.idx: byte 9: version 2, only version 1 is supported");
   EXPECT_EQ(error([](Index& i) { i.code = 0; }),
             "a.idx: byte 17: type code 0 is not one of 1 to 8");
   EXPECT_EQ(error([](Index& i) { i.code = 9; }),
@@ -212,14 +215,15 @@ TEST_F(TokenFileTest, MegatronRefuses) {
   EXPECT_THAT(error([](Index& i) { i.rest = "x"; }), HasSubstr("has 95 bytes"));
   EXPECT_EQ(error([](Index& i) { i.lengths[1] = -1; }), "a.idx: sequence 1: its length is -1");
   EXPECT_EQ(error([](Index& i) { i.lengths[2] = 3; }),
-            "a.idx: sequence 2: 3 tokens of 2 bytes at byte 6, but a.bin has 10 bytes; are the two "
-            "of one pair?");
+            "a.idx: sequence 2: 3 tokens of 2 bytes at byte 6, but a.bin has 10 bytes; do the two "
+            "files belong together?");
   EXPECT_THAT(error([](Index& i) { i.pointers[2] = -6; }), HasSubstr("at byte -6"));
   EXPECT_THAT(error([](Index& i) { i.pointers[2] = INT64_MAX; }), HasSubstr("9223372036854775807"));
   EXPECT_EQ(error([](Index& i) { i.pointers[2] = 4; }),
-            "a.idx: sequence 2: begins at byte 4 of a.bin, not at 6 where the one before ends");
+            "a.idx: sequence 2: begins at byte 4 of a.bin, not at 6 where the previous one ends");
   EXPECT_EQ(error([](Index& i) { i.lengths[2] = 1; }),
-            "a.idx: its sequences end at byte 8, but a.bin has 10 bytes; are the two of one pair?");
+            "a.idx: its sequences end at byte 8, but a.bin has 10 bytes; do the two files belong "
+            "together?");
   EXPECT_EQ(error([](Index& i) { i.documents[0] = 1; }),
             "a.idx: document mark 0 is 1; marks ascend from 0 to the 3 sequences");
   EXPECT_THAT(error([](Index& i) { i.documents = {0, 3, 1}; }), HasSubstr("document mark 2 is 1"));
@@ -239,13 +243,13 @@ TEST_F(TokenFileTest, MegatronCutShortAnywhere) {
 
 TEST_F(TokenFileTest, MegatronPairsThatAreNone) {
   Write("a.idx", Index{}.Bytes());
-  EXPECT_EQ(OpenError("a.idx"), "a.idx: there is no a.bin beside it, which holds its tokens");
+  EXPECT_EQ(OpenError("a.idx"), "a.idx: the file a.bin with its tokens is missing beside it");
   EXPECT_EQ(OpenError("b.idx"), "b.idx: no such file; check the path");
   Index none;
   none.lengths = {}, none.pointers = {}, none.documents = {}, none.sequences = none.marks = 0;
   Write("c.idx", none.Bytes());
   Write("c.bin", "");
-  EXPECT_EQ(OpenError("c.idx"), "c.bin: holds no tokens");
+  EXPECT_EQ(OpenError("c.idx"), "c.bin: contains no tokens");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The one place that says what makes a Graph sound; graph.h lists it.
+// Checks that a Graph is sound; graph.h lists the checks.
 #include <fmt/format.h>
 
 #include <string>
@@ -74,13 +74,13 @@ class Verifier {
     CheckData(value);
     if (value.kind != ValueKind::kActivation) {
       if (value.producer != NodeId{}) {
-        Report("{} is no activation, yet node {} is its producer", Describe(value),
+        Report("{} is not an activation, but node {} is its producer", Describe(value),
                value.producer.value);
       }
       return;
     }
     if (!InRange(value.producer)) {
-      Report("{} is an activation, yet its producer is node {} of {}", Describe(value),
+      Report("{} is an activation, but its producer is node {} of {}", Describe(value),
              value.producer.value, graph_.nodes.size());
       return;
     }
@@ -88,7 +88,7 @@ class Verifier {
     for (ValueId result : graph_.node(value.producer).results)
       times += Index(result) == i ? 1u : 0u;
     if (times != 1) {
-      Report("{} stands {} times among the results of its producer, {}", Describe(value), times,
+      Report("{} occurs {} times in the results of its producer, {}", Describe(value), times,
              DescribeNode(Index(value.producer)));
     }
   }
@@ -96,7 +96,7 @@ class Verifier {
   void CheckData(const Value& value) {
     if (!value.data) return;
     if (value.kind != ValueKind::kConstant && value.kind != ValueKind::kParameter) {
-      Report("{} has data, yet is neither constant nor parameter", Describe(value));
+      Report("{} has data, but is neither a constant nor a parameter", Describe(value));
     }
     if (value.data->type() != value.type) {
       Report("{} is {}, but its data is {}", Describe(value), ToString(value.type),
@@ -110,7 +110,7 @@ class Verifier {
                bytes);
       }
     } catch (const InputError&) {
-      // Its type has been reported already.
+      // The error in its type has been reported already.
     }
   }
 
@@ -125,7 +125,7 @@ class Verifier {
       } else if (const Value& value = graph_.value(id); value.kind == ValueKind::kActivation &&
                                                         InRange(value.producer) &&
                                                         Index(value.producer) >= i) {
-        Report("{} reads {} before {} makes it", DescribeNode(i), Describe(value),
+        Report("{} reads {} before {} produces it", DescribeNode(i), Describe(value),
                DescribeNode(Index(value.producer)));
       }
     }
@@ -161,10 +161,10 @@ std::vector<std::string> Verify(const Graph& graph) { return Verifier(graph).Run
 std::vector<std::string> VerifyModel(const Graph& graph) {
   std::vector<std::string> found = Verify(graph);
   if (graph.outputs.size() != 1) {
-    // None at all is what Verify says already.
+    // Verify has already reported that there is no output.
     if (!graph.outputs.empty()) {
       found.push_back(
-          fmt::format("a model has one output, its loss; this has {}", graph.outputs.size()));
+          fmt::format("a model has one output, its loss; this one has {}", graph.outputs.size()));
     }
     return found;
   }

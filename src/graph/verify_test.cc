@@ -63,18 +63,18 @@ TEST_F(VerifyTest, OperandsOutOfRange) {
 TEST_F(VerifyTest, NodesOutOfOrder) {
   graph.node(matmul).operands = {x, loss};
   EXPECT_THAT(Verify(graph),
-              ElementsAre("node 0 (MatMul) reads value 3 (%loss) before node 1 (Sum) makes it"));
+              ElementsAre("node 0 (MatMul) reads value 3 (%loss) before node 1 (Sum) produces it"));
   graph.node(matmul).operands = {x, y};
   EXPECT_THAT(Verify(graph),
-              ElementsAre("node 0 (MatMul) reads value 2 (%y) before node 0 (MatMul) makes it"));
+              ElementsAre("node 0 (MatMul) reads value 2 (%y) before node 0 (MatMul) produces it"));
 }
 
 TEST_F(VerifyTest, Producers) {
   graph.value(x).producer = matmul;
   graph.value(loss).producer = NodeId{};
   EXPECT_THAT(Verify(graph),
-              ElementsAre("value 0 (%x) is no activation, yet node 0 is its producer",
-                          "value 3 (%loss) is an activation, yet its producer is node -1 of 2",
+              ElementsAre("value 0 (%x) is not an activation, but node 0 is its producer",
+                          "value 3 (%loss) is an activation, but its producer is node -1 of 2",
                           "node 1 (Sum) has result value 3 (%loss), which it does not produce"));
 }
 
@@ -82,13 +82,13 @@ TEST_F(VerifyTest, Results) {
   graph.node(matmul).results = {y, y, w, ValueId{7}};
   EXPECT_THAT(
       Verify(graph),
-      ElementsAre("value 2 (%y) stands 2 times among the results of its producer, node 0 (MatMul)",
+      ElementsAre("value 2 (%y) occurs 2 times in the results of its producer, node 0 (MatMul)",
                   "node 0 (MatMul) has result value 1 (%w), which it does not produce",
                   "node 0 (MatMul) has value 7 of 4 as result 3"));
   graph.node(matmul).results = {};
   EXPECT_THAT(
       Verify(graph),
-      ElementsAre("value 2 (%y) stands 0 times among the results of its producer, node 0 (MatMul)",
+      ElementsAre("value 2 (%y) occurs 0 times in the results of its producer, node 0 (MatMul)",
                   "node 0 (MatMul) has no results"));
 }
 
@@ -98,7 +98,7 @@ TEST_F(VerifyTest, Data) {
   graph.value(x).data = vector;
   graph.value(w).data = other;
   EXPECT_THAT(Verify(graph),
-              ElementsAre("value 0 (%x) has data, yet is neither constant nor parameter",
+              ElementsAre("value 0 (%x) has data, but is neither a constant nor a parameter",
                           "value 1 (%w) is f32[8], but its data is f16[8]"));
   graph.value(x).data = nullptr;
   vector->data.resize(12);
@@ -116,7 +116,7 @@ TEST_F(VerifyTest, Outputs) {
 TEST_F(VerifyTest, ModelsHaveOneScalarFloatLoss) {
   graph.outputs = {loss, y};
   EXPECT_THAT(Verify(graph), IsEmpty());
-  EXPECT_THAT(VerifyModel(graph), ElementsAre("a model has one output, its loss; this has 2"));
+  EXPECT_THAT(VerifyModel(graph), ElementsAre("a model has one output, its loss; this one has 2"));
   graph.outputs = {y};
   EXPECT_THAT(VerifyModel(graph),
               ElementsAre("the loss %y is f32[8], not a scalar of a float type"));

@@ -12,7 +12,7 @@ class Comparison {
       : program_(program), a_(a), b_(b) {}
 
   bool Run() {
-    // Gradients from factors name nodes, which no comparison here brings together.
+    // Gradient factors refer to nodes, and this comparison does not match nodes.
     bool factors = !a_.factor_gradients.empty() || !b_.factor_gradients.empty();
     return !factors && a_.locals.size() == b_.locals.size() && a_.mesh.axes == b_.mesh.axes &&
            a_.parameter_gradients == b_.parameter_gradients &&
@@ -30,7 +30,7 @@ class Comparison {
  private:
   const Graph& graph() const { return program_.model.graph; }
 
-  // A value of one stage always stands for the same value of the other.
+  // Whether `a` can stand for `b`: a value of one stage always corresponds to the same value of the other.
   bool Alike(ValueId a, ValueId b) {
     auto [forth, fresh] = forth_.try_emplace(a, b);
     auto [back, fresh_back] = back_.try_emplace(b, a);

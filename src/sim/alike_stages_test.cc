@@ -1,4 +1,4 @@
-// What is said once for all stages alike is what would be said of each.
+// What is computed once for a group of alike stages equals what is computed for each stage alone.
 #include "sim/alike_stages.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-// Eight layers on four devices, two chunks each.
+// Eight layers on four devices with two chunks each.
 struct Made {
   Model model = Analyse(Layers(8, 16));
   Plan plan =
@@ -50,7 +50,8 @@ TEST(AlikeStages, LayersOfOneKindAreAlike) {
   ASSERT_EQ(at.program.stages.size(), 8u);
   const IdVector<StageId, StageProgram>& stages = at.program.stages;
   EXPECT_TRUE(AreAlike(at.program, stages[StageId{2}], stages[StageId{3}]));
-  EXPECT_FALSE(AreAlike(at.program, stages[StageId{2}], stages[StageId{7}]));  // the loss
+  // The second stage has the loss.
+  EXPECT_FALSE(AreAlike(at.program, stages[StageId{2}], stages[StageId{7}]));
 }
 
 TEST(AlikeStages, WhatDiffersIsSeen) {

@@ -9,12 +9,14 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kMinBlock = 512;
-constexpr int64_t kSmall = kMiB;  // the largest small one
+constexpr int64_t kSmall = kMiB;  // the largest size of a small block
 constexpr int64_t kSmallSegment = 2 * kMiB;
 constexpr int64_t kLargeSegment = 20 * kMiB;
-constexpr int64_t kOwnSegment = 10 * kMiB;  // from here on
+// Blocks of this size and larger get a segment of their own.
+constexpr int64_t kOwnSegment = 10 * kMiB;
 constexpr int64_t kRoundSegment = 2 * kMiB;
-constexpr int64_t kSmallAddresses = int64_t{1} << 60;  // of the segment that grows
+// The start address of the growing segment of small blocks.
+constexpr int64_t kSmallAddresses = int64_t{1} << 60;
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -41,7 +43,8 @@ void CachingAllocator::RemoveFree(Handle handle) {
   free.erase(std::lower_bound(free.begin(), free.end(), KeyOf(handle)));
 }
 
-// The key of a free block becomes that of another, or of the same with another size: only keys between the two move.
+// Replaces the key of a free block by that of another block, or of the same block with another size. Only the keys
+// between the two places in the list move.
 void CachingAllocator::ReplaceFree(Key old, Handle by) {
   std::vector<Key>& free = FreeOf(blocks_[static_cast<size_t>(by)].small);
   Key key = KeyOf(by);
@@ -71,7 +74,8 @@ CachingAllocator::Handle CachingAllocator::NewBlock() {
 CachingAllocator::Handle CachingAllocator::FindFree(int64_t size, bool small) {
   std::vector<Key>& free = FreeOf(small);
   auto found = std::lower_bound(free.begin(), free.end(), Key{size, 0, 0});
-  if (grows_ && found != free.end() && found->handle == ends_[small]) ++found;  // it is without end
+  // Its size is not limited.
+  if (grows_ && found != free.end() && found->handle == ends_[small]) ++found;
   return found == free.end() ? kNothing : found->handle;
 }
 
@@ -85,7 +89,7 @@ CachingAllocator::Handle CachingAllocator::NewSegment(int64_t size, bool small) 
   return handle;
 }
 
-// Of the segment that grows: its end, as large as must be.
+// Takes a block at the end of the growing segment, which grows as far as necessary.
 CachingAllocator::Handle CachingAllocator::Grow(int64_t size, bool small) {
   Handle end = ends_[small];
   bool begins = end == kNothing;
@@ -113,7 +117,7 @@ CachingAllocator::Handle CachingAllocator::Grow(int64_t size, bool small) {
   return end;
 }
 
-// The rest of a block becomes a free one behind it, which is in no list yet.
+// Cuts a block to `size`. The remainder becomes a free block behind it, which is not yet in a list.
 CachingAllocator::Handle CachingAllocator::Split(Handle handle, int64_t size) {
   Handle rest = NewBlock();
   Block& block = blocks_[static_cast<size_t>(handle)];
@@ -156,7 +160,7 @@ CachingAllocator::Handle CachingAllocator::Allocate(int64_t bytes) {
   return handle;
 }
 
-// `from` is next to `into` and behind it.
+// Joins `from` to its preceding neighbour `into`.
 void CachingAllocator::Join(Handle into, Handle from) {
   Block& first = blocks_[static_cast<size_t>(into)];
   Block& second = blocks_[static_cast<size_t>(from)];
@@ -179,7 +183,7 @@ void CachingAllocator::Free(Handle handle) {
   bool joins_next = next != kNothing && !blocks_[static_cast<size_t>(next)].used;
   bool joins_before = before != kNothing && !blocks_[static_cast<size_t>(before)].used;
   if (joins_next && joins_before) RemoveFree(next);
-  Key key;  // in the list, of what is joined
+  Key key;  // the key in the free list of the block that is joined
   if (joins_before) {
     key = KeyOf(before);
   } else if (joins_next) {

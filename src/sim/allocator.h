@@ -1,26 +1,27 @@
-// A model of PyTorch's caching allocator for CUDA: what a process has reserved is more than what it uses.
+// A model of PyTorch's caching allocator for CUDA, which reserves more memory than a process uses.
 //
 //   CachingAllocator allocator;
 //   CachingAllocator::Handle a = allocator.Allocate(3 << 20);   // 3 MiB of a segment of 20
-//   allocator.Free(a);                                          // the segment stays
+//   allocator.Free(a);                                          // the segment stays reserved
 //
-// By c10/cuda/CUDACachingAllocator.cpp, with its defaults, on one stream and with memory without end:
+// It follows c10/cuda/CUDACachingAllocator.cpp with its defaults, on one stream and with unlimited memory:
 //
-//   - sizes are rounded up to 512 bytes
-//   - up to 1 MiB they come from segments of 2 MiB, kept apart from the others; from there to 10 MiB (not included)
-//     from segments of 20 MiB; larger ones get a segment of their own, rounded up to 2 MiB
-//   - the smallest free block that is large enough is taken, of equals the one with the lowest address; what is left
-//     of it becomes a free block where it is at least 512 bytes (small ones) or more than 1 MiB (others), and
-//     otherwise is lost for as long as the block is in use
-//   - a block that is freed is joined with free neighbours of its segment; nothing is given back
+// - Sizes are rounded up to 512 bytes.
+// - Blocks of up to 1 MiB ("small") come from separate segments of 2 MiB. Blocks above that and below 10 MiB come from
+//   segments of 20 MiB. Larger blocks get a segment of their own, rounded up to 2 MiB.
+// - The smallest free block that is large enough is taken; of equal ones the one with the lowest address. The remainder
+//   becomes a free block if it is at least 512 bytes (small blocks) or more than 1 MiB (others); otherwise it is lost as
+//   long as the block is in use.
+// - A freed block is joined with free neighbours in its segment. Segments are never given back.
 //
-// Segments lie one after the other in the order in which they were asked for. Deterministic; O(free blocks) moves of memory.
+// Segments have ascending addresses in the order in which they were requested. The model is deterministic; an operation
+// moves O(free blocks) entries.
 //
-// With segments that grow (expandable_segments:True) small blocks and others have one segment each:
+// With growing segments (expandable_segments:True) there is one segment for small blocks and one for all others:
 //
-//   - the free block at its end is taken only where no other is large enough; it grows by pages of 2 MiB (small ones)
-//     or 20 MiB (others) as far as it must
-//   - what is left of a block is always a free block
+// - The free block at the end of the segment is taken only if no other free block is large enough. It grows by pages of
+//   2 MiB (small blocks) or 20 MiB (others) as far as necessary.
+// - The remainder of a block always becomes a free block.
 #pragma once
 
 #include <array>
@@ -36,41 +37,41 @@ class CachingAllocator {
 
   explicit CachingAllocator(bool grows = false) : grows_(grows) {}
 
-  // No bytes are no block: kNothing.
+  // Returns kNothing for 0 bytes.
   Handle Allocate(int64_t bytes);
   void Free(Handle handle);
 
-  // Blocks in use, and their peak: torch.cuda.memory_allocated, max_memory_allocated.
+  // Bytes of blocks in use, and their peak: torch.cuda.memory_allocated, max_memory_allocated.
   int64_t allocated() const { return allocated_; }
   int64_t peak_allocated() const { return peak_allocated_; }
-  // Of these, what was asked for, rounded.
+  // The part of `allocated` that was requested, with sizes rounded up.
   int64_t rounded() const { return rounded_; }
-  // Segments: torch.cuda.memory_reserved. Never falls.
+  // Bytes of segments: torch.cuda.memory_reserved. Never decreases.
   int64_t reserved() const { return reserved_; }
   int64_t peak_reserved() const { return reserved_; }
 
   struct Block {
     int64_t address = 0, size = 0;
-    int64_t rounded = 0;             // of what is in use: asked for
-    int32_t before = -1, next = -1;  // neighbours within the segment
+    int64_t rounded = 0;             // requested bytes, rounded, while it is in use
+    int32_t before = -1, next = -1;  // neighbours in the segment
     bool small = false;
     bool used = false;
   };
-  // By handle; handles of blocks that were joined to others have size 0.
+  // Blocks by handle. Blocks that were joined to others have size 0.
   const std::vector<Block>& blocks() const { return blocks_; }
 
  private:
   struct Key {
     int64_t size, address;
     Handle handle;
-    // No two free blocks have one address.
+    // Free blocks have different addresses.
     bool operator<(const Key& other) const {
       return size != other.size ? size < other.size : address < other.address;
     }
   };
 
   Handle NewBlock();
-  // The free block that is taken stays in the list: it is for Allocate to remove or replace its key.
+  // The block stays in the list of free blocks: Allocate removes it or replaces its key.
   Handle FindFree(int64_t size, bool small);
   Handle NewSegment(int64_t size, bool small);
   Handle Grow(int64_t size, bool small);
@@ -83,11 +84,11 @@ class CachingAllocator {
   Key KeyOf(Handle handle) const;
 
   std::vector<Block> blocks_;
-  std::vector<Handle> unused_;                // of handles
-  std::vector<Key> free_small_, free_large_;  // ascending: they are few
+  std::vector<Handle> unused_;                // handles that can be reused
+  std::vector<Key> free_small_, free_large_;  // ascending vectors, because free blocks are few
   bool grows_;
   std::array<Handle, 2> ends_ = {
-      kNothing, kNothing};  // the last blocks of segments that grow: others', small ones'
+      kNothing, kNothing};  // the last blocks of growing segments: of others, of small ones
   int64_t allocated_ = 0, peak_allocated_ = 0, rounded_ = 0, reserved_ = 0;
 };
 

@@ -45,23 +45,24 @@ TEST(Allocator, SegmentsDependOnTheSize) {
 
 TEST(Allocator, SmallAndLargeOnesDoNotShare) {
   CachingAllocator allocator;
-  allocator.Allocate(512);       // leaves almost 2 MiB, for small ones
-  allocator.Allocate(2 * kMiB);  // leaves 18 MiB, for others
+  allocator.Allocate(512);       // leaves almost 2 MiB for small blocks
+  allocator.Allocate(2 * kMiB);  // leaves 18 MiB for other blocks
   EXPECT_EQ(allocator.reserved(), 22 * kMiB);
   allocator.Allocate(kMiB);
   allocator.Allocate(18 * kMiB);
   EXPECT_EQ(allocator.reserved(), 22 * kMiB);
 }
 
-// The rest of a large block is lost with it where it is no more than 1 MiB, of a small one never.
+// The remainder of a large block is lost with it where it is at most 1 MiB; the remainder of a small block never is.
 TEST(Allocator, SplitsWhereTheRestIsWorthIt) {
   CachingAllocator allocator;
-  Handle own = allocator.Allocate(11 * kMiB);  // a segment of 12
+  Handle own = allocator.Allocate(11 * kMiB);  // a segment of 12 MiB
   EXPECT_EQ(allocator.allocated(), 12 * kMiB);
   EXPECT_EQ(allocator.rounded(), 11 * kMiB);
   allocator.Free(own);
   allocator.Allocate(11 * kMiB - 512);
-  EXPECT_EQ(allocator.allocated(), 11 * kMiB - 512);  // 1 MiB and 512 bytes are left: free
+  // The remainder of 1 MiB and 512 bytes is free.
+  EXPECT_EQ(allocator.allocated(), 11 * kMiB - 512);
   EXPECT_EQ(allocator.reserved(), 12 * kMiB);
   allocator.Allocate(kMiB + 512);
   EXPECT_EQ(allocator.allocated(), 12 * kMiB);
@@ -94,20 +95,20 @@ TEST(Allocator, JoinsNeighboursOfASegmentOnly) {
   EXPECT_EQ(allocator.reserved(), 40 * kMiB);  // a, b and c fill the first segment
   allocator.Free(a);
   allocator.Free(c);
-  allocator.Free(b);  // with both of its neighbours
+  allocator.Free(b);  // is joined with both of its neighbours
   EXPECT_EQ(AddressOf(allocator, allocator.Allocate(20 * kMiB)), 0);
   EXPECT_EQ(allocator.reserved(), 40 * kMiB);
   allocator.Free(d);
-  allocator.Allocate(22 * kMiB);  // the 20 free ones of the second segment are not enough
+  allocator.Allocate(22 * kMiB);  // the 20 free MiB of the second segment are not enough
   EXPECT_EQ(allocator.reserved(), 62 * kMiB);
 }
 
-// Fragmentation: what was allocated never passes 40 MiB, and 60 are reserved.
+// Fragmentation: at most 40 MiB are ever allocated, but 60 are reserved.
 TEST(Allocator, ReservesMoreThanItAllocates) {
   CachingAllocator allocator;
   Handle a = allocator.Allocate(20 * kMiB), b = allocator.Allocate(20 * kMiB);
   allocator.Free(a);
-  Handle c = allocator.Allocate(2 * kMiB);  // takes from the first
+  Handle c = allocator.Allocate(2 * kMiB);  // taken from the first segment
   allocator.Free(b);
   allocator.Free(allocator.Allocate(20 * kMiB));
   EXPECT_EQ(allocator.reserved(), 40 * kMiB);
@@ -118,7 +119,7 @@ TEST(Allocator, ReservesMoreThanItAllocates) {
   allocator.Free(c);
 }
 
-// Blocks tile the segments: none overlap, and nothing is lost.
+// Blocks tile the segments: they do not overlap, and no bytes are lost.
 void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64_t>& live) {
   std::map<int64_t, const CachingAllocator::Block*> by_address;
   int64_t allocated = 0, rounded = 0;
@@ -131,12 +132,12 @@ void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64
   bool free_before = false;
   for (const auto& [address, block] : by_address) {
     if (block->before == CachingAllocator::kNothing)
-      at = std::max(at, address);  // a segment begins
+      at = std::max(at, address);  // a new segment begins
     EXPECT_EQ(address, at);
     at += block->size;
     sum += block->size;
     EXPECT_EQ(block->size % 512, 0);
-    // Free neighbours of one segment are joined.
+    // Free neighbours in one segment are joined.
     if (block->before != CachingAllocator::kNothing) {
       EXPECT_FALSE(free_before && !block->used);
     }
@@ -158,12 +159,12 @@ void ExpectSound(const CachingAllocator& allocator, const std::map<Handle, int64
   EXPECT_GE(allocator.reserved(), allocator.peak_allocated());
 }
 
-// One segment that grows by pages, however large a block is.
+// There is one segment, which grows by pages however large a block is.
 TEST(Allocator, SegmentsThatGrow) {
   CachingAllocator allocator(/*grows=*/true);
   Handle a = allocator.Allocate(3 * kMiB);
   EXPECT_EQ(allocator.reserved(), 20 * kMiB);
-  Handle b = allocator.Allocate(30 * kMiB);  // 17 are there
+  Handle b = allocator.Allocate(30 * kMiB);  // 17 MiB are free
   EXPECT_EQ(AddressOf(allocator, b), 3 * kMiB);
   EXPECT_EQ(allocator.reserved(), 40 * kMiB);
   Handle small = allocator.Allocate(1000);
@@ -174,16 +175,16 @@ TEST(Allocator, SegmentsThatGrow) {
   EXPECT_EQ(AddressOf(allocator, all), 0);
   EXPECT_EQ(allocator.reserved(), 42 * kMiB);
   EXPECT_EQ(allocator.allocated(), 40 * kMiB + 1024);
-  allocator.Allocate(21 * kMiB);  // nothing is free at the end
+  allocator.Allocate(21 * kMiB);  // nothing is free at the end of the segment
   EXPECT_EQ(allocator.reserved(), 82 * kMiB);
   allocator.Free(small);
 }
 
-// The end is as large as can be, and so the last that is taken.
+// The block at the end can grow without limit, so it is the last that is taken.
 TEST(Allocator, TheEndOfASegmentThatGrowsIsTakenLast) {
   CachingAllocator allocator(/*grows=*/true);
   Handle hole = allocator.Allocate(12 * kMiB);
-  Handle behind = allocator.Allocate(2 * kMiB);  // 6 MiB at the end
+  Handle behind = allocator.Allocate(2 * kMiB);  // 6 MiB remain at the end
   allocator.Free(hole);
   EXPECT_EQ(AddressOf(allocator, allocator.Allocate(5 * kMiB)), 0);
   EXPECT_EQ(AddressOf(allocator, allocator.Allocate(8 * kMiB)), 14 * kMiB);
@@ -193,7 +194,8 @@ TEST(Allocator, TheEndOfASegmentThatGrowsIsTakenLast) {
 }
 
 class AllocatorSoundness : public ::testing::TestWithParam<bool> {};
-// Where a block of so many bytes must be: the smallest free one that is large enough, of equals the first; else a new segment.
+// The expected address of a block of so many bytes: that of the smallest free block that is large enough, of equal ones
+// the first, otherwise a new segment.
 int64_t ExpectedAddress(const CachingAllocator& allocator, int64_t bytes) {
   int64_t size = (bytes + 511) / 512 * 512;
   bool small = size <= int64_t{1} << 20;

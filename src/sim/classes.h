@@ -1,11 +1,12 @@
-// Devices that are alike, and what communicates as one.
+// Finds classes of devices that are alike, and of groups and messages that communicate alike.
 //
-// The coarsest partition of devices, groups, messages and links such that members of a class have equal programs,
-// equal kinds of device and blocks, and equally many neighbours of every other class (an equitable partition, by
-// colour refinement). All members of a class do the same at the same time, so the simulator runs one of each.
+// The classes are the coarsest partition of devices, groups, messages and links in which members of a class have equal
+// programs, equal kinds of device and blocks, and the same number of neighbours in every other class (an equitable
+// partition, found by colour refinement). All members of a class do the same at the same time, so the simulator runs
+// one of each.
 //
-// Of a class of groups (or messages) stands what one of them is, and what all of them together put on one link of
-// each class they use: the fair shares of the folded system are those of the whole one.
+// A class of groups or messages has the properties of one member, and the load of all members together on one link of
+// each class that they use. The fair shares of the folded system are then those of the whole system.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +23,22 @@ struct ClassLoad {
 };
 
 struct DeviceClass {
-  int64_t device = 0;  // the first of them
+  int64_t device = 0;  // the first device
   int64_t count = 0;
   int run = 0;
   double slow = 1;
   int alike =
-      0;  // the first class whose devices do by themselves what these do: neighbours may differ
+      // The first class whose devices have equal work by themselves; their neighbours may differ.
+      0;
 };
 
 struct GroupClass {
   int channel = 0;
   std::vector<int> members;  // classes of devices, each once
   std::vector<ClassLoad> loads;
-  Pattern pattern;              // of one of them
-  double seconds_per_byte = 0;  // of volume, with nothing else on the links
-  int level = 0;                // of the links that limit it
+  Pattern pattern;              // of one of the groups
+  double seconds_per_byte = 0;  // per byte of volume, on idle links
+  int level = 0;                // level of the links that limit it
 };
 
 struct MessageClass {
@@ -54,13 +56,13 @@ struct Classes {
   std::vector<double> capacities;  // per class of links
   std::vector<GroupClass> groups;
   std::vector<MessageClass> messages;
-  // Per class of devices and channel: the class of its group, or -1.
+  // Per class of devices and channel, the class of its group; -1 where there is none.
   std::vector<std::vector<int>> group_of;
-  // Per class of devices: the classes of messages it sends, or gets.
+  // Per class of devices, the classes of messages that it sends or receives.
   std::vector<IdVector<TransferId, std::vector<int>>> sends, receives;
 };
 
-// With options.fold every class is as large as can be; without, every device, group, message and link is one.
+// With options.fold classes are as large as possible. Without it every device, group, message and link is a class.
 Classes FindClasses(const Program& program, const Cluster& cluster, const Network& network,
                     const Fabric& fabric, const SimOptions& options);
 

@@ -18,10 +18,11 @@ class StreamTracer {
       const TaskTimes& when = times(at);
       bool local = here.kind == TaskKind::kLocal;
       Wait(at, local ? when.start : when.ready);
-      if (!local) Add(SliceKind::kIdle, when.start, at.task);  // for the last member
+      // For the last member of a collective.
+      if (!local) Add(SliceKind::kIdle, when.start, at.task);
       Add(local ? SliceKind::kWork : SliceKind::kExposed, when.end, at.task, IsMessage(here));
     }
-    // What follows the last of compute: weights are gathered, others are waited for.
+    // The time after the last compute task: weights are gathered, or the device waits for others.
     TaskRef last = at_.last;
     bool mine = last.device_class == class_ && !IsWork(task(last));
     Add(mine ? SliceKind::kExposed : SliceKind::kIdle, at_.seconds, mine ? last.task : -1,
@@ -40,7 +41,8 @@ class StreamTracer {
     return at_.times[static_cast<size_t>(at.device_class)][static_cast<size_t>(at.task)];
   }
 
-  // The tasks of the compute queue as they ran: what a stack puts off comes later than it stands.
+  // The tasks of the compute queue in the order in which they ran: tasks that a stack defers run later than their place
+  // in the list.
   std::vector<int> InOrder() const {
     const std::vector<SimTask>& tasks = list(class_).tasks;
     std::vector<int> order;
@@ -54,21 +56,21 @@ class StreamTracer {
     return order;
   }
 
-  // Copies are waited for as communication is.
+  // Waiting for copies counts as waiting for communication.
   static bool IsWork(const SimTask& task) {
     return task.kind == TaskKind::kLocal && task.compute_queue;
   }
 
   static bool IsMessage(const SimTask& task) { return task.kind == TaskKind::kSend; }
 
-  // From where the last slice ended.
+  // Adds a slice that begins where the last one ended.
   void Add(SliceKind kind, double end, int task, bool message = false) {
     if (end <= until_) return;
     slices_.push_back({until_, end, kind, task, message});
     until_ = end;
   }
 
-  // Compute idles until `to`, when `at` may start.
+  // Adds slices for the time until `to`, when `at` may start.
   void Wait(TaskRef at, double to) {
     if (to <= until_) return;
     moved_.clear();
@@ -98,7 +100,7 @@ class StreamTracer {
     double begin = 0, end = 0;
     bool message = false;
   };
-  std::vector<Moved> moved_;  // latest first
+  std::vector<Moved> moved_;  // the latest first
 };
 
 }  // namespace

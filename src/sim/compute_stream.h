@@ -1,5 +1,5 @@
-// What the compute stream of a device does at every moment of the step: works, waits for communication that nothing
-// hides, or idles. Reports and timetables are made from this.
+// What the compute stream of a device does at every moment of the step: it works, waits for exposed communication, or
+// idles. Reports and timetables use this.
 #pragma once
 
 #include <vector>
@@ -10,22 +10,25 @@ namespace heddle {
 
 enum class SliceKind : uint8_t {
   kWork,     // a task of the device itself
-  kExposed,  // what it waits for is moving: a collective, or a message
-  kIdle,     // it waits for others' work
+  kExposed,  // a collective or message that it waits for is in progress
+  kIdle,     // it waits for the work of other devices
 };
 
 struct Slice {
   double start = 0, end = 0;
   SliceKind kind = SliceKind::kIdle;
-  int task = -1;  // at work, or waiting to start; -1: the device waits for the end of the step
-  bool message = false;  // exposed, and what moves is a message between stages
+  // The task that runs or waits to start; -1: the device waits for the end of the step.
+  int task = -1;
+  bool message = false;  // exposed because of a message between stages
   bool operator==(const Slice&) const = default;
 };
 
-// From 0 to timeline.seconds, in order, without gaps; none of no length. O(n log n) in the tasks of the class.
+// Slices from 0 to timeline.seconds, in order and without gaps. Every slice has a positive length. O(n log n) in the
+// tasks of the class.
 //
-// Before a task that could not start, the path back over its causes says what moved meanwhile: that is exposed, the
-// rest idle. After its last task a device is exposed where the step ends with a communication of its own.
+// Where a task could not start at once, the chain of its causes tells which communication was in progress meanwhile.
+// That time is exposed; the rest is idle. After its last task a device is exposed where the step ends with
+// communication of its own.
 std::vector<Slice> ComputeStream(const Prepared& prepared, const Timeline& timeline,
                                  int device_class);
 

@@ -41,8 +41,8 @@ TEST(ComputeStream, CoversTheStepAndAddsUpToTheSummary) {
   }
 }
 
-// Gradients of several buckets that are reduced after the last backward stand before it in the program: the work in
-// between is no idling.
+// Reductions of several gradient buckets that run after the last backward come before it in the program. The work in
+// between does not count as idle time.
 TEST(ComputeStream, CountsWorkThatReductionsArePutOffBehind) {
   Model model = Analyse(Layers(8, 32, 64));
   Cluster cluster = LoadCluster("dgx-h100:1");
@@ -64,8 +64,8 @@ TEST(ComputeStream, CountsWorkThatReductionsArePutOffBehind) {
   }
 }
 
-// Replicas send each other no messages; with stages of one device each nothing else moves but inputs, and what all agree
-// on at the end of the step.
+// Replicas send each other no messages. With stages of one device each, the only collectives are those for inputs and
+// for the report at the end of the step.
 TEST(ComputeStream, TellsMessagesFromCollectives) {
   Model model = Analyse(Layers(8, 32, 64));
   Cluster cluster = LoadCluster("dgx-h100:1");

@@ -10,11 +10,12 @@
 namespace heddle {
 namespace {
 
-// Where the stack makes one kernel of neighbours that only move memory, what one hands to the next is not read again.
+// Where the stack fuses neighbouring memory-bound kernels, removes the bytes that one kernel would write and the next
+// read.
 bool Join(const Graph& graph, const Node& node, const Rule& rule, std::span<const Block> blocks,
           const StackCosts& stack, std::vector<bool>& moves, NodeKernels& kernels) {
   if (stack.fused_loss && !rule.scratch.empty()) {
-    double once = 2 * ScratchBytes(rule, blocks);  // written and read
+    double once = 2 * ScratchBytes(rule, blocks);  // scratch is written once and read once
     for (Kernel& kernel : kernels.forward) kernel.bytes -= once;
     for (Kernel& kernel : kernels.backward) kernel.bytes -= 2 * once;
   }
@@ -62,7 +63,7 @@ class Pricer {
         ComputeGradient(at, cost);
         break;
       case Opcode::kUpdate:
-        if (ShardElements(at) == 0) break;  // its server does
+        if (ShardElements(at) == 0) break;  // the server of the group updates it
         cost.terms = compute_.Update(ShardElements(at), program_.precision);
         if (GroupAt(at).zero == 0) cost.terms += Expand(at);
         break;
@@ -74,7 +75,7 @@ class Pricer {
       case Opcode::kReport:
         cost.terms = compute_.Report();
         break;
-      case Opcode::kReshard:  // a slice or mask: read and written
+      case Opcode::kReshard:  // a slice or mask, which is read and written
       case Opcode::kLoad:
         cost.terms = compute_.Traffic(2 * LocalBytes(at.stage, at.local()));
         break;
@@ -86,7 +87,7 @@ class Pricer {
         cost.terms = compute_.Traffic(3 * LocalBytes(at.stage, at.local()));
         break;
       default:
-        break;  // a collective of one
+        break;  // a collective of one device
     }
     cost.seconds = cost.terms.total();
     return cost;
@@ -106,7 +107,8 @@ class Pricer {
     return stage(at.stage).groups[at.group()];
   }
 
-  // Weights that are kept, to where they belong: their index, and cache lines of the dense ones that are read and written.
+  // Places the kept weights into the dense tensor: reads their indices, and reads and writes cache lines of the dense
+  // weights.
   Terms Expand(const Instruction& at) const {
     if (!IsPruned(GroupAt(at))) return {};
     const StageProgram& on = stage(at.stage);
@@ -118,7 +120,7 @@ class Pricer {
     return compute_.Traffic(2 * dense + kept + index);
   }
 
-  // What backward gives of pruned parameters is compressed at once: the dense gradient is read.
+  // Compresses the gradients of pruned parameters directly after backward: reads the dense gradients.
   void Compress(const StageProgram& on, const Segment& segment, TaskCost& cost) const {
     for (const SegmentInput& input : segment.inputs) {
       if (!input.trained) continue;
@@ -157,7 +159,7 @@ class Pricer {
     cost.volume = chosen.volume;
   }
 
-  // On a machine that was calibrated: the transfer and the copies around it.
+  // On a calibrated machine, the measured time of a transfer and of the copies around it.
   std::optional<double> Measured(const Instruction& at, const Payload& payload,
                                  const GroupClass& group) const {
     double given = static_cast<double>(payload.bytes);
@@ -170,7 +172,8 @@ class Pricer {
     return *seconds + compute_.Traffic(2 * copied).total();
   }
 
-  // The first main segment of a stage, and the last whose backward runs, carry what the host does for a micro-batch.
+  // The host overhead of a micro-batch is added to the first main segment of a stage, and to the last one whose
+  // backward runs.
   bool IsEnd(const StageProgram& on, const Instruction& at) const {
     auto counts = [&](const Segment& segment) {
       return segment.phase == Phase::kMain && (at.half == Half::kF || segment.has_backward);
@@ -179,7 +182,7 @@ class Pricer {
     return counts(*end) && std::none_of(on.segments.begin(), end, counts);
   }
 
-  // Of all its halves.
+  // The kernels of all halves of a segment.
   const std::vector<SegmentKernels>& KernelsFor(StageId s, SegmentId segment) {
     auto [at, fresh] = kernels_.try_emplace({s, segment});
     if (fresh) {
@@ -220,7 +223,8 @@ class Pricer {
     if (compute_.calibrated()) AddAgain(on, gradient.parameter, cost);
   }
 
-  // What is not a kernel of a node: sums that are gradients of biases, and adding up gradients over micro-batches.
+  // Adds work that is not a kernel of a node: sums that are gradients of biases, and the accumulation of gradients over
+  // micro-batches.
   void AddGradients(const StageProgram& on, const Segment& segment, TaskCost& cost) const {
     Position position = PositionIn(on, device_);
     GradientFlow flow = SegmentFlow(program_, on);
@@ -242,7 +246,7 @@ class Pricer {
     }
   }
 
-  // The gradient of a parameter, in all micro-batches but the first, to what is there.
+  // Adds the gradient of a parameter to the accumulated one, in all micro-batches but the first.
   void AddAgain(const StageProgram& on, LocalId parameter, TaskCost& cost) const {
     if (program_.microbatches == 1) return;
     double again = 1 - 1 / static_cast<double>(program_.microbatches);
@@ -277,7 +281,8 @@ std::vector<SegmentKernels> KernelsOfSegment(const Program& program, const Stage
                                              const StackCosts& stack) {
   const Model& model = program.model;
   GradientFlow flow = SegmentFlow(program, stage);
-  std::vector<bool> moves(model.graph.values.size(), false);  // made here by moving memory
+  // Values that this segment makes by moving memory.
+  std::vector<bool> moves(model.graph.values.size(), false);
   std::vector<SegmentKernels> out;
   out.reserve(segment.nodes.size());
   for (NodeId id : segment.nodes) {

@@ -38,9 +38,9 @@ class Engine {
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
-  static constexpr size_t kPieces = 16;  // of StopPoll, at one point in time
+  static constexpr size_t kPieces = 16;  // pieces of StopPoll for one point in time
 
-  // A transfer in flight, or in its latency: of a group's task, or a message of a send.
+  // A transfer in progress, its latency included: a collective of a group, or a message of a send.
   struct Flight {
     int group = -1, message = -1;
     TaskRef from;  // the task that started it
@@ -87,7 +87,7 @@ class Engine {
 
   void TakeDue() {
     if (network_.NextEnd() == now_) {
-      network_.Advance(now_, ended_);  // their numbers may be given anew from here on
+      network_.Advance(now_, ended_);  // their numbers may be reused from here on
       for (int flow : ended_) EndFlight(flight_of_flow_[static_cast<size_t>(flow)]);
     }
     while (!events_.empty() && events_.top().time == now_) {
@@ -160,7 +160,8 @@ class Engine {
         TaskTimes& when = times(other);
         when.start = now_;
         const SimTask& theirs = list(member).tasks[static_cast<size_t>(other.task)];
-        latency = std::max(latency, CostOf(other, theirs).latency);  // until the slowest is done
+        // It lasts until the slowest member is done.
+        latency = std::max(latency, CostOf(other, theirs).latency);
         if (!(other == at)) when.cause = times(at).cause;
       }
     }
@@ -179,7 +180,8 @@ class Engine {
     const std::vector<int>& messages =
         in_.classes.sends[static_cast<size_t>(at.device_class)][task.transfer];
     if (messages.empty()) return End(at);
-    left(at) = static_cast<int>(messages.size());  // it waits for nothing else any more
+    // The send waits only for its messages from now on.
+    left(at) = static_cast<int>(messages.size());
     for (int message : messages) {
       BeginFlight({-1, message, at, now_},
                   in_.classes.messages[static_cast<size_t>(message)].latency);
@@ -277,7 +279,7 @@ class Engine {
 
   struct Event {
     double time = 0;
-    int flight = -1;  // whose latency is over; -1: a task ends
+    int flight = -1;  // the flight whose latency ends; -1: a task ends
     TaskRef task;
   };
   struct Later {
@@ -289,7 +291,8 @@ class Engine {
   FairShare network_;
   Timeline out_;
   double now_ = 0;
-  // What a task still waits for; of a send that has started, its messages in flight.
+  // How many predecessors a task still waits for; for a send that has started, how many of its messages are in
+  // progress.
   std::vector<std::vector<int>> left_;
   std::vector<std::vector<uint8_t>> done_;
   std::vector<TaskRef> ready_, starting_;
@@ -299,7 +302,8 @@ class Engine {
   std::vector<int> flight_of_flow_;
   std::vector<int> ended_;
   std::vector<Load> load_;
-  std::unordered_map<uint64_t, size_t> arrived_;  // members of a group at a task
+  // Number of members of a group that have reached a task.
+  std::unordered_map<uint64_t, size_t> arrived_;
 };
 
 }  // namespace

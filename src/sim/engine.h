@@ -1,9 +1,9 @@
-// The event engine: one step of a program on one device of every class.
+// The event engine: runs one step of a program on one device of every class.
 //
-// Tasks start when everything before them has ended (task_list.h). Work on a device takes the time its cost says. A
-// collective starts when the last member has come to it, waits its latency, and then flows over its links at the
-// max-min fair rate (fair_share.h); so does each message of a send, which is ready for a receive that comes later.
-// What happens at one time is processed together, so that the result does not depend on an order.
+// Tasks start when all their predecessors have ended (task_list.h). Work on a device takes the time that its cost says.
+// A collective starts when its last member has reached it, waits for its latency, and then flows over its links at the
+// max-min fair rate (fair_share.h). Messages of a send do the same; a receive may begin after they have arrived.
+// Everything that happens at one time is processed together, so that the result does not depend on an order.
 //
 //   Prepared prepared = Prepare(program, cluster, options);     everything that does not depend on time
 //   Timeline timeline = Execute(prepared);                      both throw SimulationStopped (options.h)
@@ -23,13 +23,13 @@ struct Prepared {
   Classes classes;
   std::vector<TaskList> lists;               // per run
   std::vector<std::vector<TaskCost>> costs;  // per class of devices
-  // Per run: the task of a receive by transfer and micro-batch (transfer * microbatches + microbatch); -1 where it has
-  // none.
+  // Per run, the task of a receive by transfer and micro-batch (transfer * microbatches + microbatch); -1 where the run
+  // has none.
   std::vector<std::vector<int>> receive_task;
-  // Per run, by channel, of those that several runs take part in: their tasks on it, in order.
+  // Per run and channel that several runs share: the tasks of the run on it, in order.
   std::vector<std::vector<std::vector<int>>> channel_tasks;
   int64_t microbatches = 1;
-  int inner_level = 0;  // links of this level, and deeper, lie inside a node
+  int inner_level = 0;  // links of this level and deeper are inside a node
 };
 
 Prepared Prepare(const Program& program, const Cluster& cluster, const SimOptions& options);
@@ -42,11 +42,11 @@ struct TaskRef {
 };
 
 struct TaskTimes {
-  double ready = 0;  // everything before it has ended
+  double ready = 0;  // all predecessors have ended
   double start =
-      0;  // it moves: work begins, the last member of a collective has come, the first byte flows
+      0;  // the work begins, the last member of a collective has arrived, or the first byte flows
   double end = 0;
-  TaskRef cause;  // whose end let it start; none at the beginning of the step
+  TaskRef cause;  // the task whose end allowed it to start; invalid at the beginning of the step
 };
 
 struct Timeline {

@@ -1,4 +1,4 @@
-// The engine against closed forms: every stage takes one second per half and communication takes none.
+// Compares the engine with closed forms. Every stage takes one second per half, and communication takes no time.
 #include "sim/engine.h"
 
 #include <gtest/gtest.h>
@@ -55,8 +55,8 @@ TEST(Engine, TheBubbleOfInterleavedIsDividedByTheChunks) {
   }
 }
 
-// Qi et al. 2024: with equal halves ZB-H1 idles (p-1)(F+B-W), and ZB-H2 (zb: 2p micro-batches in memory) not at all,
-// where micro-batches are enough.
+// Qi et al. 2024: with equal halves ZB-H1 idles (p-1)(F+B-W), and ZB-H2 (zb: 2p micro-batches in memory) does not idle
+// where there are enough micro-batches.
 TEST(Engine, BubblesOfZeroBubbleSchedulesAreTheClosedForms) {
   for (const std::string schedule : {"zb-h1", "zb"}) {
     for (Shape shape : {Shape{4, 1, 16}, Shape{8, 1, 32}}) {
@@ -73,7 +73,8 @@ TEST(Engine, BubblesOfZeroBubbleSchedulesAreTheClosedForms) {
   }
 }
 
-// A ring all-reduce of n bytes over p devices of one node: 2(p-1)/p n over each port, 2(p-1) hops or a tree's.
+// A ring all-reduce of n bytes over p devices of one node: 2(p-1)/p n over each port, and 2(p-1) hops or those of a
+// tree.
 TEST(Engine, AnAllReduceTakesItsClosedForm) {
   int64_t width = 4096;
   Model model = Analyse(Layers(1, 8, width));

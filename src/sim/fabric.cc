@@ -80,7 +80,7 @@ class Finder {
     std::vector<int>& table = by_stage_[s];
     if (table.empty()) table.assign(size_t{2} << kMaxAxes, kUnknown);
     if (table[slot] != kUnknown) return table[slot];
-    // The last chunk of a device reduces its gradients first, so any stage may have made the communicator.
+    // The last chunk of a device reduces its gradients first, so any stage may have created the communicator.
     for (StageId other : by_stage_.ids()) {
       if (table[slot] != kUnknown) break;
       const std::vector<int>& known = by_stage_[other];
@@ -110,7 +110,7 @@ class Finder {
     return report_;
   }
 
-  // Place i of every holder's mesh meets the places i of the others.
+  // Joins place i of every mesh that holds the parameter with places i of the others.
   int TiedChannel(TiedGroupId tied) {
     auto found = tied_.find(tied);
     if (found != tied_.end()) return found->second;
@@ -133,7 +133,7 @@ class Finder {
     return tied_[tied] = channel;
   }
 
-  // Stages of one shape exchange values of one sharding alike.
+  // Stages of the same shape exchange values of the same sharding in the same way.
   const std::vector<MessageSize>& SizesOf(MeshTransfer transfer) {
     transfer.from_mesh.first = transfer.to_mesh.first = 0;
     transfer.from_mesh.named.clear();
@@ -176,7 +176,7 @@ class Finder {
   const Network& network_;
   StopPoll poll_;
   Fabric fabric_;
-  IdVector<StageId, std::vector<int>> by_stage_;  // by axes and pattern
+  IdVector<StageId, std::vector<int>> by_stage_;  // per stage, by axes and pattern
   std::map<TiedGroupId, int> tied_;
   std::vector<std::pair<MeshTransfer, std::vector<MessageSize>>> sizes_;
   int report_ = kUnknown;

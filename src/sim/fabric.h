@@ -1,5 +1,5 @@
-// Who communicates with whom in a program, and over which links: the groups of every communicator and the messages
-// of every transfer, for all devices.
+// Finds who communicates with whom in a program, and over which links: the groups of every communicator and the
+// messages of every transfer, for all devices.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace heddle {
 
-// A communicator: the groups of some axes of a mesh, those of a tied parameter, or all devices.
+// A communicator: the groups along some axes of a mesh, those of a tied parameter, or all devices (`report`).
 struct Channel {
   bool all_to_all = false;
   TiedGroupId tied = {};

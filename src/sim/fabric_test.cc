@@ -21,7 +21,7 @@ std::set<int> ReductionChannels(const Program& program, const Fabric& fabric, si
   return channels;
 }
 
-// The last chunk reduces first: the communicator must not depend on which stage asks for it first.
+// The last chunk reduces first: the communicator must not depend on which stage uses it first.
 TEST(Fabric, ChunksOfADeviceShareACommunicator) {
   Cluster cluster = LoadCluster("dgx-h100:1");
   Model model = Analyse(Layers(8, 8));

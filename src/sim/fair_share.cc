@@ -1,10 +1,9 @@
-// Progressive filling, one connected component at a time. Every shared link has the rate at which
-// it is full, share = (capacity - used) / weight of the flows still rising; every flow the lowest
-// rate at which one of the links it has for itself is. In rounds, the lowest of these limits
-// freezes the flows concerned; all limits equal to it to the last bit belong to the same round, so
-// that the order in which they are found does not matter. Then `used` grows by rate x weight frozen
-// in the round, and the links touched get new shares: never below that rate, where rounding may put
-// them.
+// Progressive filling of one connected component at a time. Every shared link has the rate at which it is full, share =
+// (capacity - used) / weight of the flows that still rise. Every flow has the lowest rate at which one of the links
+// that it does not share is full. Each round takes the lowest of these limits and freezes the flows concerned. All
+// limits that are equal to the last bit belong to the same round, so the order in which they are found does not matter.
+// Then `used` grows by rate x the weight frozen in the round, and the affected links get new shares. A new share is
+// never below that rate, even where rounding would give a lower one.
 #include "sim/fair_share.h"
 
 #include <algorithm>
@@ -135,7 +134,7 @@ void FairShare::Flush() {
   changed_links_.clear();
 }
 
-// The rate of a flow that shares no link; false for one that does.
+// The rate of a flow that shares no link; false for a flow that shares one.
 bool FairShare::AloneRate(const Flow& flow, double& rate) const {
   rate = kInfinity;
   for (const Entry& load : flow.loads) {
@@ -145,7 +144,7 @@ bool FairShare::AloneRate(const Flow& flow, double& rate) const {
   return true;
 }
 
-// The flows connected with one, their shared links, and the limits all of them start with.
+// Collects the flows connected with a flow, their shared links, and their initial limits.
 void FairShare::Collect(int first) {
   component_.assign(1, first);
   fillings_.clear();
@@ -236,7 +235,7 @@ void FairShare::Fill() {
   for (const int id : component_) HEDDLE_CHECK_EQ(flows_[Index(id)].frozen, computation_);
 }
 
-// Whether a limit still is one: a link gets new shares in the course of the rounds.
+// Whether a limit is current: links get new shares during the rounds.
 bool FairShare::Holds(const Limit& limit) const {
   return limit.filling < 0 || fillings_[Index(limit.filling)].share == limit.rate;
 }

@@ -1,17 +1,18 @@
-// What a half of a segment makes, and what a segment keeps from forward for backward, on one device.
+// The storages that the halves of a segment make, and those that a segment keeps from forward for backward, on one
+// device.
 //
-// Memory is counted by *storages*: views look at the storage of what they are views of, and the sum's gradient may be
-// the gradient of both its terms. A half is written down as the order in which it makes and drops storages:
+// Memory is counted by *storages*: views share the storage of their source, and the gradient of a sum may be the
+// gradient of both its terms. A half is described by the order in which it makes and drops storages:
 //
 //   F of x -> LayerNorm -> Linear -> y, keeping       make n, make statistics, make y;  results {y}
 //                                                     kept {~0 (x), n, statistics}
 //   BW of it                                          make dn, make dw, release n, make dx, drop dn, release x, ...
 //                                                     results {dx}
 //
-// From the rules of the ops (rule.h says what a node keeps), the strategies and the device's place in the mesh; what
-// kernels need inside themselves is not known. Autograd adds up gradients in place where nobody else looks at them,
-// hands on the gradients of sums and reshapes as they are, and lets go of what a node kept once its gradient is done,
-// unless W still comes. O(nodes of the segment).
+// This follows from the rules of the ops (rule.h says what a node keeps), the strategies, and the device's place in the
+// mesh. Workspaces inside kernels are not modelled. Autograd accumulates gradients in place where nothing else uses
+// them, passes on the gradients of sums and reshapes unchanged, and frees what a node kept once its gradient is
+// computed, unless W follows later. O(nodes of the segment).
 #pragma once
 
 #include <cstdint>
@@ -22,20 +23,22 @@
 
 namespace heddle {
 
-// A storage as a half names it: one of those it makes, or ~i: that of what it reads as its i-th buffer.
+// A storage of a half: the number of one that it makes, or ~i for the storage of the i-th buffer that it reads.
 using StorageRef = int;
 
 struct MadeStorage {
   int64_t bytes = 0;
-  int holders = 0;  // among the results and what is kept; 0: it is gone when the half ends
-  int node = -1;    // of the segment, that makes it; known of forward halves
+  // References from results and kept storages; 0: the storage is freed by the end of the half.
+  int holders = 0;
+  int node = -1;  // the node of the segment that makes it; known for forward halves only
 };
 
 struct HalfEvent {
   enum class Kind : uint8_t {
-    kMake,     // one of `made`
-    kDrop,     // one of `made` that ends with the half
-    kRelease,  // one of what the segment keeps: `index` counts those of SegmentMemory::keeping
+    kMake,  // makes one of `made`
+    kDrop,  // drops one of `made`
+    // Releases a storage that the segment keeps; `index` refers to SegmentMemory::keeping.
+    kRelease,
   };
   Kind kind = Kind::kMake;
   int index = 0;
@@ -45,35 +48,37 @@ struct HalfMemory {
   std::vector<MadeStorage> made;
   std::vector<HalfEvent> events;
   std::vector<StorageRef>
-      results;  // per buffer it writes, in their order, but for the last where that is kSaved
-  std::vector<StorageRef> kept;  // what lives on in kSaved
+      results;  // for each buffer that it writes, in order, except a last one of kind kSaved
+  std::vector<StorageRef> kept;  // the contents of kSaved
 };
 
 struct SegmentMemory {
-  HalfMemory forward;   // that keeps nothing
-  HalfMemory keeping;   // that keeps
+  HalfMemory forward;   // forward that keeps nothing
+  HalfMemory keeping;   // forward that keeps what backward needs
   HalfMemory backward;  // BW
-  HalfMemory inputs;    // B; kept: the gradients from which W goes on
+  HalfMemory inputs;    // B; `kept` has the gradients that W needs
   HalfMemory weights;   // W
-  // Where gradients of weights stay as autograd gives them (MemoryHabits::eager): by group, the bytes of those that
+  // With MemoryHabits::eager, where weight gradients stay as autograd makes them: by group, the bytes of those that
   // backward makes.
   std::vector<std::pair<ParameterGroupId, int64_t>> gradients;
 };
 
-// What the kernels of a stack keep and need besides what the rules of ops say.
+// What the kernels of a stack keep and need in addition to the rules of the ops.
 struct MemoryHabits {
-  bool frees_after_b = false;  // B lets go of what W does not need
-  bool keeps_scores =
-      false;  // attention is no kernel of its own: softmax of the scores is kept, not the result
-  bool eager = false;  // nor are RMS norms and losses: values between their kernels are kept and
-                       // needed; and gradients of weights come one by one
-  bool fused_loss = false;    // losses keep the logits, and make no fp32 copies of them
-  bool fused_update = false;  // gradients of weights are made flat at the end of the step, and
-                              // updated by kernels that need nothing besides
+  bool frees_after_b = false;  // B frees what W does not need
+  // Attention is not fused: the softmax of the scores is kept instead of the result.
+  bool keeps_scores = false;
+  // RMS norms and losses are not fused either: the values between their kernels are kept and needed. Weight gradients
+  // are separate tensors.
+  bool eager = false;
+  bool fused_loss = false;  // losses keep the logits and make no fp32 copies of them
+  // Weight gradients are copied into a flat tensor at the end of the step and updated by kernels that need no other
+  // memory.
+  bool fused_update = false;
 };
 
-// The segments of a stage for the device at `position`. What a segment without backward would keep, and with
-// `split` false the halves B and W, are left empty.
+// The memory of a stage's segments on the device at `position`. `keeping` stays empty for a segment without backward; B
+// and W stay empty where `split` is false.
 IdVector<SegmentId, SegmentMemory> MemoryOfSegments(const Program& program,
                                                     const StageProgram& stage,
                                                     const Position& position, bool split,

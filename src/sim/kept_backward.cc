@@ -5,7 +5,7 @@
 namespace heddle::kept {
 namespace {
 
-// Is the gradient of operand o that of the result, as it is?
+// Whether the gradient of operand o is the unchanged gradient of the result.
 bool HandsOn(const OpTraits& traits, const Rule& rule, size_t o) {
   if (traits.elements == ResultElements::kReshaped) return true;
   if (traits.elements == ResultElements::kPermuted) return true;
@@ -15,7 +15,7 @@ bool HandsOn(const OpTraits& traits, const Rule& rule, size_t o) {
 
 class BackwardTrace {
  public:
-  // `keepers` as ForwardTrace gives them.
+  // `keepers` is the output of ForwardTrace.
   BackwardTrace(const SegmentView& view, const std::vector<Keeper>& keepers, Half half, bool frees)
       : view_(view),
         keepers_(keepers),
@@ -71,7 +71,7 @@ class BackwardTrace {
     }
   }
 
-  // Of an operand, from this node alone.
+  // The gradient of an operand from this node alone.
   Placed GradientOf(size_t n, size_t o) {
     const Node& node = view_.node(n);
     auto result = values_.find(node.results[0]);
@@ -86,7 +86,7 @@ class BackwardTrace {
     return {recorder_.Make(view_.OperandBytes(n, o)), true};
   }
 
-  // Adds up in place where only this sum holds one of the two.
+  // Accumulates in place where only this sum holds one of the two.
   void Add(Placed& sum, const Placed& gradient, int64_t bytes) {
     StorageRef term = recorder_.Hold(gradient.storage);
     if (sum.storage == kNoStorage) {
@@ -111,7 +111,7 @@ class BackwardTrace {
     }
   }
 
-  // Gradients of inputs that become buffers; those of weights are added to what is there.
+  // Gradients of inputs that become buffers. Gradients of weights are added to the accumulated ones.
   void Finish() {
     for (SegmentInputId i : inputs_.ids()) {
       const SegmentInput& input = view_.segment().inputs[i];
@@ -136,7 +136,7 @@ class BackwardTrace {
   const std::vector<Keeper>& keepers_;
   const Half half_;
   const bool frees_;
-  std::unordered_map<ValueId, Placed> values_;  // gradients at hand
+  std::unordered_map<ValueId, Placed> values_;  // gradients that exist now
   IdVector<SegmentInputId, Placed> inputs_;
   Recorder recorder_;
 };
@@ -148,7 +148,7 @@ HalfMemory TraceBackward(const SegmentView& view, const std::vector<Keeper>& kee
   return BackwardTrace(view, keepers, half, frees).Run();
 }
 
-// W goes node by node; what it makes is added to the gradients of the weights at once.
+// W runs node by node; each result is added to the weight gradients at once.
 HalfMemory TraceWeights(const SegmentView& view) {
   Recorder recorder;
   for (size_t n = 0; n < view.size(); ++n) {

@@ -16,7 +16,7 @@ class ForwardTrace {
     }
   }
 
-  // `keepers`: per entry of what is kept. Says of the outputs whether they are row-major.
+  // Fills `keepers`, one per kept storage, and records which outputs are row-major.
   HalfMemory Run(std::vector<Keeper>* keepers, IdVector<LocalId, bool>* row_major) {
     for (size_t n = 0; n < view_.size(); ++n) {
       recorder_.BeginNode(n);
@@ -47,7 +47,7 @@ class ForwardTrace {
     bool reshape = view_.traits(n).elements == ResultElements::kReshaped;
     Placed source;
     if (view_.rule(n).view) source = PlacedOperand(n, 0);
-    // As Storages has it: a reshape of what is not row-major moves it.
+    // As in Storages: a reshape of a value that is not row-major copies it.
     bool looks = view_.rule(n).view && (!reshape || source.row_major);
     for (size_t r = 0; r < node.results.size(); ++r) {
       StorageRef storage = looks ? source.storage : recorder_.Make(view_.ResultBytes(n, r));
@@ -69,7 +69,7 @@ class ForwardTrace {
         size_t o = static_cast<size_t>(operand - node.operands.begin());
         if (o == 0 && view_.KeepsWide(n)) continue;
         SegmentInputId input = view_.input(n, o);
-        // Weights are there anyway; where ZeRO takes them away it does so though they are kept.
+        // Weights exist anyway; ZeRO frees gathered weights even where nodes keep them.
         if (input.valid() && view_.stage().IsParameter(view_.input(input).local)) continue;
         at = PlacedOperand(n, o);
       }
@@ -97,7 +97,7 @@ class ForwardTrace {
     });
   }
 
-  // Values that no node of the segment reads any more; outputs stay.
+  // Drops the values that no later node of the segment reads; outputs stay.
   void DropAfter(size_t n) {
     auto drop = [&](ValueId id) {
       auto last = last_.find(id);
@@ -111,7 +111,7 @@ class ForwardTrace {
     }
   }
 
-  // What held the outputs as values; as results they are held besides.
+  // Drops the references that outputs have as values; those as results remain.
   void DropOutputs() {
     for (const SegmentOutput& output : view_.segment().outputs) {
       ValueId id = view_.stage().local(output.local).value;
@@ -121,7 +121,7 @@ class ForwardTrace {
 
   const SegmentView& view_;
   const bool keeps_;
-  std::unordered_map<ValueId, size_t> last_;  // the node that reads it last
+  std::unordered_map<ValueId, size_t> last_;  // the last node that reads the value
   std::unordered_map<ValueId, Placed> values_;
   Recorder recorder_;
 };

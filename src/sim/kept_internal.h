@@ -1,4 +1,4 @@
-// What the files of kept.h share: a half being written down, and a segment's nodes as a device has them.
+// Shared by the files that implement kept.h: the recorder of a half, and a segment's nodes with the device's blocks.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace heddle::kept {
 
 inline constexpr StorageRef kNoStorage = INT32_MIN;
 
-// A half being written down: storages and how many hold each.
+// Records a half: its storages, with the number of holders of each.
 class Recorder {
  public:
   void BeginNode(size_t node) { node_ = static_cast<int>(node); }
@@ -25,7 +25,7 @@ class Recorder {
     half_.events.push_back({HalfEvent::Kind::kMake, static_cast<int>(half_.made.size()) - 1});
     return static_cast<StorageRef>(half_.made.size()) - 1;
   }
-  // Held until it is dropped; nothing where there are no bytes.
+  // A storage that is held until it is dropped; kNoStorage for 0 bytes.
   StorageRef MakeScratch(int64_t bytes) { return bytes == 0 ? kNoStorage : Hold(Make(bytes)); }
   StorageRef Hold(StorageRef ref) {
     if (ref >= 0) ++half_.made[static_cast<size_t>(ref)].holders;
@@ -50,13 +50,13 @@ class Recorder {
   int node_ = -1;
 };
 
-// What all segments of a stage share.
+// The data that all segments of a stage share.
 struct StageView {
   const Program& program;
   const StageProgram& stage;
   const Position& position;
   const MemoryHabits& habits;
-  IdVector<LocalId, bool> row_major;  // as far as segments have made them
+  IdVector<LocalId, bool> row_major;  // filled in as segments make the values
   GradientFlow flow;                  // inside segments
 
   const Graph& graph() const { return program.model.graph; }
@@ -64,7 +64,7 @@ struct StageView {
   bool IsParameter(LocalId id) const { return local(id).Is<FromParameter>(); }
 };
 
-// A segment's nodes on the device: blocks, and the bytes of operands and results.
+// A segment's nodes on the device: their blocks, and the bytes of operands and results.
 class SegmentView {
  public:
   SegmentView(const StageView& at, const Segment& segment) : at_(at), segment_(segment) {
@@ -92,12 +92,12 @@ class SegmentView {
     return LocalElements(rule(n), rule(n).results[r], blocks_[n]) *
            SizeOf(rule(n).result_dtypes[r]);
   }
-  // Kept by the node in no value, and needed by each half while it runs.
+  // Bytes that the node keeps besides values.
   int64_t ExtraBytes(size_t n) const {
     int64_t bytes = BytesOf(n, rule(n).keep.extra);
-    if (IsFusedLoss(n)) return bytes / Classes(n);  // of every row the logarithm of a sum
+    if (IsFusedLoss(n)) return bytes / Classes(n);  // the log-sum-exp of every row
     if (KeepsScores(n)) bytes += ScoreBytes(n);
-    if (IsEagerNorm(n)) bytes += OperandBytes(n, 0);  // before it is scaled
+    if (IsEagerNorm(n)) bytes += OperandBytes(n, 0);  // the normalised value before it is scaled
     if (KeepsWide(n)) bytes += WideBytes(n);
     return bytes;
   }
@@ -105,13 +105,14 @@ class SegmentView {
     if (IsFusedLoss(n)) return 0;
     return KeepsScores(n) ? ScoreBytes(n) : BytesOf(n, rule(n).scratch);
   }
-  // Two storages: the first is gone when gradients of operands are made, the second when they are done.
+  // Two storages of each backward half: the first is freed when gradients of operands are made, the second when they
+  // are done.
   std::pair<int64_t, int64_t> BackwardScratch(size_t n) const {
     if (KeepsScores(n)) return {ScoreBytes(n), ScoreBytes(n)};
     if (IsFusedLoss(n)) return {0, 0};
     if (IsEagerNorm(n)) return {WideBytes(n), WideBytes(n)};
     int64_t scratch = BytesOf(n, rule(n).scratch);
-    // The gradient of the logarithms, and from it that of the logits (before it is narrowed).
+    // The gradient of the log-probabilities, and the gradient of the logits in fp32, which is computed from it.
     if (scratch == 0 && IsEager(n) && IsCrossEntropy(n)) return {0, OperandBytes(n, 0)};
     return {scratch, scratch};
   }
@@ -119,7 +120,7 @@ class SegmentView {
     return at_.habits.keeps_scores && traits(n).kind == OpKind::kAttention;
   }
   bool IsFusedLoss(size_t n) const { return at_.habits.fused_loss && IsCrossEntropy(n); }
-  // A norm of narrow values is computed from, and keeps, an fp32 copy of them.
+  // A norm of 16-bit values is computed from an fp32 copy, which it keeps.
   bool KeepsWide(size_t n) const { return IsEagerNorm(n) && WideBytes(n) > OperandBytes(n, 0); }
 
   int64_t BytesOf(size_t n, const std::vector<KeepTerm>& terms) const {
@@ -133,7 +134,7 @@ class SegmentView {
     return std::llround(bytes);
   }
 
-  // Does the node have a gradient that waits for W?
+  // Whether the node computes a gradient in W.
   bool IsLate(size_t n) const {
     const std::vector<OperandRef>& operands = segment_.operands[n];
     return std::any_of(operands.begin(), operands.end(), [&](const OperandRef& ref) {
@@ -141,7 +142,7 @@ class SegmentView {
     });
   }
 
-  // Does a gradient come back through the node, to operand o?
+  // Whether the node computes a gradient of operand o.
   bool Wants(size_t n, size_t o) const {
     const std::vector<bool>& needed = at_.flow.needed;
     const std::vector<int>& differentiable = rule(n).differentiable;
@@ -171,7 +172,7 @@ class SegmentView {
     int factor = FindFactor(rule(n), "c");
     return factor < 0 ? 1 : std::max<int64_t>(1, blocks_[n][static_cast<size_t>(factor)].size());
   }
-  // Of all heads: queries by keys. Rule::keep.extra has four bytes for each query.
+  // The scores of all heads: queries by keys. Rule::keep.extra has four bytes for each query.
   int64_t ScoreBytes(size_t n) const {
     int keys = FindFactor(rule(n), "j");
     int64_t seen = keys < 0 ? 1 : blocks_[n][static_cast<size_t>(keys)].size();
@@ -184,7 +185,7 @@ class SegmentView {
   std::vector<const OpTraits*> traits_;     // per node
 };
 
-// Of what a segment keeps: the first node that does, and whether W needs it.
+// Of a kept storage, the first node that keeps it, and whether W needs it.
 struct Keeper {
   size_t node = 0;
   bool weight = false;
@@ -195,13 +196,13 @@ struct Placed {
   bool row_major = true;
 };
 
-// F of a segment. `keepers`: per entry of what is kept. Says of the outputs whether they are row-major.
+// Traces F of a segment. Fills `keepers`, one per kept storage, and records which outputs are row-major.
 HalfMemory TraceForward(const SegmentView& view, bool keeps, std::vector<Keeper>* keepers,
                         IdVector<LocalId, bool>* row_major);
-// BW, or B; `keepers` as TraceForward gives them. `frees`: B lets go of what W does not need.
+// Traces BW or B. `keepers` is the output of TraceForward. `frees`: B frees what W does not need.
 HalfMemory TraceBackward(const SegmentView& view, const std::vector<Keeper>& keepers, Half half,
                          bool frees);
-// W.
+// Traces W.
 HalfMemory TraceWeights(const SegmentView& view);
 
 }  // namespace heddle::kept

@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// Chunks that are packed before a step, and unpacked after it, on the device.
+// Bytes of the chunks that a reshard step packs before, or unpacks after, its collective.
 int64_t PackedBytes(const StageProgram& stage, const Local& local, const Position& position) {
   const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
   if (IsLocal(step.kind) || step.kind == StepKind::kAllReduce) return 0;
@@ -38,13 +38,14 @@ StageMemory::Group GroupOf(const Program& program, StageId s, ParameterGroupId g
   Position position = PositionIn(stage, device);
   int64_t whole = KeptElements(stage, group, position);
   bool updates = Updates(stage, group, position);
-  // Without ZeRO the flat copy becomes what is reduced, but for a server's; with it the chunk is another tensor.
+  // Without ZeRO the flat copy becomes the reduced gradient, except on devices that do not update; with ZeRO the chunk
+  // is another tensor.
   if (group.zero > 0 || !updates) memory.flat = whole * SizeOf(program.precision.gradients);
   if (group.zero == 1 || group.zero == 2)
     memory.chunk = whole / ranks * SizeOf(program.precision.compute);
   if (updates && program.precision.moments_kept > 0)
     memory.update = whole / ranks * SizeOf(program.precision.moments);
-  if (IsPruned(group)) {  // weights that are kept, on their way to where they belong
+  if (IsPruned(group)) {  // kept weights on their way into the dense tensor
     int64_t kept = whole * SizeOf(program.precision.compute);
     if (group.zero > 0 || group.server >= 0) memory.chunk += kept;
     if (group.zero == 0) memory.update += kept;
@@ -60,7 +61,7 @@ MemoryModel::MemoryModel(const Program& program, MemoryHabits habits)
     for (const Instruction& instruction : run.instructions) {
       if (instruction.op != Opcode::kRun || instruction.half == Half::kF) continue;
       split_ = instruction.half != Half::kBW;
-      // All of a program's main segments are split alike.
+      // All main segments of a program have the same kind of backward.
       if (instruction.microbatch >= 0) return;
     }
   }
@@ -138,7 +139,7 @@ int64_t MemoryModel::CopiedBytes(const End& end) const {
        end.sends ? MessagesFrom(transfer, end.index) : MessagesTo(transfer, end.index)) {
     int64_t bytes =
         ElementCount(ShapeOf(end.sends ? message.give : message.get)) * end.element_bytes;
-    // A message of the whole is the buffer itself.
+    // A message of the whole buffer needs no copy.
     if (bytes != whole) copied += bytes;
   }
   return copied;

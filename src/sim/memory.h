@@ -1,23 +1,23 @@
-// What a device holds while it runs its list, and when most.
+// The memory of a device while it runs its list of instructions, and its peak.
 //
 //   MemoryModel model(program);
 //   MemoryTimeline timeline = Replay(model, device);
 //   timeline.peak, timeline.peak_instruction, timeline.peak_kinds, timeline.held
 //
-// The list is gone through in its order: storages begin at the instruction that writes them and end at the one that
-// frees their last holder. A buffer of the program holds a storage, and so does what a segment keeps for backward: a
-// value that is kept lives on after its buffer has been freed, and counts once. kept.h says what happens inside a
-// segment. Time is not known here: what a communication needs besides what it reads and writes (flat and padded
-// copies) lives until the next communication of the device begins.
+// The list is replayed in order: storages begin at the instruction that writes them and end at the one that frees their
+// last holder. A buffer of the program holds a storage, and so does what a segment keeps for backward: a kept value
+// stays after its buffer is freed, and is counted once. kept.h describes the inside of a segment. The replay knows no
+// times: what a communication needs besides its operands (flat and padded copies) lives until the next communication of
+// the device begins.
 //
-//   weights      as nodes read them, in the compute type (ZeRO 3: the chunk that stays)
-//   gradients    of weights: what backward adds to, and what is reduced
-//   optimizer    moments, and master weights where they are of another type than the weights
-//   activations  values, what is kept for backward, and gradients on their way
-//   buffers      what is there for one instruction (temporaries of segments, copies for communication and updates),
-//                whole weights gathered for a while, constants
+//   weights      as nodes read them, in the compute type (ZeRO 3: the chunk that stays on the device)
+//   gradients    of weights: accumulated ones, and reduced ones
+//   optimizer    moments, and master weights where their type differs from that of the weights
+//   activations  values, what is kept for backward, and gradients of activations
+//   buffers      temporaries of one instruction (inside segments, copies for communication and updates),
+//                gathered weights, constants
 //
-// Not counted: what kernels need inside (cuBLAS and NCCL workspaces, the CUDA context).
+// Workspaces inside kernels (cuBLAS, NCCL) and the CUDA context are not counted.
 #pragma once
 
 #include <array>
@@ -44,54 +44,56 @@ struct MemoryKinds {
   bool operator==(const MemoryKinds&) const = default;
 };
 
-// A stage as one of its devices sees it. Bytes of what buffers hold, by their index.
+// A stage as one of its devices sees it: the bytes of its buffers, by index.
 struct StageMemory {
   IdVector<LocalId, int64_t> locals;
-  IdVector<LocalId, int64_t> reshards;  // that a reshard step makes: what the step needs besides
-  IdVector<LocalId, bool> same;         // the step gives what it got
+  // Bytes that the reshard step of this Local needs besides its operands.
+  IdVector<LocalId, int64_t> reshards;
+  IdVector<LocalId, bool> same;  // whether the step returns its operand unchanged
   IdVector<SegmentId, SegmentMemory> segments;
   struct Group {
     int64_t weights = 0, gathered = 0, gradients = 0, reduced = 0, optimizer = 0;
-    int64_t flat = 0, chunk = 0, update = 0;  // copies to reduce; to gather; of the update
+    // Copies for reducing, for gathering and for the update.
+    int64_t flat = 0, chunk = 0, update = 0;
   };
   IdVector<ParameterGroupId, Group> groups;
 };
 
-// The program must be sound (program/verify.h) and outlive the model. Costs nothing to make; Of costs O(nodes of the
-// stage) the first time, and is the same for devices that hold equal blocks. It remembers what it was asked of a place in
-// the mesh of a stage, for all stages that are alike (alike_stages.h). Several threads may ask at a time.
+// The program must be sound (program/verify.h) and outlive the model. Construction is cheap. Of costs O(nodes of the
+// stage) the first time; devices with equal blocks share the result. Results are cached by place in the mesh, and
+// shared by all stages that are alike (alike_stages.h). Several threads may call at the same time.
 class MemoryModel {
  public:
   explicit MemoryModel(const Program& program, MemoryHabits habits = {});
 
   const Program& program() const { return program_; }
   const MemoryHabits& habits() const { return habits_; }
-  // Valid as long as the model.
+  // The result is valid as long as the model.
   const StageMemory& Of(StageId stage, int64_t device) const;
-  // What a send or receive needs besides what it reads or writes.
+  // The bytes that a send or receive needs besides its operands.
   int64_t MessageBytes(const Instruction& instruction, int64_t device) const;
 
  private:
   StageMemory Make(StageId stage, int64_t device) const;
   StageId FirstAlike(StageId stage) const;
 
-  // A send or receive as one end of it sees it, whatever devices the meshes are on.
+  // A send or receive as one end of it sees it, independent of the devices of the meshes.
   struct End {
     MeshTransfer transfer;
     bool sends = false;
-    int64_t index = 0;  // of the device in its mesh
+    int64_t index = 0;  // index of the device in its mesh
     int64_t element_bytes = 0;
     bool operator==(const End&) const = default;
   };
   int64_t CopiedBytes(const End& end) const;
 
   const Program& program_;
-  bool split_ = false;  // some backward is B and W
+  bool split_ = false;  // some backward is split into B and W
   MemoryHabits habits_;
-  mutable std::mutex mutex_;                        // of what follows
-  mutable IdVector<StageId, StageId> first_alike_;  // invalid: not asked yet
-  mutable std::vector<StageId> unlike_stages_;      // the first of each kind
-  // By the first stage alike.
+  mutable std::mutex mutex_;                        // guards the members below
+  mutable IdVector<StageId, StageId> first_alike_;  // invalid: not computed yet
+  mutable std::vector<StageId> unlike_stages_;      // the first stage of each kind
+  // By the first stage that is alike.
   mutable std::map<std::pair<StageId, Position>, StageMemory> known_;
   mutable std::vector<std::pair<End, int64_t>> known_ends_;
 };
@@ -100,23 +102,26 @@ struct ReplayOptions {
   bool timeline = true;  // fill in `during` and `after`
   bool kinds = false;    // fill in `kinds` and `most_kinds`
   bool allocator =
-      false;  // drive the model of PyTorch's allocator (allocator.h): `allocated` and `reserved`
+      // Run the model of PyTorch's allocator (allocator.h): fill in `allocated` and `reserved`.
+      false;
 };
 
 struct MemoryTimeline {
   MemoryKinds held;  // between steps
-  MemoryKinds left;  // after the last instruction: `held`, or the program leaks
+  // After the last instruction; differs from `held` only if the program leaks memory.
+  MemoryKinds left;
   int64_t peak = 0;
-  int peak_instruction = -1;  // the first of those at which it is reached; -1: before them all
+  // The first instruction that reaches the peak; -1: before all instructions.
+  int peak_instruction = -1;
   MemoryKinds peak_kinds;
-  // Per instruction: the most bytes while it runs, those when it has ended, and these by kind.
+  // Per instruction: the peak while it runs, the bytes after it, and these by kind.
   std::vector<int64_t> during, after;
   std::vector<MemoryKinds> kinds;
-  std::vector<MemoryKinds> most_kinds;  // those of `during`
+  std::vector<MemoryKinds> most_kinds;  // the kinds at the peaks of `during`
   int64_t allocated = 0, reserved = 0;  // peaks of the allocator
 };
 
-// Some 0.1 us per storage made; a million instructions well under half a second without the allocator.
+// Takes about 0.1 us per storage: a million instructions take well under half a second without the allocator.
 MemoryTimeline Replay(const MemoryModel& model, int64_t device, const ReplayOptions& options = {});
 
 }  // namespace heddle

@@ -5,7 +5,7 @@
 namespace heddle {
 namespace {
 
-// Keeps the first sample, and of every part of the step the one with most bytes and the last.
+// Keeps the first sample and, of every part of the step, the sample with most bytes and the last one.
 class Thinned {
  public:
   Thinned(double seconds, size_t parts)

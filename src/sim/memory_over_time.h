@@ -1,8 +1,8 @@
-// What a device holds when, in simulated time.
+// The memory of a device over simulated time.
 //
-// The list says in which order memory is taken and given back (memory.h), as the host of a real run issues it; the
-// times are those of the compute stream. What other streams take or give back counts from the end of the compute
-// instruction before it in the list.
+// The list gives the order in which memory is allocated and freed (memory.h), as the host of a real run issues it. The
+// times are those of the compute stream. Allocations of other streams count from the end of the preceding compute
+// instruction in the list.
 #pragma once
 
 #include <vector>
@@ -13,13 +13,14 @@
 namespace heddle {
 
 struct MemorySample {
-  double time = 0;  // from then on, until the next
+  double time = 0;  // valid from this time until the next sample
   MemoryKinds kinds;
   bool operator==(const MemorySample&) const = default;
 };
 
-// From 0 to the end of the step, times ascending, at most about 2 x `most` samples: the step is cut into `most` equal
-// parts, of each stays the sample that holds most (the first of equals) and the last. Costs a Replay.
+// Samples from 0 to the end of the step, with ascending times. There are at most about 2 x `most`: the step is cut into
+// `most` equal parts, and each part keeps its sample with most bytes (the first of equals) and its last one. Takes as
+// long as a Replay.
 std::vector<MemorySample> MemoryOverTime(const MemoryModel& model, const Prepared& prepared,
                                          const Timeline& timeline, int64_t device,
                                          size_t most = 1000);

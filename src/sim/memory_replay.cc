@@ -1,112 +1,20 @@
-// The list of a device gone through once, storages counted.
+// Replays the list of a device once and counts storages.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "base/check.h"
-#include "sim/allocator.h"
 #include "sim/memory.h"
+#include "sim/memory_ledger.h"
 
 namespace heddle {
 namespace {
 
 constexpr int kNone = -1;
 
-// Storages with a count of holders each.
-class Ledger {
+class ListReplayer {
  public:
-  // `spills`: memory is taken in segments that grow, one for what is fetched and one for all else.
-  Ledger(bool allocator, bool kinds, bool spills)
-      : allocates_(allocator),
-        follows_kinds_(kinds),
-        allocators_(spills ? 2 : 1, CachingAllocator(spills)) {}
-
-  int New(int64_t bytes, MemoryKind kind, int holders) {
-    int id;
-    if (free_.empty()) {
-      id = static_cast<int>(storages_.size());
-      storages_.push_back({});
-    } else {
-      id = free_.back();
-      free_.pop_back();
-    }
-    Storage& made = storages_[static_cast<size_t>(id)];
-    made.bytes = bytes;
-    made.holders = holders;
-    made.kind = kind;
-    made.allocator = fetching_ ? allocators_.size() - 1 : 0;
-    if (allocates_) made.block = allocators_[made.allocator].Allocate(bytes);
-    kinds_[static_cast<size_t>(kind)] += bytes;
-    live_ += bytes;
-    if (live_ > most_) Rise();
-    return id;
-  }
-  void Hold(int id) { ++storages_[static_cast<size_t>(id)].holders; }
-  void Drop(int id) {
-    Storage& storage = storages_[static_cast<size_t>(id)];
-    if (--storage.holders > 0) return;
-    HEDDLE_CHECK(storage.holders == 0, "a storage is dropped twice");
-    kinds_[static_cast<size_t>(storage.kind)] -= storage.bytes;
-    live_ -= storage.bytes;
-    if (allocates_) allocators_[storage.allocator].Free(storage.block);
-    free_.push_back(id);
-  }
-
-  int64_t live() const { return live_; }
-  MemoryKinds kinds() const { return ToKinds(kinds_); }
-  // The most since the last call.
-  int64_t TakeMost() {
-    int64_t most = most_;
-    most_ = live_;
-    return most;
-  }
-  MemoryKinds TakeMostKinds() {
-    MemoryKinds most = ToKinds(most_kinds_);
-    most_kinds_ = kinds_;
-    return most;
-  }
-  int64_t peak() const { return peak_; }
-  MemoryKinds peak_kinds() const { return ToKinds(peak_kinds_); }
-  // From now on storages are made for a fetch, or not.
-  void SetFetching(bool fetching) { fetching_ = fetching; }
-  template <class Get>
-  int64_t OfAllocators(Get get) const {
-    int64_t sum = 0;
-    for (const CachingAllocator& allocator : allocators_) sum += (allocator.*get)();
-    return sum;
-  }
-
- private:
-  using Kinds = std::array<int64_t, kMemoryKindNames.size()>;
-  struct Storage {
-    int64_t bytes = 0;
-    int holders = 0;
-    CachingAllocator::Handle block = 0;
-    size_t allocator = 0;
-    MemoryKind kind = MemoryKind::kActivations;
-  };
-
-  static MemoryKinds ToKinds(const Kinds& k) { return {k[0], k[1], k[2], k[3], k[4]}; }
-  void Rise() {
-    most_ = live_;
-    if (follows_kinds_) most_kinds_ = kinds_;
-    if (live_ <= peak_) return;
-    peak_ = live_;
-    peak_kinds_ = kinds_;
-  }
-
-  bool allocates_, follows_kinds_;
-  std::vector<Storage> storages_;
-  std::vector<int> free_;
-  Kinds kinds_ = {}, peak_kinds_ = {}, most_kinds_ = {};
-  int64_t live_ = 0, most_ = 0, peak_ = 0;
-  std::vector<CachingAllocator> allocators_;
-  bool fetching_ = false;
-};
-
-class Player {
- public:
-  Player(const MemoryModel& model, int64_t device, const ReplayOptions& options)
+  ListReplayer(const MemoryModel& model, int64_t device, const ReplayOptions& options)
       : model_(model),
         device_(device),
         run_(model.program().RunOf(device)),
@@ -121,8 +29,8 @@ class Player {
     MemoryTimeline timeline;
     for (BufferId id : run_.persistent) Begin(id, true);
     timeline.held = ledger_.kinds();
-    timeline.peak = ledger_.TakeMost();
-    ledger_.TakeMostKinds();
+    timeline.peak = ledger_.TakePeak();
+    ledger_.TakePeakKinds();
     size_t count = run_.instructions.size();
     if (options_.timeline) {
       timeline.during.reserve(count);
@@ -131,12 +39,13 @@ class Player {
     for (size_t i = 0; i < count; ++i) {
       const Instruction& at = run_.instructions[i];
       if (at.stream == Stream::kCommunication) EndFlight();
-      bool first = at.op == Opcode::kFetch;  // it takes the memory of what it frees
+      // A fetch takes the memory of the buffers that it frees.
+      bool first = at.op == Opcode::kFetch;
       ledger_.SetFetching(first);
       for (size_t f = 0; first && f < at.frees.size(); ++f) End(at.frees[f]);
       Execute(at);
       for (size_t f = 0; !first && f < at.frees.size(); ++f) End(at.frees[f]);
-      int64_t most = ledger_.TakeMost();
+      int64_t most = ledger_.TakePeak();
       if (most > timeline.peak) {
         timeline.peak = most;
         timeline.peak_instruction = static_cast<int>(i);
@@ -147,15 +56,15 @@ class Player {
       }
       if (options_.kinds) {
         timeline.kinds.push_back(ledger_.kinds());
-        timeline.most_kinds.push_back(ledger_.TakeMostKinds());
+        timeline.most_kinds.push_back(ledger_.TakePeakKinds());
       }
     }
     EndFlight();
     timeline.left = ledger_.kinds();
     timeline.peak_kinds = ledger_.peak_kinds();
     if (options_.allocator) {
-      timeline.allocated = ledger_.OfAllocators(&CachingAllocator::peak_allocated);
-      timeline.reserved = ledger_.OfAllocators(&CachingAllocator::peak_reserved);
+      timeline.allocated = ledger_.SumOverAllocators(&CachingAllocator::peak_allocated);
+      timeline.reserved = ledger_.SumOverAllocators(&CachingAllocator::peak_reserved);
     }
     return timeline;
   }
@@ -165,7 +74,7 @@ class Player {
   int& StorageOf(BufferId id) { return storage_of_[id]; }
 
   std::pair<int64_t, MemoryKind> SizeOfBuffer(const Buffer& buffer) const {
-    // Some buffers are of no stage of the device.
+    // Some buffers belong to no stage of the device.
     auto group = [&]() -> const auto& { return stage(buffer.stage).groups[buffer.group()]; };
     switch (buffer.kind) {
       case BufferKind::kLocal:
@@ -185,13 +94,13 @@ class Player {
         return {group().optimizer, MemoryKind::kOptimizer};
       case BufferKind::kHostOptimizer:
       case BufferKind::kHostWeights:
-        return {0, MemoryKind::kOptimizer};  // not on the device
+        return {0, MemoryKind::kOptimizer};  // on the host, not on the device
       default:
         return {2 * SizeOf(DType::kF64), MemoryKind::kBuffers};
     }
   }
 
-  // A buffer with a storage of its own, where it has none yet.
+  // Gives a buffer a storage of its own, unless it has one.
   void Begin(BufferId id, bool persistent = false) {
     if (StorageOf(id) != kNone) return;
     auto [bytes, kind] = SizeOfBuffer(run_.buffers[id]);
@@ -204,7 +113,7 @@ class Player {
     return model_.habits().eager && run_.buffers[id].kind == BufferKind::kWeightGradients;
   }
 
-  // Gradients that stay as they were made; those of later micro-batches are added to them.
+  // Weight gradients that stay as autograd made them; gradients of later micro-batches are added to them.
   void AddPiece(const Instruction& at, ParameterGroupId group, int64_t bytes) {
     for (BufferId id : at.adds) {
       if (!id.valid() || !GrowsInPieces(id)) continue;
@@ -219,7 +128,7 @@ class Player {
     }
   }
 
-  // All of a buffer's pieces in one tensor, then dropped.
+  // Copies all pieces of a buffer into one tensor and drops them.
   void MakeFlat(BufferId id) {
     auto pieces = pieces_.find(id);
     if (pieces == pieces_.end()) return;
@@ -254,7 +163,7 @@ class Player {
     in_flight_ = kNone;
   }
 
-  // What a communication needs besides.
+  // Memory that a communication needs besides its operands.
   void AddInFlight(int64_t bytes) {
     if (bytes > 0) in_flight_ = ledger_.New(bytes, MemoryKind::kBuffers, 1);
   }
@@ -298,7 +207,7 @@ class Player {
     for (BufferId id : at.adds) Begin(id);
     if (at.op != Opcode::kAddGradient && at.op != Opcode::kFactorGradient) return;
     int64_t bytes = GradientBytes(at);
-    if (at.op == Opcode::kFactorGradient)  // made, and added to what is there
+    if (at.op == Opcode::kFactorGradient)  // computed first, then added to the accumulated gradient
       ledger_.Drop(ledger_.New(bytes, MemoryKind::kBuffers, 1));
     for (BufferId id : at.adds) AddPiece(at, run_.buffers[id].group(), bytes);
   }
@@ -324,24 +233,24 @@ class Player {
     const SegmentMemory& segment = stage(at.stage).segments[at.segment()];
     if (at.half == Half::kF) {
       bool keeps = !at.writes.empty() && IsSaved(at.writes.back());
-      return Play(at, keeps ? segment.keeping : segment.forward,
-                  keeps ? at.writes.back() : BufferId{});
+      return ReplayHalf(at, keeps ? segment.keeping : segment.forward,
+                        keeps ? at.writes.back() : BufferId{});
     }
     BufferId saved;
     for (BufferId id : at.reads) {
       if (id.valid() && IsSaved(id)) saved = id;
     }
-    Play(at,
-         at.half == Half::kBW  ? segment.backward
-         : at.half == Half::kB ? segment.inputs
-                               : segment.weights,
-         saved);
+    ReplayHalf(at,
+               at.half == Half::kBW  ? segment.backward
+               : at.half == Half::kB ? segment.inputs
+                                     : segment.weights,
+               saved);
     for (const auto& [group, bytes] : segment.gradients) AddPiece(at, group, bytes);
   }
 
   bool IsSaved(BufferId id) const { return run_.buffers[id].kind == BufferKind::kSaved; }
 
-  void Play(const Instruction& at, const HalfMemory& half, BufferId saved) {
+  void ReplayHalf(const Instruction& at, const HalfMemory& half, BufferId saved) {
     for (BufferId id : at.adds) Begin(id);
     made_.assign(half.made.size(), kNone);
     std::vector<int>* kept = nullptr;
@@ -395,16 +304,16 @@ class Player {
   const int64_t device_;
   const DeviceProgram& run_;
   const ReplayOptions options_;
-  IdVector<StageId, const StageMemory*> stages_;  // null: not of the device
-  Ledger ledger_;
-  IdVector<BufferId, int> storage_of_;   // of kSaved, which of `saved_`
-  std::vector<std::vector<int>> saved_;  // storages held
+  IdVector<StageId, const StageMemory*> stages_;  // null for stages that are not on the device
+  MemoryLedger ledger_;
+  IdVector<BufferId, int> storage_of_;   // for kSaved an index into `saved_`
+  std::vector<std::vector<int>> saved_;  // the storages that each kSaved holds
   std::vector<int> free_saved_;
   std::vector<int> made_;
   struct Pieces {
-    // Segments that have given theirs, and gradients added.
+    // The segments whose gradients are in the pieces, and the instructions that added gradients.
     std::set<std::pair<Opcode, InstructionTarget>> from;
-    const Instruction* by = nullptr;  // the last that did
+    const Instruction* by = nullptr;  // the last instruction that added one
     std::vector<int> storages;
   };
   std::map<BufferId, Pieces> pieces_;
@@ -415,7 +324,7 @@ class Player {
 }  // namespace
 
 MemoryTimeline Replay(const MemoryModel& model, int64_t device, const ReplayOptions& options) {
-  return Player(model, device, options).Run();
+  return ListReplayer(model, device, options).Run();
 }
 
 }  // namespace heddle

@@ -24,7 +24,7 @@ int64_t MadeAndKept(const HalfMemory& half) {
   return bytes;
 }
 
-// The most that a half has made and not dropped.
+// The peak of what a half has made and not dropped.
 int64_t Most(const HalfMemory& half) {
   int64_t live = 0, most = 0;
   for (const HalfEvent& event : half.events) {
@@ -43,18 +43,18 @@ TEST(Kept, FollowsTheRules) {
   ASSERT_EQ(segments.size(), 1u);
   const SegmentMemory& at = segments.front();
   EXPECT_EQ(MadeAndKept(at.keeping), 3 * kValue);
-  // x and the labels are given; the weights are there anyway.
+  // x, the labels and the weights exist outside of the segment.
   EXPECT_EQ(std::count_if(at.keeping.kept.begin(), at.keeping.kept.end(),
                           [](StorageRef ref) { return ref < 0; }),
             2);
   EXPECT_TRUE(at.forward.kept.empty());
-  // Nothing kept: two values at a time, and the count.
+  // Nothing is kept: two values at a time, and the count.
   EXPECT_EQ(Most(at.forward), 2 * kValue + 4);
-  // While m1 is there: h0, m1, h1 and the count; then h0, h1, logarithms, the count and the loss.
+  // While m1 exists: h0, m1, h1 and the count; then h0, h1, logarithms, the count and the loss.
   EXPECT_EQ(Most(at.keeping), 3 * kValue + 8);
 }
 
-// The logits, h1, are kept anyway; of every row the logarithm of a sum besides.
+// The logits, h1, are kept anyway; in addition the log-sum-exp of every row.
 TEST(Kept, AFusedLossMakesNoCopyOfTheLogits) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
   const SegmentMemory at = SegmentsOf(program, {.fused_loss = true}).front();
@@ -64,7 +64,8 @@ TEST(Kept, AFusedLossMakesNoCopyOfTheLogits) {
 TEST(Kept, BackwardLetsGoAsItGoes) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
   const SegmentMemory at = SegmentsOf(program).front();
-  // At the end of backward both gradients of weights are at hand; the largest is with two gradients of values.
+  // At the end of backward both weight gradients exist; the peak is when the larger one exists with two gradients of
+  // values.
   EXPECT_EQ(Most(at.backward), 2 * kWeight + kValue);
   EXPECT_EQ(
       std::count_if(at.backward.events.begin(), at.backward.events.end(),
@@ -80,13 +81,13 @@ TEST(Memory, IsThatOfOneDeviceByHand) {
   const std::vector<Instruction>& list = program.runs[0].instructions;
   for (size_t i = 0; i < list.size(); ++i) {
     if (list[i].op != Opcode::kRun || list[i].half != Half::kF) continue;
-    // x, labels and the loss besides what is kept.
+    // x, labels and the loss, besides what is kept.
     EXPECT_EQ(timeline.kinds[i].activations, 4 * kValue + kLabels + 4);
   }
   EXPECT_EQ(timeline.peak_kinds.gradients, 2 * kWeight);
 }
 
-// Gradients come one by one and are flat before the update, which needs nothing besides.
+// Weight gradients are separate tensors and are copied into a flat one before the update, which needs no other memory.
 TEST(Memory, AnUpdateOfFlatGradients) {
   Program program = SmallProgram({.dp = 1, .tp = 1}, 2);
   MemoryTimeline timeline =
@@ -103,7 +104,7 @@ TEST(Memory, AnUpdateOfFlatGradients) {
   }
 }
 
-// Four devices: values and weights split as the plan says.
+// Four devices: values and weights are split as the plan says.
 TEST(Memory, IsSplitWithThePlan) {
   Program program = SmallProgram({.dp = 2, .tp = 2}, 2);
   MemoryTimeline timeline = Replay(MemoryModel(program), 3);

@@ -1,4 +1,4 @@
-// What it costs to keep optimizer state on the host, against closed forms.
+// Compares the cost of keeping optimizer state on the host with closed forms.
 #include <gtest/gtest.h>
 
 #include "cluster/load.h"
@@ -52,17 +52,18 @@ TEST(Offload, CopiesTakeWhatTheLinkTakes) {
       EXPECT_NEAR(Seconds(at.with, Opcode::kEvict), copy, 1e-9 * copy);
       EXPECT_EQ(Seconds(at.without, Opcode::kFetch), 0);
       EXPECT_NEAR(static_cast<double>(at.with.devices[0].host_memory), bytes, 1);
-      // What goes back goes after the step's work; what comes may have come before.
+      // Evictions run after the work of the step; fetches may run before it.
       double longer = at.with.step_seconds - at.without.step_seconds;
       EXPECT_GE(longer, copy - Seconds(at.without, Opcode::kUpdate));
-      // Group after group, both ways at the same time.
+      // Group after group, in both directions at the same time.
       EXPECT_LE(longer, (bucket == 1 ? 1.5 : 2) * copy);
       EXPECT_NEAR(at.with.critical.total(), at.with.step_seconds, 1e-9 * at.with.step_seconds);
     }
   }
 }
 
-// A model in shards: weights come for forward and, but for the last shard, for backward; they and the state go back.
+// A model in shards: weights are fetched for forward and, except for the last shard, for backward; weights and state
+// are evicted.
 TEST(Offload, WeightsAndStateTakeWhatTheLinkTakes) {
   Model model = Analyse(Layers(24, 4, 1024));
   Cluster cluster = LoadCluster("dgx-h100:1");
@@ -89,15 +90,15 @@ TEST(Offload, WeightsAndStateTakeWhatTheLinkTakes) {
   double out = evicted / host.bandwidth + evictions * host.latency;
   EXPECT_NEAR(Seconds(result, Opcode::kFetch), in, 1e-9 * in);
   EXPECT_NEAR(Seconds(result, Opcode::kEvict), out, 1e-9 * out);
-  // The link is the bottleneck, and is used both ways at once.
+  // The link is the bottleneck and is used in both directions at once.
   EXPECT_GT(result.step_seconds, std::max(in, out));
   EXPECT_LT(result.step_seconds, 0.75 * (in + out));
-  // One shard ahead.
+  // Fetches run at most one shard ahead.
   plan.prefetch = 0;
   EXPECT_LT(result.step_seconds, Simulate(Lower(model, plan), cluster, {}).step_seconds);
 }
 
-// What is evicted is freed by what is fetched into its place, which waits for it.
+// A fetch takes the memory of the buffer that was evicted before it, and waits for that eviction.
 TEST(Offload, FetchesTakeTheMemoryOfEvictions) {
   Compared at = Compare({}, 1);
   const DeviceProgram& run = at.program.runs[0];
@@ -117,7 +118,7 @@ TEST(Offload, FetchesTakeTheMemoryOfEvictions) {
   EXPECT_EQ(handed, static_cast<int>(at.program.stages.front().groups.size()) - 2);
 }
 
-// Between updates none of it is on the device; during them that of two groups at most.
+// Between updates no optimizer state is on the device; during updates at most that of two groups.
 TEST(Offload, LeavesTheDevice) {
   Compared at = Compare({}, 1);
   MemoryTimeline timeline = Replay(MemoryModel(at.program), 0, {.kinds = true});

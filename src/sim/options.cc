@@ -27,7 +27,7 @@ void AddProfile(SimOptions& options, Profile profile) {
   options.fused_attention = options.fused_attention && profile.fused_attention;
   options.stack.fused_loss = options.stack.fused_loss || profile.fused_loss;
   options.fused_update = options.fused_update || profile.fused_update;
-  if (!profile.loads.empty()) options.fused_norms = false;  // as heddle's own runtime has them
+  if (!profile.loads.empty()) options.fused_norms = false;  // as in heddle's own runtime
   if (!profile.overlap) {
     options.stack.overlap_gradients = false;
     options.stack.overlap_weights = false;

@@ -1,4 +1,4 @@
-// What a simulation may be told besides program and cluster.
+// Options of a simulation besides program and cluster.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace heddle {
 
-// Everything a device computes, or everything that passes its ports, takes `factor` times as long.
+// A slow device: everything it computes, or everything that passes its ports, takes `factor` times as long.
 struct Slow {
   int64_t device = 0;
   double factor = 1;
@@ -24,13 +24,13 @@ struct Slow {
 struct SimOptions {
   StackCosts stack = FindStackCosts(kDefaultStack);
   std::vector<Slow> slow;
-  // Of kinds of devices, in place of the constants they have.
+  // Measured profiles of kinds of devices, which replace their constants.
   std::vector<std::shared_ptr<const Profile>> profiles;
   bool fused_attention = true;  // see MemoryHabits
-  bool fused_norms = true;      // and losses
+  bool fused_norms = true;      // norms and losses are fused
   bool fused_update = false;
-  bool fold = true;  // simulate one device of each class of devices that are alike
-  // Asked now and then, by the thread that simulates: true ends the simulation, which throws SimulationStopped.
+  bool fold = true;  // simulate one device of each class of equal devices
+  // Called from time to time by the simulating thread. Where it returns true, the simulation throws SimulationStopped.
   std::function<bool()> stopped = nullptr;
 };
 
@@ -42,10 +42,10 @@ inline void ThrowIfStopped(const SimOptions& options) {
   if (options.stopped && options.stopped()) throw SimulationStopped();
 }
 
-// Asks whether to stop after so many small pieces of work: for loops that may be long.
+// Checks whether to stop after every so many pieces of work, for loops that may be long.
 class StopPoll {
  public:
-  // The options must outlive it.
+  // The options must outlive this object.
   explicit StopPoll(const SimOptions& options) : options_(options) {}
   void Count(size_t pieces = 1) {
     constexpr size_t kBetween = 1 << 13;
@@ -60,24 +60,24 @@ class StopPoll {
   size_t counted_ = 0;
 };
 
-// The constants of a device: of its profile, where there is one, in place of what kinds like it have; as measured with
-// `ranks` of them at work on a machine.
+// The constants of a device: from its profile where there is one, otherwise from the table, as measured with `ranks`
+// devices at work on one machine.
 DeviceConstants ConstantsFor(const DeviceType& type, const SimOptions& options, int64_t ranks);
 
-// What these stacks and kernels keep and need in memory.
+// What the kernels of these options keep and need in memory.
 MemoryHabits HabitsOf(const SimOptions& options);
 
-// Gives the options a profile: what the device cannot do beside computing is not hidden behind it.
+// Adds a profile to the options. Communication that the device cannot overlap with compute is then exposed.
 void AddProfile(SimOptions& options, Profile profile);
 
-// Groups whose links count as those inside a node.
+// Whether the links of such a group count as links inside a node.
 bool IsInside(GroupKind kind);
 
-// What the inner links of a cluster and those between its nodes give of their bandwidth, by level. The kind of the
-// first device stands for all.
+// The fraction of their bandwidth that the links inside and between nodes of a cluster reach, by level. The kind of the
+// first device counts for all.
 std::vector<double> LinkEfficiency(const Cluster& cluster, const SimOptions& options);
 
-// "device=3,factor=1.5" or "link=3,factor=2". Throws InputError.
+// Parses "device=3,factor=1.5" or "link=3,factor=2". Throws InputError.
 Slow ParseSlow(const std::string& text);
 
 }  // namespace heddle

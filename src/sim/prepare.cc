@@ -24,8 +24,8 @@ void CheckProfiles(const SimOptions& options, const Cluster& cluster) {
     bool there = std::any_of(cluster.device_types.begin(), cluster.device_types.end(),
                              [&](const DeviceType& type) { return type.name == profile->device; });
     if (there) continue;
-    ThrowInput("the profile is of device '{}', and the plan's cluster has '{}'", profile->device,
-               cluster.device_types.front().name);
+    ThrowInput("the profile describes device '{}', but the plan's cluster has '{}'",
+               profile->device, cluster.device_types.front().name);
   }
 }
 
@@ -52,7 +52,7 @@ void FindReceives(const Program& program, Prepared& out) {
   }
 }
 
-// The n-th of one run is the n-th of the others.
+// The n-th task of one run on a shared channel is the same collective as the n-th of the others.
 void FindShared(const Fabric& fabric, Prepared& out) {
   std::vector<int> runs(fabric.channels.size(), 0), last(fabric.channels.size(), -1);
   for (size_t r = 0; r < fabric.channel_of.size(); ++r) {
@@ -75,7 +75,7 @@ void FindShared(const Fabric& fabric, Prepared& out) {
   }
 }
 
-// Messages inside a machine that was calibrated take what was measured, whatever else is on its links.
+// Messages inside a calibrated machine take the measured time, independent of other traffic.
 void UseMeasured(const std::vector<ComputeCost>& compute, Prepared& out) {
   for (MessageClass& message : out.classes.messages) {
     if (message.loads.empty() || message.level < out.inner_level) continue;
@@ -121,7 +121,7 @@ Prepared Prepare(const Program& program, const Cluster& cluster, const SimOption
   std::vector<ComputeCost> compute = ComputeCosts(program, cluster, out.classes, options);
   UseMeasured(compute, out);
   out.costs.resize(out.classes.devices.size());
-  // Devices that do by themselves what others do come after these.
+  // Devices whose own work equals that of others are processed after these.
   std::vector<size_t> own, like;
   for (size_t c = 0; c < out.costs.size(); ++c) {
     (static_cast<size_t>(out.classes.devices[c].alike) < c ? like : own).push_back(c);

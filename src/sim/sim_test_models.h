@@ -27,7 +27,7 @@ inline Graph Layers(int layers, int64_t batch, int64_t width = 16) {
   return graph;
 }
 
-// Of each stage and half the first main segment takes the seconds given; everything else takes no time.
+// In each stage and half, the first main segment takes the given seconds; everything else takes no time.
 inline void SetUnitTimes(const Program& program, Prepared& prepared, double forward,
                          double backward, double weight) {
   for (size_t c = 0; c < prepared.costs.size(); ++c) {

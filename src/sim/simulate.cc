@@ -137,7 +137,7 @@ int64_t HostBytes(const Program& program, int64_t device) {
   return bytes;
 }
 
-// Devices that do the same by themselves, and send and get as much in each transfer, hold the same.
+// The key of memory: devices with equal work that send and receive equal amounts in each transfer hold the same.
 using Moved = std::tuple<int, std::vector<std::vector<double>>>;
 Moved MovedBy(const Classes& classes, size_t c) {
   std::vector<std::vector<double>> bytes;
@@ -159,7 +159,7 @@ void AddMemory(const Program& program, const Cluster& cluster, const Classes& cl
   double most = -1;
   ReplayOptions options;
   options.timeline = false;
-  std::map<Moved, size_t> first;  // of those that hold the same
+  std::map<Moved, size_t> first;  // the first class for each key
   std::vector<size_t> alike, unlike;
   for (size_t c = 0; c < result.devices.size(); ++c) {
     auto [found, fresh] = first.try_emplace(MovedBy(classes, c), unlike.size());

@@ -1,4 +1,4 @@
-// What factors and servers cost in the simulator, against closed forms.
+// Compares the simulated cost of gradient factors and of servers with closed forms.
 #include <gtest/gtest.h>
 
 #include "cluster/load.h"
@@ -45,7 +45,8 @@ Cluster Slow() {
       "slow");
 }
 
-// Per layer the operand and the gradient of the result, of the samples a device has; the first operand is an input.
+// Per layer, the operand and the gradient of the result are sent, of the samples that a device has; the first operand
+// is an input.
 TEST(Sync, FactorsAreWhatIsSent) {
   Simulated reduce = SimulateWith(GradientSync::kReduce, Slow(), 1);
   Simulated factors = SimulateWith(GradientSync::kFactors, Slow(), 1);
@@ -63,12 +64,13 @@ TEST(Sync, FactorsAreWhatIsSent) {
   EXPECT_GT(computed, 0);
   EXPECT_EQ(reduce.result.devices[0].kinds.seconds[static_cast<size_t>(Opcode::kFactorGradient)],
             0);
-  // Gradients of the whole batch on every device: W is done by all of them.
+  // Every device computes the gradients of the whole batch, so all of them do the work of W.
   EXPECT_NEAR(factors.result.flops - reduce.result.flops,
               (kRanks - 1) * 2.0 * kLayers * kBatch * kLayerWidth * kLayerWidth, 1);
 }
 
-// Each group's server has its state and updates it, and sends the weights; a device is the server of one group.
+// Each group's server has its optimizer state, updates it and sends the weights. Each device is the server of one
+// group.
 TEST(Sync, ServersShareOutTheState) {
   Simulated reduce = SimulateWith(GradientSync::kReduce, Slow(), 1);
   Simulated server = SimulateWith(GradientSync::kServer, Slow(), 1);

@@ -21,14 +21,14 @@ bool Overlaps(const Instruction& at, const StackCosts& stack) {
   }
 }
 
-// Copies of a group are of its weights or of its state.
+// Whether a copy of a group moves its weights rather than its optimizer state.
 bool CopiesWeights(const DeviceProgram& run, const Instruction& at) {
   if (at.op != Opcode::kFetch && at.op != Opcode::kEvict) return false;
   BufferId on_host = at.op == Opcode::kFetch ? at.reads[0] : at.adds[0];
   return run.buffers[on_host].kind == BufferKind::kHostWeights;
 }
 
-// What tells durations apart: instructions with one key take equally long on a device.
+// The key of a duration: instructions with the same key take the same time on a device.
 uint64_t KeyOf(const DeviceProgram& run, const Instruction& at) {
   uint64_t key = static_cast<uint64_t>(at.op);
   key = key << 20 | static_cast<uint64_t>(at.stage.value);
@@ -61,7 +61,8 @@ class Builder {
   }
 
  private:
-  // A stack that does not reduce gradients beside backward does so after it: what other stages wait for is sent first.
+  // A stack that does not reduce gradients during backward reduces them after it; messages to other stages are sent
+  // first.
   bool IsPutOff(const Instruction& at) const {
     return at.op == Opcode::kReduceGradients && at.microbatch < 0 && !stack_.overlap_gradients;
   }

@@ -47,7 +47,8 @@ class EventTracer {
     return static_cast<size_t>(at.transfer().value * program_.microbatches + at.microbatch);
   }
 
-  // From the first message that left to the last that came, at most until the receive could end.
+  // The time from the departure of the first message to the arrival of the last, but at most until the receive could
+  // end.
   std::pair<double, double> FlightTo(size_t c, const Instruction& at, const TaskTimes& when) const {
     double start = std::numeric_limits<double>::infinity(), end = 0;
     for (int m : in_.classes.receives[c][at.transfer()]) {
@@ -68,7 +69,7 @@ class EventTracer {
   std::vector<std::vector<int>> send_task_;  // per run, by transfer and micro-batch
 };
 
-// A counter is given where it changes.
+// Adds a counter only where its value changes.
 void AddCounters(const std::vector<MemorySample>& samples, int64_t device,
                  std::vector<TraceCounter>& counters) {
   using Field = int64_t MemoryKinds::*;

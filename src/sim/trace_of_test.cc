@@ -59,7 +59,7 @@ TEST(TraceOf, EveryInstructionIsAnEventOfItsName) {
 }
 
 TEST(TraceOf, TransfersOverlapInLanesAndTakeTheTimeOfTheirMessages) {
-  // Links so slow that messages of several micro-batches are under way at once.
+  // Links are so slow that messages of several micro-batches are in progress at once.
   SimOptions slow;
   slow.slow = {{.device = 1, .factor = 1000, .link = true}};
   Made made = Make({.pp = 4, .microbatches = 8, .schedule = "gpipe"}, "dgx-h100:1", slow);

@@ -1,4 +1,4 @@
-// Unlike parts of the batch for unlike devices.
+// Different shares of the batch for devices of different speed.
 #include <gtest/gtest.h>
 
 #include "cluster/testing.h"
@@ -22,7 +22,7 @@ TEST(UnevenShares, FollowTheSpeed) {
             fair = Step(model, {16000, 4000});
   EXPECT_EQ(even.step_seconds, same.step_seconds);
   ASSERT_EQ(fair.devices.size(), 2u);
-  // Work beside the update, which both do whole.
+  // Work without the update, which both devices do in full.
   auto work = [](const DeviceResult& device) {
     return device.kinds.seconds[static_cast<size_t>(Opcode::kRun)];
   };
@@ -31,13 +31,13 @@ TEST(UnevenShares, FollowTheSpeed) {
   EXPECT_LT(fair.step_seconds, even.step_seconds);
 }
 
-// The same shares the other way round are worse than none.
+// The same shares in reverse order are worse than equal shares.
 TEST(UnevenShares, OfTheSlowDeviceCount) {
   Model model = Analyse(Layers(4, 20000, 2048));
   EXPECT_GT(Step(model, {4000, 16000}).step_seconds, Step(model, {}).step_seconds);
 }
 
-// Of a device whose products run at `rate` and whose copies take `copy` seconds, whatever their size.
+// A profile of a device whose products run at `rate` and whose copies take `copy` seconds, whatever their size.
 Profile Measured(const std::string& device, double rate, double copy) {
   LoadTimes load;
   load.ranks = 2;
@@ -73,7 +73,7 @@ TEST(MixedProfiles, EachDeviceHasItsOwn) {
     return products.devices[d].kinds.seconds[static_cast<size_t>(Opcode::kRun)];
   };
   EXPECT_NEAR(run(1) / run(0), 4, 0.01);
-  // A reduction lasts until the device that copies slowest is done, whoever comes last.
+  // A reduction lasts until the device with the slowest copies is done, whichever arrives last.
   double copies = step(Measured("fast", 1e6, 5), Measured("slow", 1e6, 1e-9)).step_seconds;
   EXPECT_GT(copies, 5);
   EXPECT_NEAR(copies, step(Measured("fast", 1e6, 1e-9), Measured("slow", 1e6, 5)).step_seconds,

@@ -1,5 +1,4 @@
-// BERT with its masked-language-model head: norms after each part, the head tied to the token
-// table.
+// BERT with its masked-language-model head: a norm after each part, and a head tied to the token table.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -102,7 +101,7 @@ Family BertFamily() {
               RealKey("norm_eps", "1e-12", 0, 1, "added to the variance in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
               RealKey("attention_dropout", "0", 0, 1,
-                      "of the attention probabilities; attention is not fused then"),
+                      "of the attention probabilities; above 0, attention is not fused"),
           },
           BuildBert};
 }

@@ -27,7 +27,7 @@ struct Resolved {
   std::vector<KeyValue> values;
 };
 
-// The values of a named model come first: those given replace them.
+// The settings of a named model come first, so that given ones replace them.
 Resolved Resolve(std::string_view text) {
   Expression expression = ParseExpression(text);
   Resolved resolved;
@@ -44,9 +44,9 @@ Resolved Resolve(std::string_view text) {
   return resolved;
 }
 
-// Errors begin with the expression, cut where it is endless.
+// Calls `function`; errors begin with the expression, which is shortened where it is long.
 template <class Function>
-auto Blaming(std::string_view expression, Function function) {
+auto WithExpressionInErrors(std::string_view expression, Function function) {
   try {
     return function();
   } catch (const InputError& error) {
@@ -92,12 +92,12 @@ std::string NearestBuiltIns(std::string_view expression) {
   std::vector<std::string_view> names;
   for (const BuiltInInfo& info : models) names.push_back(info.name);
   std::string_view name = expression.substr(0, expression.find(':'));
-  if (Nearest(name, names).empty()) return "";  // all of them would be a long list
+  if (Nearest(name, names).empty()) return "";  // the list of all names would be long
   return "; " + DidYouMean(name, names);
 }
 
 Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& overrides) {
-  return Blaming(expression, [&] {
+  return WithExpressionInErrors(expression, [&] {
     Resolved resolved = Resolve(expression);
     resolved.values.insert(resolved.values.end(), overrides.begin(), overrides.end());
     return resolved.family->build(Settings(resolved.family->keys, resolved.values), expression);
@@ -105,7 +105,7 @@ Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& ove
 }
 
 Settings CheckExpression(const std::string& expression) {
-  return Blaming(expression, [&] {
+  return WithExpressionInErrors(expression, [&] {
     Resolved resolved = Resolve(expression);
     return Settings(resolved.family->keys, resolved.values);
   });

@@ -4,9 +4,8 @@
 //   Graph same = BuildModel("gpt3-175b:batch=4,seq=1024");   // a name with other keys
 //   Graph own = BuildModel("gpt:layers=24,hidden=2304,heads=24,vocab=51200");
 //
-// The graph is the forward pass with its loss as an ONNX export of the model has it after fusion,
-// every layer built from the same ops, parameters named as Hugging Face names them and without
-// data.
+// The graph is the forward pass with its loss, as an ONNX export of the model is after fusion. Every layer has the same
+// ops. Parameters have the names of Hugging Face and no data.
 #pragma once
 
 #include <string>
@@ -34,7 +33,7 @@ struct NamedModel {
 struct BuiltInInfo {
   std::string name;
   std::string family;
-  std::string expression;  // what the name stands for; of a family, its own name
+  std::string expression;  // the expression of a name; for a family its own name
 };
 
 // All families, and all names, in the order in which they are listed.
@@ -44,22 +43,20 @@ const std::vector<NamedModel>& NamedModels();
 // Families first, each followed by its names.
 const std::vector<BuiltInInfo>& BuiltInModels();
 
-// Does the part before the first ':' name a family or a model?
+// Whether the part before the first ':' is the name of a family or a model.
 bool IsBuiltIn(std::string_view expression);
 
-// "; did you mean 'gpt2' or 'gpt3-13b'?", or nothing where no name is near.
+// "; did you mean 'gpt2' or 'gpt3-13b'?", or an empty text where no name is similar.
 std::string NearestBuiltIns(std::string_view expression);
 
-// Builds it. `overrides` replace what the expression says (--dim batch=8). Throws InputError, one
-// line that names the expression, the key, the value and what would do; an unknown name gets the
-// nearest ones.
+// Builds a model. `overrides` replace settings of the expression (--dim batch=8). Throws an InputError of one line with
+// the expression, the key, the value and what is allowed; an unknown name is answered with similar ones.
 Graph BuildModel(const std::string& expression, const std::vector<KeyValue>& overrides = {});
 
-// Checks an expression without building it; what BuildModel would do is bounded by the sizes found
-// here.
+// Checks an expression without building it. The sizes checked here bound the work of BuildModel.
 Settings CheckExpression(const std::string& expression);
 
-// From checked parts, as a config.json gives them; `name` becomes the graph's.
+// Builds a model from checked parts, as a config.json gives them. `name` becomes the name of the graph.
 Graph BuildFamily(std::string_view family, const std::vector<KeyValue>& values,
                   const std::string& name);
 

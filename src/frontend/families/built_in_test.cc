@@ -36,7 +36,7 @@ std::string BuiltInError(const std::string& expression) {
   return "no error";
 }
 
-// Every variant that a key brings, small.
+// A small model of every variant that a key selects.
 const std::vector<std::string>& Variants() {
   static const std::string gpt = "gpt:layers=4,hidden=48,heads=6,seq=16,vocab=97,batch=2";
   static const std::string llama =
@@ -102,8 +102,7 @@ TEST(BuiltIn, EveryVariantIsSoundAndReadsBack) {
   }
 }
 
-// One op of a layer as folding sees it: what it is and where its operands come from, counted from
-// itself within the layer.
+// One op of a layer as folding compares it: its kind, and the places of its operands relative to it within the layer.
 std::string Signature(const Graph& graph, size_t index, size_t period) {
   const Node& node = graph.nodes[index];
   std::string text = node.op;
@@ -121,7 +120,7 @@ std::string Signature(const Graph& graph, size_t index, size_t period) {
   return text;
 }
 
-// With one layer more, the graph has one more copy of the same ops in the same order.
+// A model with one more layer has one more copy of the same ops in the same order.
 TEST(BuiltIn, LayersAreEqual) {
   for (const std::string& expression : Variants()) {
     if (expression.find("layers=4") == std::string::npos || expression.starts_with("t5")) continue;
@@ -130,7 +129,7 @@ TEST(BuiltIn, LayersAreEqual) {
     Graph graph = BuildModel(expression);
     size_t period = graph.nodes.size() - BuildModel(fewer).nodes.size();
     ASSERT_GT(period, 0u);
-    // Layers begin somewhere after the embedding and end before the head: find three equal runs.
+    // Layers begin somewhere after the embedding and end before the head: finds three equal runs.
     size_t tail = 8;
     size_t begin = graph.nodes.size() - tail - 3 * period;
     for (size_t i = begin; i < begin + 2 * period; ++i) {
@@ -150,7 +149,7 @@ TEST(BuiltIn, EveryNameBuildsAndIsUnique) {
   EXPECT_EQ(BuiltInModels().size(), Families().size() + NamedModels().size());
 }
 
-// What papers and model cards say; Hugging Face's own counts where they are whole numbers.
+// Counts from papers and model cards, or Hugging Face's own counts where they are exact.
 TEST(BuiltIn, ParametersAreThoseOfThePublishedModels) {
   const std::map<std::string, int64_t> exact = {
       {"gpt2", 124439808},
@@ -236,7 +235,7 @@ TEST(BuiltIn, AlibiAndRotaryTablesHoldTheirFormulas) {
   EXPECT_FLOAT_EQ(cos.data->as<float>()[3 * 8 + 5], std::cos(3 * std::pow(10000.0f, -0.25f)));
 }
 
-// Of the published configurations.
+// The constants of the published configurations.
 TEST(BuiltIn, NamesHaveTheirConstants) {
   struct Constants {
     double rope_theta, norm_eps;

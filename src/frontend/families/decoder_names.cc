@@ -1,5 +1,5 @@
-// What the checkpoints of decoders call their parameters. Names no checkpoint has (a norm that its
-// models lack) are in the same manner.
+// The names of parameters in the checkpoints of decoders. Names that no checkpoint has, for example of a norm that its
+// models do not have, follow the same style.
 #include "base/check.h"
 #include "frontend/families/decoder.h"
 

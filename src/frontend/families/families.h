@@ -1,5 +1,5 @@
-// The families, one file each. Adding one: its file, a line here and one in the list in
-// built_in.cc; its published members go to names.cc.
+// The families, one file each. To add one, write its file and add a line here and in the list in built_in.cc; published
+// members go to names.cc.
 #pragma once
 
 #include "frontend/families/built_in.h"

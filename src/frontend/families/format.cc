@@ -1,4 +1,4 @@
-// Built-in families and published models, by name and expression, as a format.
+// The format of built-in families and published models, given by name or expression.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// `--dim batch=8` is a key like any other.
+// `--dim batch=8` sets a key like any other.
 Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
   RequireFused(model, options);
   std::vector<KeyValue> overrides;
@@ -25,8 +25,8 @@ Graph LoadBuiltIn(const std::string& model, const ImportOptions& options) {
     overrides.emplace_back(name, fmt::format("{}", size));
     auto said = std::ranges::find(own, name, &KeyValue::first);
     if (said != own.end() && said->second != overrides.back().second) {
-      ThrowInput("{}: --dim {}={}: the model itself says {}={}: give one of them", model, name,
-                 size, name, said->second);
+      ThrowInput("{}: --dim {}={}: the model expression also gives {}={}: remove one of them",
+                 model, name, size, name, said->second);
     }
   }
   Graph graph = RunPasses(BuildModel(model, overrides), LayoutPasses());

@@ -1,5 +1,4 @@
-// GPT-2 and GPT-3, and what descends from them: learned positions, layer norm before each part,
-// GELU.
+// GPT-2, GPT-3 and related models: learned positions, a layer norm before each part, GELU.
 #include "frontend/families/decoder.h"
 #include "frontend/families/families.h"
 

@@ -5,7 +5,7 @@
 namespace heddle {
 namespace {
 
-// One branch is a chain of convolutions, each with a batch norm and a ReLU.
+// A branch is a chain of convolutions, each followed by a batch norm and a ReLU.
 class Inception {
  public:
   explicit Inception(ModelBuilder& b) : b_(b) {}

@@ -1,5 +1,4 @@
-// LLaMA and what descends from it: rotary positions, RMS norm, SwiGLU, no biases, grouped-query
-// attention.
+// LLaMA and related models: rotary positions, RMS norm, SwiGLU, no biases, grouped-query attention.
 #include "frontend/families/decoder.h"
 #include "frontend/families/families.h"
 

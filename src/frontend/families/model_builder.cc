@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kUnseen = -10000;  // a score nobody attends to, as GPT-2 and Megatron have it
+constexpr double kMaskedScore = -10000;  // the score of masked positions, as in GPT-2 and Megatron
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
@@ -21,7 +21,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// [p, q] at the beginning and the same at the end.
+// Paddings [p, q] at the beginning, followed by the same at the end.
 std::vector<int64_t> BothEnds(const std::vector<int64_t>& pads) {
   std::vector<int64_t> both = pads;
   both.insert(both.end(), pads.begin(), pads.end());
@@ -97,14 +97,15 @@ CausalMask ModelBuilder::Causal(std::string_view name, int64_t seq) {
   uint8_t* row = table.as<uint8_t>().data();
   for (int64_t i = 0; i < seq; ++i, row += seq) std::fill(row, row + i + 1, uint8_t{1});
   ValueId mask = Constant(seen, std::move(table));
-  return {mask, Scalar(fmt::format("{}.unseen", name), kUnseen)};
+  return {mask, Scalar(fmt::format("{}.unseen", name), kMaskedScore)};
 }
 
 void ModelBuilder::RequireConstant(int64_t count, int64_t bytes, std::string_view what) const {
   int64_t size = CheckedMul(count, bytes, what);
   if (size > kMaxConstantBytes - constant_bytes_) {
     ThrowInput(
-        "the constant '{}' takes {} bytes; a model may have {} of constants: choose a smaller seq, "
+        "the constant '{}' takes {} bytes; a model may have at most {} bytes of constants: choose "
+        "a smaller seq, "
         "or fewer experts",
         what, size, kMaxConstantBytes);
   }
@@ -236,9 +237,9 @@ ValueId ModelBuilder::DroppedAttention(ValueId q, ValueId k, ValueId v,
   }
   if (options.causal) {
     CausalMask& mask = causal_masks_[dim(q, 2)];
-    if (!mask.seen.valid()) mask = Causal("attention", dim(q, 2));
-    apart.seen = mask.seen;
-    apart.unseen = mask.unseen;
+    if (!mask.visible.valid()) mask = Causal("attention", dim(q, 2));
+    apart.visible = mask.visible;
+    apart.masked_score = mask.masked_score;
   }
   ValueId probabilities = AttentionProbabilities(q, k, apart);
   return Op("MatMul", {probabilities, v});
@@ -249,7 +250,8 @@ ValueId ModelBuilder::AttentionProbabilities(ValueId q, ValueId k,
   ValueId scores = Op("MatMul", {q, Transpose(k, {0, 1, 3, 2})});
   if (options.scale.valid()) scores = Mul(scores, options.scale);
   if (options.bias.valid()) scores = Add(scores, options.bias);
-  if (options.seen.valid()) scores = Op("Where", {options.seen, scores, options.unseen});
+  if (options.visible.valid())
+    scores = Op("Where", {options.visible, scores, options.masked_score});
   return Dropout(Op("Softmax", {scores}, {{"axis", int64_t{-1}}}), options.dropout);
 }
 

@@ -1,5 +1,4 @@
-// Any text is either refused with one line or names a model; a small one is built, and what is
-// built is sound.
+// Any text is either refused with an error of one line or names a model. Small models are built and must be sound.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// Sizes that the work of building grows with: numbers of layers, and what constants are made from.
+// Whether the sizes that determine the work of building are small: numbers of layers, and sizes of constants.
 bool IsSmall(const Settings& settings, const Family& family) {
   for (const Key& key : family.keys) {
     bool counts = key.name == "layers" || key.name == "decoder_layers";

@@ -1,6 +1,6 @@
-// Published models by name. Sizes are those of the papers or of the published configurations; where
-// a paper's own numbers do not fit each other, a remark says what was taken. So are rope_theta and
-// norm_eps, of version 3 of LLaMA before its rotary frequencies were scaled (3.1).
+// Published models by name. Sizes are from the papers or the published configurations; where the numbers of a paper
+// contradict each other, a comment says which were used. rope_theta and norm_eps come from the same sources; those of
+// LLaMA 3 are from the version before its rotary frequencies were scaled (3.1).
 #include "frontend/families/families.h"
 
 namespace heddle {
@@ -11,8 +11,8 @@ const std::vector<NamedModel>& NamedModels() {
       {"gpt2-medium", "gpt:layers=24,hidden=1024,heads=16"},
       {"gpt2-large", "gpt:layers=36,hidden=1280,heads=20"},
       {"gpt2-xl", "gpt:layers=48,hidden=1600,heads=25"},
-      // GPT-3, table 2.1. The 1.3B has 24 heads of 128 there and the 13B a width of 5140, neither
-      // of which fits.
+      // GPT-3, table 2.1. The paper gives the 1.3B 24 heads of 128 and the 13B a width of 5140, which contradict its
+      // other sizes.
       {"gpt3-125m", "gpt:seq=2048"},
       {"gpt3-350m", "gpt:layers=24,hidden=1024,heads=16,seq=2048"},
       {"gpt3-760m", "gpt:layers=24,hidden=1536,heads=16,seq=2048"},
@@ -78,13 +78,12 @@ const std::vector<NamedModel>& NamedModels() {
       {"llama3-405b",
        "llama:layers=126,hidden=16384,heads=128,kv_heads=8,ffn=53248,vocab=128256,seq=8192,rope_"
        "theta=500000,norm_eps=1e-5"},
-      // Version 0.1, whose sliding window of 4096 tokens is the whole sequence.
+      // Version 0.1, whose sliding window of 4096 tokens covers the whole sequence.
       {"mistral-7b", "llama:kv_heads=8,ffn=14336,seq=4096,norm_eps=1e-5"},
       {"qwen2-7b",
        "llama:layers=28,hidden=3584,heads=28,kv_heads=4,ffn=18944,vocab=152064,seq=4096,qkv_bias=1,"
        "rope_theta=1000000"},
-      // Groups of 64 tokens with a capacity of exactly the even share: the work of a dropless
-      // layer.
+      // Groups of 64 tokens, and a capacity equal to the even share: the same work as a dropless layer.
       {"mixtral-8x7b",
        "moe:layers=32,hidden=4096,heads=32,kv_heads=8,ffn=14336,vocab=32000,seq=4096,"
        "position=rope,rope_theta=1000000,norm=rmsnorm,norm_eps=1e-5,mlp=swiglu,bias=0,causal=1,"
@@ -100,14 +99,14 @@ const std::vector<NamedModel>& NamedModels() {
        "expert_ffn=1536,vocab=151936,seq=4096,position=rope,rope_theta=1000000,norm=rmsnorm,mlp="
        "swiglu,bias=0,"
        "qk_norm=1,causal=1,experts=128,top_k=8,group=64,capacity_factor=1,names=llama"},
-      // Its experts' biases, attention sinks, sliding windows and the scaling of its rotary frequencies are
-      // left out.
+      // The biases of its experts, attention sinks, sliding windows and the scaling of its rotary frequencies are left
+      // out.
       {"gpt-oss-120b",
        "moe:layers=36,hidden=2880,heads=64,kv_heads=8,head_dim=64,ffn=2880,vocab=201088,"
        "seq=4096,position=rope,rope_theta=150000,norm=rmsnorm,norm_eps=1e-5,mlp=swiglu,causal=1,"
        "experts=128,top_k=4,group=64,"
        "capacity_factor=1,names=llama"},
-      // Without the layer that predicts a second token and without the scaling of rotary frequencies.
+      // Without the layer that predicts a second token, and without the scaling of rotary frequencies.
       {"deepseek-v3",
        "moe:layers=61,hidden=7168,heads=128,head_dim=128,ffn=18432,expert_ffn=2048,"
        "vocab=129280,seq=4096,position=rope,norm=rmsnorm,mlp=swiglu,bias=0,causal=1,"

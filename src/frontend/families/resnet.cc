@@ -1,5 +1,5 @@
-// Residual networks (He et al., 2015) as torchvision builds them, and wide ones (Zagoruyko and
-// Komodakis, 2016), whose blocks are `width` times as wide inside.
+// Residual networks (He et al., 2015) as torchvision builds them, and wide ones (Zagoruyko and Komodakis, 2016), whose
+// bottlenecks are wider by the factor `width`.
 #include <fmt/format.h>
 
 #include <map>
@@ -18,7 +18,7 @@ struct ResnetConfig {
 };
 
 struct Depth {
-  std::vector<int64_t> blocks;  // of the four stages
+  std::vector<int64_t> blocks;  // number of blocks in each of the four stages
   bool bottleneck;
 };
 
@@ -84,7 +84,7 @@ Family Make(std::string name, std::string about, std::string depth, int64_t widt
           {
               ChoiceKey("depth", std::move(depth), depths,
                         "layers; from 50 on, blocks are bottlenecks"),
-              IntKey("width", width, "inner width of bottlenecks over the usual", 1024),
+              IntKey("width", width, "factor on the inner width of bottlenecks", 1024),
               IntKey("channels", 64, "of the first stage", 1 << 20),
               IntKey("image", 224, "pixels along an image", 1 << 20),
               IntKey("classes", 1000, "classes"),

@@ -142,7 +142,7 @@ double Settings::Real(std::string_view name, double derived) const {
 }
 
 std::string Settings::Choice(std::string_view name) const {
-  HEDDLE_CHECK(Find(name).kind == Key::Kind::kChoice, "key '{}' is no choice", name);
+  HEDDLE_CHECK(Find(name).kind == Key::Kind::kChoice, "key '{}' is not a choice", name);
   return Text(name);
 }
 

@@ -63,7 +63,7 @@ TEST(Settings, ExpressionsComeApart) {
 TEST(Settings, MistakesAreNamed) {
   EXPECT_EQ(SettingsError("x:layer=2"), "unknown key 'layer'; did you mean 'layers'?");
   EXPECT_EQ(SettingsError("x:zzz=2"),
-            "unknown key 'zzz'; there are layers, ffn, shared, dropout, tied, qkv_bias, mlp");
+            "unknown key 'zzz'; choose one of layers, ffn, shared, dropout, tied, qkv_bias, mlp");
   EXPECT_EQ(SettingsError("x:layers=2,layers=2"), "layers is given twice");
   for (const char* value :
        {"0", "-1", "101", "2.5", "two", "99999999999999999999", "0x10", " 2", "2 "}) {

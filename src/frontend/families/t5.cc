@@ -1,4 +1,4 @@
-// T5: an encoder and a decoder with relative position biases, RMS norms and no biases elsewhere.
+// T5: an encoder and a decoder with relative position biases, RMS norms and no other biases.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,8 +42,8 @@ T5Config ReadT5(const Settings& s) {
   return c;
 }
 
-// The bucket of every distance from query i to key j: near ones have their own, far ones share on a
-// logarithmic scale up to `distance`; an encoder has half of them for either direction.
+// The bucket of every distance from query i to key j. Short distances have a bucket each; longer ones share buckets on
+// a logarithmic scale up to `distance`. An encoder uses half of the buckets for each direction.
 HostTensor Buckets(const T5Config& c, int64_t seq, bool both_ways) {
   HostTensor table(DType::kI64, {seq, seq});
   auto values = table.as<int64_t>();
@@ -68,8 +68,7 @@ HostTensor Buckets(const T5Config& c, int64_t seq, bool both_ways) {
   return table;
 }
 
-// [1, heads, seq, seq], made once and read by every layer of its stack. Named as in its first
-// layer.
+// [1, heads, seq, seq], computed once for all layers of a stack. Its parameter has the name it has in the first layer.
 ValueId PositionBias(ModelBuilder& b, const T5Config& c, int64_t seq, bool both_ways) {
   auto scope = b.In("block.0.layer.0.SelfAttention");
   b.RequireConstant(seq, 8 * seq, "relative position buckets");
@@ -104,7 +103,7 @@ ValueId FeedForward(ModelBuilder& b, const T5Config& c, ValueId x) {
   return b.Linear(b.Dropout(inner, c.dropout), c.hidden, "wo", plain);
 }
 
-// x + part(norm(x)), part number `index` of a block.
+// x + part(norm(x)), where part has the number `index` in a block.
 template <class Part>
 ValueId Residual(ModelBuilder& b, const T5Config& c, ValueId x, int index, std::string_view name,
                  Part part) {
@@ -115,7 +114,7 @@ ValueId Residual(ModelBuilder& b, const T5Config& c, ValueId x, int index, std::
   return b.Add(x, b.Dropout(part(normed), c.dropout));
 }
 
-// An encoder; with `memory`, a decoder that attends to it as well.
+// An encoder, or with `memory` a decoder that also attends to it.
 ValueId Stack(ModelBuilder& b, const T5Config& c, std::string_view name, ValueId x,
               ValueId memory) {
   bool decoder = memory.valid();
@@ -172,14 +171,14 @@ Family T5Family() {
               IntKey("seq", 512, "tokens of the encoder"),
               DerivedKey("decoder_seq", "seq / 4", "tokens of the decoder"),
               IntKey("batch", 8, "sequences"),
-              ChoiceKey("mlp", "relu", {"relu", "gated_gelu"}, "gated_gelu is T5 1.1's"),
-              FlagKey("tied", true, "the head is the token table"),
-              IntKey("buckets", 32, "relative positions told apart", 4096),
-              IntKey("distance", 128, "from here on, positions share the last bucket"),
+              ChoiceKey("mlp", "relu", {"relu", "gated_gelu"}, "gated_gelu is the mlp of T5 1.1"),
+              FlagKey("tied", true, "the head shares the token table"),
+              IntKey("buckets", 32, "number of buckets of relative positions", 4096),
+              IntKey("distance", 128, "distance from which positions share the last bucket"),
               RealKey("norm_eps", "1e-6", 0, 1, "added to the mean square in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
               RealKey("attention_dropout", "0", 0, 1,
-                      "of the attention probabilities; attention is not fused then"),
+                      "of the attention probabilities; above 0, attention is not fused"),
           },
           BuildT5};
 }

@@ -10,9 +10,9 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t kPooled = 7;  // the last stage is averaged to 7 x 7
+constexpr int64_t kPooled = 7;  // the last stage is average-pooled to 7 x 7
 
-// Convolutions of the five stages, each of which ends in a pool.
+// The number of convolutions in each of the five stages; each stage ends in a pool.
 const std::map<std::string, std::vector<int64_t>>& VggDepths() {
   static const std::map<std::string, std::vector<int64_t>> depths = {{"11", {1, 1, 2, 2, 2}},
                                                                      {"13", {2, 2, 2, 2, 2}},

@@ -1,4 +1,4 @@
-// Vision Transformer: patches are tokens, a class token in front carries the answer.
+// Vision Transformer: patches are tokens, and a class token in front of them is used for the classification.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -101,7 +101,7 @@ Family VitFamily() {
               RealKey("norm_eps", "1e-12", 0, 1, "added to the variance in norms"),
               RealKey("dropout", "0", 0, 1, "after embedding, attention and mlp"),
               RealKey("attention_dropout", "0", 0, 1,
-                      "of the attention probabilities; attention is not fused then"),
+                      "of the attention probabilities; above 0, attention is not fused"),
           },
           BuildVit};
 }

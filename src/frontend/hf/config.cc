@@ -19,7 +19,8 @@ namespace {
 
 constexpr int64_t kDefaultBatch = 8;
 constexpr int64_t kDefaultGroup =
-    64;  // of tokens that share out the room of experts: small is cheap
+    // Tokens among which the capacity of experts is divided; a small group makes dispatch cheap.
+    64;
 
 const ModelType& TypeOf(const ConfigFile& config) {
   std::string name = config.Text("model_type");
@@ -28,12 +29,14 @@ const ModelType& TypeOf(const ConfigFile& config) {
     if (known.name == name) return known;
     names.push_back(known.name);
   }
-  std::string shown = ShortText(Json(name));  // in quotes, which are of the other kind here
-  config.Refuse(fmt::format("'model_type' is '{}'; known are {}; others can be exported to ONNX",
-                            shown.substr(1, shown.size() - 2), fmt::join(names, ", ")));
+  // In single quotes below, so JSON's double quotes are removed.
+  std::string shown = ShortText(Json(name));
+  config.Refuse(
+      fmt::format("'model_type' is '{}'; supported types are {}; export other models to ONNX",
+                  shown.substr(1, shown.size() - 2), fmt::join(names, ", ")));
 }
 
-// The class that was saved says which head and loss the model has; without it, it is the one that is built.
+// The saved class determines the head and the loss of the model. Where it is missing, the supported class is assumed.
 void CheckArchitectures(const ConfigFile& config, const ModelType& type) {
   const Json* classes = config.Find("architectures");
   if (classes == nullptr) return;
@@ -44,13 +47,13 @@ void CheckArchitectures(const ConfigFile& config, const ModelType& type) {
                });
   if (known) return;
   config.Refuse("architectures", *classes,
-                fmt::format("but heddle builds {} of a {} model; write that to train it so, or "
-                            "export the model to ONNX "
+                fmt::format("but heddle builds {} of a {} model; set the key to that to train this "
+                            "model, or export the model to ONNX "
                             "instead",
                             type.architectures.front(), type.name));
 }
 
-// Every key of the file is read, fixed, irrelevant or refused.
+// Every key of the file must be read, fixed, irrelevant or refused.
 Translation Translate(const ConfigFile& config) {
   const ModelType& type = TypeOf(config);
   CheckArchitectures(config, type);
@@ -63,7 +66,7 @@ Translation Translate(const ConfigFile& config) {
   return translation;
 }
 
-// What the length of the sequence, which the command line may say, makes of the rest.
+// Checks the sequence length, which the command line may set, against the limits of the model.
 void CheckSequence(const ConfigFile& config, const Translation& t) {
   int64_t seq = static_cast<int64_t>(t.Number("seq", 1));
   if (t.window > 0 && seq > t.window) {
@@ -75,30 +78,31 @@ void CheckSequence(const ConfigFile& config, const Translation& t) {
   }
   for (const char* key :
        {"sliding_window", "use_sliding_window", "max_window_layers", "layer_types"}) {
-    config.PassOver(key, "a token sees the whole sequence in every layer");
+    config.PassOver(key, "every layer attends to the whole sequence");
   }
   if (t.longest > 0 && seq > t.longest) {
     LogWarn(
-        "{}: --dim seq={} is more than 'max_position_embeddings', which is {}: rotary positions go "
-        "on beyond those the "
-        "model was made for",
+        "{}: --dim seq={} is more than 'max_position_embeddings', which is {}: rotary positions "
+        "continue beyond the range that the model was trained with",
         config.path(), seq, t.longest);
   }
 }
 
 Translation Complete(const ConfigFile& config, const ImportOptions& options) {
   Translation t = Translate(config);
-  // Within the window all tokens see each other, as without one.
+  // With a window as long as the sequence, all tokens see each other.
   if (t.window > 0) t.Set("seq", std::min(t.window, static_cast<int64_t>(t.Number("seq", 1))));
   t.Set("batch", kDefaultBatch);
   for (const auto& [name, size] : options.dims) t.Set(name, size);
   CheckSequence(config, t);
-  if (t.attention_apart && t.Number("attention_dropout", 0) > 0) t.Set("attention", "unfused");
+  if (t.needs_unfused_attention && t.Number("attention_dropout", 0) > 0)
+    t.Set("attention", "unfused");
   if (t.Number("experts", 1) > 1) {
     LogWarn(
         "{}: experts have static capacity (capacity_factor) and drop tokens beyond it, and the "
         "weights of the chosen "
-        "experts are not normalised to 1: plans hold, but losses are not those of transformers",
+        "experts are not normalised to 1: plans are valid, but losses differ from those of "
+        "transformers",
         config.path());
     if (!options.dims.contains("group")) {
       t.Set("group", std::gcd(static_cast<int64_t>(t.Number("seq", 1)), kDefaultGroup));
@@ -107,7 +111,7 @@ Translation Complete(const ConfigFile& config, const ImportOptions& options) {
   return t;
 }
 
-// The folder's name says more than "config.json".
+// The name of the folder is used where the file is just "config.json".
 std::string GraphName(const std::string& path) {
   std::filesystem::path file(path);
   std::string stem = file.stem().string();

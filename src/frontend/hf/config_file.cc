@@ -76,7 +76,7 @@ bool ConfigFile::IsAccountedFor(std::string_view key) const {
 void ConfigFile::RefuseUnread(std::string_view model_type) const {
   for (const auto& [key, value] : json_.items()) {
     if (IsAccountedFor(key)) continue;
-    // The name comes from the file as well.
+    // The name comes from the file, so it is untrusted, too.
     std::string name = ShortText(Json(key));
     Refuse(
         fmt::format("'{}' is {}: heddle does not know this key of a {} model; export the model to "

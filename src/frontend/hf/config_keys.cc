@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::string_view kBookkeeping = "bookkeeping";
 constexpr std::string_view kGeneration = "generation only";
-constexpr std::string_view kOutputs = "what the model returns besides its loss";
-constexpr std::string_view kTokens = "a token's id: batches come with their tokens";
-constexpr std::string_view kPrecision = "the plan says the precision";
-constexpr std::string_view kKernels = "which kernels compute it";
-constexpr std::string_view kMemory = "the plan says what is kept and recomputed";
+constexpr std::string_view kOutputs = "it selects outputs besides the loss";
+constexpr std::string_view kTokens = "it is the id of a token, and batches contain their tokens";
+constexpr std::string_view kPrecision = "the plan determines the precision";
+constexpr std::string_view kKernels = "it selects kernels that compute the same";
+constexpr std::string_view kMemory = "the plan determines what is kept and recomputed";
 
 }  // namespace
 
@@ -43,7 +43,7 @@ const std::vector<IrrelevantKey>& CommonIrrelevantKeys() {
       {"_flash_attn_2_enabled", kKernels},
       {"experts_implementation", kKernels},
       {"_experts_implementation", kKernels},
-      {"chunk_size_feed_forward", "how many rows are computed at once"},
+      {"chunk_size_feed_forward", "it sets how many rows are computed at once"},
       {"gradient_checkpointing", kMemory},
 
       {"use_cache", kGeneration},
@@ -60,7 +60,7 @@ const std::vector<IrrelevantKey>& CommonIrrelevantKeys() {
       {"mask_token_id", kTokens},
       {"decoder_start_token_id", kTokens},
       {"pad_token_id", "batches have no padding"},
-      {"prefix", "text before a prompt"},
+      {"prefix", "it is text before a prompt"},
       {"task_specific_params", kGeneration},
 
       {"max_length", kGeneration},
@@ -90,12 +90,12 @@ const std::vector<IrrelevantKey>& CommonIrrelevantKeys() {
       {"suppress_tokens", kGeneration},
       {"begin_suppress_tokens", kGeneration},
 
-      {"initializer_range", "of initial weights, which heddle draws its own way"},
-      {"initializer_factor", "of initial weights, which heddle draws its own way"},
-      {"init_std", "of initial weights, which heddle draws its own way"},
+      {"initializer_range", "it describes initial weights, which heddle draws by its own rule"},
+      {"initializer_factor", "it describes initial weights, which heddle draws by its own rule"},
+      {"init_std", "it describes initial weights, which heddle draws by its own rule"},
 
       {"id2label", "there is no classifier"},
-      {"label2id", "names of classes"},
+      {"label2id", "it has names of classes"},
       {"num_labels", "there is no classifier"},
       {"problem_type", "there is no classifier"},
       {"classifier_dropout", "there is no classifier"},
@@ -106,13 +106,13 @@ const std::vector<IrrelevantKey>& CommonIrrelevantKeys() {
 const std::vector<FixedKey>& CommonFixedKeys() {
   static const std::vector<FixedKey> keys = {
       {"is_encoder_decoder", {false, nullptr}, "a model without an encoder of its own"},
-      {"is_decoder", {false, nullptr}, "a model that is no decoder of another"},
+      {"is_decoder", {false, nullptr}, "a model that is not the decoder of another"},
       {"add_cross_attention", {false, nullptr}, "layers without cross-attention"},
       {"cross_attention_hidden_size", {nullptr}, "layers without cross-attention"},
       {"tie_encoder_decoder", {false, nullptr}, "encoder and decoder with weights of their own"},
       {"pruned_heads", {nullptr, Json::object()}, "all heads of a layer"},
-      {"quantization_config", {nullptr}, "weights that are not quantized"},
-      {"auto_map", {nullptr}, "the classes of transformers, not code of the model's own"},
+      {"quantization_config", {nullptr}, "unquantized weights"},
+      {"auto_map", {nullptr}, "the classes of transformers, without code of the model's own"},
   };
   return keys;
 }

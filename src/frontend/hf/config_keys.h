@@ -1,6 +1,6 @@
-// What heddle knows of the keys that transformers writes into every `config.json`: those that do not change
-// what a training step computes, each with the reason, and those that are accepted with certain values only,
-// because heddle builds the model with these. What the keys of one model type mean stands in model_types.cc.
+// The keys that transformers writes into every `config.json`: keys that do not change what a training step computes,
+// each with the reason, and keys that are accepted only with certain values, because heddle builds the model with
+// these. model_types.cc has the keys of single model types.
 #pragma once
 
 #include <string_view>
@@ -17,20 +17,21 @@ struct IrrelevantKey {
   std::string_view reason;
 };
 
-// A key that is accepted with these values only: with them the model computes what heddle builds. A missing
-// key is accepted, so one of the values must be the default of transformers.
+// A key that is accepted only with these values, with which the model computes what heddle builds. A missing key is
+// accepted, so one of the values must be the default of transformers.
 struct FixedKey {
   std::string_view name;
   std::vector<Json> values;
-  std::string_view meaning;  // what heddle builds, as in "heddle builds all heads of a layer"
+  // What heddle builds, to continue "heddle builds", as in "all heads of a layer".
+  std::string_view meaning;
 };
 
-// Of the base class of all configurations, versions 2 to 5.
+// The keys of the base class of all configurations, versions 2 to 5.
 const std::vector<IrrelevantKey>& CommonIrrelevantKeys();
 const std::vector<FixedKey>& CommonFixedKeys();
 
-// Reads the fixed keys and passes over the irrelevant ones. Where a type has a fixed key that is also common, its own
-// comes first and decides; keys that were already read are left alone.
+// Reads the fixed keys and passes over the irrelevant ones. Where a type and the common list have the same fixed key,
+// the type's key comes first and decides. Keys that were already read are not changed.
 void AccountFor(const ConfigFile& config, const std::vector<FixedKey>& fixed);
 void AccountFor(const ConfigFile& config, const std::vector<IrrelevantKey>& irrelevant);
 

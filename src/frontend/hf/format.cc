@@ -1,4 +1,4 @@
-// The config.json of a Hugging Face model as a format.
+// The format of a Hugging Face config.json.
 #include "frontend/formats.h"
 #include "frontend/fuse.h"
 #include "frontend/hf/config.h"

@@ -1,4 +1,4 @@
-// Any text is either refused with one line that names the file, or is a sound model.
+// Any text is either refused with an error of one line that names the file, or gives a sound model.
 #include <cstdint>
 #include <string_view>
 
@@ -11,7 +11,7 @@
 
 namespace {
 
-// Many layers, and large constants within the limit, make building slow.
+// Whether building is fast: many layers, and constants close to the limit, make it slow.
 bool IsSmall(std::string_view text) {
   heddle::Json json = heddle::ParseJson(text, "config.json");
   if (!json.is_object()) return true;

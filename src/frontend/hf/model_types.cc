@@ -1,365 +1,10 @@
-// A key that is missing means what transformers means by it, which is not always "none": Mistral's sliding window is
-// 4096 and GPT-2's dropout 0.1. Dropout goes into the graph, that of attention probabilities by attention as separate
-// ops.
 #include "frontend/hf/model_types.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include "frontend/hf/translations.h"
 
 namespace heddle {
-namespace {
-
-constexpr int64_t kDefaultSeq = 2048;
-constexpr double kMaxTheta = 1e18;
-
-// Activations under their names there. `gated` has a third matrix.
-const char* ActivationOf(const ConfigFile& c, std::string_view key, const std::string& fallback,
-                         bool gated) {
-  struct Known {
-    std::string_view name;
-    const char *plain, *gated;
-  };
-  static constexpr Known kKnown[] = {
-      {"gelu", "gelu_erf", "geglu_erf"},     {"gelu_python", "gelu_erf", "geglu_erf"},
-      {"gelu_new", "gelu", "geglu"},         {"gelu_fast", "gelu", "geglu"},
-      {"gelu_accurate", "gelu", "geglu"},    {"gelu_pytorch_tanh", "gelu", "geglu"},
-      {"gelu_python_tanh", "gelu", "geglu"}, {"silu", "silu", "swiglu"},
-      {"swish", "silu", "swiglu"},           {"relu", "relu", nullptr},
-      {"relu2", "squared_relu", nullptr},
-  };
-  std::string name = c.Text(key, fallback);
-  for (const Known& known : kKnown) {
-    const char* ours = gated ? known.gated : known.plain;
-    if (known.name == name && ours != nullptr) return ours;
-  }
-  c.Refuse(key, Json(name),
-           gated ? "neither silu nor gelu, gelu_new, gelu_fast or gelu_pytorch_tanh; export the "
-                   "model to ONNX instead"
-                 : "neither gelu, gelu_new, gelu_fast, gelu_pytorch_tanh, silu, relu nor relu2; "
-                   "export the model to "
-                   "ONNX instead");
-}
-
-double Ratio(const ConfigFile& c, std::string_view key, double fallback) {
-  return c.Real(key, fallback, 0, 1);
-}
-
-void SetSequence(Translation& t, int64_t longest) { t.Set("seq", std::min(longest, kDefaultSeq)); }
-
-// Decoders drop out attention probabilities only with attention=unfused.
-void SetAttentionDropout(Translation& t, double ratio) {
-  t.Set("attention_dropout", ratio);
-  t.attention_apart = true;
-}
-
-struct Rope {
-  double theta, share;
-};
-
-// The base of the frequencies and the share of a head that rotates, from `theta_key` and `share_key` (empty where the
-// type has none) and from `rope_parameters` (version 5) or `rope_scaling` (before), which must agree.
-Rope RopeOf(const ConfigFile& c, double theta, double share, std::string_view theta_key,
-            std::string_view share_key) {
-  auto positive = [](double value, double high) { return value > 0 && value <= high; };
-  std::string theta_from, share_from;
-  auto take = [&](double* into, std::string* from, std::string_view key, const Json& value,
-                  double low, double high) {
-    if (!value.is_number()) c.Refuse(key, value, "not a number");
-    double number = value.get<double>();
-    if (!positive(number, high) || number < low) {
-      c.Refuse(key, value,
-               fmt::format("not {} {} and up to {}", low > 0 ? "from" : "above", low, high));
-    }
-    if (!from->empty() && number != *into) {
-      c.Refuse(key, value, fmt::format("but '{}' is {}: delete one of them", *from, *into));
-    }
-    *into = number;
-    *from = key;
-  };
-  if (const Json* value = c.Find(theta_key))
-    take(&theta, &theta_from, theta_key, *value, 1, kMaxTheta);
-  if (!share_key.empty()) {
-    if (const Json* value = c.Find(share_key)) take(&share, &share_from, share_key, *value, 0, 1);
-  }
-  for (std::string_view group : {"rope_parameters", "rope_scaling"}) {
-    const Json* parameters = c.Find(group);
-    if (parameters == nullptr) continue;
-    if (!parameters->is_object()) c.Refuse(group, *parameters, "not an object");
-    for (const char* key : {"rope_type", "type"}) {
-      auto type = parameters->find(key);
-      if (type == parameters->end() || *type == "default") continue;
-      c.Refuse(fmt::format("{}.{}", group, key), *type,
-               "but only \"default\", rotary frequencies that are not scaled, is supported; export "
-               "the model to ONNX "
-               "instead");
-    }
-    for (const auto& [key, value] : parameters->items()) {
-      std::string name = ShortText(Json(fmt::format("{}.{}", group, key)));
-      name = name.substr(1, name.size() - 2);
-      if (key == "rope_type" || key == "type" || value.is_null()) continue;
-      if (key == "rope_theta") {
-        take(&theta, &theta_from, name, value, 1, kMaxTheta);
-      } else if (key == "partial_rotary_factor" && !share_key.empty()) {
-        take(&share, &share_from, name, value, 0, 1);
-      } else if (key != "partial_rotary_factor" || value != 1) {
-        c.Refuse(name, value, "which heddle does not build; export the model to ONNX instead");
-      }
-    }
-  }
-  return {theta, share};
-}
-
-// `layer_types` says of every layer whether its window slides. True where any does; `otherwise` where the key is missing.
-bool AnyLayerSlides(const ConfigFile& c, int64_t layers, bool otherwise) {
-  const Json* types = c.Find("layer_types");
-  if (types == nullptr) return otherwise;
-  if (!types->is_array() || static_cast<int64_t>(types->size()) != layers) {
-    c.Refuse("layer_types", *types, fmt::format("not a list of {} layers", layers));
-  }
-  bool any = false;
-  for (const Json& type : *types) {
-    if (type != "full_attention" && type != "sliding_attention") {
-      c.Refuse(
-          "layer_types", type,
-          "neither \"full_attention\" nor \"sliding_attention\"; export the model to ONNX instead");
-    }
-    any = any || type == "sliding_attention";
-  }
-  return any;
-}
-
-Translation FromGpt2(const ConfigFile& c) {
-  int64_t hidden = c.Int("n_embd", 768), heads = c.Int("n_head", 12);
-  c.RequireMultiple("n_embd", hidden, "n_head", heads);
-  int64_t positions = c.Int("n_positions", 1024);
-  Translation t{.family = "gpt"};
-  t.Set("layers", c.Int("n_layer", 12)).Set("hidden", hidden).Set("heads", heads);
-  t.Set("vocab", c.Int("vocab_size", 50257)).Set("positions", positions);
-  t.Set("ffn", c.Int("n_inner", 4 * hidden));
-  t.Set("mlp", ActivationOf(c, "activation_function", "gelu_new", false));
-  t.Set("tied", c.Flag("tie_word_embeddings", true));
-  t.Set("norm_eps", c.Real("layer_norm_epsilon", 1e-5, 0, 1));
-  t.Set("dropout", Ratio(c, "resid_pdrop", 0.1));
-  t.Set("embedding_dropout", Ratio(c, "embd_pdrop", 0.1));
-  SetAttentionDropout(t, Ratio(c, "attn_pdrop", 0.1));
-  SetSequence(t, positions);
-  return t;
-}
-
-// What transformers means by keys of llama, mistral, mixtral and qwen2 that are missing, where they differ.
-struct LlamaDefaults {
-  int64_t kv_heads = 0;  // 0: as many as heads
-  double theta = 10000, eps = 1e-6;
-  int64_t positions = 2048;
-};
-
-// llama, mistral, qwen2 and mixtral share their keys.
-Translation FromLlamaLike(const ConfigFile& c, const LlamaDefaults& defaults) {
-  int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
-  // Null is "as many as heads" for all of them, missing is not.
-  bool given = defaults.kv_heads == 0 || c.Given("num_key_value_heads");
-  int64_t kv_heads = c.Int("num_key_value_heads", given ? heads : defaults.kv_heads);
-  c.RequireMultiple("num_attention_heads", heads, "num_key_value_heads", kv_heads);
-  int64_t head_dim = c.Int("head_dim", std::max<int64_t>(1, hidden / heads));
-  if (head_dim == hidden / heads)
-    c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
-  Translation t{.family = "llama"};
-  t.Set("layers", c.Int("num_hidden_layers")).Set("hidden", hidden).Set("heads", heads);
-  t.Set("kv_heads", kv_heads).Set("head_dim", head_dim).Set("ffn", c.Int("intermediate_size"));
-  t.Set("vocab", c.Int("vocab_size")).Set("tied", c.Flag("tie_word_embeddings", false));
-  t.Set("mlp", ActivationOf(c, "hidden_act", "silu", true));
-  t.Set("rope_theta", RopeOf(c, defaults.theta, 1, "rope_theta", "").theta);
-  t.Set("norm_eps", c.Real("rms_norm_eps", defaults.eps, 0, 1));
-  SetAttentionDropout(t, Ratio(c, "attention_dropout", 0));
-  t.longest = c.Int("max_position_embeddings", defaults.positions);
-  SetSequence(t, t.longest);
-  return t;
-}
-
-Translation FromLlama(const ConfigFile& c) {
-  Translation t = FromLlamaLike(c, {});
-  bool attention_bias = c.Flag("attention_bias", false);
-  t.Set("qkv_bias", attention_bias).Set("out_bias", attention_bias);
-  return t.Set("mlp_bias", c.Flag("mlp_bias", false));
-}
-
-// Missing, the window has 4096 tokens; null is none.
-Translation FromMistral(const ConfigFile& c) {
-  Translation t = FromLlamaLike(c, {.kv_heads = 8, .positions = 131072});
-  t.window = c.Given("sliding_window") && c.Find("sliding_window") == nullptr
-                 ? 0
-                 : c.Int("sliding_window", 4096);
-  return t;
-}
-
-Translation FromQwen2(const ConfigFile& c) {
-  Translation t = FromLlamaLike(c, {.kv_heads = 32, .positions = 32768});
-  int64_t layers = static_cast<int64_t>(t.Number("layers", 0));
-  t.Set("qkv_bias", true);
-  if (!c.Flag("use_sliding_window", false)) {
-    for (const char* key : {"sliding_window", "max_window_layers"}) {
-      c.PassOver(key, "'use_sliding_window' is false");
-    }
-    if (AnyLayerSlides(c, layers, false)) {
-      c.Refuse(
-          "'layer_types' has layers of \"sliding_attention\", but 'use_sliding_window' is false");
-    }
-    return t;
-  }
-  // Layers from this one on slide.
-  const Json* first = c.Find("max_window_layers");
-  bool some = (first != nullptr && *first == 0) || c.Int("max_window_layers", 28) < layers;
-  bool none = c.Given("sliding_window") && c.Find("sliding_window") == nullptr;
-  int64_t window = none ? 0 : c.Int("sliding_window", 4096);
-  if (AnyLayerSlides(c, layers, some)) t.window = window;
-  return t;
-}
-
-Translation FromMixtral(const ConfigFile& c) {
-  Translation t = FromLlamaLike(c, {.kv_heads = 8, .theta = 1e6, .eps = 1e-5, .positions = 131072});
-  if (c.Find("sliding_window") != nullptr) t.window = c.Int("sliding_window");
-  int64_t experts = c.Int("num_local_experts", 8), top_k = c.Int("num_experts_per_tok", 2);
-  if (top_k > experts) {
-    c.Refuse(fmt::format("'num_experts_per_tok' is {}, more than 'num_local_experts', which is {}",
-                         top_k, experts));
-  }
-  return t.Set("experts", experts).Set("top_k", top_k).Set("capacity_factor", int64_t{1});
-}
-
-Translation FromNeox(const ConfigFile& c) {
-  int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
-  c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
-  Rope rope = RopeOf(c, 10000, 0.25, "rotary_emb_base", "rotary_pct");
-  // Some versions write the base under both names; it is read under the other.
-  if (c.Find("rope_theta") != nullptr && c.Real("rope_theta", 0, 1, kMaxTheta) != rope.theta) {
-    c.Refuse("rope_theta", *c.Find("rope_theta"),
-             fmt::format("but 'rotary_emb_base' is {}: delete one of them", rope.theta));
-  }
-  int64_t rotary = static_cast<int64_t>(rope.share * static_cast<double>(hidden / heads));
-  Translation t{.family = "gpt"};
-  t.Set("layers", c.Int("num_hidden_layers")).Set("hidden", hidden).Set("heads", heads);
-  t.Set("ffn", c.Int("intermediate_size")).Set("vocab", c.Int("vocab_size"));
-  t.Set("position", "rope").Set("rotary_dim", std::max<int64_t>(2, rotary / 2 * 2));
-  t.Set("rope_theta", rope.theta).Set("norm_eps", c.Real("layer_norm_eps", 1e-5, 0, 1));
-  t.Set("qkv", "interleaved").Set("names", "neox");
-  t.Set("tied", c.Flag("tie_word_embeddings", false));
-  t.Set("mlp", ActivationOf(c, "hidden_act", "gelu", false));
-  t.Set("parallel", c.Flag("use_parallel_residual", true)).Set("two_norms", true);
-  bool attention_bias = c.Flag("attention_bias", true);
-  t.Set("qkv_bias", attention_bias).Set("out_bias", attention_bias);
-  t.Set("dropout", Ratio(c, "hidden_dropout", 0));
-  SetAttentionDropout(t, Ratio(c, "attention_dropout", 0));
-  t.longest = c.Int("max_position_embeddings", kDefaultSeq);
-  SetSequence(t, t.longest);
-  return t;
-}
-
-Translation FromOpt(const ConfigFile& c) {
-  int64_t hidden = c.Int("hidden_size"), heads = c.Int("num_attention_heads");
-  c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
-  if (!c.Flag("do_layer_norm_before", true) || c.Int("word_embed_proj_dim", hidden) != hidden) {
-    c.Refuse(
-        "'do_layer_norm_before' false or a 'word_embed_proj_dim' other than 'hidden_size' "
-        "(OPT-350m) "
-        "is not supported; export it to ONNX instead");
-  }
-  int64_t positions = c.Int("max_position_embeddings", 2048);
-  Translation t{.family = "gpt"};
-  t.Set("layers", c.Int("num_hidden_layers")).Set("hidden", hidden).Set("heads", heads);
-  t.Set("ffn", c.Int("ffn_dim")).Set("vocab", c.Int("vocab_size")).Set("positions", positions);
-  t.Set("mlp", ActivationOf(c, "activation_function", "relu", false));
-  t.Set("qkv", "separate").Set("names", "opt").Set("bias", c.Flag("enable_bias", true));
-  t.Set("tied", c.Flag("tie_word_embeddings", true));
-  // Its embeddings are not dropped out.
-  t.Set("dropout", Ratio(c, "dropout", 0.1)).Set("embedding_dropout", 0.0);
-  SetAttentionDropout(t, Ratio(c, "attention_dropout", 0));
-  SetSequence(t, positions);
-  return t;
-}
-
-Translation FromBert(const ConfigFile& c) {
-  int64_t hidden = c.Int("hidden_size", 768), heads = c.Int("num_attention_heads", 12);
-  c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
-  int64_t positions = c.Int("max_position_embeddings", 512);
-  Translation t{.family = "bert"};
-  t.Set("layers", c.Int("num_hidden_layers", 12)).Set("hidden", hidden).Set("heads", heads);
-  t.Set("ffn", c.Int("intermediate_size", 3072)).Set("vocab", c.Int("vocab_size", 30522));
-  t.Set("positions", positions).Set("token_types", c.Int("type_vocab_size", 2));
-  t.Set("mlp", ActivationOf(c, "hidden_act", "gelu", false));
-  t.Set("norm_eps", c.Real("layer_norm_eps", 1e-12, 0, 1));
-  t.Set("dropout", Ratio(c, "hidden_dropout_prob", 0.1));
-  t.Set("attention_dropout", Ratio(c, "attention_probs_dropout_prob", 0.1));
-  SetSequence(t, positions);
-  return t;
-}
-
-Translation FromT5(const ConfigFile& c) {
-  std::string mlp = c.Text("feed_forward_proj", "relu");
-  if (mlp != "relu" && mlp != "gated-gelu") {
-    c.Refuse("feed_forward_proj", Json(mlp),
-             "neither relu nor gated-gelu; export the model to ONNX instead");
-  }
-  bool gated = mlp != "relu", tied = c.Flag("tie_word_embeddings", true);
-  // Derived from 'feed_forward_proj', but the file's value counts where it has one.
-  AccountFor(
-      c,
-      std::vector<FixedKey>{
-          {"dense_act_fn", {gated ? "gelu_new" : "relu"}, "the activation of 'feed_forward_proj'"},
-          {"is_gated_act", {gated}, "the mlp of 'feed_forward_proj'"},
-          {"scale_decoder_outputs", {tied}, "the scaling that goes with 'tie_word_embeddings'"},
-      });
-  int64_t layers = c.Int("num_layers", 6);
-  Translation t{.family = "t5"};
-  t.Set("layers", layers).Set("decoder_layers", c.Int("num_decoder_layers", layers));
-  t.Set("hidden", c.Int("d_model", 512)).Set("heads", c.Int("num_heads", 8));
-  t.Set("head_dim", c.Int("d_kv", 64)).Set("ffn", c.Int("d_ff", 2048));
-  t.Set("vocab", c.Int("vocab_size", 32128)).Set("tied", tied);
-  t.Set("mlp", gated ? "gated_gelu" : "relu");
-  t.Set("buckets", c.Int("relative_attention_num_buckets", 32));
-  t.Set("distance", c.Int("relative_attention_max_distance", 128));
-  t.Set("norm_eps", c.Real("layer_norm_epsilon", 1e-6, 0, 1));
-  double dropout = Ratio(c, "dropout_rate", 0.1);
-  t.Set("dropout", dropout).Set("attention_dropout", dropout);
-  SetSequence(t, c.Int("n_positions", 512));
-  return t;
-}
-
-// As many as `id2label` has or `num_labels` says, which must agree. 2 where neither is given.
-int64_t Classes(const ConfigFile& c) {
-  const Json* labels = c.Find("id2label");
-  if (labels != nullptr && (!labels->is_object() || labels->empty())) {
-    c.Refuse("id2label", *labels, "not an object with the classes");
-  }
-  int64_t count = labels == nullptr ? 2 : static_cast<int64_t>(labels->size());
-  int64_t said = c.Int("num_labels", count);
-  if (labels != nullptr && said != count) {
-    c.Refuse(fmt::format("'num_labels' is {}, but 'id2label' has {} classes", said, count));
-  }
-  if (said == 1)
-    c.Refuse(
-        "there is one class: transformers computes a regression then, which heddle does not build; "
-        "export the model to ONNX instead");
-  return said;
-}
-
-Translation FromVit(const ConfigFile& c) {
-  int64_t hidden = c.Int("hidden_size", 768), heads = c.Int("num_attention_heads", 12);
-  c.RequireMultiple("hidden_size", hidden, "num_attention_heads", heads);
-  int64_t image = c.Int("image_size", 224), patch = c.Int("patch_size", 16);
-  c.RequireMultiple("image_size", image, "patch_size", patch);
-  Translation t{.family = "vit"};
-  t.Set("layers", c.Int("num_hidden_layers", 12)).Set("hidden", hidden).Set("heads", heads);
-  t.Set("ffn", c.Int("intermediate_size", 3072)).Set("image", image).Set("patch", patch);
-  t.Set("mlp", ActivationOf(c, "hidden_act", "gelu", false));
-  t.Set("norm_eps", c.Real("layer_norm_eps", 1e-12, 0, 1));
-  t.Set("qkv_bias", c.Flag("qkv_bias", true));
-  t.Set("dropout", Ratio(c, "hidden_dropout_prob", 0));
-  t.Set("attention_dropout", Ratio(c, "attention_probs_dropout_prob", 0));
-  return t.Set("channels", c.Int("num_channels", 3)).Set("classes", Classes(c));
-}
-
-}  // namespace
 
 Translation& Translation::Set(std::string key, int64_t value) {
   values.emplace_back(std::move(key), fmt::format("{}", value));
@@ -388,31 +33,33 @@ double Translation::Number(std::string_view key, double fallback) const {
 }
 
 const std::vector<ModelType>& ModelTypes() {
-  static const IrrelevantKey always_causal = {"is_decoder",
-                                              "a token sees earlier ones only, always"};
+  static const IrrelevantKey always_causal = {
+      "is_decoder", "tokens always attend only to themselves and earlier tokens"};
   static const FixedKey no_mlp_bias = {"mlp_bias", {false, nullptr}, "an mlp without biases"};
   static const FixedKey no_attention_bias = {
       "attention_bias", {false, nullptr}, "attention without biases"};
-  static const FixedKey full_layers = {"layer_types", {nullptr}, "layers that are alike"};
+  static const FixedKey full_layers = {"layer_types", {nullptr}, "layers with equal attention"};
   static const std::vector<ModelType> types = {
       {"gpt2",
        {"GPT2LMHeadModel"},
        FromGpt2,
        {{"scale_attn_weights", {true}, "scores divided by the square root of a head's width"},
-        {"scale_attn_by_inverse_layer_idx", {false}, "the same scale of scores in every layer"}},
+        {"scale_attn_by_inverse_layer_idx", {false}, "scores with the same scale in every layer"}},
        {always_causal,
         {"n_ctx", "'n_positions' is read"},
-        {"reorder_and_upcast_attn", "order and precision of the same products"},
-        {"summary_activation", "of a head that is not built"},
-        {"summary_first_dropout", "of a head that is not built"},
-        {"summary_proj_to_labels", "of a head that is not built"},
-        {"summary_type", "of a head that is not built"},
-        {"summary_use_proj", "of a head that is not built"}}},
+        {"reorder_and_upcast_attn", "it changes only the order and precision of the same products"},
+        {"summary_activation", "it belongs to a classification head, which heddle does not build"},
+        {"summary_first_dropout",
+         "it belongs to a classification head, which heddle does not build"},
+        {"summary_proj_to_labels",
+         "it belongs to a classification head, which heddle does not build"},
+        {"summary_type", "it belongs to a classification head, which heddle does not build"},
+        {"summary_use_proj", "it belongs to a classification head, which heddle does not build"}}},
       {"llama",
        {"LlamaForCausalLM", "LLaMAForCausalLM"},
        FromLlama,
        {full_layers},
-       {always_causal, {"pretraining_tp", "order of the same sums"}}},
+       {always_causal, {"pretraining_tp", "it changes only the order of the same sums"}}},
       {"mistral",
        {"MistralForCausalLM"},
        FromMistral,
@@ -425,7 +72,9 @@ const std::vector<ModelType>& ModelTypes() {
        {no_mlp_bias,
         no_attention_bias,
         full_layers,
-        {"output_router_logits", {false, nullptr}, "a loss without that of the routers"},
+        {"output_router_logits",
+         {false, nullptr},
+         "a loss without the auxiliary loss of the routers"},
         {"router_jitter_noise", {0.0, nullptr}, "routers without noise"}},
        {always_causal, {"router_aux_loss_coef", "'output_router_logits' is false"}}},
       {"gpt_neox",
@@ -439,22 +88,22 @@ const std::vector<ModelType>& ModelTypes() {
       {"opt",
        {"OPTForCausalLM"},
        FromOpt,
-       {{"layerdrop", {0.0, nullptr}, "every layer in every step"},
-        {"layer_norm_elementwise_affine", {true}, "norms with weights"},
+       {{"layerdrop", {0.0, nullptr}, "models that run every layer in every step"},
+        {"layer_norm_elementwise_affine", {true}, "norms with trained weights"},
         {"_remove_final_layer_norm", {false, nullptr}, "a norm after the last layer"},
         {"activation_dropout", {0.0, nullptr}, "no dropout inside the mlp"}},
        {always_causal}},
       {"bert",
        {"BertForMaskedLM"},
        FromBert,
-       {{"position_embedding_type", {"absolute", nullptr}, "a table of positions"},
+       {{"position_embedding_type", {"absolute", nullptr}, "a learned table of positions"},
         {"tie_word_embeddings", {true}, "a head tied to the token table"}},
-       {{"directionality", "of a pooler, which is not built"},
-        {"pooler_fc_size", "of a pooler, which is not built"},
-        {"pooler_num_attention_heads", "of a pooler, which is not built"},
-        {"pooler_num_fc_layers", "of a pooler, which is not built"},
-        {"pooler_size_per_head", "of a pooler, which is not built"},
-        {"pooler_type", "of a pooler, which is not built"}}},
+       {{"directionality", "it belongs to a pooler, which heddle does not build"},
+        {"pooler_fc_size", "it belongs to a pooler, which heddle does not build"},
+        {"pooler_num_attention_heads", "it belongs to a pooler, which heddle does not build"},
+        {"pooler_num_fc_layers", "it belongs to a pooler, which heddle does not build"},
+        {"pooler_size_per_head", "it belongs to a pooler, which heddle does not build"},
+        {"pooler_type", "it belongs to a pooler, which heddle does not build"}}},
       {"t5",
        {"T5ForConditionalGeneration", "T5WithLMHeadModel"},
        FromT5,
@@ -465,10 +114,10 @@ const std::vector<ModelType>& ModelTypes() {
        FromVit,
        {{"problem_type",
          {nullptr, "single_label_classification"},
-         "a loss of one class per image"}},
-       {{"encoder_stride", "of masked images, which are not built"},
-        {"pooler_act", "of a pooler, which is not built"},
-        {"pooler_output_size", "of a pooler, which is not built"},
+         "a loss for one class per image"}},
+       {{"encoder_stride", "it belongs to masked image modelling, which heddle does not build"},
+        {"pooler_act", "it belongs to a pooler, which heddle does not build"},
+        {"pooler_output_size", "it belongs to a pooler, which heddle does not build"},
         {"tie_word_embeddings", "there is no token table"}}},
   };
   return types;

@@ -71,7 +71,7 @@ Imported Builder::Constant(ConstTensor tensor) {
 Imported Builder::Constant(HostTensor tensor) { return Constant(Compress(std::move(tensor))); }
 
 Imported Builder::Splat(DType dtype, const Shape& shape, double value) {
-  // An empty tensor has nothing to repeat: its storage is itself.
+  // An empty tensor has no repeated elements: its storage has its full shape.
   const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
   const Shape stored = empty ? shape : Shape(shape.size(), 1);
   HostTensor storage(dtype, stored);
@@ -131,7 +131,7 @@ ValueId Builder::AddUnnamedResult(NodeId node, TensorType type, std::string_view
   return id;
 }
 
-// Ops that hand an operand on unchanged.
+// Recognises ops that return an operand unchanged.
 std::optional<Imported> Builder::Simplify(std::string_view op, const Attributes& attributes,
                                           const std::vector<Imported>& operands,
                                           const std::vector<TensorType>& results) const {
@@ -174,8 +174,8 @@ std::optional<std::vector<Imported>> Builder::Evaluate(std::string_view op,
   return out;
 }
 
-// The operands as values of the graph. A constant that merely repeats stays small where
-// broadcasting gives the same result, and is spread by an Expand otherwise.
+// Makes the operands values of the graph. A constant that repeats stays small where broadcasting gives the same result;
+// otherwise an Expand repeats it.
 std::vector<ValueId> Builder::Materialise(std::string_view op, std::vector<Imported>& operands,
                                           const Shape& result, std::string_view name) {
   const bool broadcasts = TraitsOf(op).broadcasts;
@@ -206,7 +206,7 @@ ValueId Builder::ValueOf(const ConstTensor& tensor, bool shrunken, std::string_v
   if (const auto it = constants_.find(&storage); it != constants_.end()) {
     id = it->second;
   } else {
-    // Equal constants are one value: every layer may bring its own copy of a table.
+    // Equal constants become one value, because every layer may have its own copy of a table.
     std::vector<ValueId>& alike = equal_[HashBytes(storage.data.data(), storage.data.size())];
     const auto same = std::find_if(alike.begin(), alike.end(), [&](ValueId other) {
       return *graph_.value(other).data == storage;
@@ -219,7 +219,7 @@ ValueId Builder::ValueOf(const ConstTensor& tensor, bool shrunken, std::string_v
       id = graph_.AddValue(std::string(whole ? named->second : ""), storage.type(),
                            ValueKind::kConstant, tensor.storage);
       if (whole) {
-        file_names_.erase(named);  // a name is given once
+        file_names_.erase(named);  // each name is used once
       } else {
         unnamed_.emplace_back(id, name);
       }

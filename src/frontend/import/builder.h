@@ -1,4 +1,4 @@
-// Builds the graph of an import: emits ops, and holds constants back until a real node reads them.
+// Builds the graph of an import: adds ops, and adds constants only when a node reads them.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,12 @@
 
 namespace heddle {
 
-// What a name of the file stands for while it is imported: a value of the graph, a constant that is
-// not in the graph (yet), or a sequence of such.
+// What a name of the file refers to during import: a value of the graph, a constant that is not in the graph yet, or a
+// sequence of these.
 struct Imported {
   TensorType type;
-  ValueId id;                           // valid: in the graph
-  std::optional<ConstTensor> constant;  // set: a known constant
+  ValueId id;                           // valid if it is in the graph
+  std::optional<ConstTensor> constant;  // set if it is a known constant
   std::shared_ptr<const std::vector<Imported>> sequence;
 
   const Shape& shape() const { return type.shape; }
@@ -30,7 +30,7 @@ struct Imported {
   bool is_zero() const { return constant && SplatValue(*constant) == 0.0; }
 };
 
-// Names given to it as a view are those of the file, which outlives it.
+// Names that are passed as views belong to the file, which must outlive the builder.
 class Builder {
  public:
   Builder(std::string graph_name, const ImportOptions& options);
@@ -40,26 +40,26 @@ class Builder {
   Imported AddInput(const std::string& name, TensorType type);
   Imported AddParameter(const std::string& name, TensorType type,
                         std::shared_ptr<const HostTensor> data);
-  // A constant of the file: held back where its data is known.
+  // A constant of the file. It is added to the graph later where its data is known.
   Imported AddConstant(std::string_view name, TensorType type,
                        std::shared_ptr<const HostTensor> data);
   static Imported Constant(ConstTensor tensor);
   static Imported Constant(HostTensor tensor);
-  // Every element the same number; stored once however large.
+  // A constant whose elements are all equal; it takes the memory of one element.
   static Imported Splat(DType dtype, const Shape& shape, double value);
 
-  // Applies an op. Where it changes nothing this is the operand; where all operands are known the
-  // results are constants; otherwise a node. New values are named after `name`, in the end.
+  // Applies an op. Returns the operand where the op changes nothing, constants where all operands are known, and
+  // otherwise the results of a new node. The final names of new values are derived from `name`.
   std::vector<Imported> Emit(std::string_view op, Attributes attributes,
                              std::vector<Imported> operands, std::string_view name);
 
-  // Gives a value that Emit made its name in the file, unless it has one already.
+  // Gives a value that Emit made its name in the file, unless it already has a name.
   void NameResult(const Imported& result, std::string_view name);
 
-  // May a constant of this many bytes be made? Counts it when so.
+  // Whether a constant of this many bytes may be made; if so, its bytes are counted.
   bool TakeConstantBytes(int64_t bytes);
 
-  // Names what has no name yet, by none that is reserved, and hands the graph over.
+  // Names all values without a name, avoids reserved names, and returns the graph.
   Graph Finish(const std::function<bool(const std::string&)>& reserved);
 
  private:
@@ -76,15 +76,15 @@ class Builder {
 
   Graph graph_;
   int64_t constant_bytes_left_;
-  // Values made without a name, in order, and what to name those after that get none.
+  // Values without a name, in order, with the name from which theirs is derived.
   std::vector<std::pair<ValueId, std::string_view>> unnamed_;
-  std::unordered_map<const HostTensor*, std::string_view> file_names_;  // of a storage
-  std::unordered_map<const HostTensor*, ValueId> constants_;            // of a storage
+  std::unordered_map<const HostTensor*, std::string_view> file_names_;  // by storage
+  std::unordered_map<const HostTensor*, ValueId> constants_;            // by storage
   std::map<std::pair<ValueId, Shape>, ValueId> expanded_;
   std::map<uint64_t, std::vector<ValueId>> equal_;  // by the hash of the data
 };
 
-// The shape that numpy broadcasting gives, or nothing where the shapes do not fit.
+// The result of numpy broadcasting; empty where the shapes do not match.
 std::optional<Shape> BroadcastShapes(const std::vector<Shape>& shapes);
 
 }  // namespace heddle

@@ -119,7 +119,7 @@ TensorData CallImport::Tensor(std::string_view name) {
 }
 
 int64_t CallImport::Axis(int64_t axis, int64_t rank) const {
-  if (axis < -rank || axis >= rank) Fail("axis {} is not one of {} dimensions", axis, rank);
+  if (axis < -rank || axis >= rank) Fail("axis {} is out of range for {} dimensions", axis, rank);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -163,12 +163,11 @@ void CallImport::Return(size_t i, Imported result) {
 
 std::vector<std::optional<Imported>> CallImport::Finish() {
   for (const auto& [name, value] : call_.attributes) {
-    if (!read_.contains(name))
-      Fail("attribute '{}' is not known to heddle; export without it", name);
+    if (!read_.contains(name)) Fail("attribute '{}' is not supported; export without it", name);
   }
   for (size_t i = 0; i < results_.size(); ++i) {
     if (Used(i) && !results_[i]) {
-      Fail("output {} ('{}') is used, but this op has no such output here", i,
+      Fail("output {} ('{}') is used, but heddle's op has no such output", i,
            NameOf(call_.results[i]));
     }
     if (results_[i] && call_.results[i].valid())

@@ -1,13 +1,13 @@
-// One call of an op on its way into the graph, as the functions see it that map the ops of a format to ours.
+// One call of an op during import, as seen by the functions that map the ops of a format to heddle's ops.
 //
 //   void ImportFlatten(CallImport& n) {
 //     const int64_t axis = n.Axis(n.Int("axis", 1), n.rank(0) + 1);
 //     n.Return(n.Emit("Reshape", {{"shape", ...}}, {n.In(0)}));
 //   }
 //
-// Attributes must be asked for or ignored by name: one that nothing reads is an error, so that nothing in a file is
-// passed over in silence. Errors thrown here (Fail, or an InputError of a rule) need not name file or node: the
-// importer (importer.h) puts both in front.
+// Attributes must be read, or ignored by name: an attribute that nothing reads is an error, so that nothing in a file
+// is silently skipped. Errors thrown here (Fail, or an InputError of a rule) need not name file or node: the importer
+// (importer.h) prepends both.
 #pragma once
 
 #include <optional>
@@ -26,12 +26,12 @@ namespace heddle {
 
 class CallImport {
  public:
-  // Null is an operand left out. `used` says which results are read.
+  // A null operand was left out. `used` says which results are read.
   CallImport(Builder& builder, const ModelFile& file, const OpCall& call,
              const ImportOptions& options, std::vector<const Imported*> operands,
              std::vector<bool> used);
 
-  // The version of the format's ops.
+  // The version of the format's op set.
   int64_t opset() const { return file_.opset; }
   const ImportOptions& options() const { return options_; }
   Builder& builder() { return builder_; }
@@ -45,7 +45,8 @@ class CallImport {
   const Shape& shape(size_t i) const { return In(i).shape(); }
   int64_t rank(size_t i) const { return In(i).rank(); }
   DType dtype(size_t i) const { return In(i).type.dtype; }
-  // A constant operand that shapes the result; `role` names it in messages ("shape", "axes").
+  // The numbers of a constant operand that determines the result's shape; `role` names it in messages ("shape",
+  // "axes").
   std::vector<int64_t> Ints(size_t i, std::string_view role) const;
   int64_t ScalarInt(size_t i, std::string_view role) const;
   double Scalar(size_t i, std::string_view role) const;
@@ -64,16 +65,16 @@ class CallImport {
     read_.insert(names.begin(), names.end());
   }
 
-  // A possibly negative axis of a tensor of `rank` dimensions, as a non-negative one.
+  // Converts an axis that may be negative to a non-negative one.
   int64_t Axis(int64_t axis, int64_t rank) const;
-  // A list of distinct axes, ascending.
+  // Converts a list of distinct axes; the result is ascending.
   std::vector<int64_t> Axes(const std::vector<int64_t>& axes, int64_t rank) const;
 
   // --- results ---
   size_t outputs() const { return call_.results.size(); }
-  // Is the output read by anything?
+  // Whether anything reads the output.
   bool Used(size_t i) const { return i < used_.size() && used_[i]; }
-  // Fails where one of the outputs after the first `count` is used; `what` says which they are.
+  // Fails where one of the outputs after the first `count` is used; `what` describes these.
   void OnlyOutputs(size_t count, std::string_view what) const;
   Imported Emit(std::string_view op, Attributes attributes, std::vector<Imported> operands);
   std::vector<Imported> EmitAll(std::string_view op, Attributes attributes,
@@ -84,7 +85,7 @@ class CallImport {
   Imported Cast(const Imported& x, DType to) {
     return Emit("Cast", {{"to", std::string(Name(to))}}, {x});
   }
-  // A rank-0 constant.
+  // A constant of rank 0.
   Imported Number(DType dtype, double value) { return Builder::Splat(dtype, {}, value); }
   static Imported IntsConstant(const std::vector<int64_t>& values);
   void Return(Imported result) { Return(0, std::move(result)); }
@@ -95,8 +96,7 @@ class CallImport {
     ThrowInput(format, std::forward<Args>(args)...);
   }
 
-  // What the entry returned, one per output; throws where an attribute was not read or an output
-  // that is used was not returned.
+  // The results, one per output. Throws where an attribute was not read, or an output that is used was not returned.
   std::vector<std::optional<Imported>> Finish();
 
  private:
@@ -113,7 +113,7 @@ class CallImport {
   std::vector<std::optional<Imported>> results_;
 };
 
-// How an op of a format becomes ops of ours.
+// How an op of a format is mapped to heddle's ops.
 struct OpImport {
   std::string_view name;
   int min_operands;

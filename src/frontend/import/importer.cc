@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxListed = 12;  // names in one message
 
-// The size of a dimension that is stated, or given by name or place; nothing otherwise.
+// The size of a dimension that the file states or the options give by name or place; empty otherwise.
 std::optional<int64_t> SizeOfDim(const StatedValue& input, size_t axis,
                                  const ImportOptions& options) {
   const StatedDim& dim = (*input.shape)[axis];
@@ -29,7 +29,7 @@ std::optional<int64_t> SizeOfDim(const StatedValue& input, size_t axis,
   return it->second;
 }
 
-// The file may state the type of any value; what it states must be what we find.
+// Checks the type that the file states for a value against the type that import finds.
 void CheckStated(const StatedValue& stated, const Imported& value) {
   if (value.sequence || !stated.tensor) return;
   bool same = !stated.dtype || *stated.dtype == value.type.dtype;
@@ -93,7 +93,7 @@ Importer::Importer(const ModelFile& file, std::string_view path, const ImportOpt
   }
 }
 
-// One message for all dimensions that are open, and one for a --dim that fits none.
+// Throws one error for all open dimensions, and one for a --dim that matches none.
 void Importer::CheckDims() const {
   std::map<std::string, std::string> open;  // name -> the inputs that have it
   std::set<std::string> known;
@@ -113,8 +113,8 @@ void Importer::CheckDims() const {
   for (const auto& [name, size] : options_.dims) {
     if (size < 1) ThrowInput("{}: --dim {}={}: the size must be positive", path_, name, size);
     if (known.contains(name)) continue;
-    ThrowInput("{}: --dim {}: no input has this symbolic dimension; they are: {}", path_, name,
-               known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+    ThrowInput("{}: --dim {}: no input has this symbolic dimension; symbolic dimensions are: {}",
+               path_, name, known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
   }
   if (open.empty()) return;
   std::string list, example;
@@ -133,10 +133,10 @@ void Importer::CheckDims() const {
 TensorType Importer::InputType(const StatedValue& input) const {
   if (!input.tensor) ThrowInput("{}: input '{}' is not a tensor", path_, input.name);
   if (!input.dtype) {
-    ThrowInput("{}: input '{}' states no element type that heddle knows", path_, input.name);
+    ThrowInput("{}: input '{}' has no element type that heddle supports", path_, input.name);
   }
   if (!input.shape) {
-    ThrowInput("{}: input '{}' states no shape; export with example inputs", path_, input.name);
+    ThrowInput("{}: input '{}' has no shape; export with example inputs", path_, input.name);
   }
   TensorType type{*input.dtype, {}};
   for (size_t axis = 0; axis < input.shape->size(); ++axis) {
@@ -244,7 +244,7 @@ void Importer::WarnOfUnreadInputs(const Graph& graph) const {
   }
   for (const ValueId id : graph.ValuesOf(ValueKind::kInput)) {
     if (!read[id.index()]) {
-      LogWarn("{}: input '{}' is not read and left out", path_, graph.value(id).name);
+      LogWarn("{}: input '{}' is not used and is left out", path_, graph.value(id).name);
     }
   }
 }

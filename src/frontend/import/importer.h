@@ -1,4 +1,4 @@
-// A decoded model file on its way to a graph, whatever its format.
+// Turns a decoded model file of any format into a graph.
 //
 //   Importer importer(file, "gpt2.onnx", options);
 //   importer.AddInputs();
@@ -6,10 +6,11 @@
 //   for (const OpCall& call : file.calls) importer.AddCall(call, *FindOnnxOp(call.op));
 //   Graph graph = importer.Finish();
 //
-// What a format has to bring: its files decoded (model_file.h), calls in an order in which each comes after those it
-// reads from, every operand an input, a tensor or a result, which tensors are trained, and an OpImport for every op.
-// Open dimensions of inputs, tied weights, constants evaluated on the way (builder.h), types that the file states and
-// those found, the loss, and file and node in front of every error are alike for all.
+// A format must provide decoded files (model_file.h), calls sorted so that each comes after those it reads from, with
+// operands that are inputs, tensors or results, the set of trained tensors, and an OpImport for every op. The importer
+// handles what all formats have in common: open dimensions of inputs, tied weights, evaluation of constants
+// (builder.h), comparison of stated types with those found, the loss, and file and node at the beginning of every
+// error.
 #pragma once
 
 #include <map>
@@ -27,36 +28,36 @@
 
 namespace heddle {
 
-// Throws one InputError that lists every op that `find` does not know, with counts.
+// Throws one InputError that lists all ops that `find` does not know, with counts.
 void CheckOpsKnown(const ModelFile& file, std::string_view path,
                    const OpImport* (*find)(std::string_view));
 
-// All functions throw InputError, which begins with the path.
+// All functions throw InputErrors that begin with the path.
 class Importer {
  public:
-  // File and options must outlive it. `path` is for messages and the graph's name.
+  // File and options must outlive the importer. `path` is used in messages and for the graph's name.
   Importer(const ModelFile& file, std::string_view path, const ImportOptions& options);
 
-  // Inputs get the sizes that options.dims give their open dimensions.
+  // Adds the inputs, with the sizes that options.dims gives for their open dimensions.
   void AddInputs();
-  // A parameter where it is trained, a constant otherwise.
+  // Adds a parameter where the tensor is trained, otherwise a constant.
   void AddTensor(const FileTensor& tensor, bool trained);
   void AddCall(const OpCall& call, const OpImport& op);
 
-  // What the name stands for; null where it has not been added yet.
+  // The value of a name; null where it has not been added yet.
   const Imported* Find(CallName name) const;
 
-  // The graph, whose loss is the single scalar float among the outputs, verified and without what the loss
-  // does not need.
+  // Returns the graph, verified and without nodes that the loss does not need. The loss is the single scalar float
+  // among the outputs.
   Graph Finish();
 
  private:
-  // What a name of the file stands for.
+  // What is known about a name of the file.
   struct NameInfo {
-    std::optional<Imported> value;        // once there is one
-    const StatedValue* stated = nullptr;  // what the file says of it
+    std::optional<Imported> value;        // set once the value exists
+    const StatedValue* stated = nullptr;  // what the file states about it
     bool read = false;                    // by a call or as an output
-    bool is_tensor = false;               // then an input of this name is none
+    bool is_tensor = false;               // an input with the name of a tensor is that tensor
   };
 
   TensorType InputType(const StatedValue& input) const;

@@ -1,4 +1,4 @@
-// Import without a file: calls of a made-up format with two ops of its own.
+// Imports without a file: calls of an invented format with two ops of its own.
 #include "frontend/import/importer.h"
 
 #include <gmock/gmock.h>
@@ -107,7 +107,7 @@ TEST_F(ImporterTest, ErrorsSayWhere) {
   EXPECT_THAT(Error(), HasSubstr("attribute 'table' must be a tensor"));
   scale.attributes.erase("table");
   scale.attributes["slope"] = int64_t{1};
-  EXPECT_THAT(Error(), HasSubstr("attribute 'slope' is not known to heddle"));
+  EXPECT_THAT(Error(), HasSubstr("attribute 'slope' is not supported"));
   scale.attributes.erase("slope");
   scale.operands.clear();
   EXPECT_THAT(Error(), HasSubstr("node 'scale' (aten.scale): has 0 operands"));

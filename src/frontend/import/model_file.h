@@ -1,5 +1,5 @@
-// A model file as plain structs, whatever its format: what a format decodes its files into, field by field, and what
-// an Importer (importer.h) makes a graph of.
+// A model file as plain structs. Formats decode their files into these, and an Importer (importer.h) makes a graph from
+// them.
 //
 //   ModelFile file;
 //   OpCall& call = file.calls.emplace_back();
@@ -21,17 +21,17 @@
 
 namespace heddle {
 
-// The values of a file are known by their names. Each name is looked up once, when the file is decoded;
-// from then on it is a number, and what is known of it stands in a vector.
+// The number of a name of the file. Each name is looked up once, when the file is decoded; later, data about it is in
+// vectors indexed by the number.
 using CallName = StrongId<struct CallNameTag>;
 
 class CallNames {
  public:
   CallNames() = default;
-  CallNames(CallNames&&) = default;  // and no copy: names_ points into ids_
+  CallNames(CallNames&&) = default;  // not copyable, because names_ points into ids_
   CallNames& operator=(CallNames&&) = default;
 
-  // The number of a name, a new one where it has none.
+  // The number of a name; a name that is not known yet gets a new number.
   CallName Add(const std::string& name);
   const std::string& operator[](CallName name) const { return *names_[name.index()]; }
   bool Contains(const std::string& name) const { return ids_.contains(name); }
@@ -42,10 +42,10 @@ class CallNames {
   std::vector<const std::string*> names_;  // keys of ids_
 };
 
-// Null: the data is in another file that is not there.
+// Null where the data is in another file that does not exist.
 using TensorData = std::shared_ptr<const HostTensor>;
 
-// A value of a kind that no op of ours is made from, such as a nested graph: seen, not read.
+// A value of a kind that no op needs, such as a nested graph. It is recorded, but not decoded.
 struct UnreadAttribute {};
 
 using CallAttribute =
@@ -55,44 +55,45 @@ using CallAttribute =
 // A call of an op.
 struct OpCall {
   std::string name = {};                // of the node, for messages
-  std::string op = {};                  // as the format names it
-  std::vector<CallName> operands = {};  // invalid: left out
+  std::string op = {};                  // in the naming of the format
+  std::vector<CallName> operands = {};  // an invalid name is an operand left out
   std::vector<CallName> results = {};   // likewise
   std::map<std::string, CallAttribute, std::less<>> attributes = {};
 };
 
-// A weight, a buffer, a table.
+// A weight, buffer or table.
 struct FileTensor {
   std::string name = {};
   CallName id = {};
   TensorType type = {};
   TensorData data = {};
-  std::string storage = {};  // where the data is, if in another file; equal ones are one tensor
+  // The place of data in another file; tensors with equal places are one tensor.
+  std::string storage = {};
 };
 
-// A size, a name, or neither.
+// A dimension with a size, a symbolic name, or neither.
 struct StatedDim {
   std::optional<int64_t> size = {};
   std::string symbol = {};
 };
 
-// What the file says of a value.
+// What the file states about a value.
 struct StatedValue {
   std::string name = {};
   CallName id = {};
   bool tensor = true;               // false: a sequence or another type
-  std::optional<DType> dtype = {};  // nothing where not stated or not one of ours
+  std::optional<DType> dtype = {};  // empty where it is not stated or not supported
   std::optional<std::vector<StatedDim>> shape = {};
 };
 
 struct ModelFile {
-  int64_t opset = 0;  // the version of the format's ops
+  int64_t opset = 0;  // the version of the format's op set
   CallNames names;
   std::vector<OpCall> calls;
   std::vector<FileTensor> tensors;
-  std::vector<StatedValue> inputs;  // one with the name of a tensor is that tensor
+  std::vector<StatedValue> inputs;  // an input with the name of a tensor is that tensor
   std::vector<StatedValue> outputs;
-  std::vector<StatedValue> values;  // of others
+  std::vector<StatedValue> values;  // other values
 };
 
 }  // namespace heddle

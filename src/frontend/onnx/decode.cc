@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using heddle_onnx::AttributeProto;
 using heddle_onnx::ModelProto;
 
-constexpr int kMaxDepth = 100;  // protobuf's own default
+constexpr int kMaxDepth = 100;  // protobuf's default
 constexpr int64_t kMaxFileBytes = std::numeric_limits<int32_t>::max();
 
 bool Parse(ModelProto& proto, std::string_view bytes, int depth) {
@@ -61,7 +61,7 @@ bool LooksLikeText(std::string_view bytes) {
       file, kMaxDepth);
 }
 
-// Some writers leave out the type of an attribute: then the field that is set decides.
+// Some writers leave out the type of an attribute; then the field that is set determines it.
 int TypeOf(const AttributeProto& proto) {
   if (proto.type() != 0) return proto.type();
   if (proto.has_f()) return 1;
@@ -101,7 +101,8 @@ CallAttribute DecodeAttribute(AttributeProto& proto, const fs::path& folder,
     case 8:
       return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
     default:
-      ThrowInput("{}: has the attribute type {}, which heddle does not read", what, proto.type());
+      ThrowInput("{}: has the attribute type {}, which heddle does not support", what,
+                 proto.type());
   }
 }
 
@@ -165,21 +166,24 @@ int64_t FindOpset(const ModelProto& proto, std::string_view file) {
     }
     return opset.version();
   }
-  ThrowInput("{}: states no ONNX opset; export with opset_version={}", file, 18);
+  ThrowInput("{}: gives no ONNX opset; export with opset_version={}", file, 18);
 }
 
 ModelFile ToModel(ModelProto& proto, std::string_view file, const fs::path& folder) {
   ModelFile model;
   if (!proto.has_graph()) {
     ThrowInput(
-        "{}: holds no graph, so is not an ONNX model; give a file written by torch.onnx.export",
+        "{}: contains no graph, so it is not an ONNX model; give a file written by "
+        "torch.onnx.export",
         file);
   }
   model.opset = FindOpset(proto, file);
   auto& graph = *proto.mutable_graph();
   if (graph.sparse_initializer_size() > 0) {
-    ThrowInput("{}: has {} sparse initializers, which heddle does not read; store them dense", file,
-               graph.sparse_initializer_size());
+    ThrowInput(
+        "{}: has {} sparse initializers, which heddle does not support; store them as dense "
+        "tensors",
+        file, graph.sparse_initializer_size());
   }
   model.calls.reserve(static_cast<size_t>(graph.node_size()));
   for (int i = 0; i < graph.node_size(); ++i) {
@@ -216,7 +220,7 @@ void ParseOrThrow(ModelProto& proto, std::string_view bytes, std::string_view fi
 ModelFile DecodeOnnxFile(const std::string& path) {
   google::protobuf::Arena arena;
   ModelProto& proto = *google::protobuf::Arena::CreateMessage<ModelProto>(&arena);
-  ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are gone before tensors are copied
+  ParseOrThrow(proto, ReadModelFile(path), path);  // the bytes are freed before tensors are copied
   return ToModel(proto, path, fs::path(path).parent_path());
 }
 

@@ -38,7 +38,7 @@ class OnnxDecode : public testing::Test {
     }
     return "decoded";
   }
-  // The error of a model in model/ whose weight w, 4 floats, lies in external data.
+  // The error for a model in model/ whose weight w, 4 floats, is external data.
   std::string ExternalError(const std::vector<std::pair<std::string, std::string>>& entries) {
     TestModel m;
     auto& w = m.Weight("w", {4});
@@ -70,7 +70,7 @@ TEST_F(OnnxDecode, FilesThatAreNoModel) {
   heddle_onnx::ModelProto empty;
   empty.set_ir_version(8);
   EXPECT_THAT(Error(Write("graphless.onnx", empty.SerializeAsString())),
-              HasSubstr("holds no graph"));
+              HasSubstr("contains no graph"));
 }
 
 TEST_F(OnnxDecode, Opsets) {
@@ -79,11 +79,11 @@ TEST_F(OnnxDecode, Opsets) {
   EXPECT_THAT(Error(Write("a.onnx", TestModel(99).Bytes())), HasSubstr("opset 99"));
   TestModel none;
   none.proto.clear_opset_import();
-  EXPECT_THAT(Error(Write("a.onnx", none.Bytes())), HasSubstr("states no ONNX opset"));
+  EXPECT_THAT(Error(Write("a.onnx", none.Bytes())), HasSubstr("gives no ONNX opset"));
 }
 
-// If inside If, as bytes: protobuf's own classes cannot nest so deep. A field begins with its length, so the bytes are
-// collected from the last to the first.
+// If nodes nested in If nodes, as bytes, because the protobuf classes cannot nest this deep. A field begins with its length,
+// so the bytes are collected from the last to the first.
 std::string NestedIf(int levels) {
   std::string reversed;
   const auto prepend = [&](const std::string& bytes) {
@@ -106,7 +106,7 @@ std::string NestedIf(int levels) {
 }
 
 TEST_F(OnnxDecode, NestingIsBounded) {
-  EXPECT_THAT(Error(Write("few.onnx", NestedIf(20))), HasSubstr("states no ONNX opset"));
+  EXPECT_THAT(Error(Write("few.onnx", NestedIf(20))), HasSubstr("gives no ONNX opset"));
   EXPECT_THAT(Error(Write("deep.onnx", NestedIf(200))), HasSubstr("deeper than 100 levels"));
   EXPECT_THAT(Error(Write("deeper.onnx", NestedIf(20000))), HasSubstr("deeper than 100 levels"));
 }

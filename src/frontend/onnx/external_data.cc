@@ -54,19 +54,21 @@ void CheckLocation(const std::string& location, std::string_view what) {
                  location.find('\\') != std::string::npos;
   for (const fs::path& part : path) escapes = escapes || part == "..";
   if (location.empty() || escapes) {
-    ThrowInput("{}: external data lies at '{}', must be a relative path inside the model's folder",
+    ThrowInput("{}: external data is at '{}', must be a relative path inside the model's folder",
                what, location);
   }
 }
 
-// openat2 without links and without leaving the folder; -1 and errno as open().
+// Opens a file with openat2, without following links and without leaving the folder. Returns -1 and sets errno like
+// open().
 int OpenBeneath(int folder, const std::string& location) {
   open_how how = {};
   how.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   const long opened = syscall(SYS_openat2, folder, location.c_str(), &how, sizeof how);
   if (opened >= 0 || (errno != ENOSYS && errno != EPERM)) return static_cast<int>(opened);
-  // An older kernel, or a sandbox that forbids the call: walk down, refusing a link at every step.
+  // On an older kernel, or in a sandbox that forbids the call, walks down folder by folder and refuses links at every
+  // step.
   FileDescriptor at(dup(folder));
   const fs::path path(location);
   for (auto part = path.begin(); part != path.end(); ++part) {
@@ -86,7 +88,7 @@ ExternalData ParseExternalData(const std::vector<std::pair<std::string, std::str
   ExternalData data;
   std::set<std::string> seen;
   for (const auto& [key, value] : entries) {
-    if (!seen.insert(key).second) ThrowInput("{}: external data states '{}' twice", what, key);
+    if (!seen.insert(key).second) ThrowInput("{}: external data gives '{}' twice", what, key);
     if (key == "location") {
       data.location = value;
     } else if (key == "offset") {
@@ -134,8 +136,8 @@ std::optional<std::vector<std::byte>> ReadExternalData(const fs::path& folder,
   }
   if (data.offset > info.st_size || size > info.st_size - data.offset) {
     ThrowInput(
-        "{}: external data '{}' has {} bytes, the tensor lies at {} with {} bytes; the file is "
-        "cut short",
+        "{}: external data '{}' has {} bytes, but the tensor begins at byte {} and has {} bytes; "
+        "the file is cut short",
         what, data.location, info.st_size, data.offset, size);
   }
   std::vector<std::byte> bytes(static_cast<size_t>(size));

@@ -1,10 +1,9 @@
-// Tensor data that an ONNX file keeps in another file beside it.
+// Reads tensor data that an ONNX file stores in another file beside it.
 //
-// The location comes from an untrusted file, so nothing outside the model's own folder may be
-// reached: it must be relative, without "..", resolved beneath the folder without following a
-// symbolic link (openat2 where the kernel has it, otherwise folder by folder with O_NOFOLLOW), a
-// regular file with one name. Offset and length are checked against the size of the file that was
-// opened.
+// The location comes from an untrusted file, so nothing outside of the model's folder may be reachable. The path must
+// be relative, without "..", resolve inside the folder without following symbolic links (openat2 where the kernel
+// supports it, otherwise folder by folder with O_NOFOLLOW), and name a regular file with one hard link. Offset and
+// length are checked against the size of the opened file.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +25,13 @@ struct ExternalData {
   bool operator==(const ExternalData&) const = default;
 };
 
-// Reads the key/value entries of a tensor. Throws InputError, beginning with `what`, on a key that
-// is not known, a missing or escaping location, or a number that is not a non-negative decimal.
+// Parses the key/value entries of a tensor. Throws an InputError that begins with `what` for an unknown key, a location
+// that is missing or leaves the folder, and a number that is not a non-negative decimal.
 ExternalData ParseExternalData(const std::vector<std::pair<std::string, std::string>>& entries,
                                std::string_view what);
 
-// The `size` bytes of a tensor; nothing where the file is not there at all, which is normal for a
-// model whose weights were stripped. Throws InputError for everything else.
+// The `size` bytes of a tensor. Empty where the file does not exist, which is normal for a model whose weights were
+// removed. Throws an InputError for every other problem.
 std::optional<std::vector<std::byte>> ReadExternalData(const std::filesystem::path& folder,
                                                        const ExternalData& data, int64_t size,
                                                        std::string_view what);

@@ -11,7 +11,7 @@ namespace {
 void ImportConstant(CallImport& n) {
   if (n.HasAttr("value")) {
     const TensorData data = n.Tensor("value");
-    if (!data) n.Fail("the external data of this constant is not there");
+    if (!data) n.Fail("the external data of this constant is missing");
     n.Return(Builder::Constant(HostTensor(*data)));
   } else if (n.HasAttr("value_int")) {
     n.Return(

@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-// Vectors become matrices, and the dimension of 1 that brings leaves again.
+// Vectors are reshaped to matrices, and the added dimension of 1 is removed from the result.
 void ImportMatMul(CallImport& n) {
   Imported a = n.In(0), b = n.In(1);
   if (a.rank() == 0 || b.rank() == 0) n.Fail("cannot multiply a scalar");
@@ -54,12 +54,12 @@ void ImportGemm(CallImport& n) {
     const Shape product = result.shape();
     result = n.Emit("Add", {}, {result, bias});
     if (result.shape() != product)
-      n.Fail("C is {}, wider than the product", ToString(n.In(2).type));
+      n.Fail("C is {}, which does not broadcast to the product", ToString(n.In(2).type));
   }
   n.Return(result);
 }
 
-// "bij, bjk" -> "bij,bjk->bik": no spaces, lower case, the output written out.
+// "bij, bjk" -> "bij,bjk->bik": without spaces, in lower case, with the output.
 std::string NormalisedEquation(CallImport& n, std::string equation) {
   std::erase_if(equation, [](char c) { return c == ' '; });
   std::map<char, int> count;

@@ -7,8 +7,8 @@
 namespace heddle {
 namespace {
 
-// One operand, no attributes, and the same name as ours: NAME is a template argument through a
-// literal.
+// Imports an op with one operand, no attributes, and the same name as heddle's op. A literal makes the name a template
+// argument.
 template <size_t N>
 struct Literal {
   constexpr Literal(const char (&text)[N]) {  // NOLINT: implicit on purpose
@@ -22,7 +22,7 @@ void Same(CallImport& n) {
   n.Return(n.Emit(op.value, {}, n.All()));
 }
 
-// A float attribute of the same name as ours.
+// Imports an op with one float attribute, which has the same name in heddle.
 template <Literal op, Literal attribute>
 void WithFloat(CallImport& n, double fallback) {
   n.Return(n.Emit(op.value, {{attribute.value, n.Float(attribute.value, fallback)}}, {n.In(0)}));
@@ -36,7 +36,7 @@ Imported Chain(CallImport& n, std::string_view op) {
 
 DType TargetType(CallImport& n, int64_t number) {
   const auto dtype = DTypeFromOnnx(number);
-  if (!dtype) n.Fail("element type {} is not known to heddle", OnnxDTypeName(number));
+  if (!dtype) n.Fail("element type {} is not supported", OnnxDTypeName(number));
   return *dtype;
 }
 
@@ -81,7 +81,7 @@ void ImportDropout(CallImport& n) {
   n.OnlyOutputs(1, "the mask is");
   double ratio = 0.5;
   bool training =
-      n.opset() < 12;  // older files leave the phase open: a heddle model is in training
+      n.opset() < 12;  // older files do not say whether they are in training; a heddle model is
   if (n.opset() < 12) {
     ratio = n.Float("ratio", 0.5);
   } else {
@@ -92,7 +92,7 @@ void ImportDropout(CallImport& n) {
   n.Return(training && ratio > 0 ? n.Emit("Dropout", {{"ratio", ratio}}, {n.In(0)}) : n.In(0));
 }
 
-// The element type asked for, or that of the operand.
+// The requested element type, or `fallback` where none is requested.
 std::string RandomType(CallImport& n, DType fallback) {
   const int64_t number = n.Int("dtype", 0);
   return std::string(Name(number == 0 ? fallback : TargetType(n, number)));

@@ -1,4 +1,4 @@
-// ONNX ops that pick and place elements by index.
+// ONNX ops that read and write elements by index.
 #include "frontend/onnx/ops.h"
 
 namespace heddle {

@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// An operand that older opsets have as an attribute; nothing where neither is given.
+// A setting that is an operand, or an attribute in older opsets; empty where neither is given.
 std::optional<std::vector<int64_t>> OperandOrAttr(CallImport& n, size_t operand,
                                                   std::string_view name) {
   if (n.Has(operand)) return n.Ints(operand, name);
@@ -134,7 +134,7 @@ void ImportSlice(CallImport& n) {
       steps.size() != starts.size()) {
     n.Fail("starts, ends, axes and steps differ in length");
   }
-  n.Axes(axes, n.rank(0));  // each once
+  n.Axes(axes, n.rank(0));  // each axis may occur once
   for (size_t i = 0; i < axes.size(); ++i) {
     axes[i] = n.Axis(axes[i], n.rank(0));
     const int64_t dim = n.shape(0)[static_cast<size_t>(axes[i])];
@@ -178,7 +178,7 @@ void ImportTrilu(CallImport& n) {
   n.Return(n.Emit("Trilu", {{"upper", n.Int("upper", 1)}, {"k", k}}, {n.In(0)}));
 }
 
-// [b, c, h, w] as six dimensions with the two blocks, permuted, and back.
+// Reshapes [b, c, h, w] to six dimensions, two of them the block, permutes these, and reshapes back.
 void ImportDepthToSpace(CallImport& n) {
   const int64_t block = n.Int("blocksize");
   const std::string mode = n.String("mode", "DCR");

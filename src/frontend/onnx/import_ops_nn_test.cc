@@ -1,4 +1,4 @@
-// ONNX products, convolutions, poolings, normalisations, losses and reductions.
+// Tests of ONNX products, convolutions, poolings, normalisations, losses and reductions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST(OnnxOps, Convolutions) {
       .String("auto_pad", "SAME_UPPER");
   m.Loss("y");
   const Graph graph = m.Import();
-  EXPECT_EQ(Find(graph, "Conv").operands.size(), 2u);  // a bias of zeros is none
+  EXPECT_EQ(Find(graph, "Conv").operands.size(), 2u);  // a bias of zeros is removed
   EXPECT_EQ(IntsOf(graph, "Conv", "pads"), (std::vector<int64_t>{1, 1, 2, 2}));
   EXPECT_EQ(ResultShape(graph, "Conv"), (Shape{1, 8, 5, 5}));
   TestModel up;

@@ -5,8 +5,8 @@
 namespace heddle {
 namespace {
 
-// A heddle model is a training forward pass, so the statistics are those of the batch whatever the
-// file says (PyTorch writes training_mode only sometimes), unless the options ask otherwise.
+// A heddle model is a training forward pass, so batch norms use the statistics of the batch whatever the file says,
+// unless the options say otherwise: PyTorch does not always write training_mode.
 void ImportBatchNorm(CallImport& n) {
   n.Ignore({"momentum", "training_mode", "spatial"});
   n.OnlyOutputs(1, "the running statistics are");
@@ -23,7 +23,7 @@ void ImportLayerNorm(CallImport& n) {
   n.OnlyOutputs(1, "mean and deviation are");
   const int64_t axis = n.Axis(n.Int("axis", -1), n.rank(0));
   const Shape normalised(n.shape(0).begin() + axis, n.shape(0).end());
-  // Scale and bias may be written with fewer dimensions, or with 1s.
+  // Scale and bias may have fewer dimensions, or dimensions of 1.
   const auto spread = [&](const Imported& x) {
     if (x.shape() == normalised) return x;
     if (BroadcastShapes({x.shape(), normalised}) == normalised) {
@@ -36,7 +36,7 @@ void ImportLayerNorm(CallImport& n) {
   n.Return(n.Emit("LayerNorm", {{"axis", axis}, {"epsilon", n.Float("epsilon", 1e-5)}}, operands));
 }
 
-// Until opset 20 scale and bias are per group: each is repeated over the channels of its group.
+// Before opset 21 scale and bias are per group: each is repeated over the channels of its group.
 void ImportGroupNorm(CallImport& n) {
   n.Ignore({"stash_type"});
   const int64_t groups = n.Int("num_groups");
@@ -57,7 +57,7 @@ void ImportGroupNorm(CallImport& n) {
                   {n.In(0), spread(n.In(1)), spread(n.In(2))}));
 }
 
-// Before opset 13 everything from `axis` on is one dimension.
+// Before opset 13 all dimensions from `axis` on count as one.
 void ImportSoftmax(CallImport& n, std::string_view op) {
   const bool flattens = n.opset() < 13;
   const Imported& x = n.In(0);

@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// No window, stride or padding is larger: keeps the arithmetic below far from overflow.
+// The largest window, stride or padding, which keeps the arithmetic below far from overflow.
 constexpr int64_t kMaxWindow = int64_t{1} << 31;
 
 void CheckWindow(CallImport& n, std::string_view name, const std::vector<int64_t>& values,
@@ -19,7 +19,7 @@ void CheckWindow(CallImport& n, std::string_view name, const std::vector<int64_t
   }
 }
 
-// What makes the output ceil(size / stride), the odd one at the end (SAME_UPPER) or at the
+// The padding for an output of ceil(size / stride). An odd element is added at the end (SAME_UPPER) or at the
 // beginning.
 std::vector<int64_t> SamePads(const Shape& sizes, const Shape& kernel, const Windows& windows,
                               bool upper) {
@@ -81,7 +81,7 @@ void GlobalPool(CallImport& n, std::string_view reduce) {
   n.Return(n.Emit(reduce, {{"axes", axes}, {"keepdims", int64_t{1}}}, {n.In(0)}));
 }
 
-// The whole output shape, from sizes or scales, for all dimensions.
+// The whole shape of the output, from sizes or scales.
 Shape ResizedShape(CallImport& n) {
   const Shape& from = n.shape(0);
   const bool by_size = n.Has(3) && !n.shape(3).empty() && n.shape(3)[0] != 0;
@@ -106,8 +106,8 @@ Shape ResizedShape(CallImport& n) {
     const auto axis = static_cast<size_t>(n.Axis(axes[i], n.rank(0)));
     const double exact = static_cast<double>(from[axis]) * scales[i];
     if (!(scales[i] > 0 && exact < 1e15) || exact != std::floor(exact)) {
-      n.Fail("scale {} of dimension {} ({}) gives no whole size; export with sizes", scales[i],
-             axis, from[axis]);
+      n.Fail("scale {} of dimension {} ({}) does not give a whole size; export with sizes",
+             scales[i], axis, from[axis]);
     }
     to[axis] = static_cast<int64_t>(exact);
   }
@@ -131,7 +131,7 @@ void ImportResize(CallImport& n) {
   const Shape to = ResizedShape(n);
   const Shape& from = n.shape(0);
   if (from.size() < 3 || to[0] != from[0] || to[1] != from[1]) {
-    n.Fail("resizes {} to {}, may change the dimensions after the first two only", ToString(from),
+    n.Fail("resizes {} to {}, but only dimensions after the first two may change", ToString(from),
            ToString(to));
   }
   const std::vector<int64_t> sizes(to.begin() + 2, to.end());
@@ -168,7 +168,7 @@ Windows ReadWindows(CallImport& n, const Shape& kernel) {
     }
     windows.pads = SamePads(sizes, kernel, windows, auto_pad == "SAME_UPPER");
   } else {
-    n.Fail("auto_pad '{}' is not known", auto_pad);
+    n.Fail("auto_pad '{}' is not supported", auto_pad);
   }
   CheckWindow(n, "pads", windows.pads, 2 * count, 0);
   return windows;

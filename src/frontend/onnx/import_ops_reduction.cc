@@ -9,7 +9,7 @@ namespace {
 struct Reduced {
   std::vector<int64_t> axes;
   int64_t keepdims = 1;
-  bool nothing = false;  // noop_with_empty_axes and no axes
+  bool nothing = false;  // noop_with_empty_axes is set and there are no axes
 };
 
 Reduced ReadReduction(CallImport& n) {
@@ -36,7 +36,7 @@ Imported EmitReduce(CallImport& n, std::string_view op, const Imported& x, const
   return n.Emit(op, {{"axes", reduced.axes}, {"keepdims", reduced.keepdims}}, {x});
 }
 
-// log(sum(exp(x))) with the maximum, through which no gradient flows, taken out.
+// log(sum(exp(x))), computed after subtracting the maximum, through which no gradient flows.
 void ImportLogSumExp(CallImport& n) {
   const Reduced reduced = ReadReduction(n);
   const Imported& x = n.In(0);

@@ -1,4 +1,4 @@
-// ONNX sequences of tensors. They exist at import only: the graph has none.
+// ONNX sequences of tensors. They exist only during import: the graph has none.
 #include <algorithm>
 
 #include "frontend/onnx/ops.h"
@@ -6,7 +6,7 @@
 namespace heddle {
 namespace {
 
-// More parts than any model has; bounds what a small file can ask for.
+// The largest number of parts, which limits what a small file can request.
 constexpr int64_t kMaxParts = 4096;
 
 const std::vector<Imported>& SequenceOf(CallImport& n) {
@@ -48,7 +48,8 @@ void ImportSplitToSequence(CallImport& n) {
 void ImportSequenceAt(CallImport& n) {
   const auto& parts = SequenceOf(n);
   const int64_t position = n.ScalarInt(1, "position"), count = std::ssize(parts);
-  if (position < -count || position >= count) n.Fail("position {} of {}", position, count);
+  if (position < -count || position >= count)
+    n.Fail("position {} is out of range for {} elements", position, count);
   n.Return(parts[static_cast<size_t>(position < 0 ? position + count : position)]);
 }
 

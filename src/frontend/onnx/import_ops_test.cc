@@ -1,5 +1,5 @@
-// ONNX ops that compute, move and pick elements: which of our ops they become. Products,
-// normalisations and reductions are in import_ops_nn_test.cc.
+// Tests which of heddle's ops the ONNX ops for computing, moving and indexing become. import_ops_nn_test.cc tests
+// products, normalisations and reductions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,8 +12,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(OnnxOps, EveryMappedOpIsOneOfOurs) {
-  // What the import emits is checked by MakeRule at every import; here: the list is not empty or
-  // torn.
+  // MakeRule checks what every import emits; this test checks that the list is complete and not empty.
   EXPECT_GT(AllOnnxOps().size(), 120u);
 }
 
@@ -286,7 +285,8 @@ TEST(OnnxOps, Indexing) {
   hot.Weight("values", {2}, 1);
   hot.Node("OneHot", {"i", "depth", "values"}, {"y"});
   hot.Loss("y");
-  EXPECT_EQ(hot.Ops(), "OneHot ReduceSum");  // off and on, though a float initializer, is no weight
+  // The off and on values are a float initializer, but not a weight.
+  EXPECT_EQ(hot.Ops(), "OneHot ReduceSum");
 }
 
 }  // namespace

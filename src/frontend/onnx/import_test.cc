@@ -1,4 +1,4 @@
-// Files that are wrong, and what import makes of a whole graph. The ops are in import_ops_test.cc.
+// Tests of invalid files, and of the import of whole graphs. import_ops_test.cc tests the ops.
 #include "frontend/onnx/import.h"
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST(OnnxImport, NamesThatDoNotFit) {
   undefined.Node("Add", {"x", "ghost"}, {"y"});
   undefined.Loss("y");
   EXPECT_EQ(undefined.Error(),
-            "m.onnx: node 'n1' reads 'ghost', which no node, input or initializer gives");
+            "m.onnx: node 'n1' reads 'ghost', which no node, input or initializer produces");
   TestModel twice;
   twice.Input("x", {4});
   twice.Node("Neg", {"x"}, {"y"});
@@ -145,9 +145,8 @@ TEST(OnnxImport, SymbolicDimensions) {
   const Graph graph = m.Import(options);
   EXPECT_EQ(graph.value(graph.ValuesOf(ValueKind::kInput)[0]).type.shape, (Shape{8, 5}));
   options.dims["sequence"] = 4;
-  EXPECT_THAT(m.Error(options),
-              HasSubstr("--dim sequence: no input has this symbolic dimension; they "
-                        "are: batch, x:0, x:1"));
+  EXPECT_THAT(m.Error(options), HasSubstr("--dim sequence: no input has this symbolic dimension; "
+                                          "symbolic dimensions are: batch, x:0, x:1"));
   options.dims = {{"batch", 0}, {"x:1", 5}};
   EXPECT_THAT(m.Error(options), HasSubstr("--dim batch=0: the size must be positive"));
 }
@@ -164,7 +163,7 @@ TEST(OnnxImport, InputsOfBadTypes) {
   TestModel bare;
   bare.graph().add_input()->set_name("x");
   bare.Loss("x");
-  EXPECT_THAT(bare.Error(), HasSubstr("input 'x' states no element type"));
+  EXPECT_THAT(bare.Error(), HasSubstr("input 'x' has no element type"));
 }
 
 TEST(OnnxImport, TheLossIsTheScalarOutput) {
@@ -202,10 +201,10 @@ TEST(OnnxImport, WhatIsTrained) {
   TestModel m;
   m.Input("x", {2, 3, 4, 4});
   m.Weight("conv", {1, 3, 1, 1});
-  m.Weight("bias", {1});  // one element, but a weight
+  m.Weight("bias", {1});  // one element, but used as a weight
   m.Weight("gamma", {1}).set_name("bn.weight");
   m.Weight("beta", {1}).set_name("bn.bias");
-  m.Weight("mean", {1}).set_name("bn.stat0");  // told by its place
+  m.Weight("mean", {1}).set_name("bn.stat0");  // recognised by its use
   m.Weight("var", {1}).set_name("bn.stat1");
   m.Weight("m.lifted_tensor_0", {4});
   m.Weight("scale", {4});
@@ -312,7 +311,7 @@ TEST(OnnxImport, AttributesThatNobodyReads) {
   m.Input("x", {4, 6});
   m.Node("Relu", {"x"}, {"y"}).Int("slope", 3);
   m.Loss("y");
-  EXPECT_THAT(m.Error(), HasSubstr("attribute 'slope' is not known to heddle"));
+  EXPECT_THAT(m.Error(), HasSubstr("attribute 'slope' is not supported"));
 }
 
 TEST(OnnxImport, ImportIsDeterministic) {

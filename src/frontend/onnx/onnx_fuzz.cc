@@ -1,4 +1,4 @@
-// Any bytes either import, and then pass through the rewrites, or give an InputError.
+// Any bytes either are imported and then pass the rewrites, or give an InputError.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -1,11 +1,11 @@
-// The ops of ONNX, of the domain "", and how each becomes ours: one entry in a family's file (import_ops_*.cc).
+// The ops of the ONNX domain "" and how each is mapped to heddle's ops: one entry in a family's file (import_ops_*.cc).
 //
 //   {"Flatten", 1, 1, [](CallImport& n) {
 //     const int64_t axis = n.Axis(n.Int("axis", 1), n.rank(0) + 1);
 //     n.Return(n.Emit("Reshape", {{"shape", ...}}, {n.In(0)}));
 //   }},
 //
-// Names, attributes, defaults and what opsets change are those of the ONNX standard, and stay in this folder.
+// Names, attributes, defaults and differences between opsets follow the ONNX standard and are used only in this folder.
 #pragma once
 
 #include <span>
@@ -27,7 +27,7 @@ std::span<const OpImport> OnnxNormalisationOps();
 std::span<const OpImport> OnnxReductionOps();
 std::span<const OpImport> OnnxSequenceOps();
 
-// By name; null where there is none.
+// The op with this name; null where there is none.
 const OpImport* FindOnnxOp(std::string_view name);
 // All names, sorted, for documentation and tests.
 std::vector<std::string_view> AllOnnxOps();

@@ -19,7 +19,7 @@ struct Place {
   size_t last;   // ... to here
 };
 
-// Where an operand is a weight however small it is.
+// Operands that are weights, however small they are.
 constexpr auto kWeights = std::to_array<Place>({{"Conv", 1, 2},
                                                 {"ConvTranspose", 1, 2},
                                                 {"Gemm", 1, 2},
@@ -31,7 +31,7 @@ constexpr auto kWeights = std::to_array<Place>({{"Conv", 1, 2},
                                                 {"GroupNormalization", 1, 2},
                                                 {"BatchNormalization", 1, 2}});
 
-// Where a float operand is none.
+// Float operands that are not weights.
 constexpr auto kBuffers = std::to_array<Place>({{"BatchNormalization", 3, 4},
                                                 {"Clip", 1, 2},
                                                 {"Dropout", 1, 2},

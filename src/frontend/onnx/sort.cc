@@ -19,7 +19,7 @@ constexpr size_t kMaxNodesListed = 12;  // names in one message
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 constexpr size_t kGiven = kNone - 1;
 
-// For every name the node that produces it, kGiven where it is an input or initializer, or kNone.
+// For every name the node that produces it, kGiven for inputs and initializers, or kNone.
 std::vector<size_t> Producers(const ModelFile& model, std::string_view file) {
   std::vector<size_t> producers(model.names.size(), kNone);
   for (const StatedValue& input : model.inputs) {
@@ -51,7 +51,7 @@ struct Edge {
   size_t from, to;
 };
 
-// One per operand, by the node that reads it.
+// One edge per operand, grouped by the node that reads it.
 std::vector<Edge> Edges(const ModelFile& model, std::string_view file) {
   const std::vector<size_t> producers = Producers(model, file);
   std::vector<Edge> edges;
@@ -60,7 +60,7 @@ std::vector<Edge> Edges(const ModelFile& model, std::string_view file) {
       if (!input.valid()) continue;
       const size_t producer = producers[input.index()];
       if (producer == kNone) {
-        ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer gives", file,
+        ThrowInput("{}: node '{}' reads '{}', which no node, input or initializer produces", file,
                    model.calls[i].name, model.names[input]);
       }
       if (producer != kGiven) edges.push_back({producer, i});
@@ -69,8 +69,8 @@ std::vector<Edge> Edges(const ModelFile& model, std::string_view file) {
   return edges;
 }
 
-// Walks back from a node that could not be sorted: each has an operand from another such node, so a
-// node comes up again, and what lies between is a cycle.
+// Walks back from a node that could not be sorted. Each such node has an operand from another such node, so a node is
+// reached again, and the nodes in between form a cycle.
 [[noreturn]] void ThrowCycle(const ModelFile& model, std::string_view file,
                              const std::vector<Edge>& edges, const std::vector<size_t>& missing) {
   size_t at = static_cast<size_t>(
@@ -112,13 +112,14 @@ std::vector<size_t> SortNodes(const ModelFile& model, std::string_view file) {
     return order;
   }
   order.clear();
-  std::vector<size_t> missing(model.calls.size(), 0);  // operands whose node has not come yet
+  // Number of operands whose node has not been sorted yet.
+  std::vector<size_t> missing(model.calls.size(), 0);
   std::vector<std::vector<size_t>> readers(model.calls.size());
   for (const Edge& edge : edges) {
     readers[edge.from].push_back(edge.to);
     ++missing[edge.to];
   }
-  // The lowest index first: what is sorted already stays as it is.
+  // The lowest index comes first, so that sorted nodes keep their order.
   std::priority_queue<size_t, std::vector<size_t>, std::greater<>> ready;
   for (size_t i = 0; i < missing.size(); ++i) {
     if (missing[i] == 0) ready.push(i);

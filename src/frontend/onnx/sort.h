@@ -1,4 +1,4 @@
-// The order of the nodes of an ONNX file.
+// Sorts the nodes of an ONNX file.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace heddle {
 
-// The indices of the nodes so that each comes after those it reads from; nodes already in such an
-// order keep it. Throws InputError where an operand is produced by nothing, a value is produced
-// twice, or nodes form a cycle, which is printed.
+// The indices of the nodes in an order in which each comes after those it reads from. Nodes in such an order keep it.
+// Throws an InputError where nothing produces an operand, a value is produced twice, or nodes form a cycle, which is
+// printed.
 std::vector<size_t> SortNodes(const ModelFile& model, std::string_view file);
 
 }  // namespace heddle

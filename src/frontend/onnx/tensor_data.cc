@@ -21,7 +21,7 @@ struct OnnxTypeInfo {
   std::optional<DType> dtype;
 };
 
-// By the number ONNX gives them.
+// In the order of their numbers in ONNX.
 constexpr auto kTypes = std::to_array<OnnxTypeInfo>({
     {"undefined", std::nullopt},
     {"float", DType::kF32},
@@ -50,7 +50,7 @@ constexpr auto kTypes = std::to_array<OnnxTypeInfo>({
 
 constexpr int kUInt16 = 4, kUInt32 = 12, kUInt64 = 13;
 
-// The type that holds the numbers of an unsigned type of ONNX that we lack.
+// The type for the numbers of an unsigned ONNX type that heddle does not have.
 std::optional<DType> Widened(int number) {
   if (number == kUInt16) return DType::kI32;
   if (number == kUInt32 || number == kUInt64) return DType::kI64;
@@ -79,7 +79,7 @@ void CheckCount(int64_t found, int64_t wanted, std::string_view what) {
   }
 }
 
-// int32_data holds every integer type up to 32 bits, bool, and the bits of f16 and bf16.
+// int32_data contains all integer types of up to 32 bits, bool, and the bits of f16 and bf16.
 void FillFromInt32(HostTensor& tensor, const TensorProto& proto, std::string_view what) {
   const auto& values = proto.int32_data();
   switch (tensor.dtype) {
@@ -200,7 +200,7 @@ FileTensor DecodeTensor(TensorProto& proto, const std::filesystem::path& folder,
   const std::optional<DType> dtype = Widened(number);
   if (!dtype) {
     ThrowInput(
-        "{}: has element type {}, which heddle does not know; use a float, integer or bool type",
+        "{}: has element type {}, which heddle does not support; use a float, integer or bool type",
         what, OnnxDTypeName(number));
   }
   if (proto.dims_size() > kMaxRank) {
@@ -215,7 +215,7 @@ FileTensor DecodeTensor(TensorProto& proto, const std::filesystem::path& folder,
     return tensor;
   }
   const bool raw = !proto.raw_data().empty();
-  // Checked before the memory is asked for: a few bytes of file must not claim gigabytes.
+  // Checked before memory is allocated: a few bytes of a file must not cause an allocation of gigabytes.
   if (raw) {
     const auto length = static_cast<int64_t>(proto.raw_data().size());
     if (length < count) CheckCount(length / SizeOf(*dtype), count, what);

@@ -1,4 +1,4 @@
-// The data of a TensorProto.
+// Decodes the data of a TensorProto.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,8 @@
 
 namespace heddle {
 
-// Checks the dimensions and takes the data from whichever field holds it, emptying raw_data. u16,
-// u32 and u64 become i32, i64 and i64, refused where a number does not fit. `what` begins every
-// message.
+// Checks the dimensions and takes the data from the field that contains it; raw_data is emptied. u16, u32 and u64
+// become i32, i64 and i64; numbers that do not fit are refused. All messages begin with `what`.
 FileTensor DecodeTensor(heddle_onnx::TensorProto& proto, const std::filesystem::path& folder,
                         std::string_view what);
 

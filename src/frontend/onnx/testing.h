@@ -84,7 +84,7 @@ class TestModel {
   }
   void Output(const std::string& name) { graph().add_output()->set_name(name); }
 
-  // A float initializer: all elements `value`.
+  // A float initializer whose elements are all `value`.
   heddle_onnx::TensorProto& Weight(const std::string& name, const Shape& shape,
                                    float value = 0.5f) {
     auto* tensor = graph().add_initializer();
@@ -98,7 +98,7 @@ class TestModel {
     for (int64_t i = 0; i < count; ++i) tensor->add_float_data(value);
     return *tensor;
   }
-  // A vector of int64, or with `scalar` its one element.
+  // A vector of int64, or with `scalar` its only element as a scalar.
   void Ints(const std::string& name, const std::vector<int64_t>& values, bool scalar = false) {
     auto* tensor = graph().add_initializer();
     tensor->set_name(name);
@@ -118,7 +118,7 @@ class TestModel {
     return TestNode(node);
   }
 
-  // The sum of y, through a Cast where y is not of a float type, becomes the output.
+  // Makes the sum of y the output, through a Cast where y is not of a float type.
   void Loss(const std::string& y, bool cast = false) {
     std::string from = y;
     if (cast) {
@@ -143,7 +143,7 @@ class TestModel {
     }
     return "imported";
   }
-  // The ops of the graph in order; the error where there is one.
+  // The ops of the graph in order, or the message of the error.
   std::string Ops(const ImportOptions& options = {}) const {
     try {
       std::string text;
@@ -173,7 +173,7 @@ inline std::vector<int64_t> IntsOf(const Graph& graph, std::string_view op, std:
   return IntsAttr(Find(graph, op).attributes, name);
 }
 
-// A model of one node on x of the given shape.
+// A model with one node on an input x of the given shape.
 inline TestModel One(const std::string& op, const Shape& x, int64_t opset = 18) {
   TestModel m(opset);
   m.Input("x", x);

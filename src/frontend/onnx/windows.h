@@ -9,15 +9,15 @@
 
 namespace heddle {
 
-// Per spatial dimension; pads are all begins, then all ends.
+// Per spatial dimension. `pads` has all beginnings, then all ends.
 struct Windows {
   std::vector<int64_t> strides;
   std::vector<int64_t> pads;
   std::vector<int64_t> dilations;
 };
 
-// Reads strides, dilations, pads and auto_pad of operand 0, checked: as long as the kernel, strides
-// and dilations positive, pads not negative.
+// Reads and checks strides, dilations, pads and auto_pad of operand 0: they have as many entries as the kernel, strides
+// and dilations are positive, and pads are not negative.
 Windows ReadWindows(CallImport& n, const Shape& kernel);
 
 }  // namespace heddle
