@@ -1,11 +1,13 @@
 // Many models on few devices. All figures are simulated; nothing here runs a model.
 //
 //   policies    against the exact optimum of small random fleets
-//   hydra       the workloads of Hydra (arXiv 2110.08633) on 8 devices of 11 and of 16 GB: 12 GPT-2 XL and 12 ViT tasks,
-//               beside model parallelism, pipelining each model in turn, and a model per device where that fits
+//   hydra       the workloads of Hydra (arXiv 2110.08633) on 8 devices of 11 and of 16 GB: 12 GPT-2 XL and 12 ViT
+//               tasks, compared with model parallelism, pipelining one model after the other, and a model per device if
+//               it fits
 //
-//   spase       grids of jobs as Saturn's (arXiv 2309.01226) on 8 and 16 A100: devices divided among jobs by the planner's
-//               curve of each, beside one job at a time on all devices and an equal split; and what the solver takes
+//   spase       grids of jobs like Saturn's (arXiv 2309.01226) on 8 and 16 A100: devices are divided among jobs by
+//               their curves from the planner, compared with one job at a time on all devices and an equal split; and
+//               the solver's time
 //
 //   build/bench/fleet [policies] [hydra] [spase]      (default: all)
 #include <fmt/format.h>
@@ -73,9 +75,9 @@ void ComparePolicies() {
   }
 }
 
-constexpr double kReserve = 0.06;  // as in the search: contexts, libraries
+constexpr double kReserve = 0.06;  // for contexts and libraries, as in the search
 
-// A step of a model over all devices as stages, and whether it fits.
+// A step of a model with a stage on each device, and whether it fits.
 struct Staged {
   double step = 0;
   bool fits = false;
@@ -100,10 +102,10 @@ Staged InStages(const Model& model, const Cluster& cluster, int64_t stages, int6
 struct TaskCosts {
   ModelCosts costs;
   Staged pipeline, alone;
-  JobCurve curve;  // of a step
+  JobCurve curve;  // seconds of a step
 };
 
-// Jobs whole on a device each: the longest first.
+// The makespan if each job runs whole on one device, longest first.
 double TaskParallel(std::vector<double> seconds, int64_t devices) {
   std::sort(seconds.rbegin(), seconds.rend());
   std::vector<double> free(static_cast<size_t>(devices), 0);
@@ -114,14 +116,14 @@ double TaskParallel(std::vector<double> seconds, int64_t devices) {
 TaskCosts CostsOf(const BenchTask& task, const Cluster& cluster, int64_t cap) {
   Model model = Analyse(LoadModel(task.model));
   TaskCosts out;
-  out.costs = FindModelCosts(model, cluster, {.optimizer = "sgd"});  // SGD, as Hydra
+  out.costs = FindModelCosts(model, cluster, {.optimizer = "sgd"});  // SGD as in Hydra
   out.pipeline = InStages(model, cluster, 8, 4, cap);
   out.alone = InStages(model, Select(cluster, {0}), 1, 1, cap);
   return out;
 }
 
-// A step with every shard on a device of its own, where it stays: one of them at work at a time, the same runs with the
-// same recomputation, and what passes from one to the next copied over their link.
+// A step in which every shard stays on its own device. One device is busy at a time, with the same runs and
+// recomputation, and activations and gradients are copied over the link between devices.
 double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   double seconds = StepSeconds(job);
   for (const ShardRun& run : job.runs) {
@@ -130,7 +132,7 @@ double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   return seconds;
 }
 
-// What the planner finds for the tasks on 2, 4 and 8 devices.
+// The planner's curves of the tasks on 2, 4 and 8 devices.
 std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
                                std::map<std::string, TaskCosts>& costs, const Cluster& cluster) {
   std::vector<JobCurve> curves;
@@ -150,13 +152,13 @@ std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
   return curves;
 }
 
-// Jobs on several devices from some moment on, 60 s a switch.
+// Jobs on several devices from some time on, with 60 s per switch.
 WideFleet Widened(const std::vector<JobWork>& jobs, const FleetDevices& devices,
                   const std::vector<JobCurve>& curves) {
   return WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
 }
 
-// Beside shards alone, and beside several devices per job.
+// Prints baselines, relative to shards only and to several devices per job.
 void PrintBaselines(const std::vector<BenchTask>& tasks,
                     const std::map<std::string, TaskCosts>& costs, const std::vector<JobWork>& jobs,
                     const std::vector<JobCurve>& curves, const FleetDevices& devices) {
@@ -200,7 +202,7 @@ void PrintBaselines(const std::vector<BenchTask>& tasks,
       parallel / Widened(fitting, devices, fitting_curves).makespan);
 }
 
-// Shards before the last that keep what backward needs on the host where that is sooner, and recompute the rest.
+// Shards before the last one keep activations on the host if that is faster, and recompute the others.
 void PrintKeeping(const std::vector<BenchTask>& tasks,
                   const std::map<std::string, TaskCosts>& costs, int64_t cap,
                   const FleetDevices& devices, double recomputed) {
@@ -232,8 +234,8 @@ void PrintKeeping(const std::vector<BenchTask>& tasks,
   if (!best) return;
   fmt::print(
       "  kept on the host where that is sooner: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; "
-      "{:.2f} times as "
-      "fast as recomputing, {:.2f} times as model parallelism that keeps; on the host {}\n",
+      "{:.2f} times as fast as recomputing, {:.2f} times as model parallelism that keeps; on the "
+      "host {}\n",
       best->makespan, best->bound, 100 * (best->makespan / best->bound - 1),
       recomputed / best->makespan, best->naive / best->makespan, FormatBytes(Bytes{best->host}));
 }
@@ -306,7 +308,7 @@ void RunWorkload(const char* name, const std::vector<BenchTask>& tasks, const st
   std::fflush(stdout);
 }
 
-using Curves = std::map<std::pair<std::string, std::string>, JobCurve>;  // by cluster and model
+using Curves = std::map<std::pair<std::string, std::string>, JobCurve>;  // key: cluster and model
 
 void RunGrid(const std::string& grid, const std::string& cluster_name, Curves& curves) {
   Cluster cluster = LoadCluster(cluster_name);
