@@ -154,7 +154,8 @@ TEST(Checkpoints, OptimizersGoOn) {
     other.Run(one, kSteps, SaveTo(folder / "adamw", true));
     FAIL() << "a checkpoint of another model";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("is [50,24] there and [50,32] here"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("is [50,24] in the checkpoint and [50,32] in the model"));
   }
 }
 
