@@ -32,18 +32,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
-#include "cluster/load.h"
-#include "cluster/select.h"
 #include "comparison.h"
 #include "frontend/families/built_in.h"
 #include "plan/expert.h"
-#include "plan/verify.h"
-#include "program/lower.h"
 #include "search/searcher.h"
 #include "search/searchers.h"
+#include "sparse_case.h"
 #include "step_parts.h"
 #include "validate/configure.h"
 #include "weights_of.h"
@@ -53,21 +49,11 @@ namespace {
 
 constexpr double kSparsity = 0.9;
 constexpr double kSlowLeast = 6, kSlowMost = 22;  // sparse kernels against dense ones
-constexpr int64_t kGpusPerMachine = 6;            // devices
 constexpr int64_t kTogether = int64_t{1} << 50;   // bytes of a bucket: all gradients
 constexpr double kGradientCopy = 4;               // bytes, fp32
 constexpr double kWantedCommunication = 0.4, kWantedSpeed = 1.34;
 constexpr const char* kWantedModel = "gpt3-2.7b";
 constexpr int64_t kWantedDevices = 512;
-
-struct BenchModel {
-  const char* name;
-  int64_t batch;
-  std::vector<int64_t>
-      devices;  // the largest first; the others only if the model is named on the command line
-  bool stages = true;  // false: only replicas
-  bool all = false;    // all numbers of devices, even if the model is not named
-};
 
 // Built-in models.
 std::vector<BenchModel> Models() {
@@ -83,85 +69,6 @@ std::vector<BenchModel> Models() {
 
 // The kernels of GPTs on V100s at that time.
 constexpr std::string_view kKernels = "attention=unfused,dropout=0.1,attention_dropout=0.1,";
-
-struct Case {
-  const BenchModel& of;
-  const Model& model;
-  Cluster cluster;
-  int64_t devices;
-};
-
-struct Row {
-  std::string scheme;
-  int64_t pp = 1, tp = 1, dp = 1, microbatches = 1,
-          samples = 1;  // samples: per micro-batch and replica
-  int zero = 0;
-  double memory = 0;
-  StepParts parts;
-  bool fits = true;  // false: memory is the smallest that was needed
-};
-
-// Keeps the better row: of two that fit the faster, of two that do not the one with less memory.
-void Keep(Row row, double limit, std::optional<Row>& best) {
-  row.fits = row.memory <= limit;
-  bool better = !best || (row.fits != best->fits ? row.fits
-                          : row.fits             ? row.parts.step < best->parts.step
-                                                 : row.memory < best->memory);
-  if (better) best = row;
-}
-
-Cluster Summit(int64_t devices) {
-  Cluster cluster =
-      LoadCluster(fmt::format("summit:{}", (devices + kGpusPerMachine - 1) / kGpusPerMachine));
-  std::vector<int64_t> chosen(static_cast<size_t>(devices));
-  std::iota(chosen.begin(), chosen.end(), 0);
-  return devices % kGpusPerMachine == 0 ? cluster : Select(cluster, chosen);
-}
-
-// Updates are fused kernels without temporary memory, as heddle's on GPUs.
-SimOptions Options() {
-  SimOptions options;
-  options.fused_update = true;
-  return options;
-}
-
-// Simulates a plan. `more`: bytes in addition to simulated memory.
-Row Simulated(const Case& at, const Plan& plan, const SimOptions& options, double more) {
-  Plan named = plan;
-  named.model.source = at.of.name;
-  RequireSound(named, at.model, at.of.name);
-  SimResult result = Simulate(Lower(at.model, plan), at.cluster, options);
-  Row row;
-  row.memory = static_cast<double>(result.reserved_memory_bytes) + more;
-  row.parts = PartsOf(result);
-  row.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
-    (axis.name == "tp" ? row.tp : row.dp) *= axis.size;
-  }
-  row.microbatches = plan.microbatches;
-  row.samples = std::max<int64_t>(1, plan.batch / plan.microbatches / row.dp);
-  row.zero = plan.zero.level;
-  return row;
-}
-
-SearchProblem ProblemOf(const Case& at, double sparsity) {
-  SearchProblem problem{.model = at.model, .cluster = at.cluster};
-  problem.precision = DType::kF16;
-  problem.gradients = DType::kF16;
-  problem.local_batch_statistics = !at.of.stages;
-  problem.pruning = PruneAll(at.model, sparsity);
-  problem.sim = Options();
-  return problem;
-}
-
-Degrees DegreesOf(const Case& at) {
-  Degrees degrees;
-  degrees.precision = DType::kF16;
-  degrees.gradients = DType::kF16;
-  degrees.recompute = at.of.stages ? RecomputePolicy::kFull : RecomputePolicy::kNone;
-  degrees.local_batch_statistics = !at.of.stages;
-  return degrees;
-}
 
 // Pipelines of neighbours, as AxoNN has them: device d is stage d mod stages.
 void PlaceNeighbours(Plan& plan) {
