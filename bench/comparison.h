@@ -1,4 +1,4 @@
-// Our solver beside another one, case by case: a table that grows as they are solved, or one JSON object.
+// Compares our solver with another one, case by case. Prints a table line by line, or one JSON object.
 //
 //   return Compare(Cases(), json, TableHead(), [&](const Case& at) { return Measure(at); });
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace heddle {
 
-// measure(case) gives a row, of which Line(row) is the text, ToJson(row) the object, row.ratio() how many times as fast
-// we are and row.wrong() whether we are wrong. `about` is what the JSON object says besides its cases. The exit code is
-// 1 where a row is wrong.
+// measure(case) returns a row. Line(row) is its text, ToJson(row) its object, row.ratio() the speedup of our solver,
+// and row.wrong() whether our result is wrong. `about` has the other keys of the JSON object. The exit code is 1 if a
+// row is wrong.
 template <class Cases, class Measure>
 int Compare(const Cases& cases, bool json, const std::string& head, const Measure& measure,
             Json about = Json::object()) {
@@ -47,7 +47,7 @@ int Compare(const Cases& cases, bool json, const std::string& head, const Measur
   return wrong ? 1 : 0;
 }
 
-// Parses the arguments of `app` and runs; an error is one line, and 2 the exit code.
+// Parses the arguments of `app` and runs. An error prints one line and gives exit code 2.
 template <class Run>
 int ParseAndRun(CLI::App& app, int argc, char** argv, const Run& run) {
   CLI11_PARSE(app, argc, argv);

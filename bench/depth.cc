@@ -1,11 +1,11 @@
 // How the search inside a mesh grows with depth: GPT of 12 to 768 layers on two meshes.
 //
-//   folded   the problem made of the shortened model, and solved with its chain of equal layers as a power of a matrix
-//            (search/prices/prices.h): what the planner does for every mesh and micro-batch. Shortening is once per model, and
-//            shown apart
-//   whole    the problem made of all layers, and solved with every layer on its own (SolveWhole)
+//   folded   the problem of the shortened model, solved with its chain of equal layers as a power of a matrix
+//            (search/prices/prices.h), as the planner does for every mesh and micro-batch. Shortening happens once per
+//            model and has its own column
+//   whole    the problem of all layers, solved layer by layer (SolveWhole)
 //
-// and both against what 24 layers take (the columns without a unit). The best of several, in seconds of the processor.
+// Columns without a unit are relative to 24 layers. Times are the best of several, in CPU seconds.
 //
 //   build/bench/depth
 #include <fmt/format.h>

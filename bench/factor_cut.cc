@@ -1,15 +1,15 @@
-// Gradient factors (search/replicas/stage_cut.h) decided by a minimum cut, compared with TAG's integer program, solved by CBC:
-// the same problems, one thread each, in one run. Data-parallel plans of models over slow links, every half of a node for
-// itself, as in the paper.
+// Compares two methods for choosing what replicas compute whole (search/replicas/stage_cut.h): a minimum cut, and TAG's
+// integer program solved by CBC. Both solve the same problems with one thread each, in one run. The problems are
+// data-parallel plans over slow links with a decision for every half of a node, as in the paper.
 //
-//   operations, values   of the problem
-//   whole     operations that are best done whole; `once` where what is gathered once is paid once
-//   saved     what that gains, in milliseconds of a step's additive costs; likewise
-//   cbc       seconds to write down the program and solve it
-//   cut       seconds to make the graph and cut it; the best of several
+//   operations, values   sizes of the problem
+//   whole     operations that are computed whole in the optimum; `once`: if a value that is gathered once costs once
+//   saved     gain in milliseconds of a step's additive costs, for both cases
+//   cbc       seconds for building and solving the program
+//   cut       seconds for building the graph and cutting it; the best of several
 //
-// Seconds are of the processor; making the problem is charged to neither. Ends with 1 where the two disagree, or where
-// paying once is worse than what is best with paying for every reader.
+// Times are CPU seconds without making the problem. The exit code is 1 if the methods disagree, or if the optimum of
+// paying once is worse than that of paying for every reader.
 //
 //   build/bench/factor_cut [--data tests/data] [--only vgg] [--json]
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ struct Row {
   FactorCase at;
   size_t operations = 0, values = 0;
   Solver per_reader, once;
-  double paid_once = 0;  // what the choice of per_reader costs then
+  double paid_once = 0;  // cost of the choice of per_reader if values are paid once
   bool wrong() const {
     return per_reader.wrong() || once.wrong() || once.by_cut.objective > paid_once + 1e-15;
   }
@@ -77,7 +77,7 @@ Row Measure(const FactorCase& at, const std::string& data) {
   options.parts = at.microbatches;
   options.microbatches = static_cast<double>(at.microbatches);
   StageCosts costs(model, cluster, plan.stages[0].mesh, options);
-  // One set of axes: that of the replicas.
+  // There is one set of axes, that of the replicas.
   CutProblem problem = std::move(StageCuts(costs, plan, 0, Whole::kHalves).at(0).problem);
   row.operations = problem.operations.size();
   row.values = problem.values.size();
@@ -137,7 +137,8 @@ int main(int argc, char** argv) {
   using namespace heddle;
   std::string data = "tests/data", only;
   bool json = false;
-  CLI::App app("What replicas compute whole: a minimum cut beside an integer program");
+  CLI::App app(
+      "Compares a minimum cut with an integer program for choosing what replicas compute whole");
   app.add_option("--data", data, "the folder of the models of test data");
   app.add_option("--only", only, "part of the names of the models");
   app.add_flag("--json", json, "one JSON object");

@@ -1,11 +1,13 @@
 // Many models on few devices. All figures are simulated; nothing here runs a model.
 //
 //   policies    against the exact optimum of small random fleets
-//   hydra       the workloads of Hydra (arXiv 2110.08633) on 8 devices of 11 and of 16 GB: 12 GPT-2 XL and 12 ViT tasks,
-//               beside model parallelism, pipelining each model in turn, and a model per device where that fits
+//   hydra       the workloads of Hydra (arXiv 2110.08633) on 8 devices of 11 and of 16 GB: 12 GPT-2 XL and 12 ViT
+//               tasks, compared with model parallelism, pipelining one model after the other, and a model per device if
+//               it fits
 //
-//   spase       grids of jobs as Saturn's (arXiv 2309.01226) on 8 and 16 A100: devices divided among jobs by the planner's
-//               curve of each, beside one job at a time on all devices and an equal split; and what the solver takes
+//   spase       grids of jobs like Saturn's (arXiv 2309.01226) on 8 and 16 A100: devices are divided among jobs by
+//               their curves from the planner, compared with one job at a time on all devices and an equal split; and
+//               the solver's time
 //
 //   build/bench/fleet [policies] [hydra] [spase]      (default: all)
 #include <fmt/format.h>
@@ -24,11 +26,11 @@
 #include "cluster/select.h"
 #include "cluster/topology.h"
 #include "fleet/curve.h"
-#include "fleet/exact.h"
 #include "fleet/job_work.h"
 #include "fleet/random_jobs.h"
 #include "fleet/simulate.h"
 #include "fleet/widen.h"
+#include "fleet_policies.h"
 #include "fleet_tasks.h"
 #include "frontend/load.h"
 #include "plan/expert.h"
@@ -40,42 +42,9 @@
 namespace heddle {
 namespace {
 
-void ComparePolicies() {
-  constexpr uint64_t kCases = 1000;
-  fmt::print(
-      "policies against the exact optimum: {} random fleets of 2-3 devices, 2-5 jobs of 1-5 runs "
-      "of 1-9 s\n",
-      kCases);
-  struct Ratios {
-    double sum = 0, worst = 1;
-    int64_t optimal = 0;
-  };
-  std::vector<Ratios> ratios(AllPolicies().size());
-  uint64_t proved = 0;
-  for (uint64_t seed = 0; seed < kCases; ++seed) {
-    SmallFleet fleet = RandomFleet(seed);
-    ExactSchedule exact = SolveExactly(fleet.jobs, fleet.devices);
-    if (!exact.proved) continue;
-    ++proved;
-    for (size_t p = 0; p < ratios.size(); ++p) {
-      FleetResult result = SimulateFleet(
-          fleet.Works(), {.devices = fleet.devices, .double_buffering = false}, AllPolicies()[p]);
-      double ratio = result.makespan / exact.makespan;
-      ratios[p].sum += ratio;
-      ratios[p].worst = std::max(ratios[p].worst, ratio);
-      ratios[p].optimal += ratio == 1;
-    }
-  }
-  for (size_t p = 0; p < ratios.size(); ++p) {
-    fmt::print("  {:<12} mean {:.3f}  worst {:.3f}  optimal in {} of {}\n", AllPolicies()[p].name,
-               ratios[p].sum / static_cast<double>(proved), ratios[p].worst, ratios[p].optimal,
-               proved);
-  }
-}
+constexpr double kReserve = 0.06;  // for contexts and libraries, as in the search
 
-constexpr double kReserve = 0.06;  // as in the search: contexts, libraries
-
-// A step of a model over all devices as stages, and whether it fits.
+// A step of a model with a stage on each device, and whether it fits.
 struct Staged {
   double step = 0;
   bool fits = false;
@@ -100,10 +69,10 @@ Staged InStages(const Model& model, const Cluster& cluster, int64_t stages, int6
 struct TaskCosts {
   ModelCosts costs;
   Staged pipeline, alone;
-  JobCurve curve;  // of a step
+  JobCurve curve;  // seconds of a step
 };
 
-// Jobs whole on a device each: the longest first.
+// The makespan if each job runs whole on one device, longest first.
 double TaskParallel(std::vector<double> seconds, int64_t devices) {
   std::sort(seconds.rbegin(), seconds.rend());
   std::vector<double> free(static_cast<size_t>(devices), 0);
@@ -114,14 +83,14 @@ double TaskParallel(std::vector<double> seconds, int64_t devices) {
 TaskCosts CostsOf(const BenchTask& task, const Cluster& cluster, int64_t cap) {
   Model model = Analyse(LoadModel(task.model));
   TaskCosts out;
-  out.costs = FindModelCosts(model, cluster, {.optimizer = "sgd"});  // SGD, as Hydra
+  out.costs = FindModelCosts(model, cluster, {.optimizer = "sgd"});  // SGD as in Hydra
   out.pipeline = InStages(model, cluster, 8, 4, cap);
   out.alone = InStages(model, Select(cluster, {0}), 1, 1, cap);
   return out;
 }
 
-// A step with every shard on a device of its own, where it stays: one of them at work at a time, the same runs with the
-// same recomputation, and what passes from one to the next copied over their link.
+// A step in which every shard stays on its own device. One device is busy at a time, with the same runs and
+// recomputation, and activations and gradients are copied over the link between devices.
 double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   double seconds = StepSeconds(job);
   for (const ShardRun& run : job.runs) {
@@ -130,7 +99,7 @@ double OnADeviceEach(const JobWork& job, const FleetDevices& devices) {
   return seconds;
 }
 
-// What the planner finds for the tasks on 2, 4 and 8 devices.
+// The planner's curves of the tasks on 2, 4 and 8 devices.
 std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
                                std::map<std::string, TaskCosts>& costs, const Cluster& cluster) {
   std::vector<JobCurve> curves;
@@ -150,13 +119,13 @@ std::vector<JobCurve> CurvesOf(const std::vector<BenchTask>& tasks,
   return curves;
 }
 
-// Jobs on several devices from some moment on, 60 s a switch.
+// Jobs on several devices from some time on, with 60 s per switch.
 WideFleet Widened(const std::vector<JobWork>& jobs, const FleetDevices& devices,
                   const std::vector<JobCurve>& curves) {
   return WidenFleet(jobs, devices, *FindPolicy("lrtf"), curves, 60);
 }
 
-// Beside shards alone, and beside several devices per job.
+// Prints baselines, relative to shards only and to several devices per job.
 void PrintBaselines(const std::vector<BenchTask>& tasks,
                     const std::map<std::string, TaskCosts>& costs, const std::vector<JobWork>& jobs,
                     const std::vector<JobCurve>& curves, const FleetDevices& devices) {
@@ -200,7 +169,7 @@ void PrintBaselines(const std::vector<BenchTask>& tasks,
       parallel / Widened(fitting, devices, fitting_curves).makespan);
 }
 
-// Shards before the last that keep what backward needs on the host where that is sooner, and recompute the rest.
+// Shards before the last one keep activations on the host if that is faster, and recompute the others.
 void PrintKeeping(const std::vector<BenchTask>& tasks,
                   const std::map<std::string, TaskCosts>& costs, int64_t cap,
                   const FleetDevices& devices, double recomputed) {
@@ -232,8 +201,8 @@ void PrintKeeping(const std::vector<BenchTask>& tasks,
   if (!best) return;
   fmt::print(
       "  kept on the host where that is sooner: makespan {:.0f} s, bound {:.0f} s: {:+.2f} %; "
-      "{:.2f} times as "
-      "fast as recomputing, {:.2f} times as model parallelism that keeps; on the host {}\n",
+      "{:.2f} times as fast as recomputing, {:.2f} times as model parallelism that keeps; on the "
+      "host {}\n",
       best->makespan, best->bound, 100 * (best->makespan / best->bound - 1),
       recomputed / best->makespan, best->naive / best->makespan, FormatBytes(Bytes{best->host}));
 }
@@ -306,7 +275,7 @@ void RunWorkload(const char* name, const std::vector<BenchTask>& tasks, const st
   std::fflush(stdout);
 }
 
-using Curves = std::map<std::pair<std::string, std::string>, JobCurve>;  // by cluster and model
+using Curves = std::map<std::pair<std::string, std::string>, JobCurve>;  // key: cluster and model
 
 void RunGrid(const std::string& grid, const std::string& cluster_name, Curves& curves) {
   Cluster cluster = LoadCluster(cluster_name);

@@ -1,4 +1,4 @@
-// The workloads of bench/fleet: those of Hydra and of Saturn.
+// The workloads of bench/fleet, which are those of Hydra and Saturn.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-// Plans for clusters of unlike devices against data parallelism: TAG's test bed and random topologies, its models and
-// batch sizes, statistics of batches local to a device. All figures are simulated.
+// Compares plans for clusters of unlike devices with data parallelism, on TAG's test bed and random topologies, for its
+// models and batch sizes, with local batch statistics. All figures are simulated.
 //
-//   data            all-reduce over as many devices as divide the batch, equal parts
-//   proportional    all devices, parts in proportion to speed
-//   heddle          what `auto` finds
+//   data            all-reduce over as many devices as divide the batch, with equal shares
+//   proportional    all devices, with shares in proportion to speed
+//   heddle          the plan of `auto`
 //
 //   build/bench/hetero [random topologies] [playouts]      (default 20, 800)
 #include <fmt/format.h>
@@ -114,8 +114,7 @@ int Main(int64_t topologies, int64_t playouts) {
   double n = std::max(1, means.count);
   fmt::print(
       "{} cases in which data parallelism fits (simulated): over data parallelism {:.2f}x in the "
-      "geometric mean, best "
-      "{:.2f}x, least {:.2f}x; over proportional shares {:.2f}x\n",
+      "geometric mean, best {:.2f}x, least {:.2f}x; over proportional shares {:.2f}x\n",
       means.count, std::exp(means.log_data / n), means.best, means.worst,
       std::exp(means.log_proportional / n));
   return means.worst >= 1 ? 0 : 1;

@@ -1,8 +1,8 @@
-// How import and folding grow with depth: a GPT-2 as PyTorch exports it, its second layer repeated to make
-// models of 12 to 384 layers. Time per ONNX node should stay flat.
+// The growth of import and folding with depth. Repeats the second layer of a GPT-2 exported by PyTorch to make models
+// of 12 to 384 layers. The time per ONNX node should stay constant.
 //
-// Times are those of the processor, the least of several rounds over all depths, so that neither what
-// else runs on the machine nor when it does decides between them.
+// Times are CPU times, the shortest of several rounds over all depths, so that other processes on the machine do not
+// favour any of them.
 //
 //   build/bench/import [tests/data/models/gpt2.onnx.gz]
 #include "frontend/onnx/import.h"
@@ -31,7 +31,8 @@ using heddle_onnx::GraphProto;
 using heddle_onnx::ModelProto;
 using heddle_onnx::NodeProto;
 
-// Where each layer begins among the nodes: at the first that reads a parameter of it; then where the last ends.
+// The first node of each layer, which is the first that reads one of its parameters, followed by the end of the last
+// layer.
 std::vector<int> LayerBegins(const GraphProto& graph) {
   std::vector<int> begins;
   for (int n = 0; n < graph.node_size(); ++n) {
@@ -52,7 +53,7 @@ std::string ReplaceFirst(std::string text, const std::string& from, const std::s
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-// The model with `layers` layers: its own up to the first, copies of the second, and its end.
+// Makes a model with `layers` layers: its nodes up to the first layer, copies of the second layer, and its last nodes.
 ModelProto Deepen(const ModelProto& model, int layers) {
   const GraphProto& from = model.graph();
   std::vector<int> begins = LayerBegins(from);
@@ -74,7 +75,7 @@ ModelProto Deepen(const ModelProto& model, int layers) {
       copy->set_name(ReplaceFirst(initializer.name(), ".h.1.", fmt::format(".h.{}.", k)));
     }
   }
-  // The last value that a layer makes is what the next one, or the end, reads.
+  // The next layer, or the end, reads the last value that a layer makes.
   auto last_output = [&](size_t layer) { return from.node(begins[layer + 1] - 1).output(0); };
   for (int n = 0; n < begins[1]; ++n) *to.add_node() = from.node(n);
   std::string stream = last_output(0);
@@ -110,7 +111,7 @@ struct Depth {
   std::string bytes = {};
   int onnx_nodes = 0;
   size_t blocks = 0;
-  double import = 1e9, fold = 1e9;  // seconds, the least of all rounds
+  double import = 1e9, fold = 1e9;  // seconds, the shortest of all rounds
 
   double MicrosPerNode() const { return 1e6 * (import + fold) / onnx_nodes; }
 };

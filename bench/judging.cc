@@ -1,6 +1,6 @@
-// What judging a plan takes, phase by phase, in seconds of the processor (the best of five): a plan of `heddle plan -o` is
-// rebatched and analysed, lowered, its memory gone through with the allocator's model on every device of the pipeline, and
-// simulated. The hash is of the programs, bytes and seconds that came out: two builds that agree in it judge alike.
+// The time of judging a plan by phase, in CPU seconds (the best of five). A plan of `heddle plan -o` is rebatched,
+// analysed, lowered, replayed with the model of the allocator on every device of the pipeline, and simulated. The hash
+// covers the resulting programs, bytes and seconds: two builds with the same hash judge in the same way.
 //
 //   heddle plan gpt3-175b --cluster dgx-h100:128 --batch 1536 -o plan.json
 //   build/bench/judging plan.json

@@ -1,5 +1,5 @@
-// How lowering grows: GPT-3 by the expert's rules, 12 to 96 layers on 128 to 2048 devices, and the instructions that
-// come out. Seconds per instruction should stay flat.
+// The growth of lowering: GPT-3 by the expert's rules with 12 to 96 layers on 128 to 2048 devices, and the number of
+// instructions. Seconds per instruction should stay constant.
 //
 //   build/bench/lower
 #include "program/lower.h"

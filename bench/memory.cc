@@ -1,5 +1,5 @@
-// How long it takes to find out what devices hold: GPT-3 by the expert's rules on 1024 GPUs, one device of each stage,
-// without and with the model of PyTorch's allocator; and the allocator alone.
+// The time of predicting device memory: GPT-3 by the expert's rules on 1024 GPUs, one device of each stage, without and
+// with the model of PyTorch's allocator; and the allocator by itself.
 //
 //   build/bench/memory
 #include "sim/memory.h"

@@ -1,4 +1,4 @@
-// What planning, lowering and verifying the bundled published runs costs, a line each.
+// The time of planning, lowering and verifying each bundled published run.
 //
 //   build/bench/published_runs [part of an id]
 #include <fmt/format.h>
@@ -25,9 +25,9 @@ void Print(const PublishedRun& run) {
   double verified = CpuSeconds();
   size_t instructions = 0;
   for (const DeviceProgram& list : program.runs) instructions += list.instructions.size();
-  fmt::print("{:<60} {:>6} {:>6} {:>5} {:>10} {:>8.2f} {:>8.2f} {:>8.2f}{}\n", run.id, run.gpus,
-             setup.plan.microbatches, setup.plan.stages.size(), instructions, planned - start,
-             lowered - planned, verified - lowered,
+  fmt::print("{:<60} {:>6} {:>6} {:>5} {:>10} {:>8.2f} {:>8.2f} {:>8.2f}{}\n", run.id,
+             run.hardware.gpus, setup.plan.microbatches, setup.plan.stages.size(), instructions,
+             planned - start, lowered - planned, verified - lowered,
              findings == 0 ? "" : fmt::format("  {} findings", findings));
   std::fflush(stdout);
 }

@@ -1,5 +1,5 @@
-// How much of a search several cores take over: the same problem planned by a process that may use one core, and by others
-// that may use two, four, ... up to all. Seconds of the wall, the best of five; every process must find the same plan.
+// The speedup of a search by several cores. The same problem is planned by processes that may use one, two, four, ...
+// and all cores. Times are wall seconds, the best of five. Every process must find the same plan.
 //
 //   build/bench/search_cores [model cluster batch]     # gpt3-175b dgx-h100:128 1536
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ Found Plan(const char* model_name, const char* cluster_name, int64_t batch) {
     SearchProblem problem{.model = model, .cluster = cluster};
     problem.precision = DType::kBF16;
     SearchResult result = Search(*FindSearcher("auto"), problem);
-    if (!result.feasible()) ThrowInput("nothing fits");
+    if (!result.feasible()) ThrowInput("no plan fits");
     best.seconds = std::min(best.seconds, result.seconds);
     best.step = result.judged.front().result.step_seconds;
     best.plan = HashString(ToJson(result.judged.front().plan, model));
@@ -46,10 +46,10 @@ Found Plan(const char* model_name, const char* cluster_name, int64_t batch) {
   return best;
 }
 
-// In a process of its own: how many threads a loop has is settled once.
+// Searches in a separate process, because the number of threads is fixed once per process.
 Found PlanOn(int cores, const char* model, const char* cluster, int64_t batch) {
   int pipe_of[2];
-  if (pipe(pipe_of) != 0) ThrowInput("no pipe");
+  if (pipe(pipe_of) != 0) ThrowInput("cannot create a pipe");
   pid_t child = fork();
   if (child == 0) {
     cpu_set_t all, some;

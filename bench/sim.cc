@@ -1,8 +1,7 @@
-// How fast steps are simulated: GPT-3 by the expert's rules on 1,024 and 16,384 GPUs, and how that grows with
-// micro-batches, stages and layers. Lowering is not part of it, and is shown apart. The best of three, in seconds of
-// the processor. Events are tasks and messages that end, of one device of each class; per second of the engine alone,
-// and of all that simulating takes (`prepare`: devices alike and prices; `rest`: the summary and memory, which is what
-// Simulate took besides).
+// The speed of the simulator: GPT-3 by the expert's rules on 1,024 and 16,384 GPUs, and its growth with micro-batches,
+// stages and layers. Lowering is not included and has its own column. Times are CPU seconds, the best of three. Events
+// are ends of tasks and messages on one device of each class; they are given per second of the engine and per second of
+// the whole simulation (`prepare`: device classes and prices; `rest`: all else, such as the summary and memory).
 //
 //   build/bench/sim
 #include <fmt/format.h>

@@ -1,48 +1,45 @@
-// What pruning gains where SAMO was measured (Singh and Bhatele, IPDPS 2023): its models, nine weights of ten pruned, on
-// V100s of Summit, six to a node of 16 GB each. All figures are SIMULATED; nothing here was run.
+// The gains of pruning in the setting of SAMO (Singh and Bhatele, IPDPS 2023): its models with 90 % of the weights
+// pruned, on V100s of Summit, six per node with 16 GB each. All figures are SIMULATED; nothing here was run.
 //
-//   dense      AxoNN's way: stages x replicas, weights and gradients in fp16, the rest of the state on every replica;
-//              the fewest stages that fit, and the best micro-batch for them
-//              `replicas near`: the same, placed as heddle would, so that gradients are reduced within nodes first
-//   3-D        DeepSpeed's way: stages x tensor parallelism x replicas with ZeRO 1, at least 2 of each, tensor
-//              parallelism within nodes; the fastest
-//   sparse     as `ours`, but that no zeros are stored, which may save stages, and that products with weights take 6
-//   kernels    or 22 times as long: what the paper measured for such kernels on a V100 at 90 %, least and most
-//   ours       as `dense`, with gradients and state of the kept weights alone; the fewest stages that fit
-//              `more stages`: the next count that divides the devices, should a little more memory be needed
-//   planner    what `auto` finds, free to choose, dense and pruned
+//   dense      as AxoNN: stages x replicas, weights and gradients in fp16, the other state on every replica;
+//              the fewest stages that fit, with the best micro-batch
+//              `replicas near`: the same with heddle's placement, in which gradients are reduced within nodes first
+//   3-D        as DeepSpeed: stages x tensor parallelism x replicas with ZeRO 1, each at least 2, tensor
+//              parallelism within nodes; the fastest plan
+//   sparse     as `ours`, but zeros are not stored, which may save stages, and products with weights take 6 or 22 times
+//              as
+//   kernels    long, which are the extremes that the paper measured for sparse kernels on a V100 at 90 %
+//   ours       as `dense`, with gradients and state only for kept weights; the fewest stages that fit
+//              `more stages`: the next number that divides the devices, in case a little more memory is needed
+//   planner    the plans of `auto` without constraints, dense and pruned
 //
-// Layers of GPTs are recomputed, unless the planner chooses otherwise; convolution networks are data parallel. AxoNN's
-// runtime is modelled as its source has it: a pipeline's devices are neighbours and its replicas lie across nodes;
-// messages go while devices compute; gradients are reduced in fp16, all at once, after the last backward; beside the fp16
-// gradient there is one in fp32 for the update, which is added to the memory here (20 bytes a parameter in all, or 2 and
-// 22 for each that is kept). DeepSpeed's hides no traffic. Kernels are the same for all, attention as separate ones;
-// dropout as in Megatron.
+// Layers of GPTs are recomputed unless the planner chooses otherwise; convolution networks are data parallel. AxoNN's
+// runtime is modelled after its source: the devices of a pipeline are neighbours and replicas are on different nodes;
+// messages overlap compute; all gradients are reduced together in fp16 after the last backward; the update uses an
+// additional fp32 copy of gradients, which is added to the memory here (20 bytes per parameter in total, or 2, and 22
+// for each kept one). DeepSpeed does not overlap communication. Kernels are the same for all, with unfused attention;
+// dropout is as in Megatron.
 //
-//   work, messages, bubble, collectives    of a step, seconds, the mean of all devices; they add up to it. Messages
-//                                          between stages and collectives count as far as nothing hides them
+//   work, messages, bubble, collectives    seconds of a step, mean over devices; they add up to it. Messages between
+//                                          stages and collectives count as far as they are exposed
 //   communication                          messages and collectives
-//   memory                                 of the device that needs most
+//   memory                                 of the device that needs most memory
 //
-// Ends with 1 where for the 2.7B model on 512 devices communication does not fall by 40 %, or the step is not 1.34
-// times as fast, ours against dense.
+// The exit code is 1 if, for the 2.7B model on 512 devices, communication of `ours` is not 40 % below that of `dense`,
+// or its step is not 1.34 times as fast.
 //
 //   build/bench/sparse [models] [--devices N] [--budget 10] [--no-planner]
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/error.h"
-#include "cluster/load.h"
-#include "cluster/select.h"
 #include "comparison.h"
 #include "frontend/families/built_in.h"
 #include "plan/expert.h"
-#include "plan/verify.h"
-#include "program/lower.h"
 #include "search/searcher.h"
 #include "search/searchers.h"
+#include "sparse_case.h"
 #include "step_parts.h"
 #include "validate/configure.h"
 #include "weights_of.h"
@@ -52,20 +49,11 @@ namespace {
 
 constexpr double kSparsity = 0.9;
 constexpr double kSlowLeast = 6, kSlowMost = 22;  // sparse kernels against dense ones
-constexpr int64_t kNode = 6;                      // devices
 constexpr int64_t kTogether = int64_t{1} << 50;   // bytes of a bucket: all gradients
 constexpr double kGradientCopy = 4;               // bytes, fp32
 constexpr double kWantedCommunication = 0.4, kWantedSpeed = 1.34;
 constexpr const char* kWantedModel = "gpt3-2.7b";
 constexpr int64_t kWantedDevices = 512;
-
-struct BenchModel {
-  const char* name;
-  int64_t batch;
-  std::vector<int64_t> devices;  // the largest first; the others where the model is asked for
-  bool stages = true;            // else replicas alone
-  bool all = false;              // counts, even where the model is not asked for
-};
 
 // Built-in models.
 std::vector<BenchModel> Models() {
@@ -79,85 +67,8 @@ std::vector<BenchModel> Models() {
   };
 }
 
-// As GPTs were computed on V100s then.
+// The kernels of GPTs on V100s at that time.
 constexpr std::string_view kKernels = "attention=unfused,dropout=0.1,attention_dropout=0.1,";
-
-struct Case {
-  const BenchModel& of;
-  const Model& model;
-  Cluster cluster;
-  int64_t devices;
-};
-
-struct Row {
-  std::string scheme;
-  int64_t pp = 1, tp = 1, dp = 1, microbatches = 1, samples = 1;  // of a micro-batch, a replica
-  int zero = 0;
-  double memory = 0;
-  StepParts parts;
-  bool fits = true;  // else memory is the least that was found to be needed
-};
-
-// Of two that fit the faster, of two that do not the smaller.
-void Keep(Row row, double limit, std::optional<Row>& best) {
-  row.fits = row.memory <= limit;
-  bool better = !best || (row.fits != best->fits ? row.fits
-                          : row.fits             ? row.parts.step < best->parts.step
-                                                 : row.memory < best->memory);
-  if (better) best = row;
-}
-
-Cluster Summit(int64_t devices) {
-  Cluster cluster = LoadCluster(fmt::format("summit:{}", (devices + kNode - 1) / kNode));
-  std::vector<int64_t> chosen(static_cast<size_t>(devices));
-  std::iota(chosen.begin(), chosen.end(), 0);
-  return devices % kNode == 0 ? cluster : Select(cluster, chosen);
-}
-
-// Updates are kernels that need no memory besides, as heddle's are on GPUs.
-SimOptions Options() {
-  SimOptions options;
-  options.fused_update = true;
-  return options;
-}
-
-// A plan in the simulator; `more` is memory beside what is simulated.
-Row Simulated(const Case& at, const Plan& plan, const SimOptions& options, double more) {
-  Plan named = plan;
-  named.model.source = at.of.name;
-  RequireSound(named, at.model, at.of.name);
-  SimResult result = Simulate(Lower(at.model, plan), at.cluster, options);
-  Row row;
-  row.memory = static_cast<double>(result.reserved_memory_bytes) + more;
-  row.parts = PartsOf(result);
-  row.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  for (const MeshAxis& axis : plan.stages.front().mesh.axes) {
-    (axis.name == "tp" ? row.tp : row.dp) *= axis.size;
-  }
-  row.microbatches = plan.microbatches;
-  row.samples = std::max<int64_t>(1, plan.batch / plan.microbatches / row.dp);
-  row.zero = plan.zero.level;
-  return row;
-}
-
-SearchProblem ProblemOf(const Case& at, double sparsity) {
-  SearchProblem problem{.model = at.model, .cluster = at.cluster};
-  problem.precision = DType::kF16;
-  problem.gradients = DType::kF16;
-  problem.local_batch_statistics = !at.of.stages;
-  problem.pruning = PruneAll(at.model, sparsity);
-  problem.sim = Options();
-  return problem;
-}
-
-Degrees DegreesOf(const Case& at) {
-  Degrees degrees;
-  degrees.precision = DType::kF16;
-  degrees.gradients = DType::kF16;
-  degrees.recompute = at.of.stages ? RecomputePolicy::kFull : RecomputePolicy::kNone;
-  degrees.local_batch_statistics = !at.of.stages;
-  return degrees;
-}
 
 // Pipelines of neighbours, as AxoNN has them: device d is stage d mod stages.
 void PlaceNeighbours(Plan& plan) {
@@ -170,7 +81,7 @@ void PlaceNeighbours(Plan& plan) {
   }
 }
 
-// How many samples a micro-batch of a replica may have.
+// The numbers of samples that a micro-batch of a replica may have.
 std::vector<int64_t> SampleCounts(int64_t batch, int64_t dp) {
   std::vector<int64_t> counts;
   for (int64_t samples : {1, 2, 4, 8}) {
@@ -179,22 +90,22 @@ std::vector<int64_t> SampleCounts(int64_t batch, int64_t dp) {
   return counts;
 }
 
-struct Way {
-  std::string scheme;
+struct Scheme {
+  std::string name;
   double sparsity = 0;
-  double slow = 1;              // products with weights take so many times as long
-  bool sparse_weights = false;  // no zeros are stored
-  bool near = false;            // replicas are neighbours, not the devices of a pipeline
+  double slow = 1;              // factor on the time of products with weights
+  bool sparse_weights = false;  // zeros are not stored
+  bool near = false;            // replicas are neighbours, instead of the devices of a pipeline
   int64_t stages = 1;           // at least
 };
 
-// Layers of stages: as suits the work, and with fewer beside the embedding and the head.
+// Layers per stage: balanced by FLOPs, and with fewer layers in the stages of the embedding and the head.
 std::vector<std::vector<int64_t>> Layouts(const Model& model, int64_t stages) {
   if (stages == 1) return {{}};
   return {{}, LayerLayout(LayersOf(model), stages)};
 }
 
-// What keeping this plan's weights takes beside what is simulated, and whether the state alone fits.
+// Memory of a scheme in addition to simulated memory, and a lower bound on its state.
 struct State {
   double more = 0;
   double least = 0;
@@ -207,12 +118,12 @@ State StateOf(const Model& model, const Plan& plan, bool sparse_weights) {
   return {more, 2 * weights.all + 14 * weights.kept + more};
 }
 
-// The fewest stages that fit, at their best micro-batch and layout.
-std::optional<Row> AxoNN(const Case& at, const Way& way) {
+// The plan with the fewest stages that fit, with their best micro-batch and layout.
+std::optional<Row> AxoNN(const Case& at, const Scheme& scheme) {
   SimOptions options = Options();
   options.stack.overlap_gradients = false;
-  options.stack.products *= 1 + (way.slow - 1) * ShareOfWeights(at.model);
-  SearchProblem problem = ProblemOf(at, way.sparsity);
+  options.stack.products *= 1 + (scheme.slow - 1) * ShareOfWeights(at.model);
+  SearchProblem problem = ProblemOf(at, scheme.sparsity);
   auto limit = static_cast<double>(MemoryLimit(problem));
   Degrees degrees = DegreesOf(at);
   std::optional<Row> best;
@@ -220,12 +131,12 @@ std::optional<Row> AxoNN(const Case& at, const Way& way) {
     Plan plan = ExpertPlan(at.model, at.cluster, degrees);
     plan.bucket_bytes = kTogether;
     plan.pruning = problem.pruning;
-    if (!way.near) PlaceNeighbours(plan);
-    State state = StateOf(at.model, plan, way.sparse_weights);
+    if (!scheme.near) PlaceNeighbours(plan);
+    State state = StateOf(at.model, plan, scheme.sparse_weights);
     if (state.least <= limit) Keep(Simulated(at, plan, options, state.more), limit, best);
   };
   int64_t most = at.of.stages ? std::min(at.devices, LayersOf(at.model)) : 1;
-  for (degrees.pp = way.stages; degrees.pp <= most && !(best && best->fits); ++degrees.pp) {
+  for (degrees.pp = scheme.stages; degrees.pp <= most && !(best && best->fits); ++degrees.pp) {
     if (at.devices % degrees.pp != 0) continue;
     degrees.dp = at.devices / degrees.pp;
     for (int64_t samples : SampleCounts(at.of.batch, degrees.dp)) {
@@ -237,11 +148,11 @@ std::optional<Row> AxoNN(const Case& at, const Way& way) {
       }
     }
   }
-  if (best) best->scheme = way.scheme;
+  if (best) best->scheme = scheme.name;
   return best;
 }
 
-// The fastest that fits.
+// The fastest plan that fits.
 std::optional<Row> DeepSpeed(const Case& at) {
   SimOptions options = Options();
   options.stack.overlap_gradients = options.stack.overlap_transfers = false;
@@ -250,8 +161,8 @@ std::optional<Row> DeepSpeed(const Case& at) {
   Degrees degrees = DegreesOf(at);
   degrees.zero = 1;
   std::optional<Row> best;
-  for (degrees.tp = 2; degrees.tp <= kNode; ++degrees.tp) {
-    if (kNode % degrees.tp != 0) continue;
+  for (degrees.tp = 2; degrees.tp <= kGpusPerMachine; ++degrees.tp) {
+    if (kGpusPerMachine % degrees.tp != 0) continue;
     for (degrees.pp = 2; degrees.pp <= 16; degrees.pp *= 2) {
       if (at.devices % (degrees.tp * degrees.pp) != 0) continue;
       degrees.dp = at.devices / degrees.tp / degrees.pp;
@@ -267,7 +178,7 @@ std::optional<Row> DeepSpeed(const Case& at) {
   return best;
 }
 
-// `auto` without the tree search for clusters of unlike devices: here they are alike, but that the last node has fewer.
+// `auto` without the tree search for unlike devices: all devices are alike, but the last node has fewer of them.
 Proposals ProposeAlike(const SearchTask& task) { return ProposeExact(task, nullptr); }
 
 std::optional<Row> Planned(const Case& at, double sparsity, double budget) {
@@ -309,21 +220,21 @@ std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
   auto add = [&](std::optional<Row> row) {
     if (row) rows.push_back(std::move(*row));
   };
-  add(AxoNN(at, {.scheme = "dense"}));
+  add(AxoNN(at, {.name = "dense"}));
   if (at.of.stages) {
-    add(AxoNN(at, {.scheme = "dense, replicas near", .near = true}));
+    add(AxoNN(at, {.name = "dense, replicas near", .near = true}));
     add(DeepSpeed(at));
     for (double slow : {kSlowLeast, kSlowMost}) {
-      add(AxoNN(at, {.scheme = fmt::format("sparse kernels {}x", slow),
+      add(AxoNN(at, {.name = fmt::format("sparse kernels {}x", slow),
                      .sparsity = kSparsity,
                      .slow = slow,
                      .sparse_weights = true}));
     }
   }
-  std::optional<Row> ours = AxoNN(at, {.scheme = "ours", .sparsity = kSparsity});
+  std::optional<Row> ours = AxoNN(at, {.name = "ours", .sparsity = kSparsity});
   add(ours);
   if (ours && ours->fits && at.of.stages) {
-    add(AxoNN(at, {.scheme = "ours, more stages", .sparsity = kSparsity, .stages = ours->pp + 1}));
+    add(AxoNN(at, {.name = "ours, more stages", .sparsity = kSparsity, .stages = ours->pp + 1}));
   }
   if (planner) {
     add(Planned(at, 0, args.budget));
@@ -332,14 +243,14 @@ std::vector<Row> Rows(const Case& at, const Args& args, bool planner) {
   return rows;
 }
 
-// Null where it does not fit.
+// Null if the scheme does not fit.
 const Row* Find(const std::vector<Row>& rows, std::string_view scheme) {
   auto found =
       std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.scheme == scheme; });
   return found == rows.end() || !found->fits ? nullptr : &*found;
 }
 
-// Says what pruning gains. Whether that is what is wanted.
+// Prints the gains of pruning. Returns whether they reach the goals.
 bool Gains(const Row& dense, const Row& ours) {
   const StepParts &before = dense.parts, &after = ours.parts;
   double less = 1 - after.communication() / before.communication();
@@ -364,7 +275,7 @@ bool Reached(const std::vector<Row>& rows) {
   return reached;
 }
 
-// False where what is wanted of this case is not reached.
+// Returns false if this case does not reach its goals.
 bool Print(const BenchModel& bench, const Model& model, int64_t devices, const Args& args,
            bool planner) {
   Case at{bench, model, Summit(devices), devices};
@@ -386,14 +297,11 @@ bool Print(const BenchModel& bench, const Model& model, int64_t devices, const A
 int Main(const Args& args) {
   fmt::print(
       "SIMULATED: nothing here was run. Seconds of a step, means of all devices; GiB of the "
-      "fullest "
-      "device; against dense at the right.\n"
+      "fullest device; against dense at the right.\n"
       "Communication: messages between stages and collectives, where nothing hides them; bubbles "
-      "are "
-      "apart. Sparse kernels:\n"
+      "are apart. Sparse kernels:\n"
       "as ours, and products with weights take 6 or 22 times as long (modelled, not measured "
-      "here). "
-      "More: bench/sparse.cc.\n"
+      "here). More: bench/sparse.cc.\n"
       "  {:<20} {:>4} {:>3} {:>5} {:>4} {:>10} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} "
       "{:>8}\n",
       "", "pp", "tp", "dp", "zero", "micro", "memory", "work", "messages", "bubble", "collect.",
@@ -422,9 +330,11 @@ int main(int argc, char** argv) {
   CLI::App app("simulated gains of pruned models on V100s of Summit");
   std::vector<std::string> names;
   for (const heddle::BenchModel& model : heddle::Models()) names.emplace_back(model.name);
-  app.add_option("models", args.models, "of them; all")->check(CLI::IsMember(names));
-  app.add_option("--devices", args.devices, "this count alone")->check(CLI::Range(1, 1 << 20));
+  app.add_option("models", args.models, "models to run (default: all)")
+      ->check(CLI::IsMember(names));
+  app.add_option("--devices", args.devices, "only this number of devices")
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--budget", args.budget, "seconds for each plan that is searched for");
-  app.add_flag("--no-planner", args.no_planner, "without what the planner finds");
+  app.add_flag("--no-planner", args.no_planner, "without the plans of the planner");
   return heddle::ParseAndRun(app, argc, argv, [&] { return heddle::Main(args); });
 }

@@ -1,4 +1,4 @@
-// Where a simulated step goes, as the mean of all devices.
+// The parts of a simulated step, mean over all devices.
 #pragma once
 
 #include "sim/simulate.h"
@@ -8,9 +8,9 @@ namespace heddle {
 // Seconds; they add up to the step.
 struct StepParts {
   double work = 0;
-  double messages = 0;     // between stages, and nothing hides them
-  double collectives = 0;  // likewise
-  double bubble = 0;       // waits for others' work
+  double messages = 0;     // exposed messages between stages
+  double collectives = 0;  // exposed collectives
+  double bubble = 0;       // waits for other devices
   double step = 0;
 
   double communication() const { return messages + collectives; }

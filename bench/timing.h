@@ -1,4 +1,4 @@
-// The clock of the benches: seconds of the processor, so that what else runs does not decide.
+// The clock of the benchmarks: CPU seconds, so that other processes do not matter.
 //
 //   auto [seconds, program] = BestOf(3, [&] { return Lower(model, plan); });
 #pragma once
@@ -10,15 +10,15 @@
 
 namespace heddle {
 
-// Of all threads of this process, so far.
+// CPU seconds of all threads of this process so far.
 inline double CpuSeconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// The least seconds of a call, and what the last one gave; called so many times, and on until calls took `seconds` in
-// all. Destroying what a call gave is not counted.
+// Calls a function at least `times` times and for at least `seconds` in total. Returns the shortest time and the result
+// of the last call. Destroying results is not timed.
 template <class F>
 auto BestOf(int times, double seconds, const F& f) -> std::pair<double, decltype(f())> {
   std::optional<decltype(f())> result;

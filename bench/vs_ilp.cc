@@ -1,16 +1,16 @@
-// The exact solver inside a stage beside an integer program in Alpa's formulation, solved by CBC (search/solver/ilp.h): the
-// same problems, the same costs, one thread each, in one run. T5 of growing depth, a GPT, and ResNet-50 with a growing
-// head, on one and on two nodes of eight GPUs.
+// Compares the exact solver for a stage with an integer program in Alpa's formulation, solved by CBC
+// (search/solver/ilp.h). Both solve the same problems with the same costs and one thread each, in one run: T5 of
+// growing depth, a GPT, and ResNet-50 with a growing head, on one and two machines of eight GPUs.
 //
-//   variables, pairs, choices   of the problem; choices are those of all variables together
-//   make       seconds to make the problem, which both sides need and neither is charged for
-//   cbc        seconds to write down the program and solve it
-//   folded     SolveFolded: runs of equal blocks are powers of a matrix; the best of several
-//   whole      SolveWhole: every block on its own; the best of several
-//   cbc worse  what CBC's choice costs above ours, under our costs; negative is a bug of ours
+//   variables, pairs, choices   sizes of the problem; choices are summed over all variables
+//   make       seconds for making the problem, which are not part of either side
+//   cbc        seconds for building and solving the program
+//   folded     SolveFolded: chains of equal blocks are powers of a matrix; the best of several
+//   whole      SolveWhole: block by block; the best of several
+//   cbc worse  excess cost of CBC's choice over ours, by our costs; negative values are a bug of ours
 //
-// Seconds are of the processor. Where CBC reached its limit, the ratio is at least what is shown, and what CBC found by
-// then may be worse, or nothing. Ends with 1 where CBC found something better than we did.
+// Times are CPU seconds. If CBC reached its time limit, the ratio is a lower bound, and CBC's choice may be worse or
+// missing. The exit code is 1 if CBC found a better choice than we did.
 //
 //   build/bench/vs_ilp [--seconds 120] [--only t5] [--json]
 #include <fmt/format.h>
@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
   double seconds = 120;
   std::string only;
   bool json = false;
-  CLI::App app("The exact solver inside a stage beside an integer program");
+  CLI::App app("Compares the exact solver for a stage with an integer program");
   app.add_option("--seconds", seconds, "that CBC may take for a problem");
   app.add_option("--only", only, "part of the names of the problems to solve");
   app.add_flag("--json", json, "one JSON object");

@@ -1,4 +1,4 @@
-// The weights of a plan's stages, and the work that is done with weights.
+// The weights of a plan's stages, and the share of FLOPs that uses weights.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct StageWeights {
   double all = 0, kept = 0;
 };
 
-// Of the stage that has most, whole layers to a device.
+// The weights of the stage that has most, if every device has whole layers.
 inline StageWeights MostOf(const Model& model, const Plan& plan) {
   StageWeights most;
   for (const Stage& stage : plan.stages) {
@@ -37,7 +37,7 @@ inline StageWeights MostOf(const Model& model, const Plan& plan) {
   return most;
 }
 
-// How much of the work of matrix products is with weights: what sparse kernels do.
+// The fraction of matrix product FLOPs with a weight as operand, which sparse kernels can compute.
 inline double ShareOfWeights(const Model& model) {
   double with = 0, all = 0;
   for (size_t n = 0; n < model.graph.nodes.size(); ++n) {

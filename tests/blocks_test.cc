@@ -1,4 +1,4 @@
-// The blocks of models of one and of several chains: layers in an order in which every value flows forward.
+// The blocks of models with one and several chains. Layers are in an order in which every value flows forward.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 struct BlocksCase {
   std::string model;
-  // Chains of layers in the order of blocks: how many copies in a row.
+  // The lengths of the chains of layers, in the order of blocks.
   std::vector<int> layers;
 };
 void PrintTo(const BlocksCase& at, std::ostream* out) { *out << at.model; }
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                    {7, 3}},
         BlocksCase{"moe:layers=8,dense_layers=3,hidden=64,heads=4,vocab=512,seq=64", {3, 5}},
         BlocksCase{"vit:layers=5,hidden=64,heads=4", {5}}, BlocksCase{"resnet50", {2, 2, 3, 5, 2}},
-        // Parallel branches, of which few are repeated: every node is a block.
+        // Parallel branches with few repetitions, so every node is a block.
         BlocksCase{"data/models/inception_v3.onnx.gz", {}}),
     [](const auto& info) {
       std::string name = info.param.model;
@@ -68,8 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
       return name + std::to_string(info.index);
     });
 
-// The decoder's embedding is read by no layer of the encoder: it comes after all of them, so that stages of the encoder do
-// not pass it on.
+// No layer of the encoder reads the embedding of the decoder, so it comes after all of them, and stages of the encoder
+// do not forward it.
 TEST(BlocksOfT5, TheDecodersEmbeddingIsNextToTheDecoder) {
   Model model = Analyse(LoadModel("t5-small"));
   std::vector<int> embeddings;
@@ -98,7 +98,7 @@ ValueId Layer(Graph& graph, ValueId x, ValueId other, const std::string& op,
   return other.valid() ? AddOp(graph, "Mul", {}, {x, other}, name + ".mul")[0] : x;
 }
 
-// Two chains of which each layer of the second reads a layer of the first: they take turns.
+// Each layer of the second chain reads a layer of the first, so the layers of both chains alternate.
 TEST(BlocksOfSeveralChains, MayTakeTurns) {
   Graph graph;
   ValueId x = graph.AddValue("x", F32({4, 8}), ValueKind::kInput);

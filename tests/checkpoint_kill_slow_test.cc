@@ -1,4 +1,5 @@
-// Processes killed while they save: what they leave is read or passed over, never half read.
+// Processes are killed while they save. The checkpoint that they leave is either valid or skipped, and never read in
+// part.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -32,7 +33,7 @@ SavedPart PartOf(int rank, float value) {
   return part;
 }
 
-// One save after the other, of two ranks, until killed. Every number of a step is the step.
+// Two ranks save one checkpoint after the other until they are killed. All elements of a checkpoint equal its step.
 [[noreturn]] void SaveForEver(const std::string& folder, int64_t from, uint64_t run) {
   CheckpointWriter zero({.folder = folder, .keep = 3, .rank = 0, .ranks = 2, .run_id = run});
   CheckpointWriter one({.folder = folder, .keep = 3, .rank = 1, .ranks = 2, .run_id = run});

@@ -1,4 +1,4 @@
-// The files that the tests of the commands read and write.
+// Files for tests of commands.
 #pragma once
 
 #include <fstream>
@@ -10,7 +10,7 @@ inline const std::string kData = HEDDLE_TEST_DATA;
 inline const std::string kMlp = kData + "/pytorch/tiny-mlp.onnx";
 inline const std::string kGpt = kData + "/pytorch/tiny-gpt2.onnx";
 
-// Two devices that no preset has: nothing is looked for on larger clusters of the kind.
+// A cluster of two devices that no preset has, so that searches do not consider larger clusters of the same kind.
 inline const std::string kTwoDevices =
     "device_types:\n"
     "  - {name: mine, fp32: 90 GFLOP/s, memory: 4 GiB, memory_bandwidth: 9 GB/s}\n"

@@ -87,9 +87,10 @@ TEST(CliFleetTest, RefusesBadInputBeforeAnythingStarts) {
             "jobs.yaml:3: job0: data: nothing.txt: no such file\n"},
         Bad{"jobs:\n  - {model: gpt2, steps: 1}\n", "cluster: missing"},
         Bad{"cluster: dgx-v100:1\ndevices: 9\njobs:\n  - {model: gpt2, steps: 1}\n",
-            "devices: 9: the cluster dgx-v100:1 has 8"},
+            "devices: 9: the cluster dgx-v100:1 has only 8"},
         Bad{"cluster: dgx-v100:2\njobs:\n  - {model: gpt2, steps: 1}\n",
-            "16 devices on several machines: shards live in the memory of one, which has 8"},
+            "16 devices on several machines: shards are kept in the memory of one machine, which "
+            "has 8"},
         Bad{"cluster: dgx-v100:1\njobs:\n  - {model: gpt2, steps: 1, seed: {from: 0, to: 999, "
             "steps: 1000}, lr: [1, 2]}\n",
             "at most 1000"}}) {
@@ -109,7 +110,7 @@ TEST(CliFleetTest, SaysWhatIsMissing) {
   RunOutput host = Fleet(
       "cluster: dgx-v100:1\nhost_memory: 1 GiB\njobs:\n  - {model: gpt2-xl, batch: 2, steps: 1}\n");
   EXPECT_EQ(host.status, 3);
-  EXPECT_THAT(host.err, HasSubstr("of host memory, there is 1.00 GiB"));
+  EXPECT_THAT(host.err, HasSubstr("of host memory, but there is only 1.00 GiB"));
   EXPECT_THAT(host.err, HasSubstr("too little"));
 }
 

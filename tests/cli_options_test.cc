@@ -1,4 +1,4 @@
-// What the options of all commands without libtorch take, and what they say where they do not.
+// The values that the options of all commands without libtorch accept, and the errors for others.
 #include "option_walk.h"
 
 namespace heddle {
@@ -24,7 +24,7 @@ TEST(CliOptions, RangesAreSaidInPlainDigits) {
            {{"--memory-limit", "0B"}, "--memory-limit: 0B: expected at least 1 B"},
            {{"--memory-limit", "9999PiB"}, "--memory-limit: 9999PiB: expected at most 1024 PiB"},
            {{"--shares", "3,-1"}, "--shares: -1: expected a whole number from 1 to 1073741824"},
-           {{"--dp", "010"}, ""},  // ten, not eight
+           {{"--dp", "010"}, ""},  // decimal 10, not octal 8
        }) {
     std::vector<std::string> arguments = plan;
     arguments.insert(arguments.end(), more.begin(), more.end());

@@ -1,4 +1,4 @@
-// heddle plan as a person meets it.
+// heddle plan from the user's view.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -98,7 +98,7 @@ TEST(Cli, PlansSayTheirPrecision) {
   }
 }
 
-// Whatever the axis called tp splits: the mesh and the degrees are those asked for.
+// The mesh and the degrees are as requested, independent of what the axis named tp splits.
 TEST(Cli, PlansSayTheMeshThatWasAskedFor) {
   std::string plan = "plan gpt2:layers=2 --cluster dgx-h100:1 --tp 2 --dp 4";
   RunOutput run = RunHeddle(plan);
@@ -132,7 +132,7 @@ TEST(Cli, HelpShowsNoDefaultOfWhatIsSearched) {
   }
 }
 
-// Devices with fast f16 and no bf16 compute in f16, and the loss is scaled; others in bf16 or, CPUs, in f32.
+// Devices with fast f16 and without bf16 compute in f16 with loss scaling. Other GPUs compute in bf16, and CPUs in f32.
 TEST(Cli, AutoPrecisionIsTheFastestThatTrains) {
   TempFolder folder;
   std::string model = "plan gpt2:layers=2 --batch 8 --cluster ";
@@ -150,7 +150,7 @@ TEST(Cli, AutoPrecisionIsTheFastestThatTrains) {
   EXPECT_EQ(LoadPlan(folder / "plan.json").plan.precision.compute, DType::kF16);
   run = RunHeddle(model + "dgx-v100:1 --precision f16");
   EXPECT_EQ(run.out.find("auto:"), std::string::npos) << run.out;
-  // Weights that live on the host are not trained in f16.
+  // Weights that are offloaded to the host are not trained in f16.
   Json spilled = ParseJson(RunHeddle(model + "dgx-v100:1 --offload all --json").out, "output");
   EXPECT_EQ(spilled["precision"], "f32");
 }
@@ -192,7 +192,7 @@ TEST(Cli, PlansKeepToWhatIsFixed) {
   EXPECT_EQ(ParseJson(RunHeddle(plan + "--budget 0").out, "output")["stopped"], true);
 }
 
-// What is missing is named: memory of devices, of the host, or a batch that can be shared.
+// The error names what is missing: device memory, host memory, or a batch that can be divided.
 TEST(Cli, PlansThatDoNotFitSayWhatIsMissing) {
   std::string card = std::string(" --cluster ") + HEDDLE_TEST_DATA "/../../bench/card_24gb.yaml ";
   auto expect = [](const std::string& command, const std::string& words) {
@@ -221,8 +221,8 @@ TEST(Cli, PlansSayThatTheirSearchWasStopped) {
 
 constexpr std::chrono::seconds kSoon(8 * kSlowdown);
 
-// A million devices, a batch of ten thousand million samples: the search ends soon after its budget, and at the first
-// interrupt, with the best plan so far or none.
+// With a million devices and a batch of 10^10 samples, the search ends soon after its budget or the first interrupt,
+// with the best plan so far or none.
 TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
   using Clock = std::chrono::steady_clock;
   for (std::string how : {"--cluster dgx-h100:125000", "--batch 1000000 --cluster dgx-h100:125000",
@@ -244,8 +244,7 @@ TEST(Cli, HugeProblemsObeyTheBudgetAndTheFirstInterrupt) {
   ASSERT_TRUE(WIFEXITED(status));
   bool found = WEXITSTATUS(status) == 0;
   std::string text = Slurp(folder / (found ? "out" : "err"));
-  EXPECT_NE(text.find(found ? "stopped before its end" : "was stopped after"), std::string::npos)
-      << text;
+  EXPECT_NE(text.find(found ? "stopped early" : "was stopped after"), std::string::npos) << text;
 }
 
 TEST(Cli, PlanMistakesAreOneLine) {
@@ -286,7 +285,7 @@ TEST(Cli, SomethingMustBeTrained) {
   }
   EXPECT_EQ(RunHeddle("inspect " + gpt + "--frozen '*'").status, 0);
   TempFolder folder;
-  // All but one bias; the first layer and the embeddings; every matrix.
+  // Frozen are all parameters except one bias; the first layer and the embeddings; every matrix.
   for (std::string frozen : {"--frozen '*weight' --frozen '*.h.*'",
                              "--frozen '*.h.0.*' --frozen '*w?e*'", "--frozen '*weight'"}) {
     std::string plan = folder / "plan.json";

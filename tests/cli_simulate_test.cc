@@ -1,4 +1,4 @@
-// heddle simulate, explain and space as a person meets them.
+// heddle simulate, explain and space from the user's view.
 #include <gtest/gtest.h>
 
 #include <algorithm>

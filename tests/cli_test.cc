@@ -1,4 +1,4 @@
-// The program as a person meets it: what it prints, its exit status, and one line for every mistake.
+// The program from the user's view: its output, its exit status, and one line for every error.
 #include <gtest/gtest.h>
 
 #include "base/json.h"
@@ -72,7 +72,7 @@ TEST(Cli, ValidateListsPublishedRuns) {
   EXPECT_EQ(json["runs"][1]["measured"], nullptr);
   EXPECT_EQ(std::string(json["runs"][1]["reason"]).find("not published: parallel.tp"), 0u);
   EXPECT_NE(
-      RunHeddle("validate " + folder / "runs.json").out.find("1 of 1 complete runs predicted"),
+      RunHeddle("validate " + folder / "runs.json").out.find("1 of 1 complete runs are predicted"),
       std::string::npos);
   ExpectRefused("validate " + folder / "none.json", {"none.json"});
   ExpectRefused("validate " + kMlp, {kMlp});
@@ -88,7 +88,7 @@ TEST(Cli, InspectPrintsOneJsonObject) {
                           "activation_bytes", "blocks", "import_seconds"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
-  // Every product's backward is two products.
+  // The backward pass of a product is two products.
   EXPECT_NEAR(json["backward_flops"].get<double>() / json["forward_flops"].get<double>(), 2, 0.1);
 }
 
@@ -214,7 +214,7 @@ TEST(Cli, StandardFilesMayBeClosed) {
       EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == status) << line << ": " << ended;
     }
   }
-  // A mistake is one where nobody can hear of it, too.
+  // The exit status is also 2 if the error message cannot be written.
   std::string mistake = std::string(HEDDLE_BINARY) + " inspect nothing.onnx >/dev/null 2>/dev/full";
   EXPECT_EQ(WEXITSTATUS(std::system(mistake.c_str())), 2);
   RunOutput run = RunHeddle("cluster 1>&-");

@@ -1,6 +1,6 @@
-// What devices say to each other under the expert's plans is what Megatron's do: per layer and direction, with
-// tensor parallelism alone an all-reduce after attention and one after the mlp; with sequence parallelism a
-// gather before and a scatter after each.
+// Collectives under the expert's plans are those of Megatron. Per layer and direction, tensor parallelism alone has an
+// all-reduce after attention and one after the MLP; with sequence parallelism there is an all-gather before and a
+// reduce-scatter after each of them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@
 namespace heddle {
 namespace {
 
-// "forward all-reduce 2, backward all-reduce 2": the steps on values, and gradients, that a block makes.
+// Counts of a block's collectives on values (forward) and gradients (backward), as in "forward all-reduce 2, backward
+// all-reduce 2".
 using Counts = std::map<std::pair<bool, StepKind>, int>;
 std::string ToString(const Counts& counts) {
   std::vector<std::string> words;
@@ -27,7 +28,7 @@ std::string ToString(const Counts& counts) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// By block; -1 for what no block makes.
+// Collectives by block; -1 for those outside of blocks.
 std::map<int, Counts> CountSteps(const Program& program) {
   std::map<int, Counts> counts;
   for (const StageProgram& stage : program.stages) {
@@ -45,7 +46,7 @@ std::map<int, Counts> CountSteps(const Program& program) {
 struct Case {
   std::string model;
   Degrees degrees;
-  std::string layer;  // what every layer has
+  std::string layer;  // the collectives of every layer
 };
 
 Model LoadAny(const std::string& name) {

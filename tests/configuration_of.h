@@ -1,4 +1,4 @@
-// The configuration that a plan is of, as the search lists it (search/explore/configuration.h).
+// The configuration of a plan, as the search enumerates it (search/explore/configuration.h).
 #pragma once
 
 #include <optional>
@@ -7,8 +7,9 @@
 
 namespace heddle {
 
-// Nothing where stages differ in their meshes, or have other axes than those that the search lists. A plan of one stage is
-// of the schedule 1f1b, and one without a data axis of ZeRO 0: both are so listed, whatever the plan says.
+// Returns nullopt if stages have different meshes, or axes that the search does not use. As in the enumeration, a plan
+// with one stage has the schedule 1f1b, and a plan without a data axis has ZeRO 0, independent of the values in the
+// plan.
 inline std::optional<Configuration> ConfigurationOf(const Plan& plan) {
   Configuration c;
   const std::vector<MeshAxis>& axes = plan.stages.front().mesh.axes;

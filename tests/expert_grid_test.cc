@@ -35,7 +35,7 @@ TEST(ExpertGrid, KeepsToWhatIsFixed) {
     EXPECT_EQ(d.pp, 2);
     EXPECT_EQ(d.microbatches, 4);
     EXPECT_EQ(d.zero, 1);
-    EXPECT_EQ(DevicesOf(d), 8);  // dp, tp and pp together say how many
+    EXPECT_EQ(DevicesOf(d), 8);  // dp, tp and pp are all given
   }
   std::vector<Proposal> plans = ExpertGrid(problem, nullptr);
   ASSERT_FALSE(plans.empty());
@@ -56,7 +56,7 @@ TEST(ExpertGrid, OtherAxesAreChosenWhereOneOfTheThreeIsFree) {
   EXPECT_TRUE(has(experts));
   problem.fixed.tp = 1;
   EXPECT_FALSE(has(context));
-  EXPECT_TRUE(has(experts));  // they are spread over the data ranks that are given
+  EXPECT_TRUE(has(experts));  // experts are distributed over the given data ranks
 }
 
 TEST(ExpertGrid, ChunksNeedAPipeline) {
@@ -67,7 +67,7 @@ TEST(ExpertGrid, ChunksNeedAPipeline) {
   for (const Degrees& d : ExpertDegrees(problem, {})) EXPECT_GT(d.pp, 1);
 }
 
-// 21 layers in 24 stages: the others have what comes before the layers or after them.
+// 21 layers in 24 stages: the other stages have the blocks before and after the layers.
 TEST(ExpertGrid, ThereMayBeMoreStagesThanLayers) {
   Cluster cluster = LoadCluster("dgx-h100:1");
   Model model =
@@ -109,7 +109,7 @@ TEST(ExpertGrid, EstimatesAreNearTheSimulator) {
   EXPECT_NEAR(judged.result.step_seconds / judged.estimate, 1, 0.25);
 }
 
-// With less and less memory more layers are recomputed, until the plan fits.
+// The less memory there is, the more layers are recomputed, until the plan fits.
 TEST(ExpertGrid, LayersAreRecomputedUntilThePlanFits) {
   Cluster cluster = LoadCluster("dgx-h100:1");
   SearchProblem problem{.model = Llama(), .cluster = cluster};
@@ -129,7 +129,7 @@ TEST(ExpertGrid, LayersAreRecomputedUntilThePlanFits) {
   EXPECT_TRUE(Recomputes(fitted.plan));
 }
 
-// A plan that is already faster than any of the grid leaves nothing to propose.
+// If a known plan is faster than all points of the grid, nothing is proposed.
 TEST(ExpertGrid, PointsThatCannotWinAreLeftOut) {
   Cluster cluster = LoadCluster("dgx-h100:2");
   SearchProblem problem{.model = Llama(), .cluster = cluster};
@@ -139,7 +139,7 @@ TEST(ExpertGrid, PointsThatCannotWinAreLeftOut) {
   EXPECT_TRUE(ExpertGrid(problem, &best).empty());
 }
 
-// Weighed before the best plan is known, against more than it takes or less.
+// The grid may be evaluated before the best plan is known, with a larger or smaller time to compare with.
 TEST(ExpertGrid, MayBeWeighedBeforeTheBestPlanIsKnown) {
   Cluster cluster = LoadCluster("dgx-h100:2");
   SearchProblem problem{.model = Llama(), .cluster = cluster};

@@ -1,4 +1,4 @@
-// The expert's plan against what Megatron does.
+// Compares the expert's plan with Megatron.
 #include "plan/expert.h"
 
 #include <gtest/gtest.h>
@@ -171,7 +171,7 @@ TEST_F(Expert, Gpt3OnAThousandDevices) {
         std::pair("mlp.c_proj", "Linear dp=i0 tp=k")}) {
     EXPECT_EQ(StrategyOf(model, plan, layer + value), strategy) << value;
   }
-  // Six of the 96 layers each.
+  // Each stage has six of the 96 layers.
   for (const Stage& stage : plan.stages) {
     int layers = 0;
     for (int b = stage.first_block; b < stage.last_block; ++b) {
@@ -282,7 +282,7 @@ TEST_F(Expert, LayersPerStageAreAsAskedFor) {
   EXPECT_EQ(LayersPerStage(model, plan), (std::vector<int64_t>{2, 1, 1, 2}));
 }
 
-// Layers of two kinds are two chains.
+// Layers of two kinds form two chains.
 TEST_F(Expert, LayersOfAllChainsAreCounted) {
   Model model = Analyse(LoadModel("moe:layers=8,dense_layers=3,hidden=64,heads=4,vocab=64,seq=64"));
   ASSERT_EQ(model.folding.chains.size(), 2u);

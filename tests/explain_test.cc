@@ -1,4 +1,5 @@
-// What is said of the nodes of real plans: words for splits, seconds and bytes that add up to the simulator's.
+// Explanations of the nodes of real plans: the terms for splits, and seconds and bytes that add up to those of the
+// simulator.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ Explained Explain(const std::string& source, const Degrees& degrees) {
   return out;
 }
 
-// What the node of the first layer whose name ends so splits along an axis.
+// The split along an axis of the first layer's node whose name has this ending.
 std::string Split(const Explained& at, const std::string& name, size_t axis) {
   for (const BlockGroup& group : GroupBlocks(at.model, at.plan, at.costs)) {
     for (const NodeRow& row : group.rows) {
@@ -107,7 +108,7 @@ TEST(Explain, MegatronsCollectivesAreOnTheProductsThatNeedThem) {
   EXPECT_EQ(counted, 4);
 }
 
-// All seconds of kernels, but for what the host does and what belongs to the step.
+// The seconds of all kernels, except host work and work per step.
 double KernelSeconds(const Explained& at) {
   double seconds = 0;
   for (const StageProgram& stage : at.program.stages) {
@@ -148,7 +149,7 @@ TEST(Explain, SecondsOfNodesAddUpToTheSimulators) {
   }
 }
 
-// After the last forward what is kept, and little else, is there.
+// After the last forward half, memory holds kept bytes and little else.
 TEST(Explain, BytesKeptAreTheSimulators) {
   std::vector<Degrees> plans = {
       {.dp = 2},

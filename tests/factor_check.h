@@ -1,4 +1,4 @@
-// Plans of search/replicas/factor_cases.h, and the cut of what their replicas compute whole against CBC.
+// Compares the minimum cut for plans of search/replicas/factor_cases.h with CBC.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -40,8 +40,7 @@ inline std::vector<StageCut> CutsOf(const FactorPlan& at, Whole what) {
   return StageCuts(costs, at.plan, 0, what);
 }
 
-// Both payments give CBC's optimum, and paying once is never worse. Returns how many problems there were with something
-// to gain.
+// Both cost models must give CBC's optimum, and paying once is never worse. Returns the number of problems with a gain.
 inline int CheckCuts(const FactorPlan& at, Whole what) {
   int gaining = 0;
   for (const StageCut& cut : CutsOf(at, what)) {

@@ -1,4 +1,4 @@
-// All plans of search/replicas/factor_cases.h, every way of computing whole, against CBC.
+// Compares all plans of search/replicas/factor_cases.h with CBC, for every choice of what may be computed whole.
 #include <gtest/gtest.h>
 
 #include "factor_check.h"

@@ -1,4 +1,4 @@
-// Gradient factors and whole nodes in place of reducing gradients: the decision for models, and the plans.
+// Gradients and nodes that replicas compute whole instead of reducing gradients, for models and as plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@
 namespace heddle {
 namespace {
 
-// VGG-19 on four devices in two machines: most of its parameters are those of its dense layers, and a sample has few
-// activations there.
+// VGG-19 on four devices in two machines. Most of its parameters are in its dense layers, which have few activations
+// per sample.
 FactorPlan SlowVgg() { return PlanOf({"vgg19", "1080tix2:2", 4, 8}); }
 
 double StepOf(const Model& model, const Plan& plan) {
@@ -39,7 +39,8 @@ TEST(Factors, CutsOfModelsAreCbcs) {
   EXPECT_GE(problems, 20);
 }
 
-// A chain of two products on four replicas: h of the first, and of the second dy, are gathered; the input is there.
+// A chain of two products on four replicas: h of the first one and dy of the second are gathered; the input need not
+// be.
 TEST(Factors, CostsAreTheClosedForms) {
   Graph graph;
   graph.name = "products";
@@ -70,7 +71,7 @@ TEST(Factors, CostsAreTheClosedForms) {
     double more = costs.FactorSeconds(operation.node, {kReplicate}, 1) -
                   costs.FactorSeconds(operation.node, part, 1);
     EXPECT_DOUBLE_EQ(problem.operations[i].linear, 2 * more + 1e-6 - reduce);
-    std::vector<double> paid;  // for what it reads
+    std::vector<double> paid;  // cost of the gathers of its operands
     for (const CutValue& value : problem.values) {
       if (std::count(value.readers.begin(), value.readers.end(), i) > 0) paid.push_back(value.cost);
     }
@@ -95,7 +96,7 @@ TEST(Factors, PlansAreSoundAndFaster) {
   }
 }
 
-// A node is whole in all its halves, and then its gradients need neither reduction nor factors.
+// If a node is whole in all of its halves, its gradients need neither reduction nor factors.
 TEST(Factors, WholeNodesHaveNoFactors) {
   FactorPlan at = SlowVgg();
   std::optional<Factored> made = WithFactors(at.model, at.plan, {}, Whole::kNodes);
@@ -122,7 +123,7 @@ TEST(Factors, NotWithoutReplicasNorWhereGradientsAreSplit) {
   EXPECT_FALSE(WithFactors(alone.model, alone.plan, {}, Whole::kNodes));
 }
 
-// Among fast links, with many samples, nothing is to be gained.
+// With fast links and many samples there is no gain.
 TEST(Factors, NotWhereReducingIsCheaper) {
   FactorPlan at = PlanOf({"resnet50", "dgx-h100:1", 8, 1024});
   EXPECT_FALSE(WithFactors(at.model, at.plan, {}, Whole::kGradients));

@@ -1,5 +1,5 @@
-// Built-in models against the ONNX files that PyTorch exported of the same models: the same
-// parameters, the same work, the same activations kept, the same ops.
+// Compares built-in models with ONNX files that PyTorch exported of the same models: parameters, FLOPs, kept
+// activations and ops are the same.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -44,7 +44,7 @@ std::map<std::string, int> OpCounts(const Graph& graph) {
   return counts;
 }
 
-// Names without what the exporter's wrapper puts before them.
+// Parameter shapes by name, without the prefix that the exporter's wrapper adds.
 std::map<std::string, Shape> ParameterShapes(const Graph& graph) {
   std::map<std::string, Shape> shapes;
   for (ValueId id : graph.ValuesOf(ValueKind::kParameter)) {
@@ -71,7 +71,7 @@ TEST_P(FamilyAgainstFile, IsTheSameModel) {
   EXPECT_EQ(OpCounts(built), OpCounts(file));
 }
 
-// The same blocks as often.
+// Both have the same blocks with the same counts.
 TEST_P(FamilyAgainstFile, FoldsIntoTheSameBlocks) {
   auto chains = [](const Graph& graph) {
     std::vector<std::pair<size_t, std::map<std::string, int>>> found;
@@ -87,7 +87,7 @@ TEST_P(FamilyAgainstFile, FoldsIntoTheSameBlocks) {
       chains(LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz")));
 }
 
-// Built at a batch is rebatched to it.
+// A model built at a batch equals a model that is rebatched to it.
 TEST_P(FamilyAgainstFile, RebatchesToWhatItBuilds) {
   const std::string& expression = GetParam().expression;
   Graph built = BuildModel(expression, {{"batch", "6"}});
@@ -96,7 +96,7 @@ TEST_P(FamilyAgainstFile, RebatchesToWhatItBuilds) {
   EXPECT_EQ(ToText(rebatched), ToText(built));
 }
 
-// A tied weight has one of its two names in the file and the other here.
+// A tied weight has two names, of which the file and the built-in model may use different ones.
 TEST_P(FamilyAgainstFile, HasItsParameterNames) {
   std::map<std::string, Shape> file = ParameterShapes(
       LoadModel(std::string(HEDDLE_TEST_DATA "/models/") + GetParam().file + ".onnx.gz"));

@@ -1,5 +1,5 @@
-// Shards as they are priced, beside the visits of the program that runs them, whose memory the simulator goes through
-// instruction by instruction.
+// Compares the estimated costs of shards with the visits of the program that runs them, whose memory the simulator
+// replays instruction by instruction.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct CaseOfShards {
 
 class FleetShardsTest : public ::testing::TestWithParam<CaseOfShards> {};
 
-// By the list that a job in these shards runs, visit by visit.
+// Uses the instruction list of a job in these shards, visit by visit.
 TEST_P(FleetShardsTest, PeaksCoverThoseOfVisits) {
   Model model = Analyse(LoadModel(GetParam().model));
   Cluster cluster = LoadCluster("dgx-v100:1");
@@ -47,7 +47,7 @@ TEST_P(FleetShardsTest, PeaksCoverThoseOfVisits) {
   for (size_t s = 0; s < begins.size(); ++s) {
     int end = s + 1 < begins.size() ? begins[s + 1] : costs.units;
     int64_t priced = CostOfShard(costs, begins[s], end).peak();
-    // Updates of whole shards are not priced; what units share counts for each of them.
+    // The estimate does not include updates of whole shards, and counts shared values once for each unit.
     EXPECT_GE(static_cast<double>(priced), 0.9 * static_cast<double>(peaks[s]) - 32e6)
         << "shard " << s;
     EXPECT_LE(static_cast<double>(priced), 1.6 * static_cast<double>(peaks[s]) + 64e6)
@@ -55,7 +55,7 @@ TEST_P(FleetShardsTest, PeaksCoverThoseOfVisits) {
   }
 }
 
-// One shard is the model on one device, with nothing recomputed.
+// One shard is the whole model on one device without recomputation.
 TEST_P(FleetShardsTest, SecondsAddUpToThoseOfAStep) {
   Model model = Analyse(LoadModel(GetParam().model));
   Cluster one = Select(LoadCluster("dgx-v100:1"), {0});

@@ -1,4 +1,4 @@
-// Folding of real models: their layers are found, by structure alone.
+// Folding finds the layers of real models by structure alone.
 #include "fold/fold.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,8 @@
 namespace heddle {
 namespace {
 
-// The same graph with other names, its nodes and values in another order. `origin` says where each node was.
+// The same graph with other names and another order of nodes and values. Sets `origin` to the original node of each
+// node.
 Graph Scramble(const Graph& graph, uint64_t seed, std::vector<NodeId>* origin) {
   std::mt19937_64 rng(seed);
   Graph result;
@@ -32,7 +33,7 @@ Graph Scramble(const Graph& graph, uint64_t seed, std::vector<NodeId>* origin) {
     moved[v] = result.AddValue(fmt::format("s{}", result.values.size()), value.type, value.kind,
                                value.data);
   }
-  // Any node whose operands are there may come next.
+  // Any node whose operands exist may be next.
   std::vector<std::vector<NodeId>> readers = Readers(graph);
   std::vector<int> missing(graph.nodes.size(), 0);
   std::vector<NodeId> ready;

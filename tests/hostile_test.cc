@@ -1,16 +1,16 @@
-// The hostile table: inputs, flags, environments, descriptors and signals that heddle must answer with one line on
-// standard error and the right exit code, leaving nothing behind. The rows are in hostile/*.txt (hostile/torch/*.txt for
-// commands that need libtorch); a row is one line:
+// The hostile table: inputs, options, environments, descriptors and signals for which heddle must print one line on
+// standard error and return the right exit code, without leaving anything behind. The rows are in hostile/*.txt
+// (hostile/torch/*.txt for commands that need libtorch); a row is one line:
 //
 //   CODE MARKS | PART ... PART | PREPARATION ;; COMMAND
 //   2          | no such preset ... dgx-h100 | heddle cluster dgx-h10
 //   2          | c.yaml:1: ... name          | echo 'name: []' > c.yaml ;; heddle cluster c.yaml
 //
 // COMMAND runs in bash, in a folder that holds only what PREPARATION made. Standard error must be exactly one line that
-// begins with "heddle: " and has the parts in this order; "-" stands for an empty standard error. Standard output must be
-// empty where CODE is not 0. No file, temporary file, shared memory or process may be left. Variables: $DATA is
-// tests/data, $FIXTURES a folder with the files of hostile/fixtures.txt that the table mentions, $SMALL a file system of
-// 256 KiB (such rows are skipped where the test may not mount one), $GPT a small model. Marks:
+// begins with "heddle: " and has the parts in this order; "-" means that standard error is empty. Standard output must
+// be empty if CODE is not 0. No file, temporary file, shared memory or process may be left. Variables: $DATA is
+// tests/data, $FIXTURES a folder with the files of hostile/fixtures.txt that the table mentions, $SMALL a file system
+// of 256 KiB (these rows are skipped if the test may not mount one), $GPT a small model. Marks:
 //
 //   long     the message repeats a long argument
 //   nosan    not under sanitizers, which need more memory, address space or descriptors
@@ -26,7 +26,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kRowSeconds = 60 * kSlowdown;  // generous: other tests run at the same time
+constexpr double kRowSeconds = 60 * kSlowdown;  // long, because other tests run at the same time
 constexpr size_t kLongestMessage = 600;         // bytes
 constexpr size_t kLeastRows = 300;              // of all tables
 
@@ -37,7 +37,7 @@ struct HostileRow {
   int line = 0;
   int code = 0;
   std::set<std::string> marks;
-  std::vector<std::string> parts;  // of the message; none: standard error is empty
+  std::vector<std::string> parts;  // of the message; empty: standard error must be empty
   std::string preparation, command;
 };
 
@@ -58,7 +58,7 @@ std::string Trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
 }
 
-// Nothing where the line is not a row.
+// nullopt if the line is not a row.
 std::optional<HostileRow> ParseRow(const std::string& text) {
   size_t first = text.find('|');
   size_t second = first == std::string::npos ? first : text.find(" | ", first + 1);
@@ -117,7 +117,7 @@ bool IsPlainText(const std::string& text) {
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
 }
 
-// What is wrong with standard error, or "".
+// The mistake in standard error, or "".
 std::string WrongMessage(const std::vector<std::string>& parts, const std::string& err) {
   if (parts.empty()) return err.empty() ? "" : "standard error should be empty";
   if (err.empty() || err.back() != '\n' || std::count(err.begin(), err.end(), '\n') != 1)
@@ -148,7 +148,7 @@ std::string WrongResult(const HostileRow& row, const SandboxResult& result) {
   return result.left.empty() ? "" : "left behind: " + testing::PrintToString(result.left);
 }
 
-// Variables of the caller that mean something to heddle must not change what a row does.
+// The environment without variables that heddle reads, so that the caller cannot change the result of a row.
 Sandbox::Environment PlainEnvironment() {
   std::string programs = std::filesystem::path(HEDDLE_BINARY).parent_path();
   Sandbox::Environment environment = {
@@ -161,8 +161,8 @@ Sandbox::Environment PlainEnvironment() {
   return environment;
 }
 
-// Makes the files of fixtures.txt that `table`, or a fixture that it needs, mentions: "NAME | COMMAND" in the order they
-// are made, each in $FIXTURES.
+// Makes the files of fixtures.txt that `table` or its fixtures mention, in $FIXTURES. A line is "NAME | COMMAND"; lines
+// run in order.
 void MakeFixtures(Sandbox& sandbox, const std::string& folder, std::string table,
                   const Sandbox::Environment& environment) {
   std::vector<std::string> commands;
@@ -228,11 +228,11 @@ TEST(HostileTables, HaveManyRows) {
   RecordProperty("rows", std::to_string(rows));
 }
 
-// The checks themselves: each kind of misbehaviour is seen.
+// Tests the checks: they detect every kind of misbehaviour.
 TEST(HostileTables, ChecksSeeMisbehaviour) {
   Sandbox sandbox;
   struct Case {
-    std::string row, wrong;  // "": nothing
+    std::string row, wrong;  // expected mistake; "": none
   };
   const std::string good = "2 | a: ... b | ";
   for (const auto& [row, wrong] : std::vector<Case>{

@@ -1,4 +1,4 @@
-// Interleaved pipelines as the search makes them: where stages end, and which layers are recomputed.
+// Interleaved pipelines of the search: ends of stages, and recomputed layers.
 #include <gtest/gtest.h>
 
 #include "cluster/load.h"
@@ -37,7 +37,7 @@ int Recomputed(const Estimate& estimate, int device) {
   return stages;
 }
 
-// As 126 layers in 128 stages: a stage for the embedding, one for every layer, one for the head.
+// 126 layers in 128 stages: one stage for the embedding, one for every layer, one for the head.
 TEST(InterleavedEstimates, TheEmbeddingAndTheHeadMayHaveStages) {
   Model model =
       Analyse(BuildModel("llama:layers=30,hidden=512,heads=8,seq=512,vocab=2048,batch=8"));
@@ -52,8 +52,8 @@ TEST(InterleavedEstimates, TheEmbeddingAndTheHeadMayHaveStages) {
   }
 }
 
-// A stage is one layer: what a device has too much of is recomputed in some of its chunks, not in all of them; and in the
-// same chunks on all devices, so that none waits for another.
+// Every stage is one layer. If memory is short, some chunks of a device are recomputed, not all. They are the same
+// chunks on all devices, so that no device waits for another.
 TEST(InterleavedEstimates, SomeChunksAreRecomputedAndTheSameOnAllDevices) {
   Model model =
       Analyse(BuildModel("llama:layers=32,hidden=1024,heads=8,seq=2048,vocab=2048,batch=8"));

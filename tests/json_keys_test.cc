@@ -1,4 +1,4 @@
-// Keys of --json: one name and one type for one thing, whichever command prints it.
+// Keys of --json have the same name and type for the same thing in all commands.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,7 +13,7 @@ namespace {
 
 enum class KeyType { kNumber, kText, kFlag, kList, kObject };
 
-// What commands share. `devices` inside a stage of a plan is the list of them, as in the plan file.
+// Keys of several commands. `devices` inside a stage of a plan is a list, as in the plan file.
 const std::map<std::string, KeyType> kSharedKeys = {
     {"alternatives", KeyType::kList},
     {"batch", KeyType::kNumber},
@@ -38,7 +38,7 @@ const std::map<std::string, KeyType> kSharedKeys = {
     {"step_seconds", KeyType::kNumber},
     {"tokens_per_second", KeyType::kNumber},
 };
-// Other names of these, which no command prints.
+// Alternative names of these, which no command may print.
 const std::set<std::string> kOtherNames = {"fits",  "capacity_bytes", "device_count",
                                            "ranks", "reserved_bytes", "peak_reserved_bytes"};
 

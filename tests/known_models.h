@@ -1,4 +1,4 @@
-// The models under tests/data and what PyTorch says of them (models.json).
+// The models in tests/data, with the figures of PyTorch for them (models.json).
 #pragma once
 
 #include <map>
@@ -15,13 +15,13 @@ namespace heddle {
 struct KnownModel {
   std::string name;
   std::string path;
-  std::string reference;  // empty where there is none
+  std::string reference;  // empty if there is none
   std::optional<int64_t> parameters, parameter_tensors;
   std::optional<double> forward_contraction_flops;
   std::map<std::string, std::string> aliases;
 };
 
-// What gtest prints of it.
+// Prints a model in messages of gtest.
 inline void PrintTo(const KnownModel& model, std::ostream* out) { *out << model.name; }
 
 inline std::vector<KnownModel> KnownModels() {
@@ -49,7 +49,7 @@ inline std::vector<KnownModel> KnownModels() {
   return models;
 }
 
-// A name that gtest takes.
+// A name that is valid in gtest.
 inline std::string TestName(const std::string& name) {
   std::string clean;
   for (char c : name) clean += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';

@@ -1,5 +1,5 @@
-// The exact search inside a stage under a memory limit, on built-in models: what it finds fits, how near the minimum
-// it is proven to be, and what that takes.
+// The exact search inside a stage under a memory limit, on built-in models: its results fit. Prints the proven gap to
+// the minimum and the time.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ double Elapsed(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Times are printed, not asserted: machines differ.
+// Times are printed and not asserted, because machines differ.
 TEST(LimitedSearch, GptWithinAThousandth) {
   Model model =
       Analyse(BuildModel("gpt:layers=24,hidden=1024,heads=16,seq=1024,vocab=51200,batch=8"));
@@ -51,7 +51,7 @@ TEST(LimitedSearch, GptWithinAThousandth) {
       EXPECT_LE(Evaluate(problem, got.best->choice).bytes, limit);
       EXPECT_LE(got.gap(), 1e-3 * (1 + 1e-6));
       EXPECT_GE(got.best->objective, cheapest->objective);
-      EXPECT_LE(got.lower_bound, before);  // more room is never worse
+      EXPECT_LE(got.lower_bound, before);  // more memory is never worse
       before = got.best->objective;
       fmt::print(
           "{} devices, {:.1f} of the bytes: {:.6f} s (without limit {:.6f}), gap {:.4f} %, {} "
@@ -64,7 +64,8 @@ TEST(LimitedSearch, GptWithinAThousandth) {
   EXPECT_GE(fit, 6);
 }
 
-// Tensor parallelism alone, memory short: strategies found for what a device has beat those found for prices of memory.
+// With tensor parallelism only and little memory, strategies that are solved for the memory of a device are faster than
+// those found by memory multipliers.
 TEST(LimitedSearch, PlansMadeToFitWin) {
   Model model =
       Analyse(BuildModel("gpt:layers=32,hidden=2560,heads=32,seq=2048,vocab=50304,batch=64"));
@@ -72,14 +73,14 @@ TEST(LimitedSearch, PlansMadeToFitWin) {
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.fixed.tp = 8;
   problem.fixed.recompute = RecomputePolicy::kNone;
-  problem.fixed.offload = Offload::kNone;  // another way to fit
+  problem.fixed.offload = Offload::kNone;  // offload would make plans fit, too
   int won = 0;
   for (int64_t gib : {12, 16, 20}) {
     problem.memory_limit = gib << 30;
     SearchResult result = Search(*FindSearcher("auto"), problem);
     ASSERT_TRUE(result.feasible());
     const JudgedPlan& best = result.judged[0];
-    double other = 0;  // of the best that was not made to fit
+    double other = 0;  // step of the best plan that was not made to fit
     for (const JudgedPlan& judged : result.judged) {
       bool made = judged.from.find("made to fit") != std::string::npos;
       if (judged.fits && !made && other == 0) other = judged.result.step_seconds;
@@ -91,7 +92,7 @@ TEST(LimitedSearch, PlansMadeToFitWin) {
   EXPECT_EQ(won, 3);
 }
 
-// Memory is bought with time only where it is short.
+// Offload is used only if memory is short.
 TEST(OffloadSearch, WhereNothingElseFits) {
   Model model =
       Analyse(BuildModel("gpt:layers=32,hidden=4096,heads=32,seq=2048,vocab=50304,batch=16"));
@@ -115,7 +116,7 @@ TEST(OffloadSearch, WhereNothingElseFits) {
   EXPECT_LE(best.reserved(), tight.memory_limit);
   EXPECT_GT(best.result.step_seconds, unlimited.judged[0].result.step_seconds);
   EXPECT_LE(tight.proposals.lower_bound, best.result.step_seconds);
-  // Two moments and a master weight of 4 bytes each, for all parameters, on one machine.
+  // One machine has two moments and a master weight of 4 bytes each for all parameters.
   double parameters = 0;
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
     double elements = 1;
@@ -124,14 +125,14 @@ TEST(OffloadSearch, WhereNothingElseFits) {
   }
   EXPECT_NEAR(static_cast<double>(best.host_bytes), 12 * parameters, 0.01 * 12 * parameters);
 
-  // A host that is too small for it does not count.
+  // A host with too little memory for it is not used.
   for (Group& group : cluster.groups) {
     if (group.host_memory != Bytes{0}) group.host_memory = Bytes{int64_t{1} << 30};
   }
   EXPECT_FALSE(search(12, {}).feasible());
 }
 
-// Devices that are cores: what they may not use is the host's, and nothing else.
+// Devices that are CPU cores share the machine's memory with the host: the host has only what devices may not use.
 TEST(OffloadSearch, AMachineHasItsMemoryOnce) {
   Model model = Analyse(BuildModel("gpt:layers=2,hidden=64,heads=4,seq=32,vocab=64,batch=8"));
   Cluster cluster = LoadCluster("local:2");
@@ -151,7 +152,7 @@ TEST(OffloadSearch, KeepsToWhatIsFixed) {
   SearchProblem problem{.model = model, .cluster = cluster};
   problem.fixed.offload = Offload::kOptimizer;
   for (const SearcherDef& searcher : AllSearchers()) {
-    if (searcher.name == "ilp" || searcher.name == "brute") continue;  // as auto
+    if (searcher.name == "ilp" || searcher.name == "brute") continue;  // same as auto
     for (const JudgedPlan& judged : Search(searcher, problem).judged) {
       EXPECT_EQ(judged.plan.offload, Offload::kOptimizer) << searcher.name << " " << judged.from;
     }
@@ -164,11 +165,11 @@ TEST(OffloadSearch, KeepsToWhatIsFixed) {
 }
 
 struct SpilledCase {
-  int recomputed = 0, kept = 0;  // blocks; kept of those before the last shard
+  int recomputed = 0, kept = 0;  // numbers of blocks; kept: among those before the last shard
   double step = 0, step_recomputed = 0;
 };
 
-// The plan found, and the same with all blocks before the last shard recomputed. Nothing where none fits.
+// The plan of the search, and the same plan with all blocks before the last shard recomputed. nullopt if none fits.
 std::optional<SpilledCase> FindSpilled(const Model& model, int64_t memory) {
   Cluster cluster = LoadCluster("dgx-h100:1");
   SearchProblem problem{.model = model, .cluster = cluster};
@@ -196,7 +197,8 @@ std::optional<SpilledCase> FindSpilled(const Model& model, int64_t memory) {
   return out;
 }
 
-// Where state must go to the host the rest goes too, if that is faster: not where it would take more micro-batches.
+// If optimizer state must be offloaded, weights are offloaded, too, if that is faster, but not if it needs more
+// micro-batches.
 TEST(OffloadSearch, AllOfItGoesWhereThatIsFaster) {
   const std::string gpt = "gpt:layers=24,hidden=1600,heads=25,seq=1024,vocab=50257,batch=";
   Cluster h100 = Select(LoadCluster("dgx-h100:1"), {0});
@@ -224,7 +226,7 @@ TEST(OffloadSearch, AllOfItGoesWhereThatIsFaster) {
   expect(h100, 32, false);
 }
 
-// Batches that are too large are taken in micro-batches, the fewest that fit.
+// Batches that are too large are divided into the smallest number of micro-batches that fits.
 TEST(OffloadSearch, SpilledPlansTakeMicrobatches) {
   Model model =
       Analyse(BuildModel("gpt:layers=24,hidden=1600,heads=25,seq=1024,vocab=50257,batch=32"));
@@ -242,7 +244,7 @@ TEST(OffloadSearch, SpilledPlansTakeMicrobatches) {
   }
 }
 
-// Blocks before the last shard keep what backward needs where memory allows, and where that is faster.
+// Blocks before the last shard keep their activations if they fit and if that is faster.
 TEST(OffloadSearch, SpilledPlansKeepWhatFits) {
   Model model =
       Analyse(BuildModel("gpt:layers=24,hidden=1024,heads=16,seq=1024,vocab=50257,batch=8"));
@@ -261,7 +263,8 @@ TEST(OffloadSearch, SpilledPlansKeepWhatFits) {
       Analyse(BuildModel("gpt:layers=12,hidden=5120,heads=40,seq=128,vocab=512,batch=8"));
   std::optional<SpilledCase> bound = FindSpilled(copies, int64_t{14} << 30);
   ASSERT_TRUE(bound.has_value());
-  EXPECT_NEAR(bound->step, bound->step_recomputed, 0.005 * bound->step);  // copies take all of it
+  EXPECT_NEAR(bound->step, bound->step_recomputed,
+              0.005 * bound->step);  // copies take the whole step
 }
 
 }  // namespace

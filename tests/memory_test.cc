@@ -1,4 +1,5 @@
-// What devices hold, against closed forms: what a transformer layer keeps, ZeRO, pipelines; and that nothing leaks.
+// Compares predicted device memory with closed forms: kept bytes of a transformer layer, ZeRO, pipelines. Checks that
+// nothing leaks.
 #include "sim/memory.h"
 
 #include <fmt/format.h>
@@ -29,7 +30,7 @@ Program LowerExpert(const std::string& model, const std::string& cluster, const 
   return Lower(analysed, ExpertPlan(analysed, LoadCluster(cluster), degrees));
 }
 
-// Activations on device 0 when the last forward run has ended.
+// Activations on device 0 at the end of the last forward half.
 int64_t AfterForward(const Program& program) {
   MemoryTimeline timeline = Replay(MemoryModel(program), 0, {.kinds = true});
   const std::vector<Instruction>& list = program.RunOf(0).instructions;
@@ -41,7 +42,7 @@ int64_t AfterForward(const Program& program) {
   return activations;
 }
 
-// What one layer more keeps, in units of seq x batch x hidden.
+// Kept bytes of one additional layer, in units of seq x batch x hidden.
 double KeptOfLayer(std::string_view keys, const Degrees& degrees) {
   int64_t bytes = AfterForward(LowerExpert(GptOf(4, keys), "dgx-h100:1", degrees)) -
                   AfterForward(LowerExpert(GptOf(3, keys), "dgx-h100:1", degrees));
@@ -84,8 +85,8 @@ TEST(LayerMemory, IsKorthikantisSplitOverTokens) {
              {.tp = 8, .sp = true, .recompute = kFull, .precision = kHalf}, 2 / 8.0);
 }
 
-// Without dropout the masks go, of the residuals 2 x 1 and of the probabilities 1 a s/h, and with the latter what
-// dropout gave, 2 a s/h: the softmax's own result is what the product with the values keeps.
+// Without dropout there are no dropout masks (2 x 1 for the residuals, 1 a s/h for the probabilities), nor the result
+// of dropout on probabilities (2 a s/h): the product with the values keeps the result of the softmax itself.
 TEST(LayerMemory, WithoutDropoutLosesTheMasks) {
   ExpectKept("t 1, no dropout: 32 + 2as/h", "attention=unfused", {.precision = kHalf},
              32 + 2 * kScores);
@@ -93,7 +94,7 @@ TEST(LayerMemory, WithoutDropoutLosesTheMasks) {
              {.tp = 8, .precision = kHalf}, 8 + 24 / 8.0 + 2 * kScores / 8);
 }
 
-// A fused kernel keeps q, k, v, its result (which the next product keeps too, moved) and one number per row.
+// A fused kernel keeps q, k, v, its result (of which the next product keeps a transposed copy) and one number per row.
 TEST(LayerMemory, FusedAttentionKeepsNoScores) {
   double rows = 4.0 * kHeads / kHidden;
   ExpectKept("t 1, fused: 34 + 4a/h", "dropout=0", {.precision = kHalf}, 34 + rows);
@@ -106,7 +107,7 @@ constexpr std::string_view kSmallGpt =
 
 struct Elements {
   int64_t blocks = 0,
-          others = 0;  // parameters of repeated blocks, and the rest, padded as groups are
+          others = 0;  // parameters of repeated blocks, and all others, padded as in groups
 };
 Elements ElementsOf(const Program& program) {
   Elements elements;
@@ -124,8 +125,8 @@ int64_t MostGradients(const MemoryTimeline& timeline) {
   return most;
 }
 
-// Rajbhandari et al., "ZeRO": with 16-bit weights 2 bytes of weights, 4 of gradients (here in fp32) and 12 of
-// optimizer state per parameter, split over the data axis in turn.
+// Rajbhandari et al., "ZeRO": with 16-bit weights, a parameter has 2 bytes of weights, 4 of gradients (here in fp32)
+// and 12 of optimizer state. Each level splits one more of them over the data axis.
 TEST(ZeroMemory, SplitsOptimizerThenGradientsThenWeights) {
   Model model = Analyse(LoadModel(std::string(kSmallGpt)));
   Cluster cluster = LoadCluster("dgx-h100:1");
@@ -150,7 +151,8 @@ TEST(ZeroMemory, SplitsOptimizerThenGradientsThenWeights) {
         if (zero < 2) {
           EXPECT_EQ(MostGradients(timeline), 4 * all);
         } else {
-          // The chunks, and what one backward adds to: the groups of a block, those at its ends shared with others.
+          // The split gradients, and the whole ones that a backward half adds to: the parameter groups of a block, of
+          // which the first and last are shared with other blocks.
           EXPECT_GE(MostGradients(timeline), 4 * all / dp);
           EXPECT_LE(MostGradients(timeline),
                     4 * all / dp + 4 * 13 * 256 * 256 + 2 * plan.bucket_bytes);
@@ -170,7 +172,8 @@ int64_t MostActivations(const Program& program, int64_t device) {
   return most;
 }
 
-// Of p stages in 1F1B, stage i holds the activations of p - i micro-batches; in GPipe every stage those of all m.
+// In 1F1B with p stages, stage i holds the activations of p - i micro-batches. In GPipe every stage holds those of all
+// m.
 TEST(PipelineMemory, HoldsWhatIsInFlight) {
   constexpr int64_t kStages = 4, kMicrobatches = 12;
   std::string model =
@@ -181,7 +184,7 @@ TEST(PipelineMemory, HoldsWhatIsInFlight) {
         model, "local:4",
         {.pp = kStages, .microbatches = kMicrobatches, .schedule = schedule, .precision = kHalf});
   };
-  double of_stage = 3 * 512.0 * 1024 * (34 + 5 * 16 * 512 / 1024.0);  // three layers, a sample
+  double of_stage = 3 * 512.0 * 1024 * (34 + 5 * 16 * 512 / 1024.0);  // three layers, one sample
   Program one = lower("1f1b"), all = lower("gpipe");
   int64_t second = MostActivations(one, 1), third = MostActivations(one, 2);
   EXPECT_NEAR(static_cast<double>(second - third) / of_stage, 1, 0.01);
@@ -191,7 +194,7 @@ TEST(PipelineMemory, HoldsWhatIsInFlight) {
     held = static_cast<double>(MostActivations(all, stage)) / of_stage;
     EXPECT_NEAR(held, static_cast<double>(kMicrobatches), 0.25) << stage;
   }
-  // Exactly: what is in flight is all that differs.
+  // The difference is exactly the micro-batches in flight.
   EXPECT_EQ(MostActivations(all, 1) - second, (kMicrobatches - 3) * (second - third));
 }
 

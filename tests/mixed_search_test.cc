@@ -38,7 +38,8 @@ SearchTask ProblemOf(const Model& model, const Cluster& cluster) {
   return task;
 }
 
-// Whatever the tree may choose is a plan that can be run: sound, lowered to a sound program, simulated.
+// Every strategy of the tree search is a plan that can run: it is valid, lowers to a valid program and can be
+// simulated.
 TEST(Placements, AnyStrategyIsASoundPlan) {
   std::mt19937_64 rng(1);
   size_t made = 0, shared = 0;
@@ -73,7 +74,7 @@ TEST(Placements, AnyStrategyIsASoundPlan) {
     }
   }
   EXPECT_GT(made, 50u);
-  EXPECT_GT(shared, 10u);  // stages that share some of their devices were among them
+  EXPECT_GT(shared, 10u);  // includes stages that share some of their devices
 }
 
 TEST(Placements, SharesFollowSpeed) {
@@ -89,13 +90,13 @@ TEST(Placements, SharesFollowSpeed) {
   EXPECT_EQ(axis.shares[0] + axis.shares[1], 48);
   double ratio = static_cast<double>(axis.shares[0]) / static_cast<double>(axis.shares[1]);
   EXPECT_NEAR(ratio, 4, 0.5);
-  // Where memory is short on the fast one, the slow one has the rest.
+  // If the fast device has too little memory, the slow one has the rest.
   std::optional<Plan> less = space.Widened(*plan, 3, {20, INT64_MAX});
   ASSERT_TRUE(less);
   EXPECT_EQ(less->stages.at(0).mesh.axes.at(0).shares, (std::vector<int64_t>{20, 28}));
 }
 
-// The greedy shares are the best there are, by trying all.
+// The greedy shares are optimal, compared with all possible shares.
 TEST(Placements, GreedySharesAreOptimal) {
   std::mt19937_64 rng(2);
   for (int round = 0; round < 50; ++round) {
@@ -145,13 +146,13 @@ TEST(MixedSearch, NeverSlowerThanDataAndTheSameEachTime) {
   EXPECT_EQ(mixed, 2u);
 }
 
-// Prices of collectives are of the devices that a stage names.
+// Prices of collectives are those of the devices that a stage names.
 TEST(MixedSearch, LinksAreOfNamedDevices) {
   Cluster cluster = TagTestbed();
   Network network(cluster);
   Mesh near, far;
   near.axes = far.axes = {{"dp", 2}};
-  Place(near, {14, 15});  // of one machine
+  Place(near, {14, 15});  // devices of one machine
   Place(far, {0, 15});
   double bytes = 1e9;
   double inside = MeshLinks(network, near).Seconds(CollectiveKind::kAllReduce, 1, bytes);
@@ -160,7 +161,7 @@ TEST(MixedSearch, LinksAreOfNamedDevices) {
   EXPECT_LT(inside, between);
 }
 
-// Machines of unlike sizes: a stage in the middle of one, at a number that its size divides.
+// With machines of unlike sizes, a stage may be in the middle of a machine, at a device number that its size divides.
 TEST(MixedSearch, StagesInsideMachinesOfAnySize) {
   Model model = Analyse(BuildModel(kTiny));
   Cluster cluster = ClusterFromYaml(

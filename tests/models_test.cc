@@ -1,5 +1,5 @@
-// Real models exported by PyTorch: imported, with and without fusion, they have PyTorch's own number of
-// parameters and of contraction FLOPs.
+// Models exported by PyTorch. After import with and without fusion, they have the parameters and contraction FLOPs that
+// PyTorch reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ TEST_P(RealModel, TextFormComesBack) {
   EXPECT_EQ(StableHash(back), StableHash(graph));
 }
 
-// Everything that grows with the batch grows in proportion, parameters stay, and back is back. What cannot
-// be rebatched says which node stands in the way and why.
+// After rebatching, values with a batch dimension grow in proportion and parameters stay the same; rebatching back
+// gives the original. For a model that cannot be rebatched, the error names the node and the reason.
 TEST_P(RealModel, RebatchesOrNamesTheNode) {
   Graph graph = LoadModel(GetParam().path);
   ModelSize size = Measure(graph);

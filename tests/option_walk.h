@@ -1,4 +1,4 @@
-// Goes through the options of all commands and gives each what nobody should: a new option cannot forget its checks.
+// Gives invalid values to the options of all commands, so that no option can lack its checks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,18 +12,18 @@
 
 namespace heddle {
 
-// What parsing the arguments says, without running the command; empty where they are taken.
+// The error of parsing the arguments, without running the command. Empty if they are accepted.
 inline std::string MistakeIn(const std::vector<AddCommand>& commands,
                              std::vector<std::string> arguments) {
   CLI::App app{"", "heddle"};
   for (AddCommand add : commands) add(app);
   RefuseEmptyValues(app);
   struct Parsed {
-  };  // ends parsing before the command runs; its own callback owns what options refer to
+  };  // ends parsing before the command runs; the command's own callback owns the variables of its options
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
     command->parse_complete_callback([] { throw Parsed(); });
   }
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 expects
   try {
     app.parse(std::move(arguments));
     return "";
@@ -34,7 +34,7 @@ inline std::string MistakeIn(const std::vector<AddCommand>& commands,
   }
 }
 
-// A command with what it requires and one option; its value is the last argument.
+// A command with its required arguments and one option, whose value is the last argument.
 struct OptionCase {
   std::string name, type;
   std::vector<std::string> arguments;
@@ -53,7 +53,7 @@ inline std::vector<OptionCase> OptionCases(const std::vector<AddCommand>& comman
     }
     for (const CLI::Option* option : command->get_options()) {
       if (option->get_expected_max() == 0 || option->get_positional() || option->get_required()) {
-        continue;  // a flag; or given already
+        continue;  // a flag, or already given
       }
       OptionCase one{command->get_name() + " " + option->get_name(), option->get_type_name(),
                      required};
@@ -65,7 +65,7 @@ inline std::vector<OptionCase> OptionCases(const std::vector<AddCommand>& comman
   return cases;
 }
 
-// Numbers that are none, or that no option takes.
+// Values that are not numbers, and numbers that no option accepts.
 inline void ExpectBadNumbersRefused(const std::vector<AddCommand>& commands) {
   size_t numbers = 0;
   for (OptionCase one : OptionCases(commands)) {

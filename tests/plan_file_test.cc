@@ -1,4 +1,4 @@
-// Plans as files: what is written reads back, and what is wrong is said.
+// Plan files: a written plan reads back the same, and every mistake gives an error.
 #include "plan/plan_file.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class PlanFile : public ::testing::Test {
   }
   void TearDown() override { SetLogLevel(LogLevel::kInfo); }
 
-  // The error for a change of the file.
+  // The error after a change of the file.
   std::string Refusal(const std::string& pointer, const Json& value) {
     Json json = json_;
     json[Json::json_pointer(pointer)] = value;

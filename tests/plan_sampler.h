@@ -1,10 +1,10 @@
-// Random plans of the space that the search enumerates, for tests of its lower bounds.
+// Random plans from the space that the search enumerates, for tests of its lower bounds.
 //
 //   PlanSampler sampler(problem);
 //   std::optional<SampledPlan> start = sampler.Assembled(configuration);   // the search's own plan
-//   SampledPlan other = sampler.Changed(*start, rng);                      // one choice is another
+//   SampledPlan other = sampler.Changed(*start, rng);                      // with one changed choice
 //
-// A sampled plan may be unsound (plan/verify.h): the caller rejects it. Everything follows from the random numbers.
+// A sampled plan may be invalid (plan/verify.h); the caller rejects it. The result depends only on the random numbers.
 #pragma once
 
 #include <algorithm>
@@ -29,9 +29,9 @@ struct SampledPlan {
   Plan plan;
 };
 
-// The choices of a plan without its stages: of a block its policy, of a node its strategy, whichever stage it is in.
+// The choices of a plan independent of its stages: the policy of each block and the strategy of each node.
 struct FlatPlan {
-  std::vector<int> ends;  // per stage: the block after its last
+  std::vector<int> ends;  // of each stage: the block after its last one
   std::vector<RecomputePolicy> recompute;
   std::vector<Strategy> strategies;
 };
@@ -49,7 +49,7 @@ inline FlatPlan Flatten(const Model& model, const Plan& plan) {
   return flat;
 }
 
-// `plan` with the choices of `flat`. A stage's times change as its number of blocks does.
+// Sets the choices of `flat` in `plan`. The times of a stage change in proportion to its number of blocks.
 inline void SetChoices(const Model& model, const FlatPlan& flat, Plan& plan) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     Stage& stage = plan.stages[s];
@@ -80,14 +80,14 @@ class PlanSampler {
     AddSpace();
   }
 
-  // Those that the search weighs come first: `searched` of them. Then wider ones and other numbers of stages, for which
-  // floors must hold, too.
+  // The first `searched` ones are those that the search evaluates. Wider ones and other numbers of stages follow, for
+  // which floors must also hold.
   const std::vector<Configuration>& configurations() const { return configurations_; }
   size_t searched() const { return searched_; }
   Prices& prices() { return prices_; }
   Estimator& estimator() { return estimator_; }
 
-  // The plan that the search makes of a configuration; nothing where it has none.
+  // The plan that the search makes for a configuration; nullopt if there is none.
   std::optional<SampledPlan> Assembled(const Configuration& c) {
     auto [at, fresh] = assembled_.try_emplace(ToString(c));
     if (!fresh) return at->second;
@@ -98,7 +98,7 @@ class PlanSampler {
     return at->second;
   }
 
-  // Megatron's rules at the same degrees.
+  // The expert's plan at the same degrees.
   std::optional<SampledPlan> Expert(const Configuration& c, bool sp, RecomputePolicy recompute) {
     Degrees degrees;
     degrees.dp = c.dp;
@@ -121,11 +121,12 @@ class PlanSampler {
       plan.bucket_bytes = problem_.bucket_bytes;
       return SampledPlan{c, std::move(plan)};
     } catch (const InputError&) {
-      return std::nullopt;  // not for this model
+      return std::nullopt;  // these degrees do not suit this model
     }
   }
 
-  // Stages end between units; those of interleaved schedules have as many layers, or one less (SpaceInWords).
+  // True if stages end between units, and stages of interleaved schedules have equal numbers of layers or one less
+  // (SpaceInWords).
   bool CutsAsTheSpaceSays(const Plan& plan) const {
     if (plan.stages.size() == 1) return true;
     ModelUnits units = UnitsOf(problem_.model);
@@ -136,10 +137,10 @@ class PlanSampler {
     });
   }
 
-  // A configuration at random, the search's plan of it, and some of its choices changed: none, one or many.
+  // A random configuration and the search's plan for it, with none, one or many of its choices changed.
   std::optional<SampledPlan> Draw(Random& rng) {
     static constexpr std::array<int, 8> kChanges = {0, 1, 2, 3, 5, 8, 20, 60};
-    // Those that the search weighs twice as often.
+    // Configurations that the search evaluates are drawn twice as often.
     size_t count = Below(rng, 3) == 0 ? configurations_.size() : searched_;
     std::optional<SampledPlan> at = Assembled(configurations_[Pick(rng, count)]);
     if (!at) return at;
@@ -172,7 +173,7 @@ class PlanSampler {
     return out;
   }
 
-  // A configuration that differs in one thing or two, with what the plan's choices mean there.
+  // A configuration that differs in one or two fields, with the plan's choices transferred to it.
   std::optional<SampledPlan> Neighbour(const SampledPlan& at, Random& rng) {
     std::vector<const Configuration*> near;
     for (int most = 1; most <= 2 && near.empty(); ++most) {
@@ -183,7 +184,7 @@ class PlanSampler {
     }
     if (near.empty()) return std::nullopt;
     std::optional<SampledPlan> out = Assembled(*near[Pick(rng, near.size())]);
-    if (!out || Below(rng, 3) == 0) return out;  // as the search would have it
+    if (!out || Below(rng, 3) == 0) return out;  // keeps the choices of the search
     FlatPlan from = Flatten(problem_.model, at.plan), to = Flatten(problem_.model, out->plan);
     if (from.ends.size() == to.ends.size()) to.ends = from.ends;
     to.recompute = from.recompute;
@@ -201,9 +202,9 @@ class PlanSampler {
     return out;
   }
 
-  // Are stages cut as the space says, with the policies that are fixed, and does no node split a factor along the free axes
-  // that is smaller than the devices that would share it? Such plans are
-  // sound, but no choice of the search (strategies.h): some of the devices would have nothing to do.
+  // True if stages are cut as in the space, policies are as fixed, and no node splits a factor along the free axes that
+  // is smaller than the number of devices. Plans with such splits are valid, but the search does not choose them
+  // (strategies.h), because some devices would be idle.
   bool InSpace(const SampledPlan& at) const {
     if (!CutsAsTheSpaceSays(at.plan)) return false;
     FlatPlan flat = Flatten(problem_.model, at.plan);
@@ -213,7 +214,7 @@ class PlanSampler {
     const Rules& rules = RulesOf(at.configuration);
     const std::vector<MeshAxis>& axes = at.plan.stages.front().mesh.axes;
     for (size_t n = 0; n < flat.strategies.size(); ++n) {
-      std::map<int, int64_t> devices;  // by factor
+      std::map<int, int64_t> devices;  // key: factor
       for (size_t a = 0; a < flat.strategies[n].size(); ++a) {
         int f = flat.strategies[n][a];
         if (f < 0 || axes[a].name == "dp") continue;
@@ -243,7 +244,7 @@ class PlanSampler {
     };
     add(problem_, false, 1);
     searched_ = configurations_.size();
-    // Of two axes there are many, each with long problems to solve: a few.
+    // There are many configurations with two axes, each with slow problems, so only a few are used.
     size_t wide = Enumerate(problem_, true).size();
     constexpr size_t kWide = 4;
     if (wide > searched_) add(problem_, true, wide / kWide);
@@ -262,7 +263,7 @@ class PlanSampler {
            (a.zero != b.zero) + (a.offload != b.offload);
   }
 
-  // One end of a stage to another seam between its neighbours: mostly the next.
+  // Moves the end of a stage to another unit boundary between its neighbours, mostly the next one.
   void MoveEnd(FlatPlan& flat, Random& rng) const {
     if (flat.ends.size() < 2) return;
     size_t s = Pick(rng, flat.ends.size() - 1);
@@ -275,7 +276,7 @@ class PlanSampler {
     flat.ends[s] = allowed[Pick(rng, allowed.size())];
   }
 
-  // One policy for all blocks, or for those from one on, or up to it.
+  // Sets one policy for all blocks, for those from a block on, or for those up to a block.
   void SetPolicyFrom(FlatPlan& flat, Random& rng) const {
     size_t first = 0, last = flat.recompute.size(), kind = Pick(rng, 3);
     if (kind == 1) first = Pick(rng, last);
@@ -284,7 +285,7 @@ class PlanSampler {
     for (size_t b = first; b < last; ++b) flat.recompute[b] = policy;
   }
 
-  // Another strategy for a node along the free axes; the data axis stays.
+  // Sets another strategy of a node along the free axes. The data axis stays the same.
   void SetStrategy(const Configuration& c, bool all_copies, FlatPlan& flat, Random& rng) const {
     if (c.axes.empty()) return;
     const Model& model = problem_.model;
@@ -306,14 +307,14 @@ class PlanSampler {
     }
   }
 
-  // At the samples of a micro-batch that a data rank has: what those are too few for is not in the space.
+  // The rules at the samples per micro-batch of a data rank. Splits that these are too few for are not in the space.
   const Rules& RulesOf(const Configuration& c) const {
     auto [at, fresh] = rules_.try_emplace(c.dp * c.microbatches);
     if (fresh) at->second = MicroRules(problem_.model, c.dp * c.microbatches);
     return at->second;
   }
 
-  // The node's counterparts in the layers like its own, itself among them.
+  // The corresponding nodes in all layers of the same kind, including the node itself.
   std::vector<size_t> CopiesOf(size_t n) const {
     for (const Chain& chain : problem_.model.folding.chains) {
       for (const std::vector<NodeId>& copy : chain.copies) {
@@ -333,7 +334,7 @@ class PlanSampler {
   Prices prices_;
   Estimator estimator_;
   uint64_t hash_ = StableHash(problem_.model.graph);
-  mutable std::map<int64_t, Rules> rules_;  // by parts of the batch
+  mutable std::map<int64_t, Rules> rules_;  // key: number of parts of the batch
   std::vector<Configuration> configurations_;
   size_t searched_ = 0;
   std::set<std::string> seen_;

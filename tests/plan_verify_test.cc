@@ -1,4 +1,4 @@
-// Verify(Plan): every rule broken once.
+// Verify(Plan) reports every broken rule.
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace heddle {
 namespace {
 
 struct Broken {
-  std::string message;  // part of the line
+  std::string message;  // part of the message
   std::function<void(Plan&)> breaks;
 };
 
@@ -29,7 +29,7 @@ class VerifyPlan : public ::testing::Test {
     SetLogLevel(LogLevel::kInfo);
   }
 
-  // The node that gives a value, and its strategy on the stage that has it.
+  // The node that makes a value, and its strategy on its stage.
   size_t Node(const std::string& value) const {
     for (size_t n = 0; n < model_.graph.nodes.size(); ++n) {
       if (model_.graph.value(model_.graph.nodes[n].results[0]).name == value) return n;
@@ -134,7 +134,7 @@ TEST_F(VerifyPlan, StagesAndMeshes) {
   });
 }
 
-// With one chunk stages may share devices, those with a tied parameter all or none.
+// With one chunk, stages may share devices. Stages with a tied parameter must share all devices or none.
 TEST_F(VerifyPlan, StagesThatShareDevices) {
   plan_.chunks = 1;
   EXPECT_EQ(Verify(plan_, model_), std::vector<std::string>());
@@ -175,7 +175,7 @@ TEST_F(VerifyPlan, StrategiesAndTheirLikes) {
   });
 }
 
-// Where a stage has no axes its nodes have nothing to choose, and are its own all the same.
+// The nodes of a stage without axes have empty strategies but still belong to the stage.
 TEST_F(VerifyPlan, ParametersOfStagesWithoutAxes) {
   Plan plan = ExpertPlan(model_, LoadCluster("local:3"), {.pp = 2});
   for (Stage& stage : plan.stages) {
@@ -195,7 +195,7 @@ TEST_F(VerifyPlan, ParametersOfStagesWithoutAxes) {
       << problems[0];
 }
 
-// No op is like that: one is made so.
+// No op has such a rule, so the test makes one.
 TEST_F(VerifyPlan, ExpandedFactorsWhereTheOpHasNoExpansion) {
   At(plan_, "view_2")[0] = 0;
   Rule expanded = model_.rules[Node("view_2")];

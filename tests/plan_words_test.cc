@@ -1,4 +1,4 @@
-// Plans in words: meshes by the names of their axes, what axes split, and the names of plans that lost.
+// Plans in words: meshes by the names of their axes, splits of axes, and names of alternatives.
 #include "report/plan_words.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +75,7 @@ TEST(PlanWords, DegreesAreThoseAskedFor) {
   }
 }
 
-// Along an axis called tp the batch may be split: the axis keeps its name, and the words say what it does.
+// An axis named tp may split the batch. It keeps its name, and the words name the split.
 TEST(PlanWords, AnAxisMaySplitTheBatchWhateverItsName) {
   Described at = Describe(kGptOfFour, {.dp = 8});
   for (Stage& stage : at.plan.stages) {
@@ -131,7 +131,7 @@ TEST(Alternatives, AreAtMostTenAndNoneTwice) {
     return times;
   };
   EXPECT_EQ(count("% slower"), 10u);
-  EXPECT_EQ(count("\n    "), 2u) << table;  // what two words mean
+  EXPECT_EQ(count("\n    "), 2u) << table;  // the meanings of two words
   EXPECT_THAT(table, HasSubstr("\n    expert: Megatron's rules"));
   EXPECT_THAT(table, Not(HasSubstr("    data: ")));
   EXPECT_EQ(AlternativesTable({}), "");

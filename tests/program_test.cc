@@ -1,4 +1,4 @@
-// Lowering of real models under expert and random plans gives sound programs.
+// Lowering of real models under expert and random plans gives valid programs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ std::string FirstLines(const std::vector<std::string>& lines) {
   return text;
 }
 
-// What devices hand to the transport in all, from the text's own count.
+// The bytes that all devices hand to the transport, from the count in the text form.
 int64_t PayloadOf(const Program& program) {
   int64_t bytes = 0;
   for (const DeviceProgram& run : program.runs) {
@@ -85,7 +85,7 @@ TEST_P(ProgramTest, ExpertPlansAreSound) {
         try {
           plan = ExpertPlan(model, cluster, degrees);
         } catch (const InputError&) {
-          continue;  // these degrees are not for this model
+          continue;  // these degrees do not suit this model
         }
         SCOPED_TRACE(fmt::format("dp {} tp {} pp {} cp {} ep {} sp {} mb {} zero {} recompute {}",
                                  degrees.dp, degrees.tp, degrees.pp, degrees.cp, degrees.ep,
@@ -128,24 +128,28 @@ TEST_P(ProgramTest, RandomPlansAreSound) {
   EXPECT_GE(lowered, 100);
 }
 
-// With tensor parallelism a block has two groups, and chunks of a pipeline are passes of their own: whatever a block needs
-// is asked for while another block runs, but for the first.
+// With tensor parallelism a block has two parameter groups, and every pipeline chunk is a pass. The gathers of a block
+// start while another block runs, except for the first block.
 TEST(ZeroThree, GathersBlocksAhead) {
   Model model = Analyse(LoadModel("gpt2:layers=8,batch=8"));
   for (Degrees degrees : {Degrees{.dp = 2, .tp = 2}, Degrees{.dp = 2, .tp = 2, .microbatches = 2},
                           Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4},
-                          Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4, .chunks = 4,
-                                  .schedule = "interleaved"}}) {
+                          Degrees{.dp = 2,
+                          .tp = 2,
+                          .pp = 2,
+                          .microbatches = 4,
+                          .chunks = 4,
+                          .schedule = "interleaved"}}) {
     degrees.zero = 3;
     Program program = Lower(model, ExpertPlan(model, LoadCluster("local:8"), degrees));
     for (const DeviceProgram& run : program.runs) {
-      // A visit is a run of segments that read gathered weights of one block in one pass, or a pass without any. Of gathered
-      // weights: how many visits had begun when they were asked for.
+      // A visit is a sequence of segments that read gathered weights of one block in one pass, or a pass without any.
+      // `asked`: the number of visits that had begun when a gather started.
       std::map<BufferId, int> asked;
-      int visits = 0, first = 0, late = 0;  // `first`: the visit that needs gathered weights first
+      int visits = 0, first = 0, late = 0;  // first: the first visit that needs gathered weights
       std::tuple<StageId, bool, int> pass;  // forward, micro-batch
-      BlockId block, last_block;            // of the pass before
-      int begun = 0;                        // its first visit with weights
+      BlockId block, last_block;            // of the previous pass
+      int begun = 0;                        // first visit of the pass with weights
       for (const Instruction& at : run.instructions) {
         if (at.op == Opcode::kGatherWeights && !at.writes.empty()) asked[at.writes[0]] = visits;
         if (at.op != Opcode::kRun) continue;
@@ -164,7 +168,7 @@ TEST(ZeroThree, GathersBlocksAhead) {
         for (BufferId id : at.reads) {
           if (asked.count(id) == 0) continue;
           if (first == 0) first = visits;
-          // A pass that begins where the one before ended has its first block gathered again.
+          // A pass that begins with the last block of the previous pass gathers it again.
           bool turns = here == last_block && visits == begun;
           if (visits > first && !turns && asked[id] > visits - 2) ++late;
         }
@@ -175,7 +179,7 @@ TEST(ZeroThree, GathersBlocksAhead) {
   }
 }
 
-// Norms and biases are reduced over other axes than matrices; neither closes the other's group.
+// Norms and biases are reduced over other axes than matrices; they fill parameter groups independently.
 TEST(ParameterGroupsTest, AreFilledSideBySide) {
   Model model = Analyse(LoadModel("gpt2:layers=6,batch=8"));
   auto groups = [&](const Degrees& degrees, int64_t bucket) {
@@ -183,11 +187,11 @@ TEST(ParameterGroupsTest, AreFilledSideBySide) {
     plan.bucket_bytes = bucket;
     return Lower(model, plan).stages.front().groups;
   };
-  // Matrices (those whose gradients come last apart from the others), biases of row-split products, and the table of
-  // positions, which is not reduced.
+  // Groups: matrices, the matrices with the last gradients, biases of row-split products, and the table of positions,
+  // which is not reduced.
   EXPECT_EQ(groups({.dp = 2, .tp = 2}, int64_t{1} << 40).size(), 4u);
   EXPECT_GT(groups({.dp = 2, .tp = 2}, int64_t{1} << 20).size(), 12u);
-  // ZeRO 3: a group per layer and kind, however small the bucket.
+  // ZeRO 3 has a group per layer and kind, even with a small bucket size.
   std::map<int, int> levels;
   for (const ParameterGroup& group : groups({.dp = 2, .tp = 2, .zero = 3}, 1)) ++levels[group.zero];
   EXPECT_EQ(levels[3], 12);

@@ -1,4 +1,4 @@
-// What pruning makes of plans: state, traffic and what the search does with the room.
+// Effects of pruning on plans: state, traffic, and the use of the saved memory by the search.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -27,7 +27,7 @@ Plan PrunedPlan(const Model& model, const Degrees& degrees, double sparsity) {
   return plan;
 }
 
-// Weights, gradients, state and index of the first device.
+// Bytes of weights, gradients, optimizer state and index of the first device.
 double StateBytesOf(const Program& program) {
   double bytes = 0;
   const StageProgram& stage = program.stages.front();
@@ -54,10 +54,10 @@ TEST(Pruning, StateIsOfWhatIsKept) {
   EXPECT_NEAR(dense, 2 + 4 + 4 + 8, 1e-9);
   for (double p : {0.5, 0.8, 0.9}) {
     double sparse = StateBytesOf(Lower(model, PrunedPlan(model, degrees, p))) / parameters;
-    EXPECT_LE(sparse, 2 + 24 * (1 - p));        // the paper's
-    EXPECT_GE(sparse, 2 + (4 + 16) * (1 - p));  // and not less than there is
+    EXPECT_LE(sparse, 2 + 24 * (1 - p));        // the upper bound of the paper
+    EXPECT_GE(sparse, 2 + (4 + 16) * (1 - p));  // the bytes that are necessary
     EXPECT_NEAR(sparse, 2 + 20 * (1 - p), 0.1);
-    // In fp32 the weights that are updated are others than those that are computed with.
+    // In fp32, the updated weights are separate from those used in compute.
     double wide = StateBytesOf(Lower(model, PrunedPlan(model, {}, p))) / parameters;
     EXPECT_NEAR(wide, 4 + 20 * (1 - p), 0.1);
   }
@@ -110,14 +110,14 @@ TEST(Pruning, PlanFilesReadBack) {
   plan.model.hash = StableHash(model.graph);
   auto again = [&] { return FromJson(ParseJson(ToJson(plan, model), "plan"), model, "plan"); };
   EXPECT_EQ(again().pruning, plan.pruning);
-  plan.pruning.kept.begin()->second -= 1;  // not the same share of all
+  plan.pruning.kept.begin()->second -= 1;  // the sparsity is no longer equal for all
   EXPECT_EQ(again().pruning, plan.pruning);
   plan.pruning.kept["nothing"] = 1;
   EXPECT_EQ(Verify(plan, model),
             std::vector<std::string>{"pruning names 'nothing', which is no parameter"});
 }
 
-// The room is spent: a model that dense needs stages, or does not fit, is faster pruned.
+// The search uses the saved memory: a model that needs stages or does not fit when dense is faster when pruned.
 TEST(Pruning, TheSearchSpendsTheRoom) {
   Model model = Analyse(BuildModel("gpt3-2.7b:batch=64"));
   Cluster cluster = LoadCluster("dgx-a100-40gb");
@@ -133,7 +133,7 @@ TEST(Pruning, TheSearchSpendsTheRoom) {
   const JudgedPlan &before = dense.judged.front(), &after = sparse.judged.front();
   EXPECT_LT(after.result.step_seconds, 0.97 * before.result.step_seconds);
   EXPECT_TRUE(after.plan.pruning.any());
-  // No bound above what was found.
+  // The bound is not above the step of the best plan.
   EXPECT_LE(sparse.proposals.lower_bound, after.result.step_seconds * (1 + 1e-9));
 }
 

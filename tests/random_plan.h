@@ -1,5 +1,4 @@
-// Plans nobody would write: any strategy for any node, on any mesh. What lowering makes of them must be sound all the
-// same.
+// Random plans with any strategy for any node, on any mesh. Lowering must give valid programs for them.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +20,7 @@ using Random = std::mt19937_64;
 
 inline int64_t Below(Random& rng, size_t bound) { return static_cast<int64_t>(rng() % bound); }
 
-// Per axis a factor that may be split, a linear set, or nothing.
+// For each axis a factor that may be split, a linear set, or nothing.
 inline Strategy RandomStrategy(const std::string& op, const Rule& rule, const Mesh& mesh,
                                bool expand, Random& rng) {
   std::vector<int> choices = {kReplicate};
@@ -72,7 +71,7 @@ inline std::set<ValueId> SharedParameters(const Model& model, const std::vector<
   return shared;
 }
 
-// Blocks split at random into runs x chunks stages.
+// Divides the blocks at random into `stages` stages.
 inline void SplitBlocks(const Model& model, size_t stages, Random& rng, Plan& plan) {
   std::set<int> cuts;
   int blocks = static_cast<int>(model.blocks.size());
@@ -100,7 +99,7 @@ inline void PlaceStages(Random& rng, bool alike, size_t runs, bool large, Plan& 
   }
 }
 
-// Any strategy for every node, whole where it reads a parameter that other stages hold too; any recomputation.
+// Chooses random strategies and recomputation. A node that reads a parameter of several stages is not split.
 inline void ChooseStrategies(const Model& model, const std::set<ValueId>& shared, Random& rng,
                              Plan& plan) {
   for (Stage& stage : plan.stages) {
@@ -124,8 +123,8 @@ inline void ChooseStrategies(const Model& model, const std::set<ValueId>& shared
   }
 }
 
-// Sound as plan/verify.h has it but for the cluster and, on some models, what forbids micro-batches. At most 32 devices;
-// `large`: about 16 to 64.
+// The plan is valid by plan/verify.h except for the cluster and, on some models, the rules against micro-batches. It
+// has at most 32 devices; `large`: about 16 to 64.
 inline Plan RandomPlan(const Model& model, Random& rng, bool large = false) {
   Plan plan;
   plan.batch = BatchSize(model);
@@ -166,7 +165,7 @@ inline Plan RandomPlan(const Model& model, Random& rng, bool large = false) {
   return plan;
 }
 
-// Any GradientSync for parameters that can have it, in every other plan that allows it.
+// Chooses random GradientSync for parameters that support it, in half of the plans that allow it.
 inline void AddRandomSync(const Model& model, Random& rng, Plan& plan) {
   if (plan.zero.level >= kZeroWithoutSync || Below(rng, 2) == 0) return;
   SyncRules rules(model, plan.stages);

@@ -1,4 +1,4 @@
-// Runs the built program and collects what it prints.
+// Runs the built program and collects its output.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@
 namespace heddle {
 
 struct RunOutput {
-  int status = -1;  // exit code; 128 + signal where it was killed
+  int status = -1;  // exit code; 128 + signal if it was killed
   std::string out, err;
 };
 
-// A folder for one test, removed at its end.
+// A folder for one test, which is deleted at its end.
 class TempFolder {
  public:
   TempFolder() {
@@ -44,7 +44,7 @@ inline std::string Slurp(const std::string& path) {
   return text.str();
 }
 
-// `arguments` go through the shell; standard output goes to `out` where one is given.
+// The shell parses `arguments`. Standard output goes to the file `out` if it is not empty.
 inline RunOutput RunHeddle(const std::string& arguments, const std::string& out = "") {
   TempFolder folder;
   std::string command = std::string(HEDDLE_BINARY) + " " + arguments + " >'" +
@@ -58,7 +58,7 @@ inline RunOutput RunHeddle(const std::string& arguments, const std::string& out 
   return output;
 }
 
-// Bad usage or input: exit 2, one line on standard error that says all of `parts`, nothing on standard
+// Expects exit code 2 for bad usage or input: one line with all of `parts` on standard error, nothing on standard
 // output.
 inline void ExpectRefused(const std::string& arguments, const std::vector<std::string>& parts) {
   RunOutput run = RunHeddle(arguments);

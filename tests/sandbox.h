@@ -1,5 +1,5 @@
-// Runs shell commands in a folder of their own and looks at everything they leave behind: files, temporary files,
-// shared memory and processes.
+// Runs shell commands in a separate folder and finds everything that they leave behind: files, temporary files, shared
+// memory and processes.
 #pragma once
 
 #include <fcntl.h>
@@ -25,15 +25,15 @@
 namespace heddle {
 
 struct SandboxResult {
-  int status = -1;  // exit code; 128 + signal where the shell was killed
+  int status = -1;  // exit code; 128 + signal if the shell was killed
   bool timed_out = false;
   std::string out, err;
   std::vector<std::string> left;  // files and processes that were not there before
 };
 
-// One sandbox per process. Where the system allows it, the process moves into a mount namespace of its own with an
-// empty /dev/shm and a small file system that is easily filled; elsewhere /dev/shm, which other programs use too, is
-// not looked at. The process also becomes the reaper of every orphan that a command leaves.
+// One sandbox per process. If the system allows it, the process enters its own mount namespace with an empty /dev/shm
+// and a small file system that is easily filled. Otherwise /dev/shm is not checked, because other programs use it, too.
+// The process also becomes the reaper of every orphan that a command leaves.
 class Sandbox {
  public:
   using Environment = std::vector<std::string>;  // NAME=VALUE
@@ -56,8 +56,8 @@ class Sandbox {
   std::string small() const { return folder_ / "small"; }  // 256 KiB, with private mounts
   std::string operator/(const std::string& name) const { return folder_ / name; }
 
-  // Runs `preparation`, then `command`, each by bash in the same empty folder, with TMPDIR an empty folder too.
-  // What is left is what `command` added or changed there.
+  // Runs `preparation`, then `command`, each by bash in the same empty folder, with an empty folder as TMPDIR. `left`
+  // has everything that `command` added or changed there.
   SandboxResult Run(const std::string& preparation, const std::string& command,
                     Environment environment, double timeout_seconds) {
     for (const std::string& folder : Watched()) Empty(folder);
@@ -92,7 +92,7 @@ class Sandbox {
     }
   }
 
-  // Every entry with its size, so that a file that was changed counts as left, too. Link loops are not followed.
+  // Lists every entry with its size, so that changed files count as left, too. Link loops are not followed.
   std::set<std::string> Listing() const {
     std::set<std::string> entries;
     for (const std::string& folder : Watched()) {
@@ -118,7 +118,8 @@ class Sandbox {
     return children;
   }
 
-  // Collects children that have ended; those that are still alive after a second are killed and named.
+  // Collects children that have ended. Kills those that are still alive after `patience_seconds` and returns their
+  // names.
   static std::vector<std::string> Reap(double patience_seconds) {
     std::vector<std::string> names;
     auto begin = std::chrono::steady_clock::now();

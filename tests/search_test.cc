@@ -1,5 +1,5 @@
-// The exact search inside a stage, on built-in models: never above the expert's plan under the same tables, folded or
-// not, and how its time grows with layers.
+// The exact search inside a stage on built-in models, folded or not: it is never worse than the expert's plan with the
+// same cost tables. Prints the growth of its time with layers.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Search, NeverAboveTheExpert) {
                expert->objective);
     EXPECT_LT(expert->objective, kForbidden);
     EXPECT_LE(best->objective, expert->objective * (1 + 1e-12));
-    // What was found can be lowered.
+    // The best strategies can be lowered.
     plan.stages[0].strategies = StrategiesOf(stage, best->choice);
     EXPECT_THAT(Verify(plan, model), testing::IsEmpty());
     EXPECT_THAT(Verify(Lower(model, plan)), testing::IsEmpty());
@@ -73,7 +73,7 @@ TEST(Search, FoldedEqualsWhole) {
   EXPECT_EQ(SolveFolded(stage.problem)->choice, folded->choice);
 }
 
-// A range of blocks: what comes from before is there in any sharding, what goes on is complete.
+// For a range of blocks, incoming values are available in any sharding, and outgoing values must be complete.
 TEST(Search, RangesOfBlocks) {
   Model model = Gpt(6);
   Cluster cluster = LoadCluster("dgx-h100:1");
@@ -116,7 +116,7 @@ TEST(Search, EqualsTheIntegerProgram) {
   EXPECT_NEAR(ilp.solution->objective, folded->objective, 1e-9 * folded->objective);
 }
 
-// Printed, not asserted: machines differ.
+// Times are printed and not asserted, because machines differ.
 TEST(Search, TimeGrowsSlowlyWithLayers) {
   Cluster cluster = LoadCluster("dgx-h100:1");
   Mesh mesh{0, {{"x", 2}, {"y", 2}}};

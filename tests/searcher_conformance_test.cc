@@ -1,5 +1,5 @@
-// What every searcher must do (search/searcher.h), for all there are: sound plans, never slower than data parallelism,
-// the same each time, within what the user fixed, and something even when there is no time.
+// The requirements for all searchers (search/searcher.h): valid plans, never slower than data parallelism, the same
+// plan each time, fixed options respected, and a plan even without any time.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@
 
 namespace heddle {
 
-// What gtest prints of it.
+// Prints a searcher in messages of gtest.
 inline void PrintTo(const SearcherDef& def, std::ostream* out) { *out << def.name; }
 
 namespace {
@@ -42,7 +42,7 @@ const Model& Gpt() {
   return model;
 }
 
-// Devices along the axes of these names.
+// The number of devices along the axes of these names.
 int64_t Along(const Plan& plan, std::initializer_list<std::string_view> names) {
   int64_t devices = 1;
   for (const MeshAxis& axis : plan.stages[0].mesh.axes) {
@@ -51,7 +51,7 @@ int64_t Along(const Plan& plan, std::initializer_list<std::string_view> names) {
   return devices;
 }
 
-// What the user fixed and the plan does not keep to, in words.
+// The fixed options that the plan violates, in words.
 std::vector<std::string> Strays(const SearchProblem& problem, const Plan& plan) {
   std::vector<std::string> strays;
   const FixedDegrees& fixed = problem.fixed;
@@ -111,7 +111,7 @@ class Conformance : public testing::TestWithParam<SearcherDef> {
   bool IsExact() const { return GetParam().name != "data" && GetParam().name != "expert"; }
   bool IsSlow() const { return GetParam().name == "ilp" || GetParam().name == "brute"; }
 
-  // Nothing where it says itself that a problem is beyond it.
+  // nullopt if the searcher reports that the problem is too large for it.
   std::optional<SearchResult> Found(const SearchTask& problem) {
     SearchResult result;
     try {
@@ -122,7 +122,7 @@ class Conformance : public testing::TestWithParam<SearcherDef> {
       return std::nullopt;
     }
     ++searched_;
-    // Rules that split a parameter have nothing to say where it is to stay whole.
+    // If a parameter must stay whole, the rules of the expert may give no plan.
     EXPECT_TRUE(!result.judged.empty() || (!problem.whole.empty() && !IsExact()));
     for (const JudgedPlan& judged : result.judged) {
       SCOPED_TRACE(judged.from);
@@ -168,7 +168,7 @@ TEST_P(Conformance, SoundNeverSlowerThanDataAndTheSameEachTime) {
       if (judged.from != "data" || !judged.fits) continue;
       EXPECT_LE(result->judged[0].result.step_seconds, judged.result.step_seconds);
     }
-    // What is claimed holds: no plan judged is faster than the bound, which is for those that reduce all gradients.
+    // No judged plan is faster than the bound. The bound is for plans that reduce all gradients.
     for (const JudgedPlan& judged : result->judged) {
       if (judged.factors) continue;
       EXPECT_LE(result->proposals.lower_bound, judged.result.step_seconds * (1 + 1e-9));
@@ -200,7 +200,7 @@ TEST_P(Conformance, KeepsToWhatIsFixed) {
   EXPECT_GE(searched_, 5);
 }
 
-// Also where all of the space is looked at: two axes, and axes beyond a node.
+// Fixed options also hold in the wide space, with two axes and axes across machines.
 TEST_P(Conformance, KeepsToWhatIsFixedInTheWideSpace) {
   Cluster cluster = LoadCluster("local:4");
   SearchProblem problem{.model = Mlp(), .cluster = cluster};
@@ -267,7 +267,7 @@ TEST_P(Conformance, WhatDoesNotFitIsSaid) {
 INSTANTIATE_TEST_SUITE_P(All, Conformance, testing::ValuesIn(AllSearchers()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// What is judged by then is there.
+// The plans that were judged before the deadline are returned.
 TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   static std::atomic<bool> stop;
   SearcherDef def{"interrupted", "", [](const SearchTask& task) {
@@ -290,7 +290,7 @@ TEST(Stopped, IsSaidOfASearcherThatTheDeadlineCameUpon) {
   EXPECT_LE(cut.judged.size(), whole.judged.size());
 }
 
-// Configurations keep to what is fixed before anything is weighed.
+// Enumerated configurations already respect fixed options.
 TEST(Configurations, KeepToWhatIsFixed) {
   Cluster cluster = LoadCluster("dgx-h100:2");
   SearchProblem problem{.model = Gpt(), .cluster = cluster};
@@ -302,7 +302,7 @@ TEST(Configurations, KeepToWhatIsFixed) {
   }
 }
 
-// The three ways to solve a stage's problem come to the same minimum.
+// The three solvers find the same minimum of a stage's problem.
 TEST(ExactSearchers, Agree) {
   struct Case {
     const Model* model;

@@ -1,4 +1,4 @@
-// A shortened model stands for the whole one: the same optimum, made of strategies that cost as much there.
+// A shortened model has the same optimum as the whole model, and its strategies cost the same there.
 #include "search/prices/short_model.h"
 
 #include <gtest/gtest.h>
@@ -28,15 +28,16 @@ TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
   };
   Prices small(model, cluster, {{}, {}, {}, nullptr}), whole(model, cluster, {{}, {}, {}, solver});
   int64_t batch = BatchSize(model);
-  std::vector<PriceKey> keys = {{.axes = {2}, .samples = batch},
-                                {.axes = {8}, .samples = batch / 2, .microbatches = 2},
-                                // Alternates: the last copy follows one that is left out.
-                                {.axes = {4},
-                                 .samples = batch / 2,
-                                 .microbatches = 2,
-                                 .recompute = RecomputePolicy::kFull,
-                                 .per_byte = 1e-13,
-                                 .per_parameter = 1e-11}};
+  std::vector<PriceKey> keys = {
+      {.axes = {2}, .samples = batch},
+      {.axes = {8}, .samples = batch / 2, .microbatches = 2},
+      // Alternating strategies: the last copy follows one that is left out.
+      {.axes = {4},
+       .samples = batch / 2,
+       .microbatches = 2,
+       .recompute = RecomputePolicy::kFull,
+       .per_byte = 1e-13,
+       .per_parameter = 1e-11}};
   for (const PriceKey& key : keys) {
     SCOPED_TRACE(key.axes[0]);
     const Priced *got = small.Of(key), *want = whole.Of(key);
@@ -45,10 +46,10 @@ TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
                 1e-12 * want->solution.objective);
     ASSERT_EQ(got->blocks.size(), model.blocks.size());
     ASSERT_EQ(want->blocks.size(), model.blocks.size());
-    // Its strategies, on the whole model.
+    // The strategies of the shortened model, on the whole model.
     CostOptions options;
     options.parts = batch / key.samples;
-    // Where nothing is done once, micro-batches do not matter (prices.cc).
+    // If nothing happens once per step, micro-batches do not matter (prices.cc).
     options.microbatches = key.microbatches;
     options.tied_alike = true;
     StageCosts costs(model, cluster, got->mesh, options);
@@ -63,7 +64,7 @@ TEST_P(ShortModels, HaveTheOptimumOfTheWhole) {
     std::optional<Solution> same = SolveWhole(weighed, {1, 1, key.per_byte});
     ASSERT_TRUE(same.has_value());
     EXPECT_NEAR(same->objective, want->solution.objective, 1e-11 * want->solution.objective);
-    // What is least, of both.
+    // The lower bounds of both.
     const LeastTime *time = small.LeastTimeOf(key), *least = whole.LeastTimeOf(key);
     ASSERT_TRUE(time != nullptr && least != nullptr);
     EXPECT_NEAR(time->whole, least->whole, 1e-11 * least->whole);

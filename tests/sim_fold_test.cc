@@ -1,4 +1,4 @@
-// Devices that are alike are simulated once: the result is that of simulating every device, to the bit.
+// Equal devices are simulated once. The result is bitwise equal to that of simulating every device.
 #include <gtest/gtest.h>
 
 #include "cluster/load.h"
@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-// Every device's times are those of its class.
+// Checks that the times of every device are those of its class.
 void ExpectSame(const Program& program, const Cluster& cluster, SimOptions options,
                 const std::string& what) {
   Prepared folded = Prepare(program, cluster, options);
@@ -65,7 +65,7 @@ TEST(SimFold, RandomPlansAreTheSameFoldedAndWhole) {
   EXPECT_EQ(most, 64);
 }
 
-// What people run, up to 64 devices, widths that do not divide among them.
+// Common plans on up to 64 devices, some with widths that the devices do not divide.
 TEST(SimFold, ExpertPlansOf64DevicesAreTheSameFoldedAndWhole) {
   Model model = Analyse(Layers(8, 64, 36));
   struct Case {

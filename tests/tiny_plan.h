@@ -1,4 +1,4 @@
-// Tiny models under expert plans, for the tests of plans.
+// Expert plans of tiny models, for tests of plans.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ inline Model LoadTiny(const std::string& name) {
 inline const std::vector<std::string> kTinyModels = {"tiny-gpt2", "tiny-llama", "tiny-moe",
                                                      "tiny-t5",   "tiny-cnn",   "tiny-mlp"};
 
-// Degrees that fit sixteen devices and, but for what says so, any of the models.
+// Degrees for sixteen devices. They suit all of the models, except where a comment says otherwise.
 inline std::vector<Degrees> ManyDegrees() {
   return {
       {},
@@ -32,12 +32,12 @@ inline std::vector<Degrees> ManyDegrees() {
       {.dp = 2, .tp = 2, .pp = 2, .microbatches = 2, .zero = 1},
       {.pp = 2, .microbatches = 4, .chunks = 2, .schedule = "interleaved"},
       {.dp = 4, .tp = 2, .zero = 3, .recompute = RecomputePolicy::kFull, .precision = DType::kBF16},
-      {.tp = 2, .sp = true},  // tokens
+      {.tp = 2, .sp = true},  // only models with tokens
       {.dp = 2, .tp = 2, .sp = true, .microbatches = 2},
       {.cp = 2},
       {.dp = 4, .cp = 2},
       {.dp = 2, .tp = 2, .cp = 2, .zero = 2},
-      {.dp = 2, .ep = 2},  // experts
+      {.dp = 2, .ep = 2},  // only models with experts
       {.dp = 4, .ep = 2},
       {.dp = 4, .tp = 2, .ep = 2, .sp = true},
       {.dp = 4,
@@ -58,7 +58,7 @@ inline bool Fits(const std::string& model, const Degrees& degrees) {
   return (tokens || (degrees.cp == 1 && !degrees.sp)) && (model == "tiny-moe" || degrees.ep == 1);
 }
 
-// The strategy of the node that gives a value, on the first stage that has it.
+// The strategy of the node that makes a value, on the first stage that has it.
 inline std::string StrategyOf(const Model& model, const Plan& plan, const std::string& value) {
   for (size_t n = 0; n < model.graph.nodes.size(); ++n) {
     const Node& node = model.graph.nodes[n];
@@ -69,7 +69,7 @@ inline std::string StrategyOf(const Model& model, const Plan& plan, const std::s
       }
     }
   }
-  return "no node gives " + value;
+  return "no node makes " + value;
 }
 
 }  // namespace heddle

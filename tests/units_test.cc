@@ -33,7 +33,7 @@ TEST(Units, OfAModelWithoutLayersAreItsBlocks) {
   EXPECT_EQ(Units("...").layers(), 3);
 }
 
-// Units: an embedding of work 0.1, layers of 1, a head.
+// Units: an embedding with 0.1 FLOPs, layers with 1, and a head.
 struct Cut {
   int layers;
   double head;

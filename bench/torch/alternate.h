@@ -1,5 +1,5 @@
-// Programs of one model that the same ranks run in turn, step by step, so that what else runs on the machine meets all of
-// them alike. A step lasts until its slowest rank is done.
+// The same ranks run several programs of one model alternately, step by step, so that other processes on the machine
+// affect all of them equally. A step ends with its slowest rank.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@
 
 namespace heddle::bench {
 
-// Wide layers with few samples: gradients are large beside the work that makes them.
+// Wide layers with few samples, so that gradients are large relative to compute.
 inline Model Mlp(int64_t batch, int64_t width, int64_t layers) {
   Graph graph;
   graph.name = "mlp";
@@ -49,7 +49,7 @@ struct Contender {
   std::string name;
   std::unique_ptr<Program> program;
   std::unique_ptr<Executor> executor;
-  int64_t predicted = 0, handed = 0;  // bytes a step
+  int64_t predicted = 0, handed = 0;  // bytes per step
   std::vector<double> seconds;
   double loss = 0;
 };
@@ -68,7 +68,7 @@ inline double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A contender among others, of a model with synthetic samples. All ranks make theirs together.
+// Adds a contender: a program of a model with synthetic samples. All ranks must call it together.
 inline void Add(std::vector<Contender>& to, std::string name, Program program, const Model& model,
                 Transport& transport, const ExecutorOptions& options) {
   Contender& made = to.emplace_back();
@@ -83,7 +83,7 @@ inline void Add(std::vector<Contender>& to, std::string name, Program program, c
       [samples](int64_t, Block rows) { return RowsOf(samples, rows); });
 }
 
-// Runs them in turn, `rounds` steps each after some that do not count. Bytes must be as predicted.
+// Runs the contenders alternately, `rounds` steps each after some warm-up steps. The bytes must be as predicted.
 inline void Alternate(std::vector<Contender>& contenders, Transport& transport, int rounds) {
   constexpr int kWarm = 3;
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
@@ -107,7 +107,7 @@ inline void Alternate(std::vector<Contender>& contenders, Transport& transport, 
   }
 }
 
-// A line: bytes and time of a step, beside the first contender's.
+// A line of text: bytes and time of a step relative to the first contender.
 inline std::string Beside(const Contender& run, const Contender& first) {
   std::vector<double> ratios;
   for (size_t i = 0; i < run.seconds.size(); ++i)
@@ -116,8 +116,7 @@ inline std::string Beside(const Contender& run, const Contender& first) {
   size_t quarter = ratios.size() / 4;
   return fmt::format(
       "{:<12} {:>10} a step by rank 0, as predicted ({:.3f} of {})   {:>9} median step   {:.2f} x "
-      "as "
-      "fast (quartiles {:.2f} to {:.2f})",
+      "as fast (quartiles {:.2f} to {:.2f})",
       run.name, FormatBytes(Bytes{run.handed}),
       static_cast<double>(run.handed) / static_cast<double>(std::max<int64_t>(1, first.handed)),
       first.name, FormatSeconds(Seconds{Median(run.seconds)}), Median(ratios), ratios[quarter],

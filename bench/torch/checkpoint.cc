@@ -1,5 +1,5 @@
-// What saving costs at the interval that Young advises. Steps right after a save, which hold its copy and all its
-// writing, beside as many steps later on, in turns; what they take longer, over the interval.
+// The cost of saving at the interval of Young's formula. Compares steps right after a save, which include its copy and
+// all its writing, with as many later steps, alternately. The cost is their difference / the interval.
 //
 //   build/bench/checkpoint [FAMILY] [MTBF in seconds] [saves]
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kWindow = 2.5;  // seconds of steps after a save, at least
+constexpr double kWindow = 2.5;  // at least this many seconds of steps after a save
 
 struct Timed {
   std::vector<double> ends;  // of steps, seconds
@@ -66,7 +66,7 @@ int Main(const std::string& family, double mtbf, int64_t saves) {
       family, step, first.save_cost, first.advised_interval, first.save_every, mtbf);
 
   // A save is made after the last step of every pair of windows.
-  // The first save was waited for: so long they take.
+  // The first save was waited for, so its time is that of a whole save.
   const double seconds = std::max(kWindow, 2 * first.save_seconds);
   const size_t window = static_cast<size_t>(std::ceil(seconds / step));
   options.every = static_cast<int64_t>(2 * window);

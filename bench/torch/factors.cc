@@ -1,5 +1,5 @@
-// What gathering the factors of gradients saves where samples are few and layers wide: an MLP, data parallel, trained by
-// the same ranks with reduced gradients, with a server and with factors. Losses are compared at the end.
+// The gain of gradient factors with few samples and wide layers: the same ranks train a data-parallel MLP with reduced
+// gradients, with a server and with factors. Losses are compared at the end.
 //
 //   mpirun -np 2 build/bench/factors [batch] [width] [layers] [rounds]
 #include "alternate.h"
@@ -17,7 +17,7 @@ void Measure(Transport& transport, int64_t batch, int64_t width, int64_t layers,
   Model model = bench::Mlp(batch, width, layers);
   Cluster cluster = LoadCluster(fmt::format("local:{}", transport.size()));
   ExecutorOptions options;
-  options.optimizer.lr = 1e-5;  // slowly, so that losses can be compared
+  options.optimizer.lr = 1e-5;  // small, so that losses can be compared
   std::vector<bench::Contender> runs;
   for (GradientSync sync : {GradientSync::kReduce, GradientSync::kServer, GradientSync::kFactors}) {
     Plan plan = ExpertPlan(model, cluster, {.dp = transport.size(), .sync = sync});

@@ -1,6 +1,6 @@
-// Masks of a GPT-2 of 124 million parameters: MakeMasks beside what it replaces, one thread that gives every weight its
-// worth and puts the places of weights in order by it (nth_element). Weights are made beforehand and counted on neither
-// side; masks by magnitude must be the same. Seconds of the clock, the least of some rounds.
+// Masks of a GPT-2 of 124 million parameters: compares MakeMasks with its predecessor, a single thread that scores
+// every weight and partitions the positions by score (nth_element). Making the weights is not timed. Masks by magnitude
+// must be the same. Times are wall seconds, the shortest of some rounds.
 //
 //   build/bench/masks [rounds] [threads]
 #include <fmt/format.h>

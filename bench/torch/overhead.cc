@@ -1,7 +1,7 @@
-// What running a program costs over running the model: one device, a GPT of about 25 million parameters, heddle's
-// step over the same step written by hand in libtorch (same kernels, autograd, AdamW). Both start from the same
-// weights and see the same batch, and their losses are compared. Steps alternate, so that what else runs on the
-// machine meets both; the least of each counts.
+// The overhead of running a program: heddle's step / the same step written by hand in libtorch (same kernels, autograd,
+// AdamW), for a GPT of about 25 million parameters on one device. Both have the same initial weights and batch, and
+// their losses are compared. Steps alternate, so that other processes on the machine affect both; the shortest of each
+// counts.
 //
 //   OMP_WAIT_POLICY=passive build/bench/overhead [steps] [threads]     (heddle sets that variable for itself)
 #include <ATen/core/grad_mode.h>
@@ -30,7 +30,7 @@ namespace {
 constexpr int kLayers = 6, kHidden = 512, kHeads = 8, kSequence = 128, kVocabulary = 10000,
               kBatch = 4;
 
-// GPT-2 as one writes it in libtorch.
+// GPT-2 written by hand in libtorch.
 class ByHand {
  public:
   ByHand(const Graph& graph, const WeightSource& weights) {
@@ -89,7 +89,7 @@ class ByHand {
     return at::cross_entropy_loss(logits, labels.view({-1}));
   }
 
-  // AdamW as torch.optim writes it.
+  // AdamW as in torch.optim.
   void Update(const std::vector<at::Tensor>& gradients) {
     at::NoGradGuard no_grad;
     ++steps_;
@@ -138,7 +138,7 @@ int Main(int steps, int threads) {
     double reference = by_hand.Step(data->Rows(step, {0, kBatch}));
     double end = SteadySeconds();
     apart = std::max(apart, std::abs(loss - reference) / std::abs(reference));
-    if (step == 0) continue;  // warming up
+    if (step == 0) continue;  // warm-up
     ours.push_back(middle - start);
     theirs.push_back(end - middle);
   }

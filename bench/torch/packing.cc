@@ -1,5 +1,5 @@
-// Compressing dense gradients to what is kept and expanding kept weights into dense ones, beside the same by plain calls
-// of libtorch, on the CPU and on a CUDA device where there is one. Rounds alternate; medians.
+// Compressing dense gradients to kept elements, and expanding kept weights to dense ones, compared with plain libtorch
+// calls, on the CPU and on a CUDA device if there is one. Rounds alternate; times are medians.
 //
 //   build/bench/packing [million weights] [rounds]
 #include "runtime/packing.h"
@@ -12,19 +12,21 @@
 namespace heddle {
 namespace {
 
-struct Way {
+struct Implementation {
   std::string name;
   std::function<void()> run;
   std::vector<double> seconds = {};
 };
 
-void Compare(const char* what, double bytes, at::Device on, int rounds, Way ours, Way libtorch) {
+void Compare(const char* what, double bytes, at::Device on, int rounds, Implementation ours,
+             Implementation libtorch) {
   for (int round = -2; round < rounds; ++round) {
-    for (Way* way : {&ours, &libtorch}) {
+    for (Implementation* implementation : {&ours, &libtorch}) {
       double begin = SteadySeconds();
-      way->run();
-      if (!on.is_cpu()) at::zeros({1}, at::TensorOptions().device(on)).item<float>();  // waits
-      if (round >= 0) way->seconds.push_back(SteadySeconds() - begin);
+      implementation->run();
+      if (!on.is_cpu())
+        at::zeros({1}, at::TensorOptions().device(on)).item<float>();  // waits for the device
+      if (round >= 0) implementation->seconds.push_back(SteadySeconds() - begin);
     }
   }
   double own = bench::Median(ours.seconds), theirs = bench::Median(libtorch.seconds);
@@ -47,7 +49,7 @@ void Measure(at::Device on, int64_t weights, int rounds) {
       fmt::print("{}, {} weights, p = {}, {}\n", on.str(),
                  FormatCount(static_cast<double>(weights)), sparsity,
                  type == at::kFloat ? "f32" : "bf16");
-      // Of dense numbers every cache line is touched where a tenth or more is kept.
+      // If a tenth or more is kept, every cache line of the dense tensor is touched.
       double lines = static_cast<double>(weights) * size;
       Compare("compress", kept * (4 + size) + lines, on, rounds,
               {"ours", [&] { Compress(dense, index); }},

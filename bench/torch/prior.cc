@@ -1,6 +1,6 @@
-// Playouts of the tree search until it has a plan within 1 % of the best known: guided by the network against all actions
-// alike, on models and topologies that it was not learned from. Both trees start from data parallelism. The best known is
-// the best of long runs of both; one that is not reached within 800 playouts counts as 800.
+// Playouts of the tree search until a plan is within 1 % of the best known one: the network compared with the uniform
+// prior, on models and topologies that it was not trained on. Both trees start from data parallelism. The best known
+// plan is the best of long runs of both. If it is not reached within 800 playouts, these count as 800.
 //
 //   build/bench/prior [FILE|network] [pairs] [playouts of the long runs] [first topology]
 //                                                                             (default: network, 56, 1000, 100)
@@ -23,7 +23,7 @@
 namespace heddle {
 namespace {
 
-// Families that 'heddle learn' draws from, in sizes that it does not draw; vgg19 differs in its batch alone.
+// Families that 'heddle learn' uses, in sizes that it does not use; vgg19 differs only in its batch.
 constexpr const char* kModels[] = {
     "vgg19:batch=100",
     "resnet:depth=18,channels=80,image=192,classes=50000,batch=90",
@@ -36,7 +36,7 @@ constexpr const char* kModels[] = {
 };
 constexpr int64_t kMost = 800;
 
-// What asking takes.
+// Measures the time of a prior.
 class Timed : public Prior {
  public:
   explicit Timed(std::unique_ptr<Prior> prior) : prior_(std::move(prior)) {}

@@ -1,6 +1,6 @@
-// What the state of a pruned model takes, measured by the storages that a step of training holds: bf16 with fp32 master
-// weights and moments (AdamW), by sparsity. Beside it 2 + 24 (1 - p), the most SAMO states for it, and two dense policies:
-// the paper's, which keeps gradients in both types (20 bytes), and ours, measured.
+// The bytes of the state of a pruned model by sparsity, measured as storages during a training step: bf16 with fp32
+// master weights and moments (AdamW). They are compared with 2 + 24 (1 - p), SAMO's upper bound, and with two dense
+// policies: the paper's, which has gradients in both types (20 bytes), and ours, measured.
 //
 //   build/bench/pruned_state [hidden]
 #include "alternate.h"
@@ -64,7 +64,7 @@ void Table(const Model& model, int64_t microbatches) {
                each(state.master), each(state.moments), each(state.index), all,
                p == 0 ? "" : fmt::format("{:.1f}", 2 + 24 * (1 - p)));
     if (p == 0) dense = all;
-    // Where the line through the last two points meets a dense policy.
+    // The sparsity at which the line through the last two points meets a dense policy.
     auto meets = [&](double policy, double& even) {
       if (even == 0 && p > 0.1 && all < policy)
         even = p - (policy - all) / (before - all) * (p - last);

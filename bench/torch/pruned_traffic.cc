@@ -1,5 +1,5 @@
-// What pruning saves of the traffic of data parallelism where that is what takes the time: an MLP with few samples and
-// wide layers, trained by the same ranks dense and with masks.
+// The gain of pruning in traffic-bound data parallelism: the same ranks train an MLP with few samples and wide layers,
+// dense and with masks.
 //
 //   mpirun -np 2 build/bench/pruned_traffic [batch] [width] [layers] [rounds]
 #include "alternate.h"

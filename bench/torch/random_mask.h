@@ -1,4 +1,4 @@
-// A mask of weights kept at random, in a file of its own that goes with it.
+// A random mask in a temporary file, which is deleted with it.
 #pragma once
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ inline Mask RandomMask(const Model& model, double sparsity) {
   for (const auto& [name, mask] : masks) named.push_back({name, &mask});
   WriteSafetensors(path, named);
   Mask mask = Mask::Open(path, model);
-  std::filesystem::remove(path);  // it is mapped, or read
+  std::filesystem::remove(path);  // an open or mapped file stays readable
   return mask;
 }
 

@@ -1,6 +1,6 @@
-// Two data-parallel ranks over one, a thread each: the same batch a step, half of it on each rank. Beside it, what
-// the machine has to give: two models that know nothing of each other, each on half the batch (two threads of one
-// core share its units, and so come to less than 2).
+// The speedup of two data-parallel ranks over one, with a thread each: the same batch per step, half of it on each
+// rank. The upper limit of the machine is measured by two independent models with half the batch each (two threads on
+// one core share its units and reach less than 2).
 //
 //   build/bench/scaling [steps]
 #include <fmt/format.h>
@@ -20,13 +20,13 @@
 namespace heddle {
 namespace {
 
-// The least seconds of a step, and the last loss.
+// The shortest time of a step, and the last loss.
 struct Measured {
   double seconds = 0;
   double loss = 0;
 };
 
-// One rank of a program, for so many steps.
+// Trains one rank of a program for `steps` steps.
 Measured Train(const Program& program, const Model& model, Transport& transport, int64_t steps) {
   SetKernelThreads(1);
   std::unique_ptr<DataSource> data = OpenData(model.graph, {});
@@ -57,7 +57,7 @@ Measured Together(const Model& model, int64_t dp, int64_t steps) {
   return measured;
 }
 
-// Two devices with nothing to say to each other.
+// Two devices that do not communicate.
 Measured Apart(const Model& half, int64_t steps) {
   Program program = Lowered(half, 1);
   Measured measured;
@@ -77,7 +77,7 @@ int Main(int64_t steps) {
   std::string gpt = "gpt:layers=6,hidden=512,heads=8,seq=128,vocab=10000,batch=";
   Model whole = Analyse(LoadModel(gpt + "4")), half = Analyse(LoadModel(gpt + "2"));
   Measured one, two, apart;
-  for (int round = 0; round < 3; ++round) {  // in turn, so that what else runs meets all
+  for (int round = 0; round < 3; ++round) {  // alternately, so that other processes affect all
     Keep(one, Together(whole, 1, steps));
     Keep(two, Together(whole, 2, steps));
     Keep(apart, Apart(half, steps));

@@ -23,7 +23,7 @@ class Folder : public testing::Test {
   }
   ~Folder() override { fs::remove_all(path_); }
 
-  // A tensor w of 2 x 3 in two shards: the first column and half of the rest; the other half of the rest.
+  // Writes a tensor w of 2 x 3 in two shards: one has the first column and half of the rest, the other the other half.
   void Write(int64_t step, float first = 0) {
     std::string folder = CheckpointPath(path_, step);
     fs::create_directories(folder);
@@ -83,13 +83,13 @@ TEST_F(Folder, DamageIsSeenAndTheOneBeforeFound) {
   auto path = [&](int64_t step, const char* file) {
     return CheckpointPath(path_, step) + "/" + file;
   };
-  fs::resize_file(path(12, "b.safetensors"), 50);  // cut short
+  fs::resize_file(path(12, "b.safetensors"), 50);  // truncated
   {
     std::fstream file(path(11, "a.safetensors"), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(-1, std::ios::end);
-    file.put('\x7f');  // one byte
+    file.put('\x7f');  // one changed byte
   }
-  // A shard of another step; alike in size.
+  // A shard of another step with the same size.
   Write(9, 7);
   fs::copy_file(path(9, "a.safetensors"), path(10, "a.safetensors"),
                 fs::copy_options::overwrite_existing);

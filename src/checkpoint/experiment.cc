@@ -10,8 +10,8 @@ namespace {
 
 struct Setting {
   std::string_view name;
-  const char* pointer;          // where it stands in `run`
-  const char* shown = nullptr;  // what to show of it where the two differ there, too
+  const char* pointer;          // JSON pointer in `run`
+  const char* shown = nullptr;  // shown instead of the value if it differs, too
 };
 
 constexpr std::array<Setting, 18> kSettings = {{
@@ -34,7 +34,7 @@ constexpr std::array<Setting, 18> kSettings = {{
     {"batch statistics", "/batch_statistics"},
     {"mask", "/mask"},
 }};
-// Of schedules that fall towards the end of the run.
+// For schedules that decay towards the end of the run.
 constexpr std::array<Setting, 2> kOfDecay = {{
     {"final lr", "/lr_schedule/final_fraction"},
     {"steps of the lr schedule", "/lr_schedule/total_steps"},

@@ -73,7 +73,7 @@ TEST(Experiment, FilesAreNamedWhereTheyDiffer) {
   EXPECT_EQ(CompareExperiments(ARun(), now).Describe(), "data was a.txt and is b.txt");
 }
 
-// Manifests come from outside.
+// Manifests are untrusted input.
 TEST(Experiment, AnythingMayStandInACheckpoint) {
   for (const char* text :
        {"{}", "[]", "3", "null", R"({"optimizer": [1], "data": 4, "model": "x"})",

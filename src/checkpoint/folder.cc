@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "step-";
 const Json::json_pointer kUpdatesPointer("/state/updates");
 
-// Nothing for other names, leftovers among them.
+// nullopt for other names, such as those of leftovers.
 std::optional<int64_t> StepOf(const std::string& name) {
   if (name.rfind(kPrefix, 0) != 0) return std::nullopt;
   int64_t step = 0;
@@ -90,7 +90,7 @@ void VerifyCheckpoint(const std::string& path, const Manifest& manifest,
   for (const auto& [name, want] : manifest.files) {
     CheckpointFile got = Fingerprint(path + "/" + name);
     if (got != want) {
-      ThrowInput("{}/{}: its hash is {}, the manifest says {}: it was changed or damaged", path,
+      ThrowInput("{}/{}: its hash is {}, but the manifest says {}: it was changed or damaged", path,
                  name, got.hash, want.hash);
     }
     done += want.bytes;
@@ -102,12 +102,12 @@ Manifest RequireSound(const std::string& folder, int64_t step,
                       const std::function<void(int64_t, int64_t)>& progress) {
   std::string path = CheckpointPath(folder, step);
   Manifest manifest = OpenCheckpoint(path);
-  if (manifest.step != step) ThrowInput("{}: its manifest is of step {}", path, manifest.step);
-  // Contents of `run` come from outside: `contains` takes any of them.
+  if (manifest.step != step) ThrowInput("{}: its manifest is for step {}", path, manifest.step);
+  // `run` is untrusted input: `contains` accepts any JSON.
   const Json& run = manifest.run;
   if (!run.contains(kUpdatesPointer) || !run.at(kUpdatesPointer).is_number_integer() ||
       run.at(kUpdatesPointer) < 0) {
-    ThrowInput("{}/{}: run: state: updates: expected how many updates the optimizer has made", path,
+    ThrowInput("{}/{}: run: state: updates: expected the number of updates of the optimizer", path,
                kManifestName);
   }
   VerifyCheckpoint(path, manifest, progress);
@@ -144,7 +144,7 @@ void KeepLast(const std::string& folder, int64_t keep) {
   while (static_cast<int64_t>(steps.size()) > keep) {
     std::string path = CheckpointPath(folder, steps.front());
     steps.erase(steps.begin());
-    // In one step out of sight: nobody sees half of one.
+    // A rename hides the checkpoint in one step, so that no other process sees a part of it.
     std::error_code error;
     fs::rename(path, path + ".old", error);
     fs::remove_all(path + ".old", error);

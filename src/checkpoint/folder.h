@@ -1,11 +1,11 @@
 // A folder of checkpoints:
 //
-//   DIR/step-00000400/                 whole: its manifest names every file, with size and hash
+//   DIR/step-00000400/                 complete: its manifest has the size and hash of every file
 //   DIR/step-00000500.tmp-4f2a.../     being written; never read, and removed by the next run
-//   DIR/latest                         the name of the last one, for people and scripts
+//   DIR/latest                         the name of the last checkpoint, for people and scripts
 //
-// A checkpoint is there from one rename on and is never changed after it. Everything that can be wrong with one found
-// here is an InputError that names file and place.
+// A checkpoint appears by a rename and is never changed after it. Every damage of a checkpoint is an InputError that
+// names the file and the place.
 #pragma once
 
 #include <functional>
@@ -19,21 +19,21 @@ namespace heddle {
 
 std::string CheckpointName(int64_t step);  // "step-00000400"
 
-// Steps of the checkpoints that are there, ascending, whole or not. Nothing where there is no such folder; InputError
-// where it cannot be read.
+// The steps of all checkpoints in ascending order, valid or not. Empty if the folder does not exist; InputError if it
+// cannot be read.
 std::vector<int64_t> ListCheckpoints(const std::string& folder);
 
 std::string CheckpointPath(const std::string& folder, int64_t step);
 
-// The manifest, and the sizes of all files as it says.
+// Reads the manifest and checks the sizes of all files.
 Manifest OpenCheckpoint(const std::string& path);
-// Every byte against its hash. `progress` is called with bytes done and bytes in all.
+// Checks the hashes of all files. Calls `progress` with the bytes done and the total.
 void VerifyCheckpoint(const std::string& path, const Manifest& manifest,
                       const std::function<void(int64_t, int64_t)>& progress = nullptr);
 
-// All that going on from a checkpoint of a folder needs: its manifest is of that step and says what the optimizer has
-// done, every file is as the manifest says, and every piece is in its file. Whether it is one of the model at hand is for
-// CheckpointReader::RequireModel. `progress` as above.
+// Checks everything that resuming from a checkpoint needs: the manifest has this step and the number of optimizer
+// updates, all files match the manifest, and every piece is in its file. CheckpointReader::RequireModel checks that it
+// belongs to a model. `progress` as above.
 Manifest RequireSound(const std::string& folder, int64_t step,
                       const std::function<void(int64_t, int64_t)>& progress = nullptr);
 
@@ -42,19 +42,19 @@ struct FoundCheckpoint {
   std::string path;
   Manifest manifest;
 };
-// The last one that is sound. `damaged` is called with the error of each that was passed over.
+// The last valid checkpoint. Calls `damaged` with the error of each later one.
 std::optional<FoundCheckpoint> LastGoodCheckpoint(
     const std::string& folder, const std::function<void(const std::string& why)>& damaged);
 
-// What a run that died was writing, or deleting.
+// Removes what a run that died was writing or deleting.
 void RemoveLeftovers(const std::string& folder);
 // Deletes all but the last `keep`, which must be at least 1.
 void KeepLast(const std::string& folder, int64_t keep);
 
-// The size and hash of a file, read back.
+// Reads a file and returns its size and hash.
 CheckpointFile Fingerprint(const std::string& path);
 
-// What was renamed or made in a folder outlives a power failure. RunError.
+// Makes renamed and new files of a folder survive a power failure. Throws RunError.
 void SyncFolder(const std::string& folder);
 
 }  // namespace heddle

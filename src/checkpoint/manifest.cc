@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kAny = SIZE_MAX;  // of lists: a file is no longer than what was read of it
+constexpr size_t kAny = SIZE_MAX;  // for lists, whose length the size of the file limits
 
 int64_t NaturalOf(const JsonValue& at) {
   std::optional<int64_t> value = at.AsInt(0, INT64_MAX);
@@ -75,7 +75,7 @@ CheckpointTensor TensorOf(const JsonValue& at, const std::string& name) {
   if (!shape.json().is_array() || shape.json().size() > static_cast<size_t>(kMaxRank))
     shape.Refuse("expected a shape");
   for (const JsonValue& size : shape.List(kAny)) tensor.shape.push_back(NaturalOf(size));
-  ElementCount(tensor.shape, name);  // throws where it overflows
+  ElementCount(tensor.shape, name);  // throws on overflow
   JsonValue pieces = fields.ValueOf("pieces");
   if (!pieces.json().is_array()) pieces.Refuse("expected a list of pieces");
   for (const JsonValue& entry : pieces.List(kAny)) {
@@ -91,7 +91,7 @@ CheckpointTensor TensorOf(const JsonValue& at, const std::string& name) {
   return tensor;
 }
 
-// Tiles are alike or do not touch, and the pieces of a tile follow each other.
+// Checks that tiles are equal or disjoint, and that the pieces of a tile follow each other and cover it.
 void RequireWhole(const CheckpointTensor& tensor, const std::string& name, std::string_view what) {
   std::vector<const CheckpointPiece*> pieces;
   for (const CheckpointPiece& piece : tensor.pieces) {
@@ -169,7 +169,7 @@ Manifest ManifestFromJson(const Json& json, std::string_view what) {
                kCheckpointVersion);
   }
   if (json["heddle_checkpoint"] != kCheckpointVersion) {
-    ThrowInput("{}: heddle_checkpoint: {}: this heddle reads version {}", what,
+    ThrowInput("{}: heddle_checkpoint: {}: this heddle only reads version {}", what,
                json["heddle_checkpoint"].dump(), kCheckpointVersion);
   }
   JsonFields fields(json, what, "", {});

@@ -1,4 +1,4 @@
-// What a checkpoint says of itself: manifest.json beside its shards.
+// The manifest of a checkpoint: manifest.json beside its shards.
 //
 //   {"heddle_checkpoint": 1, "step": 400, "ranks": 2,
 //    "run": {"model": {...}, "seed": 1, "optimizer": {...}, "lr_schedule": {...}, "data": {...}, "plan": {...}},
@@ -6,10 +6,10 @@
 //    "tensors": {"wte.weight": {"shape": [64, 16], "pieces": [
 //        {"file": "rank-00000.safetensors", "tile": [[[0, 32]], [[0, 16]]], "elements": [0, 512]}, ...]}}}
 //
-// A piece is a range of the elements of a tile, in the tile's own order (ZeRO cuts anywhere). In its file the piece is
-// weights/NAME, and first/NAME and second/NAME for the optimizer's moments. Of a pruned parameter these hold what is kept,
-// and index/NAME says where that is, counted from the piece's first element; all else is zero. `run` is what a run needs to go on, and is
-// for the runtime to read; nothing here looks into it.
+// A piece is a range of the elements of a tile in the order of the tile (ZeRO cuts anywhere). In its file the piece is
+// weights/NAME, with the moments of the optimizer in first/NAME and second/NAME. For a pruned parameter these have only
+// the kept elements, and index/NAME has their positions, counted from the first element of the piece; all others are
+// zero. `run` has what a run needs to resume; only the runtime reads it.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace heddle {
 
 constexpr int kCheckpointVersion = 1;
 constexpr std::string_view kManifestName = "manifest.json";
-// Of hundreds of ranks with thousands of parameters each.
+// Enough for hundreds of ranks with thousands of parameters each.
 constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 30;
 
 enum class StateKind { kWeights, kFirst, kSecond };
@@ -36,14 +36,14 @@ constexpr std::string_view kIndexName = "index";
 
 struct CheckpointPiece {
   std::string file;
-  Tile tile;       // of the whole tensor
-  Block elements;  // of the tile's
+  Tile tile;       // part of the whole tensor
+  Block elements;  // part of the tile's elements
   bool operator==(const CheckpointPiece&) const = default;
 };
 
 struct CheckpointTensor {
   Shape shape;
-  std::vector<CheckpointPiece> pieces;  // they cover it, each element once
+  std::vector<CheckpointPiece> pieces;  // they cover the tensor, each element once
   bool operator==(const CheckpointTensor&) const = default;
 };
 
@@ -54,7 +54,7 @@ struct CheckpointFile {
 };
 
 struct Manifest {
-  int64_t step = 0;  // steps done
+  int64_t step = 0;  // finished steps
   int64_t ranks = 1;
   Json run = Json::object();
   std::map<std::string, CheckpointFile> files;
@@ -62,11 +62,11 @@ struct Manifest {
 };
 
 Json ToJson(const Manifest& manifest);
-// Throws InputError "what: field: value: remedy" for what is not a manifest: files outside the folder, tiles outside
-// their tensors, pieces that leave elements out among them.
+// Throws InputError "what: field: value: remedy" if the JSON is not a valid manifest, for example if a file is outside
+// the folder, a tile outside its tensor, or an element in no piece.
 Manifest ManifestFromJson(const Json& json, std::string_view what);
 
-// The tensors of one rank's shard as they stand in a manifest, for the rank that joins them.
+// The tensors of one rank's shard in the form of the manifest, for the rank that joins them.
 Json PiecesToJson(const std::map<std::string, CheckpointTensor>& tensors);
 std::map<std::string, CheckpointTensor> PiecesFromJson(const Json& json, std::string_view what);
 

@@ -1,4 +1,4 @@
-// Manifests are refused with one line or read, and what was read prints and reads back the same.
+// Any text is either rejected with an error of one line, or read as a manifest that prints and reads back the same.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

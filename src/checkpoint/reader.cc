@@ -12,11 +12,11 @@ namespace {
 
 struct TileData {
   const Tile* tile;
-  std::vector<float> values;  // of its pieces together
+  std::vector<float> values;  // of all of its pieces
 };
 
-// The elements of a tile, in its order, to where they are in a tensor of this shape. `to` is where the dimensions before
-// `dim` point.
+// Copies the elements of a tile, in its order, to their positions in a tensor of this shape. `to` is the position given
+// by the dimensions before `dim`.
 void Put(const Tile& tile, const Shape& shape, size_t dim, float* to, const float*& from) {
   if (dim == tile.size()) {
     *to = *from++;
@@ -36,7 +36,8 @@ void Put(const Tile& tile, const Shape& shape, size_t dim, float* to, const floa
   }
 }
 
-// Where what a file has of a pruned parameter is, among so many elements; nothing where it has all of them.
+// The positions of the kept elements of a pruned parameter in a piece of `elements`; nullopt if the file has all
+// elements.
 std::optional<std::vector<int64_t>> IndexOf(const SafetensorsFile& file, const std::string& name,
                                             int64_t elements) {
   std::string key = fmt::format("{}/{}", kIndexName, name);
@@ -44,7 +45,7 @@ std::optional<std::vector<int64_t>> IndexOf(const SafetensorsFile& file, const s
   if (entry == nullptr) return std::nullopt;
   bool wide = entry->type.dtype == DType::kI64;
   if ((!wide && entry->type.dtype != DType::kI32) || entry->type.shape.size() != 1) {
-    ThrowInput("{}: tensor '{}' is {}, an index is a list of i32 or i64", file.path(), key,
+    ThrowInput("{}: tensor '{}' is {}: expected an index, a list of i32 or i64", file.path(), key,
                ToString(entry->type));
   }
   HostTensor loaded = file.Load(key);
@@ -53,8 +54,8 @@ std::optional<std::vector<int64_t>> IndexOf(const SafetensorsFile& file, const s
     size_t at = static_cast<size_t>(i);
     index.push_back(wide ? loaded.as<int64_t>()[at] : loaded.as<int32_t>()[at]);
     if (index.back() < 0 || index.back() >= elements) {
-      ThrowInput("{}: tensor '{}': {}: its piece has {} elements", file.path(), key, index.back(),
-                 elements);
+      ThrowInput("{}: tensor '{}': {}: its piece has only {} elements", file.path(), key,
+                 index.back(), elements);
     }
   }
   return index;
@@ -73,7 +74,7 @@ const SafetensorsFile& CheckpointReader::File(const std::string& name) {
   return found->second;
 }
 
-// Null where the optimizer has no such moments.
+// Null if the optimizer has no such moments.
 const SafetensorsEntry* CheckpointReader::Entry(StateKind kind, const std::string& name,
                                                 const CheckpointPiece& piece) {
   const SafetensorsFile& file = File(piece.file);
@@ -87,7 +88,7 @@ const SafetensorsEntry* CheckpointReader::Entry(StateKind kind, const std::strin
   int64_t elements = piece.elements.size();
   if (index != nullptr && index->type.shape.size() == 1) elements = index->type.shape[0];
   if (entry->type != TensorType{DType::kF32, {elements}}) {
-    ThrowInput("{}: tensor '{}' is {}, {} f32[{}]", file.path(), key, ToString(entry->type),
+    ThrowInput("{}: tensor '{}' is {}, but {} f32[{}]", file.path(), key, ToString(entry->type),
                index != nullptr ? "its index says" : "the manifest says", elements);
   }
   return entry;
@@ -102,7 +103,7 @@ void CheckpointReader::RequirePieces() {
       for (StateKind kind : {StateKind::kWeights, StateKind::kFirst, StateKind::kSecond}) {
         ++(Entry(kind, name, piece) != nullptr ? with : without)[kind];
         if (with[kind] > 0 && without[kind] > 0) {
-          ThrowInput("{}: some pieces of '{}' have {} moments and some have not", path_, name,
+          ThrowInput("{}: only some pieces of '{}' have {} moments", path_, name,
                      kStateNames[static_cast<size_t>(kind)]);
         }
       }
@@ -113,7 +114,7 @@ void CheckpointReader::RequirePieces() {
 std::optional<HostTensor> CheckpointReader::Whole(StateKind kind, const std::string& name) {
   auto found = manifest_.tensors.find(name);
   if (found == manifest_.tensors.end()) {
-    ThrowInput("{}: no parameter '{}': it is a checkpoint of another model", path_, name);
+    ThrowInput("{}: no parameter '{}': this is a checkpoint of another model", path_, name);
   }
   const CheckpointTensor& tensor = found->second;
   std::string key = fmt::format("{}/{}", kStateNames[static_cast<size_t>(kind)], name);
@@ -155,11 +156,11 @@ void CheckpointReader::RequireModel(const Graph& graph) const {
     if (value.kind != ValueKind::kParameter) continue;
     auto found = left.find(value.name);
     if (found == left.end()) {
-      wrong.push_back(fmt::format("'{}' is not in it", value.name));
+      wrong.push_back(fmt::format("'{}' is not in the checkpoint", value.name));
       continue;
     }
     if (found->second->shape != value.type.shape) {
-      wrong.push_back(fmt::format("'{}' is {} there and {} here", value.name,
+      wrong.push_back(fmt::format("'{}' is {} in the checkpoint and {} in the model", value.name,
                                   ToString(found->second->shape), ToString(value.type.shape)));
     }
     left.erase(found);
@@ -174,7 +175,7 @@ void CheckpointReader::RequireModel(const Graph& graph) const {
     text += (i == 0 ? "" : "; ") + wrong[i];
   }
   if (wrong.size() > kShown) text += fmt::format("; and {} more", wrong.size() - kShown);
-  ThrowInput("{}: a checkpoint of another model: {}", path_, text);
+  ThrowInput("{}: this is a checkpoint of another model: {}", path_, text);
 }
 
 }  // namespace heddle

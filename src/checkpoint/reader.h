@@ -1,4 +1,4 @@
-// The tensors of a checkpoint, whichever plan saved them.
+// Reads the whole tensors of a checkpoint, independent of the plan that saved them.
 //
 //   FoundCheckpoint found = ...;                                  // folder.h
 //   CheckpointReader reader(found.path, found.manifest);
@@ -17,20 +17,20 @@ namespace heddle {
 
 class CheckpointReader {
  public:
-  // Sizes and hashes are the caller's to check (folder.h).
+  // The caller checks sizes and hashes (folder.h).
   CheckpointReader(std::string path, Manifest manifest);
 
   const Manifest& manifest() const { return manifest_; }
   const std::string& path() const { return path_; }
 
-  // A parameter, in fp32; nothing where the checkpoint has none of that kind. InputError where pieces are not in their
-  // files as the manifest says, and where it has no weights of that name. One thread at a time.
+  // A parameter or a moment of it in fp32; nullopt if the checkpoint has no such moment. Throws InputError if pieces
+  // are not in their files as the manifest says, or if there are no weights of that name. Not thread-safe.
   std::optional<HostTensor> Whole(StateKind kind, const std::string& name);
 
-  // Throws InputError where a piece is not in its file as the manifest says, or has moments that others of its tensor
-  // have not. Reads headers and indexes, no values.
+  // Throws InputError if a piece is not in its file as the manifest says, or if only some pieces of a tensor have
+  // moments. Reads headers and indexes but no values.
   void RequirePieces();
-  // Throws InputError with the tensors that differ.
+  // Throws InputError with the tensors that differ from the model.
   void RequireModel(const Graph& graph) const;
 
  private:

@@ -24,12 +24,12 @@ namespace {
 
 int Fail(int status, std::string_view message) {
   std::fflush(stdout);
-  // Not fmt::print, which throws where standard error cannot be written.
+  // fmt::print is not used because it throws if standard error cannot be written.
   std::fputs(fmt::format("heddle: {}\n", OneLine(message)).c_str(), stderr);
   return status;
 }
 
-// What was printed must have arrived: a full disk or a closed pipe is a failure.
+// Fails if the output could not be written, as on a full disk or a closed pipe.
 int Done() {
   std::cout.flush();
   if (std::fflush(stdout) == 0 && !std::ferror(stdout) && std::cout.good()) return 0;
@@ -42,7 +42,7 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
-// ": did you mean '--steps'?", or nothing where none is near: all of them would be a long list.
+// Returns ": did you mean '--steps'?", or nothing if no option is similar, because the list of all options is long.
 std::string NearestOption(const CLI::App& command, const std::string& given) {
   std::string name = given.substr(0, given.find('='));
   std::vector<std::string> known;
@@ -53,7 +53,7 @@ std::string NearestOption(const CLI::App& command, const std::string& given) {
   return Nearest(name, names).empty() ? "" : ": " + DidYouMean(name, names);
 }
 
-// What is wrong with the arguments, and whose help to see.
+// The mistake in the arguments, and which command's help to see.
 std::string ParseMistake(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<CLI::App*> given = app.get_subcommands();
   if (given.empty()) return fmt::format("{} (see 'heddle --help')", error.what());
@@ -63,7 +63,7 @@ std::string ParseMistake(const CLI::App& app, const CLI::ParseError& error) {
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr || extra.empty()) {
     return fmt::format("{} {}", error.what(), help);
   }
-  // An option that is not known leaves its value behind, too: the first one is the mistake.
+  // The value of an unknown option is left over, too, so the first leftover option is the mistake.
   auto option = std::find_if(extra.begin(), extra.end(),
                              [](const std::string& text) { return text.starts_with('-'); });
   if (option == extra.end()) {
@@ -73,7 +73,7 @@ std::string ParseMistake(const CLI::App& app, const CLI::ParseError& error) {
                      NearestOption(command, *option), help);
 }
 
-// CLI11 ends its help requests by exceptions, too.
+// CLI11 also reports requests for help as exceptions.
 int OnParseError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     app.exit(error);
@@ -82,7 +82,7 @@ int OnParseError(const CLI::App& app, const CLI::ParseError& error) {
   return Fail(2, ParseMistake(app, error));
 }
 
-// CLI11 says only that a command is required.
+// CLI11 would only say that a command is required.
 void RequireKnownCommand(CLI::App& app, const std::string& given) {
   if (given.empty()) return;
   std::vector<std::string> names = CommandNames(app);
@@ -101,7 +101,7 @@ void RequireKnownCommand(CLI::App& app, const std::string& given) {
   }
 }
 
-// CLI11 takes the next argument for the value of `--data=`, be it an option.
+// CLI11 would take the next argument as the value of `--data=`, even if that is an option.
 void RequireValues(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     std::string_view text = argv[i];
@@ -119,12 +119,12 @@ void ModelArgs::Add(CLI::App& command) {
       .add_option("--dim", dims,
                   "size of a symbolic dimension, or a built-in model's key: --dim batch=8")
       ->type_name("NAME=N");
-  command.add_option("--batch", batch, "samples per step, if not the model's own")
+  command.add_option("--batch", batch, "samples per step (default: the batch of the model)")
       ->transform(IntegerIn(1, int64_t{1} << 40));
   command.add_option("--frozen", frozen, "do not train parameters whose name matches (* and ?)")
       ->type_name("PATTERN");
   command.add_flag("--no-fuse", no_fuse,
-                   "keep attention, normalisations and GELU apart as the file has them");
+                   "do not fuse attention, normalisations and GELU: keep the ops of the file");
   AddJsonFlag(command, json);
 }
 
@@ -175,7 +175,8 @@ const std::vector<AddCommand>& CoreCommands() {
 
 int RunMain(int argc, const char* const* argv, const std::string& version,
             const std::vector<AddCommand>& commands) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error of write(), not our death
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // a limit on file sizes makes write() fail and does not end the process
   CLI::App app{"heddle plans, simulates and runs model-parallel training.", "heddle"};
   app.set_version_flag("--version", version);
   app.require_subcommand(1);
@@ -184,7 +185,8 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
   try {
     if (!OpenStandardFiles()) {
       ThrowRun(
-          "standard output is closed: results go there; use >/dev/null if they are not wanted");
+          "standard output is closed, but results are written to it; use >/dev/null to discard "
+          "them");
     }
     RequireKnownCommand(app, argc > 1 ? argv[1] : "");
     RequireValues(argc, argv);
@@ -199,7 +201,7 @@ int RunMain(int argc, const char* const* argv, const std::string& version,
   } catch (const RunError& error) {
     return Fail(1, error.what());
   } catch (const std::system_error& error) {
-    // fmt::print throws where the output is larger than the buffer of standard output and cannot be written.
+    // fmt::print throws if the output is larger than the buffer of standard output and cannot be written.
     bool output = std::ferror(stdout) != 0;
     return Fail(
         1, output ? fmt::format("standard output cannot be written: {}", error.code().message())

@@ -1,4 +1,4 @@
-// `heddle checkpoint`: what is in a folder of checkpoints, whether it is sound, and its weights as plain safetensors.
+// `heddle checkpoint` lists and verifies the checkpoints in a folder, and exports their weights as plain safetensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace {
 
 struct CheckpointCommand {
   std::string folder, output;
-  int64_t step = -1;  // the last good one
+  int64_t step = -1;  // -1: all; to export, the last valid one
   bool json = false;
 };
 
 struct Row {
   int64_t step = 0, bytes = 0;
-  std::string path, wrong;  // empty: sound
+  std::string path, wrong;  // wrong: the damage; empty if the checkpoint is valid
   Manifest manifest;
 };
 
@@ -45,8 +45,8 @@ Row Look(const std::string& folder, int64_t step) {
   return row;
 }
 
-// A text in what the run said of itself; manifests are from outside.
-std::string Said(const Manifest& manifest, const char* group, const char* key) {
+// A text of the manifest's `run` object, or empty. Manifests are untrusted input.
+std::string RunText(const Manifest& manifest, const char* group, const char* key) {
   auto found = manifest.run.find(group);
   if (found == manifest.run.end() || !found->is_object()) return "";
   auto text = found->find(key);
@@ -63,7 +63,7 @@ void List(const CheckpointCommand& args, const std::vector<Row>& rows) {
                     {"bytes", row.bytes},
                     {"ranks", row.manifest.ranks},
                     {"tensors", row.manifest.tensors.size()},
-                    {"model", Said(row.manifest, "model", "source")}};
+                    {"model", RunText(row.manifest, "model", "source")}};
       if (!row.wrong.empty()) entry["wrong"] = row.wrong;
       json.push_back(std::move(entry));
     }
@@ -75,7 +75,7 @@ void List(const CheckpointCommand& args, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     fmt::print("{:>10} {:>10} {:>6} {:>8}  {:<10} {}\n", row.step, FormatBytes(Bytes{row.bytes}),
                row.manifest.ranks, row.manifest.tensors.size(),
-               row.wrong.empty() ? "sound" : "damaged", Said(row.manifest, "model", "source"));
+               row.wrong.empty() ? "valid" : "damaged", RunText(row.manifest, "model", "source"));
     if (!row.wrong.empty()) fmt::print("           {}\n", row.wrong);
   }
 }
@@ -86,11 +86,11 @@ void Export(const CheckpointCommand& args, const std::vector<Row>& rows) {
     if (args.step >= 0 ? row.step == args.step : row.wrong.empty()) chosen = &row;
   }
   if (chosen == nullptr && args.step >= 0) {
-    ThrowInput("{}: no checkpoint of step {}: 'heddle checkpoint {}' lists those there are",
+    ThrowInput("{}: no checkpoint of step {}: 'heddle checkpoint {}' lists all checkpoints",
                args.folder, args.step, args.folder);
   }
   if (chosen == nullptr) {
-    ThrowInput("{}: no checkpoint is sound: 'heddle checkpoint {}' says why", args.folder,
+    ThrowInput("{}: no checkpoint is valid: 'heddle checkpoint {}' says why", args.folder,
                args.folder);
   }
   if (!chosen->wrong.empty()) ThrowInput("{}", chosen->wrong);
@@ -113,7 +113,7 @@ void Export(const CheckpointCommand& args, const std::vector<Row>& rows) {
 
 void Run(const CheckpointCommand& args) {
   std::vector<int64_t> steps = ListCheckpoints(args.folder);
-  if (steps.empty()) ThrowInput("{}: no checkpoints there", args.folder);
+  if (steps.empty()) ThrowInput("{}: this folder has no checkpoints", args.folder);
   std::vector<Row> rows;
   for (int64_t step : steps) {
     if (args.step < 0 || args.step == step) rows.push_back(Look(args.folder, step));
@@ -135,10 +135,10 @@ void AddCheckpoint(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("checkpoint", "list, verify and export the checkpoints of a run");
   auto args = std::make_shared<CheckpointCommand>();
-  command->add_option("DIR", args->folder, "the folder that was given to train --checkpoint")
-      ->required();
+  command->add_option("DIR", args->folder, "the folder given to 'train --checkpoint'")->required();
   command
-      ->add_option("--step", args->step, "this one (default: all; to export, the last sound one)")
+      ->add_option("--step", args->step,
+                   "only this step (default: all; to export, the last valid one)")
       ->transform(IntegerIn(0));
   command->add_option("--export", args->output,
                       "write the weights as safetensors, under the model's own names");

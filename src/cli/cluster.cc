@@ -119,7 +119,7 @@ void ListPresets(bool as_json) {
   } else {
     fmt::print(
         "{}\nPRESET:N is N machines (of a TPU slice: N chips, or a shape as in "
-        "tpu-v4:4x4x4; of local: N ranks).\nBandwidths are of one direction.\n"
+        "tpu-v4:4x4x4; of local: N ranks).\nBandwidths are for one direction.\n"
         "Devices for cluster files: {}.\n",
         DrawPresets(), fmt::join(KnownDeviceNames(), ", "));
   }
@@ -140,14 +140,15 @@ void ShowCluster(const ClusterArgs& args) {
 }  // namespace
 
 void AddCluster(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("cluster", "what a cluster is: devices, links, groups; or the presets");
+  CLI::App* command = app.add_subcommand(
+      "cluster", "show a cluster's devices, links and groups, or list the presets");
   auto args = std::make_shared<ClusterArgs>();
   command->add_option(
       "CLUSTER", args->cluster,
       "a preset such as dgx-h100:16, or a YAML file; without it, lists the presets");
   CLI::Option* json = AddJsonFlag(*command, args->json);
-  command->add_flag("--yaml", args->yaml, "print it as a cluster file, to change and use")
+  command
+      ->add_flag("--yaml", args->yaml, "print the cluster as a file, which can be changed and used")
       ->excludes(json);
   command->footer(
       "Examples:\n"

@@ -1,4 +1,4 @@
-// The commands of heddle: each adds itself to the application and runs when it is the one given.
+// The commands of heddle. Each Add function adds a subcommand, which runs if it is the one on the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,14 +24,14 @@ void AddSimulate(CLI::App& app);
 void AddSpace(CLI::App& app);
 void AddValidate(CLI::App& app);
 
-// Those that need libtorch, in src/cli/torch/.
+// Commands that need libtorch, in src/cli/torch/.
 void AddTrain(CLI::App& app);
 void AddCalibrate(CLI::App& app);
 void AddLearn(CLI::App& app);
 void AddPrune(CLI::App& app);
-// Lets plans be searched for with the network (cli/plan_search.h).
+// Makes the graph network available to searches (cli/plan_search.h).
 void UseNetworkPrior();
-// Lets fleets run for real.
+// Makes real runs of fleets available to `heddle fleet`.
 struct FleetArgs;  // cli/fleet_args.h
 using RealFleet = void (*)(const FleetArgs&);
 void UseRealFleet(RealFleet run);
@@ -47,30 +47,30 @@ struct ModelArgs {
   bool json = false;
 
   void Add(CLI::App& command);
-  // How to import it. Throws InputError where a --dim is not NAME=N.
+  // The options for importing the model. Throws InputError if a --dim is not NAME=N.
   ImportOptions Options() const;
-  // Loads the model at the batch asked for. Throws InputError.
+  // Loads the model at the given batch. Throws InputError.
   Graph Load() const;
 };
 
-// What --json prints; names that are not UTF-8 are mended.
+// Prints the output of --json. Invalid UTF-8 in names is replaced.
 void PrintJson(const Json& json);
 
 using AddCommand = void (*)(CLI::App&);
 
-// The whole program: parses, runs one of the commands, reports errors in one line. Returns the exit status:
-// 0 done, 1 failed, 2 bad usage or bad input, 3 infeasible.
+// The whole program: parses the arguments, runs a command and reports errors in one line. Returns the exit status:
+// 0 success, 1 failure, 2 bad usage or bad input, 3 no plan fits.
 int RunMain(int argc, const char* const* argv, const std::string& version,
             const std::vector<AddCommand>& commands);
 
 // The commands without libtorch.
 const std::vector<AddCommand>& CoreCommands();
 
-// For a program without libtorch: if the command given needs it, becomes `heddle-torch`, which lies beside
-// this program; says what is missing when it does not.
+// Adds the commands that need libtorch to a program without it. They replace this process by `heddle-torch`, which lies
+// beside this program, or fail with a message if it does not.
 void AddForwarded(CLI::App& app);
 void ForwardToTorch(int argc, char** argv);
-// Becomes `heddle-torch` with the arguments that ForwardToTorch was given; comes back where there is none.
+// Replaces this process by `heddle-torch` with the arguments that ForwardToTorch was given. Returns if there is none.
 void BecomeTorch();
 
 }  // namespace heddle

@@ -40,11 +40,11 @@ void RunDiscover(const DiscoverArgs& args) {
 }  // namespace
 
 void AddDiscover(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("discover", "this machine as a cluster file");
+  CLI::App* command = app.add_subcommand("discover", "describe this machine as a cluster file");
   auto args = std::make_shared<DiscoverArgs>();
   command->add_option("-o,--output", args->out, "the file to write (default: standard output)");
   AddRanksOption(*command, args->ranks,
-                 "ranks that share it (default: one for every core, or for every GPU)");
+                 "ranks that share the machine (default: one per core, or one per GPU)");
   AddJsonFlag(*command, args->json);
   command->footer(
       "Example:\n"

@@ -44,8 +44,8 @@ SearchTask TaskOf(const LoadedPlan& loaded, const Cluster& cluster, double budge
   return {problem, effort};
 }
 
-// In what it does: neither how the model is named, what orders a schedule or how a search ended, nor a plan that
-// simulates the same.
+// True if the other plan trains differently. The name of the model, the stage times that order a schedule and the end
+// of the search do not count, and neither does a plan with the same simulated step and memory.
 bool Differs(const Plan& plan, const SimResult& result, const JudgedPlan& other) {
   if (other.result.step_seconds == result.step_seconds &&
       other.reserved() == result.reserved_memory_bytes) {
@@ -64,7 +64,7 @@ Rival RivalOf(const JudgedPlan& judged) {
   return {DescribePlan(judged.plan), judged.result, judged.fits, {}};
 }
 
-// The best plan that differs, and what turns the order of the two.
+// Finds the best different plan and the changes of the cluster that would reverse the order of the two.
 void FindRival(const LoadedPlan& loaded, const Program& program, const SearchTask& task,
                double budget, Phases& phases, Explanation& out) {
   SearchResult found = Search(*FindSearcher("auto"), task);
@@ -83,9 +83,10 @@ void FindRival(const LoadedPlan& loaded, const Program& program, const SearchTas
   }
 }
 
-// Of the plans that devices with plenty of memory would have, the one that needs least and beats all that fit.
-void FindRoomy(const LoadedPlan& loaded, const SearchProblem& problem, double budget,
-               Explanation& out) {
+// Searches with much larger device memories. Of the plans that are then faster than all that fit, finds the one that
+// needs the least memory.
+void FindWithMoreMemory(const LoadedPlan& loaded, const SearchProblem& problem, double budget,
+                        Explanation& out) {
   constexpr double kFaster = 0.995;
   constexpr int64_t kTimes = 16;
   double best = out.fits ? out.result.step_seconds : INFINITY;
@@ -110,7 +111,7 @@ void FindRoomy(const LoadedPlan& loaded, const SearchProblem& problem, double bu
   out.missing_bytes = static_cast<int64_t>(needs) - least;
 }
 
-// The step in which gradients that come from factors are reduced.
+// Computes the step if the gradients that are computed from factors were reduced instead.
 void FindReduced(const LoadedPlan& loaded, const SimOptions& options, Explanation& out) {
   out.factor_parameters = CountSync(loaded.plan, GradientSync::kFactors);
   if (out.factor_parameters == 0) return;
@@ -152,17 +153,18 @@ Explanation Explain(const ExplainArgs& args) {
       [](const DeviceResult& a, const DeviceResult& b) { return a.compute < b.compute; });
   out.traffic_device = busiest->device;
   out.traffic = OtherTraffic(program, simulation, busiest->device);
-  phases.Begin("searching for others");
+  phases.Begin("searching for other plans");
   FindRival(loaded, program, task, args.budget, phases, out);
   phases.Begin("searching with more memory");
-  FindRoomy(loaded, task, args.budget, out);
+  FindWithMoreMemory(loaded, task, args.budget, out);
   return out;
 }
 
 }  // namespace
 
 void AddExplain(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("explain", "why a plan is as it is, and what would win");
+  CLI::App* command = app.add_subcommand(
+      "explain", "explain the speed of a plan, and what would make another one faster");
   auto args = std::make_shared<ExplainArgs>();
   command->add_option("PLAN", args->plan, "a plan file (see 'heddle plan -o')")->required();
   AddPlanModelOption(*command, args->model);
@@ -170,10 +172,9 @@ void AddExplain(CLI::App& app) {
   AddJsonFlag(*command, args->json);
   command->footer(
       "For every kind of layer: what each node splits over each axis of the mesh, what it "
-      "computes, "
-      "what\ncollectives it needs and what it keeps, for one micro-batch on one device. Then the "
-      "step's critical\npath, the best other plan the search finds, and by what factor links, "
-      "products or memory would\nhave to change for the order of the two to turn.\n\n"
+      "computes, what\ncollectives it needs and what it keeps, for one micro-batch on one device. "
+      "Then the step's critical\npath, the best other plan the search finds, and by what factor "
+      "links, products or memory would\nhave to change for the other plan to be faster.\n\n"
       "Example:\n"
       "  heddle explain plan.json");
   command->callback([args] {

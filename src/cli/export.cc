@@ -19,7 +19,7 @@ struct ExportArgs {
   std::string weights;
 };
 
-// Everything the text leaves out: parameters, and constants too large to print.
+// The tensors that are not in the text: parameters, and constants that are too large to print.
 std::vector<NamedTensor> Tensors(const Graph& graph) {
   std::vector<NamedTensor> tensors;
   for (const Value& value : graph.values) {
@@ -29,12 +29,12 @@ std::vector<NamedTensor> Tensors(const Graph& graph) {
   return tensors;
 }
 
-// One file may not be written over another that the command reads or writes.
+// Throws if an output is the same file as another file that the command reads or writes.
 void RequireApart(std::string_view a, const std::string& path, std::string_view b,
                   const std::string& other) {
   std::error_code error;
   if (path.empty() || other.empty()) return;
-  // What does not exist yet stays relative unless it is made absolute first.
+  // weakly_canonical leaves a path relative if it does not exist yet, so it is made absolute first.
   auto place = [&](const std::string& file) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(file, error), error);
   };
@@ -77,7 +77,7 @@ void AddExport(CLI::App& app) {
   args->model.Add(*command);
   command->add_option("-o,--output", args->output, "the graph as text, a .heddle file")->required();
   command->add_option("--weights", args->weights,
-                      "its weights and large constants, as safetensors");
+                      "the weights and large constants of the model, as safetensors");
   command->footer("Example:\n  heddle export gpt2.onnx -o gpt2.heddle --weights gpt2.safetensors");
   command->callback([args] { Export(*args); });
 }

@@ -1,4 +1,4 @@
-// heddle fleet: many models on few devices.
+// heddle fleet: trains many models on few devices.
 #include "report/fleet.h"
 
 #include <fmt/format.h>
@@ -27,9 +27,10 @@ void RunFleet(const FleetArgs& given) {
   if (!args.memory_limit.empty())
     args.options.memory_limit = ParseBytes("--memory-limit", args.memory_limit);
   if (!args.simulate) {
-    if (run_for_real == nullptr) BecomeTorch();  // comes back only where there is no such program
+    if (run_for_real == nullptr) BecomeTorch();  // returns only if there is no such program
     if (run_for_real == nullptr)
-      ThrowInput("fleet: this heddle was built without libtorch: use --simulate, or build with it");
+      ThrowInput(
+          "fleet: this heddle was built without libtorch: use --simulate, or build with libtorch");
     return run_for_real(args);
   }
   const PolicyDef& policy = PolicyOf(args);
@@ -81,57 +82,61 @@ PreparedFleet PrepareFleet(const FleetOptions& options, const FleetSpec& spec,
 void UseRealFleet(RealFleet run) { run_for_real = run; }
 
 void AddFleet(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("fleet", "many models on few devices");
+  CLI::App* command = app.add_subcommand("fleet", "train many models on few devices");
   auto args = std::make_shared<FleetArgs>();
   command->add_option("JOBS", args->options.jobs, "a YAML file of jobs (docs/fleet.md)")
       ->required();
   command->add_flag("--simulate", args->simulate,
-                    "only predict: makespan, bound, who runs what when");
-  AddClusterOption(*command, args->options.cluster, "what to run on, if not what the file says");
+                    "only predict the makespan, its lower bound and a timeline");
+  AddClusterOption(*command, args->options.cluster,
+                   "the devices (default: the cluster of the file)");
   std::string policies;
   for (const PolicyDef& policy : AllPolicies()) {
     policies += fmt::format("{}{}", policies.empty() ? "" : ", ", policy.name);
   }
-  command->add_option("--policy", args->policy, "which job a free device takes: " + policies)
+  command
+      ->add_option("--policy", args->policy, "how a free device chooses its next job: " + policies)
       ->capture_default_str();
   command
       ->add_option("--reserve", args->options.reserve,
-                   "part of a device's memory that is left to contexts and libraries")
+                   "fraction of device memory reserved for contexts and libraries")
       ->transform(RealIn(0, 0.9))
       ->capture_default_str();
-  // Not a flag of an optional: that would be given as false where it is not.
+  // A flag for std::optional<bool> would set it to false if the flag is not given.
   command->add_flag_callback(
       "--several", [args] { args->options.several = true; },
-      "give jobs several devices where that pays, by plans for 2, 4, ... of them (default: where "
-      "there are fewer jobs than devices)");
+      "run jobs on 2, 4, ... devices each if that is faster (default: only if there are fewer jobs "
+      "than devices)");
   command->add_flag_callback(
-      "--no-several", [args] { args->options.several = false; }, "a job has one device at a time");
+      "--no-several", [args] { args->options.several = false; },
+      "run every job on one device at a time");
   command
       ->add_option("--switch", args->options.switch_seconds,
-                   "seconds that a job loses when its devices change")
+                   "seconds that a job loses when it moves to other devices")
       ->transform(RealIn(0, 1e6))
       ->capture_default_str();
   command->add_flag("--no-double-buffering", args->no_double_buffering,
-                    "fetch a shard when the one before has ended");
+                    "fetch each shard only after the previous one has ended");
   AddMemoryLimitOption(*command, args->memory_limit,
                        "memory of a device that shards may use, such as 16GB");
-  command->add_option("--device", args->device, "of a real run: cpu (threads) or cuda")
+  command->add_option("--device", args->device, "devices of a real run: cpu (threads) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   AddDeterministicFlag(*command, args->deterministic);
   command->add_option("--checkpoint", args->checkpoint,
-                      "folder with a checkpoint of every job: the same command goes on from it");
-  AddOverrideFlag(*command, args->override_settings,
-                  "go on from a checkpoint although the model, data, seed, optimizer or another "
-                  "setting of its job that changes the result is not that of the checkpoint");
+                      "folder for a checkpoint of every job; the same command resumes from it");
+  AddOverrideFlag(
+      *command, args->override_settings,
+      "resume from a checkpoint even if the model, data, seed, optimizer or another setting of "
+      "its job that changes the result has changed since");
   AddCheckpointEveryOption(*command, args->every, "");
   command->add_option("--spill", args->options.spill,
-                      "folder for files that are mapped, where host memory is too small");
-  AddThreadsOption(*command, args->threads, "of the kernels of a device");
+                      "folder for memory-mapped files, used if host memory is too small");
+  AddThreadsOption(*command, args->threads, "for the kernels of a device");
   AddJsonFlag(*command, args->json);
   command->footer(
-      "Models are cut into shards that fit a device beside the next one's; any device takes the "
-      "next shard of\nany job. What --simulate shows is simulated.\n"
+      "Models are cut into shards, two of which fit on a device. Any device runs the next shard of "
+      "any\njob. With --simulate, everything shown is simulated.\n"
       "\n"
       "Examples:\n"
       "  heddle fleet jobs.yaml --simulate --cluster dgx-v100:1\n"

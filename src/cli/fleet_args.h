@@ -1,4 +1,4 @@
-// What `heddle fleet` is given, for real or simulated.
+// The arguments of `heddle fleet`, for real and simulated runs.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ struct FleetArgs {
   std::string policy{AllPolicies().front().name};
   std::string memory_limit;
   bool simulate = false, no_double_buffering = false, json = false;
-  // Of real runs alone.
+  // For real runs only.
   std::string device = "cpu", checkpoint;
   int64_t threads = 0, every = 0;
-  bool override_settings = false;  // go on from checkpoints of jobs with other settings
+  bool override_settings = false;  // resume from checkpoints of jobs with different settings
   bool deterministic = false;
 };
 
-// Throws InputError for one that is not there.
+// The policy named by --policy. Throws InputError if there is none of that name.
 const PolicyDef& PolicyOf(const FleetArgs& args);
 FleetSpec ReadJobs(const FleetArgs& args);
 
-// What errors of the job's model begin with is the place of the job in its file.
+// Errors in the model of a job begin with the place of the job in its file.
 PreparedFleet PrepareFleet(const FleetOptions& options, const FleetSpec& spec,
                            const FleetMachine& machine, Phases& phases);
 

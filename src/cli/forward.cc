@@ -19,8 +19,8 @@ struct Forwarded {
 constexpr std::array<Forwarded, 4> kForwarded = {{
     {"train", "train a model"},
     {"calibrate", "measure this machine's kernels and links, as a profile"},
-    {"prune", "which weights of a model to keep, as a mask"},
-    {"learn", "teach the network that guides the search where devices or links differ"},
+    {"prune", "choose the weights of a model to keep, as a mask"},
+    {"learn", "train the network that guides the search on clusters of unlike devices or links"},
 }};
 
 char** arguments = nullptr;  // of this program
@@ -45,7 +45,7 @@ void ForwardToTorch(int argc, char** argv) {
   bool wanted = false;
   for (const Forwarded& command : kForwarded) wanted |= argc > 1 && argv[1] == command.name;
   if (wanted)
-    BecomeTorch();  // comes back only where there is no such program; the command then says so
+    BecomeTorch();  // returns only if there is no such program; the command then fails with a message
 }
 
 void BecomeTorch() {
@@ -53,7 +53,7 @@ void BecomeTorch() {
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   std::string program = (self.parent_path() / "heddle-torch").string();
-  // Threads of OpenMP that spin while they wait take the core from those of BLAS; read when the program starts.
+  // OpenMP threads that spin while waiting would take the cores of BLAS threads. The variable is read at program start.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   execv(program.c_str(), arguments);
 }

@@ -30,12 +30,13 @@ struct BlockRow {
   int64_t crossing_bytes = 0;
 };
 
-// Bytes to train in one precision, everything on one device.
+// The bytes for training in one precision, with everything on one device.
 struct MemoryRow {
   std::string_view precision;
   double weights = 0;
   double gradients = 0;
-  double optimizer = 0;  // Adam: two moments in fp32, and fp32 weights where others compute
+  double optimizer =
+      0;  // Adam: two moments in fp32, and fp32 master weights if compute is in another type
   double activations = 0;
   double recomputed = 0;
 };
@@ -52,7 +53,7 @@ struct Report {
   double fold_seconds = 0;
 };
 
-// Ops by forward work, then by name.
+// Ops in the order of their forward FLOPs, then by name.
 std::vector<OpRow> OpTable(const Graph& graph, const Rules& rules) {
   std::map<std::string, OpRow> rows;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -86,7 +87,7 @@ BlockRow Describe(const Graph& graph, const Rules& rules, const Chain& chain) {
   return row;
 }
 
-// Frozen weights and tables: held, not trained.
+// The bytes of frozen weights and constants, which are stored but not trained.
 double ConstantBytes(const Graph& graph, int float_bytes) {
   double bytes = 0;
   for (ValueId id : graph.ValuesOf(ValueKind::kConstant)) {
@@ -253,7 +254,7 @@ void Inspect(const ModelArgs& args) {
 
 void AddInspect(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("inspect", "what a model is: size, work, repeated blocks, memory");
+      app.add_subcommand("inspect", "show a model's size, FLOPs, repeated blocks and memory");
   auto args = std::make_shared<ModelArgs>();
   args->Add(*command);
   command->footer("Example:\n  heddle inspect gpt2.onnx --batch 16");

@@ -13,8 +13,8 @@
 
 namespace {
 
-// Programs of plans that are judged are some tens of megabytes each and follow one another. Memory that one has freed is
-// kept for the next: to give it back to the system and ask for it again took a tenth of a search.
+// A search lowers one plan after another to programs of tens of megabytes. The allocator keeps freed memory for the
+// next program: returning it to the system and requesting it again took a tenth of the search.
 void KeepFreedMemory() {
 #ifdef __GLIBC__
   constexpr int kLarge = 1 << 30;
@@ -28,7 +28,7 @@ void KeepFreedMemory() {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
-  heddle::OpenStandardFiles();  // before anything opens a file
+  heddle::OpenStandardFiles();  // before any file is opened
   std::vector<heddle::AddCommand> commands = heddle::CoreCommands();
 #ifdef HEDDLE_WITH_TORCH
   heddle::RemoveLeftFolders();
@@ -43,8 +43,9 @@ int main(int argc, char** argv) {
   commands.push_back(heddle::AddForwarded);
 #endif
   int status = heddle::RunMain(argc, argv, HEDDLE_VERSION, commands);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which report at the end
-  // Libraries' own ends are left out: where memory was too little for its threads, that of OpenBLAS waits for ever.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // sanitizers report at exit
+  // Destructors of libraries do not run: that of OpenBLAS waits forever if its threads could not be started for lack of
+  // memory.
   std::fflush(nullptr);
   std::_Exit(status);
 #endif

@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// A batch of one: parameters do not depend on it.
+// Builds the model with a batch of one, because the number of parameters does not depend on the batch.
 int64_t CountParameters(const BuiltInInfo& info) {
   Graph graph = BuildModel(info.name, {{"batch", "1"}});
   int64_t count = 0;
@@ -113,7 +113,7 @@ void AddModels(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("models", "list the built-in models, or the keys of a family");
   auto args = std::make_shared<ModelsArgs>();
-  command->add_option("FAMILY", args->family, "a family or a model, whose keys to list");
+  command->add_option("FAMILY", args->family, "a family or model, to list its keys");
   AddJsonFlag(*command, args->json);
   command->footer("Example:\n  heddle models gpt");
   command->callback([args] { List(args->family, args->json); });

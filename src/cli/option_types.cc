@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t kManyWhole = int64_t{1} << 30;  // help does not show limits beyond this
+constexpr int64_t kManyWhole = int64_t{1} << 30;  // help does not show larger limits
 
 template <class T>
 std::optional<T> NumberIn(const std::string& text) {
@@ -22,7 +22,7 @@ std::optional<T> NumberIn(const std::string& text) {
   return value;
 }
 
-// A range of reals and whether its ends belong to it.
+// A range of real numbers, with or without its ends.
 struct RealRange {
   double least = 0, most = 0;
   bool with_least = true, with_most = true;
@@ -45,7 +45,7 @@ CLI::Validator RealOf(RealRange range) {
   return CLI::Validator(check, fmt::format("{}..{}", range.least, range.most));
 }
 
-// `wrong` says what is wrong with a text; empty where nothing is.
+// `wrong` returns the mistake in a text, empty if there is none.
 CLI::Validator Checked(std::string (*wrong)(const std::string&)) {
   auto check = [wrong](std::string& text) -> std::string {
     std::string remedy = wrong(text);

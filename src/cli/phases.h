@@ -1,4 +1,4 @@
-// The progress line of a command that goes through a few long phases, kept alive while one of them computes.
+// The progress line of a command with a few long phases. A thread keeps it up to date during a phase.
 //
 //   Phases phases("simulating", 3);
 //   phases.Begin("lowering"); ...
@@ -28,7 +28,7 @@ class Phases {
     ++begun_;
   }
 
-  // Another name for the phase at work.
+  // Changes the name of the current phase.
   void Rename(std::string name) {
     std::lock_guard lock(mutex_);
     name_ = std::move(name);
@@ -48,7 +48,7 @@ class Phases {
   std::condition_variable_any wake_;
   std::string name_;
   int64_t begun_ = 0;
-  std::jthread ticker_;  // last: it ends first
+  std::jthread ticker_;  // the last member, so that it is destroyed first
 };
 
 }  // namespace heddle

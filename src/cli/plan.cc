@@ -26,7 +26,7 @@ struct PlanArgs {
   std::string mtbf;
 };
 
-// The same search for a model that is not pruned. Nothing where this one is not either, or where that does not fit.
+// The same search for the model before pruning. nullopt if the model is not pruned, or if the dense model does not fit.
 std::optional<SearchResult> Dense(const PlanArgs& args, const Model& model, const Cluster& cluster,
                                   const Plan& plan) {
   if (!plan.pruning.any()) return std::nullopt;
@@ -60,7 +60,7 @@ void RunPlan(const PlanArgs& args) {
   plan.search_stopped = result.stopped;
   RequireSound(plan, model, args.model.model);
   if (!args.output.empty()) WriteFileAtomically(args.output, ToJson(plan, model));
-  // Who stops the search wants its result: nothing else is searched or simulated then.
+  // A user who interrupts the search wants its result at once, so nothing else is searched or simulated.
   std::optional<SearchResult> dense;
   if (!result.stopped) dense = Dense(args, model, cluster, plan);
   PlanReport report{model, result, searcher, args.output, mtbf, dense ? &*dense : nullptr};
@@ -79,14 +79,15 @@ void RunPlan(const PlanArgs& args) {
 }  // namespace
 
 void AddPlan(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("plan", "how to train a model on a cluster");
+  CLI::App* command =
+      app.add_subcommand("plan", "find the fastest plan for training a model on a cluster");
   auto args = std::make_shared<PlanArgs>();
   args->model.Add(*command);
   AddClusterOption(*command, args->cluster);
   args->search.Add(*command);
   args->degrees.Add(*command);
-  command->add_option("-o,--output", args->output, "the plan as a JSON file");
-  AddMtbfOption(*command, args->mtbf, "as 12h: how often to save is printed");
+  command->add_option("-o,--output", args->output, "write the plan to this JSON file");
+  AddMtbfOption(*command, args->mtbf, "such as 12h: prints how often to save a checkpoint");
   std::string terms;
   for (const PlanTerm& term : PlanTerms()) {
     terms += fmt::format("  {}: {}\n", term.word, term.meaning);
@@ -95,9 +96,9 @@ void AddPlan(CLI::App& app) {
       "Degrees that are not given are searched for, and so are micro-batches, schedule, chunks, "
       "ZeRO,\nrecomputation, offload and how gradients are reduced. Where --dp, --tp and --pp are "
       "all given,\ntheir product is the number of devices, and there is no context parallelism. "
-      "With --cp, --ep, --sp,\n--shares or --sync the plan is the expert's, at just these "
+      "With --cp, --ep, --sp,\n--shares or --sync the plan is the expert's, at exactly these "
       "degrees.\n\n"
-      "Words in the names of plans that lost:\n" +
+      "Words in the names of alternatives:\n" +
       terms +
       "\nExamples:\n"
       "  heddle plan gpt2 --cluster local:4 -o plan.json\n"

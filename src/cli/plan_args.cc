@@ -19,7 +19,7 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t kMostDegree = 1 << 20;  // no cluster has so many devices
+constexpr int64_t kMostDegree = 1 << 20;  // more than the devices of any cluster
 
 size_t Choice(std::string_view option, const std::string& name,
               std::span<const std::string_view> names) {
@@ -35,13 +35,13 @@ void CheckSchedule(const Degrees& degrees) {
     for (const ScheduleDef& def : AllSchedules()) names.push_back(def.name);
     ThrowInput("--schedule {}: {}", degrees.schedule, DidYouMean(degrees.schedule, names));
   }
-  constexpr int64_t kMany = 1 << 20;  // more is refused elsewhere
+  constexpr int64_t kMany = 1 << 20;  // larger values are rejected elsewhere
   CheckShape(*schedule, {.devices = static_cast<int>(std::min(degrees.pp, kMany)),
                          .chunks = degrees.chunks,
                          .microbatches = static_cast<int>(std::min(degrees.microbatches, kMany))});
 }
 
-// Refuses a schedule or chunks for which no number of stages and micro-batches can be found.
+// Throws if there are no numbers of stages and micro-batches that the schedule accepts with these chunks.
 void CheckFixed(const FixedDegrees& fixed) {
   if (!fixed.schedule && !fixed.chunks) return;
   Degrees any;
@@ -52,7 +52,7 @@ void CheckFixed(const FixedDegrees& fixed) {
   CheckSchedule(any);
 }
 
-// The most that fit: divisors of a micro-batch's samples and multiples of ep.
+// The largest data parallel degree that the devices allow: a divisor of a micro-batch's samples and a multiple of ep.
 int64_t DataRanks(const Degrees& degrees, int64_t batch, int64_t devices) {
   int64_t left = devices / DevicesOf(degrees);
   int64_t samples = std::max<int64_t>(1, batch / degrees.microbatches);
@@ -75,44 +75,46 @@ void DegreeArgs::Add(CLI::App& command) {
             degree("--ep", degrees.ep, "expert parallel degree; divides --dp")};
   size_t first = command.get_options().size();
   command.add_flag("--sp", degrees.sp,
-                   "sequence parallel: what --tp leaves whole is split by sequence");
+                   "sequence parallel: nodes that --tp does not split are split by sequence");
   std::string schedules;
   for (const ScheduleDef& def : AllSchedules()) schedules += fmt::format(" {}", def.name);
-  command.add_option("--schedule", degrees.schedule, "order of the pipeline:" + schedules);
+  command.add_option("--schedule", degrees.schedule, "pipeline schedule:" + schedules);
   command.add_option("--chunks", degrees.chunks, "stages per device of an interleaved pipeline")
       ->transform(IntegerIn(1, kMostDegree));
   command
-      .add_option("--microbatches", degrees.microbatches, "parts of the batch, one after the other")
+      .add_option("--microbatches", degrees.microbatches,
+                  "number of micro-batches that a batch is divided into")
       ->transform(IntegerIn(1, int64_t{1} << 40));
   command
-      .add_option("--zero", degrees.zero,
-                  "ZeRO: 1 splits optimizer state over data, 2 gradients, 3 weights")
+      .add_option(
+          "--zero", degrees.zero,
+          "ZeRO: 1 splits optimizer state over data ranks, 2 also gradients, 3 also weights")
       ->transform(IntegerIn(0, 3));
-  command.add_option("--recompute", recompute, "activations in backward: none, selective, full");
+  command.add_option("--recompute", recompute,
+                     "activations to recompute in backward: none, selective, full");
   command
       .add_option(
           "--shares", shares,
-          "samples of each data rank in proportion, such as 3,1 for --dp 2; without it equal")
+          "relative numbers of samples of the data ranks, such as 3,1 for --dp 2 (default: equal)")
       ->delimiter(',')
       ->transform(IntegerIn(1, int64_t{1} << 30));
   command.add_option(
       "--offload", offload,
-      "what lives on the host between its uses: none, optimizer, or all of it, in shards");
+      "what is kept on the host between uses: none, optimizer (its state), or all (in shards)");
   command.add_option(
       "--sync", sync,
-      "gradients of replicas: reduce them; server: one of them updates for all and "
-      "sends the weights; factors: gather what they are products of and compute them "
-      "whole, where that is possible; auto: where that is faster");
+      "how replicas agree on gradients: reduce: all-reduce them; server: one replica adds them up, "
+      "updates and sends the weights; factors: all-gather the factors of a gradient, where it has "
+      "some, and compute it whole; auto: factors where that is faster");
   command
-      .add_option(
-          "--precision", precision,
-          "of compute: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: bf16 "
-          "where devices are faster at it than at f32, else f16 where they are, else f32")
+      .add_option("--precision", precision,
+                  "compute type: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: "
+                  "bf16 if that is faster than f32 on the devices, else f16 if that is, else f32")
       ->capture_default_str();
   command
       .add_option("--batch-statistics", statistics,
-                  "global, as one device has them, or local: each micro-batch and data shard its "
-                  "own, which is another result")
+                  "global: of the whole batch, as on one device; local: each micro-batch and data "
+                  "shard has its own, which changes the result")
       ->capture_default_str();
   std::vector<CLI::Option*> all = command.get_options();
   others_.assign(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
@@ -153,7 +155,7 @@ NamedPrecision DegreeArgs::PrecisionFor(const Cluster& cluster) const {
   for (const NamedPrecision& named : kPrecisions) names.push_back(named.name);
   size_t chosen = Choice("--precision", precision, names);
   if (chosen > 0) return kPrecisions[chosen - 1];
-  // Scaled losses are not for weights that are updated shard by shard.
+  // Weights that are updated shard by shard do not support loss scaling, so f16 is excluded.
   NamedPrecision fastest = FastestPrecision(cluster);
   return fastest.compute == DType::kF16 && offload == "all" ? kPrecisions[0] : fastest;
 }
@@ -165,7 +167,7 @@ bool DegreeArgs::LocalStatistics() const {
 
 FixedDegrees DegreeArgs::Fixed() const {
   FixedDegrees fixed;
-  DevicesOf(degrees);  // all are at least 1
+  DevicesOf(degrees);  // checks that all degrees are at least 1
   if (IsGiven("--dp")) fixed.dp = degrees.dp;
   if (IsGiven("--tp")) fixed.tp = degrees.tp;
   if (IsGiven("--pp")) fixed.pp = degrees.pp;
@@ -195,7 +197,7 @@ Degrees DegreeArgs::Resolve(const Model& model, const Cluster& cluster) const {
   resolved.precision = chosen.compute;
   resolved.products = chosen.products;
   resolved.local_batch_statistics = LocalStatistics();
-  DevicesOf(resolved);  // all are at least 1
+  DevicesOf(resolved);  // checks that all degrees are at least 1
   CheckSchedule(resolved);
   if (dp_->count() == 0) resolved.dp = DataRanks(resolved, BatchSize(model), DeviceCount(cluster));
   return resolved;
@@ -205,8 +207,8 @@ Model AnalyseToTrain(Graph graph, const std::string& source) {
   Model model = Analyse(std::move(graph));
   if (!model.flow.needed[model.graph.outputs.front().index()]) {
     ThrowInput(
-        "{}: the loss depends on no parameter that is trained: there is nothing to train; freeze "
-        "less (--frozen)",
+        "{}: the loss does not depend on any trained parameter, so there is nothing to train; "
+        "freeze fewer parameters (--frozen)",
         source);
   }
   return model;

@@ -1,4 +1,4 @@
-// What the commands that make or take plans share: the options for degrees, and plan files.
+// The options for degrees and the reading of plan files, shared by all commands that make or read plans.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -22,23 +22,23 @@ struct DegreeArgs {
   std::string statistics = "global";
 
   void Add(CLI::App& command);
-  // Was any of dp, tp, pp, cp and ep given?
+  // True if --dp, --tp, --pp, --cp or --ep is given.
   bool Given() const;
-  // The first option given of all of these, or nothing.
+  // The name of the first given option of all of these, or empty.
   std::string FirstGiven() const;
-  // What was given, for a search over the rest. Throws InputError for names that are not known and for what no schedule
-  // takes.
+  // The given options, for a search over the others. Throws InputError for unknown names and for values that no
+  // schedule accepts.
   FixedDegrees Fixed() const;
-  // The first of --cp, --ep, --sp, --shares and --sync that was given, or nothing: what the expert alone knows.
+  // The first given option of --cp, --ep, --sp, --shares and --sync, or empty. Only the expert's plan supports these.
   std::string FirstOfExpert() const;
-  // As asked for; `auto` is FastestPrecision (plan/precision.h), but for `--offload all` never f16.
+  // The precision of --precision. `auto` is FastestPrecision (plan/precision.h), but never f16 with `--offload all`.
   NamedPrecision PrecisionFor(const Cluster& cluster) const;
   bool ChoosesPrecision() const { return precision == "auto"; }
   bool LocalStatistics() const;
-  // --sync auto: the caller's to choose (FasterSync of search/searchers.h).
+  // True for --sync auto: the caller chooses the policy (FasterSync of search/searchers.h).
   bool ChoosesSync() const { return sync == "auto"; }
-  // The degrees asked for. Without --dp: as many as the cluster has left and the micro-batches can be divided by.
-  // Throws InputError for names that are not known and for what the schedule does not take.
+  // The given degrees. Without --dp, dp is the largest degree that the cluster has devices for and that divides the
+  // micro-batches. Throws InputError for unknown names and for values that the schedule does not accept.
   Degrees Resolve(const Model& model, const Cluster& cluster) const;
 
  private:
@@ -48,15 +48,14 @@ struct DegreeArgs {
   CLI::Option* dp_ = nullptr;
 };
 
-// What planning needs to know of a graph that is to be trained; `source` names it in errors. Every command that needs
-// gradients comes through here. Throws InputError where there is nothing to train.
+// Analyses a graph for training; `source` names it in errors. Every command that needs gradients calls this. Throws
+// InputError if there is nothing to train.
 Model AnalyseToTrain(Graph graph, const std::string& source);
 
-// How a plan names its model: a built-in as it is, a file by its path from the folder of the plan.
+// The reference to its model that a plan has: the name of a built-in model, or the path of a file relative to the plan.
 ModelRef RefOf(const ModelArgs& args, const std::string& plan_path);
 
-// Reads a plan and the model it is for; `model`, where it is not empty, is taken instead of the one the plan names.
-// Throws InputError.
+// Reads a plan and its model. If `model` is not empty, it replaces the model that the plan names. Throws InputError.
 struct LoadedPlan {
   Plan plan;
   Model model;

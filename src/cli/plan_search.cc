@@ -42,13 +42,14 @@ std::vector<std::string_view> SearcherNames() {
   return names;
 }
 
-// A share such as 0.1, or an amount such as 4GiB of what the smallest device has.
+// Reads a fraction such as 0.1, or an amount such as 4GiB, which becomes a fraction of the smallest device memory.
 double ParseReserve(const std::string& text, const SearchProblem& problem) {
   double share = 0;
   auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), share);
   if (failed == std::errc() && end == text.data() + text.size()) {
     if (!(share >= 0 && share < 1)) {
-      ThrowInput("--reserve {}: expected a share of 0 to below 1, or an amount such as 4GiB", text);
+      ThrowInput("--reserve {}: expected a fraction from 0 to below 1, or an amount such as 4GiB",
+                 text);
     }
     return share;
   }
@@ -58,7 +59,7 @@ double ParseReserve(const std::string& text, const SearchProblem& problem) {
   double has = static_cast<double>(MemoryLimit(all));
   double bytes = static_cast<double>(ParseBytes("--reserve", text));
   if (bytes >= has) {
-    ThrowInput("--reserve {}: a device has {}: reserve less", text,
+    ThrowInput("--reserve {}: a device has only {}: reserve less", text,
                FormatBytes(Bytes{static_cast<int64_t>(has)}));
   }
   return bytes / has;
@@ -71,7 +72,7 @@ std::vector<int64_t> ParseStages(const std::string& text) {
     int64_t number = 0;
     auto [next, failed] = std::from_chars(at, end, number);
     if (failed != std::errc() || (next != end && *next != ',')) {
-      ThrowInput("--stages {}: expected layers per stage such as 7,8,8,7", text);
+      ThrowInput("--stages {}: expected the number of layers of each stage, such as 7,8,8,7", text);
     }
     layers.push_back(number);
     at = next == end ? end : next + 1;
@@ -98,8 +99,8 @@ SearchTask WithoutDeadline(SearchTask task) {
   return task;
 }
 
-// The best of the expert's plans at the degrees asked for, with the micro-batches, ZeRO level and recomputation that suit
-// them where these are not given.
+// The expert's plans at the given degrees, over all micro-batches, ZeRO levels and recomputation policies that are not
+// given.
 std::vector<Proposal> ExpertLadder(const Degrees& degrees, const SearchTask& task) {
   constexpr size_t kMost = 6;
   ExpertChoices choices{{degrees.tp}, {degrees.pp}, {degrees.cp}, {degrees.ep}, {0, 1, 2, 3}};
@@ -110,7 +111,7 @@ std::vector<Proposal> ExpertLadder(const Degrees& degrees, const SearchTask& tas
   return BestExperts(task, std::move(points), "expert", nullptr, kMost);
 }
 
-// The expert's plan at the degrees asked for, judged alone; `best`: with what was not given as suits them.
+// Judges the expert's plan at the given degrees. With `best`, options that are not given are chosen by ExpertLadder.
 SearchResult Expert(const DegreeArgs& args, const SearchTask& task, bool best) {
   SearchResult result;
   auto begin = std::chrono::steady_clock::now();
@@ -144,7 +145,8 @@ SearchResult Expert(const DegreeArgs& args, const SearchTask& task, bool best) {
   return result;
 }
 
-// While it lives, an interrupt stops the search, which then has what it found so far; a second one ends the program.
+// While an object of this class exists, an interrupt stops the search, which returns the best plan so far. A second
+// interrupt ends the program.
 class StopOnInterrupt {
  public:
   StopOnInterrupt() {
@@ -167,11 +169,12 @@ class StopOnInterrupt {
 
 PriorLoader load_prior = nullptr;
 
-// The prior of the tree search; null: all actions alike, or there is no tree search.
+// The prior of the tree search. Null: all actions have equal probability, or there is no tree search.
 std::shared_ptr<Prior> PriorFor(const SearchArgs& search, const Cluster& cluster) {
   bool tree = search.searcher == "mcts" || (search.searcher == "auto" && !IsHomogeneous(cluster));
   if (!tree) {
-    if (!search.prior.empty()) LogInfo("--prior {}: no tree is searched here", search.prior);
+    if (!search.prior.empty())
+      LogInfo("--prior {} is ignored: this problem needs no tree search", search.prior);
     return nullptr;
   }
   if (search.prior == "uniform") return nullptr;
@@ -183,7 +186,8 @@ std::shared_ptr<Prior> PriorFor(const SearchArgs& search, const Cluster& cluster
         "--prior uniform, or build with -DHEDDLE_TORCH=ON",
         search.prior);
   }
-  LogInfo("no heddle-torch beside this heddle: the tree search takes all actions to be alike");
+  LogInfo(
+      "no heddle-torch beside this heddle: the tree search gives all actions equal probability");
   return nullptr;
 }
 
@@ -195,11 +199,11 @@ void SearchArgs::Add(CLI::App& command) {
   searcher_ =
       command
           .add_option("--searcher", searcher,
-                      fmt::format("who makes the plan: {}", fmt::join(SearcherNames(), ", ")))
+                      fmt::format("how plans are found: {}", fmt::join(SearcherNames(), ", ")))
           ->capture_default_str();
   command.add_option("--prior", prior,
-                     "what guides the search where devices or links differ: network (default), "
-                     "uniform, or a file of 'heddle learn'");
+                     "prior of the tree search on clusters of unlike devices or links: network "
+                     "(default), uniform, or a file of 'heddle learn'");
   AddBudgetOption(command, budget, "seconds the search may take");
   command.add_option("--stages", stages, "layers of each pipeline stage, such as 7,8,8,7");
   AddLimits(command);
@@ -208,19 +212,21 @@ void SearchArgs::Add(CLI::App& command) {
 void SearchArgs::AddLimits(CLI::App& command) {
   AddMemoryLimitOption(command, memory_limit, "memory a device may use, such as 40GiB");
   command.add_option("--reserve", reserve,
-                     "of that, kept free: a share or an amount (default 0.06)");
-  command.add_option("--keep-whole", keep_whole, "parameters never to be split, by name (* and ?)")
+                     "memory of a device to keep free: a fraction or an amount (default 0.06)");
+  command
+      .add_option("--keep-whole", keep_whole, "parameters that are never split, by name (* and ?)")
       ->allow_extra_args(false);
   command
       .add_option("--optimizer", optimizer,
-                  "whose state devices hold: " + fmt::format("{}", fmt::join(kOptimizers, ", ")))
+                  "optimizer: " + fmt::format("{}", fmt::join(kOptimizers, ", ")))
       ->check(CLI::IsMember(std::vector<std::string>(kOptimizers.begin(), kOptimizers.end())))
       ->capture_default_str();
   CLI::Option* share = command.add_option(
       "--sparsity", sparsity,
-      "share of the weights of matrices that are pruned: state and traffic are of the rest alone");
+      "fraction of the weights of matrices to prune; only the others have state and traffic");
   share->transform(RealBelow(0, 1));
-  command.add_option("--mask", mask, "those that a mask prunes (see 'heddle prune')")
+  command
+      .add_option("--mask", mask, "prune the weights that this mask prunes (see 'heddle prune')")
       ->excludes(share);
   profile.Add(command);
 }
@@ -259,7 +265,7 @@ SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const
   std::string of_expert = degrees.FirstOfExpert();
   bool expert = search.searcher == "expert" || (!of_expert.empty() && !search.SearcherGiven());
   if (!expert && !of_expert.empty()) {
-    ThrowInput("{} is for --searcher expert: {} decides that by itself", of_expert,
+    ThrowInput("{} is only for --searcher expert: {} chooses it itself", of_expert,
                search.searcher);
   }
   *searcher = expert ? "expert" : search.searcher;

@@ -1,4 +1,4 @@
-// What commands that search for plans share: the options of a search, and running one.
+// The options of a search and its execution, shared by all commands that search for plans.
 #pragma once
 
 #include <memory>
@@ -19,13 +19,13 @@ struct SearchArgs {
   double sparsity = 0;
   std::string mask;
   std::string optimizer = "adamw";
-  std::string prior;  // of the tree search; empty: the network, where there is libtorch
+  std::string prior;  // of the tree search; empty: the network if built with libtorch
   ProfileArgs profile;
-  SimOptions sim;  // habits of what will run the plan
+  SimOptions sim;  // how the software that will run the plan behaves
 
   // --searcher, --prior, --budget, --stages, and the limits.
   void Add(CLI::App& command);
-  // --memory-limit, --reserve, --keep-whole, --optimizer, --sparsity, --mask and --profile alone.
+  // Only --memory-limit, --reserve, --keep-whole, --optimizer, --sparsity, --mask and --profile.
   void AddLimits(CLI::App& command);
   bool SearcherGiven() const;
 
@@ -33,20 +33,22 @@ struct SearchArgs {
   CLI::Option* searcher_ = nullptr;
 };
 
-// Makes the prior of the tree search: of the network that comes with heddle ("network"), or of a file. The program with
-// libtorch sets it at its start.
+// Makes the prior of the tree search from the network that comes with heddle ("network") or from a file. heddle-torch
+// sets it when it starts.
 using PriorLoader = std::shared_ptr<Prior> (*)(const std::string& name);
 void SetPriorLoader(PriorLoader loader);
 
-// What is asked for, without a deadline; model and cluster must outlive it. Throws InputError for bad options.
+// The search problem that the options state, without a deadline. Model and cluster must outlive it. Throws InputError
+// for bad options.
 SearchProblem ProblemOf(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
                         const Cluster& cluster);
 
-// Where devices or links differ this program becomes heddle-torch, which has the network, unless it is that already.
+// Returns the best plan, judged, followed by the alternatives. The caller sets the name of its model. With degrees that
+// only the expert's plan supports (--cp, --ep, --sp), or with `--searcher expert`, it is the expert's plan at those
+// degrees.
 //
-// The plan, judged, with those that lost behind it; its model is named by the caller. Where degrees are given that are
-// the expert's alone (--cp, --ep, --sp), or with `--searcher expert`, it is the expert's at those degrees. Throws
-// InputError for bad options, Infeasible with the cheapest remedy where nothing fits.
+// If devices or links differ, the process is replaced by heddle-torch, which has the network. Throws InputError for bad
+// options, and Infeasible with the cheapest remedy if no plan fits.
 SearchResult FindPlan(const SearchArgs& search, const DegreeArgs& degrees, const Model& model,
                       const Cluster& cluster, std::string* searcher);
 

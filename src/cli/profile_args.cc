@@ -12,20 +12,21 @@ namespace heddle {
 namespace {
 
 constexpr std::string_view kLocalDevice =
-    "cpu-core";  // of the preset `local`, which is whatever machine this is
+    "cpu-core";  // device of the preset `local`, which stands for the current machine
 
 }  // namespace
 
 void ProfileArgs::Add(CLI::App& command) {
   command
-      .add_option("--profile", files,
-                  "what devices were measured to give ('heddle calibrate'), in place of what is "
-                  "assumed; again for other kinds of devices")
+      .add_option(
+          "--profile", files,
+          "measured times of a kind of device (from 'heddle calibrate'), used instead of assumed "
+          "ones; may be repeated for other kinds")
       ->type_name("FILE");
 }
 
 void ProfileArgs::ApplyTo(SimOptions& options, const Cluster& cluster) const {
-  std::map<std::string, std::string> file_of;  // by device
+  std::map<std::string, std::string> file_of;  // key: device
   bool measured = false;
   for (const std::string& path : files) {
     for (Profile& profile : ProfilesFromJson(ReadFile(path, kMaxJsonBytes), path)) {
@@ -33,12 +34,13 @@ void ProfileArgs::ApplyTo(SimOptions& options, const Cluster& cluster) const {
                                [&](const DeviceType& type) { return type.name == profile.device; });
       if (!there) {
         ThrowInput(
-            "{}: device: the profile is of '{}', and the cluster has '{}': calibrate on that", path,
-            profile.device, cluster.device_types.front().name);
+            "{}: device: the profile is for '{}', but the cluster has '{}': calibrate on that "
+            "device",
+            path, profile.device, cluster.device_types.front().name);
       }
       auto [other, first] = file_of.emplace(profile.device, path);
       if (!first) {
-        ThrowInput("{}: device: {} has a profile of '{}', too: give one of them", path,
+        ThrowInput("{}: device: {} also has a profile of '{}': give only one of them", path,
                    other->second, profile.device);
       }
       if (profile.device == kLocalDevice) RequireSameMachine(profile, ThisMachine(), path);
@@ -46,12 +48,12 @@ void ProfileArgs::ApplyTo(SimOptions& options, const Cluster& cluster) const {
       AddProfile(options, std::move(profile));
     }
   }
-  // What was measured of one kind and what is assumed of another cannot be weighed against each other.
+  // Measured times of one kind of device cannot be compared with assumed times of another.
   for (const DeviceType& type : cluster.device_types) {
     if (!measured || file_of.contains(type.name)) continue;
     ThrowInput(
-        "{}: nothing was measured of '{}', which the cluster has, too: run 'heddle calibrate "
-        "--cluster' with that cluster, or give another --profile with it",
+        "{}: the cluster also has '{}', which has no profile: run 'heddle calibrate --cluster' "
+        "with that cluster, or add a --profile of it",
         files.front(), type.name);
   }
 }

@@ -1,4 +1,4 @@
-// --profile, the same for every command that predicts.
+// The option --profile, shared by all commands that predict.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,9 +15,9 @@ struct ProfileArgs {
   std::vector<std::string> files;
 
   void Add(CLI::App& command);
-  // Reads them into the options. Throws InputError where one cannot be read, is of a device the cluster does not have or
-  // another has, too, or, where the cluster is this very machine (`local:N`), was measured on another; and where some
-  // kinds of devices were calibrated and others of the cluster have no profile.
+  // Reads the profiles into the options. Throws InputError if a profile cannot be read, if its device is not in the
+  // cluster or has two profiles, if the cluster is this machine (`local:N`) and the profile was measured on another,
+  // and if only some of the cluster's kinds of devices have a calibrated profile.
   void ApplyTo(SimOptions& options, const Cluster& cluster) const;
 };
 

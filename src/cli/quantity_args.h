@@ -1,4 +1,4 @@
-// Amounts given as flags: "40GiB", "12h".
+// Amounts and times as option values: "40GiB", "12h".
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace heddle {
 int64_t ParseBytes(std::string_view flag, const std::string& text);   // 1 B to 1 EiB
 double ParseSeconds(std::string_view flag, const std::string& text);  // above 0
 
-// What is wrong with an amount or a time, and what to write instead; empty where nothing is.
+// The mistake in an amount or a time, with its remedy. Empty if the text is valid.
 std::string WrongBytes(const std::string& text);
 std::string WrongSeconds(const std::string& text);
 

@@ -16,7 +16,8 @@ CLI::Option* AddClusterOption(CLI::App& command, std::string& cluster, const std
 }
 
 CLI::Option* AddPlanModelOption(CLI::App& command, std::string& model) {
-  return command.add_option("--model", model, "the model, if not where the plan says");
+  return command.add_option("--model", model,
+                            "the model to use instead of the one that the plan names");
 }
 
 CLI::Option* AddMemoryLimitOption(CLI::App& command, std::string& limit, const std::string& about) {
@@ -35,10 +36,9 @@ CLI::Option* AddBudgetOption(CLI::App& command, double& seconds, const std::stri
 }
 
 CLI::Option* AddDeterministicFlag(CLI::App& command, bool& deterministic) {
-  return command.add_flag(
-      "--deterministic", deterministic,
-      "on CUDA: the same bits in every run under the same plan, at some cost; the CPU always gives "
-      "them");
+  return command.add_flag("--deterministic", deterministic,
+                          "on CUDA: bitwise equal results in every run of the same plan, at some "
+                          "cost; the CPU always gives them");
 }
 
 CLI::Option* AddOverrideFlag(CLI::App& command, bool& override_settings, const std::string& about) {
@@ -46,8 +46,7 @@ CLI::Option* AddOverrideFlag(CLI::App& command, bool& override_settings, const s
 }
 
 CLI::Option* AddCheckpointEveryOption(CLI::App& command, int64_t& steps, const std::string& about) {
-  return command
-      .add_option("--checkpoint-every", steps, "steps from one checkpoint to the next" + about)
+  return command.add_option("--checkpoint-every", steps, "steps between checkpoints" + about)
       ->transform(IntegerIn(1, kMostSteps));
 }
 

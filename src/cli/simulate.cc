@@ -43,7 +43,7 @@ SimOptions OptionsOf(const SimulateArgs& args) {
     ThrowInput("--stack {}: {}", args.stack, DidYouMean(args.stack, stacks));
   }
   if (args.trace_devices < 1) {
-    ThrowInput("--trace-devices {}: at least 1 device of each kind", args.trace_devices);
+    ThrowInput("--trace-devices {}: expected at least 1 device of each kind", args.trace_devices);
   }
   SimOptions options;
   options.stack = FindStackCosts(args.stack);
@@ -52,7 +52,7 @@ SimOptions OptionsOf(const SimulateArgs& args) {
   return options;
 }
 
-// Seconds since `from`, which becomes now.
+// Returns the seconds since `from` and sets `from` to now.
 double Lap(std::chrono::steady_clock::time_point& from) {
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - from).count();
@@ -77,7 +77,7 @@ SimulationReport Run(const SimulateArgs& args) {
   report.load_seconds = load_seconds;
   report.lower_seconds = lower_seconds;
   if (!options.slow.empty()) {
-    phases.Begin("running it with nothing slow");
+    phases.Begin("running it without slow devices");
     SimOptions even = options;
     even.slow.clear();
     report.even_step_seconds = Execute(Prepare(program, loaded.plan.cluster, even)).seconds;
@@ -105,13 +105,13 @@ void RunSimulate(const SimulateArgs& args) {
 }  // namespace
 
 void AddSimulate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("simulate", "how fast a plan is and what memory it takes");
+  CLI::App* command = app.add_subcommand("simulate", "predict the step time and memory of a plan");
   auto args = std::make_shared<SimulateArgs>();
   command->add_option("PLAN", args->plan, "a plan file (see 'heddle plan -o')")->required();
   AddPlanModelOption(*command, args->model);
   command
       ->add_option("--stack", args->stack,
-                   fmt::format("the software whose habits and speed are assumed: {}",
+                   fmt::format("the software whose behaviour and speed are assumed: {}",
                                fmt::join(StackNames(), ", ")))
       ->capture_default_str();
   args->profile.Add(*command);
@@ -120,9 +120,11 @@ void AddSimulate(CLI::App& app) {
                    "a device that computes slower (device=3,factor=1.5), or whose links are slower "
                    "(link=3,factor=2); may be repeated")
       ->allow_extra_args(false);
-  command->add_flag("--no-fold", args->no_fold,
-                    "simulate every device, not one of each kind; the same result, slower");
-  command->add_option("--trace", args->trace, "what ran when, as a file for ui.perfetto.dev");
+  command->add_flag(
+      "--no-fold", args->no_fold,
+      "simulate every device instead of one of each kind; slower, with the same result");
+  command->add_option("--trace", args->trace,
+                      "write a trace of the step, which ui.perfetto.dev opens");
   command
       ->add_option("--trace-devices", args->trace_devices,
                    "how many devices of each kind the trace shows")
@@ -130,7 +132,7 @@ void AddSimulate(CLI::App& app) {
       ->capture_default_str();
   AddJsonFlag(*command, args->json);
   command->footer(
-      "A plan that does not fit into memory is simulated all the same, and said not to fit.\n"
+      "A plan that does not fit into memory is simulated, too, and reported not to fit.\n"
       "\n"
       "Examples:\n"
       "  heddle simulate plan.json --trace trace.json\n"

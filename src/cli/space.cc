@@ -34,7 +34,7 @@ void CheckArgs(const SpaceArgs& args) {
     ThrowInput("--format {}: {}", args.format, DidYouMean(args.format, kFormats));
   }
   if (std::string option = args.degrees.FirstOfExpert(); !option.empty()) {
-    ThrowInput("{} is for the expert's plan alone: the search decides that by itself", option);
+    ThrowInput("{} is only for the expert's plan: the search chooses it itself", option);
   }
 }
 
@@ -59,7 +59,7 @@ void RunSpace(const SpaceArgs& args) {
   size_t count = SpaceOf(problem).size();
   if (count > args.limit) {
     ThrowInput(
-        "{} configurations are more than --limit {}: fix a degree such as --pp 1 or "
+        "there are {} configurations, more than --limit {}: fix a degree such as --pp 1 or "
         "--recompute none, or use --limit {}",
         count, args.limit, count);
   }
@@ -76,7 +76,8 @@ void RunSpace(const SpaceArgs& args) {
 }  // namespace
 
 void AddSpace(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("space", "every configuration of a small search space");
+  CLI::App* command =
+      app.add_subcommand("space", "evaluate every configuration of a small search space");
   auto args = std::make_shared<SpaceArgs>();
   args->model.Add(*command);
   AddClusterOption(*command, args->cluster);
@@ -85,12 +86,13 @@ void AddSpace(CLI::App& app) {
   command->add_option("--limit", args->limit, "the most configurations to simulate")
       ->transform(IntegerIn(1))
       ->capture_default_str();
-  command->add_option("--format", args->format, "of the table: csv, json")->capture_default_str();
-  command->add_option("-o,--output", args->output, "a file for the table");
+  command->add_option("--format", args->format, "format of the table: csv, json")
+      ->capture_default_str();
+  command->add_option("-o,--output", args->output, "write the table to this file");
   command->footer(
-      "Every configuration that the search weighs, with the best strategies for it, under every "
-      "policy of\nrecomputation: estimated and simulated. Steps that fit come first, fastest "
-      "first. Standard error says\nhow well the estimate ranks them.\n\n"
+      "Estimates and simulates every configuration of the search under every recomputation policy, "
+      "with the\nbest strategies for it. Configurations that fit come first, fastest first. "
+      "Standard error has the rank\ncorrelation of estimates and simulations.\n\n"
       "Example:\n"
       "  heddle space gpt2 --cluster dgx-h100:1 --batch 64 --pp 1 -o space.csv");
   command->callback([args] { RunSpace(*args); });

@@ -1,10 +1,10 @@
-// Standard input, output and error, as the shell may leave them closed (`<&-`, `>&-`).
+// Standard input, output and error, which a shell may close (`<&-`, `>&-`).
 #pragma once
 
 namespace heddle {
 
-// Opens /dev/null in place of standard files that are closed, so that no file opened later becomes one of them. Call it
-// first of all. Returns whether standard output can be written: where it cannot, no command could show its result.
+// Opens /dev/null for each closed standard file, so that no file that is opened later gets its number. Call it before
+// any file is opened. Returns false if standard output cannot be written: then no command could show its result.
 bool OpenStandardFiles();
 
 }  // namespace heddle

@@ -34,7 +34,7 @@ std::vector<PublishedRun> LoadRuns(const ValidateArgs& args) {
     return run.id.find(args.only) == std::string::npos &&
            run.source_id.find(args.only) == std::string::npos;
   });
-  if (runs.empty()) ThrowInput("--only {}: no run or source has that in its name", args.only);
+  if (runs.empty()) ThrowInput("--only {}: no id or source of a run contains this", args.only);
   return runs;
 }
 
@@ -62,7 +62,7 @@ void RunPlans(const ValidateArgs& args) {
   }
 }
 
-// Simulating takes long: a page that cannot be written is refused first.
+// Throws if the page cannot be written, before the long simulation starts.
 void CheckPage(const std::string& path) {
   if (!path.empty()) AtomicFile checked(path);
 }
@@ -88,20 +88,21 @@ void RunValidate(const ValidateArgs& args) {
 }  // namespace
 
 void AddValidate(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("validate", "simulated steps beside those of published training runs");
+  CLI::App* command = app.add_subcommand(
+      "validate", "compare simulated steps with those of published training runs");
   auto args = std::make_shared<ValidateArgs>();
-  command->add_option("RUNS", args->runs, "a file of runs (default: those heddle comes with)");
-  command->add_option("--only", args->only, "runs whose id or source has this in it");
+  command->add_option("RUNS", args->runs, "a file of runs (default: the bundled ones)");
+  command->add_option("--only", args->only, "only runs whose id or source contains this text");
   command->add_option("--markdown", args->markdown, "also write the tables as a page");
   command->add_option("--case-studies", args->case_studies,
                       "write the page of case studies instead");
-  command->add_flag("--plans", args->plans,
-                    "for every complete run the plan that the search finds, beside the published");
+  command->add_flag(
+      "--plans", args->plans,
+      "compare the plan that the search finds for every complete run with the published one");
   AddJsonFlag(*command, args->json);
   command->footer(
       "Runs are configured as published, lowered and simulated like any plan. \"left out\" is the "
-      "error where the constants\nwere fitted on all other sources.\n\n"
+      "error if the constants\nare fitted on all other sources.\n\n"
       "Examples:\n"
       "  heddle validate\n"
       "  heddle validate --only korthikanti2022-table5\n"

@@ -1,4 +1,4 @@
-// What a job takes on 1, 2, 4, ... devices, as the planner finds it: the curve that dividing devices among jobs needs.
+// The step time of a job on 1, 2, 4, ... devices by the planner. Dividing devices among jobs needs this curve.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ struct CurveOptions {
   std::string optimizer = "adamw";
   Pruning pruning = {};
   bool local_batch_statistics = true;
-  int64_t memory_limit = 0;  // bytes a device may use; 0: what it has, less what searches reserve
+  int64_t memory_limit = 0;  // bytes a device may use; 0: its memory less the reserve of searches
   SimOptions sim = {};
   DType precision = DType::kBF16;
-  int64_t steps = 1;  // of the job
+  int64_t steps = 1;  // training steps of the job
   double budget = 0;  // seconds for each search; 0: no limit
   int64_t least_devices = 1;
   int64_t most_devices = 0;  // 0: all of the cluster
@@ -26,11 +26,11 @@ struct CurveOptions {
 
 struct PlannedCurve {
   JobCurve curve;
-  std::vector<Plan> plans;  // of its points
+  std::vector<Plan> plans;  // of the points of the curve
 };
 
-// Searches for the best plan on the first 1, 2, 4, ... devices of a cluster. Numbers on which nothing fits, and those that
-// are no faster than fewer, are left out; no points: it fits on none. Simulated, as all that the planner says.
+// Searches for the best plan on the first 1, 2, 4, ... devices of a cluster. A number of devices is left out if no plan
+// fits or if fewer devices are as fast; without points, the job fits on none. All times are simulated.
 PlannedCurve FindCurve(const Model& model, const Cluster& cluster, const CurveOptions& options);
 
 }  // namespace heddle

@@ -17,8 +17,8 @@ namespace {
 constexpr int kNone = -1;
 
 enum class Place : uint8_t {
-  kAway,      // on no device: anyone may take it
-  kPromised,  // is being brought to a device, or has been
+  kAway,      // on no device: any device may take it
+  kPromised,  // being fetched to a device, or fetched
   kRunning,
   kResting,  // on the device that ran it last
   kEnded
@@ -30,22 +30,22 @@ struct Job {
   int visit = 0;
   int64_t step = 0, last_turn = 0;
   bool to_end = false, stopped = false, paused = false;
-  bool running = false;         // somebody is in its Run
-  std::vector<double> seconds;  // per visit, the mean so far
-  std::vector<int64_t> runs;    // per visit
+  bool running = false;         // a thread is in its Run
+  std::vector<double> seconds;  // mean seconds of each visit
+  std::vector<int64_t> runs;    // number of runs of each visit
 };
 
-// What a device's second thread is to do.
+// The next copies of a device's second thread.
 struct Copies {
   int leaving = kNone, coming = kNone;
-  int visit = 0;  // of the one that comes
+  int visit = 0;  // the visit of the job to fetch
 };
 
 struct Device {
   std::optional<Copies> order;
   bool copying = false;
-  int promised = kNone;  // the job that comes, or has come
-  int resting = kNone;   // the job that is there and does not run
+  int promised = kNone;  // the job being fetched, or fetched
+  int resting = kNone;   // the job that is on the device without running
 };
 
 class Dispatcher : DispatchControl {
@@ -104,7 +104,7 @@ class Dispatcher : DispatchControl {
   Job& job(int j) { return jobs_[static_cast<size_t>(j)]; }
   DispatchedJob& out(int j) { return out_.jobs[static_cast<size_t>(j)]; }
 
-  // ---- What to run. The lock is held.
+  // ---- Choosing jobs. The lock is held.
 
   double Remaining(const Job& at) const {
     double step = std::accumulate(at.seconds.begin(), at.seconds.end(), 0.0);
@@ -112,7 +112,7 @@ class Dispatcher : DispatchControl {
     return rest + static_cast<double>(at.in.steps - at.step - 1) * step;
   }
 
-  // Jobs that a device may take: those on no device, that which rests there, and one that will.
+  // A device may take jobs that are on no device, the job that rests on it, and `also`, which will rest on it.
   int Choose(int d, int also = kNone) {
     std::vector<JobState> candidates;
     for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {
@@ -138,13 +138,13 @@ class Dispatcher : DispatchControl {
                        [](const Job& at) { return at.place == Place::kEnded; });
   }
 
-  // The visit after the one at hand; none after the last of all.
+  // The visit after the current one; nullopt after the last visit of the job.
   std::optional<int> VisitAfter(const Job& at) const {
     if (at.visit + 1 < static_cast<int>(at.seconds.size())) return at.visit + 1;
     return at.step + 1 < at.in.steps ? std::optional(0) : std::nullopt;
   }
 
-  // ---- The second thread of a device.
+  // ---- The second thread of a device, for copies.
 
   void Copy(int d) {
     std::unique_lock lock(mutex_);
@@ -156,7 +156,7 @@ class Dispatcher : DispatchControl {
       if (order.leaving != kNone) {
         Guarded(lock, order.leaving, [&] { job(order.leaving).in.runner->Leave(); });
         if (job(order.leaving).place == Place::kEnded) {
-          LetGo(lock, order.leaving);
+          FreeMemory(lock, order.leaving);
         } else {
           job(order.leaving).place = Place::kAway;
         }
@@ -164,7 +164,7 @@ class Dispatcher : DispatchControl {
       }
       if (order.coming != kNone && job(order.coming).place != Place::kEnded) {
         Guarded(lock, order.coming, [&] { job(order.coming).in.runner->Prefetch(order.visit, d); });
-        if (job(order.coming).place == Place::kEnded) LetGo(lock, order.coming);
+        if (job(order.coming).place == Place::kEnded) FreeMemory(lock, order.coming);
       }
       device(d).copying = false;
       changed_.notify_all();
@@ -178,7 +178,7 @@ class Dispatcher : DispatchControl {
     changed_.notify_all();
   }
 
-  // Without the lock; an exception ends the job.
+  // Runs `body` without the lock. An exception ends the job.
   template <typename Body>
   void Guarded(std::unique_lock<std::mutex>& lock, int j, const Body& body) {
     std::string error;
@@ -194,8 +194,8 @@ class Dispatcher : DispatchControl {
     Ended(j);
   }
 
-  // What a job that has failed has on a device; by its worker where it runs.
-  void LetGo(std::unique_lock<std::mutex>& lock, int j) {
+  // Frees the device memory of a failed job. If the job is running, its worker does so.
+  void FreeMemory(std::unique_lock<std::mutex>& lock, int j) {
     if (job(j).running) return;
     lock.unlock();
     try {
@@ -208,12 +208,12 @@ class Dispatcher : DispatchControl {
   void Ended(int j) {
     out(j).finished = std::max(SteadySeconds() - began_, 1e-9);
     out(j).remaining_seconds = 0;
-    Gone(j);
+    MarkEnded(j);
     if (observer_ != nullptr) observer_->OnEnd(j, out_, *this);
   }
 
-  // For good, or because all are stopped.
-  void Gone(int j) {
+  // Marks a job as gone: it has ended, or all jobs are stopped.
+  void MarkEnded(int j) {
     job(j).place = Place::kEnded;
     out(j).device = kNone;
     if (AllEnded()) over_ = true;
@@ -231,7 +231,7 @@ class Dispatcher : DispatchControl {
     }
   }
 
-  // The next job of a device, which is there then, or on its way no more.
+  // Takes the next job of a device. If its shard is being fetched, waits until the copy has ended.
   int Take(std::unique_lock<std::mutex>& lock, int d) {
     for (;;) {
       if (over_) return kNone;
@@ -245,7 +245,7 @@ class Dispatcher : DispatchControl {
         if (job(j).place == Place::kEnded) continue;
         return j;
       }
-      // What is still leaving holds memory that the next one counts on.
+      // A shard that is still being evicted has the memory that the next one needs.
       int j = device(d).copying ? kNone : Choose(d);
       if (j == kNone) {
         changed_.wait(lock);
@@ -255,7 +255,7 @@ class Dispatcher : DispatchControl {
     }
   }
 
-  // Jobs that stand between two steps do no other, and nobody waits for others to go on.
+  // Stops all jobs: none of them starts another step. Paused jobs are resumed so that they can end.
   void StopAll() {
     for (Job& at : jobs_) {
       at.stopped = true;
@@ -269,7 +269,7 @@ class Dispatcher : DispatchControl {
     Job& at = job(j);
     at.place = Place::kRunning;
     at.last_turn = ++turns_;
-    if ((at.to_end || at.stopped) && at.visit == 0) {  // it was waiting
+    if ((at.to_end || at.stopped) && at.visit == 0) {  // the job is between two steps
       device(d).resting = before == j ? kNone : before;
       return Conclude(lock, j);
     }
@@ -288,11 +288,11 @@ class Dispatcher : DispatchControl {
     at.running = false;
     double end = SteadySeconds();
     Note(d, j, begin, end);
-    if (at.place == Place::kEnded) return LetGo(lock, j);  // it failed
+    if (at.place == Place::kEnded) return FreeMemory(lock, j);  // the job failed
     Advance(lock, d, j, end - begin, record);
   }
 
-  // The job that comes behind one that runs; it is the device's from now on.
+  // Chooses the job that follows the running one. It is promised to this device from now on.
   int Promise(int d, int running) {
     Job& at = job(running);
     std::optional<int> after = VisitAfter(at);
@@ -301,7 +301,7 @@ class Dispatcher : DispatchControl {
     device(d).promised = next;
     next_visit_ = next == running ? *after : job(next).visit;
     if (next != running) job(next).place = Place::kPromised;
-    // The next step of a job begins with the shard that this one ends with, and changes.
+    // The next step begins with the shard that the current visit updates on the device, so nothing is fetched.
     return next == running && next_visit_ == 0 ? kNone : next;
   }
 
@@ -332,7 +332,7 @@ class Dispatcher : DispatchControl {
         }
         return Conclude(lock, j);
       }
-      // It was to go on here, and waits instead.
+      // The paused job was promised to this device.
       if (at.paused && device(d).promised == j) device(d).promised = kNone;
     }
     at.place = device(d).promised == j ? Place::kPromised : Place::kResting;
@@ -340,16 +340,16 @@ class Dispatcher : DispatchControl {
     changed_.notify_all();
   }
 
-  // A job that stands between two steps ends.
+  // Ends a job that is between two steps.
   void Conclude(std::unique_lock<std::mutex>& lock, int j) {
     Job& at = job(j);
     Guarded(lock, j, [&] {
       at.in.runner->Finish();
       at.in.runner->Leave();
     });
-    if (at.place == Place::kEnded) return;  // that failed
+    if (at.place == Place::kEnded) return;  // Finish or Leave failed
     bool all = at.step >= at.in.steps;
-    if (!all && !at.to_end) return Gone(j);
+    if (!all && !at.to_end) return MarkEnded(j);
     out(j).ended_early = !all;
     Ended(j);
   }

@@ -1,13 +1,15 @@
-// Many jobs on few devices, for real: worker threads, one per device, run the visits of jobs in the order that a policy
-// gives (policy.h, as the simulator does).
+// Real execution of many jobs on few devices. A worker thread per device runs the visits of jobs in the order of a
+// policy (policy.h), as the simulator does.
 //
 //   FleetRun run = Dispatch(jobs, {.devices = 2}, *FindPolicy("lrtf"), on_step);
 //   run.seconds, run.jobs[j].losses, run.jobs[j].error
 //
-// Behind each worker a second thread copies: while a visit runs, what ran before leaves the device, then what the policy
-// says comes next is brought in. A job that runs again next stays where it is. One visit of a job runs at a time.
+// Each worker has a second thread for copies. While a visit runs, it evicts the previous shard, then fetches the shard
+// that the policy chooses next. A shard that runs again next stays on the device. Only one visit of a job runs at a
+// time.
 //
-// A job that throws ends alone. Deterministic in what jobs compute, not in which device runs what when.
+// A job that throws ends without affecting the others. Results of jobs are deterministic; the assignment of visits to
+// devices and times is not.
 #pragma once
 
 #include <atomic>
@@ -24,45 +26,45 @@ struct DispatchJob {
   ShardRunner* runner = nullptr;
   int64_t steps = 0;
   int64_t priority = 0;
-  std::vector<double> visit_seconds = {};  // as predicted; what is measured takes their place
+  std::vector<double> visit_seconds = {};  // predicted; replaced by measurements
   bool paused = false;                     // until an observer resumes it
 };
 
 struct DispatchOptions {
   int devices = 1;
   bool double_buffering = true;
-  const std::atomic<bool>* stop = nullptr;  // set: jobs stand still after the step they are in
+  const std::atomic<bool>* stop = nullptr;  // when set, jobs stop after their current step
 };
 
-// What a device did for a job, without a pause.
+// An interval in which a device worked for one job without a pause.
 struct DispatchSpan {
   int device = 0;
   int job = 0;
-  double begin = 0, end = 0;  // since the start
-  int64_t devices = 1;        // that the job had together
+  double begin = 0, end = 0;  // seconds since the start
+  int64_t devices = 1;        // number of devices that the job had
 };
 
 struct DispatchedJob {
-  int64_t step = 0;  // the next
+  int64_t step = 0;  // the next step
   std::vector<StepRecord> records;
-  double finished = 0;  // when, since the start; 0: it has not
-  int device = -1;      // that runs it now, with others after it where they are several
+  double finished = 0;  // seconds since the start; 0: not finished
+  int device = -1;      // the first of the devices that run it now
   int64_t devices = 1;
   bool ended_early = false;
-  std::string error;  // why it ended alone
+  std::string error;  // why it failed
   double remaining_seconds = 0;
 };
 
 struct FleetRun {
   double seconds = 0;
   std::vector<DispatchedJob> jobs;
-  std::vector<double> busy;  // per device: in visits
+  std::vector<double> busy;  // of each device: seconds in visits
   std::vector<DispatchSpan> spans;
-  int64_t switches = 0;  // of jobs to other devices (gangs.h)
+  int64_t switches = 0;  // moves of jobs to other devices (gangs.h)
   double utilisation() const;
 };
 
-// What is to become of jobs, said by an observer; it holds from the end of the step they are in.
+// What an observer decides about jobs. A decision takes effect at the end of the current step.
 struct DispatchControl {
   virtual ~DispatchControl() = default;
   virtual void End(int job) = 0;
@@ -70,7 +72,7 @@ struct DispatchControl {
   virtual void Resume(int job) = 0;
 };
 
-// Told by workers, one call at a time, what happens. Calls are to be short: others wait.
+// Workers call it, one at a time, after every event. Calls must be short because other workers wait.
 struct FleetObserver {
   virtual ~FleetObserver() = default;
   virtual void OnStep(int job, const StepRecord& record, const FleetRun& so_far,

@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Three visits a step. Notes whether it is somewhere, and fails where it is told to.
+// A job with three visits per step. It records whether it is on a device and fails where it is told to.
 class FakeShards : public ShardRunner {
  public:
   int visits() const override { return 3; }
@@ -78,7 +78,7 @@ TEST(DispatchTest, WhatFailsLeavesItsDevice) {
   }
 }
 
-// Pauses all jobs but the first after their first step.
+// Pauses all jobs except the first after their first step.
 struct Pauser : FleetObserver {
   void OnStep(int job, const StepRecord&, const FleetRun&, DispatchControl& control) override {
     if (job != 0) control.Pause(job);
@@ -99,7 +99,7 @@ TEST(DispatchTest, WhatIsStoppedStandsBetweenTwoStepsAndIsNotOver) {
   for (size_t j = 0; j < runners.size(); ++j) {
     EXPECT_EQ(run.jobs[j].finished, 0);
     EXPECT_GT(run.jobs[j].remaining_seconds, 0);
-    EXPECT_TRUE(runners[j].finished);  // what is to be saved was
+    EXPECT_TRUE(runners[j].finished);  // Finish was called, which saves
     EXPECT_EQ(runners[j].where, -1);
   }
 }

@@ -11,15 +11,15 @@ namespace heddle {
 namespace {
 
 struct PartialSchedule {
-  std::vector<size_t> done;   // per job: runs that are placed
-  std::vector<double> ready;  // per job: when its next may start; of jobs that are over 0
-  std::vector<double> free;   // per device, ascending
+  std::vector<size_t> done;   // of each job: number of placed runs
+  std::vector<double> ready;  // of each job: when its next run may start; 0 if all are placed
+  std::vector<double> free;   // when each device is free, ascending
 };
 
 class ExactSolver {
  public:
-  ExactSolver(const std::vector<std::vector<double>>& jobs, int devices, int64_t max_nodes)
-      : jobs_(jobs), max_nodes_(max_nodes) {
+  ExactSolver(const std::vector<std::vector<double>>& jobs, int devices, int64_t max_states)
+      : jobs_(jobs), max_states_(max_states) {
     for (const std::vector<double>& job : jobs) {
       std::vector<double> rest(job.size() + 1, 0);
       for (size_t r = job.size(); r-- > 0;) rest[r] = rest[r + 1] + job[r];
@@ -56,7 +56,7 @@ class ExactSolver {
     return true;
   }
 
-  // Is there another with the same runs that is nowhere later? If not, remembers this one.
+  // True if a known partial schedule has the same runs and is nowhere later. Otherwise remembers this one.
   bool Dominated(const PartialSchedule& at) {
     auto no_later = [](const PartialSchedule& a, const PartialSchedule& b) {
       for (size_t i = 0; i < a.ready.size(); ++i) {
@@ -80,7 +80,7 @@ class ExactSolver {
     return std::max(at.ready[j], at.free.front());
   }
 
-  // With the next run of job j. Later runs start no earlier, so that nothing need be known of times before that.
+  // Adds the next run of job j. Later runs start no earlier, so earlier times are forgotten.
   PartialSchedule Place(const PartialSchedule& at, size_t j) const {
     PartialSchedule next = at;
     double start = Start(at, j);
@@ -97,7 +97,7 @@ class ExactSolver {
 
   void Branch(const PartialSchedule& at) {
     if (best_.makespan <= root_bound_ || !best_.proved) return;
-    if (++best_.nodes > max_nodes_) {
+    if (++best_.states > max_states_) {
       best_.proved = false;
       return;
     }
@@ -110,11 +110,11 @@ class ExactSolver {
     for (size_t j = 0; j < jobs_.size(); ++j) {
       if (at.done[j] < jobs_[j].size()) order.push_back(j);
     }
-    // The longest rest first: a good schedule early.
+    // Trying the longest remaining job first gives a good schedule early.
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return rest_[a][at.done[a]] > rest_[b][at.done[b]];
     });
-    // A run that could start and end before another begins had better do so.
+    // Only runs that start before any other run could end are tried: an idle gap that fits a run is never better.
     double first_end = std::numeric_limits<double>::infinity();
     for (size_t j : order) first_end = std::min(first_end, Start(at, j) + jobs_[j][at.done[j]]);
     for (size_t j : order) {
@@ -123,9 +123,9 @@ class ExactSolver {
   }
 
   const std::vector<std::vector<double>>& jobs_;
-  int64_t max_nodes_;
-  std::vector<std::vector<double>> rest_;  // per job and run: seconds of it and those after
-  bool whole_ = true;                      // all seconds are whole numbers, and so are makespans
+  int64_t max_states_;
+  std::vector<std::vector<double>> rest_;  // of each job and run: seconds of it and all later runs
+  bool whole_ = true;                      // all seconds are whole numbers, so makespans are, too
   double root_bound_ = 0;
   std::map<std::vector<size_t>, std::vector<PartialSchedule>> seen_;
   ExactSchedule best_;
@@ -134,9 +134,9 @@ class ExactSolver {
 }  // namespace
 
 ExactSchedule SolveExactly(const std::vector<std::vector<double>>& jobs, int devices,
-                           int64_t max_nodes) {
+                           int64_t max_states) {
   HEDDLE_CHECK(devices > 0);
-  return ExactSolver(jobs, devices, max_nodes).best();
+  return ExactSolver(jobs, devices, max_states).best();
 }
 
 }  // namespace heddle

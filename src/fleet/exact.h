@@ -1,14 +1,14 @@
-// The shortest makespan of jobs on equal devices, by branch and bound: for small cases, to judge policies by.
+// The shortest makespan of jobs on equal devices by branch and bound, for comparison with policies on small cases.
 //
-// Runs of a job come one after the other, runs are not interrupted, copies take no time. Runs are placed in the order of
-// their starts, each as early as it can on the device that is free first. Some order gives an optimal schedule: take one,
-// sort its runs by start; when a run is placed, fewer than all devices have one of those before it that ends after the
-// run's start, so it starts no later than there. A branch is left when
+// Shard runs of a job follow each other, are not interrupted, and copies take no time. Runs are placed in the order of
+// their starts, each as early as possible on the device that is free first. Some order gives an optimal schedule: sort
+// the runs of an optimal schedule by start. When a run is placed, at least one device has no earlier run that ends
+// after the start of this run in the optimal schedule, so it starts no later than there. A branch is cut if
 //
-//   the longest rest of a job from where it is, or (what devices have behind them + work left) / devices
+//   the longest remaining chain of runs of a job from its position, or (busy time of devices + work left) / devices
 //
-// is no shorter than the best schedule known, or when another branch has done the same runs and is in no way worse.
-// Exponential; some milliseconds for five jobs of six runs.
+// is no shorter than the best known schedule, or if another branch has placed the same runs and is nowhere later. The
+// time is exponential; five jobs of six runs take some milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ namespace heddle {
 
 struct ExactSchedule {
   double makespan = 0;
-  bool proved = true;  // false: `max_nodes` came first, and it is the best found
-  int64_t nodes = 0;
+  bool proved = true;  // false: the limit `max_states` was reached, and this is the best found
+  int64_t states = 0;  // partial schedules that were visited
 };
 
-// Per job the seconds of its runs in order.
+// `jobs`: for each job the seconds of its runs in order.
 ExactSchedule SolveExactly(const std::vector<std::vector<double>>& jobs, int devices,
-                           int64_t max_nodes = 2'000'000);
+                           int64_t max_states = 2'000'000);
 
 }  // namespace heddle

@@ -10,11 +10,11 @@
 namespace heddle {
 namespace {
 
-// Another way to the optimum, for whole seconds: everything that can be the case after t seconds, second by second,
-// devices left idle at will.
+// A second method for the optimum with whole seconds: enumerates every state that is possible after t seconds,
+// including those with idle devices.
 struct Moment {
-  std::vector<int> done;  // per job: runs begun
-  std::vector<int> left;  // per job: seconds of the one that runs
+  std::vector<int> done;  // of each job: number of runs that began
+  std::vector<int> left;  // of each job: remaining seconds of the current run
   auto operator<=>(const Moment&) const = default;
 };
 
@@ -73,7 +73,7 @@ TEST(ExactTest, NoPolicyIsBetter) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SmallFleet fleet = RandomFleet(seed);
     ExactSchedule exact = SolveExactly(fleet.jobs, fleet.devices);
-    ASSERT_TRUE(exact.proved) << "seed " << seed << ", " << exact.nodes;
+    ASSERT_TRUE(exact.proved) << "seed " << seed << ", " << exact.states;
     std::vector<JobWork> works = fleet.Works();
     EXPECT_GE(exact.makespan * (1 + 1e-12), BoundOf(works, fleet.devices).seconds());
     for (const PolicyDef& policy : AllPolicies()) {

@@ -22,7 +22,7 @@ FleetRun FleetDriver::Run() {
     run.jobs[j].step = jobs_[j]->first_step();
     run.jobs[j].remaining_seconds = TotalSeconds(Left(j, run.jobs[j].step));
   }
-  if (!GoesWide(run)) run = RunShards();
+  if (!ShouldLeaveShards(run)) run = RunShards();
   if (goes_wide_ && !Interrupted()) RunSeveral(run);
   return run;
 }
@@ -40,12 +40,12 @@ void FleetDriver::OnStep(int j, const StepRecord& record, const FleetRun& so_far
 
 void FleetDriver::OnEnd(int j, const FleetRun& so_far, DispatchControl& control) {
   if (halving_ && !so_far.jobs[static_cast<size_t>(j)].error.empty()) {
-    // It waits for nobody, and nobody for it.
+    // A failed job neither waits for others nor do they wait for it.
     halving_->Report(j, halving_->NextReport(j), std::nan(""));
     Apply(control);
   }
   if (options_.on_end) options_.on_end(j, so_far);
-  if (GoesWide(so_far)) stopped_ = true;
+  if (ShouldLeaveShards(so_far)) stopped_ = true;
 }
 
 FleetRun FleetDriver::RunShards() {
@@ -70,7 +70,7 @@ JobWork FleetDriver::Left(size_t j, int64_t steps) const {
   return work;
 }
 
-bool FleetDriver::GoesWide(const FleetRun& so_far) {
+bool FleetDriver::ShouldLeaveShards(const FleetRun& so_far) {
   if (!fleet_.several() || goes_wide_) return false;
   std::vector<JobWork> works;
   std::vector<JobCurve> curves;
@@ -101,14 +101,14 @@ void FleetDriver::RunSeveral(FleetRun& run) {
   for (size_t j = 0; j < jobs_.size(); ++j) {
     jobs_[j]->LetGo();
     GangJob gang{.runner = jobs_[j], .steps = StepsOf(j)};
-    // As shards it was measured, if it ran so; plans for more devices are taken to be as far off.
+    // The time in shards is measured if the job ran in shards. Plans for more devices are scaled by the same error.
     JobWork left = Left(j, run.jobs[j].step);
     double pace = left.steps > 0 ? run.jobs[j].remaining_seconds / TotalSeconds(left) : 1;
     gang.step = {fleet_.spec().jobs[j].name, {{1, StepSeconds(left) * pace}}};
     for (const CurvePoint& point : fleet_.PlannedOf(j).curve.points)
       gang.step.points.push_back({point.devices, point.seconds * pace});
     gang.paused = Verdict(j) == HalvingVerdict::kWait;
-    // It had come to its end, or was told to end when it stood still already.
+    // The job has finished its steps, or early stopping ended it while it was stopped.
     bool over = left.steps <= 0 || Verdict(j) == HalvingVerdict::kEnd;
     if (over && run.jobs[j].finished == 0) {
       run.jobs[j].finished = std::max(run.seconds, 1e-9);
@@ -127,7 +127,7 @@ HalvingVerdict FleetDriver::Verdict(size_t j) const {
   return halving_ ? halving_->VerdictOf(static_cast<int>(j)) : HalvingVerdict::kGoOn;
 }
 
-// Rungs that jobs had reached when they were stopped are judged as they were then.
+// After a restart, rungs that jobs had already reached are evaluated with the losses of that time.
 void FleetDriver::StartHalving() {
   if (!fleet_.spec().halving) return;
   std::vector<int64_t> steps;

@@ -1,5 +1,5 @@
-// A fleet that runs for real, from its beginning to its end: jobs in shards, then on several devices each where that is
-// sooner, and early stopping over both. Who trains is behind JobRunner.
+// A real run of a fleet from beginning to end: jobs run in shards, then on several devices each if that ends earlier,
+// with early stopping throughout. Training itself is behind JobRunner.
 //
 //   FleetDriver driver(prepared, runners, {.policy = *FindPolicy("lrtf"), .interrupted = &flag});
 //   FleetRun run = driver.Run();
@@ -20,19 +20,18 @@ namespace heddle {
 
 struct FleetDriverOptions {
   const PolicyDef& policy;
-  const std::atomic<bool>* interrupted =
-      nullptr;  // set: jobs stand still after the step they are in
-  // Called by one thread at a time: after a step, and when a job has ended. Null: nobody listens.
+  const std::atomic<bool>* interrupted = nullptr;  // when set, jobs stop after their current step
+  // Called after every step and when a job has ended, by one thread at a time. May be null.
   std::function<void(const FleetRun& so_far)> on_step = nullptr;
   std::function<void(int job, const FleetRun& so_far)> on_end = nullptr;
 };
 
 class FleetDriver : private FleetObserver {
  public:
-  // `jobs`: those of the fleet, in their order. All arguments outlive it.
+  // `jobs` are those of the fleet in their order. All arguments must outlive it.
   FleetDriver(const PreparedFleet& fleet, std::vector<JobRunner*> jobs, FleetDriverOptions options);
 
-  // Once.
+  // May be called once.
   FleetRun Run();
 
  private:
@@ -41,10 +40,10 @@ class FleetDriver : private FleetObserver {
   void OnEnd(int job, const FleetRun& so_far, DispatchControl& control) override;
 
   int64_t StepsOf(size_t job) const { return fleet_.works()[job].steps; }
-  // What is left of a job after so many steps, by predicted times.
+  // The work that is left of a job after `steps` steps, by predicted times.
   JobWork Left(size_t job, int64_t steps) const;
-  // Is it better to leave shards now than later, or never? By the times that were measured.
-  bool GoesWide(const FleetRun& so_far);
+  // True if jobs should leave their shards now, not later or never, by measured times.
+  bool ShouldLeaveShards(const FleetRun& so_far);
   FleetRun RunShards();
   void RunSeveral(FleetRun& run);
 
@@ -57,7 +56,7 @@ class FleetDriver : private FleetObserver {
   std::vector<JobRunner*> jobs_;
   FleetDriverOptions options_;
   std::optional<Halving> halving_;
-  std::atomic<bool> stopped_ = false;  // shards
+  std::atomic<bool> stopped_ = false;  // set to stop the shards
   bool goes_wide_ = false;
 };
 

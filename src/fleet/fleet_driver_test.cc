@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Trains nothing: its loss is the same at every step.
+// A job without training, with the same loss at every step.
 class FakeJob : public JobRunner, private ShardRunner {
  public:
   FakeJob(int visits, double loss) : visits_(visits), loss_(loss) {}
@@ -97,7 +97,7 @@ TEST_F(FleetDriverTest, RunsAllJobsToTheirEnd) {
   EXPECT_EQ(ended_, 4);
 }
 
-// Of four jobs the two with the lowest losses go on after 2 steps, and one after 4.
+// Of four jobs, the two with the lowest losses continue after 2 steps, and one of them after 4.
 TEST_F(FleetDriverTest, EndsJobsEarlyByTheirLosses) {
   spec_.halving = HalvingRule{.first = 2, .keep = 0.5, .factor = 2};
   FleetRun run = Drive();

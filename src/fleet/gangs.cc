@@ -16,12 +16,12 @@ namespace {
 
 struct Gang {
   GangJob in;
-  std::map<int64_t, double> measured;  // seconds of a step, by devices: the mean so far
-  double pace = 1;                     // what was measured over what was predicted
-  JobPlace place = {};                 // where it runs; nowhere: it does not
+  std::map<int64_t, double> measured;  // mean seconds of a step by number of devices
+  double pace = 1;                     // measured / predicted time
+  JobPlace place = {};                 // the devices it runs on; none: it does not run
   std::atomic<bool> stop = false;
   bool to_end = false, paused = false;
-  int64_t steps_here = 0;  // since it began at its place
+  int64_t steps_here = 0;  // steps since it began on these devices
   double begin = 0, end = 0;
   std::thread thread = {};
 
@@ -53,7 +53,7 @@ class GangScheduler : DispatchControl {
       bool any = std::any_of(gangs_.begin(), gangs_.end(), [](const Gang& g) { return g.runs(); });
       if (!any && IsStopped()) break;
       if (!any && LeftToRun() == 0) break;
-      HEDDLE_CHECK(any, "jobs are left and none runs");
+      HEDDLE_CHECK(any, "jobs are left but none is running");
       changed_.wait(lock, [&] { return wake_; });
       wake_ = false;
     }
@@ -69,18 +69,18 @@ class GangScheduler : DispatchControl {
     gang(j).to_end = true;
     gang(j).paused = false;
     gang(j).stop = true;
-    if (!gang(j).runs() && !IsOver(j)) Over(j);  // it was waiting
-    Void();
+    if (!gang(j).runs() && !IsOver(j)) Over(j);  // a running job ends by itself
+    DiscardSchedule();
   }
   void Pause(int j) override {
     if (gang(j).paused) return;
     gang(j).paused = gang(j).stop = true;
-    Void();
+    DiscardSchedule();
   }
   void Resume(int j) override {
     if (!gang(j).paused) return;
     gang(j).paused = false;
-    Void();
+    DiscardSchedule();
   }
 
   Gang& gang(int j) { return gangs_[static_cast<size_t>(j)]; }
@@ -99,8 +99,8 @@ class GangScheduler : DispatchControl {
     wake_ = true;
     changed_.notify_all();
   }
-  // The plan is for other jobs than there are now.
-  void Void() {
+  // Discards the schedule, because it is not for the current jobs.
+  void DiscardSchedule() {
     plan_is_void_ = true;
     Wake();
   }
@@ -108,7 +108,7 @@ class GangScheduler : DispatchControl {
     for (Gang& at : gangs_) at.stop = true;
   }
 
-  // ---- What to run where. The lock is held.
+  // ---- Scheduling. The lock is held.
 
   double StepSeconds(const Gang& at, const CurvePoint& point) const {
     auto found = at.measured.find(point.devices);
@@ -123,8 +123,8 @@ class GangScheduler : DispatchControl {
     HEDDLE_CHECK(false, "job {} has no plan for {} devices", j, devices);
   }
 
-  // Of all jobs that may run.
-  SpaseProblem WhatIsLeft(std::vector<int>& numbers) {
+  // The problem of all jobs that may run.
+  SpaseProblem RemainingProblem(std::vector<int>& numbers) {
     SpaseProblem problem{.devices = options_.devices, .switch_seconds = options_.switch_seconds};
     for (int j = 0; j < count(); ++j) {
       if (IsOver(j) || gang(j).paused) continue;
@@ -133,7 +133,7 @@ class GangScheduler : DispatchControl {
         if (point.devices > options_.devices) break;
         double seconds = SecondsLeft(j, point.devices);
         bool better = curve.points.empty() || seconds < curve.points.back().seconds;
-        // A place is kept in the problem, or moving from it would cost nothing.
+        // The current number of devices stays in the problem; without it, leaving it would cost nothing.
         bool here = gang(j).runs() && gang(j).place.devices == point.devices;
         if (here && !better) seconds = curve.points.back().seconds * (1 - 1e-9);
         if (better || here) curve.points.push_back({point.devices, seconds});
@@ -145,7 +145,7 @@ class GangScheduler : DispatchControl {
     return problem;
   }
 
-  // How long the plan at hand takes from now on, by what is known now.
+  // The remaining time of the current schedule with the step times known now.
   double PlannedSeconds() {
     std::vector<double> free(static_cast<size_t>(options_.devices), 0);
     double all = 0;
@@ -167,7 +167,7 @@ class GangScheduler : DispatchControl {
   void Resolve(const SpaseOptions& how) {
     ended_ = false;
     std::vector<int> numbers;
-    SpaseProblem problem = WhatIsLeft(numbers);
+    SpaseProblem problem = RemainingProblem(numbers);
     if (problem.jobs.empty()) {
       plan_.clear();
       plan_is_void_ = false;
@@ -188,7 +188,8 @@ class GangScheduler : DispatchControl {
     }
   }
 
-  // In the order of the plan, those whose devices are free; devices wait for the first piece that wants them.
+  // Starts the pieces whose devices are free, in the order of the schedule. A device waits for the first piece that
+  // needs it.
   void Start() {
     std::vector<bool> taken(static_cast<size_t>(options_.devices), false);
     auto mark = [&](int64_t first, int64_t devices) {
@@ -210,7 +211,7 @@ class GangScheduler : DispatchControl {
 
   void Begin(const SpasePiece& piece) {
     Gang& at = gang(piece.job);
-    if (at.thread.joinable()) at.thread.join();  // it has nothing left to do
+    if (at.thread.joinable()) at.thread.join();  // the thread has ended its work
     at.place = {piece.first, piece.devices};
     at.stop = false;
     at.steps_here = 0;
@@ -229,7 +230,7 @@ class GangScheduler : DispatchControl {
                              [&](const StepRecord& record) { Step(j, record); });
     } catch (const std::exception& thrown) {
       error = thrown.what();
-      if (error.empty()) error = "it failed";
+      if (error.empty()) error = "unknown error";
     }
     std::unique_lock lock(mutex_);
     Gang& at = gang(j);
@@ -265,7 +266,7 @@ class GangScheduler : DispatchControl {
     if (IsStopped()) StopAll();
   }
 
-  // The first step at a place is not like the others.
+  // The first step on new devices is slower and is not measured.
   void Measure(Gang& at, double seconds) {
     if (at.steps_here == 0) return;
     double n = static_cast<double>(at.steps_here);

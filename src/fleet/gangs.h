@@ -1,13 +1,13 @@
-// Jobs on several devices each, for real: a schedule of SPASE (spase.h), each of its pieces run by a thread that drives
-// the job on its devices.
+// Real execution of jobs on several devices each: a thread per piece of a SPASE schedule (spase.h) drives the job on
+// its devices.
 //
-//   RunGangs(jobs, {.devices = 8, .switch_seconds = 5}, run, observer);      goes on with `run`, as Dispatch left it
+//   RunGangs(jobs, {.devices = 8, .switch_seconds = 5}, run, observer);      continues `run` from the end of Dispatch
 //
-// Steps that were measured take the place of what was predicted. Whenever a job ends what is left is solved anew, and
-// taken where it ends sooner by more than a threshold, switches paid: jobs whose place changes then stop after the step
-// they are in and go on elsewhere. A job that throws ends alone.
+// Measured step times replace predicted ones. Whenever a job ends, the remaining problem is solved again. The new
+// schedule is used if it ends earlier by more than a threshold, including the time of switches: jobs whose devices
+// change stop after their current step and continue there. A job that throws ends without affecting the others.
 //
-// Deterministic in what jobs compute, not in which devices run what when.
+// Results of jobs are deterministic; the assignment of jobs to devices and times is not.
 #pragma once
 
 #include <atomic>
@@ -23,18 +23,18 @@ namespace heddle {
 struct GangJob {
   GangRunner* runner = nullptr;
   int64_t steps = 0;    // of the whole job
-  JobCurve step = {};   // seconds of a step on 1, 2, 4, ... devices, as predicted
+  JobCurve step = {};   // predicted seconds of a step on 1, 2, 4, ... devices
   bool paused = false;  // until an observer resumes it
 };
 
 struct GangOptions {
   int64_t devices = 1;
   double switch_seconds = 0;
-  const std::atomic<bool>* stop = nullptr;  // set: jobs end after the step they are in
+  const std::atomic<bool>* stop = nullptr;  // when set, jobs stop after their current step
   ResolveOptions resolve = {};
 };
 
-// Jobs that `run` says are over are left alone.
+// Jobs that have ended according to `run` are skipped.
 void RunGangs(const std::vector<GangJob>& jobs, const GangOptions& options, FleetRun& run,
               FleetObserver* observer = nullptr);
 

@@ -13,13 +13,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Devices that note when two gangs have them at once.
+// Devices that record if two gangs use them at once.
 struct Machine {
   std::vector<std::atomic<int>> users = std::vector<std::atomic<int>>(8);
   std::atomic<bool> shared = false;
 };
 
-// Steps that sleep: `seconds` on one device, less on more by their number.
+// A job whose steps sleep: `seconds` on one device, seconds / n on n devices.
 class SleepingJob : public GangRunner {
  public:
   SleepingJob(Machine& machine, int64_t steps, double seconds)
@@ -45,9 +45,9 @@ class SleepingJob : public GangRunner {
   }
 
   int64_t fails_at = -1;
-  std::vector<int64_t> widths;  // of the runs it was given
+  std::vector<int64_t> widths;  // numbers of devices that it ran on
 
-  // As the planner might have predicted it, `off` times too much.
+  // With a predicted curve that is too slow by the factor `off`.
   GangJob Job(double off = 1) {
     GangJob job{.runner = this, .steps = steps_};
     for (int64_t g : {1, 2, 4})
@@ -99,12 +99,13 @@ TEST(GangsTest, NoDeviceIsSharedAndAllEnd) {
 }
 
 TEST(GangsTest, WhenAJobEndsItsDevicesGoToTheOthers) {
-  // Two jobs of two devices each, by the predictions equal; the first is done much sooner.
+  // Two jobs on two devices each with equal predictions. The first one ends much earlier.
   Machine machine;
   SleepingJob quick(machine, 20, 0.002), slow(machine, 60, 0.02);
   GangJob first = quick.Job(10);
   GangJob second = slow.Job(1.0 / 3);
-  for (GangJob* job : {&first, &second}) job->step.points.pop_back();  // none has a plan for four
+  for (GangJob* job : {&first, &second})
+    job->step.points.pop_back();  // without plans for four devices
   second.step.points.push_back({4, 0.02 / 3 / 4});
   FleetRun run = NothingYet(2);
   RunGangs({first, second}, {.devices = 4}, run);
@@ -137,7 +138,7 @@ TEST(GangsTest, AJobThatThrowsEndsAlone) {
   EXPECT_EQ(run.jobs[1].step, 9);
 }
 
-// Ends the second job after three steps of the first, which pauses until the third is over.
+// Ends the second job after three steps of the first one, which pauses until the third has ended.
 struct Referee : FleetObserver {
   void OnStep(int job, const StepRecord& record, const FleetRun&,
               DispatchControl& control) override {
@@ -158,7 +159,7 @@ TEST(GangsTest, ObserversEndAndPauseJobs) {
   FleetRun run = NothingYet(3);
   Referee referee;
   std::vector<GangJob> jobs = {a.Job(), b.Job(), c.Job()};
-  for (GangJob& job : jobs) job.step.points.resize(1);  // a device each
+  for (GangJob& job : jobs) job.step.points.resize(1);  // one device each
   RunGangs(jobs, {.devices = 4}, run, &referee);
   EXPECT_TRUE(run.jobs[1].ended_early);
   EXPECT_LT(run.jobs[1].step, 1000);

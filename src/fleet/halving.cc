@@ -35,10 +35,10 @@ void Halving::Report(int job, int64_t step, double loss) {
     verdicts_[j] = HalvingVerdict::kWait;
     losses_[j] = std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss;
   }
-  EndRungIfAllAreThere();
+  EndRungIfAllReported();
 }
 
-void Halving::EndRungIfAllAreThere() {
+void Halving::EndRungIfAllReported() {
   std::vector<size_t> there;
   for (size_t j = 0; j < steps_.size(); ++j) {
     if (verdicts_[j] == HalvingVerdict::kGoOn && !over_[j]) return;

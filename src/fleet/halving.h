@@ -1,13 +1,13 @@
-// Early stopping by successive halving: at the end of every rung the jobs with the highest losses end.
+// Early stopping by successive halving: the jobs with the highest losses end at every rung.
 //
-//   rung 0 ends after `first` steps, rung r after first x factor^r; of the jobs that reach its end the best `keep`,
-//   rounded up, go on.
+//   rung 0 ends after `first` steps, rung r after first x factor^r; of the jobs that reach its end, the best
+//   fraction `keep`, rounded up, continue.
 //
-//   first 100, factor 2, keep 0.5, 8 jobs:     100 steps, 4 go on to 200, 2 to 400, 1 to its own end
+//   first 100, factor 2, keep 0.5, 8 jobs:     100 steps, 4 continue to 200, 2 to 400, 1 to its last step
 //
-// (Jamieson and Talwalkar, AISTATS 2016.) A job that has come to the end of a rung waits for the others that still go
-// on: who ends depends on losses alone, not on the order in which jobs run. A job that ends by itself before that is no
-// longer counted. A loss that is no number is the highest.
+// (Jamieson and Talwalkar, AISTATS 2016.) A job at the end of a rung waits for the other running jobs, so that the
+// decision depends on losses only and not on the order in which jobs run. A job that has ended before is not counted. A
+// loss of NaN counts as the highest.
 #pragma once
 
 #include <cstddef>
@@ -18,34 +18,34 @@ namespace heddle {
 
 struct HalvingRule {
   int64_t first = 100;  // steps
-  double keep = 0.5;    // of the jobs
-  double factor = 2;    // how many times as many steps the next rung has
+  double keep = 0.5;    // fraction of the jobs
+  double factor = 2;    // steps of the next rung / steps of this rung
   bool operator==(const HalvingRule&) const = default;
 };
 
 enum class HalvingVerdict : uint8_t { kGoOn, kWait, kEnd };
 
-// Of the jobs of a fleet. Not for several threads at once.
+// The halving of the jobs of a fleet. Not thread-safe.
 class Halving {
  public:
-  // `steps`: of each job, by itself.
+  // `steps`: the steps of each job without early stopping.
   Halving(const HalvingRule& rule, std::vector<int64_t> steps);
 
-  // The step after which a job is to report next; its own last where no rung ends before that.
+  // The step after which a job must report next: the end of its rung, or its last step if that comes first.
   int64_t NextReport(int job) const;
-  // Its loss after that many steps. Steps that end no rung are passed over.
+  // Reports the loss of a job after a step. Steps that are not the end of a rung are ignored.
   void Report(int job, int64_t step, double loss);
   HalvingVerdict VerdictOf(int job) const { return verdicts_[static_cast<size_t>(job)]; }
 
  private:
-  void EndRungIfAllAreThere();
+  void EndRungIfAllReported();
   int64_t RungEnd() const;
 
   HalvingRule rule_;
   std::vector<int64_t> steps_;
   std::vector<HalvingVerdict> verdicts_;
   std::vector<double> losses_;  // at the end of this rung
-  std::vector<bool> over_;      // ended by itself
+  std::vector<bool> over_;      // reached its last step, or failed
   int rung_ = 0;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kFleetKeys = {"cluster",  "devices", "host_memory",
                                                         "defaults", "jobs",    "early_stopping"};
-// Those that may have several values, in the order they are expanded.
+// The keys that may have several values, in the order of expansion.
 constexpr std::array<std::string_view, 14> kGridKeys = {
     "model",        "data",     "optimizer", "precision", "sparsity", "batch", "lr",
     "weight_decay", "momentum", "steps",     "epochs",    "samples",  "seed",  "priority"};
@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 3> kPrecisions = {"f32", "bf16", "f16"};
 
 using Kind = YamlValue::Kind;
 
-// What a number may be.
+// The range of a number.
 struct NumberRule {
   std::string_view key;
   double least = 0, most = 0;
@@ -50,7 +50,7 @@ const NumberRule* RuleOf(std::string_view key) {
   return nullptr;
 }
 
-// One value of a grid, where it stands.
+// One value of a grid with its place in the file.
 struct GridValue {
   std::string text;
   double number = 0;
@@ -63,7 +63,7 @@ class JobsReader {
 
   FleetSpec Read(const YamlValue& root) {
     if (root.kind != Kind::kMap) {
-      ThrowInput("{}:{}: jobs: must be a map with 'jobs', a list", file_, root.line);
+      ThrowInput("{}:{}: jobs: expected a map with a list 'jobs'", file_, root.line);
     }
     const YamlFields top(root, file_, "", kFleetKeys);
     FleetSpec fleet;
@@ -97,7 +97,7 @@ class JobsReader {
     for (size_t k = 0; k < kGridKeys.size(); ++k) {
       const YamlValue* at = value.Find(kGridKeys[k]);
       std::string where = fmt::format("{}.{}", path, kGridKeys[k]);
-      if (at == nullptr && defaults != nullptr && !SaysOtherwise(value, kGridKeys[k])) {
+      if (at == nullptr && defaults != nullptr && !IsOverridden(value, kGridKeys[k])) {
         at = defaults->Find(kGridKeys[k]);
         where = fmt::format("defaults.{}", kGridKeys[k]);
       }
@@ -107,15 +107,15 @@ class JobsReader {
     }
     if (count + static_cast<double>(fleet.jobs.size()) > static_cast<double>(kMaxJobs)) {
       ThrowInput(
-          "{}:{}: {}: its grid has {:.0f} jobs, with those before {:.0f}: at most {}; give fewer "
-          "values",
+          "{}:{}: {}: its grid has {:.0f} jobs, {:.0f} with those before it: at most {}; give "
+          "fewer values",
           file_, value.line, path, count, count + static_cast<double>(fleet.jobs.size()), kMaxJobs);
     }
     Expand(grid, base, path, value.line, fleet);
   }
 
-  // Steps and epochs say the same in two ways: a job's own is the one that counts.
-  static bool SaysOtherwise(const YamlValue& job, std::string_view key) {
+  // `steps` and `epochs` exclude each other: a key of the job overrides the other one in `defaults`.
+  static bool IsOverridden(const YamlValue& job, std::string_view key) {
     return (key == "steps" && job.Find("epochs") != nullptr) ||
            (key == "epochs" && job.Find("steps") != nullptr);
   }
@@ -183,22 +183,24 @@ class JobsReader {
                        rule.least, rule.most));
   }
 
-  // {from, to, steps}: so many, equally far apart; {from, to, factor}: each so many times the one before.
+  // {from, to, steps}: this many values at equal distances; {from, to, factor}: each value is the previous one x
+  // factor.
   std::vector<GridValue> ReadRange(const YamlValue& value, std::string_view key,
                                    const std::string& path) const {
     static constexpr std::array<std::string_view, 4> kKeys = {"from", "to", "steps", "factor"};
     const NumberRule* rule = RuleOf(key);
-    if (rule == nullptr) Refuse(value.line, path, "a range", "ranges are for numbers; give a list");
+    if (rule == nullptr)
+      Refuse(value.line, path, "a range", "ranges are only for numbers; give a list");
     const YamlFields fields(value, file_, path, kKeys);
     auto number = [&](std::string_view of) {
-      if (!fields.Has(of)) fields.RefuseMissing(of, "a range has from, to, and steps or factor");
+      if (!fields.Has(of)) fields.RefuseMissing(of, "a range needs from, to, and steps or factor");
       return ReadNumber(*value.Find(of), fields.PathOf(of));
     };
     double from = number("from"), to = number("to");
     if (fields.Has("steps") == fields.Has("factor")) {
       fields.RefuseAll("a range has either steps or factor");
     }
-    if (!(from <= to)) fields.Refuse("to", fmt::format("{:g}", to), "must not be below from");
+    if (!(from <= to)) fields.Refuse("to", fmt::format("{:g}", to), "must not be below 'from'");
     std::vector<double> numbers;
     if (fields.Has("steps")) {
       double steps = number("steps");
@@ -213,13 +215,13 @@ class JobsReader {
     } else {
       double factor = number("factor");
       if (!(factor > 1) || !(from > 0)) {
-        fields.Refuse("factor", fmt::format("{:g}", factor), "must be above 1, and from above 0");
+        fields.Refuse("factor", fmt::format("{:g}", factor), "must be above 1, and 'from' above 0");
       }
       for (double at = from; at <= to * (1 + 1e-9); at *= factor) {
         numbers.push_back(at);
         if (numbers.size() > static_cast<size_t>(kMaxJobs)) {
           fields.Refuse("factor", fmt::format("{:g}", factor),
-                        fmt::format("makes more than {} values", kMaxJobs));
+                        fmt::format("gives more than {} values", kMaxJobs));
         }
       }
     }
@@ -284,15 +286,16 @@ class JobsReader {
       ThrowInput("{}:{}: {}: give either steps or epochs", file_, job.line, path);
     }
     if (job.epochs > 0 && job.samples == 0) {
-      ThrowInput("{}:{}: {}.samples: missing: how many an epoch has", file_, job.line, path);
+      ThrowInput("{}:{}: {}.samples: missing: give the number of samples of an epoch", file_,
+                 job.line, path);
     }
     if (static_cast<double>(job.samples) * job.epochs > kManySteps) {
-      ThrowInput("{}:{}: {}.epochs: {:g}: at most {:g} samples in all", file_, job.line, path,
-                 job.epochs, kManySteps);
+      ThrowInput("{}:{}: {}.epochs: {:g}: too many: at most {:g} samples in total", file_, job.line,
+                 path, job.epochs, kManySteps);
     }
     if (!names_.insert(job.name).second) {
-      ThrowInput("{}:{}: {}.name: {}: another job has that name; choose another", file_, job.line,
-                 path, Quoted(job.name));
+      ThrowInput("{}:{}: {}.name: {}: another job has this name; choose another one", file_,
+                 job.line, path, Quoted(job.name));
     }
   }
 
@@ -300,7 +303,8 @@ class JobsReader {
     static constexpr std::array<std::string_view, 3> kKeys = {"first", "keep", "factor"};
     const YamlFields fields(value, file_, "early_stopping", kKeys);
     HalvingRule rule;
-    if (!fields.Has("first")) fields.RefuseMissing("first", "steps before the first are ended");
+    if (!fields.Has("first"))
+      fields.RefuseMissing("first", "give the number of steps of the first rung");
     rule.first = fields.Count("first", 0);
     auto number = [&](std::string_view key, double otherwise, double least, double most) {
       if (!fields.Has(key)) return otherwise;

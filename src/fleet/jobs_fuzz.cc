@@ -1,5 +1,5 @@
-// Any text either is refused with an InputError of one line that begins with the file and a line number, or gives jobs
-// within the limits, each with a name of its own.
+// Any text either throws an InputError of one line that begins with the file and a line number, or gives jobs within
+// the limits with different names.
 #include <cstddef>
 #include <cstdint>
 #include <set>

@@ -62,7 +62,7 @@ TEST(JobsTest, RefusesInOneLine) {
   EXPECT_EQ(Refusal("jobs:\n  - {model: gpt2}\n"),
             "jobs.yaml:2: jobs[0]: give either steps or epochs");
   EXPECT_EQ(Refusal("jobs:\n  - {model: gpt2, epochs: 1}\n"),
-            "jobs.yaml:2: jobs[0].samples: missing: how many an epoch has");
+            "jobs.yaml:2: jobs[0].samples: missing: give the number of samples of an epoch");
   EXPECT_EQ(Refusal("jobs:\n  - {model: gpt2, steps: 1, lr: much}\n"),
             "jobs.yaml:2: jobs[0].lr: much: must be a number");
   EXPECT_EQ(Refusal("jobs:\n  - {model: gpt2, steps: 1, batch: [1, 2.5]}\n"),
@@ -72,19 +72,19 @@ TEST(JobsTest, RefusesInOneLine) {
   EXPECT_EQ(Refusal("jobs:\n  - {model: gpt2, steps: 1, lr: {from: 1, to: 2}}\n"),
             "jobs.yaml:2: jobs[0].lr: a range has either steps or factor");
   EXPECT_EQ(Refusal("jobs:\n  - {model: gpt2, steps: 1, lr: {from: 2, to: 1, steps: 2}}\n"),
-            "jobs.yaml:2: jobs[0].lr.to: 1: must not be below from");
+            "jobs.yaml:2: jobs[0].lr.to: 1: must not be below 'from'");
   EXPECT_EQ(Refusal("jobs:\n  - {model: {from: 1, to: 2, steps: 2}, steps: 1}\n"),
-            "jobs.yaml:2: jobs[0].model: a range: ranges are for numbers; give a list");
+            "jobs.yaml:2: jobs[0].model: a range: ranges are only for numbers; give a list");
   EXPECT_EQ(
       Refusal(
           "jobs:\n  - {model: gpt2, steps: 1, name: a}\n  - {model: gpt2, steps: 1, name: a}\n"),
-      "jobs.yaml:3: jobs[1].name: a: another job has that name; choose another");
+      "jobs.yaml:3: jobs[1].name: a: another job has this name; choose another one");
   EXPECT_EQ(
       Refusal("jobs:\n  - model: gpt2\n    steps: 1\n    lr: {from: 0, to: 1, steps: 100}\n"
               "    seed: {from: 0, to: 1000, steps: 11}\n"),
-      "jobs.yaml:2: jobs[0]: its grid has 1100 jobs, with those before 1100: at most 1000; give "
+      "jobs.yaml:2: jobs[0]: its grid has 1100 jobs, 1100 with those before it: at most 1000; give "
       "fewer values");
-  EXPECT_EQ(Refusal("[1]"), "jobs.yaml:1: jobs: must be a map with 'jobs', a list");
+  EXPECT_EQ(Refusal("[1]"), "jobs.yaml:1: jobs: expected a map with a list 'jobs'");
   EXPECT_EQ(Refusal("cluster: x\n"), "jobs.yaml:1: jobs: missing: give a list");
   EXPECT_THAT(Refusal("jobs:\n  - {model: gpt2, steps: 1}\nearly_stopping: {keep: 0.5}\n"),
               ::testing::StartsWith("jobs.yaml:3: early_stopping.first: missing"));
@@ -93,7 +93,7 @@ TEST(JobsTest, RefusesInOneLine) {
 TEST(HalvingTest, KeepsTheBest) {
   Halving halving({.first = 10, .keep = 0.5, .factor = 2}, {100, 100, 100, 15});
   EXPECT_EQ(halving.NextReport(0), 10);
-  halving.Report(0, 5, 1);  // ends no rung
+  halving.Report(0, 5, 1);  // not the end of a rung
   EXPECT_EQ(halving.VerdictOf(0), HalvingVerdict::kGoOn);
   halving.Report(0, 10, 3);
   halving.Report(1, 10, std::nan(""));
@@ -106,7 +106,7 @@ TEST(HalvingTest, KeepsTheBest) {
   EXPECT_EQ(halving.VerdictOf(3), HalvingVerdict::kGoOn);
   EXPECT_EQ(halving.NextReport(2), 20);
   EXPECT_EQ(halving.NextReport(3), 15);
-  halving.Report(3, 15, 9);  // by itself: nobody waits for it, nor does it count
+  halving.Report(3, 15, 9);  // at its last step: others do not wait for it, and it is not counted
   halving.Report(2, 20, 1);
   EXPECT_EQ(halving.VerdictOf(2), HalvingVerdict::kGoOn);
 }

@@ -24,7 +24,7 @@ class OnOneDevice : public ShardRunner {
   int device_;
 };
 
-// Hands steps on.
+// Forwards steps to a function.
 struct StepsTo : FleetObserver {
   explicit StepsTo(const std::function<void(const StepRecord&)>& to) : on_step(to) {}
   void OnStep(int, const StepRecord& record, const FleetRun&, DispatchControl&) override {

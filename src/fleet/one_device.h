@@ -1,4 +1,4 @@
-// A job in shards that stays on one device.
+// Runs a job in shards on one device.
 #pragma once
 
 #include <atomic>
@@ -14,10 +14,11 @@ struct OneDeviceOptions {
   int device = 0;
   int64_t steps = 0;  // of the whole job
   bool double_buffering = true;
-  const std::atomic<bool>* stop = nullptr;  // set: it ends after the step it is in
+  const std::atomic<bool>* stop = nullptr;  // when set, the job stops after its current step
 };
 
-// Runs the job from where it stands. Calls `on_step` after every step. Throws RunError with what the job threw.
+// Runs the job from its current step. Calls `on_step` after every step. Throws RunError with the message of the job's
+// error.
 void RunOnOneDevice(ShardRunner& job, const OneDeviceOptions& options, const PolicyDef& policy,
                     const std::function<void(const StepRecord&)>& on_step);
 

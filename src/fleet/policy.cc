@@ -8,10 +8,10 @@
 namespace heddle {
 namespace {
 
-// Hydra's Sharded-LRTF: with runs short beside jobs it ends all jobs that could last longest at about one time. Where a
-// change of jobs makes the device wait by e, it is made when the other has d longer to go than the own, and not again
-// before that much has been done: of the time r that is left a part of e/d is lost, and d at the end, where jobs are uneven
-// by that. Least together is lost at d = sqrt(r e).
+// Hydra's Sharded-LRTF. If runs are short compared with jobs, the longest jobs end at about the same time. If a change
+// of jobs makes the device wait for e seconds, it is made only if the other job has d seconds more left than the
+// current one, so that changes are d seconds apart. Of the remaining time r this loses r e / d in waits, and d at the
+// end, where jobs differ by that much. The sum is smallest at d = sqrt(r e).
 double LrtfKey(const JobState& job) {
   return job.remaining_seconds - std::sqrt(job.remaining_seconds * job.exposed_seconds);
 }

@@ -1,16 +1,16 @@
-// The seam between those who decide which job a device runs next and those who run it: the simulator of a fleet and the
-// real executor ask alike.
+// The interface between policies, which choose the next job of a device, and their callers: the simulator of a fleet
+// and the real executor.
 //
 //   const PolicyDef* policy = FindPolicy("lrtf");
 //   size_t chosen = ChooseJob(*policy, candidates);       candidates[chosen].job runs next
 //
-// The caller asks twice: when a device is free, and when it begins a run, for the job whose shard is brought in behind
-// it. Candidates are jobs that have work left and are neither on another device nor promised to one; the second time
-// the device's own job is one of them, as it will be after the run.
+// The caller asks when a device is free, and when the device begins a run, for the job whose shard is fetched during
+// it. Candidates are jobs that have work left and are neither on another device nor promised to one. When a run begins,
+// the job of the device is a candidate, too, in its state after the run.
 //
-// A policy is an order of jobs and nothing else: no state, no clock, any thread. ChooseJob does the rest: jobs of higher
-// priority first, then the policy's order, then the job that is on the device already, then the lower number. A new
-// policy is a function and a line in the list of policy.cc. O(candidates).
+// A policy is only an order of jobs: it has no state and no clock, and any thread may use it. ChooseJob compares jobs
+// by priority, then by the policy, then prefers the job that is on the device, then the lower number. A new policy is a
+// function and a line in the list in policy.cc. O(candidates).
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ namespace heddle {
 struct JobState {
   int job = 0;
   int64_t priority = 0;
-  double total_seconds = 0;      // of compute, from its first step to its last
-  double remaining_seconds = 0;  // of these, what is left
-  // How much longer the device would wait for its shard than for that of the job it has.
+  double total_seconds = 0;      // of compute, for all of its steps
+  double remaining_seconds = 0;  // of these, the part that is left
+  // How much longer the device would wait for this job's shard than for the next shard of its current job.
   double exposed_seconds = 0;
-  int64_t last_turn = 0;  // a count of turns given to all jobs, when it had its last; 0: none yet
-  bool here = false;      // the device that asks ran it last
+  int64_t last_turn = 0;  // number of the last turn that it had, counted over all jobs; 0: none
+  bool here = false;      // the asking device ran it last
 };
 
 struct PolicyDef {
@@ -39,9 +39,9 @@ struct PolicyDef {
 };
 
 std::span<const PolicyDef> AllPolicies();            // the first is the default
-const PolicyDef* FindPolicy(std::string_view name);  // null: no such policy
+const PolicyDef* FindPolicy(std::string_view name);  // null if there is none
 
-// Of candidates, which are not none.
+// Returns an index into `candidates`, which must not be empty.
 size_t ChooseJob(const PolicyDef& policy, std::span<const JobState> candidates);
 
 }  // namespace heddle

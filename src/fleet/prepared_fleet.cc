@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kCuts = 12;
 constexpr int64_t kSomeSteps = 50;
-constexpr double kWorthKeeping = 0.99;  // of the makespan with less kept
+constexpr double kWorthKeeping =
+    0.99;  // the makespan must fall to this fraction to keep more on the host
 
 }  // namespace
 
@@ -33,17 +34,17 @@ FleetMachine MachineOf(const FleetOptions& options, const FleetSpec& spec) {
   FleetMachine out;
   out.cluster = LoadCluster(name);
   if (out.cluster.device_types.size() > 1) {
-    ThrowInput("cluster {}: {} kinds of devices: a fleet takes one kind", name,
+    ThrowInput("cluster {}: it has {} kinds of devices: a fleet needs devices of one kind", name,
                out.cluster.device_types.size());
   }
   out.type = out.cluster.device_types.front();
   if (!out.type.host.exists()) {
-    ThrowInput("cluster {}: device '{}' has no link to its host, where shards live", name,
+    ThrowInput("cluster {}: device '{}' has no link to its host, where shards are kept", name,
                out.type.name);
   }
   out.devices = DeviceCount(out.cluster);
   if (spec.devices > out.devices) {
-    ThrowInput("{}: devices: {}: the cluster {} has {}", options.jobs, spec.devices, name,
+    ThrowInput("{}: devices: {}: the cluster {} has only {}", options.jobs, spec.devices, name,
                out.devices);
   }
   if (spec.devices > 0) out.devices = spec.devices;
@@ -53,8 +54,8 @@ FleetMachine MachineOf(const FleetOptions& options, const FleetSpec& spec) {
   GroupSpan node = NodeOf(out.cluster, DeviceId{0});
   if (out.devices > node.count) {
     ThrowInput(
-        "{}: {} devices on several machines: shards live in the memory of one, which has {}; "
-        "give devices: {}",
+        "{}: {} devices on several machines: shards are kept in the memory of one machine, which "
+        "has {}; give devices: {}",
         options.jobs, out.devices, node.count, node.count);
   }
   out.host_limit =
@@ -105,7 +106,7 @@ FleetDevices PreparedFleet::devices() const {
           .double_buffering = options_.double_buffering};
 }
 
-// Of any visit of any job, with nothing but what it touches; and which job that is.
+// The most bytes that a visit of any job touches, and the number of that job.
 std::pair<int64_t, int> PreparedFleet::MostOfAll() const {
   std::pair<int64_t, int> most = {0, 0};
   std::set<const ModelKind*> seen;
@@ -131,7 +132,7 @@ Plan PreparedFleet::PlanOf(size_t job) const {
                          {.precision = spec.precision, .local_batch_statistics = true});
   plan.offload = Offload::kAll;
   SetOptimizer(plan, spec.optimizer);
-  plan.prefetch = 0;  // who runs it says what comes next
+  plan.prefetch = 0;  // the caller of the shard chooses the next one
   Stage& stage = plan.stages[0];
   std::vector<int> ends = BlockEnds(job);
   stage.shard_starts.assign(ends.begin(), ends.end() - 1);
@@ -145,7 +146,7 @@ Plan PreparedFleet::PlanOf(size_t job) const {
   return plan;
 }
 
-// What the planner finds on 2, 4, ... devices.
+// Searches for plans on 2, 4, ... devices.
 void PreparedFleet::FindCurves(const std::function<void(const std::string& what)>& progress) {
   for (size_t j = 0; j < works_.size(); ++j) {
     ModelKind& kind = *of_job_[j];
@@ -170,11 +171,11 @@ void PreparedFleet::FindCurves(const std::function<void(const std::string& what)
   }
 }
 
-// Fills shards_ and what they are run as.
+// Cuts the models into shards and fills their work.
 void PreparedFleet::CutAsPriced(Cuts& out) {
   std::vector<const ModelCosts*> models;
   for (const ModelKind* kind : of_job_) models.push_back(&kind->costs);
-  // What shards are priced at is looked at again in the programs that run: where these take more, there is less for shards.
+  // Estimated shards are checked against the programs that run. If these need more memory, shards are cut for less.
   int64_t memory = machine_.memory;
   for (int tries = 0; tries < kCuts; ++tries) {
     shards_ = CutFleet(models, memory);
@@ -196,14 +197,14 @@ void PreparedFleet::CutAsPriced(Cuts& out) {
     work.priority = spec_.jobs[j].priority;
     out.works.push_back(std::move(work));
   }
-  // A few steps of each tell as much as all of them.
+  // Simulating a few steps of each job is enough.
   std::vector<JobWork> some = out.works;
   for (JobWork& work : some) work.steps = std::min(work.steps, kSomeSteps);
   out.makespan = SimulateFleet(some, devices(), AllPolicies().front()).makespan;
 }
 
-// Shards before the last recompute, or keep what backward needs on the host, all or where copying it is soon done: whichever is
-// simulated to be fastest. What a user may have of host memory decides between those that fit.
+// Shards before the last one recompute, or keep activations for backward on the host: all of them, or only those that
+// are copied fast. Of the variants that fit in host memory, the one with the shortest simulated makespan is used.
 void PreparedFleet::Cut() {
   std::map<ModelKind*, ModelCosts> priced;
   for (ModelKind* kind : of_job_) priced.emplace(kind, kind->costs);
@@ -225,8 +226,8 @@ void PreparedFleet::Cut() {
   works_ = std::move(best.works);
   if (!shards_.feasible) {
     throw Infeasible(fmt::format(
-        "job '{}' fits no device: its largest part and the buffer for the next need {}, a {} has "
-        "{} for them, {} too little; take a smaller batch or another device",
+        "job '{}' does not fit on a device: its largest shard and the buffer for the next one need "
+        "{}, a {} has {} for them, {} too little; use a smaller batch or another device",
         spec_.jobs[static_cast<size_t>(shards_.worst)].name, FormatBytes(Bytes{shards_.needed}),
         machine_.type.name, FormatBytes(Bytes{machine_.memory}),
         FormatBytes(Bytes{std::max<int64_t>(0, shards_.needed - machine_.memory)})));
@@ -234,8 +235,8 @@ void PreparedFleet::Cut() {
   for (const JobWork& work : works_) host_bytes_ += work.host_bytes;
   if (!FitsHost(works_) && options_.spill.empty()) {
     throw Infeasible(fmt::format(
-        "the jobs take {} of host memory, there is {}: {} too little; give --spill a folder for "
-        "files that are mapped",
+        "the jobs need {} of host memory, but there is only {}, {} too little; give --spill a "
+        "folder for memory-mapped files",
         FormatBytes(Bytes{host_bytes_}), FormatBytes(Bytes{machine_.host_limit}),
         FormatBytes(Bytes{host_bytes_ - machine_.host_limit})));
   }

@@ -1,4 +1,4 @@
-// A fleet made ready before anything runs, for real or simulated: jobs, the machine, models and their shards.
+// A fleet prepared for a real or simulated run: jobs, machine, models and their shards.
 #pragma once
 
 #include <cstdint>
@@ -20,41 +20,42 @@
 
 namespace heddle {
 
-constexpr double kFleetReserve = 0.06;  // of a device: contexts, libraries, what is not simulated
+constexpr double kFleetReserve =
+    0.06;  // fraction of device memory for CUDA contexts and libraries, which the simulator does not model
 
 struct FleetOptions {
-  std::string jobs;                // the file, for errors; data is found beside it
-  std::string cluster;             // in place of what the file says; empty: that
-  double reserve = kFleetReserve;  // of a device's memory
-  int64_t memory_limit = 0;        // of a device, in bytes; 0: what it has, less the reserve
-  double switch_seconds = 60;      // that a job loses when its devices change
+  std::string jobs;                // the file of jobs, for errors and relative paths of data
+  std::string cluster;             // replaces the cluster of the file unless empty
+  double reserve = kFleetReserve;  // fraction of device memory
+  int64_t memory_limit = 0;        // of a device, in bytes; 0: its memory less the reserve
+  double switch_seconds = 60;      // lost when a job moves to other devices
   std::optional<bool>
-      several;  // devices per job; not said: where there are fewer jobs than devices
+      several;  // several devices per job; nullopt: if there are fewer jobs than devices
   bool double_buffering = true;
-  std::string spill;    // folder for what the host's memory does not hold; empty: none
-  SimOptions sim = {};  // of the kernels that run
+  std::string spill;    // folder for state that does not fit in host memory; empty: none
+  SimOptions sim = {};  // options for the kernels that run
 };
 
-// What jobs run on: devices of one kind.
+// The devices that jobs run on, all of one kind.
 struct FleetMachine {
   Cluster cluster;
   DeviceType type;
   int64_t devices = 0;
-  int64_t memory = 0;      // of a device, for shards and buffer
-  int64_t host_limit = 0;  // 0: not known
+  int64_t memory = 0;      // of a device, for shards and their buffer
+  int64_t host_limit = 0;  // 0: unknown
 };
 
 // Throws InputError.
 FleetMachine MachineOf(const FleetOptions& options, const FleetSpec& spec);
 
-// Where a job's data is: relative to the file of jobs. Empty where it is made up.
+// The path of a job's data, which is relative to the file of jobs. Empty if the data is synthetic.
 std::string DataOf(const std::string& file, const JobSpec& job);
 
-// Who reads models: the model of a job at its batch, analysed. Throws InputError.
+// Loads and analyses the model of a job at its batch. Throws InputError.
 using JobModelLoader = std::function<Model(const JobSpec& job)>;
 
-// The models of the jobs, each kind once, and how they are cut. Throws InputError, and Infeasible where a job fits in no
-// way. All arguments outlive it.
+// The models of the jobs, each loaded once, and their shards. Throws InputError, and Infeasible if a job does not fit.
+// All arguments must outlive it.
 class PreparedFleet {
  public:
   PreparedFleet(const FleetOptions& options, const FleetSpec& spec, const FleetMachine& machine,
@@ -67,17 +68,17 @@ class PreparedFleet {
   const Model& model(size_t job) const { return of_job_[job]->model; }
   const std::vector<JobWork>& works() const { return works_; }
   int64_t host_bytes() const { return host_bytes_; }
-  // That of a job on one device, in shards.
+  // The plan of a job on one device in shards.
   Plan PlanOf(size_t job) const;
-  // May jobs have several devices?
+  // Whether jobs may have several devices.
   bool several() const { return several_; }
-  // Seconds of a whole job on 2, 4, ... devices, and of a step of it with plans for them; only where it may.
+  // The seconds of each whole job on 2, 4, ... devices, and the plans with the seconds of a step. Only if several().
   const std::vector<JobCurve>& curves() const { return curves_; }
   const PlannedCurve& PlannedOf(size_t job) const { return *of_job_[job]->curve; }
   FleetDevices devices() const;
-  // Bytes of a device's memory for the shard that comes next.
+  // The bytes of device memory for the buffer of the next shard.
   int64_t buffer_bytes() const { return shards_.buffer; }
-  // Where a job's shards end, in blocks of its model.
+  // The ends of a job's shards, as numbers of blocks of its model.
   std::vector<int> BlockEnds(size_t job) const;
 
  private:
@@ -88,7 +89,7 @@ class PreparedFleet {
     int64_t batch = 1;
   };
 
-  // Models cut into shards, and what becomes of them.
+  // Models cut into shards, with the work and the simulated makespan of the jobs.
   struct Cuts {
     FleetShards shards;
     std::vector<JobWork> works;

@@ -1,4 +1,4 @@
-// Small random fleets, for tests and benches.
+// Small random fleets for tests and benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace heddle {
 
 struct SmallFleet {
   int devices = 2;
-  std::vector<std::vector<double>> jobs;  // seconds of runs
+  std::vector<std::vector<double>> jobs;  // of each job, the seconds of its shard runs
 
-  // The same as jobs of one step, without copies.
+  // The fleet as jobs of one step without copies.
   std::vector<JobWork> Works() const {
     std::vector<JobWork> works;
     for (const std::vector<double>& seconds : jobs) {
@@ -28,7 +28,7 @@ struct SmallFleet {
   }
 };
 
-// 2 or 3 devices, 2 to 5 jobs of 1 to 5 runs of 1 to `longest` whole seconds.
+// 2 or 3 devices, 2 to 5 jobs with 1 to 5 runs of 1 to `longest` whole seconds each.
 inline SmallFleet RandomFleet(uint64_t seed, uint64_t longest = 9) {
   uint64_t counter = 0;
   auto between = [&](uint64_t low, uint64_t high) {

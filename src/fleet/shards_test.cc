@@ -48,42 +48,44 @@ ModelCosts RandomCosts(uint64_t seed) {
   return costs;
 }
 
-// What the header says, over all ways to cut.
+// Tries all choices to cut, by the definition in the header.
 std::optional<std::vector<int>> CutByTrying(const ModelCosts& costs, const ShardLimits& limits) {
-  struct Way {
+  struct CutChoice {
     std::vector<int> ends;
     double longest = 0;
     int64_t bytes = 0;
   };
-  std::vector<Way> ways;
+  std::vector<CutChoice> choices;
   size_t fewest = std::numeric_limits<size_t>::max();
   for (uint32_t cuts = 0; cuts < uint32_t{1} << (costs.units - 1); ++cuts) {
-    Way way;
+    CutChoice choice;
     int first = 0;
     bool fits = true;
     for (int end = 1; end <= costs.units && fits; ++end) {
       if (end < costs.units && (cuts >> (end - 1) & 1) == 0) continue;
       ShardCost shard = CostOfShard(costs, first, end);
       fits = shard.peak() <= limits.memory && shard.fetch() <= limits.buffer;
-      way.longest = std::max(way.longest, shard.seconds());
+      choice.longest = std::max(choice.longest, shard.seconds());
       auto e = static_cast<size_t>(end);
-      way.bytes += costs.cut[e] + costs.cut_gradients[e];
-      way.ends.push_back(end);
+      choice.bytes += costs.cut[e] + costs.cut_gradients[e];
+      choice.ends.push_back(end);
       first = end;
     }
-    if (!fits || way.ends.size() > fewest) continue;
-    if (way.ends.size() < fewest) ways.clear();
-    fewest = way.ends.size();
-    ways.push_back(std::move(way));
+    if (!fits || choice.ends.size() > fewest) continue;
+    if (choice.ends.size() < fewest) choices.clear();
+    fewest = choice.ends.size();
+    choices.push_back(std::move(choice));
   }
-  if (ways.empty()) return std::nullopt;
+  if (choices.empty()) return std::nullopt;
   double longest = std::numeric_limits<double>::infinity();
-  for (const Way& way : ways) longest = std::min(longest, way.longest);
-  std::erase_if(ways, [&](const Way& way) { return way.longest > longest * (1 + limits.balance); });
-  std::sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
+  for (const CutChoice& choice : choices) longest = std::min(longest, choice.longest);
+  std::erase_if(choices, [&](const CutChoice& choice) {
+    return choice.longest > longest * (1 + limits.balance);
+  });
+  std::sort(choices.begin(), choices.end(), [](const CutChoice& a, const CutChoice& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.ends < b.ends;
   });
-  return ways.front().ends;
+  return choices.front().ends;
 }
 
 TEST(ShardsTest, CutsAsTryingAllWaysDoes) {
@@ -126,7 +128,8 @@ TEST(ShardsTest, SaysWhatIsMissing) {
   EXPECT_EQ(fits.ends[0].back(), costs.units);
 }
 
-// A shard that keeps takes no time to recompute, and what it keeps is copied; it is the sum of its units either way.
+// A shard that keeps its activations does not recompute but copies them. In both cases its costs are the sums of its
+// units.
 TEST(ShardsTest, KeptUnitsAreNotRecomputed) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     ModelCosts costs = RandomCosts(seed);
@@ -137,7 +140,7 @@ TEST(ShardsTest, KeptUnitsAreNotRecomputed) {
     EXPECT_EQ(all.recomputed.kept, costs.whole.kept);
     EXPECT_EQ(all.recomputed.most_forward, costs.whole.most_forward);
     EXPECT_EQ(all.recomputed.again, costs.whole.again);
-    // Units are taken one by one: copying one byte takes a second here.
+    // Copying one byte takes a second here, so only some units are kept.
     ModelCosts some = KeepOnHost(costs, 1, 0.5);
     for (size_t u = 0; u < some.keeps.size(); ++u) {
       int64_t more = costs.whole.kept[u + 1] - costs.whole.kept[u] - costs.recomputed.kept[u + 1] +

@@ -8,19 +8,19 @@
 namespace heddle {
 namespace {
 
-// A job on its way. It is idle, on a device, or promised to one.
+// The state of a job. It is idle, on a device, or promised to one.
 struct LiveJob {
   const JobWork* work = nullptr;
   int64_t step = 0;
-  size_t run = 0;  // the next one, or the one that runs
+  size_t run = 0;  // the next run, or the current one
   bool running = false;
-  int promised = -1;  // the device whose next it is
+  int promised = -1;  // the device that will run it next
   int last_device = -1;
-  double ready = 0;  // what its last run gave is on the host
+  double ready = 0;  // when the results of its last run are on the host
   int64_t last_turn = 0;
   double total = 0, step_seconds = 0;
-  std::vector<double> before;       // per run of a step: seconds of those before it
-  std::vector<double> shard_ready;  // per shard: the host has what was last written to it
+  std::vector<double> before;       // of each run of a step: seconds of the runs before it
+  std::vector<double> shard_ready;  // of each shard: when its last eviction is complete
 
   bool done() const { return step >= work->steps; }
   const ShardRun& next() const { return work->runs[run]; }
@@ -31,16 +31,16 @@ struct LiveJob {
 };
 
 struct LiveDevice {
-  int job = -1;  // that runs
+  int job = -1;  // the running job
   double end = 0;
-  int next = -1;          // the job whose shard is in the buffer, or on its way
-  double next_ready = 0;  // that it is there
-  bool stays = false;     // the next run finds its shard in place
+  int next = -1;          // the job whose shard is in the buffer or being fetched
+  double next_ready = 0;  // when it is in the buffer
+  bool stays = false;     // the next run uses the resident shard
   double copy_free = 0;
-  // What the shard in place must write to the host before it goes: weights and state, and inputs of blocks.
+  // Bytes of the resident shard to write back before it is replaced: weights and optimizer state, and inputs of blocks.
   int64_t changed = 0, kept = 0;
-  int resident_job = -1, resident_shard = -1;  // what ran last
-  int span = -1;                               // of the result, while it goes on
+  int resident_job = -1, resident_shard = -1;  // the shard that ran last
+  int span = -1;                               // index of the current span in the result
 };
 
 struct RunEnd {
@@ -111,7 +111,7 @@ class FleetSimulation {
             .here = at.last_device == d};
   }
 
-  // A job for a device, or -1. `behind`: for when the run that is on it has ended.
+  // Chooses a job for a device, or -1. `behind`: the job is to follow the current run of the device.
   int Choose(int d, bool behind, bool promised) {
     candidates_.clear();
     for (int j = 0; j < static_cast<int>(jobs_.size()); ++j) {
@@ -128,7 +128,7 @@ class FleetSimulation {
     return candidates_[ChooseJob(policy_, candidates_)].job;
   }
 
-  // How long a device would wait for the next run of a job after what it runs now.
+  // How long a device would wait for the next shard of a job after its current run.
   double ExposedSeconds(int d, int j) {
     const LiveDevice& on = device(d);
     const LiveJob& at = job(j);
@@ -136,12 +136,12 @@ class FleetSimulation {
     const ShardRun& run = own ? at.work->runs[(at.run + 1) % at.work->runs.size()] : at.next();
     bool stays = own && run.shard == at.next().shard;
     int64_t bytes = (stays ? 0 : run.fetch_bytes) + (own ? 0 : run.boundary_in);
-    // What runs now is written back after it, and that holds up the copy after the next.
+    // The current shard is written back after its run, which delays later copies.
     int64_t left = stays ? 0 : job(on.job).next().evict_bytes;
     return std::max(0.0, on.copy_free + CopySeconds(bytes) + CopySeconds(left) - on.end);
   }
 
-  // What devices wait in any case is nothing to choose by.
+  // Waits that the device has in any case do not count: they are subtracted.
   void CompareToOwn(int own) {
     double least = 0;
     for (const JobState& at : candidates_) {
@@ -152,8 +152,8 @@ class FleetSimulation {
     }
   }
 
-  // Brings in the next run of job j, behind what device d runs if it runs something.
-  void Bring(int d, int j, double now) {
+  // Fetches the next shard of job j to device d, during the current run of d if there is one.
+  void Fetch(int d, int j, double now) {
     LiveDevice& on = device(d);
     LiveJob& at = job(j);
     bool behind = on.job == j;
@@ -172,7 +172,7 @@ class FleetSimulation {
     on.next_ready = on.copy_free = begin + CopySeconds(bytes);
   }
 
-  // Starts the job that is next on a device.
+  // Starts the next job of a device.
   void Begin(int d, double now) {
     LiveDevice& on = device(d);
     int j = on.next;
@@ -196,7 +196,7 @@ class FleetSimulation {
 
   void LookAhead(int d, double now) {
     int next = Choose(d, /*behind=*/true, /*promised=*/false);
-    if (next >= 0) Bring(d, next, now);
+    if (next >= 0) Fetch(d, next, now);
   }
 
   void Extend(int d, int j, double begin, double end) {
@@ -212,7 +212,7 @@ class FleetSimulation {
     result_.spans.push_back({d, j, begin, end});
   }
 
-  // Writes to the host what a shard leaves as it goes.
+  // Writes the results and changes of a shard to the host when it leaves the device.
   void WriteBack(int d, LiveJob& at, int shard, double now) {
     LiveDevice& on = device(d);
     int64_t bytes = on.changed + on.kept;
@@ -258,7 +258,7 @@ class FleetSimulation {
     at.ready = on.copy_free;
   }
 
-  // Gives devices without work what there is: jobs nobody has, then those that are promised to a busy device.
+  // Gives idle devices work: free jobs first, then jobs that are promised to a busy device.
   void WakeAll(double now) {
     if (now >= options_.until) return;
     for (int d = 0; d < static_cast<int>(devices_.size()); ++d) {
@@ -267,11 +267,11 @@ class FleetSimulation {
       int from = -1;
       if (chosen < 0) {
         chosen = Choose(d, /*behind=*/false, /*promised=*/true);
-        if (chosen < 0) return;  // nor is there anything for the others
+        if (chosen < 0) return;  // the other idle devices would find none either
         from = job(chosen).promised;
       }
       if (from >= 0) device(from).next = -1;
-      Bring(d, chosen, now);
+      Fetch(d, chosen, now);
       Begin(d, now);
       if (from >= 0) LookAhead(from, now);
     }

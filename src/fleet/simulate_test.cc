@@ -10,7 +10,7 @@ namespace {
 
 const PolicyDef& Lrtf() { return *FindPolicy("lrtf"); }
 
-// k shards of one second each way and `bytes` each.
+// A job of k shards that take one second forward, one second backward, and have `bytes` each.
 JobWork ChainJob(int shards, int64_t steps, int64_t bytes = 0) {
   JobWork job{.name = "chain", .steps = steps};
   for (int s = 0; s + 1 < shards; ++s) {
@@ -24,7 +24,7 @@ JobWork ChainJob(int shards, int64_t steps, int64_t bytes = 0) {
 }
 
 TEST(FleetSimulateTest, ReachesTheBoundOfEqualJobs) {
-  // 6 jobs on 4 devices: alternating they take 1.5 times one job, in turn they would take 2.
+  // 6 jobs on 4 devices take 1.5 times as long as one job if they alternate, and twice as long one after the other.
   std::vector<JobWork> jobs(6, ChainJob(2, 20));
   FleetResult result = SimulateFleet(jobs, {.devices = 4}, Lrtf());
   EXPECT_EQ(BoundOf(jobs, 4).seconds(), 90);
@@ -37,9 +37,9 @@ TEST(FleetSimulateTest, ReachesTheBoundOfEqualJobs) {
 
 TEST(FleetSimulateTest, CopiesHideBehindCompute) {
   std::vector<JobWork> jobs = {ChainJob(3, 10, 100), ChainJob(3, 10, 100)};
-  FleetDevices devices{.devices = 1, .host_bandwidth = 400};  // a shard in 0.25 s
+  FleetDevices devices{.devices = 1, .host_bandwidth = 400};  // a shard takes 0.25 s
   FleetResult hidden = SimulateFleet(jobs, devices, Lrtf());
-  EXPECT_NEAR(hidden.makespan, 100 + 0.25 + 0.25, 1e-9);  // the first in, the last out
+  EXPECT_NEAR(hidden.makespan, 100 + 0.25 + 0.25, 1e-9);  // the first fetch and the last eviction
   devices.double_buffering = false;
   FleetResult exposed = SimulateFleet(jobs, devices, Lrtf());
   EXPECT_GT(exposed.makespan, 120);
@@ -47,13 +47,13 @@ TEST(FleetSimulateTest, CopiesHideBehindCompute) {
 }
 
 TEST(FleetSimulateTest, AShardThatRunsAgainStays) {
-  // One job of one shard: in once, out once.
+  // A job of one shard is fetched once and evicted once.
   FleetResult one =
       SimulateFleet({ChainJob(1, 50, 100)}, {.devices = 2, .host_bandwidth = 400}, Lrtf());
   EXPECT_EQ(one.fetched, 100);
   EXPECT_EQ(one.evicted, 100);
   EXPECT_NEAR(one.makespan, 50 + 0.25 + 0.25, 1e-9);
-  // Of three shards all but the first move in every time: F0 follows B0.
+  // Of three shards all but the first are fetched for every run, because F0 follows B0.
   FleetResult three =
       SimulateFleet({ChainJob(3, 10, 100)}, {.devices = 1, .host_bandwidth = 400}, Lrtf());
   EXPECT_EQ(three.fetched, 100 * (1 + 10 * 4));
@@ -63,19 +63,19 @@ TEST(FleetSimulateTest, BoundariesStayOnTheDevice) {
   JobWork job = ChainJob(3, 10);
   for (ShardRun& run : job.runs) run.boundary_in = run.boundary_out = 400;
   FleetResult alone = SimulateFleet({job}, {.devices = 1, .host_bandwidth = 400}, Lrtf());
-  EXPECT_NEAR(alone.makespan, 50 + 1, 1e-9);  // the first input alone
-  // Two jobs of equal rest take turns and pass through the host.
+  EXPECT_NEAR(alone.makespan, 50 + 1, 1e-9);  // only the first input is copied
+  // Two jobs with equal remaining time alternate, so their state passes through the host.
   FleetResult two = SimulateFleet({job, job}, {.devices = 1, .host_bandwidth = 400}, Lrtf());
   EXPECT_GT(two.evicted, 10 * 400);
 }
 
 TEST(FleetSimulateTest, JobsChangeRarelyWhereCopiesAreLong) {
-  // Two jobs that each fit a device whole, a second a step, eight seconds in and as many out. Alternating step by step
-  // would take some 16 s a step.
+  // Two jobs that fit on a device whole, with steps of one second and copies of eight seconds each way. Alternating
+  // step by step would take about 16 s per step.
   std::vector<JobWork> jobs = {ChainJob(1, 400, 800), ChainJob(1, 400, 800)};
   FleetResult result = SimulateFleet(jobs, {.devices = 1, .host_bandwidth = 100}, Lrtf());
   EXPECT_LT(result.makespan, 1.5 * 800);
-  // Three on two devices have to change, and lose something by it.
+  // Three jobs on two devices have to alternate, which costs time.
   jobs.push_back(ChainJob(1, 400, 800));
   FleetResult three = SimulateFleet(jobs, {.devices = 2, .host_bandwidth = 100}, Lrtf());
   EXPECT_LT(three.makespan, 1.5 * 600);
@@ -86,7 +86,7 @@ TEST(FleetSimulateTest, HigherPriorityFirst) {
   jobs[1].priority = 1;
   for (const PolicyDef& policy : AllPolicies()) {
     FleetResult result = SimulateFleet(jobs, {.devices = 1}, policy);
-    // The first job may have been promised the device when nothing ran.
+    // The device may have been promised to the first job before anything ran.
     EXPECT_LE(result.finished[1], 31) << policy.name;
     EXPECT_EQ(result.finished[0], 60) << policy.name;
   }
@@ -100,7 +100,7 @@ TEST(FleetSimulateTest, MoreDevicesThanJobsAndNoSteps) {
   EXPECT_EQ(result.moves, 0);
 }
 
-// Whatever the jobs, policy and copies: every run once and in order, one at a time on a device and of a job.
+// With random jobs, policies and copies, every run happens once and in order, one at a time per device and per job.
 TEST(FleetSimulateTest, SchedulesAreSound) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     uint64_t counter = 0;

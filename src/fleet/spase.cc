@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
-// What a solution is made of: the point of each job's curve, and the order in which jobs are placed.
+// A candidate solution: a point of each job's curve, and the order in which jobs are placed.
 struct Allotment {
   std::vector<size_t> point;
   std::vector<int> order;
@@ -23,7 +23,7 @@ const CurvePoint& PointOf(const SpaseProblem& problem, const Allotment& at, int 
   return problem.jobs[static_cast<size_t>(job)].points[at.point[static_cast<size_t>(job)]];
 }
 
-// Places jobs in order, each on the aligned run of devices where it starts first.
+// Places jobs in order, each on the aligned consecutive devices where it starts first.
 class Placer {
  public:
   explicit Placer(const SpaseProblem& problem)
@@ -61,7 +61,7 @@ class Placer {
       const JobPlace& place = problem_.places[static_cast<size_t>(job)];
       begun = place.first >= 0;
       if (begun && place.devices == piece.devices &&
-          FreeFrom(place.first, place.devices) == 0) {  // it goes on
+          FreeFrom(place.first, place.devices) == 0) {  // the job continues there
         piece.first = place.first;
         piece.lost = place.owed;
         return;
@@ -88,7 +88,7 @@ class Placer {
   std::vector<double> free_;
 };
 
-// Wide jobs first, then long ones: wide ones leave no gaps behind narrow ones.
+// Orders jobs by devices, then by time. Placing jobs with many devices first avoids gaps.
 std::vector<int> WidestFirst(const SpaseProblem& problem, const std::vector<size_t>& point) {
   Allotment at{point, {}};
   std::vector<int> order(problem.jobs.size());
@@ -117,7 +117,7 @@ std::vector<size_t> MostDevices(const SpaseProblem& problem) {
   return point;
 }
 
-// The most devices up to a number, or the fewest it can do with.
+// For each job the largest number of devices up to a limit, or its smallest number if that is above the limit.
 std::vector<size_t> UpTo(const SpaseProblem& problem, int64_t devices) {
   std::vector<size_t> point;
   for (const JobCurve& job : problem.jobs) {
@@ -128,7 +128,7 @@ std::vector<size_t> UpTo(const SpaseProblem& problem, int64_t devices) {
   return point;
 }
 
-// The least area with which each job meets a deadline by itself; the fastest where it cannot.
+// For each job the point with the smallest area that meets a deadline, or the fastest point if none does.
 std::vector<size_t> ForDeadline(const SpaseProblem& problem, double deadline) {
   std::vector<size_t> point;
   for (const JobCurve& job : problem.jobs) {
@@ -145,7 +145,7 @@ std::vector<size_t> ForDeadline(const SpaseProblem& problem, double deadline) {
   return point;
 }
 
-// The least area of a job that is done by a deadline, where it may mix two allotments.
+// The smallest area with which a job meets a deadline if it may mix two allotments.
 double LeastArea(const JobCurve& job, double deadline) {
   double least = kForever;
   for (const CurvePoint& a : job.points) {
@@ -153,7 +153,7 @@ double LeastArea(const JobCurve& job, double deadline) {
     if (a.seconds <= deadline) least = std::min(least, area(a));
     for (const CurvePoint& b : job.points) {
       if (a.seconds <= deadline || b.seconds >= deadline) continue;
-      // A part x of the work on a, the rest on b: together the deadline.
+      // A part x of the work runs on a and the rest on b, so that together they take until the deadline.
       double x = (deadline - b.seconds) / (a.seconds - b.seconds);
       least = std::min(least, x * area(a) + (1 - x) * area(b));
     }
@@ -219,7 +219,7 @@ class SpaseSolver {
 
   uint64_t Below(uint64_t bound) { return RandomBelow(bound, options_.seed, 0, draws_++); }
 
-  // Simulated annealing, a few times from the best so far.
+  // Improves the best solution by simulated annealing, started a few times.
   void Improve(double bound) {
     constexpr int64_t kRounds = 4;
     double enough = bound * (1 + 1e-9);
@@ -244,7 +244,7 @@ class SpaseSolver {
     }
   }
 
-  // Another allotment of a job, or another place of it in the order.
+  // A random move: another allotment of a job, or another position of it in the order.
   Allotment Moved(const Allotment& at) {
     Allotment next = at;
     size_t jobs = problem_.jobs.size();

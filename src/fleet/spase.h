@@ -1,16 +1,17 @@
-// Several devices per job: which job gets how many, where, and when (SPASE of Saturn, arXiv 2309.01226: select a
-// parallelism, allocate, schedule).
+// Assigns several devices to each job: how many, which ones and when. This is SPASE of Saturn (arXiv 2309.01226):
+// select a parallelism, allocate and schedule.
 //
-// The planner says what a job takes on 1, 2, 4, ... devices (curve.h): selecting the parallelism is its part. A job runs
-// on a run of devices whose number is a power of two, and which begins at a multiple of it. Allocation and schedule are
-// one problem here: allotments and an order are searched together, each judged by placing jobs in that order where they
-// can start first. The search begins with the two plain ways (one job at a time on all devices; equal parts) and with
-// the least allotments that could meet a deadline, for many deadlines, and is never worse than the best of them.
+// The planner selects the parallelism: it finds the time of a job on 1, 2, 4, ... devices (curve.h). A job runs on
+// consecutive devices whose number is a power of two and whose first index is a multiple of it. Allocation and schedule
+// are solved together: the search is over allotments and an order of jobs, and each candidate is evaluated by placing
+// jobs in that order where they can start first. The search starts from the two baselines (one job at a time on all
+// devices; equal parts) and from the smallest allotments that could meet a deadline, for many deadlines, and is never
+// worse than the best of them.
 //
 //   SpaseSchedule plan = SolveSpase(problem);
-//   SpaseSchedule run = RunSpase(problem, {});      with what is left solved anew as jobs end
+//   SpaseSchedule run = RunSpase(problem, {});      solves the remaining problem again as jobs end
 //
-// Deterministic: random moves by a seed, counted and not timed. 32 jobs on 64 devices take about a second.
+// Deterministic: random moves come from a seed, and their number is fixed. 32 jobs on 64 devices take about a second.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +26,16 @@ struct CurvePoint {
   bool operator==(const CurvePoint&) const = default;
 };
 
-// Points by devices, ascending; more devices take less time. At least one, or the job fits in no way.
+// Points in ascending order of devices; more devices take less time. There is at least one point if the job fits.
 struct JobCurve {
   std::string name = {};
   std::vector<CurvePoint> points = {};
 };
 
-// Where a job is: what it has begun on, if it has.
+// The devices of a job that has begun.
 struct JobPlace {
-  int64_t first = -1, devices = 0;  // first < 0: nowhere
-  double owed = 0;                  // seconds of a switch to it that are still to come
+  int64_t first = -1, devices = 0;  // first < 0: not begun
+  double owed = 0;                  // remaining seconds of the switch to these devices
   bool operator==(const JobPlace&) const = default;
 };
 
@@ -42,27 +43,27 @@ struct SpaseProblem {
   std::vector<JobCurve> jobs = {};
   int64_t devices = 1;
   double switch_seconds =
-      0;  // to stop a job that has begun and go on elsewhere, later, or on more or fewer devices
-  std::vector<JobPlace> places = {};  // per job; empty: none has begun
+      0;  // the cost of interrupting a job and continuing it on other devices or later
+  std::vector<JobPlace> places = {};  // of each job; empty: none has begun
 };
 
 struct SpasePiece {
   int job = 0;
   int64_t first = 0, devices = 1;
   double begin = 0, end = 0;
-  double lost = 0;  // of it, at its beginning: to switch
+  double lost = 0;  // the part of it, at its beginning, that is spent on a switch
   bool operator==(const SpasePiece&) const = default;
 };
 
 struct SpaseSchedule {
-  std::vector<SpasePiece> pieces;  // by begin; a job that was switched has several
+  std::vector<SpasePiece> pieces;  // sorted by begin; a job that was switched has several
   double makespan = 0;
   int64_t evaluations = 0;
   int64_t switches = 0;
 };
 
-// No schedule is shorter, not even one that divides jobs in time at will and pays nothing for it: for a deadline every
-// job needs a least area of devices x time, mixing allotments; the shortest deadline at which all areas fit.
+// A lower bound on all schedules, even with free preemption. For a deadline, each job needs a smallest area of devices
+// x time, where allotments may be mixed; the bound is the earliest deadline at which the sum of all areas fits.
 double SpaseBound(const SpaseProblem& problem);
 
 struct SpaseOptions {
@@ -71,18 +72,20 @@ struct SpaseOptions {
 };
 SpaseSchedule SolveSpase(const SpaseProblem& problem, const SpaseOptions& options = {});
 
-// Each job on all devices (or as many as it can use), one after the other.
+// Runs jobs one after the other, each on all devices or as many as it can use.
 SpaseSchedule OneAtATime(const SpaseProblem& problem);
-// Each job on an equal part of the devices, rounded down to a power of two, in their order as parts come free.
+// Runs each job on an equal part of the devices, rounded down to a power of two. Jobs start in order as parts become
+// free.
 SpaseSchedule EqualSplit(const SpaseProblem& problem);
 
 struct ResolveOptions {
   SpaseOptions solve = {.moves = 4'000};
   SpaseOptions first = {};
-  double threshold = 0.01;  // of what is left: it must end that much earlier to be switched to
+  double threshold =
+      0.01;  // fraction of the remaining time by which a new schedule must end earlier
 };
-// The schedule as it goes: whenever a job ends, and in between a few times, what is left is solved anew, and taken
-// where it ends sooner by more than the threshold, switches paid.
+// Simulates the schedule. Whenever a job ends, and a few times in between, the remaining problem is solved again. The
+// new schedule is used if it ends earlier by more than the threshold, including the time of switches.
 SpaseSchedule RunSpase(const SpaseProblem& problem, const ResolveOptions& options = {});
 
 }  // namespace heddle

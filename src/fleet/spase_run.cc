@@ -1,4 +1,4 @@
-// A schedule of jobs on several devices as it goes, what is left solved anew on the way.
+// Simulates a schedule of jobs on several devices and solves the remaining problem again on the way.
 #include <algorithm>
 #include <cmath>
 
@@ -8,10 +8,10 @@
 namespace heddle {
 namespace {
 
-// What is left of the jobs at some time, numbered anew.
+// The remaining problem at some time. Its jobs have new numbers.
 struct RestOfJobs {
   SpaseProblem problem;
-  std::vector<int> job;  // of the whole problem
+  std::vector<int> job;  // their numbers in the whole problem
 };
 
 class SpaseRun {
@@ -41,7 +41,7 @@ class SpaseRun {
   }
 
  private:
-  // Goes on with the plan from `now` to `next`, when no piece has ended in between.
+  // Advances the schedule from `now` to `next`. No piece ends in between.
   void Advance(double now, double next) {
     std::vector<SpasePiece> rest;
     for (const SpasePiece& piece : plan_.pieces) {
@@ -51,7 +51,7 @@ class SpaseRun {
       }
       auto j = static_cast<size_t>(piece.job);
       double begun = std::max(piece.begin, now);
-      double works = std::max(begun, piece.begin + piece.lost);  // the switch is over
+      double works = std::max(begun, piece.begin + piece.lost);  // the end of the switch
       double lost = std::min(works, next) - begun;
       Note({piece.job, piece.first, piece.devices, begun, next, lost});
       places_[j] = {piece.first, piece.devices, std::max(0.0, works - next)};
@@ -65,7 +65,7 @@ class SpaseRun {
     plan_.pieces = std::move(rest);
   }
 
-  // A job that goes on where it was is one piece.
+  // Adds a piece to the result. A job that continues on the same devices stays one piece.
   void Note(const SpasePiece& piece) {
     for (SpasePiece& before : out_.pieces) {
       if (before.job != piece.job || before.end != piece.begin) continue;
@@ -114,7 +114,7 @@ class SpaseRun {
 
   const SpaseProblem& problem_;
   ResolveOptions options_;
-  std::vector<double> left_;  // of each job's work, as a part
+  std::vector<double> left_;  // fraction of each job's work
   std::vector<JobPlace> places_;
   SpaseSchedule plan_, out_;
 };

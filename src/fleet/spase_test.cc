@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Jobs that scale with an exponent of 0.6 to 1, some not below a number of devices.
+// Jobs that scale with an exponent of 0.6 to 1, some of which need a minimum number of devices.
 SpaseProblem RandomSpase(uint64_t seed, int jobs, int64_t devices) {
   SpaseProblem problem;
   problem.devices = devices;
@@ -28,7 +28,7 @@ SpaseProblem RandomSpase(uint64_t seed, int jobs, int64_t devices) {
   return problem;
 }
 
-// One job on a device at a time, and the work of every job done.
+// Checks that every device has one job at a time and that all work of every job is done.
 void ExpectSound(const SpaseProblem& problem, const SpaseSchedule& schedule) {
   std::vector<double> done(problem.jobs.size(), 0);
   for (size_t i = 0; i < schedule.pieces.size(); ++i) {
@@ -74,7 +74,7 @@ TEST(SpaseTest, SameSeedSameSchedule) {
   EXPECT_EQ(SolveSpase(problem, options).pieces, SolveSpase(problem, options).pieces);
 }
 
-// The least makespan of all allotments and orders, for few jobs.
+// The shortest makespan over all allotments and orders, for few jobs.
 double ByTryingAll(const SpaseProblem& problem) {
   double best = INFINITY;
   std::vector<size_t> point(problem.jobs.size(), 0);

@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// What a job takes all by itself on one device, over its compute: copies that nothing hides.
+// The time of a job alone on one device / its compute time: the slowdown by copies that nothing hides.
 double SlowdownAlone(JobWork job, FleetDevices devices, const PolicyDef& policy) {
   job.steps = std::min<int64_t>(job.steps, 20);
   devices.devices = 1;
@@ -16,10 +16,12 @@ double SlowdownAlone(JobWork job, FleetDevices devices, const PolicyDef& policy)
   return compute > 0 ? SimulateFleet({job}, devices, policy).makespan / compute : 1;
 }
 
-// What is left of jobs: on one device as shards, on several by their curve. `jobs`: their numbers.
-SpaseProblem LeftOver(const std::vector<JobWork>& works, const std::vector<JobCurve>& curves,
-                      const std::vector<double>& remaining, const std::vector<double>& slowdown,
-                      int64_t devices, double switch_seconds, std::vector<int>& jobs) {
+// The remaining problem: jobs run in shards on one device, or by their curve on several. Sets `jobs` to their numbers.
+SpaseProblem RemainingProblem(const std::vector<JobWork>& works,
+                              const std::vector<JobCurve>& curves,
+                              const std::vector<double>& remaining,
+                              const std::vector<double>& slowdown, int64_t devices,
+                              double switch_seconds, std::vector<int>& jobs) {
   SpaseProblem problem;
   problem.devices = devices;
   problem.switch_seconds = switch_seconds;
@@ -55,8 +57,8 @@ WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devic
     slowdown.push_back(SlowdownAlone(job, devices, policy));
   }
   std::vector<int> numbers;
-  best.bound = SpaseBound(LeftOver(jobs, curves, all, std::vector<double>(jobs.size(), 1),
-                                   devices.devices, 0, numbers));
+  best.bound = SpaseBound(RemainingProblem(jobs, curves, all, std::vector<double>(jobs.size(), 1),
+                                           devices.devices, 0, numbers));
   std::set<double> moments(best.shards.finished.begin(), best.shards.finished.end());
   moments.insert(0);
   moments.erase(*moments.rbegin());
@@ -65,8 +67,8 @@ WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devic
     until.until = moment;
     FleetResult first = SimulateFleet(jobs, until, policy);
     double from = first.makespan;
-    SpaseProblem problem =
-        LeftOver(jobs, curves, first.remaining, slowdown, devices.devices, switch_seconds, numbers);
+    SpaseProblem problem = RemainingProblem(jobs, curves, first.remaining, slowdown,
+                                            devices.devices, switch_seconds, numbers);
     if (problem.jobs.empty() || from + SpaseBound(problem) >= best.makespan) continue;
     SpaseSchedule several = RunSpase(problem, options);
     if (from + several.makespan >= best.makespan) continue;

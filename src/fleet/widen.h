@@ -1,9 +1,9 @@
-// Shards while there are many jobs, several devices per job when there are few.
+// Combines shards, while there are many jobs, with several devices per job, when few are left.
 //
-// Shards of jobs keep all devices at work while there are more jobs than devices (simulate.h): a job is on one device at a
-// time. When most have ended, or where one is much longer than the others, devices stand idle. From some moment on, jobs
-// that are left then leave their shards and go on with plans for several devices (spase.h). All moments at which a job
-// ends are tried, and the beginning; the best is taken, which may be never.
+// Shards keep all devices busy while there are more jobs than devices (simulate.h), because a job is on one device at a
+// time. Devices become idle when most jobs have ended or one is much longer than the others. From some time on, the
+// remaining jobs therefore leave their shards and continue with plans for several devices (spase.h). The beginning and
+// every time at which a job ends are tried; the best one is used, which may be never.
 #pragma once
 
 #include <vector>
@@ -14,20 +14,21 @@
 namespace heddle {
 
 struct WideFleet {
-  double makespan = 0;    // at most that of shards alone
+  double makespan = 0;    // at most that of shards only
   double from = 0;        // when jobs leave their shards; the makespan: never
   FleetResult shards;     // until then
-  SpaseSchedule several;  // after that; times from `from` on, jobs as in the list
-  double bound = 0;       // no schedule with these curves and shards is shorter
+  SpaseSchedule several;  // after that; times count from `from`
+  double bound = 0;       // lower bound on all schedules with these curves and shards
 };
 
-// `curves`: per job what it takes from beginning to end on 2, 4, ... devices; points of one device are passed over: a job
-// that has one runs there as shards, its copies waited for as SimulateFleet says. `switch_seconds`: to leave shards, and each later switch.
+// `curves`: the seconds of each whole job on 2, 4, ... devices. Points of one device are ignored: on one device a job
+// runs in shards and waits for copies as in SimulateFleet. `switch_seconds`: the cost of leaving shards, and of each
+// later switch.
 WideFleet WidenFleet(const std::vector<JobWork>& jobs, const FleetDevices& devices,
                      const PolicyDef& policy, const std::vector<JobCurve>& curves,
                      double switch_seconds, const ResolveOptions& options = {});
 
-// Both parts as one: devices that a job has together are all at work, but for the time of switches.
+// Both parts as one result. All devices of a job are busy except during switches.
 FleetResult Combined(const WideFleet& wide);
 
 }  // namespace heddle

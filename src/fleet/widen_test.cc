@@ -20,12 +20,12 @@ JobCurve HalvedBy(const JobWork& job, std::vector<int64_t> counts) {
 }
 
 TEST(WidenTest, TheLongJobIsWidenedWhenOthersHaveEnded) {
-  // 4 devices: three jobs of 100 s and one of 400 s, which scales. As shards: 400 s; work alone: 175 s.
+  // Three jobs of 100 s and one of 400 s on 4 devices. In shards they take 400 s; the work bound is 175 s.
   std::vector<JobWork> jobs = {OneShard(100), OneShard(100), OneShard(100), OneShard(400)};
   std::vector<JobCurve> curves = {{"a", {}}, {"b", {}}, {"c", {}}, HalvedBy(jobs[3], {2, 4})};
   WideFleet wide = WidenFleet(jobs, {.devices = 4}, *FindPolicy("lrtf"), curves, 1);
   EXPECT_DOUBLE_EQ(wide.bound, 175);
-  // By itself until 100 s, then the 300 s that are left on four devices, a second to switch.
+  // In shards until 100 s, then the remaining 300 s on four devices, with one second for the switch.
   EXPECT_NEAR(wide.makespan, 100 + 75 + 1, 1);
   EXPECT_NEAR(wide.from, 100, 1);
   ASSERT_FALSE(wide.several.pieces.empty());
@@ -45,12 +45,12 @@ TEST(WidenTest, ShardsStayWhereNothingIsGained) {
   EXPECT_TRUE(wide.several.pieces.empty());
 }
 
-// What was done until some moment and what is left are the whole.
+// The work done until some time and the remaining work add up to the whole.
 TEST(WidenTest, RunsUntilAMoment) {
   std::vector<JobWork> jobs = {OneShard(10), OneShard(20), OneShard(30)};
   FleetDevices devices{.devices = 2, .until = 12.5};
   FleetResult result = SimulateFleet(jobs, devices, *FindPolicy("lrtf"));
-  EXPECT_EQ(result.makespan, 13);  // the runs that are on the way end
+  EXPECT_EQ(result.makespan, 13);  // running shard runs end
   double done = result.busy[0] + result.busy[1];
   double left = result.remaining[0] + result.remaining[1] + result.remaining[2];
   EXPECT_EQ(done, 26);

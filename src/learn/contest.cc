@@ -48,7 +48,7 @@ TreeResult Contest::Run(Prior& prior, int64_t playouts) {
 
 double Contest::BestSeconds() const {
   std::vector<PlacementStrategy> best = game_->Best(1);
-  HEDDLE_CHECK(!best.empty(), "nothing fits: ask IsOpen first");
+  HEDDLE_CHECK(!best.empty(), "no strategy fits: call IsOpen first");
   return game_->Of(best.front()).seconds;
 }
 

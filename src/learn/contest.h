@@ -1,10 +1,10 @@
-// One model on one cluster, searched with several priors: who finds the best placement in fewer playouts?
+// Compares priors on one problem (a model on a cluster): which one finds the best placement in fewer playouts.
 //
 //   Contest contest(lesson);
 //   TreeResult mine = contest.Run(*network, 1200), plain = contest.Run(*UniformPrior(), 1200);
-//   contest.PlayoutsToBest(mine), contest.PlayoutsToBest(plain)      // until within 1 % of the best either found
+//   contest.PlayoutsToBest(mine), contest.PlayoutsToBest(plain)      // until within 1 % of the best of both
 //
-// Trees start from data parallelism. What was simulated in one run is known in the next, which changes nothing but time.
+// Trees start from data parallelism. Simulated strategies are cached between runs, which only saves time.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Contest {
   Contest(const Contest&) = delete;
   Contest& operator=(const Contest&) = delete;
 
-  // Whether there is anything to search: data parallelism fits, and there is more than one action.
+  // True if the problem can be searched: data parallelism fits, and there is more than one action.
   bool IsOpen() const;
   PlacementGame& game() { return *game_; }
   const Placements& space() const { return *space_; }
@@ -35,8 +35,9 @@ class Contest {
   TreeResult Run(Prior& prior, const TreeOptions& options);
   TreeResult Run(Prior& prior, int64_t playouts);
 
-  double BestSeconds() const;  // of all that was simulated and fits
-  // The playout that first came within that part of the best known; at least 1, and `most` where none did before that.
+  double BestSeconds() const;  // of all simulated strategies that fit
+  // The first playout with a strategy within this fraction of the best known one. At least 1; `most` if there is none
+  // before.
   int64_t PlayoutsToBest(const TreeResult& result, double within = 0.01, int64_t most = 800) const;
 
  private:

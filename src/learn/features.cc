@@ -9,12 +9,12 @@
 namespace heddle {
 namespace {
 
-// Many orders of magnitude as a number near 0 to 1.
+// Maps many orders of magnitude to about [0, 1].
 float Scaled(double x) { return static_cast<float>(std::log10(std::max(x, 0.0) + 1e-5) / 5 + 1); }
 
 bool Has(uint32_t set, size_t group) { return (set >> group & 1) != 0; }
 
-// Seconds on one device of a group with so large a part of the batch: a line through those of the graph.
+// Seconds of a unit on one device of a group for a part of the batch, interpolated linearly between those of the graph.
 double SecondsAt(const PlacementGraph& graph, size_t unit, size_t group, double part) {
   const float* at = &graph.places[(unit * graph.groups + group) * PlacementGraph::kPlaceFeatures];
   double whole = 1;
@@ -114,7 +114,7 @@ double RoughPrices::SyncOf(size_t unit, const Action& action, const OfSet& of) c
   return 0;
 }
 
-// Weights, gradients and two moments.
+// The bytes of weights, gradients and two moments of a unit, relative to the memory of a group.
 double RoughPrices::MemoryOf(size_t unit, const Action& action, const OfSet& of,
                              size_t group) const {
   double share = 1;
@@ -149,7 +149,7 @@ RoughCost RoughPrices::Of(const PlacementStrategy& strategy) const {
       double bytes = graph_.flows[u * graph_.units + v];
       const Action& reader = action_of(v);
       if (bytes == 0 || reader == action) continue;
-      // Shards that lie where they are read do not move.
+      // Shards that are already on the reading device are not sent.
       double moved = reader.groups == action.groups ? 0.25 : 1;
       auto parallel = static_cast<double>(
           std::max(1, std::min(std::popcount(reader.groups), std::popcount(action.groups))));
@@ -220,7 +220,8 @@ void AddGroups(const PlacementGraph& graph, const PrefixState& state, Features& 
   }
 }
 
-// What an action has in common with what the decision does now, and with the units before and after it.
+// Adds features for the similarity of an action to the current action of the decision, and to those of the units before
+// and after it.
 void AddLikeness(const PlacementGraph& graph, const PrefixState& state, int action, Features& out) {
   auto next = static_cast<int>(state.prefix.size());
   const Action& own = graph.actions[static_cast<size_t>(action)];

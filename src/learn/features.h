@@ -1,10 +1,10 @@
-// What the network sees of a state of the tree search, as plain numbers: both graphs, what is decided, what the simulator
-// said, and for every action what a rough price of the strategy it leads to amounts to.
+// The network's input for a state of the tree search, as plain numbers: the graphs of units and device groups, the
+// decisions so far, the result of the simulator, and for every action rough costs of the strategy that it leads to.
 //
 //   Features features = FeaturesOf(graph, state);      // for the network
 //   RoughCost cost = RoughPrices(graph).Of(strategy);  // no simulation
 //
-// Both see the device groups as a set: other orders of the groups give the same numbers in that order.
+// Both are equivariant in the device groups: permuted groups give the same numbers in permuted order.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,13 @@
 
 namespace heddle {
 
-// In the units of PlacementGraph: seconds over CL2.
+// In the units of PlacementGraph: seconds / CL2.
 struct RoughCost {
-  double serial = 0;    // work of all units, one after the other
-  double longest = 0;   // work of the group that has most
-  double sync = 0;      // gradients
-  double transfer = 0;  // activations between units on other devices, and back
-  double memory =
-      0;  // of parameters and their state, of the group that has least room, over what it has
+  double serial = 0;    // compute of all units, one after the other
+  double longest = 0;   // compute of the group with most work
+  double sync = 0;      // synchronisation of gradients
+  double transfer = 0;  // activations between units on different devices, and their gradients
+  double memory = 0;    // largest (parameters and their state) / memory over all groups
 };
 
 class RoughPrices {
@@ -35,9 +34,9 @@ class RoughPrices {
  private:
   struct OfSet {
     double devices = 0, slowest_link = 0;
-    std::vector<double> seconds;        // per unit, shares in proportion to speed
-    std::vector<double> whole_seconds;  // per unit, the whole batch on the slowest device
-    std::vector<double> speed;          // per group: its part of the speed of all
+    std::vector<double> seconds;        // of each unit, with shares in proportion to speed
+    std::vector<double> whole_seconds;  // of each unit, for the whole batch on the slowest device
+    std::vector<double> speed;          // of each group: its part of the total speed
   };
   double SlowestLink(uint32_t set) const;
   double SyncOf(size_t unit, const Action& action, const OfSet& of) const;
@@ -59,16 +58,16 @@ struct Features {
   size_t units = 0, groups = 0, actions = 0;
   std::vector<float> unit;    // units x kUnit
   std::vector<float> group;   // groups x kGroup
-  std::vector<float> flow;    // units x units x kFlow: what the row's unit hands to the column's
-  std::vector<float> flows;   // units x units: 1 where it does
+  std::vector<float> flow;    // units x units x kFlow: the edge from the row's unit to the column's
+  std::vector<float> flows;   // units x units: 1 if there is an edge
   std::vector<float> link;    // groups x groups x kLink
   std::vector<float> place;   // units x groups x kPlace
-  std::vector<float> next;    // units: parts of the next decision, sum 1
-  std::vector<float> member;  // actions x groups: 1 where the group is in the set
+  std::vector<float> next;    // units: weights of the units of the next decision, sum 1
+  std::vector<float> member;  // actions x groups: 1 if the group is in the set
   std::vector<float> action;  // actions x kAction
 };
 
-// The state's prefix must not be whole.
+// The state must have a next decision.
 Features FeaturesOf(const PlacementGraph& graph, const RoughPrices& prices,
                     const PrefixState& state);
 

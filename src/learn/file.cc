@@ -24,15 +24,17 @@ std::string FeatureCounts() {
                      Features::kLink, Features::kPlace, Features::kAction);
 }
 
-// What a file must say of itself before its weights are looked at.
-class Said {
+// Reads and checks the metadata of a file before its weights are read.
+class Metadata {
  public:
-  Said(const SafetensorsHeader& header, const std::string& name) : header_(header), name_(name) {}
+  Metadata(const SafetensorsHeader& header, const std::string& name)
+      : header_(header), name_(name) {}
 
   const std::string& Text(const char* key) const {
     auto found = header_.metadata.find(key);
     if (found == header_.metadata.end()) {
-      ThrowInput("{}: no network of 'heddle learn': its metadata lacks '{}'", name_, key);
+      ThrowInput("{}: this is not a network of 'heddle learn': its metadata has no '{}'", name_,
+                 key);
     }
     return found->second;
   }
@@ -74,21 +76,23 @@ void Fill(const std::string& file, const SafetensorsHeader& header,
 
 PriorNetwork Parse(std::span<const std::byte> bytes, const std::string& name) {
   SafetensorsHeader header = ParseSafetensors(bytes, name);
-  Said said(header, name);
-  if (said.Text("format") != "heddle-prior") {
-    ThrowInput("{}: format '{}', expected 'heddle-prior', as 'heddle learn' writes", name,
-               said.Text("format"));
+  Metadata metadata(header, name);
+  if (metadata.Text("format") != "heddle-prior") {
+    ThrowInput("{}: format: '{}': expected 'heddle-prior', as 'heddle learn' writes it", name,
+               metadata.Text("format"));
   }
-  if (said.Text("version") != std::to_string(kNetworkVersion)) {
-    ThrowInput("{}: version '{}', and this heddle reads version {}: learn it anew", name,
-               said.Text("version"), kNetworkVersion);
+  if (metadata.Text("version") != std::to_string(kNetworkVersion)) {
+    ThrowInput(
+        "{}: version: '{}': this heddle only reads version {}: make a new file with 'heddle learn'",
+        name, metadata.Text("version"), kNetworkVersion);
   }
-  if (said.Text("features") != FeatureCounts()) {
-    ThrowInput("{}: made for features {}, and this heddle has {}: learn it anew", name,
-               said.Text("features"), FeatureCounts());
+  if (metadata.Text("features") != FeatureCounts()) {
+    ThrowInput(
+        "{}: made for features {}, but this heddle has {}: make a new file with 'heddle learn'",
+        name, metadata.Text("features"), FeatureCounts());
   }
-  NetworkSizes sizes{said.Number("hidden", kMostHidden), said.Number("heads", kMostHidden),
-                     said.Number("layers", kMostLayers)};
+  NetworkSizes sizes{metadata.Number("hidden", kMostHidden), metadata.Number("heads", kMostHidden),
+                     metadata.Number("layers", kMostLayers)};
   if (sizes.hidden % sizes.heads != 0) {
     ThrowInput("{}: {} heads do not divide {} hidden", name, sizes.heads, sizes.hidden);
   }
@@ -156,7 +160,7 @@ std::unique_ptr<Prior> PriorOf(PriorNetwork network) {
 std::unique_ptr<Prior> LoadPrior(const std::string& path) { return PriorOf(LoadNetwork(path)); }
 
 std::unique_ptr<Prior> BundledPrior() {
-  return PriorOf(ParseNetwork(BundledNetworkBytes(), "the network of this heddle"));
+  return PriorOf(ParseNetwork(BundledNetworkBytes(), "the bundled network"));
 }
 
 }  // namespace heddle

@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Made-up problems: every unit hands something to all later ones.
+// A random problem in which every unit has an edge to all later ones.
 PlacementGraph RandomGraph(uint64_t seed, size_t units, size_t groups) {
   std::mt19937_64 rng(seed);
   auto draw = [&] { return static_cast<float>(rng() % 1000 + 1) / 1000.0F; };
@@ -35,7 +35,7 @@ PlacementGraph RandomGraph(uint64_t seed, size_t units, size_t groups) {
   PlacementGraph graph;
   graph.units = units;
   graph.groups = groups;
-  graph.decisions = units - 1;  // the first and the last are decided together
+  graph.decisions = units - 1;  // the first and the last unit share a decision
   graph.unit_times = fill(units * PlacementGraph::kUnitFeatures);
   graph.unit_sizes = fill(units * PlacementGraph::kSizeFeatures);
   graph.group_sizes = fill(groups * PlacementGraph::kGroupFeatures);
@@ -73,7 +73,7 @@ PrefixState StateOf(const PlacementGraph& graph, Prefix prefix) {
   return state;
 }
 
-// The same problem, its groups in another order; actions keep their places and mean the same devices.
+// The same problem with its groups in another order. Actions keep their numbers and mean the same devices.
 PlacementGraph Permuted(const PlacementGraph& graph, const std::vector<size_t>& from) {
   PlacementGraph out = graph;
   size_t groups = graph.groups;
@@ -118,7 +118,7 @@ TEST(PriorNetwork, DoesNotDependOnTheOrderOfGroups) {
   EXPECT_NEAR(Sum(here), 1, 1e-5);
   double largest = *std::max_element(here.begin(), here.end());
   double least = *std::min_element(here.begin(), here.end());
-  EXPECT_GT(largest, 1.01 * least);  // it tells actions apart
+  EXPECT_GT(largest, 1.01 * least);  // the network distinguishes actions
   for (size_t a = 0; a < here.size(); ++a) EXPECT_NEAR(here[a], there[a], 1e-6) << a;
 }
 
@@ -181,7 +181,7 @@ class NetworkFile : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove(path_); }
 
-  // The error of reading the file with some of its bytes changed.
+  // The error of reading the file after replacing `text` by `with`.
   std::string ErrorWith(const std::string& text, const std::string& with) {
     std::string changed = bytes_;
     size_t at = changed.find(text);
@@ -210,7 +210,7 @@ TEST_F(NetworkFile, ComesBackAsItWas) {
 }
 
 TEST_F(NetworkFile, RefusesWhatIsNoNetwork) {
-  EXPECT_THAT(ErrorWith("\"version\":\"1\"", "\"version\":\"7\""), HasSubstr("version '7'"));
+  EXPECT_THAT(ErrorWith("\"version\":\"1\"", "\"version\":\"7\""), HasSubstr("version: '7'"));
   EXPECT_THAT(ErrorWith("\"format\":\"heddle-prior\"", "\"format\":\"middle-prior\""),
               HasSubstr("middle-prior"));
   EXPECT_THAT(ErrorWith("\"hidden\":\"16\"", "\"hidden\":\"32\""), HasSubstr("expected f32["));

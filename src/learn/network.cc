@@ -12,12 +12,13 @@
 namespace heddle {
 namespace {
 
-constexpr double kHidden = 1e9;  // taken off the scores of what is not there
+constexpr double kHidden = 1e9;  // subtracted from the scores of padding
 constexpr std::array<const char*, 5> kEdgeNames = {"prev", "next", "serve", "link", "place"};
 constexpr std::array<size_t, 5> kEdgeFeatures = {Features::kFlow, Features::kFlow, Features::kPlace,
                                                  Features::kLink, Features::kPlace};
 
-// A field of each as states x rows x columns x inner, with zeros where one has fewer. Without columns there is one.
+// A field of all states as states x rows x columns x inner, padded with zeros. `columns` may be null, which means one
+// column.
 at::Tensor Padded(const std::vector<const Features*>& all, std::vector<float> Features::*field,
                   size_t Features::*rows, size_t Features::*columns, size_t inner) {
   auto columns_of = [&](const Features& features) {
@@ -142,7 +143,7 @@ PriorNetwork::PriorNetwork(const NetworkSizes& sizes, uint64_t seed) : sizes_(si
   set_ = draw({h, h}, width);
   to_decide_ = draw({h, h}, width);
   action_ = linear(Features::kAction, h);
-  score_ = draw({h, 1}, width).mul_(0.1);  // near uniform at first
+  score_ = draw({h, 1}, width).mul_(0.1);  // the initial prior is nearly uniform
   shortcut_ = draw({static_cast<int64_t>(Features::kAction), 1}, Features::kAction).mul_(0.1);
 }
 
@@ -183,7 +184,7 @@ at::Tensor PriorNetwork::LogPriors(const NetworkBatch& in) const {
     unit = unit + (last ? units : at::elu(units));
     group = group + (last ? groups : at::elu(groups));
   }
-  // Each group in the set and out of it, then the mean of those that apply.
+  // Computes each group as member and as non-member of the set, then takes the mean of those that apply.
   auto member = [&](double bit) {
     at::Tensor with = at::cat({group, at::full({group.size(0), group.size(1), 1}, bit)}, 2);
     return at::tanh(member2_(at::tanh(member1_(with)))) * in.group_mask.unsqueeze(2);

@@ -5,11 +5,11 @@
 //   layer             per edge type  a = softmax_s LeakyReLU(u.h_s + e.e_sd + t.h_d),  m_d = sum_s a (V h_s + E e_sd)
 //                     types: unit-prev-unit, unit-next-unit, group-serve-unit; group-link-group, unit-place-group
 //                     h_d += ELU(mean of m_d over the types that end there); the last layer without ELU
-//   action            mean over groups of MLP(h_g | whether g is in the set), with the embedding of the units to decide,
-//                     what way it is and the features of the action -> MLP -> a number; softmax over actions
+//   action            mean over groups of MLP(h_g | whether g is in the set), with the embedding of the units to
+//                     decide, the kind of the action and its features -> MLP -> a score; softmax over actions
 //
-// Nothing depends on how the groups or actions are numbered. Values on the CPU; the same input gives the same bits as
-// long as the number of threads of libtorch is the same (the command line sets one).
+// Nothing depends on the numbering of groups or actions. It runs on the CPU; equal inputs give bitwise equal results
+// for an equal number of libtorch threads (the command line uses one).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -30,23 +30,23 @@ struct NetworkSizes {
   bool operator==(const NetworkSizes&) const = default;
 };
 
-// Features of several states, of one problem or several, as tensors; smaller ones are padded.
+// Features of several states of one or several problems, as tensors. Smaller ones are padded.
 struct NetworkBatch {
   at::Tensor unit, group, flow, flows, link, place, next, member, action;
-  at::Tensor unit_mask, group_mask, action_mask;  // 1: there
+  at::Tensor unit_mask, group_mask, action_mask;  // 1: present, 0: padding
 };
 NetworkBatch BatchOf(const std::vector<const Features*>& features);
 
 class PriorNetwork {
  public:
-  // Weights drawn from the seed.
+  // Draws initial weights from the seed.
   PriorNetwork(const NetworkSizes& sizes, uint64_t seed);
 
   const NetworkSizes& sizes() const { return sizes_; }
-  // Logarithms of the priors: states x actions. Differentiable where weights ask for it.
+  // Logarithms of the priors: states x actions. Differentiable if weights require gradients.
   at::Tensor LogPriors(const NetworkBatch& batch) const;
 
-  // Every weight, by name, in one order.
+  // Calls a function with every weight and its name, always in the same order.
   void Visit(const std::function<void(const std::string& name, at::Tensor& weight)>& function);
   std::vector<at::Tensor> Weights();
 
@@ -77,7 +77,7 @@ class PriorNetwork {
   at::Tensor shortcut_;  // features of an action x 1
 };
 
-// For each state a probability for each action. Any number of threads may ask at once.
+// The probability of each action for each state. Thread-safe.
 std::vector<std::vector<double>> PriorsOf(const PriorNetwork& network, const PlacementGraph& graph,
                                           const std::vector<PrefixState>& states);
 

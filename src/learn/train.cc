@@ -14,9 +14,11 @@
 namespace heddle {
 namespace {
 
-constexpr double kClip = 1.0;    // norm of all gradients
-constexpr double kSharp = 0.02;  // a strategy slower by this part is less likely by e
-constexpr double kVisits = 0.3;  // of the target; the rest is what the strategies simulated say
+constexpr double kClip = 1.0;  // largest norm of all gradients together
+constexpr double kSharp =
+    0.02;  // a strategy that is slower by this fraction is less likely by the factor e
+constexpr double kVisits =
+    0.3;  // weight of visits in the target; the rest is given by simulated strategies
 
 class NetworkView : public Prior {
  public:
@@ -30,7 +32,7 @@ class NetworkView : public Prior {
   const PriorNetwork& network_;
 };
 
-// Visits, and which actions lead to the best strategies simulated.
+// The target for a prefix: visit counts, and which actions lead to the best simulated strategies.
 std::vector<float> TargetOf(const PlacementGame& game, const std::vector<PlacementStrategy>& known,
                             const PrefixVisits& at) {
   size_t next = at.prefix.size();
@@ -146,7 +148,7 @@ double Learner::Step(const std::vector<const Example*>& batch, double lr) {
 PriorNetwork LearnPrior(const LessonMaker& lesson, const LearnOptions& options) {
   PriorNetwork network(options.sizes, options.seed);
   Learner learner(network);
-  std::deque<Example> kept;
+  std::deque<Example> recent;
   RoundReport report;
   uint64_t drawn = 0, updates = 0;
   for (int64_t round = 0; round < options.rounds; ++round) {
@@ -157,14 +159,14 @@ PriorNetwork LearnPrior(const LessonMaker& lesson, const LearnOptions& options) 
     });
     for (std::vector<Example>& examples : played) {
       report.examples += static_cast<int64_t>(examples.size());
-      for (Example& example : examples) kept.push_back(std::move(example));
+      for (Example& example : examples) recent.push_back(std::move(example));
     }
-    while (kept.size() > options.kept) kept.pop_front();
+    while (recent.size() > options.recent_examples) recent.pop_front();
     report.loss = 0;
-    for (int u = 0; u < options.updates && !kept.empty(); ++u) {
+    for (int u = 0; u < options.updates && !recent.empty(); ++u) {
       std::vector<const Example*> batch;
       for (size_t b = 0; b < options.batch; ++b) {
-        batch.push_back(&kept[RandomBelow(kept.size(), options.seed, 4, drawn++)]);
+        batch.push_back(&recent[RandomBelow(recent.size(), options.seed, 4, drawn++)]);
       }
       double lr = options.lr / std::sqrt(1 + static_cast<double>(updates++) / 400);
       report.loss += learner.Step(batch, lr) / options.updates;

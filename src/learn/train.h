@@ -1,10 +1,11 @@
-// Learning by play, after AlphaZero: search with the network, then make the network say at once what the search found.
+// Training by self-play, after AlphaZero: the tree search uses the network, then the network is trained to predict the
+// result of the search.
 //
-// A round: games on fresh models and clusters, each a few tree searches with noise at the root, the root stepping down by
-// what was visited; then some steps of Adam on what was seen lately. What the network should say of a prefix is in part
-// how often the search visited each action, and for the most part which actions lead to the best strategies simulated in
-// that game (a few percent slower: much less likely). The same options give the same weights, bit for bit, on one machine,
-// where no clock is asked.
+// A round plays games on new models and clusters, then makes some steps of Adam on recent examples. A game has a few
+// tree searches with noise at the root; the root moves down to an action drawn by visits. The target for a prefix is in
+// part the visit counts of its actions, but mostly which actions lead to the best strategies simulated in that game
+// (strategies that are a few percent slower are much less likely). The same options give bitwise equal weights on one
+// machine, unless the time limits training.
 #pragma once
 
 #include <cstdint>
@@ -16,47 +17,47 @@
 
 namespace heddle {
 
-// A model and a cluster for a seed; called from several threads. Lessons with nothing to search are passed over.
+// Makes a model and a cluster for a seed. Called from several threads. Lessons without anything to search are skipped.
 using LessonMaker = std::function<Lesson(uint64_t seed)>;
 
 struct Example {
   Features features;
-  std::vector<float> target;  // per action, sum 1
+  std::vector<float> target;  // of each action, sum 1
 };
 
 struct RoundReport {
-  int64_t round = 0;     // done
+  int64_t round = 0;     // number of finished rounds
   int64_t examples = 0;  // seen so far
-  double loss = 0;       // mean of the round, less what no prior could be below
+  double loss = 0;       // mean cross-entropy of the round less the entropy of the targets
 };
 
 struct LearnOptions {
   NetworkSizes sizes = {};
   uint64_t seed = 0;
   int64_t rounds = 100;
-  size_t games = 16;       // of a round
-  int64_t playouts = 160;  // of a game's first search; half of it for those after
+  size_t games = 16;       // per round
+  int64_t playouts = 160;  // in the first search of a game; later searches have half as many
   int searches = 3;
-  int updates = 48;  // of a round
+  int updates = 48;  // steps of Adam per round
   size_t batch = 48;
-  size_t kept = 6000;  // examples
-  double lr = 2e-3;    // over the root of 1 + updates / 400
+  size_t recent_examples = 6000;  // the examples to train on are drawn from these
+  double lr = 2e-3;               // divided by sqrt(1 + updates / 400)
   double noise = 0.25;
-  // After every round; false: that was the last.
+  // Called after every round. Returns false to stop.
   std::function<bool(const RoundReport& report, PriorNetwork& network)> after = nullptr;
 };
 
 PriorNetwork LearnPrior(const LessonMaker& lesson, const LearnOptions& options);
 
-// Its parts. What one game shows; nothing where there is nothing to search.
+// The parts of Learn. Play returns the examples of one game; none if there is nothing to search.
 std::vector<Example> Play(const Lesson& lesson, const PriorNetwork& network,
                           const LearnOptions& options, uint64_t seed);
 
-// Adam on the cross-entropy of what the network says.
+// Minimises the cross-entropy of the priors with Adam.
 class Learner {
  public:
   explicit Learner(PriorNetwork& network);
-  // One step; gives the mean of cross-entropy less entropy before it.
+  // Makes one step. Returns the mean of cross-entropy less entropy before the step.
   double Step(const std::vector<const Example*>& batch, double lr);
 
  private:

@@ -11,12 +11,12 @@
 namespace heddle {
 namespace {
 
-// Longer ones first where one is part of another.
+// A term that contains another one stands before it.
 constexpr PlanTerm kPlanTerms[] = {
     {"expert at these degrees",
      "Megatron's rules for what is split, at the degrees that the search found"},
     {"expert at",
-     "Megatron's rules at these degrees, with as many layers recomputed as it takes to fit"},
+     "Megatron's rules at these degrees, recomputing only as many layers as memory requires"},
     {"expert", "Megatron's rules: tensor parallelism inside a node, data parallelism across nodes"},
     {kProportional, "data parallelism with a share of the batch for each device by its speed"},
     {"data", "data parallelism over all devices"},
@@ -24,24 +24,24 @@ constexpr PlanTerm kPlanTerms[] = {
     {"spilled",
      "weights and optimizer state stay on the host and are fetched in shards (--offload all)"},
     {"made to fit", "its stages were solved again, exactly, for the memory they may use"},
-    {"buckets of", "so many bytes of gradients are reduced together"},
+    {"buckets of", "gradients are reduced in buckets of this size"},
     {"by factors",
-     "replicas gather what so many gradients are products of and compute these whole"},
+     "replicas gather the factors of this many gradients and compute these gradients whole"},
     {"nodes whole",
-     "replicas compute so many nodes for the whole batch in place of reducing gradients"},
-    {"by speed on",
-     "the batch is shared out among these types of devices in proportion to their speed"},
+     "replicas compute this many nodes for the whole batch instead of reducing gradients"},
+    {"by speed on", "these types of devices get samples in proportion to their speed"},
     {"optimizer on the host",
      "moments and master weights live in the host's memory (--offload optimizer)"},
-    {"xp", "a second mesh axis on which every node splits what suits it, as on tp"},
-    {"cp", "context parallelism: every sequence is split over so many devices (--cp)"},
-    {"ep", "expert parallelism: experts are spread over so many of the data ranks (--ep)"},
+    {"xp",
+     "a second mesh axis of tensor parallelism, along which each node may split any dimension"},
+    {"cp", "context parallelism: every sequence is split over this many devices (--cp)"},
+    {"ep", "expert parallelism: experts are distributed over this many of the data ranks (--ep)"},
     {"chunks", "stages per device of an interleaved pipeline (--chunks)"},
 };
 
 std::string SizeOfBytes(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
 
-// Which stage a device of a plan runs.
+// The stage that a device of a plan runs.
 std::string StageOfDevice(const Plan& plan, int64_t device) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     if (IndexIn(plan.stages[s].mesh, device) < 0) continue;
@@ -55,7 +55,7 @@ std::string WhyLost(const JudgedPlan& judged, const SearchResult& result) {
     return fmt::format("parameters alone need {} on a device", SizeOfBytes(judged.least_bytes));
   }
   if (!judged.fits_host()) {
-    return fmt::format("a host would hold {}, and has {}", SizeOfBytes(judged.host_bytes),
+    return fmt::format("a host would need {} but has {}", SizeOfBytes(judged.host_bytes),
                        SizeOfBytes(*judged.host_limit));
   }
   if (!judged.fits) {
@@ -68,7 +68,7 @@ std::string WhyLost(const JudgedPlan& judged, const SearchResult& result) {
   return fmt::format("{:.1f} % slower", 100 * (judged.result.step_seconds / best - 1));
 }
 
-// As a word of its own: "data" is not in "metadata".
+// Whether a text contains a whole word: "metadata" does not contain "data".
 bool HasWord(std::string_view text, std::string_view word) {
   auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1)) {
@@ -107,8 +107,8 @@ std::string NameWithoutBuckets(const std::string& name) {
 std::vector<Alternative> AlternativesOf(const SearchResult& result) {
   std::vector<Alternative> all;
   std::set<std::tuple<std::string, std::string, std::string>> seen;
-  // Of plans that differ in the size of buckets alone, the best is enough: names without that size, and those of plans listed
-  // with one.
+  // Of plans that differ only in the bucket size, only the best is listed. `names` has the names without the bucket
+  // size; `sized` has those of plans that are already listed with a bucket size.
   std::set<std::string> names, sized;
   auto is_other_size = [&](const std::string& from) {
     std::string name = NameWithoutBuckets(from);
@@ -120,7 +120,7 @@ std::vector<Alternative> AlternativesOf(const SearchResult& result) {
   auto step = [](const JudgedPlan& judged) {
     return judged.simulated ? FormatSeconds(Seconds{judged.result.step_seconds}) : std::string();
   };
-  if (!result.judged.empty()) {  // the chosen plan by the same name lost to nobody
+  if (!result.judged.empty()) {  // plans that equal the chosen one in all three are not listed
     const JudgedPlan& best = result.judged.front();
     seen.insert({best.from, step(best), WhyLost(best, result)});
     is_other_size(best.from);
@@ -141,7 +141,7 @@ std::string AlternativesTable(const SearchResult& result) {
   all.resize(all.size() - more);
   size_t width = 0;
   for (const Alternative& at : all) width = std::max(width, at.plan->from.size());
-  std::string text = "\n  what lost\n";
+  std::string text = "\n  alternatives\n";
   for (const Alternative& at : all) {
     text += fmt::format("  {:<{}} {:>9}  {}\n", at.plan->from, width, at.step, at.why);
   }

@@ -69,7 +69,7 @@ class Grouper {
     return true;
   }
 
-  // Layers are rows of one block; blocks of single nodes a row each.
+  // A group of layers has a row per node of one block; a group of single-node blocks has a row per block.
   BlockGroup GroupOf(const std::vector<PlacedBlock>& run) const {
     const PlacedBlock& first = run.front();
     BlockGroup group;
@@ -103,7 +103,7 @@ class Grouper {
     return nodes;
   }
 
-  // What several stages compute for themselves is shown as the first of them has it.
+  // Several stages may compute the same side node; it is shown as in the first of them.
   void AddSideNodes(std::vector<BlockGroup>& groups) const {
     BlockGroup group;
     std::vector<std::pair<NodeId, NodeCost>> nodes;
@@ -125,7 +125,8 @@ class Grouper {
 
   void AddNodes(const Stage& stage, const std::vector<std::pair<NodeId, NodeCost>>& nodes,
                 BlockGroup& group) const {
-    constexpr double kShare = 0.05;  // of the computation: too much to be one of the others
+    constexpr double kShare =
+        0.05;  // a node with more of the computation than this has its own row
     double all = 0;
     for (const auto& [id, cost] : nodes) all += cost.compute();
     for (const auto& [id, cost] : nodes) {

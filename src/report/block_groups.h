@@ -1,7 +1,7 @@
-// A plan block by block: consecutive blocks that do the same are one group, what lies between layers another,
-// side nodes the last.
+// A plan block by block. Consecutive blocks with equal nodes and strategies form a group, so do the blocks between
+// layers; side nodes are the last group.
 //
-//   layers 0..47    LayerNorm, Linear, ... each with what it splits and costs, the mean over these layers
+//   layers 0..47    LayerNorm, Linear, ... each with its splits and its cost, the mean over these layers
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@
 namespace heddle {
 
 struct NodeRow {
-  NodeId node;  // of the first block
+  NodeId node;  // in the first block
   std::string op, name;
   std::vector<std::string> splits;  // per axis of the mesh (split_words.h)
-  std::string strategy;             // as plan files have it
+  std::string strategy;             // as written in plan files
   NodeCost cost;                    // of one micro-batch in one block
 };
 
 struct BlockGroup {
-  int first_block = 0, last_block = 0;  // [first, last) of Model::blocks; none: side nodes
-  int first_layer = -1;                 // -1: these are no layers
+  int first_block = 0, last_block = 0;  // [first, last) of Model::blocks; empty: side nodes
+  int first_layer = -1;                 // -1: the blocks are not layers
   int first_stage = 0, last_stage = 0;  // [first, last]
   Mesh mesh;
   RecomputePolicy recompute = RecomputePolicy::kNone;
-  std::vector<NodeRow> rows;  // nodes that matter, communicate or take long
-  int others = 0;             // the rest of its nodes
-  NodeCost rest;              // theirs, of one block
+  std::vector<NodeRow> rows;  // nodes that Matters() accepts, that communicate or that take long
+  int others = 0;             // number of the other nodes
+  NodeCost rest;              // cost of the other nodes, in one block
 
   int blocks() const { return last_block - first_block; }
   NodeCost total() const;     // of one block

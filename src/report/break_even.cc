@@ -11,7 +11,7 @@ namespace {
 void ScaleLinks(Cluster& cluster, bool inner, double factor) {
   for (Group& group : cluster.groups) {
     if (IsInside(group.kind) == inner) group.link.bandwidth *= factor;
-    // A group's uplink is part of the network around it.
+    // The uplink of a group belongs to the network around the group.
     if ((group.kind == GroupKind::kPart) == inner) {
       group.uplink.bandwidth *= factor;
       group.uplink.per_device *= factor;
@@ -19,14 +19,14 @@ void ScaleLinks(Cluster& cluster, bool inner, double factor) {
   }
 }
 
-class Race {
+class StepComparison {
  public:
-  Race(Knob knob, const Program& a, const Program& b, const Cluster& cluster,
-       const SimOptions& options)
+  StepComparison(Knob knob, const Program& a, const Program& b, const Cluster& cluster,
+                 const SimOptions& options)
       : knob_(knob), programs_{&a, &b}, cluster_(cluster), options_(options) {}
 
-  // Seconds by which b is slower.
-  double Lead(double factor) const {
+  // Returns by how many seconds b is slower than a.
+  double Difference(double factor) const {
     Cluster scaled = Scaled(cluster_, knob_, factor);
     std::array<double, 2> seconds = {};
     InParallel(seconds.size(), [&](size_t i) {
@@ -42,12 +42,14 @@ class Race {
   const SimOptions& options_;
 };
 
-// The first power of two away from 1, up or down, by which the order has changed, and what lies before it.
-std::optional<std::pair<double, double>> FindBracket(const Race& race, bool first_leads, bool up) {
+// Goes through powers of two away from 1, up or down. Returns the first one at which the order of the plans has
+// changed, with the one before it.
+std::optional<std::pair<double, double>> FindBracket(const StepComparison& comparison,
+                                                     bool first_leads, bool up) {
   double before = 1;
   for (double factor = 2; factor <= kMostScaled; factor *= 2) {
     double at = up ? factor : 1 / factor;
-    if ((race.Lead(at) > 0) != first_leads) return std::pair(before, at);
+    if ((comparison.Difference(at) > 0) != first_leads) return std::pair(before, at);
     before = at;
   }
   return std::nullopt;
@@ -75,19 +77,20 @@ Cluster Scaled(Cluster cluster, Knob knob, double factor) {
 
 std::optional<double> FindFlip(Knob knob, const Program& a, const Program& b,
                                const Cluster& cluster, const SimOptions& options) {
-  Race race(knob, a, b, cluster, options);
-  double lead = race.Lead(1);
-  // A knob that neither of the two feels.
-  if (race.Lead(kMostScaled) == lead && race.Lead(1 / kMostScaled) == lead) return std::nullopt;
+  StepComparison comparison(knob, a, b, cluster, options);
+  double lead = comparison.Difference(1);
+  // Neither of the two plans depends on this knob.
+  if (comparison.Difference(kMostScaled) == lead && comparison.Difference(1 / kMostScaled) == lead)
+    return std::nullopt;
   bool first_leads = lead > 0;
   std::optional<double> nearest;
   for (bool up : {true, false}) {
-    auto bracket = FindBracket(race, first_leads, up);
+    auto bracket = FindBracket(comparison, first_leads, up);
     if (!bracket) continue;
-    auto [kept, changed] = *bracket;
-    while (std::abs(std::log(changed / kept)) > 0.01) {
-      double middle = std::sqrt(kept * changed);
-      ((race.Lead(middle) > 0) == first_leads ? kept : changed) = middle;
+    auto [unchanged, changed] = *bracket;
+    while (std::abs(std::log(changed / unchanged)) > 0.01) {
+      double middle = std::sqrt(unchanged * changed);
+      ((comparison.Difference(middle) > 0) == first_leads ? unchanged : changed) = middle;
     }
     if (!nearest || std::abs(std::log(changed)) < std::abs(std::log(*nearest))) nearest = changed;
   }

@@ -1,8 +1,8 @@
-// What would have to change for the slower of two plans to win.
+// By how much a property of the cluster would have to change for the slower of two plans to become the faster one.
 //
 //   for (Knob knob : kKnobs) std::optional<double> factor = FindFlip(knob, plan, other, cluster, options);
 //
-// A knob scales one property of a cluster: everything else stays, and so do the two programs.
+// A knob scales one property of a cluster. Everything else stays the same, including the two programs.
 #pragma once
 
 #include <array>
@@ -23,11 +23,13 @@ constexpr std::string_view Name(Knob knob) { return kKnobNames[static_cast<size_
 
 constexpr double kMostScaled = 16;  // factors lie in [1/16, 16]
 
-// The bandwidth of links inside nodes, or between them; the rates of matrix products; the bandwidth of devices' memory.
+// Scales the bandwidth of links inside machines or between them, the rates of matrix products, or the bandwidth of
+// device memory.
 Cluster Scaled(Cluster cluster, Knob knob, double factor);
 
-// The factor nearest to 1, to a percent, at which the one of two programs that is slower no longer is; none where the
-// order stays as far as kMostScaled, looked at in powers of two. About 25 simulations of each.
+// The factor nearest to 1, to within a percent, at which the slower of the two programs is no longer slower. nullopt if
+// the order is the same at all powers of two up to kMostScaled and down to its inverse. Simulates each program about 25
+// times.
 std::optional<double> FindFlip(Knob knob, const Program& a, const Program& b,
                                const Cluster& cluster, const SimOptions& options);
 

@@ -51,7 +51,7 @@ TEST(BreakEven, TheOrderTurnsAtTheFactorFound) {
     EXPECT_NE(lead(knob, 1) > 0, lead(knob, *factor) > 0) << Name(knob) << " " << *factor;
     double back = *factor > 1 ? *factor / 1.02 : *factor * 1.02;
     EXPECT_EQ(lead(knob, 1) > 0, lead(knob, back) > 0) << Name(knob) << " " << *factor;
-    // Which of the two comes first does not matter.
+    // The order of the arguments does not matter.
     EXPECT_EQ(FindFlip(knob, tensor, data, cluster, options), factor);
   }
   EXPECT_GE(found, 1u);

@@ -14,21 +14,22 @@
 namespace heddle {
 namespace {
 
-// Quoted; control characters escaped, bytes that are no UTF-8 replaced.
+// A JSON string: control characters are escaped, invalid UTF-8 is replaced.
 std::string Quote(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Seconds as microseconds with nanoseconds after the point.
+// Microseconds with three decimals, that is, to the nanosecond.
 std::string Microseconds(double seconds) { return fmt::format("{:.3f}", seconds * 1e6); }
 
-// Lanes come after the streams, so that the first keep their numbers.
+// Lanes after the first are numbered after all streams, so that the first lane of a stream has the number of its
+// stream.
 int TrackOf(Stream stream, int lane) {
   return static_cast<int>(stream) + 1 + lane * static_cast<int>(kStreamNames.size());
 }
 
 std::string Line(const TraceEvent& event) {
-  // From rounded ends, so that what touches in seconds touches in the file.
+  // The duration is computed from rounded ends, so that events that touch in seconds also touch in the file.
   double start = std::round(event.start * 1e9), end = std::round(event.end * 1e9);
   return fmt::format(
       R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":{},"ts":{:.3f},"dur":{:.3f}}})", event.device,
@@ -82,7 +83,7 @@ std::vector<std::string> NameLines(const Trace& trace) {
   return lines;
 }
 
-// Marks the longest events that fit into `bytes`, the earlier of equals; returns what they take.
+// Marks the longest events that fit into `bytes`, of equally long ones the earlier; returns the bytes they take.
 size_t ChooseEvents(const Trace& trace, size_t bytes, std::vector<bool>& chosen) {
   std::vector<size_t> order(trace.events.size()), sizes(trace.events.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -102,7 +103,7 @@ size_t ChooseEvents(const Trace& trace, size_t bytes, std::vector<bool>& chosen)
   return used;
 }
 
-// Marks every n-th sample, n as small as fits.
+// Marks every n-th sample, with the smallest n for which they fit.
 void ChooseSamples(const Trace& trace, size_t bytes, std::vector<bool>& chosen) {
   size_t total = 0;
   for (const TraceCounter& counter : trace.counters) total += Line(counter).size() + 2;
@@ -122,13 +123,13 @@ void ChooseSamples(const Trace& trace, size_t bytes, std::vector<bool>& chosen) 
 void WriteChromeTrace(const Trace& given, std::ostream& out, size_t max_bytes) {
   Trace trace = given;
   ClipOverlaps(trace);
-  constexpr size_t kFrame = 300;  // what stands around the lines, and the note
+  constexpr size_t kFrame = 300;  // bytes around the lines, and the note on what is left out
   size_t names = kFrame;
   std::vector<std::string> lines = NameLines(trace);
   for (const std::string& line : lines) names += line.size() + 2;
   size_t room = max_bytes > names ? max_bytes - names : 0;
   std::vector<bool> events, samples;
-  // An eighth is kept for the counters where there is not room for all.
+  // If not everything fits, counters have an eighth of the room.
   size_t reserve = trace.counters.empty() ? 0 : room / 8;
   size_t used = ChooseEvents(trace, room - reserve, events);
   ChooseSamples(trace, room - used, samples);

@@ -1,5 +1,5 @@
-// A trace as the JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open: a process per device, a thread per
-// stream (and lane of it), a counter track for memory.
+// A trace as JSON that Perfetto (ui.perfetto.dev) and chrome://tracing open: a process per device, a thread per stream
+// and lane, a counter track for memory.
 //
 //   {"traceEvents":[
 //   {"ph":"M","pid":0,"name":"process_name","args":{"name":"device 0 (x64)"}},
@@ -18,14 +18,14 @@
 
 namespace heddle {
 
-constexpr size_t kMaxTraceBytes = size_t{240} << 20;  // what viewers still open
+constexpr size_t kMaxTraceBytes = size_t{240} << 20;  // viewers fail on larger files
 
-// Times must be finite; overlaps are clipped (ClipOverlaps). Where the text would be longer than `max_bytes`, the
-// shortest events are left out, then samples of counters evenly, and the trace says how many ("heddle_left_out").
-// O(n log n), and a copy of the events.
+// Times must be finite; overlaps are clipped (ClipOverlaps). If the text would be longer than `max_bytes`, the shortest
+// events are left out, and so are counter samples at even distances; "heddle_left_out" in the trace says how many.
+// O(n log n); copies the events.
 void WriteChromeTrace(const Trace& trace, std::ostream& out, size_t max_bytes = kMaxTraceBytes);
 
-// To a file, which is whole or not there. Throws InputError or RunError where it cannot be written.
+// Writes a file atomically. Throws InputError or RunError if it cannot be written.
 void WriteChromeTrace(const Trace& trace, const std::string& path);
 
 }  // namespace heddle

@@ -14,13 +14,13 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// The mean of what is finite in losses[begin, end); kNone where nothing is.
+// The mean of the finite values in losses[begin, end); kNone if there are none.
 double MeanOf(std::span<const double> losses, size_t begin, size_t end) {
   double mean = 0, count = 0;
   for (size_t i = begin; i < end; ++i) {
     if (!std::isfinite(losses[i])) continue;
     ++count;
-    mean += losses[i] / count - mean / count;  // no sum that could overflow
+    mean += losses[i] / count - mean / count;  // a plain sum could overflow
   }
   return count > 0 ? mean : kNone;
 }

@@ -1,4 +1,4 @@
-// A curve of losses as a small picture of plain characters.
+// A loss curve as a small picture of plain characters.
 //
 //   4.85 |*
 //        | *
@@ -9,8 +9,8 @@
 //        +------------------
 //         0               99
 //
-// Every column shows the mean of the losses that fall on it (or lies between two, where there are fewer losses
-// than columns). Losses that are not finite count for nothing; a column with nothing else shows ! at the top.
+// Every column shows the mean of the losses in it; if there are fewer losses than columns, values are interpolated.
+// Losses that are not finite are ignored; a column that has only such losses shows ! at the top.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@
 
 namespace heddle {
 
-// `width` and `height` are those of the whole picture, labels included; below 20 x 5 they count as that. Lines
-// end in a line break and have no blanks at their end. Empty for no losses.
+// `width` and `height` are those of the whole picture with its labels; the smallest picture is 20 x 5. Lines end in a
+// line break and have no trailing spaces. Empty if there are no losses.
 std::string LossCurve(std::span<const double> losses, int width, int height);
 
 }  // namespace heddle

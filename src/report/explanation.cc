@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-constexpr double kAlike = 1e-4;  // of a step: no difference
+constexpr double kAlike = 1e-4;  // of a step: smaller differences are not shown
 
 std::string Size(double bytes) { return FormatBytes(Bytes{static_cast<int64_t>(bytes)}); }
 std::string TimeOrDash(double seconds) {
@@ -22,7 +22,7 @@ std::string FinePercent(double share) {
   return share < 0.01 ? fmt::format("{:.2f} %", 100 * share) : fmt::format("{:.1f} %", 100 * share);
 }
 
-// The end of a name that is too long: that is where names differ.
+// Shortens a long name to its end, because that is where names differ.
 std::string Short(const std::string& name, size_t width) {
   if (name.size() <= width) return name;
   return ".." + name.substr(name.size() - (width - 2));
@@ -89,8 +89,7 @@ std::string GroupText(const BlockGroup& group, size_t stages, int64_t microbatch
 
 std::string TrafficTable(const Explanation& e) {
   if (e.traffic.empty()) return "";
-  std::string text =
-      fmt::format("\n  besides, on the links of device {} in a step\n", e.traffic_device);
+  std::string text = fmt::format("\n  other traffic of device {} in a step\n", e.traffic_device);
   for (const StepTraffic& at : e.traffic) {
     text += Trimmed(fmt::format("  {:<18} {:>5} x  {:>10}  {:>9}  {}", at.what, at.count,
                                 Size(at.bytes), TimeOrDash(at.seconds),
@@ -99,7 +98,7 @@ std::string TrafficTable(const Explanation& e) {
   return text;
 }
 
-// The terms that differ most, "12.0 ms more for inner links, 1.00 ms less for launches".
+// The terms that differ most, as in "12.0 ms more for inner links, 1.00 ms less for launches".
 std::string Differences(const Terms& from, const Terms& to, double step) {
   std::vector<std::pair<double, size_t>> all;
   for (size_t t = 0; t < kTermCount; ++t) {
@@ -142,8 +141,9 @@ std::string Flips(const Rival& rival, std::string_view who) {
                         FlipText(flips[i].first, flips[i].second));
   }
   if (!none.empty()) {
-    text += fmt::format("    from 1/{0:g} to {0:g} times, no change of {1} would turn the order\n",
-                        kMostScaled, fmt::join(none, ", "));
+    text +=
+        fmt::format("    scaling {1} by 1/{0:g} to {0:g} would not change which plan is faster\n",
+                    kMostScaled, fmt::join(none, ", "));
   }
   return text;
 }
@@ -173,7 +173,7 @@ std::string RivalText(const Explanation& e) {
   return text + Flips(rival, theirs > ours ? "it" : "the plan explained here");
 }
 
-std::string RoomyText(const Explanation& e) {
+std::string MoreMemoryText(const Explanation& e) {
   if (!e.with_more_memory) return "";
   double step = e.with_more_memory->result.step_seconds, best = INFINITY;
   if (e.fits) best = e.result.step_seconds;
@@ -181,7 +181,7 @@ std::string RoomyText(const Explanation& e) {
   std::string text = fmt::format("\n  with {} more memory per device {} would win: {}",
                                  Size(static_cast<double>(e.missing_bytes)),
                                  e.with_more_memory->plan, TimeOrDash(step));
-  if (best == INFINITY) return text + ", and nothing fits without\n";
+  if (best == INFINITY) return text + ", and no plan fits without it\n";
   return text + fmt::format(", {} less than the best that fits\n", FinePercent(1 - step / best));
 }
 
@@ -286,7 +286,7 @@ std::string Screen(const Explanation& e) {
     stages = std::max(stages, static_cast<size_t>(group.last_stage) + 1);
   }
   for (const BlockGroup& group : e.groups) text += GroupText(group, stages, e.microbatches);
-  return text + TrafficTable(e) + CriticalPath(e.result) + RivalText(e) + RoomyText(e);
+  return text + TrafficTable(e) + CriticalPath(e.result) + RivalText(e) + MoreMemoryText(e);
 }
 
 Json ToJson(const Explanation& e) {

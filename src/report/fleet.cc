@@ -26,12 +26,13 @@ std::string FleetHead(const FleetReport& r) {
   text += fmt::format("               (longest job {}, all work over the devices {})\n",
                       TimeText(r.bound.longest_job), TimeText(r.bound.work));
   if (r.several && r.several->pieces.empty()) {
-    text += "  several      no job is faster on several devices than all are as shards\n";
+    text += "  several      no: shards on one device at a time are as fast\n";
   } else if (r.several) {
-    text += fmt::format("  several      from {} on jobs have several devices; as shards alone {}\n",
-                        TimeText(r.several->from), TimeText(r.several->without));
+    text += fmt::format(
+        "  several      from {} on, jobs run on several devices each; with shards only: {}\n",
+        TimeText(r.several->from), TimeText(r.several->without));
   } else if (static_cast<int64_t>(r.jobs.size()) < r.devices.devices) {
-    text += "  several      no: devices beyond the number of jobs stand idle\n";
+    text += "  several      no: with fewer jobs than devices, some devices are idle\n";
   }
   double device_time = r.result.makespan * static_cast<double>(r.devices.devices);
   text += fmt::format("  devices      at work {:.1f} %, waiting for copies {:.1f} %\n",
@@ -56,7 +57,9 @@ std::string FleetHead(const FleetReport& r) {
   text += fmt::format("; copied in {}, out {}\n", BytesText(r.result.fetched),
                       BytesText(r.result.evicted));
   if (r.early_stopping) {
-    text += "  early_stopping is for losses: here every job runs to its end\n";
+    text +=
+        "  early_stopping needs losses, which a simulation does not have: every job runs to its "
+        "end\n";
   }
   return text;
 }
@@ -93,7 +96,7 @@ std::string FleetTimetable(const FleetResult& result, size_t columns, size_t row
   if (result.makespan <= 0) return "";
   size_t devices = std::min(result.busy.size(), rows);
   double column = result.makespan / static_cast<double>(columns);
-  // Per row and column, seconds by job.
+  // For each row and column, the seconds of each job.
   std::vector<std::vector<std::map<int, double>>> shares(
       devices, std::vector<std::map<int, double>>(columns));
   for (const FleetSpan& span : result.spans) {
@@ -123,7 +126,8 @@ std::string FleetTimetable(const FleetResult& result, size_t columns, size_t row
     text += '\n';
   }
   if (result.busy.size() > devices) {
-    text += fmt::format("  and {} more devices\n", result.busy.size() - devices);
+    text += fmt::format("  and {} more device{}\n", result.busy.size() - devices,
+                        result.busy.size() - devices == 1 ? "" : "s");
   }
   return text;
 }
@@ -133,7 +137,7 @@ std::string Screen(const FleetReport& report) {
   std::string table = FleetTimetable(report.result);
   if (!table.empty()) {
     text += fmt::format("\n       {:<40}{:>40}\n", "0 s", TimeText(report.result.makespan)) + table;
-    text += "       a letter: the job that has most of that time; . idle\n";
+    text += "       letter: the job that uses most of that time; . idle\n";
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// Many jobs on few devices, for people: what `heddle fleet` shows.
+// Many jobs on few devices: what `heddle fleet --simulate` shows.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,23 @@ struct FleetReport {
     double step_seconds = 0, total_seconds = 0;  // of compute
     double finished = 0;
     int64_t peak_bytes = 0, host_bytes = 0;
-    int64_t kept_blocks = 0, recomputed_blocks = 0;  // of shards before the last
+    int64_t kept_blocks = 0, recomputed_blocks = 0;  // of the shards before the last one
   };
   std::string device, policy, policy_about;
   FleetDevices devices;
   std::vector<Job> jobs;
-  FleetBound bound;  // with one run of a job at a time
-  FleetResult
-      result;  // with several devices per job from some moment on, where that was asked for and pays
-  // Where it was asked for.
+  FleetBound bound;    // if each job has at most one shard running at a time
+  FleetResult result;  // jobs may get several devices each from some time on, if allowed and faster
+  // If jobs may have several devices each.
   struct Several {
-    double from = 0;     // the makespan: never
-    double bound = 0;    // no schedule of shards and plans for several devices is shorter
-    double without = 0;  // makespan
+    double from = 0;     // when jobs get several devices; equal to the makespan: never
+    double bound = 0;    // lower bound on any schedule of shards and multi-device plans
+    double without = 0;  // makespan with shards only
     std::vector<SpasePiece> pieces;
   };
   std::optional<Several> several;
   double lower_bound() const { return several ? several->bound : bound.seconds(); }
-  int64_t device_bytes = 0;  // what shards and buffer may use
+  int64_t device_bytes = 0;  // for shards and their buffer
   int64_t buffer_bytes = 0;
   int64_t host_limit = 0;  // 0: not known
   bool early_stopping = false;
@@ -47,8 +46,8 @@ struct FleetReport {
 // Simulates the fleet under a policy.
 FleetReport ReportOf(const PreparedFleet& fleet, const PolicyDef& policy);
 
-// Jobs over time, a row per device: 'a' is the first job of the table. A column is an equal share of the time, and its
-// character the job that has most of it; '.': nothing runs.
+// Jobs over time, a row per device: 'a' is the first job of the table. Columns are equal intervals of time. The
+// character of a column is the job that uses most of its interval; '.' means idle.
 //
 //   d0  aaabbbbbbcc..
 //   d1  ddddddbbbbbbb

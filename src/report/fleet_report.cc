@@ -1,4 +1,4 @@
-// What the simulation of a fleet amounts to.
+// The simulation of a fleet and its report.
 #include <algorithm>
 
 #include "fleet/widen.h"

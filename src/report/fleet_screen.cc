@@ -15,7 +15,7 @@
 namespace heddle {
 namespace {
 
-constexpr size_t kMostRows = 24;  // of a table that is redrawn
+constexpr size_t kMostRows = 24;  // of the table, which is redrawn in place
 constexpr double kRedrawSeconds = 0.2;
 
 std::string LossOf(const std::vector<StepRecord>& records) {
@@ -27,7 +27,7 @@ std::string WhereOf(const DispatchedJob& job) {
   return fmt::format("devices {}-{}", job.device, job.device + job.devices - 1);
 }
 
-// The most that a job had together.
+// The largest number of devices that a job had at a time.
 int64_t DevicesOf(const FleetRun& run, int job) {
   int64_t most = 1;
   for (const DispatchSpan& span : run.spans) {

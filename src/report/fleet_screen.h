@@ -1,4 +1,4 @@
-// What a fleet that runs for real shows: a table while it runs, and what it came to.
+// What a real run of a fleet shows: a table while it runs, and a summary.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace heddle {
 
-// On standard error, redrawn in place on a terminal at most five times a second; elsewhere a line when a job ends.
+// The table goes to standard error. A terminal redraws it in place, at most five times a second; anything else gets a
+// line when a job ends.
 class FleetTable {
  public:
   FleetTable(std::vector<std::string> names, std::vector<int64_t> steps);
@@ -35,14 +36,14 @@ struct FleetScreenInput {
   FleetRun run;
   std::vector<std::string> names;
   std::vector<int64_t> steps;
-  std::vector<std::vector<double>> losses;  // per job, of all its steps
-  std::vector<int> shards;                  // visits of a step
-  std::vector<int64_t> peak_bytes;          // per device, measured
+  std::vector<std::vector<double>> losses;  // of each job, for all of its steps
+  std::vector<int> shards;                  // of each job, visits per step
+  std::vector<int64_t> peak_bytes;          // of each device, measured
   int64_t memory_limit = 0;
   bool interrupted = false;
 };
 
-// No makespan is shorter by the times that were measured: the longest job alone, all work over the devices.
+// A lower bound on the makespan by measured times: the larger of the longest job alone and all work over the devices.
 double MeasuredBound(const FleetRun& run);
 
 std::string Screen(const FleetScreenInput& input);

@@ -17,9 +17,9 @@ FleetResult TwoDevices() {
 
 TEST(FleetReportTest, TimetableShowsWhoHasMost) {
   EXPECT_EQ(FleetTimetable(TwoDevices(), 8), "  d0   aaaacc..\n  d1   bbbabbbb\n");
-  // Half the columns: at 2-4 s of d1 both have the same, and the first is shown.
+  // With half the columns, both jobs have the same part of 2-4 s on d1, and the first is shown.
   EXPECT_EQ(FleetTimetable(TwoDevices(), 4), "  d0   aac.\n  d1   babb\n");
-  EXPECT_EQ(FleetTimetable(TwoDevices(), 4, 1), "  d0   aac.\n  and 1 more devices\n");
+  EXPECT_EQ(FleetTimetable(TwoDevices(), 4, 1), "  d0   aac.\n  and 1 more device\n");
   EXPECT_EQ(FleetTimetable({}), "");
 }
 

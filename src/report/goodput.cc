@@ -22,7 +22,7 @@ Goodput GoodputOf(double start, double end, const std::vector<AttemptTimes>& att
     ++goodput.lost_steps;
   }
   for (const auto& [step, seconds] : counted) goodput.step_seconds += seconds;
-  double since = start;  // the start, or a failure
+  double since = start;  // the start, or the last failure
   for (const AttemptTimes& attempt : attempts) {
     double began = attempt.training > 0 ? attempt.training : attempt.failed;
     double& waited = since == start ? goodput.start_seconds : goodput.restart_seconds;
@@ -31,14 +31,15 @@ Goodput GoodputOf(double start, double end, const std::vector<AttemptTimes>& att
     if (attempt.detected == 0) continue;
     ++goodput.restarts;
     goodput.detection_seconds += attempt.detected - attempt.failed;
-    double last = attempt.training;  // what came after the last whole step is lost, too
+    double last = attempt.training;  // time after the last finished step is lost, too
     for (const DoneStep& step : steps) {
       if (step.end <= attempt.failed) last = std::max(last, step.end);
     }
     if (attempt.training > 0) goodput.again_seconds += std::max(0.0, attempt.failed - last);
     since = attempt.detected;
   }
-  if (!attempts.empty() && attempts.back().detected > 0) --goodput.restarts;  // it ended there
+  if (!attempts.empty() && attempts.back().detected > 0)
+    --goodput.restarts;  // the run ended with this failure
   return goodput;
 }
 
@@ -49,7 +50,7 @@ std::string Describe(const Goodput& goodput) {
                                  time(goodput.wall_seconds), time(goodput.start_seconds));
   if (goodput.saving_seconds > 0) text += fmt::format(", saving {}", time(goodput.saving_seconds));
   if (goodput.restarts == 0) return text;
-  return text + fmt::format("; {} restart{}: detection {}, restart {}, {} step{} done again {}",
+  return text + fmt::format("; {} restart{}: detection {}, restart {}, {} repeated step{} {}",
                             goodput.restarts, goodput.restarts == 1 ? "" : "s",
                             time(goodput.detection_seconds), time(goodput.restart_seconds),
                             goodput.lost_steps, goodput.lost_steps == 1 ? "" : "s",

@@ -6,7 +6,8 @@ namespace heddle {
 namespace {
 
 TEST(Goodput, StepsDoneAgainDoNotCount) {
-  // Starts at 100, trains from 102, fails in step 2 at 106.5, noticed at 107, trains again from step 1 at 109.
+  // Starts at 100, trains from 102, fails in step 2 at 106.5, which is detected at 107; trains from step 1 again at
+  // 109.
   std::vector<AttemptTimes> attempts = {{.training = 102, .failed = 106.5, .detected = 107},
                                         {.training = 109, .saving_seconds = 0.25}};
   std::vector<DoneStep> steps = {

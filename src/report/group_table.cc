@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-// The samples of a micro-batch that some devices of a stage have together.
+// The number of samples of a micro-batch that these devices of a stage have together.
 int64_t SamplesOf(const Plan& plan, const Stage& stage, const std::vector<int64_t>& devices) {
   int64_t samples = plan.batch / plan.microbatches;
   auto axis = std::find_if(stage.mesh.axes.begin(), stage.mesh.axes.end(),
@@ -31,10 +31,10 @@ int64_t SamplesOf(const Plan& plan, const Stage& stage, const std::vector<int64_
   return samples * units / UnitsOf(*axis);
 }
 
-// The speed of the best plan against another of those that were judged.
+// The speed of the best plan relative to another judged plan.
 std::string Against(const SearchResult& result, std::string_view from) {
   for (const JudgedPlan& judged : result.judged) {
-    // Its other ZeRO levels are named after it.
+    // At another ZeRO level the plan is named "FROM, ZeRO N".
     bool same = judged.from == from || judged.from.starts_with(fmt::format("{}, ZeRO", from));
     if (!same) continue;
     if (!judged.fits) return "which does not fit";

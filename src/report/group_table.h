@@ -1,4 +1,4 @@
-// Who does what where devices differ: each kind of machine's part of the model and the batch, and how busy it is.
+// On clusters of unlike devices: each kind of machine's part of the model and of the batch, and how busy it is.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ struct GroupRow {
   std::string device;
   int64_t devices = 0, used = 0;
   std::string work;                        // "blocks 0..12: 24 of 120 samples"
-  double busy = 0, waiting = 0, idle = 0;  // shares of the step, over its devices
-  double memory = 0;                       // the most a device reserves of what it has
+  double busy = 0, waiting = 0, idle = 0;  // fractions of the step, mean over the devices
+  double memory = 0;  // the largest fraction of its memory that a device reserves
 };
 
 std::vector<GroupRow> GroupRows(const JudgedPlan& judged);
 
-// Nothing where all devices are alike.
+// Empty if all devices are alike.
 std::string GroupTable(const SearchResult& result);
 Json GroupsJson(const SearchResult& result);
 

@@ -35,7 +35,7 @@ class Keeping {
     return keeps ? memory_[s].keeping : memory_[s].forward;
   }
 
-  // What is gathered again is kept as it was before.
+  // A value that backward gathers again is kept in the sharding that it has before the gather.
   void KeepToGather(const Segment& segment) {
     for (SegmentInputId i : segment.inputs.ids()) {
       if (!segment.inputs[i].again) continue;
@@ -44,7 +44,7 @@ class Keeping {
     }
   }
 
-  // The inputs of a recomputed segment that no segment recomputed with it makes.
+  // Keeps the inputs of a recomputed segment that are not results of segments recomputed together with it.
   void KeepStartOf(SegmentId s) {
     const Segment& segment = stage_.segments[s];
     for (SegmentInputId i : segment.inputs.ids()) {
@@ -56,7 +56,8 @@ class Keeping {
     }
   }
 
-  // A storage as a segment names it; `reader` is the first that asked for it, where that was another segment's.
+  // Keeps a storage that is named as in segment `s`. `reader` is the first node that keeps it, if it is a node of
+  // another segment.
   void Keep(SegmentId s, StorageRef ref, NodeId reader) {
     const Segment& segment = stage_.segments[s];
     if (ref >= 0) {

@@ -13,7 +13,7 @@ namespace {
 struct KindOfKernel {
   std::string_view name;
   std::vector<std::string_view>
-      words;  // any of these in a kernel's name; the first kind that has one
+      words;  // parts of kernel names; a kernel belongs to the first kind with a match
 };
 
 const std::vector<KindOfKernel>& Kinds() {

@@ -1,4 +1,4 @@
-// Where the time of a step goes on a GPU, by the kind of kernel.
+// The time of a step on a GPU by kind of kernel.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace heddle {
 
-// Kernels of `steps` steps that took `step_seconds` each. What no kernel accounts for is shown as idle.
+// `kernels` are those of `steps` steps that took `step_seconds` each. Time in no kernel is shown as idle.
 std::string KernelTable(const std::vector<KernelTime>& kernels, int64_t steps, double step_seconds);
 Json KernelJson(const std::vector<KernelTime>& kernels, int64_t steps);
 

@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// The sample that holds most in each column: one that begins there, or the one before it.
+// The largest sample of each column: one of those that begin in it, or the last one before it.
 std::vector<MemoryKinds> Columns(std::span<const MemorySample> samples, double seconds,
                                  size_t columns) {
   std::vector<MemoryKinds> most(columns);

@@ -1,4 +1,4 @@
-// Memory over a step as a small picture of plain characters, the kinds one upon the other:
+// Memory over a step as a small picture of plain characters, with the kinds stacked:
 //
 //   70.1 GiB |      aaaaaaaa
 //            |   aaaaaaaaaaaaaa
@@ -17,9 +17,9 @@
 
 namespace heddle {
 
-// A column shows the most that was held in its share of the step. w, g, o, a and b are weights, gradients, optimizer,
-// activations and buffers, in upper case above `capacity` bytes. `width` and `height` are those of the whole picture;
-// below 30 x 5 they count as that. Empty for no samples.
+// A column shows the largest sample of its interval of the step. w, g, o, a and b are weights, gradients, optimizer,
+// activations and buffers; above `capacity` bytes they are in upper case. `width` and `height` are those of the whole
+// picture, at least 30 x 5. Empty if there are no samples.
 std::string MemoryChart(std::span<const MemorySample> samples, double seconds, int64_t capacity,
                         int width, int height);
 

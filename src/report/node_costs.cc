@@ -29,16 +29,17 @@ void AddTraffic(std::vector<NodeTraffic>& all, const NodeTraffic& one) {
   like->times = times;
 }
 
-// Whose account the moves of a stage are on.
-class Accounts {
+// Assigns the collectives of a stage to the nodes that make them necessary (node_costs.h).
+class TrafficOwners {
  public:
-  Accounts(const Program& program, const StageProgram& stage) : program_(program), stage_(stage) {
+  TrafficOwners(const Program& program, const StageProgram& stage)
+      : program_(program), stage_(stage) {
     for (const Segment& segment : stage.segments) {
       for (SegmentInputId i : segment.inputs.ids()) {
         const SegmentInput& input = segment.inputs[i];
         NodeId reader = ReaderOf(segment, i);
         readers_.emplace(input.local, reader);
-        if (input.gradient.valid()) givers_.emplace(input.gradient, reader);
+        if (input.gradient.valid()) contributors_.emplace(input.gradient, reader);
       }
     }
     for (LocalId id : stage.locals.ids()) {
@@ -47,14 +48,14 @@ class Accounts {
     }
   }
 
-  // Of the Local that a step makes; invalid where it is nobody's.
+  // The node to which the step that makes a Local is assigned; invalid if there is none.
   NodeId Of(LocalId id) const {
     const Local& local = stage_.locals[id];
     StepKind kind = local.Is<FromReshard>() ? stage_.steps[local.As<FromReshard>().step].kind
                                             : StepKind::kAllReduce;
     bool reduces = kind == StepKind::kAllReduce || kind == StepKind::kReduceScatter;
     NodeId producer = program_.model.graph.value(local.value).producer;
-    NodeId reader = local.gradient ? Giver(id) : Reader(id);
+    NodeId reader = local.gradient ? Contributor(id) : Reader(id);
     bool makes = reduces != local.gradient;
     NodeId first = makes ? producer : reader, second = makes ? reader : producer;
     return first.valid() ? first : second;
@@ -70,7 +71,7 @@ class Accounts {
     return {};
   }
 
-  // Down the chain of steps to a segment that reads its end.
+  // Follows the chain of steps forward to the segment that reads its result.
   NodeId Reader(LocalId local) const {
     for (size_t steps = 0; steps <= stage_.steps.size(); ++steps) {
       if (auto found = readers_.find(local); found != readers_.end()) return found->second;
@@ -81,21 +82,21 @@ class Accounts {
     return {};
   }
 
-  // Up the chain to the first segment that gives a term of the gradient.
-  NodeId Giver(LocalId id) const {
-    if (auto found = givers_.find(id); found != givers_.end()) return found->second;
+  // Follows the chain of steps back to the first segment that contributes a term of the gradient.
+  NodeId Contributor(LocalId id) const {
+    if (auto found = contributors_.find(id); found != contributors_.end()) return found->second;
     const Local& local = stage_.locals[id];
-    if (local.Is<FromReshard>()) return Giver(local.As<FromReshard>().local);
+    if (local.Is<FromReshard>()) return Contributor(local.As<FromReshard>().local);
     if (!local.Is<FromSum>()) return {};
     for (LocalId term : local.As<FromSum>().terms) {
-      if (NodeId found = Giver(term); found.valid()) return found;
+      if (NodeId found = Contributor(term); found.valid()) return found;
     }
     return {};
   }
 
   const Program& program_;
   const StageProgram& stage_;
-  std::map<LocalId, NodeId> readers_, givers_;
+  std::map<LocalId, NodeId> readers_, contributors_;
   std::multimap<LocalId, LocalId> next_;
 };
 
@@ -110,7 +111,7 @@ class Reader {
       double slow = simulation.prepared.classes.devices[ClassOf(stage)].slow;
       compute_.emplace_back(type, ConstantsFor(type, options, program.device_count()),
                             options.stack, program.precision, slow);
-      accounts_.emplace_back(program, stage);
+      owners_.emplace_back(program, stage);
     }
   }
 
@@ -142,7 +143,7 @@ class Reader {
           share_ * (when.end - when.start);
     }
     if (at.op != Opcode::kReshard && at.op != Opcode::kSum) return;
-    NodeId node = accounts_[at.stage].Of(at.local());
+    NodeId node = owners_[at.stage].Of(at.local());
     if (!node.valid()) return;
     size_t of = ClassOf(stage);
     const SimTask& task =
@@ -161,7 +162,7 @@ class Reader {
     NodeTraffic traffic;
     traffic.kind = payload.kind;
     traffic.axes = AxesText(stage.mesh, stage.steps[local.As<FromReshard>().step].axes);
-    // What is gathered again belongs to backward.
+    // Gathering a value again is part of backward.
     traffic.backward = local.gradient || run.buffers[at.writes[0]].version > 0;
     traffic.bytes = payload.bytes;
     traffic.seconds = when.end - when.start;
@@ -205,7 +206,7 @@ class Reader {
   const SimOptions& options_;
   std::vector<NodeCost> out_;
   IdVector<StageId, ComputeCost> compute_;
-  IdVector<StageId, Accounts> accounts_;
+  IdVector<StageId, TrafficOwners> owners_;
   std::map<std::pair<StageId, SegmentId>, std::vector<HalfSeconds>> seconds_;
   double share_ = 1;
 };

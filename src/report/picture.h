@@ -5,7 +5,7 @@
 
 namespace heddle {
 
-// Adds a line without the spaces at its end.
+// Adds a line without its trailing spaces.
 inline void AddLine(std::string& picture, std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   picture += line + "\n";

@@ -25,9 +25,9 @@ std::string Size(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
 std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
 
 struct StageRow {
-  double parameters = 0;  // read on the stage
-  double local = 0;       // of these, on the device that holds most
-  double share = 0;       // of all stages' work
+  double parameters = 0;  // parameters that the stage reads, in elements
+  double local = 0;       // the part of them on the device that holds most
+  double share = 0;       // the stage's part of the work of all stages
 };
 
 StageRow Describe(const Model& model, const Stage& stage) {
@@ -78,7 +78,7 @@ std::string RecomputeText(const Stage& stage) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// Of many stages the first and the last: one screen.
+// The table of stages. Of many stages it shows the first ones and the last, so that it fits a screen.
 std::string Stages(const Model& model, const Plan& plan) {
   constexpr size_t kShown = 18;
   std::vector<StageRow> rows = Rows(model, plan);
@@ -115,8 +115,8 @@ std::string StatisticsText(const PlanReport& report) {
   if (!report.local) return "";
   return fmt::format(
       "  statistics   of the whole batch take {} of the step: {} with --batch-statistics local, "
-      "where each\n               micro-batch and data shard has its own, which is another result "
-      "than one device's\n",
+      "where each\n               micro-batch and data shard has its own, which changes the result "
+      "of training\n",
       Percent(report.local->share), Time(report.local->step_seconds));
 }
 
@@ -141,14 +141,14 @@ Json DegreesJson(const PlanWords& words, const Plan& plan) {
   return json;
 }
 
-// "dp 8 x tp 1 x pp 2, 8 micro-batches".
+// As in "dp 8 x tp 1 x pp 2, 8 micro-batches, ZeRO 1".
 std::string InShort(const PlanWords& words, const Plan& plan) {
   PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
   return fmt::format("dp {} x tp {} x pp {}, {} micro-batch{}, ZeRO {}", d.dp, d.tp, d.pp,
                      plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.zero.level);
 }
 
-// The mesh, and per axis what it splits.
+// The mesh and, for each axis, what it splits.
 std::string MeshText(const Plan& plan, const StageSplits& heaviest) {
   std::string text = fmt::format("  mesh         {}\n", MeshInWords(plan, heaviest));
   for (const AxisSplit& at : heaviest.axes) {
@@ -159,7 +159,7 @@ std::string MeshText(const Plan& plan, const StageSplits& heaviest) {
   return text;
 }
 
-// Dense beside sparse.
+// What pruning gains: the step of the pruned model beside that of the same model with all of its weights.
 std::string PrunedText(const PlanReport& report, const PlanWords& words) {
   const JudgedPlan& best = report.result.judged.front();
   if (!best.plan.pruning.any()) return "";
@@ -174,37 +174,32 @@ std::string PrunedText(const PlanReport& report, const PlanWords& words) {
                             dense.result.step_seconds / best.result.step_seconds);
 }
 
-}  // namespace
-
-std::string Screen(const PlanReport& report) {
-  const SearchResult& result = report.result;
-  const JudgedPlan& best = result.judged.front();
-  const Plan& plan = best.plan;
-  StepSize size = SizeOfStep(report.model, plan);
-  PlanWords words(report.model);
-  StageSplits heaviest = words.Heaviest(plan);
-  PlanDegrees d = DegreesOf(report.model, plan, heaviest);
-  double rate = size.tokens / best.result.step_seconds;
+std::string PoliciesText(const PlanReport& report, const PlanDegrees& degrees) {
+  const Plan& plan = report.result.judged.front().plan;
   std::string text =
-      fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
-                  plan.cluster.name, DeviceCount(plan), DeviceCount(plan.cluster), report.searcher);
-  text += MeshText(plan, heaviest);
-  text +=
       fmt::format("  batch        {} in {} micro-batch{} of {}\n", plan.batch, plan.microbatches,
                   plan.microbatches == 1 ? "" : "es", plan.batch / plan.microbatches);
   text += fmt::format("  pipeline     {}, {} stage{} per device\n", plan.schedule, plan.chunks,
                       plan.chunks == 1 ? "" : "s");
-  text += fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
-                      PrecisionText(report), plan.zero.level,
-                      d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed",
-                      kOffloadNames[static_cast<size_t>(plan.offload)]);
+  return text + fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
+                            PrecisionText(report), plan.zero.level,
+                            degrees.recompute
+                                ? kRecomputeNames[static_cast<size_t>(*degrees.recompute)]
+                                : "mixed",
+                            kOffloadNames[static_cast<size_t>(plan.offload)]);
+}
+
+// The simulated step, and what devices wait for in it.
+std::string StepText(const JudgedPlan& best, const StepSize& size) {
+  const Plan& plan = best.plan;
   std::string part;
   if (best.simulated_microbatches < plan.microbatches) {
     part =
         fmt::format(" over {} of {} micro-batches", best.simulated_microbatches, plan.microbatches);
   }
-  text += fmt::format("  step         {} (simulated{}{}), MFU {}\n", Time(best.result.step_seconds),
-                      part, Nominal(plan), Percent(Mfu(best, size)));
+  std::string text =
+      fmt::format("  step         {} (simulated{}{}), MFU {}\n", Time(best.result.step_seconds),
+                  part, Nominal(plan), Percent(Mfu(best, size)));
   text += fmt::format("  waiting      bubble {}, exposed communication {}\n",
                       Percent(best.result.bubble), Percent(best.result.exposed_communication));
   if (best.factors) {
@@ -213,13 +208,21 @@ std::string Screen(const PlanReport& report) {
         "gradients were reduced\n",
         best.factors->parameters, best.factors->nodes, Time(best.factors->reduced_seconds));
   }
-  text += StatisticsText(report) + PrunedText(report, words);
-  text += fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n",
-                      FormatCount(rate), size.is_tokens ? "tokens" : "samples",
-                      1e9 / rate * static_cast<double>(DeviceCount(plan)) / 3600);
+  return text;
+}
+
+std::string ThroughputText(const JudgedPlan& best, const StepSize& size) {
+  double rate = size.tokens / best.result.step_seconds;
+  return fmt::format("  throughput   {} {}/s, {:.3g} device-hours per billion\n", FormatCount(rate),
+                     size.is_tokens ? "tokens" : "samples",
+                     1e9 / rate * static_cast<double>(DeviceCount(best.plan)) / 3600);
+}
+
+std::string MemoryText(const JudgedPlan& best) {
   const MemoryKinds& m = best.memory;
-  text += fmt::format("  memory       {} of the {} that may be used{}\n", Size(best.reserved()),
-                      Size(best.memory_limit), best.fits ? "" : ": it does not fit");
+  std::string text =
+      fmt::format("  memory       {} of the {} that may be used{}\n", Size(best.reserved()),
+                  Size(best.memory_limit), best.fits ? "" : ": it does not fit");
   text += fmt::format(
       "               weights {}, gradients {}, optimizer {}, activations {}, buffers {}\n",
       Size(m.weights), Size(m.gradients), Size(m.optimizer), Size(m.activations), Size(m.buffers));
@@ -228,34 +231,32 @@ std::string Screen(const PlanReport& report) {
         fmt::format("  host         {} of optimizer state on a machine{}\n", Size(best.host_bytes),
                     best.host_limit ? " that has " + Size(*best.host_limit) + " for it" : "");
   }
-  if (result.proposals.lower_bound > 0) {
-    text += fmt::format("  bound        no plan{} is faster than {}: gap {}, step gap {}\n",
-                        best.factors ? " that reduces all gradients" : "",
-                        Time(result.proposals.lower_bound), Percent(result.gap()),
-                        Percent(result.step_gap()));
-  }
-  if (report.mtbf > 0) text += SaveText(best, report.mtbf);
-  text += Stages(report.model, plan);
-  text += GroupTable(result);
-  text += AlternativesTable(result);
-  text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
-                      Time(result.seconds), result.stopped ? ", stopped before its end" : "");
-  if (!report.output.empty()) text += fmt::format("  written to {}\n", report.output);
   return text;
 }
 
-Json ToJson(const PlanReport& report) {
+std::string BoundText(const SearchResult& result) {
+  if (result.proposals.lower_bound <= 0) return "";
+  return fmt::format("  bound        no plan{} is faster than {}: gap {}, step gap {}\n",
+                     result.judged.front().factors ? " that reduces all gradients" : "",
+                     Time(result.proposals.lower_bound), Percent(result.gap()),
+                     Percent(result.step_gap()));
+}
+
+Json MemoryJson(const JudgedPlan& best) {
+  const MemoryKinds& m = best.memory;
+  return {{"weights", m.weights},         {"gradients", m.gradients}, {"optimizer", m.optimizer},
+          {"activations", m.activations}, {"buffers", m.buffers},     {"host", best.host_bytes}};
+}
+
+// The step that the search found, and how far it may be from the fastest one.
+Json SearchJson(const PlanReport& report) {
   const SearchResult& result = report.result;
   const JudgedPlan& best = result.judged.front();
-  const Plan& plan = best.plan;
-  StepSize size = SizeOfStep(report.model, plan);
-  PlanWords words(report.model);
-  double step = best.result.step_seconds, rate = size.tokens / step;
   Json json = {{"feasible", best.fits},
                {"searcher", report.searcher},
                {"simulated", true},
                {"simulated_microbatches", best.simulated_microbatches},
-               {"step_seconds", step},
+               {"step_seconds", best.result.step_seconds},
                {"search_seconds", result.seconds},
                {"stopped", result.stopped},
                {"considered", result.proposals.considered},
@@ -267,37 +268,107 @@ Json ToJson(const PlanReport& report) {
   json["gap"] = bounded ? Json(result.gap()) : Json();
   json["step_gap"] = bounded ? Json(result.step_gap()) : Json();
   json["space"] = result.proposals.space;
-  const MemoryKinds& m = best.memory;
-  json["memory"] = {{"weights", m.weights},     {"gradients", m.gradients},
-                    {"optimizer", m.optimizer}, {"activations", m.activations},
-                    {"buffers", m.buffers},     {"host", best.host_bytes}};
+  json["memory"] = MemoryJson(best);
+  return json;
+}
+
+Json PruningJson(const PlanReport& report, const PlanWords& words) {
+  const Pruning& pruning = report.result.judged.front().plan.pruning;
+  Json json = {
+      {"sparsity", pruning.sparsity}, {"parameters", pruning.kept.size()}, {"dense", Json()}};
+  if (report.dense != nullptr) {
+    const JudgedPlan& dense = report.dense->judged.front();
+    json["dense"] = {{"step_seconds", dense.result.step_seconds},
+                     {"reserved_memory_bytes", dense.reserved()},
+                     {"degrees", DegreesJson(words, dense.plan)}};
+  }
+  return json;
+}
+
+Json FactorsJson(const JudgedPlan& best) {
+  if (!best.factors) return {};
+  return {{"parameters", best.factors->parameters},
+          {"nodes", best.factors->nodes},
+          {"reduced_step_seconds", best.factors->reduced_seconds}};
+}
+
+Json StatisticsJson(const PlanReport& report) {
+  if (!report.local) return {};
+  return {{"step_seconds", report.local->step_seconds}, {"share", report.local->share}};
+}
+
+Json StagesJson(const Model& model, const Plan& plan) {
+  Json json = Json::array();
+  std::vector<StageRow> rows = Rows(model, plan);
+  for (size_t s = 0; s < rows.size(); ++s) {
+    const Stage& stage = plan.stages[s];
+    json.push_back({{"blocks", {stage.first_block, stage.last_block - 1}},
+                    {"devices", DevicesToJson(stage.mesh)},
+                    {"parameters", rows[s].parameters},
+                    {"parameters_per_device", rows[s].local},
+                    {"flops_share", rows[s].share},
+                    {"recompute", RecomputeText(stage)}});
+  }
+  return json;
+}
+
+Json AlternativesJson(const SearchResult& result, const PlanWords& words) {
+  Json json = Json::array();
+  for (const Alternative& at : AlternativesOf(result)) {
+    const JudgedPlan& other = *at.plan;
+    json.push_back({{"from", other.from},
+                    {"degrees", DegreesJson(words, other.plan)},
+                    {"step_seconds", other.simulated ? Json(other.result.step_seconds) : Json()},
+                    {"reserved_memory_bytes", other.reserved()},
+                    {"feasible", other.fits},
+                    {"why", at.why}});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string Screen(const PlanReport& report) {
+  const SearchResult& result = report.result;
+  const JudgedPlan& best = result.judged.front();
+  const Plan& plan = best.plan;
+  StepSize size = SizeOfStep(report.model, plan);
+  PlanWords words(report.model);
+  StageSplits heaviest = words.Heaviest(plan);
+  std::string text =
+      fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
+                  plan.cluster.name, DeviceCount(plan), DeviceCount(plan.cluster), report.searcher);
+  text += MeshText(plan, heaviest);
+  text += PoliciesText(report, DegreesOf(report.model, plan, heaviest));
+  text += StepText(best, size);
+  text += StatisticsText(report) + PrunedText(report, words);
+  text += ThroughputText(best, size) + MemoryText(best) + BoundText(result);
+  if (report.mtbf > 0) text += SaveText(best, report.mtbf);
+  text += Stages(report.model, plan);
+  text += GroupTable(result);
+  text += AlternativesTable(result);
+  text += fmt::format("\n  {} configurations in {}{}\n", result.proposals.considered,
+                      Time(result.seconds), result.stopped ? ", stopped early" : "");
+  if (!report.output.empty()) text += fmt::format("  written to {}\n", report.output);
+  return text;
+}
+
+Json ToJson(const PlanReport& report) {
+  const SearchResult& result = report.result;
+  const JudgedPlan& best = result.judged.front();
+  const Plan& plan = best.plan;
+  StepSize size = SizeOfStep(report.model, plan);
+  PlanWords words(report.model);
+  double rate = size.tokens / best.result.step_seconds;
+  Json json = SearchJson(report);
   if (report.mtbf > 0) json["checkpoint"] = SaveJson(best, report.mtbf);
   if (!IsHomogeneous(plan.cluster)) json["groups"] = GroupsJson(result);
-  if (plan.pruning.any()) {
-    json["pruning"] = {{"sparsity", plan.pruning.sparsity},
-                       {"parameters", plan.pruning.kept.size()},
-                       {"dense", Json()}};
-    if (report.dense != nullptr) {
-      const JudgedPlan& dense = report.dense->judged.front();
-      json["pruning"]["dense"] = {{"step_seconds", dense.result.step_seconds},
-                                  {"reserved_memory_bytes", dense.reserved()},
-                                  {"degrees", DegreesJson(words, dense.plan)}};
-    }
-  }
+  if (plan.pruning.any()) json["pruning"] = PruningJson(report, words);
   json["degrees"] = DegreesJson(words, plan);
   json["meshes"] = MeshesJson(words, plan);
   json["mfu"] = Mfu(best, size);
-  json["factors"] = Json();
-  if (best.factors) {
-    json["factors"] = {{"parameters", best.factors->parameters},
-                       {"nodes", best.factors->nodes},
-                       {"reduced_step_seconds", best.factors->reduced_seconds}};
-  }
-  json["local_batch_statistics"] = Json();
-  if (report.local) {
-    json["local_batch_statistics"] = {{"step_seconds", report.local->step_seconds},
-                                      {"share", report.local->share}};
-  }
+  json["factors"] = FactorsJson(best);
+  json["local_batch_statistics"] = StatisticsJson(report);
   json["bubble"] = best.result.bubble;
   json["exposed_communication"] = best.result.exposed_communication;
   json[size.is_tokens ? "tokens_per_second" : "samples_per_second"] = rate;
@@ -310,28 +381,8 @@ Json ToJson(const PlanReport& report) {
   json["chunks"] = plan.chunks;
   json["precision"] = PrecisionName(plan.precision.compute, plan.precision.products);
   json["precision_auto"] = report.precision_auto;
-  json["stages"] = Json::array();
-  std::vector<StageRow> rows = Rows(report.model, plan);
-  for (size_t s = 0; s < rows.size(); ++s) {
-    const Stage& stage = plan.stages[s];
-    json["stages"].push_back({{"blocks", {stage.first_block, stage.last_block - 1}},
-                              {"devices", DevicesToJson(stage.mesh)},
-                              {"parameters", rows[s].parameters},
-                              {"parameters_per_device", rows[s].local},
-                              {"flops_share", rows[s].share},
-                              {"recompute", RecomputeText(stage)}});
-  }
-  json["alternatives"] = Json::array();
-  for (const Alternative& at : AlternativesOf(result)) {
-    const JudgedPlan& other = *at.plan;
-    json["alternatives"].push_back(
-        {{"from", other.from},
-         {"degrees", DegreesJson(words, other.plan)},
-         {"step_seconds", other.simulated ? Json(other.result.step_seconds) : Json()},
-         {"reserved_memory_bytes", other.reserved()},
-         {"feasible", other.fits},
-         {"why", at.why}});
-  }
+  json["stages"] = StagesJson(report.model, plan);
+  json["alternatives"] = AlternativesJson(result, words);
   json["plan"] = DescribePlan(plan);
   if (!report.output.empty()) json["file"] = report.output;
   return json;

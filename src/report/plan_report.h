@@ -1,4 +1,4 @@
-// What `heddle plan` says: one screen for people, one JSON object for programs.
+// The output of `heddle plan`: a screen of text, or one JSON object.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ struct PlanReport {
   std::string searcher;
   std::string output;  // the file the plan was written to, or empty
   double mtbf = 0;     // seconds between failures; 0: not given
-  // Of a pruned model, the same search for all of its weights. Null: the model is not pruned, or dense it does not fit.
+  // The same search for the model before pruning. Null: the model is not pruned, or the dense model does not fit.
   const SearchResult* dense = nullptr;
-  std::optional<LocalStatistics> local = {};  // where statistics of the whole batch cost much
-  bool precision_auto = false;                // --precision auto chose it
+  std::optional<LocalStatistics> local = {};  // set if statistics of the whole batch cost much
+  bool precision_auto = false;                // the precision is the choice of --precision auto
 };
 
 std::string Screen(const PlanReport& report);

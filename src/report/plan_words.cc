@@ -13,14 +13,14 @@
 namespace heddle {
 namespace {
 
-// What an axis is for, by its name: which degree its size counts for.
+// The role of an axis, by its name: the degree that its size is part of.
 enum class AxisRole { kData, kExpert, kContext, kTensor };
 struct NamedRole {
   std::string_view name;
   AxisRole role;
 };
-// "shard": the neighbours that ZeRO splits state among; "xp": a second axis on which nodes split what suits them; "dup":
-// devices that do the same, each for itself, which is no degree.
+// "shard": the data ranks among which ZeRO splits state; "xp": a second axis of tensor parallelism; "dup": devices that
+// compute the same, which belongs to no degree.
 constexpr NamedRole kAxisRoles[] = {{"dp", AxisRole::kData},   {"shard", AxisRole::kData},
                                     {"ep", AxisRole::kExpert}, {"cp", AxisRole::kContext},
                                     {"xp", AxisRole::kTensor}, {"tp", AxisRole::kTensor}};
@@ -36,7 +36,7 @@ bool ReadsParameter(const Model& model, const Node& node) {
   });
 }
 
-// Nodes that are named together; nothing: those that only pass on what others decide.
+// The kind under which a node is listed. Empty: the node only follows the splits of others.
 std::string_view KindOf(const Model& model, NodeId id) {
   const Node& node = model.graph.node(id);
   OpKind kind = TraitsOf(node.op).kind;
@@ -47,7 +47,7 @@ std::string_view KindOf(const Model& model, NodeId id) {
   return ReadsParameter(model, node) ? "linear layers" : "matrix products";
 }
 
-// "by heads", "by columns and rows, some whole", "whole".
+// As in "by heads", "by columns and rows, some whole" or "whole".
 std::string ByWords(std::vector<std::string> words) {
   bool some_whole = std::erase(words, "-") > 0;
   if (words.empty()) return "whole";
@@ -76,7 +76,7 @@ std::vector<NodeId> PlanWords::HeaviestNodes(const Stage& stage, double* flops) 
     int first_block = 0;
     double flops = 0;
   };
-  std::map<std::vector<int>, AlikeLayers> layers;  // by chain and strategies
+  std::map<std::vector<int>, AlikeLayers> layers;  // key: chain and strategies
   std::vector<NodeId> others;
   double in_layers = 0, outside = 0;
   for (int b = stage.first_block; b < stage.last_block; ++b) {
@@ -110,7 +110,7 @@ AxisSplit PlanWords::SplitAlong(const Stage& stage, size_t axis,
   AxisSplit out{stage.mesh.axes[axis], "", false, false};
   constexpr std::string_view kKinds[] = {"attention", "linear layers", "convolutions",
                                          "matrix products", "norms"};
-  std::map<std::string_view, std::vector<std::string>> words;  // by kind, without doubles
+  std::map<std::string_view, std::vector<std::string>> words;  // by kind, without duplicates
   for (NodeId id : nodes) {
     const Strategy& strategy = stage.strategies[id.index()];
     if (strategy.size() <= axis) continue;
@@ -166,7 +166,7 @@ StageSplits PlanWords::Heaviest(const Plan& plan) const {
 PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& heaviest) {
   PlanDegrees degrees;
   degrees.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
-  int64_t along_data = 1;  // experts split over the data axes
+  int64_t along_data = 1;  // ways in which experts are split over data axes
   for (const AxisSplit& at : heaviest.axes) {
     auto named = std::find_if(std::begin(kAxisRoles), std::end(kAxisRoles),
                               [&](const NamedRole& role) { return role.name == at.axis.name; });
@@ -176,7 +176,7 @@ PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& h
         degrees.dp *= at.axis.size;
         if (at.experts) along_data *= at.axis.size;
         break;
-      case AxisRole::kExpert:  // a part of the data axis
+      case AxisRole::kExpert:  // an axis of experts is part of the data axis
         degrees.dp *= at.axis.size;
         degrees.ep *= at.axis.size;
         break;

@@ -1,4 +1,4 @@
-// A plan in words: its mesh by the names of its axes, and what each of them splits.
+// A plan in words: its mesh, with the names of its axes and what each of them splits.
 //
 //   PlanWords words(model);
 //   MeshInWords(plan, words.Heaviest(plan))        "dp 4 x tp 2 x pp 1"
@@ -6,9 +6,9 @@
 //                                                  tp 2: "attention by heads, linear layers by columns and rows, norms
 //                                                         by sequence"
 //
-// The words are those of the layers that do most of a stage's work: layers that are split alike count together, and
-// what lies outside of layers (embedding, loss) is left to `heddle explain`. Where layers do less than the rest of the
-// model, the words are of all nodes outside of layers.
+// The words describe the layers that do most of a stage's work. Layers that are split alike count together; nodes
+// outside of layers (embedding, loss) are shown by `heddle explain` only. If the layers do less work than the rest of
+// the model, the words describe all nodes outside of layers instead.
 #pragma once
 
 #include <optional>
@@ -23,15 +23,16 @@ namespace heddle {
 
 struct AxisSplit {
   MeshAxis axis;
-  std::string splits;     // "batch", "heads"; "nothing" where all of its devices do the same
-  bool sequence = false;  // a norm or another node that is no matrix product splits the sequence
+  std::string splits;  // "batch", "heads"; "nothing" if all of its devices compute the same
+  bool sequence =
+      false;  // a node that is not a matrix product, such as a norm, splits the sequence
   bool experts = false;
 };
 
 struct StageSplits {
   size_t stage = 0;
   std::vector<AxisSplit> axes;
-  double flops = 0;  // of the layers that the words are of, in one forward of the batch
+  double flops = 0;  // of the layers that the words describe, for one forward pass of the batch
 };
 
 class PlanWords {
@@ -41,7 +42,7 @@ class PlanWords {
 
   // O(nodes of the stage).
   StageSplits Of(const Plan& plan, size_t stage) const;
-  // Of the stage whose layers do most.
+  // The words of the stage whose layers do most work.
   StageSplits Heaviest(const Plan& plan) const;
 
   const Model& model() const { return model_; }
@@ -55,19 +56,21 @@ class PlanWords {
   std::vector<double> flops_;  // per node
 };
 
-// The sizes of a plan's axes by their role, in the stage whose layers do most of the work: what --dp, --tp and so on ask for.
+// The sizes of a plan's axes by their role (the values of --dp, --tp and so on), in the stage whose layers do most
+// work.
 struct PlanDegrees {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sp = false;  // nodes between matrix products split the sequence along a tensor axis
-  std::optional<RecomputePolicy> recompute;  // of layers; none: mixed
+  std::optional<RecomputePolicy> recompute;  // of layers; nullopt: mixed
 };
 PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& heaviest);
 
-// "dp 4 x tp 2 x pp 1"; dp, tp and pp are there with size 1 too. Where stages differ: the heaviest, and that it is.
+// As in "dp 4 x tp 2 x pp 1". dp, tp and pp are named even if their size is 1. If stages differ, the text describes the
+// heaviest one and says so.
 std::string MeshInWords(const Plan& plan, const StageSplits& heaviest);
 
-// A list of {first_device, devices, axes: [{name, size, splits}]}, one of each stage. An axis of unlike shares has them
-// as `shares`.
+// A list of {first_device, devices, axes: [{name, size, splits}]}, one for each stage. An axis with shares also has the
+// key `shares`.
 Json MeshesJson(const PlanWords& words, const Plan& plan);
 
 }  // namespace heddle

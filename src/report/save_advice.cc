@@ -15,7 +15,7 @@ SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf) {
   SaveAdvice advice;
   advice.bytes = best.memory.optimizer;
   for (const DeviceResult& device : best.result.devices) {
-    advice.bytes = std::max(advice.bytes, device.host_memory);  // what is offloaded
+    advice.bytes = std::max(advice.bytes, device.host_memory);  // includes offloaded state
   }
   if (precision.master == precision.compute) advice.bytes += best.memory.weights;
   double bandwidth = std::numeric_limits<double>::infinity();
@@ -31,7 +31,7 @@ SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf) {
 std::string SaveText(const JudgedPlan& best, double mtbf) {
   SaveAdvice advice = AdviceOf(best, mtbf);
   if (advice.interval == 0) {
-    return "  checkpoints  the cluster gives no link to the host: what a save costs is not known\n";
+    return "  checkpoints  the cluster has no link to the host, so the cost of a save is unknown\n";
   }
   return fmt::format(
       "  checkpoints  every {} ({:.0f} steps) with a failure every {}: a save holds training up "

@@ -1,4 +1,4 @@
-// How often to save a plan's training.
+// How often to save a checkpoint of the training that a plan describes.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace heddle {
 
-// Training stands still while a device's state is copied to the host.
+// Training pauses while the state of a device is copied to the host.
 struct SaveAdvice {
   int64_t bytes = 0;
   double seconds = 0;   // of one save
-  double interval = 0;  // seconds, by Young; 0: devices have no link to the host
+  double interval = 0;  // seconds, by Young's formula; 0: devices have no link to the host
 };
 
-// With a failure every `mtbf` seconds.
+// `mtbf`: mean seconds between failures.
 SaveAdvice AdviceOf(const JudgedPlan& best, double mtbf);
 
 // A line of the screen of `heddle plan`, and an object of its JSON.

@@ -72,7 +72,7 @@ std::string Memory(const SimulationReport& r) {
         r.devices_too_small, r.size.devices, r.worst.device,
         Text(std::max<int64_t>(allocated - r.capacity, 0)));
   } else if (reserved > r.capacity) {
-    text += "  tight: the allocator would have to give blocks back and ask for others\n";
+    text += "  tight: the allocator would have to free cached memory and allocate again\n";
   }
   text += fmt::format(
       "\n  device {}'s memory over the step: w weights, g gradients, o optimizer, a activations, b "

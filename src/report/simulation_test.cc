@@ -26,7 +26,7 @@ SimulationReport Report(const Degrees& degrees, Cluster cluster, const SimOption
 TEST(SimulationReport, UtilisationIsWorkOverWhatDevicesCouldDo) {
   Cluster cluster = LoadCluster("dgx-h100:1");
   SimulationReport report = Report({.dp = 2, .tp = 2, .precision = DType::kBF16}, cluster);
-  // Eight products of 64 x 256 x 256, forward and twice that backward; none backward to the input.
+  // Eight products of 64 x 256 x 256 in forward and twice that in backward, without the gradient of the input.
   double product = 2.0 * 64 * 256 * 256;
   EXPECT_DOUBLE_EQ(report.size.flops, (8 + 16 - 1) * product);
   EXPECT_DOUBLE_EQ(report.size.peak_flops, 4 * cluster.device_types[0].peak.bf16);

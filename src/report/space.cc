@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kPolicies = kRecomputeNames.size();
 
-// One problem and one estimator for each policy.
+// Has a problem and an estimator for each recomputation policy.
 class Evaluator {
  public:
   explicit Evaluator(const SearchProblem& problem)
@@ -81,7 +81,7 @@ class Evaluator {
   std::vector<std::unique_ptr<Estimator>> estimators_;
 };
 
-// What fits, what does not, what cannot be simulated; each by its step.
+// The order of rows: those that fit, those that do not, those that cannot be simulated; each group by its step.
 bool Before(const SpaceRow& a, const SpaceRow& b) {
   auto key = [](const SpaceRow& row) {
     return std::tuple(!row.fits, !row.step_seconds, row.step_seconds.value_or(0));
@@ -139,7 +139,7 @@ void Compare(Space& space) {
   }
 }
 
-// A row by column, in the order of the table.
+// The cells of a row, in the order of the columns.
 std::vector<std::pair<std::string_view, Json>> Cells(const SpaceRow& row) {
   const Configuration& c = row.configuration;
   auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
@@ -262,7 +262,7 @@ Json ToJson(const Space& space) {
 
 std::string SummaryLine(const Space& space) {
   auto text = [](const std::optional<double>& value) {
-    return value ? fmt::format("{:.4f}", *value) : std::string("not known");
+    return value ? fmt::format("{:.4f}", *value) : std::string("unknown");
   };
   Json summary = SummaryJson(space);
   std::string line = fmt::format(

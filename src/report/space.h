@@ -1,5 +1,6 @@
-// A small search space, evaluated whole: every configuration the search enumerates (search/explore/configuration.h), with and
-// without offload, under every policy of recomputation, with the best strategies for it, estimated and simulated.
+// Exhaustive evaluation of a small search space: every configuration that the search enumerates
+// (search/explore/configuration.h), with and without offload, under every recomputation policy, with the best
+// strategies for it, is estimated and simulated.
 //
 //   Space space = EvaluateSpace(problem, progress);
 //   ToCsv(space), space.spearman, space.regret
@@ -18,9 +19,9 @@ namespace heddle {
 struct SpaceRow {
   Configuration configuration;
   RecomputePolicy recompute = RecomputePolicy::kNone;
-  bool fits = false;            // simulated
+  bool fits = false;            // by the simulation
   bool estimated_fits = false;  // by the estimate
-  // None where there is no estimate, or no plan of it that can be lowered.
+  // nullopt if there is no estimate, or no plan that can be lowered.
   std::optional<double> step_seconds, estimate_seconds;
   double floor_seconds = 0;
   int64_t reserved_bytes = 0, estimated_bytes = 0;
@@ -28,27 +29,29 @@ struct SpaceRow {
 };
 
 struct Space {
-  std::vector<SpaceRow> rows;  // what fits first, fastest first
+  std::vector<SpaceRow> rows;  // those that fit first, fastest first
   int64_t memory_limit = 0;
-  // Of the estimated and simulated steps: of all that have both, and of those that fit. None for fewer than two.
+  // Rank correlation of estimated and simulated steps: of all rows that have both, and of those that fit. nullopt if
+  // there are fewer than two.
   std::optional<double> spearman, spearman_fitting;
-  // How much slower than the fastest is what the estimate takes for fastest; none where that does not fit.
+  // How much slower the row with the best estimate is than the fastest one, as a fraction. nullopt if it does not fit.
   std::optional<double> regret;
   std::optional<double> chosen_seconds, best_seconds;
-  size_t below_floor = 0;  // steps that fit and are faster than their bound
+  size_t below_floor =
+      0;  // rows that fit and are faster than their lower bound, which would be a bug
 };
 
-// A configuration and its policy: all policies, or that of the problem.
+// All configurations, each with every recomputation policy, or with that of the problem if it fixes one.
 std::vector<std::pair<Configuration, RecomputePolicy>> SpaceOf(const SearchProblem& problem);
 
-// On all processors. `progress` is told how many are done, from any thread.
+// Uses all cores. Calls `progress` with the number of finished rows, from any thread.
 Space EvaluateSpace(const SearchProblem& problem,
                     const std::function<void(size_t done)>& progress = nullptr);
 
-// The correlation of ranks; equal values have the mean of their ranks. 0 where one of the two is constant.
+// Spearman's rank correlation; equal values have the mean of their ranks. 0 if `a` or `b` is constant.
 double Spearman(const std::vector<double>& a, const std::vector<double>& b);
 
-// dp,tp,pp,... with a line of names first; empty where a number is not known.
+// CSV with a header line (dp,tp,pp,...). Unknown numbers are empty.
 std::string ToCsv(const Space& space);
 Json ToJson(const Space& space);  // with its rows
 Json SummaryJson(const Space& space);

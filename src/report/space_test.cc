@@ -28,7 +28,7 @@ TEST(Space, EveryConfigurationIsThereOnceInOrder) {
   problem.fixed.pp = 2;
   Space space = EvaluateSpace(problem);
   ASSERT_EQ(space.rows.size(), SpaceOf(problem).size());
-  EXPECT_EQ(space.rows.size(), 3 * 2 * Enumerate(problem, false).size());  // and offloaded
+  EXPECT_EQ(space.rows.size(), 3 * 2 * Enumerate(problem, false).size());  // each with offload, too
   for (const auto& [configuration, recompute] : SpaceOf(problem)) {
     EXPECT_EQ(std::count_if(space.rows.begin(), space.rows.end(),
                             [&](const SpaceRow& row) {

@@ -20,7 +20,7 @@ bool IsParameter(const Model& model, ValueId value) {
   return model.graph.value(value).kind == ValueKind::kParameter;
 }
 
-// Operands that are parameters and run over the factor.
+// True if the factor is a dimension of an operand that is a parameter.
 bool InParameter(const Model& model, NodeId id, int factor) {
   const Node& node = model.graph.node(id);
   const Rule& rule = model.rules[id.index()];
@@ -35,13 +35,13 @@ bool InAllOperands(const Rule& rule, int factor) {
                      [&](const Dims& dims) { return dims.empty() || Has(dims, factor); });
 }
 
-// Does the op normalise channels by statistics of all samples?
+// True if the op normalises channels by statistics over all samples.
 bool NormalisesChannels(const OpTraits& traits) {
   return traits.statistics == NormStatistics::kBatch || traits.statistics == NormStatistics::kGiven;
 }
 
 // [..., heads, queries, width].
-std::string OfAttention(const Rule& rule, int factor) {
+std::string AttentionWord(const Rule& rule, int factor) {
   const Dims& result = rule.results[0];
   if (Has({result.back()}, factor)) return "width";
   return Has({result[result.size() - 2]}, factor) ? "queries" : "heads";
@@ -63,7 +63,7 @@ SplitWords::SplitWords(const Model& model)
   }
 }
 
-std::string SplitWords::OfProduct(NodeId id, int f) const {
+std::string SplitWords::ProductWord(NodeId id, int f) const {
   const Rule& rule = model_.rules[id.index()];
   const Factor& factor = rule.factors[static_cast<size_t>(f)];
   OpKind kind = TraitsOf(model_.graph.node(id).op).kind;
@@ -71,7 +71,7 @@ std::string SplitWords::OfProduct(NodeId id, int f) const {
   if (factor.kind == FactorKind::kSummed) return conv ? "in channels" : "rows";
   bool parameter = InParameter(model_, id, f);
   if (InAllOperands(rule, f) && Has(rule.results[0], f)) return parameter ? "experts" : "heads";
-  if (!parameter) return kind == OpKind::kAttention ? OfAttention(rule, f) : "columns";
+  if (!parameter) return kind == OpKind::kAttention ? AttentionWord(rule, f) : "columns";
   return id == head_ ? "vocabulary" : conv ? "out channels" : "columns";
 }
 
@@ -88,7 +88,7 @@ std::string SplitWords::Of(NodeId id, int choice) const {
   const Node& node = model_.graph.node(id);
   const OpTraits& traits = TraitsOf(node.op);
   if (IsCrossEntropy(node) && factor.kind != FactorKind::kParallel) return "vocabulary";
-  if (IsProduct(rule)) return OfProduct(id, choice);
+  if (IsProduct(rule)) return ProductWord(id, choice);
   bool parameter = InParameter(model_, id, choice);
   if (parameter && factor.kind == FactorKind::kSummed) {
     return traits.lookup == LookupKind::kRows && factor.size == vocabulary_ ? "vocabulary" : "rows";

@@ -1,4 +1,4 @@
-// What a node splits along an axis of its mesh, in the words of the field.
+// What a node splits along an axis of its mesh, in common terms.
 //
 //   Linear  [batch, sequence, k] x [k, j]      i0 batch   i1 sequence   j columns   k rows (a sum)
 //   Attention by heads, a Gather or loss by vocabulary, products with a parameter per expert by experts
@@ -17,24 +17,24 @@ class SplitWords {
   // The model must outlive it. O(nodes).
   explicit SplitWords(const Model& model);
 
-  // A choice of a Strategy: "batch", "tokens" (batch and sequence in one), "sequence", "heads", "columns", "rows",
-  // "queries", "experts", "vocabulary", "width", of convolutions and their norms "in channels", "out channels" and
-  // "channels", "partial sums"; "-": nothing.
+  // The term for a choice of a Strategy: "batch", "tokens" (batch and sequence in one dimension), "sequence", "heads",
+  // "columns", "rows", "queries", "experts", "vocabulary", "width", "partial sums"; for convolutions and their norms
+  // "in channels", "out channels" and "channels"; "-" for no split.
   std::string Of(NodeId node, int choice) const;
 
  private:
-  std::string OfProduct(NodeId node, int factor) const;
+  std::string ProductWord(NodeId node, int factor) const;
 
   const Model& model_;
   SequenceInfo sequence_;
-  int64_t vocabulary_ = 0;  // classes of the loss; 0: none
-  NodeId head_;             // the product whose result the loss gets
+  int64_t vocabulary_ = 0;  // number of classes of the loss; 0: there is no such loss
+  NodeId head_;             // the matrix product whose result the loss reads
 };
 
-// Is the node a normalisation that computes the statistics it normalises by?
+// True if the node is a normalisation that computes the statistics itself.
 bool ComputesStatistics(const Node& node);
 
-// Does it have matrix products or convolutions, or read a parameter, or normalise?
+// True if the node is a matrix product, a convolution or a normalisation, or reads a parameter.
 bool Matters(const Model& model, NodeId node);
 
 }  // namespace heddle

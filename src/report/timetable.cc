@@ -13,10 +13,13 @@ namespace {
 
 enum class What : uint8_t { kForward, kBackward, kWeights, kAgain, kOther, kExposed, kIdle };
 constexpr size_t kWhats = 7;
-constexpr std::array<std::string_view, kWhats> kLegend = {
-    "0-9 forward",     "a-j backward",       "A-J weights' gradients",
-    "r forward again", "u update and other", "# waits for communication",
-    ". idle"};
+constexpr std::array<std::string_view, kWhats> kLegend = {"0-9 forward",
+                                                          "a-j backward",
+                                                          "A-J weights' gradients",
+                                                          "r recomputed forward",
+                                                          "u update and other",
+                                                          "# waits for communication",
+                                                          ". idle"};
 
 struct Cell {
   What what = What::kIdle;
@@ -44,7 +47,7 @@ char Character(const Cell& cell) {
   return '?';
 }
 
-// Work that is of no half (loads, sums, slices) belongs to the half that runs before it.
+// Work that belongs to no half (loads, sums, slices) is shown as part of the half before it.
 Cell CellOf(const Slice& slice, const Instruction* at, Cell before) {
   if (slice.kind == SliceKind::kExposed) return {What::kExposed, -1};
   if (slice.kind == SliceKind::kIdle) return {What::kIdle, -1};
@@ -68,16 +71,16 @@ struct Span {
 struct Row {
   std::string name;
   std::vector<Span> spans;
-  double forward = 0;  // seconds of a micro-batch's, on average
+  double forward = 0;  // mean seconds of a micro-batch's forward
 };
 
-// [from, to) in so many columns.
+// The interval [from, to), drawn in a number of columns.
 struct Window {
   double from = 0, to = 0;
   size_t columns = 0;
 };
 
-// What takes most of a column: the kind first, then the micro-batch; the earlier of equals.
+// Finds what takes most of a column: first the kind of work, then the micro-batch. Of equals the earlier one counts.
 class Share {
  public:
   void Add(const Cell& cell, double seconds) {
@@ -151,7 +154,7 @@ class Drawer {
   }
 
  private:
-  // The class of a run that works longest.
+  // The device class of a run that works longest.
   int ClassOf(size_t run, std::vector<Slice>& slices) const {
     int chosen = -1;
     double longest = -1;
@@ -192,7 +195,7 @@ class Drawer {
     rows_.push_back(std::move(row));
   }
 
-  // The whole step, or its two ends with a column per forward.
+  // The whole step, or its beginning and its end with a column per forward.
   std::vector<Window> Windows() const {
     double forward = at_.seconds;
     for (const Row& row : rows_) {
@@ -205,7 +208,7 @@ class Drawer {
     return {{0, shown, half}, {at_.seconds - shown, at_.seconds, half}};
   }
 
-  // The times at the ends of the windows.
+  // The line of times at the ends of the windows.
   std::string Scale(const std::vector<Window>& windows) const {
     std::string line;
     for (const Window& window : windows) {

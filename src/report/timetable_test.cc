@@ -12,7 +12,7 @@
 namespace heddle {
 namespace {
 
-// Every half takes a second, communication takes none.
+// Every half takes one second, communication takes no time.
 std::string Draw(const Degrees& degrees, const TimetableOptions& options) {
   int64_t layers = 2 * degrees.pp * degrees.chunks;
   Model model = Analyse(Layers(static_cast<int>(layers), degrees.microbatches));
@@ -26,7 +26,7 @@ std::string Draw(const Degrees& degrees, const TimetableOptions& options) {
 }
 
 TEST(Timetable, OneForwardOneBackward) {
-  // 3 (m + p - 1) = 18 seconds, two columns each.
+  // 3 (m + p - 1) = 18 seconds, two columns per second.
   EXPECT_EQ(Draw({.pp = 3, .microbatches = 4}, {.columns = 36}),
             R"(    0 s                           18.0 s
 d0  001122........aaaa33bbbb..cccc..dddd
@@ -78,7 +78,7 @@ d5  .....0aa1bb..........
 )");
 }
 
-// Exposed communication and recomputation, with real prices: what is drawn must add up to what is summed.
+// With exposed communication, recomputation and real prices, the drawn columns add up to the fractions of the summary.
 TEST(Timetable, SharesAreThoseOfTheSummary) {
   Model model = Analyse(Layers(8, 64, 1024));
   Cluster cluster = LoadCluster("dgx-h100:2");
@@ -107,7 +107,7 @@ TEST(Timetable, SharesAreThoseOfTheSummary) {
     EXPECT_NE(line.find('r'), std::string::npos);
   }
   std::getline(lines, line);
-  EXPECT_NE(line.find("r forward again"), std::string::npos) << line;
+  EXPECT_NE(line.find("r recomputed forward"), std::string::npos) << line;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How true the simulator is, over all published runs.
+// The accuracy of the simulator over all published runs.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -16,7 +16,7 @@ namespace {
 struct Study {
   CaseStudy shown;
   std::string model;
-  std::string cluster;  // a preset, or YAML
+  std::string cluster;  // a preset or YAML text
   std::string stack;
   Degrees degrees;
 };
@@ -29,7 +29,7 @@ std::string Gpt(int layers, int hidden, int heads, int seq, int batch) {
                      hidden, heads, seq, batch, kDropout);
 }
 
-// Between pods each chip has its part of the 81 Tb/s that PaLM reports.
+// Pods are connected by 81 Tb/s in total, as PaLM reports, of which each chip has an equal part.
 std::string Pods(std::string_view slice, int count) {
   return fmt::format(
       "link: {{name: dcn, bandwidth: 1.65 GB/s, latency: 20 us}}\n"
@@ -124,7 +124,8 @@ CaseStudy RunStudy(const Study& study) {
   Model model = Analyse(LoadModel(study.model));
   Cluster cluster = ReadCluster(study.cluster);
   Plan plan = ExpertPlan(model, cluster, study.degrees);
-  plan.bucket_bytes = int64_t{1} << 40;  // gradients reduced together, after the last backward
+  plan.bucket_bytes =
+      int64_t{1} << 40;  // all gradients are reduced together after the last backward
   SimOptions sim;
   sim.stack = FindStackCosts(study.stack);
   SimResult result = Simulate(Lower(model, plan), cluster, sim);
@@ -152,13 +153,12 @@ std::string CaseStudiesPage() {
   std::string page =
       "# Case studies\n\n"
       "The large language models of the survey of model parallelism (Brakel, Odyurt and "
-      "Varbanescu, 2024), in their\npublished configuration, simulated. This page is what "
-      "`heddle validate --case-studies docs/case-studies.md` writes.\n\n"
-      "MFU counts the work of forward and backward once, HFU what is recomputed as well (of causal "
-      "attention the half that a\nfused kernel does). \"(HW)\" and \"(model)\" say which of the "
-      "two "
-      "was published. Constants for TPUs are defaults, fitted\nto nothing: of Gopher and PaLM the "
-      "simulator says what devices would do that give what others give of their peaks.\n\n"
+      "Varbanescu, 2024), in their\npublished configuration, simulated. This page is the output of "
+      "`heddle validate --case-studies docs/case-studies.md`.\n\n"
+      "MFU counts the FLOPs of forward and backward once. HFU also counts recomputation (of causal "
+      "attention, the half that a\nfused kernel computes). \"(HW)\" and \"(model)\" say which of "
+      "the two was published. Constants for TPUs are defaults that\nare not fitted: Gopher and "
+      "PaLM are simulated with the same fractions of peak rates as other devices.\n\n"
       "| system | parameters | devices | degrees | published step | simulated step | published "
       "use | simulated MFU | simulated HFU | remark |\n|---|---|---|---|---|---|---|---|---|---|\n";
   for (const CaseStudy& at : RunCaseStudies()) {

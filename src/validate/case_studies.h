@@ -14,13 +14,13 @@ struct CaseStudy {
   std::string degrees;         // "tp 8, pp 1, dp 64"
   std::string published_step;  // "2.42 s", or "-"
   std::string published_use;   // "23.6 % (HW)"
-  std::string remark;          // what was not published, or is not quite as published
+  std::string remark;          // what was not published, or differs from the publication
   double step_seconds = 0, mfu = 0, hfu = 0;  // simulated
 };
 
 std::vector<CaseStudy> RunCaseStudies();
 
-// docs/case-studies.md, whole.
+// The text of docs/case-studies.md.
 std::string CaseStudiesPage();
 
 }  // namespace heddle

@@ -21,7 +21,7 @@ bool Says(const std::optional<std::string>& text, std::string_view word) {
 
 struct Recomputation {
   RecomputePolicy policy = RecomputePolicy::kNone;
-  int skip = 0;  // every skip-th layer is left as it is; 0: none is
+  int skip = 0;  // every skip-th layer is not recomputed; 0: all are recomputed
 };
 
 Recomputation ReadRecompute(const std::string& text, std::vector<std::string>& remarks) {
@@ -48,7 +48,7 @@ void ReadSharding(const PublishedRun& run, Degrees& degrees) {
   const std::string& text = *run.sharding;
   if (Says(text, "HSDP")) {
     degrees.zero = 3;
-    degrees.zero_ranks = std::gcd(run.gpus_per_node, degrees.dp);
+    degrees.zero_ranks = std::gcd(run.hardware.gpus_per_node, degrees.dp);
   } else if (Says(text, "zero3")) {
     degrees.zero = 3;
   } else if (Says(text, "zero2")) {
@@ -66,7 +66,7 @@ void ReadSchedule(const PublishedRun& run, Degrees& degrees, std::vector<std::st
   int64_t chunks = run.schedule->virtual_stages.value_or(1);
   if (degrees.pp == 1) return;
   if (!run.schedule->virtual_stages)
-    remarks.push_back("the number of virtual stages is not published: 1");
+    remarks.push_back("the number of virtual stages is not published: 1 is assumed");
   if (kind.starts_with("zero bubble") && Says(kind, "1p")) {
     degrees.schedule = "zb-h1";
   } else if (kind.starts_with("zero bubble") && Says(kind, "2p")) {
@@ -103,16 +103,16 @@ void ReadPrecision(const PublishedRun& run, const Stack& stack, Degrees& degrees
   degrees.gradients = as_compute ? degrees.precision : DType::kF32;
 }
 
-// The batch, and its micro-batches. Where they are not whole, so many as come nearest.
+// Reads the batch and sets the micro-batches. If their number is not whole, it is rounded.
 int64_t ReadBatch(const PublishedRun& run, Degrees& degrees, std::vector<std::string>& remarks) {
-  int64_t samples = CheckedMul(*run.micro_batch, degrees.dp, "micro_batch x parallel.dp");
-  double count = static_cast<double>(*run.global_batch) / static_cast<double>(samples);
+  int64_t samples = CheckedMul(*run.batch.micro_batch, degrees.dp, "micro_batch x parallel.dp");
+  double count = static_cast<double>(*run.batch.global_batch) / static_cast<double>(samples);
   degrees.microbatches = std::max<int64_t>(1, std::llround(count));
   int64_t batch = CheckedMul(samples, degrees.microbatches, "the batch");
-  if (batch != *run.global_batch) {
+  if (batch != *run.batch.global_batch) {
     remarks.push_back(
-        fmt::format("a batch of {} is not {} x dp {} x a number of micro-batches: planned as {}",
-                    *run.global_batch, *run.micro_batch, degrees.dp, batch));
+        fmt::format("a batch of {} is not a multiple of {} x dp {}: it is planned as {}",
+                    *run.batch.global_batch, *run.batch.micro_batch, degrees.dp, batch));
   }
   return batch;
 }
@@ -123,14 +123,15 @@ void ReadDegrees(const PublishedRun& run, Degrees& degrees, std::vector<std::str
   degrees.pp = *run.parallel.pp;
   degrees.cp = *run.parallel.cp;
   degrees.sp = run.parallel.sequence_parallel && degrees.tp > 1;
-  if (int64_t devices = DevicesOf(degrees); devices != run.gpus) {
-    ThrowInput("gpus: {}: tp {} x pp {} x dp {} x cp {} is {}", run.gpus, degrees.tp, degrees.pp,
-               degrees.dp, degrees.cp, devices);
+  if (int64_t devices = DevicesOf(degrees); devices != run.hardware.gpus) {
+    ThrowInput("gpus: {}: expected tp {} x pp {} x dp {} x cp {}, which is {}", run.hardware.gpus,
+               degrees.tp, degrees.pp, degrees.dp, degrees.cp, devices);
   }
   degrees.ep = std::gcd(*run.parallel.ep, degrees.dp);
   if (degrees.ep != *run.parallel.ep) {
-    remarks.push_back(fmt::format("experts spread over {} devices are planned over {} of dp {}",
-                                  *run.parallel.ep, degrees.ep, degrees.dp));
+    remarks.push_back(
+        fmt::format("experts distributed over {} devices are planned over {} of dp {}",
+                    *run.parallel.ep, degrees.ep, degrees.dp));
   }
 }
 
@@ -148,7 +149,7 @@ void SkipLayers(const Model& model, int skip, Plan& plan) {
 void Fill(const PublishedRun& run, const Stack& stack, RunSetup& setup) {
   std::vector<std::string>& remarks = setup.remarks;
   if (&stack == &Stacks()[0])
-    remarks.push_back(fmt::format("the software of source \"{}\" is not known", run.source_id));
+    remarks.push_back(fmt::format("the software of source \"{}\" is unknown", run.source_id));
   if (run.model.sliding_window_attention || Says(run.model.attention, "sliding window"))
     remarks.push_back("sliding windows are planned as full attention");
   Degrees degrees;
@@ -165,7 +166,7 @@ void Fill(const PublishedRun& run, const Stack& stack, RunSetup& setup) {
   int64_t stages = CheckedMul(degrees.pp, degrees.chunks, "the number of stages");
   int64_t layers = LayersOf(setup.model);
   if (stages > layers + 2) {
-    ThrowInput("parallel.pp: {}: with {} virtual stages each it is {} stages of {} layers",
+    ThrowInput("parallel.pp: {}: with {} virtual stages each, there are {} stages for {} layers",
                degrees.pp, degrees.chunks, stages, layers);
   }
   if (stages > 1) degrees.layers_per_stage = LayerLayout(layers, stages);
@@ -187,7 +188,7 @@ std::vector<int64_t> LayerLayout(int64_t layers, int64_t stages) {
     --layout.back();
     return layout;
   }
-  // One more each for stages in the middle: the first has the embedding to do, the last the head.
+  // Stages in the middle have one more layer each, because the first has the embedding and the last the head.
   auto first = static_cast<size_t>((stages - rest) / 2);
   for (size_t s = first; s < first + static_cast<size_t>(rest); ++s) ++layout[s];
   return layout;

@@ -2,11 +2,11 @@
 //
 //   for (const PublishedRun& run : BundledRuns()) {
 //     RunSetup setup = Configure(run);
-//     if (!setup.reason.empty()) continue;             // why it cannot be predicted
+//     if (!setup.reason.empty()) continue;             // the reason why it cannot be predicted
 //     Program program = Lower(setup.model, setup.plan);
 //   }
 //
-// What the run says in words is read as follows.
+// Descriptions in words are read as follows.
 //
 //   recompute   "none", "full" and "selective: attention core" are the three policies. "selective per operator"
 //               (torchtitan: results of attention and of every second matrix product are kept, about a third of what
@@ -33,23 +33,24 @@
 namespace heddle {
 
 struct RunSetup {
-  std::string reason;                // why there is no plan; empty where there is one
+  std::string reason;                // why there is no plan; empty if there is one
   std::string stack;                 // its name
   Model model;                       // at the global batch
-  Plan plan;                         // sound; its model's source is a built-in expression
-  std::vector<std::string> remarks;  // where the plan is not quite the run
+  Plan plan;                         // valid; the source of its model is a built-in expression
+  std::vector<std::string> remarks;  // differences between the plan and the run
 };
 
-// Never throws InputError: what cannot be configured has a reason. Costs what building and analysing the model costs.
+// Does not throw InputError: a run that cannot be configured has a `reason`. The cost is that of building and analysing
+// the model.
 RunSetup Configure(const PublishedRun& run);
 
-// The parts of it; they throw InputError where a run says what they do not know.
+// The parts of Configure. They throw InputError for descriptions that they do not know.
 
 // The built-in model, such as "gpt:layers=24,...,batch=512".
 std::string ModelExpression(const PublishedRun& run, const Stack& stack, int64_t batch);
 Cluster ClusterOf(const PublishedRun& run, std::vector<std::string>& remarks);
 
-// Layers of each of so many stages.
+// The number of layers of each stage.
 std::vector<int64_t> LayerLayout(int64_t layers, int64_t stages);
 
 }  // namespace heddle

@@ -17,7 +17,7 @@ TEST(ConfigureSlowTest, EveryCompleteRunLowersToASoundProgram) {
     ASSERT_EQ(setup.reason, "");
     Program program = Lower(setup.model, setup.plan);
     EXPECT_THAT(Verify(program), testing::IsEmpty());
-    EXPECT_EQ(program.device_count(), run.gpus);
+    EXPECT_EQ(program.device_count(), run.hardware.gpus);
     EXPECT_EQ(program.microbatches, setup.plan.microbatches);
   }
 }

@@ -46,7 +46,7 @@ double ParametersOf(const Model& model) {
   return count;
 }
 
-// Of every third run; the slow tests lower every one of them.
+// Tests every third run; the slow tests lower all of them.
 TEST(ConfigureTest, CompleteRunsHaveASoundPlan) {
   size_t planned = 0;
   const std::vector<PublishedRun>& runs = BundledRuns();
@@ -63,10 +63,10 @@ TEST(ConfigureTest, CompleteRunsHaveASoundPlan) {
     ++planned;
     EXPECT_NE(setup.stack, "unknown");
     EXPECT_THAT(Verify(setup.plan, setup.model), IsEmpty());
-    EXPECT_EQ(DeviceCount(setup.plan), run.gpus);
-    EXPECT_EQ(DeviceCount(setup.plan.cluster), run.gpus);
-    EXPECT_EQ(setup.plan.batch, *run.global_batch);
-    double microbatches = run.microbatches_per_pipeline.value_or(0);
+    EXPECT_EQ(DeviceCount(setup.plan), run.hardware.gpus);
+    EXPECT_EQ(DeviceCount(setup.plan.cluster), run.hardware.gpus);
+    EXPECT_EQ(setup.plan.batch, *run.batch.global_batch);
+    double microbatches = run.batch.microbatches_per_pipeline.value_or(0);
     if (microbatches == std::floor(microbatches)) {
       EXPECT_EQ(static_cast<double>(setup.plan.microbatches), microbatches);
     }
@@ -77,7 +77,7 @@ TEST(ConfigureTest, CompleteRunsHaveASoundPlan) {
   EXPECT_GE(planned, 55u);
 }
 
-// What a plan file says of the model gives the model again.
+// The model source in a plan file gives the same model.
 TEST(ConfigureTest, TheSourceIsTheModel) {
   std::set<std::string> sources;
   for (const PublishedRun& run : BundledRuns()) {
@@ -87,11 +87,12 @@ TEST(ConfigureTest, TheSourceIsTheModel) {
   }
 }
 
-// One of every source; the slow tests lower all.
+// Tests one run of every source; the slow tests lower all of them.
 TEST(ConfigureTest, SmallRunsLowerToSoundPrograms) {
   std::set<std::string> sources;
   for (const PublishedRun& run : BundledRuns()) {
-    if (!IsComplete(run) || run.gpus > 64 || !sources.insert(run.source_id).second) continue;
+    if (!IsComplete(run) || run.hardware.gpus > 64 || !sources.insert(run.source_id).second)
+      continue;
     SCOPED_TRACE(run.id);
     RunSetup setup = Configure(run);
     ASSERT_EQ(setup.reason, "");
@@ -139,7 +140,8 @@ TEST(ConfigureTest, Schedules) {
   EXPECT_EQ(Configure(RunNamed("zerobubble-1.5b-1f1b-m24")).plan.schedule, "1f1b");
   RunSetup unstated = Configure(RunNamed("megatron-sc21-t2-ptdp-174.6b-384gpu"));
   EXPECT_EQ(unstated.plan.schedule, "1f1b");
-  EXPECT_THAT(unstated.remarks, ElementsAre("the number of virtual stages is not published: 1"));
+  EXPECT_THAT(unstated.remarks,
+              ElementsAre("the number of virtual stages is not published: 1 is assumed"));
 }
 
 TEST(ConfigureTest, ShardingAndPrecision) {
@@ -190,7 +192,7 @@ TEST(ConfigureTest, Layouts) {
   EXPECT_THAT(LayerLayout(6, 8), ElementsAre(0, 1, 1, 1, 1, 1, 1, 0));
 }
 
-// What a run of a user's own may say.
+// A run in a file of the user.
 class OwnRun : public testing::Test {
  protected:
   OwnRun() : run_(RunNamed("alpa-gpt-2.6b-8xv100")) { SetLogLevel(LogLevel::kQuiet); }
@@ -216,8 +218,10 @@ TEST_F(OwnRun, HasAReasonWhereItIsNotKnown) {
     return reason;
   };
   EXPECT_EQ(with([](PublishedRun& r) { r.recompute.reset(); }), "not published: recompute");
-  EXPECT_EQ(with([](PublishedRun& r) { r.gpus = 9; }), "gpus: 9: tp 2 x pp 2 x dp 2 x cp 1 is 8");
-  EXPECT_THAT(with([](PublishedRun& r) { r.device = "TPU"; }), HasSubstr("device: \"TPU\""));
+  EXPECT_EQ(with([](PublishedRun& r) { r.hardware.gpus = 9; }),
+            "gpus: 9: expected tp 2 x pp 2 x dp 2 x cp 1, which is 8");
+  EXPECT_THAT(with([](PublishedRun& r) { r.hardware.device = "TPU"; }),
+              HasSubstr("device: \"TPU\""));
   EXPECT_THAT(with([](PublishedRun& r) { r.precision = "int4"; }),
               HasSubstr("precision: \"int4\""));
   EXPECT_THAT(with([](PublishedRun& r) { r.sharding = "some"; }), HasSubstr("sharding: \"some\""));
@@ -232,26 +236,28 @@ TEST_F(OwnRun, HasAReasonWhereItIsNotKnown) {
   EXPECT_THAT(with([](PublishedRun& r) {
                 r.schedule = PublishedSchedule{"interleaved", 90};
               }),
-              HasSubstr("180 stages of 32 layers"));
-  EXPECT_THAT(with([](PublishedRun& r) { r.interconnect.intra_rate = 1e14; }),
+              HasSubstr("180 stages for 32 layers"));
+  EXPECT_THAT(with([](PublishedRun& r) { r.hardware.interconnect.intra_rate = 1e14; }),
               HasSubstr("interconnect: "));
 }
 
 TEST_F(OwnRun, RemarksWhatIsNotQuiteAsPublished) {
   EXPECT_THAT(Remarks(), IsEmpty());
-  run_.global_batch = 30;
-  EXPECT_THAT(Remarks(), ElementsAre("a batch of 30 is not 4 x dp 2 x a number of micro-batches: "
-                                     "planned as 32"));
-  run_.global_batch = 32;
-  run_.gpus_per_node = 3;
+  run_.batch.global_batch = 30;
   EXPECT_THAT(Remarks(),
-              ElementsAre("the rate between nodes is not published: 6.25 GB/s a device, as in a "
-                          "DGX-1",
-                          "the last node has 2 devices of 3"));
-  run_.gpus_per_node = 8;
+              ElementsAre("a batch of 30 is not a multiple of 4 x dp 2: it is planned as 32"));
+  run_.batch.global_batch = 32;
+  run_.hardware.gpus_per_node = 3;
+  EXPECT_THAT(
+      Remarks(),
+      ElementsAre(
+          "the rate between nodes is not published: 6.25 GB/s per device are assumed, as in a "
+          "DGX-1",
+          "the last node has only 2 of 3 devices"));
+  run_.hardware.gpus_per_node = 8;
   run_.source_id = "mine";
   run_.model.sliding_window_attention = true;
-  EXPECT_THAT(Remarks(), ElementsAre("the software of source \"mine\" is not known",
+  EXPECT_THAT(Remarks(), ElementsAre("the software of source \"mine\" is unknown",
                                      "sliding windows are planned as full attention"));
 }
 

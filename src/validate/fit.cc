@@ -13,7 +13,7 @@ constexpr double kErrorScale = 0.05;
 
 struct Slot {
   std::string name;
-  double scale;  // how far, as a logarithm, it may well be from its default
+  double scale;  // expected distance of its logarithm from the default
 };
 
 const DeviceConstants& DeviceOf(const Prediction& row) {
@@ -22,7 +22,7 @@ const DeviceConstants& DeviceOf(const Prediction& row) {
   return ConstantsOf(type);
 }
 
-// The constants a term of a row is in proportion to.
+// The constants to which a term of a row is proportional.
 std::vector<Slot> SlotsOf(const Prediction& row, Term term) {
   constexpr double kDevice = 0.3, kStack = 0.12, kLinks = 0.5, kHost = 1.5;
   std::string device(DeviceOf(row).prefix);
@@ -181,7 +181,7 @@ double Repredict(const Prediction& row, const FitFactors& current, const FitFact
   for (size_t t = 0; t < kTermCount; ++t) {
     double seconds = row.critical.seconds[t];
     for (const Slot& slot : SlotsOf(row, static_cast<Term>(t))) {
-      // What no row of the fit speaks of is at its default.
+      // Constants without any row in the fit have their defaults.
       seconds *= FactorOf(fitted, slot.name) / FactorOf(current, slot.name);
     }
     predicted += seconds;

@@ -1,12 +1,13 @@
-// Constants of the cost model from measured steps, and how well they predict what they were not fitted on.
+// Fits constants of the cost model to measured steps, and predicts steps that they were not fitted on.
 //
-// A predicted step is a sum of terms (cost/terms.h), each in proportion to constants of its device and of its software
-// stack. With x the logarithms of the constants over their defaults, the fit minimises
+// A predicted step is a sum of terms (cost/terms.h), each proportional to constants of its device and of its software
+// stack. With x = log(constant / default), the fit minimises
 //
-//   sum over sources of the mean over its runs of (log predicted - log measured)^2 / kErrorScale^2  +  sum x^2 / scale^2
+//   sum over sources of the mean over its runs of (log predicted - log measured)^2 / kErrorScale^2  +  sum x^2 /
+//                                                                                                   scale^2
 //
-// by Gauss-Newton: every source weighs the same, and a constant that few runs speak of stays near its default. Terms are
-// those of the critical path at the constants as they stand; after a change of constants the runs are simulated anew.
+// by Gauss-Newton. Every source has the same weight, and a constant with few runs stays near its default. Terms are
+// those of the critical path with the current constants; after a change of constants the runs must be simulated again.
 #pragma once
 
 #include <map>
@@ -17,16 +18,17 @@
 
 namespace heddle {
 
-// By name, such as "a100 products" or "llm-foundry attention": the constant's time over that at its default.
+// Factors by name, such as "a100 products" or "llm-foundry attention": the time with the constant / that with its
+// default.
 using FitFactors = std::map<std::string, double>;
 
-// As the tables of cost/constants.cc have them, for the devices and stacks of the predictions.
+// The factors of the tables in cost/constants.cc, for the devices and stacks of the predictions.
 FitFactors CurrentFactors(const std::vector<Prediction>& rows);
 
-// The factors fitted to the rows that have an error, but those of source `without`.
+// The factors fitted to all rows that have an error, except those of source `without`.
 FitFactors Fit(const std::vector<Prediction>& rows, const std::string& without = "");
 
-// A row's prediction with other factors than those it was simulated with.
+// The prediction of a row with factors other than those of its simulation.
 double Repredict(const Prediction& row, const FitFactors& current, const FitFactors& fitted);
 
 }  // namespace heddle

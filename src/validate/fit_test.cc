@@ -19,7 +19,7 @@ Prediction Row(const std::string& source, const std::string& stack, double produ
   return row;
 }
 
-// Rows that were made slower by known factors of device and links.
+// Rows whose measured times are slower by known factors of devices and links.
 std::vector<Prediction> Rows(double products, double far) {
   std::vector<Prediction> rows;
   int n = 0;

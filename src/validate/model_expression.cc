@@ -32,7 +32,7 @@ std::string_view MlpOf(const PublishedModel& model) {
   ThrowInput("model.mlp: \"{}\": {}", model.mlp, DidYouMean(model.mlp, known));
 }
 
-// "rope on 25% of head_dim", "rope (MLA)"; null is a table of learned positions.
+// Reads texts such as "rope on 25% of head_dim" and "rope (MLA)". null means learned positions.
 void SetPosition(const PublishedModel& model, Words& words) {
   std::string position = model.position.value_or("learned");
   if (position.starts_with("rope")) {
@@ -47,7 +47,7 @@ void SetPosition(const PublishedModel& model, Words& words) {
   }
 }
 
-// Groups of 64 tokens with a capacity of exactly the even share: the work of a dropless layer.
+// Groups of 64 tokens with a capacity of exactly the mean tokens per expert have the FLOPs of a dropless layer.
 void SetExperts(const PublishedExperts& moe, Words& words) {
   Set(words, "experts", moe.experts);
   Set(words, "top_k", moe.top_k);
@@ -60,7 +60,7 @@ void SetExperts(const PublishedExperts& moe, Words& words) {
 
 }  // namespace
 
-// What a run does not say, the stack decides.
+// Settings that the run does not state are those of the stack.
 void SetAttention(const PublishedRun& run, const Stack& stack, Words& words) {
   const std::string said = run.attention_impl.value_or("");
   bool fused = said.find("lash") != std::string::npos;
@@ -72,7 +72,7 @@ void SetAttention(const PublishedRun& run, const Stack& stack, Words& words) {
 
 std::string ModelExpression(const PublishedRun& run, const Stack& stack, int64_t batch) {
   const PublishedModel& model = run.model;
-  // LLaMA and its relatives, experts included, have RMS norms and no biases.
+  // Models of the LLaMA family, including those with experts, have RMS norms and no biases.
   bool llama = MlpOf(model) == "swiglu";
   Words words;
   Set(words, "layers", model.layers);

@@ -1,4 +1,4 @@
-// Published runs, predicted: each is configured, lowered and simulated like any other plan.
+// Predictions of published runs. Each run is configured, lowered and simulated like any other plan.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@ namespace heddle {
 
 struct Prediction {
   std::string id, source, stack, device;
-  bool complete = false;           // nothing that a plan needs is unpublished
-  std::string reason;              // why nothing is predicted, or nothing was measured; else empty
+  bool complete = false;  // everything that a plan needs is published
+  std::string reason;     // why there is no prediction or no measurement; empty if there are both
   std::optional<double> measured;  // seconds per step
   std::optional<double> predicted;
   std::optional<double> measured_memory, predicted_memory;  // bytes
-  Terms critical;                                           // of the predicted step
+  Terms critical;                                           // terms of the predicted step
   double bubble = 0, exposed = 0;
   std::vector<std::string> remarks;
 
@@ -31,7 +31,7 @@ struct Prediction {
 
 Prediction Predict(const PublishedRun& run);
 
-// All of them, on `threads` threads; `done` is called after each, one at a time.
+// Predicts all runs on `threads` threads. Calls `done` after each run, one call at a time.
 std::vector<Prediction> PredictAll(const std::vector<PublishedRun>& runs, int threads,
                                    const std::function<void(size_t)>& done = nullptr);
 

@@ -11,7 +11,7 @@
 namespace heddle {
 namespace {
 
-// A run decides by what it says how it is planned and priced, never by which run it is.
+// Plans and prices depend on the fields of a run and never on its id.
 TEST(PredictTest, NoConstantBelongsToARun) {
   for (const PublishedRun& run : BundledRuns()) {
     PublishedRun other = run;

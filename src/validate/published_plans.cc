@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-// "dp 8 x tp 8 x pp 16, 12 micro-batches, 1f1b, ZeRO 1, full".
+// As in "dp 8 x tp 8 x pp 16, 12 micro-batches, 1f1b, ZeRO 1, full".
 std::string DegreesInWords(const Plan& plan) {
   std::string text;
   const Stage& first = plan.stages.front();
@@ -33,7 +33,7 @@ std::string DegreesInWords(const Plan& plan) {
     text += ", weights and optimizer on the host in shards:";
     for (const Stage& stage : plan.stages) text += fmt::format(" {}", ShardCount(stage));
   }
-  // Of layers: the most thorough.
+  // The policy that recomputes most, over all layers.
   RecomputePolicy most = RecomputePolicy::kNone;
   bool mixed = false;
   for (const Stage& stage : plan.stages) {
@@ -98,10 +98,10 @@ std::string RaisedNote(const PlanComparison& run) {
 
 std::string Summary(const PublishedPlanReport& report) {
   return fmt::format(
-      "{} of {} found plans are at least as fast as the published configuration, by the "
-      "simulator, {} of them faster by more than 0.1 %; {:.2f} times as fast on average "
-      "(geometric). {} published configurations need more memory than plans may use otherwise: "
-      "there the search may use as much.",
+      "By the simulator, {} of {} found plans are at least as fast as the published configuration, "
+      "and {} are faster by more than 0.1 %; the geometric mean speedup is {:.2f}. {} published "
+      "configurations need more memory than plans may usually use; for these, the search may use "
+      "as much.",
       report.at_least_as_fast, report.runs.size(), report.faster, report.mean_speedup,
       report.raised);
 }
@@ -191,9 +191,9 @@ std::string ToText(const PublishedPlanReport& report) {
 
 std::string ToMarkdown(const PublishedPlanReport& report) {
   std::string text =
-      "# Published runs and the plans found for them\n\nWhat `heddle validate --plans --markdown "
-      "docs/published-plans.md` wrote: the search asked for the same model, cluster,\nbatch, "
-      "precision and software stack as each complete published run, both simulated.\n\n" +
+      "# Published runs and the plans found for them\n\n`heddle validate --plans --markdown "
+      "docs/published-plans.md` wrote this page. The search gets the model, cluster,\nbatch, "
+      "precision and software stack of each complete published run. Both plans are simulated.\n\n" +
       Summary(report) +
       "\n\n| run | published | s | found | s | faster by | memory limit |\n"
       "|---|---|---|---|---|---|---|\n";

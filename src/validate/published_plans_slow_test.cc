@@ -1,4 +1,4 @@
-// For every complete published run the search finds a plan that is at least as fast, source by source.
+// The search finds a plan that is at least as fast for every complete published run. One test per source.
 #include <gtest/gtest.h>
 
 #include <algorithm>

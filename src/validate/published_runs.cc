@@ -18,7 +18,7 @@ constexpr size_t kMaxRuns = 100'000;
 constexpr size_t kMaxId = 200;
 constexpr size_t kMaxText = 10'000;
 constexpr int64_t kMaxBatch = int64_t{1} << 30;
-constexpr double kMaxNumber = 1e15;  // of whatever is measured
+constexpr double kMaxNumber = 1e15;  // limit of measured values
 
 constexpr std::string_view kFileKeys[] = {"schema", "compiled", "count", "counts_by_source",
                                           "runs"};
@@ -55,7 +55,7 @@ constexpr std::string_view kLinkKeys[] = {"intra", "inter", "intra_gbytes_per_s_
 constexpr std::string_view kDegreeKeys[] = {"tp", "pp", "dp", "cp", "ep", "sequence_parallel"};
 constexpr std::string_view kScheduleKeys[] = {"kind", "virtual_stages"};
 
-// Fields of which null, or none at all, is "not published".
+// Fields that may be null or missing, which both mean "not published".
 class RunFields {
  public:
   RunFields(const Json& json, std::string_view file, std::string path,
@@ -97,7 +97,7 @@ class RunFields {
     return Text(key);
   }
 
-  // The object under a key; null is an empty one.
+  // The object under a key; null counts as an empty object.
   RunFields Object(std::string_view key, std::span<const std::string_view> known) const {
     static const Json empty = Json::object();
     return {IsNull(key) ? empty : fields_.At(key), fields_.file(), fields_.PathOf(key), known};
@@ -174,7 +174,7 @@ PublishedMeasurement ReadMeasurement(const RunFields& fields) {
   return measured;
 }
 
-// Ids stand in errors and tables.
+// Ids appear in errors and tables, so they must be printable.
 std::string ReadId(const Json& run, size_t index, std::string_view file) {
   JsonFields fields(run, file, fmt::format("runs[{}]", index), {});
   std::string id = fields.Text("id");
@@ -197,14 +197,14 @@ PublishedRun ReadRun(const Json& json, size_t index, std::string_view file) {
   run.precision = fields.Text("precision");
   run.optimizer = fields.Text("optimizer");
   run.attention_impl = fields.MaybeText("attention_impl");
-  run.device = fields.Text("device");
-  run.gpus = fields.Int("gpus", kMaxDevices);
-  run.gpus_per_node = fields.Int("gpus_per_node", kMaxDevices);
-  run.interconnect = ReadInterconnect(fields.Object("interconnect", kLinkKeys));
+  run.hardware.device = fields.Text("device");
+  run.hardware.gpus = fields.Int("gpus", kMaxDevices);
+  run.hardware.gpus_per_node = fields.Int("gpus_per_node", kMaxDevices);
+  run.hardware.interconnect = ReadInterconnect(fields.Object("interconnect", kLinkKeys));
   run.parallel = ReadDegrees(fields.Object("parallel", kDegreeKeys));
-  run.micro_batch = fields.MaybeInt("micro_batch", kMaxBatch);
-  run.global_batch = fields.MaybeInt("global_batch", kMaxBatch);
-  run.microbatches_per_pipeline = fields.MaybePositive("microbatches_per_pipeline");
+  run.batch.micro_batch = fields.MaybeInt("micro_batch", kMaxBatch);
+  run.batch.global_batch = fields.MaybeInt("global_batch", kMaxBatch);
+  run.batch.microbatches_per_pipeline = fields.MaybePositive("microbatches_per_pipeline");
   run.recompute = fields.MaybeText("recompute");
   if (!fields.IsNull("schedule")) {
     RunFields schedule = fields.Object("schedule", kScheduleKeys);
@@ -227,7 +227,7 @@ std::vector<PublishedRun> ParsePublishedRuns(std::string_view text, std::string_
   JsonFields fields(json, file, "", kFileKeys);
   const Json& list = fields.List("runs");
   if (list.empty() || list.size() > kMaxRuns) {
-    ThrowInput("{}: runs: there are {}, expected 1 to {}", file, list.size(), kMaxRuns);
+    ThrowInput("{}: runs: {} runs: expected 1 to {}", file, list.size(), kMaxRuns);
   }
   std::vector<PublishedRun> runs;
   std::set<std::string> ids;
@@ -257,8 +257,8 @@ std::vector<std::string> MissingFields(const PublishedRun& run) {
   require("parallel.dp", run.parallel.dp.has_value());
   require("parallel.cp", run.parallel.cp.has_value());
   require("parallel.ep", run.parallel.ep.has_value());
-  require("micro_batch", run.micro_batch.has_value());
-  require("global_batch", run.global_batch.has_value());
+  require("micro_batch", run.batch.micro_batch.has_value());
+  require("global_batch", run.batch.global_batch.has_value());
   require("recompute", run.recompute.has_value());
   require("schedule", run.schedule.has_value());
   require("sharding", run.sharding.has_value());

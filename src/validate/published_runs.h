@@ -1,10 +1,10 @@
-// Published training runs: what was trained, on what, how it was spread, and how fast it went. A file of them is
+// Published training runs: the model, the hardware, the parallelism and the measured speed of each. Their file is
 //
 //   {"schema": {...}, "runs": [{"id": "...", "source_id": "...", "model": {...}, "parallel": {...}, ...}, ...]}
 //
-// whose "schema" explains every field; src/validate/published_runs.json is one, and part of this library. null is
-// "not published". Keys of "model", "measured" and "derived" that are not named here are remarks and are passed over;
-// elsewhere unknown keys are refused.
+// whose "schema" explains every field; src/validate/published_runs.json is one and is compiled into this library. null
+// means "not published". In "model", "measured" and "derived", keys that are not named here are remarks and are
+// ignored; unknown keys anywhere else are errors.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct PublishedModel {
           seq = 1;
   std::string mlp;  // gelu_2mat, swiglu_3mat, geglu_3mat, squared_relu_2mat
   bool tied_embeddings = false;
-  std::optional<std::string> position;  // learned, rope, alibi; may go on with a remark
+  std::optional<std::string> position;  // learned, rope or alibi; a remark may follow
   std::optional<double> params_billion;
   std::optional<PublishedExperts> moe;
   std::optional<std::string> attention;  // a remark, such as on latent attention
@@ -41,6 +41,20 @@ struct PublishedInterconnect {
   bool operator==(const PublishedInterconnect&) const = default;
 };
 
+struct PublishedHardware {
+  std::string device;
+  int64_t gpus = 1, gpus_per_node = 1;
+  PublishedInterconnect interconnect;
+  bool operator==(const PublishedHardware&) const = default;
+};
+
+// In samples, but for the number of micro-batches that each pipeline has.
+struct PublishedBatch {
+  std::optional<int64_t> micro_batch, global_batch;
+  std::optional<double> microbatches_per_pipeline;
+  bool operator==(const PublishedBatch&) const = default;
+};
+
 struct PublishedDegrees {
   std::optional<int64_t> tp, pp, dp, cp, ep;
   bool sequence_parallel = false;
@@ -49,7 +63,7 @@ struct PublishedDegrees {
 
 struct PublishedSchedule {
   std::string kind;
-  std::optional<int64_t> virtual_stages;  // per pipeline rank; none stands for 1
+  std::optional<int64_t> virtual_stages;  // per pipeline rank; not given: 1
   bool operator==(const PublishedSchedule&) const = default;
 };
 
@@ -64,12 +78,9 @@ struct PublishedRun {
   PublishedModel model;
   std::string precision, optimizer;
   std::optional<std::string> attention_impl;
-  std::string device;
-  int64_t gpus = 1, gpus_per_node = 1;
-  PublishedInterconnect interconnect;
+  PublishedHardware hardware;
   PublishedDegrees parallel;
-  std::optional<int64_t> micro_batch, global_batch;
-  std::optional<double> microbatches_per_pipeline;
+  PublishedBatch batch;
   std::optional<std::string> recompute;
   std::optional<PublishedSchedule> schedule;
   std::optional<std::string> sharding, overlap;
@@ -80,19 +91,19 @@ struct PublishedRun {
   bool operator==(const PublishedRun&) const = default;
 };
 
-// The runs of a file, ids of which differ. Throws InputError "file: id.field: value: remedy".
+// Reads the runs of a file; their ids differ. Throws InputError "file: id.field: value: remedy".
 std::vector<PublishedRun> ParsePublishedRuns(std::string_view text, std::string_view file);
 
 // The bundled file.
 std::string_view BundledRunsText();
 const std::vector<PublishedRun>& BundledRuns();
 
-// What a plan needs and was not published: "parallel.pp", "micro_batch", ... A run of which nothing is missing is
-// complete.
+// The fields that a plan needs and that were not published: "parallel.pp", "micro_batch", ... A run is complete if
+// there are none.
 std::vector<std::string> MissingFields(const PublishedRun& run);
 bool IsComplete(const PublishedRun& run);
 
-// Seconds per optimizer step: measured, or worked out from what was; none where neither is there.
+// Seconds per optimizer step: measured, or derived from what was measured. nullopt if the run has neither.
 std::optional<double> MeasuredSeconds(const PublishedRun& run);
 
 }  // namespace heddle

@@ -1,5 +1,4 @@
-// Any text either is refused with an InputError of one line that names the file, or gives runs that differ in their
-// ids.
+// Any text either throws an InputError of one line that names the file, or gives runs with different ids.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -26,7 +26,7 @@ TEST(PublishedRunsTest, TheBundledFileIsWhole) {
   }
   EXPECT_EQ(complete, 181u);
   EXPECT_EQ(sources.size(), 20u);
-  EXPECT_EQ(measured, 180u);  // of one only the MFU is published
+  EXPECT_EQ(measured, 180u);  // of one run only the MFU is published
 }
 
 TEST(PublishedRunsTest, ReadsWhatARunSays) {
@@ -43,16 +43,16 @@ TEST(PublishedRunsTest, ReadsWhatARunSays) {
   EXPECT_EQ(run.model.params_billion, 1.7);
   EXPECT_EQ(run.model.moe, std::nullopt);
   EXPECT_EQ(run.precision, "fp16");
-  EXPECT_EQ(run.device, "A100-SXM4-80GB");
-  EXPECT_EQ(run.gpus, 32);
-  EXPECT_EQ(run.gpus_per_node, 8);
-  EXPECT_EQ(run.interconnect.intra_rate, 300);
-  EXPECT_EQ(run.interconnect.inter_rate, 25);
+  EXPECT_EQ(run.hardware.device, "A100-SXM4-80GB");
+  EXPECT_EQ(run.hardware.gpus, 32);
+  EXPECT_EQ(run.hardware.gpus_per_node, 8);
+  EXPECT_EQ(run.hardware.interconnect.intra_rate, 300);
+  EXPECT_EQ(run.hardware.interconnect.inter_rate, 25);
   EXPECT_EQ(run.parallel.dp, 32);
   EXPECT_FALSE(run.parallel.sequence_parallel);
-  EXPECT_EQ(run.micro_batch, 16);
-  EXPECT_EQ(run.global_batch, 512);
-  EXPECT_EQ(run.microbatches_per_pipeline, 1);
+  EXPECT_EQ(run.batch.micro_batch, 16);
+  EXPECT_EQ(run.batch.global_batch, 512);
+  EXPECT_EQ(run.batch.microbatches_per_pipeline, 1);
   EXPECT_EQ(run.recompute, "full, every layer");
   EXPECT_EQ(run.schedule, (PublishedSchedule{"none", 1}));
   EXPECT_EQ(run.sharding, "none");
@@ -62,7 +62,7 @@ TEST(PublishedRunsTest, ReadsWhatARunSays) {
   EXPECT_TRUE(run.notes.starts_with("Includes data loading"));
 }
 
-// One run of the bundled file, changed and read again.
+// A run of the bundled file that is changed and read again.
 class ChangedRun : public testing::Test {
  protected:
   ChangedRun() : json_(ParseJson(BundledRunsText(), "bundled")) {
@@ -187,7 +187,7 @@ TEST_F(ChangedRun, TheFileIsAnObjectWithRuns) {
   json_ = Json::array();
   EXPECT_EQ(Refusal(), "runs.json: the file: []: expected an object {...}");
   json_ = {{"runs", Json::array()}};
-  EXPECT_EQ(Refusal(), "runs.json: runs: there are 0, expected 1 to 100000");
+  EXPECT_EQ(Refusal(), "runs.json: runs: 0 runs: expected 1 to 100000");
   json_ = {{"runs", 5}};
   EXPECT_EQ(Refusal(), "runs.json: runs: 5: expected a list [...]");
   json_ = {{"runs", {5}}};

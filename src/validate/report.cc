@@ -22,7 +22,7 @@ void AddErrors(const Prediction& run, SourceErrors& source) {
   }
 }
 
-// Constants fitted without a source, asked about it.
+// Predicts a source with constants that are fitted without it.
 void AddLeftOut(const std::vector<Prediction>& runs, SourceErrors& source) {
   FitFactors current = CurrentFactors(runs), fitted = Fit(runs, source.source);
   for (const Prediction& run : runs) {
@@ -35,7 +35,7 @@ void AddLeftOut(const std::vector<Prediction>& runs, SourceErrors& source) {
 std::string Percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 std::string Signed(double part) { return fmt::format("{:+.1f} %", 100 * part); }
 
-// "products 62 %, inner links 21 %, memory traffic 9 %".
+// As in "products 62 %, inner links 21 %, memory traffic 9 %".
 std::string Largest(const Terms& terms, double total, size_t count) {
   std::vector<size_t> order;
   for (size_t t = 0; t < kTermCount; ++t) order.push_back(t);
@@ -92,16 +92,18 @@ std::string RunLine(const Prediction& run) {
 
 std::string Summary(const ValidationReport& report) {
   std::string text = fmt::format(
-      "{} of {} complete runs predicted; step time is off by {} (each of {} sources weighing the "
-      "same; {} over runs), by {} where the constants were fitted without the source",
+      "{} of {} complete runs are predicted. The mean absolute error of the step time is {} (equal "
+      "weight for each of {} sources; {} over runs), and {} with constants fitted without the "
+      "source",
       report.predicted, report.complete, Percent(report.mean), report.sources.size(),
       Percent(report.mean_of_runs), Percent(report.left_out));
   if (report.memory_runs > 0) {
-    text +=
-        fmt::format("; memory by {} over {} runs", Percent(report.memory_mean), report.memory_runs);
+    text += fmt::format("; that of memory is {} over {} runs", Percent(report.memory_mean),
+                        report.memory_runs);
   }
   return text +
-         fmt::format(". {} constants, of devices and stacks, none of a run.", report.constants);
+         fmt::format(". There are {} constants for devices and stacks, and none for single runs.",
+                     report.constants);
 }
 
 }  // namespace
@@ -152,7 +154,7 @@ Json ToJson(const ValidationReport& report) {
                                {"max_abs_error", source.most},
                                {"left_out_mean_abs_error", source.left_out}});
   }
-  json["mean_abs_error"] = report.mean;  // every source weighing the same
+  json["mean_abs_error"] = report.mean;  // equal weight for every source
   json["max_abs_error"] = report.most;
   json["mean_abs_error_over_runs"] = report.mean_of_runs;
   json["left_out_mean_abs_error"] = report.left_out;
@@ -174,9 +176,9 @@ std::string ToText(const ValidationReport& report) {
     if (run.complete) text += RunLine(run);
   }
   if (missing > 0)
-    text += fmt::format("  ... and {} runs of which too little was published\n", missing);
+    text += fmt::format("  ... and {} runs that are not published in enough detail\n", missing);
   text += fmt::format("\n  {:<32} {:>4} {:>8} {:>8} {:>9}  {}\n", "source", "runs", "mean", "worst",
-                      "left out", "what its steps are made of");
+                      "left out", "largest terms of its steps");
   for (const SourceErrors& source : report.sources) {
     text += fmt::format("  {:<32} {:>4} {:>8} {:>8} {:>9}  {}\n", source.source, source.runs,
                         Percent(source.mean), Percent(source.most), Percent(source.left_out),
@@ -199,8 +201,8 @@ std::string ToText(const ValidationReport& report) {
 
 std::string ToMarkdown(const ValidationReport& report) {
   std::string text =
-      "# Published runs, simulated\n\nWhat `heddle validate --markdown docs/validation.md` "
-      "wrote.\n\n" +
+      "# Published runs, simulated\n\n`heddle validate --markdown docs/validation.md` wrote this "
+      "page.\n\n" +
       Summary(report) + "\n\n| source | runs | mean | worst | left out |\n|---|---|---|---|---|\n";
   for (const SourceErrors& source : report.sources) {
     text += fmt::format("| {} | {} | {} | {} | {} |\n", source.source, source.runs,

@@ -1,5 +1,5 @@
-// What predictions of published runs come to: the error of every run and source, what the steps are made of, and how
-// well constants predict a source they were not fitted on.
+// A report on predictions of published runs: the error of every run and source, the terms of the steps, and the error
+// of constants on sources that they were not fitted on.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ namespace heddle {
 
 struct SourceErrors {
   std::string source;
-  int runs = 0;               // with an error
-  double mean = 0, most = 0;  // absolute
-  double left_out = 0;        // mean, with constants fitted on all other sources
-  Terms share;                // of the predicted steps, on average
+  int runs = 0;               // number of runs with an error
+  double mean = 0, most = 0;  // of the absolute error
+  double left_out = 0;        // mean error with constants fitted on all other sources
+  Terms share;                // mean fractions of the predicted steps
 };
 
 struct ValidationReport {
   std::vector<Prediction> runs;
-  std::vector<SourceErrors> sources;  // by name
-  // Means over sources, every one weighing the same; over runs.
+  std::vector<SourceErrors> sources;  // sorted by name
+  // Means over sources with equal weights, and the mean over runs.
   double mean = 0, most = 0, mean_of_runs = 0;
   double left_out = 0;
   int predicted = 0, complete = 0;
@@ -34,7 +34,7 @@ ValidationReport MakeReport(std::vector<Prediction> runs);
 
 Json ToJson(const ValidationReport& report);
 std::string ToText(const ValidationReport& report);
-// The same as a page of documentation.
+// The report as a page of documentation.
 std::string ToMarkdown(const ValidationReport& report);
 
 }  // namespace heddle

@@ -13,8 +13,8 @@ namespace {
 constexpr double kGB = 1e9;
 constexpr double kIntraLatency = 3e-6, kInterLatency = 5e-6;  // nominal, as in the presets
 
-// Published names begin so. Rates of links, in GB/s per device and direction, stand in where none are published: a
-// device's share of what NVIDIA's own machine of that generation has.
+// `begins` is the beginning of published names. Link rates, in GB/s per device and direction, are used if none are
+// published: they are a device's part of the rates of NVIDIA's own machine of that generation.
 struct PublishedDevice {
   std::string_view begins;
   std::string_view known;
@@ -24,7 +24,7 @@ struct PublishedDevice {
 constexpr PublishedDevice kDevices[] = {
     {"V100-SXM2-16GB", "v100-sxm2-16gb", 150, 6.25, "DGX-1"},
     {"V100-SXM2-32GB", "v100-sxm2-32gb", 150, 6.25, "DGX-1"},
-    {"V100-SXM3-32GB", "v100-sxm2-32gb", 150, 6.25, "DGX-2"},  // the same but for its clocks
+    {"V100-SXM3-32GB", "v100-sxm2-32gb", 150, 6.25, "DGX-2"},  // equal except for its clock rates
     {"A100-SXM4-40GB", "a100-sxm-40gb", 300, 25, "DGX A100"},
     {"A100-SXM4-80GB", "a100-sxm-80gb", 300, 25, "DGX A100"},
     {"H100-SXM5-80GB", "h100-sxm", 450, 50, "DGX H100"},
@@ -34,20 +34,21 @@ constexpr PublishedDevice kDevices[] = {
 };
 
 const PublishedDevice& DeviceOf(const PublishedRun& run) {
-  const auto* found =
-      std::find_if(std::begin(kDevices), std::end(kDevices),
-                   [&](const PublishedDevice& d) { return run.device.starts_with(d.begins); });
+  const auto* found = std::find_if(
+      std::begin(kDevices), std::end(kDevices),
+      [&](const PublishedDevice& d) { return run.hardware.device.starts_with(d.begins); });
   if (found != std::end(kDevices)) return *found;
   std::string names;
   for (const PublishedDevice& d : kDevices) names += fmt::format(" '{}'", d.begins);
-  ThrowInput("device: \"{}\": not known; there are{}", run.device, names);
+  ThrowInput("device: \"{}\": unknown; known ones begin with{}", run.hardware.device, names);
 }
 
 double RateOf(std::string_view what, std::optional<double> published, double fallback,
               std::string_view machine, std::vector<std::string>& remarks) {
   if (published) return *published * kGB;
-  remarks.push_back(fmt::format("the rate {} is not published: {:g} GB/s a device, as in a {}",
-                                what, fallback, machine));
+  remarks.push_back(
+      fmt::format("the rate {} is not published: {:g} GB/s per device are assumed, as in a {}",
+                  what, fallback, machine));
   return fallback * kGB;
 }
 
@@ -55,19 +56,19 @@ double RateOf(std::string_view what, std::optional<double> published, double fal
 
 Cluster ClusterOf(const PublishedRun& run, std::vector<std::string>& remarks) {
   const PublishedDevice& device = DeviceOf(run);
-  int64_t per_node = std::min(run.gpus_per_node, run.gpus);
-  Link nvlink{
-      "nvlink",
-      RateOf("within a node", run.interconnect.intra_rate, device.intra, device.machine, remarks),
-      kIntraLatency};
+  int64_t per_node = std::min(run.hardware.gpus_per_node, run.hardware.gpus);
+  Link nvlink{"nvlink",
+              RateOf("within a node", run.hardware.interconnect.intra_rate, device.intra,
+                     device.machine, remarks),
+              kIntraLatency};
   ClusterBuilder builder;
   DeviceTypeId type = builder.Add(*FindKnownDevice(device.known));
-  Group whole = {.name = fmt::format("{} x {}", run.gpus, device.known),
+  Group whole = {.name = fmt::format("{} x {}", run.hardware.gpus, device.known),
                  .kind = GroupKind::kCluster};
   double inter = 0;
-  if (run.gpus > per_node) {
-    inter =
-        RateOf("between nodes", run.interconnect.inter_rate, device.inter, device.machine, remarks);
+  if (run.hardware.gpus > per_node) {
+    inter = RateOf("between nodes", run.hardware.interconnect.inter_rate, device.inter,
+                   device.machine, remarks);
     whole.link = {"network", inter, kInterLatency};
   }
   auto add = [&](std::string name, int64_t nodes, int64_t devices) {
@@ -79,10 +80,10 @@ Cluster ClusterOf(const PublishedRun& run, std::vector<std::string>& remarks) {
     AddMembers(node, {devices, type, {}});
     AddMembers(whole, {nodes, {}, builder.Add(node)});
   };
-  add("node", run.gpus / per_node, per_node);
-  if (int64_t rest = run.gpus % per_node; rest > 0) {
+  add("node", run.hardware.gpus / per_node, per_node);
+  if (int64_t rest = run.hardware.gpus % per_node; rest > 0) {
     add("last-node", 1, rest);
-    remarks.push_back(fmt::format("the last node has {} devices of {}", rest, per_node));
+    remarks.push_back(fmt::format("the last node has only {} of {} devices", rest, per_node));
   }
   Cluster cluster = std::move(builder).Finish(std::move(whole));
   std::vector<std::string> wrong = Verify(cluster);

@@ -10,10 +10,10 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kDefaultBucket = 32 * kMiB;
 
-// Megatron keeps fp16 gradients in fp16, and accumulates those of bf16 in fp32 (its arguments.py insists); until 2023
-// it reduced them in one buffer after the last backward. DeepSpeed's pipeline engine reduces after the last backward,
-// too: fp16 in fp16, bf16 in fp32 (its bf16 optimizer). FSDP reduces a layer at a time, as ZeRO 3 does here whatever
-// the bucket, embedding and head apart, in fp32 unless the run says otherwise ("PURE"); fms-fsdp's policy is bf16
+// Megatron keeps fp16 gradients in fp16 and accumulates bf16 gradients in fp32 (its arguments.py requires it); until
+// 2023 it reduced them in one buffer after the last backward. DeepSpeed's pipeline engine reduces after the last
+// backward, too: fp16 in fp16, bf16 in fp32 (its bf16 optimizer). FSDP reduces one layer at a time, embedding and head
+// separately, as ZeRO 3 does here with any bucket size, in fp32 unless the run says "PURE"; fms-fsdp's policy is bf16
 // throughout. NeMo's distributed Adam syncs bf16 in buckets of 400 MB. llm.c keeps gradients in bf16 and reduces layer
 // by layer, nanoGPT is PyTorch's DDP (fp32 parameters under autocast, buckets of 25 MB). Alpa reduces once, after the
 // last micro-batch.
@@ -40,8 +40,8 @@ constexpr Stack kStacks[] = {
     {"alpa", GradientType::kAsCompute, kAllGradients, true, false},
 };
 
-// The first line that fits a run counts: its source, and, where one is given, a word that its notes or its sharding
-// must have.
+// The first matching line counts. A line matches if it has the source of the run and its word, if any, is in the notes
+// or the sharding of the run.
 struct SourceStack {
   std::string_view source_id;
   std::string_view says;

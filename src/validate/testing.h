@@ -1,4 +1,4 @@
-// What the tests of this module share.
+// Helpers for the tests of this module.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace heddle {
 
-// The bundled run of this id.
+// The bundled run with an id.
 inline const PublishedRun& RunNamed(std::string_view id) {
   for (const PublishedRun& run : BundledRuns()) {
     if (run.id == id) return run;

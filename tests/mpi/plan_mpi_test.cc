@@ -1,4 +1,4 @@
-// Plans run by processes: every rank compares its losses, and its part of every gradient, with one device.
+// Plans run by processes. Every rank compares its losses and its part of every gradient with one device.
 //
 //   mpirun -np 4 plan_mpi_test tests/data      the plans for 4 devices
 #include <fmt/format.h>
@@ -84,7 +84,7 @@ void Compare(const Executor& executor, const Expected& expected) {
   }
 }
 
-// The losses under the plan of these degrees; gradients of the first step are compared on the way.
+// Returns the losses under the plan of these degrees. Also compares the gradients of the first step.
 std::vector<double> Train(Transport& transport, const Model& model, const Degrees& degrees,
                           const Batch& batch, const Expected& expected) {
   Plan plan = ExpertPlan(model, LoadCluster(fmt::format("local:{}", transport.size())), degrees);

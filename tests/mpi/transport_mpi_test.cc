@@ -1,6 +1,6 @@
 // The conformance suite with ranks as processes, and how that transport fails.
 //
-//   mpirun -np 4 transport_mpi_test                 exits 0 when every rank is content
+//   mpirun -np 4 transport_mpi_test                 exits 0 if all checks of all ranks pass
 //   mpirun -np 2 transport_mpi_test deadline        rank 0 fails in this way (see Misuse), which ends all ranks
 //                                                   with one line that says why
 #include <ATen/Parallel.h>
@@ -31,7 +31,7 @@ void Conform(Transport& transport) {
   }
 }
 
-// Rank 0 meets what must fail; rank 1 would stay away for long.
+// Rank 0 causes the failure; rank 1 would wait for a long time.
 void Misuse(Transport& transport, std::string_view how) {
   const std::vector<int> both = {0, 1};
   if (how == "group") {

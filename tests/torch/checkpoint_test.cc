@@ -1,4 +1,4 @@
-// Checkpoints of one plan, gone on from under another.
+// Resumes from checkpoints of one plan under another plan.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class Trainer {
         weights_(MakeWeights(model_.graph, model_.rules, {.seed = 5, .seeded = true})),
         constants_(MakeConstants(model_.graph, {.seed = 5})) {}
 
-  // The losses of the steps that are left, on threads.
+  // Trains the remaining steps on threads and returns their losses.
   std::vector<double> Run(const Degrees& degrees, int64_t steps, const CheckpointOptions& options) {
     Cluster cluster = LoadCluster(fmt::format("local:{}", DevicesOf(degrees)));
     Program program = Lower(model_, ExpertPlan(model_, cluster, degrees));
@@ -52,7 +52,7 @@ class Trainer {
     return losses;
   }
   const Graph& graph() const { return model_.graph; }
-  const std::string& not_saved() const { return not_saved_; }  // by the last run
+  const std::string& not_saved() const { return not_saved_; }  // of the last run
 
  private:
   Model model_;
@@ -65,7 +65,7 @@ class Trainer {
 CheckpointOptions SaveTo(const std::string& folder, bool resume = false) {
   CheckpointOptions options;
   options.folder = folder;
-  options.every = 1 << 20;  // the last step alone
+  options.every = 1 << 20;  // only the last step
   options.resume = resume;
   return options;
 }
@@ -98,7 +98,7 @@ std::vector<Degrees> SomeDegrees() {
           served};
 }
 
-// Tied weights (the head is the embedding), uneven splits, every level of ZeRO, state on the host, 1 to 8 ranks.
+// With tied weights (the head is the embedding), uneven splits, every ZeRO level, offloaded state, and 1 to 8 ranks.
 TEST(Checkpoints, GoOnUnderAnyPlan) {
   Trainer trainer("gpt:layers=2,hidden=24,heads=4,seq=8,vocab=50,batch=12");
   std::vector<Degrees> all = SomeDegrees();
@@ -121,7 +121,7 @@ TEST(Checkpoints, GoOnUnderAnyPlan) {
         double want = expected[static_cast<size_t>(kHalf) + i];
         worst = std::max(worst, std::abs(losses[i] - want) / want);
         EXPECT_NEAR(losses[i], want, 1e-4 * want);
-        // The same plan repeats itself bit for bit.
+        // Resuming under the same plan gives bitwise equal losses.
         if (other == 0) {
           EXPECT_EQ(losses[i], same[static_cast<size_t>(kHalf) + i]);
         }
@@ -154,7 +154,8 @@ TEST(Checkpoints, OptimizersGoOn) {
     other.Run(one, kSteps, SaveTo(folder / "adamw", true));
     FAIL() << "a checkpoint of another model";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("is [50,24] there and [50,32] here"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("is [50,24] in the checkpoint and [50,32] in the model"));
   }
 }
 
@@ -169,7 +170,7 @@ TEST(Checkpoints, KeepLastAndFallBack) {
   std::vector<double> all = trainer.Run(two, kSteps, options);
   EXPECT_THAT(ListCheckpoints(folder / "run"), testing::ElementsAre(kSteps - 1, kSteps));
   EXPECT_EQ(Slurp(folder / "run/latest"), CheckpointName(kSteps) + "\n");
-  // The last one is damaged: the one before is used, its step done again, and the damaged one set aside.
+  // The last checkpoint is damaged. The previous one is used, the step is repeated, and the damaged one is set aside.
   std::string shard = CheckpointPath(folder / "run", kSteps) + "/rank-00001.safetensors";
   std::filesystem::resize_file(shard, std::filesystem::file_size(shard) - 4);
   options.resume = true;
@@ -180,7 +181,7 @@ TEST(Checkpoints, KeepLastAndFallBack) {
   EXPECT_NO_THROW(VerifyCheckpoint(path, OpenCheckpoint(path)));
 }
 
-// A disk without room: here, a limit on the size of files.
+// A limit on the size of files has the effect of a full disk.
 TEST(Checkpoints, ASaveThatFailsDoesNotEndTraining) {
   Trainer trainer("gpt:layers=1,hidden=24,heads=4,seq=8,vocab=50,batch=12");
   TempFolder folder;
@@ -227,7 +228,7 @@ TEST(Checkpoints, TheCommandListsVerifiesAndExports) {
   RunOutput exported =
       RunHeddle("checkpoint " + folder / "run" + " --export " + folder / "w.safetensors");
   ASSERT_EQ(exported.status, 0) << exported.err;
-  // What was exported is a start like any other.
+  // Exported weights can be used as initial weights.
   RunOutput further =
       RunHeddle("train " + model + " --steps 1 --weights " + folder / "w.safetensors" + " --json");
   ASSERT_EQ(further.status, 0) << further.err;

@@ -1,5 +1,5 @@
-// The evaluator of constants knows no libtorch, and a model must not change its meaning where a constant
-// is folded: its results against the kernels', over the samples that prove the rules.
+// Constant folding must not change a model. The evaluator of constants does not use libtorch, so its results are
+// compared with those of the kernels, for the samples that prove the rules.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr double kTolerance = 1e-5;
 constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-// Ops that are not folded: whole layers, losses, and random numbers, which are none.
+// Ops that are not folded: whole layers, losses and random numbers.
 const std::set<std::string_view>& NotFolded() {
   static const std::set<std::string_view> ops = {"Attention",
                                                  "AveragePool",
@@ -96,7 +96,7 @@ std::optional<std::vector<ConstTensor>> TryEvaluator(const Application& a, const
   return EvaluateConstant(a.op, a.attributes, operands, types);
 }
 
-// Equal, or both NaN, or floats near enough to each other.
+// True if the numbers are equal, both NaN, or floats with a small difference.
 void ExpectAgree(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
   ASSERT_EQ(got.scalar_type(), want.scalar_type()) << what;
   ASSERT_EQ(got.sizes(), want.sizes()) << what;
@@ -130,14 +130,14 @@ Outcome Compare(const Application& a) {
   return Outcome::kCompared;
 }
 
-// Repeats the tensor along a dimension, so that there is something to compress.
+// Repeats the tensor along a dimension, so that it can be compressed.
 at::Tensor Repeat(const at::Tensor& tensor, SampleRng& rng) {
   if (tensor.dim() == 0) return tensor;
   int64_t dim = static_cast<int64_t>(rng() % static_cast<uint64_t>(tensor.dim()));
   return tensor.narrow(dim, 0, 1).expand(tensor.sizes()).contiguous();
 }
 
-// A sample whose floats are of type f32, or turned into i64 or bool.
+// A sample with floats of type f32, or converted to i64 or bool.
 Application DrawApplication(const OpSampler& sampler, SampleRng rng, DType floats) {
   OpSample sample = sampler.draw(rng);
   Application a{sampler.op, sample.attributes, {}};
@@ -180,7 +180,7 @@ TEST_P(ConstEvalKernels, AgreeOnFloats) {
 TEST_P(ConstEvalKernels, AgreeOnIntegers) { CompareSamples(DType::kI64); }
 TEST_P(ConstEvalKernels, AgreeOnTruthValues) { CompareSamples(DType::kBool); }
 
-// Ties, signed zeros, infinities and numbers that are none.
+// Ties, signed zeros, infinities and NaN.
 TEST_P(ConstEvalKernels, AgreeOnSpecialNumbers) {
   at::Tensor special =
       at::tensor({-kFloatInf, -100.0f, -30.0f, -7.0f, -2.5f,  -1.5f,     -1.0f, -0.5f, -0.3f,
@@ -191,7 +191,8 @@ TEST_P(ConstEvalKernels, AgreeOnSpecialNumbers) {
   Application a{sampler().op, sample.attributes, {special}};
   if (sample.operands.size() == 2) a.operands = {special.unsqueeze(1), special};
   if (sample.operands.size() > 2 || sample.operands.back().type.dtype != DType::kF32) return;
-  if (a.op == "Cast" || a.op == "TopK") return;  // infinite integers, the order of NaN: undefined
+  if (a.op == "Cast" || a.op == "TopK")
+    return;  // infinite integers and the order of NaN are undefined
   Compare(a);
 }
 
@@ -213,10 +214,10 @@ INSTANTIATE_TEST_SUITE_P(Ops, ConstEvalKernels, testing::Range(size_t{0}, AllSam
 
 // --- Casts ---------------------------------------------------------------------------------------
 
-// Numbers that every type holds after rounding, and that halves, signs and wrapping tell apart.
+// Numbers that every type can represent after rounding, with different results for halves, signs and overflow.
 at::Tensor Numbers(DType from, DType to) {
   std::vector<double> numbers = {0, 0.5, 1, 1.5, 2.5, 3.49999, 3.5, 77.75, 100.5, 126.9};
-  bool into_unsigned = IsFloat(from) && to == DType::kU8;  // undefined of negative floats
+  bool into_unsigned = IsFloat(from) && to == DType::kU8;  // undefined for negative floats
   if (!into_unsigned && from != DType::kU8) {
     for (double negative : {-0.0, -0.5, -1.0, -1.5, -2.5, -3.5, -100.5, -127.9}) {
       numbers.push_back(negative);
@@ -231,7 +232,7 @@ at::Tensor Numbers(DType from, DType to) {
   }
   bool wide_float = from == DType::kF32 || from == DType::kF64;
   if (wide_float && IsFloat(to)) {
-    // Ties between 16-bit floats, subnormal and too large ones.
+    // Ties between 16-bit floats, subnormal numbers and overflows.
     for (double tie : {2049.0, 2051.0, 257.0, 259.0, 65519.0, 65520.0, 1e-7, 6e-8, 3e-8, 1e-40,
                        1e38, 1.0 / 3, 1.00048828125, 1.00390625, 3.3961776e38}) {
       numbers.push_back(tie);

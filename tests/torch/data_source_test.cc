@@ -1,4 +1,4 @@
-// Exported and built-in models trained on text and token files.
+// Trains exported and built-in models on text and token files.
 #include "runtime/data/data_source.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ using testing::HasSubstr;
 const std::string kModels = HEDDLE_TEST_DATA "/pytorch/";
 const std::string kBuiltIn = "gpt:layers=2,hidden=64,heads=4,seq=32,vocab=256,batch=4";
 
-// Bytes 1, 2, ... 255, 1, ...: the next token is known from any token.
+// Bytes 1, 2, ... 255, 1, ...: every token determines the next one.
 std::string Counting(size_t size) {
   std::string text(size, '\0');
   for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(1 + i % 255);
@@ -133,7 +133,7 @@ TEST(TokenData, ImagesAreNoText) {
   }
 }
 
-// Every fixture's own batch, and the made-up one, come out as they did before there were sources.
+// Data sources give the batch of every fixture, and the synthetic batch.
 TEST(TensorData, FixturesGiveTheirBatch) {
   for (const KnownModel& known : KnownModels()) {
     if (known.reference.empty()) continue;

@@ -1,4 +1,5 @@
-// `heddle train` in the background, whose ranks can be killed and stopped, and what an undisturbed run comes to.
+// Runs `heddle train` in the background, with ranks that can be killed and stopped, and an undisturbed run to compare
+// with.
 //
 //   std::vector<double> calm = CalmLosses(train);
 //   FailingRun run(train + " --restarts 1 --checkpoint " + folder / "c");
@@ -34,14 +35,14 @@ inline std::vector<double> LossesOf(const std::string& out) {
   return ParseJson(out, "output")["losses"].get<std::vector<double>>();
 }
 
-// Of `heddle train` with these arguments and --json, which nothing disturbs; empty where it fails.
+// The losses of an undisturbed `heddle train` with these arguments and --json. Empty if it fails.
 inline std::vector<double> CalmLosses(const std::string& arguments) {
   RunOutput calm = RunHeddle("train " + arguments);
   EXPECT_EQ(calm.status, 0) << calm.err;
   return calm.status == 0 ? LossesOf(calm.out) : std::vector<double>();
 }
 
-// `heddle` after the shell's `before` ("NAME=VALUE", "ulimit ...;").
+// A command line for `heddle`. `before` precedes it in the shell ("NAME=VALUE", "ulimit ...;").
 inline RunOutput RunAfter(const std::string& before, const std::string& arguments) {
   TempFolder folder;
   std::string command = before + " " HEDDLE_BINARY " " + arguments + " >'" + folder / "out" +
@@ -55,7 +56,7 @@ class FailingRun {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `arguments` after `train`; they go through the shell.
+  // `arguments` follow `train` and are parsed by the shell.
   explicit FailingRun(const std::string& arguments) {
     std::string command = "exec " HEDDLE_BINARY " train " + arguments + " --metrics '" +
                           folder_ / "steps" + "' >'" + folder_ / "out" + "' 2>'" + folder_ / "err" +
@@ -76,9 +77,11 @@ class FailingRun {
   pid_t pid() const { return pid_; }
   std::string err() const { return Slurp(folder_ / "err"); }
   std::string out() const { return Slurp(folder_ / "out"); }
-  int64_t steps() const { return Lines(Slurp(folder_ / "steps")); }  // done, those done again too
+  int64_t steps() const {
+    return Lines(Slurp(folder_ / "steps"));
+  }  // finished steps, including repeated ones
 
-  // The processes of its ranks that are there now, by rank.
+  // The current processes of its ranks, by rank.
   std::map<int, pid_t> Ranks() const {
     std::map<int, pid_t> ranks;
     for (pid_t launcher : ChildrenOf(pid_)) {
@@ -113,7 +116,7 @@ class FailingRun {
     }
     return pid_ < 0;
   }
-  // Its exit code; 128 + signal where it was killed.
+  // Returns its exit code, or 128 + signal if it was killed.
   int Wait() {
     EXPECT_TRUE(WaitUntil([&] { return HasEnded(); }, 300));
     return status_;

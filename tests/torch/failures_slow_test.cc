@@ -1,4 +1,4 @@
-// Many failures: any rank, any moment. The run must name each and come to what an undisturbed one comes to.
+// Many failures of any rank at any time. The run must name each failure and end with the result of an undisturbed run.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-// Hashes of the shards of the checkpoint of the last step: weights and moments.
+// Hashes of the shards of the last checkpoint, which have weights and moments.
 Json LastFiles(const std::string& folder, int64_t step) {
   std::string path = fmt::format("{}/step-{:08d}/manifest.json", folder, step);
   return ParseJson(ReadFile(path, 1 << 24), path)["files"];
@@ -30,8 +30,8 @@ int64_t Count(const std::string& text, const std::string& word) {
   return count;
 }
 
-// `kills` and `stops` in random order, of a random rank: one in four while ranks start, the others while they train
-// and save.
+// `kills` and `stops` of random ranks in random order. One in four happens while ranks start, the others while they
+// train and save.
 void Disturb(const std::string& how, int ranks, int64_t steps, int kills, int stops,
              uint64_t seed) {
   constexpr double kTimeout = 2;
@@ -88,7 +88,7 @@ void Disturb(const std::string& how, int ranks, int64_t steps, int kills, int st
       json["lost_steps"].get<int64_t>());
 }
 
-// Fifty kills and twenty stops in all.
+// Fifty kills and twenty stops in total.
 TEST(Failures, KillsAndStopsOfTwoRanksChangeNothing) { Disturb("--dp 2", 2, 1000, 30, 12, 1); }
 
 TEST(Failures, KillsAndStopsOfFourRanksChangeNothing) {
@@ -132,10 +132,10 @@ double FarthestApart(const std::vector<double>& a, const std::vector<double>& b)
   return apart;
 }
 
-// Other batches, learning rates and dropped elements in every step: were any of these, or the moments, not gone on with
-// where they were, the loss would differ in the third digit at once. What may differ is rounding, by as much as between
-// undisturbed runs of other numbers of ranks. (Over one batch again and again rounding grows: such runs are 2e-4 apart
-// after 100 steps then.)
+// Every step has another batch, learning rate and dropout mask. If any of these, or the moments, were not resumed
+// correctly, the third digit of the loss would differ at once. Only rounding may differ, by as much as between
+// undisturbed runs with other numbers of ranks. (With the same batch in every step rounding errors grow: such runs
+// differ by 2e-4 after 100 steps.)
 TEST(Failures, ElasticGoesOnWithThoseLeft) {
   TempFolder folder;
   std::string text;

@@ -1,4 +1,5 @@
-// heddle fleet for real, from the command line: the losses of every job alone, caps, failures, early stopping, going on.
+// Real runs of heddle fleet from the command line: the losses of every job alone, caps, failures, early stopping and
+// resuming.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,9 +50,9 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
       size_t at = name.find(key + "=") + key.size() + 1;
       return name.substr(at, name.find(' ', at) - at);
     };
-    EXPECT_GE(job["visits"].get<int>(), 5);  // the cap is far below what it takes whole
+    EXPECT_GE(job["visits"].get<int>(), 5);  // the cap is far below the memory of the whole model
     if (value("lr") != (value("optimizer") == "adamw" ? "0.003" : "0.01"))
-      continue;  // one of three
+      continue;  // one of three jobs
     std::string model = name.rfind("gpt", 0) == 0 ? kDeepGpt : kSmallLlama;
     ++compared;
     RunOutput alone = RunHeddle("train " + model + " --steps 4 --threads 1 --json --optimizer " +
@@ -72,7 +73,7 @@ TEST(FleetCli, LossesAreThoseOfJobsAlone) {
   EXPECT_GE(fleet["makespan_seconds"], fleet["lower_bound_seconds"]);
 }
 
-// Losses of jobs in `fleet` against those of the same model trained alone, with lr of each.
+// Compares the losses of jobs in `fleet` with those of the same model trained alone with the lr of each job.
 void ExpectLossesAlone(const Json& fleet, const std::string& model,
                        const std::vector<std::string>& lrs) {
   ASSERT_EQ(fleet["jobs"].size(), lrs.size());
@@ -84,7 +85,7 @@ void ExpectLossesAlone(const Json& fleet, const std::string& model,
     Json expected = ParseJson(alone.out, "")["losses"];
     for (size_t s = 0; s < expected.size(); ++s) {
       double want = expected[s];
-      // Several devices add up in another order, and rounding grows from step to step.
+      // Several devices add in another order, and rounding errors grow with each step.
       double allowed = (s < 10 ? 3e-6 : 3e-5) * std::abs(want);
       EXPECT_NEAR(job["losses"][s].get<double>(), want, allowed) << job["name"] << " step " << s;
     }
@@ -93,7 +94,7 @@ void ExpectLossesAlone(const Json& fleet, const std::string& model,
     EXPECT_LE(device["peak_memory_bytes"], device["memory_limit_bytes"]);
 }
 
-// Where there is room for it shards keep what backward needs, on the host in between.
+// If host memory allows, shards keep activations on the host until backward.
 TEST(FleetCli, KeepsWhatBackwardNeeds) {
   TempFolder folder;
   std::string model = "gpt:layers=8,hidden=64,heads=4,seq=32,vocab=128,batch=8";
@@ -128,7 +129,7 @@ TEST(FleetCli, ALongJobHasAllDevicesWhenOthersHaveEnded) {
                                            "short, steps: 6, lr: [0.001, 0.01]}\n");
   Json fleet = RunFleetJson(jobs + " --several --switch 0.01 --threads 1 --memory-limit 4MiB");
   EXPECT_EQ(fleet["jobs"][0]["devices"], 2);
-  EXPECT_GE(fleet["jobs"][0]["visits"], 5);  // it was in shards before
+  EXPECT_GE(fleet["jobs"][0]["visits"], 5);  // it ran in shards before
   ExpectLossesAlone(fleet, model, {"0.001", "0.001", "0.01"});
 }
 
@@ -183,7 +184,7 @@ TEST(FleetCli, GoesOnFromItsCheckpointsAndStopsTheWorst) {
   }
 }
 
-// Jobs of other settings, and folders of other jobs, are not gone on from.
+// Checkpoints of jobs with other settings, and folders of other jobs, are rejected.
 TEST(FleetCli, CheckpointsOfOtherJobsAreRefused) {
   TempFolder folder;
   auto jobs = [&](const std::string& optimizer) {
@@ -195,10 +196,10 @@ TEST(FleetCli, CheckpointsOfOtherJobsAreRefused) {
   std::string saved = folder / "saved", flags = " --threads 1 --checkpoint " + saved;
   Json first = RunFleetJson(jobs("adamw") + flags);
   ExpectRefused("fleet " + jobs("sgd") + flags, {"jobs.yaml:", "optimizer was adamw and is sgd",
-                                                 "--override", "; refused too: j lr=0.003"});
+                                                 "--override", "; also rejected: j lr=0.003"});
   RunOutput forced = RunHeddle("fleet " + folder / "jobs.yaml" + flags + " --override");
   EXPECT_EQ(forced.status, 0) << forced.err;
-  // What is there counts as done, with its losses; damaged files beside it do not matter.
+  // Finished steps count with their losses. Damaged files beside them do not matter.
   std::ofstream(saved + "/00-j_lr=0.001.losses") << "0 damaged";
   EXPECT_EQ(RunFleetJson(jobs("adamw") + flags)["jobs"][0]["losses"], first["jobs"][0]["losses"]);
   std::filesystem::rename(saved + "/00-j_lr=0.001", saved + "/x");
@@ -223,7 +224,7 @@ TEST(FleetCli, MistakesAreRefusedBeforeAnythingRuns) {
   RunOutput short_of = RunHeddle("fleet " + WriteJobs(folder, host) + " --memory-limit 1.5MiB");
   EXPECT_EQ(short_of.status, 3) << short_of.err;
   EXPECT_NE(short_of.err.find("host memory"), std::string::npos) << short_of.err;
-  // With files beyond it, it runs.
+  // With memory-mapped files it runs.
   RunOutput mapped =
       RunHeddle("fleet " + folder / "jobs.yaml" + " --memory-limit 1.5MiB --spill " + folder / ".");
   EXPECT_EQ(mapped.status, 0) << mapped.err;

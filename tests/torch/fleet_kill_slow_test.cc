@@ -1,4 +1,4 @@
-// A fleet that is killed again and again, at any time, ends with the losses of one that was left alone.
+// A fleet that is killed repeatedly at random times ends with the losses of an undisturbed fleet.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ namespace {
 // Kills a fleet `times` times at random, lets it end, and returns its jobs.
 Json KilledAndEnded(const std::string& arguments, int times, int most_milliseconds) {
   std::mt19937 random(3);
-  int killed = 0;  // at work, not after it had ended
+  int killed = 0;  // number of kills before it had ended
   for (int tries = 0; tries < times; ++tries) {
     pid_t child = fork();
     if (child == 0) {
@@ -56,7 +56,7 @@ TEST(FleetKill, TwentyTimes) {
   }
 }
 
-// Shards first, then one job on both devices: which steps are done how differs, and so do roundings.
+// Jobs run in shards first, then one job on both devices. The step at which it changes differs, and so does rounding.
 TEST(FleetKill, OnSeveralDevices) {
   TempFolder folder;
   std::string jobs = folder / "jobs.yaml";

@@ -1,4 +1,5 @@
-// Many jobs on few devices, for real: every job's losses are those of the job alone, and no device holds more than its cap.
+// Real runs of many jobs on few devices: the losses of every job are those of the job alone, and no device exceeds its
+// cap.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ struct FleetJob {
 
 Json NoRun() { return Json::object(); }
 
-// 0: shards before the last recompute; 1: all keep what backward needs on the host; 2: every other block does.
+// 0: shards before the last recompute; 1: all blocks keep activations on the host; 2: every other block does.
 class FleetOfTinyModels : public testing::TestWithParam<int> {
  protected:
   static constexpr int kSteps = 6;
@@ -53,16 +54,16 @@ class FleetOfTinyModels : public testing::TestWithParam<int> {
       for (size_t u = 1; GetParam() == 2 && u < costs.keeps.size(); u += 2) costs.keeps[u] = false;
       costs_.push_back(std::move(costs));
     }
-    // Of the others no block is repeated: nothing is recomputed.
+    // Other models have no repeated blocks, so nothing is recomputed.
     EXPECT_EQ(keeping, GetParam() == 0 ? 0 : 4);
   }
 
-  // The plan of a job in shards, or of the same job alone.
+  // The plan of a job in shards, or of the same job without shards.
   Plan PlanOf(size_t m, const std::vector<int>& ends) const {
     const Model& model = *models_[m];
     Plan plan = ExpertPlan(model, cluster_, {});
     plan.offload = Offload::kAll;
-    plan.prefetch = 0;  // devices are told what comes next
+    plan.prefetch = 0;  // the fleet chooses the next shard
     Stage& stage = plan.stages[0];
     for (size_t e = 0; e + 1 < ends.size(); ++e)
       stage.shard_starts.push_back(costs_[m].block_ends[static_cast<size_t>(ends[e] - 1)]);
@@ -130,7 +131,7 @@ TEST_P(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
     all.push_back(&costs_[m]);
     smallest = std::min(smallest, WholeBytes(m));
   }
-  // The least memory with which there is a way.
+  // The smallest memory for which shards fit.
   int64_t cap = smallest;
   while (CutFleet(all, cap * 15 / 16).feasible) cap = cap * 15 / 16;
   while (!CutFleet(all, cap).feasible) cap = cap * 17 / 16;
@@ -164,7 +165,7 @@ TEST_P(FleetOfTinyModels, LossesAreThoseOfEachJobAlone) {
                   static_cast<double>(cap) / 1024,
                   static_cast<double>(fleet_device.meter.peak()) / 1024, run.utilisation());
       EXPECT_LE(fleet_device.meter.peak(), cap);
-      EXPECT_LE(fleet_device.meter.bytes(), 1024);  // all have left, but for some numbers of each
+      EXPECT_LE(fleet_device.meter.bytes(), 1024);  // only some scalars of each job are left
     }
   }
 }

@@ -1,5 +1,4 @@
-// Fusion keeps the meaning: every pattern it knows, as a model of its own, has the same loss and the
-// same gradients with and without it.
+// Fusion does not change models: a model of each known pattern has the same loss and gradients with and without fusion.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

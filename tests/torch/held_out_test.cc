@@ -1,4 +1,4 @@
-// Held-out loss: under any plan it is what one device computes from the same weights, and training does not notice.
+// Held-out loss: under any plan it equals that of one device with the same weights, and it does not change training.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr int64_t kHeldOutSteps = 4;
 
-// Batches in a row, over and over.
+// A sequence of batches, repeated.
 class GivenBatches : public DataSource {
  public:
   explicit GivenBatches(std::vector<Batch> batches) : batches_(std::move(batches)) {}
@@ -89,7 +89,7 @@ void ExpectNear(const std::vector<double>& got, const std::vector<double>& expec
     EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << i;
 }
 
-// One batch is trained on and held out: the loss after n steps is the loss of step n, which is one device's.
+// The same batch is trained on and held out, so the held-out loss after n steps equals the loss of step n.
 void ExpectLossesOfTraining(const HeldOutRun& run, const Batch& batch,
                             const std::vector<double>* one_device) {
   TrainSummary plain = run.Train({batch}, {}), looked = run.Train({batch}, {batch});
@@ -102,7 +102,7 @@ void ExpectLossesOfTraining(const HeldOutRun& run, const Batch& batch,
   std::vector<double> held_out = HeldOutOf(looked), losses = LossesOf(plain);
   ASSERT_EQ(held_out.size(), static_cast<size_t>(kHeldOutSteps) + 1);
   EXPECT_EQ(looked.evaluations.back().step, kHeldOutSteps);
-  held_out.pop_back();  // after the last step: no step follows
+  held_out.pop_back();  // the evaluation after the last step, which no step follows
   ExpectNear(held_out, losses, 1e-6);
   if (one_device != nullptr) ExpectNear(held_out, *one_device, 1e-4);
 }
@@ -210,7 +210,7 @@ INSTANTIATE_TEST_SUITE_P(All, HeldOutPlan,
 
 constexpr const char* kHeldOutModel = "gpt:layers=2,hidden=32,heads=4,vocab=51,seq=16,batch=4";
 
-// Batches that training never sees, and the mean over them; at the steps that were asked for, and the last.
+// The mean over batches that are not trained on, at the requested steps and the last one.
 TEST(HeldOut, IsTheMeanOverOtherBatches) {
   HeldOutRun run{.model = Analyse(LoadModel(kHeldOutModel))};
   run.plan = ExpertPlan(run.model, LoadCluster("local:2"), {.dp = 2});
@@ -294,7 +294,7 @@ TEST_F(HeldOutCli, IsOnTheScreenInTheMetricsAndInJson) {
     EXPECT_NE(metrics.find(lines), std::string::npos) << lines << metrics;
   }
   EXPECT_EQ(steps, (std::vector<int64_t>{0, 4, 6}));
-  // Ranks in processes of their own, and a supervisor that speaks for them.
+  // Ranks are processes, and a supervisor prints their result.
   Json ranks = Trained(held + " --dp 2 --zero 3");
   ASSERT_EQ(ranks["eval"].size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
@@ -306,7 +306,7 @@ TEST_F(HeldOutCli, IsOnTheScreenInTheMetricsAndInJson) {
     EXPECT_NE(screen.out.find(word), std::string::npos) << screen.out;
 }
 
-// A run that goes on from a checkpoint goes on with held-out losses, too.
+// A resumed run also continues to measure held-out losses.
 TEST_F(HeldOutCli, GoesOnFromACheckpoint) {
   std::string held = "--eval-data " + folder_ / "other.txt" + " --eval-every 2 ";
   Json whole = Trained(held);

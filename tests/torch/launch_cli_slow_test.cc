@@ -1,4 +1,4 @@
-// What is left of runs that were killed, and runs with little shared memory.
+// Leftovers of killed runs, and runs with little shared memory.
 #include "failing_run.h"
 
 namespace heddle {
@@ -34,7 +34,7 @@ std::vector<std::string> PrivateFolders(const std::string& parent) {
   return found;
 }
 
-// The folders that a process's descendants were given.
+// The private folders of a process's descendants.
 std::string FolderOf(const FailingRun& run) {
   for (const std::string& folder : PrivateFolders("/dev/shm")) {
     for (auto [rank, pid] : run.Ranks()) {

@@ -1,4 +1,4 @@
-// Who starts the ranks of `heddle train`.
+// Starting the ranks of `heddle train`, by heddle or by a launcher.
 #include "failing_run.h"
 
 namespace heddle {
@@ -10,7 +10,7 @@ TEST(LaunchCli, VariablesOfNoLauncherStartNothingAndAreInNobodysWay) {
   struct Case {
     std::string variables, arguments;
     int status;
-    std::string err;  // its beginning; empty: none
+    std::string err;  // beginning of standard error; empty: none
   };
   const std::string slurm =
       "SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_JOB_ID=1 SLURM_NNODES=1 "
@@ -33,7 +33,7 @@ TEST(LaunchCli, VariablesOfNoLauncherStartNothingAndAreInNobodysWay) {
   }
 }
 
-// A folder in TMPDIR that nobody has the lock of stands for one that a killed fleet left.
+// A folder in TMPDIR whose lock is free stands for the leftover of a killed fleet.
 TEST(LaunchCli, AnMpirunThatRunsNothingIsAFailureAndWhatWasLeftGoes) {
   TempFolder folder;
   std::filesystem::create_symlink("/bin/true", folder / "mpirun");

@@ -1,4 +1,4 @@
-// The network as users meet it: plans for unlike machines, and files that are no network.
+// The network from the user's view: plans for unlike machines, and files that are not networks.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,4 +1,4 @@
-// Masks beside what sorting all weights gives.
+// Compares masks with those from sorting all weights.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using MaskMap = std::map<std::string, HostTensor>;
 
 constexpr const char* kMaskModel = "gpt:layers=2,hidden=96,heads=2,vocab=900,seq=16,batch=2";
 
-// Few values, so that many are tied; some of them zero, of both signs.
+// Weights with few distinct values, so that there are many ties, and zeros of both signs.
 at::Tensor TiedWeights(const Shape& shape, int64_t seed) {
   at::Tensor steps = at::arange(ElementCount(shape), at::kLong);
   steps = (steps * steps * 7919 + steps * (31 + seed)).remainder(41) - 20;
@@ -33,7 +33,7 @@ WeightSource TiedSource(const Model& model) {
   };
 }
 
-// The largest `count`, of equal ones the first.
+// Keeps the `count` largest weights, of equal ones the first.
 std::vector<std::byte> BySorting(const at::Tensor& weights, size_t count) {
   at::Tensor flat = weights.abs().reshape({-1}).contiguous();
   const float* worth = flat.data_ptr<float>();
@@ -91,7 +91,7 @@ TEST(Masks, AreTheSameForAnyNumberOfThreads) {
   }
 }
 
-// Chance: the right number, others with another seed, and nothing to do with the weights that training starts from.
+// Random masks have the right number of weights, depend on the seed, and do not depend on the initial weights.
 TEST(Masks, RandomOnesAskForNoWeights) {
   Model model = Analyse(LoadModel(kMaskModel));
   auto none = [](const std::string&) -> at::Tensor { ThrowInput("weights were asked for"); };

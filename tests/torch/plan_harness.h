@@ -1,4 +1,4 @@
-// Trains under a plan on threads and compares with one device.
+// Trains under a plan on threads and compares the result with one device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,22 +26,23 @@ struct CurveOptions {
   double clip_norm = 0;
   uint64_t seed = 3;
   OptimizerOptions optimizer;
-  at::Device device = at::kCPU;  // of the plan's ranks; the meaning is always the CPU's
-  const Mask* mask = nullptr;    // of a plan that prunes
+  at::Device device = at::kCPU;  // for the plan's ranks; the reference is always on the CPU
+  const Mask* mask = nullptr;    // of a pruned model
 };
 
-// The meaning: one device, the whole batch.
+// The reference result: one device with the whole batch.
 Curve OneDevice(const Graph& graph, const Batch& batch, const CurveOptions& options);
 
-// One thread per device. Checks on the way that the bytes handed to the transport are the program's, that all devices
-// agree on losses, and that parts of parameters held by several devices are the same.
+// Trains with one thread per device. Also checks that the bytes handed to the transport are those of the program, that
+// all devices have the same losses, and that parts of parameters on several devices are equal.
 Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
                 const CurveOptions& options);
 
-// Losses within `tolerance`, relative; gradients likewise in L2 over max(norm, 1e-4 x the largest norm).
+// Checks losses within the relative `tolerance`, and gradients by their L2 difference / max(norm, 1e-4 x the largest
+// norm).
 void ExpectSame(const Curve& got, const Curve& expected, double tolerance = 1e-4);
 
-// What every device of the program hands over in a step, by kind.
+// The bytes that every device of the program hands over in a step, by kind.
 std::vector<std::map<std::string, int64_t>> StepBytes(const Program& program);
 
 }  // namespace heddle

@@ -24,7 +24,7 @@ void Place(std::map<std::string, at::Tensor>& into, std::map<std::string, at::Te
     }
     at::Tensor before = TakeTile(into[part.name], part.tile);
     at::Tensor known = TakeTile(seen[part.name], part.tile);
-    // Copies of a parameter do not drift apart.
+    // Copies of a parameter stay equal.
     double apart =
         part.values.numel() == 0 ? 0 : ((before - part.values) * known).abs().max().item<double>();
     EXPECT_LT(apart, 1e-4) << part.name;
@@ -139,7 +139,7 @@ Curve OnThreads(const Model& model, const Plan& plan, const Batch& batch,
     if (curve.losses.empty()) curve.losses = losses;
     EXPECT_EQ(curve.losses, losses);
   });
-  // Once more without looking at gradients: the bytes are the program's.
+  // Runs again without reading gradients, so that the bytes are those of the program.
   RunRanks(static_cast<int>(program.device_count()), [&](Transport& transport) {
     SetKernelThreads(1);
     ExecutorOptions run;

@@ -1,4 +1,4 @@
-// Any plan gives the loss curve and the gradients of one device.
+// Every plan gives the loss curve and the gradients of one device.
 #include <gtest/gtest.h>
 
 #include "../known_models.h"
@@ -124,7 +124,7 @@ TEST_P(PlanParity, MatchesOneDevice) {
   ExpectParity(Known(GetParam().model), {GetParam().degrees}, Clipped());
 }
 
-// Between machines whose links are slow a value goes in slices, which the devices of the next stage gather.
+// Over slow links between machines, a value is sent in slices, which the devices of the next stage gather.
 TEST(SlicedPlanParity, MatchesOneDevice) {
   Cluster pairs = ClusterFromYaml(
       "link: {name: slow, bandwidth: 1 GB/s, latency: 5 us}\n"
@@ -149,7 +149,7 @@ TEST(SlicedPlanParity, MatchesOneDevice) {
   }
 }
 
-// Optimizer state that lives on the host changes nothing but where it lies: the same numbers, bit for bit.
+// Offloading the optimizer state gives bitwise equal results.
 TEST(OffloadedPlans, AreTheSamePlans) {
   for (const char* name : {"tiny-gpt2", "tiny-moe"}) {
     auto [_, model, batch] = Known(name);
@@ -167,7 +167,7 @@ TEST(OffloadedPlans, AreTheSamePlans) {
   }
 }
 
-// Unlike parts of the batch for the data ranks: the loss and the gradients are those of one device.
+// With unequal shares of the data ranks, the loss and the gradients are those of one device.
 TEST(UnevenPlans, MatchOneDevice) {
   for (const char* name : {"tiny-gpt2", "tiny-moe", "tiny-cnn"}) {
     Sample sample = Known(name);
@@ -182,7 +182,7 @@ TEST(UnevenPlans, MatchOneDevice) {
   }
 }
 
-// Stages on devices that are named, share some of them, and leave others without work.
+// Stages name their devices, share some of them, and leave others idle.
 TEST(PlacedPlans, MatchOneDevice) {
   for (const char* name : {"tiny-gpt2", "tiny-moe", "tiny-cnn"}) {
     auto [_, model, batch] = Known(name);
@@ -213,8 +213,8 @@ TEST(PlacedPlans, MatchOneDevice) {
   }
 }
 
-// Factors and servers in place of reductions: the losses of the reduced run, the gradients of one device, and bytes as
-// the program has them.
+// With gradient factors and servers instead of reductions, losses are those of the run with reductions, gradients are
+// those of one device, and bytes are those of the program.
 class SyncParity : public testing::TestWithParam<Case> {};
 
 TEST_P(SyncParity, MatchesReducedGradients) {
@@ -270,7 +270,7 @@ std::vector<Case> SyncCases() {
 INSTANTIATE_TEST_SUITE_P(Matrix, SyncParity, testing::ValuesIn(SyncCases()),
                          [](const auto& info) { return "plan" + std::to_string(info.index); });
 
-// Queries, keys and values of unlike sizes in one projection: q is 4 of its pieces, k and v one each.
+// A projection with queries, keys and values of unlike sizes: q has 4 of its pieces, k and v have one each.
 TEST(FusedPlanParity, MatchesOneDevice) {
   ExpectParity(BuiltIn("gpt:layers=2,hidden=32,heads=8,kv_heads=2,vocab=50,seq=16,batch=4"),
                {{.tp = 2},
@@ -284,8 +284,8 @@ TEST(FusedPlanParity, MatchesOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Matrix, PlanParity, testing::ValuesIn(Cases()),
                          [](const auto& info) { return "plan" + std::to_string(info.index); });
 
-// bf16 rounds: the curve stays near that of fp32, and plans near each other. Without AVX-512 libtorch has no kernels of
-// oneDNN for it on the CPU, and its own add up in bf16.
+// bf16 rounds, so the curve is only near that of fp32, and the curves of plans are near each other. Without AVX-512,
+// libtorch has no oneDNN kernels for bf16 on the CPU, and its own kernels accumulate in bf16.
 TEST(NarrowPlans, Bf16FollowsFp32) {
   const double tolerance = __builtin_cpu_supports("avx512bw") ? 5e-2 : 1e-1;
   std::vector<Degrees> plans = {{},
@@ -298,10 +298,10 @@ TEST(NarrowPlans, Bf16FollowsFp32) {
   for (const char* name : {"tiny-gpt2", "tiny-llama"})
     ExpectParity(Known(name), plans, {}, tolerance);
   std::erase_if(plans, [](const Degrees& degrees) { return degrees.microbatches > 1; });
-  ExpectParity(Known("tiny-cnn"), plans, {}, tolerance);  // it takes statistics of the batch
+  ExpectParity(Known("tiny-cnn"), plans, {}, tolerance);  // it computes batch statistics
 }
 
-// f16 rounds less than bf16, and its gradients pass through a loss scale.
+// f16 rounds less than bf16, and its gradients use loss scaling.
 TEST(NarrowPlans, F16FollowsFp32) {
   std::vector<Degrees> plans = {{},
                                 {.dp = 2, .zero = 3},

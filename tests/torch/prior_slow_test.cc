@@ -1,5 +1,5 @@
-// The network that comes with heddle finds good placements in fewer playouts than a search to which all actions are
-// alike, on models and clusters it was not learned from (bench/torch/prior.cc measures how many).
+// The bundled network finds good placements in fewer playouts than the uniform prior, on models and clusters that it
+// was not trained on (bench/torch/prior.cc measures how many).
 #include <gtest/gtest.h>
 
 #include <cmath>

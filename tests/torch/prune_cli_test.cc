@@ -1,4 +1,4 @@
-// Pruning from the command line: masks, training with them, checkpoints of what is kept.
+// Pruning from the command line: masks, training with masks, and checkpoints of kept weights.
 #include <gtest/gtest.h>
 
 #include "../run_binary.h"
@@ -10,7 +10,7 @@ namespace {
 
 const std::string kPrunedModel = "gpt:layers=2,hidden=32,heads=2,seq=16,vocab=64,batch=8";
 
-// "loss 4.1592 -> 4.0889 in 6 steps": the last.
+// The last loss of "loss 4.1592 -> 4.0889 in 6 steps".
 std::string LastLoss(const std::string& out) {
   size_t at = out.find(" -> ");
   return at == std::string::npos ? "" : out.substr(at, 10);
@@ -35,16 +35,16 @@ TEST(PruneCli, MasksTrainAndCheckpointsHoldWhatIsKept) {
   }
   std::string train = "train " + kPrunedModel + " --mask " + mask + " --threads 1 ";
   RunOutput whole = Done(train + "--steps 6");
-  // Saved by two ranks with ZeRO, gone on with by one.
+  // Two ranks with ZeRO save the checkpoint, and one rank resumes from it.
   Done(train + "--steps 3 --dp 2 --zero 1 --transport threads --checkpoint " + saved);
   RunOutput resumed = Done(train + "--steps 6 --resume --checkpoint " + saved);
   EXPECT_NE(LastLoss(whole.out), "");
   EXPECT_EQ(LastLoss(whole.out), LastLoss(resumed.out));
-  // What is pruned is zero in it, and stays so: its mask is the one it was trained with.
+  // Pruned weights are zero in the export and stay zero: its mask is that of the training.
   Done("prune " + saved + " --sparsity 0.75 --keep '*wpe*' -o " + folder / "again.safetensors");
   SafetensorsFile again = SafetensorsFile::Open(folder / "again.safetensors");
   for (const auto& [name, kept] : masks.LoadAll()) EXPECT_EQ(again.Load(name).data, kept.data);
-  // A dense run reads it where it is told to, and so does one that keeps other weights.
+  // With --override, a dense run and a run with another mask resume from it.
   std::string dense =
       "train " + kPrunedModel + " --threads 1 --steps 7 --resume --checkpoint " + saved;
   ExpectRefused(dense, {"another experiment", "mask was ", " and is none", "--override"});

@@ -1,4 +1,4 @@
-// A pruned model trained with compressed state, under any plan, gives the losses of dense training with masked weights
+// Training a pruned model with compressed state gives, under any plan, the losses of dense training with masked weights
 // and gradients.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kPrunedTolerance = 1e-5;
 
-// By hand: weights and gradients times the mask, gradients clipped together, AdamW as PyTorch writes it down.
+// The reference by hand: weights and gradients times the mask, gradients clipped together, AdamW by PyTorch's formula.
 std::vector<double> MaskedLosses(const Graph& graph, const Batch& batch,
                                  const std::map<std::string, HostTensor>& masks,
                                  const CurveOptions& options) {
@@ -112,7 +112,7 @@ class PrunedPlans : public testing::TestWithParam<std::string> {
         EXPECT_NEAR(got.losses[s], expected[s], kPrunedTolerance * std::abs(expected[s]))
             << "step " << s;
       }
-      for (const auto& [name, mask] : masks_) {  // what was pruned is zero, and stays so
+      for (const auto& [name, mask] : masks_) {  // pruned weights are zero and stay zero
         at::Tensor dropped = 1 - ToTorchTensor(mask).to(at::kFloat);
         EXPECT_EQ((got.weights.at(name) * dropped).abs().max().item<double>(), 0) << name;
       }

@@ -1,4 +1,4 @@
-// What the state of a pruned model takes, by the storages that training holds, against what SAMO's formula allows.
+// Compares the bytes of a pruned model's state, measured as storages during training, with SAMO's formula.
 #include <gtest/gtest.h>
 
 #include "../run_binary.h"
@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-// Large enough that biases and norms, which stay dense, are few.
+// Large enough that the dense biases and norms are a small part.
 const std::string kStateModel = "gpt:layers=2,hidden=256,heads=4,seq=8,vocab=512,batch=4";
 constexpr double kStateParameters = 2 * (12.0 * 256 * 256 + 13 * 256) + (512 + 8 + 2) * 256.0;
 
@@ -24,7 +24,7 @@ TEST(PrunedState, IsWithinTheFormula) {
   for (int microbatches : {1, 4}) {
     std::string parts = " --microbatches " + std::to_string(microbatches);
     double dense = StateOf(parts)["total"].get<double>() / kStateParameters;
-    EXPECT_LE(dense, 18.1);  // leaner than the paper's 20: gradients are kept once
+    EXPECT_LE(dense, 18.1);  // less than the paper's 20, because gradients are stored once
     double last = dense;
     for (double p : microbatches == 1 ? std::vector{0.5, 0.8, 0.9} : std::vector{0.9}) {
       RunOutput pruned = RunHeddle("prune " + kStateModel + " --method random --sparsity " +
@@ -62,7 +62,7 @@ TEST(PrunedState, RanksWithUnlikeMasksAreRefused) {
   ASSERT_NE(first, std::string::npos) << err;
   EXPECT_NE(err.find("unlike masks", first), std::string::npos) << err;
   EXPECT_EQ(err.find("heddle: ", first + 1), std::string::npos) << err;
-  EXPECT_EQ(Slurp(folder / "out").find("->"), std::string::npos);  // no loss from first to last
+  EXPECT_EQ(Slurp(folder / "out").find("->"), std::string::npos);  // no summary of losses
 }
 
 }  // namespace

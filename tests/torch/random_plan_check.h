@@ -1,5 +1,5 @@
-// Plans nobody would write (random_plan.h): random strategies for every node on random meshes, stages cut anywhere,
-// any schedule. They too mean what one device means.
+// Random plans (random_plan.h) have random strategies for every node on random meshes, random stages and any schedule.
+// They, too, give the results of one device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ inline std::vector<RandomPlanSubject> RandomPlanSubjects(const CurveOptions& opt
   return subjects;
 }
 
-// So many plans, of this seed and those after it; HEDDLE_RANDOM_PLAN=17 runs the plan of one seed.
+// Checks `plans` plans with this seed and the following ones. HEDDLE_RANDOM_PLAN=17 runs only the plan of seed 17.
 inline void ExpectRandomPlansMatchOneDevice(uint64_t seed, int plans) {
   constexpr int64_t kMaxDevices = 8;
   CurveOptions options;
@@ -56,7 +56,7 @@ inline void ExpectRandomPlansMatchOneDevice(uint64_t seed, int plans) {
     plan.cluster = LoadCluster(seed % 2 == 0 ? "local:32" : "dgx-a100:4");
     if (DeviceCount(plan) > kMaxDevices) continue;
     std::vector<std::string> wrong = Verify(plan, subject.model);
-    if (!wrong.empty()) {  // statistics over the batch, and micro-batches
+    if (!wrong.empty()) {  // such as batch statistics with micro-batches
       ASSERT_LT(++refused, plans) << wrong[0];
       continue;
     }

@@ -1,4 +1,4 @@
-// What random_plan_check.h says, for many plans.
+// random_plan_check.h for many plans.
 #include "random_plan_check.h"
 
 namespace heddle {

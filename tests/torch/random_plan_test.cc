@@ -1,4 +1,4 @@
-// What random_plan_check.h says, for a few plans.
+// random_plan_check.h for a few plans.
 #include "random_plan_check.h"
 
 namespace heddle {

@@ -1,4 +1,4 @@
-// A model at another batch computes, sample by sample, what it computed before.
+// A model at another batch gives the same results for every sample.
 #include "ops/rebatch.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-// The batch with samples picked (repeated) from another.
+// A batch with samples chosen from another batch, some of them repeated.
 Batch Pick(const Batch& batch, const std::vector<int64_t>& samples) {
   Batch picked;
   for (const auto& [name, tensor] : batch) {
@@ -43,7 +43,7 @@ TEST_P(Rebatched, LossesAreThoseOfTheSamples) {
       samples.push_back((i * 3 + 1) % size);
       mean += losses[static_cast<size_t>(samples.back())] / static_cast<double>(n);
     }
-    // From batch 1 as well, where the batch cannot be seen in the shapes.
+    // Also from batch 1, for which the shapes do not show the batch.
     for (const Graph& from : {graph, one}) {
       Graph other = Rebatch(from, n);
       double loss = SingleDevice(other, {}).Run(Pick(batch, samples), 0).loss;

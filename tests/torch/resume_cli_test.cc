@@ -1,5 +1,5 @@
-// What a run loses, skips or changes is said: checkpoints of another experiment, files that cannot be written, gradients
-// that are not finite.
+// A run reports what it loses, skips or changes: checkpoints of another experiment, files that cannot be written,
+// gradients that are not finite.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ std::string Text(const TempFolder& folder, const std::string& name, char letter)
   return folder / name;
 }
 
-// Its lines but the progress of a terminal.
+// The lines of a text, without progress lines.
 int64_t LinesOf(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST(Resume, AnotherExperimentIsRefusedUnlessOverridden) {
@@ -39,12 +39,12 @@ TEST(Resume, AnotherExperimentIsRefusedUnlessOverridden) {
                  "seed was 0 and is 3", "data was " + data, "optimizer was adamw and is sgd",
                  "clip norm was 0.0 and is 1.0", "--override"});
   ExpectRefused(train + " --override --steps 3", {"--override", "--resume"});
-  // The same contents elsewhere are the same data, and other degrees the same experiment.
+  // Equal contents at another path are the same data, and other degrees are the same experiment.
   std::filesystem::copy_file(data, folder / "moved.txt");
   RunOutput moved = RunHeddle(resume + "--dp 2 --transport threads --data " + folder / "moved.txt");
   EXPECT_EQ(moved.status, 0) << moved.err;
   EXPECT_EQ(moved.err, "");
-  // Moments of another optimizer are of no use: it starts with none.
+  // Moments of another optimizer cannot be used, so the run starts without any.
   RunOutput forced =
       RunHeddle(train + " --resume --override --steps 4 --optimizer momentum --data " + data);
   EXPECT_EQ(forced.status, 0) << forced.err;
@@ -53,7 +53,7 @@ TEST(Resume, AnotherExperimentIsRefusedUnlessOverridden) {
   EXPECT_THAT(forced.err, HasSubstr("optimizer was adamw and is momentum"));
 }
 
-// What resumes passes over, `checkpoint` calls damaged, and the other way round.
+// `heddle checkpoint` calls exactly those checkpoints damaged that resuming skips.
 TEST(Resume, TheCommandAndTheRunAgreeOnWhatIsSound) {
   TempFolder folder;
   std::string train =
@@ -89,7 +89,7 @@ TEST(Resume, AManifestThatNamesNoPieceIsDamaged) {
   std::string path = CheckpointPath(folder / "run", 1), manifest = path + "/manifest.json";
   Json json = ParseJson(Slurp(manifest), manifest);
   std::string file = json["files"].begin().key();
-  // A shard that is whole, but of something else.
+  // A valid shard of another checkpoint.
   HostTensor other = MakeTensor(DType::kF32, {2}, std::vector<double>{1, 2});
   std::vector<NamedTensor> named = {{"other", &other}};
   WriteSafetensors(path + "/" + file, named);
@@ -101,7 +101,7 @@ TEST(Resume, AManifestThatNamesNoPieceIsDamaged) {
   EXPECT_THAT(listed.out, HasSubstr("is missing"));
 }
 
-// Files may have at most so many blocks of 512 bytes: a full disk, for whoever writes more.
+// Limits files to 16 blocks of 512 bytes, which has the effect of a full disk.
 RunOutput RunWithSmallFiles(const std::string& arguments) {
   TempFolder folder;
   std::string out = folder / "out", err = folder / "err";
@@ -118,7 +118,7 @@ TEST(Lost, ALastCheckpointThatIsNotThereIsAFailure) {
   EXPECT_EQ(run.status, 1);
   EXPECT_EQ(LinesOf(run.err), 1) << run.err;
   EXPECT_THAT(run.err, HasSubstr("heddle: training ended, but step 2 was not saved: "));
-  EXPECT_THAT(run.out, HasSubstr("loss "));  // what was measured is shown all the same
+  EXPECT_THAT(run.out, HasSubstr("loss "));  // measurements are still shown
 }
 
 TEST(Lost, MetricsAndTracesThatCannotBeWrittenAreAFailureAtTheEnd) {
@@ -134,7 +134,7 @@ TEST(Lost, MetricsAndTracesThatCannotBeWrittenAreAFailureAtTheEnd) {
       HasSubstr("heddle: training ended, but 2 lines of metrics were not written: /dev/full"));
 }
 
-// The derivative of a square root at 0 is infinite, and its loss is 0.
+// The derivative of a square root at 0 is infinite, while the loss is 0.
 TEST(NotFinite, GradientsThatAreNotFiniteUpdateNothing) {
   TempFolder folder;
   std::ofstream(folder / "m.heddle") << R"(heddle 1
@@ -163,7 +163,7 @@ output %loss
     HostTensor weights = SafetensorsFile::Open(folder / "w.safetensors").Load("w");
     for (float weight : weights.as<float>()) EXPECT_TRUE(std::isfinite(weight));
   }
-  // In shards, which are updated before all gradients are there.
+  // With shards, which are updated before all gradients are known.
   std::ofstream(folder / "jobs.yaml")
       << "cluster: local:1\njobs: [{name: a, model: '" << folder / "m.heddle"
       << "', steps: 3}]\n";

@@ -1,5 +1,5 @@
-// The runtime and the simulator run the same instructions in the same order: every device's trace of a real step
-// beside the timeline of its class in the simulator.
+// The runtime and the simulator run the same instructions in the same order. Compares the trace of every device in a
+// real step with the timeline of its class in the simulator.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -55,7 +55,7 @@ std::vector<std::string>& Of(Streams& streams, Stream stream) {
   return streams[static_cast<size_t>(stream)];
 }
 
-// What a class of devices runs, in the order of its list.
+// The instructions of a class of devices, in the order of its list.
 Streams Simulated(const Program& program, const Prepared& prepared, size_t device_class) {
   const DeviceClass& of = prepared.classes.devices[device_class];
   const DeviceProgram& run = program.runs[static_cast<size_t>(of.run)];
@@ -66,7 +66,7 @@ Streams Simulated(const Program& program, const Prepared& prepared, size_t devic
   return streams;
 }
 
-// Every task ran, inside the step, and compute one after the other as the list has it.
+// Checks that every task ran within the step, and that compute tasks ran one after the other in the order of the list.
 void CheckTimes(const Program& program, const Prepared& prepared, const Timeline& timeline,
                 size_t device_class) {
   const DeviceClass& of = prepared.classes.devices[device_class];
@@ -184,8 +184,8 @@ TEST_P(SameOrder, TimeAndMemoryAreMeasured) {
     EXPECT_LE(device.peak_memory_bytes, summary.peak_memory_bytes);
     EXPECT_GT(most[d], 0);
     EXPECT_LE(most[d], static_cast<double>(device.peak_memory_bytes));
-    // Between steps it holds what the simulator says: weights, state, constants. (Samples leave out small changes,
-    // and the rows of the batch stay until the next.)
+    // Between steps a device holds the predicted bytes: weights, state, constants. (Samples leave out small changes,
+    // and the rows of the batch stay until the next step.)
     double held = static_cast<double>(Replay(memory, static_cast<int64_t>(d)).held.total());
     EXPECT_NEAR(last[d], held, 0.02 * held + most[d] / 256 + 2048);
   }

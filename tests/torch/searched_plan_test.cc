@@ -1,4 +1,4 @@
-// What the search finds, the runtime runs: the loss curve and the gradients of one device.
+// Plans of the search run and give the loss curve and the gradients of one device.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@
 namespace heddle {
 namespace {
 
-// The best plan on 2 to 8 ranks, free and with some degrees fixed, so that plans of every kind are among them: pipelines,
-// tensor axes, recomputation for want of memory.
+// The best plans on 2 to 8 ranks, with none or some of the degrees fixed, so that there are plans of every kind:
+// pipelines, tensor axes, and recomputation because of little memory.
 struct Wish {
   const char* cluster;
   FixedDegrees fixed = {};
@@ -66,7 +66,7 @@ TEST_P(SearchedPlan, TrainsLikeOneDevice) {
   EXPECT_GE(trained.size(), 4u);
 }
 
-// Over links so slow that replicas compute whole what they can.
+// With links so slow that replicas compute gradients and nodes whole where possible.
 TEST_P(SearchedPlan, TrainsLikeOneDeviceWithFactors) {
   KnownModel known;
   for (const KnownModel& model : KnownModels()) {

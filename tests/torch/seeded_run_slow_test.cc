@@ -17,7 +17,7 @@ constexpr int64_t kLargest = 200'000'000;
 std::vector<KnownModel> SmallEnough() {
   std::vector<KnownModel> models;
   for (KnownModel& model : KnownModels()) {
-    // Default exports are of models that are small enough; PyTorch's own count is not known for them.
+    // models.json has no parameter counts for default exports, but their models are small enough.
     if (model.parameters.value_or(0) < kLargest) models.push_back(model);
   }
   return models;

@@ -1,4 +1,4 @@
-// Plans whose weights live on the host and visit the device shard by shard give the losses of one device.
+// Plans with weights on the host, which visit the device shard by shard, give the losses of one device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 namespace heddle {
 namespace {
 
-// Every stage cut into so many shards, as evenly as its blocks allow; the last of all keeps what its backward needs, and
-// so do `kept` blocks of its stage before it.
+// Cuts every stage into `shards` shards as evenly as its blocks allow. The last shard keeps its activations, and so do
+// the `kept` blocks of its stage before it.
 void CutIntoShards(Plan& plan, int shards, bool recompute, int kept) {
   plan.offload = Offload::kAll;
   for (Stage& stage : plan.stages) {

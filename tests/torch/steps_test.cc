@@ -1,4 +1,4 @@
-// Steps one after the other: captured ones go on as the others did, and f16 gradients that overflow change nothing.
+// Sequences of steps: captured steps give the results of others, and overflowing f16 gradients change nothing.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct Trained {
   std::vector<ParameterPart> weights;
 };
 
-// One device; `before` sees the executor before every step.
+// Trains on one device. Calls `before` with the executor before every step.
 Trained Train(
     DType precision, ExecutorOptions options, int64_t steps,
     const std::function<void(Executor&, int64_t)>& before = [](Executor&, int64_t) {}) {

@@ -1,4 +1,4 @@
-// What the options of the commands with libtorch take: parsing alone.
+// The option values that commands with libtorch accept. Only parses the command lines.
 #include "../option_walk.h"
 
 namespace heddle {

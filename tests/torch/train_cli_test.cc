@@ -109,7 +109,7 @@ TEST(TrainCli, OptimizersReduceTheLoss) {
   }
 }
 
-// Numbers that are none or out of range: torch_options_test.cc.
+// torch_options_test.cc tests invalid numbers.
 TEST(TrainCli, BadInputIsOneLine) {
   std::string model = kData + "tiny-gpt2.onnx ";
   ExpectRefused("train " HEDDLE_TEST_DATA "/models/resnet50.onnx.gz",
@@ -179,7 +179,7 @@ TEST(TrainCli, APlanTrainsAndWritesTraceAndMetrics) {
       counted.insert(event["pid"].get<int64_t>());
   }
   EXPECT_EQ(counted, devices);
-  EXPECT_GE(tracks.size(), 8u);  // compute and communication of each
+  EXPECT_GE(tracks.size(), 8u);  // compute and communication of each device
   for (auto& [track, events] : tracks) {
     std::sort(events.begin(), events.end());
     for (size_t e = 1; e < events.size(); ++e)
@@ -326,7 +326,7 @@ TEST(CalibrateCli, EveryKindOfDeviceHasAProfile) {
   RunOutput planned = RunHeddle(plan);
   EXPECT_EQ(planned.status, 0) << planned.err;
 
-  // Some devices measured, others not; one of them twice.
+  // Only some devices are measured, and one of them twice.
   profile["devices"].erase(0);
   WriteFileAtomically(part, profile.dump());
   ExpectRefused(plan + " --profile " + part, {part, path, "'slow'"});
@@ -338,7 +338,7 @@ TEST(TrainCli, AMemoryLimitHoldsForEveryPlan) {
   TempFolder folder;
   std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 ";
   std::string plan = folder / "plan.json";
-  // No preset: nothing is looked for on larger clusters of the kind.
+  // The cluster is no preset, so that searches do not consider larger ones of the kind.
   std::string two = folder / "two.yaml";
   WriteFileAtomically(two,
                       "device_types:\n"
@@ -360,7 +360,7 @@ TEST(TrainCli, SomethingMustBeTrained) {
   std::string gpt = "gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=4 --frozen '*' ";
   ExpectRefused("train " + gpt, {"nothing to train"});
   ExpectRefused("prune " + gpt, {"nothing to train"});
-  // One bias alone, above all layers, on one device and on two.
+  // Only one bias after all layers is trained, on one device and on two.
   std::vector<Json> losses;
   for (std::string degrees : {"", "--tp 2", "--dp 2"}) {
     RunOutput run = RunHeddle(

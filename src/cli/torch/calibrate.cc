@@ -37,7 +37,7 @@ namespace {
 constexpr std::string_view kCpuCore = "cpu-core";  // what `local:N` has
 
 struct CalibrateArgs {
-  int64_t ranks = 0;  // 0: two, where there are cores for them
+  int64_t ranks = 0;  // 0: two, or one on a machine with one core
   std::string cluster, out = "profile.json", device = "cpu";
   std::vector<std::string> precisions = {"f32"};
   CalibrateOptions options;
@@ -45,7 +45,7 @@ struct CalibrateArgs {
   bool json = false;
 };
 
-// Whose nodes are measured: of every family a layer, in sizes that models have on a core or a GPU.
+// The models whose nodes are measured: a layer of every family, at sizes that are usual on a core or a GPU.
 std::vector<std::string> Models(at::Device device, bool small) {
   if (small) return {"gpt:layers=1,hidden=16,heads=2,seq=8,vocab=32,batch=2"};
   std::vector<std::string> models;
@@ -69,7 +69,7 @@ std::vector<std::string> Models(at::Device device, bool small) {
   return models;
 }
 
-// Models whose whole steps are timed, of sizes that are a step of some ten milliseconds.
+// The models whose whole steps are timed. Their steps take some tens of milliseconds.
 std::vector<std::string> ModelsOfSteps(at::Device device) {
   if (device.is_cuda()) {
     return {"gpt:layers=6,hidden=1280,heads=10,seq=1024,vocab=20000,batch=8",
@@ -79,7 +79,7 @@ std::vector<std::string> ModelsOfSteps(at::Device device) {
           "llama:layers=3,hidden=192,heads=4,ffn=512,seq=64,vocab=2000,batch=8"};
 }
 
-// A loss whose classes are split over ranks.
+// A cross entropy whose classes are split over ranks.
 Graph SplitLoss(int64_t rows, int64_t classes) {
   Attributes attributes = {{"reduction", std::string("sum")}};
   std::vector<TensorType> types = {{DType::kF32, {rows, classes}}, {DType::kI64, {rows}}};
@@ -92,7 +92,7 @@ std::string Time(double seconds) { return FormatSeconds(Seconds{seconds}); }
 
 void PrintTable(const Profile& profile, const std::vector<WholeSteps>& whole) {
   fmt::print("{} on {}\n", profile.device, profile.measured_on);
-  fmt::print("{:<34}", "ranks at work");
+  fmt::print("{:<34}", "busy ranks");
   for (const LoadTimes& load : profile.loads) fmt::print("{:>14}", load.ranks);
   auto row = [&](const std::string& name, auto&& cell) {
     fmt::print("\n{:<34}", name);
@@ -116,10 +116,11 @@ void PrintTable(const Profile& profile, const std::vector<WholeSteps>& whole) {
           return fmt::format("{:.3g} GB/s", bytes / load.copy.SecondsAt(bytes) / 1e9);
         });
   }
-  row("a kernel's launch", [&](const LoadTimes& load) { return Time(load.launch); });
+  row("launch of a kernel", [&](const LoadTimes& load) { return Time(load.launch); });
   if (profile.loads.front().captured)
-    row("the host, beside a step", [&](const LoadTimes& load) { return Time(load.host); });
-  row("a call of autograd", [&](const LoadTimes& load) { return Time(load.backward); });
+    row("host time besides kernels, per step",
+        [&](const LoadTimes& load) { return Time(load.host); });
+  row("autograd call", [&](const LoadTimes& load) { return Time(load.backward); });
   row("update of 1 M parameters",
       [&](const LoadTimes& load) { return Time(load.update.SecondsAt(1 << 20)); });
   for (const char* kind : {"all-reduce", "message"}) {
@@ -133,14 +134,14 @@ void PrintTable(const Profile& profile, const std::vector<WholeSteps>& whole) {
   }
   auto held = [](const LoadTimes& load) { return load.share < 1; };
   if (std::any_of(profile.loads.begin(), profile.loads.end(), held))
-    row("of a core, while busy",
+    row("share of a core, while busy",
         [](const LoadTimes& load) { return fmt::format("{:.1f} %", 100 * load.share); });
   row("ops measured", [&](const LoadTimes& load) {
     return std::to_string(load.kernels.begin()->second.ops.size());
   });
   if (!whole.empty()) {
     for (const auto& [dtype, factor] : whole.front().factors) {
-      row(fmt::format("a step in {}, over its kernels", dtype),
+      row(fmt::format("step in {} / sum of its kernels", dtype),
           [&, l = size_t{0}](const LoadTimes&) mutable {
             return fmt::format("{:.3f}", whole[l++].factors.at(dtype));
           });
@@ -182,7 +183,7 @@ std::vector<Graph> LoadGraphs(const CalibrateOptions& options) {
   return graphs;
 }
 
-// Corrects the profiles by steps of whole models, as the simulator predicts them.
+// Corrects the profiles by comparing whole steps of models with the simulator's predictions.
 std::vector<std::vector<WholeSteps>> CorrectByModels(std::vector<Profile>& profiles,
                                                      const Cluster& cluster,
                                                      const CalibrateOptions& options,
@@ -198,14 +199,14 @@ std::vector<std::vector<WholeSteps>> CorrectByModels(std::vector<Profile>& profi
   return CorrectBySteps(profiles, cluster, options, models, predict, transport);
 }
 
-// What each rank stands for: where devices differ, rank r for device r.
+// The kind of device that each rank measures. If devices differ, rank r measures device r.
 std::vector<size_t> KindsOf(const Cluster& cluster, int64_t ranks) {
   std::vector<size_t> kinds(static_cast<size_t>(ranks), 0);
   if (cluster.device_types.size() == 1) return kinds;
   if (DeviceCount(cluster) != ranks) {
     ThrowInput(
-        "--cluster: its {} devices are of {} kinds, and {} rank{}: a rank stands for each device, "
-        "give --ranks {}",
+        "--cluster: its {} devices are of {} kinds, but {} rank{}: every device needs a rank, give "
+        "--ranks {}",
         DeviceCount(cluster), cluster.device_types.size(), ranks,
         ranks == 1 ? " measures" : "s measure", DeviceCount(cluster));
   }
@@ -217,8 +218,9 @@ std::vector<size_t> KindsOf(const Cluster& cluster, int64_t ranks) {
 // "h100" of "h100-sxm".
 std::string_view MakeOf(std::string_view device) { return device.substr(0, device.find('-')); }
 
-// A profile bears the name of the cluster's device and replaces what is assumed of it, so a device that heddle knows must
-// be the one that computes here. Names of a cluster file's own stand for whatever this machine has.
+// Throws if the cluster has a device that heddle knows and this machine does not: a profile has the name of the
+// cluster's device and replaces its assumed times. Names that only the cluster file defines stand for the devices of
+// this machine.
 void RequireMeasured(const CalibrateArgs& args, const Cluster& cluster) {
   std::string gpu = DescribeDevice(args.device);
   std::string here = ClusterHere(args.device, 1).device_types.front().name;
@@ -227,7 +229,7 @@ void RequireMeasured(const CalibrateArgs& args, const Cluster& cluster) {
     if (FindKnownDevice(type.name) == nullptr) continue;
     if (known_here && MakeOf(type.name) == MakeOf(here)) continue;
     ThrowInput(
-        "--cluster {}: it has '{}', but what is measured here is {}: describe this machine with "
+        "--cluster {}: it has '{}', but this machine would measure {}: describe this machine with "
         "'heddle discover -o here.yaml' and give --cluster here.yaml",
         cluster.name, type.name, gpu.empty() ? "a core of a CPU (--device cpu)" : gpu);
   }
@@ -256,7 +258,7 @@ int Run(CalibrateArgs args, const LaunchInfo& launch, RankSlot* slot) {
   args.options.device = ChooseDevice(args.device, launch.local_rank);
   RankMode mode = ModeOf(launch, args.ranks, args.transport.transport);
   if (mode != RankMode::kLaunched)
-    AtomicFile checked(args.out);  // a place that cannot be written is known first
+    AtomicFile checked(args.out);  // fails now if the file cannot be written
   if (mode == RankMode::kLaunch)
     return LaunchRanks(args.ranks, args.transport.deadline_seconds, &PrintFailure);
   std::vector<Graph> graphs = LoadGraphs(args.options);
@@ -296,7 +298,7 @@ void RunCalibrate(const CalibrateArgs& args) {
     ReportTo(slot, [&] { status = Run(args, launch, slot); });
     if (status != 0) std::exit(status);
   } catch (const InputError&) {
-    if (launch.rank != 0) std::exit(2);  // every rank sees the same input; the first reports it
+    if (launch.rank != 0) std::exit(2);  // every rank sees the same mistake; rank 0 reports it
     throw;
   }
 }
@@ -309,30 +311,34 @@ void AddCalibrate(CLI::App& app) {
   auto args = std::make_shared<CalibrateArgs>();
   command->add_option("-o,--output", args->out, "the file to write")->capture_default_str();
   AddRanksOption(*command, args->ranks,
-                 "how many ranks train here at once (default: 2, or 1 where there is one core)");
+                 "number of ranks that train here at once (default: 2, or 1 on one core)");
   AddThreadsOption(*command, args->options.threads, "threads per rank, as for 'train'")
       ->capture_default_str();
-  command->add_option("--seconds", args->options.seconds, "how long it may take")
+  command->add_option("--seconds", args->options.seconds, "time that the measurement may take")
       ->transform(RealIn(1, 3600))
       ->capture_default_str();
-  command->add_option("--device", args->device, "what computes")
+  command->add_option("--device", args->device, "device to measure")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command->add_option("--precision", args->precisions, "what plans compute in, one or several")
+  command->add_option("--precision", args->precisions, "compute types to measure, one or several")
       ->delimiter(',')
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
-  AddClusterOption(*command, args->cluster,
-                   "whose devices these are (default: local:RANKS); where they differ, rank r is "
-                   "device r");
-  command->add_option("--transport", args->transport.transport, "how ranks talk, as for 'train'")
+  AddClusterOption(
+      *command, args->cluster,
+      "cluster whose devices are measured (default: local:RANKS); if they differ, rank r "
+      "measures device r");
+  command
+      ->add_option("--transport", args->transport.transport,
+                   "how ranks communicate, as for 'train'")
       ->check(CLI::IsMember({"mpi", "threads"}))
       ->capture_default_str();
-  command->add_flag("--small", args->options.small, "a few small sizes only: quick, for tests");
+  command->add_flag("--small", args->options.small,
+                    "only a few small sizes, which is fast, for tests");
   AddJsonFlag(*command, args->json);
   command->footer(
-      "Leave the machine alone meanwhile. The profile says what it was measured on and is refused "
-      "elsewhere.\n\n"
+      "Run nothing else on the machine meanwhile. The profile names the machine that it was "
+      "measured on, and\nother machines reject it.\n\n"
       "Examples:\n"
       "  heddle calibrate --ranks 2 -o here.json\n"
       "  heddle train gpt2 --tp 2 --threads 1 --profile here.json");

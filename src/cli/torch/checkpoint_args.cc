@@ -9,18 +9,22 @@ namespace heddle {
 
 void CheckpointArgs::Add(CLI::App& command) {
   command.add_option("--checkpoint", options.folder,
-                     "folder to save to while training goes on, a folder per step");
-  AddCheckpointEveryOption(command, options.every, " (default: as --mtbf advises)");
-  command.add_option("--keep", options.keep, "checkpoints to keep, the last ones")
+                     "folder for checkpoints, which are saved while training continues");
+  AddCheckpointEveryOption(command, options.every, " (default: computed from --mtbf)");
+  command
+      .add_option("--keep", options.keep, "number of checkpoints to keep; older ones are deleted")
       ->transform(IntegerIn(1, 1 << 20))
       ->capture_default_str();
-  AddMtbfOption(command, mtbf,
-                "as 30min, 12h or 7d (default 3h): with what a save costs it gives the interval");
+  AddMtbfOption(
+      command, mtbf,
+      "such as 30min, 12h or 7d (default 3h); together with the cost of a save it gives the "
+      "interval");
   command.add_flag("--resume", options.resume,
-                   "go on from the last good checkpoint; from the start where there is none");
-  AddOverrideFlag(command, options.override_settings,
-                  "with --resume: go on although the model, data, seed, optimizer or another "
-                  "setting that changes the result is not that of the checkpoint");
+                   "resume from the last valid checkpoint, or start if there is none");
+  AddOverrideFlag(
+      command, options.override_settings,
+      "with --resume: resume even if the model, data, seed, optimizer or another setting "
+      "that changes the result differs from the checkpoint");
 }
 
 CheckpointOptions CheckpointArgs::Resolve() const {
@@ -31,7 +35,7 @@ CheckpointOptions CheckpointArgs::Resolve() const {
                resolved.every > 0 ? "--checkpoint-every" : "--mtbf");
   }
   if (resolved.override_settings && !resolved.resume)
-    ThrowInput("--override: it is for --resume, which is not given");
+    ThrowInput("--override: it needs --resume, which is not given");
   RequireUsable(resolved);
   return resolved;
 }

@@ -1,4 +1,4 @@
-// The flags of `heddle train` about checkpoints.
+// The options of `heddle train` for checkpoints.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,10 +9,10 @@ namespace heddle {
 
 struct CheckpointArgs {
   CheckpointOptions options;
-  std::string mtbf;  // a duration, as "12h"
+  std::string mtbf;  // mean time between failures, such as "12h"
 
   void Add(CLI::App& command);
-  // Throws InputError where they contradict each other or the folder.
+  // Throws InputError if the options contradict each other or the folder.
   CheckpointOptions Resolve() const;
 };
 

@@ -1,5 +1,5 @@
-// heddle fleet for real, on threads of the CPU or a CUDA device: jobs in shards, and on several devices each where that is
-// sooner.
+// Real runs of `heddle fleet`, on CPU threads or a CUDA device: jobs run in shards, and on several devices each if that
+// ends earlier.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -22,13 +22,13 @@ namespace {
 
 std::atomic<bool> fleet_interrupted = false;
 
-// Seats and jobs of a fleet, in the order in which one needs the other.
+// The devices, the folder and the jobs of a fleet, made in this order.
 class RealFleetRun {
  public:
   RealFleetRun(const FleetArgs& args, const PreparedFleet& fleet, const PolicyDef& policy)
       : args_(args), fleet_(fleet), policy_(policy) {
     MeterAllocations();
-    MakeSeats();
+    MakeDevices();
     MakeFolder();
     if (!args.options.spill.empty() && fleet.machine().host_limit > 0) {
       place_.budget.left = fleet.machine().host_limit;
@@ -82,14 +82,16 @@ class RealFleetRun {
   }
 
  private:
-  void MakeSeats() {
+  void MakeDevices() {
     const FleetMachine& machine = fleet_.machine();
     bool cuda = args_.device == "cuda";
     if (cuda) UseExpandableSegments();
     at::Device device = ChooseDevice(args_.device, 0);
     if (cuda && machine.devices > 1) {
-      ThrowInput("--device cuda with {} devices: jobs share one CUDA device; give the cluster one",
-                 machine.devices);
+      ThrowInput(
+          "--device cuda: the cluster has {} devices, but jobs share one CUDA device: use a "
+          "cluster of one",
+          machine.devices);
     }
     for (int64_t d = 0; d < machine.devices; ++d)
       place_.fleet_devices.push_back(MakeFleetDevice(device));
@@ -97,7 +99,8 @@ class RealFleetRun {
     if (cuda) LimitMemory(device, machine.memory);
   }
 
-  // Where jobs are saved: for the user, or only to go from shards to several devices.
+  // The folder in which jobs are saved: that of --checkpoint, or a temporary one for jobs that move from shards to
+  // several devices.
   void MakeFolder() {
     place_.folder = args_.checkpoint;
     if (place_.folder.empty() && fleet_.several()) {
@@ -134,7 +137,7 @@ class RealFleetRun {
     }
   }
 
-  // All of them are looked at before anything runs, and all that are refused are named.
+  // Makes all jobs before any of them runs. The error has the first mistake and the names of the other rejected jobs.
   void MakeJobs() {
     std::string first, others;
     for (size_t j = 0; j < fleet_.spec().jobs.size(); ++j) {
@@ -149,14 +152,14 @@ class RealFleetRun {
       }
     }
     if (first.empty()) return;
-    ThrowInput("{}{}{}", first, others.empty() ? "" : "; refused too: ", others);
+    ThrowInput("{}{}{}", first, others.empty() ? "" : "; also rejected: ", others);
   }
 
   const FleetArgs& args_;
   const PreparedFleet& fleet_;
   const PolicyDef& policy_;
   FleetPlace place_;
-  std::optional<PrivateFolder> passing_;  // gone with the run
+  std::optional<PrivateFolder> passing_;  // deleted after the run
   std::vector<std::unique_ptr<FleetJob>> jobs_;
 };
 
@@ -166,8 +169,8 @@ void RunRealFleet(const FleetArgs& given) {
   FleetArgs args = given;
   if (args.deterministic && args.device != "cpu") UseDeterministicKernels();
   args.options.sim = SimOf(args.device);
-  // Shards are cut for tensors. Copies that fused kernels do not make are counted: room for what an allocator that several
-  // jobs share leaves unused between them.
+  // Shards are cut by the memory of tensors alone. The copies that fused kernels avoid are counted nevertheless: they
+  // leave room for fragmentation in the allocator that all jobs share.
   args.options.sim.stack.fused_loss = args.options.sim.fused_update = false;
   const PolicyDef& policy = PolicyOf(args);
   FleetSpec spec = ReadJobs(args);
@@ -193,7 +196,7 @@ void RunRealFleet(const FleetArgs& given) {
   if (failed > 0) ThrowRun("{} of {} jobs failed", failed, result.run.jobs.size());
   if (result.interrupted) {
     ThrowRun("interrupted{}",
-             args.checkpoint.empty() ? "" : ": the same command goes on from the last checkpoints");
+             args.checkpoint.empty() ? "" : ": the same command resumes from the last checkpoints");
   }
 }
 

@@ -31,12 +31,12 @@ struct LearnArgs {
 };
 
 constexpr uint64_t kLessons =
-    uint64_t{1} << 63;  // seeds of topologies from here on; benches and tests have small ones
+    uint64_t{1} << 63;  // first seed of the topologies; benchmarks and tests use small seeds
 constexpr uint64_t kHeldOut = uint64_t{1} << 62;
 constexpr size_t kHeldOutLessons = 8;
 constexpr int64_t kHeldOutPlayouts = 200;
 
-// A model of a few layers of some family and size.
+// A random model of a few layers.
 std::string RandomModelName(uint64_t seed) {
   uint64_t counter = 0;
   auto one_of = [&](std::initializer_list<int> list) {
@@ -74,7 +74,7 @@ double ParameterBytes(const Graph& graph) {
   return bytes;
 }
 
-// The first of the topologies from a seed on whose machines differ.
+// A lesson on unlike machines: random topologies are drawn until one has them.
 Lesson LessonOf(uint64_t seed) {
   Graph graph = BuildModel(RandomModelName(seed));
   double bytes = ParameterBytes(graph);
@@ -83,7 +83,8 @@ Lesson LessonOf(uint64_t seed) {
   return {Analyse(std::move(graph)), std::move(cluster)};
 }
 
-// Models and clusters that are never learned from: playouts until within 1 % of the best known.
+// Held-out problems: models and clusters that the network is not trained on. Measures the playouts until a plan is
+// within 1 % of the best known one.
 class HeldOut {
  public:
   HeldOut() {
@@ -124,7 +125,7 @@ class HeldOut {
 };
 
 void RunLearn(const LearnArgs& args) {
-  { AtomicFile checked(args.output); }  // a place that cannot be written is known first
+  { AtomicFile checked(args.output); }  // fails now if the file cannot be written
   SetKernelThreads(1);
   auto begin = std::chrono::steady_clock::now();
   auto minutes = [&] {
@@ -132,7 +133,7 @@ void RunLearn(const LearnArgs& args) {
   };
   std::optional<Progress> progress;
   progress.emplace("learning", args.rounds);
-  progress->Update(0, "held-out problems, all actions alike");
+  progress->Update(0, "held-out problems, uniform prior");
   HeldOut held_out;
   HeldOut::Means means;
   RoundReport last;
@@ -147,7 +148,7 @@ void RunLearn(const LearnArgs& args) {
     if (args.json) return;
     fmt::print(
         "round {:>4}, {:>5.1f} min, {:>6} examples, loss {:.3f}; held out: {:.1f} playouts to the "
-        "best, {:.1f} where all actions are alike\n",
+        "best, {:.1f} with the uniform prior\n",
         last.round, minutes(), last.examples, last.loss, means.network, means.uniform);
     std::fflush(stdout);
   };
@@ -176,7 +177,7 @@ void RunLearn(const LearnArgs& args) {
                {"seconds", 60 * minutes()}});
     return;
   }
-  fmt::print("written to {}: give it to plan as --prior {}; made again by '{}'\n", args.output,
+  fmt::print("written to {}: give it to plan as --prior {}; '{}' reproduces it\n", args.output,
              args.output, origin.made_by);
 }
 
@@ -184,23 +185,26 @@ void RunLearn(const LearnArgs& args) {
 
 void AddLearn(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "learn", "teach the network that guides the search where devices or links differ");
+      "learn", "train the network that guides the search on clusters of unlike devices or links");
   auto args = std::make_shared<LearnArgs>();
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
   AddSeedOption(*command, args->seed, "of weights, models, clusters and games");
-  CLI::Option* rounds =
-      command->add_option("--rounds", args->rounds, "how long: the same rounds, the same file")
-          ->transform(IntegerIn(1, int64_t{1} << 30));
-  command->add_option("--minutes", args->minutes, "how long, by the clock")
+  CLI::Option* rounds = command
+                            ->add_option("--rounds", args->rounds,
+                                         "number of rounds; the same rounds give the same file")
+                            ->transform(IntegerIn(1, int64_t{1} << 30));
+  command->add_option("--minutes", args->minutes, "minutes to train, instead of --rounds")
       ->transform(RealIn(0, 1e5))
       ->capture_default_str()
       ->excludes(rounds);
-  command->add_option("--every", args->every, "rounds between measurements, and files written")
+  command
+      ->add_option("--every", args->every,
+                   "rounds between measurements, each of which writes the file")
       ->transform(IntegerIn(1, int64_t{1} << 30))
       ->capture_default_str();
   AddJsonFlag(*command, args->json);
   command->footer(
-      "Plays on random models and clusters of unlike machines. Now and then it is measured on "
+      "Learns from games on random models and clusters of unlike machines. It is measured on "
       "some\n"
       "it does not learn from: playouts of the tree search until a plan is within 1 % of the best\n"
       "known, in the geometric mean.\n\n"

@@ -47,12 +47,12 @@ std::string BesideMeasured(const StepPrediction& prediction, const TrainSummary&
   }
   text += fmt::format("  {:<39}{:>12}{:>12}\n", "step", TimeText(prediction.step_seconds),
                       TimeText(summary.steps[summary.median_step].seconds));
-  text += fmt::format("  {:<39}{:>12}{:>12}\n", "tensors at most, any device",
+  text += fmt::format("  {:<39}{:>12}{:>12}\n", "peak memory of tensors, any device",
                       Size(prediction.peak_memory_bytes), Size(summary.peak_memory_bytes));
   text += fmt::format("  {:<39}{:>12}{:>12}\n", "peak RSS, any process", "-",
                       Size(summary.peak_process_bytes));
   text += fmt::format(
-      "predicted: simulated{}; measured: the median step, waits included\n",
+      "predicted: simulated{}; measured: the median step, with waits\n",
       prediction.uncalibrated.empty()
           ? ""
           : fmt::format(", uncalibrated (the rates of {} are nominal)", prediction.uncalibrated));

@@ -7,7 +7,7 @@ namespace heddle {
 
 void UseNetworkPrior() {
   SetPriorLoader([](const std::string& name) -> std::shared_ptr<Prior> {
-    SetKernelThreads(1);  // so that the same search finds the same plan
+    SetKernelThreads(1);  // results of more threads are not deterministic
     return name == "network" ? BundledPrior() : LoadPrior(name);
   });
 }

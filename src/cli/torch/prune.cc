@@ -1,4 +1,4 @@
-// `heddle prune`: which weights of a model to keep, as a file of masks.
+// `heddle prune` chooses the weights of a model to keep and writes them as a file of masks.
 #include "runtime/prune.h"
 
 #include <fmt/format.h>
@@ -55,16 +55,17 @@ std::set<std::string> DenseNames(const Model& model, const std::vector<std::stri
       const std::string& name = model.graph.value(id).name;
       if (GlobMatch(pattern, name)) names.insert(name);
     }
-    if (names.size() == before) ThrowInput("--keep {}: no further parameter is so named", pattern);
+    if (names.size() == before) ThrowInput("--keep {}: it matches no further parameter", pattern);
   }
   return names;
 }
 
-// Trains on one device and looks at the mask every so many steps, until those of a window agree (You et al. 2020).
+// Early-bird pruning (You et al. 2020): trains on one device and makes a mask every few steps, until the masks of a
+// window agree.
 std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightSource& weights,
                                                const PruneArgs& args, std::string* said) {
   if (args.early.steps / args.early.every < args.early.window - 1) {
-    ThrowInput("--steps {}: too few for {} masks, one every {} steps", args.early.steps,
+    ThrowInput("--steps {}: too few for {} masks at one every {} steps", args.early.steps,
                args.early.window, args.early.every);
   }
   Program program = Lower(model, ExpertPlan(model, LoadCluster("local:1"), {}));
@@ -84,7 +85,7 @@ std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightS
     return MakeMasks(
         model, [&](const std::string& name) { return held.at(name); }, args.prune);
   };
-  Progress progress("looking for an early bird", args.early.steps);
+  Progress progress("training until masks agree", args.early.steps);
   std::deque<std::map<std::string, HostTensor>> window = {masks()};
   for (int64_t step = 0; step < args.early.steps; ++step) {
     executor.RunStep(step);
@@ -101,7 +102,7 @@ std::map<std::string, HostTensor> TrainedMasks(const Model& model, const WeightS
                         window.size(), farthest);
     if (full && farthest < args.early.threshold) return window.back();
   }
-  ThrowRun("{}, not by {}: give more --steps, or a larger --threshold", *said,
+  ThrowRun("{}, which is not below {}: give more --steps or a larger --threshold", *said,
            args.early.threshold);
 }
 
@@ -111,13 +112,13 @@ struct LoadedWeights {
   std::unique_ptr<CheckpointReader> checkpoint;
 };
 
-// A model, or a folder of checkpoints, which say what model they are of.
+// Loads a model, or the last checkpoint of a folder, whose manifest names the model.
 void LoadPruned(const PruneArgs& args, LoadedWeights& out) {
   ModelArgs named = args.model;
   bool folder = std::filesystem::is_directory(args.model.model);
   if (folder) {
     std::vector<int64_t> steps = ListCheckpoints(args.model.model);
-    if (steps.empty()) ThrowInput("{}: no checkpoints there", args.model.model);
+    if (steps.empty()) ThrowInput("{}: this folder has no checkpoints", args.model.model);
     std::string path = CheckpointPath(args.model.model, steps.back());
     Manifest manifest = OpenCheckpoint(path);
     const Json* model = manifest.run.is_object() && manifest.run.contains("model")
@@ -192,51 +193,54 @@ void RunPrune(PruneArgs args) {
 }  // namespace
 
 void AddPrune(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("prune", "which weights of a model to keep, as a mask");
+  CLI::App* command =
+      app.add_subcommand("prune", "choose the weights of a model to keep, as a mask");
   auto args = std::make_shared<PruneArgs>();
   args->model.Add(*command);
-  command->add_option("--sparsity", args->prune.sparsity, "share of weights to prune")
+  command->add_option("--sparsity", args->prune.sparsity, "fraction of the weights to prune")
       ->transform(RealBelow(0, 1))
       ->capture_default_str();
   command
       ->add_option(
           "--method", args->method,
-          "magnitude: the largest stay; early-bird: those that training settles on; random")
+          "magnitude: keep the largest; early-bird: train until the largest stay the same; random")
       ->check(CLI::IsMember({"magnitude", "early-bird", "random"}))
       ->capture_default_str();
-  CLI::Option* layers =
-      command->add_flag("--per-layer", args->per_layer, "the same share of each (default)");
-  command->add_flag("--global", args->prune.global, "the largest of all together")
+  CLI::Option* layers = command->add_flag("--per-layer", args->per_layer,
+                                          "prune the same fraction of each parameter (default)");
+  command
+      ->add_flag("--global", args->prune.global,
+                 "keep the largest weights of all parameters together")
       ->excludes(layers);
   command->add_option("--keep", args->keep, "parameters that are not pruned, by name (* and ?)")
       ->allow_extra_args(false);
   command->add_option("--weights", args->weights,
                       "safetensors with the weights, by parameter name");
-  AddSeedOption(*command, args->prune.seed, "of weights, data and chance");
+  AddSeedOption(*command, args->prune.seed, "of initial weights, data and random masks");
   command->add_option("-o,--output", args->output, "the file to write")->capture_default_str();
-  command->add_option("--data", args->early.data, "early-bird: what to train on, as for 'train'");
-  AddStepsOption(*command, args->early.steps, "early-bird: the most steps to train");
+  command->add_option("--data", args->early.data, "early-bird: training data, as for 'train'");
+  AddStepsOption(*command, args->early.steps, "early-bird: largest number of training steps");
   command->add_option("--every", args->early.every, "early-bird: steps between masks")
       ->transform(IntegerIn(1, int64_t{1} << 40))
       ->capture_default_str();
   command
       ->add_option("--threshold", args->early.threshold,
-                   "early-bird: the share of weights in which masks may differ")
+                   "early-bird: fraction of weights in which masks may differ")
       ->transform(RealIn(0, 1))
       ->capture_default_str();
-  command->add_option("--window", args->early.window, "early-bird: masks that must agree")
+  command->add_option("--window", args->early.window, "early-bird: number of masks that must agree")
       ->transform(IntegerIn(2, 1000))
       ->capture_default_str();
   command->add_option("--lr", args->early.lr, "early-bird: learning rate")
       ->transform(RealAbove(0, 1e6))
       ->capture_default_str();
   command
-      ->add_option("--device", args->early.device, "early-bird: what to train on, as for 'train'")
+      ->add_option("--device", args->early.device, "early-bird: device to train on, as for 'train'")
       ->check(CLI::IsMember(DeviceNames()))
       ->capture_default_str();
-  AddThreadsOption(*command, args->threads, "that share the work (0: as many as cores)", 0);
+  AddThreadsOption(*command, args->threads, "that share the work (0: one per core)", 0);
   command->footer(
-      "MODEL may be a folder of checkpoints: the weights of the last one. Matrices, convolutions "
+      "MODEL may be a folder of checkpoints, of which the last one is used. Matrices, convolutions "
       "and\nembeddings that are trained are pruned; biases and norms are not.\n\n"
       "Examples:\n"
       "  heddle prune gpt2.onnx --sparsity 0.9 -o mask.safetensors\n"

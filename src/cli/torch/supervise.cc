@@ -16,7 +16,7 @@
 namespace heddle {
 namespace {
 
-// Losses of all attempts; of what was done again the last.
+// The losses of all attempts. A repeated step has its last loss.
 std::map<int64_t, double> LossesOf(const std::vector<DoneStep>& steps) {
   std::map<int64_t, double> losses;
   for (const DoneStep& step : steps) losses[step.step] = step.loss;
@@ -44,26 +44,27 @@ Json ToJson(const SupervisedEnd& end, const Goodput& goodput) {
 void SuperviseArgs::Add(CLI::App& command) {
   command
       .add_option("--restarts", options.restarts,
-                  "times to go on from the last checkpoint after a rank has died or hung")
+                  "how often to restart from the last checkpoint after a rank died or hung")
       ->transform(IntegerIn(0, 1 << 20))
       ->capture_default_str();
-  command.add_flag("--elastic", options.elastic,
-                   "after a failure (with --restarts: when they are used up) plan again with one "
-                   "device less and go on from the last checkpoint");
+  command.add_flag(
+      "--elastic", options.elastic,
+      "after a failure (with --restarts: when these are used up) make a plan for one device "
+      "less and resume from the last checkpoint");
   min_ranks_option_ = command
                           .add_option("--min-ranks", options.min_ranks,
-                                      "with --elastic: fewer than these are not enough")
+                                      "with --elastic: the smallest number of ranks to train on")
                           ->transform(IntegerIn(1, 1 << 20))
                           ->capture_default_str();
 }
 
 void SuperviseArgs::Check(bool has_checkpoints) const {
   if (Given() && !has_checkpoints) {
-    ThrowInput("{}: runs go on from checkpoints: give their folder with --checkpoint",
+    ThrowInput("{}: restarting needs checkpoints: give their folder with --checkpoint",
                options.elastic ? "--elastic" : "--restarts");
   }
   if (min_ranks_option_->count() > 0 && !options.elastic)
-    ThrowInput("--min-ranks {}: only with --elastic", options.min_ranks);
+    ThrowInput("--min-ranks {}: it needs --elastic, which is not given", options.min_ranks);
 }
 
 void PrintFailure(const std::string& what) { fmt::print(stderr, "heddle: {}\n", what); }

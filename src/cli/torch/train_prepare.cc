@@ -28,35 +28,35 @@ bool IsPlanFile(const std::string& path) {
   return json.is_object() && json.contains("heddle_plan");
 }
 
-// The search's, for so many ranks. Every rank finds the same: no clock stops it.
+// The plan that the search finds. Every rank finds the same plan, because no time limit stops the search.
 Plan SearchedPlan(const TrainArgs& args, const Model& model, const Cluster& cluster) {
   SearchArgs search;
   search.budget = 1e6;
   search.profile = args.profile;
-  search.mask = args.mask;
-  search.memory_limit = args.memory_limit;
+  search.mask = args.start.mask;
+  search.memory_limit = args.device.memory_limit;
   search.optimizer = args.train.optimizer.name;
-  search.sim = SimOf(args.device);
+  search.sim = SimOf(args.device.name);
   std::string searcher;
   SearchResult result = FindPlan(search, args.degrees, model, cluster, &searcher);
   Plan plan = std::move(result.judged.front().plan);
   if (int64_t used = DeviceCount(plan); used < DeviceCount(cluster)) {
-    LogInfo("the batch of {} is best trained by {} of {} ranks", plan.batch, used,
+    LogInfo("the fastest plan for a batch of {} uses {} of {} ranks", plan.batch, used,
             DeviceCount(cluster));
   }
   return plan;
 }
 
-// By degrees; without them searched for.
+// The plan for the given degrees, or without degrees the plan that the search finds.
 Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   bool given = args.degrees.Given();
   int64_t devices = args.np;
   if (devices == 0) devices = given ? DevicesOf(args.degrees.degrees) : 1;
   Cluster loaded =
-      args.cluster.empty() ? ClusterHere(args.device, devices) : LoadCluster(args.cluster);
+      args.cluster.empty() ? ClusterHere(args.device.name, devices) : LoadCluster(args.cluster);
   bool several = args.np > 1 || (args.np == 0 && DeviceCount(loaded) > 1);
   bool expert = given || !args.degrees.FirstOfExpert().empty();
-  bool spilled = args.degrees.Fixed().offload == Offload::kAll;  // shards are for the search to cut
+  bool spilled = args.degrees.Fixed().offload == Offload::kAll;  // only the search cuts shards
   if ((several && !expert) || spilled) return SearchedPlan(args, model, loaded);
   Degrees degrees = args.degrees.Resolve(model, loaded);
   if (args.np > 0 && DevicesOf(degrees) != args.np) {
@@ -72,12 +72,13 @@ Plan PlanByDegrees(const TrainArgs& args, const Model& model) {
   return FasterSync(problem, {std::move(plan), "expert"}).plan;
 }
 
-// A rank runs the plan of its supervisor, who has looked at everything.
+// Loads the model, and the plan or the supervisor's plan, which the supervisor has checked.
 void LoadPlanOrModel(const TrainArgs& args, const Membership* member, PreparedRun& prepared) {
   prepared.model = std::make_unique<Model>();
   if (IsPlanFile(args.model.model)) {
     if (std::string given = args.degrees.FirstGiven(); !given.empty()) {
-      ThrowInput("{} is a plan: {} and other degrees are its own", args.model.model, given);
+      ThrowInput("{} is a plan, which has its own degrees: leave out {} and other degrees",
+                 args.model.model, given);
     }
     LoadedPlan loaded = LoadPlan(args.model.model, args.plan_model);
     *prepared.model = std::move(loaded.model);
@@ -85,47 +86,48 @@ void LoadPlanOrModel(const TrainArgs& args, const Membership* member, PreparedRu
     RequireSound(prepared.plan, *prepared.model, args.model.model);
     if (!args.cluster.empty() &&
         StableHash(LoadCluster(args.cluster)) != StableHash(prepared.plan.cluster)) {
-      ThrowInput("{}: the plan is for the cluster {}, not for {}: plan again", args.model.model,
-                 prepared.plan.cluster.name, args.cluster);
+      ThrowInput("{}: the plan is for the cluster {}, not for {}: make a new plan",
+                 args.model.model, prepared.plan.cluster.name, args.cluster);
     }
     int64_t devices = DeviceCount(prepared.plan);
     if (args.np > 0 && args.np != devices) {
-      ThrowInput("{}: the plan is for {} ranks, --np is {}", args.model.model, devices, args.np);
+      ThrowInput("{}: the plan is for {} ranks, but --np is {}", args.model.model, devices,
+                 args.np);
     }
   } else {
     *prepared.model = AnalyseToTrain(args.model.Load(), args.model.model);
     if (member == nullptr) prepared.plan = PlanByDegrees(args, *prepared.model);
   }
-  if (args.no_double_buffering) prepared.plan.prefetch = 0;
+  if (args.device.no_double_buffering) prepared.plan.prefetch = 0;
   if (member != nullptr) {
     std::string file = *member / kPlanFile;
     prepared.plan = FromJson(ParseJson(ReadFile(file, kMaxJsonBytes), file), *prepared.model, file);
   }
-  if (!args.weights.empty()) LoadWeights(prepared.model->graph, args.weights);
+  if (!args.start.weights.empty()) LoadWeights(prepared.model->graph, args.start.weights);
 }
 
 void RequireEvaluationData(const TrainArgs& args) {
-  for (const CLI::Option* given : {args.eval_every_given, args.eval_steps_given}) {
-    if (args.eval_data.empty() && given->count() > 0)
-      ThrowInput("{} says how to look at held-out data: give it with --eval-data",
-                 given->get_name());
+  for (const CLI::Option* given : {args.evaluation.every_given, args.evaluation.steps_given}) {
+    if (args.evaluation.data.empty() && given->count() > 0)
+      ThrowInput("{} needs held-out data: give it with --eval-data", given->get_name());
   }
 }
 
 TrainOptions OptionsOf(const TrainArgs& args) {
   TrainOptions options = args.train;
-  if (args.betas.size() != 2) ThrowInput("--betas takes two numbers, {} given", args.betas.size());
+  if (args.betas.size() != 2)
+    ThrowInput("--betas: expected two numbers, {} given", args.betas.size());
   options.optimizer.betas = {args.betas[0], args.betas[1]};
-  options.seed = static_cast<uint64_t>(args.seed);
+  options.seed = static_cast<uint64_t>(args.start.seed);
   options.lr.lr = options.optimizer.lr;
   options.lr.total_steps = options.steps;
-  options.trace = !args.trace.empty();
+  options.trace = !args.output.trace.empty();
   options.checkpoint = args.checkpoint.Resolve();
-  options.capture = !args.eager;
-  options.kernels = args.kernels;
+  options.capture = !args.device.eager;
+  options.kernels = args.output.kernels;
   options.evaluation.every =
-      args.eval_every > 0 ? args.eval_every : std::max<int64_t>(1, options.steps / 10);
-  options.evaluation.batches = args.eval_steps;
+      args.evaluation.every > 0 ? args.evaluation.every : std::max<int64_t>(1, options.steps / 10);
+  options.evaluation.batches = args.evaluation.steps;
   Optimizer checked(options.optimizer);
   CheckSchedule(options.lr);
   if (!(options.clip_norm >= 0))
@@ -133,7 +135,8 @@ TrainOptions OptionsOf(const TrainArgs& args) {
   return options;
 }
 
-// A plan that was given, or made by degrees, has to fit the limit like one that is searched for.
+// Throws if the plan does not fit --memory-limit. A plan that the search found fits, but one that was given, or made
+// from degrees, may not.
 void RequireFitsLimit(const TrainArgs& args, const PreparedRun& prepared) {
   const Plan& plan = prepared.plan;
   SearchProblem problem{.model = *prepared.model, .cluster = plan.cluster};
@@ -143,7 +146,7 @@ void RequireFitsLimit(const TrainArgs& args, const PreparedRun& prepared) {
   problem.local_batch_statistics = plan.local_batch_statistics;
   problem.optimizer = plan.optimizer;
   problem.pruning = plan.pruning;
-  problem.memory_limit = ParseBytes("--memory-limit", args.memory_limit);
+  problem.memory_limit = ParseBytes("--memory-limit", args.device.memory_limit);
   problem.sim = prepared.prediction;
   RequireFits(problem, plan);
 }
@@ -156,17 +159,17 @@ PreparedRun Prepare(const TrainArgs& args, const Membership* member) {
   prepared.options = OptionsOf(args);
   LoadPlanOrModel(args, member, prepared);
   RequireRunnable(prepared.plan.precision);
-  OpenMask(prepared, args.mask, args.model.model);
-  prepared.prediction = SimOf(args.device);
+  OpenMask(prepared, args.start.mask, args.model.model);
+  prepared.prediction = SimOf(args.device.name);
   args.profile.ApplyTo(prepared.prediction, prepared.plan.cluster);
   if (args.optimizer->count() == 0) {
     prepared.options.optimizer.name = prepared.plan.optimizer;
     Optimizer checked(prepared.options.optimizer);
   }
   SetOptimizer(prepared.plan, prepared.options.optimizer.name);
-  if (member == nullptr && !args.memory_limit.empty()) RequireFitsLimit(args, prepared);
-  MakeReady(prepared, {args.data, args.eval_data, args.reference},
-            {prepared.options.seed, args.init == "seeded", args.fill_constants});
+  if (member == nullptr && !args.device.memory_limit.empty()) RequireFitsLimit(args, prepared);
+  MakeReady(prepared, {args.start.data, args.evaluation.data, args.output.reference},
+            {prepared.options.seed, args.start.init == "seeded", args.start.fill_constants});
   return prepared;
 }
 

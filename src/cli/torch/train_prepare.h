@@ -1,4 +1,4 @@
-// A training run made ready from its command line: all that can be wrong with the input has been looked at.
+// A training run prepared from its command line. Preparing it finds every mistake in the input before a rank starts.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,38 +19,60 @@
 
 namespace heddle {
 
+// What training starts from, and on what.
+struct StartArgs {
+  std::string data, weights, mask;
+  std::string init = "file";
+  int64_t seed = 0;
+  bool fill_constants = false;
+};
+
+struct EvaluationArgs {
+  std::string data;   // empty: no held-out data
+  int64_t every = 0;  // 0: a tenth of the steps
+  int64_t steps = 10;
+  const CLI::Option *every_given = nullptr, *steps_given = nullptr;
+};
+
+// How ranks use their devices.
+struct DeviceArgs {
+  std::string name = "cpu", memory_limit;
+  bool eager = false, no_double_buffering = false, deterministic = false;
+};
+
+struct OutputArgs {
+  std::string trace, reference;
+  MetricsOptions metrics;
+  bool kernels = false;
+  int64_t log_every = 0;  // 0: chosen by the number of steps
+};
+
 struct TrainArgs {
   ModelArgs model;
+  std::string plan_model, cluster;
   DegreeArgs degrees;
+  int64_t np = 0;  // 0: not given
   TrainOptions train;
   std::vector<double> betas = {0.9, 0.95};
-  std::string plan_model, cluster, data, weights, mask, reference, trace, memory_limit;
-  std::string eval_data;   // empty: nothing is held out
-  int64_t eval_every = 0;  // 0: as suits the number of steps
-  int64_t eval_steps = 10;
-  const CLI::Option *eval_every_given = nullptr, *eval_steps_given = nullptr;
-  std::string init = "file", device = "cpu";
-  bool eager = false, kernels = false, no_double_buffering = false, deterministic = false;
-  MetricsOptions metrics;
+  const CLI::Option* optimizer = nullptr;
+  StartArgs start;
+  EvaluationArgs evaluation;
+  DeviceArgs device;
+  OutputArgs output;
   RankOptions ranks;
   CheckpointArgs checkpoint;
   SuperviseArgs supervise;
   ProfileArgs profile;
-  int64_t seed = 0;
-  int64_t np = 0;         // 0: not given
-  int64_t log_every = 0;  // 0: as suits the number of steps
-  bool fill_constants = false;
-  const CLI::Option* optimizer = nullptr;
 };
 
 struct PreparedRun : ReadyRun {
   SimOptions prediction;
 };
 
-// A rank (`member`) runs the plan of its supervisor. Throws InputError.
+// A rank that a supervisor started (`member` is not null) runs the supervisor's plan. Throws InputError.
 PreparedRun Prepare(const TrainArgs& args, const Membership* member);
 
-// What our kernels keep and need, to predict steps of them.
+// The simulator's options for heddle's own kernels on a device: what they save for backward and which are fused.
 SimOptions SimOf(const std::string& device);
 
 }  // namespace heddle

@@ -84,7 +84,7 @@ std::string DescribeState(const StateBytes& state) {
   add("master weights", state.master);
   add("moments", state.moments);
   add("index", state.index);
-  return fmt::format("model state, of the device that held most: {} ({})",
+  return fmt::format("model state on the device that held most: {} ({})",
                      FormatBytes(Bytes{state.total()}), words);
 }
 
@@ -111,11 +111,11 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
              summary.saving.saves == 1 ? "" : "s", summary.saving.every_steps,
              summary.saving.every_steps == 1 ? "" : "s");
   if (summary.saving.advised_interval_seconds > 0) {
-    fmt::print(" ({}, as Young advises for a cost of {})",
+    fmt::print(" ({}, by Young's formula for a cost of {})",
                FormatSeconds(Seconds{summary.saving.advised_interval_seconds}),
                FormatSeconds(Seconds{summary.saving.cost_seconds}));
   }
-  fmt::print(": training was held up for {}\n",
+  fmt::print(": training paused for {}\n",
              FormatSeconds(Seconds{summary.saving.held_up_seconds}));
 }
 
@@ -153,7 +153,7 @@ void TrainScreen::Step(const StepRecord& record) {
     worst_ = std::max(worst_, std::abs(record.loss - beside) / std::max(1e-12, std::abs(beside)));
   }
   bool last = record.step + 1 == options_.train.steps;
-  // Where nothing is said, all of a few steps or some twenty of many.
+  // Without --log-every, up to 40 steps are all shown, and of more steps about twenty.
   int64_t steps = options_.train.steps;
   int64_t every = options_.log_every > 0 ? options_.log_every : steps <= 40 ? 1 : steps / 20;
   if (options_.json || (record.step % every != 0 && !last)) {
@@ -161,7 +161,7 @@ void TrainScreen::Step(const StepRecord& record) {
     progress_->Update(record.step + 1, fmt::format("loss {:.4f}", record.loss));
     return;
   }
-  progress_.reset();  // off the screen, for the next line of the table
+  progress_.reset();  // clears the progress line before the next line of the table
   PrintStep(metrics, beside, !options_.reference.empty());
 }
 
@@ -178,7 +178,7 @@ void TrainScreen::Evaluated(const HeldOutLoss& evaluation) {
   std::fflush(stdout);
 }
 
-// A line of metrics that cannot be written ends nothing: training matters more than its log.
+// Training continues if a line of metrics cannot be written.
 void TrainScreen::Log(const std::function<void()>& write) {
   try {
     write();
@@ -202,7 +202,7 @@ std::string TrainScreen::missing() const {
 void TrainScreen::Finish(const TrainSummary& summary) {
   progress_.reset();
   if (summary.steps.empty()) {
-    LogInfo("the checkpoint in {} is of step {} of {}: nothing is left to do",
+    LogInfo("the checkpoint in {} has step {} of {}: training is complete",
             options_.train.checkpoint.folder, summary.first_step, options_.train.steps);
     if (options_.json)
       Give({{"losses", Json::array()}, {"first_step", summary.first_step}}, summary);
@@ -261,7 +261,7 @@ void TrainScreen::Finish(const TrainSummary& summary) {
   Give(std::move(json), summary);
 }
 
-// A supervisor knows of other attempts, and speaks for all of them.
+// With a supervisor, steps go to its file, because it reports all attempts together.
 void TrainScreen::Count(const DoneStep& step) {
   if (steps_file_) {
     steps_file_->Write(ToLine(step));

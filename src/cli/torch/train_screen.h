@@ -1,4 +1,4 @@
-// What `heddle train` shows: a header, a line per step in torchtitan's vocabulary, a summary.
+// The output of `heddle train`: a header, a line per step in torchtitan's terms, a summary.
 #pragma once
 
 #include <optional>
@@ -23,20 +23,20 @@ struct ScreenOptions {
   const Model& model;
   const Plan& plan;
   const Program& program;
-  const SimOptions& prediction;  // how the simulator is to predict it
+  const SimOptions& prediction;  // the options of the simulator for the prediction
   const DataSource& data;
   const TrainOptions& train;
-  const std::vector<double>& reference;  // losses to print beside ours
+  const std::vector<double>& reference;  // losses to print beside those of the run
   MetricsOptions metrics;
-  std::string device;     // what it computes on; empty: this machine's cores
-  std::string trace;      // the file; empty: none
-  int64_t log_every = 0;  // steps from one line to the next; 0: as suits their number
+  std::string device;     // name of the device; empty: the cores of this machine
+  std::string trace;      // file; empty: none
+  int64_t log_every = 0;  // steps between lines; 0: chosen by the number of steps
   bool json = false;
-  const Membership* member = nullptr;  // of a supervisor, who then speaks at the end
-  double began = 0;                    // when the command did, seconds of the steady clock
+  const Membership* member = nullptr;  // if there is a supervisor, which then prints the result
+  double began = 0;                    // start of the command, in seconds of the steady clock
 };
 
-// Of the first rank.
+// Only rank 0 has one.
 class TrainScreen {
  public:
   explicit TrainScreen(const ScreenOptions& options);
@@ -44,7 +44,7 @@ class TrainScreen {
   void Step(const StepRecord& record);
   void Evaluated(const HeldOutLoss& evaluation);
   void Finish(const TrainSummary& summary);
-  // After Finish: what was asked for and could not be written, with the reason; empty: nothing.
+  // After Finish: the requested output that could not be written, with the reason. Empty if there is none.
   std::string missing() const;
 
  private:
@@ -58,10 +58,10 @@ class TrainScreen {
   StepPrediction prediction_;
   MetricsWriter writer_;
   std::optional<AppendFile> steps_file_, evaluations_file_;
-  std::vector<DoneStep> steps_;  // where there is no file of them
+  std::vector<DoneStep> steps_;  // unless they are written to a file
   std::optional<Progress> progress_;
   double worst_ = 0;
-  int64_t unwritten_lines_ = 0;  // of metrics
+  int64_t unwritten_lines_ = 0;  // lines of metrics that could not be written
   std::string unwritten_why_, unwritten_trace_;
 };
 
