@@ -298,6 +298,8 @@ function(heddle_whole_tests)
 
   # Samples, without tests of their own, that a module's tests share with those of the whole.
   set(shared
+    src/frontend/fuse_fusing_patterns_test.cc
+    src/frontend/fuse_near_patterns_test.cc
     src/frontend/fuse_patterns_test.cc
     src/runtime/kernels/op_case_test.cc
     src/runtime/kernels/op_samples_numeric_test.cc

@@ -57,7 +57,8 @@ TEST(Verify, FindsEverythingWrong) {
     c.device_types[0].memory = kMaxMemory;
     c.groups[2].members[0].count = 100'000;
   });
-  expect("the last group must be the cluster, and no other", [](Cluster& c) { c.groups[2].kind = GroupKind::kNode; });
+  expect("the last group must be the cluster, and no other",
+         [](Cluster& c) { c.groups[2].kind = GroupKind::kNode; });
   expect("must come before the group", [](Cluster& c) {
     c.groups[0].members[0] = {1, {}, GroupId{0}};
   });
