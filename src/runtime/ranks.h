@@ -1,4 +1,4 @@
-// Running the same function on every rank.
+// Runs the same function on every rank.
 #pragma once
 
 #include <functional>
@@ -12,21 +12,21 @@ namespace heddle {
 struct RankOptions {
   std::string transport = "mpi";  // mpi, nccl, threads
   double deadline_seconds = 1800;
-  RankSlot* slot = nullptr;  // of a rank with a supervisor
+  RankSlot* slot = nullptr;  // where this rank reports to its supervisor; null: it has none
 };
 
-// Who runs the ranks of this process.
+// How the ranks of a run are started.
 enum class RankMode : uint8_t { kHere, kLaunch, kLaunched };
-// kHere: all in this process; kLaunch: mpirun is to be started; kLaunched: this process is one of them. Throws
-// InputError where a launcher started another number of ranks, or one that does not speak MPI. Warns of variables of a
-// launcher that did not start this process where they name another number of ranks.
+// kHere: all ranks are in this process; kLaunch: mpirun has to be started; kLaunched: this process is one rank. Throws
+// InputError where a launcher started another number of ranks, or a launcher without MPI started this process. Warns of
+// variables of a launcher that did not start this process if they say another number of ranks.
 RankMode ModeOf(const LaunchInfo& launch, int64_t ranks, const std::string& transport);
 
-// Where `slot` is given an error of `body` is left there and ends the process.
+// Calls `body`. With a slot, an error of it is written there and ends the process.
 void ReportTo(RankSlot* slot, const std::function<void()>& body);
 
-// Runs `body` as the rank (or ranks) of this process. An error that comes up on every rank alike is reported by the
-// first alone. Where MPI has another number of ranks than `ranks`, that is said and 2 returned.
+// Runs `body` as the rank (or ranks) of this process and returns the exit code. An error that every rank has alike is
+// printed by the first rank only. If MPI has another number of ranks than `ranks`, it prints that and returns 2.
 int RunRanksHere(RankMode mode, int64_t ranks, const LaunchInfo& launch, const RankOptions& options,
                  const std::function<void(Transport&)>& body);
 
