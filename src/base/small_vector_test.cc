@@ -69,5 +69,25 @@ TEST(SmallVector, IsEqualByItsItems) {
   EXPECT_FALSE((Small{1, 2} == Small{1, 3}));
 }
 
+// Elements may own memory, as lists of lists do.
+TEST(SmallVector, OfVectorsKeepsThemApart) {
+  SmallVector<Small, 1> lists = {Small{1}};
+  std::vector<std::vector<int>> expected = {{1}};
+  for (int n = 0; n < 6; ++n) {
+    std::vector<int> items(static_cast<size_t>(n + 2), n);
+    lists.push_back(Small(items));
+    expected.push_back(items);
+  }
+  lists.insert(lists.begin() + 2, Small{7, 8, 9, 10});
+  expected.insert(expected.begin() + 2, {7, 8, 9, 10});
+  lists.erase(lists.begin() + 1, lists.begin() + 2);
+  expected.erase(expected.begin() + 1);
+  SmallVector<Small, 1> copy = lists, moved = std::move(lists);
+  copy[0].push_back(5);
+  ASSERT_EQ(moved.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(Items(moved[i]), expected[i]) << i;
+  EXPECT_EQ(Items(copy[0]), (std::vector<int>{1, 5}));
+}
+
 }  // namespace
 }  // namespace heddle

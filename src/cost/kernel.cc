@@ -11,7 +11,7 @@ namespace heddle {
 namespace {
 
 double Elements(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
-  return static_cast<double>(ElementCount(LocalShape(rule, dims, blocks)));
+  return static_cast<double>(LocalElements(rule, dims, blocks));
 }
 
 double TermBytes(const std::vector<KeepTerm>& terms, std::span<const Block> blocks) {

@@ -7,9 +7,8 @@ namespace {
 
 double BytesOf(const Graph& graph, ValueId id, const Rule& rule, const Dims& dims,
                std::span<const Block> blocks) {
-  double bytes = static_cast<double>(SizeOf(graph.value(id).type.dtype));
-  for (int64_t size : LocalShape(rule, dims, blocks)) bytes *= static_cast<double>(size);
-  return bytes;
+  return static_cast<double>(SizeOf(graph.value(id).type.dtype)) *
+         static_cast<double>(LocalElements(rule, dims, blocks));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/small_vector.h"
 
 namespace heddle {
 namespace {
@@ -43,9 +44,12 @@ std::vector<Block> WholeBlocks(const Rule& rule) {
   return blocks;
 }
 
-Shape LocalShape(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
+namespace {
+
+template <typename Sizes>
+Sizes LocalSizes(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
   HEDDLE_CHECK_EQ(blocks.size(), rule.factors.size());
-  Shape shape;
+  Sizes shape;
   for (const Dim& dim : dims) {
     int64_t size = 0;
     for (const Product& term : dim.terms) {
@@ -56,6 +60,17 @@ Shape LocalShape(const Rule& rule, const Dims& dims, std::span<const Block> bloc
     shape.push_back(size);
   }
   return shape;
+}
+
+}  // namespace
+
+Shape LocalShape(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
+  return LocalSizes<Shape>(rule, dims, blocks);
+}
+
+int64_t LocalElements(const Rule& rule, const Dims& dims, std::span<const Block> blocks) {
+  auto sizes = LocalSizes<SmallVector<int64_t, 6>>(rule, dims, blocks);
+  return ElementCount({sizes.data(), sizes.size()});
 }
 
 Shape GlobalShape(const Rule& rule, const Dims& dims) {

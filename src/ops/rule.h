@@ -124,6 +124,8 @@ std::vector<Block> WholeBlocks(const Rule& rule);
 
 // Sizes of dimensions when every factor is cut down to its block.
 Shape LocalShape(const Rule& rule, const Dims& dims, std::span<const Block> blocks);
+// The elements of that shape.
+int64_t LocalElements(const Rule& rule, const Dims& dims, std::span<const Block> blocks);
 Shape GlobalShape(const Rule& rule, const Dims& dims);
 std::vector<TensorType> ResultTypes(const Rule& rule);
 

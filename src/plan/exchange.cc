@@ -97,20 +97,6 @@ Shape LargestTile(const Mesh& mesh, const ReshardStep& step, const std::vector<P
   return chunk;
 }
 
-Shape ChunkOf(const Mesh& mesh, const ReshardStep& step, const Position& position) {
-  switch (step.kind) {
-    case StepKind::kAllGather:
-    case StepKind::kAllReduce:
-      return LocalShape(mesh, step.before, WithLargest(mesh, position, step.axes));
-    case StepKind::kReduceScatter:
-      return LocalShape(mesh, step.after, WithLargest(mesh, position, step.axes));
-    case StepKind::kAllToAll:
-      return LargestTile(mesh, step, PositionsOf(mesh, position, step.axes));
-    default:
-      return {};
-  }
-}
-
 // Devices of a mesh that hold the same of a sharding, as the axes that split nothing.
 AxisMask ReplicaAxes(const Mesh& mesh, const Sharding& sharding) {
   AxisMask all = AxisSet(mesh.axes.size()) - 1;
@@ -156,6 +142,20 @@ Shape ShapeOf(const Tile& tile) {
 
 bool IsEmpty(const Tile& tile) {
   return std::any_of(tile.begin(), tile.end(), [](const Ranges& ranges) { return ranges.empty(); });
+}
+
+Shape ChunkOf(const Mesh& mesh, const ReshardStep& step, const Position& position) {
+  switch (step.kind) {
+    case StepKind::kAllGather:
+    case StepKind::kAllReduce:
+      return LocalShape(mesh, step.before, WithLargest(mesh, position, step.axes));
+    case StepKind::kReduceScatter:
+      return LocalShape(mesh, step.after, WithLargest(mesh, position, step.axes));
+    case StepKind::kAllToAll:
+      return LargestTile(mesh, step, PositionsOf(mesh, position, step.axes));
+    default:
+      return {};
+  }
 }
 
 Exchange ExchangeOf(const Mesh& mesh, const ReshardStep& step, const Position& position) {

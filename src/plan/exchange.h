@@ -22,6 +22,8 @@ struct Exchange {
   std::vector<Tile> give, get;
 };
 Exchange ExchangeOf(const Mesh& mesh, const ReshardStep& step, const Position& position);
+// Its chunk alone, which costs less to find.
+Shape ChunkOf(const Mesh& mesh, const ReshardStep& step, const Position& position);
 
 // Elements that a device hands to the transport in a step.
 int64_t PayloadElements(const Mesh& mesh, const ReshardStep& step, const Position& position);

@@ -85,7 +85,11 @@ std::optional<Refined> CommonRefinement(const Mesh& mesh, const Parts& from, con
   return refined;
 }
 
-bool IsSplitDim(const ShardedDim& dim) { return WithoutAxes(dim) != dim; }
+bool IsSplitDim(const ShardedDim& dim) {
+  return std::any_of(dim.terms.begin(), dim.terms.end(), [](const Parts& term) {
+    return std::any_of(term.begin(), term.end(), [](const Part& part) { return part.axes != 0; });
+  });
+}
 
 std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from,
                                         const ShardedDim& to) {

@@ -275,6 +275,12 @@ Shape LocalShape(const Mesh& mesh, const Sharding& sharding, const Position& pos
   return shape;
 }
 
+int64_t LocalElements(const Mesh& mesh, const Sharding& sharding, const Position& position) {
+  SmallVector<int64_t, 6> sizes;
+  for (const ShardedDim& dim : sharding.dims) sizes.push_back(LocalSize(mesh, dim, position));
+  return ElementCount({sizes.data(), sizes.size()});
+}
+
 Shape PaddedShape(const Mesh& mesh, const Sharding& sharding) {
   Position largest;
   for (const MeshAxis& axis : mesh.axes) largest.push_back(LargestOf(axis));

@@ -45,7 +45,7 @@ using Parts = SmallVector<Part, 2>;  // a product, outermost first
 int64_t SizeOf(const Parts& parts);
 
 struct ShardedDim {
-  std::vector<Parts> terms = {{}};  // a concatenation; an empty product has size 1
+  SmallVector<Parts, 1> terms = {Parts{}};  // a concatenation; an empty product has size 1
   bool operator==(const ShardedDim&) const = default;
 };
 
@@ -85,8 +85,9 @@ using Ranges = std::vector<Block>;
 Ranges HeldRanges(const Mesh& mesh, const ShardedDim& dim, const Position& position);
 int64_t Count(const Ranges& ranges);
 
-// What the device at `position` holds, and the most that any device holds along each dimension.
+// What the device at `position` holds, how many elements that are, and the most that any device holds along each dimension.
 Shape LocalShape(const Mesh& mesh, const Sharding& sharding, const Position& position);
+int64_t LocalElements(const Mesh& mesh, const Sharding& sharding, const Position& position);
 Shape PaddedShape(const Mesh& mesh, const Sharding& sharding);
 Shape GlobalShape(const Sharding& sharding);
 

@@ -65,4 +65,14 @@ Sharding ChooseCopy(const Mesh& mesh, const std::optional<Sharding>& given, cons
   return candidates[best];
 }
 
+const Sharding& CopyChoices::Of(const Mesh& mesh, const std::optional<Sharding>& given,
+                                const Routes& routes, bool complete) {
+  for (const Answer& known : known_) {
+    if (known.complete == complete && known.given == given && known.routes == routes)
+      return known.copy;
+  }
+  known_.push_back({given, routes, complete, ChooseCopy(mesh, given, routes, complete)});
+  return known_.back().copy;
+}
+
 }  // namespace heddle

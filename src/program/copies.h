@@ -1,6 +1,7 @@
 // The copy through which the readers of a value read it.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace heddle {
 struct Routes {
   std::vector<Sharding> wanted;     // distinct
   std::vector<Sharding> gradients;  // distinct; none where none is needed
+  bool operator==(const Routes&) const = default;
 };
 Routes RoutesOf(const std::vector<SegmentUse>& uses);
 
@@ -23,5 +25,21 @@ Sharding Complete(Sharding sharding);
 // `complete`: nothing partial may lie there.
 Sharding ChooseCopy(const Mesh& mesh, const std::optional<Sharding>& given, const Routes& routes,
                     bool complete);
+
+// The same, with the answers of one mesh remembered: in layers that are alike the same question is asked many times.
+class CopyChoices {
+ public:
+  const Sharding& Of(const Mesh& mesh, const std::optional<Sharding>& given, const Routes& routes,
+                     bool complete);
+
+ private:
+  struct Answer {
+    std::optional<Sharding> given;
+    Routes routes;
+    bool complete;
+    Sharding copy;
+  };
+  std::deque<Answer> known_;
+};
 
 }  // namespace heddle

@@ -71,7 +71,7 @@ GradientFlow SegmentFlow(const Program& program, const StageProgram& stage) {
 
 int64_t SlotElements(const StageProgram& stage, const ParameterSlot& slot,
                      const Position& position) {
-  return ElementCount(LocalShape(stage.mesh, slot.sharding, position));
+  return LocalElements(stage.mesh, slot.sharding, position);
 }
 
 int64_t FlatElements(const StageProgram& stage, const ParameterGroup& group,

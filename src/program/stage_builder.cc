@@ -230,7 +230,7 @@ class Builder {
     if (!away.empty()) {
       routes.wanted.push_back(Complete(given));
     }
-    Sharding copy = ChooseCopy(mesh(), given, routes, !away.empty());
+    Sharding copy = copies_.Of(mesh(), given, routes, !away.empty());
     ConnectForward(from, copy, uses, &copy_local);
     std::vector<LocalId> gradients = GradientsOf(id, false, uses);
     if (!away.empty()) {
@@ -255,7 +255,7 @@ class Builder {
 
   void ConnectReceived(ValueId id, const std::vector<SegmentUse>& uses) {
     Routes routes = RoutesOf(uses);
-    Sharding copy = ChooseCopy(mesh(), std::nullopt, routes, true);
+    Sharding copy = copies_.Of(mesh(), std::nullopt, routes, true);
     StageBuild::Crossing& crossing = out_.received[id];
     crossing.local = AddReceived(id, copy, false);
     LocalId copy_local = AddChain(crossing.local, copy);
@@ -270,7 +270,7 @@ class Builder {
     bool parameter = value(id).kind == ValueKind::kParameter;
     Sharding given = local(from).sharding;
     Routes routes = RoutesOf(uses);
-    Sharding copy = parameter ? given : ChooseCopy(mesh(), given, routes, false);
+    Sharding copy = parameter ? given : copies_.Of(mesh(), given, routes, false);
     LocalId copy_local;
     if (parameter) copy_local = from;
     ConnectForward(from, copy, uses, &copy_local);
@@ -316,14 +316,14 @@ class Builder {
     LocalId term = OutputAt(ref).local;
     LocalId none;
     if (!before.empty()) {
-      ConnectForward(term, ChooseCopy(mesh(), local(term).sharding, RoutesOf(before), false),
+      ConnectForward(term, copies_.Of(mesh(), local(term).sharding, RoutesOf(before), false),
                      before, &none);
     }
     if (!context_.sums.first[local(term).value.index()]) return;
     LocalId sum =
         AddLocal(local(term).value, local(term).sharding, false, true, FromMicrobatchSum{term});
     LocalId copy_local;
-    ConnectForward(sum, ChooseCopy(mesh(), local(sum).sharding, RoutesOf(uses), false), uses,
+    ConnectForward(sum, copies_.Of(mesh(), local(sum).sharding, RoutesOf(uses), false), uses,
                    &copy_local);
   }
 
@@ -347,6 +347,7 @@ class Builder {
   std::map<std::pair<ValueId, bool>, OutputRef>
       outputs_;  // by value and whether the first phase makes it
   std::map<ValueId, LocalId> stored_;
+  CopyChoices copies_;
   std::set<ValueId> from_factors_;  // parameters whose gradients are
 };
 

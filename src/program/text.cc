@@ -239,8 +239,7 @@ int64_t BufferBytes(const Program& program, const Buffer& buffer, int64_t device
   if (buffer.kind != BufferKind::kLocal) return GroupBytes(program, buffer, device);
   const StageProgram& stage = program.stages[buffer.stage];
   const Local& local = LocalOf(program, buffer.stage, buffer.local());
-  return ElementCount(LocalShape(stage.mesh, local.sharding, PositionIn(stage, device))) *
-         SizeOf(local.dtype);
+  return LocalElements(stage.mesh, local.sharding, PositionIn(stage, device)) * SizeOf(local.dtype);
 }
 
 int64_t PayloadBytes(const Program& program, const Instruction& instruction, int64_t device) {

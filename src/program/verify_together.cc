@@ -186,7 +186,7 @@ class Together {
         got += ElementCount(at.shape);
       }
       const Sharding& sharding = to.locals[transfer.to_local].sharding;
-      int64_t wanted = ElementCount(LocalShape(to.mesh, sharding, PositionIn(to, d)));
+      int64_t wanted = LocalElements(to.mesh, sharding, PositionIn(to, d));
       if (got == wanted) continue;
       findings_.Add(
           fmt::format("transfer {}: device {} gets {} elements, must be {}", t, d, got, wanted));

@@ -80,8 +80,7 @@ class Keeping {
         if (outputs[o].local == id) Keep(from, HalfOf(from).results[o], reader);
       }
     } else if (locals_.insert(id).second) {
-      auto elements =
-          static_cast<double>(ElementCount(LocalShape(stage_.mesh, local.sharding, position_)));
+      auto elements = static_cast<double>(LocalElements(stage_.mesh, local.sharding, position_));
       add_(reader, elements * static_cast<double>(SizeOf(local.dtype)));
     }
   }

@@ -150,6 +150,15 @@ class Judging {
     for (Proposal& plan : Baselines().first) finalists_.Prepare(std::move(plan));
     if (task_.effort.judged == 1) return;
     for (Proposal& plan : ExpertsLikeBest()) finalists_.Prepare(std::move(plan));
+    BeginImproving();
+  }
+
+  // What makes the best plan so far better is found while others are simulated; Improve asks for it, and judges it.
+  void BeginImproving() {
+    if (out_.judged.empty() || !out_.judged.front().fits || !out_.judged.front().improve) return;
+    heddle::Improve& improve = out_.judged.front().improve;
+    auto found = std::async(std::launch::async, improve).share();
+    improve = [found] { return found.get(); };
   }
 
   // The expert's grid is weighed beside the searcher and judging, against what the best plan will probably take.
@@ -157,13 +166,18 @@ class Judging {
     constexpr double kSlower = 1.05;  // than the estimate
     if (searcher_.name != "auto" || task_.effort.judged == 1) return;
     if (estimate == 0) {
-      grid_ = std::async(std::launch::deferred, [this]() -> GridPlans {
-        return [this](const JudgedPlan* best) { return ExpertGrid(task_, best); };
+      grid_ = std::async(std::launch::deferred, [this] {
+        return WeighedGrid{{}, [this](const JudgedPlan* best) { return ExpertGrid(task_, best); }};
       });
       return;
     }
     grid_ = std::async(std::launch::async, [this, seconds = kSlower * estimate] {
-      return WeighExpertGrid(task_, seconds);
+      WeighedGrid grid = WeighExpertGrid(task_, seconds);
+      for (const Proposal& plan : grid.likely) {
+        if (!finalists_.has_room()) break;
+        finalists_.Prepare(plan);
+      }
+      return grid;
     });
   }
 
@@ -173,7 +187,10 @@ class Judging {
     task_.effort.Report("weighing plans by Megatron's rules");
     Sort();
     const JudgedPlan* best = out_.judged.empty() ? nullptr : &out_.judged.front();
-    std::vector<Proposal> plans = grid_.get()(best);
+    WeighedGrid grid = grid_.get();
+    std::vector<Proposal> plans;
+    if (grid.plans) plans = grid.plans(best);
+
     if (out_.feasible() && out_.proposals.more) {
       for (const Proposal& plan : plans) {
         if (!finalists_.has_room()) break;
@@ -231,7 +248,7 @@ class Judging {
   void JudgeMore() {
     constexpr int kRounds = 8;
     constexpr double kReachOfQuick = 1.1;
-    constexpr double kFurther = 1.5;                      // where nothing fits
+    constexpr double kFurther = 1.5;  // where nothing fits
     double reach = out_.proposals.additive;
     for (int round = 0; round < kRounds && out_.proposals.more && !task_.effort.Over(); ++round) {
       bool fits = finalists_.best_seconds() < kForbidden;
@@ -365,7 +382,7 @@ class Judging {
   Finalists finalists_;
   double phase_began_ = SteadySeconds(), processor_began_ = ProcessorSeconds();
   std::shared_future<std::vector<std::vector<Proposal>>> ladders_;
-  std::future<GridPlans> grid_;
+  std::future<WeighedGrid> grid_;
 };
 
 }  // namespace

@@ -150,11 +150,13 @@ class Refiner {
     };
     loads_.resize(fabric_.groups.size() + fabric_.messages.size());
     for (size_t g = 0; g < fabric_.groups.size(); ++g) {
+      loads_[g].reserve(fabric_.groups[g].pattern.loads.size());
       for (const LinkLoad& load : fabric_.groups[g].pattern.loads) {
         use(load.link, static_cast<int>(g), OnGrid(load.share));
       }
     }
     for (size_t m = 0; m < fabric_.messages.size(); ++m) {
+      loads_[fabric_.groups.size() + m].reserve(fabric_.messages[m].links.size());
       for (LinkId id : fabric_.messages[m].links) {
         use(id, static_cast<int>(fabric_.groups.size() + m), 1);
       }

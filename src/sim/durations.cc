@@ -98,7 +98,7 @@ class Pricer {
   double LocalBytes(StageId s, LocalId id) const {
     const Local& local = stage(s).locals[id];
     Position position = PositionIn(stage(s), device_);
-    return static_cast<double>(ElementCount(LocalShape(stage(s).mesh, local.sharding, position)) *
+    return static_cast<double>(LocalElements(stage(s).mesh, local.sharding, position) *
                                SizeOf(local.dtype));
   }
 
@@ -232,8 +232,8 @@ class Pricer {
       std::vector<Block> blocks = LocalBlocks(on.mesh, rule, on.strategies[id.index()], position);
       Kernel sum;
       sum.op = kBiasGradient;
-      sum.moved = sum.bytes = static_cast<double>(
-          ElementCount(LocalShape(rule, rule.results[0], blocks)) * SizeOf(rule.result_dtypes[0]));
+      sum.moved = sum.bytes = static_cast<double>(LocalElements(rule, rule.results[0], blocks) *
+                                                  SizeOf(rule.result_dtypes[0]));
       cost.terms += compute_.Of(sum);
     }
     if (segment.phase != Phase::kMain) return;
@@ -247,8 +247,8 @@ class Pricer {
     if (program_.microbatches == 1) return;
     double again = 1 - 1 / static_cast<double>(program_.microbatches);
     const Local& local = on.locals[parameter];
-    double elements = static_cast<double>(
-        ElementCount(LocalShape(on.mesh, local.sharding, PositionIn(on, device_))));
+    double elements =
+        static_cast<double>(LocalElements(on.mesh, local.sharding, PositionIn(on, device_)));
     Terms added = compute_.Traffic(3 * elements * static_cast<double>(SizeOf(DType::kF32)));
     for (double& seconds : added.seconds) seconds *= again;
     cost.terms += added;

@@ -11,8 +11,7 @@ std::vector<std::pair<ParameterGroupId, int64_t>> GradientsOf(const kept::Segmen
   for (const SegmentInput& input : view.segment().inputs) {
     if (!input.trained) continue;
     const Local& local = at.local(input.local);
-    int64_t bytes =
-        ElementCount(LocalShape(at.stage.mesh, local.sharding, at.position)) * SizeOf(local.dtype);
+    int64_t bytes = LocalElements(at.stage.mesh, local.sharding, at.position) * SizeOf(local.dtype);
     gradients.push_back({local.As<FromParameter>().group, bytes});
   }
   return gradients;

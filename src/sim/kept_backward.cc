@@ -129,8 +129,7 @@ class BackwardTrace {
   int64_t InputBytes(const SegmentInput& input) const {
     const StageView& at = view_.stage();
     const Local& gradient = at.local(input.gradient);
-    return ElementCount(LocalShape(at.stage.mesh, gradient.sharding, at.position)) *
-           SizeOf(gradient.dtype);
+    return LocalElements(at.stage.mesh, gradient.sharding, at.position) * SizeOf(gradient.dtype);
   }
 
   const SegmentView& view_;

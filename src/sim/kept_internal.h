@@ -85,11 +85,11 @@ class SegmentView {
   const SegmentInput& input(SegmentInputId id) const { return segment_.inputs[id]; }
 
   int64_t OperandBytes(size_t n, size_t o) const {
-    return ElementCount(LocalShape(rule(n), rule(n).operands[o], blocks_[n])) *
+    return LocalElements(rule(n), rule(n).operands[o], blocks_[n]) *
            SizeOf(at_.graph().value(node(n).operands[o]).type.dtype);
   }
   int64_t ResultBytes(size_t n, size_t r) const {
-    return ElementCount(LocalShape(rule(n), rule(n).results[r], blocks_[n])) *
+    return LocalElements(rule(n), rule(n).results[r], blocks_[n]) *
            SizeOf(rule(n).result_dtypes[r]);
   }
   // Kept by the node in no value, and needed by each half while it runs.

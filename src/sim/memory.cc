@@ -12,9 +12,8 @@ namespace {
 int64_t PackedBytes(const StageProgram& stage, const Local& local, const Position& position) {
   const ReshardStep& step = stage.steps[local.As<FromReshard>().step];
   if (IsLocal(step.kind) || step.kind == StepKind::kAllReduce) return 0;
-  Exchange exchange = ExchangeOf(stage.mesh, step, position);
-  int64_t packed =
-      ElementCount(exchange.chunk) * GroupSize(stage.mesh, step.axes) * SizeOf(local.dtype);
+  int64_t packed = ElementCount(ChunkOf(stage.mesh, step, position)) *
+                   GroupSize(stage.mesh, step.axes) * SizeOf(local.dtype);
   return step.kind == StepKind::kAllToAll ? 2 * packed : packed;
 }
 
@@ -133,8 +132,7 @@ int64_t MemoryModel::CopiedBytes(const End& end) const {
   const MeshTransfer& transfer = end.transfer;
   const Mesh& mesh = end.sends ? transfer.from_mesh : transfer.to_mesh;
   const Sharding& sharding = end.sends ? transfer.from : transfer.to;
-  int64_t whole =
-      ElementCount(LocalShape(mesh, sharding, PositionOf(mesh, end.index))) * end.element_bytes;
+  int64_t whole = LocalElements(mesh, sharding, PositionOf(mesh, end.index)) * end.element_bytes;
   int64_t copied = 0;
   for (const Message& message :
        end.sends ? MessagesFrom(transfer, end.index) : MessagesTo(transfer, end.index)) {

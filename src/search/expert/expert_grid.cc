@@ -18,20 +18,6 @@
 namespace heddle {
 namespace {
 
-std::string Named(const Degrees& d) {
-  std::string text = fmt::format("expert at dp {}", d.dp);
-  if (d.ep > 1) text += fmt::format(" (ep {})", d.ep);
-  if (d.cp > 1) text += fmt::format(" x cp {}", d.cp);
-  if (d.tp > 1) text += fmt::format(" x tp {}", d.tp);
-  text += fmt::format(" x pp {}, {} micro-batch{}", d.pp, d.microbatches,
-                      d.microbatches == 1 ? "" : "es");
-  if (d.pp > 1) text += ", " + d.schedule;
-  if (d.chunks > 1) text += fmt::format(" of {} chunks", d.chunks);
-  text += fmt::format(", ZeRO {}", d.zero);
-  if (d.offload == Offload::kOptimizer) text += ", optimizer on the host";
-  return text;
-}
-
 // A point whose plan may be simulated.
 struct GridPoint {
   Degrees degrees;
@@ -67,16 +53,31 @@ class GridSearch {
   std::vector<Proposal> Plans(const JudgedPlan* best, const std::string& from, size_t most) {
     Compare(best);
     if (known_) WeighOffloaded();
-    std::stable_sort(points_.begin(), points_.end(),
-                     [](const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; });
+    std::stable_sort(points_.begin(), points_.end(), IsFaster);
     std::vector<Degrees> chosen = Chosen(most, !from.empty());
     LogDebug("the expert's grid: {} points, {} weighed, the fastest {:.6g} s, {} chosen",
              grid_.size(), points_.size(), fastest_, chosen.size());
     if (chosen.empty() && best_ == kForbidden) chosen = Smallest();
+    return Make(chosen, from);
+  }
+
+  // The fastest plans that Plans will probably contain as well: those with axes that the exact search does not have.
+  std::vector<Proposal> Likely(size_t most) {
+    std::stable_sort(points_.begin(), points_.end(), IsFaster);
+    std::vector<Degrees> chosen = Chosen(points_.size(), false);
+    std::erase_if(chosen, [](const Degrees& d) { return d.cp * d.ep == 1; });
+    chosen.resize(std::min(most, chosen.size()));
+    return Make(chosen, "");
+  }
+
+ private:
+  static bool IsFaster(const GridPoint& a, const GridPoint& b) { return a.seconds < b.seconds; }
+
+  std::vector<Proposal> Make(const std::vector<Degrees>& chosen, const std::string& from) {
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
       // Only the first plan of a ladder has the plain name.
-      std::string name = from.empty() ? Named(chosen[i]) : from;
+      std::string name = from.empty() ? NameOfExpert(chosen[i]) : from;
       if (!from.empty() && i > 0) name += fmt::format(", ZeRO {}", chosen[i].zero);
       made[i] = ProposeExpert(estimator_, chosen[i], name);
     });
@@ -96,7 +97,6 @@ class GridSearch {
     return plans;
   }
 
- private:
   void Compare(const JudgedPlan* best) {
     constexpr double kMostError = 1.1;
     if (best == nullptr) return;
@@ -370,15 +370,19 @@ std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best)
   return BestExperts(task, GridOf(task), "", best, kMostOfGrid);
 }
 
-GridPlans WeighExpertGrid(const SearchTask& task, double seconds) {
+WeighedGrid WeighExpertGrid(const SearchTask& task, double seconds) {
+  constexpr size_t kMostLikely = 2;
   std::vector<Degrees> points = GridOf(task);
-  if (points.empty()) return [](const JudgedPlan*) { return std::vector<Proposal>(); };
+  if (points.empty()) return {};
   auto grid = std::make_shared<GridSearch>(task, std::move(points));
   grid->Weigh(seconds);
-  return [task = task, grid, seconds](const JudgedPlan* best) {
+  WeighedGrid weighed;
+  weighed.likely = grid->Likely(kMostLikely);
+  weighed.plans = [task = task, grid, seconds](const JudgedPlan* best) {
     bool known = best != nullptr && best->fits && best->result.step_seconds <= seconds;
     return known ? grid->Plans(best, "", kMostOfGrid) : ExpertGrid(task, best);
   };
+  return weighed;
 }
 
 }  // namespace heddle

@@ -26,6 +26,9 @@ struct ExpertChoices {
 // The points of a grid that satisfy the problem's fixed degrees, in a fixed order.
 std::vector<Degrees> ExpertDegrees(const SearchTask& task, const ExpertChoices& choices);
 
+// The name of the plan at these degrees.
+std::string NameOfExpert(const Degrees& degrees);
+
 // Plans of at most `most` of these points, the fastest estimates first. `best` is the best known
 // plan or null; points that are not expected to be faster are left out. Where no point is estimated
 // to fit and no best plan is given: the plan that needs least memory. If `from` is empty, plans are
@@ -36,10 +39,15 @@ std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> p
 // The whole grid. Nothing on clusters of unlike devices.
 std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best);
 
-// The same in two steps, for when the best plan is not known yet. Weighs the points whose plans may
-// take less than `seconds`; the result makes plans of them once the best plan is known. If that
-// plan is slower than `seconds`, all points are weighed again.
-using GridPlans = std::function<std::vector<Proposal>(const JudgedPlan* best)>;
-GridPlans WeighExpertGrid(const SearchTask& task, double seconds);
+// The same in two steps, for when the best plan is not known yet. First the points are weighed whose plans may take less than
+// `seconds`. Once the best plan is known, `plans` makes proposals of them; if that plan is slower than `seconds`, it weighs
+// all points again.
+struct WeighedGrid {
+  // A few proposals that `plans` will probably contain, so that they can be simulated ahead.
+  std::vector<Proposal> likely;
+  // Empty where the grid has no points.
+  std::function<std::vector<Proposal>(const JudgedPlan* best)> plans;
+};
+WeighedGrid WeighExpertGrid(const SearchTask& task, double seconds);
 
 }  // namespace heddle

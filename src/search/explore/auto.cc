@@ -18,6 +18,8 @@ namespace {
 constexpr double kNear = 1.05;
 // Where messages occupy links, the estimate of another cut may be lower by this factor.
 constexpr double kGainOfCuts = 1.2;
+// Configurations up to this multiple of the best estimate are weighed before the first steps are simulated.
+constexpr double kFurther = 1.065;
 
 class Explorer : public std::enable_shared_from_this<Explorer> {
  public:
@@ -56,7 +58,13 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     }
     // Searches with another solver compare solvers, and are slow.
     if (maker_->has_own_solver()) return out;
-    out.more = [self = shared_from_this()](double seconds) {
+    // Simulated steps are rarely faster than their estimates, so further configurations are weighed during the first
+    // simulations.
+    std::shared_future<void> further = std::async(std::launch::async, [self = shared_from_this()] {
+      self->Weigh([&] { return kFurther * self->best_seconds_; });
+    });
+    out.more = [self = shared_from_this(), further](double seconds) {
+      further.get();
       self->Weigh([&] { return self->by_links_ ? kGainOfCuts * seconds : seconds; });
       return self->Near(seconds);
     };

@@ -168,25 +168,33 @@ void Finalists::Complete(Proposal& plan) {
 
 void Finalists::Prepare(Proposal plan) {
   Complete(plan);
+  std::lock_guard lock(mutex_);
+  if (FindPrepared(plan) != prepared_.end()) return;
   prepared_.push_back(std::make_unique<Running>(task_, models_, std::move(plan)));
 }
 
 std::unique_ptr<Finalists::Running> Finalists::Start(const Proposal& plan) {
-  for (auto at = prepared_.begin(); at != prepared_.end(); ++at) {
-    const Proposal& of = (*at)->of();
-    bool same = of.from == plan.from && of.estimate == plan.estimate;
-    if (!same || of.plan != Proposal(plan).MakePlan()) continue;
-    std::unique_ptr<Running> found = std::move(*at);
-    prepared_.erase(at);
-    return found;
-  }
-  return std::make_unique<Running>(task_, models_, plan);
+  std::lock_guard lock(mutex_);
+  auto at = FindPrepared(plan);
+  if (at == prepared_.end()) return std::make_unique<Running>(task_, models_, plan);
+  std::unique_ptr<Running> found = std::move(*at);
+  prepared_.erase(at);
+  return found;
+}
+
+Finalists::AllRunning::iterator Finalists::FindPrepared(const Proposal& plan) {
+  return std::find_if(prepared_.begin(), prepared_.end(), [&](const auto& at) {
+    const Proposal& of = at->of();
+    return of.from == plan.from && of.estimate == plan.estimate &&
+           of.plan == Proposal(plan).MakePlan();
+  });
 }
 
 // One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn out not
 // to be needed. On two cores two: one is at work while the other has but one thread.
 bool Finalists::HasRoom(size_t running) const {
   size_t cores = CoreCount();
+  std::lock_guard lock(mutex_);
   for (const auto* others : {&prepared_, &late_}) {
     running += static_cast<size_t>(std::count_if(
         others->begin(), others->end(), [](const auto& other) { return !other->ended(); }));
@@ -252,8 +260,12 @@ void Finalists::JudgeAll(std::vector<Proposal> plans) {
 }
 
 void Finalists::TakeLate(const JudgingEffort& effort) {
-  while (!late_.empty()) {
-    for (std::unique_ptr<Running>& late : std::exchange(late_, {})) {
+  auto all = [&] {
+    std::lock_guard lock(mutex_);
+    return std::exchange(late_, {});
+  };
+  for (AllRunning now = all(); !now.empty(); now = all()) {
+    for (std::unique_ptr<Running>& late : now) {
       if (!Ended()) Take(late->Wait(), late->of());
     }
     errors_.ForgetAssumed();
@@ -308,6 +320,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
       if (errors_.AtLeast(fitted, SpreadOf(plans[next], effort)) >= best_) {
         bool same = fitted.estimate == plans[next].estimate;
         errors_.AssumeRight(same ? plans[next].kind : fitted.kind);
+        std::lock_guard lock(mutex_);
         late_.push_back(std::move(running));
         continue;
       }

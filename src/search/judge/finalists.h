@@ -10,6 +10,7 @@
 #pragma once
 
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "search/interface/proposal.h"
@@ -70,6 +71,7 @@ class Finalists {
   // Those that Judge did not wait for, and what it left out since.
   void TakeLate(const JudgingEffort& effort);
   // Begins to simulate a plan that will probably be given to one of these later: its result is there sooner, and the same.
+  // Both may be called by any thread.
   void Prepare(Proposal plan);
   bool has_room() const;  // is a core free for another?
 
@@ -82,6 +84,7 @@ class Finalists {
 
   static void Complete(Proposal& plan);
   std::unique_ptr<Running> Start(const Proposal& plan);
+  AllRunning::iterator FindPrepared(const Proposal& plan);  // mutex_ is locked
   bool HasRoom(size_t running) const;
   void Take(std::optional<JudgedPlan> judged, const Proposal& proposal);
   bool Ended();
@@ -93,6 +96,7 @@ class Finalists {
   size_t fitting_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
   std::vector<Proposal> left_;  // not judged, as estimates of their kind were taken to be right
+  mutable std::mutex mutex_;    // of what runs beside the plan that is waited for
   AllRunning prepared_, late_;  // they end before what they use
 };
 

@@ -23,7 +23,8 @@ Problem Weighed(const StageProblem& stage, const StageScale& scale) {
     UnaryRef& unary = made[costs.get()];
     if (!unary) {
       auto weighed = std::make_shared<Unary>();
-      for (const ChoiceCost& cost : *costs) weighed->Push(Weighed(cost, scale));
+      weighed->Resize(costs->size());
+      for (size_t c = 0; c < costs->size(); ++c) weighed->Add(c, Weighed((*costs)[c], scale));
       unary = std::move(weighed);
     }
     problem.unary.push_back(unary);

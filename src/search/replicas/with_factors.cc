@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/parallel.h"
 #include "cluster/topology.h"
 #include "plan/precision.h"
 #include "program/stage_builder.h"
@@ -104,8 +105,9 @@ class Factoring {
   // All plans must have the same cluster and compute type.
   void SetPlan(const Plan& plan) {
     plan_ = &plan;
-    prospects_.clear();
-    for (const Stage& stage : plan.stages) prospects_.push_back(ProspectsOf(model_, plan, stage));
+    prospects_.assign(plan.stages.size(), {});
+    InParallel(plan.stages.size(),
+               [&](size_t s) { prospects_[s] = ProspectsOf(model_, plan, plan.stages[s]); });
   }
 
   std::optional<Factored> Solve(Whole what) {

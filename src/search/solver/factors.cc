@@ -2,17 +2,28 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "base/check.h"
 
 namespace heddle {
 namespace {
 
+using Scope = SmallVector<int, 4>;
+
+std::span<const int> Span(const Scope& scope) { return {scope.data(), scope.size()}; }
+
+void Remove(SmallVector<int, 4>& from, int item) {
+  int* at = std::find(from.begin(), from.end(), item);
+  from.erase(at, at + 1);
+}
+
 // The strides in a row-major table over `scope` for each variable of `over`; 0 for those that the
 // table lacks.
-std::vector<size_t> Strides(const std::vector<size_t>& domains, const std::vector<int>& scope,
-                            const std::vector<int>& over) {
-  std::vector<size_t> strides(over.size(), 0);
+SmallVector<size_t, 4> StridesOf(const std::vector<size_t>& domains, const Scope& scope,
+                                 std::span<const int> over) {
+  SmallVector<size_t, 4> strides;
+  for (size_t i = 0; i < over.size(); ++i) strides.push_back(0);
   size_t stride = 1;
   for (size_t i = scope.size(); i-- > 0;) {
     auto at = std::find(over.begin(), over.end(), scope[i]);
@@ -22,7 +33,7 @@ std::vector<size_t> Strides(const std::vector<size_t>& domains, const std::vecto
   return strides;
 }
 
-size_t SizeOf(const std::vector<size_t>& domains, const std::vector<int>& scope) {
+size_t SizeOf(const std::vector<size_t>& domains, std::span<const int> scope) {
   size_t size = 1;
   for (int v : scope) size *= domains[static_cast<size_t>(v)];
   return size;
@@ -31,9 +42,11 @@ size_t SizeOf(const std::vector<size_t>& domains, const std::vector<int>& scope)
 // Calls visit(offsets) for every assignment of `over` in row-major order; offsets[f] is the
 // assignment's offset in table f.
 template <class Visit>
-void ForEach(const std::vector<size_t>& domains, const std::vector<int>& over,
-             const std::vector<std::vector<size_t>>& strides, const Visit& visit) {
-  std::vector<size_t> at(over.size(), 0), offsets(strides.size(), 0);
+void ForEach(const std::vector<size_t>& domains, std::span<const int> over,
+             std::span<const SmallVector<size_t, 4>> strides, const Visit& visit) {
+  SmallVector<size_t, 8> at, offsets;
+  for (size_t i = 0; i < over.size(); ++i) at.push_back(0);
+  for (size_t f = 0; f < strides.size(); ++f) offsets.push_back(0);
   while (true) {
     visit(offsets);
     size_t d = over.size();
@@ -64,22 +77,23 @@ void KeepLeast(double* least, const double* row, size_t width) {
 
 // The table with its scope in another order.
 Table Reordered(const std::vector<size_t>& domains, const FactorTable& factor,
-                const std::vector<int>& order) {
+                std::span<const int> order) {
   Table table;
   table.reserve(factor.values->size());
-  ForEach(domains, order, {Strides(domains, factor.scope, order)},
-          [&](const std::vector<size_t>& at) { table.push_back((*factor.values)[at[0]]); });
+  SmallVector<size_t, 4> strides = StridesOf(domains, factor.scope, order);
+  ForEach(domains, order, {&strides, 1},
+          [&](const auto& at) { table.push_back((*factor.values)[at[0]]); });
   return table;
 }
 
 }  // namespace
 
-void Elimination::Add(std::vector<int> scope, TableRef values) {
-  HEDDLE_CHECK(values->size() == SizeOf(domains_, scope), "{} entries", values->size());
+void Elimination::Add(Scope scope, TableRef values) {
+  HEDDLE_CHECK(values->size() == SizeOf(domains_, Span(scope)), "{} entries", values->size());
   FactorTable factor{scope, std::move(values)};
   if (!std::is_sorted(scope.begin(), scope.end())) {
     std::sort(scope.begin(), scope.end());
-    factor.values = std::make_shared<Table>(Reordered(domains_, factor, scope));
+    factor.values = std::make_shared<Table>(Reordered(domains_, factor, Span(scope)));
     factor.scope = scope;
   }
   touched_.resize(domains_.size());
@@ -87,14 +101,16 @@ void Elimination::Add(std::vector<int> scope, TableRef values) {
   factors_.push_back(std::move(factor));
 }
 
-std::vector<int> Elimination::Neighbours(int variable) const {
-  std::set<int> all;
+Elimination::Scope Elimination::Neighbours(int variable) const {
+  Scope all;
   for (int f : touched_[static_cast<size_t>(variable)]) {
-    const std::vector<int>& scope = factors_[static_cast<size_t>(f)].scope;
-    all.insert(scope.begin(), scope.end());
+    for (int v : factors_[static_cast<size_t>(f)].scope) {
+      bool known = v == variable || std::find(all.begin(), all.end(), v) != all.end();
+      if (!known) all.push_back(v);
+    }
   }
-  all.erase(variable);
-  return {all.begin(), all.end()};
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 int64_t Elimination::TableSize(int variable) const {
@@ -119,7 +135,7 @@ bool Elimination::Run(const std::vector<bool>& eliminated) {
     auto [size, variable] = *queue.begin();
     queue.erase(queue.begin());
     if (size > kMaxTableEntries) return false;
-    std::vector<int> around = Neighbours(variable);
+    Scope around = Neighbours(variable);
     Eliminate(variable);
     for (int v : around) {
       size_t i = static_cast<size_t>(v);
@@ -139,22 +155,21 @@ Elimination::Step Elimination::Take(int variable) {
   step.variable = variable;
   step.scope = Neighbours(variable);
   int last = step.scope.empty() ? -1 : step.scope.back();
-  std::vector<int> gone = touched_[static_cast<size_t>(variable)];
+  SmallVector<int, 4> gone = touched_[static_cast<size_t>(variable)];
   for (int f : gone) {
     FactorTable& factor = factors_[static_cast<size_t>(f)];
-    std::vector<int> order = factor.scope;
-    order.erase(std::find(order.begin(), order.end(), variable));
+    Scope order = factor.scope;
+    Remove(order, variable);
     bool has_last = !order.empty() && order.back() == last;
     order.insert(has_last ? order.end() - 1 : order.end(), variable);
     Operand operand;
     operand.values = order == factor.scope
                          ? factor.values
-                         : std::make_shared<Table>(Reordered(domains_, factor, order));
-    operand.strides = Strides(domains_, order, step.scope);
+                         : std::make_shared<Table>(Reordered(domains_, factor, Span(order)));
+    operand.strides = StridesOf(domains_, order, Span(step.scope));
     operand.own = has_last ? domains_[static_cast<size_t>(last)] : 1;
     for (int v : factor.scope) {
-      std::vector<int>& touched = touched_[static_cast<size_t>(v)];
-      touched.erase(std::find(touched.begin(), touched.end(), f));
+      Remove(touched_[static_cast<size_t>(v)], f);
     }
     factor.values = nullptr;
     step.operands.push_back(std::move(operand));
@@ -171,17 +186,15 @@ Elimination::Step Elimination::Take(int variable) {
 TableRef Elimination::Minimise(const Step& step) const {
   size_t domain = domains_[static_cast<size_t>(step.variable)];
   size_t width = step.scope.empty() ? 1 : domains_[static_cast<size_t>(step.scope.back())];
-  std::vector<int> prefix = step.scope;
-  if (!prefix.empty()) prefix.pop_back();
-  std::vector<std::vector<size_t>> strides;
-  for (const Operand& operand : step.operands) {
-    strides.emplace_back(operand.strides.begin(),
-                         operand.strides.begin() + static_cast<std::ptrdiff_t>(prefix.size()));
-  }
-  auto made = std::make_shared<Table>(SizeOf(domains_, step.scope), kForbidden);
+  std::span<const int> prefix = Span(step.scope);
+  if (!prefix.empty()) prefix = prefix.first(prefix.size() - 1);
+  std::vector<Strides> strides;
+  strides.reserve(step.operands.size());
+  for (const Operand& operand : step.operands) strides.push_back(operand.strides);
+  auto made = std::make_shared<Table>(SizeOf(domains_, Span(step.scope)), kForbidden);
   double* row = made->data();
   std::vector<double> sum(width);
-  ForEach(domains_, prefix, strides, [&](const std::vector<size_t>& at) {
+  ForEach(domains_, prefix, strides, [&](const auto& at) {
     for (size_t x = 0; x < domain; ++x) {
       double base = 0;
       for (size_t f = 0; f < step.without_last; ++f) {
@@ -211,18 +224,18 @@ void Elimination::Eliminate(int variable) {
 
 Table Elimination::Rest(const std::vector<int>& scope) const {
   std::vector<const Table*> tables;
-  std::vector<std::vector<size_t>> strides;
+  std::vector<Strides> strides;
   for (const FactorTable& factor : factors_) {
     if (!factor.values) continue;
     for (int v : factor.scope) {
       HEDDLE_CHECK(std::find(scope.begin(), scope.end(), v) != scope.end(), "variable {}", v);
     }
     tables.push_back(factor.values.get());
-    strides.push_back(Strides(domains_, factor.scope, scope));
+    strides.push_back(StridesOf(domains_, factor.scope, scope));
   }
   Table rest;
   rest.reserve(SizeOf(domains_, scope));
-  ForEach(domains_, scope, strides, [&](const std::vector<size_t>& at) {
+  ForEach(domains_, scope, strides, [&](const auto& at) {
     double sum = 0;
     for (size_t f = 0; f < tables.size(); ++f) sum += (*tables[f])[at[f]];
     rest.push_back(sum);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "search/solver/problem.h"
 
 namespace heddle {
@@ -23,7 +24,7 @@ constexpr int64_t kMaxTableEntries = int64_t{1} << 27;
 
 // A table over any number of variables, row-major in the order of the scope.
 struct FactorTable {
-  std::vector<int> scope;  // in ascending order
+  SmallVector<int, 4> scope;  // in ascending order
   TableRef values;
 };
 
@@ -33,7 +34,7 @@ class Elimination {
   explicit Elimination(std::vector<size_t> domains) : domains_(std::move(domains)) {}
 
   // The scope may be in any order, without duplicates.
-  void Add(std::vector<int> scope, TableRef values);
+  void Add(SmallVector<int, 4> scope, TableRef values);
 
   // Eliminates the marked variables. False where a table would be too large; then no other function
   // may be called.
@@ -47,28 +48,31 @@ class Elimination {
   void Recover(std::vector<int>& choice) const;
 
  private:
+  using Scope = SmallVector<int, 4>;  // few variables have more neighbours
+  using Strides = SmallVector<size_t, 4>;
+
   // A table that a step adds up.
   struct Operand {
     TableRef values;
-    std::vector<size_t> strides;  // by variable of the step's scope
-    size_t own = 1;               // stride of the eliminated variable
+    Strides strides;  // by variable of the step's scope
+    size_t own = 1;   // stride of the eliminated variable
   };
   struct Step {
     int variable = 0;
-    std::vector<int> scope;
+    Scope scope;
     std::vector<Operand> operands;  // those without the last variable of the scope come first
     size_t without_last = 0;        // how many do not have it
   };
 
   int64_t TableSize(int variable) const;
-  std::vector<int> Neighbours(int variable) const;
+  Scope Neighbours(int variable) const;
   Step Take(int variable);
   void Eliminate(int variable);
   TableRef Minimise(const Step& step) const;
 
   std::vector<size_t> domains_;
-  std::vector<FactorTable> factors_;       // eliminated ones have no values
-  std::vector<std::vector<int>> touched_;  // per variable: the factors that contain it
+  std::vector<FactorTable> factors_;          // eliminated ones have no values
+  std::vector<SmallVector<int, 4>> touched_;  // per variable: the factors that contain it
   std::vector<Step> steps_;
 };
 

@@ -54,6 +54,7 @@ void Unary::Add(size_t x, const Cost& cost) {
 
 TableRef Weighted(const Unary& unary, const Weights& weights) {
   auto table = std::make_shared<Table>();
+  table->reserve(unary.size());
   for (size_t x = 0; x < unary.size(); ++x) table->push_back(unary.At(x).Weighted(weights));
   return table;
 }
@@ -62,6 +63,7 @@ TableRef Weighted(const PairCost& pair, const Weights& weights) {
   bool queued = pair.queued && weights.queued != 0;
   if (!queued && weights.seconds == 1) return pair.seconds;
   auto table = std::make_shared<Table>();
+  table->reserve(pair.seconds->size());
   for (size_t i = 0; i < pair.seconds->size(); ++i) {
     table->push_back(Cost{(*pair.seconds)[i], queued ? (*pair.queued)[i] : 0}.Weighted(weights));
   }
