@@ -120,7 +120,8 @@ class GridSearch {
       bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
       if (chosen.size() == most || far) break;
       if (expected >= best_) continue;
-      // Where latencies matter, plans that split state over data ranks are far slower than estimated, but others are not.
+      // Where latencies matter, plans that split state over data ranks are far slower than
+      // estimated, but others are not.
       std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches, d.zero > 0};
       // For a ladder the best of each ZeRO level, because the levels allow different improvements.
       if (ladder) key = {d.zero};
@@ -161,8 +162,8 @@ class GridSearch {
     WeighGroups();
   }
 
-  // Does some plan or point not fit or recompute, and would offloading free a considerable share of the memory even with the
-  // state divided among all devices?
+  // Does some plan or point not fit or recompute, and would offloading free a considerable share of
+  // the memory even with the state divided among all devices?
   bool IsShortOfMemory() const {
     constexpr double kConsiderable = 0.05;
     HeldBytes each = HeldBytesOf(estimator_->prices().precision(), 1 - task_.pruning.sparsity, 1,
@@ -229,7 +230,8 @@ class GridSearch {
     WeighRound(round, nullptr);
   }
 
-  // Is a mesh with fewer devices per sample too slow? Sharing a sample among more devices never reduces the device seconds.
+  // Is a mesh with fewer devices per sample too slow? Sharing a sample among more devices never
+  // reduces the device seconds.
   bool IsDominated(const MeshKey& at, const std::map<MeshKey, double>& work) const {
     for (const auto& [other, seconds] : work) {
       bool less = other[2] == at[2] && other[1] <= at[1] && other[0] / other[1] <= at[0] / at[1];
@@ -289,8 +291,9 @@ class GridSearch {
                        [](const StageRecomputation& stage) { return stage.none(); });
   }
 
-  // Stages of equal work need unequal memory: the first ones have the most micro-batches in flight, and may have to recompute.
-  // Then layers are moved to neighbouring stages as long as the estimate decreases.
+  // Stages of equal work need unequal memory: the first ones have the most micro-batches in flight,
+  // and may have to recompute. Then layers are moved to neighbouring stages as long as the estimate
+  // decreases.
   ExpertEstimate Recut(Degrees& at, ExpertEstimate best, double limit) const {
     constexpr int64_t kMostStages = 16;
     bool plain = best.fits && IsPlain(best);
@@ -327,8 +330,8 @@ class GridSearch {
 
   // Points above this multiple of the fastest estimate are left out: the errors of estimates are smaller.
   static constexpr double kNear = 1.1;
-  // Estimates can exceed simulated steps by this factor. Points with axes that the exact search does not have are simulated
-  // up to this factor, because no other searcher covers them.
+  // Estimates can exceed simulated steps by this factor. Points with axes that the exact search
+  // does not have are simulated up to this factor, because no other searcher covers them.
   static constexpr double kTooHigh = 1.02;
 
   const SearchTask task_;  // a copy: plans may be made later

@@ -39,9 +39,9 @@ std::vector<Proposal> BestExperts(const SearchTask& task, std::vector<Degrees> p
 // The whole grid. Nothing on clusters of unlike devices.
 std::vector<Proposal> ExpertGrid(const SearchTask& task, const JudgedPlan* best);
 
-// The same in two steps, for when the best plan is not known yet. First the points are weighed whose plans may take less than
-// `seconds`. Once the best plan is known, `plans` makes proposals of them; if that plan is slower than `seconds`, it weighs
-// all points again.
+// The same in two steps, for when the best plan is not known yet. First the points are weighed
+// whose plans may take less than `seconds`. Once the best plan is known, `plans` makes proposals of
+// them; if that plan is slower than `seconds`, it weighs all points again.
 struct WeighedGrid {
   // A few proposals that `plans` will probably contain, so that they can be simulated ahead.
   std::vector<Proposal> likely;

@@ -14,7 +14,8 @@
 namespace heddle {
 namespace {
 
-// Estimates above this multiple of the best one are proposed only if simulated steps turn out to be slower than estimated.
+// Estimates above this multiple of the best one are proposed only if simulated steps turn out to be
+// slower than estimated.
 constexpr double kNear = 1.05;
 // Where messages occupy links, the estimate of another cut may be lower by this factor.
 constexpr double kGainOfCuts = 1.2;
@@ -98,7 +99,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     return near;
   }
 
-  // Where messages occupy links, stages of equal work are not optimal: estimates with a layer moved may be below the limit.
+  // Where messages occupy links, stages of equal work are not optimal: estimates with a layer moved
+  // may be below the limit.
   void RecutNear(double seconds) {
     std::vector<size_t> near;
     for (size_t i = 0; i < list_.size(); ++i) {
@@ -114,8 +116,9 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     });
   }
 
-  // Weighs configurations in ascending order of their floors until no remaining floor is below the limit. Batches grow while
-  // the limit does not fall, because everything below it must be weighed in any case.
+  // Weighs configurations in ascending order of their floors until no remaining floor is below the
+  // limit. Batches grow while the limit does not fall, because everything below it must be weighed
+  // in any case.
   template <typename Limit>
   void Weigh(const Limit& limit) {
     constexpr size_t kMany = 128, kMost = 1024, kFew = 4;  // on any number of cores
@@ -180,8 +183,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     list_.AddOffloaded(i);
   }
 
-  // Announces promising plans: the best configuration is usually among those with the lowest floors. Estimates that may still
-  // change are left out.
+  // Announces promising plans: the best configuration is usually among those with the lowest
+  // floors. Estimates that may still change are left out.
   void Announce() {
     if (announced_ || !task_.effort.promising) return;
     announced_ = true;
