@@ -89,8 +89,7 @@ TEST_P(ProgramTest, ExpertPlansAreSound) {
         }
         SCOPED_TRACE(fmt::format("dp {} tp {} pp {} cp {} ep {} sp {} mb {} zero {} recompute {}",
                                  degrees.dp, degrees.tp, degrees.pp, degrees.cp, degrees.ep,
-                                 degrees.sp, degrees.microbatches, zero,
-                                 kRecomputeNames[static_cast<size_t>(recompute)]));
+                                 degrees.sp, degrees.microbatches, zero, Name(recompute)));
         Program program = Lower(model, plan);
         EXPECT_EQ(FirstLines(Verify(program)), "");
         EXPECT_EQ(FirstLines(Verify(LowerForward(model, plan))), "");
@@ -134,8 +133,12 @@ TEST(ZeroThree, GathersBlocksAhead) {
   Model model = Analyse(LoadModel("gpt2:layers=8,batch=8"));
   for (Degrees degrees : {Degrees{.dp = 2, .tp = 2}, Degrees{.dp = 2, .tp = 2, .microbatches = 2},
                           Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4},
-                          Degrees{.dp = 2, .tp = 2, .pp = 2, .microbatches = 4, .chunks = 4,
-                                  .schedule = "interleaved"}}) {
+                          Degrees{.dp = 2,
+                          .tp = 2,
+                          .pp = 2,
+                          .microbatches = 4,
+                          .chunks = 4,
+                          .schedule = "interleaved"}}) {
     degrees.zero = 3;
     Program program = Lower(model, ExpertPlan(model, LoadCluster("local:8"), degrees));
     for (const DeviceProgram& run : program.runs) {

@@ -114,7 +114,7 @@ TEST(Pruning, PlanFilesReadBack) {
   EXPECT_EQ(again().pruning, plan.pruning);
   plan.pruning.kept["nothing"] = 1;
   EXPECT_EQ(Verify(plan, model),
-            std::vector<std::string>{"pruning names 'nothing', which is no parameter"});
+            std::vector<std::string>{"pruning names 'nothing', which is not a parameter"});
 }
 
 // The room is spent: a model that dense needs stages, or does not fit, is faster pruned.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/units.h"
+#include "plan/axes.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -33,11 +34,16 @@ constexpr PlanTerm kPlanTerms[] = {
      "the batch is shared out among these types of devices in proportion to their speed"},
     {"optimizer on the host",
      "moments and master weights live in the host's memory (--offload optimizer)"},
-    {"xp", "a second mesh axis on which every node splits what suits it, as on tp"},
-    {"cp", "context parallelism: every sequence is split over so many devices (--cp)"},
-    {"ep", "expert parallelism: experts are spread over so many of the data ranks (--ep)"},
-    {"chunks", "stages per device of an interleaved pipeline (--chunks)"},
 };
+
+std::vector<PlanTerm> AllPlanTerms() {
+  std::vector<PlanTerm> terms(std::begin(kPlanTerms), std::end(kPlanTerms));
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (!axis.meaning.empty()) terms.push_back({axis.name, axis.meaning});
+  }
+  terms.push_back({"chunks", "stages per device of an interleaved pipeline (--chunks)"});
+  return terms;
+}
 
 std::string SizeOfBytes(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
 
@@ -83,7 +89,7 @@ std::string MeaningsOf(const std::vector<Alternative>& shown) {
   std::vector<const PlanTerm*> used;
   for (const Alternative& at : shown) {
     std::string left = at.plan->from;
-    for (const PlanTerm& term : kPlanTerms) {
+    for (const PlanTerm& term : PlanTerms()) {
       if (!HasWord(left, term.word)) continue;
       left.replace(left.find(term.word), term.word.size(), term.word.size(), ' ');
       if (std::find(used.begin(), used.end(), &term) == used.end()) used.push_back(&term);
@@ -149,6 +155,9 @@ std::string AlternativesTable(const SearchResult& result) {
   return text + MeaningsOf(all);
 }
 
-std::span<const PlanTerm> PlanTerms() { return kPlanTerms; }
+std::span<const PlanTerm> PlanTerms() {
+  static const std::vector<PlanTerm> terms = AllPlanTerms();
+  return terms;
+}
 
 }  // namespace heddle

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "plan/describe.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
@@ -66,7 +67,7 @@ std::string MeshText(const Mesh& mesh) {
 }
 
 std::string RecomputeText(const Stage& stage) {
-  std::array<int, 3> counts = {};
+  PerRecomputePolicy<int> counts = {};
   for (RecomputePolicy policy : stage.recompute) ++counts[static_cast<size_t>(policy)];
   std::vector<std::string> words;
   for (size_t p = 0; p < counts.size(); ++p) {
@@ -126,26 +127,31 @@ std::string Nominal(const Plan& plan) {
 }
 
 Json DegreesJson(const PlanWords& words, const Plan& plan) {
-  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
-  Json json = {{"dp", d.dp},
-               {"tp", d.tp},
-               {"pp", d.pp},
-               {"cp", d.cp},
-               {"ep", d.ep},
-               {"sp", d.sp},
-               {"zero", plan.zero.level},
-               {"offload", kOffloadNames[static_cast<size_t>(plan.offload)]},
-               {"microbatches", plan.microbatches}};
-  json["recompute"] =
-      d.recompute ? Json(kRecomputeNames[static_cast<size_t>(*d.recompute)]) : Json();
+  Degrees degrees = DegreesOf(plan, words.Heaviest(plan));
+  Json json = Json::object();
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.is_degree()) json[std::string(axis.name)] = degrees.*axis.degree;
+  }
+  for (const AxisModifier& modifier : AllAxisModifiers()) {
+    json[std::string(modifier.name)] = degrees.*modifier.flag;
+  }
+  json["zero"] = plan.zero.level;
+  json["offload"] = Name(plan.offload);
+  json["microbatches"] = plan.microbatches;
+  std::optional<RecomputePolicy> recompute = RecomputationOfLayers(words.model(), plan);
+  json["recompute"] = recompute ? Json(Name(*recompute)) : Json();
   return json;
 }
 
 // "dp 8 x tp 1 x pp 2, 8 micro-batches".
 std::string InShort(const PlanWords& words, const Plan& plan) {
-  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
-  return fmt::format("dp {} x tp {} x pp {}, {} micro-batch{}, ZeRO {}", d.dp, d.tp, d.pp,
-                     plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.zero.level);
+  Degrees degrees = DegreesOf(plan, words.Heaviest(plan));
+  std::vector<std::string> sizes;
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.always_named) sizes.push_back(fmt::format("{} {}", axis.name, degrees.*axis.degree));
+  }
+  return fmt::format("{}, {} micro-batch{}, ZeRO {}", fmt::join(sizes, " x "), plan.microbatches,
+                     plan.microbatches == 1 ? "" : "es", plan.zero.level);
 }
 
 // The mesh, and per axis what it splits.
@@ -183,7 +189,7 @@ std::string Screen(const PlanReport& report) {
   StepSize size = SizeOfStep(report.model, plan);
   PlanWords words(report.model);
   StageSplits heaviest = words.Heaviest(plan);
-  PlanDegrees d = DegreesOf(report.model, plan, heaviest);
+  std::optional<RecomputePolicy> recompute = RecomputationOfLayers(report.model, plan);
   double rate = size.tokens / best.result.step_seconds;
   std::string text =
       fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
@@ -194,10 +200,9 @@ std::string Screen(const PlanReport& report) {
                   plan.microbatches == 1 ? "" : "es", plan.batch / plan.microbatches);
   text += fmt::format("  pipeline     {}, {} stage{} per device\n", plan.schedule, plan.chunks,
                       plan.chunks == 1 ? "" : "s");
-  text += fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
-                      PrecisionText(report), plan.zero.level,
-                      d.recompute ? kRecomputeNames[static_cast<size_t>(*d.recompute)] : "mixed",
-                      kOffloadNames[static_cast<size_t>(plan.offload)]);
+  text +=
+      fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n", PrecisionText(report),
+                  plan.zero.level, recompute ? Name(*recompute) : "mixed", Name(plan.offload));
   std::string part;
   if (best.simulated_microbatches < plan.microbatches) {
     part =

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "plan/plan.h"
+#include "plan/expert.h"
 #include "report/split_words.h"
 
 namespace heddle {
@@ -56,12 +56,11 @@ class PlanWords {
 };
 
 // The sizes of a plan's axes by their role, in the stage whose layers do most of the work: what --dp, --tp and so on ask for.
-struct PlanDegrees {
-  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  bool sp = false;  // nodes between matrix products split the sequence along a tensor axis
-  std::optional<RecomputePolicy> recompute;  // of layers; none: mixed
-};
-PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& heaviest);
+// The other fields are defaults. `sp`: nodes between matrix products split the sequence along a tensor axis.
+Degrees DegreesOf(const Plan& plan, const StageSplits& heaviest);
+
+// The policy of all layers; nothing where they differ.
+std::optional<RecomputePolicy> RecomputationOfLayers(const Model& model, const Plan& plan);
 
 // "dp 4 x tp 2 x pp 1"; dp, tp and pp are there with size 1 too. Where stages differ: the heaviest, and that it is.
 std::string MeshInWords(const Plan& plan, const StageSplits& heaviest);

@@ -20,7 +20,7 @@ class SplitWords {
   // A choice of a Strategy: "batch", "tokens" (batch and sequence in one), "sequence", "heads", "columns", "rows",
   // "queries", "experts", "vocabulary", "width", of convolutions and their norms "in channels", "out channels" and
   // "channels", "partial sums"; "-": nothing.
-  std::string Of(NodeId node, int choice) const;
+  std::string Of(NodeId node, AxisChoice choice) const;
 
  private:
   std::string OfProduct(NodeId node, int factor) const;

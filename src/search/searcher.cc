@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "search/expert/expert_grid.h"
 #include "search/judge/bucket_sizes.h"
 #include "search/judge/finalists.h"
@@ -231,7 +232,7 @@ class Judging {
   void JudgeMore() {
     constexpr int kRounds = 8;
     constexpr double kReachOfQuick = 1.1;
-    constexpr double kFurther = 1.5;                      // where nothing fits
+    constexpr double kFurther = 1.5;  // where nothing fits
     double reach = out_.proposals.additive;
     for (int round = 0; round < kRounds && out_.proposals.more && !task_.effort.Over(); ++round) {
       bool fits = finalists_.best_seconds() < kForbidden;
@@ -258,7 +259,8 @@ class Judging {
       // Where memory is short there is none for what waits from one half of backward to the other.
       bool one = at.plan.stages.size() == 1 && at.plan.offload == Offload::kNone && at.fits &&
                  !Recomputes(at.plan);
-      bool split = one && (axes.size() > 1 || (axes.size() == 1 && axes[0].name != "dp"));
+      bool split = one && (axes.size() > 1 ||
+                           (axes.size() == 1 && !BeginsWithData(at.plan.stages.front().mesh)));
       double waits = at.result.exposed_communication;
       bool near = (1 - waits) * at.result.step_seconds < finalists_.best_seconds();
       if (!split || waits < kWorth || !near || plans.size() == kMost) continue;
@@ -381,8 +383,10 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
   std::vector<int> ends;
   for (const Stage& stage : plan.stages) {
     for (const MeshAxis& axis : stage.mesh.axes) {
-      bool known = axis.name == "dp" || axis.name == "tp" || axis.name == "xp";
-      if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
+      const ParallelAxis* known = FindAxis(axis.name);
+      if (known == nullptr || !known->searched ||
+          !(stage.mesh.axes == plan.stages.front().mesh.axes))
+        return false;
     }
     ends.push_back(stage.last_block);
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "plan/expert_strategies.h"
 #include "search/explore/estimate.h"
 #include "search/explore/pipeline_step.h"
@@ -18,8 +19,8 @@ namespace heddle {
 struct ExpertEstimator::Context {
   const Degrees* degrees = nullptr;
   const std::vector<int>* ends = nullptr;
-  std::array<const ExpertSums*, 3> sums = {};  // by policy; null: not allowed
-  const ExpertSums* kept = nullptr;            // with nothing recomputed
+  PerRecomputePolicy<const ExpertSums*> sums = {};  // by policy; null: not allowed
+  const ExpertSums* kept = nullptr;                 // with nothing recomputed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
   HeldBytes dense, expert;  // per element
@@ -138,12 +139,11 @@ std::pair<ExpertEstimator::Traffic, ExpertEstimator::Traffic> ExpertEstimator::T
   Mesh mesh = ExpertMesh(d);
   MeshLinks links(prices_.network(), mesh);
   AxisMask dense = 0, expert = 0;
+  int experts = ExpertAxisOf(mesh, d);
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    const std::string& name = mesh.axes[a].name;
-    bool spreads = d.ep > 1 && name == (d.ep == d.dp ? "dp" : "ep");
-    if (name == "tp") continue;
+    if (!ReplicatesParameters(FindAxis(mesh.axes[a].name)->role)) continue;
     dense |= AxisSet(a);
-    if (!spreads) expert |= AxisSet(a);
+    if (std::cmp_not_equal(a, experts)) expert |= AxisSet(a);
   }
   auto gradient = static_cast<double>(SizeOf(prices_.precision().gradients));
   auto weight = static_cast<double>(SizeOf(prices_.precision().compute));
@@ -196,14 +196,15 @@ bool ExpertEstimator::SetContext(Context& context, bool recompute) {
 }
 
 // Of all stages of a device under one policy each, but for what is there for a moment.
-std::array<PolicyCost, 3> ExpertEstimator::DeviceCosts(const Context& context, int device) const {
+PerRecomputePolicy<PolicyCost> ExpertEstimator::DeviceCosts(const Context& context,
+                                                            int device) const {
   // Between B and W what backward made is kept as well, and what was recomputed.
   constexpr double kPending = 2.3;
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
   in_flight /= context.shape.chunks;
-  std::array<PolicyCost, 3> costs;
+  PerRecomputePolicy<PolicyCost> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const ExpertSums* sums = context.sums[r];
     if (sums == nullptr) continue;

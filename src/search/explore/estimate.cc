@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "search/explore/estimate_internal.h"
 #include "search/explore/pipeline_step.h"
 #include "search/prices/links.h"
@@ -192,7 +193,7 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   Traffic& traffic = at->second;
   if (!fresh) return traffic;
   Mesh mesh;
-  mesh.axes.push_back({"dp", c.dp});
+  mesh.axes.push_back(DataAxis(c.dp));
   for (int64_t size : c.axes) mesh.axes.push_back({"", size});
   MeshLinks links(prices_.network(), mesh);
   const Precision& precision = prices_.options().precision;
@@ -216,8 +217,8 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
 }
 
 // Bytes but for what is there for a moment.
-std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int stage, int first,
-                                                 int last) const {
+PerRecomputePolicy<PolicyCost> Estimator::PolicyCosts(const Context& context, int stage, int first,
+                                                      int last) const {
   int device = context.shape.device_of(stage);
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
@@ -227,7 +228,7 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   if (context.shape.chunks > 1) {
     in_flight = PeakInFlightOfStage(*context.schedule, context.shape, stage);
   }
-  std::array<PolicyCost, 3> costs;
+  PerRecomputePolicy<PolicyCost> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const Sums* sums = context.sums[r];
     if (sums == nullptr) continue;
@@ -260,8 +261,8 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
   out.last_block = last;
   out.fits = mix.fits;
   out.bytes = mix.bytes;
-  out.lax = kPolicies[mix.lax];
-  out.strict = kPolicies[mix.strict];
+  out.lax = kRecomputePolicies[mix.lax].policy;
+  out.strict = kRecomputePolicies[mix.strict].policy;
   out.strict_layers = std::llround(mix.share * Sums::Of(context.kept->layers, first, last));
   auto mixed = [&](auto member) {
     double x = Sums::Of(context.sums[mix.lax]->*member, first, last);
@@ -370,7 +371,8 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
                                                        bool recompute) {
   Context context;
   context.configuration = &c;
-  for (RecomputePolicy policy : kPolicies) {
+  for (const RecomputeDef& def : kRecomputePolicies) {
+    RecomputePolicy policy = def.policy;
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
     if (!recompute && policy != RecomputePolicy::kNone) continue;
     context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, memory_level);

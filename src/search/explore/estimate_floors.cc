@@ -10,7 +10,9 @@ namespace heddle {
 
 std::vector<RecomputePolicy> Estimator::Policies() const {
   if (problem_.fixed.recompute) return {*problem_.fixed.recompute};
-  return {kPolicies.begin(), kPolicies.end()};  // the first takes least time: recomputing only adds
+  std::vector<RecomputePolicy> all;  // the first takes least time: recomputing only adds
+  for (const RecomputeDef& def : kRecomputePolicies) all.push_back(def.policy);
+  return all;
 }
 
 FloorProblem Estimator::TimeProblemOf(const Configuration& c) {

@@ -10,9 +10,6 @@
 
 namespace heddle {
 
-constexpr std::array<RecomputePolicy, 3> kPolicies = {
-    RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
-
 // [b] is the sum over blocks before b.
 struct Estimator::Sums {
   std::vector<double> forward, backward, weight, activations, held, parameters, layers;
@@ -36,7 +33,7 @@ struct Estimator::Sums {
 
 struct Estimator::Context {
   const Configuration* configuration = nullptr;
-  std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
+  PerRecomputePolicy<const Sums*> sums = {};  // by policy; null: not allowed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
   HeldBytes bytes;                                             // per parameter

@@ -189,8 +189,8 @@ struct StricterStep {
 };
 
 // The policies of a stage on the lower convex hull of bytes and seconds, as steps. `bytes` becomes that of the first.
-void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layers, double& bytes,
-              std::vector<StricterStep>& steps) {
+void AddSteps(const PerRecomputePolicy<PolicyCost>& costs, size_t stage, double layers,
+              double& bytes, std::vector<StricterStep>& steps) {
   size_t at = costs.size();
   for (size_t p = 0; p < costs.size(); ++p) {
     bool faster = at == costs.size() || costs[p].seconds < costs[at].seconds ||
@@ -218,7 +218,7 @@ void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layer
 
 // Bytes that each stage of a device may use, so that together they fit in `room`: layers are recomputed where that saves
 // most bytes for the time it adds, which is where most micro-batches are in flight.
-std::vector<double> ShareRoom(const std::vector<std::array<PolicyCost, 3>>& costs,
+std::vector<double> ShareRoom(const std::vector<PerRecomputePolicy<PolicyCost>>& costs,
                               const std::vector<double>& layers, double room) {
   std::vector<double> rooms(costs.size());
   std::vector<StricterStep> steps;
@@ -252,7 +252,7 @@ void Estimator::SetDevice(const Context& context, const std::vector<int>& ends, 
                           Estimate& out) const {
   auto at = static_cast<size_t>(device), devices = static_cast<size_t>(context.shape.devices);
   double room = context.room - (context.missing.empty() ? 0 : context.missing[at]);
-  std::vector<std::array<PolicyCost, 3>> costs;
+  std::vector<PerRecomputePolicy<PolicyCost>> costs;
   std::vector<double> layers;
   auto first = [&](size_t s) { return s == 0 ? 0 : ends[s - 1]; };
   for (size_t s = at; s < ends.size(); s += devices) {

@@ -1,9 +1,9 @@
 // How much of a stage to recompute so that it fits: one policy for all layers, or the cheapest mix of two.
 #pragma once
 
-#include <array>
 #include <cstddef>
 
+#include "plan/policies.h"
 #include "search/solver/problem.h"
 
 namespace heddle {
@@ -22,6 +22,6 @@ struct Mix {
 };
 
 // Where nothing fits: the policy that needs least.
-Mix CheapestMix(const std::array<PolicyCost, 3>& costs, double layers, double limit);
+Mix CheapestMix(const PerRecomputePolicy<PolicyCost>& costs, double layers, double limit);
 
 }  // namespace heddle

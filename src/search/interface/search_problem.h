@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/axes.h"
 #include "plan/expert.h"
 #include "sim/simulate.h"
 
@@ -24,6 +25,13 @@ struct FixedDegrees {
   std::optional<std::string> schedule = {};
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
+
+// What is decided for the degree of a role; data, tensor and pipeline have one.
+std::optional<int64_t>& FixedDegree(FixedDegrees& fixed, AxisRole role);
+const std::optional<int64_t>& FixedDegree(const FixedDegrees& fixed, AxisRole role);
+
+// The most axes of a mesh that a search tries: time and memory of its tables grow with them. Plans may have kMaxAxes.
+constexpr size_t kMaxSearchedAxes = 3;
 
 // Are dp, tp and pp all decided? Then their product is the number of devices, and there is no context parallelism.
 inline bool AreDegreesFixed(const FixedDegrees& fixed) { return fixed.dp && fixed.tp && fixed.pp; }
@@ -43,7 +51,7 @@ struct SearchProblem {
   double reserve = 0.06;                // of that: contexts, libraries, what is not simulated
   std::vector<std::string> whole = {};  // names of parameters that are not to be split
   SimOptions sim = {};
-  Pruning pruning = {};           // of the plans
+  Pruning pruning = {};  // of the plans
 };
 
 // The same problem on another cluster: everything but the cluster is copied. Both must outlive the result.

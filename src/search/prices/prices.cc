@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "plan/axes.h"
 #include "search/solver/eliminate.h"
 
 namespace heddle {
@@ -60,7 +61,7 @@ PriceOptions PriceOptionsOf(const SearchProblem& problem, ProblemSolver solver) 
 Mesh MeshOf(const std::vector<int64_t>& axes) {
   Mesh mesh;
   for (size_t a = 0; a < axes.size(); ++a) {
-    mesh.axes.push_back({a + 1 == axes.size() ? "tp" : "xp", axes[a]});
+    mesh.axes.push_back(FreeAxis(a, axes.size(), axes[a]));
   }
   return mesh;
 }

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "plan/plan.h"
-#include "program/recomputed.h"
 #include "program/stage_builder.h"
 #include "search/prices/node_choices.h"
 #include "search/prices/value_states.h"
