@@ -1,5 +1,5 @@
 // A mesh: a stage's devices, a consecutive run of the device order or some that are named, laid out row-major over at
-// most three logical axes.
+// most five logical axes.
 //
 //   Mesh mesh{.first = 8, .axes = {{"dp", 2}, {"tp", 4}}};     devices 8..15
 //   PositionOf(mesh, 5) == {1, 1}                                 device 13: dp 1, tp 1
@@ -13,7 +13,7 @@
 
 namespace heddle {
 
-constexpr size_t kMaxAxes = 3;
+constexpr size_t kMaxAxes = 5;
 
 struct MeshAxis {
   std::string name;

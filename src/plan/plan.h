@@ -20,26 +20,13 @@
 #include "graph/dtype.h"
 #include "plan/mesh.h"
 #include "plan/model.h"
+#include "plan/policies.h"
 #include "plan/pruning.h"
 #include "plan/sharding.h"
 
 namespace heddle {
 
 constexpr int kPlanVersion = 1;
-
-enum class RecomputePolicy : uint8_t { kNone, kSelective, kFull };
-constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
-
-// What lives in the memory of the host between its uses: nothing; moments and master weights, which are fetched group
-// by group for the update and go back after it; or weights too, which are fetched shard by shard for each forward and
-// backward (Stage::shards) and updated as soon as their gradients are there.
-enum class Offload : uint8_t { kNone, kOptimizer, kAll };
-constexpr std::array<std::string_view, 3> kOffloadNames = {"none", "optimizer", "all"};
-
-// How replicas agree on the gradient of a parameter: it is reduced; it goes to one of them, which updates for all and
-// sends the weights back; or what it is the product of is gathered, and all compute it whole.
-enum class GradientSync : uint8_t { kReduce, kServer, kFactors };
-constexpr std::array<std::string_view, 3> kGradientSyncNames = {"reduce", "server", "factors"};
 
 // Seconds, or any other unit, of a stage's halves for one micro-batch: what a schedule orders by.
 struct HalfTimes {

@@ -13,7 +13,7 @@
 //
 // An axis can join or leave a part only as its innermost. A dimension whose two readings have no common
 // refinement holds the parts of one of them at a time, but for what both split first by the same axes. The cheapest path is found by Dijkstra over the states
-// (a few hundred at most: axes are at most three, and only parts that one of the ends splits count).
+// (a few hundred at most: axes are at most five, of which the search uses three, and only parts that one of the ends splits count).
 #pragma once
 
 #include <cstdint>

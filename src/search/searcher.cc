@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "search/expert/expert_grid.h"
 #include "search/judge/bucket_sizes.h"
 #include "search/judge/finalists.h"
@@ -275,7 +276,8 @@ class Judging {
       // Where memory is short there is none for what waits from one half of backward to the other.
       bool one = at.plan.stages.size() == 1 && at.plan.offload == Offload::kNone && at.fits &&
                  !Recomputes(at.plan);
-      bool split = one && (axes.size() > 1 || (axes.size() == 1 && axes[0].name != "dp"));
+      bool split = one && (axes.size() > 1 ||
+                           (axes.size() == 1 && !BeginsWithData(at.plan.stages.front().mesh)));
       double waits = at.result.exposed_communication;
       bool near = (1 - waits) * at.result.step_seconds < finalists_.best_seconds();
       if (!split || waits < kWorth || !near || plans.size() == kMost) continue;
@@ -398,8 +400,10 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
   std::vector<int> ends;
   for (const Stage& stage : plan.stages) {
     for (const MeshAxis& axis : stage.mesh.axes) {
-      bool known = axis.name == "dp" || axis.name == "tp" || axis.name == "xp";
-      if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
+      const ParallelAxis* known = FindAxis(axis.name);
+      if (known == nullptr || !known->searched ||
+          !(stage.mesh.axes == plan.stages.front().mesh.axes))
+        return false;
     }
     ends.push_back(stage.last_block);
   }

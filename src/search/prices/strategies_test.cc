@@ -22,7 +22,7 @@ TEST(Strategies, FactorsThenPartialSumsThenNothing) {
   // Rows, columns and the summed factor; the first operand as a partial sum, the second never;
   // replication.
   ASSERT_EQ(all.size(), 5u);
-  for (size_t i = 0; i < 3; ++i) EXPECT_GE(all[i][0], 0);
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(all[i][0].is_split());
   EXPECT_EQ(all[3][0], PassPartial(0));
   EXPECT_EQ(all[4][0], kReplicate);
   EXPECT_EQ(StrategiesOf(mesh, "MatMul", rule, Scope()), all);
@@ -32,9 +32,9 @@ TEST(Strategies, TooSmallToSplit) {
   Mesh mesh{0, {{"x", 2}, {"y", 2}}};
   Rule rule = Product(2, 64, 64);
   for (const Strategy& strategy : StrategiesOf(mesh, "MatMul", rule, Scope())) {
-    bool both = strategy[0] == strategy[1] && strategy[0] >= 0;
+    bool both = strategy[0] == strategy[1] && strategy[0].is_split();
     if (both) {
-      EXPECT_EQ(rule.factors[static_cast<size_t>(strategy[0])].size, 64);
+      EXPECT_EQ(rule.factors[strategy[0].factor_index()].size, 64);
     }
   }
 }
