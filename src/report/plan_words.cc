@@ -65,17 +65,17 @@ std::vector<NodeId> PlanWords::HeaviestNodes(const Stage& stage, double* flops) 
     int first_block = 0;
     double flops = 0;
   };
-  std::map<std::vector<int>, AlikeLayers> layers;  // by chain and strategies
+  std::map<std::pair<int, Strategy>, AlikeLayers> layers;  // by chain and strategies
   std::vector<NodeId> others;
   double in_layers = 0, outside = 0;
   for (int b = stage.first_block; b < stage.last_block; ++b) {
     const ModelBlock& block = model_.blocks[static_cast<size_t>(b)];
     double work = 0;
-    std::vector<int> key = {block.chain};
+    std::pair<int, Strategy> key = {block.chain, {}};
     for (NodeId id : block.nodes) {
       work += flops_[id.index()];
       const Strategy& strategy = stage.strategies[id.index()];
-      key.insert(key.end(), strategy.begin(), strategy.end());
+      key.second.insert(key.second.end(), strategy.begin(), strategy.end());
     }
     if (block.chain < 0) {
       outside += work;
