@@ -6,7 +6,7 @@
 //   strategies        what each node does with each axis of its stage's mesh (plan/sharding.h)
 //   everything else   batch, micro-batches, schedule, precision, ZeRO, offload, recomputation, bucket sizes
 //
-// In memory a strategy stands at every node; the file states one per node of a unique block and the exceptions.
+// In memory every node has a strategy; the file states one per node of a unique block, and the exceptions.
 #pragma once
 
 #include <array>
@@ -112,7 +112,7 @@ inline void SetOptimizer(Plan& plan, std::string_view name) {
   plan.precision.moments_kept = MomentsOf(name);
 }
 
-// The nodes of a stage's blocks, in topological order; SideNodesOf gives those they read besides.
+// The nodes of a stage's blocks, in topological order. SideNodesOf has the side nodes that they read.
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
 std::vector<NodeId> NodesAndSideNodesOf(const Model& model,
                                         const Stage& stage);  // those of the blocks first
@@ -123,7 +123,7 @@ int ShardCount(const Stage& stage);
 
 // Has every device a link to the memory of its machine?
 bool CanOffload(const Cluster& cluster);
-// Throws InputError where something is to be offloaded and cannot.
+// Throws InputError if the plan offloads and a device has no link to its host.
 void RequireHost(const Cluster& cluster, Offload offload);
 
 // The devices a plan uses, from 0.

@@ -1,4 +1,4 @@
-// How a value lies on a mesh.
+// The sharding of a value: which part of it each device of a mesh holds.
 //
 // A dimension is a concatenation of products of *parts*; mesh axes split parts, several axes on one part in
 // turn, outer first, into blocks of ceil(n/p), or, along an axis of unlike shares, in
@@ -101,17 +101,17 @@ struct Sharding {
   AxisMask split_axes() const;
 };
 
-// Everything the same on every device.
+// The sharding of a value that every device holds whole.
 Sharding Replicated(const Shape& shape);
 
 // The sharding with the dimensions in normal form: equal shardings of different origin compare equal where a
 // part is split evenly (768/2 is 12/2*64).
 Sharding Normalised(const Mesh& mesh, Sharding sharding);
 
-// Of operand `o` as a node needs it, and of result `r` as it gives it. All in normal form.
+// The sharding in which a node needs operand `o`, and in which it computes result `r`. All in normal form.
 Sharding OperandSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o);
 Sharding ResultSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r);
-// Of the gradient a node gives for operand `o`, and of the one it needs for result `r`.
+// The sharding in which a node computes the gradient of operand `o`, and in which it needs that of result `r`.
 Sharding OperandGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o);
 Sharding ResultGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r);
 

@@ -66,14 +66,13 @@ std::vector<NodeId> PlanWords::HeaviestNodes(const Stage& stage, double* flops) 
     int first_block = 0;
     double flops = 0;
   };
-  using Key = std::pair<int, Strategy>;  // a chain and the choices of all nodes, in order
-  std::map<Key, AlikeLayers> layers;
+  std::map<std::pair<int, Strategy>, AlikeLayers> layers;  // key: chain and strategies
   std::vector<NodeId> others;
   double in_layers = 0, outside = 0;
   for (int b = stage.first_block; b < stage.last_block; ++b) {
     const ModelBlock& block = model_.blocks[static_cast<size_t>(b)];
     double work = 0;
-    Key key{block.chain, {}};
+    std::pair<int, Strategy> key = {block.chain, {}};
     for (NodeId id : block.nodes) {
       work += flops_[id.index()];
       const Strategy& strategy = stage.strategies[id.index()];
