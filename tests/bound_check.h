@@ -288,7 +288,7 @@ class BoundCheck {
     for (const Stage& stage : plan.stages) {
       text += fmt::format(" {}", stage.last_block);
       for (RecomputePolicy policy : stage.recompute) {
-        policies += kRecomputeNames[static_cast<size_t>(policy)][0];
+        policies += Name(policy)[0];
       }
       policies += ' ';
     }
@@ -322,8 +322,8 @@ class BoundCheck {
         "--memory-limit {}B",
         case_.model, case_.cluster, PrecisionName(case_.precision, Products::kAsCompute),
         case_.optimizer, case_.local_batch_statistics ? " --batch-statistics local" : "", c.dp,
-        c.inner(), c.pp, c.microbatches, c.schedule, c.chunks, c.zero,
-        kOffloadNames[static_cast<size_t>(c.offload)], problem.reserve, problem.memory_limit);
+        c.inner(), c.pp, c.microbatches, c.schedule, c.chunks, c.zero, Name(c.offload),
+        problem.reserve, problem.memory_limit);
   }
 
   struct FloorsOf {

@@ -43,7 +43,7 @@ RandomStage MakeStage(Random& rng, int round, size_t more) {
                    MeshOfSizes(kMeshes[m])};
   int64_t microbatches = int64_t{1} << Below(rng, 5);
   if (BatchSize(made.model) >= microbatches) made.microbatches = microbatches;
-  made.recompute = static_cast<RecomputePolicy>(Below(rng, 3));
+  made.recompute = static_cast<RecomputePolicy>(Below(rng, kRecomputePolicies.size()));
   return made;
 }
 

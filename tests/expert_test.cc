@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "plan/verify.h"
+#include "program/lower.h"
+#include "program/verify.h"
 #include "tiny_plan.h"
 
 namespace heddle {
@@ -55,6 +57,14 @@ TEST_F(Expert, TensorParallelGpt2) {
           {"linear", "Linear dp=i0 tp=j"},
           {"cross_entropy_loss.0", "LabelCount dp=i0"},
           {"cross_entropy_loss", "CrossEntropy dp=n tp=c"}});
+}
+
+TEST_F(Expert, DataExpertContextAndTensorAxesTogether) {
+  Use("tiny-moe", {.dp = 4, .tp = 2, .cp = 2, .ep = 2});
+  EXPECT_EQ(plan_.stages[0].mesh.axes.size(), 4u);
+  Program program = Lower(model_, plan_);
+  EXPECT_EQ(program.device_count(), 16);
+  EXPECT_EQ(Verify(program), std::vector<std::string>());
 }
 
 TEST_F(Expert, SequenceParallelSplitsWhatTensorParallelLeaves) {
@@ -128,7 +138,7 @@ TEST_F(Expert, ConvolutionNetsAreDataParallel) {
   Use("tiny-cnn", {.dp = 4});
   for (size_t n = 0; n < model_.graph.nodes.size(); ++n) {
     ASSERT_EQ(plan_.stages[0].strategies[n].size(), 1u);
-    EXPECT_GE(plan_.stages[0].strategies[n][0], 0) << model_.graph.nodes[n].op;
+    EXPECT_TRUE(plan_.stages[0].strategies[n][0].is_split()) << model_.graph.nodes[n].op;
   }
 }
 
@@ -212,10 +222,6 @@ TEST_F(Expert, RefusesWhatDoesNotFit) {
             "ep 3 does not divide dp 4: experts are spread over the data axis; try ep 1");
   EXPECT_EQ(Refusal("tiny-gpt2", {.dp = 2, .ep = 2}),
             "ep 2: the model has no experts to spread over 2 devices; use ep 1");
-  EXPECT_EQ(Refusal("tiny-moe", {.dp = 4, .tp = 2, .cp = 2, .ep = 2}),
-            "dp 2 x ep 2 x cp 2 x tp 2 are 4 mesh axes within a stage, at most 3 are possible: set "
-            "one of "
-            "them to 1, or ep to 4");
   EXPECT_EQ(Refusal("tiny-gpt2", {.sp = true}),
             "sp splits the sequence over the tensor axis: it needs tp of at least 2, not 1");
   EXPECT_EQ(Refusal("tiny-cnn", {.cp = 2}),
@@ -300,9 +306,9 @@ TEST_F(Expert, RefusesLayersThatAreNotTheModels) {
             "layers per stage are given for 3 stages, and there are 2: pp x chunks");
   EXPECT_EQ(refusal(2, {4, 4}),
             "layers per stage 4,4 are 8 layers, and the model has 3 repeated blocks");
-  EXPECT_EQ(refusal(2, {-1, 3}), "stage 0 is to have -1 layers: use 0 or more");
+  EXPECT_EQ(refusal(2, {-1, 3}), "stage 0 has -1 layers: use 0 or more");
   EXPECT_EQ(refusal(3, {1, 0, 1}),
-            "stage 1 is to have 0 layers: only the first and the last can do without");
+            "stage 1 has 0 layers: only the first and the last stage can have none");
   EXPECT_EQ(
       refusal(2, {INT64_MAX, INT64_MAX}),
       "the layers of all stages: 9223372036854775807 + 9223372036854775807 overflows 64 bits");

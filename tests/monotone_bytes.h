@@ -121,9 +121,8 @@ class ByteErrors {
       policies.insert(stage.recompute.begin(), stage.recompute.end());
     }
     bool mixed = policies.size() > 1;
-    kinds.push_back(fmt::format(
-        "recompute {}", mixed ? "mixed" : kRecomputeNames[static_cast<size_t>(*policies.begin())]));
-    kinds.push_back(fmt::format("offload {}", kOffloadNames[static_cast<size_t>(plan.offload)]));
+    kinds.push_back(fmt::format("recompute {}", mixed ? "mixed" : Name(*policies.begin())));
+    kinds.push_back(fmt::format("offload {}", Name(plan.offload)));
     return kinds;
   }
 

@@ -288,7 +288,7 @@ class MonotoneCheck {
     at.sp = at.tp > 1 && Below(rng, 4) > 0;
     at.microbatches = pick(Divisors(case_.batch / at.dp));
     at.zero = static_cast<int>(Below(rng, 4));
-    at.recompute = static_cast<RecomputePolicy>(Below(rng, 3));
+    at.recompute = static_cast<RecomputePolicy>(Below(rng, kRecomputePolicies.size()));
     if (at.pp > 1 && at.microbatches % at.pp == 0 && Below(rng, 2) == 0) {
       at.schedule = "interleaved";
       at.chunks = static_cast<int>(2 + Below(rng, 7));
@@ -302,7 +302,7 @@ class MonotoneCheck {
         fmt::format(" --dp {} --tp {} --pp {} --cp {} --ep {}{} --microbatches {} --zero {}", at.dp,
                     at.tp, at.pp, at.cp, at.ep, at.sp ? " --sp" : "", at.microbatches, at.zero);
     text += fmt::format(" --schedule {} --chunks {} --recompute {}", at.schedule, at.chunks,
-                        kRecomputeNames[static_cast<size_t>(at.recompute)]);
+                        Name(at.recompute));
     return text;
   }
 

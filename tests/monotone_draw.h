@@ -35,10 +35,10 @@ inline std::string OptionsOf(const FixedDegrees& fixed) {
   say("schedule", fixed.schedule);
   say("chunks", fixed.chunks);
   if (fixed.recompute) {
-    text += fmt::format(" --recompute {}", kRecomputeNames[static_cast<size_t>(*fixed.recompute)]);
+    text += fmt::format(" --recompute {}", Name(*fixed.recompute));
   }
   if (fixed.offload) {
-    text += fmt::format(" --offload {}", kOffloadNames[static_cast<size_t>(*fixed.offload)]);
+    text += fmt::format(" --offload {}", Name(*fixed.offload));
   }
   if (!fixed.layers_per_stage.empty()) {
     text += fmt::format(" --stages {}", fmt::join(fixed.layers_per_stage, ","));
@@ -216,7 +216,7 @@ class ConstraintDrawer {
         fixed.zero = static_cast<int>(Below(rng_, 4));
         return;
       case kRecompute:
-        fixed.recompute = static_cast<RecomputePolicy>(Below(rng_, 3));
+        fixed.recompute = static_cast<RecomputePolicy>(Below(rng_, kRecomputePolicies.size()));
         return;
       case kSchedule:
         fixed.schedule =

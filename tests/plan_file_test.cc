@@ -74,7 +74,7 @@ TEST_F(PlanFile, ExceptionsAndMixedRecomputationReadBack) {
   size_t changed = 0;
   for (size_t n = 0; n < stage.strategies.size(); ++n) {
     if (stage.strategies[n].empty() || model_.graph.nodes[n].op != "Gelu") continue;
-    stage.strategies[n] = {kReplicate, 1};
+    stage.strategies[n] = {kReplicate, Split(1)};
     ++changed;
   }
   ASSERT_GT(changed, 0u);
@@ -164,8 +164,7 @@ TEST_F(PlanFile, SyncReadsBack) {
     plan.stages[1].sync.erase(plan.stages[1].sync.begin());
     Json json = ParseJson(ToJson(plan, model_), "plan.json");
     EXPECT_EQ(json["stages"][1]["sync"].size(), 1u);
-    EXPECT_EQ(json["stages"][1]["sync"][kGradientSyncNames[static_cast<size_t>(sync)]].size(),
-              plan.stages[1].sync.size());
+    EXPECT_EQ(json["stages"][1]["sync"][Name(sync)].size(), plan.stages[1].sync.size());
     EXPECT_EQ(FromJson(json, model_, "plan.json"), plan);
   }
   auto refusal = [&](const Json& sync) { return Refusal("/stages/0/sync", sync); };
@@ -251,8 +250,9 @@ TEST_F(PlanFile, SaysWhatIsWrongWithAStage) {
   EXPECT_EQ(Refusal(s + "mesh/tp", 4),
             at + "mesh: {\"dp\":2,\"tp\":4}: has 8 devices, the stage 4");
   EXPECT_EQ(Refusal(s + "mesh/tp", 0), at + "mesh.tp: 0: expected 1 to 4");
-  EXPECT_EQ(Refusal(s + "mesh", Json::parse("{\"a\":1,\"b\":1,\"c\":2,\"d\":2}")),
-            at + "mesh: {\"a\":1,\"b\":1,\"c\":2,\"d\":2}: 4 axes, at most 3 are possible");
+  EXPECT_EQ(Refusal(s + "mesh", Json::parse("{\"a\":1,\"b\":1,\"c\":2,\"d\":2,\"e\":1,\"f\":1}")),
+            at + "mesh: {\"a\":1,\"b\":1,\"c\":2,\"d\":2,\"e\":1,\"f\":1}: 6 axes, at most 5 are "
+                 "possible");
   EXPECT_EQ(Refusal(s + "devices", Json::array({14, 17})),
             "plan.json: stage 1: 4 devices from device 14 on are not within the cluster's 16");
   EXPECT_EQ(Refusal(s + "recompute", "ful"), at + "recompute: \"ful\": did you mean 'full'?");

@@ -216,7 +216,7 @@ class PlanSampler {
     for (size_t n = 0; n < flat.strategies.size(); ++n) {
       std::map<int, int64_t> devices;  // key: factor
       for (size_t a = 0; a < flat.strategies[n].size(); ++a) {
-        int f = flat.strategies[n][a];
+        int f = flat.strategies[n][a].factor();
         if (f < 0 || axes[a].name == "dp") continue;
         int64_t& count = devices.try_emplace(f, 1).first->second;
         count *= axes[a].size;
@@ -229,7 +229,7 @@ class PlanSampler {
  private:
   static size_t Pick(Random& rng, size_t count) { return static_cast<size_t>(Below(rng, count)); }
   static RecomputePolicy RandomPolicy(Random& rng) {
-    return static_cast<RecomputePolicy>(Below(rng, 3));
+    return static_cast<RecomputePolicy>(Below(rng, kRecomputePolicies.size()));
   }
 
   void AddSpace() {

@@ -79,15 +79,15 @@ TEST_F(VerifyPlan, StagesAndMeshes) {
       {"stage 2 has no blocks", [](Plan& p) { p.stages[2].last_block = p.stages[2].first_block; }},
       {"the last stage ends with block 8, the model has 9",
        [](Plan& p) { --p.stages[3].last_block; }},
-      {"the mesh has 4 axes, at most 3",
+      {"the mesh has 6 axes, at most 5",
        [](Plan& p) {
-         for (std::string name : {"a", "b"}) p.stages[0].mesh.axes.push_back({name, 1});
+         for (std::string name : {"a", "b", "c", "d"}) p.stages[0].mesh.axes.push_back({name, 1});
        }},
       {"axis 'DP': a name is", [](Plan& p) { p.stages[0].mesh.axes[0].name = "DP"; }},
       {"axis '': a name is 1 to 16", [](Plan& p) { p.stages[0].mesh.axes[0].name = ""; }},
       {"axis 'abcdefghijklmnopq': a name is",
        [](Plan& p) { p.stages[0].mesh.axes[0].name = "abcdefghijklmnopq"; }},
-      {"axis 'tp' is there twice", [](Plan& p) { p.stages[0].mesh.axes[0].name = "tp"; }},
+      {"axis 'tp' is named twice", [](Plan& p) { p.stages[0].mesh.axes[0].name = "tp"; }},
       {"axis tp has size 0", [](Plan& p) { p.stages[0].mesh.axes[1].size = 0; }},
       {"4 devices from device 14 on are not within the cluster's 16",
        [](Plan& p) { p.stages[0].mesh.first = 14; }},
@@ -150,9 +150,9 @@ TEST_F(VerifyPlan, StrategiesAndTheirLikes) {
   Check({
       {"Linear 'view_2' has 1 choices for 2 axes", [&](Plan& p) { At(p, "view_2").pop_back(); }},
       {"Linear 'view_2' has no factor 9 to split over tp: there are 4",
-       [&](Plan& p) { At(p, "view_2")[1] = 9; }},
+       [&](Plan& p) { At(p, "view_2")[1] = Split(9); }},
       {"LayerNorm 'layer_norm' cannot split factor c0 over tp: it is whole",
-       [&](Plan& p) { At(p, "layer_norm")[1] = 2; }},
+       [&](Plan& p) { At(p, "layer_norm")[1] = Split(2); }},
       {"Linear 'view_2' has no linear set 7",
        [&](Plan& p) { At(p, "view_2")[1] = PassPartial(7); }},
       {"Gather 'embedding' has 0 choices for 2 axes", [&](Plan& p) { At(p, "embedding").clear(); }},
@@ -261,7 +261,7 @@ TEST_F(VerifyPlan, Sync) {
   Check({
       {"sync names value 9999, which the model does not have",
        [](Plan& p) { p.stages[0].sync[ValueId{9999}] = kFactors; }},
-      {"cannot have sync factors: it is no parameter that the stage reads",
+      {"cannot have sync factors: the stage reads no such parameter",
        [&](Plan& p) { p.stages[(with_product + 1) % 4].sync[product] = kFactors; }},
       {"cannot have sync server: it is no parameter",
        [&](Plan& p) { p.stages[0].sync[model_.graph.nodes[0].results[0]] = kServer; }},

@@ -24,7 +24,7 @@ struct Described {
   Model model;
   Plan plan;
   StageSplits heaviest;
-  PlanDegrees degrees;
+  Degrees degrees;
 };
 
 Described Describe(const std::string& source, const Degrees& degrees) {
@@ -33,7 +33,7 @@ Described Describe(const std::string& source, const Degrees& degrees) {
   out.plan = ExpertPlan(out.model, LoadCluster("dgx-h100:2"), degrees);
   PlanWords words(out.model);
   out.heaviest = words.Heaviest(out.plan);
-  out.degrees = DegreesOf(out.model, out.plan, out.heaviest);
+  out.degrees = DegreesOf(out.plan, out.heaviest);
   return out;
 }
 
@@ -45,7 +45,7 @@ TEST(PlanWords, MegatronsPlan) {
   EXPECT_EQ(at.heaviest.axes[1].splits,
             "attention by heads, linear layers by columns and rows, norms by sequence");
   EXPECT_TRUE(at.degrees.sp);
-  EXPECT_EQ(at.degrees.recompute, RecomputePolicy::kNone);
+  EXPECT_EQ(RecomputationOfLayers(at.model, at.plan), RecomputePolicy::kNone);
 }
 
 TEST(PlanWords, WithoutSequenceParallelismNormsAreWhole) {
@@ -86,7 +86,7 @@ TEST(PlanWords, AnAxisMaySplitTheBatchWhateverItsName) {
   }
   PlanWords words(at.model);
   StageSplits heaviest = words.Heaviest(at.plan);
-  PlanDegrees degrees = DegreesOf(at.model, at.plan, heaviest);
+  Degrees degrees = DegreesOf(at.plan, heaviest);
   EXPECT_EQ(degrees.dp, 4);
   EXPECT_EQ(degrees.tp, 2);
   EXPECT_EQ(heaviest.axes[1].splits, "batch");

@@ -89,8 +89,7 @@ TEST_P(ProgramTest, ExpertPlansAreSound) {
         }
         SCOPED_TRACE(fmt::format("dp {} tp {} pp {} cp {} ep {} sp {} mb {} zero {} recompute {}",
                                  degrees.dp, degrees.tp, degrees.pp, degrees.cp, degrees.ep,
-                                 degrees.sp, degrees.microbatches, zero,
-                                 kRecomputeNames[static_cast<size_t>(recompute)]));
+                                 degrees.sp, degrees.microbatches, zero, Name(recompute)));
         Program program = Lower(model, plan);
         EXPECT_EQ(FirstLines(Verify(program)), "");
         EXPECT_EQ(FirstLines(Verify(LowerForward(model, plan))), "");

@@ -114,7 +114,7 @@ TEST(Pruning, PlanFilesReadBack) {
   EXPECT_EQ(again().pruning, plan.pruning);
   plan.pruning.kept["nothing"] = 1;
   EXPECT_EQ(Verify(plan, model),
-            std::vector<std::string>{"pruning names 'nothing', which is no parameter"});
+            std::vector<std::string>{"pruning names 'nothing', which is not a parameter"});
 }
 
 // The search uses the saved memory: a model that needs stages or does not fit when dense is faster when pruned.

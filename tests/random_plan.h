@@ -23,12 +23,12 @@ inline int64_t Below(Random& rng, size_t bound) { return static_cast<int64_t>(rn
 // For each axis a factor that may be split, a linear set, or nothing.
 inline Strategy RandomStrategy(const std::string& op, const Rule& rule, const Mesh& mesh,
                                bool expand, Random& rng) {
-  std::vector<int> choices = {kReplicate};
+  std::vector<AxisChoice> choices = {kReplicate};
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     FactorKind kind = rule.factors[f].kind;
     if (kind == FactorKind::kWhole) continue;
     if (kind == FactorKind::kExpanded && (!expand || !FindOp(op)->expansion)) continue;
-    choices.push_back(static_cast<int>(f));
+    choices.push_back(Split(static_cast<int>(f)));
   }
   for (size_t k = 0; k < rule.linear.size(); ++k)
     choices.push_back(PassPartial(static_cast<int>(k)));
@@ -42,13 +42,14 @@ inline Strategy RandomStrategy(const std::string& op, const Rule& rule, const Me
 inline Mesh RandomMesh(Random& rng, bool large) {
   static const std::vector<std::vector<int64_t>> kSmall = {
       {1}, {2}, {2}, {3}, {4}, {2, 2}, {2, 2}, {1, 2}, {2, 3}, {2, 2, 2}};
-  static const std::vector<std::vector<int64_t>> kLarge = {{16},   {4, 4},    {2, 8}, {8, 2},
-                                                           {3, 5}, {4, 2, 2}, {12},   {2, 2, 4}};
+  static const std::vector<std::vector<int64_t>> kLarge = {
+      {16},      {4, 4}, {2, 8},    {8, 2},       {3, 5},
+      {4, 2, 2}, {12},   {2, 2, 4}, {2, 2, 2, 2}, {2, 1, 2, 2, 2}};
   const auto& shapes = large ? kLarge : kSmall;
   const std::vector<int64_t>& shape = shapes[static_cast<size_t>(Below(rng, shapes.size()))];
   Mesh mesh;
   for (size_t a = 0; a < shape.size(); ++a)
-    mesh.axes.push_back({std::string(1, static_cast<char>('x' + a)), shape[a]});
+    mesh.axes.push_back({std::string(1, static_cast<char>('v' + a)), shape[a]});
   return mesh;
 }
 
@@ -118,7 +119,8 @@ inline void ChooseStrategies(const Model& model, const std::set<ValueId>& shared
       stage.strategies[id.index()] = tied || Below(rng, 4) == 0 ? whole : any;
     }
     for (int b = stage.first_block; b < stage.last_block; ++b) {
-      stage.recompute.push_back(static_cast<RecomputePolicy>(Below(rng, 3)));
+      stage.recompute.push_back(
+          static_cast<RecomputePolicy>(Below(rng, kRecomputePolicies.size())));
     }
   }
 }
@@ -156,7 +158,7 @@ inline Plan RandomPlan(const Model& model, Random& rng, bool large = false) {
   for (const Stage& stage : plan.stages) axes = std::max(axes, stage.mesh.axes.size());
   for (size_t a = 0; a < axes; ++a) {
     if (a == 0 || Below(rng, 2) == 0)
-      plan.zero.axes.push_back(std::string(1, static_cast<char>('x' + a)));
+      plan.zero.axes.push_back(std::string(1, static_cast<char>('v' + a)));
   }
   plan.bucket_bytes = int64_t{1} << (4 + Below(rng, 20));
   plan.local_batch_statistics = Below(rng, 2) == 0;

@@ -22,8 +22,7 @@ void Measure(Transport& transport, int64_t batch, int64_t width, int64_t layers,
   for (GradientSync sync : {GradientSync::kReduce, GradientSync::kServer, GradientSync::kFactors}) {
     Plan plan = ExpertPlan(model, cluster, {.dp = transport.size(), .sync = sync});
     RequireSound(plan, model, "the plan");
-    bench::Add(runs, std::string(kGradientSyncNames[static_cast<size_t>(sync)]), Lower(model, plan),
-               model, transport, options);
+    bench::Add(runs, std::string(Name(sync)), Lower(model, plan), model, transport, options);
   }
   bench::Alternate(runs, transport, rounds);
   for (const bench::Contender& run : runs) {

@@ -12,6 +12,7 @@
 #include "cluster/topology.h"
 #include "frontend/load.h"
 #include "ops/rebatch.h"
+#include "plan/axes.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
 #include "schedule/schedule.h"
@@ -20,6 +21,8 @@ namespace heddle {
 namespace {
 
 constexpr int64_t kMostDegree = 1 << 20;  // more than the devices of any cluster
+
+std::string OptionOf(std::string_view name) { return fmt::format("--{}", name); }
 
 size_t Choice(std::string_view option, const std::string& name,
               std::span<const std::string_view> names) {
@@ -65,17 +68,19 @@ int64_t DataRanks(const Degrees& degrees, int64_t batch, int64_t devices) {
 }  // namespace
 
 void DegreeArgs::Add(CLI::App& command) {
-  auto degree = [&](const char* name, int64_t& value, const char* about) {
-    return command.add_option(name, value, about)->transform(IntegerIn(1, kMostDegree));
+  auto degree = [&](const std::string& name, int64_t& value, std::string_view about) {
+    return command.add_option(name, value, std::string(about))
+        ->transform(IntegerIn(1, kMostDegree));
   };
-  dp_ = degree("--dp", degrees.dp, "data parallel degree");
-  given_ = {dp_, degree("--tp", degrees.tp, "tensor parallel degree"),
-            degree("--pp", degrees.pp, "pipeline stages, times --chunks"),
-            degree("--cp", degrees.cp, "context parallel degree: splits the sequence"),
-            degree("--ep", degrees.ep, "expert parallel degree; divides --dp")};
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (!axis.is_degree()) continue;
+    given_.push_back(degree(OptionOf(axis.name), degrees.*axis.degree, axis.help));
+    if (axis.role == AxisRole::kReplicatedData) dp_ = given_.back();
+  }
   size_t first = command.get_options().size();
-  command.add_flag("--sp", degrees.sp,
-                   "sequence parallel: nodes that --tp does not split are split by sequence");
+  for (const AxisModifier& modifier : AllAxisModifiers()) {
+    command.add_flag(OptionOf(modifier.name), degrees.*modifier.flag, std::string(modifier.help));
+  }
   std::string schedules;
   for (const ScheduleDef& def : AllSchedules()) schedules += fmt::format(" {}", def.name);
   command.add_option("--schedule", degrees.schedule, "pipeline schedule:" + schedules);
@@ -85,27 +90,16 @@ void DegreeArgs::Add(CLI::App& command) {
       .add_option("--microbatches", degrees.microbatches,
                   "number of micro-batches that a batch is divided into")
       ->transform(IntegerIn(1, int64_t{1} << 40));
-  command
-      .add_option(
-          "--zero", degrees.zero,
-          "ZeRO: 1 splits optimizer state over data ranks, 2 also gradients, 3 also weights")
-      ->transform(IntegerIn(0, 3));
-  command.add_option("--recompute", recompute,
-                     "activations to recompute in backward: none, selective, full");
+  command.add_option("--zero", degrees.zero, ZeroHelp())->transform(IntegerIn(0, kMostZero));
+  command.add_option("--recompute", recompute, RecomputeHelp());
   command
       .add_option(
           "--shares", shares,
           "relative numbers of samples of the data ranks, such as 3,1 for --dp 2 (default: equal)")
       ->delimiter(',')
       ->transform(IntegerIn(1, int64_t{1} << 30));
-  command.add_option(
-      "--offload", offload,
-      "what is kept on the host between uses: none, optimizer (its state), or all (in shards)");
-  command.add_option(
-      "--sync", sync,
-      "how replicas agree on gradients: reduce: all-reduce them; server: one replica adds them up, "
-      "updates and sends the weights; factors: all-gather the factors of a gradient, where it has "
-      "some, and compute it whole; auto: factors where that is faster");
+  command.add_option("--offload", offload, OffloadHelp());
+  command.add_option("--sync", sync, SyncHelp());
   command
       .add_option("--precision", precision,
                   "compute type: f32, bf16, f16, fp8 (bf16 with matrix products in fp8), or auto: "
@@ -144,10 +138,17 @@ bool DegreeArgs::IsGiven(std::string_view name) const {
 }
 
 std::string DegreeArgs::FirstOfExpert() const {
-  for (std::string_view name : {"--cp", "--ep", "--sp", "--shares", "--sync"}) {
-    if (IsGiven(name)) return std::string(name);
+  std::vector<std::string> options;
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.is_degree() && !axis.searched) options.push_back(OptionOf(axis.name));
   }
-  return "";
+  for (const AxisModifier& modifier : AllAxisModifiers()) {
+    options.push_back(OptionOf(modifier.name));
+  }
+  options.insert(options.end(), {"--shares", "--sync"});
+  auto given = std::find_if(options.begin(), options.end(),
+                            [&](const std::string& name) { return IsGiven(name); });
+  return given == options.end() ? "" : *given;
 }
 
 NamedPrecision DegreeArgs::PrecisionFor(const Cluster& cluster) const {
@@ -168,9 +169,10 @@ bool DegreeArgs::LocalStatistics() const {
 FixedDegrees DegreeArgs::Fixed() const {
   FixedDegrees fixed;
   DevicesOf(degrees);  // checks that all degrees are at least 1
-  if (IsGiven("--dp")) fixed.dp = degrees.dp;
-  if (IsGiven("--tp")) fixed.tp = degrees.tp;
-  if (IsGiven("--pp")) fixed.pp = degrees.pp;
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (!axis.is_degree() || !axis.searched || !IsGiven(OptionOf(axis.name))) continue;
+    FixedDegree(fixed, axis.role) = degrees.*axis.degree;
+  }
   if (IsGiven("--microbatches")) fixed.microbatches = degrees.microbatches;
   if (IsGiven("--zero")) fixed.zero = degrees.zero;
   if (IsGiven("--chunks")) fixed.chunks = degrees.chunks;

@@ -29,7 +29,7 @@ KeptSet FindRecomputed(const Graph& graph, const Rules& rules, const GradientFlo
     if (block[id.index()] < 0) outside.push_back(id);
   }
   KeptSet kept = FindKept(graph, rules, flow, storages, outside);
-  // What comes into a block is what it is recomputed from, as far as gradients go through it.
+  // A block is recomputed from the values that come into it, as far as gradients flow through it.
   for (NodeId id : AllNodes(graph)) {
     const Node& node = graph.node(id);
     bool needed = std::any_of(node.results.begin(), node.results.end(),

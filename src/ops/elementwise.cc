@@ -86,7 +86,7 @@ Rule CastRule(const OpContext& c) {
   Rule rule = Spec("x* -> x*", c);
   std::string to = StringAttr(c.attributes, "to");
   std::optional<DType> dtype = DTypeFromName(to);
-  if (!dtype) ThrowInput("attribute to=\"{}\" is no element type", to);
+  if (!dtype) ThrowInput("attribute to=\"{}\" is not an element type", to);
   rule.result_dtypes = {*dtype};
   if (IsFloat(*dtype) && IsFloat(c.operands[0].dtype)) {
     rule.linear = {{0}};

@@ -128,7 +128,7 @@ Rule OneHotRule(const OpContext& c) {
   int64_t axis = NormaliseAxis(IntAttr(c.attributes, "axis", -1), c.rank() + 1);
   std::string to = StringAttr(c.attributes, "to", "f32");
   std::optional<DType> dtype = DTypeFromName(to);
-  if (!dtype) ThrowInput("attribute to=\"{}\" is no element type", to);
+  if (!dtype) ThrowInput("attribute to=\"{}\" is not an element type", to);
   Rule rule =
       Spec("a* z* -> a* depth z*", c, {.lengths = {{"a", axis}}, .sizes = {{"depth", depth}}});
   rule.result_dtypes = {*dtype};

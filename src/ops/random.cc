@@ -22,7 +22,7 @@ Rule LikeRule(const OpContext& c) {
   Rule rule = Spec("x* -> x*", c);
   std::string to = StringAttr(c.attributes, "to", std::string(Name(c.operands[0].dtype)));
   std::optional<DType> dtype = DTypeFromName(to);
-  if (!dtype) ThrowInput("attribute to=\"{}\" is no element type", to);
+  if (!dtype) ThrowInput("attribute to=\"{}\" is not an element type", to);
   rule.result_dtypes = {*dtype};
   SetWork(rule, 8, AllFactors(rule));
   NoGradient(rule);

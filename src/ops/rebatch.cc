@@ -4,7 +4,9 @@
 
 #include "base/checked_math.h"
 #include "base/error.h"
+#include "base/integers.h"
 #include "ops/analysis.h"
+#include "ops/dim_part.h"
 #include "ops/op.h"
 
 namespace heddle {
@@ -36,43 +38,6 @@ int64_t InputBatch(const Graph& graph) {
   return batch;
 }
 
-// A dimension seen as a product: the factor that carries the batch, and where in it.
-struct FactorMark {
-  int factor;
-  BatchPart part;
-};
-
-std::optional<FactorMark> ToFactor(const Rule& rule, const Product& product, BatchPart part,
-                                   int64_t batch) {
-  int64_t before = 1, after = 1;
-  for (int f : product) after *= rule.factors[static_cast<size_t>(f)].size;
-  if (after == 0) return std::nullopt;  // no element is there
-  for (int f : product) {
-    int64_t size = rule.factors[static_cast<size_t>(f)].size;
-    after /= size;
-    if (part.outer % before == 0 && part.inner % after == 0 &&
-        (part.outer / before) * batch * (part.inner / after) == size) {
-      return FactorMark{f, {part.outer / before, part.inner / after}};
-    }
-    before *= size;
-  }
-  return std::nullopt;
-}
-
-BatchPart ToDim(const Rule& rule, const Product& product, const FactorMark& mark) {
-  BatchPart part = mark.part;
-  bool seen = false;
-  for (int f : product) {
-    int64_t size = rule.factors[static_cast<size_t>(f)].size;
-    if (f == mark.factor) {
-      seen = true;
-    } else {
-      (seen ? part.inner : part.outer) *= size;
-    }
-  }
-  return part;
-}
-
 // Follows the marks of one node between its tensors and its factors.
 class NodeMarks {
  public:
@@ -83,12 +48,16 @@ class NodeMarks {
     for (size_t d = 0; d < marks.size(); ++d) {
       if (!marks[d]) continue;
       if (dims[d].terms.size() != 1) Forbid(graph_, node_, "cuts or joins along the batch");
-      std::optional<FactorMark> mark = ToFactor(rule_, dims[d].terms[0], *marks[d], batch_);
-      if (!mark) Forbid(graph_, node_, "regroups elements across the batch");
-      std::optional<BatchPart>& held = factors_[static_cast<size_t>(mark->factor)];
-      if (held && *held != mark->part) Forbid(graph_, node_, "sees the batch in two places");
-      held = mark->part;
-      if (rule_.factors[static_cast<size_t>(mark->factor)].kind == FactorKind::kWhole) {
+      DimPart part{marks[d]->outer, batch_, marks[d]->inner};
+      std::optional<FactorPart> found =
+          FindInProduct(rule_, dims[d].terms[0], part, PartFit::kWhole);
+      if (!found) Forbid(graph_, node_, "regroups elements across the batch");
+      size_t factor = ToSize(found->factor);
+      BatchPart inside{found->part.outer, found->part.inner};
+      std::optional<BatchPart>& held = factors_[factor];
+      if (held && *held != inside) Forbid(graph_, node_, "sees the batch in two places");
+      held = inside;
+      if (rule_.factors[factor].kind == FactorKind::kWhole) {
         Forbid(graph_, node_, "mixes samples along the batch");
       }
     }
@@ -99,11 +68,12 @@ class NodeMarks {
     for (size_t d = 0; d < dims.size(); ++d) {
       for (const Product& term : dims[d].terms) {
         for (int f : term) {
-          const std::optional<BatchPart>& held = factors_[static_cast<size_t>(f)];
+          const std::optional<BatchPart>& held = factors_[ToSize(f)];
           if (!held) continue;
           if (dims[d].terms.size() != 1) Forbid(graph_, node_, "cuts or joins along the batch");
           if (marks[d]) Forbid(graph_, node_, "sees the batch in two places");
-          marks[d] = ToDim(rule_, term, {f, *held});
+          DimPart part = *InDimension(rule_, term, f, {held->outer, batch_, held->inner});
+          marks[d] = BatchPart{part.outer, part.inner};
         }
       }
     }

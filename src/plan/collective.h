@@ -8,7 +8,7 @@
 //   broadcast       n elements (the first)   member 0's n elements
 //   reduce          n elements               the first: the n sums (or maxima) over members; the others nothing
 //
-// What a member gives is the payload that transports count; what crosses the wire depends on the algorithm
+// Transports count the payload that each member hands over; what crosses the wire depends on the algorithm
 // and is priced elsewhere.
 #pragma once
 

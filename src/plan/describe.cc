@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// Of all blocks, where they agree.
+// The policy of all blocks, or "mixed" where they differ.
 std::string RecomputeName(const Plan& plan) {
   RecomputePolicy first = RecomputePolicy::kNone;
   bool any = false;
@@ -19,10 +19,20 @@ std::string RecomputeName(const Plan& plan) {
       any = true;
     }
   }
-  return std::string(kRecomputeNames[static_cast<size_t>(first)]);
+  return std::string(Name(first));
 }
 
 }  // namespace
+
+std::string OffloadInWords(const Plan& plan) {
+  std::string_view words = DefOf(plan.offload).in_words;
+  if (words.empty()) return "";
+  std::string text = fmt::format(", {}", words);
+  if (plan.offload != Offload::kAll) return text;
+  text += ":";
+  for (const Stage& stage : plan.stages) text += fmt::format(" {}", ShardCount(stage));
+  return text;
+}
 
 std::string DescribePlan(const Plan& plan) {
   std::vector<std::string> parts;
@@ -38,12 +48,8 @@ std::string DescribePlan(const Plan& plan) {
     text += fmt::format(", {} micro-batches, {}", plan.microbatches, plan.schedule);
   }
   if (plan.chunks > 1) text += fmt::format(" of {} stages a device", plan.chunks);
-  if (plan.zero.level > 0) text += fmt::format(", ZeRO {}", plan.zero.level);
-  if (plan.offload == Offload::kOptimizer) text += ", optimizer on the host";
-  if (plan.offload == Offload::kAll) {
-    text += ", weights and optimizer on the host in shards:";
-    for (const Stage& stage : plan.stages) text += fmt::format(" {}", ShardCount(stage));
-  }
+  if (SplitsState(plan.zero.level)) text += fmt::format(", ZeRO {}", plan.zero.level);
+  text += OffloadInWords(plan);
   std::string_view precision = PrecisionName(plan.precision.compute, plan.precision.products);
   if (precision != "f32") text += fmt::format(", {}", precision);
   std::string recompute = RecomputeName(plan);

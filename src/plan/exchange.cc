@@ -44,7 +44,7 @@ Tile TileOf(const Coordinates& held, const Coordinates& wanted) {
   return tile;
 }
 
-// How many coordinates both have.
+// The number of coordinates that both contain.
 int64_t CountCommon(const Ranges& held, const Ranges& wanted) {
   int64_t count = 0;
   for (size_t h = 0, w = 0; h < held.size() && w < wanted.size();) {
@@ -70,7 +70,7 @@ Position WithLargest(const Mesh& mesh, Position position, AxisMask axes) {
   return position;
 }
 
-// What the members hold of a dimension, each once.
+// The coordinates of a dimension that the members hold together, each once.
 std::vector<Ranges> DistinctRanges(const Mesh& mesh, const ShardedDim& dim,
                                    const std::vector<Position>& group) {
   std::vector<Ranges> distinct;
@@ -83,7 +83,7 @@ std::vector<Ranges> DistinctRanges(const Mesh& mesh, const ShardedDim& dim,
   return distinct;
 }
 
-// The largest tile any member of the group gives any other, along each dimension.
+// Along each dimension, the largest tile that any member of the group sends to any other.
 Shape LargestTile(const Mesh& mesh, const ReshardStep& step, const std::vector<Position>& group) {
   Shape chunk;
   for (size_t d = 0; d < step.before.dims.size(); ++d) {
@@ -97,13 +97,13 @@ Shape LargestTile(const Mesh& mesh, const ReshardStep& step, const std::vector<P
   return chunk;
 }
 
-// Devices of a mesh that hold the same of a sharding, as the axes that split nothing.
+// The axes that split nothing: devices along them hold the same part of the sharding.
 AxisMask ReplicaAxes(const Mesh& mesh, const Sharding& sharding) {
   AxisMask all = AxisSet(mesh.axes.size()) - 1;
   return all & ~sharding.split_axes();
 }
 
-// Of devices that hold the same one serves a receiver: receivers are spread over them.
+// Of the devices that hold the same part, one sends to a receiver: receivers are spread over them evenly.
 class Replicas {
  public:
   explicit Replicas(const MeshTransfer& transfer)

@@ -1,4 +1,5 @@
-// Who gives what to whom: resharding steps and transfers between meshes as index ranges of local tensors.
+// What each device sends to and receives from each other one in resharding steps and in transfers between meshes, as index
+// ranges of local tensors.
 //
 // A tile is the part of a local tensor that goes to, or comes from, one other device: per dimension, ranges of
 // local positions. Both ends list the same elements in the same order, that of the global coordinates.

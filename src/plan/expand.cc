@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/integers.h"
+#include "ops/dim_part.h"
 #include "ops/op.h"
 
 namespace heddle {
@@ -24,7 +25,8 @@ class Follower {
   void MarkOperand(ValueId id, const Dims& dims, const Strategy& strategy) {
     for (size_t d = 0; d < dims.size(); ++d) {
       for (size_t a = 0; a < axes_; ++a) {
-        if (strategy[a] >= 0 && Has({dims[d]}, strategy[a])) marks_[id.index()][d] |= AxisSet(a);
+        if (strategy[a].is_split() && Has({dims[d]}, strategy[a].factor()))
+          marks_[id.index()][d] |= AxisSet(a);
       }
     }
   }
@@ -33,29 +35,35 @@ class Follower {
     Strategy strategy(axes_, kReplicate);
     for (size_t a = 0; a < axes_; ++a) {
       for (size_t o = 0; o < node.operands.size(); ++o) {
-        int factor = SplitFactor(rule.operands[o], marks_[node.operands[o].index()], a);
-        if (factor >= 0) strategy[a] = factor;
+        ValueId operand = node.operands[o];
+        const Shape& shape = expansion_.value(operand).type.shape;
+        int factor = SplitFactor(rule, rule.operands[o], shape, marks_[operand.index()], a);
+        if (factor >= 0) strategy[a] = Split(factor);
       }
     }
     for (size_t r = 0; r < node.results.size(); ++r)
       MarkOperand(node.results[r], rule.results[r], strategy);
     for (size_t a = 0; a < axes_; ++a) {
-      if (strategy[a] < 0) continue;
-      FactorKind kind = rule.factors[ToSize(strategy[a])].kind;
+      if (!strategy[a].is_split()) continue;
+      FactorKind kind = rule.factors[strategy[a].factor_index()].kind;
       HEDDLE_CHECK(kind != FactorKind::kExpanded && kind != FactorKind::kWhole,
                    "the expansion's {} cannot be split along {}", node.op,
-                   rule.factors[ToSize(strategy[a])].name);
+                   rule.factors[strategy[a].factor_index()].name);
     }
     return strategy;
   }
 
  private:
-  static int SplitFactor(const Dims& dims, const std::vector<AxisMask>& marks, size_t axis) {
+  // The factor of the operand's dimension that the axis splits, which is one factor as a whole; -1: it splits none.
+  static int SplitFactor(const Rule& rule, const Dims& dims, const Shape& shape,
+                         const std::vector<AxisMask>& marks, size_t axis) {
     for (size_t d = 0; d < dims.size(); ++d) {
       if (!Contains(marks[d], axis)) continue;
-      HEDDLE_CHECK(dims[d].terms.size() == 1 && dims[d].terms[0].size() == 1,
-                   "not a plain dimension");
-      return dims[d].terms[0][0];
+      HEDDLE_CHECK_EQ(dims[d].terms.size(), size_t{1});
+      std::optional<FactorPart> found =
+          FindInProduct(rule, dims[d].terms[0], {1, shape[d], 1}, PartFit::kWhole);
+      HEDDLE_CHECK(found, "dimension {} of an operand is no factor of its own", d);
+      return found->factor;
     }
     return -1;
   }
@@ -107,7 +115,7 @@ class Expander {
   }
 
  private:
-  // A node with an expanded factor stands on one stage: only side nodes stand on several.
+  // A node with an expanded factor is on one stage: only side nodes are on several.
   const Stage* StageThatExpands(size_t n) const {
     const std::vector<Factor>& factors = model_.rules[n].factors;
     bool may = std::any_of(factors.begin(), factors.end(), [](const Factor& factor) {
@@ -123,7 +131,7 @@ class Expander {
     return nullptr;
   }
 
-  // Strategies of the plan's own nodes, a stage after the other; most nodes have none on most stages.
+  // Copies the strategies of the nodes that stay as they are. Most nodes have none on most stages.
   void PlaceStrategies() {
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       std::vector<Strategy>& strategies = out_.stages[s].strategies;
@@ -216,7 +224,7 @@ class Expander {
   const Model& model_;
   const Plan& plan_;
   std::vector<ValueId> moved_;
-  std::vector<bool> primitive_;  // per node that is made: of an expansion
+  std::vector<bool> primitive_;  // per node of the result: does it come from an expansion?
   struct PlacedPrimitive {
     size_t stage = 0;
     NodeId node;
@@ -229,9 +237,9 @@ class Expander {
 }  // namespace
 
 bool IsExpanded(const Model& model, NodeId node, const Strategy& strategy, bool local_statistics) {
-  return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
-    if (f < 0) return false;
-    auto factor = ToSize(f);
+  return std::any_of(strategy.begin(), strategy.end(), [&](AxisChoice choice) {
+    if (!choice.is_split()) return false;
+    size_t factor = choice.factor_index();
     if (model.rules[node.index()].factors[factor].kind != FactorKind::kExpanded) return false;
     bool carries_batch = model.batch && model.batch->factors[node.index()][factor].has_value();
     return !(local_statistics && carries_batch);

@@ -11,6 +11,7 @@
 #include "base/integers.h"
 #include "base/log.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "plan/balance.h"
 #include "plan/expert_strategies.h"
 #include "plan/gradient_sync.h"
@@ -19,32 +20,22 @@
 namespace heddle {
 namespace {
 
-struct NamedDegree {
-  std::string_view name;
-  int64_t value;
-};
-
-// Those that make up the number of devices.
-std::vector<NamedDegree> Factors(const Degrees& degrees) {
-  return {{"dp", degrees.dp}, {"cp", degrees.cp}, {"tp", degrees.tp}, {"pp", degrees.pp}};
-}
-
 std::string Listed(const Degrees& degrees) {
   std::vector<std::string> words;
-  for (const NamedDegree& d : Factors(degrees))
-    words.push_back(fmt::format("{} {}", d.name, d.value));
+  for (const ParallelAxis* axis : DeviceFactors())
+    words.push_back(fmt::format("{} {}", axis->name, degrees.*axis->degree));
   return fmt::format("{}", fmt::join(words, " x "));
 }
 
-// Every degree that, changed alone, makes the product fit.
+// Names every degree that makes the product fit when it alone is changed.
 std::string Alternatives(const Degrees& degrees, int64_t devices) {
   std::vector<std::string> words;
-  for (const NamedDegree& d : Factors(degrees)) {
-    int64_t others = DevicesOf(degrees) / d.value;
-    if (d.value > 1 && others <= devices)
-      words.push_back(fmt::format("{} {}", d.name, devices / others));
+  for (const ParallelAxis* axis : DeviceFactors()) {
+    int64_t degree = degrees.*axis->degree, others = DevicesOf(degrees) / degree;
+    if (degree > 1 && others <= devices)
+      words.push_back(fmt::format("{} {}", axis->name, devices / others));
   }
-  if (words.empty()) return fmt::format("try dp {} alone", devices);
+  if (words.empty()) return fmt::format("try {} {} alone", kDataAxis, devices);
   return fmt::format("try {}", fmt::join(words, " or "));
 }
 
@@ -65,7 +56,7 @@ void CheckDegrees(const Degrees& degrees) {
   if (degrees.sp && degrees.tp == 1) {
     ThrowInput("sp splits the sequence over the tensor axis: it needs tp of at least 2, not 1");
   }
-  if (degrees.zero < 0 || degrees.zero > 3) {
+  if (degrees.zero < 0 || degrees.zero > kMostZero) {
     ThrowInput("zero {}: there are levels 0, 1, 2 and 3", degrees.zero);
   }
   auto check = [](std::string_view what, DType dtype) {
@@ -74,9 +65,9 @@ void CheckDegrees(const Degrees& degrees) {
   };
   check("precision", degrees.precision);
   check("gradients", degrees.gradients);
-  if (degrees.sync != GradientSync::kReduce && degrees.zero >= kZeroWithoutSync) {
+  if (degrees.zero > DefOf(degrees.sync).most_zero) {
     ThrowInput("sync {} with zero {}: there the replicas share out the gradients; use zero 0 or 1",
-               kGradientSyncNames[static_cast<size_t>(degrees.sync)], degrees.zero);
+               Name(degrees.sync), degrees.zero);
   }
   if (degrees.products == Products::kFp8 && degrees.precision == DType::kF32) {
     ThrowInput("products of fp8 are made of bf16 or f16, not of f32: use one of them");
@@ -143,7 +134,7 @@ void CheckBatch(const Model& model, const Degrees& degrees) {
   }
 }
 
-// Per block, F, B and W in flops of one micro-batch.
+// The flops of F, B and W of one micro-batch, per block.
 std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
   Rules rules = MicroRules(model, microbatches);
   std::vector<HalfTimes> work;
@@ -161,7 +152,7 @@ std::vector<HalfTimes> BlockWork(const Model& model, int64_t microbatches) {
   return work;
 }
 
-// Stages without their strategies. Times are never zero: schedules divide by them.
+// Makes stages without strategies. Times are at least 1: schedules divide by them.
 std::vector<Stage> MakeStages(const Model& model, const Degrees& degrees, const Mesh& mesh) {
   std::vector<HalfTimes> work = BlockWork(model, degrees.microbatches);
   std::vector<Stage> stages;
@@ -222,8 +213,8 @@ std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layer
   for (size_t s = 0; s < stages; ++s) {
     bool end = s == 0 || s + 1 == stages;
     if (layers[s] < (end ? 0 : 1)) {
-      ThrowInput("stage {} is to have {} layers: {}", s, layers[s],
-                 end ? "use 0 or more" : "only the first and the last can do without");
+      ThrowInput("stage {} has {} layers: {}", s, layers[s],
+                 end ? "use 0 or more" : "only the first and the last stage can have none");
     }
     sum = CheckedAdd(sum, layers[s], "the layers of all stages");
   }
@@ -231,8 +222,9 @@ std::vector<int> StageEnds(const Model& model, const std::vector<int64_t>& layer
     ThrowInput("layers per stage {} are {} layers, and the model has {} repeated blocks",
                fmt::join(layers, ","), sum, all);
   }
-  // A stage ends where the first layer of the next begins, or, before a stage of none, after its own last.
-  std::vector<int> starts;  // of layers; then the end of the last
+  // A stage ends where the first layer of the next one begins. If the next one has no layers, it ends after its own last
+  // layer.
+  std::vector<int> starts;  // the first block of every layer, then the block after the last layer
   for (size_t b = 0; b < model.blocks.size(); ++b) {
     if (model.blocks[b].chain >= 0) starts.push_back(ToInt(b));
   }
@@ -265,7 +257,7 @@ std::vector<int64_t> LayersPerStage(const Model& model, const std::vector<int>& 
   try {
     if (StageEnds(model, layers, layers.size()) == ends) return layers;
   } catch (const InputError&) {
-    // Such stages cannot be asked for.
+    // No numbers of layers give stages with these ends.
   }
   return {};
 }
@@ -303,13 +295,15 @@ int64_t DevicesOf(const Degrees& degrees) {
   auto check = [](std::string_view name, int64_t value) {
     if (value < 1) ThrowInput("{} {}: a degree is at least 1", name, value);
   };
-  for (const NamedDegree& d : Factors(degrees)) check(d.name, d.value);
-  check("ep", degrees.ep);
+  for (const ParallelAxis* axis : DeviceFactors()) check(axis->name, degrees.*axis->degree);
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.is_degree() && axis.within != nullptr) check(axis.name, degrees.*axis.degree);
+  }
   check("microbatches", degrees.microbatches);
   check("chunks", degrees.chunks);
   int64_t devices = 1;
-  for (const NamedDegree& d : Factors(degrees))
-    devices = CheckedMul(devices, d.value, "the number of devices");
+  for (const ParallelAxis* axis : DeviceFactors())
+    devices = CheckedMul(devices, degrees.*axis->degree, "the number of devices");
   return devices;
 }
 
@@ -335,8 +329,10 @@ Plan ExpertPlan(const Model& model, const Cluster& cluster, const Degrees& degre
   plan.zero.level = degrees.zero;
   bool hybrid = degrees.zero_ranks > 0 && degrees.zero_ranks < degrees.dp;
   for (const MeshAxis& axis : mesh.axes) {
-    if (axis.name == "tp" || (hybrid && axis.name == "dp")) continue;
-    if (degrees.zero > 0) plan.zero.axes.push_back(axis.name);
+    const ParallelAxis* known = FindAxis(axis.name);
+    bool copies = hybrid && known->role == AxisRole::kReplicatedData;
+    if (!ReplicatesParameters(known->role) || copies) continue;
+    if (SplitsState(degrees.zero)) plan.zero.axes.push_back(axis.name);
   }
   plan.offload = degrees.offload;
   plan.stages = MakeStages(model, degrees, mesh);

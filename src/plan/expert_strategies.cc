@@ -7,20 +7,15 @@
 #include <optional>
 #include <utility>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/integers.h"
+#include "plan/axes.h"
 #include "plan/sequence.h"
 #include "plan/split_mark.h"
 
 namespace heddle {
 namespace {
-
-int AxisNamed(const Mesh& mesh, std::string_view name) {
-  for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (mesh.axes[a].name == name) return ToInt(a);
-  }
-  return -1;
-}
 
 class Propagation {
  public:
@@ -30,15 +25,15 @@ class Propagation {
         degrees_(degrees),
         mesh_(mesh),
         stage_of_(stage_of),
-        cp_(AxisNamed(mesh, "cp")),
-        tp_(AxisNamed(mesh, "tp")),
+        cp_(AxisWithRole(mesh, AxisRole::kContext)),
+        tp_(AxisWithRole(mesh, AxisRole::kTensor)),
+        experts_(ExpertAxisOf(mesh, degrees)),
         strategies_(model.graph.nodes.size(), Strategy(mesh.axes.size(), kReplicate)),
         by_sequence_(model.graph.nodes.size(), false),
         by_expert_(model.graph.nodes.size(), false) {
-    for (std::string_view name : {"dp", "shard", "ep"}) {
-      if (AxisNamed(mesh, name) >= 0) batch_axes_.push_back(AxisNamed(mesh, name));
+    for (size_t a = 0; a < mesh.axes.size(); ++a) {
+      if (SplitsBatch(FindAxis(mesh.axes[a].name)->role)) batch_axes_.push_back(ToInt(a));
     }
-    if (degrees.ep > 1) experts_ = AxisNamed(mesh, degrees.ep == degrees.dp ? "dp" : "ep");
     for (size_t n = 0; n < strategies_.size(); ++n) flops_ += Flops(n);
     if (cp_ >= 0 || degrees.sp) sequence_ = FindSequence(model.graph, model.rules);
   }
@@ -65,16 +60,17 @@ class Propagation {
   const Rule& rule(size_t n) const { return model_.rules[n]; }
   const Node& node(size_t n) const { return model_.graph.nodes[n]; }
   int64_t Ranks(int axis) const { return mesh_.axes[ToSize(axis)].size; }
-  int& Choice(size_t n, int axis) { return strategies_[n][ToSize(axis)]; }
-  int Choice(size_t n, int axis) const { return strategies_[n][ToSize(axis)]; }
+  AxisChoice& Choice(size_t n, int axis) { return strategies_[n][ToSize(axis)]; }
+  AxisChoice Choice(size_t n, int axis) const { return strategies_[n][ToSize(axis)]; }
   bool IsSide(size_t n) const { return model_.block_of[n] < 0; }
   bool IsOnce(size_t n) const { return IsSide(n) && model_.once[n]; }
 
   bool IsTaken(size_t n, int factor) const {
-    return std::find(strategies_[n].begin(), strategies_[n].end(), factor) != strategies_[n].end();
+    return std::any_of(strategies_[n].begin(), strategies_[n].end(),
+                       [&](AxisChoice choice) { return choice.splits(factor); });
   }
 
-  // A parameter, a constant, or made from them alone.
+  // Is the value a parameter, a constant, or made from these alone?
   bool IsWeight(ValueId id) const {
     const Value& value = model_.graph.value(id);
     if (value.kind == ValueKind::kInput) return false;
@@ -87,11 +83,12 @@ class Propagation {
                          [](int64_t size) { return size > 1; }) >= 2;
   }
 
-  // How a value is split over an axis where it is made. Not for weights, which come as they are wanted.
+  // How the producer of a value splits it over an axis. Weights have no such split: they are stored as their reader wants
+  // them.
   std::optional<SplitMark> Arrives(ValueId id, int axis) const {
     NodeId producer = model_.graph.value(id).producer;
     if (!producer.valid() || IsOnce(producer.index())) return std::nullopt;
-    int factor = Choice(producer.index(), axis);
+    int factor = Choice(producer.index(), axis).factor();
     if (factor < 0) return std::nullopt;
     return MarkOf(rule(producer.index()), ResultDims(id), factor);
   }
@@ -102,15 +99,15 @@ class Propagation {
     return rule(n).results[r];
   }
 
-  // As a partial sum that nobody else reads: others would have it completed.
+  // Does the value arrive as a partial sum, and is this node its only reader? Another reader would need the whole sum.
   bool ArrivesPartial(size_t n, ValueId id, int axis) const {
     NodeId producer = model_.graph.value(id).producer;
     if (model_.readers[id.index()].size() > 1) return false;
     if (!producer.valid() || stage_of_[producer.index()] != stage_of_[n]) return false;
-    int choice = Choice(producer.index(), axis);
-    if (IsPartial(choice)) return true;
-    return choice >= 0 && !Has(ResultDims(id), choice) &&
-           rule(producer.index()).factors[ToSize(choice)].kind == FactorKind::kSummed;
+    AxisChoice choice = Choice(producer.index(), axis);
+    if (choice.is_partial()) return true;
+    return choice.is_split() && !Has(ResultDims(id), choice.factor()) &&
+           rule(producer.index()).factors[choice.factor_index()].kind == FactorKind::kSummed;
   }
 
   bool CarriesBatch(size_t n, int factor) const {
@@ -125,11 +122,12 @@ class Propagation {
     if (experts_ < 0 || IsSide(n)) return;
     int factor = ExpertFactor(n);
     if (factor < 0) return;
-    Choice(n, experts_) = factor;
+    Choice(n, experts_) = Split(factor);
     by_expert_[n] = true;
   }
 
-  // What a weight, another operand and the result of a matrix product share; or the one that arrives split so.
+  // The factor that a weight, another operand and the result of a matrix product have in common; in nodes between such
+  // products, the factor by which an operand arrives split over experts. -1: none.
   int ExpertFactor(size_t n) const {
     const Rule& r = rule(n);
     const std::vector<ValueId>& operands = node(n).operands;
@@ -163,16 +161,16 @@ class Propagation {
       const std::optional<BatchPart>& part = model_.batch->factors[n][f];
       if (!part || part->outer != 1 || rule(n).factors[f].kind == FactorKind::kWhole) continue;
       for (int axis : batch_axes_) {
-        if (Choice(n, axis) == kReplicate) Choice(n, axis) = ToInt(f);
+        if (Choice(n, axis) == kReplicate) Choice(n, axis) = Split(ToInt(f));
       }
     }
   }
 
-  // Whether blocks of the factor are pieces of the sequence, given how the batch outside it is split.
+  // Are blocks of the factor pieces of the sequence, given how the batch outside of it is split?
   bool IsAligned(size_t n, int factor) const {
     int64_t pieces = degrees_.microbatches;
     for (int axis : batch_axes_) {
-      if (Choice(n, axis) == factor) pieces *= Ranks(axis);
+      if (Choice(n, axis).splits(factor)) pieces *= Ranks(axis);
     }
     int64_t outer = sequence_.factors[n][ToSize(factor)]->outer;
     return outer == 1 || outer == pieces;
@@ -189,13 +187,13 @@ class Propagation {
                                  rule(n).factors[ToSize(best)].kind == FactorKind::kSummed);
       if (better) best = f;
     }
-    if (best >= 0) Choice(n, axis) = best;
+    if (best >= 0) Choice(n, axis) = Split(best);
     return best >= 0;
   }
 
   void SplitTensor(size_t n) {
     if (IsSide(n)) return;
-    int choice = FollowTensor(n);
+    AxisChoice choice = FollowTensor(n);
     if (choice == kReplicate) choice = PassSum(n);
     if (choice == kReplicate) choice = StartTensor(n);
     if (choice != kReplicate) {
@@ -205,10 +203,10 @@ class Propagation {
     }
   }
 
-  // The factor by which most operands arrive split; of as many, the first operand's.
-  int FollowTensor(size_t n) const {
+  // Splits the factor by which most operands arrive split; in a tie, that of the first operand.
+  AxisChoice FollowTensor(size_t n) const {
     std::vector<int> votes(rule(n).factors.size(), 0);
-    int best = kReplicate;
+    int best = -1;
     for (size_t o = 0; o < node(n).operands.size(); ++o) {
       ValueId id = node(n).operands[o];
       NodeId producer = model_.graph.value(id).producer;
@@ -219,11 +217,11 @@ class Propagation {
       ++votes[ToSize(f)];
       if (best < 0 || votes[ToSize(f)] > votes[ToSize(best)]) best = f;
     }
-    return best;
+    return SplitIfAny(best);
   }
 
-  // Views, and sums of partial sums, leave the sum to what comes after.
-  int PassSum(size_t n) const {
+  // Views and additions pass partial sums on; the reduction is left to later nodes.
+  AxisChoice PassSum(size_t n) const {
     const Rule& r = rule(n);
     if (HasContraction(r)) return kReplicate;
     for (size_t k = 0; k < r.linear.size(); ++k) {
@@ -236,13 +234,13 @@ class Propagation {
     return kReplicate;
   }
 
-  // Columns of a matrix; rows of a table that is looked up.
-  int StartTensor(size_t n) const {
+  // Begins tensor parallelism: by the columns of a matrix, or by the rows of a table of embeddings.
+  AxisChoice StartTensor(size_t n) const {
     const Rule& r = rule(n);
     bool contraction = HasContraction(r);
     for (size_t o = 0; o < node(n).operands.size(); ++o) {
       if (!IsMatrix(node(n).operands[o])) continue;
-      int best = kReplicate;
+      int best = -1;
       for (int f = 0; f < std::ssize(r.factors); ++f) {
         const Factor& factor = r.factors[ToSize(f)];
         bool wanted = contraction ? factor.kind == FactorKind::kParallel && Has(r.results[0], f)
@@ -251,12 +249,13 @@ class Propagation {
         if (CarriesBatch(n, f) || CarriesSequence(n, f) || IsTaken(n, f)) continue;
         if (best < 0 || factor.size > r.factors[ToSize(best)].size) best = f;
       }
-      if (best >= 0 && (!contraction || Pays(n, o, best))) return best;
+      if (best >= 0 && (!contraction || Pays(n, o, best))) return Split(best);
     }
     return kReplicate;
   }
 
-  // A matrix is split if what it gives can be used split; or if it is wide (a router's is not) and its work counts.
+  // A matrix is split if later nodes can use the split result, or if it has at least as many columns as rows (a router's
+  // has not) and its product is a relevant part of the work.
   bool Pays(size_t n, size_t operand, int factor) const {
     constexpr double kCounts = 0.02;
     if (IsUsed(n, factor)) return true;
@@ -266,7 +265,7 @@ class Propagation {
   }
   double Flops(size_t n) const { return ForwardWork(rule(n), WholeBlocks(rule(n))).flops; }
 
-  // Whether a split by the factor comes, through nodes that can follow it, to a matrix product or a sum.
+  // Does a split by the factor reach a matrix product or a sum, through nodes that can follow it?
   bool IsUsed(size_t from, int factor) const {
     constexpr int kMaxVisits = 256;
     std::deque<std::pair<size_t, int>> queue = {{from, factor}};
@@ -291,7 +290,7 @@ class Propagation {
     return false;
   }
 
-  // A node that is computed once is split as all its readers want it.
+  // A node that is computed once per step is split as all of its readers want it.
   void FollowReaders(size_t n) {
     if (node(n).results.size() != 1) return;
     ValueId result = node(n).results[0];
@@ -301,20 +300,20 @@ class Propagation {
       for (int f = 0; f < std::ssize(rule(n).factors); ++f) {
         std::optional<SplitMark> mark = MarkOf(rule(n), rule(n).results[0], f);
         if (!mark || !SameSplit(*mark, *wanted, Ranks(axis)) || IsTaken(n, f)) continue;
-        if (rule(n).factors[ToSize(f)].kind == FactorKind::kParallel) Choice(n, axis) = f;
+        if (rule(n).factors[ToSize(f)].kind == FactorKind::kParallel) Choice(n, axis) = Split(f);
       }
     }
   }
 
-  // Undoes what splits no parameter.
+  // Replicates again what splits no parameter.
   void KeepWeightSplits(size_t n) {
     for (int axis = 0; axis < std::ssize(mesh_.axes); ++axis) {
-      int factor = Choice(n, axis);
+      int factor = Choice(n, axis).factor();
       bool splits = false;
       for (size_t o = 0; factor >= 0 && o < node(n).operands.size(); ++o) {
         const Value& value = model_.graph.value(node(n).operands[o]);
         bool split = value.kind == ValueKind::kParameter ||
-                     (value.producer.valid() && Choice(value.producer.index(), axis) >= 0);
+                     (value.producer.valid() && Choice(value.producer.index(), axis).is_split());
         splits |= split && Has(rule(n).operands[o], factor);
       }
       if (!splits) Choice(n, axis) = kReplicate;
@@ -328,9 +327,9 @@ class Propagation {
       size_t n = reader.index();
       for (size_t o = 0; o < node(n).operands.size(); ++o) {
         if (node(n).operands[o] != value) continue;
-        int choice = Choice(n, axis);
+        AxisChoice choice = Choice(n, axis);
         std::optional<SplitMark> mark;
-        if (choice >= 0) mark = MarkOf(rule(n), rule(n).operands[o], choice);
+        if (choice.is_split()) mark = MarkOf(rule(n), rule(n).operands[o], choice.factor());
         if (!mark || (wanted && *wanted != *mark)) return std::nullopt;
         wanted = mark;
       }
@@ -357,7 +356,7 @@ class Propagation {
   const Mesh& mesh_;
   const std::vector<int>& stage_of_;
   int cp_, tp_;
-  int experts_ = -1;  // the axis that experts are spread over
+  int experts_;  // the axis that experts are spread over; -1: none
   std::vector<int> batch_axes_;
   SequenceInfo sequence_;
   double flops_ = 0;  // of the whole forward pass
@@ -370,27 +369,13 @@ class Propagation {
 
 Mesh ExpertMesh(const Degrees& degrees) {
   Mesh mesh;
-  std::vector<std::string> given;
-  bool apart = degrees.ep > 1 && degrees.ep < degrees.dp;
-  auto add = [&](std::string name, int64_t size) {
-    if (size == 1) return;
-    given.push_back(fmt::format("{} {}", name, size));
-    mesh.axes.push_back({std::move(name), size});
-  };
-  int64_t shard = degrees.zero_ranks > 0 && degrees.zero > 0 ? degrees.zero_ranks : degrees.dp;
-  bool hybrid = shard < degrees.dp;
-  add("dp", degrees.dp / (apart ? degrees.ep : hybrid ? shard : 1));
-  if (!degrees.shares.empty() && degrees.dp > 1) mesh.axes.back().shares = degrees.shares;
-  if (apart) add("ep", degrees.ep);
-  if (hybrid) add("shard", shard);
-  add("cp", degrees.cp);
-  add("tp", degrees.tp);
-  if (mesh.axes.size() > kMaxAxes) {
-    ThrowInput(
-        "{} are {} mesh axes within a stage, at most {} are possible: set one of them to 1, or ep "
-        "to {}",
-        fmt::join(given, " x "), mesh.axes.size(), kMaxAxes, degrees.dp);
+  for (const ParallelAxis* axis : ExpertMeshAxes()) {
+    int64_t size = axis->expert_size(degrees);
+    if (size == 1) continue;
+    mesh.axes.push_back({std::string(axis->name), size});
+    if (axis->role == AxisRole::kReplicatedData) mesh.axes.back().shares = degrees.shares;
   }
+  HEDDLE_CHECK(mesh.axes.size() <= kMaxAxes, "{} axes within a stage", mesh.axes.size());
   return mesh;
 }
 

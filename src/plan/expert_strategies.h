@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-// The mesh of every stage, beginning at device 0. Throws InputError where it has more than three axes.
+// The mesh of every stage, beginning at device 0.
 Mesh ExpertMesh(const Degrees& degrees);
 
 // Per node of the graph; the same wherever the node is computed. `stage_of` is per node, -1 for side nodes.

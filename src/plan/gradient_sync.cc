@@ -30,7 +30,7 @@ std::vector<ValueId> SyncRules::ParametersOf(size_t stage) const {
 std::string SyncRules::WhyNot(size_t stage, ValueId parameter, GradientSync sync) const {
   if (sync == GradientSync::kReduce) return "";
   auto found = readings_[stage].find(parameter);
-  if (found == readings_[stage].end()) return "it is no parameter that the stage reads";
+  if (found == readings_[stage].end()) return "the stage reads no such parameter";
   if (!model_.flow.needed[parameter.index()]) return "it is not trained";
   for (size_t s = 0; s < stages_.size(); ++s) {
     auto here = readings_[s].find(parameter);

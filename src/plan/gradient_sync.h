@@ -5,7 +5,7 @@
 //             there has factors (ops/gradient_factors.h); where several stages read it, on each of them
 //
 // Both keep the state of the optimizer whole, on every replica or on the server alone: ZeRO 1 splits that of the other
-// parameters, ZeRO 2 and 3 are refused. Where no axis makes a gradient partial, all three are the same.
+// parameters, ZeRO 2 and 3, which split gradients among the replicas, are refused (GradientSyncDef::most_zero). Where no axis makes a gradient partial, all three are the same.
 #pragma once
 
 #include <map>
@@ -15,8 +15,6 @@
 #include "plan/plan.h"
 
 namespace heddle {
-
-constexpr int kZeroWithoutSync = 2;  // from this level on gradients are the replicas' in parts
 
 class SyncRules {
  public:

@@ -1,5 +1,5 @@
 // A mesh: a stage's devices, a consecutive run of the device order or some that are named, laid out row-major over at
-// most three logical axes.
+// most five logical axes.
 //
 //   Mesh mesh{.first = 8, .axes = {{"dp", 2}, {"tp", 4}}};     devices 8..15
 //   PositionOf(mesh, 5) == {1, 1}                                 device 13: dp 1, tp 1
@@ -13,7 +13,7 @@
 
 namespace heddle {
 
-constexpr size_t kMaxAxes = 3;
+constexpr size_t kMaxAxes = 5;
 
 struct MeshAxis {
   std::string name;
@@ -49,9 +49,9 @@ void Place(Mesh& mesh, const std::vector<int64_t>& devices);
 // "0..7", "0..3, 8..11".
 std::string DevicesText(const std::vector<int64_t>& devices, std::string_view to = "..");
 
-// What must divide a size for an axis to split it without a rest: the sum of its shares, or its size.
+// An axis splits a size without remainder if this divides it: the sum of its shares, or its size.
 int64_t UnitsOf(const MeshAxis& axis);
-// The index that has most.
+// The index with the largest share.
 int64_t LargestOf(const MeshAxis& axis);
 
 // "dp 2", "dp 2 (3:1)", "dp 6 (4x3:2x1)": four of 3 each, two of 1.
@@ -73,8 +73,8 @@ int64_t IndexOf(const Mesh& mesh, const Position& position);
 // set: the group of a collective over these axes, its members in row-major order.
 std::vector<int64_t> AxisGroup(const Mesh& mesh, int64_t index, AxisMask axes);
 int64_t GroupSize(const Mesh& mesh, AxisMask axes);
-// Is the device the first member of that group? Who wants all groups asks this first: to list the group of every device
-// would take as many steps as there are devices times the size of a group.
+// Is the device the first member of that group? To list all groups, ask this first: listing the group of every device
+// takes as many steps as devices times the size of a group.
 bool IsFirstOfGroup(const Mesh& mesh, int64_t index, AxisMask axes);
 
 }  // namespace heddle

@@ -40,7 +40,7 @@ std::vector<SplitDim> SplitDims(const Mesh& mesh, const Sharding& sharding) {
   return dims;
 }
 
-// Coordinates that both hold; both ascend.
+// The coordinates that both hold; both lists ascend.
 int64_t Common(const Ranges& a, const Ranges& b) {
   int64_t common = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -59,7 +59,7 @@ struct Match {
   int64_t elements = 0;
 };
 
-// Per part of the senders' dimension, the parts it has elements in common with.
+// Per part of the senders' dimension: the receivers' parts that share elements with it.
 std::vector<std::vector<Match>> Matches(const SplitDim& from, const SplitDim& to) {
   std::vector<std::vector<Match>> matches(from.parts.size());
   for (size_t i = 0; i < from.parts.size(); ++i) {
@@ -110,7 +110,7 @@ class Finder {
   }
 
  private:
-  // The parts of dimensions before `d` are chosen.
+  // The parts of the dimensions before `d` are chosen already.
   void Follow(size_t d, size_t key, int64_t elements) {
     if (d == from_.size()) return Give(key, elements);
     int64_t part = PlaceAlong(transfer_.from_mesh, from_[d].axes, position_);

@@ -1,4 +1,4 @@
-// How much goes from whom to whom when a value crosses from one mesh to another, for all devices at once.
+// The sizes of all messages that bring a value from one mesh to another.
 #pragma once
 
 #include <cstdint>

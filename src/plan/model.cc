@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Nodes that come from values of these kinds alone.
+// Which nodes are computed from values of these kinds alone.
 std::vector<bool> MadeFrom(const Graph& graph, ValueKind kind) {
   std::vector<bool> made(graph.values.size(), false);
   for (size_t v = 0; v < made.size(); ++v) {
@@ -32,8 +32,8 @@ bool CarriesBatch(const Model& model, size_t node) {
                      [](const auto& part) { return part.has_value(); });
 }
 
-// Layers below everything that is trained are made from inputs and constants alone: side nodes, so that their copies would
-// be blocks of no nodes.
+// Layers below everything that is trained are made from inputs and constants alone: they are side nodes, and their blocks
+// would have no nodes.
 void DropSideCopies(const std::vector<bool>& side, Folding& folding) {
   auto is_side = [&](const std::vector<NodeId>& copy) {
     return std::all_of(copy.begin(), copy.end(), [&](NodeId id) { return side[id.index()]; });

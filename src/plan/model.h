@@ -28,7 +28,7 @@ struct Model {
   Rules rules;
   GradientFlow flow;
   std::vector<std::vector<NodeId>> readers;
-  // Where the batch is; empty for a model whose batch cannot be followed, and `no_batch` says why.
+  // Where the batch is; empty if it cannot be followed through the model, for the reason in `no_batch`.
   std::optional<BatchInfo> batch;
   std::string no_batch;
   Folding folding;

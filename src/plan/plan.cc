@@ -43,7 +43,7 @@ void RequireHost(const Cluster& cluster, Offload offload) {
     ThrowInput(
         "offload {}: device '{}' of cluster '{}' has no link to its host: use none, or give it one "
         "in a cluster file (host: bandwidth and latency)",
-        kOffloadNames[static_cast<size_t>(offload)], type.name, cluster.name);
+        Name(offload), type.name, cluster.name);
   }
 }
 

@@ -6,7 +6,7 @@
 //   strategies        what each node does with each axis of its stage's mesh (plan/sharding.h)
 //   everything else   batch, micro-batches, schedule, precision, ZeRO, offload, recomputation, bucket sizes
 //
-// In memory a strategy stands at every node; the file states one per node of a unique block and the exceptions.
+// In memory every node has a strategy; the file states one per node of a unique block, and the exceptions.
 #pragma once
 
 #include <array>
@@ -20,26 +20,13 @@
 #include "graph/dtype.h"
 #include "plan/mesh.h"
 #include "plan/model.h"
+#include "plan/policies.h"
 #include "plan/pruning.h"
 #include "plan/sharding.h"
 
 namespace heddle {
 
 constexpr int kPlanVersion = 1;
-
-enum class RecomputePolicy : uint8_t { kNone, kSelective, kFull };
-constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
-
-// What lives in the memory of the host between its uses: nothing; moments and master weights, which are fetched group
-// by group for the update and go back after it; or weights too, which are fetched shard by shard for each forward and
-// backward (Stage::shards) and updated as soon as their gradients are there.
-enum class Offload : uint8_t { kNone, kOptimizer, kAll };
-constexpr std::array<std::string_view, 3> kOffloadNames = {"none", "optimizer", "all"};
-
-// How replicas agree on the gradient of a parameter: it is reduced; it goes to one of them, which updates for all and
-// sends the weights back; or what it is the product of is gathered, and all compute it whole.
-enum class GradientSync : uint8_t { kReduce, kServer, kFactors };
-constexpr std::array<std::string_view, 3> kGradientSyncNames = {"reduce", "server", "factors"};
 
 // Seconds, or any other unit, of a stage's halves for one micro-batch: what a schedule orders by.
 struct HalfTimes {
@@ -125,7 +112,7 @@ inline void SetOptimizer(Plan& plan, std::string_view name) {
   plan.precision.moments_kept = MomentsOf(name);
 }
 
-// The nodes of a stage's blocks, in topological order; SideNodesOf gives those they read besides.
+// The nodes of a stage's blocks, in topological order. SideNodesOf has the side nodes that they read.
 std::vector<NodeId> NodesOf(const Model& model, const Stage& stage);
 std::vector<NodeId> NodesAndSideNodesOf(const Model& model,
                                         const Stage& stage);  // those of the blocks first
@@ -136,7 +123,7 @@ int ShardCount(const Stage& stage);
 
 // Has every device a link to the memory of its machine?
 bool CanOffload(const Cluster& cluster);
-// Throws InputError where something is to be offloaded and cannot.
+// Throws InputError if the plan offloads and a device has no link to its host.
 void RequireHost(const Cluster& cluster, Offload offload);
 
 // The devices a plan uses, from 0.

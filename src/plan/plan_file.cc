@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <span>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -30,7 +31,8 @@ constexpr std::string_view kZeroKeys[] = {"level", "axes"};
 constexpr std::string_view kTimesKeys[] = {"forward", "backward", "weight"};
 constexpr std::string_view kStageKeys[] = {"blocks", "devices",    "mesh", "recompute",
                                            "times",  "strategies", "sync", "shard_starts"};
-constexpr std::string_view kSyncKeys[] = {"server", "factors"};
+// All but the first, which is the default.
+constexpr std::span<const std::string_view> kSyncKeys = std::span(kGradientSyncNames).subspan(1);
 constexpr std::string_view kStatistics[] = {"global", "local"};
 constexpr std::string_view kTypeNames[] = {"f32", "bf16", "f16"};
 constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF16};
@@ -55,7 +57,7 @@ Json PrecisionToJson(const Precision& precision) {
   return json;
 }
 
-// What is kept of each is said where it is not the same share of all.
+// The weights kept of each parameter are listed only where they are not the same share of all parameters.
 Json PruningToJson(const Pruning& pruning, const Model& model) {
   Json json = {{"sparsity", pruning.sparsity}};
   if (pruning != PruneAll(model, pruning.sparsity)) json["kept"] = pruning.kept;
@@ -64,20 +66,18 @@ Json PruningToJson(const Pruning& pruning, const Model& model) {
 
 Json RecomputeToJson(const std::vector<RecomputePolicy>& recompute) {
   Json list = Json::array();
-  for (RecomputePolicy policy : recompute)
-    list.push_back(kRecomputeNames[static_cast<size_t>(policy)]);
+  for (RecomputePolicy policy : recompute) list.push_back(Name(policy));
   bool same =
       std::all_of(list.begin(), list.end(), [&](const Json& name) { return name == list[0]; });
   return same ? list[0] : list;
 }
 
-// The names of the parameters of each kind; those that are reduced are not named.
+// The names of the parameters of each kind, but those whose gradients are reduced.
 Json SyncToJson(const Stage& stage, const Model& model) {
   Json json = Json::object();
   for (auto [id, sync] : stage.sync) {
     if (sync == GradientSync::kReduce) continue;
-    json[std::string(kGradientSyncNames[static_cast<size_t>(sync)])].push_back(
-        model.graph.value(id).name);
+    json[std::string(Name(sync))].push_back(model.graph.value(id).name);
   }
   return json;
 }
@@ -180,7 +180,7 @@ std::vector<int64_t> ReadDevices(const JsonFields& stage) {
   return devices;
 }
 
-// Of a mesh only the axes; where it is and how large it must be say the devices.
+// Reads only the axes of a mesh: the stage's devices say where it is and how large it must be.
 Mesh ReadMesh(const JsonFields& stage) {
   std::vector<int64_t> devices = ReadDevices(stage);
   Mesh mesh;
@@ -224,9 +224,8 @@ std::map<ValueId, GradientSync> ReadSync(const JsonFields& stage, const Model& m
   std::map<std::string_view, ValueId> parameters;
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter))
     parameters[model.graph.value(id).name] = id;
-  for (GradientSync kind : {GradientSync::kServer, GradientSync::kFactors}) {
-    std::string_view key = kGradientSyncNames[static_cast<size_t>(kind)];
-    if (!fields.Has(key)) continue;
+  for (const auto& [kind, key, help, most_zero] : kGradientSyncs) {
+    if (kind == GradientSync::kReduce || !fields.Has(key)) continue;
     for (const std::string& name : fields.Texts(key)) {
       auto found = parameters.find(name);
       if (found == parameters.end()) {
@@ -341,7 +340,7 @@ std::string ToJson(const Plan& plan, const Model& model) {
   json["optimizer"] = plan.optimizer;
   json["zero"] = {{"level", plan.zero.level}, {"axes", plan.zero.axes}};
   if (plan.offload != Offload::kNone) {
-    json["offload"] = kOffloadNames[static_cast<size_t>(plan.offload)];
+    json["offload"] = Name(plan.offload);
   }
   if (plan.pruning.any()) json["pruning"] = PruningToJson(plan.pruning, model);
   json["bucket_bytes"] = plan.bucket_bytes;

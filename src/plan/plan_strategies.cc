@@ -32,7 +32,7 @@ std::string KeyOf(const Model& model, size_t n) {
 
 std::string ChainKey(int chain) { return fmt::format("{}{}", kChain, chain); }
 
-// The nodes of a stage, with side nodes, and which of them are named by a chain.
+// The nodes of a stage, side nodes included, and which of them the file lists under a chain.
 struct StageNodes {
   std::vector<bool> ours;
   std::vector<int> chain;                  // per node of the graph; -1: by its name
@@ -63,7 +63,7 @@ std::string NodeText(const Model& model, const Stage& stage, size_t n) {
   return model.graph.nodes[n].op + (choices.empty() ? "" : " " + choices);
 }
 
-// What the first copy that has the node says of it.
+// The strategy that the first copy with this node has for it.
 Json ChainTexts(const Model& model, const Stage& stage, const StageNodes& nodes, int chain) {
   Json texts = Json::array();
   const std::vector<int>& copies = nodes.copies.at(chain);
@@ -80,7 +80,7 @@ Json ChainTexts(const Model& model, const Stage& stage, const StageNodes& nodes,
   return texts;
 }
 
-// Reads what is said of one stage.
+// Reads the strategies of one stage.
 class StrategyReader {
  public:
   StrategyReader(const Model& model, const Json& stages, std::string_view file, Stage& stage)

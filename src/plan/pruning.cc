@@ -9,7 +9,7 @@
 namespace heddle {
 namespace {
 
-// Of those along the last dimensions from `dim` on, whose first weight is `at`.
+// Counts the weights along the dimensions from `dim` on; `at` is the first of them.
 int64_t CountKept(std::span<const std::byte> mask, const Shape& shape, const Tile& tile, size_t dim,
                   int64_t at) {
   if (dim == shape.size()) return mask[static_cast<size_t>(at)] != std::byte{0} ? 1 : 0;

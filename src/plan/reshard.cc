@@ -4,128 +4,12 @@
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "base/check.h"
+#include "plan/refinement.h"
 
 namespace heddle {
 namespace {
-
-// ---- The common refinement of two readings of a dimension.
-
-// The sizes of everything inside each cut of a product, 1 and the whole included.
-void AddCuts(const Parts& parts, std::set<int64_t>* cuts) {
-  int64_t inner = 1;
-  cuts->insert(inner);
-  for (size_t i = parts.size(); i-- > 0;) cuts->insert(inner *= parts[i].size);
-}
-
-// A part cut into outer * inner: the axes must split the outer evenly, or split it up exactly and go on with
-// the inner.
-std::optional<Parts> CutPart(const Mesh& mesh, const Part& part, int64_t inner) {
-  if (part.size % inner != 0) return std::nullopt;
-  int64_t outer = part.size / inner;
-  if (outer % GroupSize(mesh, part.axes) == 0) return Parts{{outer, part.axes}, {inner, 0}};
-  AxisMask outer_axes = 0;
-  for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    if (!Contains(part.axes, a)) continue;
-    outer_axes |= AxisSet(a);
-    if (GroupSize(mesh, outer_axes) == outer) {
-      return Parts{{outer, outer_axes}, {inner, part.axes & ~outer_axes}};
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Parts> Refine(const Mesh& mesh, const Parts& parts,
-                            const std::vector<int64_t>& cuts) {
-  Parts refined;
-  int64_t inside = SizeOf(parts);
-  for (const Part& part : parts) {
-    int64_t end = inside / part.size;  // what lies inside this part
-    Part rest = part;
-    for (size_t c = cuts.size(); c-- > 0;) {
-      if (cuts[c] >= inside || cuts[c] <= end) continue;
-      std::optional<Parts> two = CutPart(mesh, rest, cuts[c] / end);
-      if (!two) return std::nullopt;
-      refined.push_back((*two)[0]);
-      rest = (*two)[1];
-    }
-    refined.push_back(rest);
-    inside = end;
-  }
-  return refined;
-}
-
-struct Refined {
-  ShardedDim from, to;
-};
-
-ShardedDim WithoutAxes(ShardedDim dim) {
-  for (Parts& term : dim.terms) {
-    for (Part& part : term) part.axes = 0;
-  }
-  return dim;
-}
-
-std::optional<Refined> CommonRefinement(const Mesh& mesh, const Parts& from, const Parts& to) {
-  if (SizeOf(from) == 0) return std::nullopt;
-  std::set<int64_t> sorted;
-  AddCuts(from, &sorted);
-  AddCuts(to, &sorted);
-  std::vector<int64_t> cuts(sorted.begin(), sorted.end());
-  for (size_t c = 1; c < cuts.size(); ++c) {
-    if (cuts[c] % cuts[c - 1] != 0) return std::nullopt;
-  }
-  std::optional<Parts> a = Refine(mesh, from, cuts), b = Refine(mesh, to, cuts);
-  if (!a || !b) return std::nullopt;
-  // A part of size 1 that is split (1/tp*32) is no cut of the other's.
-  Refined refined{{{*a}}, {{*b}}};
-  if (WithoutAxes(refined.from) != WithoutAxes(refined.to)) return std::nullopt;
-  return refined;
-}
-
-bool IsSplitDim(const ShardedDim& dim) {
-  return std::any_of(dim.terms.begin(), dim.terms.end(), [](const Parts& term) {
-    return std::any_of(term.begin(), term.end(), [](const Part& part) { return part.axes != 0; });
-  });
-}
-
-std::optional<Refined> CommonRefinement(const Mesh& mesh, const ShardedDim& from,
-                                        const ShardedDim& to) {
-  if (!IsSplitDim(from)) return Refined{WithoutAxes(to), to};
-  if (!IsSplitDim(to)) return Refined{from, WithoutAxes(from)};
-  if (from.terms.size() == 1 && to.terms.size() == 1) {
-    return CommonRefinement(mesh, from.terms[0], to.terms[0]);
-  }
-  if (WithoutAxes(from) == WithoutAxes(to)) return Refined{from, to};
-  return std::nullopt;
-}
-
-// The axes that split the outermost part of both readings first and evenly get a part of their own, so that they may stay
-// where they are: of 96/dp * 2048/tp and 196608/dp,tp the part of dp, 32/dp. Is there one?
-bool ShareOutermost(const Mesh& mesh, ShardedDim* from, ShardedDim* to) {
-  if (from->terms.size() != 1 || to->terms.size() != 1) return false;
-  Part &a = from->terms[0].front(), &b = to->terms[0].front();
-  AxisMask shared = 0;
-  for (size_t x = 0; x < mesh.axes.size(); ++x) {
-    if (!Contains(a.axes | b.axes, x)) continue;
-    int64_t ranks = GroupSize(mesh, shared | AxisSet(x));
-    bool even = mesh.axes[x].shares.empty() && a.size % ranks == 0 && b.size % ranks == 0;
-    if (!even || !Contains(a.axes & b.axes, x)) break;
-    shared |= AxisSet(x);
-  }
-  if (shared == 0) return false;
-  for (Parts* parts : {&from->terms[0], &to->terms[0]}) {
-    Part& first = parts->front();
-    int64_t ranks = GroupSize(mesh, shared);
-    first = {first.size / ranks, first.axes & ~shared};
-    parts->insert(parts->begin(), {ranks, shared});
-  }
-  return true;
-}
-
-// ---- States.
 
 // A place an axis may be at: one part of one dimension, in one of its readings. In a concatenation, the same
 // part of every term.
@@ -151,7 +35,7 @@ class Space {
     start_ = Partials(from);
     goal_ = Partials(to);
     for (size_t d = 0; d < from.dims.size(); ++d) {
-      std::optional<Refined> common = CommonRefinement(mesh, from.dims[d], to.dims[d]);
+      std::optional<RefinedDim> common = CommonRefinement(mesh, from.dims[d], to.dims[d]);
       readings_.push_back({});
       if (common) {
         readings_.back() = {WithoutAxes(common->from)};
@@ -172,7 +56,7 @@ class Space {
   int slots() const { return static_cast<int>(slots_.size()); }
 
   bool IsValid(const State& state) const {
-    for (size_t a = 0; a < kMaxAxes; ++a) {
+    for (size_t a = 0; a < mesh_.axes.size(); ++a) {
       for (size_t b = 0; b < a; ++b) {
         if (state[a] < 0 || state[b] < 0) continue;
         const Slot &one = slots_[static_cast<size_t>(state[a])],
@@ -184,9 +68,9 @@ class Space {
     return true;
   }
 
-  // Is no axis inside this one at its slot?
+  // Is this axis the innermost of those at its slot?
   bool IsInnermost(const State& state, size_t axis) const {
-    for (size_t a = axis + 1; a < kMaxAxes; ++a) {
+    for (size_t a = axis + 1; a < mesh_.axes.size(); ++a) {
       if (state[a] == state[axis]) return false;
     }
     return true;
@@ -256,7 +140,7 @@ struct Move {
   State to;
 };
 
-// Every step from a state.
+// All steps that are possible from a state.
 std::vector<Move> Moves(const Mesh& mesh, const Space& space, const State& state) {
   std::vector<Move> moves;
   AxisMask sums = 0;
@@ -265,7 +149,7 @@ std::vector<Move> Moves(const Mesh& mesh, const Space& space, const State& state
   }
   for (AxisMask set = sums; set != 0; set = (set - 1) & sums) {
     State to = state;
-    for (size_t a = 0; a < kMaxAxes; ++a) {
+    for (size_t a = 0; a < mesh.axes.size(); ++a) {
       if (Contains(set, a)) to[a] = kRepl;
     }
     moves.push_back({StepKind::kAllReduce, set, to});
@@ -308,7 +192,7 @@ Reduction ReductionOf(const State& state, AxisMask axes) {
   return Reduction::kSum;
 }
 
-// Elements of a step on the wire, of a device that holds so many before it.
+// The elements that a device sends in a step, given how many it holds before.
 double OnWire(const Mesh& mesh, StepKind kind, AxisMask axes, double held) {
   double ranks = static_cast<double>(GroupSize(mesh, axes));
   switch (kind) {
@@ -387,7 +271,7 @@ std::vector<ReshardStep> Reshard(const Mesh& mesh, const Sharding& from, const S
   std::map<State, Reached> reached;
   reached[space.start()] = {0, 0, space.start(), {}, false};
   while (true) {
-    // The nearest state not done; ties by the order of states.
+    // The nearest state that is not done; ties break by the order of states.
     const State* nearest = nullptr;
     for (const auto& [state, at] : reached) {
       if (!at.done && (nearest == nullptr || Before(at, reached[*nearest]))) nearest = &state;

@@ -12,8 +12,9 @@
 //   mask             replicated -> partial sum       nothing: zeros but at the axis' first position
 //
 // An axis can join or leave a part only as its innermost. A dimension whose two readings have no common
-// refinement holds the parts of one of them at a time, but for what both split first by the same axes. The cheapest path is found by Dijkstra over the states
-// (a few hundred at most: axes are at most three, and only parts that one of the ends splits count).
+// refinement holds the parts of one of them at a time, but for what both split first by the same axes. The cheapest path
+// is found by Dijkstra over the states: a few hundred for the three axes that the search uses at most, since only parts
+// that one of the two shardings splits count.
 #pragma once
 
 #include <cstdint>

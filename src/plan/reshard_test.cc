@@ -101,7 +101,7 @@ struct Tensor {
   std::vector<int64_t> data;
 };
 
-int64_t Product(const Shape& shape) {
+int64_t ElementsOf(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
@@ -186,7 +186,7 @@ class Simulated {
     for (int64_t i = 0; i < mesh_.size(); ++i) {
       Position position = PositionOf(mesh_, i);
       Tensor tensor{LocalShape(mesh_, step.after, position), {}};
-      tensor.data.assign(static_cast<size_t>(Product(tensor.shape)), -1);
+      tensor.data.assign(static_cast<size_t>(ElementsOf(tensor.shape)), -1);
       Fill(step, before, i, tensor);
       after.push_back(std::move(tensor));
     }
@@ -234,7 +234,7 @@ class Simulated {
   }
 
   static void ExpectFits(size_t count, const Shape& chunk) {
-    EXPECT_LE(static_cast<int64_t>(count), Product(chunk));
+    EXPECT_LE(static_cast<int64_t>(count), ElementsOf(chunk));
   }
 
   const Mesh& mesh_;
@@ -319,8 +319,8 @@ TEST(ExchangeTest, MessagesBetweenUnlikeMeshesCoverEverythingOnce) {
     std::vector<MessageSize> sizes;
     for (int64_t s = 0; s < from_mesh.size(); ++s) {
       for (const Message& message : MessagesFrom(transfer, s)) {
-        sent[{message.from, message.to}] = Product(ShapeOf(message.give));
-        sizes.push_back({message.from, message.to, Product(ShapeOf(message.give))});
+        sent[{message.from, message.to}] = ElementsOf(ShapeOf(message.give));
+        sizes.push_back({message.from, message.to, ElementsOf(ShapeOf(message.give))});
       }
     }
     EXPECT_EQ(MessageSizes(transfer), sizes);
@@ -329,12 +329,12 @@ TEST(ExchangeTest, MessagesBetweenUnlikeMeshesCoverEverythingOnce) {
       Tensor got{expected.shape, std::vector<int64_t>(expected.data.size(), -1)};
       int64_t received = 0;
       for (const Message& message : MessagesTo(transfer, r)) {
-        EXPECT_EQ((sent[{message.from, message.to}]), Product(ShapeOf(message.get)));
+        EXPECT_EQ((sent[{message.from, message.to}]), ElementsOf(ShapeOf(message.get)));
         Write(got, message.get, Read(held[static_cast<size_t>(message.from)], message.give));
-        received += Product(ShapeOf(message.get));
+        received += ElementsOf(ShapeOf(message.get));
       }
       EXPECT_EQ(got.data, expected.data);
-      EXPECT_EQ(received, Product(expected.shape));
+      EXPECT_EQ(received, ElementsOf(expected.shape));
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "plan/sequence.h"
 
+#include <algorithm>
+
 #include "base/integers.h"
 
 namespace heddle {
@@ -7,35 +9,14 @@ namespace {
 
 using Marks = std::vector<std::optional<SequencePart>>;
 
-int64_t SizeOf(const Rule& rule, int factor) { return rule.factors[ToSize(factor)].size; }
-
-// The first factor of a product that holds a piece of the sequence, and where in it.
-void ReadProduct(const Rule& rule, const Product& product, const SequencePart& part,
-                 Marks& factors) {
-  int64_t before = 1;
-  for (int f : product) {
-    int64_t size = SizeOf(rule, f);
-    if (size == 0) return;
-    if (part.outer % before == 0 && size % (part.outer / before) == 0) {
-      int64_t outer = part.outer / before;
-      int64_t rest = size / outer;  // of the factor, from where the sequence begins
-      std::optional<SequencePart> found;
-      if (part.size % rest == 0) found = {outer, rest, 1};
-      if (rest % part.size == 0) found = {outer, part.size, rest / part.size};
-      if (rest > 1 && found) {
-        std::optional<SequencePart>& held = factors[ToSize(f)];
-        if (!held) held = found;
-        return;
-      }
-    }
-    before *= size;
-  }
-}
-
 void Read(const Rule& rule, const Dims& dims, const Marks& marks, Marks& factors) {
   for (size_t d = 0; d < dims.size(); ++d) {
-    if (marks[d] && dims[d].terms.size() == 1)
-      ReadProduct(rule, dims[d].terms[0], *marks[d], factors);
+    if (!marks[d] || dims[d].terms.size() != 1) continue;
+    std::optional<FactorPart> found =
+        FindInProduct(rule, dims[d].terms[0], *marks[d], PartFit::kOutermost);
+    if (!found) continue;
+    std::optional<SequencePart>& held = factors[ToSize(found->factor)];
+    if (!held) held = found->part;
   }
 }
 
@@ -43,18 +24,11 @@ Marks Write(const Rule& rule, const Dims& dims, const Marks& factors) {
   Marks marks(dims.size());
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d].terms.size() != 1) continue;
-    int64_t before = 1;
-    for (int f : dims[d].terms[0]) {
-      std::optional<SequencePart>& mark = marks[d];
-      const std::optional<SequencePart>& held = factors[ToSize(f)];
-      if (mark) {
-        mark->inner *= SizeOf(rule, f);
-      } else if (held) {
-        mark = held;
-        mark->outer *= before;
-      }
-      before *= SizeOf(rule, f);
-    }
+    const Product& product = dims[d].terms[0];
+    auto carries = [&](int f) { return factors[ToSize(f)].has_value(); };
+    auto first = std::find_if(product.begin(), product.end(), carries);
+    if (first != product.end())
+      marks[d] = InDimension(rule, product, *first, *factors[ToSize(*first)]);
   }
   return marks;
 }

@@ -6,20 +6,16 @@
 // decoder have one each; where both meet in a factor the first operand's counts. O(nodes).
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/dim_part.h"
 #include "ops/rules.h"
 
 namespace heddle {
 
-// A dimension, or factor, of size outer * size * inner.
-struct SequencePart {
-  int64_t outer = 1, size = 1, inner = 1;
-  bool operator==(const SequencePart&) const = default;
-};
+using SequencePart = DimPart;
 
 struct SequenceInfo {
   // Per node and factor: where it carries the sequence.

@@ -89,7 +89,7 @@ ShardedDim Normalised(const Mesh& mesh, const ShardedDim& dim) {
 AxisMask AxesOf(const Strategy& strategy, int factor) {
   AxisMask axes = 0;
   for (size_t a = 0; a < strategy.size(); ++a) {
-    if (strategy[a] == factor) axes |= AxisSet(a);
+    if (strategy[a].splits(factor)) axes |= AxisSet(a);
   }
   return axes;
 }
@@ -110,8 +110,8 @@ Sharding SplitLike(const Rule& rule, const Dims& dims, const Strategy& strategy)
   return sharding;
 }
 
-bool InSet(const Rule& rule, int choice, size_t operand) {
-  const std::vector<int>& set = rule.linear[static_cast<size_t>(LinearSetOf(choice))];
+bool InSet(const Rule& rule, AxisChoice choice, size_t operand) {
+  const std::vector<int>& set = rule.linear[static_cast<size_t>(choice.linear_set())];
   return std::find(set.begin(), set.end(), static_cast<int>(operand)) != set.end();
 }
 
@@ -182,7 +182,7 @@ Sharding Normalised(const Mesh& mesh, Sharding sharding) {
 Sharding OperandSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o) {
   Sharding sharding = SplitLike(rule, rule.operands[o], strategy);
   for (size_t a = 0; a < strategy.size(); ++a) {
-    if (IsPartial(strategy[a]) && InSet(rule, strategy[a], o))
+    if (strategy[a].is_partial() && InSet(rule, strategy[a], o))
       sharding.partial[a] = PartialState::kSum;
   }
   return Normalised(mesh, sharding);
@@ -191,9 +191,9 @@ Sharding OperandSharding(const Mesh& mesh, const Rule& rule, const Strategy& str
 Sharding ResultSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r) {
   Sharding sharding = SplitLike(rule, rule.results[r], strategy);
   for (size_t a = 0; a < strategy.size(); ++a) {
-    if (IsPartial(strategy[a])) sharding.partial[a] = PartialState::kSum;
-    if (strategy[a] < 0 || Has(rule.results[r], strategy[a])) continue;
-    FactorKind kind = rule.factors[static_cast<size_t>(strategy[a])].kind;
+    if (strategy[a].is_partial()) sharding.partial[a] = PartialState::kSum;
+    if (!strategy[a].is_split() || Has(rule.results[r], strategy[a].factor())) continue;
+    FactorKind kind = rule.factors[strategy[a].factor_index()].kind;
     if (kind == FactorKind::kSummed) sharding.partial[a] = PartialState::kSum;
     if (kind == FactorKind::kMaxed) sharding.partial[a] = PartialState::kMax;
   }
@@ -203,8 +203,8 @@ Sharding ResultSharding(const Mesh& mesh, const Rule& rule, const Strategy& stra
 Sharding OperandGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o) {
   Sharding sharding = SplitLike(rule, rule.operands[o], strategy);
   for (size_t a = 0; a < strategy.size(); ++a) {
-    bool lacks = strategy[a] >= 0 && !Has(rule.operands[o], strategy[a]);
-    bool beside = IsPartial(strategy[a]) && !InSet(rule, strategy[a], o);
+    bool lacks = strategy[a].is_split() && !Has(rule.operands[o], strategy[a].factor());
+    bool beside = strategy[a].is_partial() && !InSet(rule, strategy[a], o);
     if (lacks || beside) sharding.partial[a] = PartialState::kSum;
   }
   return Normalised(mesh, sharding);

@@ -1,4 +1,4 @@
-// How a value lies on a mesh.
+// The sharding of a value: which part of it each device of a mesh holds.
 //
 // A dimension is a concatenation of products of *parts*; mesh axes split parts, several axes on one part in
 // turn, outer first, into blocks of ceil(n/p), or, along an axis of unlike shares, in
@@ -16,25 +16,65 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/small_vector.h"
 #include "ops/rule.h"
 #include "plan/mesh.h"
 
 namespace heddle {
 
-// What a node does with each axis of its mesh.
-//   f >= 0        splits factor f of its rule
-//   kReplicate    every device along the axis computes the same
-//   PassPartial(k) operands of the rule's k-th linear set come as partial sums, and so do the results
-using Strategy = std::vector<int>;
-constexpr int kReplicate = -1;
-constexpr int PassPartial(int linear_set) { return -2 - linear_set; }
-constexpr bool IsPartial(int choice) { return choice <= -2; }
-constexpr int LinearSetOf(int choice) { return -2 - choice; }
+// What a node does with one axis of its mesh.
+//   kReplicate      every device along the axis computes the same
+//   Split(f)        the devices share out factor f of the node's rule
+//   PassPartial(k)  operands of the rule's k-th linear set come as partial sums, and so do the results
+// Choices are ordered: partial sums, kReplicate, splits by factor.
+class AxisChoice {
+ public:
+  constexpr AxisChoice() = default;
+
+  constexpr bool is_split() const { return code_ >= 0; }
+  constexpr bool is_partial() const { return code_ <= -2; }
+  constexpr bool splits(int factor) const { return factor >= 0 && code_ == factor; }
+  // The factor that it splits; -1: none.
+  constexpr int factor() const { return is_split() ? code_ : -1; }
+  constexpr size_t factor_index() const {
+    HEDDLE_CHECK(is_split(), "choice {} splits no factor", code_);
+    return static_cast<size_t>(code_);
+  }
+  constexpr int linear_set() const {
+    HEDDLE_CHECK(is_partial(), "choice {} passes no partial sums", code_);
+    return -2 - code_;
+  }
+
+  constexpr auto operator<=>(const AxisChoice&) const = default;
+
+ private:
+  constexpr explicit AxisChoice(int code) : code_(code) {}
+  friend constexpr AxisChoice Split(int factor);
+  friend constexpr AxisChoice PassPartial(int linear_set);
+
+  int code_ = -1;  // a factor; -1: replicates; -2 - k: passes partial sums of set k
+};
+inline constexpr AxisChoice kReplicate;
+constexpr AxisChoice Split(int factor) {
+  HEDDLE_CHECK(factor >= 0, "factor {}", factor);
+  return AxisChoice(factor);
+}
+constexpr AxisChoice PassPartial(int linear_set) {
+  HEDDLE_CHECK(linear_set >= 0, "linear set {}", linear_set);
+  return AxisChoice(-2 - linear_set);
+}
+
+// Of a factor, or of -1: none.
+constexpr AxisChoice SplitIfAny(int factor) { return factor < 0 ? kReplicate : Split(factor); }
+
+// One choice for each axis of the mesh.
+using Strategy = std::vector<AxisChoice>;
 
 struct Part {
   int64_t size = 1;
@@ -61,17 +101,17 @@ struct Sharding {
   AxisMask split_axes() const;
 };
 
-// Everything the same on every device.
+// The sharding of a value that every device holds whole.
 Sharding Replicated(const Shape& shape);
 
 // The sharding with the dimensions in normal form: equal shardings of different origin compare equal where a
 // part is split evenly (768/2 is 12/2*64).
 Sharding Normalised(const Mesh& mesh, Sharding sharding);
 
-// Of operand `o` as a node needs it, and of result `r` as it gives it. All in normal form.
+// The sharding in which a node needs operand `o`, and in which it computes result `r`. All in normal form.
 Sharding OperandSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o);
 Sharding ResultSharding(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r);
-// Of the gradient a node gives for operand `o`, and of the one it needs for result `r`.
+// The sharding in which a node computes the gradient of operand `o`, and in which it needs that of result `r`.
 Sharding OperandGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t o);
 Sharding ResultGradient(const Mesh& mesh, const Rule& rule, const Strategy& strategy, size_t r);
 

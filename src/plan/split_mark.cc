@@ -9,28 +9,14 @@ namespace {
 
 const Factor& At(const Rule& rule, int factor) { return rule.factors[ToSize(factor)]; }
 
-std::optional<SplitMark::Term> TermOf(const Rule& rule, const Product& product, int factor) {
-  SplitMark::Term term;
-  bool seen = false;
-  for (int f : product) {
-    if (f == factor) {
-      seen = true;
-      term.size = At(rule, f).size;
-    } else {
-      (seen ? term.inner : term.outer) *= At(rule, f).size;
-    }
-  }
-  if (!seen) return std::nullopt;
-  return term;
-}
-
 }  // namespace
 
 std::optional<SplitMark> MarkOf(const Rule& rule, const Dims& dims, int factor) {
   for (size_t d = 0; d < dims.size(); ++d) {
     SplitMark mark{d, {}};
     for (const Product& product : dims[d].terms) {
-      std::optional<SplitMark::Term> term = TermOf(rule, product, factor);
+      std::optional<DimPart> term =
+          InDimension(rule, product, factor, {1, At(rule, factor).size, 1});
       if (term) mark.terms.push_back(*term);
     }
     if (mark.terms.empty()) continue;
@@ -49,7 +35,7 @@ std::optional<SplitMark> MarkOf(const Rule& rule, const Dims& dims, int factor) 
 bool SameSplit(const SplitMark& a, const SplitMark& b, int64_t ranks) {
   if (a.dim != b.dim || a.terms.size() != b.terms.size()) return false;
   for (size_t t = 0; t < a.terms.size(); ++t) {
-    const SplitMark::Term &x = a.terms[t], &y = b.terms[t];
+    const DimPart &x = a.terms[t], &y = b.terms[t];
     if (x.outer != y.outer || x.size * x.inner != y.size * y.inner) return false;
     if (x.size != y.size && (x.size % ranks != 0 || y.size % ranks != 0)) return false;
   }

@@ -23,14 +23,14 @@ size_t AxisOf(const Mesh& mesh, std::string_view name) {
 }
 
 // Factors come first: one may be called partial0.
-int ChoiceOf(const Rule& rule, std::string_view name) {
+AxisChoice ChoiceOf(const Rule& rule, std::string_view name) {
   std::vector<std::string_view> names;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     const Factor& factor = rule.factors[f];
     if (factor.name == name) {
       if (factor.kind == FactorKind::kWhole)
         ThrowInput("factor '{}' is whole and cannot be split", name);
-      return ToInt(f);
+      return Split(ToInt(f));
     }
     if (factor.kind != FactorKind::kWhole) names.push_back(factor.name);
   }
@@ -51,10 +51,10 @@ int ChoiceOf(const Rule& rule, std::string_view name) {
 std::string ToText(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
   std::string text;
   for (size_t a = 0; a < strategy.size(); ++a) {
-    int choice = strategy[a];
+    AxisChoice choice = strategy[a];
     if (choice == kReplicate) continue;
-    std::string name = IsPartial(choice) ? fmt::format("{}{}", kPartial, LinearSetOf(choice))
-                                         : rule.factors[ToSize(choice)].name;
+    std::string name = choice.is_partial() ? fmt::format("{}{}", kPartial, choice.linear_set())
+                                           : rule.factors[choice.factor_index()].name;
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", mesh.axes[a].name, name);
   }
   return text;

@@ -8,7 +8,7 @@
 namespace heddle {
 namespace {
 
-// One way of cutting, worked on: how many layers each stage has, of those that count.
+// One way of cutting, being improved: how many of the layers that count each stage has.
 class EvenStages {
  public:
   EvenStages(const ModelUnits& units, const EvenCut& cut, const std::vector<double>& work,

@@ -1,4 +1,4 @@
-// What pipeline stages are made of: a stage is a range of units.
+// Units of a model: a pipeline stage is a range of units.
 //
 //   ModelUnits units = UnitsOf(model);     // gpt of 24 layers: the embedding, 24 layers, the head
 //

@@ -11,20 +11,14 @@
 #include "base/checked_math.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/integers.h"
 #include "cluster/topology.h"
 #include "ops/op.h"
 #include "plan/gradient_sync.h"
+#include "plan/verify_parts.h"
 
 namespace heddle {
 namespace {
-
-constexpr size_t kMaxAxisName = 16;
-
-bool IsAxisName(const std::string& name) {
-  return !name.empty() && name.size() <= kMaxAxisName &&
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
-}
 
 class PlanVerifier {
  public:
@@ -35,18 +29,22 @@ class PlanVerifier {
     CheckBatch();
     CheckChoices();
     bool covered = CheckBlocks();
-    bool meshes = CheckMeshes();
-    if (meshes) CheckRuns();
+    size_t before = problems_.size();
+    std::optional<int64_t> devices;
+    if (sound_cluster_) devices = DeviceCount(plan_.cluster);
+    CheckMeshes(plan_, devices, problems_);
+    bool meshes = problems_.size() == before;
+    if (meshes) CheckDevicesOfChunks(plan_, problems_);
     for (size_t s = 0; s < plan_.stages.size(); ++s) CheckStage(s, covered);
     if (meshes && problems_.empty()) CheckParameters();
     if (problems_.empty()) CheckSync();
-    return std::move(problems_);
+    return problems_.Take();
   }
 
  private:
   template <class... Args>
   void Add(fmt::format_string<Args...> format, Args&&... args) {
-    problems_.push_back(OneLine(fmt::format(format, std::forward<Args>(args)...)));
+    problems_.Add(format, std::forward<Args>(args)...);
   }
 
   void CheckModel() {
@@ -90,8 +88,8 @@ class PlanVerifier {
     }
     CheckPrecision();
     CheckPruning();
-    if (plan_.zero.level < 0 || plan_.zero.level > 3) {
-      Add("zero level is {}, must be 0 to 3", plan_.zero.level);
+    if (plan_.zero.level < 0 || plan_.zero.level > kMostZero) {
+      Add("zero level is {}, must be 0 to {}", plan_.zero.level, kMostZero);
     }
     if (plan_.offload != Offload::kNone) {
       for (const DeviceType& type : plan_.cluster.device_types) {
@@ -112,9 +110,9 @@ class PlanVerifier {
 
   void CheckShards() {
     bool all = plan_.offload == Offload::kAll;
-    if (all && plan_.zero.level > 0)
+    if (all && SplitsState(plan_.zero.level))
       Add("offload all: ZeRO must be 0, and is {}", plan_.zero.level);
-    // Whether gradients overflowed is known when all of them are there, and shards are updated before that.
+    // An overflow is known only once all gradients are there, and shards are updated before that.
     if (all && (plan_.precision.compute == DType::kF16 || plan_.precision.gradients == DType::kF16))
       Add("offload all: precision must be f32 or bf16, for f16 needs a loss scale");
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
@@ -143,7 +141,7 @@ class PlanVerifier {
     for (const auto& [name, kept] : pruning.kept) {
       auto found = parameters.find(name);
       if (found == parameters.end()) {
-        Add("pruning names '{}', which is no parameter", name);
+        Add("pruning names '{}', which is not a parameter", name);
         continue;
       }
       int64_t elements = ElementCount(model_.graph.value(found->second).type.shape);
@@ -193,110 +191,12 @@ class PlanVerifier {
     return problems_.size() == before;
   }
 
-  bool CheckMeshes() {
-    size_t before = problems_.size();
-    std::optional<int64_t> devices;
-    if (sound_cluster_) devices = DeviceCount(plan_.cluster);
-    for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      const Mesh& mesh = plan_.stages[s].mesh;
-      if (mesh.axes.size() > kMaxAxes) {
-        Add("stage {}: the mesh has {} axes, at most {} are possible", s, mesh.axes.size(),
-            kMaxAxes);
-      }
-      std::set<std::string> names;
-      int64_t size = 1;
-      for (const MeshAxis& axis : mesh.axes) {
-        if (!IsAxisName(axis.name)) {
-          Add("stage {}: axis '{}': a name is 1 to {} small letters and digits", s, axis.name,
-              kMaxAxisName);
-        }
-        if (!names.insert(axis.name).second)
-          Add("stage {}: axis '{}' is there twice", s, axis.name);
-        if (axis.size < 1)
-          Add("stage {}: axis {} has size {}, must be at least 1", s, axis.name, axis.size);
-        CheckShares(s, axis);
-        size = TryMul(size, std::max<int64_t>(1, axis.size)).value_or(kMaxDevices + 1);
-        size = std::min(size, kMaxDevices + 1);
-      }
-      if (!mesh.named.empty()) {
-        CheckNamed(s, mesh, size, devices);
-      } else if (mesh.first < 0 ||
-                 (devices && (mesh.first >= *devices || size > *devices - mesh.first))) {
-        Add("stage {}: {} devices from device {} on are not within the cluster's {}", s, size,
-            mesh.first, devices.value_or(0));
-      }
-    }
-    return problems_.size() == before;
-  }
-
-  void CheckNamed(size_t s, const Mesh& mesh, int64_t size, std::optional<int64_t> devices) {
-    if (static_cast<int64_t>(mesh.named.size()) != size || mesh.named.front() != mesh.first) {
-      Add("stage {}: {} devices from {} on are named for a mesh of {} from {} on", s,
-          mesh.named.size(), mesh.named.front(), size, mesh.first);
-    }
-    bool ascend = std::adjacent_find(mesh.named.begin(), mesh.named.end(),
-                                     std::greater_equal<int64_t>()) == mesh.named.end();
-    if (!ascend) Add("stage {}: the devices it names do not ascend", s);
-    if (mesh.named.front() < 0 || (devices && mesh.named.back() >= *devices)) {
-      Add("stage {}: devices {} are not within the cluster's {}", s, DevicesText(mesh.named),
-          devices.value_or(0));
-    }
-  }
-
-  void CheckShares(size_t s, const MeshAxis& axis) {
-    if (axis.shares.empty()) return;
-    if (axis.shares.size() != static_cast<size_t>(axis.size)) {
-      Add("stage {}: axis {} has {} shares for {} devices", s, axis.name, axis.shares.size(),
-          axis.size);
-      return;
-    }
-    int64_t sum = 0, samples = plan_.batch / std::max<int64_t>(1, plan_.microbatches);
-    for (int64_t share : axis.shares) {
-      if (share < 1 || share > samples) {
-        Add("stage {}: axis {} has a share of {}, must be 1 to the {} samples of a micro-batch", s,
-            axis.name, share, samples);
-        return;
-      }
-      sum += share;
-    }
-    if (samples % sum != 0) {
-      Add("stage {}: axis {} has shares of {} in all, which do not divide the {} samples of a "
-          "micro-batch",
-          s, axis.name, sum, samples);
-    }
-  }
-
-  // Along an axis of unlike shares: the batch, or nothing.
+  // Along an axis of unlike shares a node must split the batch, or nothing.
   bool SplitsBatch(size_t n, int choice) const {
     if (choice < 0) return true;
     if (!model_.batch) return false;
     const std::optional<BatchPart>& part = model_.batch->factors[n][static_cast<size_t>(choice)];
     return part && part->outer == 1;
-  }
-
-  // With chunks the stages are those of an interleaved pipeline; with one each may be anywhere.
-  void CheckRuns() {
-    auto stages = static_cast<int64_t>(plan_.stages.size());
-    if (plan_.chunks < 1 || stages % plan_.chunks != 0) {
-      Add("{} chunks do not divide {} stages", plan_.chunks, stages);
-      return;
-    }
-    if (plan_.chunks == 1) return;
-    auto runs = static_cast<size_t>(stages / plan_.chunks);
-    for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      for (size_t before = 0; before < std::min(s, runs); ++before) {
-        const Mesh &a = plan_.stages[before].mesh, &b = plan_.stages[s].mesh;
-        bool same = SameDevices(a, b);
-        if (same == (before == s % runs) && (same || !ShareDevices(a, b))) continue;
-        Add("stages {} and {} are on {} devices: with {} chunks stage i is on the devices of stage "
-            "i mod {} and on no others",
-            before, s,
-            same                 ? "the same"
-            : ShareDevices(a, b) ? "some of the same"
-                                 : "other",
-            plan_.chunks, runs);
-      }
-    }
   }
 
   void CheckStage(size_t s, bool covered) {
@@ -341,22 +241,23 @@ class PlanVerifier {
       return;
     }
     for (size_t a = 0; a < strategy.size(); ++a) {
-      int choice = strategy[a];
-      if (IsPartial(choice) && static_cast<size_t>(LinearSetOf(choice)) >= rule.linear.size()) {
+      AxisChoice choice = strategy[a];
+      if (choice.is_partial() && ToSize(choice.linear_set()) >= rule.linear.size()) {
         Add("stage {}: {} has no linear set {} to pass a partial sum over {} through", s, NameOf(n),
-            LinearSetOf(choice), mesh.axes[a].name);
+            choice.linear_set(), mesh.axes[a].name);
       }
-      if (choice < 0) continue;
-      if (static_cast<size_t>(choice) >= rule.factors.size()) {
-        Add("stage {}: {} has no factor {} to split over {}: there are {}", s, NameOf(n), choice,
+      if (!choice.is_split()) continue;
+      size_t f = choice.factor_index();
+      if (f >= rule.factors.size()) {
+        Add("stage {}: {} has no factor {} to split over {}: there are {}", s, NameOf(n), f,
             mesh.axes[a].name, rule.factors.size());
         continue;
       }
-      if (!mesh.axes[a].shares.empty() && !SplitsBatch(n, choice)) {
+      if (!mesh.axes[a].shares.empty() && !SplitsBatch(n, choice.factor())) {
         Add("stage {}: {} splits factor {} over {}, whose unlike shares are of the batch", s,
-            NameOf(n), rule.factors[static_cast<size_t>(choice)].name, mesh.axes[a].name);
+            NameOf(n), rule.factors[f].name, mesh.axes[a].name);
       }
-      const Factor& factor = rule.factors[static_cast<size_t>(choice)];
+      const Factor& factor = rule.factors[f];
       const OpDef* op = FindOp(model_.graph.nodes[n].op);
       bool expands = op != nullptr && op->expansion != nullptr;
       if (factor.kind == FactorKind::kWhole || (factor.kind == FactorKind::kExpanded && !expands)) {
@@ -414,13 +315,13 @@ class PlanVerifier {
         }
         std::string why = rules.WhyNot(s, id, sync);
         if (why.empty() && !rules.Agree(id)) why = "another stage that reads it has another";
-        if (why.empty() && sync != GradientSync::kReduce && plan_.zero.level >= kZeroWithoutSync) {
+        if (why.empty() && plan_.zero.level > DefOf(sync).most_zero) {
           why = fmt::format("ZeRO {} shares out the gradients among the replicas: use 0 or 1",
                             plan_.zero.level);
         }
         if (why.empty()) continue;
-        Add("stage {}: '{}' cannot have sync {}: {}", s, model_.graph.value(id).name,
-            kGradientSyncNames[static_cast<size_t>(sync)], why);
+        Add("stage {}: '{}' cannot have sync {}: {}", s, model_.graph.value(id).name, Name(sync),
+            why);
       }
     }
   }
@@ -437,7 +338,7 @@ class PlanVerifier {
   const Plan& plan_;
   const Model& model_;
   bool sound_cluster_ = false;
-  std::vector<std::string> problems_;
+  PlanProblems problems_;
 };
 
 }  // namespace

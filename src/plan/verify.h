@@ -5,7 +5,7 @@
 //   cluster     sound (cluster/cluster.h)
 //   batch       the model's; divisible into the micro-batches; no node forbids them (FindMicrobatchSums)
 //   stages      at least one; in order they cover all blocks of the model, each once
-//   meshes      at most three axes, with names of small letters and digits, each once, and sizes of at least 1;
+//   meshes      at most five axes, with names of small letters and digits, each once, and sizes of at least 1;
 //               unlike shares are one for each device, at least 1, and divide a micro-batch together; along such an
 //               axis nodes split the batch or nothing;
 //               devices are the cluster's, named ones ascend

@@ -10,7 +10,7 @@
 namespace heddle {
 namespace {
 
-// A stage and what tells it apart from others.
+// A stage, and what makes it unlike others.
 struct Subject {
   StageId id;
   const Stage* stage = nullptr;
@@ -23,7 +23,7 @@ class Matcher {
   Matcher(const LoweringContext& context, const Subject& from, const Subject& to)
       : context_(context), model_(context.expanded.model), from_(from), to_(to) {}
 
-  // Nothing where the stages are not alike.
+  // Empty where the stages are not alike.
   std::optional<StageMatch> Match() {
     match_.stages = to_.id.value - from_.id.value;
     match_.blocks = to_.stage->first_block - from_.stage->first_block;
@@ -72,7 +72,7 @@ class Matcher {
     return true;
   }
 
-  // As many nodes read both, and stages as far away.
+  // Both values have as many readers, in stages at the same distance.
   bool AreReadersAlike(ValueId a, ValueId b) const {
     auto alike = [&](const std::vector<StageId>& x, const std::vector<StageId>& y) {
       return std::equal(x.begin(), x.end(), y.begin(), y.end(),
@@ -83,7 +83,7 @@ class Matcher {
            alike(context_.gradient_stages[a.index()], context_.gradient_stages[b.index()]);
   }
 
-  // Every value stands for one other, and they are in the same order.
+  // Every value corresponds to one other, and both lists are in the same order.
   bool AreOrdered() {
     auto& values = match_.values;
     std::sort(values.begin(), values.end());
@@ -120,7 +120,7 @@ class Matcher {
            context_.sums.first[i] == context_.sums.first[j] && IsMadeAlike(x.producer, y.producer);
   }
 
-  // By nodes that stand for each other, or outside both stages.
+  // Readers must correspond to each other, or be outside of both stages.
   bool IsMadeAlike(NodeId a, NodeId b) const {
     auto inside = [](const Subject& of, NodeId id) {
       return id.valid() && std::binary_search(of.nodes.begin(), of.nodes.end(), id);
@@ -138,7 +138,7 @@ class Matcher {
   StageMatch match_;
 };
 
-// What is made of the names of parameters, or of shards of a stage, is built for each stage by itself.
+// Stages whose builds depend on names of parameters, or that have shards, are built one by one.
 bool MayBeAlike(const LoweringContext& context) {
   return context.plan.pruning.kept.empty() && context.mask == nullptr &&
          context.plan.offload != Offload::kAll;

@@ -10,7 +10,7 @@ double Bandwidth(const Cluster& cluster, int64_t from, int64_t to) {
       .bandwidth;
 }
 
-// Between the mesh and its neighbour in the order of devices; 0 where it has none, or no links are known.
+// The bandwidth between the mesh and its neighbour in the order of devices; 0 where there is none, or it is not known.
 double Outside(const Cluster& cluster, const Mesh& mesh) {
   int64_t end = DeviceAt(mesh, mesh.size() - 1) + 1;
   if (cluster.groups.empty() || DeviceCount(cluster) < end) return 0;

@@ -9,10 +9,10 @@
 
 namespace heddle {
 
-// What readers of a value want and give.
+// The shardings in which readers need a value, and those in which they compute its gradient.
 struct Routes {
   std::vector<Sharding> wanted;     // distinct
-  std::vector<Sharding> gradients;  // distinct; none where none is needed
+  std::vector<Sharding> gradients;  // distinct; of readers that compute one
   bool operator==(const Routes&) const = default;
 };
 Routes RoutesOf(const std::vector<SegmentUse>& uses);
@@ -20,9 +20,9 @@ Routes RoutesOf(const std::vector<SegmentUse>& uses);
 // With no partial sums.
 Sharding Complete(Sharding sharding);
 
-// The sharding of the copy that costs fewest bytes in all (producer to copy, copy to readers, and gradients back,
-// added up at the copy), of those somebody gives or wants. `given` is the producer's, where it is on this stage;
-// `complete`: nothing partial may lie there.
+// Of the shardings of the producer and of all readers, the one for the copy that moves the fewest bytes in all: producer to
+// copy, copy to readers, and gradients back, added up at the copy. `given` is the producer's, where it is on this stage.
+// `complete`: the copy must not be partial.
 Sharding ChooseCopy(const Mesh& mesh, const std::optional<Sharding>& given, const Routes& routes,
                     bool complete);
 

@@ -80,7 +80,7 @@ class Emitter {
         if (segment(s, g).phase == Phase::kFirst) segments_.EmitForward(pass, g, {m, {}, false});
       }
     }
-    // What does not depend on the samples is brought to its readers before the first of them.
+    // Values that do not depend on the samples are brought to their readers before the first micro-batch.
     for (const Segment& at : stage(s).segments) {
       if (at.phase != Phase::kMain) continue;
       for (const SegmentInput& input : at.inputs) {
@@ -90,7 +90,7 @@ class Emitter {
     }
   }
 
-  // More than the tasks will have, in most programs.
+  // Reserves more than most programs need.
   void MakeRoom(const std::vector<Task>& tasks) {
     constexpr size_t kOfSegment = 3;  // it runs, it is recomputed, something is moved
     size_t most = 0;
@@ -99,7 +99,7 @@ class Emitter {
   }
 
   void EmitTasks(const std::vector<Task>& tasks) {
-    // What a task receives is asked for one task ahead.
+    // Receives are issued one task ahead.
     for (size_t t = 0; t < tasks.size(); ++t) {
       if (t == 0) EmitReceives(tasks[0]);
       if (t + 1 < tasks.size()) EmitReceives(tasks[t + 1]);
@@ -155,7 +155,7 @@ class Emitter {
     }
   }
 
-  // A value that other stages read goes to them as soon as it is there.
+  // Sends a value to the other stages that read it as soon as it is computed.
   void EmitSends(const Task& task, ValueId id) {
     const auto& sent = builds_[StageOf(task)].sent;
     auto found = sent.find(id);
@@ -247,7 +247,7 @@ class Emitter {
   InstructionList list_{program_, out_};
   SegmentEmitter segments_;
   std::optional<WaitingFactors> waiting_;
-  // By stage and Local that is sent.
+  // By stage and Local to send.
   std::map<std::pair<StageId, LocalId>, std::vector<TransferId>> transfers_;
 };
 

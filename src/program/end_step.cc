@@ -62,8 +62,8 @@ class StepEnd {
     if (!after.empty()) Insert(before, after);
   }
 
-  // Fetches of the state of some buffers before instructions, reductions of buffers after others. What comes before all of
-  // these stays where it is.
+  // Fetches of state, each before an instruction, and reductions, each after one. Instructions before all of these stay
+  // where they are.
   void Insert(const ByInstruction& before, const ByInstruction& after) {
     size_t first = after.begin()->first;
     if (!before.empty()) first = std::min(first, before.begin()->first);
@@ -94,7 +94,7 @@ class StepEnd {
     return 0;
   }
 
-  // With the weights that backward had at hand; they and the state go back.
+  // Uses the weights that backward had on the device; they are evicted together with the state.
   void EmitSpilledUpdate(const GroupAt& at) {
     BufferId weights;
     for (const Instruction& instruction : run_.instructions) {
@@ -122,10 +122,10 @@ class StepEnd {
     BufferId reduced = Get(Of(BufferKind::kReduced, at));
     Instruction& reduce = Add(Opcode::kReduceGradients, at, run_.buffers[gradients].microbatch);
     reduce.reads = {gradients};
-    (of.zero >= 2 ? reduce.adds : reduce.writes) = {reduced};
+    (SplitsGradients(of.zero) ? reduce.adds : reduce.writes) = {reduced};
   }
 
-  // What the update of a group reads.
+  // The buffers that the update of a group reads.
   BufferId FinalGradients(const GroupAt& at) {
     for (int version : {1, 0}) {
       BufferId reduced = list_.Find(Of(BufferKind::kReduced, at, version));
@@ -142,7 +142,7 @@ class StepEnd {
     }
     for (TiedGroupId tied : program_.tied.ids()) EmitTied(tied);
     EmitReport();
-    // What is on the host comes while the group before is updated, and goes while the next is.
+    // State on the host is fetched while the group before is updated, and evicted while the next one is.
     for (size_t u = 0; u < updates_.size(); ++u) {
       FetchFor(u + 1);
       EmitUpdate(updates_[u]);
@@ -182,7 +182,8 @@ class StepEnd {
 
   void EmitShards(const GroupAt& at) {
     const ParameterGroup& of = group(at);
-    if (of.zero == 0 || GroupSize(stage(at.stage).mesh, of.reduce_axes & ~of.zero_axes) == 1)
+    if (!SplitsState(of.zero) ||
+        GroupSize(stage(at.stage).mesh, of.reduce_axes & ~of.zero_axes) == 1)
       return;
     Instruction& reduce = Add(Opcode::kReduceShards, at);
     reduce.reads = {Get(Of(BufferKind::kReduced, at))};

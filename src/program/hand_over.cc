@@ -1,15 +1,15 @@
-// Memory of what is evicted goes to what is fetched.
+// Fetched buffers take over the memory of evicted ones.
 //
-// A device copies in and out at the same time. What is evicted needs its memory until its copy has ended, and what asks
-// for that memory is a later fetch. So not the eviction frees it but the fetch, which waits for the eviction: the oldest
-// first, as many bytes as are fetched. No more is on the device than if evictions were over at once, and none waits for
-// another that is not in its way:
+// A device copies in both directions at the same time. An evicted buffer needs its memory until its copy has ended, and
+// the next to need that memory is a later fetch. Therefore the fetch frees the buffer, after waiting for its eviction: the
+// oldest evictions first, as many bytes as are fetched. The device never holds more than if evictions took no time, and a
+// fetch waits only for evictions whose memory it takes:
 //
 //   in     | a  | b  |    | c  | d  | e  |     c waits for a to be out and takes its memory, d for b, ...
 //   out              | a  | b  | c  | d  |
 //
-// The last fetch of a visit takes whatever visits before it have left. Where nothing is fetched ahead evictions free what
-// they took, and what is fetched next waits for them.
+// The last fetch of a visit frees all that visits before it have left. Without prefetching, evictions free their buffers
+// themselves, and the next fetch waits for them.
 #include <algorithm>
 #include <deque>
 #include <map>

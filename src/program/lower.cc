@@ -65,8 +65,8 @@ void DropBackward(StageProgram& stage) {
   }
   for (ParameterGroup& group : stage.groups) {
     // Weights of ZeRO 1 and 2 are whole between steps, and so are those that a server has sent.
-    if (group.zero < 3) group.zero = 0;
-    group.reduce_axes = group.zero_axes = group.zero == 3 ? group.zero_axes : 0;
+    if (!SplitsWeights(group.zero)) group.zero = 0;
+    group.reduce_axes = group.zero_axes = SplitsWeights(group.zero) ? group.zero_axes : 0;
     group.trained = group.offloaded = false;
     group.tied = {};
     group.server = -1;

@@ -13,7 +13,7 @@ struct Stored {
   LocalId local;
   AxisMask reduce_axes = 0;
   bool trained = false;
-  bool plain = true;  // read as stored, by blocks alone
+  bool plain = true;       // read as stored, by blocks alone
   SegmentId segment = {};  // the first of the main phase that reads it
   BlockId block = {};
   int shard = -1;
@@ -138,7 +138,7 @@ struct Grouped {
   GroupKey key() const {
     GroupKey key{like.trained,   served,    like.spilled, like.reduce_axes,
                  like.zero_axes, like.zero, {},           -1};
-    if (like.zero == 3) {
+    if (SplitsWeights(like.zero)) {
       key.block = stored->block;
     } else if (like.spilled) {
       key.shard = stored->shard;
@@ -162,12 +162,12 @@ Grouped GroupedOf(const LoweringContext& context, StageId id, const StageProgram
   auto chosen = sync.find(local.value);
   out.served = stored.trained && chosen != sync.end() && chosen->second == GradientSync::kServer &&
                GroupSize(stage.mesh, group.reduce_axes) > 1;
-  bool split = context.plan.zero.level > 0 && !out.served;
+  bool split = SplitsState(context.plan.zero.level) && !out.served;
   AxisMask zero_axes = NamedAxes(stage.mesh, context.plan.zero.axes);
   group.zero_axes = split ? zero_axes & stored.reduce_axes : 0;
   group.zero = GroupSize(stage.mesh, group.zero_axes) == 1 ? 0 : context.plan.zero.level;
-  if (group.zero == 0) group.zero_axes = 0;
-  if (group.zero == 3 && (!stored.plain || tied || !stored.block.valid())) group.zero = 2;
+  if (!SplitsState(group.zero)) group.zero_axes = 0;
+  if (SplitsWeights(group.zero) && (!stored.plain || tied || !stored.block.valid())) group.zero = 2;
   out.alone = tied || (group.spilled && stored.shared);
   out.slot = {local.value, local.sharding, {}};
   if (stored.trained) out.slot.kept = KeptBy(context, stage.mesh, out.slot);
@@ -181,7 +181,7 @@ Grouped GroupedOf(const LoweringContext& context, StageId id, const StageProgram
 }  // namespace
 
 void GroupParameters(const LoweringContext& context, StageId id, StageProgram& stage) {
-  // Bytes whose reduction takes hardly longer than its latency.
+  // Reducing so few bytes takes hardly longer than the latency.
   constexpr int64_t kSmall = int64_t{1} << 20;
   int64_t servers = 0;  // so far: they take turns
   std::vector<Stored> all = FindStored(stage);

@@ -1,6 +1,7 @@
-// The parameters of a stage, grouped: those whose gradients are reduced over the same axes lie together, in the
-// order in which backward finishes them, up to the plan's bucket size (ZeRO 3: all of one block). No group but a small one
-// has more than are still to come: nothing is computed while the last one is reduced, so it had better be small.
+// Groups the parameters of a stage. Parameters whose gradients are reduced over the same axes are neighbours in one flat
+// tensor, in the order in which backward finishes them, up to the plan's bucket size (ZeRO 3: all of one block). A group,
+// unless it is small, has at most as many bytes as all later ones together: no computation hides the reduction of the last
+// group, so that one must be small.
 #pragma once
 
 #include "program/stage_builder.h"

@@ -12,7 +12,7 @@ std::vector<int64_t> RanksOf(const StageProgram& stage, int64_t device, AxisMask
   return ranks;
 }
 
-// Replicas, the server first: what is reduced goes to the first of a group, what is broadcast comes from it.
+// The replicas of a device with the server first: reductions go to the first of a group, broadcasts come from it.
 std::vector<int64_t> ServedRanks(const StageProgram& stage, int64_t device,
                                  const ParameterGroup& group) {
   std::vector<int64_t> ranks = RanksOf(stage, device, group.reduce_axes);
@@ -64,7 +64,7 @@ Payload ReducePayload(const Program& program, const Instruction& at, int64_t dev
   int64_t bytes = of.kept * SizeOf(program.precision.gradients);
   if (of.group.server >= 0) return {CollectiveKind::kReduce, ServedIf(listed, of, device), bytes};
   // Scattered over the axes that split the state, the rest is reduced as a whole.
-  bool scattered = of.group.zero > 0;
+  bool scattered = SplitsState(of.group.zero);
   AxisMask axes = scattered ? of.group.zero_axes : of.group.reduce_axes;
   return {scattered ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce,
           RanksIf(listed, of.stage, device, axes), bytes};

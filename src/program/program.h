@@ -12,8 +12,8 @@
 //
 // An input that an all-gather made is not kept but gathered again for backward (gather_again.h).
 //
-// A parameter whose gradient replicas compute whole, each from factors gathered over the samples, gets none from its
-// segment: a FactorGradient takes the place of that part of W.
+// Where every replica computes the whole gradient of a parameter from factors that are gathered over the samples, the
+// segment computes none for it: a FactorGradient takes the place of that part of W.
 //
 // Values that do not depend on the samples (parameters, constants, what follows from them) are *once* values:
 // resharded and computed before the first micro-batch. Their gradients are added up over the micro-batches and go
@@ -48,7 +48,7 @@ struct OperandRef {
 
 struct SegmentInput {
   LocalId local;
-  // The gradient that it gives; invalid: there is none, or that of a parameter.
+  // The gradient that backward computes for it; invalid: none, or it is a parameter.
   LocalId gradient = {};
   // A parameter read as it is stored, and trained: the axes over which this reader's gradient is partial. Over
   // other axes of its group's reduction only the first device adds it.
@@ -61,15 +61,15 @@ struct SegmentInput {
 
 struct SegmentOutput {
   LocalId local;
-  LocalId gradient;  // that comes for it; invalid: none comes
+  LocalId gradient;  // that backward reads; invalid: none
   bool operator==(const SegmentOutput&) const = default;
 };
 
 enum class Phase : uint8_t {
-  kOnce,
-  kFirst,
-  kMain
-};  // before all micro-batches; over all labels; each
+  kOnce,   // before all micro-batches
+  kFirst,  // over the labels of all micro-batches
+  kMain,   // each micro-batch
+};
 
 struct Segment {
   Phase phase = Phase::kMain;
@@ -77,7 +77,7 @@ struct Segment {
   std::vector<std::vector<OperandRef>> operands;  // per node
   IdVector<SegmentInputId, SegmentInput> inputs;
   std::vector<SegmentOutput> outputs;
-  BlockId block;  // invalid: of none
+  BlockId block;  // invalid: outside of blocks
   int shard = 0;  // of the stage (Stage::shard_starts)
   // Segments of one unit are recomputed together, before the backward of the last; invalid: never.
   UnitId unit;
@@ -85,7 +85,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// Parameters whose flat tensors lie one after the other: reduced, gathered and updated together.
+// A parameter of a group. The parameters of a group are neighbours in one flat tensor: they are reduced, gathered and
+// updated together.
 struct ParameterSlot {
   ValueId parameter;
   Sharding sharding;  // as stored
@@ -102,8 +103,8 @@ struct ParameterGroup {
   bool trained = true;
   TiedGroupId tied;        // valid: also held by other stages
   bool offloaded = false;  // moments and master weights live on the host between updates
-  // Weights, too: they are fetched for every pass over a shard that reads them, and updated once the last gradient is
-  // there, whatever the norm of all gradients will be.
+  // The weights live on the host, too: they are fetched for every pass over a shard that reads them, and updated as soon as
+  // the last gradient is there, without waiting for the norm of all gradients.
   bool spilled = false;
   // The place along reduce_axes of the device that alone has the state, and updates for all; -1: all update.
   int64_t server = -1;
@@ -197,7 +198,7 @@ struct Instruction {
   // (ZeRO 3) and what was gathered again, in the order of the inputs.
   BufferIds reads = {}, writes = {};
   BufferIds adds = {};   // written by adding to what is there (the first: by writing)
-  BufferIds frees = {};  // nobody reads these any more; a fetch frees them before it begins
+  BufferIds frees = {};  // no later instruction reads these; a fetch frees them before it begins
   SmallVector<int, 2> waits = {};  // instructions of other streams that must have ended
   VisitId visit{0};
   bool operator==(const Instruction&) const = default;
@@ -249,7 +250,7 @@ struct Program {
   int64_t device_count() const;
 };
 
-// What an instruction hands to the transport on a device.
+// What a device hands to the transport in an instruction.
 struct Payload {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   std::vector<int64_t> ranks;  // the group, the device among them; empty: nothing is handed over
@@ -284,7 +285,7 @@ int64_t KeptElements(const StageProgram& stage, const ParameterSlot& slot,
 int64_t IndexBytes(const StageProgram& stage, const ParameterGroup& group,
                    const Position& position);
 bool IsPruned(const ParameterGroup& group);
-// Are its weights on the device for a while only?
+// Are its weights on the device only during the passes that read them?
 inline bool Visits(const ParameterGroup& group) { return group.zero == 3 || group.spilled; }
 // Is some group spilled: do weights and state come from the host and go back?
 bool Spills(const Program& program);
@@ -297,9 +298,9 @@ int64_t PlaceAlong(const Mesh& mesh, const Position& position, AxisMask axes);
 // Does a device have the state of a group, or a part of it, and update that?
 bool Updates(const StageProgram& stage, const ParameterGroup& group, const Position& position);
 
-// What a node does where it computes a gradient from factors: nothing along the axes they are gathered over.
+// The strategy of a node that computes a gradient from factors: it replicates along the axes they are gathered over.
 Strategy FactorStrategy(const StageProgram& stage, const FactorGradient& gradient);
-// That of an operand of a node; null where its gradient is the segment's.
+// The FactorGradient of an operand of a node; null where the segment computes its gradient.
 const FactorGradient* FindFactorGradient(const StageProgram& stage, NodeId node, size_t operand);
 // The flow of gradients inside the segments of a stage: without those of parameters that come from factors.
 GradientFlow SegmentFlow(const Program& program, const StageProgram& stage);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "program/recompute_owners.h"
 
 namespace heddle {
 namespace {
@@ -16,16 +17,14 @@ void AddUnique(BufferIds& list, BufferId id) {
 
 // ---- Buffers.
 
-// Locals first made for a segment that is recomputed are made again with it; what is made outside is kept.
+// What belongs to a unit is made again with it.
 int SegmentEmitter::VersionOf(StageId s, LocalId l, const Context& context) {
-  std::optional<UnitId>& owner = OwnerOf(s, l);
-  if (!owner) owner = context.again ? UnitId{} : context.unit;
-  return context.again && owner == context.unit ? 1 : 0;
+  return context.again && OwnerOf(s, l) == context.unit ? 1 : 0;
 }
 
-std::optional<UnitId>& SegmentEmitter::OwnerOf(StageId s, LocalId l) {
-  IdVector<LocalId, std::optional<UnitId>>& of_stage = owner_[s];
-  if (of_stage.empty()) of_stage.resize(stage(s).locals.size());
+UnitId SegmentEmitter::OwnerOf(StageId s, LocalId l) {
+  IdVector<LocalId, UnitId>& of_stage = owners_[s];
+  if (of_stage.empty()) of_stage = FindRecomputeOwners(stage(s));
   return of_stage[l];
 }
 
@@ -46,7 +45,6 @@ BufferId SegmentEmitter::Provide(StageId s, LocalId l, const Context& context) {
   const Local& at = local(s, l);
   if (at.Is<FromParameter>()) return WeightsOf(s, at.As<FromParameter>().group);
   if (at.Is<FromConstant>()) return Get({BufferKind::kLocal, s, l, -1, 0}, true);
-  if (!at.gradient && at.Is<FromLoad>() && !OwnerOf(s, l)) OwnerOf(s, l) = UnitId{};
   Buffer buffer = LocalBuffer(s, l, context);
   if (BufferId known = list_.Find(buffer); known.valid()) return known;
   if (at.Is<FromLoad>()) {
@@ -79,7 +77,6 @@ BufferId SegmentEmitter::AddReshard(StageId s, LocalId l, const Buffer& buffer,
 }
 
 BufferId SegmentEmitter::Arriving(StageId s, LocalId l, int microbatch) {
-  OwnerOf(s, l) = UnitId{};
   return Get(LocalBuffer(s, l, {microbatch, {}, false}));
 }
 
@@ -147,11 +144,11 @@ void SegmentEmitter::EnterShard(StageId s, const Segment& at, Half half, int mic
 }
 
 void SegmentEmitter::GatherFor(StageId s, SegmentId g) {
-  if (plan_.zero.level < 3) return;
+  if (!SplitsWeights(plan_.zero.level)) return;
   const Segment& segment = this->segment(s, g);
   bool reads = std::any_of(segment.inputs.begin(), segment.inputs.end(), [&](const auto& input) {
     ParameterGroupId read = GroupOf(s, input.local);
-    return read.valid() && group(s, read).zero == 3;
+    return read.valid() && SplitsWeights(group(s, read).zero);
   });
   if (!reads) return;
   // The block that needs its weights now, then those that come next: a block may have several groups. Blocks of the next
@@ -204,11 +201,11 @@ SegmentEmitter::OpenPass SegmentEmitter::BeginPass(const Pass& pass, const Pass&
 
 std::vector<SegmentEmitter::GatheredGroup> SegmentEmitter::GatherOrder(const Pass& pass) const {
   std::vector<GatheredGroup> order;
-  if (!pass.stage.valid() || plan_.zero.level < 3) return order;
+  if (!pass.stage.valid() || !SplitsWeights(plan_.zero.level)) return order;
   for (const Segment& at : stage(pass.stage).segments) {
     for (const SegmentInput& input : at.inputs) {
       ParameterGroupId g = GroupOf(pass.stage, input.local);
-      if (!g.valid() || group(pass.stage, g).zero < 3) continue;
+      if (!g.valid() || !SplitsWeights(group(pass.stage, g).zero)) continue;
       bool seen = std::any_of(order.begin(), order.end(),
                               [&](const GatheredGroup& other) { return other.group == g; });
       if (!seen) order.push_back({pass.stage, g, at.block});
@@ -294,7 +291,7 @@ SegmentId SegmentEmitter::NextBackward(StageId s, SegmentId g) const {
 }
 
 BufferId SegmentEmitter::GradientsOf(StageId s, ParameterGroupId g, int microbatch) {
-  bool each = group(s, g).zero >= 2;
+  bool each = SplitsGradients(group(s, g).zero);
   return Get({BufferKind::kWeightGradients, s, g, each ? microbatch : -1, 0});
 }
 

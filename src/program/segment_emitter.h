@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -23,7 +22,7 @@ class SegmentEmitter {
 
   // All arguments must outlive it.
   SegmentEmitter(const Program& program, const Plan& plan, InstructionList& list)
-      : program_(program), plan_(plan), list_(list), owner_(plan.stages.size()) {}
+      : program_(program), plan_(plan), list_(list), owners_(plan.stages.size()) {}
 
   const StageProgram& stage(StageId s) const { return program_.stages[s]; }
   const Local& local(StageId s, LocalId l) const { return stage(s).locals[l]; }
@@ -78,8 +77,8 @@ class SegmentEmitter {
     HEDDLE_CHECK_EQ(pass.number_, passes_);
     return pass.stage_;
   }
-  // The unit that a Local is recomputed with; invalid: it is not; nothing before it is made.
-  std::optional<UnitId>& OwnerOf(StageId s, LocalId l);
+  // The unit that a Local is recomputed with (recompute_owners.h); invalid: it is kept.
+  UnitId OwnerOf(StageId s, LocalId l);
   int VersionOf(StageId s, LocalId l, const Context& context);
   Buffer LocalBuffer(StageId s, LocalId l, const Context& context);
   Buffer SavedBuffer(StageId s, SegmentId g, int microbatch) const {
@@ -111,8 +110,8 @@ class SegmentEmitter {
   const Program& program_;
   const Plan& plan_;
   InstructionList& list_;
-  IdVector<StageId, IdVector<LocalId, std::optional<UnitId>>> owner_;
-  Gathered gathered_, gathered_next_;  // at hand; for the next pass
+  IdVector<StageId, IdVector<LocalId, UnitId>> owners_;  // of stages that were asked for
+  Gathered gathered_, gathered_next_;                    // at hand; for the next pass
   std::vector<GatheredGroup> gather_order_, next_order_;
   int passes_ = 0;  // that have begun
   int next_gather_ = 0;

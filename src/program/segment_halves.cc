@@ -7,7 +7,7 @@
 namespace heddle {
 namespace {
 
-// Gradients of weights wait for W where they are products, or nothing else is asked of their node.
+// Gradients of weights are computed in W if they are matrix products, or if backward needs nothing else of their node.
 void SetLate(const LoweringContext& context, const Locals& locals, Segment& segment) {
   auto once = [&](const SegmentInput& input) { return locals[input.local].once; };
   IdVector<SegmentInputId, bool> early(segment.inputs.size(), false);

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "ops/gradient_factors.h"
 #include "program/factor_gradients.h"
-#include "program/recomputed.h"
 #include "program/stage_builder.h"
 
 namespace heddle {
@@ -133,7 +132,7 @@ class Splitter {
   }
   // Between the visits of a shard nothing of it is to stay, of nodes outside chains neither.
   bool IsRecomputedSingle(int block) const {
-    return context_.plan.offload == Offload::kAll && PolicyOf(block) == RecomputePolicy::kFull;
+    return context_.plan.offload == Offload::kAll && DefOf(PolicyOf(block)).single_nodes_in_shards;
   }
 
   void AddSegments(const std::vector<NodeId>& nodes, Phase phase) {

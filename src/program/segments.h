@@ -1,8 +1,10 @@
 // The nodes of a stage cut into segments.
 //
-// A segment ends where a reader needs communication before it can go on: its operand in another sharding than the
-// producer gives, or a gradient in another than the producer wants; at the boundaries of folded blocks; and where
-// what is recomputed begins and ends; and after a node one of whose gradients is computed from factors.
+// A segment ends
+//   - where a reader needs communication first: it needs its operand in another sharding than the producer's result has,
+//     or computes a gradient in another sharding than the producer needs;
+//   - at the boundaries of folded blocks, and where recomputation begins and ends;
+//   - after a node of which a gradient is computed from factors.
 #pragma once
 
 #include <map>

@@ -92,7 +92,7 @@ class Builder {
 
   // ---- Parameters.
 
-  // A parameter is stored as its first reader in a block wants it.
+  // A parameter is stored in the sharding that its first reader in a block needs.
   void ChooseStorage() {
     for (const auto& [id, uses] : layout_.uses) {
       if (value(id).kind != ValueKind::kParameter) continue;
@@ -327,7 +327,7 @@ class Builder {
                    &copy_local);
   }
 
-  // The loss is an output whose gradient is 1.
+  // The loss is an output, and its gradient is 1.
   void AddLoss() {
     ValueId id = model_.graph.outputs.front();
     auto made = outputs_.find({id, false});

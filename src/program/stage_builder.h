@@ -1,10 +1,9 @@
-// One stage of a plan as segments, locals and parameter groups: what is computed and moved for a micro-batch, not
-// yet when.
+// One stage of a plan as segments, locals and parameter groups: what is computed and moved for a micro-batch, but not
+// in which order.
 //
-// A reader of a value wants it in one sharding and gives its gradient in another. Readers that want what the
-// producer gives, and give back what the producer wants, are in its segment where they can be. The others read
-// through one copy of the value: producer -> copy -> reader; gradients come back reader -> copy, are added up
-// there (partial as they are) and reduced once on the way to the producer.
+// A reader needs a value in one sharding and computes its gradient in another. Where both are the producer's, the reader
+// can be in the producer's segment. The other readers read one copy of the value: producer -> copy -> reader. Gradients
+// go back from readers to the copy, are added up there as partial sums, and are reduced once on the way to the producer.
 #pragma once
 
 #include <map>

@@ -47,9 +47,9 @@ struct SmallPlanOptions {
   GradientSync sync = GradientSync::kReduce;
 };
 
-inline int FactorNamed(const Rule& rule, std::string_view name) {
+inline AxisChoice SplitOf(const Rule& rule, std::string_view name) {
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (rule.factors[f].name == name) return static_cast<int>(f);
+    if (rule.factors[f].name == name) return Split(static_cast<int>(f));
   }
   return kReplicate;
 }
@@ -59,12 +59,12 @@ inline Strategy SmallStrategy(const Model& model, NodeId id) {
   const Rule& rule = model.rules[id.index()];
   Strategy strategy = {kReplicate, kReplicate};
   for (size_t f = 0; f < rule.factors.size(); ++f) {
-    if (model.batch->factors[id.index()][f].has_value()) strategy[0] = static_cast<int>(f);
+    if (model.batch->factors[id.index()][f].has_value()) strategy[0] = Split(static_cast<int>(f));
   }
   const std::string& name = model.graph.value(model.graph.node(id).results[0]).name;
   bool columns = (name[1] - '0') % 2 == 0;
-  if (name[0] == 'm') strategy[1] = FactorNamed(rule, columns ? "j" : "k");
-  if (name[0] == 'h' && columns) strategy[1] = FactorNamed(rule, "x1");
+  if (name[0] == 'm') strategy[1] = SplitOf(rule, columns ? "j" : "k");
+  if (name[0] == 'h' && columns) strategy[1] = SplitOf(rule, "x1");
   return strategy;
 }
 

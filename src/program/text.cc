@@ -79,7 +79,7 @@ int64_t GroupBytes(const Program& program, const Buffer& buffer, int64_t device)
     case BufferKind::kHostWeights:
       return whole * SizeOf(precision.compute) + IndexBytes(stage, group, position);
     case BufferKind::kWeights:
-      return (group.zero == 3 ? shard : weights) * SizeOf(precision.compute) +
+      return (SplitsWeights(group.zero) ? shard : weights) * SizeOf(precision.compute) +
              IndexBytes(stage, group, position);
     case BufferKind::kGathered:
       return weights * SizeOf(precision.compute) +

@@ -47,7 +47,7 @@ std::vector<std::string> Verify(const Trace& trace) {
   std::vector<const TraceEvent*> events;
   for (const TraceEvent& event : trace.events) {
     if (!IsTime(event.start) || !IsTime(event.end)) {
-      add(fmt::format("{}: from {} s to {} s is no time", Place(event), event.start, event.end));
+      add(fmt::format("{}: from {} s to {} s is not a valid time", Place(event), event.start, event.end));
     } else if (event.end < event.start) {
       add(fmt::format("{}: ends at {} s, before its start at {} s", Place(event), event.end,
                       event.start));
@@ -57,7 +57,7 @@ std::vector<std::string> Verify(const Trace& trace) {
   }
   for (const TraceCounter& counter : trace.counters) {
     if (IsTime(counter.time) && std::isfinite(counter.value)) continue;
-    add(fmt::format("device {}, counter '{}': {} at {} s is no sample", counter.device,
+    add(fmt::format("device {}, counter '{}': {} at {} s is not a valid sample", counter.device,
                     counter.name, counter.value, counter.time));
   }
   std::stable_sort(events.begin(), events.end(),

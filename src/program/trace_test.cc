@@ -35,10 +35,10 @@ TEST(TraceTest, FindsWhatIsWrong) {
                   Event(1, Stream::kCompute, 4, 6),      Event(1, Stream::kCopy, -1, 6)};
   trace.counters = {{2, "memory", 0, kNever}};
   EXPECT_THAT(Verify(trace),
-              ElementsAre("device 0, compute, 'e': from 0 s to inf s is no time",
+              ElementsAre("device 0, compute, 'e': from 0 s to inf s is not a valid time",
                           "device 0, compute, 'e': ends at 2 s, before its start at 3 s",
-                          "device 1, copy, 'e': from -1 s to 6 s is no time",
-                          "device 2, counter 'memory': inf at 0 s is no sample",
+                          "device 1, copy, 'e': from -1 s to 6 s is not a valid time",
+                          "device 2, counter 'memory': inf at 0 s is not a valid sample",
                           "device 1, compute, 'e': starts at 1 s, while 'e' lasts to 5 s",
                           "device 1, compute, 'e': starts at 4 s, while 'e' lasts to 5 s"));
 }

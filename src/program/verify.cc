@@ -32,7 +32,8 @@ Buffer FinalGradients(const Program& program, StageId s, ParameterGroupId g) {
   const ParameterGroup& group = stage.groups[g];
   if (GroupSize(stage.mesh, group.reduce_axes) == 1)
     return {BufferKind::kWeightGradients, s, g, -1, 0};
-  bool rest = group.zero > 0 && GroupSize(stage.mesh, group.reduce_axes & ~group.zero_axes) > 1;
+  bool rest =
+      SplitsState(group.zero) && GroupSize(stage.mesh, group.reduce_axes & ~group.zero_axes) > 1;
   return {BufferKind::kReduced, s, g, -1, rest ? 1 : 0};
 }
 

@@ -149,8 +149,9 @@ class LayoutCheck {
     }
     if ((group.zero_axes & ~group.reduce_axes) != 0)
       wrong("state is split along an axis that is not reduced");
-    if ((group.zero == 0) != (group.zero_axes == 0)) wrong("its ZeRO level and axes do not agree");
-    if (group.server >= 0 && (group.zero > 0 || group.tied.valid() || !group.trained))
+    if (SplitsState(group.zero) != (group.zero_axes != 0))
+      wrong("its ZeRO level and axes do not agree");
+    if (group.server >= 0 && (SplitsState(group.zero) || group.tied.valid() || !group.trained))
       wrong("it has a server, and its state is split, tied or not trained");
     if (group.offloaded && !group.trained) wrong("it is offloaded and not trained");
     if (group.tied.valid() && group.slots.size() != 1)

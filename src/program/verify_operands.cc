@@ -21,7 +21,7 @@ Wanted OperandCheck::At(LocalId l, int microbatch, bool any_version) const {
 }
 
 Wanted OperandCheck::GradientsOf(ParameterGroupId group, int microbatch) const {
-  bool each = stage().groups[group].zero >= 2;
+  bool each = SplitsGradients(stage().groups[group].zero);
   return {Buffer{BufferKind::kWeightGradients, now().stage, group, each ? microbatch : -1, 0},
           false};
 }
@@ -140,7 +140,7 @@ void CheckRun(OperandCheck& at) {
 }
 
 void CheckLoad(OperandCheck& at) {
-  if (!at.local().Is<FromLoad>()) at.Wrong("loads what is no input");
+  if (!at.local().Is<FromLoad>()) at.Wrong("loads a value that is not an input");
   at.Compare({}, {at.At(at.now().local())}, {});
 }
 
@@ -156,7 +156,7 @@ void CheckSum(OperandCheck& at) {
   } else if (at.local().Is<FromSum>()) {
     for (LocalId term : at.local().As<FromSum>().terms) reads.push_back(at.At(term));
   }
-  if (reads.empty()) at.Wrong("sums what is no sum");
+  if (reads.empty()) at.Wrong("sums a value that is not a sum");
   at.Compare(reads, {at.At(at.now().local())}, {});
 }
 
@@ -164,14 +164,14 @@ void CheckAddGradient(OperandCheck& at) {
   LocalId gradient = at.now().local();
   const std::vector<LocalId>& gradients = at.stage().parameter_gradients;
   if (std::find(gradients.begin(), gradients.end(), gradient) == gradients.end()) {
-    return at.Wrong("adds what is no gradient of a parameter");
+    return at.Wrong("adds a value that is not the gradient of a parameter");
   }
   for (const Local& stored : at.stage().locals) {
     if (!stored.Is<FromParameter>() || stored.value != at.local().value) continue;
     return at.Compare({at.At(gradient)}, {},
                       {at.GradientsOf(stored.As<FromParameter>().group, -1)});
   }
-  at.Wrong("adds the gradient of what is no parameter");
+  at.Wrong("adds the gradient of a value that is not a parameter");
 }
 
 void CheckFactorGradient(OperandCheck& at) {
@@ -218,7 +218,7 @@ void CheckReport(OperandCheck& at) {
 
 void CheckReduceGradients(OperandCheck& at) {
   WantedList none, made = {at.Of(BufferKind::kReduced)};
-  bool added = at.group().zero >= 2;
+  bool added = SplitsGradients(at.group().zero);
   at.Compare({at.Of(BufferKind::kWeightGradients, at.now().microbatch)}, added ? none : made,
              added ? made : none);
 }
@@ -250,8 +250,9 @@ void CheckEvict(OperandCheck& at) {
 
 void CheckGatherWeights(OperandCheck& at) {
   Wanted weights = at.Of(BufferKind::kWeights);
-  if (at.group().zero == 3) return at.Compare({weights}, {Gathered(at)}, {});
-  if (at.group().zero == 0 && at.group().server < 0) at.Wrong("gathers weights that are not split");
+  if (SplitsWeights(at.group().zero)) return at.Compare({weights}, {Gathered(at)}, {});
+  if (!SplitsState(at.group().zero) && at.group().server < 0)
+    at.Wrong("gathers weights that are not split");
   at.Compare({weights}, {}, {weights});
 }
 

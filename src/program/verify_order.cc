@@ -17,7 +17,7 @@ std::string Devices(const DeviceProgram& run) {
   return fmt::format("devices {}", DevicesText(run.devices, "-"));
 }
 
-// Where the halves of one segment at one micro-batch stand in the list.
+// The positions of the halves of one segment at one micro-batch in the list.
 struct Places {
   std::array<int, 5> count = {};  // by Half, then of recomputation
   std::array<int, 5> at = {-1, -1, -1, -1, -1};
@@ -221,11 +221,14 @@ class TrainingCheck {
     };
     times("updated", updates_[{s, g}], group.trained ? 1 : 0);
     bool reduced = group.trained && GroupSize(stage.mesh, group.reduce_axes) > 1;
-    bool rest = reduced && group.zero > 0 &&
+    bool rest = reduced && SplitsState(group.zero) &&
                 GroupSize(stage.mesh, group.reduce_axes & ~group.zero_axes) > 1;
     times("reduced after it was scattered", shards_[{s, g}], rest ? 1 : 0);
     times("gathered after its update", gathers_[{s, g}],
-          group.trained && (group.zero == 1 || group.zero == 2 || group.server >= 0) ? 1 : 0);
+          group.trained &&
+                  ((SplitsState(group.zero) && !SplitsWeights(group.zero)) || group.server >= 0)
+              ? 1
+              : 0);
     times("fetched before its update", fetches_[{s, g}], group.offloaded ? 1 : 0);
     times("evicted after its update", evictions_[{s, g}],
           (group.offloaded ? 1 : 0) + (group.offloaded && group.spilled ? 1 : 0));

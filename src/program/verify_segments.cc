@@ -1,4 +1,4 @@
-// What segments say of their inputs and outputs against the strategies of their nodes.
+// Checks the inputs and outputs of segments against the strategies of their nodes.
 #include <fmt/format.h>
 
 #include <algorithm>

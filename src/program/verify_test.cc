@@ -1,4 +1,4 @@
-// Verify finds nothing wrong with what lowering makes, and finds each of these mistakes.
+// Verify finds each of these mistakes in programs that are sound without them.
 #include "program/verify.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "program/instruction_testing.h"
 #include "program/testing.h"
 
 namespace heddle {
@@ -14,90 +15,6 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-// ---- Finding and changing instructions.
-
-struct Where {
-  Opcode op = Opcode::kRun;
-  int microbatch = -2;  // any
-  Half half = Half::kF;
-  SegmentId segment = {};  // invalid: any
-};
-
-size_t Find(const DeviceProgram& run, const Where& where, size_t nth = 0) {
-  for (size_t i = 0; i < run.instructions.size(); ++i) {
-    const Instruction& at = run.instructions[i];
-    bool fits = at.op == where.op &&
-                (where.microbatch == -2 || at.microbatch == where.microbatch) &&
-                (!where.segment.valid() || at.target == InstructionTarget(where.segment)) &&
-                (at.op != Opcode::kRun || at.half == where.half);
-    if (fits && nth-- == 0) return i;
-  }
-  HEDDLE_CHECK(false, "there is no {}", NameOf(where.op));
-  return 0;
-}
-
-// Puts the instructions in another order (or leaves some out); waits follow.
-void Reorder(DeviceProgram& run, const std::vector<size_t>& order) {
-  std::vector<int> moved(run.instructions.size(), -1);
-  std::vector<Instruction> list;
-  for (size_t i : order) {
-    moved[i] = static_cast<int>(list.size());
-    list.push_back(run.instructions[i]);
-  }
-  for (Instruction& at : list) {
-    std::vector<int> waits;
-    for (int wait : at.waits) {
-      if (moved[static_cast<size_t>(wait)] >= 0) waits.push_back(moved[static_cast<size_t>(wait)]);
-    }
-    at.waits = waits;
-  }
-  run.instructions = std::move(list);
-}
-
-std::vector<size_t> OrderOf(const DeviceProgram& run) {
-  std::vector<size_t> order(run.instructions.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  return order;
-}
-
-void Erase(DeviceProgram& run, size_t i) {
-  std::vector<size_t> order = OrderOf(run);
-  order.erase(order.begin() + static_cast<std::ptrdiff_t>(i));
-  Reorder(run, order);
-}
-
-// Instruction `i` to just after `target` (or, backward, to just before it).
-void Move(DeviceProgram& run, size_t i, size_t target) {
-  std::vector<size_t> order = OrderOf(run);
-  order.erase(order.begin() + static_cast<std::ptrdiff_t>(i));
-  order.insert(order.begin() + static_cast<std::ptrdiff_t>(target), i);
-  Reorder(run, order);
-}
-
-Instruction& At(DeviceProgram& run, const Where& where, size_t nth = 0) {
-  return run.instructions[Find(run, where, nth)];
-}
-
-// The instruction that frees something, from `from` on.
-Instruction& Frees(DeviceProgram& run, size_t from = 0) {
-  for (size_t i = from; i < run.instructions.size(); ++i) {
-    if (!run.instructions[i].frees.empty()) return run.instructions[i];
-  }
-  return run.instructions.back();
-}
-
-ReshardStep& StepOf(Program& program, StepKind kind) {
-  for (StageProgram& stage : program.stages) {
-    for (ReshardStep& step : stage.steps) {
-      if (step.kind == kind) return step;
-    }
-  }
-  HEDDLE_CHECK(false, "there is no {}", Name(kind));
-  return program.stages.front().steps.front();
-}
-
-// ---- Mistakes.
 
 struct Mistake {
   std::string name;
@@ -244,7 +161,8 @@ std::vector<Mistake> Lifetimes() {
               Find(p.runs[0], {.half = Half::kBW}, 8));
        },
        "adds to gradients group0 after it was read"},
-      {"GatheredTwice", {.tp = 1, .zero = 3},
+      {"GatheredTwice",
+       {.tp = 1, .zero = 3},
        [](Program& p) {
          size_t first = Find(p.runs[0], {Opcode::kGatherWeights});
          std::vector<Instruction>& list = p.runs[0].instructions;
@@ -376,77 +294,6 @@ TEST_P(VerifyProgramTest, IsFound) {
 
 INSTANTIATE_TEST_SUITE_P(Mistakes, VerifyProgramTest, testing::ValuesIn(AllMistakes()),
                          [](const auto& info) { return info.param.name; });
-
-TEST(VerifyWholeProgramTest, EverySchedulePolicyAndLevelIsSound) {
-  for (const ScheduleDef& schedule : AllSchedules()) {
-    for (size_t stages : {size_t{1}, size_t{2}}) {
-      for (int zero = 0; zero <= 3; ++zero) {
-        for (RecomputePolicy recompute :
-             {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
-          SmallPlanOptions options{.stages = stages,
-                                   .microbatches = 4,
-                                   .schedule = std::string(schedule.name),
-                                   .zero = zero,
-                                   .recompute = recompute};
-          for (Offload offload : {Offload::kNone, Offload::kOptimizer}) {
-            options.offload = offload;
-            EXPECT_THAT(Verify(SmallProgram(options, 8)), IsEmpty())
-                << schedule.name << " stages " << stages << " zero " << zero;
-          }
-        }
-      }
-    }
-  }
-}
-
-// Above kJointDevices a device stands for its run, and mistakes between runs are still found.
-TEST(VerifyWholeProgramTest, LargeProgramsAreCheckedRunByRun) {
-  SmallPlanOptions options{.dp = 16, .tp = 4, .stages = 2, .microbatches = 2};
-  Program program = SmallProgram(options);
-  ASSERT_GT(program.device_count(), kJointDevices);
-  EXPECT_THAT(Verify(program), IsEmpty());
-  Erase(program.runs[0], Find(program.runs[0], {Opcode::kSend}));
-  EXPECT_THAT(Verify(program),
-              Contains(HasSubstr("waits for ever for instruction 6 (recv m2 mb0)")));
-}
-
-// Of stages whose devices take turns: groups are the same ones from whichever member they are looked at.
-TEST(VerifyWholeProgramTest, LargeProgramsOnDevicesThatTakeTurns) {
-  Model model = SmallModel();
-  Plan plan = SmallPlan(model, {.dp = 16, .tp = 4, .stages = 2, .microbatches = 2});
-  for (int64_t s = 0; s < 2; ++s) {
-    std::vector<int64_t> devices;
-    for (int64_t d = 0; d < 32; ++d) devices.push_back(32 * s + d);
-    for (int64_t d = 0; d < 32; ++d) devices.push_back(64 + 32 * s + d);
-    Place(plan.stages[static_cast<size_t>(s)].mesh, devices);
-  }
-  Program program = Lower(model, plan);
-  ASSERT_GT(program.device_count(), kJointDevices);
-  EXPECT_THAT(Verify(program), IsEmpty());
-}
-
-// Who frees what another stream reads waits for it.
-TEST(VerifyWholeProgramTest, FreedWhileItIsEvicted) {
-  Model model = SmallModel(8);
-  Plan plan = SmallPlan(model, {.offload = Offload::kOptimizer});
-  plan.bucket_bytes = 1;
-  Program program = Lower(model, plan);
-  EXPECT_THAT(Verify(program), IsEmpty());
-  int changed = 0;
-  for (Instruction& at : program.runs[0].instructions) {
-    if (at.op != Opcode::kFetch || at.frees.empty()) continue;
-    at.waits.clear();
-    ++changed;
-  }
-  EXPECT_GT(changed, 0);
-  EXPECT_THAT(Verify(program), Contains(HasSubstr("and does not wait for instruction")));
-}
-
-TEST(VerifyWholeProgramTest, NoMoreLinesThanItSays) {
-  Program program = SmallProgram({.dp = 4, .microbatches = 2}, 12);
-  for (Instruction& instruction : program.runs[0].instructions) instruction.frees.clear();
-  EXPECT_EQ(Verify(program).size(), kMaxFindings);
-}
 
 }  // namespace
 }  // namespace heddle

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/units.h"
+#include "plan/axes.h"
 #include "search/searchers.h"
 
 namespace heddle {
@@ -32,12 +33,16 @@ constexpr PlanTerm kPlanTerms[] = {
     {"by speed on", "these types of devices get samples in proportion to their speed"},
     {"optimizer on the host",
      "moments and master weights live in the host's memory (--offload optimizer)"},
-    {"xp",
-     "a second mesh axis of tensor parallelism, along which each node may split any dimension"},
-    {"cp", "context parallelism: every sequence is split over this many devices (--cp)"},
-    {"ep", "expert parallelism: experts are distributed over this many of the data ranks (--ep)"},
-    {"chunks", "stages per device of an interleaved pipeline (--chunks)"},
 };
+
+std::vector<PlanTerm> AllPlanTerms() {
+  std::vector<PlanTerm> terms(std::begin(kPlanTerms), std::end(kPlanTerms));
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (!axis.meaning.empty()) terms.push_back({axis.name, axis.meaning});
+  }
+  terms.push_back({"chunks", "stages per device of an interleaved pipeline (--chunks)"});
+  return terms;
+}
 
 std::string SizeOfBytes(int64_t bytes) { return FormatBytes(Bytes{bytes}); }
 
@@ -83,7 +88,7 @@ std::string MeaningsOf(const std::vector<Alternative>& shown) {
   std::vector<const PlanTerm*> used;
   for (const Alternative& at : shown) {
     std::string left = at.plan->from;
-    for (const PlanTerm& term : kPlanTerms) {
+    for (const PlanTerm& term : PlanTerms()) {
       if (!HasWord(left, term.word)) continue;
       left.replace(left.find(term.word), term.word.size(), term.word.size(), ' ');
       if (std::find(used.begin(), used.end(), &term) == used.end()) used.push_back(&term);
@@ -149,6 +154,9 @@ std::string AlternativesTable(const SearchResult& result) {
   return text + MeaningsOf(all);
 }
 
-std::span<const PlanTerm> PlanTerms() { return kPlanTerms; }
+std::span<const PlanTerm> PlanTerms() {
+  static const std::vector<PlanTerm> terms = AllPlanTerms();
+  return terms;
+}
 
 }  // namespace heddle

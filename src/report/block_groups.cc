@@ -147,7 +147,7 @@ class Grouper {
     row.node = id;
     row.op = node.op;
     row.name = model_.graph.value(node.results[0]).name;
-    for (int choice : strategy) row.splits.push_back(words_.Of(id, choice));
+    for (AxisChoice choice : strategy) row.splits.push_back(words_.Of(id, choice));
     row.strategy = ToText(stage.mesh, model_.rules[id.index()], strategy);
     row.cost = cost;
     group.rows.push_back(std::move(row));

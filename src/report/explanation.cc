@@ -65,10 +65,9 @@ std::string GroupText(const BlockGroup& group, size_t stages, int64_t microbatch
                       : group.first_stage == group.last_stage
                           ? fmt::format("stage {}, ", group.first_stage)
                           : fmt::format("stages {}..{}, ", group.first_stage, group.last_stage);
-  std::string text =
-      fmt::format("\n  {}: {}recompute {}; one micro-batch on a device{}\n", group.label(), where,
-                  kRecomputeNames[static_cast<size_t>(group.recompute)],
-                  group.first_layer >= 0 && group.blocks() > 1 ? ", one layer" : "");
+  std::string text = fmt::format("\n  {}: {}recompute {}; one micro-batch on a device{}\n",
+                                 group.label(), where, Name(group.recompute),
+                                 group.first_layer >= 0 && group.blocks() > 1 ? ", one layer" : "");
   std::vector<std::string> axes, none;
   for (const MeshAxis& axis : group.mesh.axes) {
     axes.push_back(ToString(axis));
@@ -233,7 +232,7 @@ Json GroupJson(const BlockGroup& group) {
   return {{"label", group.label()},
           {"blocks", group.blocks() > 0 ? Json{group.first_block, group.last_block - 1} : Json()},
           {"stages", {group.first_stage, group.last_stage}},
-          {"recompute", kRecomputeNames[static_cast<size_t>(group.recompute)]},
+          {"recompute", Name(group.recompute)},
           {"nodes", nodes},
           {"others", {{"count", group.others}, {"cost", CostJson(group.rest)}}},
           {"total", CostJson(group.total())}};

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "base/integers.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "search/placement/device_groups.h"
 #include "search/searchers.h"
 
@@ -16,19 +18,19 @@ namespace {
 // The number of samples of a micro-batch that these devices of a stage have together.
 int64_t SamplesOf(const Plan& plan, const Stage& stage, const std::vector<int64_t>& devices) {
   int64_t samples = plan.batch / plan.microbatches;
-  auto axis = std::find_if(stage.mesh.axes.begin(), stage.mesh.axes.end(),
-                           [](const MeshAxis& at) { return at.name == "dp"; });
-  if (axis == stage.mesh.axes.end()) return samples;
-  auto place = static_cast<size_t>(axis - stage.mesh.axes.begin());
+  int data = AxisWithRole(stage.mesh, AxisRole::kReplicatedData);
+  if (data < 0) return samples;
+  size_t place = ToSize(data);
+  const MeshAxis& axis = stage.mesh.axes[place];
   std::set<int64_t> ranks;
   for (int64_t device : devices) {
     ranks.insert(PositionOf(stage.mesh, IndexIn(stage.mesh, device))[place]);
   }
   int64_t units = 0;
   for (int64_t rank : ranks) {
-    units += axis->shares.empty() ? 1 : axis->shares[static_cast<size_t>(rank)];
+    units += axis.shares.empty() ? 1 : axis.shares[ToSize(rank)];
   }
-  return samples * units / UnitsOf(*axis);
+  return samples * units / UnitsOf(axis);
 }
 
 // The speed of the best plan relative to another judged plan.

@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "plan/describe.h"
 #include "plan/plan_file.h"
 #include "plan/precision.h"
@@ -66,7 +67,7 @@ std::string MeshText(const Mesh& mesh) {
 }
 
 std::string RecomputeText(const Stage& stage) {
-  std::array<int, 3> counts = {};
+  PerRecomputePolicy<int> counts = {};
   for (RecomputePolicy policy : stage.recompute) ++counts[static_cast<size_t>(policy)];
   std::vector<std::string> words;
   for (size_t p = 0; p < counts.size(); ++p) {
@@ -126,26 +127,31 @@ std::string Nominal(const Plan& plan) {
 }
 
 Json DegreesJson(const PlanWords& words, const Plan& plan) {
-  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
-  Json json = {{"dp", d.dp},
-               {"tp", d.tp},
-               {"pp", d.pp},
-               {"cp", d.cp},
-               {"ep", d.ep},
-               {"sp", d.sp},
-               {"zero", plan.zero.level},
-               {"offload", kOffloadNames[static_cast<size_t>(plan.offload)]},
-               {"microbatches", plan.microbatches}};
-  json["recompute"] =
-      d.recompute ? Json(kRecomputeNames[static_cast<size_t>(*d.recompute)]) : Json();
+  Degrees degrees = DegreesOf(plan, words.Heaviest(plan));
+  Json json = Json::object();
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.is_degree()) json[std::string(axis.name)] = degrees.*axis.degree;
+  }
+  for (const AxisModifier& modifier : AllAxisModifiers()) {
+    json[std::string(modifier.name)] = degrees.*modifier.flag;
+  }
+  json["zero"] = plan.zero.level;
+  json["offload"] = Name(plan.offload);
+  json["microbatches"] = plan.microbatches;
+  std::optional<RecomputePolicy> recompute = RecomputationOfLayers(words.model(), plan);
+  json["recompute"] = recompute ? Json(Name(*recompute)) : Json();
   return json;
 }
 
 // As in "dp 8 x tp 1 x pp 2, 8 micro-batches, ZeRO 1".
 std::string InShort(const PlanWords& words, const Plan& plan) {
-  PlanDegrees d = DegreesOf(words.model(), plan, words.Heaviest(plan));
-  return fmt::format("dp {} x tp {} x pp {}, {} micro-batch{}, ZeRO {}", d.dp, d.tp, d.pp,
-                     plan.microbatches, plan.microbatches == 1 ? "" : "es", plan.zero.level);
+  Degrees degrees = DegreesOf(plan, words.Heaviest(plan));
+  std::vector<std::string> sizes;
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.always_named) sizes.push_back(fmt::format("{} {}", axis.name, degrees.*axis.degree));
+  }
+  return fmt::format("{}, {} micro-batch{}, ZeRO {}", fmt::join(sizes, " x "), plan.microbatches,
+                     plan.microbatches == 1 ? "" : "es", plan.zero.level);
 }
 
 // The mesh and, for each axis, what it splits.
@@ -174,8 +180,9 @@ std::string PrunedText(const PlanReport& report, const PlanWords& words) {
                             dense.result.step_seconds / best.result.step_seconds);
 }
 
-std::string PoliciesText(const PlanReport& report, const PlanDegrees& degrees) {
+std::string PoliciesText(const PlanReport& report) {
   const Plan& plan = report.result.judged.front().plan;
+  std::optional<RecomputePolicy> recompute = RecomputationOfLayers(report.model, plan);
   std::string text =
       fmt::format("  batch        {} in {} micro-batch{} of {}\n", plan.batch, plan.microbatches,
                   plan.microbatches == 1 ? "" : "es", plan.batch / plan.microbatches);
@@ -183,10 +190,7 @@ std::string PoliciesText(const PlanReport& report, const PlanDegrees& degrees) {
                       plan.chunks == 1 ? "" : "s");
   return text + fmt::format("  policies     {}, ZeRO {}, recompute {}, offload {}\n",
                             PrecisionText(report), plan.zero.level,
-                            degrees.recompute
-                                ? kRecomputeNames[static_cast<size_t>(*degrees.recompute)]
-                                : "mixed",
-                            kOffloadNames[static_cast<size_t>(plan.offload)]);
+                            recompute ? Name(*recompute) : "mixed", Name(plan.offload));
 }
 
 // The simulated step, and what devices wait for in it.
@@ -339,7 +343,7 @@ std::string Screen(const PlanReport& report) {
       fmt::format("{} on {}: {} of {} devices, by the {} searcher\n", report.model.graph.name,
                   plan.cluster.name, DeviceCount(plan), DeviceCount(plan.cluster), report.searcher);
   text += MeshText(plan, heaviest);
-  text += PoliciesText(report, DegreesOf(report.model, plan, heaviest));
+  text += PoliciesText(report);
   text += StepText(best, size);
   text += StatisticsText(report) + PrunedText(report, words);
   text += ThroughputText(best, size) + MemoryText(best) + BoundText(result);

@@ -5,25 +5,15 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "ops/analysis.h"
 #include "ops/traits.h"
+#include "plan/axes.h"
 #include "plan/expert.h"
 
 namespace heddle {
 namespace {
-
-// The role of an axis, by its name: the degree that its size is part of.
-enum class AxisRole { kData, kExpert, kContext, kTensor };
-struct NamedRole {
-  std::string_view name;
-  AxisRole role;
-};
-// "shard": the data ranks among which ZeRO splits state; "xp": a second axis of tensor parallelism; "dup": devices that
-// compute the same, which belongs to no degree.
-constexpr NamedRole kAxisRoles[] = {{"dp", AxisRole::kData},   {"shard", AxisRole::kData},
-                                    {"ep", AxisRole::kExpert}, {"cp", AxisRole::kContext},
-                                    {"xp", AxisRole::kTensor}, {"tp", AxisRole::kTensor}};
 
 bool IsProductNode(const Rule& rule) {
   return std::any_of(rule.work.begin(), rule.work.end(),
@@ -76,17 +66,17 @@ std::vector<NodeId> PlanWords::HeaviestNodes(const Stage& stage, double* flops) 
     int first_block = 0;
     double flops = 0;
   };
-  std::map<std::vector<int>, AlikeLayers> layers;  // key: chain and strategies
+  std::map<std::pair<int, Strategy>, AlikeLayers> layers;  // key: chain and strategies
   std::vector<NodeId> others;
   double in_layers = 0, outside = 0;
   for (int b = stage.first_block; b < stage.last_block; ++b) {
     const ModelBlock& block = model_.blocks[static_cast<size_t>(b)];
     double work = 0;
-    std::vector<int> key = {block.chain};
+    std::pair<int, Strategy> key = {block.chain, {}};
     for (NodeId id : block.nodes) {
       work += flops_[id.index()];
       const Strategy& strategy = stage.strategies[id.index()];
-      key.insert(key.end(), strategy.begin(), strategy.end());
+      key.second.insert(key.second.end(), strategy.begin(), strategy.end());
     }
     if (block.chain < 0) {
       outside += work;
@@ -163,44 +153,38 @@ StageSplits PlanWords::Heaviest(const Plan& plan) const {
   return Of(plan, heaviest);
 }
 
-PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& heaviest) {
-  PlanDegrees degrees;
+Degrees DegreesOf(const Plan& plan, const StageSplits& heaviest) {
+  Degrees degrees;
   degrees.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   int64_t along_data = 1;  // ways in which experts are split over data axes
   for (const AxisSplit& at : heaviest.axes) {
-    auto named = std::find_if(std::begin(kAxisRoles), std::end(kAxisRoles),
-                              [&](const NamedRole& role) { return role.name == at.axis.name; });
-    if (named == std::end(kAxisRoles)) continue;
-    switch (named->role) {
-      case AxisRole::kData:
-        degrees.dp *= at.axis.size;
-        if (at.experts) along_data *= at.axis.size;
-        break;
-      case AxisRole::kExpert:  // an axis of experts is part of the data axis
-        degrees.dp *= at.axis.size;
-        degrees.ep *= at.axis.size;
-        break;
-      case AxisRole::kContext:
-        degrees.cp *= at.axis.size;
-        break;
-      case AxisRole::kTensor:
-        degrees.tp *= at.axis.size;
-        degrees.sp = degrees.sp || at.sequence;
-        break;
+    const ParallelAxis* known = FindAxis(at.axis.name);
+    if (known == nullptr) continue;
+    degrees.*known->degree *= at.axis.size;
+    if (known->within != nullptr) degrees.*known->within *= at.axis.size;
+    bool data = SplitsBatch(known->role) && known->role != AxisRole::kExpert;
+    if (data && at.experts) along_data *= at.axis.size;
+    for (const AxisModifier& modifier : AllAxisModifiers()) {
+      if (modifier.role == known->role && at.sequence) degrees.*modifier.flag = true;
     }
   }
   degrees.ep *= along_data;
+  return degrees;
+}
+
+std::optional<RecomputePolicy> RecomputationOfLayers(const Model& model, const Plan& plan) {
+  std::optional<RecomputePolicy> common;
   bool layered = LayersOf(model) > 0, first = true;
   for (const Stage& stage : plan.stages) {
     for (int b = stage.first_block; b < stage.last_block; ++b) {
       if (layered && !IsLayer(model, b)) continue;
       RecomputePolicy policy = stage.recompute[static_cast<size_t>(b - stage.first_block)];
-      if (first) degrees.recompute = policy;
+      if (!first && common != policy) return std::nullopt;
+      common = policy;
       first = false;
-      if (degrees.recompute && *degrees.recompute != policy) degrees.recompute.reset();
     }
   }
-  return degrees;
+  return common;
 }
 
 std::string MeshInWords(const Plan& plan, const StageSplits& heaviest) {
@@ -209,10 +193,19 @@ std::string MeshInWords(const Plan& plan, const StageSplits& heaviest) {
     return std::any_of(heaviest.axes.begin(), heaviest.axes.end(),
                        [&](const AxisSplit& at) { return at.axis.name == name; });
   };
-  if (!has("dp")) axes.push_back("dp 1");
+  Degrees degrees = DegreesOf(plan, heaviest);
+  // Those of data are outermost, the others innermost, and stages come last.
+  for (const ParallelAxis* axis : DeviceFactors()) {
+    if (axis->role == AxisRole::kReplicatedData && !has(axis->name))
+      axes.push_back(fmt::format("{} 1", axis->name));
+  }
   for (const AxisSplit& at : heaviest.axes) axes.push_back(ToString(at.axis));
-  if (!has("tp")) axes.push_back("tp 1");
-  axes.push_back(fmt::format("pp {}", static_cast<int64_t>(plan.stages.size()) / plan.chunks));
+  for (const ParallelAxis* axis : DeviceFactors()) {
+    bool stages = axis->role == AxisRole::kPipeline;
+    if (axis->role == AxisRole::kReplicatedData || (has(axis->name) && !stages)) continue;
+    if (axis->always_named)
+      axes.push_back(fmt::format("{} {}", axis->name, stages ? degrees.*axis->degree : 1));
+  }
   std::string text = fmt::format("{}", fmt::join(axes, " x "));
   bool alike = std::all_of(plan.stages.begin(), plan.stages.end(), [&](const Stage& stage) {
     return stage.mesh.axes == plan.stages.front().mesh.axes;

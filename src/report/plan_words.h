@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/json.h"
-#include "plan/plan.h"
+#include "plan/expert.h"
 #include "report/split_words.h"
 
 namespace heddle {
@@ -57,13 +57,11 @@ class PlanWords {
 };
 
 // The sizes of a plan's axes by their role (the values of --dp, --tp and so on), in the stage whose layers do most
-// work.
-struct PlanDegrees {
-  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  bool sp = false;  // nodes between matrix products split the sequence along a tensor axis
-  std::optional<RecomputePolicy> recompute;  // of layers; nullopt: mixed
-};
-PlanDegrees DegreesOf(const Model& model, const Plan& plan, const StageSplits& heaviest);
+// work. `sp`: nodes between matrix products split the sequence along a tensor axis. The other fields keep their defaults.
+Degrees DegreesOf(const Plan& plan, const StageSplits& heaviest);
+
+// The policy of all layers; nullopt if they differ.
+std::optional<RecomputePolicy> RecomputationOfLayers(const Model& model, const Plan& plan);
 
 // As in "dp 4 x tp 2 x pp 1". dp, tp and pp are named even if their size is 1. If stages differ, the text describes the
 // heaviest one and says so.

@@ -1,6 +1,7 @@
 #include "report/space.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/units.h"
+#include "plan/axes.h"
 #include "plan/precision.h"
 #include "report/step_size.h"
 #include "search/explore/assemble.h"
@@ -145,24 +147,28 @@ std::vector<std::pair<std::string_view, Json>> Cells(const SpaceRow& row) {
   auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(); };
   bool simulated = row.step_seconds.has_value();
   auto seen = [&](Json value) { return simulated ? value : Json(); };
-  return {{"dp", c.dp},
-          {"tp", c.inner()},
-          {"pp", c.pp},
-          {"microbatches", c.microbatches},
-          {"schedule", c.schedule},
-          {"chunks", c.chunks},
-          {"zero", c.zero},
-          {"offload", kOffloadNames[static_cast<size_t>(c.offload)]},
-          {"recompute", kRecomputeNames[static_cast<size_t>(row.recompute)]},
-          {"feasible", row.fits},
-          {"step_seconds", number(row.step_seconds)},
-          {"estimate_seconds", number(row.estimate_seconds)},
-          {"floor_seconds", row.floor_seconds > 0 ? Json(row.floor_seconds) : Json()},
-          {"reserved_memory_bytes", seen(row.reserved_bytes)},
-          {"estimated_memory_bytes", row.estimated_bytes > 0 ? Json(row.estimated_bytes) : Json()},
-          {"bubble", seen(row.bubble)},
-          {"exposed_communication", seen(row.exposed_communication)},
-          {"mfu", seen(row.mfu)}};
+  std::vector<std::pair<std::string_view, Json>> cells;
+  for (const ParallelAxis& axis : AllAxes()) {
+    if (axis.is_degree() && axis.searched) cells.push_back({axis.name, DegreeOf(c, axis.role)});
+  }
+  std::vector<std::pair<std::string_view, Json>> others = {
+      {"microbatches", c.microbatches},
+      {"schedule", c.schedule},
+      {"chunks", c.chunks},
+      {"zero", c.zero},
+      {"offload", Name(c.offload)},
+      {"recompute", Name(row.recompute)},
+      {"feasible", row.fits},
+      {"step_seconds", number(row.step_seconds)},
+      {"estimate_seconds", number(row.estimate_seconds)},
+      {"floor_seconds", row.floor_seconds > 0 ? Json(row.floor_seconds) : Json()},
+      {"reserved_memory_bytes", seen(row.reserved_bytes)},
+      {"estimated_memory_bytes", row.estimated_bytes > 0 ? Json(row.estimated_bytes) : Json()},
+      {"bubble", seen(row.bubble)},
+      {"exposed_communication", seen(row.exposed_communication)},
+      {"mfu", seen(row.mfu)}};
+  cells.insert(cells.end(), others.begin(), others.end());
+  return cells;
 }
 
 Json OrNull(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -222,14 +228,14 @@ std::string ToCsv(const Space& space) {
   }
   text += "\n";
   for (const SpaceRow& row : space.rows) {
-    std::string line;
+    std::vector<std::string> line;
     for (const auto& [name, value] : Cells(row)) {
       std::string cell = value.is_null()     ? ""
                          : value.is_string() ? value.get<std::string>()
                                              : value.dump();
-      line += (name == "dp" ? "" : ",") + cell;
+      line.push_back(std::move(cell));
     }
-    text += line + "\n";
+    text += fmt::format("{}\n", fmt::join(line, ","));
   }
   return text;
 }

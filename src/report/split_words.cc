@@ -75,10 +75,10 @@ std::string SplitWords::ProductWord(NodeId id, int f) const {
   return id == head_ ? "vocabulary" : conv ? "out channels" : "columns";
 }
 
-std::string SplitWords::Of(NodeId id, int choice) const {
+std::string SplitWords::Of(NodeId id, AxisChoice choice) const {
   if (choice == kReplicate) return "-";
-  if (IsPartial(choice)) return "partial sums";
-  size_t n = id.index(), f = static_cast<size_t>(choice);
+  if (choice.is_partial()) return "partial sums";
+  size_t n = id.index(), f = choice.factor_index();
   const Rule& rule = model_.rules[n];
   const Factor& factor = rule.factors[f];
   bool batch = model_.batch && model_.batch->factors[n].size() > f && model_.batch->factors[n][f];
@@ -88,14 +88,14 @@ std::string SplitWords::Of(NodeId id, int choice) const {
   const Node& node = model_.graph.node(id);
   const OpTraits& traits = TraitsOf(node.op);
   if (IsCrossEntropy(node) && factor.kind != FactorKind::kParallel) return "vocabulary";
-  if (IsProduct(rule)) return ProductWord(id, choice);
-  bool parameter = InParameter(model_, id, choice);
+  if (IsProduct(rule)) return ProductWord(id, choice.factor());
+  bool parameter = InParameter(model_, id, choice.factor());
   if (parameter && factor.kind == FactorKind::kSummed) {
     return traits.lookup == LookupKind::kRows && factor.size == vocabulary_ ? "vocabulary" : "rows";
   }
   if (parameter) return NormalisesChannels(traits) ? "channels" : "columns";
   const Dims& result = rule.results[0];
-  bool last = !result.empty() && Has({result.back()}, choice);
+  bool last = !result.empty() && Has({result.back()}, choice.factor());
   return last ? "width" : "dimension " + factor.name;
 }
 

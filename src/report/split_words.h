@@ -20,7 +20,7 @@ class SplitWords {
   // The term for a choice of a Strategy: "batch", "tokens" (batch and sequence in one dimension), "sequence", "heads",
   // "columns", "rows", "queries", "experts", "vocabulary", "width", "partial sums"; for convolutions and their norms
   // "in channels", "out channels" and "channels"; "-" for no split.
-  std::string Of(NodeId node, int choice) const;
+  std::string Of(NodeId node, AxisChoice choice) const;
 
  private:
   std::string ProductWord(NodeId node, int factor) const;

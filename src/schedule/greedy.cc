@@ -89,7 +89,7 @@ class Greedy {
     }
   }
 
-  // A device that is busy beyond then looks by itself.
+  // A device that is busy until later looks for work when it is done.
   void Arrives(double& arrival, double time, int d) {
     arrival = time;
     if (time >= devices_[size_t(d)].free) events_.push({time, d});

@@ -38,7 +38,7 @@ int PeakInFlightOfStage(const ScheduleDef& def, const PipelineShape& shape, int 
 
 namespace {
 
-// What is needed of the times of one device, or of a run of stages.
+// Sums of the times of one device, or of consecutive stages.
 struct Sums {
   double forward = 0, backward = 0, weight = 0;
 };

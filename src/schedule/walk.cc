@@ -20,7 +20,7 @@ class Walker {
     walk_.waits_for.resize(timetable.size());
   }
 
-  // A device runs as far as it can; then those next to it may have something new.
+  // A device runs until it must wait; then its neighbours may have new work.
   Walk Run() {
     const int devices = shape_.devices;
     std::vector<int> to_try;

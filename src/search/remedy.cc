@@ -68,11 +68,13 @@ std::string WhatIsMissing(const SearchResult& result, const SearchProblem& probl
 std::string Remedy(const SearcherDef& searcher, const SearchTask& task, std::string_view lacks) {
   const FixedDegrees& fixed = task.fixed;
   task.effort.Report("nothing fits: searching for what would");
-  if (fixed.recompute && *fixed.recompute != RecomputePolicy::kFull) {
+  if (fixed.recompute && *fixed.recompute != kMostRecomputation) {
     SearchTask other = task;
     other.fixed.recompute.reset();
     SearchResult result = Search(searcher, other);
-    if (result.feasible()) return "leave --recompute to the search, or use --recompute full";
+    if (result.feasible())
+      return fmt::format("leave --recompute to the search, or use --recompute {}",
+                         Name(kMostRecomputation));
   }
   if (fixed.offload == Offload::kNone && CanOffload(task.cluster)) {
     SearchTask other = task;

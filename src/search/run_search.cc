@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "plan/axes.h"
 #include "search/expert/expert_grid.h"
 #include "search/judge/bucket_sizes.h"
 #include "search/judge/finalists.h"
@@ -252,7 +253,8 @@ class Judging {
       // A split backward keeps values between B and W, so plans that already recompute or offload are left out.
       bool one = at.plan.stages.size() == 1 && at.plan.offload == Offload::kNone && at.fits &&
                  !Recomputes(at.plan);
-      bool split = one && (axes.size() > 1 || (axes.size() == 1 && axes[0].name != "dp"));
+      bool only_data = axes.size() == 1 && BeginsWithData(at.plan.stages.front().mesh);
+      bool split = one && !axes.empty() && !only_data;
       double waits = at.result.exposed_communication;
       bool near = (1 - waits) * at.result.step_seconds < finalists_.best_seconds();
       if (!split || waits < kLeastExposed || !near || plans.size() == kMost) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "plan/axes.h"
 #include "search/judge/judge.h"
 #include "search/run_search.h"
 #include "search/searchers.h"
@@ -32,8 +33,9 @@ bool IsInSpace(const Model& model, const JudgedPlan& judged) {
   std::vector<int> ends;
   for (const Stage& stage : plan.stages) {
     for (const MeshAxis& axis : stage.mesh.axes) {
-      bool known = axis.name == "dp" || axis.name == "tp" || axis.name == "xp";
-      if (!known || !(stage.mesh.axes == plan.stages.front().mesh.axes)) return false;
+      const ParallelAxis* known = FindAxis(axis.name);
+      bool alike = stage.mesh.axes == plan.stages.front().mesh.axes;
+      if (known == nullptr || !known->searched || !alike) return false;
     }
     ends.push_back(stage.last_block);
   }

@@ -40,8 +40,8 @@ DeviceBlocks::DeviceBlocks(const Program& program, const StageProgram& stage) : 
   for (size_t n = 0; n < stage.strategies.size(); ++n) {
     const Strategy& strategy = stage.strategies[n];
     for (size_t a = 0; a < strategy.size(); ++a) {
-      if (strategy[a] < 0) continue;
-      Part part{program.micro_rules[n].factors[static_cast<size_t>(strategy[a])].size, 0};
+      if (!strategy[a].is_split()) continue;
+      Part part{program.micro_rules[n].factors[strategy[a].factor_index()].size, 0};
       for (size_t b = 0; b < strategy.size(); ++b) {
         if (strategy[b] == strategy[a]) part.axes |= AxisSet(b);
       }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "plan/describe.h"
 #include "program/lower.h"
 #include "search/searcher.h"
 #include "validate/configure.h"
@@ -28,11 +29,7 @@ std::string DegreesInWords(const Plan& plan) {
   if (pp > 1) text += ", " + plan.schedule;
   if (plan.chunks > 1) text += fmt::format(" of {} chunks", plan.chunks);
   text += fmt::format(", ZeRO {}", plan.zero.level);
-  if (plan.offload == Offload::kOptimizer) text += ", optimizer on the host";
-  if (plan.offload == Offload::kAll) {
-    text += ", weights and optimizer on the host in shards:";
-    for (const Stage& stage : plan.stages) text += fmt::format(" {}", ShardCount(stage));
-  }
+  text += OffloadInWords(plan);
   // The policy that recomputes most, over all layers.
   RecomputePolicy most = RecomputePolicy::kNone;
   bool mixed = false;
@@ -43,8 +40,7 @@ std::string DegreesInWords(const Plan& plan) {
     }
   }
   if (most == RecomputePolicy::kNone) return text;
-  return text + fmt::format(", {}recompute {}", mixed ? "some " : "",
-                            kRecomputeNames[static_cast<size_t>(most)]);
+  return text + fmt::format(", {}recompute {}", mixed ? "some " : "", Name(most));
 }
 
 void Fill(const PublishedRun& run, PlanComparison& out) {

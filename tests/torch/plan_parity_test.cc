@@ -26,8 +26,7 @@ void PrintTo(const Case& c, std::ostream* out) {
   *out << c.model << " dp" << d.dp << " tp" << d.tp << " pp" << d.pp << " cp" << d.cp << " ep"
        << d.ep << " sp" << d.sp << " m" << d.microbatches << " chunks" << d.chunks << " "
        << d.schedule << " zero" << d.zero << " recompute" << static_cast<int>(d.recompute)
-       << " offload" << static_cast<int>(d.offload) << " sync"
-       << kGradientSyncNames[static_cast<size_t>(d.sync)];
+       << " offload" << static_cast<int>(d.offload) << " sync" << Name(d.sync);
 }
 
 struct Sample {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "search/expert/expert_estimate.h"
 #include "search/expert/expert_grid.h"
 
@@ -86,13 +87,9 @@ std::optional<Proposal> ExpertLike(const SearchTask& task, const Plan& plan) {
     }
   }
   for (const MeshAxis& axis : first.mesh.axes) {
-    if (axis.name == "dp") {
-      degrees.dp = axis.size;
-    } else if (axis.name == "tp") {
-      degrees.tp = axis.size;
-    } else {
-      return std::nullopt;
-    }
+    const ParallelAxis* known = FindAxis(axis.name);
+    if (known == nullptr || !known->is_degree() || !known->searched) return std::nullopt;
+    degrees.*known->degree = axis.size;
   }
   degrees.pp = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   degrees.chunks = plan.chunks;

@@ -7,9 +7,11 @@
 #include "base/divisors.h"
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "plan/expert_strategies.h"
 #include "plan/sequence.h"
 #include "schedule/schedule.h"
 #include "search/expert/expert_grid.h"
+#include "search/interface/search_problem.h"
 
 namespace heddle {
 namespace {
@@ -110,9 +112,7 @@ class DegreeEnumerator {
     if (batch_ / parts % at.dp != 0) return;
     for (int64_t ep : Experts(at)) {
       at.ep = ep;
-      // The mesh of a stage has at most three axes.
-      int axes = (at.dp / ep > 1) + (ep > 1) + (at.cp > 1) + (at.tp > 1);
-      if (axes > static_cast<int>(kMaxAxes)) continue;
+      if (ExpertMesh(at).axes.size() > kMaxSearchedAxes) continue;
       for (int64_t samples : Samples(batch_ / at.dp, at.pp)) {
         at.microbatches = batch_ / at.dp / samples;
         AddSchedules(at);
@@ -218,7 +218,7 @@ std::string NameOfExpert(const Degrees& d) {
   if (d.pp > 1) text += ", " + d.schedule;
   if (d.chunks > 1) text += fmt::format(" of {} chunks", d.chunks);
   text += fmt::format(", ZeRO {}", d.zero);
-  if (d.offload == Offload::kOptimizer) text += ", optimizer on the host";
+  if (d.offload != Offload::kNone) text += fmt::format(", {}", DefOf(d.offload).in_words);
   return text;
 }
 

@@ -109,7 +109,8 @@ bool ExpertEstimator::SetContext(Context& context, bool recompute) {
 }
 
 // The cost of all stages of a device under each policy; bytes exclude temporary buffers.
-std::array<PolicyCost, 3> ExpertEstimator::DeviceCosts(const Context& context, int device) const {
+PerRecomputePolicy<PolicyCost> ExpertEstimator::DeviceCosts(const Context& context,
+                                                            int device) const {
   // Between B and W a micro-batch keeps its activations, including recomputed ones, and what B
   // made. kPending is the ratio of these bytes to the activations.
   constexpr double kPending = 2.3;
@@ -117,7 +118,7 @@ std::array<PolicyCost, 3> ExpertEstimator::DeviceCosts(const Context& context, i
   double pending = context.schedule->peak_weight_pending(context.shape, device);
   double waiting = context.schedule->splits_backward ? std::max(1.0, pending - in_flight) : 0;
   in_flight /= context.shape.chunks;
-  std::array<PolicyCost, 3> costs;
+  PerRecomputePolicy<PolicyCost> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const ExpertSums* sums = context.sums[r];
     if (sums == nullptr) continue;

@@ -84,7 +84,7 @@ class ExpertEstimator {
   bool SetContext(Context& context, bool recompute);
   ExpertEstimate Under(const Degrees& degrees, const std::vector<int>& ends,
                        const std::vector<double>& beyond, bool recompute, double limit);
-  std::array<PolicyCost, 3> DeviceCosts(const Context& context, int device) const;
+  PerRecomputePolicy<PolicyCost> DeviceCosts(const Context& context, int device) const;
   void SetRecomputation(const Context& context, int device, const Mix& mix,
                         std::vector<StageRecomputation>& stages) const;
   HalfTimes TimesOf(const Context& context, int stage, const StageRecomputation& at) const;

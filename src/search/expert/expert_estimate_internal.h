@@ -1,7 +1,6 @@
 // Private to the files of the expert's estimates (expert_estimate.h).
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "search/expert/expert_estimate.h"
@@ -12,8 +11,8 @@ namespace heddle {
 struct ExpertEstimator::Context {
   const Degrees* degrees = nullptr;
   const std::vector<int>* ends = nullptr;
-  std::array<const ExpertSums*, 3> sums = {};  // by policy; null: not allowed
-  const ExpertSums* kept = nullptr;            // without recomputation
+  PerRecomputePolicy<const ExpertSums*> sums = {};  // by policy; null: not allowed
+  const ExpertSums* kept = nullptr;                 // without recomputation
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
   HeldBytes dense, expert;  // per element

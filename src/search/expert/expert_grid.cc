@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "search/expert/expert_estimate.h"
 #include "search/expert/grid_bounds.h"
 #include "search/explore/pipeline_step.h"
@@ -87,10 +88,8 @@ class GridSearch {
       plan->kind = KindOf(plan->plan);
       plan->kind.back() = plan->spread > 0;
       // The kind tells these from the exact search's estimates and from other axes.
-      for (std::string_view axis : {"cp", "ep", "tp"}) {
-        const std::vector<MeshAxis>& axes = plan->plan.stages.front().mesh.axes;
-        plan->kind.push_back(std::any_of(axes.begin(), axes.end(),
-                                         [&](const MeshAxis& a) { return a.name == axis; }));
+      for (AxisRole role : {AxisRole::kContext, AxisRole::kExpert, AxisRole::kTensor}) {
+        plan->kind.push_back(AxisWithRole(plan->plan.stages.front().mesh, role) >= 0);
       }
       plans.push_back(std::move(*plan));
     }

@@ -59,8 +59,8 @@ struct ExpertPrices::MeshPrices {
   std::unique_ptr<ProblemMaker> maker;
   std::vector<BlockParameters> parameters;  // per block of the short model
   double microbatches = 1;
-  std::array<bool, 3> tried = {};
-  std::array<std::unique_ptr<ExpertSums>, 3> sums;  // by policy
+  PerRecomputePolicy<bool> tried = {};
+  PerRecomputePolicy<std::unique_ptr<ExpertSums>> sums;  // by policy
 };
 
 ExpertPrices::ExpertPrices(const SearchProblem& problem)

@@ -2,7 +2,9 @@
 // what follows the last backward.
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
+#include "plan/axes.h"
 #include "plan/expert_strategies.h"
 #include "search/expert/expert_estimate_internal.h"
 
@@ -51,12 +53,11 @@ std::pair<ExpertEstimator::Traffic, ExpertEstimator::Traffic> ExpertEstimator::T
   Mesh mesh = ExpertMesh(d);
   MeshLinks links(prices_.network(), mesh);
   AxisMask dense = 0, expert = 0;
+  int experts = ExpertAxisOf(mesh, d);
   for (size_t a = 0; a < mesh.axes.size(); ++a) {
-    const std::string& name = mesh.axes[a].name;
-    bool spreads = d.ep > 1 && name == (d.ep == d.dp ? "dp" : "ep");
-    if (name == "tp") continue;
+    if (!ReplicatesParameters(FindAxis(mesh.axes[a].name)->role)) continue;
     dense |= AxisSet(a);
-    if (!spreads) expert |= AxisSet(a);
+    if (std::cmp_not_equal(a, experts)) expert |= AxisSet(a);
   }
   auto gradient = static_cast<double>(SizeOf(prices_.precision().gradients));
   auto weight = static_cast<double>(SizeOf(prices_.precision().compute));

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 
+#include "plan/axes.h"
+
 namespace heddle {
 namespace {
 
-// The factor along which a node splits the batch, or kReplicate.
-int BatchFactor(const Model& model, size_t n) {
+// A node splits the batch, or replicates.
+AxisChoice BatchSplit(const Model& model, size_t n) {
   if (!model.batch || model.once[n]) return kReplicate;
   for (size_t f = 0; f < model.batch->factors[n].size(); ++f) {
     const std::optional<BatchPart>& part = model.batch->factors[n][f];
     if (part && part->outer == 1 && model.rules[n].factors[f].kind != FactorKind::kWhole) {
-      return static_cast<int>(f);
+      return Split(static_cast<int>(f));
     }
   }
   return kReplicate;
@@ -33,7 +35,7 @@ Plan StartPlan(const SearchProblem& problem, uint64_t hash) {
 
 std::vector<Strategy> WithDataAxis(const Model& model, std::vector<Strategy> strategies) {
   for (size_t n = 0; n < strategies.size(); ++n) {
-    strategies[n].insert(strategies[n].begin(), BatchFactor(model, n));
+    strategies[n].insert(strategies[n].begin(), BatchSplit(model, n));
   }
   return strategies;
 }
@@ -46,11 +48,11 @@ Plan Assemble(const SearchProblem& problem, uint64_t hash, Prices& prices, Estim
   plan.schedule = c.schedule;
   plan.chunks = c.chunks;
   plan.zero.level = c.dp > 1 ? c.zero : 0;
-  if (plan.zero.level > 0) plan.zero.axes = {"dp"};
+  if (plan.zero.level > 0) plan.zero.axes = {kDataAxis};
   plan.offload = c.offload;
   if (estimate.bucket_bytes > 0) plan.bucket_bytes = estimate.bucket_bytes;
   Mesh mesh;
-  if (c.dp > 1) mesh.axes.push_back({"dp", c.dp});
+  if (c.dp > 1) mesh.axes.push_back(DataAxis(c.dp));
   std::map<RecomputePolicy, std::vector<Strategy>> strategies;
   for (const StageEstimate& at : estimate.stages) {
     for (RecomputePolicy policy : at.recompute) strategies.try_emplace(policy);

@@ -11,6 +11,7 @@
 #include "base/divisors.h"
 #include "base/error.h"
 #include "cluster/topology.h"
+#include "plan/axes.h"
 #include "plan/units.h"
 #include "schedule/schedule.h"
 
@@ -44,9 +45,9 @@ class ConfigurationEnumerator {
     auto positive = [](std::string_view name, const std::optional<int64_t>& value) {
       if (value && *value < 1) ThrowInput("{} {}: a degree is at least 1", name, *value);
     };
-    positive("dp", fixed_.dp);
-    positive("tp", fixed_.tp);
-    positive("pp", fixed_.pp);
+    for (const ParallelAxis& axis : AllAxes()) {
+      if (axis.is_degree() && axis.searched) positive(axis.name, FixedDegree(fixed_, axis.role));
+    }
     positive("microbatches", fixed_.microbatches);
     RequireHost(task_.cluster, fixed_.offload.value_or(Offload::kNone));
     CheckDevices();
@@ -67,10 +68,11 @@ class ConfigurationEnumerator {
     degrees.microbatches = fixed_.microbatches.value_or(1);
     if (int64_t used = DevicesOf(degrees); used > devices_) {
       std::vector<std::string> fewer;
-      for (auto [name, value] : {std::pair("dp", dp), std::pair("tp", tp), std::pair("pp", pp)}) {
-        int64_t others = used / value;
+      for (const ParallelAxis& axis : AllAxes()) {
+        if (!axis.is_degree() || !axis.searched) continue;
+        int64_t value = degrees.*axis.degree, others = used / value;
         if (value > 1 && others <= devices_) {
-          fewer.push_back(fmt::format("{} {}", name, devices_ / others));
+          fewer.push_back(fmt::format("{} {}", axis.name, devices_ / others));
         }
       }
       if (fewer.empty()) fewer.push_back("two of them left out");
@@ -281,17 +283,30 @@ int64_t Configuration::inner() const {
   return devices;
 }
 
+int64_t DegreeOf(const Configuration& configuration, AxisRole role) {
+  switch (role) {
+    case AxisRole::kReplicatedData:
+      return configuration.dp;
+    case AxisRole::kTensor:
+      return configuration.inner();
+    case AxisRole::kPipeline:
+      return configuration.pp;
+    default:
+      return 1;
+  }
+}
+
 std::string ToString(const Configuration& c) {
   std::string text = fmt::format("dp {}", c.dp);
   for (size_t a = 0; a < c.axes.size(); ++a) {
-    text += fmt::format(" x {} {}", a + 1 == c.axes.size() ? "tp" : "xp", c.axes[a]);
+    text += fmt::format(" x {} {}", FreeAxisName(a, c.axes.size()), c.axes[a]);
   }
   text += fmt::format(" x pp {}, {} micro-batch{}", c.pp, c.microbatches,
                       c.microbatches == 1 ? "" : "es");
   if (c.pp > 1) text += ", " + c.schedule;
   if (c.chunks > 1) text += fmt::format(" of {} chunks", c.chunks);
   text += fmt::format(", ZeRO {}", c.zero);
-  if (c.offload == Offload::kOptimizer) text += ", optimizer on the host";
+  if (c.offload != Offload::kNone) text += fmt::format(", {}", DefOf(c.offload).in_words);
   return text;
 }
 

@@ -26,6 +26,9 @@ struct Configuration {
   int stages() const { return static_cast<int>(pp) * chunks; }
 };
 
+// The degree of a role: 1 of those that the exact search does not have.
+int64_t DegreeOf(const Configuration& configuration, AxisRole role);
+
 // "dp 16 x tp 8 x pp 8, 96 micro-batches, 1f1b, ZeRO 1".
 std::string ToString(const Configuration& configuration);
 

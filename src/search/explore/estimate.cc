@@ -89,7 +89,8 @@ std::optional<Estimator::Context> Estimator::ContextOf(const Configuration& c, i
                                                        bool recompute) {
   Context context;
   context.configuration = &c;
-  for (RecomputePolicy policy : kPolicies) {
+  for (const RecomputeDef& def : kRecomputePolicies) {
+    RecomputePolicy policy = def.policy;
     if (problem_.fixed.recompute && policy != *problem_.fixed.recompute) continue;
     if (!recompute && policy != RecomputePolicy::kNone) continue;
     context.sums[static_cast<size_t>(policy)] = SumsOf(c, policy, memory_level);

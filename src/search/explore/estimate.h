@@ -164,8 +164,8 @@ class Estimator {
   double TiedSeconds(const Configuration& configuration) const;
   void SetDevice(const Context& context, const std::vector<int>& ends, int device,
                  Estimate& out) const;
-  std::array<PolicyCost, 3> PolicyCosts(const Context& context, int stage, int first,
-                                        int last) const;
+  PerRecomputePolicy<PolicyCost> PolicyCosts(const Context& context, int stage, int first,
+                                             int last) const;
   StageEstimate StageOf(const Context& context, int stage, int first, int last, double limit) const;
   StageEstimate StageUnder(const Context& context, int first, int last, const Mix& mix) const;
   void SetPolicies(StageEstimate& stage) const;

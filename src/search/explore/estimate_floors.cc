@@ -11,7 +11,9 @@ namespace heddle {
 std::vector<RecomputePolicy> Estimator::Policies() const {
   if (problem_.fixed.recompute) return {*problem_.fixed.recompute};
   // Recomputation only adds time, so the first policy is the fastest.
-  return {kPolicies.begin(), kPolicies.end()};
+  std::vector<RecomputePolicy> all;
+  for (const RecomputeDef& def : kRecomputePolicies) all.push_back(def.policy);
+  return all;
 }
 
 FloorProblem Estimator::TimeProblemOf(const Configuration& c) {

@@ -10,9 +10,6 @@
 
 namespace heddle {
 
-constexpr std::array<RecomputePolicy, 3> kPolicies = {
-    RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull};
-
 // Costs of the model's blocks under the strategies of one policy and memory level, summed: [b] is
 // the sum over the blocks before b.
 struct Estimator::Sums {
@@ -52,7 +49,7 @@ struct Estimator::StepCosts {
 // What estimates of one configuration at one memory level have in common.
 struct Estimator::Context {
   const Configuration* configuration = nullptr;
-  std::array<const Sums*, 3> sums = {};  // by policy; null: not allowed
+  PerRecomputePolicy<const Sums*> sums = {};  // by policy; null: not allowed
   const ScheduleDef* schedule = nullptr;
   PipelineShape shape;
   StepCosts step;

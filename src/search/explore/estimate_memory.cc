@@ -25,8 +25,8 @@ double Estimator::GatheredBytes(const Configuration& c, const Sums& sums) const 
 }
 
 // The cost of a stage under each policy; bytes exclude short-lived buffers.
-std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int stage, int first,
-                                                 int last) const {
+PerRecomputePolicy<PolicyCost> Estimator::PolicyCosts(const Context& context, int stage, int first,
+                                                      int last) const {
   int device = context.shape.device_of(stage);
   double in_flight = context.schedule->peak_in_flight(context.shape, device);
   double pending = context.schedule->peak_weight_pending(context.shape, device);
@@ -37,7 +37,7 @@ std::array<PolicyCost, 3> Estimator::PolicyCosts(const Context& context, int sta
   if (context.shape.chunks > 1) {
     in_flight = PeakInFlightOfStage(*context.schedule, context.shape, stage);
   }
-  std::array<PolicyCost, 3> costs;
+  PerRecomputePolicy<PolicyCost> costs;
   for (size_t r = 0; r < costs.size(); ++r) {
     const Sums* sums = context.sums[r];
     if (sums == nullptr) continue;
@@ -70,8 +70,8 @@ StageEstimate Estimator::StageUnder(const Context& context, int first, int last,
   out.last_block = last;
   out.fits = mix.fits;
   out.bytes = mix.bytes;
-  out.lax = kPolicies[mix.lax];
-  out.strict = kPolicies[mix.strict];
+  out.lax = kRecomputePolicies[mix.lax].policy;
+  out.strict = kRecomputePolicies[mix.strict].policy;
   out.strict_layers = std::llround(mix.share * Sums::Of(context.kept->layers, first, last));
   auto mixed = [&](auto member) {
     double x = Sums::Of(context.sums[mix.lax]->*member, first, last);
@@ -141,8 +141,8 @@ struct StricterStep {
 
 // Adds the policies of a stage on the lower convex hull of bytes and seconds as steps from one to
 // the next. Sets `bytes` to those of the fastest policy.
-void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layers, double& bytes,
-              std::vector<StricterStep>& steps) {
+void AddSteps(const PerRecomputePolicy<PolicyCost>& costs, size_t stage, double layers,
+              double& bytes, std::vector<StricterStep>& steps) {
   size_t at = costs.size();
   for (size_t p = 0; p < costs.size(); ++p) {
     bool faster = at == costs.size() || costs[p].seconds < costs[at].seconds ||
@@ -171,7 +171,7 @@ void AddSteps(const std::array<PolicyCost, 3>& costs, size_t stage, double layer
 // The bytes that each stage of a device may use so that all of them fit in `room`. Layers are
 // recomputed first where that saves most bytes per added second, which is where most micro-batches
 // are in flight.
-std::vector<double> ShareRoom(const std::vector<std::array<PolicyCost, 3>>& costs,
+std::vector<double> ShareRoom(const std::vector<PerRecomputePolicy<PolicyCost>>& costs,
                               const std::vector<double>& layers, double room) {
   std::vector<double> rooms(costs.size());
   std::vector<StricterStep> steps;
@@ -206,7 +206,7 @@ void Estimator::SetDevice(const Context& context, const std::vector<int>& ends, 
                           Estimate& out) const {
   auto at = static_cast<size_t>(device), devices = static_cast<size_t>(context.shape.devices);
   double room = context.room - (context.missing.empty() ? 0 : context.missing[at]);
-  std::vector<std::array<PolicyCost, 3>> costs;
+  std::vector<PerRecomputePolicy<PolicyCost>> costs;
   std::vector<double> layers;
   auto first = [&](size_t s) { return s == 0 ? 0 : ends[s - 1]; };
   for (size_t s = at; s < ends.size(); s += devices) {

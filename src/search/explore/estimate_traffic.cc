@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/axes.h"
 #include "search/explore/estimate_internal.h"
 #include "search/prices/links.h"
 
@@ -80,7 +81,7 @@ const Estimator::Traffic& Estimator::TrafficOf(const Configuration& c) {
   Traffic& traffic = at->second;
   if (!fresh) return traffic;
   Mesh mesh;
-  mesh.axes.push_back({"dp", c.dp});
+  mesh.axes.push_back(DataAxis(c.dp));
   for (int64_t size : c.axes) mesh.axes.push_back({"", size});
   MeshLinks links(prices_.network(), mesh);
   const Precision& precision = prices_.options().precision;

@@ -5,7 +5,7 @@
 
 namespace heddle {
 
-Mix CheapestMix(const std::array<PolicyCost, 3>& costs, double layers, double limit) {
+Mix CheapestMix(const PerRecomputePolicy<PolicyCost>& costs, double layers, double limit) {
   Mix best, least;
   double seconds = kForbidden;
   least.bytes = kForbidden;

@@ -2,9 +2,9 @@
 // mix of two.
 #pragma once
 
-#include <array>
 #include <cstddef>
 
+#include "plan/policies.h"
 #include "search/solver/problem.h"
 
 namespace heddle {
@@ -23,6 +23,6 @@ struct Mix {
 };
 
 // Where no mix fits: the policy that needs least memory.
-Mix CheapestMix(const std::array<PolicyCost, 3>& costs, double layers, double limit);
+Mix CheapestMix(const PerRecomputePolicy<PolicyCost>& costs, double layers, double limit);
 
 }  // namespace heddle

@@ -20,8 +20,8 @@ struct Exact {
 Exact Solve(ProblemMaker& maker, const StageEstimate& at, const StageScale& scale, double limit,
             std::optional<RecomputePolicy> fixed) {
   Exact best;
-  for (RecomputePolicy policy :
-       {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+  for (const RecomputeDef& def : kRecomputePolicies) {
+    RecomputePolicy policy = def.policy;
     if (fixed && policy != *fixed) continue;
     StageProblem stage = maker.Of(at.first_block, at.last_block, policy);
     LimitedSolution found =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "cluster/topology.h"
 
 namespace heddle {
@@ -17,6 +18,26 @@ SearchProblem OnCluster(const SearchProblem& problem, const Cluster& cluster) {
           gradients,    products,     optimizer, local_batch_statistics,
           bucket_bytes, memory_limit, reserve,   whole,
           sim,          pruning};
+}
+
+namespace {
+
+template <typename Fixed>
+auto& DegreeIn(Fixed& fixed, AxisRole role) {
+  if (role == AxisRole::kReplicatedData) return fixed.dp;
+  if (role == AxisRole::kTensor) return fixed.tp;
+  HEDDLE_CHECK(role == AxisRole::kPipeline, "role {} has no fixed degree", static_cast<int>(role));
+  return fixed.pp;
+}
+
+}  // namespace
+
+std::optional<int64_t>& FixedDegree(FixedDegrees& fixed, AxisRole role) {
+  return DegreeIn(fixed, role);
+}
+
+const std::optional<int64_t>& FixedDegree(const FixedDegrees& fixed, AxisRole role) {
+  return DegreeIn(fixed, role);
 }
 
 Precision PrecisionOf(const SearchProblem& problem) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/axes.h"
 #include "plan/expert.h"
 #include "sim/simulate.h"
 
@@ -25,6 +26,14 @@ struct FixedDegrees {
   std::optional<std::string> schedule = {};
   std::vector<int64_t> layers_per_stage = {};  // plan/expert.h; empty: free
 };
+
+// The fixed degree of a role: data, tensor and pipeline parallelism have one.
+std::optional<int64_t>& FixedDegree(FixedDegrees& fixed, AxisRole role);
+const std::optional<int64_t>& FixedDegree(const FixedDegrees& fixed, AxisRole role);
+
+// The most axes of a mesh that a search tries: the time and memory of its tables grow with their number. Plans may have
+// up to kMaxAxes.
+constexpr size_t kMaxSearchedAxes = 3;
 
 // Are dp, tp and pp fixed? Then their product is the number of devices, and there is no context
 // parallelism.

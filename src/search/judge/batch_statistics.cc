@@ -11,9 +11,9 @@ constexpr double kConsiderableShare = 0.05;  // share of the step
 
 bool SplitsStatistics(const Model& model, const Stage& stage, size_t n) {
   const Strategy& strategy = stage.strategies[n];
-  return std::any_of(strategy.begin(), strategy.end(), [&](int choice) {
-    if (choice < 0) return false;
-    auto f = static_cast<size_t>(choice);
+  return std::any_of(strategy.begin(), strategy.end(), [&](AxisChoice choice) {
+    if (!choice.is_split()) return false;
+    size_t f = choice.factor_index();
     if (model.rules[n].factors[f].kind != FactorKind::kExpanded) return false;
     return model.batch && model.batch->factors[n].size() > f && model.batch->factors[n][f];
   });

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
+#include "plan/axes.h"
 #include "schedule/schedule.h"
 
 namespace heddle {
@@ -20,7 +21,7 @@ bool HasFactors(const Plan& plan) {
 
 std::vector<int64_t> KindOf(const Plan& plan) {
   const std::vector<MeshAxis>& axes = plan.stages.front().mesh.axes;
-  bool data = !axes.empty() && axes.front().name == "dp";
+  bool data = BeginsWithData(plan.stages.front().mesh);
   int64_t stages = static_cast<int64_t>(plan.stages.size()) / plan.chunks;
   return {plan.zero.level,
           static_cast<int64_t>(plan.offload),

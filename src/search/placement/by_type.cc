@@ -71,12 +71,6 @@ struct Wide {
   std::vector<int64_t> most = {};  // samples of a micro-batch for a rank of each type
 };
 
-// Roughly how recomputation lengthens a step, a third of which is forward.
-double StepWith(RecomputePolicy policy) {
-  if (policy == RecomputePolicy::kNone) return 1;
-  return policy == RecomputePolicy::kSelective ? 1.03 : 4.0 / 3;
-}
-
 class ByType {
  public:
   ByType(const SearchTask& task, const Placements& space, Proposals& out)
@@ -151,13 +145,14 @@ class ByType {
       std::optional<Plan> wide = space_.Widened(plan, groups);
       if (!wide) continue;
       ++bases_;
-      for (RecomputePolicy policy :
-           {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+      for (const RecomputeDef& def : kRecomputePolicies) {
+        RecomputePolicy policy = def.policy;
         if (task_.fixed.recompute && policy != now) continue;
         std::vector<RecomputePolicy>& all = wide->stages.front().recompute;
         std::fill(all.begin(), all.end(), policy);
         if (IsThere(*wide)) continue;
-        double estimate = alone.estimate * PartOf(type, groups) * StepWith(policy) / StepWith(now);
+        double estimate =
+            alone.estimate * PartOf(type, groups) * DefOf(policy).step / DefOf(now).step;
         std::string from = FromOf(wide->stages.front().mesh, number, policy, set);
         wide_.push_back({{*wide, std::move(from), estimate, 0, 0}, groups, bases_});
       }
@@ -168,8 +163,8 @@ class ByType {
                      uint32_t set) const {
     std::string text = fmt::format("{}, {} micro-batch{}", fmt::join(Degrees(mesh), " x "),
                                    microbatches, microbatches == 1 ? "" : "es");
-    if (policy == RecomputePolicy::kSelective) text += ", some recomputed";
-    if (policy == RecomputePolicy::kFull) text += ", recomputed";
+    if (std::string_view words = DefOf(policy).in_names; !words.empty())
+      text += fmt::format(", {}", words);
     return text + ", by speed on " + NamesOf(task_.cluster, set);
   }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/parallel.h"
+#include "plan/axes.h"
 #include "program/lower.h"
 #include "search/judge/judge.h"
 
@@ -38,9 +39,8 @@ void KeepBetter(Evaluated now, Evaluated& best) {
 }
 
 bool HasData(const Plan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const Stage& stage) {
-    return !stage.mesh.axes.empty() && stage.mesh.axes.front().name == "dp";
-  });
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const Stage& stage) { return BeginsWithData(stage.mesh); });
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ Evaluated PlacementGame::Simulated(const PlacementStrategy& strategy) const {
     consider(piped);
   }
   if (!best.fits && !fixed.recompute) {
-    piped.recompute = RecomputePolicy::kFull;
+    piped.recompute = kMostRecomputation;
     consider(piped);
   }
   if (!best.fits && !fixed.zero && HasData(*plan)) {
@@ -194,8 +194,8 @@ int64_t PlacementGame::Polish(const PlacementStrategy& strategy, int64_t most) {
       near.push_back(best.policy);
       near.back().zero = zero;
     }
-    for (RecomputePolicy policy :
-         {RecomputePolicy::kNone, RecomputePolicy::kSelective, RecomputePolicy::kFull}) {
+    for (const RecomputeDef& def : kRecomputePolicies) {
+      RecomputePolicy policy = def.policy;
       if (fixed.recompute || policy == best.policy.recompute) continue;
       near.push_back(best.policy);
       near.back().recompute = policy;

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "cluster/select.h"
+#include "plan/axes.h"
 #include "plan/gradient_sync.h"
 #include "plan/verify.h"
 #include "search/explore/assemble.h"
@@ -101,7 +102,7 @@ bool Placements::SetData(const Part& part, int64_t samples, int64_t width,
     return (each > 0 ? each : static_cast<double>(n)) * (allowed ? 1 : kTooMany);
   };
   std::vector<int64_t> shares = ShareSamples(samples, type.size(), seconds);
-  MeshAxis axis{"dp", 0};
+  MeshAxis axis = DataAxis(0);
   for (size_t rank = 0; rank < shares.size(); ++rank) {
     if (shares[rank] == 0) continue;
     ++axis.size;
@@ -172,7 +173,7 @@ std::optional<Stage> Placements::StageOf(const Part& part, const Policy& policy)
     }
     if (!SetData(part, samples, width, {}, stage.mesh, devices)) return std::nullopt;
     if (!stage.mesh.axes.empty()) strategies = WithDataAxis(model_, std::move(strategies));
-    if (width > 1) stage.mesh.axes.push_back({"tp", width});
+    if (width > 1) stage.mesh.axes.push_back(FreeAxis(0, 1, width));
   }
   Place(stage.mesh, devices);
   SetTimes(part, samples, static_cast<int64_t>(devices.size()), stage);
@@ -189,7 +190,7 @@ bool Placements::SetServers(const std::vector<Part>& parts, const Policy& policy
   bool any = std::any_of(parts.begin(), parts.end(),
                          [](const Part& part) { return part.way == Way::kServer; });
   if (!any) return true;
-  if (policy.zero >= kZeroWithoutSync) return false;
+  if (policy.zero > DefOf(GradientSync::kServer).most_zero) return false;
   SyncRules rules(model_, stages);
   for (size_t s = 0; s < stages.size(); ++s) {
     if (parts[s].way != Way::kServer) continue;
@@ -213,7 +214,7 @@ std::optional<Plan> Placements::ToPlan(const PlacementStrategy& strategy,
   plan.local_batch_statistics = task_.local_batch_statistics;
   plan.bucket_bytes = task_.bucket_bytes;
   plan.zero.level = policy.zero;
-  if (policy.zero > 0) plan.zero.axes = {"dp"};
+  if (policy.zero > 0) plan.zero.axes = {kDataAxis};
   std::vector<Part> parts = PartsOf(strategy);
   for (const Part& part : parts) {
     std::optional<Stage> stage = StageOf(part, policy);
@@ -229,7 +230,7 @@ std::optional<Plan> Placements::Widened(const Plan& plan, uint32_t groups,
                                         const std::vector<int64_t>& most) const {
   if (plan.stages.size() != 1 || plan.chunks != 1) return std::nullopt;
   const Stage& old = plan.stages.front();
-  if (old.mesh.axes.empty() || old.mesh.axes.front().name != "dp") return std::nullopt;
+  if (!BeginsWithData(old.mesh)) return std::nullopt;
   Part part{old.first_block, old.last_block, groups, Way::kReplicate, DevicesIn(groups_, groups)};
   int64_t width = old.mesh.size() / old.mesh.axes.front().size;
   for (size_t g = 0; g < groups_.size(); ++g) {

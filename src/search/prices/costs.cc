@@ -60,7 +60,7 @@ std::vector<ComputeCost> KindsOf(const Cluster& cluster, const Mesh& mesh,
 Mesh WithNeighbours(const Cluster& cluster, const Mesh& mesh) {
   GroupSpan node = NodeOf(cluster, DeviceId{static_cast<int32_t>(mesh.first)});
   Mesh wide = mesh;
-  if (mesh.named.empty() && mesh.axes.size() < kMaxAxes && node.count % mesh.size() == 0 &&
+  if (mesh.named.empty() && mesh.axes.size() < kMaxSearchedAxes && node.count % mesh.size() == 0 &&
       node.count > mesh.size() && mesh.first == node.first.value) {
     wide.axes.insert(wide.axes.begin(), {"beside", node.count / mesh.size()});
   }

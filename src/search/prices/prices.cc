@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "plan/axes.h"
 #include "search/solver/eliminate.h"
 
 namespace heddle {
@@ -41,7 +42,7 @@ PriceOptions PriceOptionsOf(const SearchProblem& problem, ProblemSolver solver) 
 Mesh MeshOf(const std::vector<int64_t>& axes) {
   Mesh mesh;
   for (size_t a = 0; a < axes.size(); ++a) {
-    mesh.axes.push_back({a + 1 == axes.size() ? "tp" : "xp", axes[a]});
+    mesh.axes.push_back(FreeAxis(a, axes.size(), axes[a]));
   }
   return mesh;
 }

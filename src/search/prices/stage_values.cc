@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "program/recomputed.h"
 #include "program/stage_builder.h"
 
 namespace heddle {

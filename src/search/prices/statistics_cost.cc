@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/axes.h"
 #include "search/prices/expansion.h"
 #include "search/prices/strategies.h"
 
@@ -92,7 +93,7 @@ double MoreKernels(const Model& model, StageCosts& shared, StageCosts& alone,
   scope.made_by_nodes.assign(node.operands.size(), true);
   double least = kForbidden;
   for (const Strategy& inner : StrategiesOf(alone.mesh(), node.op, alone.rule(at.node), scope)) {
-    Strategy split = {at.factor};
+    Strategy split = {Split(at.factor)};
     split.insert(split.end(), inner.begin(), inner.end());
     double more =
         shared.OfNode(at.node, split, {}).seconds() - alone.OfNode(at.node, inner, {}).seconds();
@@ -111,14 +112,14 @@ StatisticsCost StatisticsAlong(const Prices& prices, int64_t data_ranks,
   if (data_ranks == 1 || nodes.empty()) return out;
   auto repeated = static_cast<double>(microbatches);
   Mesh mesh = MeshOf(inner), wide = mesh;
-  wide.axes.insert(wide.axes.begin(), {"dp", data_ranks});
+  wide.axes.insert(wide.axes.begin(), DataAxis(data_ranks));
   StageCosts shared(model, prices.cluster(), wide, prices.CostsFor(microbatches, repeated));
   StageCosts alone(model, prices.cluster(), mesh,
                    prices.CostsFor(microbatches * data_ranks, repeated));
   std::vector<double> latencies;
   for (const StatisticsNode& at : nodes) {
     Strategy split(wide.axes.size(), kReplicate), whole(mesh.axes.size(), kReplicate);
-    split[0] = at.factor;
+    split[0] = Split(at.factor);
     ChoiceCost with = shared.OfNode(at.node, split, {}), without = alone.OfNode(at.node, whole, {});
     out.seconds += with.seconds() + with.queued - without.seconds();
     latencies.push_back(LatencyInside(model, shared, wide, at.node, split));

@@ -8,13 +8,14 @@
 namespace heddle {
 namespace {
 
-std::vector<int> ChoicesOf(std::string_view op, const Rule& rule, const StrategyScope& scope) {
-  std::vector<int> choices;
+std::vector<AxisChoice> ChoicesOf(std::string_view op, const Rule& rule,
+                                  const StrategyScope& scope) {
+  std::vector<AxisChoice> choices;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     FactorKind kind = rule.factors[f].kind;
     if (kind == FactorKind::kWhole) continue;
     if (kind == FactorKind::kExpanded && (!scope.expand || !FindOp(op)->expansion)) continue;
-    choices.push_back(static_cast<int>(f));
+    choices.push_back(Split(static_cast<int>(f)));
   }
   for (size_t k = 0; k < rule.linear.size(); ++k) {
     bool made = std::any_of(rule.linear[k].begin(), rule.linear[k].end(),
@@ -26,8 +27,8 @@ std::vector<int> ChoicesOf(std::string_view op, const Rule& rule, const Strategy
 }
 
 bool SplitsExpanded(const Rule& rule, const Strategy& strategy) {
-  return std::any_of(strategy.begin(), strategy.end(), [&](int f) {
-    return f >= 0 && rule.factors[static_cast<size_t>(f)].kind == FactorKind::kExpanded;
+  return std::any_of(strategy.begin(), strategy.end(), [&](AxisChoice choice) {
+    return choice.is_split() && rule.factors[choice.factor_index()].kind == FactorKind::kExpanded;
   });
 }
 
@@ -35,11 +36,12 @@ bool Fits(const Mesh& mesh, const Rule& rule, const Strategy& strategy) {
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     int64_t devices = 1;
     for (size_t a = 0; a < strategy.size(); ++a) {
-      if (strategy[a] == static_cast<int>(f)) devices *= mesh.axes[a].size;
+      if (strategy[a].splits(static_cast<int>(f))) devices *= mesh.axes[a].size;
     }
     if (devices > rule.factors[f].size && devices > 1) return false;
   }
-  bool partial = std::any_of(strategy.begin(), strategy.end(), IsPartial);
+  bool partial = std::any_of(strategy.begin(), strategy.end(),
+                             [](AxisChoice choice) { return choice.is_partial(); });
   return !partial || !SplitsExpanded(rule, strategy);
 }
 
@@ -60,12 +62,12 @@ StrategyEffect EffectOf(const Mesh& mesh, const Rule& rule, const Strategy& stra
 std::vector<Strategy> StrategiesOf(const Mesh& mesh, std::string_view op, const Rule& rule,
                                    const StrategyScope& scope,
                                    std::vector<StrategyEffect>* effects) {
-  std::vector<int> choices = ChoicesOf(op, rule, scope);
+  std::vector<AxisChoice> choices = ChoicesOf(op, rule, scope);
   std::vector<Strategy> all = {{}};
   for (const MeshAxis& axis : mesh.axes) {
     std::vector<Strategy> longer;
     for (const Strategy& strategy : all) {
-      for (int choice : choices) {
+      for (AxisChoice choice : choices) {
         if (axis.size == 1 && choice != kReplicate) continue;
         longer.push_back(strategy);
         longer.back().push_back(choice);

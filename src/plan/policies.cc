@@ -1,4 +1,7 @@
-#include "program/recomputed.h"
+#include "plan/policies.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -17,13 +20,13 @@ bool IsProduct(const Model& model, NodeId id) {
   const std::vector<WorkTerm>& work = model.rules[id.index()].work;
   bool contraction =
       std::any_of(work.begin(), work.end(), [](const WorkTerm& term) { return term.contraction; });
-  // Besides them there may be a constant, such as attention's bias.
+  // There may also be a constant operand, such as the bias of attention.
   auto activations = std::count_if(node.operands.begin(), node.operands.end(),
                                    [&](ValueId operand) { return IsActivation(model, operand); });
   return contraction && activations > 1;
 }
 
-// Is a neighbour along this direction, without weights in between, a product of activations?
+// Is there a product of activations in this direction, without a node that reads weights in between?
 bool Reaches(const Model& model, NodeId id, bool forward) {
   for (int step = 0; step < 8; ++step) {
     const Node& node = model.graph.node(id);
@@ -32,7 +35,7 @@ bool Reaches(const Model& model, NodeId id, bool forward) {
       const std::vector<NodeId>& readers = model.readers[node.results[0].index()];
       if (readers.size() == 1) next = readers[0];
     } else {
-      // Past constants: the condition of a mask.
+      // The first operand that is an activation: others may be constants, such as the condition of a mask.
       auto from = std::find_if(node.operands.begin(), node.operands.end(),
                                [&](ValueId operand) { return IsActivation(model, operand); });
       if (from != node.operands.end()) next = model.graph.value(*from).producer;
@@ -61,17 +64,43 @@ bool IsCheapToRecompute(const Model& model, NodeId id) {
 
 }  // namespace
 
-bool IsRecomputed(const Model& model, NodeId id, RecomputePolicy policy) {
-  int block = model.block_of[id.index()];
-  switch (policy) {
-    case RecomputePolicy::kNone:
-      return false;
-    case RecomputePolicy::kSelective:
-      return IsCheapToRecompute(model, id);
-    case RecomputePolicy::kFull:
-      return block >= 0 && model.blocks[ToSize(block)].chain >= 0;
+bool RecomputesNothing(const Model&, NodeId) { return false; }
+
+bool RecomputesScores(const Model& model, NodeId node) { return IsCheapToRecompute(model, node); }
+
+bool RecomputesBlocks(const Model& model, NodeId node) {
+  int block = model.block_of[node.index()];
+  return block >= 0 && model.blocks[ToSize(block)].chain >= 0;
+}
+
+std::string RecomputeHelp() {
+  return fmt::format("activations to recompute in backward: {}", fmt::join(kRecomputeNames, ", "));
+}
+
+std::string OffloadHelp() {
+  std::array<std::string_view, kOffloads.size()> words;
+  for (size_t i = 0; i < words.size(); ++i) words[i] = kOffloads[i].in_help;
+  return fmt::format("what is kept on the host between uses: {}", fmt::join(words, ", "));
+}
+
+std::string SyncHelp() {
+  std::string text = "how replicas agree on gradients";
+  std::string_view separator = ": ";
+  for (const GradientSyncDef& def : kGradientSyncs) {
+    text += fmt::format("{}{}: {}", separator, def.name, def.help);
+    separator = "; ";
   }
-  return false;
+  return text + "; auto: factors where that is faster";
+}
+
+std::string ZeroHelp() {
+  std::string text = "ZeRO:";
+  for (size_t level = 1; level < kZeroLevels.size(); ++level) {
+    std::string_view splits = kZeroLevels[level].splits;
+    text += level == 1 ? fmt::format(" {} splits {} over data ranks", level, splits)
+                       : fmt::format(", {} also {}", level, splits);
+  }
+  return text;
 }
 
 }  // namespace heddle
