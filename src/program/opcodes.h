@@ -2,7 +2,8 @@
 // printed, what it hands to the transport and which buffers it must touch.
 //
 // A new one is an Opcode and its entry (opcodes.cc, with the functions of opcode_parts.h that it needs), lowering that
-// emits it, its kernel (Executor::Execute) and its price in the simulator (sim/durations.cc, sim/memory_replay.cc).
+// emits it, its handler (InstructionHandlers::Start of the runtime) and its price in the simulator (sim/durations.cc,
+// sim/memory_replay.cc).
 #pragma once
 
 #include <array>
