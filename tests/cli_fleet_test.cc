@@ -106,7 +106,7 @@ TEST(CliFleetTest, SaysWhatIsMissing) {
   RunOutput device =
       Fleet("cluster: dgx-v100:1\njobs:\n  - {model: gpt2-xl, batch: 4096, steps: 1}\n");
   EXPECT_EQ(device.status, 3);
-  EXPECT_THAT(device.err, HasSubstr("job 'job0' fits no device"));
+  EXPECT_THAT(device.err, HasSubstr("job 'job0' does not fit on a device"));
   RunOutput host = Fleet(
       "cluster: dgx-v100:1\nhost_memory: 1 GiB\njobs:\n  - {model: gpt2-xl, batch: 2, steps: 1}\n");
   EXPECT_EQ(host.status, 3);

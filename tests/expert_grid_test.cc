@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cluster/load.h"
 #include "frontend/families/built_in.h"
 #include "plan/plan_file.h"
@@ -152,8 +154,15 @@ TEST(ExpertGrid, MayBeWeighedBeforeTheBestPlanIsKnown) {
   std::vector<Proposal> plain = ExpertGrid(problem, &best);
   ASSERT_FALSE(plain.empty());
   for (double guess : {1.03, 0.5}) {
-    GridPlans plans = WeighExpertGrid(problem, guess * best.result.step_seconds);
-    std::vector<Proposal> later = plans(&best);
+    WeighedGrid grid = WeighExpertGrid(problem, guess * best.result.step_seconds);
+    std::vector<Proposal> later = grid.plans(&best);
+    // Those that are simulated ahead have an axis that the exact search does not have.
+    for (const Proposal& plan : grid.likely) {
+      const std::vector<MeshAxis>& axes = plan.plan.stages.front().mesh.axes;
+      EXPECT_TRUE(std::any_of(axes.begin(), axes.end(), [](const MeshAxis& axis) {
+        return axis.name == "cp" || axis.name == "ep";
+      })) << plan.from;
+    }
     ASSERT_FALSE(later.empty());
     EXPECT_EQ(later[0].plan, plain[0].plan);
     if (guess < 1) {

@@ -51,6 +51,14 @@ void RunFleet(const FleetArgs& given) {
   }
 }
 
+std::string PolicyNames() {
+  std::string names;
+  for (const PolicyDef& policy : AllPolicies()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", policy.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 const PolicyDef& PolicyOf(const FleetArgs& args) {
@@ -90,12 +98,9 @@ void AddFleet(CLI::App& app) {
                     "only predict the makespan, its lower bound and a timeline");
   AddClusterOption(*command, args->options.cluster,
                    "the devices (default: the cluster of the file)");
-  std::string policies;
-  for (const PolicyDef& policy : AllPolicies()) {
-    policies += fmt::format("{}{}", policies.empty() ? "" : ", ", policy.name);
-  }
   command
-      ->add_option("--policy", args->policy, "how a free device chooses its next job: " + policies)
+      ->add_option("--policy", args->policy,
+                   "how a free device chooses its next job: " + PolicyNames())
       ->capture_default_str();
   command
       ->add_option("--reserve", args->options.reserve,

@@ -1,4 +1,4 @@
-// The memory of this machine, against what a run keeps on it.
+// Whether the memory of this machine is enough for a run.
 #pragma once
 
 #include "program/program.h"
@@ -7,7 +7,7 @@ namespace heddle {
 
 double HostMemoryBytes();
 
-// Weights, gradients and moments of all ranks that run on this machine, against its memory. Throws InputError.
+// Throws InputError where weights, gradients and moments of all ranks that run on this machine exceed its memory.
 void RequireMemory(const Program& program);
 
 }  // namespace heddle

@@ -21,8 +21,8 @@ struct LrSchedule {
   std::string kind = "constant";  // constant, linear, cosine
   double lr = 1e-3;
   int64_t warmup_steps = 0;
-  int64_t total_steps = 0;    // of the whole run, the warm-up included; `constant` needs none
-  double final_fraction = 0;  // of lr, at the end of linear and cosine
+  int64_t total_steps = 0;    // of the whole run, the warm-up included; `constant` does not use it
+  double final_fraction = 0;  // at the end of linear and cosine, as a fraction of lr
 
   // The rate of a step, from 0. The schedule must be valid (CheckSchedule).
   double At(int64_t step) const;
@@ -33,7 +33,7 @@ struct LrSchedule {
 // The names `kind` may have.
 const std::vector<std::string>& LrScheduleNames();
 
-// Throws InputError naming the value for unknown kinds, rates and fractions out of range, and warm-ups that do
+// Throws InputError with the value for unknown kinds, for rates and fractions out of range, and for warm-ups that do
 // not end before the run does.
 void CheckSchedule(const LrSchedule& schedule);
 

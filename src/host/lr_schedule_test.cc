@@ -1,4 +1,4 @@
-// Against the recurrences PyTorch computes its schedules by, and their closed forms.
+// Compares schedules with the recurrences that PyTorch uses, and with their closed forms.
 #include "host/lr_schedule.h"
 
 #include <gtest/gtest.h>

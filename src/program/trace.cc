@@ -47,7 +47,8 @@ std::vector<std::string> Verify(const Trace& trace) {
   std::vector<const TraceEvent*> events;
   for (const TraceEvent& event : trace.events) {
     if (!IsTime(event.start) || !IsTime(event.end)) {
-      add(fmt::format("{}: from {} s to {} s is not a valid time", Place(event), event.start, event.end));
+      add(fmt::format("{}: from {} s to {} s is not a valid time", Place(event), event.start,
+                      event.end));
     } else if (event.end < event.start) {
       add(fmt::format("{}: ends at {} s, before its start at {} s", Place(event), event.end,
                       event.start));

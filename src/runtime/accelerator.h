@@ -1,5 +1,6 @@
-// What the runtime asks of an accelerator beyond tensors and kernels. `cuda/` implements the second half of it where
-// libtorch has CUDA, `no_cuda/` where it has not: there is no accelerator then.
+// What the runtime needs of an accelerator beyond tensors and kernels: streams, memory, captured steps, clocks. The
+// first half works with any device of libtorch. `cuda/` implements the second half where libtorch has CUDA, `no_cuda/`
+// where it has not; then there is no accelerator.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,32 +18,32 @@
 
 namespace heddle {
 
-// "cpu", "cuda", or "auto": cuda where there is one. Ranks of one machine take its accelerators in turn. Throws
-// InputError where the one that is asked for is not there.
+// `name` is "cpu", "cuda", or "auto": cuda where there is such a device. Ranks of one machine take its devices in turn.
+// Throws InputError where there is no such device.
 at::Device ChooseDevice(const std::string& name, int local_rank);
 const std::vector<std::string>& DeviceNames();
 
-// A stream of its own on an accelerator; nothing on the CPU.
+// A new stream on an accelerator; nothing on the CPU.
 std::optional<c10::Stream> NewStream(at::Device device);
-// Waits until all that was started on the stream is done.
+// The host waits until everything that was started on the stream is done.
 void WaitFor(const c10::Stream& stream);
 
-// The one this thread starts work on.
+// The stream that this thread starts work on.
 c10::Stream CurrentStream(at::Device device);
-// What `then` is given from now on waits for what `first` was given so far.
+// Work that `then` gets from now on waits for the work that `first` has now. The host does not wait.
 void OrderStreams(const c10::Stream& first, const c10::Stream& then);
 
-// A point that a stream passes, for others to wait for; none on the CPU, where nobody waits.
+// A point in a stream that other streams can wait for. On the CPU there is none, and Wait does nothing.
 class StreamMark {
  public:
-  void Set(const std::optional<c10::Stream>& stream);  // behind all that it was given so far
-  void Wait(at::Device device) const;                  // the current stream of the device does
+  void Set(const std::optional<c10::Stream>& stream);  // behind all work that it has now
+  void Wait(at::Device device) const;  // the current stream of the device waits, the host does not
 
  private:
   std::shared_ptr<c10::Event> passed_;
 };
 
-// While it lives, what this thread starts goes to the stream, where there is one.
+// While it lives, this thread starts its work on the stream, if there is one.
 class StreamScope {
  public:
   explicit StreamScope(const std::optional<c10::Stream>& stream);
@@ -54,42 +55,43 @@ class StreamScope {
   std::optional<c10::Stream> before_;
 };
 
-// Before anything runs on a CUDA device: from now on its kernels give the same bits every time, or throw where libtorch
-// has none that do. On the CPU they always give the same.
+// From now on kernels on CUDA devices give the same bits every time, or throw where libtorch has none that do. To be
+// called before anything runs on such a device. On the CPU they always give the same bits.
 void UseDeterministicKernels();
 
-// --- The half that differs.
+// --- The half that cuda/ and no_cuda/ implement.
 
 int CudaDevices();  // 0 where there is no CUDA, no driver or no device
 std::string CudaDeviceName(int index);
-std::string CudaVersion();  // of the runtime and what the driver can do: "13.0, driver 13.0"
+std::string CudaVersion();  // of the runtime and of the driver: "13.0, driver 13.0"
 
-// The bytes of tensors on a CUDA device now, and at most since the last reset; what the allocator took for them.
+// The bytes of tensors on a CUDA device now, their peak since the last reset, and the bytes that the allocator
+// reserved.
 struct DeviceMemory {
   int64_t bytes = 0, peak = 0, reserved = 0;
 };
 DeviceMemory MemoryOf(at::Device device);
 void ResetPeakMemory(at::Device device);
-// Tensors on a CUDA device take no more than this from now on: what would is an error.
+// From now on an allocation that would make tensors on a CUDA device take more than this is an error.
 void LimitMemory(at::Device device, int64_t bytes);
 
-// Before anything is on a CUDA device: its memory is taken in pieces that grow and shrink, so that what comes and goes leaves
-// no holes. An environment that says how memory is taken has the last word.
+// Has the CUDA allocator take memory in segments that grow and shrink, so that tensors that come and go leave no
+// holes. To be called before anything is on such a device. Settings of the allocator in the environment are kept.
 void UseExpandableSegments();
-// Zeros in memory of the host from which CUDA devices copy beside other work: no more than asked for, where libtorch's own
-// takes the next power of two. Throws RunError where there is not as much.
+// Zeros in pinned memory of the host, from which CUDA devices copy while they do other work. Takes exactly as much as
+// is asked for; libtorch's own allocator takes the next power of two. Throws RunError where there is not enough.
 at::Tensor PinnedZeros(at::IntArrayRef sizes, at::ScalarType type);
 
-// The work of a step on a CUDA device, to be repeated with one call. Shapes, addresses and numbers that the host
-// passes to kernels are those of the capture.
+// The work of a step on a CUDA device, captured to be repeated with one call. Shapes, addresses and numbers that the
+// host passes to kernels stay those of the capture.
 class StepGraph {
  public:
   StepGraph();
   ~StepGraph();
 
-  // Records what `work` starts on the current stream, which must not be the default one; nothing is executed.
-  // Returns why where that was not possible; what `work` has made is then good for nothing. With `other`, a graph that
-  // was captured and is never replayed at the same time, both use the same memory.
+  // Records what `work` starts on the current stream, which must not be the default one; nothing is executed. Where
+  // that is not possible it returns the reason, and the tensors that `work` has made are invalid. With `other`, a
+  // captured graph that is never replayed at the same time, both use the same memory.
   std::optional<std::string> Capture(const std::function<void()>& work,
                                      const StepGraph* other = nullptr);
   void Replay();
@@ -99,14 +101,14 @@ class StepGraph {
   std::unique_ptr<State> state_;
 };
 
-// When the current stream passed some marks of a step. They may be captured: a graph passes them again in every replay.
+// The times at which the current stream passes marks of a step. Marks may be captured: every replay passes them again.
 class StepClock {
  public:
   explicit StepClock(size_t marks);
   ~StepClock();
 
   void Mark(size_t mark);
-  // From the first mark to each, once the stream has passed them all.
+  // From the first mark to each mark. Waits until the stream has passed them all.
   std::vector<double> Seconds() const;
 
  private:
@@ -114,7 +116,8 @@ class StepClock {
   std::unique_ptr<State> state_;
 };
 
-// How long kernels ran on CUDA devices, by name, in the order of their time together, from one call to the next. Throws RunError where this build or machine cannot tell.
+// How long kernels ran on CUDA devices between both calls, by name, the longest total time first. Throws RunError
+// where this build or machine cannot measure it.
 void StartKernelTimes();
 std::vector<KernelTime> StopKernelTimes();
 

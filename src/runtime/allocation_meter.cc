@@ -14,7 +14,7 @@ namespace {
 
 thread_local const std::shared_ptr<AllocationMeter::Counts>* current = nullptr;
 
-// Who made the storages there are. Ranks that are threads make and free at once, hence the shards.
+// The meter of every storage that exists. Ranks that are threads allocate at the same time: the table has shards.
 class Owners {
  public:
   void Add(void* storage, int64_t bytes, const std::shared_ptr<AllocationMeter::Counts>& counts) {
@@ -54,7 +54,7 @@ class Owners {
   std::array<Shard, 64> shards_;
 };
 
-// Both live as long as the process: storages are freed at its very end, too.
+// Both live as long as the process, because storages are freed at its very end, too.
 Owners& owners() {
   static Owners* all = new Owners;
   return *all;
@@ -66,8 +66,8 @@ void Free(void* storage) {
   inner_deleter(storage);
 }
 
-// Which of these functions override depends on the version of libtorch: allocate became one that is not const, and
-// copy_data came to be.
+// Which of these functions override others depends on the version of libtorch: 2.x made allocate non-const and added
+// copy_data.
 class MeteringAllocator final : public c10::Allocator {
  public:
   explicit MeteringAllocator(c10::Allocator* inner) : inner_(inner) {}

@@ -1,14 +1,15 @@
-// How many bytes of host memory the tensors of a rank take, now and at most.
+// How many bytes of host memory the tensors of a rank take now, and took at most.
 //
 //   MeterAllocations();                                // once, before there are other threads
 //   AllocationMeter meter;
-//   AllocationMeter::Scope scope(meter);               // what this thread makes from here on is the meter's
+//   AllocationMeter::Scope scope(meter);               // counts what this thread allocates from here on
 //   at::Tensor x = at::zeros({1000});
 //   meter.bytes() == 4000
 //
-// Counted are the bytes libtorch asks its CPU allocator for: storages of tensors and what kernels take through it,
-// not what libraries take from malloc. A storage belongs to the meter under which it was made, whoever frees it and
-// when; threads that kernels start themselves have no meter. Some 0.1 us for a storage, made and freed.
+// The meter counts the bytes that libtorch asks its CPU allocator for: storages of tensors and what kernels take
+// through it, but not what libraries take from malloc. A storage belongs to the meter under which it was made,
+// whichever thread frees it. Threads that kernels start themselves have no meter. Making and freeing a storage takes
+// about 0.1 us more.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@
 
 namespace heddle {
 
-// Puts an allocator that counts before the one libtorch has; further calls do nothing. Without it meters stand at 0.
+// Replaces the CPU allocator of libtorch by one that counts and calls it. Further calls do nothing. Without it meters
+// stay at 0.
 void MeterAllocations();
 
 class AllocationMeter {
@@ -32,7 +34,7 @@ class AllocationMeter {
   int64_t peak() const { return counts_->peak.load(std::memory_order_relaxed); }
   void ResetPeak() { counts_->peak.store(bytes(), std::memory_order_relaxed); }
 
-  // Of the calling thread. Scopes nest; the meter outlives them.
+  // Applies to the calling thread. Scopes nest; the meter outlives them.
   class Scope {
    public:
     explicit Scope(const AllocationMeter& meter);

@@ -1,4 +1,4 @@
-// What only a machine with a CUDA device can prove; elsewhere these are skipped.
+// Tests that need a CUDA device; they are skipped elsewhere.
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -125,8 +125,8 @@ TEST(CudaOptimizer, UpdatesAsOnTheHost) {
   }
 }
 
-// Rows that come and go as a program has them, two at a time on the device, with a host that runs far ahead: nothing is
-// fetched before it is back, and no memory is taken that is still read.
+// Rows are fetched and evicted as in a program, two at a time on the device, while the host runs far ahead: nothing is
+// fetched before its eviction is done, and no memory is reused while it is still read.
 TEST(CudaCopies, RowsComeAndGoAtTheSameTime) {
   if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
   std::optional<c10::Stream> compute = NewStream(Cuda());
@@ -154,13 +154,13 @@ TEST(CudaCopies, RowsComeAndGoAtTheSameTime) {
     at::Tensor off = rows[static_cast<size_t>(g)]->host() - static_cast<double>(100 * g + kSteps);
     EXPECT_EQ(off.abs().max().item<double>(), 0) << g;
   }
-  // Those of two, whatever the host had started.
+  // The memory of two, however much the host had started.
   EXPECT_LE(MemoryOf(Cuda()).reserved - before, 2 * 3 * 4 * kElements + (int64_t{4} << 20));
 }
 
 class CudaConformance : public ::testing::TestWithParam<conformance::Body> {};
 
-// Ranks that are threads, tensors on the device: through pinned host memory.
+// Ranks are threads and tensors are on the device: they pass through pinned host memory.
 TEST_P(CudaConformance, ThreadsThroughPinnedMemory) {
   if (CudaDevices() == 0) GTEST_SKIP() << "no CUDA device";
   RunRanks(2, [run = GetParam().run](Transport& transport) {

@@ -16,7 +16,7 @@
 namespace heddle {
 namespace {
 
-// Words of what the driver calls a device, both of them, and what it is among the known ones; the first that fits.
+// A known device, and two words that both occur in the name that the driver gives it. The first entry that fits counts.
 struct KnownDevice {
   std::string_view word, more, device;
 };

@@ -37,11 +37,11 @@ ExecutorOptions ToEvaluate(ExecutorOptions options) {
   return options;
 }
 
-StepReport::Options ReportOptions(const Program& program, bool forward_only, double clip_norm) {
-  const Precision& precision = program.precision;
-  return {.forward_only = forward_only,
-          .spills = Spills(program),
-          .scales_loss = !forward_only &&
+StepReport::Options ReportOptions(const DeviceState& state, double clip_norm) {
+  const Precision& precision = state.program.precision;
+  return {.forward_only = state.forward_only,
+          .spills = Spills(state.program),
+          .scales_loss = !state.forward_only &&
                          (precision.compute == DType::kF16 || precision.gradients == DType::kF16),
           .clip_norm = clip_norm};
 }
@@ -50,10 +50,7 @@ StepReport::Options ReportOptions(const Program& program, bool forward_only, dou
 
 Executor::Executor(const Program& program, Transport& transport, ExecutorOptions options,
                    const WeightSource& weights, const ConstantSource& constants, DataFn data)
-    : options_(std::move(options)),
-      state_(StateFor(program, transport.rank(), options_)),
-      report_(options_.device, ReportOptions(program, false, options_.clip_norm),
-              [this](double loss) { ThrowNotFinite(state_, step_, loss, options_.optimizer.lr); }) {
+    : options_(std::move(options)), state_(StateFor(program, transport.rank(), options_)) {
   HEDDLE_CHECK_EQ(static_cast<int64_t>(transport.size()), program.device_count());
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(state_.stream);
@@ -68,9 +65,7 @@ Executor::Executor(const Program& program, Transport& transport, ExecutorOptions
 }
 
 Executor::Executor(const Program& forward, Executor& trained, DataFn data)
-    : options_(ToEvaluate(trained.options_)),
-      state_(StateBeside(forward, trained.state_)),
-      report_(options_.device, ReportOptions(forward, true, options_.clip_norm), {}) {
+    : options_(ToEvaluate(trained.options_)), state_(StateBeside(forward, trained.state_)) {
   AllocationMeter::Scope metered(meter_);
   StreamScope streamed(state_.stream);
   ShareConstants(trained.state_);
@@ -85,8 +80,11 @@ void Executor::MakeParts(DataFn data) {
         "clipping gradients with offload all: shards are updated before the norm of all gradients "
         "is known; leave one of them out");
   }
+  report_ = std::make_unique<StepReport>(
+      options_.device, ReportOptions(state_, options_.clip_norm),
+      [this](double loss) { ThrowNotFinite(state_, step_, loss, options_.optimizer.lr); });
   handlers_ = std::make_unique<InstructionHandlers>(
-      state_, report_, std::move(data),
+      state_, *report_, std::move(data),
       InstructionHandlers::Options{options_.seed, options_.keep_gradients});
   sequencer_ = std::make_unique<InstructionSequencer>(
       state_, *handlers_, meter_, InstructionSequencer::Options{options_.trace, options_.slot});
@@ -146,7 +144,7 @@ void Executor::BeginStep(int64_t step) {
   meter_.ResetPeak();
   if (state_.stream) ResetPeakMemory(options_.device);
   sequencer_->BeginStep(step);
-  report_.BeginStep(options_.lr ? options_.lr(step) : options_.optimizer.lr);
+  report_->BeginStep(options_.lr ? options_.lr(step) : options_.optimizer.lr);
   handlers_->loads().BringInputs();
 }
 
@@ -161,13 +159,13 @@ StepRecord Executor::EndStep() {
 }
 
 StepRecord Executor::ReadReport() {
-  StepRecord record = report_.Read();
+  StepRecord record = report_->Read();
   sequencer_->times().Charge(Opcode::kReport);
   if (std::isfinite(record.loss) || state_.forward_only) return record;
   // Spilled groups have been updated: the step cannot be run again.
   if (Spills(state_.program)) ThrowNotFinite(state_, step_, record.loss, options_.optimizer.lr);
   // The weights are as they were: the same step again, to look for what is not finite.
-  report_.LookCloser();
+  report_->LookCloser();
   handlers_->loads().BringInputs();
   sequencer_->Run();
   ThrowRun(

@@ -71,17 +71,17 @@ class Executor {
   // All devices of the program construct theirs together: groups are opened. Program and transport outlive it.
   Executor(const Program& program, Transport& transport, ExecutorOptions options,
            const WeightSource& weights, const ConstantSource& constants, DataFn data);
-  // Of a forward program (LowerForward), on the weights that `trained` holds, which it leaves as they are. Dropout keeps
-  // everything. `trained` outlives it, and neither runs while the other does.
+  // Of a forward program (LowerForward), on the weights that `trained` holds, which it leaves as they are. Dropout
+  // keeps everything. `trained` outlives it, and neither runs while the other does.
   Executor(const Program& forward, Executor& trained, DataFn data);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite. Where
-  // the loss is finite and a gradient is not, weights and moments stay as they are and the record says that the step was
-  // skipped; groups that are updated before all gradients are there (spilled ones) stay from the first such group on.
-  // Of a forward program: the loss of that step's data, finite or not.
+  // One training step; every device returns the same loss and norm. Throws RunError where the loss is not finite.
+  // Where the loss is finite and a gradient is not, weights and moments stay as they are and the record says that the
+  // step was skipped; groups that are updated before all gradients are there (spilled ones) stay from the first such
+  // group on. Of a forward program: the loss of that step's data, finite or not.
   StepRecord RunStep(int64_t step);
 
   // The same in pieces: visits to shards (DeviceProgram::visits), one after the other, between which the device may do
@@ -99,7 +99,7 @@ class Executor {
 
   // Why steps are not repeated as a graph; empty where they are, or will be.
   const std::string& not_captured() const { return capture_->why_not(); }
-  LossScale* loss_scale() { return report_.loss_scale(); }
+  LossScale* loss_scale() { return report_->loss_scale(); }
 
   // What this device holds of the weights, and of the last step's gradients.
   std::vector<ParameterPart> Weights();
@@ -135,7 +135,7 @@ class Executor {
   AllocationMeter meter_;
   AllocationMeter* metered_ = &meter_;  // that of the device it is on
   DeviceState state_;
-  StepReport report_;
+  std::unique_ptr<StepReport> report_;
   std::unique_ptr<InstructionHandlers> handlers_;
   std::unique_ptr<InstructionSequencer> sequencer_;
   std::unique_ptr<StepCapture> capture_;

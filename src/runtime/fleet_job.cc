@@ -18,7 +18,7 @@
 namespace heddle {
 namespace {
 
-// A name that any file system takes: "03-xl_batch=16".
+// A folder name that every file system accepts: "03-xl_batch=16".
 std::string FolderOf(const std::string& folder, size_t job, const std::string& name) {
   std::string safe = fmt::format("{:02}-", job);
   for (char c : name)
@@ -86,7 +86,7 @@ ShardRunner& FleetJob::Shards() {
 
 void FleetJob::Run(int64_t first, int64_t devices, const std::atomic<bool>& stop,
                    const std::function<void(const StepRecord&)>& on_step) {
-  LetGo();  // what stood still when shards did
+  LetGo();  // the job in shards, if it was left in the middle of a step
   if (devices == 1) {
     place_.run_shards(Shards(), first, options_.steps, stop, on_step);
     return LetGo();

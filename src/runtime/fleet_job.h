@@ -1,4 +1,5 @@
-// One job of a fleet that runs for real: what it is trained from, in shards and on several devices.
+// One job of a fleet that runs for real: its model, data and programs, for shards on one device and for several
+// devices.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,8 @@
 
 namespace heddle {
 
-// Runs a job in shards on one seat, until its steps are done or `stop` is set (fleet/one_device.h). Throws RunError.
+// Runs a job in shards on one device, given by its seat, until its steps are done or `stop` is set
+// (fleet/one_device.h). Throws RunError.
 using ShardsOnOneSeat =
     std::function<void(ShardRunner& job, int64_t seat, int64_t steps, const std::atomic<bool>& stop,
                        const std::function<void(const StepRecord&)>& on_step)>;
@@ -26,34 +28,34 @@ using ShardsOnOneSeat =
 // What all jobs of a fleet share; it outlives them.
 struct FleetPlace {
   std::vector<FleetDevice> fleet_devices = {};
-  std::vector<int64_t> peaks = {};  // per seat: the most that it held for several devices
+  std::vector<int64_t> peaks = {};  // per seat: the peak memory of jobs on several devices
   int64_t threads = 0;              // of the kernels of a device; 0: cores over devices
   std::string folder = {};          // of checkpoints; empty: none
-  // Steps from one checkpoint to the next. Without a number it is saved only to go from shards to several devices, or to
-  // others.
+  // Steps from one checkpoint to the next. The default saves only when a job moves from shards to several devices, or
+  // to other devices.
   int64_t save_every = std::numeric_limits<int64_t>::max();
-  bool override_settings = false;  // go on from checkpoints of jobs with other settings
+  bool override_settings = false;  // resume from checkpoints of jobs with other settings
   HostBudget budget = {};
   ShardsOnOneSeat run_shards = {};
 };
 
-// What a job trains. Model and place outlive the job.
+// The description of a job. Its model outlives it.
 struct FleetJobSpec {
   std::string name;
-  size_t number = 0;  // in its file
+  size_t number = 0;  // its place in the file of jobs
   const Model* model = nullptr;
-  std::string source;         // of the model, as it was given
-  std::string data;           // a path; empty: made up
+  std::string source;         // of the model, as the user gave it
+  std::string data;           // a path; empty: made-up data
   double sparsity = 0;        // of pruned weights
   TrainOptions options = {};  // steps, seed and optimizer
   Plan shards = {};           // on one device
-  // On 2, 4, ... devices, with how many; empty: it never has several.
+  // Plans for 2, 4, ... devices, each with that number; empty: the job always runs on one.
   std::vector<std::pair<int64_t, Plan>> gangs = {};
 };
 
 class FleetJob : public JobRunner {
  public:
-  // Throws InputError.
+  // `place` outlives it. Throws InputError.
   FleetJob(FleetPlace& place, FleetJobSpec spec);
 
   ShardRunner& Shards() override;
@@ -64,7 +66,7 @@ class FleetJob : public JobRunner {
   const std::vector<double>& losses() const override { return losses_; }
   void Add(const StepRecord& record) override { losses_.push_back(record.loss); }
 
-  // Of a step, in shards.
+  // The number of visits of a step, in shards.
   int visits() const { return static_cast<int>(program_.RunOf(0).visits.size()); }
 
  private:

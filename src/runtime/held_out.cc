@@ -2,8 +2,8 @@
 
 namespace heddle {
 
-HeldOut::HeldOut(const Program *forward, const DataSource *data, const HeldOutOptions &options,
-                 int64_t steps, Executor &trained)
+HeldOut::HeldOut(const Program* forward, const DataSource* data, const HeldOutOptions& options,
+                 int64_t steps, Executor& trained)
     : options_(options), steps_(steps) {
   if (forward == nullptr) return;
   executor_.emplace(*forward, trained,

@@ -1,5 +1,5 @@
-// Evaluation during a run: the loss of held-out data on the weights as they
-// are, before the first step, every so many steps and after the last.
+// Evaluation during a run: the loss of held-out data on the weights as they are, before the first step, every so many
+// steps and after the last.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,10 @@ struct HeldOutOptions {
 
 class HeldOut {
  public:
-  // `forward` is the forward program of the same plan (LowerForward) and
-  // outlives it, as the data and the executor that trains do; null: nothing is
-  // held out. `steps` is the number of steps of the whole run.
-  HeldOut(const Program *forward, const DataSource *data, const HeldOutOptions &options,
-          int64_t steps, Executor &trained);
+  // `forward` is the forward program of the same plan (LowerForward) and outlives it, as the data and the executor
+  // that trains do; null: nothing is held out. `steps` is the number of steps of the whole run.
+  HeldOut(const Program* forward, const DataSource* data, const HeldOutOptions& options,
+          int64_t steps, Executor& trained);
 
   // After so many steps.
   bool IsDue(int64_t done) const;

@@ -5,7 +5,7 @@
 
 namespace heddle {
 
-HostRows::HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide &host)
+HostRows::HostRows(int64_t rows, int64_t elements, at::Device device, const HostSide& host)
     : device_(device), fetches_(host.fetches), evictions_(host.evictions), traffic_(host.traffic) {
   host_ = NewOnHost({rows, elements}, at::kFloat, device, host, share_);
 }

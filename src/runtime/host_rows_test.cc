@@ -1,4 +1,4 @@
-// Tensors in mapped files, where the budget of host memory is spent.
+// Tensors in mapped files, used when the budget of host memory is spent.
 #include "runtime/host_rows.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST_F(SpilledTensorTest, HasNoNameAndItsRoomOnTheDisk) {
   EXPECT_EQ(NewOnHost({0, 4}, at::kFloat, at::kCPU, host_, share_).numel(), 0);
 }
 
-// A job of a fleet that ends leaves its part of the host to those that come after it.
+// A job of a fleet that ends returns its part of the budget to later jobs.
 TEST_F(SpilledTensorTest, WhatTheBudgetGaveComesBack) {
   budget_.left = 100;
   for (int job = 0; job < 3; ++job) {
@@ -62,7 +62,7 @@ TEST_F(SpilledTensorTest, WhatTheBudgetGaveComesBack) {
 TEST_F(SpilledTensorTest, SaysWhereThereIsNoRoom) {
   struct statvfs disk {};
   ASSERT_EQ(statvfs(budget_.folder.c_str(), &disk), 0);
-  // More than the disk has, in a file that it could have if it were sparse.
+  // More than the disk has room for. A sparse file of that size could be made.
   auto rows =
       static_cast<int64_t>(disk.f_blocks) * static_cast<int64_t>(disk.f_frsize) / (1 << 20) * 2;
   std::string error = ErrorOf(rows);

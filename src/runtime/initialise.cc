@@ -21,7 +21,7 @@ struct Use {
   double fan_in = 1;
 };
 
-// What is summed over in the products a weight takes part in.
+// Fan in: how many products of the weight are summed for one result.
 double FanIn(const Rule& rule, size_t operand) {
   double fan = 1;
   for (size_t f = 0; f < rule.factors.size(); ++f) {
@@ -32,7 +32,7 @@ double FanIn(const Rule& rule, size_t operand) {
   return fan;
 }
 
-// By the node that reads a parameter as operand `o`.
+// How a parameter starts that a node reads as operand `o`.
 Use UseBy(const Node& node, const Rule& rule, size_t o, const TensorType& type) {
   const OpTraits& traits = TraitsOf(node.op);
   if (traits.statistics != NormStatistics::kNone) {
@@ -42,7 +42,7 @@ Use UseBy(const Node& node, const Rule& rule, size_t o, const TensorType& type) 
   if (traits.bias == o || attended) return {Role::kZero, 1};
   bool contraction = !rule.work.empty() && rule.work[0].contraction;
   if (contraction) return {Role::kWeight, FanIn(rule, o)};
-  // A scale that multiplies, or a bias that is added: what changes nothing.
+  // A scale that multiplies starts with 1, a bias that is added with 0.
   bool row = type.shape.size() <= 1;
   if (row && traits.neutral && traits.neutral->left) {
     return {traits.neutral->value == 1 ? Role::kOne : Role::kZero, 1};
@@ -50,7 +50,7 @@ Use UseBy(const Node& node, const Rule& rule, size_t o, const TensorType& type) 
   return {Role::kTable, 1};
 }
 
-// The first use that says something; relabelings pass a parameter on.
+// The first use that decides; relabelings such as a transpose pass a parameter on.
 Use FirstUse(const Graph& graph, ValueId value, const Rules& rules) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];

@@ -1,15 +1,15 @@
-// What autograd keeps for backward, so that it can be moved: from a device to its host and back.
+// Moves what autograd keeps for backward from a device to its host and back.
 //
 //   KeptTensors kept;
 //   {
-//     NoteKept noting(kept);                // what this thread's operations save is noted
+//     NoteKept noting(kept);                // records what this thread's operations save
 //     y = f(x);
 //   }
 //   TensorMover away([](const at::Tensor& bytes) { return ToHost(bytes, meter); });
-//   for (const auto& tensor : kept) away.Move(tensor);      before backward they are to be back
+//   for (const auto& tensor : kept) away.Move(tensor);      they must be back before backward
 //
-// libtorch asks its engine for hooks whenever an operation saves a tensor; ours gives some where there is a NoteKept, and none
-// elsewhere. Lists do not keep tensors alive: backward lets them go as always.
+// libtorch asks for hooks whenever an operation saves a tensor. Ours returns some while there is a NoteKept, and none
+// otherwise. Lists do not keep tensors alive: backward releases them as always.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -24,10 +24,10 @@ namespace heddle {
 
 using KeptTensors = std::vector<std::weak_ptr<at::Tensor>>;
 
-// Once, before anything is noted. Further calls do nothing.
+// Installs the hooks. To be called before the first NoteKept; further calls do nothing.
 void MakeKeptMovable();
 
-// Of the calling thread; they do not nest.
+// Applies to the calling thread. Objects do not nest.
 class NoteKept {
  public:
   explicit NoteKept(KeptTensors& list);
@@ -36,16 +36,16 @@ class NoteKept {
   NoteKept& operator=(const NoteKept&) = delete;
 };
 
-// Moves tensors with their storages; those that share one share one again.
+// Moves tensors with their storages. Tensors that share a storage share one again.
 class TensorMover {
  public:
-  // `copy` makes another tensor of some bytes, somewhere. Storages in `stay` are left alone: parameters.
+  // `copy` makes a tensor of the same bytes elsewhere. Storages in `stay`, those of parameters, are not moved.
   using Copy = std::function<at::Tensor(const at::Tensor& bytes)>;
   TensorMover(Copy copy, const std::set<const c10::StorageImpl*>& stay)
       : copy_(std::move(copy)), stay_(stay) {}
 
   void Move(const std::weak_ptr<at::Tensor>& kept);
-  // As they were; whoever still reads them keeps them by this.
+  // The tensors as they were before. The caller keeps them until nothing reads them any more.
   std::vector<at::Tensor> TakeMoved() { return std::move(moved_); }
 
  private:

@@ -14,7 +14,7 @@
 namespace heddle {
 namespace {
 
-// Threads that wait for work. They are kept: libtorch makes a pool anew when a new thread calls it first.
+// Threads that wait for work. They are kept, because libtorch makes a new pool when a new thread calls it first.
 class Workers {
  public:
   ~Workers() {
@@ -26,7 +26,8 @@ class Workers {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // Calls `task` here and, unless others have them, in so many of them at a time; returns when all calls have.
+  // Calls `task` in this thread and in so many of the others, unless another caller uses them. Returns when all calls
+  // have returned.
   void Run(int64_t others, const std::function<void()>& task) {
     if (others <= 0 || taken_.exchange(true)) return task();
     {

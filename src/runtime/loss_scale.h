@@ -1,5 +1,6 @@
-// The factor of the loss while gradients are f16, without which small ones would vanish. A step whose gradients
-// overflow is skipped and halves it; so many steps in a row that do not double it (Micikevicius et al. 2018).
+// The loss scale: with f16 gradients the loss is multiplied by it, so that small gradients do not become zero. A step
+// whose gradients overflow is skipped and halves the scale; kWindow steps in a row without overflow double it
+// (Micikevicius et al. 2018).
 //
 //   LossScale scale(device);
 //   loss * scale.value() -> gradients, divided by scale.value() before the update
@@ -20,12 +21,13 @@ class LossScale {
 
   explicit LossScale(at::Device device);
 
-  // An f64 tensor of one number on the device, as are all here: the host waits for nothing.
+  // An f64 tensor of one number on the device. This object keeps the same tensor and changes its number. All state is
+  // on the device: the host waits for nothing.
   const at::Tensor& value() const { return scale_; }
-  // `overflow` is not 0 where a gradient of the step was not finite.
+  // `overflow` is a tensor on the device, not 0 where a gradient of the step was not finite.
   void Update(const at::Tensor& overflow);
 
-  // For checkpoints; these wait for the device.
+  // For checkpoints. Both wait for the device.
   State state() const;
   void set_state(const State& state);
 

@@ -44,7 +44,7 @@ Optimizer::Optimizer(OptimizerOptions options) : options_(std::move(options)) {
 
 namespace {
 
-// So many elements are updated at a time: the passes over weights, gradient and moments then meet in the cache.
+// Elements per piece: the passes over weights, gradient and moments of a piece find them in the cache.
 constexpr int64_t kCached = 1 << 15;
 
 at::Tensor Piece(const at::Tensor& tensor, int64_t begin, int64_t size) {
@@ -62,7 +62,7 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters,
   for (size_t p = 0; p < parameters.size(); ++p) {
     at::Tensor gradient = gradients[p].contiguous();
     int64_t elements = parameters[p].numel();
-    // A device has its own caches and would rather have few kernels.
+    // On a device few large kernels are faster.
     int64_t step = parameters[p].is_cuda() ? std::max<int64_t>(1, elements) : kCached;
     if (!parameters[p].is_contiguous()) {
       Update(parameters[p], gradient, state_.first[p], state_.second[p]);
@@ -117,7 +117,7 @@ void Optimizer::Step(std::vector<at::Tensor>& parameters, const std::vector<at::
   Step(parameters, scaled);
 }
 
-// Steps that are skipped do not count, and where a gradient is not finite nothing of it may reach the weights.
+// Skipped steps do not count. A gradient that is not finite must not reach the weights, not even multiplied by 0.
 void Optimizer::StepOnDevice(std::vector<at::Tensor>& parameters,
                              const std::vector<at::Tensor>& gradients,
                              const UpdateFactors& factors) {
@@ -129,7 +129,8 @@ void Optimizer::StepOnDevice(std::vector<at::Tensor>& parameters,
     device_steps_ = at::full({}, static_cast<double>(state_.steps), lr.options());
   }
   device_steps_.add_(1 - skip);
-  if (parameters.front().numel() == 0) return;  // the only one, of a device that updates nothing
+  if (parameters.front().numel() == 0)
+    return;  // a device whose chunk is empty has this parameter only
   if (state_.second.front().defined()) {
     return FusedAdam({.parameters = parameters,
                       .gradients = gradients,

@@ -1,4 +1,4 @@
-// Optimizers, by PyTorch's formulas.
+// Optimizers, with PyTorch's formulas.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,18 +15,19 @@ struct OptimizerOptions {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double momentum = 0.9;  // of "momentum"
+  double momentum = 0.9;  // of the optimizer "momentum"
 };
 
-// The names `name` may have.
+// The values that OptimizerOptions::name may have.
 const std::vector<std::string>& OptimizerNames();
-// How many moments an optimizer keeps of a parameter: 0 to 2.
+// How many moments an optimizer keeps per parameter: 0 to 2.
 int MomentsOf(const std::string& optimizer);
 
-// What an update depends on and a step may find out on its device: f64 tensors of one number, where the parameters are.
+// What an update depends on besides gradients and a step may compute on its device: f64 tensors of one number, on the
+// device of the parameters.
 struct UpdateFactors {
   at::Tensor lr;
-  at::Tensor scale;  // gradients are multiplied by it
+  at::Tensor scale;  // a factor of the gradients
   at::Tensor skip;   // not 0: parameters and moments stay as they are
 };
 
@@ -37,30 +38,30 @@ class Optimizer {
 
   // Updates parameters in place. The same parameters must be given each time.
   void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients);
-  // The same with the factors, the host waiting for nothing where parameters are on another device. Gradients may be
+  // The same with the factors. Where parameters are not on the CPU the host waits for nothing. Gradients may be
   // overwritten.
   void Step(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
             const UpdateFactors& factors);
 
-  // What it has kept: as many steps, and moments (undefined: none) for the parameters in the order they were given.
+  // The number of steps so far, and moments for the parameters in the order in which they were given; undefined: none.
   struct State {
     int64_t steps = 0;
     std::vector<at::Tensor> first, second;
   };
-  State state() const;  // waits for the device the parameters are on
+  State state() const;  // waits for the device of the parameters
   int moments() const { return MomentsOf(options_.name); }
   const std::vector<at::Tensor>& first() const { return state_.first; }
   const std::vector<at::Tensor>& second() const { return state_.second; }
-  // The same numbers, elsewhere or otherwise divided.
+  // Replaces the tensors of the moments by others with the same numbers: in another place, or divided in another way.
   void UseMoments(std::vector<at::Tensor> first, std::vector<at::Tensor> second);
-  // To go on from; moments for the parameters that will be given.
+  // Continues from a state, with moments for the parameters that Step will get.
   void Restore(State state);
 
  private:
   void MakeMoments(const std::vector<at::Tensor>& parameters);
   void StepOnDevice(std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& gradients,
                     const UpdateFactors& factors);
-  // Some elements, at this step; moments the optimizer has none of are undefined.
+  // Updates some elements at this step. Moments that the optimizer does not have are undefined.
   void Update(at::Tensor weights, at::Tensor gradient, at::Tensor first, at::Tensor second) const;
 
   OptimizerOptions options_;

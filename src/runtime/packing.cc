@@ -12,9 +12,9 @@
 namespace heddle {
 namespace {
 
-constexpr int64_t kKeptPiece = 1 << 15;  // kept weights that a thread takes at a time
+constexpr int64_t kKeptPiece = 1 << 15;  // kept weights per piece of work of a thread
 
-// body(i) for so many kept weights, in threads where they are many.
+// Calls body(i) for every kept weight, in several threads where there are many.
 template <typename Body>
 void Each(int64_t count, const Body& body) {
   ForEachInThreads((count + kKeptPiece - 1) / kKeptPiece, [&](int64_t piece) {
@@ -37,7 +37,7 @@ void WithIndex(const at::Tensor& index, const Visit& visit) {
 at::Tensor IndexOf(const Mask& mask, const std::string& parameter, const Shape& shape,
                    const Tile& tile) {
   std::span<const std::byte> bytes = mask.Of(parameter);
-  // It is only read.
+  // The mask is only read.
   at::Tensor whole = at::from_blob(const_cast<std::byte*>(bytes.data()), shape, at::kBool);
   at::Tensor held = TakeTile(whole, tile).reshape({-1});
   at::Tensor index = held.nonzero().reshape({-1});
@@ -59,7 +59,7 @@ void ExpandInto(const at::Tensor& kept, const at::Tensor& index, const at::Tenso
       dense.index_copy_(0, index.to(at::kLong), from.to(dense.scalar_type()));
     return;
   }
-  // index_copy_ takes int64 alone: its index would be as large as what it copies, and again.
+  // index_copy_ takes int64 indices only: a converted copy of the index would take more memory than the values.
   from = from.to(dense.scalar_type());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, dense.scalar_type(), "expand", [&] {
     const scalar_t* values = from.data_ptr<scalar_t>();

@@ -26,7 +26,7 @@ std::vector<ValueId> Chosen(const Model& model, const PruneOptions& options) {
   return chosen;
 }
 
-// What weights are worth, as numbers of that order. Of magnitudes: the bits of a float that is not negative.
+// Integers in the order of the magnitudes of weights: the bits of a float that is not negative.
 struct Keys {
   explicit Keys(int64_t elements)
       : size(static_cast<size_t>(elements)), at(std::make_unique_for_overwrite<uint32_t[]>(size)) {}
@@ -35,7 +35,7 @@ struct Keys {
   std::unique_ptr<uint32_t[]> at;
 };
 
-constexpr size_t kPiece = 1 << 16;  // weights that a thread takes at a time
+constexpr size_t kPiece = 1 << 16;  // weights per piece of work of a thread
 
 // Calls work(piece, begin, end) on pieces that make up all elements.
 template <typename Work>
@@ -82,14 +82,14 @@ Keys KeysOf(const Value& value, const WeightSource& weights, const PruneOptions&
 
 struct Least {
   uint32_t key = 0;
-  int64_t ties = 0;  // how many of this key are among the largest
+  int64_t ties = 0;  // how many weights with this key are among the largest
 };
 
-// The least of the `count` largest keys, digit by digit: how many keys have each digit, among those that agree with what
-// is known.
+// The least of the `count` largest keys, found digit by digit from the highest: counts the keys with each digit, among
+// those that have the digits found so far.
 Least LeastOfLargest(std::span<const Keys> all, int64_t count) {
   constexpr size_t kDigits = 1 << 11;
-  uint32_t found = 0, known = 0;  // its digits so far, and where they are
+  uint32_t found = 0, known = 0;  // the digits found so far, and a mask of their bits
   for (int shift : {22, 11, 0}) {
     std::vector<int64_t> have(kDigits, 0);
     std::mutex adding;

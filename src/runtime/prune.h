@@ -1,4 +1,4 @@
-// Which weights of a model to keep: the largest ones, some at random, or those that training settles on.
+// Masks of pruned models: which weights are kept. The largest ones, or random ones.
 #pragma once
 
 #include <map>
@@ -12,21 +12,23 @@ namespace heddle {
 
 struct PruneOptions {
   double sparsity = 0.9;
-  bool global = false;  // the same threshold for all; otherwise the same share of each
-  bool random = false;  // whatever they are worth
+  bool global =
+      false;  // one threshold for all parameters; otherwise the same fraction of each is kept
+  bool random = false;  // random weights are kept, whatever their magnitude
   uint64_t seed = 0;
   std::set<std::string> dense = {};  // parameters that are not pruned
 };
 
-// A BOOL tensor for each parameter that is pruned (plan/pruning.h: IsPrunable), with at least one weight kept. Ties go to
-// the first. Throws InputError for sparsities outside [0, 1), weights that are not finite, and where nothing is left to
-// prune. Threads share the work (SetKernelThreads), and the result is the same for any number of them; of random masks
-// it depends on the seed and the names of parameters alone, and no weights are asked for. Takes 4 bytes per weight of a
-// parameter, with `global` of all.
+// A BOOL tensor for each parameter that is pruned (plan/pruning.h: IsPrunable), with at least one weight kept. Of equal
+// weights the first ones are kept. Throws InputError for sparsities outside [0, 1), for weights that are not finite,
+// and where no parameter can be pruned. Threads share the work (SetKernelThreads); the result is the same for any
+// number of them. Random masks depend on the seed and the names of parameters alone, and `weights` is not called for
+// them. Takes 4 bytes per weight of one parameter at a time, with `global` of all parameters.
 std::map<std::string, HostTensor> MakeMasks(const Model& model, const WeightSource& weights,
                                             const PruneOptions& options);
 
-// The share of weights that one mask keeps and the other does not, of all that either was asked about.
+// The fraction of the weights of pruned parameters that one mask keeps and the other does not. Both have the same
+// parameters.
 double MaskDistance(const std::map<std::string, HostTensor>& a,
                     const std::map<std::string, HostTensor>& b);
 

@@ -15,7 +15,7 @@
 namespace heddle {
 namespace {
 
-// MPI knows of another number of ranks than the launcher's variables.
+// MPI and the launcher's variables say different numbers of ranks.
 void RefuseSize(int size, const LaunchInfo& launch) {
   if (launch.rank != 0) return;
   std::string variable = SizeVariable(launch.launcher);
@@ -34,12 +34,12 @@ int RunRanksHere(RankMode mode, int64_t ranks, const LaunchInfo& launch, const R
   if (mode == RankMode::kHere) {
     RunRanks(static_cast<int>(ranks), body, transport);
   } else {
-    // The supervisor, who sees all ranks, is to be the first to speak.
+    // The supervisor sees all ranks and should report first.
     if (options.slot != nullptr) transport.deadline_seconds += 2;
     int session = RunMpi(
         [&](Transport& rank) {
           if (rank.size() != ranks) {
-            // The launcher is not one of the MPI library: each process is alone.
+            // The launcher does not belong to this MPI library, for which each process is alone.
             RefuseSize(rank.size(), launch);
             status = 2;
             return;

@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-// Losses to print beside ours, from a safetensors file.
+// Reads the losses of another run from a safetensors file.
 std::vector<double> ReadReference(const std::string& path, int64_t steps) {
   SafetensorsFile file = SafetensorsFile::Open(path);
   for (std::string_view name : {"losses", "adamw_losses"}) {

@@ -35,7 +35,7 @@ class ShardJob : public ShardRunner {
 
   int visits() const override { return static_cast<int>(inputs_.program.RunOf(0).visits.size()); }
   int64_t first_step() const override { return checkpoints_.first_step(); }
-  // Of the steps that the checkpoint has.
+  // Of the steps before the checkpoint that it resumes from.
   const std::vector<double>& losses() const { return checkpoints_.losses(); }
 
   void Prefetch(int visit, int device) override {
@@ -58,7 +58,7 @@ class ShardJob : public ShardRunner {
   }
 
   void Leave() override {
-    if (failed_) return executor_.reset();  // wherever it stood
+    if (failed_) return executor_.reset();  // its state is unknown
     Translated([&] { executor_->LeaveDevice(); });
   }
 
@@ -91,7 +91,7 @@ class ShardJob : public ShardRunner {
   std::unique_ptr<Transport> transport_;
   RunCheckpoints checkpoints_;
   std::unique_ptr<Executor> executor_;
-  int64_t last_step_ = -1;  // that was run
+  int64_t last_step_ = -1;  // the last one that was run
   std::atomic<bool> failed_ = false;
 };
 

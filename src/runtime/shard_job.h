@@ -1,4 +1,5 @@
-// One training job of a fleet: a program whose weights are spilled, run visit by visit on devices that jobs take turns on.
+// One training job of a fleet in shards: a program whose weights are spilled, run visit by visit on devices that jobs
+// share in turns.
 #pragma once
 
 #include <memory>
@@ -12,8 +13,8 @@
 
 namespace heddle {
 
-// A device for one visit at a time: a thread of the CPU with memory of its own to count, or a CUDA device, whose streams
-// jobs share, so that what one leaves another may take.
+// A device that runs one visit at a time: a thread of the CPU with its own meter of memory, or a CUDA device. Jobs
+// share its streams, so that one may use the memory that another has freed.
 struct FleetDevice {
   at::Device device = at::kCPU;
   AllocationMeter meter = {};
@@ -23,9 +24,9 @@ struct FleetDevice {
 
 FleetDevice MakeFleetDevice(at::Device device);
 
-// `inputs` and what they refer to, the mask and the devices, which are all on one device of libtorch, outlive it. Nothing of
-// it is on a device before its first visit. `earlier_losses` gets those of the steps before the checkpoint that it goes on
-// from, where checkpoints keep them. Throws InputError as TrainDevice does.
+// `inputs` and what they refer to, the mask and the devices outlive the job; all devices are one device of libtorch.
+// The job has nothing on a device before its first visit. If it resumes from a checkpoint that keeps losses,
+// `earlier_losses` gets those of the steps before. Throws InputError as TrainDevice does.
 std::unique_ptr<ShardRunner> MakeShardJob(const TrainInputs& inputs, const TrainOptions& options,
                                           std::vector<FleetDevice>& fleet_devices,
                                           std::vector<double>* earlier_losses = nullptr);

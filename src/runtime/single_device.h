@@ -1,4 +1,4 @@
-// A model on one device: the meaning that every plan must reproduce.
+// A model on one device: the reference whose numbers every plan must reproduce.
 //
 //   SingleDevice model(graph, {.seed = 1});
 //   StepResult step = model.Run(batch, /*step=*/0);     forward and backward
@@ -28,15 +28,15 @@ class SingleDevice {
  public:
   struct Options {
     uint64_t seed = 0;    // of initial weights and of random ops
-    bool seeded = false;  // these two as in weights.h
+    bool seeded = false;  // this one and the next as in WeightOptions
     bool fill_constants = false;
   };
 
-  // Weights are the graph's own, or seeded where it has none at all. Throws InputError where it has only some
-  // of them, and where a constant has no data and is not to be filled.
+  // Weights are the graph's own, or seeded where it has none at all. Throws InputError where it has only some of them,
+  // and where a constant has no data and `fill_constants` is not set.
   SingleDevice(const Graph& graph, Options options);
 
-  // One forward and backward pass. Throws InputError when the batch lacks an input or has another type.
+  // One forward and backward pass. Throws InputError where the batch lacks an input or has one of another type.
   StepResult Run(const Batch& batch, int64_t step);
 
   std::vector<at::Tensor>& parameters() { return parameters_; }
@@ -49,7 +49,7 @@ class SingleDevice {
   Options options_;
   Rules rules_;
   std::vector<std::vector<Block>> blocks_;
-  std::vector<std::vector<ValueId>> last_use_;  // per node, the values nobody reads after it
+  std::vector<std::vector<ValueId>> last_use_;  // per node, the values that no later node reads
   std::vector<at::Tensor> fixed_;               // per value: parameters and constants
   std::vector<at::Tensor> parameters_;
   std::vector<std::string> names_;

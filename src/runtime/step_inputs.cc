@@ -61,7 +61,7 @@ void StepInputs::Ahead(int64_t step) {
   try {
     Bring(step);
   } catch (const std::exception&) {
-    staged_step_ = -1;  // if that step comes, it will say what is wrong
+    staged_step_ = -1;  // if that step comes, Begin throws the error again
   }
 }
 
@@ -76,7 +76,7 @@ void StepInputs::Bring(int64_t step) {
       held.staged = at::empty(part.sizes(), part.options().device(copies_.device()));
       held.ready = at::empty_like(held.staged);
     }
-    // Pinned memory goes back to its allocator once the copy has passed.
+    // The allocator of pinned memory waits for the copy before it uses the memory again.
     at::Tensor pinned = at::empty(part.sizes(), part.options().pinned_memory(true));
     pinned.copy_(part);
     StreamScope copying(copies_);

@@ -1,10 +1,10 @@
-// The inputs of a step on an accelerator, brought there one step ahead: rows are cut on the host, pinned, and copied
-// on a stream of their own while the device computes.
+// The inputs of a step on an accelerator, copied there one step ahead: rows are cut on the host, put in pinned memory,
+// and copied on a stream of their own while the device computes.
 //
 //   StepInputs inputs(program, run, device, on, data);
 //   inputs.Begin(step);          the current stream waits for them, the host does not
-//   inputs.at(instruction)       the tensor of a Load: the same one in every step
-//   inputs.Ahead(step + 1);
+//   inputs.at(instruction)       the tensor that a Load makes: the same one in every step
+//   inputs.Ahead(step + 1);       starts the copies for the next step
 #pragma once
 
 #include <ATen/ATen.h>
@@ -20,12 +20,13 @@
 
 namespace heddle {
 
-// Rows of the batch of a step, by input.
+// Gives rows of the batch of a step, by input.
 using DataFn = std::function<Batch(int64_t step, Block rows)>;
 
-// What a Load reads of the rows of its micro-batch.
+// The part of the rows of its micro-batch that a Load reads on a device.
 at::Tensor LoadedPart(const Program& program, const Instruction& load, int64_t device,
                       const Batch& rows);
+// The rows of the batch that belong to its micro-batch.
 Block RowsOf(const Program& program, const Instruction& load);
 
 class StepInputs {

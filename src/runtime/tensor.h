@@ -1,4 +1,4 @@
-// Tensors between files and libtorch.
+// Tensors of files (graph/tensor.h) to tensors of libtorch and back.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -7,7 +7,7 @@
 
 namespace heddle {
 
-// Copies, on the CPU.
+// Both copy; tensors are on the CPU.
 at::Tensor ToTorchTensor(const HostTensor& tensor);
 HostTensor ToHostTensor(const at::Tensor& tensor);
 

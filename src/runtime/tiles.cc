@@ -33,7 +33,7 @@ at::Tensor TakeTile(const at::Tensor& tensor, const Tile& tile) {
 
 void PutTile(at::Tensor& tensor, const Tile& tile, const at::Tensor& values) {
   at::Tensor part = tensor;
-  size_t scattered = tile.size();  // the one dimension of several ranges that is written by index
+  size_t scattered = tile.size();  // the dimension of several ranges that is written by index
   for (size_t d = 0; d < tile.size(); ++d) {
     int64_t dim = static_cast<int64_t>(d);
     if (tile[d].empty()) return;
@@ -43,7 +43,7 @@ void PutTile(at::Tensor& tensor, const Tile& tile, const at::Tensor& values) {
     } else if (scattered == tile.size()) {
       scattered = d;
     } else {
-      // Two such dimensions: range by range along this one.
+      // There are two such dimensions: write range by range along this one.
       int64_t at = 0;
       for (Block range : tile[d]) {
         Tile one = tile;

@@ -1,5 +1,5 @@
-// Everything that differs between the libtorch versions heddle builds against: 1.13 (Debian, CPU)
-// and 2.x (upstream, CPU or CUDA). No other file tests the version.
+// Everything that differs between the versions of libtorch that heddle builds against: 1.13 (Debian, CPU) and 2.x
+// (upstream, CPU or CUDA). No other file tests the version.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,9 +14,8 @@
 
 namespace heddle {
 
-// softmax(scale * q k^T + mask) v in one call that never holds the scores, or nothing where this
-// version has none. `mask` may be undefined and is then additive nothing; causal (from position 0)
-// needs that.
+// softmax(scale * q k^T + mask) v in one call that never holds the scores, or nothing where this version has no such
+// call. An undefined `mask` adds nothing; `causal` (from position 0) needs an undefined mask.
 inline std::optional<at::Tensor> FusedAttention([[maybe_unused]] const at::Tensor& q,
                                                 [[maybe_unused]] const at::Tensor& k,
                                                 [[maybe_unused]] const at::Tensor& v,
@@ -31,15 +30,15 @@ inline std::optional<at::Tensor> FusedAttention([[maybe_unused]] const at::Tenso
 #endif
 }
 
-// Deterministic kernels do not need memory that is taken to be filled first, as 2.x does for them.
+// With deterministic kernels 2.x fills memory that is allocated. Our kernels do not need that: turns it off.
 inline void LeaveEmptyTensorsEmpty() {
 #if HEDDLE_TORCH_AT_LEAST(2, 2)
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 #endif
 }
 
-// Makes the storage under a tensor hold so many of its elements: 0 gives the memory back, anything else is filled
-// with nothing in particular. Views of the tensor see the new storage.
+// Makes the storage of a tensor hold so many elements: 0 frees its memory, otherwise the new memory is not initialised.
+// Views of the tensor see the new storage.
 inline void ResizeStorage(const at::Tensor& tensor, int64_t elements) {
   at::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   size_t bytes = static_cast<size_t>(elements) * tensor.element_size();
@@ -49,7 +48,8 @@ inline void ResizeStorage(const at::Tensor& tensor, int64_t elements) {
   storage->set_nbytes(bytes);
 }
 
-// Gives the memory under one tensor to the storage of another of the same size and layout, and to its views.
+// Moves the memory of one tensor to the storage of another tensor of the same size and layout; views of that one see
+// it.
 inline void MoveStorage(const at::Tensor& from, const at::Tensor& to) {
   at::StorageImpl* source = from.storage().unsafeGetStorageImpl();
   at::StorageImpl* target = to.storage().unsafeGetStorageImpl();
@@ -59,7 +59,8 @@ inline void MoveStorage(const at::Tensor& from, const at::Tensor& to) {
   source->set_nbytes(0);
 }
 
-// Copies each tensor to its partner of the same shape, which may be of another type: in few kernels, where there are.
+// Copies each tensor to its partner of the same shape, which may be of another type. Takes few kernels where libtorch
+// has such kernels.
 inline void CopyEach(std::vector<at::Tensor> to, const std::vector<at::Tensor>& from) {
 #if HEDDLE_TORCH_AT_LEAST(2, 1)
   if (!to.empty() && to.front().is_cuda()) return at::_foreach_copy_(to, from);
@@ -67,14 +68,14 @@ inline void CopyEach(std::vector<at::Tensor> to, const std::vector<at::Tensor>& 
   for (size_t t = 0; t < to.size(); ++t) to[t].copy_(from[t]);
 }
 
-// One step of Adam on a device, every number that changes between steps being there.
+// One step of Adam on a device. Every number that changes between steps is on the device.
 struct AdamStep {
   std::vector<at::Tensor> parameters, gradients, first, second;
   at::Tensor step;  // the number of this step, from 1
   at::Tensor lr;
   double beta1 = 0, beta2 = 0, weight_decay = 0, eps = 0;
-  bool decoupled = true;     // decay of the weights, as in AdamW
-  at::Tensor inverse_scale;  // gradients are divided by it
+  bool decoupled = true;     // weight decay is applied to the weights, as in AdamW
+  at::Tensor inverse_scale;  // a divisor of the gradients
   at::Tensor skip;           // 1: nothing changes
 };
 inline void FusedAdam([[maybe_unused]] AdamStep s) {
@@ -94,7 +95,7 @@ inline void FusedAdam([[maybe_unused]] AdamStep s) {
 #endif
 }
 
-// Whether FusedAttention ever answers: preparing its operands costs copies.
+// Does FusedAttention return a result in this version? Preparing its operands costs copies.
 inline constexpr bool kHasFusedAttention = HEDDLE_TORCH_AT_LEAST(2, 1);
 
 }  // namespace heddle

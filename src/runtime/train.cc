@@ -20,9 +20,8 @@ namespace {
 // Kernels are measured in so many steps at most.
 constexpr int64_t kMeasuredSteps = 3;
 
-// Packed gradients are sent without their index: all ranks must keep the same
-// weights.
-void RequireOneMask(const Mask &mask, Transport &transport, GroupHandle all) {
+// Packed gradients are sent without their index: all ranks must keep the same weights.
+void RequireOneMask(const Mask& mask, Transport& transport, GroupHandle all) {
   auto own = static_cast<int64_t>(mask.hash() >> 1);
   int64_t largest = Largest(transport, all, own), smallest = -Largest(transport, all, -own);
   if (largest == smallest) return;
@@ -30,7 +29,7 @@ void RequireOneMask(const Mask &mask, Transport &transport, GroupHandle all) {
       fmt::format("{}: ranks have unlike masks: give all of them the same file", mask.path()));
 }
 
-std::string DescribeSkip(const StepRecord &record) {
+std::string DescribeSkip(const StepRecord& record) {
   if (record.loss_scale > 0) {
     return fmt::format(
         "step {} was skipped: f16 gradients overflowed; the "
@@ -43,7 +42,7 @@ std::string DescribeSkip(const StepRecord &record) {
       record.step, record.grad_norm, record.loss);
 }
 
-GroupHandle AddGroupOfAll(Transport &transport) {
+GroupHandle AddGroupOfAll(Transport& transport) {
   std::vector<int> ranks(static_cast<size_t>(transport.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return transport.AddGroup(ranks);
@@ -52,9 +51,9 @@ GroupHandle AddGroupOfAll(Transport &transport) {
 // One run on one device.
 class TrainLoop {
  public:
-  TrainLoop(const TrainInputs &inputs, const TrainOptions &options, Transport &transport,
-            const std::function<void(const StepRecord &)> &on_step,
-            const std::function<void(const HeldOutLoss &)> &on_evaluation)
+  TrainLoop(const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+            const std::function<void(const StepRecord&)>& on_step,
+            const std::function<void(const HeldOutLoss&)>& on_evaluation)
       : options_(options),
         transport_(transport),
         on_step_(on_step),
@@ -132,7 +131,7 @@ class TrainLoop {
 
   void Finish() {
     summary_.not_captured = executor_->not_captured();
-    SaveSummary &saving = summary_.saving;
+    SaveSummary& saving = summary_.saving;
     {
       SavingScope scope(saver_);
       saving.not_saved = checkpoints_.Finish();
@@ -148,12 +147,12 @@ class TrainLoop {
                       summary_);
   }
 
-  const TrainOptions &options_;
-  Transport &transport_;
-  const std::function<void(const StepRecord &)> &on_step_;
-  const std::function<void(const HeldOutLoss &)> &on_evaluation_;
+  const TrainOptions& options_;
+  Transport& transport_;
+  const std::function<void(const StepRecord&)>& on_step_;
+  const std::function<void(const HeldOutLoss&)>& on_evaluation_;
   RunCheckpoints checkpoints_;
-  RankSlot *saver_;  // where it says that it saves; null: nowhere
+  RankSlot* saver_;  // where it says that it saves; null: nowhere
   GroupHandle all_;
   std::optional<Executor> executor_;
   std::optional<HeldOut> held_out_;
@@ -163,7 +162,7 @@ class TrainLoop {
 
 }  // namespace
 
-ExecutorOptions ToExecutor(const TrainOptions &options) {
+ExecutorOptions ToExecutor(const TrainOptions& options) {
   ExecutorOptions executor;
   executor.seed = options.seed;
   executor.optimizer = options.optimizer;
@@ -178,22 +177,22 @@ ExecutorOptions ToExecutor(const TrainOptions &options) {
   return executor;
 }
 
-WeightSource StartingWeights(const TrainInputs &inputs, CheckpointReader *from) {
+WeightSource StartingWeights(const TrainInputs& inputs, CheckpointReader* from) {
   if (from == nullptr) return inputs.weights;
   from->RequireModel(inputs.program.model.graph);
-  return [from](const std::string &name) {
+  return [from](const std::string& name) {
     return ToTorchTensor(*from->Whole(StateKind::kWeights, name));
   };
 }
 
-TrainSummary TrainDevice(const TrainInputs &inputs, const TrainOptions &options,
-                         Transport &transport,
-                         const std::function<void(const StepRecord &)> &on_step,
-                         const std::function<void(const HeldOutLoss &)> &on_evaluation) {
+TrainSummary TrainDevice(const TrainInputs& inputs, const TrainOptions& options,
+                         Transport& transport,
+                         const std::function<void(const StepRecord&)>& on_step,
+                         const std::function<void(const HeldOutLoss&)>& on_evaluation) {
   try {
     SetKernelThreads(options.threads);
     return TrainLoop(inputs, options, transport, on_step, on_evaluation).Run();
-  } catch (const c10::Error &error) {
+  } catch (const c10::Error& error) {
     ThrowRun("libtorch: {}", OneLine(error.what_without_backtrace()));
   }
 }

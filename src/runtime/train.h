@@ -19,8 +19,8 @@
 namespace heddle {
 
 struct TrainOptions {
-  int64_t steps = 10;  // of the whole run, those before the checkpoint that it
-                       // goes on from included
+  // Of the whole run, those before the checkpoint that it goes on from included.
+  int64_t steps = 10;
   uint64_t seed = 0;
   OptimizerOptions optimizer;
   LrSchedule lr;
@@ -28,49 +28,44 @@ struct TrainOptions {
   bool trace = false;
   int threads = 1;  // for the kernels of a device
   CheckpointOptions checkpoint;
-  RankSlot *slot = nullptr;  // signs of life for a supervisor; null: there is none
+  RankSlot* slot = nullptr;  // signs of life for a supervisor; null: there is none
   at::Device device = at::kCPU;
   bool capture = true;         // see ExecutorOptions
   bool kernels = false;        // on CUDA: measure kernels in the last steps
-  const Mask *mask = nullptr;  // of what the program prunes
-  HostBudget *host = nullptr;  // for what is offloaded; null: no limit
+  const Mask* mask = nullptr;  // of what the program prunes
+  HostBudget* host = nullptr;  // for what is offloaded; null: no limit
   HeldOutOptions evaluation = {};
-  // Called on the first rank before the first step, when everything is ready
-  // and the checkpoint to go on from is accepted.
+  // Called on the first rank before the first step, when everything is ready and the checkpoint to go on from is
+  // accepted.
   std::function<void()> on_start = {};
   // Set on any rank: all ranks end after the step they are in, and save.
-  const std::atomic<bool> *stop = nullptr;
+  const std::atomic<bool>* stop = nullptr;
 };
 
-ExecutorOptions ToExecutor(const TrainOptions &options);
+ExecutorOptions ToExecutor(const TrainOptions& options);
 
 struct TrainInputs {
-  const Program &program;
+  const Program& program;
   WeightSource weights;
   ConstantSource constants;
-  const DataSource &data;
+  const DataSource& data;
   Json run = Json::object();  // what checkpoints say of the run
-  // The forward program of the same plan (LowerForward) and held-out data;
-  // null: nothing is held out.
-  const Program *forward = nullptr;
-  const DataSource *held_out = nullptr;
+  // The forward program of the same plan (LowerForward) and held-out data; null: nothing is held out.
+  const Program* forward = nullptr;
+  const DataSource* held_out = nullptr;
 };
 
-// What a run starts from: the weights of a checkpoint of this program's model,
-// or, where `from` is null, those of the inputs. Throws InputError where the
-// checkpoint is of another model. `from` outlives the result.
-WeightSource StartingWeights(const TrainInputs &inputs, CheckpointReader *from);
+// What a run starts from: the weights of a checkpoint of this program's model, or, where `from` is null, those of the
+// inputs. Throws InputError where the checkpoint is of another model. `from` outlives the result.
+WeightSource StartingWeights(const TrainInputs& inputs, CheckpointReader* from);
 
-// Trains as device transport.rank() and calls `on_step` after every step, and
-// `on_evaluation` after every evaluation, on the first device only. Throws
-// InputError for data that does not fit, RunError where the loss is not finite.
-// A step whose loss is finite and whose gradients are not updates nothing, and
-// is counted. Memory is measured where the caller has called MeterAllocations
-// (allocation_meter.h). Training is the same whether something is held out or
-// not.
+// Trains as device transport.rank() and calls `on_step` after every step, and `on_evaluation` after every evaluation,
+// on the first device only. Throws InputError for data that does not fit, RunError where the loss is not finite. A
+// step whose loss is finite and whose gradients are not updates nothing, and is counted. Memory is measured where the
+// caller has called MeterAllocations (allocation_meter.h). Training is the same whether something is held out or not.
 TrainSummary TrainDevice(
-    const TrainInputs &inputs, const TrainOptions &options, Transport &transport,
-    const std::function<void(const StepRecord &)> &on_step,
-    const std::function<void(const HeldOutLoss &)> &on_evaluation = [](const HeldOutLoss &) {});
+    const TrainInputs& inputs, const TrainOptions& options, Transport& transport,
+    const std::function<void(const StepRecord&)>& on_step,
+    const std::function<void(const HeldOutLoss&)>& on_evaluation = [](const HeldOutLoss&) {});
 
 }  // namespace heddle

@@ -36,8 +36,7 @@ struct SaveSummary {
   double held_up_seconds = 0;  // that training waited for them
   double cost_seconds = 0;     // of one save, see RunCheckpoints; 0: the interval was given
   double advised_interval_seconds = 0;  // 0: the interval was given in steps
-  // On the first device: why the checkpoint of the last step is not there;
-  // empty: it is, or none was asked for.
+  // On the first device: why the checkpoint of the last step is not there; empty: it is, or none was asked for.
   std::string not_saved;
 };
 
@@ -63,8 +62,7 @@ struct TrainSummary {
   int64_t kernel_steps = 0;
 };
 
-// The step with the median of the times, the later of two; 0 where there is
-// none.
-size_t MedianStep(const std::vector<StepRecord> &steps);
+// The step with the median of the times, the later of two; 0 where there is none.
+size_t MedianStep(const std::vector<StepRecord>& steps);
 
 }  // namespace heddle

@@ -13,7 +13,7 @@
 namespace heddle {
 namespace {
 
-// For a constant of unknown content.
+// The value of a constant whose data the file does not hold.
 at::Tensor StandIn(const Value& value, uint64_t seed) {
   at::TensorOptions options(ToTorch(value.type.dtype));
   if (value.type.dtype == DType::kBool) return at::ones(value.type.shape, options);
@@ -21,7 +21,7 @@ at::Tensor StandIn(const Value& value, uint64_t seed) {
   return SeededNormal(value.type.shape, seed, HashString(value.name)).mul_(0.02).to(options);
 }
 
-// Does the graph bring its weights? Some of them would be an accident.
+// Does the graph have weights? Throws where it has only some of them.
 bool HasWeights(const Graph& graph) {
   std::vector<ValueId> parameters = graph.ValuesOf(ValueKind::kParameter);
   int64_t missing = 0;

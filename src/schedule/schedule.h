@@ -44,8 +44,8 @@ struct PipelineShape {
   int devices = 1;
   int chunks = 1;
   int microbatches = 1;
-  std::vector<HalfTimes> times = {};   // per stage; empty: all 1
-  double transfer = 0;                 // from a stage to the next where the device differs
+  std::vector<HalfTimes> times = {};  // per stage; empty: all 1
+  double transfer = 0;                // from a stage to the next where the device differs
   // Where these differ: from each device to the next, the last one's to the first. Empty: all `transfer`.
   std::vector<double> transfers = {};
 

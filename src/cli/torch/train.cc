@@ -172,7 +172,8 @@ void TrainRank(const TrainArgs& args, const PreparedRun& prepared, const Launche
   if (!first) return;
   screen->Finish(summary);
   std::string missing = screen->missing();
-  if (!summary.saving.not_saved.empty()) missing += (missing.empty() ? "" : "; ") + summary.saving.not_saved;
+  if (!summary.saving.not_saved.empty())
+    missing += (missing.empty() ? "" : "; ") + summary.saving.not_saved;
   if (!missing.empty()) throw CommonRunError("training ended, but " + missing);
 }
 

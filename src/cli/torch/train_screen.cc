@@ -115,8 +115,7 @@ void PrintSummary(const TrainSummary& summary, const StepSize& size) {
                FormatSeconds(Seconds{summary.saving.advised_interval_seconds}),
                FormatSeconds(Seconds{summary.saving.cost_seconds}));
   }
-  fmt::print(": training paused for {}\n",
-             FormatSeconds(Seconds{summary.saving.held_up_seconds}));
+  fmt::print(": training paused for {}\n", FormatSeconds(Seconds{summary.saving.held_up_seconds}));
 }
 
 Json ToJson(const std::vector<HeldOutLoss>& evaluations) {

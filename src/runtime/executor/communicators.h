@@ -19,8 +19,8 @@ class Communicators {
 
   Transport& transport() const { return transport_; }
 
-  // The collective of an instruction of a device, which may be one of another program with the same groups. Checks that
-  // the bytes handed over are those that the program states.
+  // The collective of an instruction of a device, which may be one of another program with the same groups. Checks
+  // that the bytes handed over are those that the program states.
   Ticket Start(const Program& program, const Instruction& i, int64_t device, Reduction reduction,
                const at::Tensor& give, const at::Tensor& get) const;
 

@@ -18,8 +18,8 @@ struct DeviceState {
   const DeviceProgram& run;
   int64_t device = 0;  // of the program
   at::Device on;
-  bool forward_only =
-      false;  // a program of LowerForward, on the parameters of an executor that trains
+  // Of a program of LowerForward, on the parameters of an executor that trains.
+  bool forward_only = false;
   // Jobs of a fleet take turns on the device: what a visit does not touch is on the host (job_residency.h).
   bool shares_device = false;
   std::optional<c10::Stream> stream = std::nullopt;  // of all work on a device other than the CPU

@@ -1,8 +1,8 @@
 // Gradients of parameters: what segments do not add themselves, and reductions over devices.
 //
-// A group's gradient is at first what backward added (GradientAccumulator). A reduction, the norm or a test that wants to
-// see it makes one flat tensor of it, in the buffer of the group's gradients; where none of them does, the update takes it
-// as it was added.
+// A group's gradient is at first what backward added (GradientAccumulator). A reduction, the norm or a test that wants
+// to see it makes one flat tensor of it, in the buffer of the group's gradients; where none of them does, the update
+// takes it as it was added.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,8 +23,8 @@ class GradientHandlers {
   StartedTransfer ReduceShards(const Instruction& i);
   StartedTransfer SyncTied(const Instruction& i);
 
-  // Is the gradient in a buffer still what backward added, to be used as it is? On the CPU only: an accelerator takes it
-  // flat, with a few kernels rather than some for every parameter.
+  // Is the gradient in a buffer still what backward added, to be used as it is? On the CPU only: an accelerator takes
+  // it flat, with a few kernels rather than some for every parameter.
   bool IsAsAdded(BufferId id) const;
   // The flat gradient that an update reads.
   const at::Tensor& Flat(BufferId id);

@@ -1,5 +1,5 @@
-// The most that gradients of parameters take on a device, measured after every instruction of the first step that writes
-// some. All steps are alike in this.
+// The most that gradients of parameters take on a device, measured after every instruction of the first step that
+// writes some. All steps are alike in this.
 #pragma once
 
 #include <cstdint>

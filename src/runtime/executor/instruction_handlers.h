@@ -1,9 +1,9 @@
-// What each instruction does on a device: one handler per opcode. When an instruction may begin, and what is measured of
-// it, is the sequencer's (instruction_sequencer.h).
+// What each instruction does on a device: one handler per opcode. When an instruction may begin, and what is measured
+// of it, is the sequencer's (instruction_sequencer.h).
 //
 // A handler reads and writes buffers of the device state that are there, enqueues its work on the current stream, and
-// returns; the host waits for nothing. An instruction that communicates returns what it has started: its buffers are there
-// once that is finished.
+// returns; the host waits for nothing. An instruction that communicates returns what it has started: its buffers are
+// there once that is finished.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class InstructionHandlers {
   // What spilled weights that an instruction reads wait for: the current stream goes on when they have been fetched.
   void AwaitFetched(const Instruction& i);
 
-  // Gives up what a buffer holds. What was fetched for it is given up too, at once or, where devices are shared, when the
-  // visit is over: others would wait for the current stream otherwise.
+  // Gives up what a buffer holds. What was fetched for it is given up too, at once or, where devices are shared, when
+  // the visit is over: others would wait for the current stream otherwise.
   void Free(BufferId id);
   void ReleaseAfterVisit();
 

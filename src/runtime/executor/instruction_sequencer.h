@@ -2,14 +2,15 @@
 // (instruction_handlers.h).
 //
 // Instructions begin in the order of the program. One begins when the transfers that make its operands are finished; a
-// transfer goes on behind the instructions after the one that started it. This class alone waits inside a step: execution
-// that waits by events on the device would take its place, with the same handlers.
+// transfer goes on behind the instructions after the one that started it. This class alone waits inside a step:
+// execution that waits by events on the device would take its place, with the same handlers.
 //
 //   sequencer.BeginStep(step);
 //   sequencer.Run();                     // or Run(first, last) piece by piece
 //   sequencer.WriteTimes(record);
 //
-// Per instruction it costs two readings of the host's clock, a sign of life, and on an accelerator a mark on the stream.
+// Per instruction it costs two readings of the host's clock, a sign of life, and on an accelerator a mark on the
+// stream.
 #pragma once
 
 #include <cstdint>

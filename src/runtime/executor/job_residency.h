@@ -1,13 +1,13 @@
-// What a job of a fleet has on its device while it shares it with others, and how it moves: between two visits to shards
-// nothing of it need be there.
+// What a job of a fleet has on its device while it shares it with others, and how it moves: between two visits to
+// shards nothing of it need be there.
 //
 //   JobResidency residency(state, handlers);        // everything goes to the host
 //   residency.BringAhead(visit);                    // while another job runs: copies start
 //   residency.Arrive(visit, meter);                 // on the current stream: what the visit touches is here, nothing else
 //   residency.Leave(meter);                         // everything goes to the host
 //
-// Moved are buffers, what autograd keeps for backward, weights that are not spilled and gradients. Spilled weights that
-// are on the device are given up, and fetched again when they are needed.
+// Moved are buffers, what autograd keeps for backward, weights that are not spilled and gradients. Spilled weights
+// that are on the device are given up, and fetched again when they are needed.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -29,8 +29,8 @@ class JobResidency {
   // Both outlive it. No transfer may be in flight in any of the calls below.
   JobResidency(DeviceState& state, SegmentHandlers& segments);
 
-  // Starts the copies of what a visit touches, on the stream of fetches. Does nothing for a job that is on its device, or
-  // where there are no streams. Another thread may call it while no visit of this job runs.
+  // Starts the copies of what a visit touches, on the stream of fetches. Does nothing for a job that is on its device,
+  // or where there are no streams. Another thread may call it while no visit of this job runs.
   void BringAhead(VisitId visit);
   // What is made counts for `meter`.
   void Arrive(VisitId visit, const AllocationMeter& meter);

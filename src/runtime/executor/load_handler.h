@@ -1,5 +1,5 @@
-// Loads: the rows of a step, cut to what this device reads. On the CPU they are cut when they are loaded; an accelerator
-// has them brought one step ahead (step_inputs.h).
+// Loads: the rows of a step, cut to what this device reads. On the CPU they are cut when they are loaded; an
+// accelerator has them brought one step ahead (step_inputs.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A segment of a program made ready to run on one device: its kernels, the blocks of each node's iteration space that the
-// device computes, and when values are no longer needed.
+// A segment of a program made ready to run on one device: its kernels, the blocks of each node's iteration space that
+// the device computes, and when values are no longer needed.
 #pragma once
 
 #include <cstdint>

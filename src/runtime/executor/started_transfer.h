@@ -1,5 +1,5 @@
-// What the handler of an instruction has started on the transport and not waited for. This is the seam between handlers,
-// which say what is done, and the sequencer, which decides when it is waited for.
+// What the handler of an instruction has started on the transport and not waited for. This is the seam between
+// handlers, which say what is done, and the sequencer, which decides when it is waited for.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,8 +16,8 @@ namespace heddle {
 struct StartedTransfer {
   double begin = SteadySeconds();  // when it was started
   std::vector<Ticket> tickets = {};
-  std::vector<at::Tensor> keep =
-      {};  // memory that the transport reads and writes until the tickets are done
+  // Memory that the transport reads and writes until the tickets are done.
+  std::vector<at::Tensor> keep = {};
   // Called once, after the tickets are done: makes the buffers that the instruction writes or adds to.
   std::function<void()> finish = {};
 };

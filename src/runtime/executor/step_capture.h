@@ -21,8 +21,8 @@ class StepCapture {
   // `why_not`: why steps cannot be captured; empty: they can.
   explicit StepCapture(std::string why_not) : why_not_(std::move(why_not)) {}
 
-  // Runs a step on the current stream, and returns whether that was by a graph. `step` starts its work; where a capture of
-  // it fails, `drop` gives up what it has made, and it is called again.
+  // Runs a step on the current stream, and returns whether that was by a graph. `step` starts its work; where a
+  // capture of it fails, `drop` gives up what it has made, and it is called again.
   bool Run(const std::function<void()>& step, const std::function<void()>& drop);
 
   // Empty where steps are captured, or will be.

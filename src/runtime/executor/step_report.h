@@ -36,8 +36,8 @@ class StepReport {
 
   void BeginStep(double lr);
 
-  // Before the report: the squared norm of a group that is updated now. Once one has gradients that are not finite, it and
-  // those after it are not updated in this step.
+  // Before the report: the squared norm of a group that is updated now. Once one has gradients that are not finite, it
+  // and those after it are not updated in this step.
   void CountEarly(const at::Tensor& squares);
   // What `squares` lacks of groups that were updated early; undefined: nothing.
   const at::Tensor& early_squares() const { return early_squares_; }

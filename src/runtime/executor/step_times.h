@@ -1,13 +1,13 @@
-// How long a step takes, by kind of instruction. Every second between the beginning of a step and the last Charge belongs
-// to exactly one kind.
+// How long a step takes, by kind of instruction. Every second between the beginning of a step and the last Charge
+// belongs to exactly one kind.
 //
 //   times.BeginStep();
 //   ... work of a Run ...
 //   times.Charge(Opcode::kRun);            // what has passed since the last call
 //   times.Write(record);
 //
-// This is the host's clock. On an accelerator, where the host only enqueues work, UseDeviceTimes puts in place of it what
-// the device measured. One call costs one reading of the clock.
+// This is the host's clock. On an accelerator, where the host only enqueues work, UseDeviceTimes puts in place of it
+// what the device measured. One call costs one reading of the clock.
 #pragma once
 
 #include <array>
@@ -33,9 +33,9 @@ class StepTimes {
   double start() const { return start_; }  // of the step; seconds of SteadySeconds, as is `last`
   double last() const { return last_; }    // when the clock was last read
 
-  // `marks` has one number more than the program has instructions: seconds from the beginning of the step's work on the
-  // device to the end of each instruction. What is left of the step was spent on the host, bringing inputs, starting work
-  // and reading the report, and counts for the report.
+  // `marks` has one number more than the program has instructions: seconds from the beginning of the step's work on
+  // the device to the end of each instruction. What is left of the step was spent on the host, bringing inputs,
+  // starting work and reading the report, and counts for the report.
   void UseDeviceTimes(const DeviceProgram& run, const std::vector<double>& marks);
 
   void Write(StepRecord& record) const;

@@ -6,9 +6,9 @@
 //   transfers.Add(index, event, std::move(started));  // its handler started one
 //   transfers.FinishAll();                            // at the end of a step
 //
-// A transfer is waited for by the first instruction that reads, writes or adds to a buffer it makes. A send makes none: it
-// is waited for at the end of the step. Time spent waiting and pushing is charged to the kind of the instruction that
-// started the transfer.
+// A transfer is waited for by the first instruction that reads, writes or adds to a buffer it makes. A send makes
+// none: it is waited for at the end of the step. Time spent waiting and pushing is charged to the kind of the
+// instruction that started the transfer.
 #pragma once
 
 #include <map>

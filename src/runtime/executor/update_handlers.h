@@ -1,5 +1,5 @@
-// Instructions on parameters as wholes: the report of a step, updates, gathers of weights that are split, and copies of
-// what is offloaded.
+// Instructions on parameters as wholes: the report of a step, updates, gathers of weights that are split, and copies
+// of what is offloaded.
 #pragma once
 
 #include <vector>
@@ -38,8 +38,8 @@ class UpdateHandlers {
   std::vector<ParameterPart> kept_;
 };
 
-// The tiles of all parameters that this device holds, gathered where they are split. Waits; all devices of a group call it
-// together.
+// The tiles of all parameters that this device holds, gathered where they are split. Waits; all devices of a group
+// call it together.
 std::vector<ParameterPart> HeldWeights(const DeviceState& state);
 
 }  // namespace heddle

@@ -50,11 +50,12 @@ class DeviceParameters {
   // On the device, between steps, without gradients.
   StateBytes Memory() const;
 
-  // What this device answers for of weights and moments, for a checkpoint: views, good until the next update. `updates`
-  // is the number of updates so far. Waits for the device.
+  // What this device answers for of weights and moments, for a checkpoint: views, good until the next update.
+  // `updates` is the number of updates so far. Waits for the device.
   std::vector<StatePart> State(int64_t& updates) const;
-  // Goes on from the moments of a checkpoint after so many updates. Those of an optimizer of another kind than `optimizer`
-  // are of no use: then it starts with none. Throws InputError where the checkpoint lacks what the optimizer needs.
+  // Goes on from the moments of a checkpoint after so many updates. Those of an optimizer of another kind than
+  // `optimizer` are of no use: then it starts with none. Throws InputError where the checkpoint lacks what the
+  // optimizer needs.
   void Restore(CheckpointReader& from, int64_t updates, const std::string& optimizer);
 
  private:

@@ -4,8 +4,8 @@
 //   gradients.Add(slot, gradient);          // any number of times, per micro-batch and reader
 //   at::Tensor flat = gradients.TakeFlat(); // fp32, for a reduction; the accumulator is empty again
 //
-// A single gradient is kept as autograd gave it, which may be in the type of compute and shared with others; the second
-// one of a slot makes a sum of its own in fp32. Gradients of pruned parameters are packed when they are added.
+// A single gradient is kept as autograd gave it, which may be in the type of compute and shared with others; the
+// second one of a slot makes a sum of its own in fp32. Gradients of pruned parameters are packed when they are added.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -26,7 +26,8 @@ class GradientAccumulator {
   void Add(size_t slot, const at::Tensor& dense);
   void Drop();
 
-  // Everything added since the last call, in one flat tensor of `kept_elements`; zeros in slots that nothing was added to.
+  // Everything added since the last call, in one flat tensor of `kept_elements`; zeros in slots that nothing was added
+  // to.
   at::Tensor TakeFlat();
   // The same as one flat fp32 tensor per slot, without a copy where a gradient is fp32 already.
   std::vector<at::Tensor> TakeBySlot();
@@ -51,7 +52,8 @@ class GradientAccumulator {
   bool on_device_ = true;
 };
 
-// The same of a reduced gradient, which is the whole or this device's chunk: of those elements that this device counts.
+// The same of a reduced gradient, which is the whole or this device's chunk: of those elements that this device
+// counts.
 at::Tensor SquaredNorm(const GroupLayout& layout, const at::Tensor& reduced, at::Device on);
 // Is what a flat tensor (the whole, or this device's chunk) holds of a slot finite? Waits for the device.
 bool IsFinite(const GroupLayout& layout, size_t slot, const at::Tensor& flat);

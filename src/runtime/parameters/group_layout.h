@@ -53,8 +53,8 @@ struct GroupLayout {
 // The device must be in the mesh of the stage.
 GroupLayout LayoutOf(const Program& program, StageId stage, ParameterGroupId group, int64_t device);
 
-// Does a device at this position add a gradient that is partial over some axes to that of its group? Over the other axes
-// that the group is reduced over all devices have the same gradient: the first one adds it.
+// Does a device at this position add a gradient that is partial over some axes to that of its group? Over the other
+// axes that the group is reduced over all devices have the same gradient: the first one adds it.
 bool AddsGradient(const ParameterGroup& group, AxisMask partial_axes, const Position& position);
 
 }  // namespace heddle

@@ -8,11 +8,11 @@
 //   SpilledWeights       weights that live on the host
 //
 // This class holds the weights that nodes read and keeps the parts consistent. Weights are one flat tensor; what nodes
-// read are views of it, leaves of autograd. ZeRO 1 and 2 keep the whole of it, ZeRO 3 keeps a chunk and fills the whole
-// for a while; then the storage under the views is empty between uses.
+// read are views of it, leaves of autograd. ZeRO 1 and 2 keep the whole of it, ZeRO 3 keeps a chunk and fills the
+// whole for a while; then the storage under the views is empty between uses.
 //
-// Threads: used by one thread at a time, which may change. Nothing makes the host wait for the device unless the comment
-// says so.
+// Threads: used by one thread at a time, which may change. Nothing makes the host wait for the device unless the
+// comment says so.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -78,8 +78,8 @@ class GroupStore {
   at::Tensor SquaredNorm(const at::Tensor& reduced) const {
     return heddle::SquaredNorm(layout_, reduced, flat_.device());
   }
-  // One step of the optimizer, with a reduced gradient or with what was added to gradients(), and the weights that follow
-  // from it where this device has them.
+  // One step of the optimizer, with a reduced gradient or with what was added to gradients(), and the weights that
+  // follow from it where this device has them.
   void Update(const at::Tensor& reduced, const UpdateFactors& factors);
   void UpdateFromAdded(const UpdateFactors& factors);
 
@@ -90,8 +90,8 @@ class GroupStore {
   void Filled(const at::Tensor& whole);
   void ReleaseWhole();
 
-  // Where weights that are not spilled, and what there is of gradients, are to be: on the device, or on the host. Waits
-  // for copies to the host.
+  // Where weights that are not spilled, and what there is of gradients, are to be: on the device, or on the host.
+  // Waits for copies to the host.
   void Place(bool weights_here, bool gradients_here);
 
   // fp32 weights of this device's chunk, where they are between updates: of a group that is spilled, or whose weights

@@ -1,13 +1,13 @@
-// The optimizer state of a group on one device: fp32 master weights and moments of this device's chunk, on the device or,
-// offloaded, on the host between updates.
+// The optimizer state of a group on one device: fp32 master weights and moments of this device's chunk, on the device
+// or, offloaded, on the host between updates.
 //
 //   OptimizerState state(layout, options, master, MasterKind::kOwn);
 //   state.Update(reduced, factors);          // the chunk's gradient, as a reduction left it
 //   state.Offload(device, host);             // from now on updates stand between Fetch and Evict:
 //   state.Fetch(); state.Update(reduced, factors); state.Evict(); state.Release();
 //
-// Moments are one tensor for the chunk, or one per slot: gradients that nothing reduces are used slot by slot, as backward
-// left them, without a flat copy. One object sees only one of both kinds of updates.
+// Moments are one tensor for the chunk, or one per slot: gradients that nothing reduces are used slot by slot, as
+// backward left them, without a flat copy. One object sees only one of both kinds of updates.
 #pragma once
 
 #include <ATen/ATen.h>

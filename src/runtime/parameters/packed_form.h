@@ -1,5 +1,5 @@
-// In what form the numbers of a group are held: dense, as nodes read weights and give gradients, or packed, only what is
-// kept of pruned parameters one after the other, as gradients, optimizer state and messages hold them.
+// In what form the numbers of a group are held: dense, as nodes read weights and give gradients, or packed, only what
+// is kept of pruned parameters one after the other, as gradients, optimizer state and messages hold them.
 //
 //   PackedForm form(layout, mask, device);
 //   form.Pack(slot, dense)           // flat, what is kept of a slot

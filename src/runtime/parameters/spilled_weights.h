@@ -1,5 +1,5 @@
-// The weights of a group that is spilled: they live on the host, in the form that is kept, and visit the device for passes
-// that read them.
+// The weights of a group that is spilled: they live on the host, in the form that is kept, and visit the device for
+// passes that read them.
 //
 //   SpilledWeights weights(layout, form, flat, host);   // copies `flat` to the host and gives up its memory
 //   weights.Fetch();          // starts on the stream of fetches; `flat` has memory again
@@ -31,8 +31,8 @@ namespace heddle {
 
 class SpilledWeights {
  public:
-  // `flat` are the dense weights on the device. Layout, form and host outlive it. The indices of pruned parameters go to
-  // the host and come with the weights: `form` has them where they are.
+  // `flat` are the dense weights on the device. Layout, form and host outlive it. The indices of pruned parameters go
+  // to the host and come with the weights: `form` has them where they are.
   SpilledWeights(const GroupLayout& layout, PackedForm& form, const at::Tensor& flat,
                  const HostSide& host);
 

@@ -11,8 +11,8 @@ namespace heddle {
 struct StateBytes {
   int64_t weights = 0;    // that nodes read
   int64_t gradients = 0;  // at their most
-  int64_t master =
-      0;  // fp32 weights of the optimizer, where they are not the weights that nodes read
+  // fp32 weights of the optimizer, where they are not the weights that nodes read
+  int64_t master = 0;
   int64_t moments = 0;
   int64_t index = 0;  // of what is kept of pruned parameters
   int64_t total() const { return weights + gradients + master + moments + index; }

@@ -1,4 +1,6 @@
 // Enumerates the points of the expert's grid.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -204,6 +206,20 @@ class DegreeEnumerator {
 
 std::vector<Degrees> ExpertDegrees(const SearchTask& task, const ExpertChoices& choices) {
   return DegreeEnumerator(task, choices).Run();
+}
+
+std::string NameOfExpert(const Degrees& d) {
+  std::string text = fmt::format("expert at dp {}", d.dp);
+  if (d.ep > 1) text += fmt::format(" (ep {})", d.ep);
+  if (d.cp > 1) text += fmt::format(" x cp {}", d.cp);
+  if (d.tp > 1) text += fmt::format(" x tp {}", d.tp);
+  text += fmt::format(" x pp {}, {} micro-batch{}", d.pp, d.microbatches,
+                      d.microbatches == 1 ? "" : "es");
+  if (d.pp > 1) text += ", " + d.schedule;
+  if (d.chunks > 1) text += fmt::format(" of {} chunks", d.chunks);
+  text += fmt::format(", ZeRO {}", d.zero);
+  if (d.offload != Offload::kNone) text += fmt::format(", {}", DefOf(d.offload).in_words);
+  return text;
 }
 
 }  // namespace heddle

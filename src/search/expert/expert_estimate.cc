@@ -203,8 +203,9 @@ ExpertEstimate ExpertEstimator::Of(const Degrees& d, const std::vector<int>& end
   return plain.fits || !plain.known ? plain : Under(d, ends, beyond, true, limit);
 }
 
-// Bytes of temporary buffers: what the backward of the block at work makes and what is recomputed; under ZeRO 3 also the
-// gathered weights of this block and of the prefetched ones, its gradients and their flat copy.
+// Bytes of temporary buffers: what the backward of the block at work makes and what is recomputed;
+// under ZeRO 3 also the gathered weights of this block and of the prefetched ones, its gradients
+// and their flat copy.
 double ExpertEstimator::TransientBytes(const Context& context) const {
   const Degrees& d = *context.degrees;
   double transient = 0.02 * limit_ + context.kept->most_activations;

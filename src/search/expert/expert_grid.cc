@@ -19,20 +19,6 @@
 namespace heddle {
 namespace {
 
-std::string Named(const Degrees& d) {
-  std::string text = fmt::format("expert at dp {}", d.dp);
-  if (d.ep > 1) text += fmt::format(" (ep {})", d.ep);
-  if (d.cp > 1) text += fmt::format(" x cp {}", d.cp);
-  if (d.tp > 1) text += fmt::format(" x tp {}", d.tp);
-  text += fmt::format(" x pp {}, {} micro-batch{}", d.pp, d.microbatches,
-                      d.microbatches == 1 ? "" : "es");
-  if (d.pp > 1) text += ", " + d.schedule;
-  if (d.chunks > 1) text += fmt::format(" of {} chunks", d.chunks);
-  text += fmt::format(", ZeRO {}", d.zero);
-  if (d.offload != Offload::kNone) text += fmt::format(", {}", DefOf(d.offload).in_words);
-  return text;
-}
-
 // A point whose plan may be simulated.
 struct GridPoint {
   Degrees degrees;
@@ -76,7 +62,7 @@ class GridSearch {
     return Make(chosen, from);
   }
 
-  // The fastest of the plans that Plans will probably give, too: those with axes that the exact search does not have.
+  // The fastest plans that Plans will probably contain as well: those with axes that the exact search does not have.
   std::vector<Proposal> Likely(size_t most) {
     std::stable_sort(points_.begin(), points_.end(), IsFaster);
     std::vector<Degrees> chosen = Chosen(points_.size(), false);
@@ -92,7 +78,7 @@ class GridSearch {
     std::vector<std::optional<Proposal>> made(chosen.size());
     InParallel(chosen.size(), [&](size_t i) {
       // Only the first plan of a ladder has the plain name.
-      std::string name = from.empty() ? Named(chosen[i]) : from;
+      std::string name = from.empty() ? NameOfExpert(chosen[i]) : from;
       if (!from.empty() && i > 0) name += fmt::format(", ZeRO {}", chosen[i].zero);
       made[i] = ProposeExpert(estimator_, chosen[i], name);
     });
@@ -133,7 +119,8 @@ class GridSearch {
       bool far = best_ == kForbidden && point.seconds >= kNear * fastest_;
       if (chosen.size() == most || far) break;
       if (expected >= best_) continue;
-      // Where latencies matter, plans that split state over data ranks are far slower than estimated, but others are not.
+      // Where latencies matter, plans that split state over data ranks are far slower than
+      // estimated, but others are not.
       std::vector<int64_t> key = {d.dp, d.cp, d.tp, d.ep, d.pp, d.microbatches, d.zero > 0};
       // For a ladder the best of each ZeRO level, because the levels allow different improvements.
       if (ladder) key = {d.zero};
@@ -174,8 +161,8 @@ class GridSearch {
     WeighGroups();
   }
 
-  // Does some plan or point not fit or recompute, and would offloading free a considerable share of the memory even with the
-  // state divided among all devices?
+  // Does some plan or point not fit or recompute, and would offloading free a considerable share of
+  // the memory even with the state divided among all devices?
   bool IsShortOfMemory() const {
     constexpr double kConsiderable = 0.05;
     HeldBytes each = HeldBytesOf(estimator_->prices().precision(), 1 - task_.pruning.sparsity, 1,
@@ -242,7 +229,8 @@ class GridSearch {
     WeighRound(round, nullptr);
   }
 
-  // Is a mesh with fewer devices per sample too slow? Sharing a sample among more devices never reduces the device seconds.
+  // Is a mesh with fewer devices per sample too slow? Sharing a sample among more devices never
+  // reduces the device seconds.
   bool IsDominated(const MeshKey& at, const std::map<MeshKey, double>& work) const {
     for (const auto& [other, seconds] : work) {
       bool less = other[2] == at[2] && other[1] <= at[1] && other[0] / other[1] <= at[0] / at[1];
@@ -302,8 +290,9 @@ class GridSearch {
                        [](const StageRecomputation& stage) { return stage.none(); });
   }
 
-  // Stages of equal work need unequal memory: the first ones have the most micro-batches in flight, and may have to recompute.
-  // Then layers are moved to neighbouring stages as long as the estimate decreases.
+  // Stages of equal work need unequal memory: the first ones have the most micro-batches in flight,
+  // and may have to recompute. Then layers are moved to neighbouring stages as long as the estimate
+  // decreases.
   ExpertEstimate Recut(Degrees& at, ExpertEstimate best, double limit) const {
     constexpr int64_t kMostStages = 16;
     bool plain = best.fits && IsPlain(best);
@@ -340,8 +329,8 @@ class GridSearch {
 
   // Points above this multiple of the fastest estimate are left out: the errors of estimates are smaller.
   static constexpr double kNear = 1.1;
-  // Estimates can exceed simulated steps by this factor. Points with axes that the exact search does not have are simulated
-  // up to this factor, because no other searcher covers them.
+  // Estimates can exceed simulated steps by this factor. Points with axes that the exact search
+  // does not have are simulated up to this factor, because no other searcher covers them.
   static constexpr double kTooHigh = 1.02;
 
   const SearchTask task_;  // a copy: plans may be made later

@@ -1,5 +1,5 @@
-// Traffic in the expert's estimates: messages between stages, collectives over the data ranks, and what follows the last
-// backward.
+// Traffic in the expert's estimates: messages between stages, collectives over the data ranks, and
+// what follows the last backward.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -90,8 +90,9 @@ std::pair<double, double> ExpertEstimator::GroupsPerElement(const Degrees& d,
           groups_.PerElement(elements, static_cast<double>(d.tp * d.ep))};
 }
 
-// The gradients of every micro-batch that are scattered beside computation, and under ZeRO 3 the weights that are gathered
-// twice: what of this traffic computation waits for is added to the times of the stages.
+// The gradients of every micro-batch that are scattered beside computation, and under ZeRO 3 the
+// weights that are gathered twice: what of this traffic computation waits for is added to the times
+// of the stages.
 void ExpertEstimator::AddMicrobatchTraffic(Context& context) {
   const Degrees& d = *context.degrees;
   auto [dense, expert] = TrafficOf(d);
@@ -117,8 +118,9 @@ void ExpertEstimator::AddMicrobatchTraffic(Context& context) {
   }
 }
 
-// Seconds after the last backward: exposed reductions, updates and the gathering of updated weights, on the device for which
-// they take longest. `times` are those of the stages without the traffic of micro-batches.
+// Seconds after the last backward: exposed reductions, updates and the gathering of updated
+// weights, on the device for which they take longest. `times` are those of the stages without the
+// traffic of micro-batches.
 double ExpertEstimator::EndSeconds(const Context& context, const std::vector<HalfTimes>& times,
                                    int64_t bucket_bytes) {
   const Degrees& d = *context.degrees;

@@ -13,12 +13,12 @@ class GridBounds {
   // The task must outlive it.
   GridBounds(const SearchTask& task, std::shared_ptr<ExpertEstimator> estimator);
 
-  // Finds what bounds are made of, and removes points from the grid with more expert ranks than experts. False where the
-  // model has no prices.
+  // Finds what bounds are made of, and removes points from the grid with more expert ranks than
+  // experts. False where the model has no prices.
   bool Find(std::vector<Degrees>& grid);
 
-  // A lower bound on the step: the work of the batch on one device at the best micro-batch size, divided evenly, with the
-  // schedule's bubble.
+  // A lower bound on the step: the work of the batch on one device at the best micro-batch size,
+  // divided evenly, with the schedule's bubble.
   double LeastSeconds(const Degrees& d) const;
 
   // Do weights and state exceed the devices' memory even if stages are equal and tp splits everything?

@@ -73,8 +73,8 @@ class ConfigurationList {
   size_t listed_ = 0;  // number of enumerated configurations; offloaded ones follow
   // Floors of configurations that are not weighed yet, the lowest first.
   Queue queue_;
-  // The same for configurations of which only EvenTimeFloor is known. Of configurations that differ only in ZeRO it has the
-  // first.
+  // The same for configurations of which only EvenTimeFloor is known. Of configurations that differ
+  // only in ZeRO it has the first.
   Queue unbisected_;
 };
 

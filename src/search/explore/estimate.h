@@ -5,9 +5,10 @@
 //   Estimator estimator(problem, prices);
 //   Estimate estimate = estimator.Of(configuration);     // estimate.fits, seconds, stages
 //
-// The implementation by topic: estimate.cc puts estimates together; estimate_strategies.cc finds strategies and sums them
-// over blocks; estimate_cut.cc decides where stages end; estimate_memory.cc gives each layer a recomputation policy;
-// estimate_traffic.cc has messages, collectives and the end of the step; estimate_floors.cc the floors.
+// The implementation by topic: estimate.cc puts estimates together; estimate_strategies.cc finds
+// strategies and sums them over blocks; estimate_cut.cc decides where stages end;
+// estimate_memory.cc gives each layer a recomputation policy; estimate_traffic.cc has messages,
+// collectives and the end of the step; estimate_floors.cc the floors.
 #pragma once
 
 #include <optional>

@@ -24,8 +24,9 @@ double Estimator::StageSeconds(const Context& context, int stage, int first, int
   return context.shape.microbatches * own + waits;
 }
 
-// The last blocks of stages when each takes as many units as it may within the bound on its seconds. At least one unit is
-// left for each of the stages after. False where the stages cannot take all units.
+// The last blocks of stages when each takes as many units as it may within the bound on its
+// seconds. At least one unit is left for each of the stages after. False where the stages cannot
+// take all units.
 bool Estimator::FillStages(const Context& context, double bound, std::vector<int>& ends) const {
   int stages = context.configuration->stages(), count = units_.count();
   auto end_of = [&](int unit) { return units_.begins[static_cast<size_t>(unit)]; };
@@ -63,9 +64,10 @@ double Estimator::SlowestSeconds(const Context& context, const std::vector<int>&
   return slowest;
 }
 
-// Cuts the model so that the slowest stage is as fast as possible, by bisection of its time. Filling greedily is optimal also
-// where the pipeline's fill counts: a stage that begins later has less to do for every micro-batch and waits for more units
-// only once. Where memory does not suffice, the units are divided evenly.
+// Cuts the model so that the slowest stage is as fast as possible, by bisection of its time.
+// Filling greedily is optimal also where the pipeline's fill counts: a stage that begins later has
+// less to do for every micro-batch and waits for more units only once. Where memory does not
+// suffice, the units are divided evenly.
 std::vector<int> Estimator::Cut(const Context& context) const {
   int blocks = static_cast<int>(prices_.model().blocks.size());
   int stages = context.configuration->stages();

@@ -1,4 +1,5 @@
-// Traffic in estimates and floors: messages between stages, collectives on the data axis, and what follows the last backward.
+// Traffic in estimates and floors: messages between stages, collectives on the data axis, and what
+// follows the last backward.
 #include <algorithm>
 #include <numeric>
 

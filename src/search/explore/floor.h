@@ -1,17 +1,20 @@
 // Floors: lower bounds on the step time of every plan of a configuration.
 //
-// The bound adds up what cannot be avoided. A device of the pipeline computes m micro-batches of its units
-// (range_floors.h) after the stages before it have done their first forward; then the stages before it do their last
-// backward. When all gradients are reduced, all devices update their parameters and gather what was updated. A device's
-// memory holds the state of its parameters and the activations of the micro-batches in flight; activations that do not fit
-// are recomputed, which takes time.
+// The bound adds up what cannot be avoided. A device of the pipeline computes m micro-batches of
+// its units (range_floors.h) after the stages before it have done their first forward; then the
+// stages before it do their last backward. When all gradients are reduced, all devices update their
+// parameters and gather what was updated. A device's memory holds the state of its parameters and
+// the activations of the micro-batches in flight; activations that do not fit are recomputed, which
+// takes time.
 //
-// X is a lower bound if stages that take as many units as time X and the memory limit allow cannot take all units; the
-// largest such X is found by bisection. Giving each stage as many units as possible, in order, is optimal: one more unit
-// shortens the remaining work by at least what it adds to the wait of the stages behind.
+// X is a lower bound if stages that take as many units as time X and the memory limit allow cannot
+// take all units; the largest such X is found by bisection. Giving each stage as many units as
+// possible, in order, is optimal: one more unit shortens the remaining work by at least what it
+// adds to the wait of the stages behind.
 //
-// floor_terms.h has the terms, floor_one_stage.cc cuts for schedules with one stage per device, floor_interleaved.cc for
-// several stages per device, which have n or n - 1 layers each (plan/units.h, EvenCut). docs/planner.md derives each term.
+// floor_terms.h has the terms, floor_one_stage.cc cuts for schedules with one stage per device,
+// floor_interleaved.cc for several stages per device, which have n or n - 1 layers each
+// (plan/units.h, EvenCut). docs/planner.md derives each term.
 #pragma once
 
 #include <vector>
@@ -22,8 +25,9 @@
 
 namespace heddle {
 
-// A Lagrangian bound on computation and memory together. A stage's memory must fit its device, so its time is at least the
-// least of (seconds + price x bytes) over all strategies, less price x the device's memory. Per micro-batch.
+// A Lagrangian bound on computation and memory together. A stage's memory must fit its device, so
+// its time is at least the least of (seconds + price x bytes) over all strategies, less price x the
+// device's memory. Per micro-batch.
 struct MemoryPrice {
   double per_byte = 0;  // seconds of a micro-batch per byte
   // Per stage, in the order of the data: the least priced cost of its units under any allowed recomputation policy.
@@ -87,18 +91,19 @@ struct FloorMemory {
   double gathered = 0;   // ZeRO 3: per parameter of the layer at work and of the layer prefetched
   double unreduced = 0;  // ZeRO 3: per parameter of the layer whose backward ends: its gradient
   double outside_layers = 0;  // ZeRO 3: extra per parameter outside the layers, which stays whole
-  // Whole gradients of parameters that the head shares with other units. They count on a device that has all units, after
-  // the backward of the head.
+  // Whole gradients of parameters that the head shares with other units. They count on a device
+  // that has all units, after the backward of the head.
   double tied = 0;
 
   bool limited() const { return activations != nullptr && limit < kForbidden; }
 };
 
-// What follows the last backward: reduction, norm, update, gathering. Seconds per parameter of the device unless stated.
+// What follows the last backward: reduction, norm, update, gathering. Seconds per parameter of the
+// device unless stated.
 struct FloorStepEnd {
   double update = 0;
-  // Copies of optimizer state from and to the host, beside the update. They may begin `host_lead` seconds before the last
-  // backward has ended.
+  // Copies of optimizer state from and to the host, beside the update. They may begin `host_lead`
+  // seconds before the last backward has ended.
   double host_copies = 0, host_lead = 0;
   double reduce = 0;                              // of the last reduction
   double gather = 0;                              // of the updated parameters
@@ -150,8 +155,9 @@ struct FloorProblem {
   TermScales scale = {};
 };
 
-// The least number of micro-batches whose activations a device of the pipeline holds at its peak, counted in stages of the
-// device, and whether that peak is reached again after all of its gradients exist.
+// The least number of micro-batches whose activations a device of the pipeline holds at its peak,
+// counted in stages of the device, and whether that peak is reached again after all of its
+// gradients exist.
 struct InFlight {
   double most = 1;
   bool with_gradients = false;
@@ -160,8 +166,8 @@ InFlight LeastInFlight(const Configuration& configuration, int device);
 // The same for each stage of the device, from the first chunk on.
 std::vector<double> LeastInFlightOfChunks(const Configuration& configuration, int device);
 
-// The floor; kForbidden where no recomputation makes the units fit. `known` is a lower bound that is known already, from
-// which the bisection starts.
+// The floor; kForbidden where no recomputation makes the units fit. `known` is a lower bound that
+// is known already, from which the bisection starts.
 double FloorOf(const Configuration& configuration, const FloorProblem& problem, double known = 0);
 // The bound that FloorOf starts from, never above it: all devices equally busy, whatever units they have. No bisection.
 double EvenFloorOf(const Configuration& configuration, const FloorProblem& problem);

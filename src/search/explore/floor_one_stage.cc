@@ -1,5 +1,5 @@
-// The floor of configurations with one stage per device: the least bound under which stages, each with as many units as the
-// bound and its memory allow, take all units.
+// The floor of configurations with one stage per device: the least bound under which stages, each
+// with as many units as the bound and its memory allow, take all units.
 #include <algorithm>
 #include <array>
 #include <cmath>

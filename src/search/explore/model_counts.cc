@@ -104,8 +104,9 @@ double CrossingInTheMiddle(const Model& model, const ModelUnits& units) {
   return change[static_cast<size_t>(cut) - 1];
 }
 
-// The least over all cuts of the bytes that the unit before the cut makes and the unit after it reads. Values made earlier,
-// such as the output of an encoder, are not counted: they may come from another stage.
+// The least over all cuts of the bytes that the unit before the cut makes and the unit after it
+// reads. Values made earlier, such as the output of an encoder, are not counted: they may come from
+// another stage.
 double LeastCrossing(const Model& model, const ModelUnits& units) {
   std::vector<int> unit_of(model.blocks.size(), 0);
   std::vector<double> crossing(static_cast<size_t>(units.count()), 0);  // before each unit

@@ -142,7 +142,8 @@ std::vector<Proposal> PlanMaker::RecutPlans(const Configuration& c, const Estima
   return plans;
 }
 
-// `share`: of the memory that the estimate allowed. A plan that reserves too much memory is solved again with a smaller share.
+// `share`: of the memory that the estimate allowed. A plan that reserves too much memory is solved
+// again with a smaller share.
 std::optional<Proposal> PlanMaker::RefinedPlan(const Configuration& c, const Estimate& estimate,
                                                double floor, const Plan& plan, double share) {
   std::optional<Refined> refined = Refine(task_, prices_, c, estimate, plan, share);

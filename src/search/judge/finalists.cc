@@ -79,8 +79,8 @@ double EstimateErrors::Expected(const Proposal& proposal) const {
 }
 
 double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
-  // Estimates of plans of one kind differ by so much in their errors, and one or two plans do not show the least of them.
-  // That other kinds of plans were slower than their estimates says nothing.
+  // Errors within a kind spread by kSpreadOfOne, divided by the number of plans seen, because one or two plans do not show the
+  // least error of the kind. For a kind without simulated plans, errors of other kinds say nothing.
   constexpr double kSpreadOfOne = 0.02, kSpreadOfKinds = 0.03, kOfKinds = 1.5;
   const Ratios* like = Like(proposal);
   spread = std::max(spread, proposal.spread);
@@ -89,7 +89,7 @@ double EstimateErrors::AtLeast(const Proposal& proposal, double spread) const {
   return std::max(proposal.bound, proposal.estimate * least);
 }
 
-// A proposal that is being judged. Its end waits for that, after telling it to stop.
+// A proposal that is being judged by a thread. The destructor tells the thread to stop and waits for it.
 class Finalists::Running {
  public:
   Running(const SearchTask& task, RebatchedModels& models, Proposal proposal)
@@ -104,7 +104,7 @@ class Finalists::Running {
         Fitted(of_);
         throw;
       }
-      Fitted(of_);  // where it did not come to that
+      Fitted(of_);  // if the plan was never fitted
       return judged;
     });
   }
@@ -112,9 +112,9 @@ class Finalists::Running {
 
   const Proposal& of() const { return of_; }
   void Abandon() { abandoned_ = true; }
-  // The proposal, with the estimate that it has once it is fitted to memory; its plan may still be simulated.
+  // The proposal with its estimate after it was fitted to memory. The simulation may still be running then.
   Proposal WaitFitted() { return fitted_.get_future().get(); }
-  // Nothing where the problem was over first.
+  // Nothing if the budget ended first.
   std::optional<JudgedPlan> Wait() { return judged_.get(); }
   bool ended() const {
     return judged_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -133,12 +133,13 @@ class Finalists::Running {
 
   const Proposal of_;
   std::atomic<bool> abandoned_ = false;
-  bool is_fitted_ = false;  // of the thread that judges
+  bool is_fitted_ = false;  // used by the judging thread only
   std::promise<Proposal> fitted_;
-  std::future<std::optional<JudgedPlan>> judged_;  // the last member: its end waits for the thread
+  std::future<std::optional<JudgedPlan>>
+      judged_;  // the last member: its destructor waits for the thread
 };
 
-// Of a list of plans, by their places in it. Its end tells all of them to stop, then waits for them.
+// The plans of a list that are being judged, by their index in it. The destructor stops all of them, then waits for them.
 struct Finalists::Ahead {
   ~Ahead() {
     for (auto& [i, running] : all) running->Abandon();
@@ -191,8 +192,8 @@ Finalists::AllRunning::iterator Finalists::FindPrepared(const Proposal& plan) {
   });
 }
 
-// One for two cores: parts of each are done by one thread and others by several, and of those that are ahead some turn out not
-// to be needed. On two cores two: one is at work while the other has but one thread.
+// One plan for every two cores: some parts of judging a plan use one thread and others several, and some of the plans that run
+// ahead turn out not to be needed. On two cores two plans: one uses the core that the other leaves idle.
 bool Finalists::HasRoom(size_t running) const {
   size_t cores = CoreCount();
   std::lock_guard lock(mutex_);
@@ -205,12 +206,12 @@ bool Finalists::HasRoom(size_t running) const {
 
 bool Finalists::has_room() const { return HasRoom(0); }
 
-// Plans whose expected memory exceeds the limit by less than this factor are tried first as long as no plan fits: fitting
-// them to memory costs little time.
+// While no plan fits, plans whose expected memory exceeds the limit by less than this factor come first: fitting them to
+// memory adds little to their time.
 constexpr double kFits = 1.1;
 
-// Errors of one kind differ by so much. Where a simulation takes next to nothing of the effort, plans that are less likely to
-// be faster are simulated as well.
+// The assumed spread of errors within a kind. If a simulation is a negligible part of the effort, the spread is larger, so that
+// plans that are less likely to be faster are simulated as well.
 double SpreadOf(const Proposal& proposal, const JudgingEffort& effort) {
   constexpr double kSpread = 0.01, kSpreadOfQuick = 0.1;
   return IsQuick(proposal.work, effort) ? kSpreadOfQuick : kSpread;
@@ -231,7 +232,7 @@ void Finalists::Take(std::optional<JudgedPlan> judged, const Proposal& proposal)
       judged->from, proposal.estimate, judged->estimate, judged->estimated_bytes / kGiB,
       judged->result.step_seconds, static_cast<double>(judged->result.peak_memory_bytes) / kGiB,
       static_cast<double>(judged->reserved()) / kGiB, judged->fits ? "fits" : "does not fit");
-  // Of a plan that was fitted to memory the estimate as it was fitted, and its kind.
+  // The error is that of the estimate after fitting to memory, and it counts for the kind after fitting.
   bool fitted = judged->estimate != proposal.estimate;
   std::vector<int64_t> kind = fitted ? judged->kind : proposal.kind;
   if (judged->simulated && judged->estimate > 0) {
@@ -296,7 +297,7 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
       if (slow && errors_.IsAssumed(plans[i].kind)) left_.push_back(plans[i]);
       return slow;
     });
-    // Those first that probably fit.
+    // Plans that probably fit come first.
     auto rank = [&](size_t i) {
       return std::pair(!one_fits && errors_.ExpectedBytes(plans[i]) > kFits * limit,
                        errors_.Expected(plans[i]));
@@ -314,8 +315,8 @@ void Finalists::Judge(std::vector<Proposal> plans, const JudgingEffort& effort) 
     order.erase(order.begin());
     work += plans[next].work;
     std::unique_ptr<Running> running = ahead.Release(next);
-    // One that turns out to be slow when it is fitted to memory is not waited for. Until its simulation has ended, estimates of
-    // its kind are taken to be right.
+    // A plan that turns out to be slow after it is fitted to memory is not waited for. Until its simulation has ended,
+    // estimates of its kind are taken to be right.
     if (one_fits) {
       Proposal fitted = running->WaitFitted();
       if (errors_.AtLeast(fitted, SpreadOf(plans[next], effort)) >= best_) {

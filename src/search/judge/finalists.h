@@ -1,12 +1,12 @@
-// The anytime loop that simulates proposals: the most promising first, until none of the rest can win.
+// The anytime loop that simulates proposals: the most promising first, until none of the others can win.
 //
 //   Finalists finalists(problem, result);
 //   finalists.Judge(std::move(plans), effort);   // proposals with estimates
 //   finalists.JudgeAll(std::move(baselines));    // all of them
 //
-// What a proposal is expected to take is its estimate times the errors of estimates that were seen before, of plans of the
-// same kind where there are any. Which plans are judged, and in which order, depends on the problem alone: other cores
-// simulate the next proposals ahead, and what turns out not to be needed is thrown away.
+// The expected step time of a proposal is its estimate multiplied by the mean error of earlier estimates for plans of the same
+// kind. Which plans are judged, and in which order, depends on the problem alone: other cores simulate the next proposals
+// ahead of time, and results that turn out not to be needed are discarded.
 #pragma once
 
 #include <map>
@@ -20,32 +20,32 @@
 namespace heddle {
 
 struct JudgingEffort {
-  size_t most = 0;  // plans that fit
-  double work = 0;  // SimulationSize of all that are judged, once one fits
+  size_t most = 0;  // at most so many plans that fit
+  double work = 0;  // sum of SimulationSize over the judged plans, once one fits
 };
 
-// Whether a simulation of this size takes next to nothing of the effort.
+// Is a simulation of this size a negligible part of the effort?
 bool IsQuick(double work, const JudgingEffort& effort);
 
-// What plans have in common whose estimates are wrong alike: ZeRO level, offload, recomputation, data axis, other axes, whether
-// there are stages, chunks, a split backward, gpipe, gradients by factors, and last whether its messages
-// occupy links much, which a plan does not say: false.
+// The kind of a plan. Estimates of plans of one kind have similar errors. It consists of the ZeRO level, offload,
+// recomputation, data axis, number of other axes, whether there are stages, chunks, a split backward, gpipe, gradients by
+// factors, and whether messages between stages occupy links for long (false here, because a plan does not say so).
 std::vector<int64_t> KindOf(const Plan& plan);
 
-// Simulated steps as multiples of their estimates, by kind of plan.
+// Simulated step times divided by their estimates, by kind of plan.
 class EstimateErrors {
  public:
   void Add(const std::vector<int64_t>& kind, double estimate, double step);
   void AddBytes(const std::vector<int64_t>& kind, double estimate, double reserved);
-  // As if one more plan of this kind took what was estimated, until one was simulated.
+  // Counts one more plan of this kind whose estimate is taken to be right, until a plan of the kind was simulated.
   void AssumeRight(const std::vector<int64_t>& kind);
   bool IsAssumed(const std::vector<int64_t>& kind) const;
   void ForgetAssumed() { assumed_.clear(); }
-  // Of a proposal with an estimate.
+  // Expected step time and bytes of a proposal that has an estimate.
   double Expected(const Proposal& proposal) const;
   double ExpectedBytes(const Proposal& proposal) const;
-  // What it will hardly be faster than.
-  // `spread`: by how much errors of one kind differ, unless the proposal says that its own differ by more.
+  // A step time that the proposal is unlikely to be faster than. `spread` is the relative spread of errors within a kind; a
+  // proposal may state a larger one.
   double AtLeast(const Proposal& proposal, double spread) const;
 
  private:
@@ -54,28 +54,29 @@ class EstimateErrors {
     double sum = 0, least = 0;
   };
   using Kind = std::vector<int64_t>;
-  const Ratios* Like(const Proposal& proposal) const;  // null: none of its kind was seen yet
+  const Ratios* Like(
+      const Proposal& proposal) const;  // null: no plan of its kind was simulated yet
   std::map<Kind, Ratios> by_kind_, assumed_, bytes_by_kind_;
 };
 
 class Finalists {
  public:
-  // Both must outlive it. What is judged is added to `out.judged`.
+  // Both arguments must outlive it. Judged plans are added to `out.judged`.
   Finalists(const SearchTask& task, SearchResult& out);
   ~Finalists();
 
-  // Until none of the rest can win, the effort is spent or the problem is over.
+  // Judges until none of the other plans can win, the effort is spent or the budget is over.
   void Judge(std::vector<Proposal> plans, const JudgingEffort& effort);
-  // In order; until the problem is over.
+  // Judges all plans in order, until the budget is over.
   void JudgeAll(std::vector<Proposal> plans);
-  // Those that Judge did not wait for, and what it left out since.
+  // Waits for the simulations that Judge did not wait for, and judges the plans that it left out because of them.
   void TakeLate(const JudgingEffort& effort);
-  // Begins to simulate a plan that will probably be given to one of these later: its result is there sooner, and the same.
-  // Both may be called by any thread.
+  // Begins to simulate a plan that will probably be passed to Judge or JudgeAll later. The result is the same, only sooner.
+  // Prepare and has_room may be called by any thread.
   void Prepare(Proposal plan);
-  bool has_room() const;  // is a core free for another?
+  bool has_room() const;  // is a core free for another plan?
 
-  double best_seconds() const { return best_; }  // of the plans that fit; infinite where none does
+  double best_seconds() const { return best_; }  // of the plans that fit; infinite if none does
 
  private:
   class Running;
@@ -84,7 +85,7 @@ class Finalists {
 
   static void Complete(Proposal& plan);
   std::unique_ptr<Running> Start(const Proposal& plan);
-  AllRunning::iterator FindPrepared(const Proposal& plan);  // mutex_ is locked
+  AllRunning::iterator FindPrepared(const Proposal& plan);  // requires that mutex_ is locked
   bool HasRoom(size_t running) const;
   void Take(std::optional<JudgedPlan> judged, const Proposal& proposal);
   bool Ended();
@@ -95,9 +96,9 @@ class Finalists {
   EstimateErrors errors_;
   size_t fitting_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
-  std::vector<Proposal> left_;  // not judged, as estimates of their kind were taken to be right
-  mutable std::mutex mutex_;    // of what runs beside the plan that is waited for
-  AllRunning prepared_, late_;  // they end before what they use
+  std::vector<Proposal> left_;  // not judged, because estimates of their kind are taken to be right
+  mutable std::mutex mutex_;    // guards prepared_ and late_
+  AllRunning prepared_, late_;  // last members: their threads end before the members that they use
 };
 
 }  // namespace heddle

@@ -23,9 +23,9 @@ int64_t RecomputedBlocks(const Plan& plan) {
   return count;
 }
 
-// Of parameters, on a device of a stage.
+// Bytes of weights and optimizer state on a device of a stage.
 int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
-  if (plan.offload == Offload::kAll) return 0;  // a shard of them, at a time
+  if (plan.offload == Offload::kAll) return 0;  // only one shard of them at a time
   double ranks = 1;
   for (const MeshAxis& axis : stage.mesh.axes) {
     auto named = std::find(plan.zero.axes.begin(), plan.zero.axes.end(), axis.name);
@@ -45,7 +45,7 @@ int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
       for (int64_t n : LocalShape(stage.mesh, sharding, Position(stage.mesh.axes.size(), 0))) {
         elements *= static_cast<double>(n);
       }
-      double kept = 1;  // fewer have state
+      double kept = 1;  // fraction of the weights that have state
       auto pruned = plan.pruning.kept.find(model.graph.value(node.operands[o]).name);
       if (pruned != plan.pruning.kept.end()) {
         const TensorType& type = model.graph.value(node.operands[o]).type;
@@ -60,7 +60,7 @@ int64_t LeastBytes(const Model& model, const Plan& plan, const Stage& stage) {
   return static_cast<int64_t>(bytes);
 }
 
-// Of the smallest device of a mesh.
+// The memory limit of the smallest device of a mesh.
 int64_t LeastLimit(const SearchTask& task, const Mesh& mesh) {
   if (task.cluster.device_types.size() == 1) return MemoryLimit(task);
   int64_t least = INT64_MAX;
@@ -68,7 +68,7 @@ int64_t LeastLimit(const SearchTask& task, const Mesh& mesh) {
   return least;
 }
 
-// A node full of the devices that hold most.
+// Host memory of a machine all of whose devices are like the one that uses most host memory.
 void SetHost(const SearchTask& task, JudgedPlan& judged) {
   if (judged.plan.offload == Offload::kNone) return;
   GroupSpan node = NodeOf(task.cluster, DeviceId{0});
@@ -105,7 +105,7 @@ double SimulationSize(const SearchTask& task, int64_t microbatches, int64_t pp,
 
 namespace {
 
-// Bytes that the allocator reserves, per device of the pipeline.
+// Bytes that the caching allocator reserves, per device of the pipeline.
 std::vector<double> ReservedOf(const SearchTask& task, ShortStep& step) {
   MemoryModel model(step.program, HabitsOf(task.sim));
   ReplayOptions options;
@@ -125,21 +125,21 @@ std::vector<double> ReservedOf(const SearchTask& task, ShortStep& step) {
   return reserved;
 }
 
-// With its plan made, and all that the problem says of it.
+// Makes the plan and adds the settings that the problem fixes.
 void Complete(const SearchTask& task, Proposal& proposal) {
   proposal.MakePlan();
   proposal.plan.pruning = task.pruning;
   SetOptimizer(proposal.plan, task.optimizer);
 }
 
-// A proposal whose program is known, with as many layers recomputed as its memory demands.
+// A proposal that recomputes as many layers as the memory limit requires, with its program.
 struct Fitted {
   Proposal proposal;
   ShortStep step;
 };
 
-// Is `a` estimated to take less than this share of `b`? Where both take as long, because devices wait for something else, what
-// recomputes less is the better one.
+// Is the estimate of `a` less than this fraction of that of `b`? If the estimates are equal, because devices wait for something
+// else, the plan that recomputes less is better.
 bool IsBetter(const Proposal& a, const Proposal& b, double share) {
   if (a.estimate != b.estimate) return a.estimate < share * b.estimate;
   return RecomputedBlocks(a.plan) < RecomputedBlocks(b.plan);
@@ -148,9 +148,9 @@ bool IsBetter(const Proposal& a, const Proposal& b, double share) {
 Fitted Fit(const SearchTask& task, RebatchedModels& models, Proposal proposal,
            const std::atomic<bool>* abandoned) {
   constexpr int kTries = 4;
-  constexpr double kGain = 0.998;  // what another try is worth
-  // Memory estimates of convolution nets can be half of what is needed. A plan that is estimated to need less than this share
-  // of the limit fits as it is.
+  constexpr double kGain = 0.998;  // another try must be estimated to take at most this fraction
+  // Memory estimates of convolution nets can be half of the real value. A plan with an estimate below this fraction of the limit
+  // fits without changes.
   constexpr double kSurelyFits = 0.4;
   auto limit = static_cast<double>(MemoryLimit(task));
   Fitted now{std::move(proposal), {}};
@@ -194,7 +194,7 @@ void SetNames(JudgedPlan& judged, Proposal& proposal) {
 
 JudgedPlan Judge(const SearchTask& task, Proposal proposal, const JudgeOptions& options) {
   if (proposal.judged) return *proposal.judged;
-  // Plans for meshes of very many devices take long to lower and to fit, which nothing ends before it is done.
+  // Lowering and fitting plans for very many devices takes long and cannot be interrupted.
   constexpr int64_t kManyDevices = 65'536;
   if (task.effort.Over() && DeviceCount(task.cluster) > kManyDevices) throw SimulationStopped();
   JudgedPlan judged;
@@ -237,7 +237,7 @@ JudgedPlan Judge(const SearchTask& task, Proposal proposal, const JudgeOptions& 
 }
 
 std::vector<double> CheckWholeStep(const SearchTask& task, JudgedPlan& judged) {
-  // What stays unused between blocks of the allocator hardly grows by more than this share from round to round.
+  // Fragmentation of the allocator hardly grows by more than 2 % from round to round.
   constexpr double kNear = 0.98;
   if (!judged.fits || judged.simulated_microbatches == judged.plan.microbatches) return {};
   if (static_cast<double>(judged.reserved()) < kNear * static_cast<double>(judged.memory_limit))

@@ -1,4 +1,5 @@
-// The nodes of a stage and the values between them: who reads a value, what is kept for backward and what is recomputed.
+// The nodes of a stage and the values between them: who reads a value, what is kept for backward
+// and what is recomputed.
 #pragma once
 
 #include <vector>

@@ -1,9 +1,10 @@
 // The elimination tree of an additive problem, with Lagrangian bounds for the entries of its tables.
 //
-// A bucket is a variable together with the tables that are added up when it is eliminated (factors.h). Its message, the
-// minimum over the variable, is added up by the bucket of the variable of its scope that is eliminated next. With the
-// Lagrangian cost + multiplier x bytes, the pass up gives for each entry of a message the least cost of the subtree below
-// it, and the pass down the least cost of everything else.
+// A bucket is a variable together with the tables that are added up when it is eliminated
+// (factors.h). Its message, the minimum over the variable, is added up by the bucket of the
+// variable of its scope that is eliminated next. With the Lagrangian cost + multiplier x bytes, the
+// pass up gives for each entry of a message the least cost of the subtree below it, and the pass
+// down the least cost of everything else.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +49,8 @@ class BucketTree {
   // In the order of elimination.
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  // Finds the entries that may belong to a choice whose Lagrangian is below the cut, and their bounds. Returns the least
-  // Lagrangian of all choices.
+  // Finds the entries that may belong to a choice whose Lagrangian is below the cut, and their
+  // bounds. Returns the least Lagrangian of all choices.
   double Down(double cut);
 
   // The offsets of a message's entry in the tables of the bucket's parts, for choice 0 of its variable.

@@ -2,10 +2,10 @@
 //
 //   g(m) = min over x of  w(x) + m (bytes(x) - limit),   m >= 0
 //
-// Every g(m) is a lower bound on the minimum under the limit. Every choice x is a line in m, and g, the lower envelope of
-// these lines, is concave with finitely many corners. The largest g is where a falling line (x fits) and a rising one (x
-// does not fit) cross on the envelope. Solving the problem at the crossing of the two best lines gives a lower line until
-// they are on the envelope:
+// Every g(m) is a lower bound on the minimum under the limit. Every choice x is a line in m, and g,
+// the lower envelope of these lines, is concave with finitely many corners. The largest g is where
+// a falling line (x fits) and a rising one (x does not fit) cross on the envelope. Solving the
+// problem at the crossing of the two best lines gives a lower line until they are on the envelope:
 //
 //         \  over /          g at the crossing is either on both lines, which is the maximum,
 //    under \     /           or on a third line that replaces one of them.

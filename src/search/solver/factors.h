@@ -55,7 +55,7 @@ class Elimination {
   struct Operand {
     TableRef values;
     Strides strides;  // by variable of the step's scope
-    size_t own = 1;               // stride of the eliminated variable
+    size_t own = 1;   // stride of the eliminated variable
   };
   struct Step {
     int variable = 0;
@@ -71,7 +71,7 @@ class Elimination {
   TableRef Minimise(const Step& step) const;
 
   std::vector<size_t> domains_;
-  std::vector<FactorTable> factors_;       // eliminated ones have no values
+  std::vector<FactorTable> factors_;          // eliminated ones have no values
   std::vector<SmallVector<int, 4>> touched_;  // per variable: the factors that contain it
   std::vector<Step> steps_;
 };

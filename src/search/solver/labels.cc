@@ -77,8 +77,8 @@ class LabelSolver::Labels {
     return kept;
   }
 
-  // Replaces `all` by the sums of one of `all` and one of `more` that can still lead below the cut when at least `rest` is
-  // added. False: too many.
+  // Replaces `all` by the sums of one of `all` and one of `more` that can still lead below the cut
+  // when at least `rest` is added. False: too many.
   bool Combine(std::vector<int>& all, const std::vector<int>& more, double rest) {
     work_ += static_cast<int64_t>(all.size() * more.size());
     if (work_ > kWorkPerLabel * max_labels_) return false;
