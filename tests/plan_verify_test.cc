@@ -197,7 +197,7 @@ TEST_F(VerifyPlan, ParametersOfStagesWithoutAxes) {
 
 // No op has such a rule, so the test makes one.
 TEST_F(VerifyPlan, ExpandedFactorsWhereTheOpHasNoExpansion) {
-  At(plan_, "view_2")[0] = 0;
+  At(plan_, "view_2")[0] = Split(0);
   Rule expanded = model_.rules[Node("view_2")];
   expanded.factors[0].kind = FactorKind::kExpanded;
   model_.rules.Set(Node("view_2"), std::make_shared<const Rule>(std::move(expanded)));

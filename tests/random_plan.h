@@ -169,7 +169,7 @@ inline Plan RandomPlan(const Model& model, Random& rng, bool large = false) {
 
 // Chooses random GradientSync for parameters that support it, in half of the plans that allow it.
 inline void AddRandomSync(const Model& model, Random& rng, Plan& plan) {
-  if (plan.zero.level >= kZeroWithoutSync || Below(rng, 2) == 0) return;
+  if (SplitsGradients(plan.zero.level) || Below(rng, 2) == 0) return;
   SyncRules rules(model, plan.stages);
   std::vector<Stage> stages = plan.stages;
   for (ValueId id : model.graph.ValuesOf(ValueKind::kParameter)) {
