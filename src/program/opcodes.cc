@@ -116,9 +116,10 @@ constexpr std::array<OpcodeDef, kOpcodeCount> kOpcodes = {{
      .check = CheckEvict},
 }};
 
+// `check` is compared with null by a test: with UBSan, gcc 12 does not take addresses of functions for constants.
 constexpr bool IsInOrder() {
   for (size_t i = 0; i < kOpcodes.size(); ++i) {
-    if (kOpcodes[i].op != static_cast<Opcode>(i) || kOpcodes[i].check == nullptr) return false;
+    if (kOpcodes[i].op != static_cast<Opcode>(i)) return false;
   }
   return true;
 }

@@ -19,6 +19,7 @@ TEST(Opcodes, HaveANameOfTheirOwnAndAnEntryAtTheirPlace) {
     EXPECT_EQ(&DefOf(def.op), &def) << def.name;
     EXPECT_TRUE(names.insert(def.name).second) << def.name;
     EXPECT_FALSE(def.category.empty()) << def.name;
+    EXPECT_NE(def.check, nullptr) << def.name;
   }
 }
 
