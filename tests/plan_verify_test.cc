@@ -263,7 +263,7 @@ TEST_F(VerifyPlan, Sync) {
        [](Plan& p) { p.stages[0].sync[ValueId{9999}] = kFactors; }},
       {"cannot have sync factors: the stage reads no such parameter",
        [&](Plan& p) { p.stages[(with_product + 1) % 4].sync[product] = kFactors; }},
-      {"cannot have sync server: it is no parameter",
+      {"cannot have sync server: the stage reads no such parameter",
        [&](Plan& p) { p.stages[0].sync[model_.graph.nodes[0].results[0]] = kServer; }},
       {"cannot have sync factors: LayerNorm has no factors of the gradient of its operand 1",
        [&](Plan& p) { p.stages[with_norm].sync[norm] = kFactors; }},
