@@ -24,11 +24,11 @@ struct Degrees;
 // What the expert's nodes do along an axis. The search lets a node split any factor along any axis but those of data.
 enum class AxisRole : uint8_t {
   kReplicatedData,  // every node splits the batch; ranks hold the same parameters
-  kShardedData,     // likewise; ZeRO splits state among these neighbours (hybrid sharding)
-  kExpert,          // experts, and the batch where there are none; a part of the data ranks
-  kContext,         // the sequence
-  kTensor,          // any factor: heads, rows and columns of matrices, the vocabulary
-  kPipeline,        // stages: no axis of a mesh
+  kShardedData,     // as above, and ZeRO splits state among these ranks only (hybrid sharding)
+  kExpert,    // nodes with experts split these, all others the batch; a part of the data ranks
+  kContext,   // nodes split the sequence
+  kTensor,    // nodes split any factor: heads, rows and columns of matrices, the vocabulary
+  kPipeline,  // stages of the pipeline, which are not an axis of a mesh
 };
 
 // Does every node outside of experts split the batch along an axis of this role?
@@ -36,7 +36,7 @@ constexpr bool SplitsBatch(AxisRole role) {
   return role == AxisRole::kReplicatedData || role == AxisRole::kShardedData ||
          role == AxisRole::kExpert;
 }
-// Do ranks along it hold the same parameters, outside of experts? ZeRO splits state along these.
+// Do ranks along an axis of this role hold the same parameters, except those of experts? ZeRO splits state along such axes.
 constexpr bool ReplicatesParameters(AxisRole role) {
   return SplitsBatch(role) || role == AxisRole::kContext;
 }
@@ -69,25 +69,25 @@ struct AxisModifier {
 // In the order of options, keys and columns.
 std::span<const ParallelAxis> AllAxes();
 std::span<const AxisModifier> AllAxisModifiers();
-// Those that make up the number of devices, outermost first: dp, cp, tp, pp.
+// The axes whose sizes multiply to the number of devices, outermost first: dp, cp, tp, pp.
 std::span<const ParallelAxis* const> DeviceFactors();
-// Those of the expert's meshes, outermost first.
+// The axes of the expert's meshes, outermost first.
 std::span<const ParallelAxis* const> ExpertMeshAxes();
 
-// The axis of meshes with this name; null: an axis that stands for no degree.
+// The axis with this name; null if no degree counts it.
 const ParallelAxis* FindAxis(std::string_view name);
 bool HasRole(const MeshAxis& axis, AxisRole role);
 // The first axis of a mesh with that role; -1: none.
 int AxisWithRole(const Mesh& mesh, AxisRole role);
-// The axis of the expert's mesh that experts are spread over: that of data where ep is dp. -1: none.
+// The axis of the expert's mesh that splits the experts: the data axis if ep equals dp. -1: there is none.
 int ExpertAxisOf(const Mesh& mesh, const Degrees& degrees);
 
-// What the searchers name their axes: that of data, and of `count` others the `index`-th, the innermost last.
+// The names of the axes of searched meshes: the data axis, and the `index`-th of `count` other axes, outermost first.
 constexpr char kDataAxis[] = "dp";
 std::string_view FreeAxisName(size_t index, size_t count);
 MeshAxis DataAxis(int64_t size);
 MeshAxis FreeAxis(size_t index, size_t count, int64_t size);
-// Is the first axis of a mesh that of data?
+// Is the first axis of the mesh the data axis?
 bool BeginsWithData(const Mesh& mesh);
 
 }  // namespace heddle

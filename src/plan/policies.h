@@ -26,12 +26,12 @@ constexpr std::array<std::string_view, count> NamesIn(const std::array<Def, coun
   return names;
 }
 
-// ---- Recomputation, a choice of each block. In the order of what they save, the least first.
+// ---- Recomputation. Every block has a policy. They are in ascending order of the memory that they save.
 
 enum class RecomputePolicy : uint8_t { kNone, kSelective, kFull };
 
 bool RecomputesNothing(const Model& model, NodeId node);
-// Products of two activations (attention's scores), and what lies between two of them.
+// Products of two activations, such as the scores of attention, and the nodes between two such products.
 bool RecomputesScores(const Model& model, NodeId node);
 // All nodes of repeated blocks.
 bool RecomputesBlocks(const Model& model, NodeId node);
@@ -39,13 +39,13 @@ bool RecomputesBlocks(const Model& model, NodeId node);
 struct RecomputeDef {
   RecomputePolicy policy;
   std::string_view name;
-  std::string_view in_names;  // of plans; empty: names do not say it
-  // Which nodes of the model. Those of a block that are recomputed are recomputed together. Not asked for side nodes.
+  std::string_view in_names;  // its words in the name of a plan; empty: the name does not mention it
+  // Is the node recomputed? All such nodes of a block are recomputed together. Side nodes are never passed.
   bool (*recomputes)(const Model& model, NodeId node);
-  // Where weights visit the device in shards: are blocks of one node, outside of chains, recomputed as well? Then nothing
-  // of a shard stays between its visits.
+  // With spilled weights, are blocks of one node outside chains recomputed, too? Then a shard keeps no activations between its
+  // visits.
   bool single_nodes_in_shards = false;
-  double step = 1;  // a step as a multiple of one without recomputation, roughly
+  double step = 1;  // approximate step time relative to a step without recomputation
 };
 
 inline constexpr std::array kRecomputePolicies = {
@@ -55,7 +55,7 @@ inline constexpr std::array kRecomputePolicies = {
                  .in_names = "some recomputed",
                  .recomputes = RecomputesScores,
                  .step = 1.03},
-    // A third of a step is forward.
+    // Forward is a third of a step and runs twice.
     RecomputeDef{.policy = RecomputePolicy::kFull,
                  .name = "full",
                  .in_names = "recomputed",
@@ -74,21 +74,21 @@ constexpr const RecomputeDef& DefOf(RecomputePolicy policy) {
 inline bool IsRecomputed(const Model& model, NodeId node, RecomputePolicy policy) {
   return DefOf(policy).recomputes(model, node);
 }
-// The policy that keeps least.
+// The policy that keeps the fewest activations.
 constexpr RecomputePolicy kMostRecomputation = kRecomputePolicies.back().policy;
 
-// ---- Offload: what lives in the memory of the host between its uses.
+// ---- Offload: what is in host memory between its uses.
 
-// Nothing; moments and master weights, which are fetched group by group for the update and go back after it; or weights
-// too, which are fetched shard by shard for each forward and backward (Stage::shards) and updated as soon as their gradients
-// are there.
+// kNone: nothing. kOptimizer: moments and master weights, which are fetched group by group for the update and evicted after
+// it. kAll: weights, too, which are fetched shard by shard for each forward and backward (Stage::shard_starts) and updated as
+// soon as their gradients are computed.
 enum class Offload : uint8_t { kNone, kOptimizer, kAll };
 
 struct OffloadDef {
   Offload offload;
   std::string_view name;
-  std::string_view in_help;   // as the last of a list of all
-  std::string_view in_words;  // of a plan; empty: nothing is said
+  std::string_view in_help;   // in the list of the option's help
+  std::string_view in_words;  // in the name of a plan; empty: the name does not mention it
 };
 
 inline constexpr std::array kOffloads = {
@@ -104,15 +104,15 @@ constexpr const OffloadDef& DefOf(Offload offload) {
 
 // ---- How replicas agree on the gradient of a parameter.
 
-// It is reduced; it goes to one of them, which updates for all and sends the weights back; or what it is the product of is
-// gathered, and all compute it whole.
+// kReduce: all-reduce. kServer: one replica receives all gradients, updates and sends the weights (parameter server).
+// kFactors: all-gather the two factors of the gradient, and every replica computes it (sufficient factor broadcasting).
 enum class GradientSync : uint8_t { kReduce, kServer, kFactors };
 
 struct GradientSyncDef {
   GradientSync sync;
   std::string_view name;
   std::string_view help;
-  int most_zero;  // from the next ZeRO level on it is not possible
+  int most_zero;  // the highest ZeRO level with which it is possible
 };
 
 inline constexpr std::array kGradientSyncs = {
@@ -128,7 +128,7 @@ constexpr const GradientSyncDef& DefOf(GradientSync sync) {
   return kGradientSyncs[static_cast<size_t>(sync)];
 }
 
-// ---- ZeRO, by level: each splits what the levels before it split, and more.
+// ---- ZeRO levels. Each splits what the levels below it split, and one thing more.
 
 struct ZeroDef {
   std::string_view splits;
@@ -141,13 +141,13 @@ constexpr bool SplitsState(int zero) { return zero >= 1; }
 constexpr bool SplitsGradients(int zero) { return zero >= 2; }
 constexpr bool SplitsWeights(int zero) { return zero >= 3; }
 
-// ---- Names, of any of them.
+// ---- Names of policies.
 
 constexpr std::string_view Name(RecomputePolicy policy) { return DefOf(policy).name; }
 constexpr std::string_view Name(Offload offload) { return DefOf(offload).name; }
 constexpr std::string_view Name(GradientSync sync) { return DefOf(sync).name; }
 
-// Of options.
+// Help texts of the options.
 std::string RecomputeHelp();
 std::string OffloadHelp();
 std::string SyncHelp();

@@ -67,6 +67,8 @@ SearchResult Search(const SearcherDef& searcher, const SearchTask& task) {
   } catch (const SimulationStopped&) {  // the plans judged until then are the result
     out.stopped = true;
   }
+  // Configurations may still be weighed in the background, which uses the task: waits for that.
+  out.proposals.more = nullptr;
   std::stable_sort(out.judged.begin(), out.judged.end(), Better);
   CloseBound(out);
   for (JudgedPlan& judged : out.judged) judged.in_space = IsInSpace(task.model, judged);

@@ -29,7 +29,8 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
         estimator_(maker_->estimator()),
         list_(task_, estimator_) {}
 
-  Proposals Run() {
+  // With `weigh_ahead`, further configurations are weighed in the background for Proposals::more.
+  Proposals Run(bool weigh_ahead) {
     for (bool wide : {false, true}) {
       wide_ = wide;
       list_.List(wide);
@@ -60,11 +61,14 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
     if (maker_->has_own_solver()) return out;
     // Simulated steps are rarely shorter than their estimates, so more configurations will be needed: they are weighed while
     // the first plans are simulated.
-    std::shared_future<void> ahead = std::async(std::launch::async, [self = shared_from_this()] {
-      self->Weigh([&] { return kAhead * self->best_seconds_; });
-    });
+    std::shared_future<void> ahead;
+    if (weigh_ahead) {
+      ahead = std::async(std::launch::async, [self = shared_from_this()] {
+        self->Weigh([&] { return kAhead * self->best_seconds_; });
+      });
+    }
     out.more = [self = shared_from_this(), ahead](double seconds) {
-      ahead.get();
+      if (ahead.valid()) ahead.get();
       self->Weigh([&] { return self->by_links_ ? kGainOfCuts * seconds : seconds; });
       return self->Near(seconds);
     };
@@ -208,14 +212,14 @@ class Explorer : public std::enable_shared_from_this<Explorer> {
 }  // namespace
 
 Proposals ProposeExact(const SearchTask& task, ProblemSolver solver) {
-  Proposals out = std::make_shared<Explorer>(task, std::move(solver))->Run();
+  Proposals out = std::make_shared<Explorer>(task, std::move(solver))->Run(false);
   out.close_bound(out);
   out.close_bound = nullptr;
   return out;
 }
 
 Proposals ProposeExactWithBoundLater(const SearchTask& task) {
-  return std::make_shared<Explorer>(task, nullptr)->Run();
+  return std::make_shared<Explorer>(task, nullptr)->Run(true);
 }
 
 }  // namespace heddle

@@ -26,7 +26,8 @@ struct SearchEffort {
   bool simulate_all = false;      // also plans whose parameters do not fit
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const std::atomic<bool>* stop = nullptr;  // set: as if the deadline had passed
-  std::function<void(const std::string& what)> progress = nullptr;  // null: no reports
+  // Several threads may call it at once; null: no reports.
+  std::function<void(const std::string& what)> progress = nullptr;
 
   // Receives plans that are probably among the best, fastest first, before all others are weighed;
   // null: not called.
